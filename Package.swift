@@ -1,0 +1,59 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+let languageSettings: [SwiftSetting] = [
+  .enableExperimentalFeature("Lifetimes"),
+  .enableUpcomingFeature("ExistentialAny"),
+  .enableUpcomingFeature("InternalImportsByDefault"),
+  .enableUpcomingFeature("MemberImportVisibility"),
+  .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
+  .treatAllWarnings(as: .error),
+]
+let swiftSettings = languageSettings + [.strictMemorySafety()]
+
+/// A library target of ours. `Tools/tidy` holds the table of what each may import.
+func library(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
+  .target(name: name, dependencies: dependencies, swiftSettings: swiftSettings)
+}
+
+func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = []) -> Target {
+  .testTarget(
+    name: name, dependencies: dependencies, exclude: exclude, swiftSettings: languageSettings)
+}
+
+let package = Package(
+  name: "ringtap",
+  products: [
+    .executable(name: "ringtap", targets: ["ringtap"]),
+    .library(name: "RingTap", targets: ["RingTap"]),
+    .library(name: "BLEHost", targets: ["BLEHost"]),
+    .library(name: "BLEEmulation", targets: ["BLEEmulation"]),
+    .library(name: "BLEPacketLog", targets: ["BLEPacketLog"]),
+    .library(name: "BLESensors", targets: ["BLESensors"]),
+  ],
+  dependencies: [
+    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2")
+  ],
+  targets: [
+    .target(name: "CBluetoothLinux"),
+    library("BLECore", []),
+    library("BLEWire", ["BLECore"]),
+    library("BLEStack", ["BLECore", "BLEWire"]),
+    library("BLESystem", ["CBluetoothLinux", "BLECore"]),
+    library("BLESensors", ["BLECore", "BLEWire"]),
+    library("BLEPacketLog", ["BLECore", "BLEWire", "BLEStack", "BLESensors"]),
+    library(
+      "BLEHost", ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLEPacketLog", "BLESensors"]),
+    library("BLEEmulation", ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors"]),
+    library(
+      "RingTap", ["BLECore", "BLEWire", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost"]),
+    .executableTarget(
+      name: "ringtap",
+      dependencies: [
+        "BLECore", "BLEWire", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "RingTap",
+        "BLEEmulation",
+        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+      ],
+      swiftSettings: swiftSettings),
+  ]
+)

@@ -1,0 +1,13 @@
+/// When the kernel took a packet from the driver: nanoseconds since the Unix epoch, CLOCK_REALTIME.
+///
+/// It is not air time: USB adds up to a poll interval, a UART its transfer time
+/// (reference `linux-bluetooth-kernel.md`, 10).
+public struct ReceiveTime: Hashable, Comparable, Sendable, BitwiseCopyable {
+  public let nanoseconds: Int64
+
+  @inlinable public init(nanoseconds: Int64) { self.nanoseconds = nanoseconds }
+
+  @inlinable public static func < (a: ReceiveTime, b: ReceiveTime) -> Bool {
+    a.nanoseconds < b.nanoseconds
+  }
+}

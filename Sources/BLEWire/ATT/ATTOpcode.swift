@@ -1,0 +1,72 @@
+public import BLECore
+
+/// The first octet of every ATT PDU. Core 5.4, Vol 3, Part F, 3.3.1 and 3.4.8. Unknown values are kept.
+public struct ATTOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
+  public let rawValue: UInt8
+  @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
+  @inlinable init(_ rawValue: UInt8) { self.rawValue = rawValue }
+
+  public static let errorResponse = ATTOpcode(0x01)
+  public static let exchangeMTURequest = ATTOpcode(0x02)
+  public static let exchangeMTUResponse = ATTOpcode(0x03)
+  public static let findInformationRequest = ATTOpcode(0x04)
+  public static let findInformationResponse = ATTOpcode(0x05)
+  public static let findByTypeValueRequest = ATTOpcode(0x06)
+  public static let findByTypeValueResponse = ATTOpcode(0x07)
+  public static let readByTypeRequest = ATTOpcode(0x08)
+  public static let readByTypeResponse = ATTOpcode(0x09)
+  public static let readRequest = ATTOpcode(0x0A)
+  public static let readResponse = ATTOpcode(0x0B)
+  public static let readBlobRequest = ATTOpcode(0x0C)
+  public static let readBlobResponse = ATTOpcode(0x0D)
+  public static let readMultipleRequest = ATTOpcode(0x0E)
+  public static let readMultipleResponse = ATTOpcode(0x0F)
+  public static let readByGroupTypeRequest = ATTOpcode(0x10)
+  public static let readByGroupTypeResponse = ATTOpcode(0x11)
+  public static let writeRequest = ATTOpcode(0x12)
+  public static let writeResponse = ATTOpcode(0x13)
+  public static let prepareWriteRequest = ATTOpcode(0x16)
+  public static let prepareWriteResponse = ATTOpcode(0x17)
+  public static let executeWriteRequest = ATTOpcode(0x18)
+  public static let executeWriteResponse = ATTOpcode(0x19)
+  public static let handleValueNotification = ATTOpcode(0x1B)
+  public static let handleValueIndication = ATTOpcode(0x1D)
+  public static let handleValueConfirmation = ATTOpcode(0x1E)
+  public static let readMultipleVariableRequest = ATTOpcode(0x20)
+  public static let readMultipleVariableResponse = ATTOpcode(0x21)
+  public static let multipleHandleValueNotification = ATTOpcode(0x23)
+  public static let writeCommand = ATTOpcode(0x52)
+  public static let signedWriteCommand = ATTOpcode(0xD2)
+
+  /// Bit 6: needs no answer, and is ignored where it is unknown.
+  @inlinable public var isCommand: Bool { rawValue & 0x40 != 0 }
+
+  /// Whether a client sends it, expecting an answer: the even opcodes up to 0x20, and unknown ones without
+  /// the command bit that cannot be responses.
+  @inlinable public var kind: Kind {
+    switch rawValue {
+    case 0x1B, 0x23: .notification
+    case 0x1D: .indication
+    case 0x1E: .confirmation
+    case 0x01, 0x03, 0x05, 0x07, 0x09, 0x0B, 0x0D, 0x0F, 0x11, 0x13, 0x17, 0x19, 0x21: .response
+    default: isCommand ? .command : .request
+    }
+  }
+
+  /// Core 5.4, Vol 3, Part F, 3.3.
+  public enum Kind: Hashable, Sendable, BitwiseCopyable {
+    case request, response, command, notification, indication, confirmation
+  }
+}
+
+/// ATT_MTU limits and the fixed channel. Core 5.4, Vol 3, Part F, 3.2.8 and Part G, 5.1.1.
+public enum ATT {
+  /// In force on LE until an exchange raises it.
+  public static let defaultMTU = 23
+  /// Carries a 512-octet value in one Prepare Write; larger gains nothing.
+  public static let maximumMTU = 517
+  /// The longest attribute value. Core 5.4, Vol 3, Part F, 3.2.9.
+  public static let maximumValueByteCount = 512
+  /// The L2CAP channel of the unenhanced bearer.
+  public static let channelID: UInt16 = 0x0004
+}

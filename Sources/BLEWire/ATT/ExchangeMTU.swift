@@ -1,0 +1,33 @@
+public import BLECore
+
+/// Exchange MTU Request and Response: both carry the sender's receive MTU.
+///
+/// Core 5.4, Vol 3, Part F, 3.4.2. A client sends the request at most once per connection.
+@frozen public struct ExchangeMTU: Hashable, Sendable, BitwiseCopyable {
+  public static let byteCount = 3
+
+  public let opcode: ATTOpcode
+  /// The sender's receive MTU in octets.
+  public let mtu: UInt16
+
+  @inlinable public init(request mtu: UInt16) {
+    opcode = .exchangeMTURequest
+    self.mtu = mtu
+  }
+
+  @inlinable public init(response mtu: UInt16) {
+    opcode = .exchangeMTUResponse
+    self.mtu = mtu
+  }
+
+  @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
+    try pdu.require(Self.byteCount, .att)
+    opcode = ATTOpcode(pdu[0])
+    mtu = pdu.u16(at: 1)
+  }
+
+  @inlinable public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(opcode.rawValue)
+    output.append(u16: mtu)
+  }
+}

@@ -1,0 +1,79 @@
+public import BLECore
+
+/// A range of handles, both ends included.
+@frozen public struct HandleRange: Hashable, Sendable, BitwiseCopyable {
+  public let start: AttributeHandle
+  public let end: AttributeHandle
+
+  @inlinable public init(start: AttributeHandle, end: AttributeHandle) {
+    self.start = start
+    self.end = end
+  }
+
+  public static let all = HandleRange(start: .first, end: .last)
+
+  /// Whether a request may name it: not from 0x0000, not backwards. Core 5.4, Vol 3, Part F, 3.4.3.1.
+  @inlinable public var isValid: Bool { start != .none && start <= end }
+
+  @inlinable public func contains(_ handle: AttributeHandle) -> Bool {
+    start <= handle && handle <= end
+  }
+}
+
+/// Asks for handles and types of all attributes in a range. Core 5.4, Vol 3, Part F, 3.4.3.1.
+@frozen public struct FindInformationRequest: Hashable, Sendable, BitwiseCopyable {
+  public let range: HandleRange
+
+  @inlinable public init(range: HandleRange) { self.range = range }
+
+  @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
+    try pdu.require(5, .att)
+    range = HandleRange(start: pdu.handle(at: 1), end: pdu.handle(at: 3))
+  }
+
+  @inlinable public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(ATTOpcode.findInformationRequest.rawValue)
+    output.append(range.start)
+    output.append(range.end)
+  }
+}
+
+/// Handles with their types, all of one UUID size. Core 5.4, Vol 3, Part F, 3.4.3.2.
+@frozen public struct FindInformationResponse: ~Escapable {
+  @usableFromInline let entries: Span<UInt8>
+  @usableFromInline let uuidByteCount: Int
+
+  /// - Throws: `invalidValue` for a format other than 1 or 2, `lengthMismatch` for an empty or ragged list.
+  @_lifetime(copy pdu)
+  @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
+    try pdu.require(2, .att)
+    switch pdu[1] {
+    case 1: uuidByteCount = 2
+    case 2: uuidByteCount = 16
+    default: throw WireError(.att, offset: 1, .invalidValue(UInt32(pdu[1])))
+    }
+    entries = pdu.extracting(2...)
+    try entries.requireList(ofEntries: uuidByteCount + 2, from: 2)
+  }
+
+  @inlinable public var count: Int { entries.count / (uuidByteCount + 2) }
+
+  @inlinable public subscript(index: Int) -> (handle: AttributeHandle, type: BluetoothUUID) {
+    let offset = index * (uuidByteCount + 2)
+    // The size is 2 or 16, so a UUID is always there.
+    return (
+      entries.handle(at: offset),
+      entries.uuid(at: offset + 2, byteCount: uuidByteCount) ?? BluetoothUUID(0)
+    )
+  }
+}
+
+extension Span where Element == UInt8 {
+  /// A list reply is at least one entry, and whole entries only.
+  @inlinable func requireList(ofEntries byteCount: Int, from offset: Int) throws(WireError) {
+    guard count > 0, count.isMultiple(of: byteCount) else {
+      throw WireError(
+        .att, offset: offset, .lengthMismatch(claimed: byteCount, available: count))
+    }
+  }
+}

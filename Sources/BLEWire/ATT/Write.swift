@@ -1,0 +1,99 @@
+public import BLECore
+
+/// Write Request and Write Command: same fields, another opcode. Core 5.4, Vol 3, Part F, 3.4.5.
+///
+/// Value length: 0 … ATT_MTU − 3 octets.
+@frozen public struct Write: ~Escapable {
+  public let opcode: ATTOpcode
+  public let handle: AttributeHandle
+  public let value: Span<UInt8>
+
+  @_lifetime(copy value)
+  @inlinable public init(request handle: AttributeHandle, value: Span<UInt8>) {
+    opcode = .writeRequest
+    self.handle = handle
+    self.value = value
+  }
+
+  @_lifetime(copy value)
+  @inlinable public init(command handle: AttributeHandle, value: Span<UInt8>) {
+    opcode = .writeCommand
+    self.handle = handle
+    self.value = value
+  }
+
+  @_lifetime(copy pdu)
+  @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
+    try pdu.require(3, .att)
+    opcode = ATTOpcode(pdu[0])
+    handle = pdu.handle(at: 1)
+    value = pdu.extracting(3...)
+  }
+
+  @inlinable public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(opcode.rawValue)
+    output.append(handle)
+    output.append(value)
+  }
+}
+
+/// Prepare Write Request and its echo. Core 5.4, Vol 3, Part F, 3.4.6.1–2.
+///
+/// Value length: 0 … ATT_MTU − 5 octets.
+@frozen public struct PrepareWrite: ~Escapable {
+  public let opcode: ATTOpcode
+  public let handle: AttributeHandle
+  /// Octets from the start of the value.
+  public let offset: UInt16
+  public let value: Span<UInt8>
+
+  @_lifetime(copy value)
+  @inlinable public init(request handle: AttributeHandle, offset: UInt16, value: Span<UInt8>) {
+    opcode = .prepareWriteRequest
+    self.handle = handle
+    self.offset = offset
+    self.value = value
+  }
+
+  @_lifetime(copy pdu)
+  @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
+    try pdu.require(5, .att)
+    opcode = ATTOpcode(pdu[0])
+    handle = pdu.handle(at: 1)
+    offset = pdu.u16(at: 3)
+    value = pdu.extracting(5...)
+  }
+
+  @inlinable public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(opcode.rawValue)
+    output.append(handle)
+    output.append(u16: offset)
+    output.append(value)
+  }
+}
+
+/// Execute Write Request. Core 5.4, Vol 3, Part F, 3.4.6.3.
+@frozen public struct ExecuteWriteRequest: Hashable, Sendable, BitwiseCopyable {
+  public enum Action: UInt8, Hashable, Sendable, BitwiseCopyable {
+    case cancel = 0
+    case write = 1
+  }
+
+  public let action: Action
+
+  @inlinable public init(_ action: Action) { self.action = action }
+
+  /// - Throws: `invalidValue` for flags other than 0 and 1.
+  @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
+    try pdu.require(2, .att)
+    guard let action = Action(rawValue: pdu[1]) else {
+      throw WireError(.att, offset: 1, .invalidValue(UInt32(pdu[1])))
+    }
+    self.action = action
+  }
+
+  @inlinable public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(ATTOpcode.executeWriteRequest.rawValue)
+    output.append(action.rawValue)
+  }
+}

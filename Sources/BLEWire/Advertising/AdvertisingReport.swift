@@ -1,0 +1,126 @@
+public import BLECore
+
+/// One advertisement or scan response as the controller saw it, from either event.
+///
+/// `data` borrows the receive buffer. Core 5.4, Vol 4, Part E, 7.7.65.2 and 7.7.65.13.
+@frozen public struct AdvertisingReport: ~Escapable {
+  /// What the advertiser allows, in the bits of the extended report's Event_Type.
+  public struct Properties: Hashable, Sendable, BitwiseCopyable {
+    public let bits: UInt16
+    @inlinable public init(bits: UInt16) { self.bits = bits }
+
+    public var isConnectable: Bool { bits & 0x01 != 0 }
+    public var isScannable: Bool { bits & 0x02 != 0 }
+    public var isDirected: Bool { bits & 0x04 != 0 }
+    public var isScanResponse: Bool { bits & 0x08 != 0 }
+    public var isLegacy: Bool { bits & 0x10 != 0 }
+    /// More fragments of the same advertisement follow.
+    public var isIncomplete: Bool { bits & 0x60 == 0x20 }
+    /// The controller dropped the rest.
+    public var isTruncated: Bool { bits & 0x60 == 0x40 }
+  }
+
+  public let properties: Properties
+  /// Identity addresses (types 2 and 3) are given as public and random.
+  public let address: DeviceAddress
+  /// dBm, or `nil` where the controller does not know (0x7F).
+  public let rssi: Int8?
+  /// dBm from an extended advertisement's header.
+  public let txPower: Int8?
+  public let data: Span<UInt8>
+
+  @_lifetime(copy data)
+  @inlinable init(
+    properties: Properties, address: DeviceAddress, rssi: UInt8, txPower: UInt8, data: Span<UInt8>
+  ) {
+    self.properties = properties
+    self.address = address
+    self.rssi = rssi == 0x7F ? nil : Int8(bitPattern: rssi)
+    self.txPower = txPower == 0x7F ? nil : Int8(bitPattern: txPower)
+    self.data = data
+  }
+
+  /// The legacy PDU types 0 … 4 in terms of the extended report. `nil` for a reserved type.
+  @inlinable static func properties(legacyType: UInt8) -> Properties? {
+    switch legacyType {
+    case 0: Properties(bits: 0x13)  // ADV_IND
+    case 1: Properties(bits: 0x15)  // ADV_DIRECT_IND
+    case 2: Properties(bits: 0x12)  // ADV_SCAN_IND
+    case 3: Properties(bits: 0x10)  // ADV_NONCONN_IND
+    case 4: Properties(bits: 0x1B)  // SCAN_RSP: its advertiser may be ADV_IND or ADV_SCAN_IND
+    default: nil
+    }
+  }
+
+  @inlinable static func addressType(_ raw: UInt8) -> AddressType {
+    raw & 1 == 0 ? .public : .random
+  }
+}
+
+/// The reports of one LE Meta event, legacy or extended.
+@frozen public struct AdvertisingReports: ~Escapable {
+  @usableFromInline let reports: Span<UInt8>
+  @usableFromInline let form: LESubevent
+
+  /// - Parameter parameters: of the LE Meta event, from the subevent code on.
+  /// - Throws: `invalidValue` for a subevent that carries no reports.
+  @_lifetime(copy parameters)
+  @inlinable public init(validating parameters: Span<UInt8>) throws(WireError) {
+    try parameters.require(2, .hciEvent)
+    form = LESubevent(rawValue: parameters[0])
+    guard form == .advertisingReport || form == .extendedAdvertisingReport else {
+      throw WireError(.hciEvent, offset: 0, .invalidValue(UInt32(parameters[0])))
+    }
+    reports = parameters.extracting(2...)
+  }
+
+  /// Hands each report to `body`.
+  ///
+  /// Reports follow one another as BlueZ and all known controllers send them (fields of one report together),
+  /// not in the column order that a strict reading of the legacy event suggests.
+  ///
+  /// - Throws: after the good reports, `truncated` or `lengthMismatch` at the first that does not fit.
+  @inlinable public func forEach(
+    _ body: (borrowing AdvertisingReport) -> Void
+  ) throws(WireError) {
+    var offset = 0
+    let isLegacy = form == .advertisingReport
+    let headerByteCount = isLegacy ? 9 : 24
+    let trailerByteCount = isLegacy ? 1 : 0
+    while offset < reports.count {
+      guard reports.count - offset >= headerByteCount + trailerByteCount else {
+        throw WireError(
+          .hciEvent, offset: offset + 2,
+          .truncated(needed: headerByteCount, available: reports.count - offset))
+      }
+      let length = Int(reports[offset + headerByteCount - 1])
+      let end = offset + headerByteCount + length
+      guard end + trailerByteCount <= reports.count else {
+        throw WireError(
+          .hciEvent, offset: offset + headerByteCount + 1,
+          .lengthMismatch(
+            claimed: length, available: reports.count - offset - headerByteCount - trailerByteCount)
+        )
+      }
+      let data = reports.extracting(offset + headerByteCount..<end)
+      if isLegacy {
+        // A reserved type says nothing about the advertiser: take it as neither connectable nor scannable.
+        body(
+          AdvertisingReport(
+            properties: AdvertisingReport.properties(legacyType: reports[offset])
+              ?? AdvertisingReport.Properties(bits: 0x10),
+            address: reports.address(
+              at: offset + 2, type: AdvertisingReport.addressType(reports[offset + 1])),
+            rssi: reports[end], txPower: 0x7F, data: data))
+      } else {
+        body(
+          AdvertisingReport(
+            properties: AdvertisingReport.Properties(bits: reports.u16(at: offset)),
+            address: reports.address(
+              at: offset + 3, type: AdvertisingReport.addressType(reports[offset + 2])),
+            rssi: reports[offset + 13], txPower: reports[offset + 12], data: data))
+      }
+      offset = end + trailerByteCount
+    }
+  }
+}

@@ -1,0 +1,94 @@
+public import BLECore
+
+/// The number of an HCI command: group in the upper 6 bits, command in the lower 10.
+///
+/// Core 5.4, Vol 4, Part E, 5.4.1 and 7. Unknown values are kept.
+public struct HCIOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
+  public let rawValue: UInt16
+  @inlinable public init(rawValue: UInt16) { self.rawValue = rawValue }
+  @inlinable public init(group: UInt16, command: UInt16) { rawValue = group << 10 | command }
+
+  public static let disconnect = HCIOpcode(group: 0x01, command: 0x006)
+  public static let readRemoteVersionInformation = HCIOpcode(group: 0x01, command: 0x01D)
+
+  public static let setEventMask = HCIOpcode(group: 0x03, command: 0x001)
+  public static let reset = HCIOpcode(group: 0x03, command: 0x003)
+  public static let writeLEHostSupport = HCIOpcode(group: 0x03, command: 0x06D)
+
+  public static let readLocalVersion = HCIOpcode(group: 0x04, command: 0x001)
+  public static let readLocalSupportedCommands = HCIOpcode(group: 0x04, command: 0x002)
+  public static let readLocalSupportedFeatures = HCIOpcode(group: 0x04, command: 0x003)
+  public static let readBufferSize = HCIOpcode(group: 0x04, command: 0x005)
+  public static let readBDADDR = HCIOpcode(group: 0x04, command: 0x009)
+
+  public static let leSetEventMask = HCIOpcode(group: 0x08, command: 0x001)
+  public static let leReadBufferSize = HCIOpcode(group: 0x08, command: 0x002)
+  public static let leReadLocalSupportedFeatures = HCIOpcode(group: 0x08, command: 0x003)
+  public static let leSetRandomAddress = HCIOpcode(group: 0x08, command: 0x005)
+  public static let leSetScanParameters = HCIOpcode(group: 0x08, command: 0x00B)
+  public static let leSetScanEnable = HCIOpcode(group: 0x08, command: 0x00C)
+  public static let leCreateConnection = HCIOpcode(group: 0x08, command: 0x00D)
+  public static let leCreateConnectionCancel = HCIOpcode(group: 0x08, command: 0x00E)
+  public static let leConnectionUpdate = HCIOpcode(group: 0x08, command: 0x013)
+  public static let leReadRemoteFeatures = HCIOpcode(group: 0x08, command: 0x016)
+  public static let leSetExtendedScanParameters = HCIOpcode(group: 0x08, command: 0x041)
+  public static let leSetExtendedScanEnable = HCIOpcode(group: 0x08, command: 0x042)
+}
+
+/// An HCI command packet: opcode, length, parameters. Core 5.4, Vol 4, Part E, 5.4.1.
+@frozen public struct HCICommandPacket: ~Escapable {
+  public static let headerByteCount = 3
+  public static let maximumByteCount = 3 + 255
+
+  public let opcode: HCIOpcode
+  public let parameters: Span<UInt8>
+
+  @_lifetime(copy parameters)
+  @inlinable public init(opcode: HCIOpcode, parameters: Span<UInt8>) {
+    self.opcode = opcode
+    self.parameters = parameters
+  }
+
+  /// - Parameter packet: the packet without its H4 type octet.
+  @_lifetime(copy packet)
+  @inlinable public init(validating packet: Span<UInt8>) throws(WireError) {
+    try packet.require(Self.headerByteCount, .hciCommand)
+    guard packet.count - Self.headerByteCount == Int(packet[2]) else {
+      throw WireError(
+        .hciCommand, offset: 2,
+        .lengthMismatch(
+          claimed: Int(packet[2]), available: packet.count - Self.headerByteCount))
+    }
+    opcode = HCIOpcode(rawValue: packet.u16(at: 0))
+    parameters = packet.extracting(Self.headerByteCount...)
+  }
+
+  @inlinable public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(u16: opcode.rawValue)
+    output.append(UInt8(truncatingIfNeeded: parameters.count))
+    output.append(parameters)
+  }
+}
+
+/// A command that knows its opcode and how to write its parameters.
+public protocol HCICommand: Sendable {
+  static var opcode: HCIOpcode { get }
+  func encodeParameters(into output: inout OutputSpan<UInt8>)
+}
+
+/// Core 5.4, Vol 4, Part E, 7.8.3.
+public struct LEReadLocalSupportedFeatures: HCICommand {
+  public static let opcode = HCIOpcode.leReadLocalSupportedFeatures
+  @inlinable public init() {}
+  public func encodeParameters(into output: inout OutputSpan<UInt8>) {}
+}
+
+/// The LE features that decide which commands may be used. Core 5.4, Vol 6, Part B, 4.6.
+public struct LEFeatures: Hashable, Sendable, BitwiseCopyable {
+  public let bits: UInt64
+  @inlinable public init(bits: UInt64) { self.bits = bits }
+
+  public var hasExtendedAdvertising: Bool { bits & 1 << 12 != 0 }
+  public var hasPHY2M: Bool { bits & 1 << 8 != 0 }
+  public var hasDataPacketLengthExtension: Bool { bits & 1 << 5 != 0 }
+}

@@ -1,0 +1,146 @@
+public import BLECore
+
+/// An HCI event packet: code, length, parameters. Core 5.4, Vol 4, Part E, 5.4.4.
+@frozen public struct HCIEventPacket: ~Escapable {
+  public static let headerByteCount = 2
+  public static let maximumByteCount = 2 + 255
+
+  public let code: HCIEventCode
+  public let parameters: Span<UInt8>
+
+  @_lifetime(copy parameters)
+  @inlinable public init(code: HCIEventCode, parameters: Span<UInt8>) {
+    self.code = code
+    self.parameters = parameters
+  }
+
+  /// - Parameter packet: the packet without its H4 type octet.
+  @_lifetime(copy packet)
+  @inlinable public init(validating packet: Span<UInt8>) throws(WireError) {
+    try packet.require(Self.headerByteCount, .hciEvent)
+    guard packet.count - Self.headerByteCount == Int(packet[1]) else {
+      throw WireError(
+        .hciEvent, offset: 1,
+        .lengthMismatch(
+          claimed: Int(packet[1]), available: packet.count - Self.headerByteCount))
+    }
+    code = HCIEventCode(rawValue: packet[0])
+    parameters = packet.extracting(Self.headerByteCount...)
+  }
+
+  @inlinable public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(code.rawValue)
+    output.append(UInt8(truncatingIfNeeded: parameters.count))
+    output.append(parameters)
+  }
+}
+
+/// Core 5.4, Vol 4, Part E, 7.7. Unknown codes are kept.
+public struct HCIEventCode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
+  public let rawValue: UInt8
+  @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+  public static let disconnectionComplete = HCIEventCode(rawValue: 0x05)
+  public static let readRemoteVersionComplete = HCIEventCode(rawValue: 0x0C)
+  public static let commandComplete = HCIEventCode(rawValue: 0x0E)
+  public static let commandStatus = HCIEventCode(rawValue: 0x0F)
+  public static let hardwareError = HCIEventCode(rawValue: 0x10)
+  public static let numberOfCompletedPackets = HCIEventCode(rawValue: 0x13)
+  public static let leMeta = HCIEventCode(rawValue: 0x3E)
+}
+
+/// The first parameter of an LE Meta event. Core 5.4, Vol 4, Part E, 7.7.65.
+public struct LESubevent: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
+  public let rawValue: UInt8
+  @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+  public static let connectionComplete = LESubevent(rawValue: 0x01)
+  public static let advertisingReport = LESubevent(rawValue: 0x02)
+  public static let connectionUpdateComplete = LESubevent(rawValue: 0x03)
+  public static let readRemoteFeaturesComplete = LESubevent(rawValue: 0x04)
+  public static let enhancedConnectionComplete = LESubevent(rawValue: 0x0A)
+  public static let extendedAdvertisingReport = LESubevent(rawValue: 0x0D)
+}
+
+/// The answer to most commands. Core 5.4, Vol 4, Part E, 7.7.14.
+@frozen public struct CommandComplete: ~Escapable {
+  /// How many more commands the controller takes now.
+  public let credits: UInt8
+  /// 0 where the event only carries credits.
+  public let opcode: HCIOpcode
+  /// Starts with the status for nearly every command.
+  public let returnParameters: Span<UInt8>
+
+  @_lifetime(copy returnParameters)
+  @inlinable public init(credits: UInt8, opcode: HCIOpcode, returnParameters: Span<UInt8>) {
+    self.credits = credits
+    self.opcode = opcode
+    self.returnParameters = returnParameters
+  }
+
+  @_lifetime(copy parameters)
+  @inlinable public init(validating parameters: Span<UInt8>) throws(WireError) {
+    try parameters.require(3, .hciEvent)
+    credits = parameters[0]
+    opcode = HCIOpcode(rawValue: parameters.u16(at: 1))
+    returnParameters = parameters.extracting(3...)
+  }
+
+  @inlinable public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(credits)
+    output.append(u16: opcode.rawValue)
+    output.append(returnParameters)
+  }
+}
+
+/// The answer to commands whose result comes in an event of its own. Core 5.4, Vol 4, Part E, 7.7.15.
+@frozen public struct CommandStatus: Hashable, Sendable, BitwiseCopyable {
+  public let status: HCIStatus
+  public let credits: UInt8
+  public let opcode: HCIOpcode
+
+  @inlinable public init(status: HCIStatus, credits: UInt8, opcode: HCIOpcode) {
+    self.status = status
+    self.credits = credits
+    self.opcode = opcode
+  }
+
+  @inlinable public init(validating parameters: Span<UInt8>) throws(WireError) {
+    try parameters.require(4, .hciEvent)
+    status = HCIStatus(rawValue: parameters[0])
+    credits = parameters[1]
+    opcode = HCIOpcode(rawValue: parameters.u16(at: 2))
+  }
+
+  @inlinable public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(status.rawValue)
+    output.append(credits)
+    output.append(u16: opcode.rawValue)
+  }
+}
+
+/// A link ended. Core 5.4, Vol 4, Part E, 7.7.5.
+@frozen public struct DisconnectionComplete: Hashable, Sendable, BitwiseCopyable {
+  public let status: HCIStatus
+  public let handle: ConnectionHandle
+  public let reason: HCIStatus
+
+  @inlinable public init(status: HCIStatus, handle: ConnectionHandle, reason: HCIStatus) {
+    self.status = status
+    self.handle = handle
+    self.reason = reason
+  }
+
+  @inlinable public init(validating parameters: Span<UInt8>) throws(WireError) {
+    try parameters.require(4, .hciEvent)
+    status = HCIStatus(rawValue: parameters[0])
+    handle = ConnectionHandle(parameters.u16(at: 1))
+    reason = HCIStatus(rawValue: parameters[3])
+  }
+
+  @inlinable public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(status.rawValue)
+    output.append(u16: handle.rawValue)
+    output.append(reason.rawValue)
+  }
+}

@@ -1,0 +1,96 @@
+/// Whether the scanner asks advertisers for their scan response.
+public enum ScanKind: UInt8, Hashable, Sendable, BitwiseCopyable {
+  case passive = 0
+  case active = 1
+}
+
+/// Whether the controller reports an advertiser once or on each advertisement.
+public enum DuplicateFilter: UInt8, Hashable, Sendable, BitwiseCopyable {
+  case reportAll = 0
+  case reportOnce = 1
+}
+
+/// Scan interval and window, in units of 0.625 ms; range 4 … 16,384; window ≤ interval.
+public struct ScanTiming: Hashable, Sendable, BitwiseCopyable {
+  public let interval: UInt16
+  public let window: UInt16
+
+  @inlinable public init(interval: UInt16, window: UInt16) {
+    self.interval = interval
+    self.window = window
+  }
+
+  /// 60 ms of each 60 ms: the radio listens all the time.
+  public static let continuous = ScanTiming(interval: 0x60, window: 0x60)
+}
+
+/// Legacy scan parameters; own address public, all advertisers accepted. Core 5.4, Vol 4, Part E, 7.8.10.
+public struct LESetScanParameters: HCICommand {
+  public static let opcode = HCIOpcode.leSetScanParameters
+  public let kind: ScanKind
+  public let timing: ScanTiming
+
+  @inlinable public init(kind: ScanKind, timing: ScanTiming) {
+    self.kind = kind
+    self.timing = timing
+  }
+
+  public func encodeParameters(into output: inout OutputSpan<UInt8>) {
+    output.append(kind.rawValue)
+    output.append(u16: timing.interval)
+    output.append(u16: timing.window)
+    output.append(0)  // own address type: public
+    output.append(0)  // filter policy: accept all
+  }
+}
+
+/// Core 5.4, Vol 4, Part E, 7.8.11.
+public struct LESetScanEnable: HCICommand {
+  public static let opcode = HCIOpcode.leSetScanEnable
+  /// `nil` switches scanning off.
+  public let duplicates: DuplicateFilter?
+
+  @inlinable public init(_ duplicates: DuplicateFilter?) { self.duplicates = duplicates }
+
+  public func encodeParameters(into output: inout OutputSpan<UInt8>) {
+    output.append(duplicates == nil ? 0 : 1)
+    output.append(duplicates?.rawValue ?? 0)
+  }
+}
+
+/// Extended scan parameters on the 1M PHY. Core 5.4, Vol 4, Part E, 7.8.64.
+public struct LESetExtendedScanParameters: HCICommand {
+  public static let opcode = HCIOpcode.leSetExtendedScanParameters
+  public let kind: ScanKind
+  public let timing: ScanTiming
+
+  @inlinable public init(kind: ScanKind, timing: ScanTiming) {
+    self.kind = kind
+    self.timing = timing
+  }
+
+  public func encodeParameters(into output: inout OutputSpan<UInt8>) {
+    output.append(0)  // own address type: public
+    output.append(0)  // filter policy: accept all
+    output.append(1)  // PHYs: LE 1M
+    output.append(kind.rawValue)
+    output.append(u16: timing.interval)
+    output.append(u16: timing.window)
+  }
+}
+
+/// Without end (duration 0, period 0). Core 5.4, Vol 4, Part E, 7.8.65.
+public struct LESetExtendedScanEnable: HCICommand {
+  public static let opcode = HCIOpcode.leSetExtendedScanEnable
+  /// `nil` switches scanning off.
+  public let duplicates: DuplicateFilter?
+
+  @inlinable public init(_ duplicates: DuplicateFilter?) { self.duplicates = duplicates }
+
+  public func encodeParameters(into output: inout OutputSpan<UInt8>) {
+    output.append(duplicates == nil ? 0 : 1)
+    output.append(duplicates?.rawValue ?? 0)
+    output.append(u16: 0)
+    output.append(u16: 0)
+  }
+}
