@@ -1,0 +1,77 @@
+public import BLECore
+public import BLEWire
+
+/// Puts the L2CAP frames of one direction of one link together from ACL fragments.
+///
+/// A frame that arrives in one fragment is lent on in place, without a copy. Core 5.4, Vol 3, Part A, 7.2.
+public struct L2CAPRecombiner: ~Copyable {
+  /// The longest frame that is put together: a whole L2CAP basic frame of 65,535 octets of payload.
+  public static let maximumByteCount = L2CAPFrame.headerByteCount + 65_535
+
+  /// The frame under way; empty between frames.
+  private var frame: [UInt8] = []
+  /// Octets that `frame` will have, once its header is known.
+  private var expectedByteCount = 0
+  /// Frames that were given up: a new start inside one, a continuation without a start, or too much data.
+  public private(set) var droppedFrames = 0
+
+  public init() {}
+
+  /// Takes the next fragment and lends the frame to `body` when it completes one.
+  ///
+  /// - Throws: `invalidValue` for a continuation without a start, `lengthMismatch` for more octets than
+  ///   the frame's header announced. The frame under way is dropped and counted; the next start goes on.
+  public mutating func receive(
+    _ packet: borrowing ACLPacket, _ body: (borrowing L2CAPFrame) -> Void
+  ) throws(WireError) {
+    if packet.boundary == .continuation {
+      guard !frame.isEmpty else {
+        droppedFrames += 1
+        throw WireError(.acl, offset: 0, .invalidValue(UInt32(packet.boundary.rawValue)))
+      }
+      append(packet.data)
+    } else {
+      if !frame.isEmpty { drop() }
+      if packet.data.count >= L2CAPFrame.headerByteCount,
+        packet.data.count == L2CAPFrame.headerByteCount + Int(packet.data.u16(at: 0))
+      {
+        body(try L2CAPFrame(validating: packet.data))
+        return
+      }
+      append(packet.data)
+    }
+    try finish(body)
+  }
+
+  /// Forgets the frame under way, without counting it: the link is gone.
+  public mutating func reset() {
+    frame.removeAll(keepingCapacity: true)
+    expectedByteCount = 0
+  }
+
+  private mutating func append(_ data: Span<UInt8>) {
+    for index in data.indices { frame.append(data[index]) }
+    if expectedByteCount == 0, frame.count >= 2 {
+      expectedByteCount = L2CAPFrame.headerByteCount + Int(frame.span.u16(at: 0))
+    }
+  }
+
+  private mutating func drop() {
+    droppedFrames += 1
+    reset()
+  }
+
+  private mutating func finish(
+    _ body: (borrowing L2CAPFrame) -> Void
+  ) throws(WireError) {
+    guard expectedByteCount > 0, frame.count >= expectedByteCount else { return }
+    guard frame.count == expectedByteCount else {
+      let error = WireError(
+        .l2cap, offset: 0, .lengthMismatch(claimed: expectedByteCount, available: frame.count))
+      drop()
+      throw error
+    }
+    body(try L2CAPFrame(validating: frame.span))
+    reset()
+  }
+}
