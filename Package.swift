@@ -56,5 +56,6 @@ let package = Package(
       ],
       swiftSettings: swiftSettings),
     tests("BLESensorsTests", ["BLECore", "BLEWire", "BLESensors"], exclude: ["Fixtures"]),
+    tests("BLEPacketLogTests", ["BLECore", "BLEWire", "BLESensors", "BLEPacketLog"]),
   ]
 )
