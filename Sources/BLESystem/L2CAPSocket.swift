@@ -68,3 +68,8 @@ extension FileDescriptor {
     return handle < 0 ? nil : ConnectionHandle(UInt16(truncatingIfNeeded: handle))
   }
 }
+
+extension FileDescriptor {
+  /// `shutdown(SHUT_RDWR)`: the channel closes now, the descriptor when its owner goes.
+  package func shutDown() { _ = shutdown(rawValue, CInt(SHUT_RDWR)) }
+}
