@@ -49,6 +49,9 @@ public final class VirtualController {
   /// Packets from the host that could not be understood.
   public private(set) var faults = 0
 
+  /// In the order given.
+  public var peripherals: [any VirtualPeripheral] { stations.map(\.peripheral) }
+
   let outbox = PacketQueue()
   var state = State()
   let stations: [Station]
