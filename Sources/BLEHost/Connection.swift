@@ -195,6 +195,10 @@ public actor Connection: ATTRequester, EventSource {
     return subscribers.contains { $0.handle == handle }
   }
 
+  func removeSubscribers(of handle: AttributeHandle) {
+    subscribers.removeAll { $0.handle == handle }
+  }
+
   /// Signals `wake` after each batch of PDUs, and at the end.
   public func addWake(_ wake: WakeEvent) { wakes.append(wake) }
 

@@ -63,6 +63,8 @@ int ringtap_hci_device_info(int fd, uint16_t id, struct ringtap_hci_device *info
   return 0;
 }
 
+int ringtap_hci_device_up(int fd, uint16_t id) { return ioctl(fd, HCIDEVUP, id); }
+
 int ringtap_hci_bind(int fd, uint16_t device, uint16_t channel) {
   struct sockaddr_hci address = {.hci_family = AF_BLUETOOTH, .hci_dev = device, .hci_channel = channel};
   return bind(fd, (struct sockaddr *)&address, sizeof address);

@@ -127,9 +127,9 @@ extension GATTServerDatabase {
       add(
         declaration, .characteristic,
         [UInt8](encoding: 19) {
-          $0.append(characteristic.properties.rawValue)
-          $0.append(valueHandle)
-          $0.append(characteristic.uuid)
+          CharacteristicDeclaration(
+            properties: characteristic.properties, valueHandle: valueHandle, uuid: characteristic.uuid
+          ).encode(into: &$0)
         })
       attributes.append(
         Attribute(

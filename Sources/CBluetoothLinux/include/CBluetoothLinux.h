@@ -34,6 +34,9 @@ int ringtap_hci_device_info(int fd, uint16_t id, struct ringtap_hci_device *info
 /// bind() to one channel of one adapter (the importer hides the socket address behind a cast).
 int ringtap_hci_bind(int fd, uint16_t device, uint16_t channel);
 
+/// HCIDEVUP: the kernel sets the adapter up and uses it. EALREADY where it does so already.
+int ringtap_hci_device_up(int fd, uint16_t id);
+
 /// HCI_FILTER on a raw channel: which packet types and events reach this socket.
 int ringtap_hci_set_filter(int fd, uint32_t types, uint32_t events_low, uint32_t events_high);
 

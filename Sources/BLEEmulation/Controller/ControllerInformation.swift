@@ -1,0 +1,175 @@
+import BLECore
+import BLEWire
+
+/// What the controller is asked before anything happens, and what it only takes note of.
+extension VirtualController {
+  /// Core 5.4 (Bluetooth Assigned Numbers, 2.1).
+  private static let specificationVersion: UInt8 = 0x0D
+  /// "Not to be used in shipping products": no manufacturer's quirks apply.
+  private static let companyIdentifier: UInt16 = 0xFFFF
+  /// Advertising, scanning, initiating and being central, in all combinations. Core 5.4, Vol 4, Part E, 7.8.27.
+  private static let supportedStates: UInt64 = 0x0000_03FF_FFFF_FFFF
+  private static let resolvingListCapacity: UInt8 = 8
+  private static let maximumDataLength: (octets: UInt16, time: UInt16) = (251, 2120)
+
+  /// Data Packet Length Extension and LE 2M PHY, and Extended Advertising if configured.
+  ///
+  /// LE Encryption is absent: this controller does not encrypt. Core 5.4, Vol 6, Part B, 4.6.
+  var features: UInt64 {
+    let always: UInt64 = 1 << 5 | 1 << 8
+    return configuration.commandSet == .extended ? always | 1 << 12 : always
+  }
+
+  func execute(_ packet: borrowing HCICommandPacket, now: MonotonicTime) {
+    guard let command = ControllerCommand(rawValue: packet.opcode.rawValue), has(command) else {
+      complete(packet.opcode, .unknownCommand)
+      return
+    }
+    guard hasRightLength(packet.parameters, for: command) else {
+      refuse(command, .invalidParameters)
+      return
+    }
+    guard isAllowed(command) else {
+      refuse(command, .commandDisallowed)
+      return
+    }
+    switch command {
+    case .reset: reset(now: now)
+    case .setScanParameters, .setExtendedScanParameters: setScanParameters(command, packet.parameters)
+    case .setScanEnable, .setExtendedScanEnable:
+      setScanEnable(command, packet.parameters, now: now)
+    case .createConnection: createConnection(packet.parameters, now: now)
+    case .extendedCreateConnection: extendedCreateConnection(packet.parameters, now: now)
+    case .createConnectionCancel: cancelConnection()
+    case .readAcceptListSize, .clearAcceptList, .addToAcceptList, .removeFromAcceptList:
+      changeAcceptList(command, packet.parameters)
+    case .disconnect, .readRemoteVersion, .readRSSI, .readTransmitPowerLevel, .connectionUpdate,
+      .readChannelMap, .readRemoteFeatures, .setDataLength, .readPHY, .setPHY:
+      executeOnLink(command, packet.parameters, now: now)
+    default: inform(command, packet.parameters)
+    }
+  }
+
+  func refuse(_ command: ControllerCommand, _ code: HCIStatus) {
+    if command.hasStatusOnly { status(command, code) } else { complete(command, code) }
+  }
+
+  private func has(_ command: ControllerCommand) -> Bool {
+    command.family != .extended || configuration.commandSet == .extended
+  }
+
+  private func hasRightLength(_ parameters: Span<UInt8>, for command: ControllerCommand) -> Bool {
+    command.hasVariableParameters
+      ? parameters.count >= command.parameterByteCount
+      : parameters.count == command.parameterByteCount
+  }
+
+  /// Core 5.4, Vol 4, Part E, 3.1.1: after a command of one set, those of the other are disallowed.
+  private func isAllowed(_ command: ControllerCommand) -> Bool {
+    guard command.family != .common else { return true }
+    if state.family == nil { state.family = command.family }
+    return state.family == command.family
+  }
+
+  private func reset(now: MonotonicTime) {
+    for station in stations where station.link != nil {
+      station.database = station.link?.database ?? station.database
+      station.link = nil
+      station.peripheral.disconnected(now: now)
+    }
+    state = State()
+    complete(.reset)
+  }
+
+  private func inform(_ command: ControllerCommand, _ parameters: Span<UInt8>) {
+    switch command {
+    case .setEventMask:
+      state.mask.events = parameters.u64(at: 0)
+      complete(command)
+    case .setLEEventMask:
+      state.mask.leEvents = parameters.u64(at: 0)
+      complete(command)
+    case .readLocalVersion:
+      complete(command, capacity: 8) {
+        $0.append(Self.specificationVersion)
+        $0.append(u16: 0)
+        $0.append(Self.specificationVersion)
+        $0.append(u16: Self.companyIdentifier)
+        $0.append(u16: 0)
+      }
+    case .readLocalSupportedCommands:
+      let bits = supportedCommands
+      complete(command, capacity: 64) { $0.append(bits.span) }
+    case .readLocalSupportedFeatures:
+      // BR/EDR Not Supported and LE Supported: the kernel then enables LE by itself.
+      // Core 5.4, Vol 2, Part C, 3.3, bits 37 and 38.
+      complete(command, capacity: 8) { $0.append(u64: 1 << 37 | 1 << 38) }
+    case .readBDADDR: complete(command, capacity: 6) { $0.append(configuration.address) }
+    case .readBufferSize:
+      complete(command, capacity: 7) {
+        $0.append(u16: UInt16(configuration.aclByteCount))
+        $0.append(0)
+        $0.append(u16: UInt16(configuration.aclPacketCount))
+        $0.append(u16: 0)
+      }
+    case .readLEBufferSize:
+      complete(command, capacity: 3) {
+        $0.append(u16: UInt16(configuration.aclByteCount))
+        $0.append(configuration.aclPacketCount)
+      }
+    case .readLEFeatures: complete(command, capacity: 8) { $0.append(u64: features) }
+    case .readSupportedStates: complete(command, capacity: 8) { $0.append(u64: Self.supportedStates) }
+    case .readAdvertisingTransmitPower: complete(command, capacity: 1) { $0.append(0) }
+    case .rand: complete(command, capacity: 8) { $0.append(u64: nextRandom()) }
+    case .readResolvingListSize:
+      complete(command, capacity: 1) { $0.append(Self.resolvingListCapacity) }
+    default: informData(command, parameters)
+    }
+  }
+
+  /// Data length and advertising sets; everything else is taken note of and has no effect here.
+  private func informData(_ command: ControllerCommand, _ parameters: Span<UInt8>) {
+    let maximum = Self.maximumDataLength
+    switch command {
+    case .readMaximumDataLength:
+      complete(command, capacity: 8) {
+        for _ in 0..<2 {
+          $0.append(u16: maximum.octets)
+          $0.append(u16: maximum.time)
+        }
+      }
+    case .readDefaultDataLength:
+      complete(command, capacity: 4) {
+        $0.append(u16: state.defaultDataLength.octets)
+        $0.append(u16: state.defaultDataLength.time)
+      }
+    case .writeDefaultDataLength:
+      state.defaultDataLength = (parameters.u16(at: 0), parameters.u16(at: 2))
+      complete(command)
+    case .setExtendedAdvertisingParameters:
+      complete(command, capacity: 1) { $0.append(0) }  // selected power in dBm
+    case .readMaximumAdvertisingDataLength:
+      complete(command, capacity: 2) { $0.append(u16: UInt16(Advertisement.maximumByteCount)) }
+    case .readNumberOfAdvertisingSets: complete(command, capacity: 1) { $0.append(1) }
+    default: complete(command)
+    }
+  }
+
+  private var supportedCommands: [UInt8] {
+    var bits = [UInt8](repeating: 0, count: 64)
+    for command in ControllerCommand.allCases where has(command) {
+      bits[command.supportBit.octet] |= 1 << UInt8(command.supportBit.bit)
+    }
+    return bits
+  }
+
+  /// xorshift64*: plausible and the same in each run. Nobody's keys depend on it.
+  private func nextRandom() -> UInt64 {
+    var x = state.random
+    x ^= x >> 12
+    x ^= x << 25
+    x ^= x >> 27
+    state.random = x
+    return x &* 0x2545_F491_4F6C_DD1D
+  }
+}

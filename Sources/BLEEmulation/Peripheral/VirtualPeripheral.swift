@@ -1,0 +1,89 @@
+public import BLECore
+public import BLEStack
+public import BLEWire
+
+/// What a peripheral sends while nobody is connected to it. Core 5.4, Vol 6, Part B, 4.4.2.
+public struct Advertisement: Hashable, Sendable {
+  /// The legacy PDU types 0 … 3 that are not directed.
+  public enum Kind: UInt8, Hashable, Sendable {
+    case connectable = 0
+    case scannable = 2
+    case nonConnectable = 3
+  }
+
+  /// 31 octets, of the data and of the scan response. Core 5.4, Vol 3, Part C, 11.
+  public static let maximumByteCount = 31
+
+  public var address: DeviceAddress
+  public var kind: Kind
+  /// From one advertisement to the next.
+  public var interval: Duration
+  public var data: [UInt8]
+  /// What an active scanner gets besides; empty for none.
+  public var scanResponse: [UInt8]
+  /// As the scanner shall see it, in dBm.
+  public var rssi: Int8
+
+  /// - Precondition: data and scan response have at most 31 octets each.
+  public init(
+    address: DeviceAddress, kind: Kind = .connectable, interval: Duration = .milliseconds(100),
+    data: [UInt8], scanResponse: [UInt8] = [], rssi: Int8 = -55
+  ) {
+    precondition(data.count <= Self.maximumByteCount && scanResponse.count <= Self.maximumByteCount)
+    precondition(interval > .zero)
+    self.address = address
+    self.kind = kind
+    self.interval = interval
+    self.data = data
+    self.scanResponse = scanResponse
+    self.rssi = rssi
+  }
+}
+
+/// A device behind a `VirtualController`: what it advertises, its attributes, and how it behaves.
+///
+/// All calls come from the controller, with the time passed in. Send through the `PeripheralLink`.
+public protocol VirtualPeripheral: AnyObject {
+  /// `nil` while it does not advertise. Not asked while a central is connected.
+  var advertisement: Advertisement? { get }
+  /// Its attributes; asked once, when the controller is made.
+  var services: [GATTServiceDescription] { get }
+
+  /// A central connected. The link is good until `disconnected`.
+  func connected(_ link: PeripheralLink, now: MonotonicTime)
+  func disconnected(now: MonotonicTime)
+
+  /// Asked before a write is stored: an error code refuses it.
+  func check(write value: Span<UInt8>, to handle: AttributeHandle) -> ATTErrorCode?
+  /// A write was stored, and answered if it was a request. A CCCD is reported too, with its own handle.
+  func written(_ handle: AttributeHandle, link: PeripheralLink, now: MonotonicTime)
+
+  /// When `expired` is wanted; only asked while connected.
+  var deadline: MonotonicTime? { get }
+  func expired(_ link: PeripheralLink, now: MonotonicTime)
+}
+
+extension VirtualPeripheral {
+  public func connected(_ link: PeripheralLink, now: MonotonicTime) {}
+  public func disconnected(now: MonotonicTime) {}
+  public func check(write value: Span<UInt8>, to handle: AttributeHandle) -> ATTErrorCode? { nil }
+  public func written(_ handle: AttributeHandle, link: PeripheralLink, now: MonotonicTime) {}
+  public var deadline: MonotonicTime? { nil }
+  public func expired(_ link: PeripheralLink, now: MonotonicTime) {}
+}
+
+/// Connection parameters in force. Core 5.4, Vol 6, Part B, 4.5.1–2.
+public struct LinkParameters: Hashable, Sendable, BitwiseCopyable {
+  /// In units of 1.25 ms.
+  public var interval: UInt16
+  /// Connection events that the peripheral may sleep through.
+  public var latency: UInt16
+  /// In units of 10 ms.
+  public var supervisionTimeout: UInt16
+
+  public init(interval: UInt16, latency: UInt16, supervisionTimeout: UInt16) {
+    self.interval = interval
+    self.latency = latency
+    self.supervisionTimeout = supervisionTimeout
+  }
+}

@@ -1,0 +1,259 @@
+public import BLECore
+public import BLEStack
+import BLEWire
+
+/// A COLMI R02 smart ring as reference `colmi-ring-protocol.md` describes it.
+///
+/// It advertises its name (not its service), takes one central, answers battery, clock and capability
+/// commands, refuses the others with `0x80 | opcode, EE`, and streams raw frames at a chosen rate.
+/// Replies and frames only go out while the central is subscribed, as with the real ring.
+public final class EmulatedRing: VirtualPeripheral {
+  public struct Configuration: Hashable, Sendable {
+    public var name = "R02_A1B2"
+    public var address = DeviceAddress(bits: 0x70CB_0D00_A1B2, type: .public)
+    /// Real rings take 1000 ms; shorter here, so that nobody waits.
+    public var advertisingInterval = Duration.milliseconds(100)
+    /// Raw notifications a second over all three subtypes, which follow one another in each tick.
+    /// 3 is the stock firmware, 12 the "faster" patch, 300 no ring at all but a good test.
+    public var notificationsPerSecond = 3.0
+    /// Raw notifications after which a stream stops by itself; `nil` for none.
+    public var notificationLimit: Int?
+    /// Raw notifications of one link after which the link is lost (Connection Timeout); `nil` for never.
+    public var disconnectAfter: Int?
+    /// Each so-many-th raw notification is broken, by turns with a wrong checksum and cut short.
+    public var malformedEvery: Int?
+    public var batteryPercent: UInt8 = 64
+    /// Whether it asks for an MTU of 247 and for slower connection parameters, as the captured RT11CR did.
+    public var behaviour = Behaviour.active
+
+    public enum Behaviour: Hashable, Sendable {
+      case active
+      /// Sends nothing that it was not asked for.
+      case quiet
+    }
+
+    public init() {}
+  }
+
+  /// The characteristics that a host uses.
+  public enum UUIDs {
+    static let commandService = BluetoothUUID(high: 0x6E40_FFF0_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E)
+    /// Host to ring.
+    public static let command = BluetoothUUID(high: 0x6E40_0002_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E)
+    /// Ring to host.
+    public static let reply = BluetoothUUID(high: 0x6E40_0003_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E)
+    static let bulkService = BluetoothUUID(high: 0xDE5B_F728_D711_4E47, low: 0xAF26_65E3_012A_5DC7)
+    static let bulkWrite = BluetoothUUID(high: 0xDE5B_F72A_D711_4E47, low: 0xAF26_65E3_012A_5DC7)
+    static let bulkNotify = BluetoothUUID(high: 0xDE5B_F729_D711_4E47, low: 0xAF26_65E3_012A_5DC7)
+  }
+
+  // The handles of the ring in captures CAP1 and CAP2 (reference, 1.2), gaps included.
+  static let commandHandle = AttributeHandle(0x0010)
+  static let replyHandle = AttributeHandle(0x0012)
+
+  /// After a pause of the host's clock at most so many ticks are made up for at once.
+  static let maximumTicksAtOnce = 4096
+
+  public let configuration: Configuration
+  /// Raw notifications sent, over all links.
+  public private(set) var sentRawNotifications = 0
+  /// Commands whose length or checksum was wrong. They are not answered.
+  public private(set) var rejectedCommands = 0
+
+  private var link: PeripheralLink?
+  private var isPoweredOff = false
+  private var stream: Stream?
+  private var sentOnLink = 0
+  private var signal = RingSignal()
+  private var errands: [Errand] = []
+
+  private struct Stream {
+    let start: MonotonicTime
+    var tick = 0
+    var sent = 0
+  }
+
+  /// Something that the ring does by itself after connecting.
+  private struct Errand {
+    let due: MonotonicTime
+    let action: Action
+    enum Action {
+      case requestMTU
+      case requestParameters(ClosedRange<UInt16>)
+    }
+  }
+
+  public init(_ configuration: Configuration = Configuration()) {
+    precondition(configuration.notificationsPerSecond > 0)
+    precondition(configuration.name.utf8.count <= Advertisement.maximumByteCount - 5)
+    self.configuration = configuration
+  }
+
+  // MARK: What it is
+
+  public var advertisement: Advertisement? {
+    if isPoweredOff { return nil }
+    let name = [UInt8](configuration.name.utf8)
+    // Flags: general discoverable, no BR/EDR. Then the complete local name.
+    let data: [UInt8] = [2, 0x01, 0x06, UInt8(name.count + 1), 0x09] + name
+    return Advertisement(
+      address: configuration.address, interval: configuration.advertisingInterval, data: data)
+  }
+
+  public var services: [GATTServiceDescription] {
+    typealias Characteristic = GATTCharacteristicDescription
+    return [
+      GATTServiceDescription(
+        .genericAttribute,
+        characteristics: [Characteristic(.serviceChanged, .indicate, value: [1, 0, 0xFF, 0xFF])]),
+      GATTServiceDescription(
+        .genericAccess,
+        characteristics: [
+          Characteristic(.deviceName, .read, value: [UInt8](configuration.name.utf8)),
+          Characteristic(.appearance, .read, value: [0, 0]),
+        ]),
+      GATTServiceDescription(
+        UUIDs.commandService, handle: AttributeHandle(0x000E),
+        characteristics: [
+          Characteristic(UUIDs.command, [.write, .writeWithoutResponse], handle: AttributeHandle(0x000F)),
+          Characteristic(UUIDs.reply, .notify),
+        ]),
+      GATTServiceDescription(
+        UUIDs.bulkService, handle: AttributeHandle(0x0014),
+        characteristics: [
+          Characteristic(UUIDs.bulkWrite, .writeWithoutResponse),
+          Characteristic(UUIDs.bulkNotify, .notify),
+        ]),
+      GATTServiceDescription(
+        .deviceInformation, handle: AttributeHandle(0x001A),
+        characteristics: [
+          Characteristic(
+            .hardwareRevision, .read, value: [UInt8]("R02_V3.0".utf8), handle: AttributeHandle(0x001D)),
+          Characteristic(.firmwareRevision, .read, value: [UInt8]("R02_3.00.06_240523".utf8)),
+        ]),
+    ]
+  }
+
+  // MARK: Link
+
+  public func connected(_ link: PeripheralLink, now: MonotonicTime) {
+    self.link = link
+    sentOnLink = 0
+    stream = nil
+    guard configuration.behaviour == .active else { return }
+    // CAP2: the ring asks for MTU 247, after 2.5 s for 25–50 ms, some 10 s later for 100–125 ms.
+    errands = [
+      Errand(due: now.advanced(by: .milliseconds(200)), action: .requestMTU),
+      Errand(due: now.advanced(by: .milliseconds(2500)), action: .requestParameters(20...40)),
+      Errand(due: now.advanced(by: .milliseconds(12_500)), action: .requestParameters(80...100)),
+    ]
+  }
+
+  public func disconnected(now: MonotonicTime) {
+    link = nil
+    stream = nil
+    errands.removeAll()
+  }
+
+  public func written(_ handle: AttributeHandle, link: PeripheralLink, now: MonotonicTime) {
+    guard handle == Self.commandHandle, let frame = link.database.value(of: handle) else { return }
+    guard RingFrame.isValid(frame) else {
+      rejectedCommands += 1
+      return
+    }
+    execute(frame, link, now)
+  }
+
+  private func execute(_ frame: [UInt8], _ link: PeripheralLink, _ now: MonotonicTime) {
+    switch (frame[0], frame[1]) {
+    case (0x01, _):
+      // The packet size that an R02 announces, then its capabilities as captured (rsp-set-time-capabilities-r02).
+      reply([0x2F, 0xF1], link)
+      reply([0x01, 0x00, 0x01, 0x00, 0x22, 0, 0, 0, 0, 0x01, 0x00, 0x30, 0x01, 0x00, 0x10], link)
+    case (0x03, _): reply([0x03, configuration.batteryPercent, 0], link)
+    case (0x08, 0x01):
+      isPoweredOff = true
+      link.disconnect(HCIStatus(rawValue: 0x15))  // Remote Device Terminated Connection due to Power Off
+    case (0x3C, _): reply([0x3C, 0x00, 0x8C, 0x27, 0x00, 0x28, 0x80], link)
+    case (0xA1, 0x02): stream = nil
+    case (0xA1, 0x03):
+      for subtype in RingSignal.Subtype.allCases {
+        send(signal.frame(subtype, tick: stream?.tick ?? 0, seconds: 0), link)
+      }
+    case (0xA1, 0x04): stream = Stream(start: now.advanced(by: tickInterval))
+    case (0xA1, _): break
+    default: reply([frame[0] | 0x80, 0xEE], link)
+    }
+  }
+
+  private func reply(_ start: [UInt8], _ link: PeripheralLink) { send(RingFrame.make(start), link) }
+
+  private func send(_ frame: [UInt8], _ link: PeripheralLink) {
+    link.push(of: Self.replyHandle, value: frame.span)
+  }
+
+  // MARK: Time
+
+  private var tickInterval: Duration {
+    .seconds(Double(RingSignal.Subtype.allCases.count) / configuration.notificationsPerSecond)
+  }
+
+  private func due(_ stream: Stream) -> MonotonicTime {
+    stream.start.advanced(by: tickInterval * stream.tick)
+  }
+
+  public var deadline: MonotonicTime? {
+    let tick = stream.map(due)
+    guard let errand = errands.first?.due else { return tick }
+    return tick.map { min($0, errand) } ?? errand
+  }
+
+  public func expired(_ link: PeripheralLink, now: MonotonicTime) {
+    while let errand = errands.first, errand.due <= now {
+      errands.removeFirst()
+      switch errand.action {
+      case .requestMTU: link.requestMTU(247)
+      case .requestParameters(let interval):
+        link.requestParameters(interval: interval, latency: 4, supervisionTimeout: 500)
+      }
+    }
+    var ticks = 0
+    while let stream, due(stream) <= now, ticks < Self.maximumTicksAtOnce {
+      sendTick(link)
+      ticks += 1
+    }
+  }
+
+  private func sendTick(_ link: PeripheralLink) {
+    guard let tick = stream?.tick else { return }
+    stream?.tick += 1
+    let parts = tickInterval.components
+    let seconds = (Double(parts.seconds) + Double(parts.attoseconds) / 1e18) * Double(tick)
+    for subtype in RingSignal.Subtype.allCases {
+      guard let sent = stream?.sent, sent < configuration.notificationLimit ?? .max else {
+        stream = nil
+        return
+      }
+      let frame = signal.frame(subtype, tick: tick, seconds: seconds)
+      guard link.push(of: Self.replyHandle, value: spoiled(frame, number: sent + 1).span) == .encoded
+      else { continue }
+      stream?.sent += 1
+      sentRawNotifications += 1
+      sentOnLink += 1
+      if sentOnLink == configuration.disconnectAfter {
+        stream = nil
+        link.disconnect(.connectionTimeout)
+        return
+      }
+    }
+  }
+
+  /// - Parameter number: of the frame in its stream, from 1.
+  private func spoiled(_ frame: [UInt8], number: Int) -> [UInt8] {
+    guard let every = configuration.malformedEvery, number.isMultiple(of: every) else { return frame }
+    if (number / every).isMultiple(of: 2) { return [UInt8](frame.prefix(RingFrame.byteCount / 2)) }
+    var frame = frame
+    frame[RingFrame.byteCount - 1] ^= 0xFF
+    return frame
+  }
+}

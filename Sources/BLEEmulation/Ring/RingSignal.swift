@@ -1,0 +1,131 @@
+/// The raw stream of a COLMI ring (0xA1): captured frames first, then a made-up wearer at rest.
+///
+/// Deterministic: the same stream each time. One tick is one frame of each subtype, as the rings send
+/// them (reference `colmi-ring-protocol.md`, 5.2 and 5.3).
+struct RingSignal {
+  /// What the three frames of a tick carry, in the order in which they are sent.
+  enum Subtype: UInt8, CaseIterable {
+    case spo2 = 1
+    case ppg = 2
+    case accelerometer = 3
+  }
+
+  // From `ring-test-vectors.json`; all are captures from real rings.
+  /// raw-spo2-ei-1 (edgeimpulse/example-data-collection-colmi-r02), raw-spo2-r06 (CitizenOneX/colmi_r06_fbp).
+  static let capturedSpO2: [[UInt8]] = [
+    [0xA1, 0x01, 0x00, 0xA0, 0x00, 0xC2, 0x00, 0x72, 0x00, 0x95, 0x01, 0, 0, 0, 0, 0x0C],
+    [0xA1, 0x01, 0x00, 0x4A, 0x00, 0x88, 0x00, 0x4C, 0x00, 0x65, 0x01, 0, 0, 0, 0, 0x26],
+  ]
+  /// raw-ppg-ei-1, raw-ppg-ei-zero (edgeimpulse), raw-ppg-oc (PaulinaRogala/open-colmi).
+  static let capturedPPG: [[UInt8]] = [
+    [0xA1, 0x02, 0x29, 0x81, 0x2A, 0xCD, 0x29, 0xC1, 0x01, 0x0C, 0x01, 0, 0, 0, 0, 0x3C],
+    [0xA1, 0x02, 0x00, 0x00, 0x2A, 0xCD, 0x29, 0xC1, 0x01, 0x0C, 0x01, 0, 0, 0, 0, 0x92],
+    [0xA1, 0x02, 0x06, 0x63, 0x20, 0x28, 0x1F, 0x51, 0x00, 0xD7, 0x00, 0, 0, 0, 0, 0x9B],
+  ]
+  /// raw-acc-ei-1, raw-acc-ei-3 (edgeimpulse), raw-acc-r06 (CitizenOneX), raw-acc-oc-highnibble (open-colmi).
+  static let capturedAccelerometer: [[UInt8]] = [
+    [0xA1, 0x03, 0x12, 0x03, 0x0B, 0x0D, 0x17, 0x04, 0, 0, 0, 0, 0, 0, 0, 0xEC],
+    [0xA1, 0x03, 0x12, 0x01, 0x0C, 0x00, 0x16, 0x0E, 0, 0, 0, 0, 0, 0, 0, 0xE7],
+    [0xA1, 0x03, 0x00, 0x0C, 0x1F, 0x06, 0xFB, 0x03, 0, 0, 0, 0, 0, 0, 0, 0xD3],
+    [0xA1, 0x03, 0xDE, 0xB4, 0xFD, 0xC8, 0xFB, 0x3E, 0, 0, 0, 0, 0, 0, 0, 0x34],
+  ]
+
+  /// LSB per g of the accelerometer.
+  static let unitsPerG = 512.0
+  /// Beats per second: 72 a minute.
+  private static let pulse = 1.2
+  /// The latched maximum and minimum of raw-ppg-ei-1 and raw-spo2-ei-1.
+  private static let ppgBounds: (high: UInt16, low: UInt16) = (10_957, 10_689)
+  private static let spo2Bounds: (high: UInt16, low: UInt16) = (194, 114)
+
+  /// One beat of a finger plethysmogram, 0 … 1: steep rise, notch, slow fall.
+  private static let beat: [Double] = [
+    0.00, 0.08, 0.28, 0.58, 0.85, 0.98, 1.00, 0.94, 0.85, 0.75, 0.66, 0.58, 0.52, 0.47, 0.44, 0.43,
+    0.45, 0.47, 0.48, 0.46, 0.43, 0.39, 0.35, 0.31, 0.27, 0.23, 0.19, 0.16, 0.12, 0.09, 0.06, 0.03,
+  ]
+
+  private var noise: UInt64 = 0x5EED
+
+  /// - Parameters:
+  ///   - tick: from 0 since the stream started.
+  ///   - seconds: of the wearer's time at that tick.
+  mutating func frame(_ subtype: Subtype, tick: Int, seconds: Double) -> [UInt8] {
+    switch subtype {
+    case .spo2:
+      if tick < Self.capturedSpO2.count { return Self.capturedSpO2[tick] }
+      return optical(subtype, Self.spo2Bounds, seconds)
+    case .ppg:
+      if tick < Self.capturedPPG.count { return Self.capturedPPG[tick] }
+      return optical(subtype, Self.ppgBounds, seconds)
+    case .accelerometer:
+      if tick < Self.capturedAccelerometer.count { return Self.capturedAccelerometer[tick] }
+      return acceleration(seconds)
+    }
+  }
+
+  /// Value, maximum, minimum and difference, all big-endian; octet 10 is 1 in the captures.
+  private mutating func optical(
+    _ subtype: Subtype, _ bounds: (high: UInt16, low: UInt16), _ seconds: Double
+  ) -> [UInt8] {
+    let place = seconds * Self.pulse * Double(Self.beat.count)
+    let index = Int(place) % Self.beat.count
+    let part = place - place.rounded(.down)
+    let wave = Self.beat[index] * (1 - part) + Self.beat[(index + 1) % Self.beat.count] * part
+    // The wave fills 90 % of the bounds: with the noise it stays inside them.
+    let swing = Double(bounds.high - bounds.low) * 0.9
+    let value = Int(Double(bounds.low) + 5 + (swing - 5) * wave) + nextNoise(3)
+    return RingFrame.make(
+      [0xA1, subtype.rawValue] + Self.bigEndian(UInt16(value)) + Self.bigEndian(bounds.high)
+        + Self.bigEndian(bounds.low) + Self.bigEndian(bounds.high - bounds.low) + [1])
+  }
+
+  /// A hand that turns slowly: the three axes keep to 1 g together.
+  private mutating func acceleration(_ seconds: Double) -> [UInt8] {
+    let x = 0.5 * Self.sway(seconds / 7)
+    let y = 0.4 * Self.sway(seconds / 5 + 0.3)
+    let z = max(0, 1 - x * x - y * y).squareRoot()
+    return RingFrame.make(
+      [0xA1, Subtype.accelerometer.rawValue] + axis(y) + axis(z) + axis(x))
+  }
+
+  /// Twelve bits in two's complement: the high eight, then the low four.
+  private mutating func axis(_ g: Double) -> [UInt8] {
+    let raw = UInt16(bitPattern: Int16((g * Self.unitsPerG).rounded()) + Int16(nextNoise(2))) & 0x0FFF
+    return [UInt8(raw >> 4), UInt8(raw & 0x0F)]
+  }
+
+  /// −1 … 1 with period 1: a parabola for each half wave, near enough to a sine.
+  private static func sway(_ turns: Double) -> Double {
+    let phase = turns - turns.rounded(.down)
+    let half = phase < 0.5 ? phase * 2 : phase * 2 - 1
+    let arch = 4 * half * (1 - half)
+    return phase < 0.5 ? arch : -arch
+  }
+
+  /// −amplitude … amplitude, from a linear congruential generator.
+  private mutating func nextNoise(_ amplitude: Int) -> Int {
+    noise = noise &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+    return Int(noise >> 40) % (2 * amplitude + 1) - amplitude
+  }
+
+  private static func bigEndian(_ value: UInt16) -> [UInt8] {
+    [UInt8(value >> 8), UInt8(value & 0xFF)]
+  }
+}
+
+/// The 16-octet frame of the command channel. Reference `colmi-ring-protocol.md`, 2.
+enum RingFrame {
+  static let byteCount = 16
+
+  /// Pads with zeros and adds the checksum: the sum of the first 15 octets, modulo 256.
+  static func make(_ start: [UInt8]) -> [UInt8] {
+    precondition(start.count < byteCount)
+    var frame = start + [UInt8](repeating: 0, count: byteCount - start.count)
+    frame[byteCount - 1] = frame.reduce(0, &+)
+    return frame
+  }
+
+  static func isValid(_ frame: [UInt8]) -> Bool {
+    frame.count == byteCount && frame.dropLast().reduce(0, &+) == frame[byteCount - 1]
+  }
+}
