@@ -1,1 +1,262 @@
+#define _GNU_SOURCE
 #include "CBluetoothLinux.h"
+
+#include <errno.h>
+#include <linux/sock_diag.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(struct sockaddr_hci) == 6, "sockaddr_hci");
+_Static_assert(sizeof(struct sockaddr_l2) == 14, "sockaddr_l2");
+_Static_assert(sizeof(struct hci_filter) == 16, "hci_filter");
+
+_Static_assert(RINGTAP_AF_BLUETOOTH == AF_BLUETOOTH, "AF_BLUETOOTH");
+_Static_assert(RINGTAP_SOCK_RAW == SOCK_RAW && RINGTAP_SOCK_SEQPACKET == SOCK_SEQPACKET, "socket types");
+_Static_assert(RINGTAP_READABLE == EPOLLIN && RINGTAP_WRITABLE == EPOLLOUT, "epoll events");
+_Static_assert(RINGTAP_HANG_UP == (EPOLLERR | EPOLLHUP), "epoll events");
+
+#ifndef SO_MEMINFO
+#define SO_MEMINFO 55
+#endif
+
+static uint64_t address_bits(const bdaddr_t *address) {
+  uint64_t bits = 0;
+  for (int i = 5; i >= 0; i--) bits = bits << 8 | address->b[i];
+  return bits;
+}
+
+static struct sockaddr_l2 l2cap_address(uint64_t address, uint8_t type, uint16_t cid) {
+  struct sockaddr_l2 result = {.l2_family = AF_BLUETOOTH, .l2_cid = htobs(cid), .l2_bdaddr_type = type};
+  for (int i = 0; i < 6; i++) result.l2_bdaddr.b[i] = (uint8_t)(address >> (8 * i));
+  return result;
+}
+
+int ringtap_hci_device_list(int fd, uint16_t *ids, int capacity) {
+  union {
+    struct hci_dev_list_req list;
+    uint8_t room[sizeof(struct hci_dev_list_req) + HCI_MAX_DEV * sizeof(struct hci_dev_req)];
+  } request = {.list = {.dev_num = HCI_MAX_DEV}};
+  if (ioctl(fd, HCIGETDEVLIST, &request) < 0) return -1;
+  int count = 0;
+  for (int i = 0; i < request.list.dev_num && count < capacity; i++) ids[count++] = request.list.dev_req[i].dev_id;
+  return count;
+}
+
+int ringtap_hci_device_info(int fd, uint16_t id, struct ringtap_hci_device *info) {
+  struct hci_dev_info raw = {.dev_id = id};
+  if (ioctl(fd, HCIGETDEVINFO, &raw) < 0) return -1;
+  info->address = address_bits(&raw.bdaddr);
+  info->flags = raw.flags;
+  info->bus = raw.type & 0x0f;
+  memcpy(info->name, raw.name, sizeof raw.name);
+  info->name[sizeof info->name - 1] = '\0';
+  return 0;
+}
+
+int ringtap_hci_bind(int fd, uint16_t device, uint16_t channel) {
+  struct sockaddr_hci address = {.hci_family = AF_BLUETOOTH, .hci_dev = device, .hci_channel = channel};
+  return bind(fd, (struct sockaddr *)&address, sizeof address);
+}
+
+int ringtap_hci_set_filter(int fd, uint32_t types, uint32_t events_low, uint32_t events_high) {
+  struct hci_filter filter = {.type_mask = types, .event_mask = {events_low, events_high}, .opcode = 0};
+  return setsockopt(fd, SOL_HCI, HCI_FILTER, &filter, sizeof filter);
+}
+
+int ringtap_hci_enable_time_stamps(int fd) {
+  int on = 1;
+  return setsockopt(fd, SOL_HCI, HCI_TIME_STAMP, &on, sizeof on);
+}
+
+int ringtap_l2cap_bind(int fd, uint64_t address, uint8_t address_type, uint16_t cid) {
+  struct sockaddr_l2 local = l2cap_address(address, address_type, cid);
+  return bind(fd, (struct sockaddr *)&local, sizeof local);
+}
+
+int ringtap_l2cap_connect(int fd, uint64_t address, uint8_t address_type, uint16_t cid) {
+  struct sockaddr_l2 peer = l2cap_address(address, address_type, cid);
+  return connect(fd, (struct sockaddr *)&peer, sizeof peer);
+}
+
+int ringtap_l2cap_connection_handle(int fd) {
+  struct l2cap_conninfo info = {0};
+  socklen_t length = sizeof info;
+  if (getsockopt(fd, SOL_L2CAP, L2CAP_CONNINFO, &info, &length) < 0) return -1;
+  return info.hci_handle;
+}
+
+// A time stamp and an overflow counter, with room to spare for one more.
+#define CONTROL_BYTES (CMSG_SPACE(sizeof(struct timespec)) + 2 * CMSG_SPACE(sizeof(uint32_t)))
+
+struct ringtap_slab {
+  unsigned slots, slot_bytes;
+  struct mmsghdr *headers;
+  struct iovec *vectors;
+  struct ringtap_datagram *datagrams;
+  uint8_t *bytes, *control;
+};
+
+void ringtap_slab_free(struct ringtap_slab *slab) {
+  if (!slab) return;
+  free(slab->headers);
+  free(slab->vectors);
+  free(slab->datagrams);
+  free(slab->bytes);
+  free(slab->control);
+  free(slab);
+}
+
+struct ringtap_slab *ringtap_slab_create(unsigned slots, unsigned slot_bytes) {
+  struct ringtap_slab *slab = calloc(1, sizeof *slab);
+  if (!slab) return NULL;
+  slab->slots = slots;
+  slab->slot_bytes = slot_bytes;
+  slab->headers = calloc(slots, sizeof *slab->headers);
+  slab->vectors = calloc(slots, sizeof *slab->vectors);
+  slab->datagrams = calloc(slots, sizeof *slab->datagrams);
+  slab->bytes = calloc(slots, slot_bytes);
+  slab->control = calloc(slots, CONTROL_BYTES);
+  if (!slab->headers || !slab->vectors || !slab->datagrams || !slab->bytes || !slab->control) {
+    ringtap_slab_free(slab);
+    return NULL;
+  }
+  for (unsigned i = 0; i < slots; i++) {
+    slab->vectors[i] = (struct iovec){slab->bytes + (size_t)i * slot_bytes, slot_bytes};
+    slab->headers[i].msg_hdr.msg_iov = &slab->vectors[i];
+    slab->headers[i].msg_hdr.msg_iovlen = 1;
+    slab->headers[i].msg_hdr.msg_control = slab->control + (size_t)i * CONTROL_BYTES;
+  }
+  return slab;
+}
+
+static void read_control(struct msghdr *header, struct ringtap_datagram *datagram) {
+  for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
+    if (c->cmsg_level == SOL_HCI && c->cmsg_type == HCI_CMSG_TSTAMP) {
+      struct timeval stamp;
+      memcpy(&stamp, CMSG_DATA(c), sizeof stamp);
+      datagram->time_ns = (int64_t)stamp.tv_sec * 1000000000 + (int64_t)stamp.tv_usec * 1000;
+    } else if (c->cmsg_level != SOL_SOCKET) {
+      continue;
+    } else if (c->cmsg_type == SCM_TIMESTAMPNS) {
+      struct timespec stamp;
+      memcpy(&stamp, CMSG_DATA(c), sizeof stamp);
+      datagram->time_ns = (int64_t)stamp.tv_sec * 1000000000 + stamp.tv_nsec;
+    } else if (c->cmsg_type == SO_RXQ_OVFL) {
+      memcpy(&datagram->overflow, CMSG_DATA(c), sizeof datagram->overflow);
+    }
+  }
+}
+
+int ringtap_slab_receive(struct ringtap_slab *slab, int fd) {
+  for (unsigned i = 0; i < slab->slots; i++) slab->headers[i].msg_hdr.msg_controllen = CONTROL_BYTES;
+  int count;
+  do count = recvmmsg(fd, slab->headers, slab->slots, MSG_DONTWAIT, NULL);
+  while (count < 0 && errno == EINTR);
+  for (int i = 0; i < count; i++) {
+    struct ringtap_datagram *datagram = &slab->datagrams[i];
+    *datagram = (struct ringtap_datagram){
+        .length = slab->headers[i].msg_len,
+        .truncated = (slab->headers[i].msg_hdr.msg_flags & MSG_TRUNC) != 0};
+    read_control(&slab->headers[i].msg_hdr, datagram);
+  }
+  return count;
+}
+
+const uint8_t *ringtap_slab_bytes(const struct ringtap_slab *slab, unsigned slot) {
+  return slab->bytes + (size_t)slot * slab->slot_bytes;
+}
+
+const struct ringtap_datagram *ringtap_slab_datagram(const struct ringtap_slab *slab, unsigned slot) {
+  return &slab->datagrams[slot];
+}
+
+int64_t ringtap_socket_drops(int fd) {
+  uint32_t info[SK_MEMINFO_VARS] = {0};
+  socklen_t length = sizeof info;
+  if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &length) < 0) return -1;
+  return info[SK_MEMINFO_DROPS];
+}
+
+int ringtap_epoll_create(void) { return epoll_create1(EPOLL_CLOEXEC); }
+
+static int epoll_control(int epoll, int operation, int fd, uint64_t token, uint32_t events) {
+  struct epoll_event event = {.events = events, .data = {.u64 = token}};
+  return epoll_ctl(epoll, operation, fd, &event);
+}
+
+int ringtap_epoll_add(int epoll, int fd, uint64_t token, uint32_t events) {
+  return epoll_control(epoll, EPOLL_CTL_ADD, fd, token, events);
+}
+
+int ringtap_epoll_modify(int epoll, int fd, uint64_t token, uint32_t events) {
+  return epoll_control(epoll, EPOLL_CTL_MOD, fd, token, events);
+}
+
+int ringtap_epoll_remove(int epoll, int fd) { return epoll_control(epoll, EPOLL_CTL_DEL, fd, 0, 0); }
+
+int ringtap_epoll_wait(int epoll, struct ringtap_ready *ready, int capacity, int timeout_ms) {
+  struct epoll_event events[64];
+  int count = epoll_wait(epoll, events, capacity < 64 ? capacity : 64, timeout_ms);
+  for (int i = 0; i < count; i++)
+    ready[i] = (struct ringtap_ready){.token = events[i].data.u64, .events = events[i].events};
+  return count;
+}
+
+int ringtap_wake_create(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
+
+// A full counter means that a wake-up is pending already: nothing is lost by ignoring it.
+void ringtap_wake_signal(int fd) {
+  uint64_t one = 1;
+  ssize_t ignored = write(fd, &one, sizeof one);
+  (void)ignored;
+}
+
+void ringtap_wake_drain(int fd) {
+  uint64_t counter;
+  ssize_t ignored = read(fd, &counter, sizeof counter);
+  (void)ignored;
+}
+
+void ringtap_wake_wait(int fd, int timeout_ms) {
+  struct pollfd wanted = {.fd = fd, .events = POLLIN};
+  if (poll(&wanted, 1, timeout_ms) > 0) ringtap_wake_drain(fd);
+}
+
+void ringtap_thread_set_name(const char *name) {
+  char kept[16];
+  strncpy(kept, name, sizeof kept - 1);
+  kept[sizeof kept - 1] = '\0';
+  pthread_setname_np(pthread_self(), kept);
+}
+
+static sigset_t interrupts(void) {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
+void ringtap_signals_take(void) {
+  sigset_t set = interrupts();
+  pthread_sigmask(SIG_BLOCK, &set, NULL);
+  signal(SIGPIPE, SIG_IGN);
+}
+
+int ringtap_signals_wait(void) {
+  sigset_t set = interrupts();
+  int number = 0;
+  while (sigwait(&set, &number) != 0) {
+  }
+  return number;
+}

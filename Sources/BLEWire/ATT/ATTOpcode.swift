@@ -39,8 +39,7 @@ public struct ATTOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   /// Bit 6: needs no answer, and is ignored where it is unknown.
   @inlinable public var isCommand: Bool { rawValue & 0x40 != 0 }
 
-  /// Whether a client sends it, expecting an answer: the even opcodes up to 0x20, and unknown ones without
-  /// the command bit that cannot be responses.
+  /// Unknown opcodes are commands with bit 6 set, requests without. Core 5.4, Vol 3, Part F, 3.3.
   @inlinable public var kind: Kind {
     switch rawValue {
     case 0x1B, 0x23: .notification
@@ -54,6 +53,46 @@ public struct ATTOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   /// Core 5.4, Vol 3, Part F, 3.3.
   public enum Kind: Hashable, Sendable, BitwiseCopyable {
     case request, response, command, notification, indication, confirmation
+  }
+}
+
+extension ATTOpcode {
+  /// The specification's name of the PDU.
+  public var name: StaticString {
+    switch self {
+    case .errorResponse: "Error Response"
+    case .exchangeMTURequest: "Exchange MTU Request"
+    case .exchangeMTUResponse: "Exchange MTU Response"
+    case .findInformationRequest: "Find Information Request"
+    case .findInformationResponse: "Find Information Response"
+    case .findByTypeValueRequest: "Find By Type Value Request"
+    case .findByTypeValueResponse: "Find By Type Value Response"
+    case .readByTypeRequest: "Read By Type Request"
+    case .readByTypeResponse: "Read By Type Response"
+    case .readRequest: "Read Request"
+    case .readResponse: "Read Response"
+    case .readBlobRequest: "Read Blob Request"
+    case .readBlobResponse: "Read Blob Response"
+    case .readMultipleRequest: "Read Multiple Request"
+    case .readMultipleResponse: "Read Multiple Response"
+    case .readByGroupTypeRequest: "Read By Group Type Request"
+    case .readByGroupTypeResponse: "Read By Group Type Response"
+    case .writeRequest: "Write Request"
+    case .writeResponse: "Write Response"
+    case .prepareWriteRequest: "Prepare Write Request"
+    case .prepareWriteResponse: "Prepare Write Response"
+    case .executeWriteRequest: "Execute Write Request"
+    case .executeWriteResponse: "Execute Write Response"
+    case .handleValueNotification: "Handle Value Notification"
+    case .handleValueIndication: "Handle Value Indication"
+    case .handleValueConfirmation: "Handle Value Confirmation"
+    case .readMultipleVariableRequest: "Read Multiple Variable Request"
+    case .readMultipleVariableResponse: "Read Multiple Variable Response"
+    case .multipleHandleValueNotification: "Multiple Handle Value Notification"
+    case .writeCommand: "Write Command"
+    case .signedWriteCommand: "Signed Write Command"
+    default: "unknown ATT PDU"
+    }
   }
 }
 

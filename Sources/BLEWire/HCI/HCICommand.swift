@@ -76,19 +76,9 @@ public protocol HCICommand: Sendable {
   func encodeParameters(into output: inout OutputSpan<UInt8>)
 }
 
-/// Core 5.4, Vol 4, Part E, 7.8.3.
-public struct LEReadLocalSupportedFeatures: HCICommand {
-  public static let opcode = HCIOpcode.leReadLocalSupportedFeatures
+/// 64 octets of bits, one for each command. Core 5.4, Vol 4, Part E, 7.4.2 and 6.27.
+public struct ReadLocalSupportedCommands: HCICommand {
+  public static let opcode = HCIOpcode.readLocalSupportedCommands
   @inlinable public init() {}
   public func encodeParameters(into output: inout OutputSpan<UInt8>) {}
-}
-
-/// The LE features that decide which commands may be used. Core 5.4, Vol 6, Part B, 4.6.
-public struct LEFeatures: Hashable, Sendable, BitwiseCopyable {
-  public let bits: UInt64
-  @inlinable public init(bits: UInt64) { self.bits = bits }
-
-  public var hasExtendedAdvertising: Bool { bits & 1 << 12 != 0 }
-  public var hasPHY2M: Bool { bits & 1 << 8 != 0 }
-  public var hasDataPacketLengthExtension: Bool { bits & 1 << 5 != 0 }
 }

@@ -1,1 +1,108 @@
+// The kernel's Bluetooth ABI as Swift can use it.
+//
+// The structures and numbers come from libbluetooth-dev's headers. What stands here besides is what
+// Swift's importer cannot see, each with its reason: ioctl numbers and function-like macros, control
+// messages (CMSG_*), and calls that Glibc's module map hides behind _GNU_SOURCE.
 #pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+#include <bluetooth/bluetooth.h>
+#include <bluetooth/hci.h>
+#include <bluetooth/l2cap.h>
+
+// Enumerations and macros of <sys/socket.h> as plain numbers.
+#define RINGTAP_AF_BLUETOOTH 31
+#define RINGTAP_SOCK_RAW 3
+#define RINGTAP_SOCK_SEQPACKET 5
+
+// --- HCI sockets -----------------------------------------------------------------------------------
+
+/// HCIGETDEVLIST: a flexible array behind an ioctl number. Returns the count of `ids` filled in, or -1.
+int ringtap_hci_device_list(int fd, uint16_t *ids, int capacity);
+
+/// What HCIGETDEVINFO says of one adapter (the ioctl number is a macro).
+struct ringtap_hci_device {
+  uint64_t address;  // 48 bits, the first printed octet most significant
+  uint32_t flags;    // bit HCI_UP, HCI_INIT, HCI_RUNNING …
+  uint8_t bus;
+  char name[9];
+};
+int ringtap_hci_device_info(int fd, uint16_t id, struct ringtap_hci_device *info);
+
+/// bind() to one channel of one adapter (the importer hides the socket address behind a cast).
+int ringtap_hci_bind(int fd, uint16_t device, uint16_t channel);
+
+/// HCI_FILTER on a raw channel: which packet types and events reach this socket.
+int ringtap_hci_set_filter(int fd, uint32_t types, uint32_t events_low, uint32_t events_high);
+
+/// HCI_TIME_STAMP: receive stamps on a raw channel, which does not take SO_TIMESTAMPNS.
+int ringtap_hci_enable_time_stamps(int fd);
+
+// --- L2CAP sockets ---------------------------------------------------------------------------------
+
+/// bind() and connect() by fixed channel (`htobs` and `bdaddr_t` do not import).
+/// `address_type`: BDADDR_LE_PUBLIC or BDADDR_LE_RANDOM.
+int ringtap_l2cap_bind(int fd, uint64_t address, uint8_t address_type, uint16_t cid);
+int ringtap_l2cap_connect(int fd, uint64_t address, uint8_t address_type, uint16_t cid);
+
+/// L2CAP_CONNINFO: the HCI connection handle of a connected socket, or -1.
+int ringtap_l2cap_connection_handle(int fd);
+
+// --- Receiving -------------------------------------------------------------------------------------
+
+/// One datagram of the last batch.
+struct ringtap_datagram {
+  int64_t time_ns;    // SCM_TIMESTAMPNS or HCI_CMSG_TSTAMP, CLOCK_REALTIME; 0 where the kernel gave none
+  uint32_t length;    // octets in the slot
+  uint32_t overflow;  // SO_RXQ_OVFL: drops of this socket so far; 0 where not given
+  uint32_t truncated; // MSG_TRUNC: the datagram was longer than the slot
+};
+
+/// Buffers for one recvmmsg call, allocated once (mmsghdr and CMSG_* do not import).
+struct ringtap_slab;
+struct ringtap_slab *ringtap_slab_create(unsigned slots, unsigned slot_bytes);
+void ringtap_slab_free(struct ringtap_slab *slab);
+/// recvmmsg(MSG_DONTWAIT) into the slab. Returns the count of datagrams, or -1 with errno.
+int ringtap_slab_receive(struct ringtap_slab *slab, int fd);
+const uint8_t *ringtap_slab_bytes(const struct ringtap_slab *slab, unsigned slot);
+const struct ringtap_datagram *ringtap_slab_datagram(const struct ringtap_slab *slab, unsigned slot);
+
+/// SO_MEMINFO, drops: what the kernel dropped at this socket so far, visible at once. -1 on error.
+int64_t ringtap_socket_drops(int fd);
+
+// --- Waiting (Glibc's module map has neither epoll nor eventfd) --------------------------------------
+
+struct ringtap_ready {
+  uint64_t token;
+  uint32_t events;
+};
+#define RINGTAP_READABLE 0x001u  // EPOLLIN
+#define RINGTAP_WRITABLE 0x004u  // EPOLLOUT
+#define RINGTAP_HANG_UP 0x018u   // EPOLLERR, EPOLLHUP
+
+int ringtap_epoll_create(void);
+int ringtap_epoll_add(int epoll, int fd, uint64_t token, uint32_t events);
+int ringtap_epoll_modify(int epoll, int fd, uint64_t token, uint32_t events);
+int ringtap_epoll_remove(int epoll, int fd);
+/// Waits until something is ready or `timeout_ms` (-1: for ever) is over. At most 64 are given at once.
+int ringtap_epoll_wait(int epoll, struct ringtap_ready *ready, int capacity, int timeout_ms);
+
+/// A non-blocking eventfd; signalling it wakes whoever waits, draining it makes it quiet again.
+int ringtap_wake_create(void);
+void ringtap_wake_signal(int fd);
+void ringtap_wake_drain(int fd);
+/// Sleeps until it is signalled, then makes it quiet. `timeout_ms` -1: for ever.
+void ringtap_wake_wait(int fd, int timeout_ms);
+
+// --- Threads ---------------------------------------------------------------------------------------
+
+/// pthread_setname_np for the calling thread (hidden behind _GNU_SOURCE). At most 15 characters are kept.
+void ringtap_thread_set_name(const char *name);
+
+/// Blocks SIGINT and SIGTERM in this thread and those it starts, and ignores SIGPIPE (`sigset_t` and
+/// `SIG_IGN` import badly).
+void ringtap_signals_take(void);
+/// Sleeps until SIGINT or SIGTERM comes; returns its number.
+int ringtap_signals_wait(void);

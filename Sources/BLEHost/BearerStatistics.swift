@@ -1,0 +1,24 @@
+public import BLECore
+
+/// What happened on one ATT bearer.
+public struct BearerStatistics: Hashable, Sendable {
+  /// PDUs that arrived.
+  public var received = 0
+  /// Values of notifications and indications among them.
+  public var notifications = 0
+  /// Values that nobody had subscribed to.
+  public var unclaimed = 0
+  /// PDUs that were dropped because they break the format, and the last such error.
+  public var malformed = 0
+  public var lastMalformed: WireError?
+  /// PDUs that the kernel gave without its receive stamp: they carry ours.
+  public var withoutKernelStamp = 0
+  /// PDUs that the kernel dropped because its receive queue was full (SO_MEMINFO).
+  public var kernelQueueDrops = 0
+  /// PDUs that were sent.
+  public var sent = 0
+  /// System calls that brought at least one PDU.
+  public var batches = 0
+
+  public init() {}
+}

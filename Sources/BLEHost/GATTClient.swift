@@ -1,0 +1,101 @@
+public import BLECore
+public import BLEStack
+import BLESystem
+public import BLEWire
+
+/// The GATT client of one connection: discovery, values, subscriptions.
+public actor GATTClient {
+  public nonisolated let connection: Connection
+  public nonisolated var unownedExecutor: UnownedSerialExecutor { connection.loop.executor }
+
+  /// What the last discovery found.
+  public private(set) var database = GATTDatabase()
+
+  public init(_ connection: Connection) { self.connection = connection }
+
+  /// Exchanges the MTU, once per connection. A device that refuses stays at 23.
+  public func exchangeMTU(_ mtu: Int = ATT.maximumMTU) async throws(GATTError) {
+    try await connection.exchangeMTU(mtu)
+  }
+
+  /// Discovers everything and keeps it as `database`.
+  @discardableResult
+  public func discover() async throws(GATTError) -> GATTDatabase {
+    database = try await connection.discoverDatabase()
+    return database
+  }
+
+  /// The whole value, however long.
+  public func read(_ handle: AttributeHandle) async throws(GATTError) -> [UInt8] {
+    try await connection.read(handle)
+  }
+
+  /// Writes and waits for the answer; values longer than ATT_MTU − 3 go as verified prepared writes.
+  public func write(_ value: [UInt8], to handle: AttributeHandle) async throws(GATTError) {
+    try await connection.write(value, to: handle)
+  }
+
+  /// Writes without an answer; at most ATT_MTU − 3 octets.
+  public func writeWithoutResponse(
+    _ value: [UInt8], to handle: AttributeHandle
+  ) async throws(GATTError) {
+    try await connection.writeWithoutResponse(value, to: handle)
+  }
+
+  /// Subscribes to a characteristic: by notifications where it has them, else by indications.
+  ///
+  /// `body` runs on the receive thread. It must not block or allocate, and cannot keep the view. It is in place
+  /// before the device hears of it, so the first value is not lost.
+  ///
+  /// - Throws: `notSupported` where the characteristic has neither, or what the device answers.
+  public func subscribe(
+    _ characteristic: GATTDatabase.Characteristic, _ body: @escaping Connection.Sink
+  ) async throws(GATTError) -> Subscription {
+    let configuration: ClientCharacteristicConfiguration
+    if characteristic.properties.contains(.notify) {
+      configuration = .notification
+    } else if characteristic.properties.contains(.indicate) {
+      configuration = .indication
+    } else {
+      throw .notSupported(characteristic.valueHandle, needs: [.notify, .indicate])
+    }
+    let id = await connection.addSubscriber(characteristic.valueHandle, body)
+    do throws(GATTError) {
+      try await connection.configure(characteristic, configuration)
+    } catch {
+      _ = await connection.removeSubscriber(id)
+      throw error
+    }
+    return Subscription(characteristic: characteristic, id: id)
+  }
+
+  /// Ends a subscription; the device is told when nobody else listens to the same characteristic.
+  public func unsubscribe(_ subscription: Subscription) async throws(GATTError) {
+    let isWanted = await connection.removeSubscriber(subscription.id)
+    if !isWanted { try await connection.configure(subscription.characteristic, []) }
+  }
+
+  /// Subscribes and decodes each value to a sample on the receive thread; a task takes them as a sequence.
+  ///
+  /// - Parameter capacity: samples that may wait; more are dropped and counted by the channel.
+  public func samples<Sample: NotificationSample>(
+    _ characteristic: GATTDatabase.Characteristic, as type: Sample.Type, capacity: Int
+  ) async throws(GATTError) -> SampleChannel<Sample> {
+    let channel = SampleChannel<Sample>(capacity: capacity)
+    _ = try await subscribe(characteristic) { notification, time in
+      channel.take(notification.value, at: time)
+    }
+    let connection = connection
+    Task {
+      _ = await connection.ended()
+      channel.finish()
+    }
+    return channel
+  }
+}
+
+/// One listener of one characteristic.
+public struct Subscription: Sendable {
+  public let characteristic: GATTDatabase.Characteristic
+  let id: Int
+}

@@ -1,0 +1,114 @@
+public import BLECore
+public import BLEStack
+public import BLESystem
+public import BLEWire
+import Glibc
+
+/// What went wrong between us and the radio: one sentence of cause, one of what to do.
+public enum HostError: Error, Hashable, Sendable {
+  /// The kernel has no Bluetooth, or this is not its first network namespace.
+  case noBluetooth
+  /// The adapter asked for (`nil`: any), and those that are there.
+  case noAdapter(String?, present: [String])
+  case adapterDown(String)
+  /// A capability that `action` needs.
+  case notPermitted(action: String, capability: String)
+  /// The controller refused a command.
+  case commandRefused(HCIOpcode, HCIStatus)
+  case commandTimedOut(HCIOpcode)
+  /// A program is scanning already, or the kernel is connecting.
+  case scanBusy(holder: String?)
+  /// No ATT channel to the device within the time given.
+  case noAnswer(DeviceAddress, seconds: Int)
+  /// Another program holds the ATT channel of this device.
+  case channelBusy(DeviceAddress, holder: String?)
+  /// The kernel could not connect.
+  case connectFailed(DeviceAddress, SystemError)
+  /// The scan ended without the device.
+  case notFound(String, seconds: Int)
+  /// The device lacks what the work needs.
+  case unsuitable(String)
+  case gatt(GATTError)
+  case system(SystemError)
+}
+
+extension HostError: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .noBluetooth:
+      "this kernel has no Bluetooth sockets (AF_BLUETOOTH); load the bluetooth module, and run "
+        + "containers in the host's network namespace"
+    case .noAdapter(let name?, let present) where !present.isEmpty:
+      "there is no adapter \(name); choose one of \(present.joined(separator: ", ")) with --adapter"
+    case .noAdapter:
+      "no Bluetooth adapter found; plug one in, or load its driver (see `rfkill list` and `dmesg`)"
+    case .adapterDown(let name):
+      "\(name) is down; bring it up with `btmgmt --index \(name.dropFirst(3)) power on` "
+        + "(check `rfkill list` if that fails)"
+    case .notPermitted(let action, let capability):
+      "\(action) needs \(capability); run as root, or once `sudo setcap "
+        + "cap_net_raw,cap_net_admin+ep` on the ringtap binary"
+    case .commandRefused(let opcode, let status):
+      "the controller refused command 0x\(String(opcode.rawValue, radix: 16)): \(status.name) "
+        + "(0x\(String(status.rawValue, radix: 16))); reset the adapter and try again"
+    case .commandTimedOut(let opcode):
+      "the controller did not answer command 0x\(String(opcode.rawValue, radix: 16)); "
+        + "reset or replug the adapter"
+    case .scanBusy(let holder):
+      "the adapter is scanning or connecting for \(holder ?? "another program"); stop that first "
+        + "(`bluetoothctl scan off`)"
+    case .noAnswer(let address, let seconds):
+      "\(address) (\(address.type.name)) did not answer within \(seconds) s; it is off, out of range, "
+        + "connected to another host, or has the other --address-type"
+    case .channelBusy(let address, let holder):
+      "the ATT channel of \(address) is held by \(holder ?? "another program"); disconnect it there "
+        + "first (`bluetoothctl disconnect \(address)`)"
+    case .connectFailed(let address, let error): Self.connectFailure(address, error)
+    case .notFound(let what, let seconds):
+      "no \(what) found within \(seconds) s; wake it, bring it near, disconnect it from other hosts, "
+        + "or give its address"
+    case .unsuitable(let why): why
+    case .gatt(let error): "\(error)"
+    case .system(let error): "\(error)"
+    }
+  }
+
+  private static func connectFailure(_ address: DeviceAddress, _ error: SystemError) -> String {
+    let what = "cannot connect to \(address) (\(error))"
+    switch error.number {
+    case EHOSTUNREACH, ENETDOWN, ENODEV:
+      return "\(what): no adapter is up; bring one up with `btmgmt --index 0 power on`"
+    case ECONNREFUSED: return "\(what): LE is switched off; `btmgmt --index 0 le on`"
+    case EACCES, EPERM: return "\(what): the kernel does not allow it; try as root"
+    case ENOMEM, ENOBUFS: return "\(what): the controller has no room for another link; close one"
+    case EINVAL: return "\(what): check the address and --address-type"
+    default: return "\(what): bring the device near and try again"
+    }
+  }
+}
+
+extension HostError {
+  /// The one place where errors of the layers below become errors of the host.
+  init(_ error: SystemError) {
+    switch error.number {
+    case EAFNOSUPPORT, EPROTONOSUPPORT: self = .noBluetooth
+    default: self = .system(error)
+    }
+  }
+
+  /// Like `init(SystemError)`, for the start or the end of a connect.
+  init(connecting address: DeviceAddress, _ error: SystemError) {
+    switch error.number {
+    case EAFNOSUPPORT, EPROTONOSUPPORT: self = .noBluetooth
+    case EBUSY:
+      self = .channelBusy(address, holder: Self.daemon)
+    case ETIMEDOUT: self = .noAnswer(address, seconds: 20)
+    default: self = .connectFailed(address, error)
+    }
+  }
+
+  /// `bluetoothd` with its process number, where it runs.
+  static var daemon: String? {
+    ProcessFacts.processID(named: "bluetoothd").map { "bluetoothd (process \($0))" }
+  }
+}

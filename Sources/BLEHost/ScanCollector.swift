@@ -1,0 +1,72 @@
+import BLECore
+import BLEWire
+import Synchronization
+
+/// Merges reports by address on the receive thread and lets a task wait for the verdict.
+final class Collector: Sendable {
+  private struct State: Sendable {
+    var advertisers: [DeviceAddress: Advertiser] = [:]
+    var malformed = 0
+    var isDone = false
+    var waiter: CheckedContinuation<Void, Never>?
+  }
+
+  private let reportsAll: Bool
+  private let handler: @Sendable (Advertiser) -> Scanner.Verdict
+  private let state = Mutex(State())
+
+  init(reportsAll: Bool, _ handler: @escaping @Sendable (Advertiser) -> Scanner.Verdict) {
+    self.reportsAll = reportsAll
+    self.handler = handler
+  }
+
+  var malformed: Int { state.withLock(\.malformed) }
+
+  func take(_ report: borrowing AdvertisingReport, _ time: ReceiveTime) {
+    var advertiser = state.withLock { $0.advertisers[report.address] } ?? Advertiser(address: report.address)
+    let isNew = advertiser.latest.nanoseconds == 0
+    var isChanged = isNew
+    do throws(WireError) {
+      isChanged = try advertiser.merge(report, at: time) || isNew
+    } catch {
+      state.withLock { $0.malformed += 1 }
+    }
+    let isDone = state.withLock {
+      $0.advertisers[advertiser.address] = advertiser
+      return $0.isDone
+    }
+    guard !isDone, isChanged || reportsAll else { return }
+    if handler(advertiser) == .stop { finish() }
+  }
+
+  /// Returns when the handler said stop, `duration` is over, or the task is cancelled.
+  func wait(for duration: Duration?) async {
+    let timer = duration.map { duration in
+      Task { [self] in
+        try? await Task.sleep(for: duration)
+        finish()
+      }
+    }
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        let isDone = state.withLock {
+          if !$0.isDone { $0.waiter = continuation }
+          return $0.isDone
+        }
+        if isDone { continuation.resume() }
+      }
+    } onCancel: {
+      finish()
+    }
+    timer?.cancel()
+  }
+
+  private func finish() {
+    let waiter = state.withLock { state in
+      state.isDone = true
+      defer { state.waiter = nil }
+      return state.waiter
+    }
+    waiter?.resume()
+  }
+}

@@ -1,0 +1,66 @@
+public import BLECore
+public import BLEWire
+
+/// Why a GATT procedure did not give what was asked.
+public enum GATTError: Error, Hashable, Sendable {
+  /// The server answered with an Error Response.
+  case refused(ErrorResponse)
+  /// The server's answer was not what the specification allows.
+  case malformed(WireError)
+  /// No answer within 30 s: the bearer must not be used again. Core 5.4, Vol 3, Part F, 3.3.3.
+  case timedOut(ATTOpcode)
+  /// The bearer ended before the answer came.
+  case closed(BearerEnd)
+  /// A value that the procedure cannot carry: its octets, and how many go.
+  case valueTooLong(byteCount: Int, limit: Int)
+  /// The echo of a prepared write differs from what was sent.
+  case writeNotVerified(AttributeHandle)
+  /// The characteristic lacks what the call needs.
+  case notSupported(AttributeHandle, needs: CharacteristicProperties)
+}
+
+/// How an ATT bearer came to its end.
+public enum BearerEnd: Hashable, Sendable {
+  /// We closed it.
+  case closedLocally
+  /// The link went; `errno` is the kernel's word for the HCI reason where there is one.
+  case linkLost(errno: Int32?)
+  /// An ATT transaction timed out.
+  case transactionTimeout
+  /// The peer broke the protocol in a way that forbids going on.
+  case protocolViolation(WireError)
+}
+
+extension GATTError: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .refused(let error):
+      "the device refused \(error.request.name) of handle \(hex(error.handle.rawValue)): "
+        + "\(error.code.name) (\(hex(UInt16(error.code.rawValue))))"
+    case .malformed(let error): "the device's answer is malformed: \(error)"
+    case .timedOut(let opcode): "no answer to \(opcode.name) within 30 s"
+    case .closed(let end): "\(end)"
+    case .valueTooLong(let byteCount, let limit):
+      "the value has \(byteCount) octets; at most \(limit) go"
+    case .writeNotVerified(let handle):
+      "the device echoed another value than was written to handle \(hex(handle.rawValue)); "
+        + "the write was cancelled"
+    case .notSupported(let handle, let needs):
+      "the characteristic at handle \(hex(handle.rawValue)) does not support "
+        + needs.names.joined(separator: " or ")
+    }
+  }
+
+  private func hex(_ value: UInt16) -> String { "0x" + String(value, radix: 16) }
+}
+
+extension BearerEnd: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .closedLocally: "the connection was closed"
+    case .linkLost: "the link was lost"
+    case .transactionTimeout: "the connection was closed after a request without an answer"
+    case .protocolViolation(let error): "the device broke the ATT protocol: \(error)"
+    }
+  }
+}

@@ -1,0 +1,188 @@
+public import BLECore
+import BLEWire
+
+/// The attributes that a server offers, in handle order, with their values.
+///
+/// All links of a device share it; what belongs to one client (CCCDs, MTU) is in `ATTServer`.
+public struct GATTServerDatabase: Sendable {
+  /// What an attribute is to the server's rules.
+  public enum Role: Hashable, Sendable {
+    /// A service, include or characteristic declaration: readable by all, written by none.
+    case declaration
+    case value
+    case descriptor
+    /// A CCCD: its value is per client, in `slot` of the bearer's table.
+    case configuration(slot: Int, allowed: UInt8)
+  }
+
+  public struct Attribute: Sendable {
+    public let handle: AttributeHandle
+    public let type: BluetoothUUID
+    public let role: Role
+    /// Last handle of the group where this declares a service, else its own handle.
+    public let groupEnd: AttributeHandle
+    /// The slot of the CCCD that governs this value.
+    let configurationSlot: Int?
+    public let maximumByteCount: Int
+    public let readAccess: ATTAccess
+    public let writeAccess: ATTAccess
+    public internal(set) var value: [UInt8]
+  }
+
+  /// Rising in handle; handles may have gaps.
+  public private(set) var attributes: [Attribute]
+  /// CCCDs, which is how many slots a bearer keeps.
+  public let configurationCount: Int
+
+  /// Gives out handles.
+  ///
+  /// - Precondition: given handles rise, all fit below 0xFFFF, and includes name services of the list.
+  public init(_ services: [GATTServiceDescription]) {
+    var builder = Builder()
+    builder.place(services)
+    attributes = builder.attributes
+    configurationCount = builder.configurationCount
+  }
+
+  /// Where the attribute with this handle is in `attributes`.
+  public func index(of handle: AttributeHandle) -> Int? {
+    let index = firstIndex(from: handle)
+    return index < attributes.count && attributes[index].handle == handle ? index : nil
+  }
+
+  /// Where the first attribute at or after `handle` is; `attributes.count` if there is none.
+  func firstIndex(from handle: AttributeHandle) -> Int {
+    var low = 0
+    var high = attributes.count
+    while low < high {
+      let middle = (low + high) / 2
+      if attributes[middle].handle < handle { low = middle + 1 } else { high = middle }
+    }
+    return low
+  }
+
+  /// The value handle of the first characteristic of this type.
+  public func valueHandle(of uuid: BluetoothUUID) -> AttributeHandle? {
+    attributes.first { $0.type == uuid && $0.role == .value }?.handle
+  }
+
+  /// The stored value, or `nil` for an unknown handle. A CCCD has none here.
+  public func value(of handle: AttributeHandle) -> [UInt8]? {
+    index(of: handle).map { attributes[$0].value }
+  }
+
+  /// Replaces a value, as the device itself does it: no permission is asked.
+  ///
+  /// - Precondition: the handle exists and the value fits.
+  public mutating func setValue(_ value: Span<UInt8>, of handle: AttributeHandle) {
+    guard let index = index(of: handle) else { preconditionFailure("no attribute \(handle)") }
+    store(value, at: index)
+  }
+
+  mutating func store(_ value: Span<UInt8>, at index: Int) {
+    precondition(value.count <= attributes[index].maximumByteCount)
+    attributes[index].value.removeAll(keepingCapacity: true)
+    attributes[index].value.append(addingCapacity: value.count) { $0.append(value) }
+  }
+}
+
+extension GATTServerDatabase {
+  private struct Builder {
+    var attributes: [Attribute] = []
+    var configurationCount = 0
+    private var nextHandle = AttributeHandle.first
+
+    private mutating func take(_ wanted: AttributeHandle?) -> AttributeHandle {
+      let handle = wanted ?? nextHandle
+      precondition(handle >= nextHandle, "handles must rise")
+      guard let next = handle.next else { preconditionFailure("the database is full") }
+      nextHandle = next
+      return handle
+    }
+
+    mutating func place(_ services: [GATTServiceDescription]) {
+      let ranges = Self.ranges(of: services)
+      for (service, range) in zip(services, ranges) {
+        add(
+          take(service.handle), service.kind == .primary ? .primaryService : .secondaryService,
+          [UInt8](encoding: 16) { $0.append(service.uuid) }, groupEnd: range.end)
+        for include in service.includes {
+          let (uuid, included) = (services[include].uuid, ranges[include])
+          add(
+            take(nil), .include,
+            [UInt8](encoding: 6) {
+              $0.append(included.start)
+              $0.append(included.end)
+              if let short = uuid.short { $0.append(u16: short) }
+            })
+        }
+        for characteristic in service.characteristics { place(characteristic) }
+      }
+    }
+
+    private mutating func place(_ characteristic: GATTCharacteristicDescription) {
+      let declaration = take(characteristic.handle)
+      let valueHandle = take(nil)
+      let isPushed = !characteristic.properties.isDisjoint(with: [.notify, .indicate])
+      add(
+        declaration, .characteristic,
+        [UInt8](encoding: 19) {
+          $0.append(characteristic.properties.rawValue)
+          $0.append(valueHandle)
+          $0.append(characteristic.uuid)
+        })
+      attributes.append(
+        Attribute(
+          handle: valueHandle, type: characteristic.uuid, role: .value, groupEnd: valueHandle,
+          configurationSlot: isPushed ? configurationCount : nil,
+          maximumByteCount: characteristic.maximumByteCount, readAccess: characteristic.readAccess,
+          writeAccess: characteristic.writeAccess, value: characteristic.value))
+      if isPushed {
+        let handle = take(nil)
+        // Bit 0 notifies, bit 1 indicates. Core 5.4, Vol 3, Part G, 3.3.3.3.
+        let allowed = characteristic.properties.rawValue >> 4 & 0x03
+        attributes.append(
+          Attribute(
+            handle: handle, type: .clientCharacteristicConfiguration,
+            role: .configuration(slot: configurationCount, allowed: allowed), groupEnd: handle,
+            configurationSlot: nil, maximumByteCount: 2, readAccess: .allowed, writeAccess: .allowed,
+            value: []))
+        configurationCount += 1
+      }
+      for descriptor in characteristic.descriptors {
+        let handle = take(nil)
+        attributes.append(
+          Attribute(
+            handle: handle, type: descriptor.uuid, role: .descriptor, groupEnd: handle,
+            configurationSlot: nil, maximumByteCount: ATT.maximumValueByteCount,
+            readAccess: .allowed, writeAccess: descriptor.writeAccess, value: descriptor.value))
+      }
+    }
+
+    private mutating func add(
+      _ handle: AttributeHandle, _ type: BluetoothUUID, _ value: [UInt8],
+      groupEnd: AttributeHandle? = nil
+    ) {
+      attributes.append(
+        Attribute(
+          handle: handle, type: type, role: .declaration, groupEnd: groupEnd ?? handle,
+          configurationSlot: nil, maximumByteCount: ATT.maximumValueByteCount, readAccess: .allowed,
+          writeAccess: .refused(.writeNotPermitted), value: value))
+    }
+
+    /// First and last handle of each service: an include may name a service that comes later.
+    private static func ranges(of services: [GATTServiceDescription]) -> [HandleRange] {
+      var next: UInt16 = 1
+      return services.map { service in
+        let start = service.handle?.rawValue ?? next
+        next = start + 1 + UInt16(service.includes.count)
+        for characteristic in service.characteristics {
+          let isPushed = !characteristic.properties.isDisjoint(with: [.notify, .indicate])
+          next = characteristic.handle?.rawValue ?? next
+          next += 2 + (isPushed ? 1 : 0) + UInt16(characteristic.descriptors.count)
+        }
+        return HandleRange(start: AttributeHandle(start), end: AttributeHandle(next - 1))
+      }
+    }
+  }
+}

@@ -1,0 +1,108 @@
+public import BLECore
+public import BLEWire
+
+/// Whether a client may do something with an attribute, and what it is told if not.
+public enum ATTAccess: Hashable, Sendable, BitwiseCopyable {
+  case allowed
+  /// Any refusal of Core 5.4, Vol 3, Part F, 3.4.1.1: 02 and 03, or one that asks for security.
+  case refused(ATTErrorCode)
+}
+
+/// One service as a server offers it, before handles are given out.
+///
+/// A database is built from a list of these. Handles rise in the order of the lists; give `handle` only to
+/// copy the layout of a real device.
+public struct GATTServiceDescription: Sendable {
+  /// Core 5.4, Vol 3, Part G, 3.1.
+  public enum Kind: Hashable, Sendable { case primary, secondary }
+
+  public var kind: Kind
+  public var uuid: BluetoothUUID
+  /// Places of other services in the same list, for `include` declarations (Part G, 3.2).
+  public var includes: [Int]
+  public var characteristics: [GATTCharacteristicDescription]
+  /// The declaration's handle, or `nil` for the next free one.
+  public var handle: AttributeHandle?
+
+  public init(
+    _ uuid: BluetoothUUID, kind: Kind = .primary, handle: AttributeHandle? = nil,
+    includes: [Int] = [], characteristics: [GATTCharacteristicDescription] = []
+  ) {
+    self.kind = kind
+    self.uuid = uuid
+    self.handle = handle
+    self.includes = includes
+    self.characteristics = characteristics
+  }
+}
+
+/// One characteristic: declaration, value, descriptors.
+///
+/// A Client Characteristic Configuration descriptor follows the value by itself where the properties hold
+/// `notify` or `indicate`.
+public struct GATTCharacteristicDescription: Sendable {
+  public var uuid: BluetoothUUID
+  public var properties: CharacteristicProperties
+  public var value: [UInt8]
+  /// Longer writes are refused with Invalid Attribute Value Length.
+  public var maximumByteCount: Int
+  /// Follow from the properties unless given.
+  public var readAccess: ATTAccess
+  public var writeAccess: ATTAccess
+  public var descriptors: [GATTDescriptorDescription]
+  /// The declaration's handle, or `nil` for the next free one.
+  public var handle: AttributeHandle?
+
+  public init(
+    _ uuid: BluetoothUUID, _ properties: CharacteristicProperties, value: [UInt8] = [],
+    maximumByteCount: Int = ATT.maximumValueByteCount, handle: AttributeHandle? = nil,
+    descriptors: [GATTDescriptorDescription] = []
+  ) {
+    precondition(value.count <= maximumByteCount && maximumByteCount <= ATT.maximumValueByteCount)
+    self.uuid = uuid
+    self.properties = properties
+    self.value = value
+    self.maximumByteCount = maximumByteCount
+    self.handle = handle
+    self.descriptors = descriptors
+    readAccess = properties.contains(.read) ? .allowed : .refused(.readNotPermitted)
+    writeAccess =
+      properties.isDisjoint(with: [.write, .writeWithoutResponse])
+      ? .refused(.writeNotPermitted) : .allowed
+  }
+}
+
+/// A descriptor with a fixed value; readable, writable if it says so.
+public struct GATTDescriptorDescription: Sendable {
+  public var uuid: BluetoothUUID
+  public var value: [UInt8]
+  public var writeAccess: ATTAccess
+
+  public init(
+    _ uuid: BluetoothUUID, value: [UInt8], writeAccess: ATTAccess = .refused(.writeNotPermitted)
+  ) {
+    self.uuid = uuid
+    self.value = value
+    self.writeAccess = writeAccess
+  }
+}
+
+extension [GATTServiceDescription] {
+  /// The two services that every GATT peer expects, without Service Changed: the database is fixed.
+  ///
+  /// Core 5.4, Vol 3, Part C, 12 and Part G, 7.
+  /// - Parameter appearance: a value of Bluetooth Assigned Numbers, 2.6; 0 is "unknown".
+  public static func genericServices(name: String, appearance: UInt16 = 0) -> [GATTServiceDescription] {
+    [
+      GATTServiceDescription(
+        .genericAccess,
+        characteristics: [
+          GATTCharacteristicDescription(.deviceName, .read, value: [UInt8](name.utf8)),
+          GATTCharacteristicDescription(
+            .appearance, .read,
+            value: [UInt8(truncatingIfNeeded: appearance), UInt8(truncatingIfNeeded: appearance >> 8)]),
+        ]),
+      GATTServiceDescription(.genericAttribute),
+    ]
+  }
+}

@@ -1,0 +1,190 @@
+public import BLECore
+import CBluetoothLinux
+import Glibc
+import Synchronization
+
+/// What a descriptor is ready for.
+public struct Readiness: OptionSet, Sendable {
+  public let rawValue: UInt32
+  public init(rawValue: UInt32) { self.rawValue = rawValue }
+
+  public static let readable = Readiness(rawValue: RINGTAP_READABLE)
+  public static let writable = Readiness(rawValue: RINGTAP_WRITABLE)
+  /// The peer or the kernel closed it, or an error stands.
+  public static let hangUp = Readiness(rawValue: RINGTAP_HANG_UP)
+}
+
+/// Something with a descriptor that an `EventLoop` serves. All calls come on the loop's thread.
+public protocol EventSource: AnyObject {
+  /// The descriptor is ready. Must not block.
+  func ready(_ readiness: Readiness)
+  /// When `expired` is wanted; asked after each turn of the loop.
+  var deadline: MonotonicTime? { get }
+  /// `deadline` has passed.
+  func expired(now: MonotonicTime)
+}
+
+/// The receive thread: waits in epoll, lends readiness to its sources, and runs the jobs of the actors
+/// that live on it.
+///
+/// It is the serial executor of `Connection`, `Adapter` and their like: their control-plane methods run
+/// between two turns of the loop, so data and control share one thread and need no lock.
+public final class EventLoop: SerialExecutor, @unchecked Sendable {
+  // `jobs` and `isStopping` are guarded by the Mutex; `sources` and `nextToken` are touched on the loop's
+  // thread only (checked by precondition); `thread` is written once, before `started` is set.
+  private struct Shared {
+    var jobs: [UnownedJob] = []
+    var isStopping = false
+  }
+
+  private static let eventsPerTurn = 64
+  private static let wakeToken: UInt64 = 0
+
+  private let poll: FileDescriptor
+  private let wake: FileDescriptor
+  private let shared = Mutex(Shared())
+  private let owner = Atomic<UInt>(0)
+  private var sources: [UInt64: any EventSource] = [:]
+  private var nextToken: UInt64 = 1
+
+  /// Starts the thread.
+  ///
+  /// - Parameter name: shown by `ps -L` and `top -H`; at most 15 characters.
+  public init(name: String) throws(SystemError) {
+    poll = FileDescriptor(owning: try checked("epoll_create1") { ringtap_epoll_create() })
+    wake = FileDescriptor(owning: try checked("eventfd") { ringtap_wake_create() })
+    try checked("epoll_ctl") {
+      ringtap_epoll_add(poll.rawValue, wake.rawValue, Self.wakeToken, RINGTAP_READABLE)
+    }
+    try SystemThread.start(named: name) { self.run() }
+  }
+
+  // MARK: Sources (on the loop's thread)
+
+  /// Serves `source` when `descriptor` is ready.
+  ///
+  /// - Returns: the token for `update` and `remove`.
+  package func add(
+    _ source: any EventSource, _ descriptor: borrowing FileDescriptor, for readiness: Readiness
+  ) throws(SystemError) -> UInt64 {
+    precondition(isOnThread)
+    let token = nextToken
+    nextToken += 1
+    let number = descriptor.rawValue
+    try checked("epoll_ctl") {
+      ringtap_epoll_add(poll.rawValue, number, token, readiness.rawValue)
+    }
+    sources[token] = source
+    return token
+  }
+
+  package func update(
+    _ token: UInt64, _ descriptor: borrowing FileDescriptor, for readiness: Readiness
+  ) throws(SystemError) {
+    let number = descriptor.rawValue
+    try checked("epoll_ctl") {
+      ringtap_epoll_modify(poll.rawValue, number, token, readiness.rawValue)
+    }
+  }
+
+  /// Call it before the descriptor closes.
+  package func remove(_ token: UInt64, _ descriptor: borrowing FileDescriptor) {
+    precondition(isOnThread)
+    guard sources.removeValue(forKey: token) != nil else { return }
+    _ = ringtap_epoll_remove(poll.rawValue, descriptor.rawValue)
+  }
+
+  /// Ends the thread after the jobs that wait now.
+  public func stop() {
+    shared.withLock { $0.isStopping = true }
+    signal()
+  }
+
+  // MARK: Executor
+
+  public func enqueue(_ job: consuming ExecutorJob) {
+    let unowned = UnownedJob(job)
+    shared.withLock { $0.jobs.append(unowned) }
+    if !isOnThread { signal() }
+  }
+
+  public func asUnownedSerialExecutor() -> UnownedSerialExecutor {
+    // SAFETY: whoever runs on it holds the loop: an actor in a stored property, `runJobs` by being inside.
+    unsafe UnownedSerialExecutor(ordinary: self)
+  }
+
+  /// What an actor that keeps this loop in a stored property returns as its `unownedExecutor`.
+  @safe public var executor: UnownedSerialExecutor { unsafe asUnownedSerialExecutor() }
+
+  public func checkIsolated() { precondition(isOnThread, "not on the event loop's thread") }
+
+  public func isIsolatingCurrentContext() -> Bool? { isOnThread }
+
+  /// Whether the caller runs on the loop's thread.
+  public var isOnThread: Bool { owner.load(ordering: .relaxed) == UInt(pthread_self()) }
+
+  // MARK: The loop
+
+  private func run() {
+    owner.store(UInt(pthread_self()), ordering: .relaxed)
+    // Allocated once: the loop itself must not allocate.
+    var events = [ringtap_ready](repeating: ringtap_ready(), count: Self.eventsPerTurn)
+    while runJobs() {
+      let count = wait(&events)
+      for index in 0..<count { dispatch(events[index]) }
+      expire()
+    }
+  }
+
+  private func dispatch(_ event: ringtap_ready) {
+    if event.token == Self.wakeToken {
+      ringtap_wake_drain(wake.rawValue)
+    } else if let source = sources[event.token] {
+      source.ready(Readiness(rawValue: event.events))
+    }
+  }
+
+  private func wait(_ events: inout [ringtap_ready]) -> Int {
+    var timeout: CInt = -1
+    if let next = nextDeadline {
+      // Rounded up, so that the deadline has passed when the wait ends.
+      let milliseconds = (next.nanoseconds - SystemClock.monotonic().nanoseconds + 999_999) / 1_000_000
+      timeout = CInt(clamping: max(0, milliseconds))
+    }
+    // SAFETY: the array holds `eventsPerTurn` events. An interrupted wait is an empty turn.
+    let count = unsafe ringtap_epoll_wait(poll.rawValue, &events, CInt(Self.eventsPerTurn), timeout)
+    return max(0, Int(count))
+  }
+
+  private var nextDeadline: MonotonicTime? {
+    var earliest: MonotonicTime?
+    for source in sources.values {
+      if let deadline = source.deadline, earliest.map({ deadline < $0 }) ?? true { earliest = deadline }
+    }
+    return earliest
+  }
+
+  private func expire() {
+    guard let next = nextDeadline else { return }
+    let now = SystemClock.monotonic()
+    guard next <= now else { return }
+    for source in Array(sources.values) {
+      if let deadline = source.deadline, deadline <= now { source.expired(now: now) }
+    }
+  }
+
+  /// - Returns: whether the loop goes on.
+  private func runJobs() -> Bool {
+    while true {
+      let (jobs, isStopping) = shared.withLock { state in
+        defer { state.jobs = [] }
+        return (state.jobs, state.isStopping)
+      }
+      if jobs.isEmpty { return !isStopping }
+      // SAFETY: taken out of the queue under the lock, so each job runs once.
+      for job in jobs { unsafe job.runSynchronously(on: asUnownedSerialExecutor()) }
+    }
+  }
+
+  private func signal() { ringtap_wake_signal(wake.rawValue) }
+}

@@ -1,0 +1,81 @@
+import CBluetoothLinux
+import Glibc
+
+/// An owned descriptor: closed when its owner goes.
+public struct FileDescriptor: ~Copyable, Sendable {
+  package let rawValue: CInt
+
+  /// Takes over an open descriptor.
+  package init(owning rawValue: CInt) { self.rawValue = rawValue }
+
+  deinit { close(rawValue) }
+
+  /// Reads at most `buffer.count` octets to its start. 0 is the end, or an empty datagram.
+  package func read(into buffer: inout [UInt8]) throws(SystemError) -> Int {
+    try transfer("read") {
+      // SAFETY: the pointer covers `buffer.count` octets for the length of the call.
+      unsafe buffer.withUnsafeMutableBytes { unsafe Glibc.read(rawValue, $0.baseAddress, $0.count) }
+    }
+  }
+
+  /// Writes one packet, or as much of a stream as fits now.
+  ///
+  /// - Returns: octets taken.
+  package func write(_ bytes: Span<UInt8>) throws(SystemError) -> Int {
+    try transfer("write") {
+      // SAFETY: the pointer covers the span for the length of the call.
+      unsafe bytes.withUnsafeBufferPointer { unsafe Glibc.write(rawValue, $0.baseAddress, $0.count) }
+    }
+  }
+
+  /// Writes all of it to a file or a blocking stream.
+  package func writeAll(_ bytes: Span<UInt8>) throws(SystemError) {
+    var offset = 0
+    while offset < bytes.count { offset += try write(bytes.extracting(offset...)) }
+  }
+
+  package func setSocketOption(
+    _ name: CInt, level: CInt = SOL_SOCKET, _ value: CInt
+  ) throws(SystemError) {
+    var value = value
+    try checked("setsockopt(\(name))") {
+      // SAFETY: `value` outlives the call and its size is given.
+      unsafe setsockopt(rawValue, level, name, &value, socklen_t(MemoryLayout<CInt>.size))
+    }
+  }
+
+  package func socketOption(_ name: CInt, level: CInt = SOL_SOCKET) throws(SystemError) -> CInt {
+    var value: CInt = 0
+    var size = socklen_t(MemoryLayout<CInt>.size)
+    try checked("getsockopt(\(name))") {
+      // SAFETY: `value` and `size` outlive the call.
+      unsafe getsockopt(rawValue, level, name, &value, &size)
+    }
+    return value
+  }
+
+  /// Drops at this socket's receive queue so far, by SO_MEMINFO; visible before any later packet comes.
+  public var receiveQueueDrops: Int { max(0, Int(ringtap_socket_drops(rawValue))) }
+
+  private func transfer(
+    _ call: String, _ body: () -> Int
+  ) throws(SystemError) -> Int {
+    while true {
+      let result = body()
+      if result >= 0 { return result }
+      let number = lastError()
+      if number == EINTR { continue }
+      precondition(number != EBADF && number != EFAULT, "\(call) on a bad descriptor or address")
+      throw SystemError(call: call, number: number)
+    }
+  }
+}
+
+/// A new socket, close-on-exec and non-blocking.
+package func openSocket(
+  family: CInt, type: CInt, protocol number: CInt, name: String
+) throws(SystemError) -> FileDescriptor {
+  let flags = CInt(SOCK_CLOEXEC.rawValue) | CInt(SOCK_NONBLOCK.rawValue)
+  return FileDescriptor(
+    owning: try checked("socket(\(name))") { socket(family, type | flags, number) })
+}

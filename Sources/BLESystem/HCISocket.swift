@@ -1,0 +1,64 @@
+public import BLECore
+import CBluetoothLinux
+
+/// What the kernel says of one Bluetooth adapter.
+public struct AdapterInfo: Hashable, Sendable {
+  /// 0 for `hci0`.
+  public let index: UInt16
+  public let address: DeviceAddress
+  /// `HCI_UP`: the kernel's host uses it.
+  public let isUp: Bool
+  /// The bus as the kernel counts it: 0 virtual, 1 USB, 3 UART, 5 SDIO, …
+  public let bus: UInt8
+
+  public var name: String { "hci\(index)" }
+
+  /// All adapters, by index. Needs no capability.
+  ///
+  /// `ioctl(HCIGETDEVLIST)`, `ioctl(HCIGETDEVINFO)`.
+  ///
+  /// - Throws: EAFNOSUPPORT where the kernel has no Bluetooth, or this is not its first network namespace.
+  public static func all() throws(SystemError) -> [AdapterInfo] {
+    let descriptor = try openSocket(
+      family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_RAW, protocol: BTPROTO_HCI, name: "AF_BLUETOOTH, HCI")
+    let number = descriptor.rawValue
+    var ids = [UInt16](repeating: 0, count: Int(HCI_MAX_DEV))
+    let capacity = CInt(ids.count)
+    let count = try checked("ioctl(HCIGETDEVLIST)") {
+      // SAFETY: `ids` has room for `capacity` numbers.
+      unsafe ringtap_hci_device_list(number, &ids, capacity)
+    }
+    var adapters: [AdapterInfo] = []
+    for id in ids.prefix(Int(count)).sorted() {
+      var info = ringtap_hci_device()
+      // SAFETY: `info` outlives the call. An adapter unplugged since the listing is left out.
+      guard unsafe ringtap_hci_device_info(number, id, &info) == 0 else { continue }
+      adapters.append(
+        AdapterInfo(
+          index: id, address: DeviceAddress(bits: info.address, type: .public),
+          isUp: info.flags & 1 << UInt32(HCI_UP) != 0, bus: info.bus))
+    }
+    return adapters
+  }
+}
+
+/// An HCI socket on the raw channel: events of one adapter, and commands to it beside the kernel's own.
+public enum HCISocket {
+  /// Opens the raw channel for event packets, each with the kernel's receive stamp.
+  ///
+  /// `socket(AF_BLUETOOTH, SOCK_RAW, BTPROTO_HCI)`, `bind(HCI_CHANNEL_RAW)`. LE commands and LE Meta events
+  /// need CAP_NET_RAW: without it the kernel filters them out, so that is asked first.
+  package static func openRaw(index: UInt16) throws(SystemError) -> FileDescriptor {
+    let descriptor = try openSocket(
+      family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_RAW, protocol: BTPROTO_HCI, name: "AF_BLUETOOTH, HCI")
+    let number = descriptor.rawValue
+    try checked("setsockopt(HCI_FILTER)") {
+      ringtap_hci_set_filter(number, 1 << UInt32(HCI_EVENT_PKT), .max, .max)
+    }
+    try checked("setsockopt(HCI_TIME_STAMP)") { ringtap_hci_enable_time_stamps(number) }
+    try checked("bind(HCI_CHANNEL_RAW)") {
+      ringtap_hci_bind(number, index, UInt16(HCI_CHANNEL_RAW))
+    }
+    return descriptor
+  }
+}

@@ -1,0 +1,75 @@
+package import BLECore
+import CBluetoothLinux
+import Glibc
+
+/// The kernel's end of the ATT channel: a SEQPACKET socket on fixed channel 4. One datagram is one PDU.
+public enum L2CAPSocket {
+  /// Receive-queue octets that are asked for. At about 768 octets of kernel memory per small notification it
+  /// holds more than 2 s of the fastest ring stream (2,083/s).
+  public static let receiveBufferByteCount: CInt = 4 << 20
+
+  /// Starts to connect the ATT channel. Needs no capability.
+  ///
+  /// `socket(SOCK_SEQPACKET, BTPROTO_L2CAP)`, `bind(cid 4)`, `connect(cid 4)`. The connect goes on in the
+  /// kernel: wait for writable, then read `pendingError`.
+  ///
+  /// - Parameters:
+  ///   - peer: identity address where the peer is bonded; the type must be right, nothing is tried twice.
+  ///   - adapter: own adapter's address, `DeviceAddress.any` for the first that is up.
+  package static func connectATT(
+    to peer: DeviceAddress, from adapter: DeviceAddress
+  ) throws(SystemError) -> FileDescriptor {
+    let descriptor = try openSocket(
+      family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_SEQPACKET, protocol: BTPROTO_L2CAP,
+      name: "AF_BLUETOOTH, L2CAP")
+    let number = descriptor.rawValue
+    try descriptor.prepareToReceive()
+    try checked("bind(L2CAP)") {
+      ringtap_l2cap_bind(number, adapter.bits, UInt8(BDADDR_LE_PUBLIC), attChannel)
+    }
+    let type = UInt8(peer.type == .public ? BDADDR_LE_PUBLIC : BDADDR_LE_RANDOM)
+    if ringtap_l2cap_connect(number, peer.bits, type, attChannel) < 0 {
+      let error = lastError()
+      // A signal does not undo the attempt: it goes on in the kernel like any non-blocking connect.
+      guard error == EINPROGRESS || error == EINTR else {
+        throw SystemError(call: "connect(L2CAP)", number: error)
+      }
+    }
+    return descriptor
+  }
+
+  private static let attChannel: UInt16 = 4
+}
+
+extension FileDescriptor {
+  /// Turns on receive stamps and drop counts, and raises the receive queue as far as this process may.
+  package func prepareToReceive() throws(SystemError) {
+    try setSocketOption(SO_TIMESTAMPNS, 1)
+    try setSocketOption(SO_RXQ_OVFL, 1)
+    do {
+      try setSocketOption(SO_RCVBUFFORCE, L2CAPSocket.receiveBufferByteCount)
+    } catch {
+      // Without CAP_NET_ADMIN the kernel caps it at net.core.rmem_max.
+      try setSocketOption(SO_RCVBUF, L2CAPSocket.receiveBufferByteCount)
+    }
+  }
+
+  /// SO_ERROR: how a connect ended, or why a link went; 0 for well. Reading it clears it.
+  package func pendingError() throws(SystemError) -> CInt { try socketOption(SO_ERROR) }
+
+  /// SO_RCVBUF as the kernel set it, in octets of kernel memory.
+  package func receiveBufferByteCount() throws(SystemError) -> Int {
+    Int(try socketOption(SO_RCVBUF))
+  }
+
+  /// L2CAP_CONNINFO: the link's handle on its controller, while it is connected.
+  package var connectionHandle: ConnectionHandle? {
+    let handle = ringtap_l2cap_connection_handle(rawValue)
+    return handle < 0 ? nil : ConnectionHandle(UInt16(truncatingIfNeeded: handle))
+  }
+}
+
+extension FileDescriptor {
+  /// `shutdown(SHUT_RDWR)`: the channel closes now, the descriptor when its owner goes.
+  package func shutDown() { _ = shutdown(rawValue, CInt(SHUT_RDWR)) }
+}

@@ -1,0 +1,43 @@
+import CBluetoothLinux
+import Glibc
+
+/// What this process may do, and which others are in the way.
+public enum ProcessFacts {
+  /// Capabilities that the kernel's Bluetooth sockets ask for. The raw value is the kernel's number.
+  public enum Capability: Int, Sendable {
+    case netAdmin = 12
+    case netRaw = 13
+  }
+
+  /// Whether the effective set has it, by `/proc/self/status`.
+  public static func has(_ capability: Capability) -> Bool {
+    guard let status = Files.text(at: "/proc/self/status"),
+      let line = status.split(separator: "\n").first(where: { $0.hasPrefix("CapEff:") }),
+      let set = UInt64(line.dropFirst("CapEff:".count).drop { $0 == "\t" || $0 == " " }, radix: 16)
+    else { return false }
+    return set & 1 << UInt64(capability.rawValue) != 0
+  }
+
+  /// The process number of a running program, by `/proc/*/comm` (at most 15 characters of the name).
+  public static func processID(named name: String) -> Int? {
+    for entry in Files.names(in: "/proc") {
+      guard let id = Int(entry) else { continue }
+      if Files.text(at: "/proc/\(id)/comm")?.dropLast() == name.prefix(15) { return id }
+    }
+    return nil
+  }
+}
+
+/// SIGINT and SIGTERM as a call instead of a sudden end, so that a scan or a stream can be stopped first.
+public enum InterruptSignals {
+  /// Calls `handler` on a thread of its own for each SIGINT or SIGTERM, with the signal's number.
+  ///
+  /// Call it before other threads start: they inherit the blocked signals. SIGPIPE is ignored from then on,
+  /// so that a closed pipe is an EPIPE of the write.
+  public static func handle(_ handler: @escaping @Sendable (CInt) -> Void) throws(SystemError) {
+    ringtap_signals_take()
+    try SystemThread.start(named: "signals") {
+      while true { handler(ringtap_signals_wait()) }
+    }
+  }
+}

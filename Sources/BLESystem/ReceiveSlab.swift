@@ -1,0 +1,72 @@
+public import BLECore
+import CBluetoothLinux
+import Glibc
+
+/// Buffers for the datagrams of one `recvmmsg` call, allocated once and lent out in place.
+@safe public struct ReceiveSlab: ~Copyable {
+  public let slots: Int
+  private let slab: OpaquePointer
+  /// Datagrams of the last batch.
+  public private(set) var count = 0
+
+  /// - Parameters:
+  ///   - slots: datagrams per call.
+  ///   - slotByteCount: the longest datagram that is kept whole.
+  public init(slots: Int, slotByteCount: Int) throws(SystemError) {
+    self.slots = slots
+    // SAFETY: the slab is owned by this value alone and freed in deinit.
+    guard let slab = unsafe ringtap_slab_create(UInt32(slots), UInt32(slotByteCount)) else {
+      throw SystemError(call: "calloc", number: ENOMEM)
+    }
+    unsafe self.slab = unsafe slab
+  }
+
+  deinit {
+    // SAFETY: see init.
+    unsafe ringtap_slab_free(slab)
+  }
+
+  /// Takes what waits at a socket, up to `slots` datagrams, without blocking.
+  ///
+  /// `recvmmsg(MSG_DONTWAIT)`.
+  ///
+  /// - Returns: the count of datagrams; 0 where none waits.
+  public mutating func receive(from descriptor: borrowing FileDescriptor) throws(SystemError) -> Int {
+    count = 0
+    // SAFETY: the slab is alive as long as `self`.
+    let result = unsafe ringtap_slab_receive(slab, descriptor.rawValue)
+    if result < 0 {
+      let number = lastError()
+      if number == EAGAIN || number == EWOULDBLOCK { return 0 }
+      precondition(number != EBADF && number != EFAULT, "recvmmsg on a bad descriptor or address")
+      throw SystemError(call: "recvmmsg", number: number)
+    }
+    count = Int(result)
+    return count
+  }
+
+  /// The octets of datagram `index`, in place.
+  @_lifetime(borrow self)
+  public func datagram(_ index: Int) -> Span<UInt8> {
+    precondition(index < count)
+    // SAFETY: the slot holds `length` octets until the next `receive`, which needs exclusive access.
+    let bytes = unsafe UnsafeBufferPointer(
+      start: ringtap_slab_bytes(slab, UInt32(index)), count: Int(header(index).length))
+    return unsafe _overrideLifetime(Span(_unsafeElements: bytes), borrowing: self)
+  }
+
+  /// The kernel's receive stamp, or `nil` where it gave none (the end of a connection has none).
+  public func time(_ index: Int) -> ReceiveTime? {
+    let time = header(index).time_ns
+    return time == 0 ? nil : ReceiveTime(nanoseconds: time)
+  }
+
+  /// Whether the datagram was longer than its slot.
+  public func isTruncated(_ index: Int) -> Bool { header(index).truncated != 0 }
+
+  private func header(_ index: Int) -> ringtap_datagram {
+    precondition(index < count)
+    // SAFETY: slots below `count` were filled by the last `receive`.
+    return unsafe ringtap_slab_datagram(slab, UInt32(index)).pointee
+  }
+}

@@ -1,0 +1,69 @@
+public import BLECore
+
+/// What may be done with a characteristic's value. Core 5.4, Vol 3, Part G, 3.3.1.1.
+public struct CharacteristicProperties: OptionSet, Hashable, Sendable, BitwiseCopyable {
+  public let rawValue: UInt8
+  @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+  public static let broadcast = CharacteristicProperties(rawValue: 0x01)
+  public static let read = CharacteristicProperties(rawValue: 0x02)
+  public static let writeWithoutResponse = CharacteristicProperties(rawValue: 0x04)
+  public static let write = CharacteristicProperties(rawValue: 0x08)
+  public static let notify = CharacteristicProperties(rawValue: 0x10)
+  public static let indicate = CharacteristicProperties(rawValue: 0x20)
+  public static let authenticatedSignedWrites = CharacteristicProperties(rawValue: 0x40)
+  public static let extendedProperties = CharacteristicProperties(rawValue: 0x80)
+}
+
+#if !hasFeature(Embedded)
+  extension CharacteristicProperties {
+    /// `read`, `notify`, … in the order of their bits: the words of the command line and of JSON.
+    public var names: [String] {
+      let words = [
+        "broadcast", "read", "writeWithoutResponse", "write", "notify", "indicate",
+        "authenticatedSignedWrites", "extendedProperties",
+      ]
+      return words.indices.filter { rawValue & 1 << UInt8($0) != 0 }.map { words[$0] }
+    }
+  }
+#endif
+
+/// The value of a characteristic declaration attribute (0x2803). Core 5.4, Vol 3, Part G, 3.3.1.
+@frozen public struct CharacteristicDeclaration: Hashable, Sendable, BitwiseCopyable {
+  public let properties: CharacteristicProperties
+  public let valueHandle: AttributeHandle
+  public let uuid: BluetoothUUID
+
+  @inlinable public init(
+    properties: CharacteristicProperties, valueHandle: AttributeHandle, uuid: BluetoothUUID
+  ) {
+    self.properties = properties
+    self.valueHandle = valueHandle
+    self.uuid = uuid
+  }
+
+  /// - Throws: `lengthMismatch` unless the value has 5 or 19 octets.
+  @inlinable public init(validating value: Span<UInt8>) throws(WireError) {
+    guard value.count == 5 || value.count == 19,
+      let uuid = value.uuid(at: 3, byteCount: value.count - 3)
+    else { throw WireError(.att, offset: 0, .lengthMismatch(claimed: 5, available: value.count)) }
+    properties = CharacteristicProperties(rawValue: value[0])
+    valueHandle = value.handle(at: 1)
+    self.uuid = uuid
+  }
+
+  @inlinable public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(properties.rawValue)
+    output.append(valueHandle)
+    output.append(uuid)
+  }
+}
+
+/// What a Client Characteristic Configuration Descriptor (0x2902) asks for. Core 5.4, Vol 3, Part G, 3.3.3.3.
+@frozen public struct ClientCharacteristicConfiguration: OptionSet, Hashable, Sendable, BitwiseCopyable {
+  public let rawValue: UInt16
+  @inlinable public init(rawValue: UInt16) { self.rawValue = rawValue }
+
+  public static let notification = ClientCharacteristicConfiguration(rawValue: 0x0001)
+  public static let indication = ClientCharacteristicConfiguration(rawValue: 0x0002)
+}
