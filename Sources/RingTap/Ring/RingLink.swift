@@ -13,16 +13,18 @@ struct RingLink: Sendable {
   /// Some rings send the raw stream here, or here too.
   private let bigData: GATTDatabase.Characteristic?
 
-  /// Exchanges the MTU and discovers.
+  /// Exchanges the MTU and discovers the ring's two services.
   ///
   /// - Throws: `unsuitable` where the device has no ring service.
   init(_ connection: Connection) async throws(HostError) {
     self.connection = connection
     client = GATTClient(connection)
-    let database: GATTDatabase
+    var database = GATTDatabase()
     do throws(GATTError) {
       try await client.exchangeMTU()
-      database = try await client.discover()
+      for uuid in [RingUUID.commandService, RingUUID.bigDataService] {
+        if let service = try await connection.discoverService(uuid) { database.services.append(service) }
+      }
     } catch { throw .gatt(error) }
     guard
       let command = database.characteristic(RingUUID.commandWrite, in: RingUUID.commandService),
