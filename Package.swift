@@ -56,7 +56,9 @@ let package = Package(
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       swiftSettings: swiftSettings),
+    tests("BLECoreTests", ["BLECore"]),
     tests("BLEWireTests", ["BLECore", "BLEWire"]),
+    tests("BLEStackTests", ["BLECore", "BLEWire", "BLEStack"], exclude: ["Fixtures"]),
     tests("BLESensorsTests", ["BLECore", "BLEWire", "BLESensors"], exclude: ["Fixtures"]),
     tests("BLEPacketLogTests", ["BLECore", "BLEWire", "BLESensors", "BLEPacketLog"]),
   ]
