@@ -7,7 +7,7 @@ public import BLEWire
 ///
 /// A reply is told apart by its opcode while other events keep flowing. The actor lives on an event loop and
 /// its sink is called on that thread. Needs CAP_NET_RAW.
-public actor Adapter: EventSource {
+public actor Adapter {
   /// Runs on the receive thread for each advertising report. Must not block; cannot keep the view.
   public typealias ReportSink = @Sendable (borrowing AdvertisingReport, ReceiveTime) -> Void
 
@@ -83,7 +83,14 @@ public actor Adapter: EventSource {
 
   private func start() throws(HostError) {
     do throws(SystemError) {
-      token = try loop.add(self, descriptor, for: .readable)
+      let source = ActorSource { _ in
+        self.drain()
+      } deadline: {
+        self.nextDeadline
+      } expired: {
+        self.expire($0)
+      }
+      token = try loop.add(source, descriptor, for: .readable)
     } catch { throw HostError(error) }
   }
 
@@ -105,7 +112,7 @@ public actor Adapter: EventSource {
       $0.append(HCIPacketType.command.rawValue)
       HCICommandPacket(opcode: opcode, parameters: parameters.span).encode(into: &$0)
     }
-    do throws(SystemError) { _ = try descriptor.write(packet.span) } catch {
+    do throws(SystemError) { _ = try descriptor.send(packet.span) } catch {
       throw failure(error)
     }
     let result = await withCheckedContinuation { answer in
@@ -182,17 +189,11 @@ public actor Adapter: EventSource {
 
   // MARK: The receive thread
 
-  public nonisolated var deadline: MonotonicTime? {
-    assumeIsolated { $0.pending.map(\.deadline).min() }
-  }
+  private var nextDeadline: MonotonicTime? { pending.lazy.map(\.deadline).min() }
 
-  public nonisolated func ready(_ readiness: Readiness) { assumeIsolated { $0.drain() } }
-
-  public nonisolated func expired(now: MonotonicTime) {
-    assumeIsolated { adapter in
-      for command in adapter.pending where command.deadline <= now {
-        adapter.complete(command.opcode, .failure(.commandTimedOut(command.opcode)))
-      }
+  private func expire(_ now: MonotonicTime) {
+    for command in pending where command.deadline <= now {
+      complete(command.opcode, .failure(.commandTimedOut(command.opcode)))
     }
   }
 

@@ -8,13 +8,18 @@ public import BLEWire
 /// It lives on an event loop: the loop's thread drains the socket into the slab and lends each value to its
 /// subscribers, and the actor's methods run on the same thread between two batches. Nothing on the way of a
 /// notification awaits, locks or allocates.
-public actor Connection: ATTRequester, EventSource {
+public actor Connection: ATTRequester {
   /// Runs on the receive thread. Must not block or allocate; cannot keep the view.
   public typealias Sink = @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
 
   /// PDUs taken per system call. 64 × 1 KiB; a full slab is simply drained again.
   static let slabSlots = 64
   static let slabSlotByteCount = 1024
+  /// Slabs drained in one turn: then the loop's jobs and other sources have theirs, however fast the peer sends.
+  static let slabsPerTurn = 8
+  /// PDUs that may wait for room in the socket. A peer that asks on without reading the answers breaks the rule of
+  /// one request at a time.
+  static let outboxLimit = 64
 
   private struct Request {
     let pdu: [UInt8]
@@ -203,14 +208,6 @@ public actor Connection: ATTRequester, EventSource {
 
   // MARK: The receive thread
 
-  public nonisolated var deadline: MonotonicTime? { assumeIsolated { $0.currentDeadline } }
-
-  public nonisolated func ready(_ readiness: Readiness) {
-    assumeIsolated { $0.service(readiness) }
-  }
-
-  public nonisolated func expired(now: MonotonicTime) { assumeIsolated { $0.expire(now) } }
-
   private var currentDeadline: MonotonicTime? {
     if case .connecting(_, let deadline) = state { return deadline }
     return machine.deadline
@@ -222,36 +219,46 @@ public actor Connection: ATTRequester, EventSource {
       return
     }
     if readiness.contains(.writable) { flushOutbox() }
-    if !readiness.isDisjoint(with: [.readable, .hangUp]) { drain(readiness) }
+    if !readiness.isDisjoint(with: .incoming) { drain(readiness) }
   }
 
   private func drain(_ readiness: Readiness) {
-    var total = 0
     do throws(SystemError) {
-      while case .open = state {
-        let count = try slab.receive(from: descriptor)
-        counters.batches += count > 0 ? 1 : 0
-        total += count
-        for index in 0..<count {
-          // Only the end of the channel has neither octets nor a stamp; an empty PDU has its stamp.
-          guard let time = slab.time(index) else {
-            if slab.datagram(index).isEmpty {
-              finish(lost(pendingError()))
-              return
-            }
-            counters.withoutKernelStamp += 1
-            take(index, SystemClock.now())
-            continue
-          }
-          take(index, time)
-        }
-        if count < slab.slots { break }
+      let batches = try takeBatches(limit: Self.slabsPerTurn)
+      if batches.isAtEnd || batches.pdus == 0 && !readiness.isDisjoint(with: .hangUp) {
+        finish(lost(pendingError()))
       }
-    } catch { finish(lost(error)) }
-    if total == 0, !readiness.isDisjoint(with: .hangUp), end == nil {
-      finish(lost(pendingError()))
+    } catch {
+      // The kernel tells the error before the PDUs that it still holds. They came first, so they count.
+      _ = try? takeBatches(limit: .max)
+      finish(lost(error))
     }
-    for wake in wakes { wake.signal() }
+    signalWakes()
+  }
+
+  private func signalWakes() { for index in wakes.indices { wakes[index].signal() } }
+
+  private func takeBatches(limit: Int) throws(SystemError) -> (pdus: Int, isAtEnd: Bool) {
+    var pdus = 0
+    for _ in 0..<limit {
+      guard case .open = state else { break }
+      let count = try slab.receive(from: descriptor)
+      counters.batches += count > 0 ? 1 : 0
+      pdus += count
+      for index in 0..<count {
+        // Only the end of the channel has neither octets nor a stamp; an empty PDU has its stamp.
+        if let time = slab.time(index) {
+          take(index, time)
+        } else if slab.datagram(index).isEmpty {
+          return (pdus, true)
+        } else {
+          counters.withoutKernelStamp += 1
+          take(index, SystemClock.now())
+        }
+      }
+      if count < slab.slots { break }
+    }
+    return (pdus, false)
   }
 
   private func take(_ index: Int, _ time: ReceiveTime) {
@@ -294,12 +301,15 @@ public actor Connection: ATTRequester, EventSource {
     }
   }
 
-  private func expire(_ now: MonotonicTime) {
+  func expire(_ now: MonotonicTime) {
     if case .connecting(_, let deadline) = state, deadline <= now {
       finish(.closedLocally, connecting: .noAnswer(peer, seconds: connectSeconds))
     } else if let request = machine.expire(now: now) {
-      complete(.failure(.timedOut(request)))
+      // The bearer ends first: nothing may be sent on it any more, the next request in the queue least of all.
+      let timedOut = current
+      current = nil
       finish(.transactionTimeout)
+      timedOut?.answer.resume(returning: .failure(.timedOut(request)))
     }
   }
 
@@ -326,7 +336,14 @@ public actor Connection: ATTRequester, EventSource {
 
   private func register(for readiness: Readiness) throws(HostError) {
     do throws(SystemError) {
-      token = try loop.add(self, descriptor, for: readiness)
+      let source = ActorSource {
+        self.service($0)
+      } deadline: {
+        self.currentDeadline
+      } expired: {
+        self.expire($0)
+      }
+      token = try loop.add(source, descriptor, for: readiness)
     } catch { throw HostError(error) }
   }
 
@@ -361,17 +378,21 @@ public actor Connection: ATTRequester, EventSource {
 
   private func transmit(_ pdu: [UInt8]) {
     guard case .open = state else { return }
-    guard outbox.isEmpty else {
-      outbox.append(pdu)
+    guard !outbox.isEmpty else {
+      write(pdu)
       return
     }
-    write(pdu)
+    guard outbox.count < Self.outboxLimit else {
+      finish(.protocolViolation(WireError(.att, offset: 0, .unexpectedOpcode(pdu.first ?? 0))))
+      return
+    }
+    outbox.append(pdu)
   }
 
   private func write(_ pdu: [UInt8]) {
     let time = SystemClock.now()
     do throws(SystemError) {
-      _ = try descriptor.write(pdu.span)
+      _ = try descriptor.send(pdu.span)
       counters.sent += 1
       tap?.log(.hostToController, handle, pdu.span, at: time)
     } catch {
@@ -388,6 +409,7 @@ public actor Connection: ATTRequester, EventSource {
     let waiting = outbox
     outbox = []
     for index in waiting.indices {
+      guard case .open = state else { return }
       if outbox.isEmpty { write(waiting[index]) } else { outbox.append(waiting[index]) }
     }
     guard outbox.isEmpty, let token else { return }
@@ -413,6 +435,6 @@ public actor Connection: ATTRequester, EventSource {
     for waiter in endWaiters { waiter.resume(returning: end) }
     outboxWaiters = []
     endWaiters = []
-    for wake in wakes { wake.signal() }
+    signalWakes()
   }
 }

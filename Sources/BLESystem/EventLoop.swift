@@ -12,6 +12,8 @@ public struct Readiness: OptionSet, Sendable {
   public static let writable = Readiness(rawValue: RINGTAP_WRITABLE)
   /// The peer or the kernel closed it, or an error stands.
   public static let hangUp = Readiness(rawValue: RINGTAP_HANG_UP)
+  /// Either of both: there is something to receive, if only the end. No literal, which would allocate.
+  package static let incoming = Readiness(rawValue: RINGTAP_READABLE | RINGTAP_HANG_UP)
 }
 
 /// Something with a descriptor that an `EventLoop` serves. All calls come on the loop's thread.
@@ -22,6 +24,29 @@ public protocol EventSource: AnyObject {
   var deadline: MonotonicTime? { get }
   /// `deadline` has passed.
   func expired(now: MonotonicTime)
+}
+
+/// An actor's own entry to its event loop.
+///
+/// Made inside the actor, its closures are isolated to it; the loop calls them on the actor's executor, which is
+/// itself. `assumeIsolated` would do as well, at two allocations a call.
+package final class ActorSource: EventSource {
+  private let whenReady: (Readiness) -> Void
+  private let nextDeadline: () -> MonotonicTime?
+  private let whenExpired: (MonotonicTime) -> Void
+
+  package init(
+    ready: @escaping (Readiness) -> Void, deadline: @escaping () -> MonotonicTime?,
+    expired: @escaping (MonotonicTime) -> Void
+  ) {
+    whenReady = ready
+    nextDeadline = deadline
+    whenExpired = expired
+  }
+
+  package func ready(_ readiness: Readiness) { whenReady(readiness) }
+  package var deadline: MonotonicTime? { nextDeadline() }
+  package func expired(now: MonotonicTime) { whenExpired(now) }
 }
 
 /// The receive thread: waits in epoll, lends readiness to its sources, and runs the jobs of the actors
@@ -134,6 +159,10 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
       for index in 0..<count { dispatch(events[index]) }
       expire()
     }
+    // A source keeps its loop and the loop its sources: whoever is left would stay for ever, descriptors and all.
+    sources.removeAll()
+    // The system may give the same number to another thread.
+    owner.store(0, ordering: .relaxed)
   }
 
   private func dispatch(_ event: ringtap_ready) {
@@ -146,7 +175,9 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
 
   private func wait(_ events: inout [ringtap_ready]) -> Int {
     var timeout: CInt = -1
-    if let next = nextDeadline {
+    if shared.withLock({ !$0.jobs.isEmpty || $0.isStopping }) {
+      timeout = 0
+    } else if let next = nextDeadline {
       // Rounded up, so that the deadline has passed when the wait ends.
       let milliseconds = (next.nanoseconds - SystemClock.monotonic().nanoseconds + 999_999) / 1_000_000
       timeout = CInt(clamping: max(0, milliseconds))
@@ -173,17 +204,17 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
     }
   }
 
+  /// Runs the jobs that wait now. What they leave behind comes in the next turn: sources are never starved.
+  ///
   /// - Returns: whether the loop goes on.
   private func runJobs() -> Bool {
-    while true {
-      let (jobs, isStopping) = shared.withLock { state in
-        defer { state.jobs = [] }
-        return (state.jobs, state.isStopping)
-      }
-      if jobs.isEmpty { return !isStopping }
-      // SAFETY: taken out of the queue under the lock, so each job runs once.
-      for job in jobs { unsafe job.runSynchronously(on: asUnownedSerialExecutor()) }
+    let (jobs, isStopping) = shared.withLock { state in
+      defer { state.jobs = [] }
+      return (state.jobs, state.isStopping)
     }
+    // SAFETY: taken out of the queue under the lock, so each job runs once.
+    for job in jobs { unsafe job.runSynchronously(on: asUnownedSerialExecutor()) }
+    return !isStopping || !jobs.isEmpty
   }
 
   private func signal() { ringtap_wake_signal(wake.rawValue) }
