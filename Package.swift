@@ -56,9 +56,26 @@ let package = Package(
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       swiftSettings: swiftSettings),
+    .target(name: "CMallocCounter", path: "Tests/CMallocCounter"),
+    .target(
+      name: "TestPeer", dependencies: ["BLESystem"], path: "Tests/TestPeer",
+      swiftSettings: languageSettings),
     tests("BLECoreTests", ["BLECore"]),
     tests("BLEWireTests", ["BLECore", "BLEWire"]),
     tests("BLEStackTests", ["BLECore", "BLEWire", "BLEStack"], exclude: ["Fixtures"]),
+    tests("BLESystemTests", ["BLECore", "BLESystem", "TestPeer"]),
+    tests("BLEHostTests", ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLEHost", "TestPeer"]),
+    tests(
+      "ReceivePathTests",
+      [
+        "CMallocCounter", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "TestPeer",
+      ]),
+    tests(
+      "RingTapTests",
+      [
+        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost",
+        "BLEEmulation", "RingTap", "TestPeer",
+      ]),
     tests("BLESensorsTests", ["BLECore", "BLEWire", "BLESensors"], exclude: ["Fixtures"]),
     tests("BLEPacketLogTests", ["BLECore", "BLEWire", "BLESensors", "BLEPacketLog"]),
   ]
