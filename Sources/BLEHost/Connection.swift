@@ -44,7 +44,7 @@ public actor Connection: ATTRequester, EventSource {
   private var slab: ReceiveSlab
   private var machine = ATTClientMachine()
   private var server: LocalServer
-  private var tap: PacketTap?
+  private let tap: PacketTap?
   private var current: Request?
   private var queue: [Request] = []
   private var outbox: [[UInt8]] = []
@@ -68,23 +68,40 @@ public actor Connection: ATTRequester, EventSource {
   ) async throws(HostError) -> Connection {
     let connection: Connection
     do throws(SystemError) {
-      connection = try Connection(peer, adapter, loop, timeout: timeout, tap: tap)
+      let deadline = SystemClock.monotonic().advanced(by: timeout)
+      connection = try Connection(
+        try L2CAPSocket.connectATT(to: peer, from: adapter), peer, loop,
+        .connecting(nil, deadline: deadline), tap)
     } catch { throw HostError(connecting: peer, error) }
     try await connection.connect(timeout: timeout)
     return connection
   }
 
+  /// Takes over a datagram socket that is connected already, one PDU to a datagram.
+  package static func adopt(
+    _ descriptor: consuming FileDescriptor, peer: DeviceAddress, on loop: EventLoop,
+    tap: PacketTap? = nil
+  ) async throws(HostError) -> Connection {
+    let connection: Connection
+    do throws(SystemError) {
+      try descriptor.prepareToReceive()
+      connection = try Connection(descriptor, peer, loop, .open, tap)
+    } catch { throw HostError(error) }
+    try await connection.register(for: .readable)
+    return connection
+  }
+
   private init(
-    _ peer: DeviceAddress, _ adapter: DeviceAddress, _ loop: EventLoop, timeout: Duration,
-    tap: PacketTap?
+    _ descriptor: consuming FileDescriptor, _ peer: DeviceAddress, _ loop: EventLoop, _ state: State,
+    _ tap: PacketTap?
   ) throws(SystemError) {
     self.peer = peer
     self.loop = loop
     self.tap = tap
+    self.state = state
     slab = try ReceiveSlab(slots: Self.slabSlots, slotByteCount: Self.slabSlotByteCount)
     server = LocalServer(receiveMTU: machine.receiveMTU)
-    descriptor = try L2CAPSocket.connectATT(to: peer, from: adapter)
-    state = .connecting(nil, deadline: SystemClock.monotonic().advanced(by: timeout))
+    self.descriptor = descriptor
   }
 
   // MARK: State
@@ -101,8 +118,8 @@ public actor Connection: ATTRequester, EventSource {
   /// The kernel's receive queue, in octets of kernel memory.
   public var receiveBufferByteCount: Int { (try? descriptor.receiveBufferByteCount()) ?? 0 }
 
-  /// The link's handle on its controller.
-  public private(set) var handle: ConnectionHandle?
+  /// The link's handle on its controller; 0 where the kernel does not tell.
+  public private(set) var handle = ConnectionHandle(0)
 
   /// Why the bearer ended, once it has.
   public var end: BearerEnd? {
@@ -237,7 +254,7 @@ public actor Connection: ATTRequester, EventSource {
   private func take(_ index: Int, _ time: ReceiveTime) {
     let pdu = slab.datagram(index)
     counters.received += 1
-    tap?.log(.controllerToHost, pdu, at: time)
+    tap?.log(.controllerToHost, handle, pdu, at: time)
     do throws(WireError) {
       let reaction = try machine.receive(pdu) { deliver($0, at: time) }
       if reaction != .none { react(reaction, pdu) }
@@ -290,9 +307,7 @@ public actor Connection: ATTRequester, EventSource {
 
   private func connect(timeout: Duration) async throws(HostError) {
     connectSeconds = Int(timeout.components.seconds)
-    do throws(SystemError) {
-      token = try loop.add(self, descriptor, for: .writable)
-    } catch { throw HostError(error) }
+    try register(for: .writable)
     let result = await withCheckedContinuation { continuation in
       if case .connecting(_, let deadline) = state {
         state = .connecting(continuation, deadline: deadline)
@@ -301,13 +316,18 @@ public actor Connection: ATTRequester, EventSource {
     try result.get()
   }
 
+  private func register(for readiness: Readiness) throws(HostError) {
+    do throws(SystemError) {
+      token = try loop.add(self, descriptor, for: readiness)
+    } catch { throw HostError(error) }
+  }
+
   private func finishConnecting() {
     guard case .connecting(let waiter, _) = state else { return }
     let error = pendingError() ?? ENOTCONN
     if error == 0, let token {
       state = .open
-      handle = descriptor.connectionHandle
-      tap?.connectionHandle = handle ?? ConnectionHandle(0)
+      handle = descriptor.connectionHandle ?? handle
       try? loop.update(token, descriptor, for: .readable)
       waiter?.resume(returning: .success(()))
     } else {
@@ -334,7 +354,7 @@ public actor Connection: ATTRequester, EventSource {
     do throws(SystemError) {
       _ = try descriptor.write(pdu.span)
       counters.sent += 1
-      tap?.log(.hostToController, pdu.span, at: time)
+      tap?.log(.hostToController, handle, pdu.span, at: time)
     } catch {
       if error.number == EAGAIN, let token {
         outbox.insert(pdu, at: 0)

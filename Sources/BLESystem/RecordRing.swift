@@ -40,16 +40,15 @@ import Synchronization
   /// Records refused because the queue was full.
   public var dropped: Int { droppedCount.load(ordering: .relaxed) }
 
-  /// Copies `prefix` and `body` as one record to the end. Producer only.
+  /// Copies `record` to the end. Producer only.
   ///
   /// - Parameter tag: handed to the consumer as it is; any number but `UInt32.max`.
   /// - Returns: `false` where the queue was full and the record was dropped.
   @discardableResult
   public func push(
-    tag: UInt32, time: ReceiveTime, _ prefix: Span<UInt8>, _ body: Span<UInt8>
+    tag: UInt32, time: ReceiveTime, _ record: Span<UInt8>
   ) -> Bool {
-    let length = prefix.count + body.count
-    let needed = Self.roundedUp(Self.headerByteCount + length)
+    let needed = Self.roundedUp(Self.headerByteCount + record.count)
     var end = head.load(ordering: .relaxed)
     let used = end - tail.load(ordering: .acquiring)
     let untilWrap = capacity - (end & (capacity - 1))
@@ -66,10 +65,9 @@ import Synchronization
     }
     write(
       Header(
-        length: UInt32(length), tag: tag, time: time.nanoseconds,
+        length: UInt32(record.count), tag: tag, time: time.nanoseconds,
         dropped: Int64(droppedCount.load(ordering: .relaxed))), at: end)
-    copy(prefix, to: end + Self.headerByteCount)
-    copy(body, to: end + Self.headerByteCount + prefix.count)
+    copy(record, to: end + Self.headerByteCount)
     head.store(end + needed, ordering: .releasing)
     return true
   }

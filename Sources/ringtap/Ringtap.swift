@@ -4,7 +4,7 @@ import ArgumentParser
   static let configuration = CommandConfiguration(
     commandName: "ringtap",
     abstract: "A raw Bluetooth LE host stack for Linux.",
-    subcommands: [EmulateCommand.self])
+    subcommands: [EmulateCommand.self, LogCommand.self])
 
   static func main() async {
     do {

@@ -1,0 +1,143 @@
+public import BLECore
+import BLEWire
+
+/// What the records of a btsnoop file hold: the header's datalink number.
+public enum BTSnoopFormat: UInt32, Hashable, Sendable, BitwiseCopyable {
+  /// HCI packets without a type octet: the flags tell commands and events from data.
+  case unencapsulated = 1001
+  /// HCI packets with their H4 type octet. Android writes it, and every reader knows it.
+  case h4 = 1002
+  /// BlueZ's monitor: the flags carry adapter and opcode, other records stand between the packets.
+  case monitor = 2001
+}
+
+/// The file's first 16 octets, big-endian throughout.
+public struct BTSnoopHeader: Hashable, Sendable, BitwiseCopyable {
+  public static let byteCount = 16
+  /// `btsnoop` and a zero, as one number.
+  @usableFromInline static let magic: UInt64 = 0x6274_736E_6F6F_7000
+  public static let version: UInt32 = 1
+
+  public let format: BTSnoopFormat
+
+  @inlinable public init(format: BTSnoopFormat) { self.format = format }
+
+  /// - Throws: `truncated`; `invalidValue` at the magic (offset 0), the version (8) or the datalink (12).
+  public init(validating octets: Span<UInt8>) throws(WireError) {
+    try octets.require(Self.byteCount, .btsnoop)
+    guard octets.u64BE(at: 0) == Self.magic else {
+      throw WireError(.btsnoop, offset: 0, .invalidValue(octets.u32BE(at: 0)))
+    }
+    guard octets.u32BE(at: 8) == Self.version else {
+      throw WireError(.btsnoop, offset: 8, .invalidValue(octets.u32BE(at: 8)))
+    }
+    guard let format = BTSnoopFormat(rawValue: octets.u32BE(at: 12)) else {
+      throw WireError(.btsnoop, offset: 12, .invalidValue(octets.u32BE(at: 12)))
+    }
+    self.format = format
+  }
+
+  public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(u64BE: Self.magic)
+    output.append(u32BE: Self.version)
+    output.append(u32BE: format.rawValue)
+  }
+}
+
+/// The 24 octets before each packet, big-endian throughout.
+public struct BTSnoopRecordHeader: Hashable, Sendable, BitwiseCopyable {
+  public static let byteCount = 24
+  /// Microseconds from the format's epoch, midnight of 1 January of the year 0, to the Unix epoch.
+  public static let unixEpochMicroseconds: Int64 = 0x00DC_DDB3_0F2F_8000
+
+  /// Octets that the packet had.
+  public var originalByteCount: UInt32
+  /// Octets of it that the file holds.
+  public var includedByteCount: UInt32
+  public var flags: UInt32
+  /// Packets that did not reach the file, since its start.
+  public var cumulativeDrops: UInt32
+  /// Since the format's epoch.
+  public var microseconds: Int64
+
+  public init(
+    originalByteCount: UInt32, includedByteCount: UInt32, flags: UInt32, cumulativeDrops: UInt32,
+    microseconds: Int64
+  ) {
+    self.originalByteCount = originalByteCount
+    self.includedByteCount = includedByteCount
+    self.flags = flags
+    self.cumulativeDrops = cumulativeDrops
+    self.microseconds = microseconds
+  }
+
+  public init(validating octets: Span<UInt8>) throws(WireError) {
+    try octets.require(Self.byteCount, .btsnoop)
+    originalByteCount = octets.u32BE(at: 0)
+    includedByteCount = octets.u32BE(at: 4)
+    flags = octets.u32BE(at: 8)
+    cumulativeDrops = octets.u32BE(at: 12)
+    microseconds = Int64(bitPattern: octets.u64BE(at: 16))
+  }
+
+  public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(u32BE: originalByteCount)
+    output.append(u32BE: includedByteCount)
+    output.append(u32BE: flags)
+    output.append(u32BE: cumulativeDrops)
+    output.append(u64BE: UInt64(bitPattern: microseconds))
+  }
+
+  /// The time in nanoseconds since the Unix epoch. A time that does not fit becomes the nearest that does.
+  public var time: ReceiveTime {
+    let (since1970, underflow) = microseconds.subtractingReportingOverflow(Self.unixEpochMicroseconds)
+    let (nanoseconds, overflow) = since1970.multipliedReportingOverflow(by: 1_000)
+    guard underflow || overflow else { return ReceiveTime(nanoseconds: nanoseconds) }
+    return ReceiveTime(nanoseconds: microseconds < 0 ? .min : .max)
+  }
+
+  /// The file's microseconds: the last three digits of the nanoseconds are lost, towards the past.
+  public static func microseconds(of time: ReceiveTime) -> Int64 {
+    let (quotient, remainder) = time.nanoseconds.quotientAndRemainder(dividingBy: 1_000)
+    return unixEpochMicroseconds + quotient - (remainder < 0 ? 1 : 0)
+  }
+}
+
+/// The meaning of a record's flags in the formats 1001 and 1002.
+enum BTSnoopFlags {
+  /// Bit 0: set where the controller sent the packet.
+  static let controllerToHost: UInt32 = 0x01
+  /// Bit 1: set for commands and events, clear for data.
+  static let commandOrEvent: UInt32 = 0x02
+}
+
+/// The opcodes of format 2001 that are HCI packets. `doc/btsnoop-protocol.rst` of BlueZ.
+enum BTSnoopMonitorOpcode {
+  /// Type and direction of a packet, or `nil` for the notes between the packets.
+  static func packet(_ opcode: UInt16) -> (type: HCIPacketType, direction: HCIDirection)? {
+    switch opcode {
+    case 2: (.command, .hostToController)
+    case 3: (.event, .controllerToHost)
+    case 4: (.acl, .hostToController)
+    case 5: (.acl, .controllerToHost)
+    case 6: (.sco, .hostToController)
+    case 7: (.sco, .controllerToHost)
+    case 18: (.iso, .hostToController)
+    case 19: (.iso, .controllerToHost)
+    default: nil
+    }
+  }
+
+  /// The other way round; packets without an opcode are kept as vendor diagnostics (11).
+  static func opcode(type: HCIPacketType, direction: HCIDirection) -> UInt16 {
+    let isFromController = direction == .controllerToHost
+    return switch type {
+    case .command: 2
+    case .event: 3
+    case .acl: isFromController ? 5 : 4
+    case .sco: isFromController ? 7 : 6
+    case .iso: isFromController ? 19 : 18
+    default: 11
+    }
+  }
+}

@@ -1,0 +1,132 @@
+public import BLECore
+public import BLEWire
+
+/// One ATT PDU, reduced to what programs ask for: which opcode, which attribute, which octets.
+///
+/// | PDU | `handle` | `value` |
+/// |---|---|---|
+/// | Write Request and Command, Signed Write Command | the attribute's | the written octets |
+/// | Handle Value Notification and Indication | the attribute's | the octets |
+/// | Prepare Write Request and Response | the attribute's | the part's octets, `offset` says where |
+/// | Read Request, Read Blob Request (`offset`) | the attribute's | none |
+/// | Read and Read Blob Response | of the request that it answers, where that was seen | the read octets |
+/// | Write Response, Handle Value Confirmation | of the request or indication that it answers | none |
+/// | Find By Type Value Request | none | the octets that are looked for |
+/// | Error Response | the handle in error | none |
+/// | lists of handles: Find Information, Find By Type Value, Read By (Group) Type Response, Read Multiple Request, Multiple Handle Value Notification | the first in the list | none |
+/// | all others | none | none |
+///
+/// That is what `tshark` gives as `btatt.handle` (its first) and `btatt.value`, but for values that it
+/// dissects into fields of their own and then leaves out; here they always stand. What is not in `handle`
+/// and `value`, such as the range of a search, is in `parameters`.
+public struct DecodedATT: ~Escapable {
+  public let opcode: ATTOpcode
+  public let handle: AttributeHandle?
+  /// Where in the attribute's value a part of it starts.
+  public let offset: UInt16?
+  /// The attribute's octets, where the PDU carries those of one attribute.
+  public let value: Span<UInt8>?
+  /// All octets after the opcode.
+  public let parameters: Span<UInt8>
+  /// Why handle and value are missing though the opcode has them.
+  public let problem: WireError?
+
+  /// Whether handle, offset and value leave something of the parameters unsaid.
+  public var hasOtherParameters: Bool {
+    guard !parameters.isEmpty else { return false }
+    switch opcode {
+    case .readRequest, .readBlobRequest: return problem != nil
+    case .findByTypeValueRequest, .signedWriteCommand: return true
+    default: return value == nil
+    }
+  }
+
+  /// - Parameter askedHandle: the attribute of the request or indication under way, for answers that do
+  ///   not repeat it.
+  @_lifetime(copy pdu)
+  init(_ pdu: Span<UInt8>, answering askedHandle: AttributeHandle?) {
+    guard !pdu.isEmpty else {
+      self.init(
+        opcode: ATTOpcode(rawValue: 0), parameters: pdu,
+        problem: .truncated(.att, needed: 1, available: 0))
+      return
+    }
+    do throws(WireError) {
+      self = try Self.read(pdu, answering: askedHandle)
+    } catch {
+      self.init(opcode: ATTOpcode(rawValue: pdu[0]), parameters: pdu.extracting(1...), problem: error)
+    }
+  }
+
+  @_lifetime(copy value, copy parameters)
+  private init(
+    opcode: ATTOpcode, handle: AttributeHandle? = nil, offset: UInt16? = nil, value: Span<UInt8>? = nil,
+    parameters: Span<UInt8>, problem: WireError? = nil
+  ) {
+    self.opcode = opcode
+    self.handle = handle
+    self.offset = offset
+    self.value = value
+    self.parameters = parameters
+    self.problem = problem
+  }
+
+  @_lifetime(copy pdu)
+  private static func read(
+    _ pdu: Span<UInt8>, answering askedHandle: AttributeHandle?
+  ) throws(WireError) -> DecodedATT {
+    let opcode = ATTOpcode(rawValue: pdu[0])
+    let rest = pdu.extracting(1...)
+    switch opcode {
+    case .writeRequest, .writeCommand:
+      let write = try Write(validating: pdu)
+      return DecodedATT(opcode: opcode, handle: write.handle, value: write.value, parameters: rest)
+    case .signedWriteCommand:
+      // The value ends before the signature of 12 octets. Core 5.4, Vol 3, Part F, 3.4.5.4.
+      try pdu.require(15, .att)
+      return DecodedATT(
+        opcode: opcode, handle: pdu.handle(at: 1), value: pdu.extracting(3..<pdu.count - 12),
+        parameters: rest)
+    case .handleValueNotification:
+      let update = try HandleValueNotification(validating: pdu)
+      return DecodedATT(opcode: opcode, handle: update.handle, value: update.value, parameters: rest)
+    case .handleValueIndication:
+      let update = try HandleValueIndication(validating: pdu)
+      return DecodedATT(opcode: opcode, handle: update.handle, value: update.value, parameters: rest)
+    case .prepareWriteRequest, .prepareWriteResponse:
+      let part = try PrepareWrite(validating: pdu)
+      return DecodedATT(
+        opcode: opcode, handle: part.handle, offset: part.offset, value: part.value, parameters: rest)
+    case .readRequest:
+      return DecodedATT(opcode: opcode, handle: try ReadRequest(validating: pdu).handle, parameters: rest)
+    case .readBlobRequest:
+      let read = try ReadBlobRequest(validating: pdu)
+      return DecodedATT(opcode: opcode, handle: read.handle, offset: read.offset, parameters: rest)
+    case .readResponse, .readBlobResponse:
+      return DecodedATT(opcode: opcode, handle: askedHandle, value: rest, parameters: rest)
+    case .writeResponse, .handleValueConfirmation:
+      return DecodedATT(opcode: opcode, handle: askedHandle, parameters: rest)
+    case .findByTypeValueRequest:
+      return DecodedATT(
+        opcode: opcode, value: try FindByTypeValueRequest(validating: pdu).value, parameters: rest)
+    case .errorResponse:
+      return DecodedATT(opcode: opcode, handle: try ErrorResponse(validating: pdu).handle, parameters: rest)
+    default:
+      return DecodedATT(opcode: opcode, handle: try firstHandle(pdu), parameters: rest)
+    }
+  }
+
+  /// The first handle of a list PDU, or `nil` where the opcode has no list.
+  private static func firstHandle(_ pdu: Span<UInt8>) throws(WireError) -> AttributeHandle? {
+    switch ATTOpcode(rawValue: pdu[0]) {
+    case .findInformationResponse: return try FindInformationResponse(validating: pdu)[0].handle
+    case .findByTypeValueResponse: return try FindByTypeValueResponse(validating: pdu)[0].start
+    case .readByTypeResponse: return try ReadByTypeResponse(validating: pdu).handle(0)
+    case .readByGroupTypeResponse: return try ReadByGroupTypeResponse(validating: pdu).range(0).start
+    case .readMultipleRequest, .readMultipleVariableRequest, .multipleHandleValueNotification:
+      try pdu.require(3, .att)
+      return pdu.handle(at: 1)
+    default: return nil
+    }
+  }
+}

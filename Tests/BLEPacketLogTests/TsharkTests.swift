@@ -1,0 +1,150 @@
+import BLECore
+import BLEPacketLog
+import BLEWire
+import Foundation
+import Testing
+
+/// The other decoder: Wireshark's, which nobody here wrote.
+enum Tshark {
+  static let executable: URL? = ProcessInfo.processInfo.environment["PATH"]?.split(separator: ":")
+    .map { URL(filePath: String($0)).appending(path: "tshark") }
+    .first { FileManager.default.isExecutableFile(atPath: $0.path) }
+
+  /// A packet as tshark sees it. Where a PDU has several handles, the first.
+  struct Packet: Hashable {
+    var index: Int
+    var timeNs: Int64
+    var direction: String?
+    var packetType: String?
+    var connectionHandle: Int?
+    var opcode: Int?
+    var handle: Int?
+    var value: String?
+  }
+
+  static func packets(of log: URL) throws -> [Packet] {
+    let executable = try #require(executable)
+    let process = Process()
+    process.executableURL = executable
+    process.arguments =
+      ["-r", log.path, "-T", "fields", "-E", "separator=|", "-E", "occurrence=f"]
+      + [
+        "frame.number", "frame.time_epoch", "hci_h4.direction", "hci_h4.type", "bthci_acl.chandle",
+        "btatt.opcode", "btatt.handle", "btatt.value",
+      ].flatMap { ["-e", $0] }
+    let output = Pipe()
+    process.standardOutput = output
+    process.standardError = FileHandle.nullDevice
+    try process.run()
+    let text = String(decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+    process.waitUntilExit()
+    try #require(process.terminationStatus == 0, "tshark refuses the log")
+    return try text.split(separator: "\n").map { try packet($0) }
+  }
+
+  private static func packet(_ line: Substring) throws -> Packet {
+    let fields = line.split(separator: "|", omittingEmptySubsequences: false)
+    try #require(fields.count == 8)
+    let time = fields[1].split(separator: ".")
+    func number(_ text: Substring) -> Int? { text.isEmpty ? nil : Int(text.dropFirst(2), radix: 16) }
+    return Packet(
+      index: try #require(Int(fields[0])),
+      timeNs: try #require(Int64(time[0])) * 1_000_000_000 + (try #require(Int64(time[1]))),
+      direction: [0: "hostToController", 1: "controllerToHost"][number(fields[2]) ?? -1],
+      packetType: [1: "command", 2: "acl", 3: "sco", 4: "event", 5: "iso"][number(fields[3]) ?? -1],
+      connectionHandle: number(fields[4]), opcode: number(fields[5]), handle: number(fields[6]),
+      value: fields[7].isEmpty ? nil : String(fields[7]))
+  }
+}
+
+/// Logs of real devices, which stay outside the repository: they hold other people's addresses.
+enum SharedCaptures {
+  static let treadmill: URL? = {
+    let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent()
+    let shared =
+      ProcessInfo.processInfo.environment["RINGTAP_SHARED"].map { URL(filePath: $0) }
+      ?? root.deletingLastPathComponent().appending(path: "shared")
+    let file = shared.appending(path: "captures/android-treadmill.btsnoop")
+    return FileManager.default.fileExists(atPath: file.path) ? file : nil
+  }()
+}
+
+extension PacketLine {
+  /// Tshark has no field for an empty value.
+  var asTshark: Tshark.Packet {
+    Tshark.Packet(
+      index: index, timeNs: timeNs, direction: direction, packetType: packetType,
+      connectionHandle: connectionHandle, opcode: att?.opcode, handle: att?.handle,
+      value: att?.value.flatMap { $0.isEmpty ? nil : $0 })
+  }
+}
+
+@Suite(.enabled(if: Tshark.executable != nil, "tshark is not installed"))
+struct TsharkTests {
+  /// A dialogue with each kind of PDU, fragments included; written by us, read by both.
+  @Test func agreesOnALogThatWeWrote() throws {
+    var packets: [LoggedPacket] = [
+      LoggedPacket(type: .command, direction: .hostToController, octets: octetsOf("030c00")),
+      LoggedPacket(type: .event, direction: .controllerToHost, octets: octetsOf("0e0401030c00")),
+    ]
+    let dialogue: [(HCIDirection, String)] = [
+      (.hostToController, "02 f700"), (.controllerToHost, "03 0502"),
+      (.hostToController, "10 0100 ffff 0028"), (.controllerToHost, "11 06 0100 0500 0018 0600 2000 f0ff"),
+      (.hostToController, "08 0600 2000 0328"), (.controllerToHost, "09 07 0700 0a 0800 f1ff"),
+      (.hostToController, "04 0900 2000"), (.controllerToHost, "05 01 0900 f2ff"),
+      (.hostToController, "06 0100 ffff 0028 0018"), (.controllerToHost, "07 0100 0500"),
+      (.hostToController, "0a 0800"), (.controllerToHost, "0b 41424344"),
+      (.hostToController, "0a 9900"), (.controllerToHost, "01 0a 9900 01"),
+      (.hostToController, "0c 0800 1600"), (.controllerToHost, "0d 4546"),
+      (.hostToController, "12 0800 0102"), (.controllerToHost, "13"),
+      (.hostToController, "52 0800 a104"), (.controllerToHost, "1b 0800 a101"),
+      (.controllerToHost, "1d 0800 77"), (.hostToController, "1e"),
+      (.hostToController, "16 0800 0000 0102"), (.controllerToHost, "17 0800 0000 0102"),
+      (.hostToController, "18 01"), (.controllerToHost, "19"),
+    ]
+    let writer = BTSnoopWriter()
+    var octets = log(packets)
+    for (direction, pdu) in dialogue {
+      let pdu = octetsOf(pdu)
+      octets += [UInt8](encoding: writer.recordByteCount(l2capPayload: pdu.count)) {
+        writer.encode(
+          l2capPayload: pdu.span, handle: ConnectionHandle(0x0E40), direction: direction,
+          at: ReceiveTime(nanoseconds: 1_700_000_000_999_999_000), into: &$0)
+      }
+    }
+    // The last one in two fragments, then one octet at a time.
+    packets = [
+      .acl(.controllerToHost, "402e 0600 0700 0400 1b08"), .acl(.controllerToHost, "401e 0500 0051525354"),
+    ]
+    packets.append(.acl(.controllerToHost, "402e 0400 0400 0400"))
+    packets += ["1b", "08", "00", "55"].map { .acl(.controllerToHost, "401e 0100" + $0) }
+    octets += log(packets)[16...]
+
+    let file = FileManager.default.temporaryDirectory.appending(path: "\(UUID().uuidString).btsnoop")
+    try Data(octets).write(to: file)
+    defer { try? FileManager.default.removeItem(at: file) }
+    let theirs = try Tshark.packets(of: file)
+    let ours = try decodedLines(octets).map(\.asTshark)
+    #expect(theirs.count == 2 + dialogue.count + 7)
+    #expect(ours.count == theirs.count)
+    for (our, their) in zip(ours, theirs) { #expect(our == their) }
+  }
+
+  @Test(
+    .enabled(if: SharedCaptures.treadmill != nil, "no shared captures: set RINGTAP_SHARED to their folder"))
+  func agreesOnAPhonesLog() throws {
+    let file = try #require(SharedCaptures.treadmill)
+    let theirs = try Tshark.packets(of: file)
+    let ours = try decodedLines([UInt8](Data(contentsOf: file))).map(\.asTshark)
+    #expect(theirs.count == 2_572)
+    #expect(ours.count == theirs.count)
+    #expect(ours.count { $0.opcode != nil } == 1_659)
+    for (our, var their) in zip(ours, theirs) {
+      // Tshark dissects the one write to a Client Characteristic Configuration into bits and leaves its
+      // octets out of btatt.value; the PDU, 12 15 00 01 00, has them.
+      if our.index == 734, their.value == nil { their.value = "0100" }
+      #expect(our == their)
+    }
+  }
+}

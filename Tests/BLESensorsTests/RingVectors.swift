@@ -1,0 +1,54 @@
+import Foundation
+import Testing
+
+/// Frames that came from rings, with what they mean; each names its published source.
+struct RingVector: Decodable, CustomTestStringConvertible {
+  struct Expectation: Decodable {
+    var kind: String
+    var subtype: Int?
+    var value: Int?
+    var max: Int?
+    var min: Int?
+    var diff: Int?
+    var x: Int?
+    var y: Int?
+    var z: Int?
+    var magnitudeG: Double?
+    var command: Int?
+    var code: Int?
+    var reason: String?
+    var variant: String?
+  }
+
+  var name: String
+  var source: String
+  var packets: [String]
+  var expect: Expectation
+
+  var testDescription: String { name }
+  var octets: [UInt8] { octetsOf(packets[0]) }
+
+  static let all: [RingVector] = {
+    let file = URL(filePath: #filePath).deletingLastPathComponent()
+      .appending(path: "Fixtures/ring-raw-vectors.json")
+    do {
+      return try JSONDecoder().decode([RingVector].self, from: Data(contentsOf: file))
+    } catch {
+      fatalError("\(file.path): \(error)")
+    }
+  }()
+
+  static func of(kind: String) -> [RingVector] { all.filter { $0.expect.kind == kind } }
+}
+
+/// Hexadecimal digits in pairs; spaces allowed.
+func octetsOf(_ hex: String) -> [UInt8] {
+  let digits = Array(hex.utf8.filter { $0 != UInt8(ascii: " ") })
+  precondition(digits.count.isMultiple(of: 2), "odd number of digits: \(hex)")
+  return stride(from: 0, to: digits.count, by: 2).map { index in
+    guard let octet = UInt8(String(decoding: digits[index...index + 1], as: UTF8.self), radix: 16) else {
+      preconditionFailure("not hexadecimal: \(hex)")
+    }
+    return octet
+  }
+}
