@@ -55,6 +55,7 @@ let package = Package(
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       swiftSettings: swiftSettings),
+    tests("BLEWireTests", ["BLECore", "BLEWire"]),
     tests("BLESensorsTests", ["BLECore", "BLEWire", "BLESensors"], exclude: ["Fixtures"]),
     tests("BLEPacketLogTests", ["BLECore", "BLEWire", "BLESensors", "BLEPacketLog"]),
   ]

@@ -42,13 +42,17 @@ public actor Adapter: EventSource {
 
   // MARK: Finding and opening
 
+  /// All adapters, up or down. Needs no capability.
+  public static func all() throws(HostError) -> [AdapterInfo] {
+    do throws(SystemError) { return try AdapterInfo.all() } catch { throw HostError(error) }
+  }
+
   /// The adapter asked for, or the first that is up.
   ///
   /// - Parameter name: `hci0`, or `nil` for any.
   /// - Throws: `noBluetooth`, `noAdapter`, `adapterDown`.
   public static func find(_ name: String?) throws(HostError) -> AdapterInfo {
-    let all: [AdapterInfo]
-    do throws(SystemError) { all = try AdapterInfo.all() } catch { throw HostError(error) }
+    let all = try all()
     let wanted = name.map { name in all.filter { $0.name == name } } ?? all
     guard let first = wanted.first else { throw .noAdapter(name, present: all.map(\.name)) }
     guard let up = wanted.first(where: \.isUp) else { throw .adapterDown(first.name) }
@@ -250,5 +254,14 @@ public actor Adapter: EventSource {
     loop.remove(token, descriptor)
     for command in pending { command.answer.resume(returning: .failure(error)) }
     pending = []
+  }
+}
+
+extension EventLoop {
+  /// The receive thread of a program, under the name that `ps -L` shows.
+  public static func start() throws(HostError) -> EventLoop {
+    do throws(SystemError) { return try EventLoop(name: "ringtap-receive") } catch {
+      throw HostError(error)
+    }
   }
 }

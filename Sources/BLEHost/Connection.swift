@@ -195,6 +195,10 @@ public actor Connection: ATTRequester, EventSource {
     return subscribers.contains { $0.handle == handle }
   }
 
+  func removeSubscribers(of handle: AttributeHandle) {
+    subscribers.removeAll { $0.handle == handle }
+  }
+
   /// Signals `wake` after each batch of PDUs, and at the end.
   public func addWake(_ wake: WakeEvent) { wakes.append(wake) }
 
@@ -292,9 +296,8 @@ public actor Connection: ATTRequester, EventSource {
   }
 
   private func expire(_ now: MonotonicTime) {
-    if case .connecting(let waiter, let deadline) = state, deadline <= now {
-      finish(.closedLocally)
-      waiter?.resume(returning: .failure(.noAnswer(peer, seconds: connectSeconds)))
+    if case .connecting(_, let deadline) = state, deadline <= now {
+      finish(.closedLocally, connecting: .noAnswer(peer, seconds: connectSeconds))
     } else if let request = machine.expire(now: now) {
       complete(.failure(.timedOut(request)))
       finish(.transactionTimeout)
@@ -308,10 +311,16 @@ public actor Connection: ATTRequester, EventSource {
   private func connect(timeout: Duration) async throws(HostError) {
     connectSeconds = Int(timeout.components.seconds)
     try register(for: .writable)
-    let result = await withCheckedContinuation { continuation in
-      if case .connecting(_, let deadline) = state {
-        state = .connecting(continuation, deadline: deadline)
+    let result = await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        if case .connecting(_, let deadline) = state, !Task.isCancelled {
+          state = .connecting(continuation, deadline: deadline)
+        } else {
+          continuation.resume(returning: .failure(.gatt(.closed(.closedLocally))))
+        }
       }
+    } onCancel: {
+      Task { await self.close() }
     }
     try result.get()
   }
@@ -331,10 +340,8 @@ public actor Connection: ATTRequester, EventSource {
       try? loop.update(token, descriptor, for: .readable)
       waiter?.resume(returning: .success(()))
     } else {
-      finish(.linkLost(errno: error))
-      waiter?.resume(
-        returning: .failure(
-          HostError(connecting: peer, SystemError(call: "connect(L2CAP)", number: error))))
+      let cause = SystemError(call: "connect(L2CAP)", number: error)
+      finish(.linkLost(errno: error), connecting: HostError(connecting: peer, cause))
     }
   }
 
@@ -378,12 +385,17 @@ public actor Connection: ATTRequester, EventSource {
     for waiter in waiters { waiter.resume() }
   }
 
-  private func finish(_ end: BearerEnd) {
+  /// - Parameter failure: for whoever waits for the connect, if not simply that it was closed.
+  private func finish(_ end: BearerEnd, connecting failure: HostError? = nil) {
     if case .ended = state { return }
+    let previous = state
     state = .ended(end)
     if let token { loop.remove(token, descriptor) }
     token = nil
     descriptor.shutDown()
+    if case .connecting(let waiter, _) = previous {
+      waiter?.resume(returning: .failure(failure ?? .gatt(.closed(end))))
+    }
     failRequests(.closed(end))
     for waiter in outboxWaiters { waiter.resume() }
     for waiter in endWaiters { waiter.resume(returning: end) }

@@ -75,6 +75,12 @@ public actor GATTClient {
     if !isWanted { try await connection.configure(subscription.characteristic, []) }
   }
 
+  /// Tells the device to send no more values of a characteristic, whoever listens.
+  public func unsubscribe(all characteristic: GATTDatabase.Characteristic) async throws(GATTError) {
+    await connection.removeSubscribers(of: characteristic.valueHandle)
+    try await connection.configure(characteristic, [])
+  }
+
   /// Subscribes and decodes each value to a sample on the receive thread; a task takes them as a sequence.
   ///
   /// - Parameter capacity: samples that may wait; more are dropped and counted by the channel.

@@ -41,46 +41,6 @@ extension HCIPacketType {
   }
 }
 
-extension ATTOpcode {
-  /// Core 5.4, Vol 3, Part F, 3.4.
-  var name: StaticString {
-    switch rawValue {
-    case 0x01: "Error Response"
-    case 0x02: "Exchange MTU Request"
-    case 0x03: "Exchange MTU Response"
-    case 0x04: "Find Information Request"
-    case 0x05: "Find Information Response"
-    case 0x06: "Find By Type Value Request"
-    case 0x07: "Find By Type Value Response"
-    case 0x08: "Read By Type Request"
-    case 0x09: "Read By Type Response"
-    case 0x0A: "Read Request"
-    case 0x0B: "Read Response"
-    case 0x0C: "Read Blob Request"
-    case 0x0D: "Read Blob Response"
-    case 0x0E: "Read Multiple Request"
-    case 0x0F: "Read Multiple Response"
-    case 0x10: "Read By Group Type Request"
-    case 0x11: "Read By Group Type Response"
-    case 0x12: "Write Request"
-    case 0x13: "Write Response"
-    case 0x16: "Prepare Write Request"
-    case 0x17: "Prepare Write Response"
-    case 0x18: "Execute Write Request"
-    case 0x19: "Execute Write Response"
-    case 0x1B: "Handle Value Notification"
-    case 0x1D: "Handle Value Indication"
-    case 0x1E: "Handle Value Confirmation"
-    case 0x20: "Read Multiple Variable Request"
-    case 0x21: "Read Multiple Variable Response"
-    case 0x23: "Multiple Handle Value Notification"
-    case 0x52: "Write Command"
-    case 0xD2: "Signed Write Command"
-    default: "unknown opcode"
-    }
-  }
-}
-
 extension HCIOpcode {
   /// Core 5.4, Vol 4, Part E, 7: the commands of this stack and its everyday neighbours.
   var name: StaticString {

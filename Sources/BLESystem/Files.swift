@@ -1,51 +1,6 @@
 import Glibc
 
-/// An output file that is written through a buffer of its own.
-public struct OutputFile: ~Copyable {
-  private let descriptor: FileDescriptor
-  public let path: String
-  private var buffer: [UInt8] = []
-  private let bufferByteCount: Int
-
-  /// Creates or replaces a file with mode 0644.
-  ///
-  /// `open(O_WRONLY | O_CREAT | O_TRUNC)`.
-  public init(creating path: String, bufferByteCount: Int = 1 << 16) throws(SystemError) {
-    descriptor = FileDescriptor(
-      owning: try checked("open \(path)") {
-        // SAFETY: the path is a null-terminated string for the length of the call.
-        unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
-      })
-    self.path = path
-    self.bufferByteCount = bufferByteCount
-    buffer.reserveCapacity(bufferByteCount + 4096)
-  }
-
-  /// Octets that wait in the buffer.
-  public var bufferedByteCount: Int { buffer.count }
-
-  /// Appends through the buffer.
-  ///
-  /// - Throws: ENOSPC and its like when the buffer is written out; what is on disk stays readable.
-  public mutating func append(_ body: (inout [UInt8]) -> Void) throws(SystemError) {
-    body(&buffer)
-    if buffer.count >= bufferByteCount { try flush() }
-  }
-
-  /// Hands everything to the kernel.
-  public mutating func flush() throws(SystemError) {
-    guard !buffer.isEmpty else { return }
-    defer { buffer.removeAll(keepingCapacity: true) }
-    do { try descriptor.writeAll(buffer.span) } catch {
-      throw SystemError(call: "write \(path)", number: error.number)
-    }
-  }
-
-  /// Forgets what was written, to begin the file anew: for small files that are replaced as a whole.
-  public consuming func finish() throws(SystemError) { try flush() }
-}
-
-/// The few directory and file operations that a recorder needs, without Foundation.
+/// The few file-system operations that a recorder needs, without Foundation.
 public enum Files {
   /// `mkdir`, parents first. An existing directory is fine.
   public static func createDirectory(_ path: String) throws(SystemError) {

@@ -37,7 +37,9 @@ public struct VHCI: ~Copyable {
     do throws(SystemError) {
       _ = try descriptor.write(Self.createRequest.span)
       let count = try descriptor.read(into: &answer)
-      guard count == 4, answer[0] == Self.createRequest[0] else { throw SystemError(call: "read \(Self.path)", number: EPROTO) }
+      guard count == 4, answer[0] == Self.createRequest[0] else {
+        throw SystemError(call: "read \(Self.path)", number: EPROTO)
+      }
     } catch { throw .system(error) }
     index = UInt16(answer[2]) | UInt16(answer[3]) << 8
     self.descriptor = descriptor

@@ -1,8 +1,8 @@
 import ArgumentParser
 import BLECore
 import BLEEmulation
+import BLEPacketLog
 import BLESystem
-import Glibc
 
 /// `ringtap emulate PERIPHERAL`.
 struct EmulateCommand: AsyncParsableCommand {
@@ -108,41 +108,29 @@ struct EmulateRingCommand: AsyncParsableCommand {
     let emulation = try await ControllerAttachment.attach(controller, to: VHCI())
     let adapter = "hci\(emulation.index ?? 0)"
     if json {
-      report(
-        #"{"event":"ready","adapter":"\#(adapter)","address":"\#(ring.address)","#
-          + #""addressType":"\#(addressType)","name":"\#(escaped(name))"}"#)
+      try Console.json { line in
+        line.member("event", "ready")
+        line.member("adapter", adapter)
+        line.member("address", ring.address.description)
+        line.member("addressType", addressType)
+        line.member("name", name)
+      }
     } else {
-      report("ready \(adapter) \(ring.address) \(name)")
+      try Console.print("ready \(adapter) \(ring.address) \(name)")
     }
-    _ = await Interruption.next()
+    // Until a signal: the sleep ends by being cancelled.
+    _ = try? await Interruption.cancelling { try await Task.sleep(for: .seconds(1 << 40)) }
     let sent = await emulation.inspect { controller in
       controller.peripherals.compactMap { $0 as? EmulatedRing }.reduce(0) { $0 + $1.sentRawNotifications }
     }
     await emulation.detach()
     if json {
-      report(#"{"event":"end","sentRawNotifications":\#(sent)}"#)
-    } else {
-      report("end \(sent) raw notifications sent")
-    }
-  }
-
-  /// One line, at once also into a pipe: whoever started us waits for it.
-  private func report(_ line: String) {
-    print(line)
-    fflush(nil)
-  }
-
-  private func escaped(_ text: String) -> String {
-    var result = ""
-    for scalar in text.unicodeScalars {
-      switch scalar {
-      case "\"", "\\": result += "\\\(scalar)"
-      case "\u{0}"..."\u{1F}":
-        let digits = String(scalar.value, radix: 16)
-        result += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
-      default: result.unicodeScalars.append(scalar)
+      try Console.json { line in
+        line.member("event", "end")
+        line.member("sentRawNotifications", sent)
       }
+    } else {
+      try Console.print("end \(sent) raw notifications sent")
     }
-    return result
   }
 }

@@ -1,35 +1,27 @@
 import BLESystem
+import Glibc
 import Synchronization
 
-/// SIGINT and SIGTERM for commands that wait: taken before any thread starts, awaited where it suits.
+/// SIGINT and SIGTERM end a command by cancelling its task, so that scans and streams are stopped first. A second
+/// signal ends the process at once.
 enum Interruption {
-  private struct State {
-    var number: CInt?
-    var waiting: [CheckedContinuation<CInt, Never>] = []
-  }
+  private static let handler = Mutex<(@Sendable () -> Void)?>(nil)
 
-  private static let state = Mutex(State())
-
-  /// Call it first of all in `main`.
+  /// Call it first of all in `main`, before any other thread starts.
   static func take() throws(SystemError) {
     try InterruptSignals.handle { number in
-      let waiting = state.withLock { state in
-        state.number = number
-        defer { state.waiting.removeAll() }
-        return state.waiting
-      }
-      for continuation in waiting { continuation.resume(returning: number) }
+      let handler = handler.withLock { $0.take() }
+      guard let handler else { exit(128 + number) }
+      handler()
     }
   }
 
-  /// Returns when a signal has come, or came before; its number.
-  static func next() async -> CInt {
-    await withCheckedContinuation { continuation in
-      let number = state.withLock { state -> CInt? in
-        if state.number == nil { state.waiting.append(continuation) }
-        return state.number
-      }
-      if let number { continuation.resume(returning: number) }
-    }
+  /// Runs `body` in a task that a signal cancels.
+  static func cancelling<Value: Sendable>(
+    _ body: @escaping @Sendable () async throws -> Value
+  ) async throws -> Value {
+    let task = Task { try await body() }
+    handler.withLock { $0 = { task.cancel() } }
+    return try await task.value
   }
 }

@@ -1,15 +1,52 @@
 import ArgumentParser
+import Glibc
 
 @main struct Ringtap: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "ringtap",
-    abstract: "A raw Bluetooth LE host stack for Linux.",
-    subcommands: [EmulateCommand.self, LogCommand.self])
+    abstract: "A raw Bluetooth LE host for Linux: captures sensor streams with kernel time stamps.",
+    discussion: """
+      EXAMPLES
+        ringtap scan                      who advertises
+        ringtap capture --duration 60     record the first ring in range for a minute
+        ringtap gatt 70:CB:0D:00:A1:B2    the attribute tree of a device
+        ringtap log show packets.btsnoop  read a packet log
+
+      Exit status: 0 done, 1 failed, 2 wrong usage, 3 completed but with loss.
+      """,
+    version: "0.1.0",
+    subcommands: [
+      AdaptersCommand.self, ScanCommand.self, GATTCommand.self, ReadCommand.self, WriteCommand.self,
+      NotifyCommand.self, CaptureCommand.self, LogCommand.self, EmulateCommand.self,
+    ])
 
   static func main() async {
     do {
       try Interruption.take()
-    } catch { exit(withError: error) }
-    await main(nil)
+      var command = try parseAsRoot()
+      if var command = command as? any AsyncParsableCommand {
+        try await command.run()
+      } else {
+        try command.run()
+      }
+    } catch { end(with: error) }
+  }
+
+  /// Maps every way out to the exit status that the help promises.
+  private static func end(with error: any Error) -> Never {
+    switch error {
+    case is Console.Closed: Glibc.exit(EXIT_SUCCESS)
+    case is CancellationError:
+      Console.note("interrupted")
+      Glibc.exit(130)
+    case let failure as Failure:
+      Console.note(failure.message)
+      Glibc.exit(EXIT_FAILURE)
+    default: break
+    }
+    let code = exitCode(for: error)
+    guard code == .validationFailure else { exit(withError: error) }
+    Console.usage(fullMessage(for: error))
+    Glibc.exit(2)
   }
 }

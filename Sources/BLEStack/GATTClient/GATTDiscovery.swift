@@ -23,6 +23,52 @@ extension ATTRequester {
     return GATTDatabase(services: services)
   }
 
+  /// The first primary service with that UUID, with its characteristics and descriptors.
+  ///
+  /// For whoever knows the device: the types come from Find Information and only the declarations are read, so the
+  /// rest of the database costs nothing. It also leaves a log without Read By Type requests, on which
+  /// `btmon -r` of BlueZ 5.66 crashes.
+  public func discoverService(
+    _ uuid: BluetoothUUID
+  ) async throws(GATTError) -> GATTDatabase.Service? {
+    guard var service = try await discoverPrimaryServices(uuid).first else { return nil }
+    guard let start = service.range.start.next, start <= service.range.end else { return service }
+    let attributes = try await findInformation(HandleRange(start: start, end: service.range.end))
+    for attribute in attributes {
+      guard attribute.uuid == .characteristic else {
+        addDescriptor(attribute, to: &service)
+        continue
+      }
+      let value = try await read(attribute.handle)
+      let declaration = try decoding { () throws(WireError) in
+        try CharacteristicDeclaration(validating: value.span)
+      }
+      service.characteristics.append(
+        GATTDatabase.Characteristic(
+          handle: attribute.handle, properties: declaration.properties,
+          valueHandle: declaration.valueHandle, endHandle: service.range.end, uuid: declaration.uuid))
+    }
+    closeRanges(&service.characteristics)
+    return service
+  }
+
+  private func addDescriptor(
+    _ attribute: GATTDatabase.Descriptor, to service: inout GATTDatabase.Service
+  ) {
+    guard let last = service.characteristics.indices.last,
+      attribute.handle > service.characteristics[last].valueHandle
+    else { return }
+    service.characteristics[last].descriptors.append(attribute)
+  }
+
+  /// Each characteristic ends before the next declaration.
+  private func closeRanges(_ characteristics: inout [GATTDatabase.Characteristic]) {
+    for index in characteristics.indices.dropLast() {
+      characteristics[index].endHandle = AttributeHandle(
+        characteristics[index + 1].handle.rawValue - 1)
+    }
+  }
+
   /// Discover All Primary Services, 4.4.1; or the same walk over secondary services.
   public func discoverServices(
     _ kind: GATTDatabase.ServiceKind
@@ -109,10 +155,7 @@ extension ATTRequester {
     } extent: {
       HandleRange(start: $0.handle, end: $0.handle)
     }
-    for index in characteristics.indices.dropLast() {
-      characteristics[index].endHandle = AttributeHandle(
-        characteristics[index + 1].handle.rawValue - 1)
-    }
+    closeRanges(&characteristics)
     return characteristics
   }
 
@@ -123,7 +166,14 @@ extension ATTRequester {
     guard let start = characteristic.valueHandle.next, start <= characteristic.endHandle else {
       return []
     }
-    return try await walk(HandleRange(start: start, end: characteristic.endHandle)) { range in
+    return try await findInformation(HandleRange(start: start, end: characteristic.endHandle))
+  }
+
+  /// Handles and types of all attributes in a range.
+  private func findInformation(
+    _ range: HandleRange
+  ) async throws(GATTError) -> [GATTDatabase.Descriptor] {
+    try await walk(range) { range in
       FindInformationRequest(range: range)
     } decode: { response, found throws(WireError) in
       let list = try FindInformationResponse(validating: response)

@@ -1,7 +1,7 @@
 public import BLECore
 
 /// What may be done with a characteristic's value. Core 5.4, Vol 3, Part G, 3.3.1.1.
-public struct CharacteristicProperties: OptionSet, Hashable, Sendable, BitwiseCopyable {
+public struct CharacteristicProperties: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
   @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
 
@@ -15,7 +15,11 @@ public struct CharacteristicProperties: OptionSet, Hashable, Sendable, BitwiseCo
   public static let extendedProperties = CharacteristicProperties(rawValue: 0x80)
 }
 
+// Set literals are built through an array, which a build without allocations refuses.
 #if !hasFeature(Embedded)
+  extension CharacteristicProperties: OptionSet {}
+  extension ClientCharacteristicConfiguration: OptionSet {}
+
   extension CharacteristicProperties {
     /// `read`, `notify`, … in the order of their bits: the words of the command line and of JSON.
     public var names: [String] {
@@ -60,7 +64,8 @@ public struct CharacteristicProperties: OptionSet, Hashable, Sendable, BitwiseCo
 }
 
 /// What a Client Characteristic Configuration Descriptor (0x2902) asks for. Core 5.4, Vol 3, Part G, 3.3.3.3.
-@frozen public struct ClientCharacteristicConfiguration: OptionSet, Hashable, Sendable, BitwiseCopyable {
+@frozen public struct ClientCharacteristicConfiguration: RawRepresentable, Hashable, Sendable, BitwiseCopyable
+{
   public let rawValue: UInt16
   @inlinable public init(rawValue: UInt16) { self.rawValue = rawValue }
 

@@ -1,0 +1,85 @@
+import BLECore
+import BLEHost
+import BLESensors
+import BLESystem
+import BLEWire
+import Synchronization
+
+/// What the receive thread does with each notification of a ring: check, decode, queue. No lock, no allocation.
+final class RingSink: Sendable {
+  /// Samples that may wait for the writer: about 8 s of the fastest ring stream (2,083/s).
+  static let capacity = 1 << 14
+
+  let samples = BoundedRing<StampedSample>(capacity: capacity)
+  private let tap: PacketTap?
+  private let limit: Int
+  private let isOpen = Atomic<Bool>(true)
+  private let receivedCount = Atomic<Int>(0)
+  private let malformedCount = Atomic<Int>(0)
+  private let otherCount = Atomic<Int>(0)
+  private let repeatedCount = Atomic<Int>(0)
+  /// The attribute that brought the first raw frame: some rings repeat the stream on a second one.
+  private let source = Atomic<UInt16>(0)
+  private let lastError = Mutex<WireError?>(nil)
+  private let completion = Mutex<(@Sendable () -> Void)?>(nil)
+
+  /// - Parameter limit: samples after which the recording ends, packet log included.
+  init(limit: Int?, tap: PacketTap?) {
+    self.limit = limit ?? .max
+    self.tap = tap
+  }
+
+  /// Notifications while the recording was open.
+  var received: Int { receivedCount.load(ordering: .relaxed) }
+  var malformed: Int { malformedCount.load(ordering: .relaxed) }
+  /// Whole frames that are no raw samples: replies, subtypes that nobody knows.
+  var other: Int { otherCount.load(ordering: .relaxed) }
+  /// Raw frames that came a second time on another characteristic.
+  var repeated: Int { repeatedCount.load(ordering: .relaxed) }
+  /// Raw samples that came, whether they found room in the queue or not.
+  var sampleCount: Int { received - malformed - other - repeated }
+  var lastMalformed: WireError? { lastError.withLock { $0 } }
+
+  /// Calls `body` when the last sample wanted has come.
+  func onComplete(_ body: @escaping @Sendable () -> Void) { completion.withLock { $0 = body } }
+
+  /// Receive thread only.
+  func take(_ notification: borrowing HandleValueNotification, at time: ReceiveTime) {
+    guard isOpen.load(ordering: .relaxed) else { return }
+    receivedCount.add(1, ordering: .relaxed)
+    do throws(WireError) {
+      let frame = try RingFrame(validating: notification.value)
+      guard frame.opcode == RingCommand.rawStreamOpcode, !frame.isError else {
+        otherCount.add(1, ordering: .relaxed)
+        return
+      }
+      let sample = StampedSample(time: time, sample: try RingRawSample(decoding: frame))
+      guard sample.stream != nil else {
+        otherCount.add(1, ordering: .relaxed)
+        return
+      }
+      guard isFirstCopy(on: notification.handle) else {
+        repeatedCount.add(1, ordering: .relaxed)
+        return
+      }
+      samples.push(sample)
+      if sampleCount >= limit { finish() }
+    } catch {
+      malformedCount.add(1, ordering: .relaxed)
+      lastError.withLock { $0 = error }
+    }
+  }
+
+  /// Ends the recording: later notifications are neither recorded nor logged.
+  private func finish() {
+    isOpen.store(false, ordering: .relaxed)
+    tap?.close()
+    completion.withLock { $0 }?()
+  }
+
+  private func isFirstCopy(on handle: AttributeHandle) -> Bool {
+    let known = source.load(ordering: .relaxed)
+    if known == 0 { source.store(handle.rawValue, ordering: .relaxed) }
+    return known == 0 || known == handle.rawValue
+  }
+}

@@ -1,0 +1,128 @@
+public import BLECore
+package import BLEPacketLog
+
+/// Everything `session.json` says; also the last line of `capture --json`.
+public struct SessionReport: Hashable, Sendable {
+  /// Samples of one table that are in its file.
+  public struct Stream: Hashable, Sendable {
+    public var name: String
+    public var file: String
+    public var samples: Int
+  }
+
+  /// What did not reach the files, each loss in exactly one place.
+  public struct Loss: Hashable, Sendable {
+    /// The kernel's receive queue was full. All PDUs of the bearer count, not only samples.
+    public var kernelQueue = 0
+    /// Our queue between receive thread and writer was full.
+    public var sampleQueue = 0
+    /// The queue of the packet log was full: packets missing there, not samples.
+    public var packetLog = 0
+    /// The disk did not take them: samples.
+    public var disk = 0
+
+    public var total: Int { kernelQueue + sampleQueue + packetLog + disk }
+  }
+
+  public var device: DeviceAddress
+  public var deviceName: String?
+  public var adapter: String
+  public var mode: String
+  public var startedAt: ReceiveTime
+  public var endedAt: ReceiveTime?
+  public var endReason: String?
+  /// Notifications that arrived while recording.
+  public var received = 0
+  /// Notifications and ATT PDUs that broke their format.
+  public var malformed = 0
+  /// The last of these, in words.
+  public var lastMalformed: String?
+  /// Whole frames that are no samples: replies of the ring.
+  public var otherFrames = 0
+  /// Samples that came a second time on another characteristic; recorded once.
+  public var repeated = 0
+  /// Samples with our stamp because the kernel gave none.
+  public var withoutKernelStamp = 0
+  public var lost = Loss()
+  public var streams: [Stream] = []
+  public var packetLog: String?
+  /// ATT_MTU in force, and the link's handle on its controller.
+  public var mtu: Int?
+  public var connectionHandle: ConnectionHandle?
+  /// The kernel's receive queue, in octets of kernel memory.
+  public var receiveBufferByteCount: Int?
+
+  /// One JSON object and a line feed.
+  package func encode(into line: inout JSONLine) {
+    line.object { line in
+      line.member("device") { line in
+        line.member("address", device.description)
+        line.member("addressType", device.type.name)
+        if let deviceName { line.member("name", deviceName) }
+      }
+      line.member("adapter", adapter)
+      line.member("mode", mode)
+      line.member("startedAtNs", startedAt.nanoseconds)
+      line.optional("endedAtNs", endedAt?.nanoseconds)
+      line.optional("endReason", endReason)
+      line.member("received", received)
+      line.member("malformed", malformed)
+      if let lastMalformed { line.member("lastMalformed", lastMalformed) }
+      line.member("otherFrames", otherFrames)
+      line.member("repeated", repeated)
+      line.member("withoutKernelStamp", withoutKernelStamp)
+      encodeLoss(&line)
+      line.member("streams") { line in
+        for stream in streams {
+          line.member(stream.name) { line in
+            line.member("samples", stream.samples)
+            line.member("file", stream.file)
+          }
+        }
+      }
+      if let packetLog { line.member("packetLog", packetLog) }
+      encodeConnection(&line)
+    }
+    line.endLine()
+  }
+
+  private func encodeLoss(_ line: inout JSONLine) {
+    line.member("lost") { line in
+      line.member("kernelQueue", lost.kernelQueue)
+      line.member("sampleQueue", lost.sampleQueue)
+      line.member("packetLog", lost.packetLog)
+      line.member("disk", lost.disk)
+    }
+  }
+
+  /// In `raw` mode the kernel negotiates the link; what it does not tell is not claimed.
+  private func encodeConnection(_ line: inout JSONLine) {
+    line.member("connection") { line in
+      line.member("asked") { _ in }
+      line.member("inForce") { line in
+        if let mtu { line.member("mtu", mtu) }
+        if let connectionHandle { line.member("handle", connectionHandle.rawValue) }
+        if let receiveBufferByteCount {
+          line.member("receiveBufferByteCount", receiveBufferByteCount)
+        }
+      }
+      line.member("changes", array: { _ in })
+    }
+  }
+}
+
+extension JSONLine {
+  fileprivate mutating func member(_ name: String, _ body: (inout JSONLine) -> Void) {
+    member(name, object: body)
+  }
+
+  fileprivate mutating func optional(_ name: String, _ number: Int64?) {
+    key(name)
+    if let number { value(number) } else { null() }
+  }
+
+  fileprivate mutating func optional(_ name: String, _ text: String?) {
+    key(name)
+    if let text { value(text) } else { null() }
+  }
+}

@@ -1,0 +1,78 @@
+import BLECore
+import BLEHost
+import BLESensors
+import BLEStack
+import BLEWire
+
+/// A connected ring: its characteristics, and the commands of the raw stream.
+struct RingLink: Sendable {
+  let connection: Connection
+  private let client: GATTClient
+  private let command: GATTDatabase.Characteristic
+  private let replies: GATTDatabase.Characteristic
+  /// Some rings send the raw stream here, or here too.
+  private let bigData: GATTDatabase.Characteristic?
+
+  /// Exchanges the MTU and discovers the ring's two services.
+  ///
+  /// - Throws: `unsuitable` where the device has no ring service.
+  init(_ connection: Connection) async throws(HostError) {
+    self.connection = connection
+    client = GATTClient(connection)
+    var database = GATTDatabase()
+    do throws(GATTError) {
+      try await client.exchangeMTU()
+      for uuid in [RingUUID.commandService, RingUUID.bigDataService] {
+        if let service = try await connection.discoverService(uuid) { database.services.append(service) }
+      }
+    } catch { throw .gatt(error) }
+    guard
+      let command = database.characteristic(RingUUID.commandWrite, in: RingUUID.commandService),
+      let replies = database.characteristic(RingUUID.commandNotify, in: RingUUID.commandService)
+    else {
+      throw .unsuitable(
+        "\(connection.peer) has no ring service (\(RingUUID.commandService)); "
+          + "see what it has with `ringtap gatt \(connection.peer)`")
+    }
+    self.command = command
+    self.replies = replies
+    bigData = database.characteristic(RingUUID.bigDataNotify, in: RingUUID.bigDataService)
+  }
+
+  /// Subscribes, then starts the stream: a ring loses writes that come before the subscription.
+  func startRaw(into sink: RingSink) async throws(HostError) {
+    do throws(GATTError) {
+      _ = try await client.subscribe(replies) { sink.take($0, at: $1) }
+      if let bigData, bigData.properties.contains(.notify) {
+        _ = try await client.subscribe(bigData) { sink.take($0, at: $1) }
+      }
+      try await write(.rawStart)
+    } catch { throw .gatt(error) }
+  }
+
+  /// Stops the stream. A ring that does not answer in time is left to the end of the link.
+  ///
+  /// Twice, 120 ms apart: one stop does not always take effect (reference `colmi-ring-protocol.md`, 5.4).
+  func stopRaw(within patience: Duration) async {
+    let work = Task {
+      try? await write(.rawStop)
+      try? await Task.sleep(for: .milliseconds(120))
+      try? await write(.rawStop)
+    }
+    let timer = Task {
+      try? await Task.sleep(for: patience)
+      if !Task.isCancelled { await connection.close() }
+    }
+    await work.value
+    timer.cancel()
+  }
+
+  private func write(_ frame: RingCommand) async throws(GATTError) {
+    let value = [UInt8](encoding: RingFrame.byteCount) { frame.encode(into: &$0) }
+    if command.properties.contains(.write) {
+      try await client.write(value, to: command.valueHandle)
+    } else {
+      try await client.writeWithoutResponse(value, to: command.valueHandle)
+    }
+  }
+}

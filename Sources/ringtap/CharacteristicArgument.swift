@@ -1,0 +1,50 @@
+import ArgumentParser
+import BLECore
+import BLEHost
+import BLEStack
+
+/// Names a characteristic on the command line: a UUID, or a value handle with `0x` before it.
+enum CharacteristicArgument: ExpressibleByArgument, Sendable {
+  case uuid(BluetoothUUID)
+  case handle(AttributeHandle)
+
+  init?(argument: String) {
+    if argument.lowercased().hasPrefix("0x") {
+      guard let handle = UInt16(argument.dropFirst(2), radix: 16), handle > 0 else { return nil }
+      self = .handle(AttributeHandle(handle))
+    } else {
+      guard let uuid = BluetoothUUID(argument) else { return nil }
+      self = .uuid(uuid)
+    }
+  }
+
+  static let help = ArgumentHelp(
+    "The characteristic: a UUID such as 2a19, or a handle such as 0x0012.", valueName: "characteristic")
+
+  /// The attribute to read or write. A handle is taken as it is, without discovery.
+  func handle(_ client: GATTClient) async throws -> AttributeHandle {
+    if case .handle(let handle) = self { return handle }
+    return try await characteristic(client).valueHandle
+  }
+
+  /// The characteristic, by discovery.
+  func characteristic(_ client: GATTClient) async throws -> GATTDatabase.Characteristic {
+    let database = try await failing { () async throws(GATTError) in try await client.discover() }
+    let found =
+      switch self {
+      case .uuid(let uuid): database.characteristic(uuid)
+      case .handle(let handle): database.characteristic(valueHandle: handle)
+      }
+    guard let found else {
+      let what =
+        switch self {
+        case .uuid(let uuid): uuid.shortText
+        case .handle(let handle): "with value handle \(handle.rawValue.handleText)"
+        }
+      throw Failure(
+        "the device has no characteristic \(what); see what it has with `ringtap gatt \(client.connection.peer)`"
+      )
+    }
+    return found
+  }
+}
