@@ -1,4 +1,5 @@
 public import BLECore
+import BLESensors
 public import BLEStack
 import BLEWire
 
@@ -33,18 +34,6 @@ public final class EmulatedRing: VirtualPeripheral {
     }
 
     public init() {}
-  }
-
-  /// The characteristics that a host uses.
-  public enum UUIDs {
-    static let commandService = BluetoothUUID(high: 0x6E40_FFF0_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E)
-    /// Host to ring.
-    public static let command = BluetoothUUID(high: 0x6E40_0002_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E)
-    /// Ring to host.
-    public static let reply = BluetoothUUID(high: 0x6E40_0003_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E)
-    static let bulkService = BluetoothUUID(high: 0xDE5B_F728_D711_4E47, low: 0xAF26_65E3_012A_5DC7)
-    static let bulkWrite = BluetoothUUID(high: 0xDE5B_F72A_D711_4E47, low: 0xAF26_65E3_012A_5DC7)
-    static let bulkNotify = BluetoothUUID(high: 0xDE5B_F729_D711_4E47, low: 0xAF26_65E3_012A_5DC7)
   }
 
   // The handles of the ring in captures CAP1 and CAP2 (reference, 1.2), gaps included.
@@ -113,16 +102,17 @@ public final class EmulatedRing: VirtualPeripheral {
           Characteristic(.appearance, .read, value: [0, 0]),
         ]),
       GATTServiceDescription(
-        UUIDs.commandService, handle: AttributeHandle(0x000E),
+        RingUUID.commandService, handle: AttributeHandle(0x000E),
         characteristics: [
-          Characteristic(UUIDs.command, [.write, .writeWithoutResponse], handle: AttributeHandle(0x000F)),
-          Characteristic(UUIDs.reply, .notify),
+          Characteristic(
+            RingUUID.commandWrite, [.write, .writeWithoutResponse], handle: AttributeHandle(0x000F)),
+          Characteristic(RingUUID.commandNotify, .notify),
         ]),
       GATTServiceDescription(
-        UUIDs.bulkService, handle: AttributeHandle(0x0014),
+        RingUUID.bigDataService, handle: AttributeHandle(0x0014),
         characteristics: [
-          Characteristic(UUIDs.bulkWrite, .writeWithoutResponse),
-          Characteristic(UUIDs.bulkNotify, .notify),
+          Characteristic(RingUUID.bigDataWrite, .writeWithoutResponse),
+          Characteristic(RingUUID.bigDataNotify, .notify),
         ]),
       GATTServiceDescription(
         .deviceInformation, handle: AttributeHandle(0x001A),
@@ -157,7 +147,7 @@ public final class EmulatedRing: VirtualPeripheral {
 
   public func written(_ handle: AttributeHandle, link: PeripheralLink, now: MonotonicTime) {
     guard handle == Self.commandHandle, let frame = link.database.value(of: handle) else { return }
-    guard RingFrame.isValid(frame) else {
+    guard (try? RingFrame(validating: frame.span)) != nil else {
       rejectedCommands += 1
       return
     }
@@ -186,7 +176,7 @@ public final class EmulatedRing: VirtualPeripheral {
     }
   }
 
-  private func reply(_ start: [UInt8], _ link: PeripheralLink) { send(RingFrame.make(start), link) }
+  private func reply(_ start: [UInt8], _ link: PeripheralLink) { send(ringFrame(start), link) }
 
   private func send(_ frame: [UInt8], _ link: PeripheralLink) {
     link.push(of: Self.replyHandle, value: frame.span)
