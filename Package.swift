@@ -46,7 +46,8 @@ let package = Package(
       "BLEHost", ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLEPacketLog", "BLESensors"]),
     library("BLEEmulation", ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors"]),
     library(
-      "RingTap", ["BLECore", "BLEWire", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost"]),
+      "RingTap",
+      ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost"]),
     .executableTarget(
       name: "ringtap",
       dependencies: [

@@ -1,7 +1,7 @@
 public import BLECore
+import BLEStack
 public import BLESystem
 public import BLEWire
-import Glibc
 
 /// A local adapter over its HCI raw channel: commands beside the kernel's own, and its events.
 ///
@@ -88,7 +88,7 @@ public actor Adapter: EventSource {
   }
 
   /// Leaves the adapter to others. A scan must have been stopped before.
-  public func close() { release(.system(SystemError(call: "close", number: ECANCELED))) }
+  public func close() { release(.gatt(.closed(.closedLocally))) }
 
   // MARK: Commands
 
@@ -116,9 +116,9 @@ public actor Adapter: EventSource {
   }
 
   private func failure(_ error: SystemError) -> HostError {
-    switch error.number {
-    case ENETDOWN, ENODEV, EBADFD, ENXIO: .adapterDown(info.name)
-    case EPERM: .notPermitted(action: "an LE command on the raw channel", capability: "CAP_NET_RAW")
+    switch error.condition {
+    case .adapterGone: .adapterDown(info.name)
+    case .notPermitted: .notPermitted(action: "an LE command on the raw channel", capability: "CAP_NET_RAW")
     default: HostError(error)
     }
   }

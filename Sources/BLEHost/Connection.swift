@@ -2,7 +2,6 @@ public import BLECore
 public import BLEStack
 public import BLESystem
 public import BLEWire
-import Glibc
 
 /// The ATT bearer to one device over the kernel's L2CAP socket.
 ///
@@ -237,7 +236,7 @@ public actor Connection: ATTRequester, EventSource {
           // Only the end of the channel has neither octets nor a stamp; an empty PDU has its stamp.
           guard let time = slab.time(index) else {
             if slab.datagram(index).isEmpty {
-              finish(.linkLost(errno: pendingError()))
+              finish(lost(pendingError()))
               return
             }
             counters.withoutKernelStamp += 1
@@ -248,9 +247,9 @@ public actor Connection: ATTRequester, EventSource {
         }
         if count < slab.slots { break }
       }
-    } catch { finish(.linkLost(errno: error.number)) }
+    } catch { finish(lost(error)) }
     if total == 0, !readiness.isDisjoint(with: .hangUp), end == nil {
-      finish(.linkLost(errno: pendingError()))
+      finish(lost(pendingError()))
     }
     for wake in wakes { wake.signal() }
   }
@@ -333,19 +332,32 @@ public actor Connection: ATTRequester, EventSource {
 
   private func finishConnecting() {
     guard case .connecting(let waiter, _) = state else { return }
-    let error = pendingError() ?? ENOTCONN
-    if error == 0, let token {
+    let error = pendingError()
+    if error == nil, let token {
       state = .open
       handle = descriptor.connectionHandle ?? handle
       try? loop.update(token, descriptor, for: .readable)
       waiter?.resume(returning: .success(()))
     } else {
-      let cause = SystemError(call: "connect(L2CAP)", number: error)
-      finish(.linkLost(errno: error), connecting: HostError(connecting: peer, cause))
+      finish(lost(error), connecting: error.map { HostError(connecting: peer, $0) })
     }
   }
 
-  private func pendingError() -> CInt? { try? descriptor.pendingError() }
+  /// What stands against the socket, if anything.
+  private func pendingError() -> SystemError? {
+    do throws(SystemError) {
+      let number = try descriptor.pendingError()
+      return number == 0 ? nil : SystemError(call: "connect(L2CAP)", number: number)
+    } catch { return error }
+  }
+
+  private func lost(_ error: SystemError?) -> BearerEnd {
+    switch error?.condition {
+    case .timedOut: .linkLost(.silence)
+    case .reset: .linkLost(.closedByPeer)
+    default: .linkLost(.unknown)
+    }
+  }
 
   private func transmit(_ pdu: [UInt8]) {
     guard case .open = state else { return }
@@ -363,11 +375,11 @@ public actor Connection: ATTRequester, EventSource {
       counters.sent += 1
       tap?.log(.hostToController, handle, pdu.span, at: time)
     } catch {
-      if error.number == EAGAIN, let token {
+      if error.condition == .wouldBlock, let token {
         outbox.insert(pdu, at: 0)
         try? loop.update(token, descriptor, for: [.readable, .writable])
       } else {
-        finish(.linkLost(errno: error.number))
+        finish(lost(error))
       }
     }
   }

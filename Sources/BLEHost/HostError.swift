@@ -2,7 +2,6 @@ public import BLECore
 public import BLEStack
 public import BLESystem
 public import BLEWire
-import Glibc
 
 /// What went wrong between us and the radio: one sentence of cause, one of what to do.
 public enum HostError: Error, Hashable, Sendable {
@@ -75,13 +74,13 @@ extension HostError: CustomStringConvertible {
 
   private static func connectFailure(_ address: DeviceAddress, _ error: SystemError) -> String {
     let what = "cannot connect to \(address) (\(error))"
-    switch error.number {
-    case EHOSTUNREACH, ENETDOWN, ENODEV:
+    switch error.condition {
+    case .unreachable, .adapterGone:
       return "\(what): no adapter is up; bring one up with `btmgmt --index 0 power on`"
-    case ECONNREFUSED: return "\(what): LE is switched off; `btmgmt --index 0 le on`"
-    case EACCES, EPERM: return "\(what): the kernel does not allow it; try as root"
-    case ENOMEM, ENOBUFS: return "\(what): the controller has no room for another link; close one"
-    case EINVAL: return "\(what): check the address and --address-type"
+    case .refused: return "\(what): LE is switched off; `btmgmt --index 0 le on`"
+    case .notPermitted: return "\(what): the kernel does not allow it; try as root"
+    case .noMemory: return "\(what): the controller has no room for another link; close one"
+    case .invalid: return "\(what): check the address and --address-type"
     default: return "\(what): bring the device near and try again"
     }
   }
@@ -90,19 +89,16 @@ extension HostError: CustomStringConvertible {
 extension HostError {
   /// The one place where errors of the layers below become errors of the host.
   init(_ error: SystemError) {
-    switch error.number {
-    case EAFNOSUPPORT, EPROTONOSUPPORT: self = .noBluetooth
-    default: self = .system(error)
-    }
+    self = error.condition == .unsupported ? .noBluetooth : .system(error)
   }
 
   /// Like `init(SystemError)`, for the start or the end of a connect.
   init(connecting address: DeviceAddress, _ error: SystemError) {
-    switch error.number {
-    case EAFNOSUPPORT, EPROTONOSUPPORT: self = .noBluetooth
-    case EBUSY:
-      self = .channelBusy(address, holder: Self.daemon)
-    case ETIMEDOUT: self = .noAnswer(address, seconds: 20)
+    switch error.condition {
+    case .unsupported: self = .noBluetooth
+    case .busy: self = .channelBusy(address, holder: Self.daemon)
+    // The kernel's own limit: HCI_LE_CONN_TIMEOUT.
+    case .timedOut: self = .noAnswer(address, seconds: 20)
     default: self = .connectFailed(address, error)
     }
   }

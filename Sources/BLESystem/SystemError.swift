@@ -13,6 +13,47 @@ public struct SystemError: Error, Hashable, Sendable {
   }
 }
 
+extension SystemError {
+  /// What an error number means to a Bluetooth host, so that layers above need no errno table.
+  public enum Condition: Hashable, Sendable {
+    /// EAFNOSUPPORT, EPROTONOSUPPORT: no such sockets in this kernel or network namespace.
+    case unsupported
+    case wouldBlock
+    /// EACCES, EPERM.
+    case notPermitted
+    /// ENETDOWN, ENODEV, EBADFD, ENXIO: the adapter went down or away.
+    case adapterGone
+    /// EHOSTUNREACH: no adapter leads there.
+    case unreachable
+    case busy
+    case timedOut
+    case refused
+    /// ECONNRESET: the other side ended it.
+    case reset
+    /// ENOMEM, ENOBUFS.
+    case noMemory
+    case invalid
+    case other
+  }
+
+  public var condition: Condition {
+    switch number {
+    case EAFNOSUPPORT, EPROTONOSUPPORT: .unsupported
+    case EAGAIN: .wouldBlock
+    case EACCES, EPERM: .notPermitted
+    case ENETDOWN, ENODEV, EBADFD, ENXIO: .adapterGone
+    case EHOSTUNREACH: .unreachable
+    case EBUSY: .busy
+    case ETIMEDOUT: .timedOut
+    case ECONNREFUSED: .refused
+    case ECONNRESET: .reset
+    case ENOMEM, ENOBUFS: .noMemory
+    case EINVAL: .invalid
+    default: .other
+    }
+  }
+}
+
 extension SystemError: CustomStringConvertible {
   public var description: String { "\(call): \(Self.text(for: number))" }
 

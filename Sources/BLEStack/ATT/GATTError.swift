@@ -23,12 +23,21 @@ public enum GATTError: Error, Hashable, Sendable {
 public enum BearerEnd: Hashable, Sendable {
   /// We closed it.
   case closedLocally
-  /// The link went; `errno` is the kernel's word for the HCI reason where there is one.
-  case linkLost(errno: Int32?)
+  case linkLost(LinkLoss)
   /// An ATT transaction timed out.
   case transactionTimeout
   /// The peer broke the protocol in a way that forbids going on.
   case protocolViolation(WireError)
+}
+
+/// Why a link went.
+public enum LinkLoss: Hashable, Sendable {
+  /// Supervision time-out (0x08): out of range, or off.
+  case silence
+  /// The device ended it (0x13 … 0x15).
+  case closedByPeer
+  /// The kernel does not tell.
+  case unknown
 }
 
 extension GATTError: CustomStringConvertible {
@@ -58,7 +67,9 @@ extension BearerEnd: CustomStringConvertible {
   public var description: String {
     switch self {
     case .closedLocally: "the connection was closed"
-    case .linkLost: "the link was lost"
+    case .linkLost(.silence): "the link was lost: the device went silent"
+    case .linkLost(.closedByPeer): "the device closed the link"
+    case .linkLost(.unknown): "the link was lost"
     case .transactionTimeout: "the connection was closed after a request without an answer"
     case .protocolViolation(let error): "the device broke the ATT protocol: \(error)"
     }
