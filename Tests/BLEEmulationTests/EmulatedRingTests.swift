@@ -27,7 +27,7 @@ import Testing
   @Test("section 1: services, and the handles of captures CAP1 and CAP2")
   func table() {
     let bench = bench()
-    #expect(bench.request("020002") == "030502")
+    #expect(bench.request("020002") == "03f400")
     #expect(
       bench.request("100100ffff0028") == "1106010004000118050009000018")
     #expect(
@@ -202,13 +202,13 @@ import Testing
     #expect(bench.wait(milliseconds: 5000) == [])
   }
 
-  @Test("section 1.4: unasked, it wants MTU 247 and slower parameters")
+  @Test("section 1.4: unasked, it exchanges MTUs and wants slower parameters")
   func active() {
     let bench = bench { $0.behaviour = .active }
     let packets = bench.wait(milliseconds: 15_000)
     #expect(
       packets == [
-        ControllerBench.att("02f700", "20"),
+        ControllerBench.att("02f400", "20"),
         "02402010000c00050012010800140028000400f401",
         "02402010000c00050012020800500064000400f401",
       ])

@@ -12,7 +12,7 @@ import Testing
     bench.connect()
     #expect(
       bench.send(ControllerBench.att("020502")) == [
-        ControllerBench.completedPacket, ControllerBench.att("030502", "20"),
+        ControllerBench.completedPacket, ControllerBench.att("03f400", "20"),
       ])
     // A frame in two fragments is answered after the second.
     #expect(bench.send("0240000600050004001213") == [ControllerBench.completedPacket])

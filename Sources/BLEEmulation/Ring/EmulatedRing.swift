@@ -24,7 +24,7 @@ public final class EmulatedRing: VirtualPeripheral {
     /// Each so-many-th raw notification is broken, by turns with a wrong checksum and cut short.
     public var malformedEvery: Int?
     public var batteryPercent: UInt8 = 64
-    /// Whether it asks for an MTU of 247 and for slower connection parameters, as the captured RT11CR did.
+    /// Whether it exchanges MTUs and asks for slower connection parameters by itself, as the captured RT11CR did.
     public var behaviour = Behaviour.active
 
     public enum Behaviour: Hashable, Sendable {
@@ -49,7 +49,6 @@ public final class EmulatedRing: VirtualPeripheral {
   /// Commands whose length or checksum was wrong. They are not answered.
   public private(set) var rejectedCommands = 0
 
-  private var link: PeripheralLink?
   private var isPoweredOff = false
   private var stream: Stream?
   private var sentOnLink = 0
@@ -89,6 +88,9 @@ public final class EmulatedRing: VirtualPeripheral {
       address: configuration.address, interval: configuration.advertisingInterval, data: data)
   }
 
+  /// What fits the 241 octets of notification that it announces (`2F F1`, the R02 of TAH).
+  public var receiveMTU: Int { 244 }
+
   public var services: [GATTServiceDescription] {
     typealias Characteristic = GATTCharacteristicDescription
     return [
@@ -127,11 +129,10 @@ public final class EmulatedRing: VirtualPeripheral {
   // MARK: Link
 
   public func connected(_ link: PeripheralLink, now: MonotonicTime) {
-    self.link = link
     sentOnLink = 0
     stream = nil
     guard configuration.behaviour == .active else { return }
-    // CAP2: the ring asks for MTU 247, after 2.5 s for 25–50 ms, some 10 s later for 100–125 ms.
+    // CAP2: the ring asks for the MTU, after 2.5 s for 25–50 ms, some 10 s later for 100–125 ms.
     errands = [
       Errand(due: now.advanced(by: .milliseconds(200)), action: .requestMTU),
       Errand(due: now.advanced(by: .milliseconds(2500)), action: .requestParameters(20...40)),
@@ -140,7 +141,6 @@ public final class EmulatedRing: VirtualPeripheral {
   }
 
   public func disconnected(now: MonotonicTime) {
-    link = nil
     stream = nil
     errands.removeAll()
   }
@@ -202,7 +202,7 @@ public final class EmulatedRing: VirtualPeripheral {
     while let errand = errands.first, errand.due <= now {
       errands.removeFirst()
       switch errand.action {
-      case .requestMTU: link.requestMTU(247)
+      case .requestMTU: link.requestMTU()
       case .requestParameters(let interval):
         link.requestParameters(interval: interval, latency: 4, supervisionTimeout: 500)
       }
