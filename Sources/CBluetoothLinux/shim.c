@@ -241,24 +241,29 @@ void ringtap_thread_set_name(const char *name) {
   pthread_setname_np(pthread_self(), kept);
 }
 
-static sigset_t interrupts(void) {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  return set;
+static int interrupt_event = -1;
+static volatile sig_atomic_t interrupt_number;
+
+static void interrupted(int number) {
+  int kept = errno;
+  interrupt_number = number;
+  ringtap_wake_signal(interrupt_event);
+  errno = kept;
 }
 
-void ringtap_signals_take(void) {
-  sigset_t set = interrupts();
-  pthread_sigmask(SIG_BLOCK, &set, NULL);
+int ringtap_signals_take(void) {
+  interrupt_event = ringtap_wake_create();
+  if (interrupt_event < 0) return -1;
+  struct sigaction action = {.sa_handler = interrupted, .sa_flags = SA_RESTART};
+  sigemptyset(&action.sa_mask);
+  if (sigaction(SIGINT, &action, NULL) < 0 || sigaction(SIGTERM, &action, NULL) < 0) return -1;
   signal(SIGPIPE, SIG_IGN);
+  return 0;
 }
 
 int ringtap_signals_wait(void) {
-  sigset_t set = interrupts();
-  int number = 0;
-  while (sigwait(&set, &number) != 0) {
-  }
+  int number;
+  while ((number = interrupt_number) == 0) ringtap_wake_wait(interrupt_event, -1);
+  interrupt_number = 0;
   return number;
 }

@@ -104,8 +104,9 @@ void ringtap_wake_wait(int fd, int timeout_ms);
 /// pthread_setname_np for the calling thread (hidden behind _GNU_SOURCE). At most 15 characters are kept.
 void ringtap_thread_set_name(const char *name);
 
-/// Blocks SIGINT and SIGTERM in this thread and those it starts, and ignores SIGPIPE (`sigset_t` and
-/// `SIG_IGN` import badly).
-void ringtap_signals_take(void);
+/// Catches SIGINT and SIGTERM in whatever thread they come, and ignores SIGPIPE (`sigaction` and `SIG_IGN`
+/// import badly). Blocking them would not do: the main thread of an async `main` ends up in libdispatch's
+/// sigsuspend with nothing blocked. Returns 0, or -1 with errno.
+int ringtap_signals_take(void);
 /// Sleeps until SIGINT or SIGTERM comes; returns its number.
 int ringtap_signals_wait(void);
