@@ -1,8 +1,3 @@
-/// A command without parameters.
-public struct PlainCommand: Hashable, Sendable {
-  public let opcode: HCIOpcode
-  @inlinable public init(_ opcode: HCIOpcode) { self.opcode = opcode }
-}
 
 /// Which events the controller sends. Core 5.4, Vol 4, Part E, 7.3.1.
 public struct SetEventMask: HCICommand {
