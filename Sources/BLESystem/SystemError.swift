@@ -36,6 +36,9 @@ extension SystemError {
     case other
   }
 
+  /// ENOBUFS, for a queue of our own that is full.
+  package static var noBufferSpace: CInt { ENOBUFS }
+
   public var condition: Condition {
     switch number {
     case EAFNOSUPPORT, EPROTONOSUPPORT: .unsupported
