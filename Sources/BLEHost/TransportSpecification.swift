@@ -37,7 +37,8 @@ public enum TransportSpecification: Hashable, Sendable {
       self = .virtual(peripheral: rest)
     default:
       throw ParseError(
-        description: "'\(text)' is no transport; there are hci-socket:, serial:, tcp-client:, unix:, virtual:")
+        description: "'\(text)' is no transport; there are hci-socket:, serial:, tcp-client:, unix:, virtual:"
+      )
     }
   }
 

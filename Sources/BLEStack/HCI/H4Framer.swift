@@ -1,6 +1,5 @@
 import BLEWire
 
-
 /// Cuts a byte stream from a controller into HCI packets: UART, TCP, UNIX socket. Core 5.4, Vol 4, Part A, 2.
 ///
 /// After garbage it looks for the next octet that starts a packet of a plausible length; what it skips is counted.

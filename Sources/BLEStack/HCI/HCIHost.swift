@@ -175,7 +175,9 @@ public struct HCIHost: ~Copyable {
       answered(reply.opcode, reply.credits, reply.status, [])
     case .numberOfCompletedPackets:
       let completed = try NumberOfCompletedPackets(validating: parameters)
-      for index in 0..<completed.count { acl.completed(completed[index].packets, of: completed[index].handle) }
+      for index in 0..<completed.count {
+        acl.completed(completed[index].packets, of: completed[index].handle)
+      }
     case .disconnectionComplete:
       let end = try DisconnectionComplete(validating: parameters)
       if end.status == .success { disconnected(end.handle, end.reason) }

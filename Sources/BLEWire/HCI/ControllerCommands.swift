@@ -1,4 +1,3 @@
-
 /// Which events the controller sends. Core 5.4, Vol 4, Part E, 7.3.1.
 public struct SetEventMask: HCICommand {
   public static let opcode = HCIOpcode.setEventMask
