@@ -29,7 +29,6 @@ final class ControllerLink {
   private var outboxByteCount = 0
   private var token: UInt64?
   private let loop: EventLoop
-  private(set) var withoutKernelStamp = 0
 
   init(
     _ descriptor: consuming FileDescriptor, _ framing: Framing, _ loop: EventLoop
@@ -50,6 +49,9 @@ final class ControllerLink {
   /// Octets that belonged to no packet.
   var garbage: Int { framer.garbage }
 
+  /// PDUs dropped in the kernel's queue of a datagram port; a stream has flow control.
+  var kernelQueueDrops: Int { framing == .datagrams ? descriptor.receiveQueueDrops : 0 }
+
   func open(for source: any EventSource) throws(SystemError) {
     token = try loop.add(source, descriptor, for: .readable)
   }
@@ -63,21 +65,22 @@ final class ControllerLink {
   /// Takes everything that waits.
   ///
   /// - Returns: `false` where the other end has gone.
-  func drain(_ body: (Span<UInt8>, ReceiveTime) -> Void) throws(SystemError) -> Bool {
+  func drain(_ body: (Span<UInt8>, ReceiveTime, Connection.Stamp) -> Void) throws(SystemError) -> Bool {
     framing == .datagrams ? try drainDatagrams(body) : try drainStream(body)
   }
 
-  private func drainDatagrams(_ body: (Span<UInt8>, ReceiveTime) -> Void) throws(SystemError) -> Bool {
+  private func drainDatagrams(_ body: (Span<UInt8>, ReceiveTime, Connection.Stamp) -> Void)
+    throws(SystemError) -> Bool
+  {
     while token != nil {
       let count = try slab.receive(from: descriptor)
       for index in 0..<count {
         if let time = slab.time(index) {
-          body(slab.datagram(index), time)
+          body(slab.datagram(index), time, .kernel)
         } else {
           // The end has neither octets nor a stamp.
           if slab.datagram(index).isEmpty { return false }
-          withoutKernelStamp += 1
-          body(slab.datagram(index), SystemClock.now())
+          body(slab.datagram(index), SystemClock.now(), .arrival)
         }
       }
       if count < slab.slots { return true }
@@ -85,7 +88,9 @@ final class ControllerLink {
     return true
   }
 
-  private func drainStream(_ body: (Span<UInt8>, ReceiveTime) -> Void) throws(SystemError) -> Bool {
+  private func drainStream(_ body: (Span<UInt8>, ReceiveTime, Connection.Stamp) -> Void) throws(SystemError)
+    -> Bool
+  {
     while token != nil {
       let count: Int
       do throws(SystemError) { count = try descriptor.read(into: &chunk) } catch {
@@ -95,8 +100,7 @@ final class ControllerLink {
       guard count > 0 else { return false }
       let time = SystemClock.now()
       framer.receive(chunk.span.extracting(..<count)) { packet in
-        withoutKernelStamp += 1
-        body(packet, time)
+        body(packet, time, .arrival)
       }
       if count < chunk.count { return true }
     }

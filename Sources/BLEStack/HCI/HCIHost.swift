@@ -64,6 +64,9 @@ public struct HCIHost: ~Copyable {
     return submit(type(of: command).opcode) { command.encodeParameters(into: &$0) }
   }
 
+  /// Links that are up.
+  public var linkCount: Int { links.count }
+
   /// Queues an ATT PDU.
   ///
   /// - Returns: `false` where the link is gone.
