@@ -63,18 +63,12 @@ let package = Package(
     tests("BLECoreTests", ["BLECore"]),
     tests("BLEWireTests", ["BLECore", "BLEWire"]),
     tests("BLEStackTests", ["BLECore", "BLEWire", "BLEStack"], exclude: ["Fixtures"]),
+    tests("BLEEmulationTests", ["BLECore", "BLEWire", "BLEStack", "BLEEmulation"]),
     tests("BLESystemTests", ["BLECore", "BLESystem", "TestPeer"]),
-    tests("BLEHostTests", ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLEHost", "TestPeer"]),
     tests(
       "ReceivePathTests",
       [
         "CMallocCounter", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "TestPeer",
-      ]),
-    tests(
-      "RingTapTests",
-      [
-        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost",
-        "BLEEmulation", "RingTap", "TestPeer",
       ]),
     tests("BLESensorsTests", ["BLECore", "BLEWire", "BLESensors"], exclude: ["Fixtures"]),
     tests("BLEPacketLogTests", ["BLECore", "BLEWire", "BLESensors", "BLEPacketLog"]),

@@ -32,10 +32,10 @@ public enum ProcessFacts {
 public enum InterruptSignals {
   /// Calls `handler` on a thread of its own for each SIGINT or SIGTERM, with the signal's number.
   ///
-  /// Call it before other threads start: they inherit the blocked signals. SIGPIPE is ignored from then on,
-  /// so that a closed pipe is an EPIPE of the write.
+  /// Also where SIGINT was ignored, as shells do for jobs in the background. SIGPIPE is ignored from then
+  /// on, so that a closed pipe is an EPIPE of the write.
   public static func handle(_ handler: @escaping @Sendable (CInt) -> Void) throws(SystemError) {
-    ringtap_signals_take()
+    try checked("sigaction") { ringtap_signals_take() }
     try SystemThread.start(named: "signals") {
       while true { handler(ringtap_signals_wait()) }
     }

@@ -84,14 +84,15 @@ class Stream:
         try:
             await self.send_ticks()
             drop = bool(options.disconnect_after) and self.sent >= options.disconnect_after
+            # What is queued still leaves, unless the link is gone; then bumble has emptied the queue.
+            await self.drain()
         except asyncio.CancelledError:
-            pass
-        # What is queued still leaves, unless the link is gone; then bumble has emptied the queue.
-        await self.drain()
+            await self.drain()
+        finally:
+            self.ring.stream = None
         if options.malformed:
             print("malformed", self.malformed, flush=True)
         print("sent", self.sent, flush=True)
-        self.ring.stream = None
         if drop:
             await self.connection.disconnect()
 
@@ -129,6 +130,12 @@ class Stream:
         queue = self.connection.data_packet_queue
         while self.connection in self.ring.connections and queue.pending:
             await asyncio.sleep(0.001)
+
+
+class LegacyDevice(Device):
+    """Uses the legacy advertising commands even if the controller has the extended ones."""
+
+    supports_le_extended_advertising = False
 
 
 class Ring:
@@ -271,6 +278,14 @@ def correct_includes(attributes):
             attribute.value = attribute.value[:4]
 
 
+async def restart_advertising(device, kind):
+    try:
+        await device.start_advertising(own_address_type=kind, auto_restart=True)
+    except hci.HCI_Error as error:
+        # A connection came in between and has ended the advertising.
+        print("advertising not restarted:", error, file=sys.stderr)
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("transport", help="bumble transport, for example hci-socket:1")
@@ -282,6 +297,7 @@ def parse_arguments():
     parser.add_argument("--malformed", type=int, metavar="EVERY", help="an extra bad frame after every EVERY-th")
     parser.add_argument("--echo", action="store_true", help="add the service FF00 with odd values")
     parser.add_argument("--readvertise", type=float, metavar="SECONDS", help="restart advertising this often")
+    parser.add_argument("--legacy", action="store_true", help="use the legacy advertising commands")
     return parser.parse_args()
 
 
@@ -292,7 +308,8 @@ async def main():
         configuration = DeviceConfiguration(name=options.name)
         if options.address:
             configuration.address = hci.Address(options.address)
-        device = Device(config=configuration, host=Host(source, sink))
+        kind_of_device = LegacyDevice if options.legacy else Device
+        device = kind_of_device(config=configuration, host=Host(source, sink))
         ring = Ring(device, options)
         await device.power_on()
         device.advertising_data = bytes(
@@ -311,7 +328,7 @@ async def main():
         while True:
             await asyncio.sleep(options.readvertise or 3600)
             if options.readvertise and not ring.connections:
-                await device.start_advertising(own_address_type=kind, auto_restart=True)
+                await restart_advertising(device, kind)
 
 
 try:
