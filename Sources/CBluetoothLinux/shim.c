@@ -2,6 +2,7 @@
 #include "CBluetoothLinux.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/sock_diag.h>
 #include <poll.h>
 #include <pthread.h>
@@ -241,24 +242,38 @@ void ringtap_thread_set_name(const char *name) {
   pthread_setname_np(pthread_self(), kept);
 }
 
-static sigset_t interrupts(void) {
-  sigset_t set;
-  sigemptyset(&set);
-  sigaddset(&set, SIGINT);
-  sigaddset(&set, SIGTERM);
-  return set;
+static int interrupt_pipe[2] = {-1, -1};
+
+static void note_interrupt(int number) {
+  int saved = errno;
+  unsigned char octet = (unsigned char)number;
+  // A full pipe holds more signals than anybody will look at.
+  ssize_t ignored = write(interrupt_pipe[1], &octet, 1);
+  (void)ignored;
+  errno = saved;
 }
 
-void ringtap_signals_take(void) {
-  sigset_t set = interrupts();
-  pthread_sigmask(SIG_BLOCK, &set, NULL);
+int ringtap_signals_take(void) {
+  if (pipe2(interrupt_pipe, O_CLOEXEC) < 0 || fcntl(interrupt_pipe[1], F_SETFL, O_NONBLOCK) < 0) {
+    return -1;
+  }
+  struct sigaction action = {.sa_handler = note_interrupt, .sa_flags = SA_RESTART};
+  sigemptyset(&action.sa_mask);
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+  // Under nohup a hang-up is to be survived.
+  struct sigaction hangUp;
+  sigaction(SIGHUP, NULL, &hangUp);
+  if (hangUp.sa_handler != SIG_IGN) {
+    sigaction(SIGHUP, &action, NULL);
+  }
   signal(SIGPIPE, SIG_IGN);
+  return 0;
 }
 
 int ringtap_signals_wait(void) {
-  sigset_t set = interrupts();
-  int number = 0;
-  while (sigwait(&set, &number) != 0) {
+  unsigned char octet = 0;
+  while (read(interrupt_pipe[0], &octet, 1) != 1) {
   }
-  return number;
+  return octet;
 }

@@ -104,8 +104,9 @@ void ringtap_wake_wait(int fd, int timeout_ms);
 /// pthread_setname_np for the calling thread (hidden behind _GNU_SOURCE). At most 15 characters are kept.
 void ringtap_thread_set_name(const char *name);
 
-/// Blocks SIGINT and SIGTERM in this thread and those it starts, and ignores SIGPIPE (`sigset_t` and
-/// `SIG_IGN` import badly).
-void ringtap_signals_take(void);
-/// Sleeps until SIGINT or SIGTERM comes; returns its number.
+/// Turns SIGINT, SIGTERM and SIGHUP into what `ringtap_signals_wait` returns, and ignores SIGPIPE. By handlers and
+/// not by `sigwait`: `dispatch_main` parks the main thread with all signals unblocked. Once per process; −1 with
+/// `errno` set on failure.
+int ringtap_signals_take(void);
+/// Sleeps until one of these signals comes; returns its number.
 int ringtap_signals_wait(void);
