@@ -59,5 +59,6 @@ let package = Package(
     tests("BLEWireTests", ["BLECore", "BLEWire"]),
     tests("BLESensorsTests", ["BLECore", "BLEWire", "BLESensors"], exclude: ["Fixtures"]),
     tests("BLEPacketLogTests", ["BLECore", "BLEWire", "BLESensors", "BLEPacketLog"]),
+    tests("KernelTests", [], exclude: ["Peers"]),
   ]
 )

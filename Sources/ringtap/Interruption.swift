@@ -2,8 +2,8 @@ import BLESystem
 import Glibc
 import Synchronization
 
-/// SIGINT, SIGTERM and SIGHUP end a command by cancelling its task, so that scans and streams are stopped first. A second
-/// signal ends the process at once.
+/// SIGINT, SIGTERM and SIGHUP end a command by cancelling its task, so that scans and streams are stopped first. A
+/// second signal ends the process at once.
 enum Interruption {
   private static let handler = Mutex<(@Sendable () -> Void)?>(nil)
 
