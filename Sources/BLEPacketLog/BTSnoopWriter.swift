@@ -71,6 +71,34 @@ public struct BTSnoopWriter: Sendable {
     L2CAPFrame(channelID: channelID, payload: payload).encode(into: &output)
   }
 
+  /// Octets of the record that `encode(linkTo:…)` writes.
+  public var linkRecordByteCount: Int { recordByteCount(packet: Self.connectionCompleteByteCount) }
+
+  private static let connectionCompleteByteCount = HCIEventPacket.headerByteCount + 19
+
+  /// The start of a link, as an LE Connection Complete event: readers learn from it whose PDUs follow, and
+  /// Wireshark calls packets of a link without one erroneous.
+  ///
+  /// For the modes in which the kernel keeps the link. Of the event's fields the address and the handle are
+  /// known; interval, latency, time-out and clock accuracy are 0. Core 5.4, Vol 4, Part E, 7.7.65.1.
+  public func encode(
+    linkTo peer: DeviceAddress, handle: ConnectionHandle, at time: ReceiveTime,
+    into output: inout OutputSpan<UInt8>
+  ) {
+    encodeRecordHeader(
+      packetByteCount: Self.connectionCompleteByteCount, type: .event, direction: .controllerToHost,
+      adapter: 0, at: time, into: &output)
+    output.append(HCIEventCode.leMeta.rawValue)
+    output.append(UInt8(Self.connectionCompleteByteCount - HCIEventPacket.headerByteCount))
+    output.append(LESubevent.connectionComplete.rawValue)
+    output.append(HCIStatus.success.rawValue)
+    output.append(u16: handle.rawValue)
+    output.append(0)  // role: central
+    output.append(peer.type.rawValue)
+    output.append(peer)
+    output.append(zeros: 7)
+  }
+
   private func encodeRecordHeader(
     packetByteCount: Int, type: HCIPacketType, direction: HCIDirection, adapter: UInt16,
     at time: ReceiveTime, into output: inout OutputSpan<UInt8>
