@@ -122,11 +122,14 @@ final class Program: @unchecked Sendable {  // `condition` guards `state`
     }
   }
 
-  /// What it wrote until now.
-  var outputLines: [String] {
-    condition.lock()
-    defer { condition.unlock() }
-    return text(state.output).split(separator: "\n").map(String.init)
+  /// Waits until the lines of its output are as wanted, and returns them.
+  func outputLines(
+    untilThey what: String, within limit: Duration = Program.patience, _ isMet: ([String]) -> Bool
+  ) throws -> [String] {
+    try wait(for: "its lines \(what)", within: limit) { state in
+      let lines = self.text(state.output).split(separator: "\n").map(String.init)
+      return isMet(lines) ? lines : nil
+    }
   }
 
   /// Waits for its end.
