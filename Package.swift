@@ -79,5 +79,6 @@ let package = Package(
       ]),
     tests("BLESensorsTests", ["BLECore", "BLEWire", "BLESensors"], exclude: ["Fixtures"]),
     tests("BLEPacketLogTests", ["BLECore", "BLEWire", "BLESensors", "BLEPacketLog"]),
+    tests("KernelTests", [], exclude: ["Peers"]),
   ]
 )

@@ -28,12 +28,11 @@ public enum ProcessFacts {
   }
 }
 
-/// SIGINT and SIGTERM as a call instead of a sudden end, so that a scan or a stream can be stopped first.
+/// SIGINT, SIGTERM and SIGHUP as a call instead of a sudden end, so that a scan or a stream can be stopped first.
 public enum InterruptSignals {
-  /// Calls `handler` on a thread of its own for each SIGINT or SIGTERM, with the signal's number.
+  /// Calls `handler` on a thread of its own for each SIGINT, SIGTERM or SIGHUP, with the signal's number.
   ///
-  /// Also where SIGINT was ignored, as shells do for jobs in the background. SIGPIPE is ignored from then
-  /// on, so that a closed pipe is an EPIPE of the write.
+  /// Once per process. SIGPIPE is ignored from then on, so that a closed pipe is an EPIPE of the write.
   public static func handle(_ handler: @escaping @Sendable (CInt) -> Void) throws(SystemError) {
     try checked("sigaction") { ringtap_signals_take() }
     try SystemThread.start(named: "signals") {

@@ -57,8 +57,8 @@ struct CaptureCommand: AsyncParsableCommand {
   func run() async throws {
     let wanted = try address.map { try device.parse($0) }
     let directory = output ?? Self.nameByTime()
-    if FileManager.default.fileExists(atPath: directory + "/session.json") {
-      throw Failure("\(directory) holds a capture already; give another --output")
+    guard Files.names(in: directory).allSatisfy({ $0 == "." || $0 == ".." }) else {
+      throw Failure("\(directory) is there already and not empty; give another --output")
     }
     let limits = RingCapture.Limits(duration: duration.map { .seconds($0) }, count: count)
     let (name, timeout) = (name, Duration.seconds(device.timeout))

@@ -2,12 +2,12 @@ import BLESystem
 import Glibc
 import Synchronization
 
-/// SIGINT and SIGTERM end a command by cancelling its task, so that scans and streams are stopped first. A second
-/// signal ends the process at once.
+/// SIGINT, SIGTERM and SIGHUP end a command by cancelling its task, so that scans and streams are stopped first. A
+/// second signal ends the process at once.
 enum Interruption {
   private static let handler = Mutex<(@Sendable () -> Void)?>(nil)
 
-  /// Call it first of all in `main`, before any other thread starts.
+  /// Call it first of all in `main`.
   static func take() throws(SystemError) {
     try InterruptSignals.handle { number in
       let handler = handler.withLock { $0.take() }

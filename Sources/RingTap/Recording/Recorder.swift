@@ -46,13 +46,14 @@ final class Recorder: Sendable {
   /// - Parameters:
   ///   - directory: is there.
   ///   - packets: what a `PacketTap` fills; `nil` for no packet log.
+  ///   - link: whose packets these are.
   static func start(
-    in directory: String, _ sink: RingSink, packets: RecordRing?
+    in directory: String, _ sink: RingSink, packets: RecordRing?, link: RecordingFiles.LinkStart
   ) async throws(SystemError) -> Recorder {
     let recorder = try Recorder(sink, packets)
     let result: Result<Void, SystemError> = await withCheckedContinuation { started in
       do throws(SystemError) {
-        try SystemThread.start(named: "ringtap-writer") { recorder.run(in: directory, started) }
+        try SystemThread.start(named: "ringtap-writer") { recorder.run(in: directory, link, started) }
       } catch { started.resume(returning: .failure(error)) }
     }
     try result.get()
@@ -79,10 +80,10 @@ final class Recorder: Sendable {
 
   private typealias Started = CheckedContinuation<Result<Void, SystemError>, Never>
 
-  private func run(in directory: String, _ started: Started) {
+  private func run(in directory: String, _ link: RecordingFiles.LinkStart, _ started: Started) {
     var files: RecordingFiles
     do throws(SystemError) {
-      files = try RecordingFiles(in: directory, log: packets == nil ? .none : .btsnoop)
+      files = try RecordingFiles(in: directory, log: packets == nil ? .none : .btsnoop(link))
     } catch {
       started.resume(returning: .failure(error))
       return

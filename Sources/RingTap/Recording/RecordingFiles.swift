@@ -6,7 +6,19 @@ import BLEWire
 
 /// The open files of a recording. After the first failure they take nothing more and count what they miss.
 struct RecordingFiles: ~Copyable {
-  enum Log { case none, btsnoop }
+  enum Log {
+    case none
+    case btsnoop(LinkStart)
+  }
+
+  /// What a packet log says first.
+  struct LinkStart: Sendable {
+    let peer: DeviceAddress
+    let handle: ConnectionHandle
+    /// `nil` where the kernel keeps them to itself.
+    let parameters: LinkParameters?
+    let time: ReceiveTime
+  }
 
   static let packetLogName = "packets.btsnoop"
 
@@ -30,18 +42,27 @@ struct RecordingFiles: ~Copyable {
     let accelerometer = try table(.accelerometer)
     let ppg = try table(.ppg)
     let spO2 = try table(.spO2)
-    let hasLog = kind == .btsnoop
-    var log = try OutputFile(creating: hasLog ? directory + "/" + Self.packetLogName : "/dev/null")
     let encoder = BTSnoopWriter()
-    try log.append { octets in
-      octets.append(addingCapacity: BTSnoopHeader.byteCount) { encoder.encodeHeader(into: &$0) }
+    var log: OutputFile
+    if case .btsnoop(let link) = kind {
+      log = try OutputFile(creating: directory + "/" + Self.packetLogName)
+      try log.append { octets in
+        octets.append(addingCapacity: BTSnoopHeader.byteCount + encoder.linkRecordByteCount) {
+          encoder.encodeHeader(into: &$0)
+          encoder.encode(
+            linkTo: link.peer, handle: link.handle, parameters: link.parameters, at: link.time, into: &$0)
+        }
+      }
+      try log.flush()
+      hasLog = true
+    } else {
+      log = try OutputFile(creating: "/dev/null")
+      hasLog = false
     }
-    try log.flush()
     self.accelerometer = accelerometer
     self.ppg = ppg
     self.spO2 = spO2
     self.log = log
-    self.hasLog = hasLog
     self.encoder = encoder
   }
 

@@ -43,6 +43,7 @@ async def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("transport", help="bumble transport, for example hci-socket:1")
     parser.add_argument("--address", help="random static address; without it the controller's public one")
+    parser.add_argument("--malformed", action="store_true", help="add a structure that is longer than the data")
     parser.add_argument("--interval", type=float, default=0.3, metavar="SECONDS", help="between restarts")
     parser.add_argument("--legacy", action="store_true", help="use the legacy advertising commands")
     options = parser.parse_args()
@@ -54,11 +55,12 @@ async def main():
         await device.power_on()
         kind = hci.OwnAddressType.RANDOM if options.address else hci.OwnAddressType.PUBLIC
         shown = address if options.address else device.public_address
+        malformed = b"\x05\xffA" if options.malformed else b""
         ready = False
         while True:
             await device.start_advertising(
                 own_address_type=kind,
-                advertising_data=bytes(ADVERTISING_DATA),
+                advertising_data=bytes(ADVERTISING_DATA) + malformed,
                 scan_response_data=bytes(SCAN_RESPONSE_DATA),
             )
             if not ready:

@@ -7,7 +7,10 @@ Standard output, one line each, flushed:
   ready ADDRESS   advertising has started
   malformed M     a stream ended; M of its frames were malformed on purpose (only with --malformed)
   sent N          a stream ended; N frames left for the controller, not counting the malformed ones
-Everything else goes to standard error.
+Everything else goes to standard error, there too one line each:
+  connected, disconnected ADDRESS
+  command HEX     a valid frame came
+  confirmed HEX   an indication of this value was confirmed
 """
 
 import argparse
@@ -16,7 +19,7 @@ import struct
 import sys
 
 from bumble import hci
-from bumble.att import Attribute
+from bumble.att import ATT_CID, Attribute
 from bumble.core import UUID, AdvertisingData
 from bumble.device import Device, DeviceConfiguration
 from bumble.gatt import (
@@ -110,7 +113,7 @@ class Stream:
                 await self.send(frame)
                 self.sent += 1
                 if options.malformed and self.sent % options.malformed == 0:
-                    await self.send(self.spoil(frame))
+                    await self.send_malformed(frame)
                     self.malformed += 1
             tick += 1
             if options.rate:
@@ -118,10 +121,13 @@ class Stream:
             if self.connection.data_packet_queue.pending > MAX_QUEUED_FRAMES:
                 await self.drain()
 
-    def spoil(self, frame):
-        if self.malformed % 2:
-            return frame[:3]
-        return frame[:-1] + bytes([frame[-1] ^ 0xFF])
+    async def send_malformed(self, frame):
+        """By turns a wrong checksum, a cut frame, and a notification without a whole handle."""
+        kind = self.malformed % 3
+        if kind == 2:
+            self.connection.send_l2cap_pdu(ATT_CID, b"\x1b\x12")
+        else:
+            await self.send(frame[:3] if kind else frame[:-1] + bytes([frame[-1] ^ 0xFF]))
 
     async def send(self, frame):
         await self.ring.device.notify_subscriber(self.connection, self.ring.transmit, frame)
@@ -220,6 +226,7 @@ class Ring:
                     await self.device.notify_subscriber(connection, characteristic, characteristic.value)
                 if indicate:
                     await self.device.indicate_subscriber(connection, characteristic, characteristic.value)
+                    print("confirmed", characteristic.value.hex(), file=sys.stderr, flush=True)
 
             self.background = asyncio.create_task(send())
 
@@ -246,6 +253,7 @@ class Ring:
         if len(value) != FRAME_BYTE_COUNT or with_checksum(value[:-1]) != value:
             print("ignored frame", value.hex(), file=sys.stderr)
             return
+        print("command", value.hex(), file=sys.stderr, flush=True)
         if value[0] == 0xA1 and value[1] == 4:
             if not self.stream:
                 self.stream = Stream(self, connection)
@@ -296,6 +304,7 @@ def parse_arguments():
     parser.add_argument("--disconnect-after", type=int, metavar="N", help="drop the link after N frames")
     parser.add_argument("--malformed", type=int, metavar="EVERY", help="an extra bad frame after every EVERY-th")
     parser.add_argument("--echo", action="store_true", help="add the service FF00 with odd values")
+    parser.add_argument("--mtu", type=int, help="the largest MTU that it agrees to")
     parser.add_argument("--readvertise", type=float, metavar="SECONDS", help="restart advertising this often")
     parser.add_argument("--legacy", action="store_true", help="use the legacy advertising commands")
     return parser.parse_args()
@@ -310,6 +319,8 @@ async def main():
             configuration.address = hci.Address(options.address)
         kind_of_device = LegacyDevice if options.legacy else Device
         device = kind_of_device(config=configuration, host=Host(source, sink))
+        if options.mtu:
+            device.gatt_server.max_mtu = options.mtu
         ring = Ring(device, options)
         await device.power_on()
         device.advertising_data = bytes(

@@ -1,0 +1,150 @@
+import Foundation
+import Testing
+
+extension InTestKernel {
+  /// The main job, with an emulated ring and with a ring that nobody here wrote.
+  @Suite final class CaptureTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    /// Finds the ring by its name.
+    @Test func recordsTheEmulatedRingWithoutLoss() throws {
+      let ring = try scene.emulatedRing("--rate", "300")
+      let path = scene.path("capture")
+      let result = try scene.ringtap("capture", "--count", "3000", "--output", path, "--json")
+      result.expectSuccess()
+
+      let capture = try CaptureFolder(path)
+      #expect(capture.session.device.address == ring.address)
+      #expect(result.output == (try String(contentsOfFile: path + "/session.json", encoding: .utf8)))
+      let frames = try expectThreeThousand(capture)
+      try expectCapturedFrames(frames, capture)
+    }
+
+    /// Takes the ring's address.
+    @Test func recordsABumbleRingWithoutLoss() throws {
+      try scene.linkedControllers()
+      let ring = try scene.bumbleRing("--rate", "300")
+      let path = scene.path("capture")
+      try scene.ringtap("capture", ring.address, "--count", "3000", "--output", path).expectSuccess()
+
+      let capture = try CaptureFolder(path)
+      #expect(capture.session.device.address == ring.address)
+      _ = try expectThreeThousand(capture)
+      // The peer numbers its frames: red from 0, PPG from 1600, the x axis from 0.
+      #expect(capture.tables["spo2"]?.map { $0.values[0] } == Array(0..<1000))
+      #expect(capture.tables["ppg"]?.map { $0.values[0] } == Array(1600..<2600))
+      #expect(capture.tables["accelerometer"]?.map { $0.values[0] } == Array(0..<1000))
+    }
+
+    private func expectThreeThousand(_ capture: CaptureFolder) throws -> [RawFrame] {
+      capture.expectNoTrouble(samples: 3000)
+      #expect(capture.session.endReason == "count reached")
+      #expect(capture.tables.values.allSatisfy { $0.count == 1000 })
+
+      #expect(try scene.btmonNotifications(capture.packetLog) == 3000)
+      let frames = try scene.tshark(capture.packetLog)
+      #expect(frames.count == 3000)
+      // The log keeps microseconds.
+      for (name, table) in capture.tables {
+        let same = zip(table, frames.filter { $0.stream == name }).allSatisfy { row, frame in
+          row.values == frame.values && row.timeNs / 1000 == frame.microseconds
+        }
+        #expect(same, "\(name).csv is not what tshark finds in the log")
+      }
+      return frames
+    }
+
+    private struct Vector: Decodable {
+      struct Expectation: Decodable {
+        var value: Int?
+        var max: Int?
+        var min: Int?
+        var diff: Int?
+        var x: Int?
+        var y: Int?
+        var z: Int?
+      }
+      var packets: [String]
+      var expect: Expectation
+    }
+
+    /// The emulated stream starts with frames from real rings, whose meaning is published.
+    private func expectCapturedFrames(_ frames: [RawFrame], _ capture: CaptureFolder) throws {
+      let file = try Data(contentsOf: Place.ringVectors)
+      let vectors = try JSONDecoder().decode([Vector].self, from: file)
+      let expected = Dictionary(
+        vectors.map { ($0.packets[0], [$0.expect]) }, uniquingKeysWith: { $0 + $1 })
+      var known = 0
+      for (name, table) in capture.tables {
+        for (row, frame) in zip(table, frames.filter { $0.stream == name }).prefix(4) {
+          guard let meaning = expected[frame.hex]?.first else { continue }
+          let values =
+            name == "accelerometer"
+            ? [meaning.x, meaning.y, meaning.z] : [meaning.value, meaning.max, meaning.min, meaning.diff]
+          #expect(row.values == values, "\(frame.hex)")
+          known += 1
+        }
+      }
+      #expect(known >= 9)
+    }
+
+    @Test func recordsOverTheExtendedCommandSet() throws {
+      let ring = try scene.emulatedRing("--rate", "300", "--extended", "--quiet")
+      let path = scene.path("capture")
+      try scene.ringtap("capture", "--count", "150", "--output", path).expectSuccess()
+      let capture = try CaptureFolder(path)
+      #expect(capture.session.device.address == ring.address)
+      capture.expectNoTrouble(samples: 150)
+    }
+
+    @Test func countsMalformedFramesAndGoesOn() throws {
+      _ = try scene.emulatedRing("--rate", "300", "--malformed-every", "10")
+      let path = scene.path("capture")
+      let result = try scene.ringtap("capture", "--count", "270", "--output", path, "--verbose")
+      #expect(result.status == 0)
+      #expect(result.errors.contains("last malformed: "))
+      let capture = try CaptureFolder(path)
+      #expect(capture.rowCount == 270)
+      // Each tenth of 299 or 300, by turns a wrong checksum and half a frame.
+      #expect(29...30 ~= capture.session.malformed)
+      #expect(capture.session.received == 270 + capture.session.malformed)
+      #expect(capture.session.lastMalformed != nil)
+      #expect(capture.session.lost == .none)
+      #expect(try scene.btmonNotifications(capture.packetLog) == capture.session.received)
+    }
+
+    /// Frames with a wrong checksum, cut frames, and ATT PDUs that are too short for what they say to be.
+    @Test func countsWhatABumbleRingBreaks() throws {
+      try scene.linkedControllers()
+      let ring = try scene.bumbleRing("--rate", "300", "--malformed", "7")
+      let path = scene.path("capture")
+      try scene.ringtap("capture", ring.address, "--count", "300", "--output", path).expectSuccess()
+      let capture = try CaptureFolder(path)
+      #expect(capture.rowCount == 300)
+      #expect(capture.session.malformed == 300 / 7)
+      #expect(capture.session.lost == .none)
+    }
+
+    @Test func stopsTheStreamOnControlC() throws {
+      try scene.linkedControllers()
+      let ring = try scene.bumbleRing("--rate", "300")
+      let path = scene.path("capture")
+      let program = try scene.startRingtap("capture", ring.address, "--output", path)
+      try ring.program.line(on: .errors, containing: "command a104")
+      program.send(SIGINT)
+      let result = try program.finish()
+      result.expectSuccess()
+      // The peer's own log: it was told to stop, and before the link went.
+      try ring.program.line(on: .errors, containing: "command a102")
+      let sent = try ring.program.line(containing: "sent ").dropFirst("sent ".count)
+
+      let capture = try CaptureFolder(path)
+      #expect(capture.session.endReason == "interrupted")
+      #expect(capture.rowCount == Int(sent))
+      capture.expectNoTrouble(samples: capture.rowCount)
+    }
+  }
+}

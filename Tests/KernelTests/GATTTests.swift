@@ -1,0 +1,167 @@
+import Foundation
+import Testing
+
+extension InTestKernel {
+  /// Discovery and values, against bumble and beside BlueZ's gatttool.
+  @Suite final class GATTTests {
+    private static let indicationUUID = "ff02"
+    private static let echoUUID = "ff01"
+
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    private struct Attribute: Decodable {
+      var type: String
+      var handle: Int
+      var uuid: String
+      var endHandle: Int?
+      var primary: Bool?
+      var valueHandle: Int?
+      var properties: [String]?
+      var includedHandle: Int?
+      var includedEndHandle: Int?
+    }
+
+    private struct Value: Decodable {
+      var timeNs: Int64
+      var handle: Int
+      var value: String
+    }
+
+    private func gatttool(_ address: String, _ arguments: String...) throws -> [String] {
+      try scene.demand("gatttool", ["-b", address] + arguments).outputLines
+    }
+
+    /// The words of gatttool's lines, without the labels before the numbers.
+    private func numbers(_ line: String) -> [String] {
+      line.split(whereSeparator: { " ,".contains($0) }).map(String.init)
+        .filter { $0.hasPrefix("0x") || $0.count == 36 }
+    }
+
+    private func hex(_ number: Int, digits: Int = 4) -> String {
+      let text = String(number, radix: 16)
+      return "0x" + String(repeating: "0", count: digits - text.count) + text
+    }
+
+    /// Characteristic Properties. Core 5.4, Vol 3, Part G, 3.3.1.1.
+    private static let propertyBits = [
+      "broadcast": 1, "read": 2, "writeWithoutResponse": 4, "write": 8, "notify": 16, "indicate": 32,
+      "authenticatedSignedWrites": 64, "extendedProperties": 128,
+    ]
+
+    @Test func findsWhatGatttoolFinds() throws {
+      try scene.linkedControllers()
+      let ring = try scene.bumbleRing("--echo")
+      // First gatttool: the kernel keeps a link for two seconds, the peer keeps the MTU that ringtap agreed on
+      // with it, and gatttool takes no more than 23 octets.
+      let theirRanges = try gatttool(ring.address, "--primary").map(numbers)
+      let theirCharacteristics = try gatttool(ring.address, "--characteristics").map(numbers)
+      let theirAttributes = try gatttool(ring.address, "--char-desc").map(numbers)
+      let result = try scene.ringtap("gatt", ring.address, "--json")
+      result.expectSuccess()
+      let attributes = try result.objects(Attribute.self)
+
+      let services = attributes.filter { $0.type == "service" && $0.primary == true }
+      let ranges = try services.map { [hex($0.handle), hex(try #require($0.endHandle)), $0.uuid] }
+      #expect(ranges == theirRanges)
+
+      let characteristics = attributes.filter { $0.type == "characteristic" }
+      let ours = try characteristics.map { characteristic in
+        let bits = try (characteristic.properties ?? []).map { try #require(Self.propertyBits[$0]) }
+        return [
+          hex(characteristic.handle), hex(bits.reduce(0, +), digits: 2),
+          hex(try #require(characteristic.valueHandle)), characteristic.uuid,
+        ]
+      }
+      #expect(ours.count > 10)
+      #expect(ours == theirCharacteristics)
+
+      // gatttool lists every attribute; a value's type is its characteristic's.
+      let declarations = [
+        "service": "00002800", "include": "00002802", "characteristic": "00002803",
+      ].mapValues { $0 + "-0000-1000-8000-00805f9b34fb" }
+      var all: [Int: String] = [:]
+      for attribute in attributes {
+        all[attribute.handle] = declarations[attribute.type] ?? attribute.uuid
+        if let value = attribute.valueHandle { all[value] = attribute.uuid }
+      }
+      #expect(all.sorted { $0.key < $1.key }.map { [hex($0.key), $0.value] } == theirAttributes)
+
+      // Not among gatttool's words: the services that bumble_ring.py includes.
+      let includes = attributes.filter { $0.type == "include" }
+      #expect(includes.count == 2)
+      for include in includes {
+        let target = try #require(services.first { $0.handle == include.includedHandle })
+        #expect(target.endHandle == include.includedEndHandle)
+        #expect(target.uuid == include.uuid)
+      }
+    }
+
+    @Test func readsWhatGatttoolReads() throws {
+      try scene.linkedControllers()
+      // Without a larger MTU a value of 200 octets takes ten requests.
+      let ring = try scene.bumbleRing("--echo", "--mtu", "23")
+      let before = Int64(Date().timeIntervalSince1970 * 1e9)
+      let result = try scene.ringtap("read", ring.address, Self.echoUUID, "--json")
+      result.expectSuccess()
+      let long = try #require(try result.objects(Value.self).first)
+      #expect(long.value == (0..<200).map { String(format: "%02x", $0) }.joined())
+      #expect((before...Int64(Date().timeIntervalSince1970 * 1e9)).contains(long.timeNs))
+      let theirs = try gatttool(ring.address, "--char-read", "-a", hex(long.handle))
+      let octets = try #require(theirs.first).split(separator: ": ").last?.filter { $0 != " " }
+      #expect(octets == long.value)
+
+      let empty = try scene.ringtap("read", ring.address, "ff03", "--json")
+      empty.expectSuccess()
+      #expect(try empty.objects(Value.self).map(\.value) == [""])
+    }
+
+    @Test func writes() throws {
+      try scene.linkedControllers()
+      let ring = try scene.bumbleRing("--echo", "--mtu", "23")
+      // The second is longer than one request at this MTU.
+      var place = Self.echoUUID
+      for value in ["c0ffee", "", String(repeating: "5a", count: 60)] {
+        let result = try scene.ringtap("write", ring.address, place, value, "--json")
+        result.expectSuccess()
+        place = hex(try #require(try result.objects(Value.self).first).handle)
+        let theirs = try gatttool(ring.address, "--char-read", "-a", place)
+        #expect(theirs.first?.split(separator: ":").last?.filter { $0 != " " } == value)
+      }
+      // A battery request, which bumble_ring.py logs.
+      let battery = "03000000000000000000000000000003"
+      try scene.ringtap(
+        "write", ring.address, "6e400002-b5a3-f393-e0a9-e50e24dcca9e", battery, "--without-response"
+      ).expectSuccess()
+      try ring.program.line(on: .errors, containing: "command \(battery)")
+    }
+
+    @Test func receivesNotificationsAndIndications() throws {
+      try scene.linkedControllers()
+      let ring = try scene.bumbleRing("--echo")
+      let before = Int64(Date().timeIntervalSince1970 * 1e9)
+      let notified = try scene.ringtap("notify", ring.address, "ffe1", "--count", "1", "--json")
+      notified.expectSuccess()
+      let value = try #require(try notified.objects(Value.self).first)
+      #expect(value.value == "01020304")
+      #expect((before...Int64(Date().timeIntervalSince1970 * 1e9)).contains(value.timeNs))
+
+      let indicated = try scene.ringtap(
+        "notify", ring.address, Self.indicationUUID, "--count", "1", "--json")
+      indicated.expectSuccess()
+      let text = "indicated".utf8.map { String(format: "%02x", $0) }.joined()
+      #expect(try indicated.objects(Value.self).map(\.value) == [text])
+      try ring.program.line(on: .errors, containing: "confirmed \(text)")
+    }
+
+    @Test func saysWhyADeviceRefuses() throws {
+      let ring = try scene.emulatedRing()
+      try scene.ringtap("read", ring.address, "6e400002-b5a3-f393-e0a9-e50e24dcca9e")
+        .expectFailure(saying: "refused Read Request", "Read Not Permitted")
+      try scene.ringtap("read", ring.address, "2a37")
+        .expectFailure(saying: "no characteristic 2a37", "ringtap gatt \(ring.address)")
+    }
+  }
+}

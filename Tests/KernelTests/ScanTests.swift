@@ -1,0 +1,147 @@
+import Foundation
+import Testing
+
+extension InTestKernel {
+  /// Scanning, with BlueZ's monitor watching what the controller is told.
+  @Suite final class ScanTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    /// All keys that programs rely on; a missing one does not decode.
+    private struct Found: Decodable {
+      var address: String
+      var addressType: String
+      var rssi: Int?
+      var name: String?
+      var services: [String]
+      var manufacturerData: [String: String]
+      var connectable: Bool
+      var timeNs: Int64
+    }
+
+    /// The last object of a device is the most complete.
+    private func scan(for address: String, _ options: String...) throws -> Found {
+      let result = try scene.run(Place.ringtap, ["scan", "--json", "--duration", "1.5"] + options)
+      result.expectSuccess()
+      let found = try result.objects(Found.self).filter { $0.address == address }
+      return try #require(found.last, "not found: \(result.output)")
+    }
+
+    private func startMonitor() throws -> Program {
+      let monitor = try scene.start("stdbuf", ["-oL", "btmon"])
+      try monitor.line(containing: "= Note: Bluetooth subsystem")
+      return monitor
+    }
+
+    /// Which command enables a scan, as btmon writes its group and number.
+    enum CommandSet: String, CaseIterable {
+      case legacy = "(0x08|0x000c)"
+      case extended = "(0x08|0x0042)"
+
+      var options: [String] { self == .extended ? ["--extended"] : [] }
+      /// How btmon tells that scanning is off.
+      var off: String { self == .extended ? "Extended scan: Disabled" : "Scanning: Disabled" }
+    }
+
+    /// Waits until the last command about scanning switched it off and the controller has agreed; checks that the
+    /// two command sets were not mixed.
+    private func expectOff(_ monitor: Program, _ set: CommandSet) throws {
+      let lines = try monitor.outputLines(untilThey: "say that scanning is off") { lines in
+        guard let last = commands(in: lines).last else { return false }
+        let isOff = lines[last...].dropFirst().first?.contains(set.off) == true
+        let answer = lines[last...].dropFirst().first { $0.contains("Status: ") }
+        return isOff && answer?.contains("Success") == true
+      }
+      let all = commands(in: lines)
+      #expect(all.count >= 2)
+      #expect(all.allSatisfy { lines[$0].contains(set.rawValue) })
+    }
+
+    /// Where scanning is switched on or off.
+    private func commands(in lines: [String]) -> [Int] {
+      lines.indices.filter { index in
+        lines[index].hasPrefix("< HCI Command: ")
+          && CommandSet.allCases.contains { lines[index].contains($0.rawValue) }
+      }
+    }
+
+    @Test(arguments: CommandSet.allCases)
+    func seesTheEmulatedRing(_ set: CommandSet) throws {
+      let start = Int64(Date().timeIntervalSince1970 * 1e9)
+      let ring = try scene.start(Place.ringtap, ["emulate", "ring", "--vhci"] + set.options)
+      try ring.line(containing: "ready hci0")
+      let monitor = try startMonitor()
+      let found = try scan(for: "70:CB:0D:00:A1:B2")
+      #expect(found.addressType == "public")
+      #expect(found.name == "R02_A1B2")
+      #expect(found.rssi.map { $0 < 0 } == true)
+      #expect(found.connectable)
+      #expect((start...Int64(Date().timeIntervalSince1970 * 1e9)).contains(found.timeNs))
+      try expectOff(monitor, set)
+    }
+
+    @Test(arguments: CommandSet.allCases, [SIGINT, SIGTERM, SIGHUP])
+    func switchesOffWhenInterrupted(_ set: CommandSet, by signal: Int32) throws {
+      let ring = try scene.start(Place.ringtap, ["emulate", "ring", "--vhci"] + set.options)
+      try ring.line(containing: "ready hci0")
+      let monitor = try startMonitor()
+      let scan = try scene.startRingtap("scan", "--json")
+      try scan.line(containing: "R02_A1B2")
+      scan.send(signal)
+      try scan.finish().expectSuccess()
+      try expectOff(monitor, set)
+    }
+
+    @Test func switchesOffWhenNobodyReadsOn() throws {
+      let ring = try scene.start(Place.ringtap, ["emulate", "ring", "--vhci"])
+      try ring.line(containing: "ready hci0")
+      let monitor = try startMonitor()
+      let script = "\"$0\" scan --json --duplicates | head -n 1; exit ${PIPESTATUS[0]}"
+      let result = try scene.run("bash", ["-c", script, Place.ringtap])
+      result.expectSuccess()
+      #expect(try result.objects(Found.self).count == 1)
+      try expectOff(monitor, .legacy)
+    }
+
+    @Test func seesABumbleAdvertiser() throws {
+      try scene.linkedControllers()
+      let peer = try scene.bumbleAdvertiser()
+      let found = try scan(for: peer.address)
+      #expect(found.addressType == "public")
+      #expect(found.name == "bumble-adv")
+      #expect(
+        found.services == [
+          "0000180d-0000-1000-8000-00805f9b34fb", "6e40fff0-b5a3-f393-e0a9-e50e24dcca9e",
+        ])
+      #expect(found.manufacturerData == ["0xffff": "01020304"])
+      #expect(found.connectable)
+
+      let filtered = try scene.ringtap("scan", "--json", "--duration", "1", "--service", "180f")
+      filtered.expectSuccess()
+      #expect(filtered.output == "")
+    }
+
+    @Test func countsMalformedAdvertisements() throws {
+      try scene.linkedControllers()
+      let peer = try scene.bumbleAdvertiser("--malformed")
+      let result = try scene.ringtap("scan", "--json", "--duration", "1.5")
+      #expect(result.status == 0)
+      #expect(result.messages.count == 1)
+      #expect(result.errors.contains("malformed"))
+      let found = try #require(try result.objects(Found.self).last { $0.address == peer.address })
+      #expect(found.name == "bumble-adv")
+    }
+
+    @Test func seesAKernelAdvertiser() throws {
+      try scene.linkedControllers()
+      try scene.controller("advertise", 1)
+      let information = try scene.demand("btmgmt", ["--index", "1", "info"]).output
+      let address = try #require(information.firstMatch(of: /addr ([0-9A-F:]{17})/)).output.1
+      let found = try scan(for: String(address))
+      #expect(found.addressType == "public")
+      #expect(found.connectable)
+    }
+  }
+}

@@ -1,0 +1,164 @@
+import Foundation
+import Testing
+
+/// A capture as `ringtap capture` leaves it, read by nothing of ours.
+struct CaptureFolder {
+  struct Session: Decodable {
+    struct Device: Decodable {
+      var address: String
+      var addressType: String
+    }
+    struct Loss: Decodable, Equatable {
+      var kernelQueue: Int
+      var sampleQueue: Int
+      var packetLog: Int
+      var disk: Int
+
+      static let none = Loss(kernelQueue: 0, sampleQueue: 0, packetLog: 0, disk: 0)
+    }
+    struct Stream: Decodable {
+      var samples: Int
+      var file: String
+    }
+
+    var device: Device
+    var startedAtNs: Int64
+    var endedAtNs: Int64
+    var endReason: String
+    var received: Int
+    var malformed: Int
+    var lastMalformed: String?
+    var withoutKernelStamp: Int
+    var lost: Loss
+    var streams: [String: Stream]
+  }
+
+  struct Row: Equatable {
+    var timeNs: Int64
+    var values: [Int]
+  }
+
+  static let headers = [
+    "accelerometer": "time_ns,x_counts,y_counts,z_counts,x_g,y_g,z_g",
+    "ppg": "time_ns,value_counts,max_counts,min_counts,diff_counts",
+    "spo2": "time_ns,value_counts,max_counts,min_counts,diff_counts",
+  ]
+
+  let path: String
+  let session: Session
+  /// By stream.
+  let tables: [String: [Row]]
+
+  var packetLog: String { path + "/packets.btsnoop" }
+  var rowCount: Int { tables.values.reduce(0) { $0 + $1.count } }
+
+  /// Reads it; whatever is cut or inconsistent is an issue.
+  init(_ path: String) throws {
+    self.path = path
+    let text = try Data(contentsOf: URL(filePath: path + "/session.json"))
+    session = try JSONDecoder().decode(Session.self, from: text)
+    var tables: [String: [Row]] = [:]
+    for (name, stream) in session.streams {
+      let table = try Self.table(path + "/" + stream.file, header: try #require(Self.headers[name]))
+      #expect(table.count == stream.samples, "\(stream.file) and session.json differ")
+      #expect(zip(table, table.dropFirst()).allSatisfy { $0.timeNs < $1.timeNs }, "\(stream.file): time")
+      let span = session.startedAtNs...session.endedAtNs
+      #expect(table.allSatisfy { span.contains($0.timeNs) }, "\(stream.file): rows outside the capture")
+      tables[name] = table
+    }
+    #expect(Set(tables.keys) == Set(Self.headers.keys))
+    self.tables = tables
+  }
+
+  private static func table(_ path: String, header: String) throws -> [Row] {
+    let text = try String(contentsOf: URL(filePath: path), encoding: .utf8)
+    #expect(text.hasSuffix("\n"), "\(path): the last row is cut")
+    let lines = text.split(separator: "\n")
+    #expect(lines.first.map(String.init) == header)
+    return try lines.dropFirst().map { line in
+      let columns = line.split(separator: ",", omittingEmptySubsequences: false)
+      try #require(columns.count == header.split(separator: ",").count, "\(path): \(line)")
+      let isAcceleration = columns.count == 7
+      let values = try columns[1..<(isAcceleration ? 4 : 5)].map { try #require(Int($0)) }
+      if isAcceleration {
+        for (column, counts) in zip(columns[4...], values) {
+          let g = try #require(Double(column))
+          #expect(abs(g - Double(counts) / 512) < 1e-6, "\(path): \(line)")
+        }
+      }
+      return Row(timeNs: try #require(Int64(columns[0])), values: values)
+    }
+  }
+
+  /// What every capture without trouble has.
+  func expectNoTrouble(samples: Int, at location: SourceLocation = #_sourceLocation) {
+    #expect(rowCount == samples, sourceLocation: location)
+    #expect(session.received == samples, sourceLocation: location)
+    #expect(session.lost == .none, sourceLocation: location)
+    #expect(session.malformed == 0, sourceLocation: location)
+    #expect(session.withoutKernelStamp == 0, sourceLocation: location)
+  }
+}
+
+/// A raw frame as tshark found it in a packet log, and what it means by the published protocol.
+struct RawFrame {
+  var microseconds: Int64
+  var hex: String
+
+  var stream: String? {
+    ["a101": "spo2", "a102": "ppg", "a103": "accelerometer"][String(hex.prefix(4))]
+  }
+
+  /// Values in the order of the table's columns. Not the decoder under test: a second reading of the
+  /// protocol, made for this check.
+  var values: [Int] {
+    let octets = stride(from: 0, to: hex.count, by: 2).map { offset in
+      Int(hex.dropFirst(offset).prefix(2), radix: 16) ?? 0
+    }
+    func pair(_ index: Int) -> Int { octets[index] * 256 + octets[index + 1] }
+    func twelveBits(_ index: Int) -> Int {
+      let raw = octets[index] * 16 + octets[index + 1] % 16
+      return raw < 2048 ? raw : raw - 4096
+    }
+    // The ring sends y, z, x.
+    return stream == "accelerometer"
+      ? [twelveBits(6), twelveBits(2), twelveBits(4)] : [pair(2), pair(4), pair(6), pair(8)]
+  }
+}
+
+/// The programs that judge our packet logs.
+extension Scene {
+  /// What Wireshark makes of a log: every notification. Any complaint is an issue.
+  func tshark(_ log: String, at location: SourceLocation = #_sourceLocation) throws -> [RawFrame] {
+    // Without btgatt: Wireshark takes the ring's characteristics for Nordic's text service of the same UUIDs.
+    let fields = ["frame.time_epoch", "btatt.opcode", "btatt.value", "_ws.malformed", "_ws.expert.message"]
+    let result = try run(
+      "tshark",
+      ["-r", log, "--disable-protocol", "btgatt", "-T", "fields", "-E", "separator=|"]
+        + fields.flatMap { ["-e", $0] })
+    #expect(result.status == 0, sourceLocation: location)
+    let complaints = result.errorLines.filter { !$0.hasPrefix("Running as user \"root\"") }
+    #expect(complaints == [], sourceLocation: location)
+    return try result.outputLines.compactMap { line in
+      let parts = line.split(separator: "|", omittingEmptySubsequences: false)
+      try #require(parts.count == fields.count)
+      #expect(parts[3].isEmpty && parts[4].isEmpty, "tshark complains: \(line)", sourceLocation: location)
+      guard parts[1] == "0x1b" else { return nil }
+      let time = parts[0].split(separator: ".")
+      let fraction = try #require(Int64(time[1].prefix(6)))
+      let seconds = try #require(Int64(time[0]))
+      return RawFrame(microseconds: seconds * 1_000_000 + fraction, hex: String(parts[2]))
+    }
+  }
+
+  /// Counts the notifications that BlueZ's monitor finds in a log. Any complaint is an issue.
+  func btmonNotifications(_ log: String, at location: SourceLocation = #_sourceLocation) throws -> Int {
+    let result = try run("btmon", ["-r", log])
+    #expect(result.status == 0, sourceLocation: location)
+    #expect(result.errors == "", sourceLocation: location)
+    for word in ["invalid", "malformed", "too short", "unexpected", "packet size"] {
+      #expect(!result.output.lowercased().contains(word), "btmon complains", sourceLocation: location)
+    }
+    return result.outputLines.count { $0.contains("ATT: Handle Value Notification (0x1b)") }
+  }
+}

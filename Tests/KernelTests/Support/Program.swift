@@ -1,0 +1,161 @@
+import Foundation
+import Testing
+
+/// A running program: what it writes is collected, and can be waited for.
+final class Program: @unchecked Sendable {  // `condition` guards `state`
+  enum Stream {
+    case output, errors
+  }
+
+  struct Result {
+    /// The exit status; 128 and the signal's number if a signal ended it.
+    var status: Int32
+    var output: String
+    var errors: String
+
+    var outputLines: [String] { output.split(separator: "\n").map(String.init) }
+    var errorLines: [String] { errors.split(separator: "\n").map(String.init) }
+  }
+
+  /// It took too long, or ended before it did what was waited for.
+  struct Failure: Error, CustomStringConvertible {
+    var description: String
+  }
+
+  private struct State {
+    var output = Data()
+    var errors = Data()
+    var openStreams = 2
+    var status: Int32?
+  }
+
+  /// Enough for every step in a kernel whose system calls are slow.
+  static let patience = Duration.seconds(30)
+
+  let name: String
+  private let process = Process()
+  private let input = Pipe()
+  private let condition = NSCondition()
+  private var state = State()
+
+  /// Starts it.
+  ///
+  /// - Parameter program: a path, or a name to look for in PATH.
+  init(_ program: String, _ arguments: [String] = []) throws {
+    name = ([program] + arguments).joined(separator: " ")
+    process.executableURL = URL(filePath: try Self.path(of: program))
+    process.arguments = arguments
+    process.standardInput = input
+    process.terminationHandler = { [weak self] process in
+      let isSignal = process.terminationReason == .uncaughtSignal
+      self?.change { $0.status = process.terminationStatus + (isSignal ? 128 : 0) }
+    }
+    let (output, errors) = (Pipe(), Pipe())
+    process.standardOutput = output
+    process.standardError = errors
+    try process.run()
+    collect(output.fileHandleForReading) { $0.output.append($1) }
+    collect(errors.fileHandleForReading) { $0.errors.append($1) }
+  }
+
+  private static func path(of program: String) throws -> String {
+    if program.contains("/") { return program }
+    let folders = ProcessInfo.processInfo.environment["PATH"]?.split(separator: ":") ?? []
+    let found = (folders + ["/usr/libexec/bluetooth"]).map { "\($0)/\(program)" }
+      .first { FileManager.default.isExecutableFile(atPath: $0) }
+    return try #require(found, "\(program) is not installed: Tools/install peers")
+  }
+
+  private func collect(_ handle: FileHandle, _ take: @escaping @Sendable (inout State, Data) -> Void) {
+    Thread.detachNewThread { [self] in
+      while true {
+        let data = handle.availableData
+        if data.isEmpty { break }
+        change { take(&$0, data) }
+      }
+      change { $0.openStreams -= 1 }
+    }
+  }
+
+  private func change(_ body: (inout State) -> Void) {
+    condition.lock()
+    body(&state)
+    condition.broadcast()
+    condition.unlock()
+  }
+
+  // MARK: Waiting
+
+  /// Waits until `body` gives something.
+  private func wait<Value>(
+    for what: String, within limit: Duration, _ body: (State) -> Value?
+  ) throws -> Value {
+    let end = Date(timeIntervalSinceNow: TimeInterval(limit.components.seconds))
+    condition.lock()
+    defer { condition.unlock() }
+    while true {
+      if let value = body(state) { return value }
+      let isOver = state.status != nil && state.openStreams == 0
+      guard !isOver, condition.wait(until: end) else {
+        throw Failure(
+          description: """
+            \(name): \(isOver ? "ended (status \(state.status ?? -1))" : "took longer than \(limit)") \
+            before \(what)
+            \(text(state.output))\(text(state.errors))
+            """)
+      }
+    }
+  }
+
+  /// Waits for a whole line.
+  ///
+  /// - Returns: the first that contains `text`.
+  @discardableResult
+  func line(
+    on stream: Stream = .output, containing text: String, within limit: Duration = Program.patience
+  ) throws -> String {
+    try wait(for: "a line with '\(text)'", within: limit) { state in
+      let data = stream == .output ? state.output : state.errors
+      // Whole lines only: what follows the last line feed is not one yet.
+      return self.text(data).split(separator: "\n", omittingEmptySubsequences: false).dropLast()
+        .first { $0.contains(text) }.map(String.init)
+    }
+  }
+
+  /// Waits until the lines of its output are as wanted, and returns them.
+  func outputLines(
+    untilThey what: String, within limit: Duration = Program.patience, _ isMet: ([String]) -> Bool
+  ) throws -> [String] {
+    try wait(for: "its lines \(what)", within: limit) { state in
+      let lines = self.text(state.output).split(separator: "\n").map(String.init)
+      return isMet(lines) ? lines : nil
+    }
+  }
+
+  /// Waits for its end.
+  func finish(within limit: Duration = Program.patience) throws -> Result {
+    try? input.fileHandleForWriting.close()
+    return try wait(for: "its end", within: limit) { state in
+      guard let status = state.status, state.openStreams == 0 else { return nil }
+      return Result(status: status, output: self.text(state.output), errors: self.text(state.errors))
+    }
+  }
+
+  // MARK: Acting
+
+  func send(_ signal: Int32) { kill(process.processIdentifier, signal) }
+
+  func type(_ line: String) throws {
+    try input.fileHandleForWriting.write(contentsOf: Data((line + "\n").utf8))
+  }
+
+  /// Ends it at once; returns when the kernel has taken back what it held.
+  func end() {
+    condition.lock()
+    defer { condition.unlock() }
+    if state.status == nil { send(SIGKILL) }
+    while state.status == nil { condition.wait() }
+  }
+
+  private func text(_ data: Data) -> String { String(decoding: data, as: UTF8.self) }
+}

@@ -1,0 +1,127 @@
+import Foundation
+import Testing
+
+/// What one test sets up: adapters, peers, a folder. `end` takes it all down again, the last thing first.
+final class Scene {
+  /// An adapter and a device in its range.
+  struct Peer {
+    /// The device.
+    var address: String
+    let program: Program
+  }
+
+  let folder: URL
+  private var programs: [Program] = []
+
+  init() throws {
+    folder = FileManager.default.temporaryDirectory.appending(path: "ringtap-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+  }
+
+  func end() {
+    for program in programs.reversed() { program.end() }
+    try? FileManager.default.removeItem(at: folder)
+  }
+
+  func path(_ name: String) -> String { folder.appending(path: name).path }
+
+  /// Starts a program that lives until the end of the scene.
+  func start(_ program: String, _ arguments: [String] = []) throws -> Program {
+    let program = try Program(program, arguments)
+    programs.append(program)
+    return program
+  }
+
+  /// Runs a program to its end.
+  @discardableResult
+  func run(
+    _ program: String, _ arguments: [String] = [], within limit: Duration = Program.patience
+  ) throws -> Program.Result {
+    try start(program, arguments).finish(within: limit)
+  }
+
+  /// Runs a helper that must succeed.
+  @discardableResult
+  func demand(_ program: String, _ arguments: [String] = []) throws -> Program.Result {
+    let result = try run(program, arguments)
+    try #require(result.status == 0, "\(program) \(arguments): \(result.errors)\(result.output)")
+    return result
+  }
+
+  func ringtap(_ arguments: String..., within limit: Duration = Program.patience) throws -> Program.Result {
+    try run(Place.ringtap, arguments, within: limit)
+  }
+
+  func startRingtap(_ arguments: String...) throws -> Program { try start(Place.ringtap, arguments) }
+
+  // MARK: Adapters and peers
+
+  /// Our own emulation: hci0 with a ring in its range.
+  func emulatedRing(_ options: String...) throws -> Peer {
+    let program = try start(Place.ringtap, ["emulate", "ring", "--vhci"] + options)
+    let words = try program.line(containing: "ready").split(separator: " ")
+    try #require(words.count == 4)
+    try #require(words[1] == "hci0", "an adapter was left behind: \(words)")
+    return Peer(address: String(words[2]), program: program)
+  }
+
+  /// BlueZ's emulation: hci0 up, the others down.
+  @discardableResult
+  func linkedControllers(_ count: Int = 2) throws -> Program {
+    let program = try start(Place.peer("controller"), ["linked", "\(count)"])
+    let line = try program.line(containing: "ready")
+    let names = (0..<count).map { "hci\($0)" }.joined(separator: " ")
+    try #require(line == "ready \(names)", "an adapter was left behind")
+    try controller("central", 0)
+    try controller("off", 1)
+    return program
+  }
+
+  func controller(_ command: String, _ index: Int) throws {
+    try demand(Place.peer("controller"), [command, "\(index)"])
+  }
+
+  /// A ring made with google/bumble on hci1, in the range of hci0.
+  func bumbleRing(_ options: String...) throws -> Peer {
+    try bumble("bumble_ring.py", options)
+  }
+
+  func bumbleAdvertiser(_ options: String...) throws -> Peer {
+    try bumble("bumble_advertiser.py", options)
+  }
+
+  private func bumble(_ script: String, _ options: [String]) throws -> Peer {
+    let program = try start(Place.python(), [Place.peer(script), "hci-socket:1"] + options)
+    let words = try program.line(containing: "ready").split(separator: " ")
+    return Peer(address: String(try #require(words.last)), program: program)
+  }
+}
+
+extension Program.Result {
+  /// What ringtap said beside which adapter it uses.
+  var messages: [String] {
+    errorLines.filter { !$0.hasPrefix("ringtap: raw mode on ") && !$0.hasPrefix("ringtap: found ") }
+  }
+
+  /// A failed command: status 1, nothing on standard output and one line that says what.
+  func expectFailure(
+    saying words: String..., printing output: String = "", at location: SourceLocation = #_sourceLocation
+  ) {
+    #expect(status == 1, "\(errors)", sourceLocation: location)
+    #expect(self.output == output, sourceLocation: location)
+    #expect(messages.count == 1, "\(errors)", sourceLocation: location)
+    for word in words {
+      #expect(errors.contains(word), sourceLocation: location)
+    }
+  }
+
+  func expectSuccess(at location: SourceLocation = #_sourceLocation) {
+    #expect(status == 0, "\(errors)", sourceLocation: location)
+    #expect(messages == [], sourceLocation: location)
+  }
+
+  /// Each line of the output as one JSON object.
+  func objects<Value: Decodable>(_ type: Value.Type) throws -> [Value] {
+    try outputLines.map { try JSONDecoder().decode(type, from: Data($0.utf8)) }
+  }
+}
