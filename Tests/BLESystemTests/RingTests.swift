@@ -210,6 +210,17 @@ private final class Tally: Sendable {
     #expect(there.isEmpty && back.isEmpty)
   }
 
+  /// Work that is published right after the look is signalled before the sleep: that must end the sleep.
+  @Test func hearsASignalBetweenLookAndSleep() throws {
+    let wake = try WakeEvent()
+    for _ in 0..<3 {
+      wake.sleep {
+        wake.signal()
+        return true
+      }
+    }
+  }
+
   @Test func doesNotSleepOnWorkThatIsThere() throws {
     let wake = try WakeEvent()
     wake.sleep { false }
