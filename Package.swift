@@ -57,6 +57,8 @@ let package = Package(
       ],
       swiftSettings: swiftSettings),
     tests("BLEWireTests", ["BLECore", "BLEWire"]),
+    tests("BLEStackTests", ["BLECore", "BLEWire", "BLEStack"]),
+    tests("BLEEmulationTests", ["BLECore", "BLEWire", "BLEStack", "BLEEmulation"]),
     tests("BLESensorsTests", ["BLECore", "BLEWire", "BLESensors"], exclude: ["Fixtures"]),
     tests("BLEPacketLogTests", ["BLECore", "BLEWire", "BLESensors", "BLEPacketLog"]),
     tests("KernelTests", [], exclude: ["Peers"]),

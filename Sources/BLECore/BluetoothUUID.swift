@@ -43,7 +43,7 @@ public struct BluetoothUUID: Hashable, Sendable, BitwiseCopyable {
     /// before the short forms).
     public init?(_ text: some StringProtocol) {
       var digits = String(text.lowercased())
-      if digits.hasPrefix("0x") { digits.removeFirst(2) }
+      if digits.hasPrefix("0x"), digits.utf8.count <= 10 { digits.removeFirst(2) }
       guard
         digits.utf8.allSatisfy({
           UInt8(ascii: "0")...UInt8(ascii: "9") ~= $0

@@ -3,18 +3,20 @@ public import BLEStack
 public import BLESystem
 public import BLEWire
 
-/// The ATT bearer to one device over the kernel's L2CAP socket.
+/// The ATT bearer to one device, over the kernel's L2CAP socket or a link of our own host.
 ///
-/// It lives on an event loop: the loop's thread drains the socket into the slab and lends each value to its
-/// subscribers, and the actor's methods run on the same thread between two batches. Nothing on the way of a
-/// notification awaits, locks or allocates.
-public actor Connection: ATTRequester, EventSource {
+/// It lives on an event loop: the loop's thread lends each value to its subscribers, and the actor's methods run on
+/// the same thread between two batches. Nothing on the way of a notification awaits, locks or allocates.
+public actor Connection: ATTRequester {
   /// Runs on the receive thread. Must not block or allocate; cannot keep the view.
   public typealias Sink = @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
 
-  /// PDUs taken per system call. 64 × 1 KiB; a full slab is simply drained again.
-  static let slabSlots = 64
-  static let slabSlotByteCount = 1024
+  /// Where the time of a PDU comes from.
+  enum Stamp { case kernel, arrival }
+
+  /// PDUs that may wait for room in the carrier. A peer that asks on without reading the answers breaks the rule of
+  /// one request at a time.
+  static let outboxLimit = 64
 
   private struct Request {
     let pdu: [UInt8]
@@ -27,23 +29,18 @@ public actor Connection: ATTRequester, EventSource {
     let sink: Sink
   }
 
-  private enum State {
-    case connecting(CheckedContinuation<Result<Void, HostError>, Never>?, deadline: MonotonicTime)
-    case open
-    case ended(BearerEnd)
-  }
-
   public nonisolated let peer: DeviceAddress
+  /// The link's handle on its controller; 0 where the kernel does not tell.
+  public nonisolated let handle: ConnectionHandle
   nonisolated let loop: EventLoop
   public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
 
-  private let descriptor: FileDescriptor
-  private var token: UInt64?
-  private var state: State
-  private var slab: ReceiveSlab
+  private let carrier: any BearerCarrier
+  private let tap: PacketTap?
   private var machine = ATTClientMachine()
   private var server: LocalServer
-  private let tap: PacketTap?
+  /// Why the bearer ended, once it has.
+  public private(set) var end: BearerEnd?
   private var current: Request?
   private var queue: [Request] = []
   private var outbox: [[UInt8]] = []
@@ -53,8 +50,10 @@ public actor Connection: ATTRequester, EventSource {
   private var nextSubscriber = 0
   private var wakes: [WakeEvent] = []
   private var counters = BearerStatistics()
+  /// Timing of the link, as it came up and as it changed; empty where the kernel keeps it to itself.
+  public private(set) var timing: [LinkTiming] = []
 
-  /// Connects the ATT channel.
+  /// Connects the ATT channel over the kernel's L2CAP socket.
   ///
   /// - Parameters:
   ///   - adapter: own adapter's address, `DeviceAddress.any` for the first that is up.
@@ -65,15 +64,11 @@ public actor Connection: ATTRequester, EventSource {
     to peer: DeviceAddress, from adapter: DeviceAddress = .any, on loop: EventLoop,
     timeout: Duration = .seconds(20), tap: PacketTap? = nil
   ) async throws(HostError) -> Connection {
-    let connection: Connection
+    let connector: SocketConnector
     do throws(SystemError) {
-      let deadline = SystemClock.monotonic().advanced(by: timeout)
-      connection = try Connection(
-        try L2CAPSocket.connectATT(to: peer, from: adapter), peer, loop,
-        .connecting(nil, deadline: deadline), tap)
+      connector = try SocketConnector(to: peer, from: adapter, on: loop, timeout: timeout)
     } catch { throw HostError(connecting: peer, error) }
-    try await connection.connect(timeout: timeout)
-    return connection
+    return try await adopt(try await connector.connect(), peer: peer, on: loop, tap: tap)
   }
 
   /// Takes over a datagram socket that is connected already, one PDU to a datagram.
@@ -81,26 +76,31 @@ public actor Connection: ATTRequester, EventSource {
     _ descriptor: consuming FileDescriptor, peer: DeviceAddress, on loop: EventLoop,
     tap: PacketTap? = nil
   ) async throws(HostError) -> Connection {
-    let connection: Connection
+    let carrier: SocketCarrier
     do throws(SystemError) {
       try descriptor.prepareToReceive()
-      connection = try Connection(descriptor, peer, loop, .open, tap)
+      carrier = try SocketCarrier(descriptor, loop)
     } catch { throw HostError(error) }
-    try await connection.register(for: .readable)
+    let handle = carrier.connectionHandle ?? ConnectionHandle(0)
+    let connection = Connection(carrier, peer: peer, handle: handle, on: loop, tap: tap)
+    try await connection.attach(carrier)
     return connection
   }
 
-  private init(
-    _ descriptor: consuming FileDescriptor, _ peer: DeviceAddress, _ loop: EventLoop, _ state: State,
-    _ tap: PacketTap?
-  ) throws(SystemError) {
+  init(
+    _ carrier: any BearerCarrier, peer: DeviceAddress, handle: ConnectionHandle, on loop: EventLoop,
+    tap: PacketTap?
+  ) {
+    self.carrier = carrier
     self.peer = peer
+    self.handle = handle
     self.loop = loop
     self.tap = tap
-    self.state = state
-    slab = try ReceiveSlab(slots: Self.slabSlots, slotByteCount: Self.slabSlotByteCount)
     server = LocalServer(receiveMTU: machine.receiveMTU)
-    self.descriptor = descriptor
+  }
+
+  private func attach(_ carrier: SocketCarrier) throws(HostError) {
+    do throws(SystemError) { try carrier.attach(to: self) } catch { throw HostError(error) }
   }
 
   // MARK: State
@@ -110,24 +110,16 @@ public actor Connection: ATTRequester, EventSource {
   /// What came, what was lost and where, until now.
   public var statistics: BearerStatistics {
     var result = counters
-    result.kernelQueueDrops = descriptor.receiveQueueDrops
+    result.kernelQueueDrops = carrier.kernelQueueDrops
     return result
   }
 
   /// The kernel's receive queue, in octets of kernel memory.
-  public var receiveBufferByteCount: Int { (try? descriptor.receiveBufferByteCount()) ?? 0 }
-
-  /// The link's handle on its controller; 0 where the kernel does not tell.
-  public private(set) var handle = ConnectionHandle(0)
-
-  /// Why the bearer ended, once it has.
-  public var end: BearerEnd? {
-    if case .ended(let end) = state { end } else { nil }
-  }
+  public var receiveBufferByteCount: Int { carrier.receiveBufferByteCount }
 
   /// Waits until the bearer has ended.
   public func ended() async -> BearerEnd {
-    if case .ended(let end) = state { return end }
+    if let end { return end }
     return await withCheckedContinuation { endWaiters.append($0) }
   }
 
@@ -153,11 +145,11 @@ public actor Connection: ATTRequester, EventSource {
   }
 
   private func pump() {
-    if case .ended(let end) = state {
+    if let end {
       failRequests(.closed(end))
       return
     }
-    guard case .open = state, current == nil, !queue.isEmpty else { return }
+    guard current == nil, !queue.isEmpty else { return }
     let request = queue.removeFirst()
     current = request
     machine.begin(ATTOpcode(rawValue: request.pdu.first ?? 0), now: SystemClock.monotonic())
@@ -201,62 +193,12 @@ public actor Connection: ATTRequester, EventSource {
   /// Signals `wake` after each batch of PDUs, and at the end.
   public func addWake(_ wake: WakeEvent) { wakes.append(wake) }
 
-  // MARK: The receive thread
+  // MARK: From the carrier, on the receive thread
 
-  public nonisolated var deadline: MonotonicTime? { assumeIsolated { $0.currentDeadline } }
-
-  public nonisolated func ready(_ readiness: Readiness) {
-    assumeIsolated { $0.service(readiness) }
-  }
-
-  public nonisolated func expired(now: MonotonicTime) { assumeIsolated { $0.expire(now) } }
-
-  private var currentDeadline: MonotonicTime? {
-    if case .connecting(_, let deadline) = state { return deadline }
-    return machine.deadline
-  }
-
-  private func service(_ readiness: Readiness) {
-    if case .connecting = state {
-      finishConnecting()
-      return
-    }
-    if readiness.contains(.writable) { flushOutbox() }
-    if !readiness.isDisjoint(with: [.readable, .hangUp]) { drain(readiness) }
-  }
-
-  private func drain(_ readiness: Readiness) {
-    var total = 0
-    do throws(SystemError) {
-      while case .open = state {
-        let count = try slab.receive(from: descriptor)
-        counters.batches += count > 0 ? 1 : 0
-        total += count
-        for index in 0..<count {
-          // Only the end of the channel has neither octets nor a stamp; an empty PDU has its stamp.
-          guard let time = slab.time(index) else {
-            if slab.datagram(index).isEmpty {
-              finish(lost(pendingError()))
-              return
-            }
-            counters.withoutKernelStamp += 1
-            take(index, SystemClock.now())
-            continue
-          }
-          take(index, time)
-        }
-        if count < slab.slots { break }
-      }
-    } catch { finish(lost(error)) }
-    if total == 0, !readiness.isDisjoint(with: .hangUp), end == nil {
-      finish(lost(pendingError()))
-    }
-    for wake in wakes { wake.signal() }
-  }
-
-  private func take(_ index: Int, _ time: ReceiveTime) {
-    let pdu = slab.datagram(index)
+  func carrierReceived(_ pdu: Span<UInt8>, at time: ReceiveTime, _ stamp: Stamp) {
+    guard end == nil else { return }
     counters.received += 1
+    if stamp == .arrival { counters.withoutKernelStamp += 1 }
     tap?.log(.controllerToHost, handle, pdu, at: time)
     do throws(WireError) {
       let reaction = try machine.receive(pdu) { deliver($0, at: time) }
@@ -266,6 +208,35 @@ public actor Connection: ATTRequester, EventSource {
       counters.lastMalformed = error
     }
   }
+
+  func carrierBatchBegan() { counters.batches += 1 }
+
+  func carrierBatchEnded() { for wake in wakes { wake.signal() } }
+
+  func carrierEnded(_ end: BearerEnd) { finish(end) }
+
+  /// There is room again.
+  func carrierWritable() {
+    let waiting = outbox
+    outbox = []
+    for index in waiting.indices {
+      guard end == nil else { return }
+      if outbox.isEmpty { write(waiting[index]) } else { outbox.append(waiting[index]) }
+    }
+    guard outbox.isEmpty else { return }
+    let waiters = outboxWaiters
+    outboxWaiters = []
+    for waiter in waiters { waiter.resume() }
+  }
+
+  /// The link's timing, when it came up and on each change.
+  func carrierTimed(_ parameters: LinkParameters, at time: ReceiveTime) {
+    timing.append(LinkTiming(time: time, parameters: parameters))
+  }
+
+  nonisolated var carrierDeadline: MonotonicTime? { assumeIsolated { $0.machine.deadline } }
+
+  nonisolated func carrierExpired(now: MonotonicTime) { assumeIsolated { $0.expire(now) } }
 
   private func deliver(_ notification: borrowing HandleValueNotification, at time: ReceiveTime) {
     counters.notifications += 1
@@ -295,119 +266,48 @@ public actor Connection: ATTRequester, EventSource {
   }
 
   private func expire(_ now: MonotonicTime) {
-    if case .connecting(_, let deadline) = state, deadline <= now {
-      finish(.closedLocally, connecting: .noAnswer(peer, seconds: connectSeconds))
-    } else if let request = machine.expire(now: now) {
-      complete(.failure(.timedOut(request)))
-      finish(.transactionTimeout)
-    }
+    guard let request = machine.expire(now: now) else { return }
+    // The bearer ends first: nothing may be sent on it any more, the next request in the queue least of all.
+    let timedOut = current
+    current = nil
+    finish(.transactionTimeout)
+    timedOut?.answer.resume(returning: .failure(.timedOut(request)))
   }
 
-  // MARK: The socket
-
-  private var connectSeconds = 0
-
-  private func connect(timeout: Duration) async throws(HostError) {
-    connectSeconds = Int(timeout.components.seconds)
-    try register(for: .writable)
-    let result = await withTaskCancellationHandler {
-      await withCheckedContinuation { continuation in
-        if case .connecting(_, let deadline) = state, !Task.isCancelled {
-          state = .connecting(continuation, deadline: deadline)
-        } else {
-          continuation.resume(returning: .failure(.gatt(.closed(.closedLocally))))
-        }
-      }
-    } onCancel: {
-      Task { await self.close() }
-    }
-    try result.get()
-  }
-
-  private func register(for readiness: Readiness) throws(HostError) {
-    do throws(SystemError) {
-      token = try loop.add(self, descriptor, for: readiness)
-    } catch { throw HostError(error) }
-  }
-
-  private func finishConnecting() {
-    guard case .connecting(let waiter, _) = state else { return }
-    let error = pendingError()
-    if error == nil, let token {
-      state = .open
-      handle = descriptor.connectionHandle ?? handle
-      try? loop.update(token, descriptor, for: .readable)
-      waiter?.resume(returning: .success(()))
-    } else {
-      finish(lost(error), connecting: error.map { HostError(connecting: peer, $0) })
-    }
-  }
-
-  /// What stands against the socket, if anything.
-  private func pendingError() -> SystemError? {
-    do throws(SystemError) {
-      let number = try descriptor.pendingError()
-      return number == 0 ? nil : SystemError(call: "connect(L2CAP)", number: number)
-    } catch { return error }
-  }
-
-  private func lost(_ error: SystemError?) -> BearerEnd {
-    switch error?.condition {
-    case .timedOut: .linkLost(.silence)
-    case .reset: .linkLost(.closedByPeer)
-    default: .linkLost(.unknown)
-    }
-  }
+  // MARK: To the carrier
 
   private func transmit(_ pdu: [UInt8]) {
-    guard case .open = state else { return }
-    guard outbox.isEmpty else {
-      outbox.append(pdu)
+    guard end == nil else { return }
+    guard !outbox.isEmpty else {
+      write(pdu)
       return
     }
-    write(pdu)
+    guard outbox.count < Self.outboxLimit else {
+      finish(.protocolViolation(WireError(.att, offset: 0, .unexpectedOpcode(pdu.first ?? 0))))
+      return
+    }
+    outbox.append(pdu)
   }
 
   private func write(_ pdu: [UInt8]) {
     let time = SystemClock.now()
     do throws(SystemError) {
-      _ = try descriptor.write(pdu.span)
+      try carrier.send(pdu.span)
       counters.sent += 1
       tap?.log(.hostToController, handle, pdu.span, at: time)
     } catch {
-      if error.condition == .wouldBlock, let token {
+      if error.condition == .wouldBlock {
         outbox.insert(pdu, at: 0)
-        try? loop.update(token, descriptor, for: [.readable, .writable])
       } else {
-        finish(lost(error))
+        finish(.linkLost(LinkLoss(error)))
       }
     }
   }
 
-  private func flushOutbox() {
-    let waiting = outbox
-    outbox = []
-    for index in waiting.indices {
-      if outbox.isEmpty { write(waiting[index]) } else { outbox.append(waiting[index]) }
-    }
-    guard outbox.isEmpty, let token else { return }
-    try? loop.update(token, descriptor, for: .readable)
-    let waiters = outboxWaiters
-    outboxWaiters = []
-    for waiter in waiters { waiter.resume() }
-  }
-
-  /// - Parameter failure: for whoever waits for the connect, if not simply that it was closed.
-  private func finish(_ end: BearerEnd, connecting failure: HostError? = nil) {
-    if case .ended = state { return }
-    let previous = state
-    state = .ended(end)
-    if let token { loop.remove(token, descriptor) }
-    token = nil
-    descriptor.shutDown()
-    if case .connecting(let waiter, _) = previous {
-      waiter?.resume(returning: .failure(failure ?? .gatt(.closed(end))))
-    }
+  private func finish(_ end: BearerEnd) {
+    guard self.end == nil else { return }
+    self.end = end
+    carrier.close()
     failRequests(.closed(end))
     for waiter in outboxWaiters { waiter.resume() }
     for waiter in endWaiters { waiter.resume(returning: end) }
@@ -415,4 +315,10 @@ public actor Connection: ATTRequester, EventSource {
     endWaiters = []
     for wake in wakes { wake.signal() }
   }
+}
+
+/// Timing of a link from a point in time on.
+public struct LinkTiming: Hashable, Sendable {
+  public let time: ReceiveTime
+  public let parameters: LinkParameters
 }

@@ -23,6 +23,12 @@ public enum HostError: Error, Hashable, Sendable {
   case channelBusy(DeviceAddress, holder: String?)
   /// The kernel could not connect.
   case connectFailed(DeviceAddress, SystemError)
+  /// The controller could not make the link.
+  case linkFailed(DeviceAddress, HCIStatus)
+  /// A controller of our own, by its transport, does not work (any more).
+  case controller(String, HCIHostFailure)
+  /// The adapter is not free for a host of our own.
+  case adapterBusy(String, holder: String?)
   /// The scan ended without the device.
   case notFound(String, seconds: Int)
   /// The device lacks what the work needs.
@@ -63,12 +69,34 @@ extension HostError: CustomStringConvertible {
       "the ATT channel of \(address) is held by \(holder ?? "another program"); disconnect it there "
         + "first (`bluetoothctl disconnect \(address)`)"
     case .connectFailed(let address, let error): Self.connectFailure(address, error)
+    case .linkFailed(let address, let status):
+      "cannot connect to \(address): \(status.name) (0x\(String(status.rawValue, radix: 16))); "
+        + "bring the device near and try again"
+    case .controller(let name, let failure): Self.controllerFailure(name, failure)
+    case .adapterBusy(let name, let holder):
+      "\(name) is in use by \(holder ?? "the kernel or another program"); free it with "
+        + "`btmgmt --index \(name.drop { !$0.isNumber }) power off`, and stop what holds it"
     case .notFound(let what, let seconds):
       "no \(what) found within \(seconds) s; wake it, bring it near, disconnect it from other hosts, "
         + "or give its address"
     case .unsuitable(let why): why
     case .gatt(let error): "\(error)"
     case .system(let error): "\(error)"
+    }
+  }
+
+  private static func controllerFailure(_ name: String, _ failure: HCIHostFailure) -> String {
+    switch failure {
+    case .startUpRefused(let opcode, let status):
+      "\(name): the controller refused command 0x\(String(opcode.rawValue, radix: 16)) of the start-up: "
+        + "\(status.name); reset it and try again"
+    case .commandTimedOut(let opcode):
+      "\(name): the controller did not answer command 0x\(String(opcode.rawValue, radix: 16)) within 2 s; "
+        + "check the transport (baud rate, flow control), reset the controller"
+    case .hardwareError(let code):
+      "\(name): the controller reports hardware error 0x\(String(code, radix: 16)); reset or replug it"
+    case .notLowEnergy: "\(name): the controller has no Bluetooth LE; use another one"
+    case .transportLost: "\(name): the controller is gone; replug it or restart what is at the other end"
     }
   }
 
@@ -100,6 +128,18 @@ extension HostError {
     // The kernel's own limit: HCI_LE_CONN_TIMEOUT.
     case .timedOut: self = .noAnswer(address, seconds: 20)
     default: self = .connectFailed(address, error)
+    }
+  }
+
+  /// Like `init(SystemError)`, for opening a port to a controller.
+  init(opening name: String, _ error: SystemError) {
+    switch error.condition {
+    case .unsupported: self = .noBluetooth
+    case .busy: self = .adapterBusy(name, holder: Self.daemon)
+    case .notPermitted:
+      self = .notPermitted(action: "opening \(name)", capability: "CAP_NET_ADMIN or access to the port")
+    case .adapterGone: self = .noAdapter(name, present: (try? KernelAdapter.all().map(\.name)) ?? [])
+    default: self = .system(error)
     }
   }
 

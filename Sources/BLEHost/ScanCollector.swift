@@ -25,12 +25,16 @@ final class Collector: Sendable {
   func take(_ report: borrowing AdvertisingReport, _ time: ReceiveTime) {
     var advertiser = state.withLock { $0.advertisers[report.address] } ?? Advertiser(address: report.address)
     let isNew = advertiser.latest.nanoseconds == 0
-    var isChanged = isNew
+    var known = advertiser
     do throws(WireError) {
-      isChanged = try advertiser.merge(report, at: time) || isNew
+      _ = try advertiser.merge(report, at: time)
     } catch {
+      // What came before the bad structure counts: a name is a name, whatever its padding.
       state.withLock { $0.malformed += 1 }
     }
+    known.rssi = advertiser.rssi
+    known.latest = advertiser.latest
+    let isChanged = isNew || known != advertiser
     let isDone = state.withLock {
       $0.advertisers[advertiser.address] = advertiser
       return $0.isDone

@@ -111,7 +111,7 @@ public struct Scanner: Sendable {
   /// - Parameter duration: `nil` for no end.
   /// - Returns: reports and structures that broke the format.
   public func run(
-    on adapter: Adapter, for duration: Duration?,
+    on adapter: any Adapter, for duration: Duration?,
     _ handler: @escaping @Sendable (Advertiser) -> Verdict
   ) async throws(HostError) -> Int {
     let collector = Collector(reportsAll: duplicates == .reportAll, handler)

@@ -134,6 +134,10 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
       for index in 0..<count { dispatch(events[index]) }
       expire()
     }
+    // A source keeps its loop and the loop its sources: whoever is left would stay for ever, descriptors and all.
+    sources.removeAll()
+    // The system may give the same number to another thread.
+    owner.store(0, ordering: .relaxed)
   }
 
   private func dispatch(_ event: ringtap_ready) {
@@ -146,7 +150,9 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
 
   private func wait(_ events: inout [ringtap_ready]) -> Int {
     var timeout: CInt = -1
-    if let next = nextDeadline {
+    if shared.withLock({ !$0.jobs.isEmpty || $0.isStopping }) {
+      timeout = 0
+    } else if let next = nextDeadline {
       // Rounded up, so that the deadline has passed when the wait ends.
       let milliseconds = (next.nanoseconds - SystemClock.monotonic().nanoseconds + 999_999) / 1_000_000
       timeout = CInt(clamping: max(0, milliseconds))
@@ -173,17 +179,17 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
     }
   }
 
+  /// Runs the jobs that wait now. What they leave behind comes in the next turn: sources are never starved.
+  ///
   /// - Returns: whether the loop goes on.
   private func runJobs() -> Bool {
-    while true {
-      let (jobs, isStopping) = shared.withLock { state in
-        defer { state.jobs = [] }
-        return (state.jobs, state.isStopping)
-      }
-      if jobs.isEmpty { return !isStopping }
-      // SAFETY: taken out of the queue under the lock, so each job runs once.
-      for job in jobs { unsafe job.runSynchronously(on: asUnownedSerialExecutor()) }
+    let (jobs, isStopping) = shared.withLock { state in
+      defer { state.jobs = [] }
+      return (state.jobs, state.isStopping)
     }
+    // SAFETY: taken out of the queue under the lock, so each job runs once.
+    for job in jobs { unsafe job.runSynchronously(on: asUnownedSerialExecutor()) }
+    return !isStopping || !jobs.isEmpty
   }
 
   private func signal() { ringtap_wake_signal(wake.rawValue) }

@@ -28,6 +28,18 @@ public struct FileDescriptor: ~Copyable, Sendable {
     }
   }
 
+  /// Sends one packet on a socket. A peer that is gone is an EPIPE, never a SIGPIPE.
+  ///
+  /// - Returns: octets taken.
+  package func send(_ bytes: Span<UInt8>) throws(SystemError) -> Int {
+    try transfer("send") {
+      // SAFETY: the pointer covers the span for the length of the call.
+      unsafe bytes.withUnsafeBufferPointer {
+        unsafe Glibc.send(rawValue, $0.baseAddress, $0.count, CInt(MSG_NOSIGNAL))
+      }
+    }
+  }
+
   /// Writes all of it to a file or a blocking stream.
   package func writeAll(_ bytes: Span<UInt8>) throws(SystemError) {
     var offset = 0

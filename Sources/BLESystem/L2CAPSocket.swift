@@ -54,8 +54,11 @@ extension FileDescriptor {
     }
   }
 
-  /// SO_ERROR: how a connect ended, or why a link went; 0 for well. Reading it clears it.
-  package func pendingError() throws(SystemError) -> CInt { try socketOption(SO_ERROR) }
+  /// SO_ERROR: how a connect ended, or why a link went; `nil` for well. Reading it clears it.
+  package func pendingError() throws(SystemError) -> SystemError? {
+    let number = try socketOption(SO_ERROR)
+    return number == 0 ? nil : SystemError(call: "connect(L2CAP)", number: number)
+  }
 
   /// SO_RCVBUF as the kernel set it, in octets of kernel memory.
   package func receiveBufferByteCount() throws(SystemError) -> Int {

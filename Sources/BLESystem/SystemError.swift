@@ -25,6 +25,7 @@ extension SystemError {
     case adapterGone
     /// EHOSTUNREACH: no adapter leads there.
     case unreachable
+    /// EBUSY, EUSERS.
     case busy
     case timedOut
     case refused
@@ -36,6 +37,11 @@ extension SystemError {
     case other
   }
 
+  /// For carriers that are no descriptors: ENOBUFS, far too much waits; EAGAIN, no room now; ENOTCONN, the link is gone.
+  package static var noBufferSpace: CInt { ENOBUFS }
+  package static var full: CInt { EAGAIN }
+  package static var gone: CInt { ENOTCONN }
+
   public var condition: Condition {
     switch number {
     case EAFNOSUPPORT, EPROTONOSUPPORT: .unsupported
@@ -43,7 +49,7 @@ extension SystemError {
     case EACCES, EPERM: .notPermitted
     case ENETDOWN, ENODEV, EBADFD, ENXIO: .adapterGone
     case EHOSTUNREACH: .unreachable
-    case EBUSY: .busy
+    case EBUSY, EUSERS: .busy
     case ETIMEDOUT: .timedOut
     case ECONNREFUSED: .refused
     case ECONNRESET: .reset

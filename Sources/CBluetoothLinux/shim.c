@@ -2,6 +2,11 @@
 #include "CBluetoothLinux.h"
 
 #include <errno.h>
+#include <termios.h>
+#include <sys/un.h>
+#include <netinet/tcp.h>
+#include <netinet/in.h>
+#include <netdb.h>
 #include <fcntl.h>
 #include <linux/sock_diag.h>
 #include <poll.h>
@@ -242,38 +247,121 @@ void ringtap_thread_set_name(const char *name) {
   pthread_setname_np(pthread_self(), kept);
 }
 
-static int interrupt_pipe[2] = {-1, -1};
+static int interrupt_event = -1;
+static volatile sig_atomic_t interrupt_number;
 
-static void note_interrupt(int number) {
-  int saved = errno;
-  unsigned char octet = (unsigned char)number;
-  // A full pipe holds more signals than anybody will look at.
-  ssize_t ignored = write(interrupt_pipe[1], &octet, 1);
-  (void)ignored;
-  errno = saved;
+static void interrupted(int number) {
+  int kept = errno;
+  interrupt_number = number;
+  ringtap_wake_signal(interrupt_event);
+  errno = kept;
 }
 
 int ringtap_signals_take(void) {
-  if (pipe2(interrupt_pipe, O_CLOEXEC) < 0 || fcntl(interrupt_pipe[1], F_SETFL, O_NONBLOCK) < 0) {
-    return -1;
-  }
-  struct sigaction action = {.sa_handler = note_interrupt, .sa_flags = SA_RESTART};
+  interrupt_event = ringtap_wake_create();
+  if (interrupt_event < 0) return -1;
+  struct sigaction action = {.sa_handler = interrupted, .sa_flags = SA_RESTART};
   sigemptyset(&action.sa_mask);
-  sigaction(SIGINT, &action, NULL);
-  sigaction(SIGTERM, &action, NULL);
-  // Under nohup a hang-up is to be survived.
-  struct sigaction hangUp;
-  sigaction(SIGHUP, NULL, &hangUp);
-  if (hangUp.sa_handler != SIG_IGN) {
-    sigaction(SIGHUP, &action, NULL);
-  }
+  if (sigaction(SIGINT, &action, NULL) < 0 || sigaction(SIGTERM, &action, NULL) < 0) return -1;
+  // A closed terminal; under nohup it is to be survived.
+  struct sigaction hang_up;
+  if (sigaction(SIGHUP, NULL, &hang_up) < 0) return -1;
+  if (hang_up.sa_handler != SIG_IGN && sigaction(SIGHUP, &action, NULL) < 0) return -1;
   signal(SIGPIPE, SIG_IGN);
   return 0;
 }
 
 int ringtap_signals_wait(void) {
-  unsigned char octet = 0;
-  while (read(interrupt_pipe[0], &octet, 1) != 1) {
+  int number;
+  while ((number = interrupt_number) == 0) ringtap_wake_wait(interrupt_event, -1);
+  interrupt_number = 0;
+  return number;
+}
+
+int ringtap_set_nonblocking(int fd) {
+  int flags = fcntl(fd, F_GETFL);
+  return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
+static speed_t speed_of(unsigned baud) {
+  static const struct {
+    unsigned baud;
+    speed_t speed;
+  } known[] = {{9600, B9600},       {19200, B19200},     {38400, B38400},     {57600, B57600},
+               {115200, B115200},   {230400, B230400},   {460800, B460800},   {500000, B500000},
+               {921600, B921600},   {1000000, B1000000}, {1500000, B1500000}, {2000000, B2000000},
+               {3000000, B3000000}, {4000000, B4000000}};
+  for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+    if (known[i].baud == baud) return known[i].speed;
+  return B0;
+}
+
+int ringtap_serial_open(const char *path, unsigned baud, int hardware_flow_control) {
+  speed_t speed = speed_of(baud);
+  if (speed == B0) {
+    errno = EINVAL;
+    return -1;
   }
-  return octet;
+  int fd = open(path, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
+  if (fd < 0) return -1;
+  struct termios port;
+  if (tcgetattr(fd, &port) == 0) {
+    cfmakeraw(&port);
+    port.c_cflag |= CLOCAL | CREAD;
+    if (hardware_flow_control)
+      port.c_cflag |= CRTSCTS;
+    else
+      port.c_cflag &= ~(tcflag_t)CRTSCTS;
+    cfsetispeed(&port, speed);
+    cfsetospeed(&port, speed);
+    if (tcsetattr(fd, TCSANOW, &port) == 0 && tcflush(fd, TCIOFLUSH) == 0) return fd;
+  }
+  int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
+}
+
+int ringtap_tcp_connect(const char *host, const char *port) {
+  struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
+  int status = getaddrinfo(host, port, &hints, &list);
+  if (status != 0) {
+    errno = status == EAI_SYSTEM ? errno : EHOSTUNREACH;
+    return -1;
+  }
+  int fd = -1, error = EHOSTUNREACH;
+  for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
+    fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
+    if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) == 0) break;
+    error = errno;
+    if (fd >= 0) close(fd);
+    fd = -1;
+  }
+  freeaddrinfo(list);
+  int on = 1;
+  if (fd >= 0 && setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 && ringtap_set_nonblocking(fd) == 0)
+    return fd;
+  if (fd >= 0) close(fd);
+  errno = error;
+  return -1;
+}
+
+int ringtap_unix_connect(const char *path) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  if (strlen(path) >= sizeof address.sun_path) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  strcpy(address.sun_path, path);
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  if (connect(fd, (struct sockaddr *)&address, sizeof address) == 0 && ringtap_set_nonblocking(fd) == 0) return fd;
+  int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
+}
+
+int ringtap_packet_pair(int pair[2]) {
+  return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair);
 }

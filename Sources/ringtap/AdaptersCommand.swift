@@ -19,7 +19,7 @@ struct AdaptersCommand: ParsableCommand {
   var json = false
 
   func run() throws {
-    let adapters = try failing { () throws(HostError) in try Adapter.all() }
+    let adapters = try failing { () throws(HostError) in try KernelAdapter.all() }
     for adapter in adapters {
       if json {
         try Console.json { line in

@@ -56,48 +56,54 @@ struct CaptureCommand: AsyncParsableCommand {
 
   func run() async throws {
     let wanted = try address.map { try device.parse($0) }
-    let adapter = try device.radio.find()
     let directory = output ?? Self.nameByTime()
     guard Files.names(in: directory).allSatisfy({ $0 == "." || $0 == ".." }) else {
       throw Failure("\(directory) is there already and not empty; give another --output")
     }
     let limits = RingCapture.Limits(duration: duration.map { .seconds($0) }, count: count)
     let (name, timeout) = (name, Duration.seconds(device.timeout))
+    let options = device.radio
     let result = try await Interruption.cancelling {
-      try await failing { () async throws(HostError) in
-        let loop = try EventLoop.start()
-        let target: RingCapture.Target
-        if let wanted {
-          target = RingCapture.Target(address: wanted)
-        } else {
-          target = try await Self.find(name, adapter, loop, timeout)
+      let radio = try await options.open()
+      do {
+        let result = try await failing { () async throws(HostError) in
+          try await Self.capture(radio.adapter, wanted, name, timeout, limits, directory)
         }
-        var capture = RingCapture(target, adapter: adapter, limits: limits, directory: directory)
-        capture.connectTimeout = timeout
-        return try await capture.run(on: loop) { progress in
-          Console.progress(
-            "\(progress.elapsed.components.seconds) s  \(progress.samples) samples  "
-              + "\(progress.lost) lost  \(progress.malformed) malformed   (Ctrl-C ends)")
-        }
+        await radio.close()
+        return result
+      } catch {
+        await radio.close()
+        throw error
       }
     }
     if Console.isErrorTerminal { Console.progress("") }
     try finish(result, directory)
   }
 
+  private static func capture(
+    _ adapter: any Adapter, _ wanted: DeviceAddress?, _ name: String?, _ timeout: Duration,
+    _ limits: RingCapture.Limits, _ directory: String
+  ) async throws(HostError) -> RingCapture.Result {
+    let target: RingCapture.Target
+    if let wanted {
+      target = RingCapture.Target(address: wanted)
+    } else {
+      target = try await find(name, adapter, timeout)
+    }
+    var capture = RingCapture(target, adapter: adapter, limits: limits, directory: directory)
+    capture.connectTimeout = timeout
+    return try await capture.run { progress in
+      Console.progress(
+        "\(progress.elapsed.components.seconds) s  \(progress.samples) samples  "
+          + "\(progress.lost) lost  \(progress.malformed) malformed   (Ctrl-C ends)")
+    }
+  }
+
   private static func find(
-    _ name: String?, _ adapter: AdapterInfo, _ loop: EventLoop, _ timeout: Duration
+    _ name: String?, _ adapter: any Adapter, _ timeout: Duration
   ) async throws(HostError) -> RingCapture.Target {
     Console.progress("looking for \(name ?? "a ring") …")
-    let raw = try await Adapter.open(adapter, on: loop)
-    let found: Advertiser
-    do throws(HostError) {
-      found = try await RingFinder.find(named: name, on: raw, within: timeout)
-    } catch {
-      await raw.close()
-      throw error
-    }
-    await raw.close()
+    let found = try await RingFinder.find(named: name, on: adapter, within: timeout)
     Console.progress("")
     Console.note("found \((found.name ?? "").printable) \(found.address) (\(found.address.type.name))")
     return RingCapture.Target(address: found.address, name: found.name)

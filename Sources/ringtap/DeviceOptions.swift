@@ -1,5 +1,6 @@
 import ArgumentParser
 import BLECore
+import BLEEmulation
 import BLEHost
 import BLEStack
 import BLESystem
@@ -7,28 +8,102 @@ import BLESystem
 /// How to reach the radio, on every command that does.
 struct AdapterOptions: ParsableArguments {
   enum Mode: String, CaseIterable, ExpressibleByArgument {
-    case auto, raw
+    case auto, raw, exclusive
   }
 
   @Option(help: "The adapter, such as hci0; the first that is up if not given.")
   var adapter: String?
 
-  @Option(help: "How to reach the radio: raw is the HCI raw channel and the kernel's L2CAP socket.")
+  @Option(
+    help: """
+      How to reach the radio: raw is beside the kernel's host, exclusive is our own host on an adapter that is down. \
+      auto is raw.
+      """)
   var mode = Mode.auto
+
+  @Option(
+    help: ArgumentHelp(
+      """
+      A controller of our own instead of an adapter: hci-socket:0, serial:/dev/ttyAMA0,115200[,flow], \
+      tcp-client:HOST:PORT, unix:PATH, virtual:ring.
+      """, valueName: "spec"))
+  var transport: String?
 
   @Flag(name: [.short, .long], help: "Say more on standard error: malformed packets, parameters in force.")
   var verbose = false
 
-  /// Finds the adapter and says how it is used.
-  func find() throws -> AdapterInfo {
-    let info = try failing { () throws(HostError) in try Adapter.find(adapter) }
-    if mode == .auto {
-      let daemon = ProcessFacts.processID(named: "bluetoothd")
-      Console.note(
-        "raw mode on \(info.name)"
-          + (daemon == nil ? "" : "; bluetoothd is running: stop its scans and disconnect the device there"))
+  func validate() throws {
+    guard transport != nil else { return }
+    if mode == .raw { throw ValidationError("--transport is for exclusive mode") }
+    if adapter != nil { throw ValidationError("--adapter or --transport, not both") }
+    _ = try specification()
+  }
+
+  /// The transport of exclusive mode; `nil` for raw mode.
+  private func specification() throws -> TransportSpecification? {
+    if let transport {
+      do throws(TransportSpecification.ParseError) { return try TransportSpecification(transport) } catch {
+        throw ValidationError(error.description)
+      }
     }
-    return info
+    guard mode == .exclusive else { return nil }
+    let name = adapter ?? "hci0"
+    guard name.hasPrefix("hci"), let index = UInt16(name.dropFirst(3)) else {
+      throw ValidationError("'\(name)' is no adapter; it looks like hci0")
+    }
+    return .hciSocket(index: index)
+  }
+
+  /// Takes hold of the radio and says how.
+  func open() async throws -> Radio {
+    let loop = try failing { () throws(HostError) in try EventLoop.start() }
+    guard let specification = try specification() else {
+      let info = try failing { () throws(HostError) in try KernelAdapter.find(adapter) }
+      if mode == .auto {
+        let daemon = ProcessFacts.processID(named: "bluetoothd")
+        Console.note(
+          "raw mode on \(info.name)"
+            + (daemon == nil ? "" : "; bluetoothd is running: stop its scans and disconnect the device there")
+        )
+      }
+      return Radio(adapter: KernelAdapter(info, on: loop), emulation: nil)
+    }
+    if case .virtual(let peripheral) = specification { return try await Radio.virtual(peripheral, loop) }
+    return Radio(
+      adapter: try await failing { () async throws(HostError) in
+        try await HostAdapter.open(specification, on: loop)
+      }, emulation: nil)
+  }
+}
+
+/// An adapter, and what must live as long as it.
+struct Radio: Sendable {
+  let adapter: any Adapter
+  /// The controller at the other end of a virtual transport.
+  let emulation: ControllerAttachment?
+
+  /// A controller with one emulated peripheral, inside this process.
+  static func virtual(_ peripheral: String, _ loop: EventLoop) async throws -> Radio {
+    guard peripheral == "ring" else {
+      throw ValidationError("there is no virtual peripheral '\(peripheral)'; there is virtual:ring")
+    }
+    var configuration = EmulatedRing.Configuration()
+    // Fast enough to be worth recording, far from what the link allows.
+    configuration.notificationsPerSecond = 300
+    let controller = VirtualController(peripherals: [EmulatedRing(configuration)])
+    let emulation: ControllerAttachment
+    let adapter: HostAdapter
+    do {
+      var pair = try ControllerPort.pair()
+      emulation = try await ControllerAttachment.attach(controller, to: pair.takeController())
+      adapter = try await HostAdapter.open(packets: pair.takeHost(), name: "virtual:ring", on: loop)
+    } catch { throw Failure(error) }
+    return Radio(adapter: adapter, emulation: emulation)
+  }
+
+  func close() async {
+    await adapter.close()
+    await emulation?.detach()
   }
 }
 
@@ -63,22 +138,28 @@ struct DeviceOptions: ParsableArguments {
   func withConnection<Value: Sendable>(
     to address: DeviceAddress, _ body: @escaping @Sendable (GATTClient) async throws -> Value
   ) async throws -> Value {
-    let adapter = try radio.find()
     let isVerbose = radio.verbose
     let timeout = Duration.seconds(timeout)
+    let options = radio
     return try await Interruption.cancelling {
-      let loop = try failing { () throws(HostError) in try EventLoop.start() }
-      let connection = try await failing { () async throws(HostError) in
-        try await Connection.open(to: address, from: adapter.address, on: loop, timeout: timeout)
-      }
-      let client = GATTClient(connection)
+      let radio = try await options.open()
       do {
-        try await failing { () async throws(GATTError) in try await client.exchangeMTU() }
-        let value = try await body(client)
-        await Self.close(connection, isVerbose)
-        return value
+        let connection = try await failing { () async throws(HostError) in
+          try await radio.adapter.connect(to: address, timeout: timeout, tap: nil)
+        }
+        let client = GATTClient(connection)
+        do {
+          try await failing { () async throws(GATTError) in try await client.exchangeMTU() }
+          let value = try await body(client)
+          await Self.close(connection, isVerbose)
+          await radio.close()
+          return value
+        } catch {
+          await Self.close(connection, isVerbose)
+          throw error
+        }
       } catch {
-        await Self.close(connection, isVerbose)
+        await radio.close()
         throw error
       }
     }
@@ -97,7 +178,7 @@ struct DeviceOptions: ParsableArguments {
 }
 
 /// Turns the libraries' errors into the one line that a command ends with.
-func failing<Value, E: Error>(_ body: () throws(E) -> Value) throws -> Value {
+func failing<Value: ~Copyable, E: Error>(_ body: () throws(E) -> Value) throws -> Value {
   do throws(E) { return try body() } catch { throw Failure(error) }
 }
 

@@ -55,7 +55,7 @@ struct ScanCommand: AsyncParsableCommand {
   }
 
   func run() async throws {
-    let adapter = try radio.find()
+    let options = radio
     let scanner = Scanner(
       kind: passive ? .passive : .active, duplicates: duplicates ? .reportAll : .reportOnce)
     let duration = duration.map { Duration.seconds($0) }
@@ -70,15 +70,19 @@ struct ScanCommand: AsyncParsableCommand {
       }
       let scan = Task {
         defer { sink.finish() }
-        return try await failing { () async throws(HostError) in
-          let loop = try EventLoop.start()
-          let raw = try await Adapter.open(adapter, on: loop)
-          let malformed = try await scanner.run(on: raw, for: duration) { advertiser in
-            if case .terminated = sink.yield(advertiser) { return .stop }
-            return .goOn
+        let radio = try await options.open()
+        do {
+          let malformed = try await failing { () async throws(HostError) in
+            try await scanner.run(on: radio.adapter, for: duration) { advertiser in
+              if case .terminated = sink.yield(advertiser) { return .stop }
+              return .goOn
+            }
           }
-          await raw.close()
+          await radio.close()
           return malformed
+        } catch {
+          await radio.close()
+          throw error
         }
       }
       return try await withTaskCancellationHandler {

@@ -1,7 +1,6 @@
 public import BLECore
 public import BLESystem
 import BLEWire
-import Glibc
 
 /// A virtual controller at work: packets to and from one descriptor, on a thread of its own.
 ///
@@ -26,6 +25,8 @@ public actor ControllerAttachment: EventSource {
   private var buffer = [UInt8](repeating: 0, count: ControllerAttachment.packetByteCount)
   /// Why it stopped by itself.
   public private(set) var failure: SystemError?
+  /// Packets that the kernel did not take because the adapter is down.
+  public private(set) var undelivered = 0
 
   /// Makes the controller the hardware of a kernel adapter, and brings the adapter up.
   ///
@@ -99,19 +100,21 @@ public actor ControllerAttachment: EventSource {
     do throws(SystemError) {
       let count = try descriptor.read(into: &buffer)
       // An empty datagram cannot be told from the end here, but no host sends one.
-      guard count > 0 else { throw SystemError(call: "read", number: EPIPE) }
+      guard count > 0 else { return detach() }
       let packet = buffer
       controller.receive(packet.span.extracting(..<count), now: SystemClock.monotonic())
       send()
     } catch {
-      if error.number != EAGAIN || readiness.contains(.hangUp) { fail(error) }
+      if error.condition != .wouldBlock || readiness.contains(.hangUp) { fail(error) }
     }
   }
 
   private func send() {
-    do throws(SystemError) {
-      try controller.drain { packet throws(SystemError) in _ = try descriptor.write(packet) }
-    } catch { fail(error) }
+    controller.drain { packet in
+      do throws(SystemError) { _ = try descriptor.write(packet) } catch {
+        if error.condition == .adapterGone { undelivered += 1 } else { fail(error) }
+      }
+    }
   }
 
   private func fail(_ error: SystemError) {

@@ -64,7 +64,8 @@ extension VirtualController {
     state.initiation = nil
     let link = PeripheralLink(
       handle: station.handle, peer: configuration.address, parameters: parameters,
-      database: station.database, outbox: outbox, fragmentByteCount: configuration.aclByteCount)
+      database: station.database, receiveMTU: station.peripheral.receiveMTU, outbox: outbox,
+      fragmentByteCount: configuration.aclByteCount)
     station.link = link
     station.address = address
     connectionComplete(.success, station)

@@ -4,9 +4,6 @@ public import BLEWire
 
 /// The peripheral's end of one connection: L2CAP and ATT over ACL fragments.
 public final class PeripheralLink {
-  /// Octets of one ATT PDU at most, in either direction.
-  static let receiveMTU = ATT.maximumMTU
-
   public let handle: ConnectionHandle
   /// The central.
   public let peer: DeviceAddress
@@ -31,7 +28,7 @@ public final class PeripheralLink {
 
   init(
     handle: ConnectionHandle, peer: DeviceAddress, parameters: LinkParameters,
-    database: GATTServerDatabase, outbox: PacketQueue, fragmentByteCount: Int
+    database: GATTServerDatabase, receiveMTU: Int, outbox: PacketQueue, fragmentByteCount: Int
   ) {
     self.handle = handle
     self.peer = peer
@@ -39,8 +36,8 @@ public final class PeripheralLink {
     self.database = database
     self.outbox = outbox
     self.fragmentByteCount = fragmentByteCount
-    server = ATTServer(database: database, receiveMTU: Self.receiveMTU)
-    scratch.reserveCapacity(Self.receiveMTU + L2CAPFrame.headerByteCount)
+    server = ATTServer(database: database, receiveMTU: receiveMTU)
+    scratch.reserveCapacity(receiveMTU + L2CAPFrame.headerByteCount)
   }
 
   /// ATT_MTU in force.
@@ -67,8 +64,9 @@ public final class PeripheralLink {
   }
 
   /// Asks the central for its MTU, as some peripherals do. Core 5.4, Vol 3, Part F, 3.4.2.
-  public func requestMTU(_ mtu: UInt16) {
-    let pdu = [UInt8](encoding: ExchangeMTU.byteCount) { ExchangeMTU(request: mtu).encode(into: &$0) }
+  public func requestMTU() {
+    let request = ExchangeMTU(request: UInt16(server.receiveMTU))
+    let pdu = [UInt8](encoding: ExchangeMTU.byteCount) { request.encode(into: &$0) }
     send(pdu.span, on: ATT.channelID)
   }
 
@@ -129,7 +127,7 @@ public final class PeripheralLink {
     switch opcode.kind {
     case .request, .command, .confirmation:
       scratch.removeAll(keepingCapacity: true)
-      scratch.append(addingCapacity: Self.receiveMTU) { output in
+      scratch.append(addingCapacity: server.receiveMTU) { output in
         server.receive(pdu, database: &database, into: &output) { handle, value in
           let refusal = check(handle, value)
           if refusal == nil { written.append(handle) }

@@ -48,6 +48,8 @@ public protocol VirtualPeripheral: AnyObject {
   var advertisement: Advertisement? { get }
   /// Its attributes; asked once, when the controller is made.
   var services: [GATTServiceDescription] { get }
+  /// The longest ATT PDU that it takes: 23 … 517.
+  var receiveMTU: Int { get }
 
   /// A central connected. The link is good until `disconnected`.
   func connected(_ link: PeripheralLink, now: MonotonicTime)
@@ -64,6 +66,7 @@ public protocol VirtualPeripheral: AnyObject {
 }
 
 extension VirtualPeripheral {
+  public var receiveMTU: Int { ATT.maximumMTU }
   public func connected(_ link: PeripheralLink, now: MonotonicTime) {}
   public func disconnected(now: MonotonicTime) {}
   public func check(write value: Span<UInt8>, to handle: AttributeHandle) -> ATTErrorCode? { nil }

@@ -1,4 +1,5 @@
 public import BLECore
+import BLESensors
 public import BLEStack
 import BLEWire
 
@@ -23,7 +24,7 @@ public final class EmulatedRing: VirtualPeripheral {
     /// Each so-many-th raw notification is broken, by turns with a wrong checksum and cut short.
     public var malformedEvery: Int?
     public var batteryPercent: UInt8 = 64
-    /// Whether it asks for an MTU of 247 and for slower connection parameters, as the captured RT11CR did.
+    /// Whether it exchanges MTUs and asks for slower connection parameters by itself, as the captured RT11CR did.
     public var behaviour = Behaviour.active
 
     public enum Behaviour: Hashable, Sendable {
@@ -33,18 +34,6 @@ public final class EmulatedRing: VirtualPeripheral {
     }
 
     public init() {}
-  }
-
-  /// The characteristics that a host uses.
-  public enum UUIDs {
-    static let commandService = BluetoothUUID(high: 0x6E40_FFF0_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E)
-    /// Host to ring.
-    public static let command = BluetoothUUID(high: 0x6E40_0002_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E)
-    /// Ring to host.
-    public static let reply = BluetoothUUID(high: 0x6E40_0003_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E)
-    static let bulkService = BluetoothUUID(high: 0xDE5B_F728_D711_4E47, low: 0xAF26_65E3_012A_5DC7)
-    static let bulkWrite = BluetoothUUID(high: 0xDE5B_F72A_D711_4E47, low: 0xAF26_65E3_012A_5DC7)
-    static let bulkNotify = BluetoothUUID(high: 0xDE5B_F729_D711_4E47, low: 0xAF26_65E3_012A_5DC7)
   }
 
   // The handles of the ring in captures CAP1 and CAP2 (reference, 1.2), gaps included.
@@ -60,7 +49,6 @@ public final class EmulatedRing: VirtualPeripheral {
   /// Commands whose length or checksum was wrong. They are not answered.
   public private(set) var rejectedCommands = 0
 
-  private var link: PeripheralLink?
   private var isPoweredOff = false
   private var stream: Stream?
   private var sentOnLink = 0
@@ -100,6 +88,9 @@ public final class EmulatedRing: VirtualPeripheral {
       address: configuration.address, interval: configuration.advertisingInterval, data: data)
   }
 
+  /// What fits the 241 octets of notification that it announces (`2F F1`, the R02 of TAH).
+  public var receiveMTU: Int { 244 }
+
   public var services: [GATTServiceDescription] {
     typealias Characteristic = GATTCharacteristicDescription
     return [
@@ -113,16 +104,17 @@ public final class EmulatedRing: VirtualPeripheral {
           Characteristic(.appearance, .read, value: [0, 0]),
         ]),
       GATTServiceDescription(
-        UUIDs.commandService, handle: AttributeHandle(0x000E),
+        RingUUID.commandService, handle: AttributeHandle(0x000E),
         characteristics: [
-          Characteristic(UUIDs.command, [.write, .writeWithoutResponse], handle: AttributeHandle(0x000F)),
-          Characteristic(UUIDs.reply, .notify),
+          Characteristic(
+            RingUUID.commandWrite, [.write, .writeWithoutResponse], handle: AttributeHandle(0x000F)),
+          Characteristic(RingUUID.commandNotify, .notify),
         ]),
       GATTServiceDescription(
-        UUIDs.bulkService, handle: AttributeHandle(0x0014),
+        RingUUID.bigDataService, handle: AttributeHandle(0x0014),
         characteristics: [
-          Characteristic(UUIDs.bulkWrite, .writeWithoutResponse),
-          Characteristic(UUIDs.bulkNotify, .notify),
+          Characteristic(RingUUID.bigDataWrite, .writeWithoutResponse),
+          Characteristic(RingUUID.bigDataNotify, .notify),
         ]),
       GATTServiceDescription(
         .deviceInformation, handle: AttributeHandle(0x001A),
@@ -137,11 +129,10 @@ public final class EmulatedRing: VirtualPeripheral {
   // MARK: Link
 
   public func connected(_ link: PeripheralLink, now: MonotonicTime) {
-    self.link = link
     sentOnLink = 0
     stream = nil
     guard configuration.behaviour == .active else { return }
-    // CAP2: the ring asks for MTU 247, after 2.5 s for 25–50 ms, some 10 s later for 100–125 ms.
+    // CAP2: the ring asks for the MTU, after 2.5 s for 25–50 ms, some 10 s later for 100–125 ms.
     errands = [
       Errand(due: now.advanced(by: .milliseconds(200)), action: .requestMTU),
       Errand(due: now.advanced(by: .milliseconds(2500)), action: .requestParameters(20...40)),
@@ -150,14 +141,13 @@ public final class EmulatedRing: VirtualPeripheral {
   }
 
   public func disconnected(now: MonotonicTime) {
-    link = nil
     stream = nil
     errands.removeAll()
   }
 
   public func written(_ handle: AttributeHandle, link: PeripheralLink, now: MonotonicTime) {
     guard handle == Self.commandHandle, let frame = link.database.value(of: handle) else { return }
-    guard RingFrame.isValid(frame) else {
+    guard (try? RingFrame(validating: frame.span)) != nil else {
       rejectedCommands += 1
       return
     }
@@ -186,7 +176,7 @@ public final class EmulatedRing: VirtualPeripheral {
     }
   }
 
-  private func reply(_ start: [UInt8], _ link: PeripheralLink) { send(RingFrame.make(start), link) }
+  private func reply(_ start: [UInt8], _ link: PeripheralLink) { send(ringFrame(start), link) }
 
   private func send(_ frame: [UInt8], _ link: PeripheralLink) {
     link.push(of: Self.replyHandle, value: frame.span)
@@ -212,7 +202,7 @@ public final class EmulatedRing: VirtualPeripheral {
     while let errand = errands.first, errand.due <= now {
       errands.removeFirst()
       switch errand.action {
-      case .requestMTU: link.requestMTU(247)
+      case .requestMTU: link.requestMTU()
       case .requestParameters(let interval):
         link.requestParameters(interval: interval, latency: 4, supervisionTimeout: 500)
       }

@@ -1,3 +1,6 @@
+import BLESensors
+import BLEWire
+
 /// The raw stream of a COLMI ring (0xA1): captured frames first, then a made-up wearer at rest.
 ///
 /// Deterministic: the same stream each time. One tick is one frame of each subtype, as the rings send
@@ -74,7 +77,7 @@ struct RingSignal {
     // The wave fills 90 % of the bounds: with the noise it stays inside them.
     let swing = Double(bounds.high - bounds.low) * 0.9
     let value = Int(Double(bounds.low) + 5 + (swing - 5) * wave) + nextNoise(3)
-    return RingFrame.make(
+    return ringFrame(
       [0xA1, subtype.rawValue] + Self.bigEndian(UInt16(value)) + Self.bigEndian(bounds.high)
         + Self.bigEndian(bounds.low) + Self.bigEndian(bounds.high - bounds.low) + [1])
   }
@@ -84,7 +87,7 @@ struct RingSignal {
     let x = 0.5 * Self.sway(seconds / 7)
     let y = 0.4 * Self.sway(seconds / 5 + 0.3)
     let z = max(0, 1 - x * x - y * y).squareRoot()
-    return RingFrame.make(
+    return ringFrame(
       [0xA1, Subtype.accelerometer.rawValue] + axis(y) + axis(z) + axis(x))
   }
 
@@ -113,19 +116,9 @@ struct RingSignal {
   }
 }
 
-/// The 16-octet frame of the command channel. Reference `colmi-ring-protocol.md`, 2.
-enum RingFrame {
-  static let byteCount = 16
-
-  /// Pads with zeros and adds the checksum: the sum of the first 15 octets, modulo 256.
-  static func make(_ start: [UInt8]) -> [UInt8] {
-    precondition(start.count < byteCount)
-    var frame = start + [UInt8](repeating: 0, count: byteCount - start.count)
-    frame[byteCount - 1] = frame.reduce(0, &+)
-    return frame
-  }
-
-  static func isValid(_ frame: [UInt8]) -> Bool {
-    frame.count == byteCount && frame.dropLast().reduce(0, &+) == frame[byteCount - 1]
+/// A frame as the ring sends it: padded with zeros, with checksum.
+func ringFrame(_ start: [UInt8]) -> [UInt8] {
+  [UInt8](encoding: RingFrame.byteCount) {
+    RingCommand(start[0], payload: start.span.extracting(1...)).encode(into: &$0)
   }
 }

@@ -82,8 +82,9 @@ public struct ATTClientMachine: ~Copyable {
       return .confirm
     case .response: return answer(opcode, pdu)
     case .request:
-      if opcode == .exchangeMTURequest, let exchange = try? ExchangeMTU(validating: pdu) {
-        agree(on: Int(exchange.mtu))
+      // One of another length is refused by the server: then nothing is agreed.
+      if opcode == .exchangeMTURequest, pdu.count == ExchangeMTU.byteCount {
+        agree(on: Int(try ExchangeMTU(validating: pdu).mtu))
       }
       return .serve
     case .command: return .serve

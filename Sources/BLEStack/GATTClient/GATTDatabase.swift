@@ -39,6 +39,18 @@ public struct GATTDatabase: Hashable, Sendable {
     public var uuid: BluetoothUUID
     public var descriptors: [Descriptor] = []
 
+    public init(
+      handle: AttributeHandle, properties: CharacteristicProperties, valueHandle: AttributeHandle,
+      endHandle: AttributeHandle, uuid: BluetoothUUID, descriptors: [Descriptor] = []
+    ) {
+      self.handle = handle
+      self.properties = properties
+      self.valueHandle = valueHandle
+      self.endHandle = endHandle
+      self.uuid = uuid
+      self.descriptors = descriptors
+    }
+
     /// The descriptor that turns notifications on, where there is one.
     public var configuration: AttributeHandle? {
       descriptors.first { $0.uuid == .clientCharacteristicConfiguration }?.handle
@@ -48,6 +60,11 @@ public struct GATTDatabase: Hashable, Sendable {
   public struct Descriptor: Hashable, Sendable {
     public var handle: AttributeHandle
     public var uuid: BluetoothUUID
+
+    public init(handle: AttributeHandle, uuid: BluetoothUUID) {
+      self.handle = handle
+      self.uuid = uuid
+    }
   }
 
   public var services: [Service]

@@ -3,10 +3,12 @@ public import BLEWire
 
 /// Reading and writing values. Core 5.4, Vol 3, Part G, 4.8–4.9 and 4.12.
 extension ATTRequester {
-  /// Exchange MTU, 4.3.1. At most once per connection.
+  /// Exchange MTU, 4.3.1. At most once per connection: where the peer's own exchange has raised the MTU already,
+  /// nothing is sent, as some peers never answer a second one (embassy-rs/trouble#619).
   ///
   /// A server that does not know the request leaves the MTU at 23; that is no error.
   public func exchangeMTU(_ receiveMTU: Int) async throws(GATTError) {
+    guard await mtu == ATT.defaultMTU else { return }
     let request = [UInt8](encoding: 3) {
       ExchangeMTU(request: UInt16(receiveMTU)).encode(into: &$0)
     }
@@ -16,10 +18,14 @@ extension ATTRequester {
   /// A whole value, however long: Read Request, then Read Blob while answers are full. 4.8.1 and 4.8.3.
   public func read(_ handle: AttributeHandle) async throws(GATTError) -> [UInt8] {
     let request = [UInt8](encoding: 3) { ReadRequest(handle: handle).encode(into: &$0) }
+    var before = await mtu
     var value = Array(try await transact(request).dropFirst())
-    let full = await mtu - 1
     var last = value.count
-    while last == full, value.count < ATT.maximumValueByteCount {
+    while value.count < ATT.maximumValueByteCount {
+      // The peer's own MTU exchange may cross the answer, which is full if it is so by either MTU.
+      let after = await mtu
+      guard last == before - 1 || last == after - 1 else { break }
+      before = after
       let blob = [UInt8](encoding: 5) {
         ReadBlobRequest(handle: handle, offset: UInt16(value.count)).encode(into: &$0)
       }

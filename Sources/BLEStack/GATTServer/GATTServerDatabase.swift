@@ -36,7 +36,7 @@ public struct GATTServerDatabase: Sendable {
 
   /// Gives out handles.
   ///
-  /// - Precondition: given handles rise, all fit below 0xFFFF, and includes name services of the list.
+  /// - Precondition: given handles rise, there are enough of them, and includes name services of the list.
   public init(_ services: [GATTServiceDescription]) {
     var builder = Builder()
     builder.place(services)
@@ -90,13 +90,14 @@ extension GATTServerDatabase {
   private struct Builder {
     var attributes: [Attribute] = []
     var configurationCount = 0
-    private var nextHandle = AttributeHandle.first
+    /// `nil` after 0xFFFF.
+    private var nextHandle: AttributeHandle? = .first
 
     private mutating func take(_ wanted: AttributeHandle?) -> AttributeHandle {
-      let handle = wanted ?? nextHandle
-      precondition(handle >= nextHandle, "handles must rise")
-      guard let next = handle.next else { preconditionFailure("the database is full") }
-      nextHandle = next
+      guard let free = nextHandle else { preconditionFailure("the database is full") }
+      let handle = wanted ?? free
+      precondition(handle >= free, "handles must rise")
+      nextHandle = handle.next
       return handle
     }
 
@@ -117,6 +118,7 @@ extension GATTServerDatabase {
             })
         }
         for characteristic in service.characteristics { place(characteristic) }
+        nextHandle = range.end.next
       }
     }
 
@@ -150,7 +152,7 @@ extension GATTServerDatabase {
         configurationCount += 1
       }
       for descriptor in characteristic.descriptors {
-        let handle = take(nil)
+        let handle = take(descriptor.handle)
         attributes.append(
           Attribute(
             handle: handle, type: descriptor.uuid, role: .descriptor, groupEnd: handle,
@@ -172,16 +174,22 @@ extension GATTServerDatabase {
 
     /// First and last handle of each service: an include may name a service that comes later.
     private static func ranges(of services: [GATTServiceDescription]) -> [HandleRange] {
-      var next: UInt16 = 1
+      var next = 1
+      func handle(_ wanted: AttributeHandle?) -> Int { wanted.map { Int($0.rawValue) } ?? next }
       return services.map { service in
-        let start = service.handle?.rawValue ?? next
-        next = start + 1 + UInt16(service.includes.count)
+        let start = handle(service.handle)
+        next = start + 1 + service.includes.count
         for characteristic in service.characteristics {
           let isPushed = !characteristic.properties.isDisjoint(with: [.notify, .indicate])
-          next = characteristic.handle?.rawValue ?? next
-          next += 2 + (isPushed ? 1 : 0) + UInt16(characteristic.descriptors.count)
+          next = handle(characteristic.handle) + 2 + (isPushed ? 1 : 0)
+          for descriptor in characteristic.descriptors { next = handle(descriptor.handle) + 1 }
         }
-        return HandleRange(start: AttributeHandle(start), end: AttributeHandle(next - 1))
+        if let end = service.endHandle {
+          precondition(Int(end.rawValue) >= next - 1, "the group ends before its last attribute")
+          next = Int(end.rawValue) + 1
+        }
+        return HandleRange(
+          start: AttributeHandle(UInt16(start)), end: AttributeHandle(UInt16(next - 1)))
       }
     }
   }

@@ -23,14 +23,18 @@ public struct GATTServiceDescription: Sendable {
   public var characteristics: [GATTCharacteristicDescription]
   /// The declaration's handle, or `nil` for the next free one.
   public var handle: AttributeHandle?
+  /// The end of the group where it keeps handles free behind its last attribute, else `nil`.
+  public var endHandle: AttributeHandle?
 
   public init(
     _ uuid: BluetoothUUID, kind: Kind = .primary, handle: AttributeHandle? = nil,
-    includes: [Int] = [], characteristics: [GATTCharacteristicDescription] = []
+    endHandle: AttributeHandle? = nil, includes: [Int] = [],
+    characteristics: [GATTCharacteristicDescription] = []
   ) {
     self.kind = kind
     self.uuid = uuid
     self.handle = handle
+    self.endHandle = endHandle
     self.includes = includes
     self.characteristics = characteristics
   }
@@ -77,12 +81,16 @@ public struct GATTDescriptorDescription: Sendable {
   public var uuid: BluetoothUUID
   public var value: [UInt8]
   public var writeAccess: ATTAccess
+  /// Its handle, or `nil` for the next free one.
+  public var handle: AttributeHandle?
 
   public init(
-    _ uuid: BluetoothUUID, value: [UInt8], writeAccess: ATTAccess = .refused(.writeNotPermitted)
+    _ uuid: BluetoothUUID, value: [UInt8], handle: AttributeHandle? = nil,
+    writeAccess: ATTAccess = .refused(.writeNotPermitted)
   ) {
     self.uuid = uuid
     self.value = value
+    self.handle = handle
     self.writeAccess = writeAccess
   }
 }

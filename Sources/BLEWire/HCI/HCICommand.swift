@@ -31,6 +31,9 @@ public struct HCIOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public static let leCreateConnectionCancel = HCIOpcode(group: 0x08, command: 0x00E)
   public static let leConnectionUpdate = HCIOpcode(group: 0x08, command: 0x013)
   public static let leReadRemoteFeatures = HCIOpcode(group: 0x08, command: 0x016)
+  public static let leSetDataLength = HCIOpcode(group: 0x08, command: 0x022)
+  public static let leSetPHY = HCIOpcode(group: 0x08, command: 0x032)
+  public static let leExtendedCreateConnection = HCIOpcode(group: 0x08, command: 0x043)
   public static let leSetExtendedScanParameters = HCIOpcode(group: 0x08, command: 0x041)
   public static let leSetExtendedScanEnable = HCIOpcode(group: 0x08, command: 0x042)
 }

@@ -58,6 +58,8 @@ public struct LESubevent: RawRepresentable, Hashable, Sendable, BitwiseCopyable 
   public static let advertisingReport = LESubevent(rawValue: 0x02)
   public static let connectionUpdateComplete = LESubevent(rawValue: 0x03)
   public static let readRemoteFeaturesComplete = LESubevent(rawValue: 0x04)
+  public static let dataLengthChange = LESubevent(rawValue: 0x07)
+  public static let phyUpdateComplete = LESubevent(rawValue: 0x0C)
   public static let enhancedConnectionComplete = LESubevent(rawValue: 0x0A)
   public static let extendedAdvertisingReport = LESubevent(rawValue: 0x0D)
 }

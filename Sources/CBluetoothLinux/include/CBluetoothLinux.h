@@ -53,6 +53,18 @@ int ringtap_l2cap_connect(int fd, uint64_t address, uint8_t address_type, uint16
 /// L2CAP_CONNINFO: the HCI connection handle of a connected socket, or -1.
 int ringtap_l2cap_connection_handle(int fd);
 
+// --- Byte streams to a controller ------------------------------------------------------------------
+
+/// Opens a serial port raw, 8N1, at a standard rate (the termios flags are macros). -1 with EINVAL for a
+/// rate that termios has no name for.
+int ringtap_serial_open(const char *path, unsigned baud, int hardware_flow_control);
+/// Connects a stream socket; the address comes from getaddrinfo. -1 with errno.
+int ringtap_tcp_connect(const char *host, const char *port);
+int ringtap_unix_connect(const char *path);
+/// A connected pair of non-blocking packet sockets.
+int ringtap_packet_pair(int pair[2]);
+int ringtap_set_nonblocking(int fd);
+
 // --- Receiving -------------------------------------------------------------------------------------
 
 /// One datagram of the last batch.
@@ -104,9 +116,9 @@ void ringtap_wake_wait(int fd, int timeout_ms);
 /// pthread_setname_np for the calling thread (hidden behind _GNU_SOURCE). At most 15 characters are kept.
 void ringtap_thread_set_name(const char *name);
 
-/// Turns SIGINT, SIGTERM and SIGHUP into what `ringtap_signals_wait` returns, and ignores SIGPIPE. By handlers and
-/// not by `sigwait`: `dispatch_main` parks the main thread with all signals unblocked. Once per process; −1 with
-/// `errno` set on failure.
+/// Catches SIGINT, SIGTERM and, unless it is ignored, SIGHUP in whatever thread they come, and ignores SIGPIPE
+/// (`sigaction` and `SIG_IGN` import badly). Blocking them would not do: the main thread of an async `main` ends
+/// up in libdispatch's sigsuspend with nothing blocked. Returns 0, or -1 with errno.
 int ringtap_signals_take(void);
 /// Sleeps until one of these signals comes; returns its number.
 int ringtap_signals_wait(void);

@@ -2,7 +2,7 @@ public import BLECore
 public import BLEHost
 import BLESensors
 import BLEStack
-public import BLESystem
+import BLESystem
 import BLEWire
 import Synchronization
 
@@ -49,12 +49,12 @@ public struct RingCapture: Sendable {
   private static let stopPatience = Duration.seconds(2)
 
   public var target: Target
-  public var adapter: AdapterInfo
+  public var adapter: any Adapter
   public var limits: Limits
   public var directory: String
   public var connectTimeout = Duration.seconds(20)
 
-  public init(_ target: Target, adapter: AdapterInfo, limits: Limits, directory: String) {
+  public init(_ target: Target, adapter: any Adapter, limits: Limits, directory: String) {
     self.target = target
     self.adapter = adapter
     self.limits = limits
@@ -66,18 +66,17 @@ public struct RingCapture: Sendable {
   /// - Parameter progress: called about once a second.
   /// - Throws: what kept it from starting; once the stream runs, the result carries the failure instead.
   public func run(
-    on loop: EventLoop, progress: @escaping @Sendable (Progress) -> Void
+    progress: @escaping @Sendable (Progress) -> Void
   ) async throws(HostError) -> Result {
     let packets = RecordRing(byteCount: Recorder.packetQueueByteCount)
     let tap = PacketTap(packets)
     let sink = RingSink(limit: limits.count, tap: tap)
-    let connection = try await Connection.open(
-      to: target.address, from: adapter.address, on: loop, timeout: connectTimeout, tap: tap)
-    let link = RecordingFiles.LinkStart(
-      peer: target.address, handle: await connection.handle, time: SystemClock.now())
+    let connection = try await adapter.connect(to: target.address, timeout: connectTimeout, tap: tap)
+    let start = RecordingFiles.LinkStart(
+      peer: target.address, handle: connection.handle, time: SystemClock.now())
     do throws(HostError) {
       let ring = try await RingLink(connection)
-      return try await record(ring, sink, packets, link, progress)
+      return try await record(ring, sink, packets, start, progress)
     } catch {
       await connection.close()
       throw error
@@ -85,11 +84,11 @@ public struct RingCapture: Sendable {
   }
 
   private func record(
-    _ ring: RingLink, _ sink: RingSink, _ packets: RecordRing, _ link: RecordingFiles.LinkStart,
+    _ ring: RingLink, _ sink: RingSink, _ packets: RecordRing, _ start: RecordingFiles.LinkStart,
     _ progress: @escaping @Sendable (Progress) -> Void
   ) async throws(HostError) -> Result {
     var report = SessionReport(
-      device: target.address, deviceName: target.name, adapter: adapter.name, mode: "raw",
+      device: target.address, deviceName: target.name, adapter: adapter.name, mode: adapter.mode,
       startedAt: SystemClock.now())
     report.packetLog = RecordingFiles.packetLogName
     var folder = try hosting { () throws(SystemError) in
@@ -97,7 +96,7 @@ public struct RingCapture: Sendable {
     }
     let recorder: Recorder
     do throws(SystemError) {
-      recorder = try await Recorder.start(in: directory, sink, packets: packets, link: link)
+      recorder = try await Recorder.start(in: directory, sink, packets: packets, link: start)
     } catch { throw .system(error) }
     await ring.connection.addWake(recorder.wake)
 
@@ -127,6 +126,7 @@ public struct RingCapture: Sendable {
     var mtu: Int
     var handle: ConnectionHandle
     var receiveBufferByteCount: Int
+    var timing: [LinkTiming]
   }
 
   private static func stop(_ ring: RingLink) async -> Link {
@@ -135,8 +135,9 @@ public struct RingCapture: Sendable {
     if end == nil { await ring.stopRaw(within: stopPatience) }
     let link = Link(
       statistics: await connection.statistics, end: end, mtu: await connection.mtu,
-      handle: await connection.handle,
-      receiveBufferByteCount: await connection.receiveBufferByteCount)
+      handle: connection.handle,
+      receiveBufferByteCount: await connection.receiveBufferByteCount,
+      timing: await connection.timing)
     await connection.close()
     return link
   }
@@ -160,6 +161,7 @@ public struct RingCapture: Sendable {
       SessionReport.Stream(name: $0.name, file: $0.fileName, samples: outcome.samples[$0.rawValue])
     }
     report.mtu = link.mtu
+    report.timing = link.timing
     report.connectionHandle = link.handle
     report.receiveBufferByteCount = link.receiveBufferByteCount
   }

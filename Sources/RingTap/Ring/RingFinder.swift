@@ -13,7 +13,7 @@ public enum RingFinder {
   ///   - duration: how long to look.
   /// - Throws: `notFound` where none came, and whatever the adapter says.
   public static func find(
-    named name: String? = nil, on adapter: Adapter, within duration: Duration
+    named name: String? = nil, on adapter: any Adapter, within duration: Duration
   ) async throws(HostError) -> Advertiser {
     let found = Mutex<Advertiser?>(nil)
     _ = try await Scanner(kind: .active, duplicates: .reportOnce).run(on: adapter, for: duration) {

@@ -33,17 +33,25 @@ SCAN_RESPONSE_DATA = AdvertisingData(
 )
 
 
+class LegacyDevice(Device):
+    """Uses the legacy advertising commands even if the controller has the extended ones."""
+
+    supports_le_extended_advertising = False
+
+
 async def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("transport", help="bumble transport, for example hci-socket:1")
     parser.add_argument("--address", help="random static address; without it the controller's public one")
     parser.add_argument("--malformed", action="store_true", help="add a structure that is longer than the data")
     parser.add_argument("--interval", type=float, default=0.3, metavar="SECONDS", help="between restarts")
+    parser.add_argument("--legacy", action="store_true", help="use the legacy advertising commands")
     options = parser.parse_args()
 
     async with await open_transport(options.transport) as (source, sink):
         address = hci.Address(options.address or "F0:F1:F2:F3:F4:F5")
-        device = Device.with_hci("bumble-adv", address, source, sink)
+        kind_of_device = LegacyDevice if options.legacy else Device
+        device = kind_of_device.with_hci("bumble-adv", address, source, sink)
         await device.power_on()
         kind = hci.OwnAddressType.RANDOM if options.address else hci.OwnAddressType.PUBLIC
         shown = address if options.address else device.public_address

@@ -137,6 +137,12 @@ class Stream:
             await asyncio.sleep(0.001)
 
 
+class LegacyDevice(Device):
+    """Uses the legacy advertising commands even if the controller has the extended ones."""
+
+    supports_le_extended_advertising = False
+
+
 class Ring:
     """The attributes and what they do."""
 
@@ -291,6 +297,7 @@ def parse_arguments():
     parser.add_argument("--echo", action="store_true", help="add the service FF00 with odd values")
     parser.add_argument("--mtu", type=int, help="the largest MTU that it agrees to")
     parser.add_argument("--readvertise", type=float, metavar="SECONDS", help="restart advertising this often")
+    parser.add_argument("--legacy", action="store_true", help="use the legacy advertising commands")
     return parser.parse_args()
 
 
@@ -301,7 +308,8 @@ async def main():
         configuration = DeviceConfiguration(name=options.name)
         if options.address:
             configuration.address = hci.Address(options.address)
-        device = Device(config=configuration, host=Host(source, sink))
+        kind_of_device = LegacyDevice if options.legacy else Device
+        device = kind_of_device(config=configuration, host=Host(source, sink))
         if options.mtu:
             device.gatt_server.max_mtu = options.mtu
         ring = Ring(device, options)

@@ -1,0 +1,76 @@
+public import BLECore
+public import BLESystem
+public import BLEWire
+
+/// An adapter of the kernel, beside the kernel's own host: the `raw` mode.
+///
+/// It scans over the HCI raw channel, which is opened when first needed and needs CAP_NET_RAW, and connects over the
+/// kernel's L2CAP socket, which needs nothing.
+public actor KernelAdapter: Adapter {
+  public nonisolated let info: AdapterInfo
+  public nonisolated let loop: EventLoop
+  public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
+  public nonisolated var name: String { info.name }
+  public nonisolated let mode = "raw"
+
+  private var channel: RawChannel?
+
+  public init(_ info: AdapterInfo, on loop: EventLoop) {
+    self.info = info
+    self.loop = loop
+  }
+
+  /// All adapters, up or down. Needs no capability.
+  public static func all() throws(HostError) -> [AdapterInfo] {
+    do throws(SystemError) { return try AdapterInfo.all() } catch { throw HostError(error) }
+  }
+
+  /// The adapter asked for, or the first that is up.
+  ///
+  /// - Parameter name: `hci0`, or `nil` for any.
+  /// - Throws: `noBluetooth`, `noAdapter`, `adapterDown`.
+  public static func find(_ name: String?) throws(HostError) -> AdapterInfo {
+    let all = try all()
+    let wanted = name.map { name in all.filter { $0.name == name } } ?? all
+    guard let first = wanted.first else { throw .noAdapter(name, present: all.map(\.name)) }
+    guard let up = wanted.first(where: \.isUp) else { throw .adapterDown(first.name) }
+    return up
+  }
+
+  public var malformed: Int { get async { await channel?.malformed ?? 0 } }
+
+  public func startScan(
+    _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter, _ sink: @escaping ReportSink
+  ) async throws(HostError) {
+    let channel: RawChannel
+    if let open = self.channel {
+      channel = open
+    } else {
+      channel = try await RawChannel.open(info, on: loop)
+      self.channel = channel
+    }
+    try await channel.startScan(kind, timing: timing, duplicates: duplicates, sink)
+  }
+
+  public func stopScan() async throws(HostError) { try await channel?.stopScan() }
+
+  public func connect(
+    to peer: DeviceAddress, timeout: Duration, tap: PacketTap?
+  ) async throws(HostError) -> Connection {
+    try await Connection.open(to: peer, from: info.address, on: loop, timeout: timeout, tap: tap)
+  }
+
+  public func close() async {
+    await channel?.close()
+    channel = nil
+  }
+}
+
+extension EventLoop {
+  /// The receive thread of a program, under the name that `ps -L` shows.
+  public static func start() throws(HostError) -> EventLoop {
+    do throws(SystemError) { return try EventLoop(name: "ringtap-receive") } catch {
+      throw HostError(error)
+    }
+  }
+}

@@ -1,0 +1,235 @@
+import BLECore
+import BLEStack
+import BLESystem
+import BLEWire
+
+/// The HCI raw channel of one of the kernel's adapters: commands beside the kernel's own, and its events.
+///
+/// A reply is told apart by its opcode while other events keep flowing. Needs CAP_NET_RAW.
+actor RawChannel: EventSource {
+  /// A controller answers within milliseconds; the kernel itself gives up after two seconds.
+  static let commandTimeout = Duration.seconds(2)
+  private static let slabSlots = 32
+
+  /// Which of the two families of scan commands is used. They must not be mixed on one controller.
+  enum ScanCommands: Hashable, Sendable {
+    case legacy, extended
+  }
+
+  private struct PendingCommand {
+    let opcode: HCIOpcode
+    let deadline: MonotonicTime
+    let answer: CheckedContinuation<Result<[UInt8], HostError>, Never>
+  }
+
+  nonisolated let info: AdapterInfo
+  nonisolated let loop: EventLoop
+  nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
+
+  private let descriptor: FileDescriptor
+  private var token: UInt64?
+  private var slab: ReceiveSlab
+  private var pending: [PendingCommand] = []
+  private var reportSink: Adapter.ReportSink?
+  private var scanCommands: ScanCommands?
+  /// Events and reports that broke the format.
+  private(set) var malformed = 0
+  private(set) var lastMalformed: WireError?
+
+  /// Opens the raw channel of an adapter that is up.
+  ///
+  /// - Throws: `notPermitted` without CAP_NET_RAW, else what the kernel says.
+  static func open(
+    _ info: AdapterInfo, on loop: EventLoop
+  ) async throws(HostError) -> RawChannel {
+    guard ProcessFacts.has(.netRaw) else {
+      throw .notPermitted(action: "scanning on the HCI raw channel", capability: "CAP_NET_RAW")
+    }
+    let channel: RawChannel
+    do throws(SystemError) { channel = try RawChannel(info, loop) } catch { throw HostError(error) }
+    try await channel.start()
+    return channel
+  }
+
+  private init(_ info: AdapterInfo, _ loop: EventLoop) throws(SystemError) {
+    self.info = info
+    self.loop = loop
+    slab = try ReceiveSlab(slots: Self.slabSlots, slotByteCount: 1 + HCIEventPacket.maximumByteCount)
+    descriptor = try HCISocket.openRaw(index: info.index)
+  }
+
+  private func start() throws(HostError) {
+    do throws(SystemError) {
+      token = try loop.add(self, descriptor, for: .readable)
+    } catch { throw HostError(error) }
+  }
+
+  /// Leaves the adapter to others. A scan must have been stopped before.
+  func close() { release(.gatt(.closed(.closedLocally))) }
+
+  // MARK: Commands
+
+  /// Sends a command and waits for its Command Complete or Command Status.
+  ///
+  /// - Returns: the return parameters after the status octet.
+  /// - Throws: `commandRefused` with the controller's status, `commandTimedOut` after 2 s, `adapterDown`.
+  @discardableResult
+  func command(_ command: some HCICommand) async throws(HostError) -> [UInt8] {
+    let opcode = type(of: command).opcode
+    guard token != nil else { throw .adapterDown(info.name) }
+    let parameters = [UInt8](encoding: 255) { command.encodeParameters(into: &$0) }
+    let packet = [UInt8](encoding: 1 + HCICommandPacket.maximumByteCount) {
+      $0.append(HCIPacketType.command.rawValue)
+      HCICommandPacket(opcode: opcode, parameters: parameters.span).encode(into: &$0)
+    }
+    do throws(SystemError) { _ = try descriptor.send(packet.span) } catch {
+      throw failure(error)
+    }
+    let result = await withCheckedContinuation { answer in
+      let deadline = SystemClock.monotonic().advanced(by: Self.commandTimeout)
+      pending.append(PendingCommand(opcode: opcode, deadline: deadline, answer: answer))
+    }
+    return try result.get()
+  }
+
+  private func failure(_ error: SystemError) -> HostError {
+    switch error.condition {
+    case .adapterGone: .adapterDown(info.name)
+    case .notPermitted: .notPermitted(action: "an LE command on the raw channel", capability: "CAP_NET_RAW")
+    default: HostError(error)
+    }
+  }
+
+  private func complete(_ opcode: HCIOpcode, _ result: Result<[UInt8], HostError>) {
+    guard let index = pending.firstIndex(where: { $0.opcode == opcode }) else { return }
+    pending.remove(at: index).answer.resume(returning: result)
+  }
+
+  // MARK: Scanning
+
+  /// Starts to scan; each report goes to `sink` on the receive thread.
+  ///
+  /// The command set is the one that the kernel itself uses on this controller: extended where it supports both
+  /// extended scan commands (as `use_ext_scan` in the kernel's `hci_core.h`), else legacy.
+  ///
+  /// - Throws: `scanBusy` where somebody else scans or the kernel is connecting.
+  func startScan(
+    _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter,
+    _ sink: @escaping Adapter.ReportSink
+  ) async throws(HostError) {
+    precondition(scanCommands == nil, "one scan at a time")
+    let supported = try await command(ReadLocalSupportedCommands())
+    let commands: ScanCommands =
+      supported.count > 37 && supported[37] & 0x60 == 0x60 ? .extended : .legacy
+    reportSink = sink
+    scanCommands = commands
+    do throws(HostError) {
+      if commands == .extended {
+        try await command(LESetExtendedScanParameters(kind: kind, timing: timing))
+        try await command(LESetExtendedScanEnable(duplicates))
+      } else {
+        try await command(LESetScanParameters(kind: kind, timing: timing))
+        try await command(LESetScanEnable(duplicates))
+      }
+    } catch {
+      reportSink = nil
+      scanCommands = nil
+      if case .commandRefused(_, .commandDisallowed) = error { throw .scanBusy(holder: HostError.daemon) }
+      throw error
+    }
+  }
+
+  /// Switches scanning off and waits for the controller's word for it. Harmless when no scan is on.
+  func stopScan() async throws(HostError) {
+    guard let commands = scanCommands else { return }
+    scanCommands = nil
+    reportSink = nil
+    do throws(HostError) {
+      if commands == .extended {
+        try await command(LESetExtendedScanEnable(nil))
+      } else {
+        try await command(LESetScanEnable(nil))
+      }
+    } catch {
+      // Somebody else switched it off before us: that is what was wanted.
+      if case .commandRefused(_, .commandDisallowed) = error { return }
+      throw error
+    }
+  }
+
+  // MARK: The receive thread
+
+  nonisolated var deadline: MonotonicTime? {
+    assumeIsolated { $0.pending.map(\.deadline).min() }
+  }
+
+  nonisolated func ready(_ readiness: Readiness) { assumeIsolated { $0.drain() } }
+
+  nonisolated func expired(now: MonotonicTime) {
+    assumeIsolated { adapter in
+      for command in adapter.pending where command.deadline <= now {
+        adapter.complete(command.opcode, .failure(.commandTimedOut(command.opcode)))
+      }
+    }
+  }
+
+  private func drain() {
+    do throws(SystemError) {
+      while token != nil {
+        let count = try slab.receive(from: descriptor)
+        for index in 0..<count {
+          do throws(WireError) {
+            try take(slab.datagram(index), slab.time(index) ?? SystemClock.now())
+          } catch {
+            malformed += 1
+            lastMalformed = error
+          }
+        }
+        if count < slab.slots { return }
+      }
+    } catch { release(failure(error)) }
+  }
+
+  private func take(_ packet: Span<UInt8>, _ time: ReceiveTime) throws(WireError) {
+    try packet.require(1, .h4)
+    guard packet[0] == HCIPacketType.event.rawValue else { return }
+    let event = try HCIEventPacket(validating: packet.extracting(1...))
+    switch event.code {
+    case .commandComplete:
+      let reply = try CommandComplete(validating: event.parameters)
+      if reply.opcode.rawValue != 0 { answer(reply.opcode, reply.returnParameters) }
+    case .commandStatus:
+      let reply = try CommandStatus(validating: event.parameters)
+      complete(
+        reply.opcode,
+        reply.status == .success ? .success([]) : .failure(.commandRefused(reply.opcode, reply.status)))
+    case .leMeta where reportSink != nil:
+      try event.parameters.require(1, .hciEvent)
+      let subevent = LESubevent(rawValue: event.parameters[0])
+      guard subevent == .advertisingReport || subevent == .extendedAdvertisingReport else { return }
+      try AdvertisingReports(validating: event.parameters).forEach { reportSink?($0, time) }
+    default: break
+    }
+  }
+
+  private func answer(_ opcode: HCIOpcode, _ parameters: Span<UInt8>) {
+    guard !parameters.isEmpty else {
+      complete(opcode, .success([]))
+      return
+    }
+    let status = HCIStatus(rawValue: parameters[0])
+    complete(
+      opcode,
+      status == .success
+        ? .success([UInt8](encoding: parameters.count) { $0.append(parameters.extracting(1...)) })
+        : .failure(.commandRefused(opcode, status)))
+  }
+
+  private func release(_ error: HostError) {
+    guard let token else { return }
+    self.token = nil
+    loop.remove(token, descriptor)
+    for command in pending { command.answer.resume(returning: .failure(error)) }
+    pending = []
+  }
+}

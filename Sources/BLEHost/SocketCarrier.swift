@@ -1,0 +1,139 @@
+import BLECore
+import BLEStack
+import BLESystem
+import BLEWire
+
+/// The kernel's L2CAP socket under a connection: one datagram is one PDU.
+final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
+  // No lock: everything but the descriptor's counters is touched on the event loop's thread only.
+
+  /// PDUs taken per system call: 64 × 1 KiB.
+  private static let slabSlots = 64
+  private static let slabSlotByteCount = 1024
+  /// Slabs drained in one turn: then the loop's jobs and other sources have theirs, however fast the peer sends.
+  private static let slabsPerTurn = 8
+
+  private let descriptor: FileDescriptor
+  private let loop: EventLoop
+  private var slab: ReceiveSlab
+  private var token: UInt64?
+  private weak var connection: Connection?
+
+  init(_ descriptor: consuming FileDescriptor, _ loop: EventLoop) throws(SystemError) {
+    slab = try ReceiveSlab(slots: Self.slabSlots, slotByteCount: Self.slabSlotByteCount)
+    self.descriptor = descriptor
+    self.loop = loop
+  }
+
+  var connectionHandle: ConnectionHandle? { descriptor.connectionHandle }
+  var kernelQueueDrops: Int { descriptor.receiveQueueDrops }
+  var receiveBufferByteCount: Int { (try? descriptor.receiveBufferByteCount()) ?? 0 }
+
+  /// Starts to serve `connection`. On the loop's thread.
+  func attach(to connection: Connection) throws(SystemError) {
+    self.connection = connection
+    token = try loop.add(self, descriptor, for: .readable)
+  }
+
+  func send(_ pdu: Span<UInt8>) throws(SystemError) {
+    do throws(SystemError) { _ = try descriptor.send(pdu) } catch {
+      if error.condition == .wouldBlock { want([.readable, .writable]) }
+      throw error
+    }
+  }
+
+  func close() {
+    guard let token else { return }
+    self.token = nil
+    loop.remove(token, descriptor)
+    descriptor.shutDown()
+  }
+
+  private func want(_ readiness: Readiness) {
+    guard let token else { return }
+    // Of a descriptor that is served already, nothing but a bug can make this fail.
+    try? loop.update(token, descriptor, for: readiness)
+  }
+
+  // MARK: The receive thread
+
+  var deadline: MonotonicTime? { connection?.carrierDeadline }
+
+  func expired(now: MonotonicTime) { connection?.carrierExpired(now: now) }
+
+  func ready(_ readiness: Readiness) {
+    guard let connection else { return close() }
+    connection.assumeIsolated { connection in
+      if readiness.contains(.writable) {
+        want(.readable)
+        connection.carrierWritable()
+      }
+      if !readiness.isDisjoint(with: [.readable, .hangUp]) { drain(readiness, into: connection) }
+    }
+  }
+
+  private func drain(_ readiness: Readiness, into connection: isolated Connection) {
+    do throws(SystemError) {
+      let batches = try takeBatches(limit: Self.slabsPerTurn, into: connection)
+      if batches.isAtEnd || batches.pdus == 0 && !readiness.isDisjoint(with: .hangUp) {
+        connection.carrierEnded(.linkLost(LinkLoss(pendingError())))
+      }
+    } catch {
+      // The kernel tells the error before the PDUs that it still holds. They came first, so they count.
+      _ = try? takeBatches(limit: .max, into: connection)
+      connection.carrierEnded(.linkLost(LinkLoss(error)))
+    }
+    connection.carrierBatchEnded()
+  }
+
+  private func takeBatches(
+    limit: Int, into connection: isolated Connection
+  ) throws(SystemError) -> (pdus: Int, isAtEnd: Bool) {
+    var pdus = 0
+    for _ in 0..<limit {
+      guard token != nil else { break }
+      let count = try slab.receive(from: descriptor)
+      pdus += count
+      if count > 0 { connection.carrierBatchBegan() }
+      for index in 0..<count {
+        // Only the end of the channel has neither octets nor a stamp; an empty PDU has its stamp.
+        if let time = slab.time(index) {
+          connection.carrierReceived(slab.datagram(index), at: time, .kernel)
+        } else if slab.datagram(index).isEmpty {
+          return (pdus, true)
+        } else {
+          connection.carrierReceived(slab.datagram(index), at: SystemClock.now(), .arrival)
+        }
+      }
+      if count < slab.slots { break }
+    }
+    return (pdus, false)
+  }
+
+  /// What stands against the socket, if anything.
+  private func pendingError() -> SystemError? {
+    do throws(SystemError) { return try descriptor.pendingError() } catch { return error }
+  }
+}
+
+extension LinkLoss {
+  /// By the errno that the kernel makes of the HCI reason.
+  init(_ error: SystemError?) {
+    switch error?.condition {
+    case .timedOut: self = .silence
+    case .reset: self = .closedByPeer
+    default: self = .unknown
+    }
+  }
+}
+
+extension LinkLoss {
+  /// By the reason of the controller's Disconnection Complete. Core 5.4, Vol 1, Part F.
+  init(_ reason: HCIStatus) {
+    switch reason.rawValue {
+    case 0x08, 0x22: self = .silence
+    case 0x13, 0x14, 0x15: self = .closedByPeer
+    default: self = .unknown
+    }
+  }
+}

@@ -1,0 +1,83 @@
+import BLECore
+import BLEStack
+import BLESystem
+
+/// A connect of the kernel's L2CAP socket that is under way.
+actor SocketConnector: EventSource {
+  private typealias Waiter = CheckedContinuation<Result<Void, HostError>, Never>
+
+  private let peer: DeviceAddress
+  private let loop: EventLoop
+  nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
+
+  private var descriptor: FileDescriptor?
+  private var token: UInt64?
+  private var waiter: Waiter?
+  private var end: MonotonicTime?
+  private let timeout: Duration
+
+  init(
+    to peer: DeviceAddress, from adapter: DeviceAddress, on loop: EventLoop, timeout: Duration
+  ) throws(SystemError) {
+    self.peer = peer
+    self.loop = loop
+    self.timeout = timeout
+    descriptor = try L2CAPSocket.connectATT(to: peer, from: adapter)
+  }
+
+  /// Waits until the channel is there. Once only.
+  func connect() async throws(HostError) -> FileDescriptor {
+    try register()
+    let result = await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        waiter = continuation
+        end = SystemClock.monotonic().advanced(by: timeout)
+        if Task.isCancelled { finish(.failure(.gatt(.closed(.closedLocally)))) }
+      }
+    } onCancel: {
+      Task { await self.finish(.failure(.gatt(.closed(.closedLocally)))) }
+    }
+    try result.get()
+    guard let descriptor = descriptor.take() else { preconditionFailure("connected twice") }
+    return descriptor
+  }
+
+  private func register() throws(HostError) {
+    guard let descriptor = descriptor.take() else { preconditionFailure("connected twice") }
+    do throws(SystemError) { token = try loop.add(self, descriptor, for: .writable) } catch {
+      throw HostError(error)
+    }
+    self.descriptor = consume descriptor
+  }
+
+  private func finish(_ result: Result<Void, HostError>) {
+    guard let waiter, let descriptor = descriptor.take() else { return }
+    self.waiter = nil
+    end = nil
+    if let token { loop.remove(token, descriptor) }
+    token = nil
+    if case .success = result { self.descriptor = consume descriptor }
+    waiter.resume(returning: result)
+  }
+
+  nonisolated var deadline: MonotonicTime? { assumeIsolated { $0.end } }
+
+  nonisolated func ready(_ readiness: Readiness) { assumeIsolated { $0.settle() } }
+
+  nonisolated func expired(now: MonotonicTime) {
+    assumeIsolated { connector in
+      let seconds = Int(connector.timeout.components.seconds)
+      connector.finish(.failure(.noAnswer(connector.peer, seconds: seconds)))
+    }
+  }
+
+  private func settle() {
+    guard let descriptor = descriptor.take() else { return }
+    var failure: HostError?
+    do throws(SystemError) {
+      if let error = try descriptor.pendingError() { failure = HostError(connecting: peer, error) }
+    } catch { failure = HostError(connecting: peer, error) }
+    self.descriptor = consume descriptor
+    finish(failure.map { .failure($0) } ?? .success(()))
+  }
+}

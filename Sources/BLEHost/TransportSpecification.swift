@@ -1,0 +1,69 @@
+/// How to reach a controller that is ours alone: one grammar for the command line and for programs.
+public enum TransportSpecification: Hashable, Sendable {
+  /// `hci-socket:0`: the kernel's adapter by its user channel.
+  case hciSocket(index: UInt16)
+  /// `serial:/dev/ttyAMA0,115200` or `…,flow` for RTS/CTS.
+  case serial(path: String, baud: UInt32, hardwareFlow: Bool)
+  /// `tcp-client:host:port`.
+  case tcpClient(host: String, port: UInt16)
+  /// `unix:path`.
+  case unix(path: String)
+  /// `virtual:ring`: a controller and a peripheral inside this process.
+  case virtual(peripheral: String)
+
+  /// Why a text is no transport.
+  public struct ParseError: Error, Hashable, Sendable, CustomStringConvertible {
+    public let description: String
+  }
+
+  public init(_ text: String) throws(ParseError) {
+    let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+    let rest = parts.count == 2 ? String(parts[1]) : ""
+    switch parts[0] {
+    case "hci-socket":
+      guard let index = UInt16(rest) else { throw Self.error(text, "hci-socket:0") }
+      self = .hciSocket(index: index)
+    case "serial": self = try Self.serial(rest, text)
+    case "tcp-client":
+      guard let colon = rest.lastIndex(of: ":"), colon != rest.startIndex,
+        let port = UInt16(rest[rest.index(after: colon)...]), port > 0
+      else { throw Self.error(text, "tcp-client:127.0.0.1:6402") }
+      self = .tcpClient(host: String(rest[..<colon]), port: port)
+    case "unix":
+      guard !rest.isEmpty else { throw Self.error(text, "unix:/tmp/controller") }
+      self = .unix(path: rest)
+    case "virtual":
+      guard !rest.isEmpty else { throw Self.error(text, "virtual:ring") }
+      self = .virtual(peripheral: rest)
+    default:
+      throw ParseError(
+        description: "'\(text)' is no transport; there are hci-socket:, serial:, tcp-client:, unix:, virtual:"
+      )
+    }
+  }
+
+  private static func serial(_ rest: String, _ text: String) throws(ParseError) -> Self {
+    let fields = rest.split(separator: ",", omittingEmptySubsequences: false)
+    guard (2...3).contains(fields.count), !fields[0].isEmpty, let baud = UInt32(fields[1]),
+      fields.count == 2 || fields[2] == "flow"
+    else { throw error(text, "serial:/dev/ttyAMA0,115200 or serial:/dev/ttyAMA0,1000000,flow") }
+    return .serial(path: String(fields[0]), baud: baud, hardwareFlow: fields.count == 3)
+  }
+
+  private static func error(_ text: String, _ example: String) -> ParseError {
+    ParseError(description: "'\(text)' is no transport; it looks like \(example)")
+  }
+}
+
+extension TransportSpecification: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .hciSocket(let index): "hci-socket:\(index)"
+    case .serial(let path, let baud, let hardwareFlow):
+      "serial:\(path),\(baud)\(hardwareFlow ? ",flow" : "")"
+    case .tcpClient(let host, let port): "tcp-client:\(host):\(port)"
+    case .unix(let path): "unix:\(path)"
+    case .virtual(let peripheral): "virtual:\(peripheral)"
+    }
+  }
+}

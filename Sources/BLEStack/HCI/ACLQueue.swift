@@ -1,0 +1,97 @@
+import BLECore
+import BLEWire
+
+/// Outgoing ACL fragments of all links, no more under way than the controller has buffers for.
+///
+/// Core 5.4, Vol 4, Part E, 4.1.1. Links take turns, so that one that floods does not starve the others.
+struct ACLQueue: ~Copyable {
+  private struct Link {
+    let handle: ConnectionHandle
+    var fragments: [[UInt8]] = []
+    var underWay = 0
+  }
+
+  /// Octets of data that one ACL packet may carry, and packets that the controller buffers.
+  private(set) var byteCount = 27
+  private var bufferCount = 0
+  private var underWay = 0
+  private var links: [Link] = []
+  private var turn = 0
+  /// Completions for links that are gone, or for more packets than were under way.
+  private(set) var strayCompletions = 0
+
+  mutating func configure(byteCount: Int, packetCount: Int) {
+    self.byteCount = max(27, byteCount)
+    bufferCount = max(1, packetCount)
+  }
+
+  mutating func add(_ handle: ConnectionHandle) {
+    remove(handle)
+    links.append(Link(handle: handle))
+  }
+
+  /// The link is gone: the controller has flushed what was under way.
+  mutating func remove(_ handle: ConnectionHandle) {
+    guard let index = links.firstIndex(where: { $0.handle == handle }) else { return }
+    underWay -= links.remove(at: index).underWay
+  }
+
+  mutating func reset() {
+    links = []
+    underWay = 0
+  }
+
+  /// Cuts a payload into fragments and queues them with their H4 type octet.
+  ///
+  /// - Returns: `false` for a link that is not there.
+  mutating func append(_ payload: Span<UInt8>, channelID: UInt16, to handle: ConnectionHandle) -> Bool {
+    guard let index = links.firstIndex(where: { $0.handle == handle }) else { return false }
+    let frame = [UInt8](encoding: L2CAPFrame.headerByteCount + payload.count) {
+      L2CAPFrame(channelID: channelID, payload: payload).encode(into: &$0)
+    }
+    var offset = 0
+    while offset < frame.count {
+      let end = min(offset + byteCount, frame.count)
+      let part = frame.span.extracting(offset..<end)
+      let boundary: ACLPacket.Boundary = offset == 0 ? .firstNonFlushable : .continuation
+      links[index].fragments.append(
+        [UInt8](encoding: 1 + ACLPacket.headerByteCount + part.count) {
+          $0.append(HCIPacketType.acl.rawValue)
+          ACLPacket(handle: handle, boundary: boundary, data: part).encode(into: &$0)
+        })
+      offset = end
+    }
+    return true
+  }
+
+  /// Fragments of a link that the controller has not taken yet.
+  func waiting(_ handle: ConnectionHandle) -> Int {
+    links.first { $0.handle == handle }?.fragments.count ?? 0
+  }
+
+  /// The next fragment, if the controller has a buffer for it.
+  mutating func next() -> [UInt8]? {
+    guard underWay < bufferCount, !links.isEmpty else { return nil }
+    for step in 1...links.count {
+      let index = (turn + step) % links.count
+      guard !links[index].fragments.isEmpty else { continue }
+      turn = index
+      underWay += 1
+      links[index].underWay += 1
+      return links[index].fragments.removeFirst()
+    }
+    return nil
+  }
+
+  /// The controller has buffers free again.
+  mutating func completed(_ packets: Int, of handle: ConnectionHandle) {
+    guard let index = links.firstIndex(where: { $0.handle == handle }) else {
+      strayCompletions += packets
+      return
+    }
+    let known = min(packets, links[index].underWay)
+    strayCompletions += packets - known
+    links[index].underWay -= known
+    underWay -= known
+  }
+}

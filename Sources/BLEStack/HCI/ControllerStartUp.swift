@@ -1,0 +1,68 @@
+import BLECore
+import BLEWire
+
+/// The commands that bring a controller up, one after the other, and what their answers say.
+///
+/// Core 5.4, Vol 4, Part E, Appendix A is the model. What an answer makes superfluous is left out.
+struct ControllerStartUp {
+  /// One command of the sequence.
+  struct Step {
+    let opcode: HCIOpcode
+    let encode: (inout OutputSpan<UInt8>) -> Void
+  }
+
+  private(set) var description = ControllerDescription()
+  private var remaining: [Step] = [
+    Step(.reset), Step(.readLocalVersion), Step(.readLocalSupportedCommands),
+    Step(.readLocalSupportedFeatures), Step(.readBDADDR),
+    Step(.setEventMask) { SetEventMask.host.encodeParameters(into: &$0) },
+    Step(.leSetEventMask) { LESetEventMask.host.encodeParameters(into: &$0) },
+    Step(.leReadLocalSupportedFeatures), Step(.leReadBufferSize),
+  ]
+
+  /// The command to send now; `nil` at the end.
+  var next: Step? { remaining.first }
+
+  /// Takes the answer to `next`.
+  mutating func take(
+    _ opcode: HCIOpcode, _ status: HCIStatus, _ returned: [UInt8]
+  ) throws(HCIHostFailure) {
+    remaining.removeFirst()
+    // Optional for an LE controller; without it only what is mandatory is used.
+    if opcode == .readLocalSupportedCommands, status == .unknownCommand { return }
+    guard status == .success else { throw .startUpRefused(opcode, status) }
+    let octets = returned.span
+    switch opcode {
+    case .readLocalVersion where octets.count >= 6:
+      description.hciVersion = octets[0]
+      description.manufacturer = octets.u16(at: 4)
+    case .readLocalSupportedCommands: description.supportedCommands = returned
+    // LMP features, octet 4 bit 6: LE supported by the controller.
+    case .readLocalSupportedFeatures where octets.count >= 8:
+      guard octets[4] & 0x40 != 0 else { throw .notLowEnergy }
+    case .readBDADDR where octets.count >= 6: description.address = octets.address(at: 0, type: .public)
+    case .leReadLocalSupportedFeatures where octets.count >= 8:
+      description.features = LEFeatures(bits: octets.u64(at: 0))
+    case .leReadBufferSize where octets.count >= 3: takeBuffers(octets.u16(at: 0), UInt16(octets[2]))
+    // Shared with BR/EDR: the data packets of Read Buffer Size serve LE too.
+    case .readBufferSize where octets.count >= 7: takeBuffers(octets.u16(at: 0), octets.u16(at: 3))
+    default: break
+    }
+  }
+
+  private mutating func takeBuffers(_ byteCount: UInt16, _ packetCount: UInt16) {
+    guard byteCount > 0, packetCount > 0 else {
+      if remaining.isEmpty { remaining.append(Step(.readBufferSize)) }
+      return
+    }
+    description.aclByteCount = Int(byteCount)
+    description.aclPacketCount = Int(packetCount)
+  }
+}
+
+extension ControllerStartUp.Step {
+  fileprivate init(_ opcode: HCIOpcode) { self.init(opcode: opcode) { _ in } }
+  fileprivate init(_ opcode: HCIOpcode, _ encode: @escaping (inout OutputSpan<UInt8>) -> Void) {
+    self.init(opcode: opcode, encode: encode)
+  }
+}

@@ -1,0 +1,75 @@
+import BLEWire
+
+/// Cuts a byte stream from a controller into HCI packets: UART, TCP, UNIX socket. Core 5.4, Vol 4, Part A, 2.
+///
+/// After garbage it looks for the next octet that starts a packet of a plausible length; what it skips is counted.
+/// A packet that lies whole in a chunk is lent in place.
+public struct H4Framer: ~Copyable {
+  /// The longest packet that is believed: beyond every controller's buffers. A longer length field is garbage.
+  public static let maximumByteCount = 1 + 4 + 4096
+
+  /// Octets that belonged to no packet.
+  public private(set) var garbage = 0
+  private var pending: [UInt8] = []
+
+  public init() {}
+
+  /// Takes the next octets and lends each packet that they complete, H4 type octet first, to `body`.
+  public mutating func receive(_ chunk: Span<UInt8>, _ body: (Span<UInt8>) -> Void) {
+    guard !pending.isEmpty else {
+      let used = cut(chunk, body)
+      for index in used..<chunk.count { pending.append(chunk[index]) }
+      return
+    }
+    for index in chunk.indices { pending.append(chunk[index]) }
+    var octets: [UInt8] = []
+    swap(&octets, &pending)
+    let used = cut(octets.span, body)
+    octets.removeFirst(used)
+    swap(&octets, &pending)
+  }
+
+  /// - Returns: octets that are done with.
+  private mutating func cut(_ octets: Span<UInt8>, _ body: (Span<UInt8>) -> Void) -> Int {
+    var offset = 0
+    while offset < octets.count {
+      let rest = octets.extracting(offset...)
+      guard let header = Self.headerByteCount(rest[0]) else {
+        garbage += 1
+        offset += 1
+        continue
+      }
+      guard rest.count >= header else { return offset }
+      let byteCount = header + Self.bodyByteCount(rest)
+      guard byteCount <= Self.maximumByteCount else {
+        garbage += 1
+        offset += 1
+        continue
+      }
+      guard rest.count >= byteCount else { return offset }
+      body(rest.extracting(..<byteCount))
+      offset += byteCount
+    }
+    return offset
+  }
+
+  /// Octets up to and including the length field; `nil` for what no controller sends.
+  private static func headerByteCount(_ type: UInt8) -> Int? {
+    switch HCIPacketType(rawValue: type) {
+    case .event: 3
+    case .acl, .iso: 5
+    case .sco: 4
+    default: nil
+    }
+  }
+
+  private static func bodyByteCount(_ packet: Span<UInt8>) -> Int {
+    switch HCIPacketType(rawValue: packet[0]) {
+    case .event: Int(packet[2])
+    case .acl: Int(packet.u16(at: 3))
+    // Two bits of the length of isochronous data are reserved.
+    case .iso: Int(packet.u16(at: 3) & 0x3FFF)
+    default: Int(packet[3])
+    }
+  }
+}

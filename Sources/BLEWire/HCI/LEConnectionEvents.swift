@@ -1,0 +1,105 @@
+public import BLECore
+
+/// A link came up, or a connect failed. Core 5.4, Vol 4, Part E, 7.7.65.1 and 7.7.65.10.
+@frozen public struct LEConnectionComplete: Hashable, Sendable, BitwiseCopyable {
+  public enum Role: UInt8, Hashable, Sendable, BitwiseCopyable {
+    case central = 0
+    case peripheral = 1
+  }
+
+  public let status: HCIStatus
+  public let handle: ConnectionHandle
+  public let role: Role
+  public let peer: DeviceAddress
+  public let parameters: LinkParameters
+
+  /// - Parameter event: parameters of the LE Meta event, from the subevent on.
+  public init(validating event: Span<UInt8>) throws(WireError) {
+    try event.require(1, .hciEvent)
+    // The enhanced form has two resolvable private addresses more before the timing.
+    let isEnhanced = LESubevent(rawValue: event[0]) == .enhancedConnectionComplete
+    let timing = isEnhanced ? 24 : 12
+    try event.require(timing + 7, .hciEvent)
+    status = HCIStatus(rawValue: event[1])
+    handle = ConnectionHandle(event.u16(at: 2))
+    role = Role(rawValue: event[4]) ?? .central
+    peer = event.address(at: 6, type: event[5] & 1 == 0 ? .public : .random)
+    parameters = event.linkParameters(at: timing)
+  }
+}
+
+/// Timing of a link changed, or did not. Core 5.4, Vol 4, Part E, 7.7.65.3.
+@frozen public struct LEConnectionUpdateComplete: Hashable, Sendable, BitwiseCopyable {
+  public let status: HCIStatus
+  public let handle: ConnectionHandle
+  public let parameters: LinkParameters
+
+  public init(validating event: Span<UInt8>) throws(WireError) {
+    try event.require(10, .hciEvent)
+    status = HCIStatus(rawValue: event[1])
+    handle = ConnectionHandle(event.u16(at: 2))
+    parameters = event.linkParameters(at: 4)
+  }
+}
+
+/// Data packets of a link became longer or shorter. Core 5.4, Vol 4, Part E, 7.7.65.7.
+@frozen public struct LEDataLengthChange: Hashable, Sendable, BitwiseCopyable {
+  public let handle: ConnectionHandle
+  /// Octets of a data packet that we send and receive, at most.
+  public let transmitOctets: UInt16
+  public let receiveOctets: UInt16
+
+  public init(validating event: Span<UInt8>) throws(WireError) {
+    try event.require(11, .hciEvent)
+    handle = ConnectionHandle(event.u16(at: 1))
+    transmitOctets = event.u16(at: 3)
+    receiveOctets = event.u16(at: 7)
+  }
+}
+
+/// The PHY of a link changed, or did not. Core 5.4, Vol 4, Part E, 7.7.65.12.
+@frozen public struct LEPHYUpdateComplete: Hashable, Sendable, BitwiseCopyable {
+  public let status: HCIStatus
+  public let handle: ConnectionHandle
+  /// `nil` for a PHY that we do not know.
+  public let transmit: LEPHY?
+  public let receive: LEPHY?
+
+  public init(validating event: Span<UInt8>) throws(WireError) {
+    try event.require(6, .hciEvent)
+    status = HCIStatus(rawValue: event[1])
+    handle = ConnectionHandle(event.u16(at: 2))
+    transmit = LEPHY(rawValue: event[4])
+    receive = LEPHY(rawValue: event[5])
+  }
+}
+
+/// ACL packets that the controller has sent, by link. Core 5.4, Vol 4, Part E, 7.7.19.
+@frozen public struct NumberOfCompletedPackets: ~Escapable {
+  @usableFromInline let entries: Span<UInt8>
+
+  @_lifetime(copy parameters)
+  @inlinable public init(validating parameters: Span<UInt8>) throws(WireError) {
+    try parameters.require(1, .hciEvent)
+    guard parameters.count == 1 + 4 * Int(parameters[0]) else {
+      throw WireError(
+        .hciEvent, offset: 0,
+        .lengthMismatch(claimed: 4 * Int(parameters[0]), available: parameters.count - 1))
+    }
+    entries = parameters.extracting(1...)
+  }
+
+  @inlinable public var count: Int { entries.count / 4 }
+
+  @inlinable public subscript(index: Int) -> (handle: ConnectionHandle, packets: Int) {
+    (ConnectionHandle(entries.u16(at: index * 4)), Int(entries.u16(at: index * 4 + 2)))
+  }
+}
+
+extension Span where Element == UInt8 {
+  fileprivate func linkParameters(at offset: Int) -> LinkParameters {
+    LinkParameters(
+      interval: u16(at: offset), latency: u16(at: offset + 2),
+      supervisionTimeout: u16(at: offset + 4))
+  }
+}

@@ -1,0 +1,97 @@
+import BLECore
+import BLEEmulation
+import BLEStack
+import BLEWire
+import Testing
+
+func octets(_ hex: String) -> [UInt8] {
+  let digits = Array(hex.utf8.filter { $0 != UInt8(ascii: " ") })
+  precondition(digits.count.isMultiple(of: 2), "odd number of digits: \(hex)")
+  return stride(from: 0, to: digits.count, by: 2).map { index in
+    guard let octet = UInt8(String(decoding: digits[index...index + 1], as: UTF8.self), radix: 16) else {
+      preconditionFailure("not hexadecimal: \(hex)")
+    }
+    return octet
+  }
+}
+
+func hex(_ octets: some Sequence<UInt8>) -> String {
+  octets.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+}
+
+/// A host by hand: packets and answers in hexadecimal with their H4 type, and time that only moves when told.
+final class ControllerBench {
+  let controller: VirtualController
+  private(set) var now = MonotonicTime(nanoseconds: 1_000_000_000)
+
+  init(
+    _ configuration: VirtualController.Configuration = VirtualController.Configuration(),
+    _ peripherals: [any VirtualPeripheral] = [EmulatedRing(ControllerBench.quietRing)]
+  ) {
+    controller = VirtualController(configuration, peripherals: peripherals)
+  }
+
+  /// A ring that sends nothing unasked.
+  static var quietRing: EmulatedRing.Configuration {
+    var ring = EmulatedRing.Configuration()
+    ring.behaviour = .quiet
+    return ring
+  }
+
+  func send(_ packet: String) -> [String] {
+    let packet = octets(packet)
+    controller.receive(packet.span, now: now)
+    return drain()
+  }
+
+  /// Lets time pass, stopping at each deadline on the way.
+  func wait(milliseconds: Int) -> [String] {
+    let end = now.advanced(by: .milliseconds(milliseconds))
+    var packets: [String] = []
+    while let deadline = controller.deadline, deadline <= end {
+      now = max(now, deadline)
+      controller.advance(to: now)
+      packets += drain()
+    }
+    now = end
+    return packets
+  }
+
+  private func drain() -> [String] {
+    var packets: [String] = []
+    controller.drain { packet in packets.append(hex(packet.indices.map { packet[$0] })) }
+    return packets
+  }
+
+  /// Reset, and the event masks that let everything through.
+  func setUp() {
+    #expect(send("01030c00") == ["040e0401030c00"])
+    #expect(send("01010c08 ffffffffffffff3f") == ["040e0401010c00"])
+    #expect(send("01012008 1f00000000000000") == ["040e0401012000"])
+  }
+
+  /// Connects to the default ring by its address; the link has handle 0x0040.
+  func connect() {
+    setUp()
+    #expect(send(Self.createConnection) == ["040f0400010d20"])
+    #expect(wait(milliseconds: 200) == [Self.connected])
+  }
+
+  /// Interval 30 … 50 ms, latency 0, time-out 420 ms: the kernel's defaults.
+  static let createConnection = "010d2019 60006000 00 00 b2a1000dcb70 00 1800 2800 0000 2a00 0000 0000"
+  static let connected = "043e13010040000000b2a1000dcb70280000002a0000"
+  static let completedPacket = "0413050140000100"
+
+  /// An ATT PDU in one ACL packet on handle 0x0040.
+  static func att(_ pdu: String, _ flags: String = "00") -> String {
+    let count = octets(pdu).count
+    return "0240" + flags + hex([UInt8(count + 4), 0, UInt8(count), 0, 4, 0]) + hex(octets(pdu))
+  }
+
+  /// Sends a request and returns the answering ATT PDU, header checked.
+  func request(_ pdu: String) -> String {
+    let answers = send(Self.att(pdu))
+    #expect(answers.first == Self.completedPacket)
+    return answers.dropFirst().map { String($0.dropFirst(18)) }.joined(separator: " ")
+  }
+}

@@ -1,0 +1,131 @@
+import BLECore
+import BLEStack
+import BLEWire
+import Testing
+
+func octets(_ hex: String) -> [UInt8] {
+  let digits = Array(hex.utf8.filter { $0 != UInt8(ascii: " ") })
+  precondition(digits.count.isMultiple(of: 2), "odd number of digits: \(hex)")
+  return stride(from: 0, to: digits.count, by: 2).map { index in
+    guard let octet = UInt8(String(decoding: digits[index...index + 1], as: UTF8.self), radix: 16) else {
+      preconditionFailure("not hexadecimal: \(hex)")
+    }
+    return octet
+  }
+}
+
+func hex(_ octets: [UInt8]) -> String {
+  octets.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+}
+
+/// A server with one client: a request in hexadecimal gives the answer in hexadecimal.
+struct ServerBench {
+  var database: GATTServerDatabase
+  var server: ATTServer
+  /// What the application is told of writes, and what it answers.
+  var refusal: ATTErrorCode?
+  private(set) var writes: [(handle: UInt16, value: String)] = []
+
+  init(_ services: [GATTServiceDescription], receiveMTU: Int = 512) {
+    database = GATTServerDatabase(services)
+    server = ATTServer(database: database, receiveMTU: receiveMTU)
+  }
+
+  mutating func send(_ request: String) -> String {
+    let pdu = octets(request)
+    let refusal = refusal
+    var writes: [(handle: UInt16, value: String)] = []
+    let answer = [UInt8](encoding: ATT.maximumMTU) {
+      server.receive(pdu.span, database: &database, into: &$0) { handle, value in
+        writes.append((handle.rawValue, hex(value.indices.map { value[$0] })))
+        return refusal
+      }
+    }
+    self.writes += writes
+    return hex(answer)
+  }
+
+  mutating func push(_ push: ServerPush, _ handle: UInt16, _ value: String) -> (PushResult, String) {
+    let value = octets(value)
+    var result = PushResult.notSubscribed
+    let pdu = [UInt8](encoding: ATT.maximumMTU) {
+      result = server.push(
+        push, of: AttributeHandle(handle), value: value.span, database: database, into: &$0)
+    }
+    return (result, hex(pdu))
+  }
+}
+
+/// The databases of BlueZ's `unit/test-gatt.c`.
+enum ServerDatabases {
+  typealias Service = GATTServiceDescription
+  typealias Characteristic = GATTCharacteristicDescription
+  typealias Descriptor = GATTDescriptorDescription
+
+  private static func text(_ text: String) -> [UInt8] { [UInt8](text.utf8) }
+  private static func handle(_ value: UInt16) -> AttributeHandle { AttributeHandle(value) }
+
+  static let service1 = [
+    Service(
+      .genericAttribute,
+      characteristics: [
+        Characteristic(
+          .deviceName, .read, value: text("BlueZ"),
+          descriptors: [Descriptor(.characteristicUserDescription, value: text("Device Name"))])
+      ]),
+    Service(
+      .heartRate,
+      characteristics: [
+        Characteristic(
+          .manufacturerName, [.read, .write],
+          descriptors: [
+            Descriptor(
+              .characteristicUserDescription, value: text("Manufacturer Name"), writeAccess: .allowed)
+          ])
+      ]),
+  ]
+
+  static let service3 = [
+    Service(
+      .genericAccess, handle: handle(0x0100),
+      characteristics: [
+        Characteristic(.deviceName, .read, value: text("BlueZ"), handle: handle(0x0110)),
+        Characteristic(.appearance, .read, value: [0, 0], handle: handle(0x0120)),
+      ]),
+    Service(.genericAttribute, handle: handle(0x0200)),
+    Service(
+      .heartRate, handle: handle(0x0300),
+      characteristics: [
+        Characteristic(
+          .manufacturerName, [.read, .write], handle: handle(0x0310),
+          descriptors: [
+            Descriptor(.clientCharacteristicConfiguration, value: [0, 0], handle: handle(0x0320))
+          ])
+      ]),
+  ]
+
+  static let small = [
+    Service(
+      .deviceInformation, kind: .secondary, endHandle: handle(0x0010),
+      characteristics: [
+        Characteristic(
+          .manufacturerName, [.read, .notify, .indicate, .extendedProperties], value: text("BlueZ"),
+          descriptors: [
+            Descriptor(.characteristicUserDescription, value: text("Manufacturer Name")),
+            Descriptor(.characteristicExtendedProperties, value: [1, 0]),
+          ]),
+        Characteristic(BluetoothUUID(0x2A28), [.read, .indicate], value: text("5.59")),
+      ]),
+    Service(
+      .genericAccess, handle: handle(0xF010), includes: [0],
+      characteristics: [
+        Characteristic(.deviceName, .read, value: text("BlueZ Unit Tester")),
+        Characteristic(
+          BluetoothUUID(high: 0x0000_B009_0000_0000, low: 0x0123_4567_89AB_CDEF),
+          [.read, .extendedProperties], value: [9],
+          descriptors: [Descriptor(.characteristicExtendedProperties, value: [1, 0])]),
+        Characteristic(.appearance, .read, value: [0, 0]),
+      ]),
+    Service(.deviceInformation, handle: handle(0xFFFF)),
+  ]
+}
