@@ -56,9 +56,20 @@ let package = Package(
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
       ],
       swiftSettings: swiftSettings),
+    .target(name: "CMallocCounter", path: "Tests/CMallocCounter"),
+    .target(
+      name: "TestPeer", dependencies: ["BLESystem"], path: "Tests/TestPeer",
+      swiftSettings: languageSettings),
+    tests("BLECoreTests", ["BLECore"]),
     tests("BLEWireTests", ["BLECore", "BLEWire"]),
-    tests("BLEStackTests", ["BLECore", "BLEWire", "BLEStack"]),
+    tests("BLEStackTests", ["BLECore", "BLEWire", "BLEStack"], exclude: ["Fixtures"]),
     tests("BLEEmulationTests", ["BLECore", "BLEWire", "BLEStack", "BLEEmulation"]),
+    tests("BLESystemTests", ["BLECore", "BLESystem", "TestPeer"]),
+    tests(
+      "ReceivePathTests",
+      [
+        "CMallocCounter", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "TestPeer",
+      ]),
     tests("BLESensorsTests", ["BLECore", "BLEWire", "BLESensors"], exclude: ["Fixtures"]),
     tests("BLEPacketLogTests", ["BLECore", "BLEWire", "BLESensors", "BLEPacketLog"]),
     tests("KernelTests", [], exclude: ["Peers"]),

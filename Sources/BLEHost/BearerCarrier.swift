@@ -1,18 +1,60 @@
 import BLECore
+import BLEStack
 import BLESystem
+import BLEWire
 
 /// What carries the PDUs of one ATT bearer: the kernel's L2CAP socket, or a link of our own host.
 ///
-/// Lives on the event loop's thread and calls its connection there.
+/// Lives on the event loop's thread and calls its client there.
 protocol BearerCarrier: AnyObject, Sendable {
+  /// Starts to serve a client.
+  func attach(_ client: BearerClient) throws(SystemError)
   /// Hands one PDU on.
   ///
-  /// - Throws: `wouldBlock` where there is no room; the connection is told by `carrierWritable` when there is.
+  /// - Throws: `wouldBlock` where there is no room; the client's `writable` tells when there is.
   func send(_ pdu: Span<UInt8>) throws(SystemError)
-  /// Ends the channel. No upcall comes after it.
+  /// Ends the channel. No call to the client comes after it.
   func close()
   /// PDUs that the kernel dropped so far because its queue was full.
   var kernelQueueDrops: Int { get }
   /// The kernel's receive queue in octets of kernel memory; 0 where there is none of the bearer's own.
   var receiveBufferByteCount: Int { get }
+}
+
+/// A connection's entries for its carrier.
+///
+/// Made inside the actor, the closures are isolated to it; the carrier calls them on the actor's executor, which is the
+/// loop's thread. `assumeIsolated` would do as well, at two allocations a call.
+final class BearerClient {
+  /// Where the time of a PDU comes from.
+  enum Stamp { case kernel, arrival }
+
+  let received: (Span<UInt8>, ReceiveTime, Stamp) -> Void
+  /// A system call has brought PDUs; all that came were delivered.
+  let batchBegan: () -> Void
+  let batchEnded: () -> Void
+  /// There is room again.
+  let writable: () -> Void
+  /// The link's timing, when it came up and on each change.
+  let timed: (LinkParameters, ReceiveTime) -> Void
+  let ended: (BearerEnd) -> Void
+  let deadline: () -> MonotonicTime?
+  let expired: (MonotonicTime) -> Void
+
+  init(
+    received: @escaping (Span<UInt8>, ReceiveTime, Stamp) -> Void,
+    batchBegan: @escaping () -> Void, batchEnded: @escaping () -> Void,
+    writable: @escaping () -> Void, timed: @escaping (LinkParameters, ReceiveTime) -> Void,
+    ended: @escaping (BearerEnd) -> Void, deadline: @escaping () -> MonotonicTime?,
+    expired: @escaping (MonotonicTime) -> Void
+  ) {
+    self.received = received
+    self.batchBegan = batchBegan
+    self.batchEnded = batchEnded
+    self.writable = writable
+    self.timed = timed
+    self.ended = ended
+    self.deadline = deadline
+    self.expired = expired
+  }
 }

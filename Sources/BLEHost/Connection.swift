@@ -11,9 +11,6 @@ public actor Connection: ATTRequester {
   /// Runs on the receive thread. Must not block or allocate; cannot keep the view.
   public typealias Sink = @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
 
-  /// Where the time of a PDU comes from.
-  enum Stamp { case kernel, arrival }
-
   /// PDUs that may wait for room in the carrier. A peer that asks on without reading the answers breaks the rule of
   /// one request at a time.
   static let outboxLimit = 64
@@ -83,7 +80,7 @@ public actor Connection: ATTRequester {
     } catch { throw HostError(error) }
     let handle = carrier.connectionHandle ?? ConnectionHandle(0)
     let connection = Connection(carrier, peer: peer, handle: handle, on: loop, tap: tap)
-    try await connection.attach(carrier)
+    try await connection.attach()
     return connection
   }
 
@@ -99,8 +96,14 @@ public actor Connection: ATTRequester {
     server = LocalServer(receiveMTU: machine.receiveMTU)
   }
 
-  private func attach(_ carrier: SocketCarrier) throws(HostError) {
-    do throws(SystemError) { try carrier.attach(to: self) } catch { throw HostError(error) }
+  /// Lets the carrier begin.
+  func attach() throws(HostError) {
+    let client = BearerClient(
+      received: { self.received($0, at: $1, $2) }, batchBegan: { self.counters.batches += 1 },
+      batchEnded: { self.signalWakes() }, writable: { self.flushOutbox() },
+      timed: { self.timing.append(LinkTiming(time: $1, parameters: $0)) },
+      ended: { self.finish($0) }, deadline: { self.machine.deadline }, expired: { self.expire($0) })
+    do throws(SystemError) { try carrier.attach(client) } catch { throw HostError(error) }
   }
 
   // MARK: State
@@ -195,7 +198,7 @@ public actor Connection: ATTRequester {
 
   // MARK: From the carrier, on the receive thread
 
-  func carrierReceived(_ pdu: Span<UInt8>, at time: ReceiveTime, _ stamp: Stamp) {
+  private func received(_ pdu: Span<UInt8>, at time: ReceiveTime, _ stamp: BearerClient.Stamp) {
     guard end == nil else { return }
     counters.received += 1
     if stamp == .arrival { counters.withoutKernelStamp += 1 }
@@ -209,14 +212,9 @@ public actor Connection: ATTRequester {
     }
   }
 
-  func carrierBatchBegan() { counters.batches += 1 }
+  private func signalWakes() { for index in wakes.indices { wakes[index].signal() } }
 
-  func carrierBatchEnded() { for wake in wakes { wake.signal() } }
-
-  func carrierEnded(_ end: BearerEnd) { finish(end) }
-
-  /// There is room again.
-  func carrierWritable() {
+  private func flushOutbox() {
     let waiting = outbox
     outbox = []
     for index in waiting.indices {
@@ -228,15 +226,6 @@ public actor Connection: ATTRequester {
     outboxWaiters = []
     for waiter in waiters { waiter.resume() }
   }
-
-  /// The link's timing, when it came up and on each change.
-  func carrierTimed(_ parameters: LinkParameters, at time: ReceiveTime) {
-    timing.append(LinkTiming(time: time, parameters: parameters))
-  }
-
-  nonisolated var carrierDeadline: MonotonicTime? { assumeIsolated { $0.machine.deadline } }
-
-  nonisolated func carrierExpired(now: MonotonicTime) { assumeIsolated { $0.expire(now) } }
 
   private func deliver(_ notification: borrowing HandleValueNotification, at time: ReceiveTime) {
     counters.notifications += 1
@@ -313,7 +302,7 @@ public actor Connection: ATTRequester {
     for waiter in endWaiters { waiter.resume(returning: end) }
     outboxWaiters = []
     endWaiters = []
-    for wake in wakes { wake.signal() }
+    signalWakes()
   }
 }
 

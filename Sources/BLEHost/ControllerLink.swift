@@ -65,11 +65,11 @@ final class ControllerLink {
   /// Takes everything that waits.
   ///
   /// - Returns: `false` where the other end has gone.
-  func drain(_ body: (Span<UInt8>, ReceiveTime, Connection.Stamp) -> Void) throws(SystemError) -> Bool {
+  func drain(_ body: (Span<UInt8>, ReceiveTime, BearerClient.Stamp) -> Void) throws(SystemError) -> Bool {
     framing == .datagrams ? try drainDatagrams(body) : try drainStream(body)
   }
 
-  private func drainDatagrams(_ body: (Span<UInt8>, ReceiveTime, Connection.Stamp) -> Void)
+  private func drainDatagrams(_ body: (Span<UInt8>, ReceiveTime, BearerClient.Stamp) -> Void)
     throws(SystemError) -> Bool
   {
     while token != nil {
@@ -88,7 +88,7 @@ final class ControllerLink {
     return true
   }
 
-  private func drainStream(_ body: (Span<UInt8>, ReceiveTime, Connection.Stamp) -> Void) throws(SystemError)
+  private func drainStream(_ body: (Span<UInt8>, ReceiveTime, BearerClient.Stamp) -> Void) throws(SystemError)
     -> Bool
   {
     while token != nil {

@@ -6,7 +6,7 @@ public import BLEWire
 /// A controller that is ours alone, with our own host above it: the `exclusive` mode.
 ///
 /// The actor lives on an event loop; packets, commands, links and their connections share its thread.
-public actor HostAdapter: Adapter, EventSource {
+public actor HostAdapter: Adapter {
   private typealias Answer = CheckedContinuation<Result<[UInt8], HostError>, Never>
 
   /// A connect that is under way. The controller makes one link at a time.
@@ -44,7 +44,7 @@ public actor HostAdapter: Adapter, EventSource {
   private var starting: CheckedContinuation<Result<Void, HostError>, Never>?
   private var answers: [CommandID: Answer] = [:]
   private var attempt: Attempt?
-  private var connections: [ConnectionHandle: Connection] = [:]
+  private var carriers: [ConnectionHandle: HostCarrier] = [:]
   private var early: [EarlyPDU] = []
   private var reportSink: ReportSink?
   private var isReceiving = false
@@ -126,7 +126,14 @@ public actor HostAdapter: Adapter, EventSource {
   }
 
   private func start() async throws(HostError) {
-    do throws(SystemError) { try link.open(for: self) } catch { throw HostError(error) }
+    let source = ActorSource {
+      self.service($0)
+    } deadline: {
+      self.nextDeadline
+    } expired: {
+      self.expire($0)
+    }
+    do throws(SystemError) { try link.open(for: source) } catch { throw HostError(error) }
     let result = await withCheckedContinuation { continuation in
       starting = continuation
       host.start()
@@ -143,7 +150,7 @@ public actor HostAdapter: Adapter, EventSource {
 
   /// Ends every link and lets the controller go.
   public func close() async {
-    for connection in connections.values { await connection.close() }
+    for carrier in carriers.values { carrier.client?.ended(.closedLocally) }
     await stopScanQuietly()
     if failure == nil, host.linkCount > 0 {
       closeDeadline = SystemClock.monotonic().advanced(by: Self.closePatience)
@@ -256,7 +263,7 @@ public actor HostAdapter: Adapter, EventSource {
   ///
   /// While a packet is being received the host is at work: what a connection answers then waits for its end.
   func send(_ pdu: Span<UInt8>, on handle: ConnectionHandle) -> SendResult {
-    guard connections[handle] != nil else { return .gone }
+    guard carriers[handle] != nil else { return .gone }
     if isReceiving {
       guard deferred.count < Self.fragmentLimit else { return .full }
       deferred.append((handle, [UInt8](encoding: pdu.count) { $0.append(pdu) }))
@@ -280,30 +287,23 @@ public actor HostAdapter: Adapter, EventSource {
 
   /// Ends a link.
   func disconnect(_ handle: ConnectionHandle) {
-    guard connections.removeValue(forKey: handle) != nil else { return }
+    guard carriers.removeValue(forKey: handle) != nil else { return }
     ending.append(handle)
     if !isReceiving { settle() }
   }
 
   // MARK: The receive thread
 
-  public nonisolated var deadline: MonotonicTime? {
-    assumeIsolated { adapter in
-      var earliest = adapter.host.deadline
-      for deadline in [adapter.attempt?.deadline, adapter.closeDeadline]
-        + adapter.connections.values.map(\.carrierDeadline)
-      {
-        if let deadline, earliest.map({ deadline < $0 }) ?? true { earliest = deadline }
-      }
-      return earliest
+  private var nextDeadline: MonotonicTime? {
+    var earliest = host.deadline
+    func consider(_ deadline: MonotonicTime?) {
+      if let deadline, earliest.map({ deadline < $0 }) ?? true { earliest = deadline }
     }
+    consider(attempt?.deadline)
+    consider(closeDeadline)
+    for carrier in carriers.values { consider(carrier.client?.deadline()) }
+    return earliest
   }
-
-  public nonisolated func ready(_ readiness: Readiness) {
-    assumeIsolated { $0.service(readiness) }
-  }
-
-  public nonisolated func expired(now: MonotonicTime) { assumeIsolated { $0.expire(now) } }
 
   private func service(_ readiness: Readiness) {
     do throws(SystemError) {
@@ -312,23 +312,20 @@ public actor HostAdapter: Adapter, EventSource {
       if !isOpen { host.lose() }
     } catch { host.lose() }
     settle()
-    for connection in connections.values {
-      let hasRoom = host.waitingFragments(connection.handle) == 0
-      connection.assumeIsolated { connection in
-        connection.carrierBatchEnded()
-        if hasRoom { connection.carrierWritable() }
-      }
+    for (handle, carrier) in carriers {
+      carrier.client?.batchEnded()
+      if host.waitingFragments(handle) == 0 { carrier.client?.writable() }
     }
   }
 
-  private func take(_ packet: Span<UInt8>, _ time: ReceiveTime, _ stamp: Connection.Stamp) {
+  private func take(_ packet: Span<UInt8>, _ time: ReceiveTime, _ stamp: BearerClient.Stamp) {
     isReceiving = true
     do throws(WireError) {
       try host.receive(packet, now: SystemClock.monotonic()) { report in
         reportSink?(report, time)
       } attribute: { handle, pdu in
-        if let connection = connections[handle] {
-          connection.assumeIsolated { $0.carrierReceived(pdu, at: time, stamp) }
+        if let client = carriers[handle]?.client {
+          client.received(pdu, time, stamp)
         } else {
           early.append(
             EarlyPDU(handle: handle, octets: [UInt8](encoding: pdu.count) { $0.append(pdu) }, time: time))
@@ -343,7 +340,7 @@ public actor HostAdapter: Adapter, EventSource {
 
   private func expire(_ now: MonotonicTime) {
     host.expire(now: now)
-    for connection in connections.values { connection.carrierExpired(now: now) }
+    for carrier in carriers.values { carrier.client?.expired(now) }
     if let attempt, let deadline = attempt.deadline, deadline <= now {
       if attempt.isCancelling {
         finishAttempt(.failure(.commandTimedOut(.leCreateConnectionCancel)))
@@ -390,12 +387,10 @@ public actor HostAdapter: Adapter, EventSource {
     case .connected(let description): connected(description)
     case .connectFailed(let status): connectFailed(status)
     case .parametersChanged(let handle, let parameters):
-      connections[handle]?.assumeIsolated { $0.carrierTimed(parameters, at: SystemClock.now()) }
+      carriers[handle]?.client?.timed(parameters, SystemClock.now())
     case .dataLengthChanged, .phyChanged: break
     case .disconnected(let handle, let reason):
-      connections.removeValue(forKey: handle)?.assumeIsolated {
-        $0.carrierEnded(.linkLost(LinkLoss(reason)))
-      }
+      carriers.removeValue(forKey: handle)?.client?.ended(.linkLost(LinkLoss(reason)))
     case .failed(let cause): failed(HostError.controller(name, cause))
     }
   }
@@ -406,16 +401,17 @@ public actor HostAdapter: Adapter, EventSource {
       _ = host.submit(Disconnect(description.handle))
       return
     }
+    let carrier = HostCarrier(self, description.handle)
     let connection = Connection(
-      HostCarrier(self, description.handle), peer: attempt.peer, handle: description.handle, on: loop,
-      tap: attempt.tap)
-    connections[description.handle] = connection
-    let arrived = early.filter { $0.handle == description.handle }
-    early.removeAll { $0.handle == description.handle }
-    connection.assumeIsolated { connection in
-      connection.carrierTimed(description.parameters, at: SystemClock.now())
-      for pdu in arrived { connection.carrierReceived(pdu.octets.span, at: pdu.time, .kernel) }
+      carrier, peer: attempt.peer, handle: description.handle, on: loop, tap: attempt.tap)
+    carriers[description.handle] = carrier
+    // Attaching to a link of our own cannot fail.
+    connection.assumeIsolated { try? $0.attach() }
+    carrier.client?.timed(description.parameters, SystemClock.now())
+    for pdu in early where pdu.handle == description.handle {
+      carrier.client?.received(pdu.octets.span, pdu.time, .kernel)
     }
+    early.removeAll { $0.handle == description.handle }
     finishAttempt(.success(connection))
   }
 

@@ -2,14 +2,19 @@ import BLECore
 import BLESystem
 
 /// A link of our own host under a connection.
-final class HostCarrier: BearerCarrier {
+final class HostCarrier: BearerCarrier, @unchecked Sendable {
+  // No lock: touched on the event loop's thread only.
+
   private let adapter: HostAdapter
   private let handle: ConnectionHandle
+  private(set) var client: BearerClient?
 
   init(_ adapter: HostAdapter, _ handle: ConnectionHandle) {
     self.adapter = adapter
     self.handle = handle
   }
+
+  func attach(_ client: BearerClient) { self.client = client }
 
   func send(_ pdu: Span<UInt8>) throws(SystemError) {
     switch adapter.assumeIsolated({ $0.send(pdu, on: handle) }) {
@@ -19,7 +24,11 @@ final class HostCarrier: BearerCarrier {
     }
   }
 
-  func close() { adapter.assumeIsolated { $0.disconnect(handle) } }
+  func close() {
+    guard client != nil else { return }
+    client = nil
+    adapter.assumeIsolated { $0.disconnect(handle) }
+  }
 
   /// The controller's flow control leaves nothing to drop between it and us but the transport's own queue.
   var kernelQueueDrops: Int { adapter.assumeIsolated { $0.transportDrops } }

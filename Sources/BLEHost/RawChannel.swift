@@ -6,7 +6,7 @@ import BLEWire
 /// The HCI raw channel of one of the kernel's adapters: commands beside the kernel's own, and its events.
 ///
 /// A reply is told apart by its opcode while other events keep flowing. Needs CAP_NET_RAW.
-actor RawChannel: EventSource {
+actor RawChannel {
   /// A controller answers within milliseconds; the kernel itself gives up after two seconds.
   static let commandTimeout = Duration.seconds(2)
   private static let slabSlots = 32
@@ -60,7 +60,14 @@ actor RawChannel: EventSource {
 
   private func start() throws(HostError) {
     do throws(SystemError) {
-      token = try loop.add(self, descriptor, for: .readable)
+      let source = ActorSource { _ in
+        self.drain()
+      } deadline: {
+        self.nextDeadline
+      } expired: {
+        self.expire($0)
+      }
+      token = try loop.add(source, descriptor, for: .readable)
     } catch { throw HostError(error) }
   }
 
@@ -159,17 +166,11 @@ actor RawChannel: EventSource {
 
   // MARK: The receive thread
 
-  nonisolated var deadline: MonotonicTime? {
-    assumeIsolated { $0.pending.map(\.deadline).min() }
-  }
+  private var nextDeadline: MonotonicTime? { pending.lazy.map(\.deadline).min() }
 
-  nonisolated func ready(_ readiness: Readiness) { assumeIsolated { $0.drain() } }
-
-  nonisolated func expired(now: MonotonicTime) {
-    assumeIsolated { adapter in
-      for command in adapter.pending where command.deadline <= now {
-        adapter.complete(command.opcode, .failure(.commandTimedOut(command.opcode)))
-      }
+  private func expire(_ now: MonotonicTime) {
+    for command in pending where command.deadline <= now {
+      complete(command.opcode, .failure(.commandTimedOut(command.opcode)))
     }
   }
 

@@ -17,7 +17,7 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
   private let loop: EventLoop
   private var slab: ReceiveSlab
   private var token: UInt64?
-  private weak var connection: Connection?
+  private var client: BearerClient?
 
   init(_ descriptor: consuming FileDescriptor, _ loop: EventLoop) throws(SystemError) {
     slab = try ReceiveSlab(slots: Self.slabSlots, slotByteCount: Self.slabSlotByteCount)
@@ -29,10 +29,9 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
   var kernelQueueDrops: Int { descriptor.receiveQueueDrops }
   var receiveBufferByteCount: Int { (try? descriptor.receiveBufferByteCount()) ?? 0 }
 
-  /// Starts to serve `connection`. On the loop's thread.
-  func attach(to connection: Connection) throws(SystemError) {
-    self.connection = connection
+  func attach(_ client: BearerClient) throws(SystemError) {
     token = try loop.add(self, descriptor, for: .readable)
+    self.client = client
   }
 
   func send(_ pdu: Span<UInt8>) throws(SystemError) {
@@ -45,6 +44,7 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
   func close() {
     guard let token else { return }
     self.token = nil
+    client = nil
     loop.remove(token, descriptor)
     descriptor.shutDown()
   }
@@ -57,52 +57,50 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
 
   // MARK: The receive thread
 
-  var deadline: MonotonicTime? { connection?.carrierDeadline }
+  var deadline: MonotonicTime? { client?.deadline() }
 
-  func expired(now: MonotonicTime) { connection?.carrierExpired(now: now) }
+  func expired(now: MonotonicTime) { client?.expired(now) }
 
   func ready(_ readiness: Readiness) {
-    guard let connection else { return close() }
-    connection.assumeIsolated { connection in
-      if readiness.contains(.writable) {
-        want(.readable)
-        connection.carrierWritable()
-      }
-      if !readiness.isDisjoint(with: [.readable, .hangUp]) { drain(readiness, into: connection) }
+    guard let client else { return }
+    if !readiness.isDisjoint(with: .writable) {
+      want(.readable)
+      client.writable()
     }
+    if !readiness.isDisjoint(with: .incoming) { drain(readiness, into: client) }
   }
 
-  private func drain(_ readiness: Readiness, into connection: isolated Connection) {
+  private func drain(_ readiness: Readiness, into client: BearerClient) {
     do throws(SystemError) {
-      let batches = try takeBatches(limit: Self.slabsPerTurn, into: connection)
+      let batches = try takeBatches(limit: Self.slabsPerTurn, into: client)
       if batches.isAtEnd || batches.pdus == 0 && !readiness.isDisjoint(with: .hangUp) {
-        connection.carrierEnded(.linkLost(LinkLoss(pendingError())))
+        client.ended(.linkLost(LinkLoss(pendingError())))
       }
     } catch {
       // The kernel tells the error before the PDUs that it still holds. They came first, so they count.
-      _ = try? takeBatches(limit: .max, into: connection)
-      connection.carrierEnded(.linkLost(LinkLoss(error)))
+      _ = try? takeBatches(limit: .max, into: client)
+      client.ended(.linkLost(LinkLoss(error)))
     }
-    connection.carrierBatchEnded()
+    client.batchEnded()
   }
 
   private func takeBatches(
-    limit: Int, into connection: isolated Connection
+    limit: Int, into client: BearerClient
   ) throws(SystemError) -> (pdus: Int, isAtEnd: Bool) {
     var pdus = 0
     for _ in 0..<limit {
       guard token != nil else { break }
       let count = try slab.receive(from: descriptor)
       pdus += count
-      if count > 0 { connection.carrierBatchBegan() }
+      if count > 0 { client.batchBegan() }
       for index in 0..<count {
         // Only the end of the channel has neither octets nor a stamp; an empty PDU has its stamp.
         if let time = slab.time(index) {
-          connection.carrierReceived(slab.datagram(index), at: time, .kernel)
+          client.received(slab.datagram(index), time, .kernel)
         } else if slab.datagram(index).isEmpty {
           return (pdus, true)
         } else {
-          connection.carrierReceived(slab.datagram(index), at: SystemClock.now(), .arrival)
+          client.received(slab.datagram(index), SystemClock.now(), .arrival)
         }
       }
       if count < slab.slots { break }

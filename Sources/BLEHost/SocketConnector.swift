@@ -3,7 +3,7 @@ import BLEStack
 import BLESystem
 
 /// A connect of the kernel's L2CAP socket that is under way.
-actor SocketConnector: EventSource {
+actor SocketConnector {
   private typealias Waiter = CheckedContinuation<Result<Void, HostError>, Never>
 
   private let peer: DeviceAddress
@@ -44,7 +44,14 @@ actor SocketConnector: EventSource {
 
   private func register() throws(HostError) {
     guard let descriptor = descriptor.take() else { preconditionFailure("connected twice") }
-    do throws(SystemError) { token = try loop.add(self, descriptor, for: .writable) } catch {
+    let source = ActorSource { _ in
+      self.settle()
+    } deadline: {
+      self.end
+    } expired: { _ in
+      self.expire()
+    }
+    do throws(SystemError) { token = try loop.add(source, descriptor, for: .writable) } catch {
       throw HostError(error)
     }
     self.descriptor = consume descriptor
@@ -60,15 +67,8 @@ actor SocketConnector: EventSource {
     waiter.resume(returning: result)
   }
 
-  nonisolated var deadline: MonotonicTime? { assumeIsolated { $0.end } }
-
-  nonisolated func ready(_ readiness: Readiness) { assumeIsolated { $0.settle() } }
-
-  nonisolated func expired(now: MonotonicTime) {
-    assumeIsolated { connector in
-      let seconds = Int(connector.timeout.components.seconds)
-      connector.finish(.failure(.noAnswer(connector.peer, seconds: seconds)))
-    }
+  private func expire() {
+    finish(.failure(.noAnswer(peer, seconds: Int(timeout.components.seconds))))
   }
 
   private func settle() {

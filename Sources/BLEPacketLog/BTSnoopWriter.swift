@@ -79,11 +79,12 @@ public struct BTSnoopWriter: Sendable {
   /// The start of a link, as an LE Connection Complete event: readers learn from it whose PDUs follow, and
   /// Wireshark calls packets of a link without one erroneous.
   ///
-  /// For the modes in which the kernel keeps the link. Of the event's fields the address and the handle are
-  /// known; interval, latency, time-out and clock accuracy are 0. Core 5.4, Vol 4, Part E, 7.7.65.1.
+  /// Core 5.4, Vol 4, Part E, 7.7.65.1.
+  ///
+  /// - Parameter parameters: `nil` where the kernel keeps the link: interval, latency and time-out are 0 then.
   public func encode(
-    linkTo peer: DeviceAddress, handle: ConnectionHandle, at time: ReceiveTime,
-    into output: inout OutputSpan<UInt8>
+    linkTo peer: DeviceAddress, handle: ConnectionHandle, parameters: LinkParameters?,
+    at time: ReceiveTime, into output: inout OutputSpan<UInt8>
   ) {
     encodeRecordHeader(
       packetByteCount: Self.connectionCompleteByteCount, type: .event, direction: .controllerToHost,
@@ -96,7 +97,10 @@ public struct BTSnoopWriter: Sendable {
     output.append(0)  // role: central
     output.append(peer.type.rawValue)
     output.append(peer)
-    output.append(zeros: 7)
+    output.append(u16: parameters?.interval ?? 0)
+    output.append(u16: parameters?.latency ?? 0)
+    output.append(u16: parameters?.supervisionTimeout ?? 0)
+    output.append(0)  // clock accuracy: not told
   }
 
   private func encodeRecordHeader(

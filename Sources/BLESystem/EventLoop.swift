@@ -12,6 +12,8 @@ public struct Readiness: OptionSet, Sendable {
   public static let writable = Readiness(rawValue: RINGTAP_WRITABLE)
   /// The peer or the kernel closed it, or an error stands.
   public static let hangUp = Readiness(rawValue: RINGTAP_HANG_UP)
+  /// Either of both: there is something to receive, if only the end. No literal, which would allocate.
+  package static let incoming = Readiness(rawValue: RINGTAP_READABLE | RINGTAP_HANG_UP)
 }
 
 /// Something with a descriptor that an `EventLoop` serves. All calls come on the loop's thread.
@@ -22,6 +24,29 @@ public protocol EventSource: AnyObject {
   var deadline: MonotonicTime? { get }
   /// `deadline` has passed.
   func expired(now: MonotonicTime)
+}
+
+/// An actor's own entry to its event loop.
+///
+/// Made inside the actor, its closures are isolated to it; the loop calls them on the actor's executor, which is
+/// itself. `assumeIsolated` would do as well, at two allocations a call.
+package final class ActorSource: EventSource {
+  private let whenReady: (Readiness) -> Void
+  private let nextDeadline: () -> MonotonicTime?
+  private let whenExpired: (MonotonicTime) -> Void
+
+  package init(
+    ready: @escaping (Readiness) -> Void, deadline: @escaping () -> MonotonicTime?,
+    expired: @escaping (MonotonicTime) -> Void
+  ) {
+    whenReady = ready
+    nextDeadline = deadline
+    whenExpired = expired
+  }
+
+  package func ready(_ readiness: Readiness) { whenReady(readiness) }
+  package var deadline: MonotonicTime? { nextDeadline() }
+  package func expired(now: MonotonicTime) { whenExpired(now) }
 }
 
 /// The receive thread: waits in epoll, lends readiness to its sources, and runs the jobs of the actors

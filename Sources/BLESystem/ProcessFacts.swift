@@ -32,8 +32,7 @@ public enum ProcessFacts {
 public enum InterruptSignals {
   /// Calls `handler` on a thread of its own for each SIGINT, SIGTERM or SIGHUP, with the signal's number.
   ///
-  /// Also where SIGINT was ignored, as shells do for jobs in the background. SIGPIPE is ignored from then
-  /// on, so that a closed pipe is an EPIPE of the write.
+  /// Once per process. SIGPIPE is ignored from then on, so that a closed pipe is an EPIPE of the write.
   public static func handle(_ handler: @escaping @Sendable (CInt) -> Void) throws(SystemError) {
     try checked("sigaction") { ringtap_signals_take() }
     try SystemThread.start(named: "signals") {

@@ -247,35 +247,40 @@ void ringtap_thread_set_name(const char *name) {
   pthread_setname_np(pthread_self(), kept);
 }
 
-static int interrupt_event = -1;
-static volatile sig_atomic_t interrupt_number;
+static int interrupt_pipe[2] = {-1, -1};
 
-static void interrupted(int number) {
-  int kept = errno;
-  interrupt_number = number;
-  ringtap_wake_signal(interrupt_event);
-  errno = kept;
+static void note_interrupt(int number) {
+  int saved = errno;
+  unsigned char octet = (unsigned char)number;
+  // A full pipe holds more signals than anybody will look at.
+  ssize_t ignored = write(interrupt_pipe[1], &octet, 1);
+  (void)ignored;
+  errno = saved;
 }
 
 int ringtap_signals_take(void) {
-  interrupt_event = ringtap_wake_create();
-  if (interrupt_event < 0) return -1;
-  struct sigaction action = {.sa_handler = interrupted, .sa_flags = SA_RESTART};
+  if (pipe2(interrupt_pipe, O_CLOEXEC) < 0 || fcntl(interrupt_pipe[1], F_SETFL, O_NONBLOCK) < 0) {
+    return -1;
+  }
+  struct sigaction action = {.sa_handler = note_interrupt, .sa_flags = SA_RESTART};
   sigemptyset(&action.sa_mask);
-  if (sigaction(SIGINT, &action, NULL) < 0 || sigaction(SIGTERM, &action, NULL) < 0) return -1;
-  // A closed terminal; under nohup it is to be survived.
-  struct sigaction hang_up;
-  if (sigaction(SIGHUP, NULL, &hang_up) < 0) return -1;
-  if (hang_up.sa_handler != SIG_IGN && sigaction(SIGHUP, &action, NULL) < 0) return -1;
+  sigaction(SIGINT, &action, NULL);
+  sigaction(SIGTERM, &action, NULL);
+  // Under nohup a hang-up is to be survived.
+  struct sigaction hangUp;
+  sigaction(SIGHUP, NULL, &hangUp);
+  if (hangUp.sa_handler != SIG_IGN) {
+    sigaction(SIGHUP, &action, NULL);
+  }
   signal(SIGPIPE, SIG_IGN);
   return 0;
 }
 
 int ringtap_signals_wait(void) {
-  int number;
-  while ((number = interrupt_number) == 0) ringtap_wake_wait(interrupt_event, -1);
-  interrupt_number = 0;
-  return number;
+  unsigned char octet = 0;
+  while (read(interrupt_pipe[0], &octet, 1) != 1) {
+  }
+  return octet;
 }
 
 int ringtap_set_nonblocking(int fd) {

@@ -116,9 +116,9 @@ void ringtap_wake_wait(int fd, int timeout_ms);
 /// pthread_setname_np for the calling thread (hidden behind _GNU_SOURCE). At most 15 characters are kept.
 void ringtap_thread_set_name(const char *name);
 
-/// Catches SIGINT, SIGTERM and, unless it is ignored, SIGHUP in whatever thread they come, and ignores SIGPIPE
-/// (`sigaction` and `SIG_IGN` import badly). Blocking them would not do: the main thread of an async `main` ends
-/// up in libdispatch's sigsuspend with nothing blocked. Returns 0, or -1 with errno.
+/// Turns SIGINT, SIGTERM and SIGHUP into what `ringtap_signals_wait` returns, and ignores SIGPIPE. By handlers and
+/// not by `sigwait`: `dispatch_main` parks the main thread with all signals unblocked. Once per process; −1 with
+/// `errno` set on failure.
 int ringtap_signals_take(void);
 /// Sleeps until one of these signals comes; returns its number.
 int ringtap_signals_wait(void);

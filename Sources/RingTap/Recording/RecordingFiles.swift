@@ -15,6 +15,8 @@ struct RecordingFiles: ~Copyable {
   struct LinkStart: Sendable {
     let peer: DeviceAddress
     let handle: ConnectionHandle
+    /// `nil` where the kernel keeps them to itself.
+    let parameters: LinkParameters?
     let time: ReceiveTime
   }
 
@@ -47,7 +49,8 @@ struct RecordingFiles: ~Copyable {
       try log.append { octets in
         octets.append(addingCapacity: BTSnoopHeader.byteCount + encoder.linkRecordByteCount) {
           encoder.encodeHeader(into: &$0)
-          encoder.encode(linkTo: link.peer, handle: link.handle, at: link.time, into: &$0)
+          encoder.encode(
+            linkTo: link.peer, handle: link.handle, parameters: link.parameters, at: link.time, into: &$0)
         }
       }
       try log.flush()

@@ -72,11 +72,12 @@ public struct RingCapture: Sendable {
     let tap = PacketTap(packets)
     let sink = RingSink(limit: limits.count, tap: tap)
     let connection = try await adapter.connect(to: target.address, timeout: connectTimeout, tap: tap)
-    let start = RecordingFiles.LinkStart(
-      peer: target.address, handle: connection.handle, time: SystemClock.now())
+    let link = RecordingFiles.LinkStart(
+      peer: target.address, handle: connection.handle, parameters: await connection.timing.first?.parameters,
+      time: SystemClock.now())
     do throws(HostError) {
       let ring = try await RingLink(connection)
-      return try await record(ring, sink, packets, start, progress)
+      return try await record(ring, sink, packets, link, progress)
     } catch {
       await connection.close()
       throw error
@@ -84,7 +85,7 @@ public struct RingCapture: Sendable {
   }
 
   private func record(
-    _ ring: RingLink, _ sink: RingSink, _ packets: RecordRing, _ start: RecordingFiles.LinkStart,
+    _ ring: RingLink, _ sink: RingSink, _ packets: RecordRing, _ link: RecordingFiles.LinkStart,
     _ progress: @escaping @Sendable (Progress) -> Void
   ) async throws(HostError) -> Result {
     var report = SessionReport(
@@ -96,7 +97,7 @@ public struct RingCapture: Sendable {
     }
     let recorder: Recorder
     do throws(SystemError) {
-      recorder = try await Recorder.start(in: directory, sink, packets: packets, link: start)
+      recorder = try await Recorder.start(in: directory, sink, packets: packets, link: link)
     } catch { throw .system(error) }
     await ring.connection.addWake(recorder.wake)
 

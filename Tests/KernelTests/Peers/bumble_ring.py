@@ -87,14 +87,15 @@ class Stream:
         try:
             await self.send_ticks()
             drop = bool(options.disconnect_after) and self.sent >= options.disconnect_after
+            # What is queued still leaves, unless the link is gone; then bumble has emptied the queue.
+            await self.drain()
         except asyncio.CancelledError:
-            pass
-        # What is queued still leaves, unless the link is gone; then bumble has emptied the queue.
-        await self.drain()
+            await self.drain()
+        finally:
+            self.ring.stream = None
         if options.malformed:
             print("malformed", self.malformed, flush=True)
         print("sent", self.sent, flush=True)
-        self.ring.stream = None
         if drop:
             await self.connection.disconnect()
 
@@ -285,6 +286,14 @@ def correct_includes(attributes):
             attribute.value = attribute.value[:4]
 
 
+async def restart_advertising(device, kind):
+    try:
+        await device.start_advertising(own_address_type=kind, auto_restart=True)
+    except hci.HCI_Error as error:
+        # A connection came in between and has ended the advertising.
+        print("advertising not restarted:", error, file=sys.stderr)
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("transport", help="bumble transport, for example hci-socket:1")
@@ -330,7 +339,7 @@ async def main():
         while True:
             await asyncio.sleep(options.readvertise or 3600)
             if options.readvertise and not ring.connections:
-                await device.start_advertising(own_address_type=kind, auto_restart=True)
+                await restart_advertising(device, kind)
 
 
 try:

@@ -1,0 +1,297 @@
+import BLECore
+import BLEStack
+import BLEWire
+import Testing
+
+/// A machine with a clock that is moved by hand, and what it handed to its sink.
+private final class Bench {
+  var machine: ATTClientMachine
+  var now = MonotonicTime(nanoseconds: 1_000)
+  /// Handle and value in hexadecimal.
+  var delivered: [String] = []
+
+  init(receiveMTU: Int = ATT.maximumMTU) { machine = ATTClientMachine(receiveMTU: receiveMTU) }
+
+  func receive(_ hex: String) throws(WireError) -> ATTClientMachine.Reaction {
+    let pdu = octetsOf(hex)
+    return try machine.receive(pdu.span) { notification in
+      let value = notification.value.indices.map { notification.value[$0] }
+      delivered.append(String(notification.handle.rawValue, radix: 16) + ":" + hexOf(value))
+    }
+  }
+
+  func begin(_ request: ATTOpcode) { machine.begin(request, now: now) }
+  func pass(_ duration: Duration) { now = now.advanced(by: duration) }
+  func expire() -> ATTOpcode? { machine.expire(now: now) }
+  var isIdle: Bool { machine.isIdle }
+  var mtu: Int { machine.mtu }
+  var deadline: MonotonicTime? { machine.deadline }
+}
+
+private func unexpected(_ opcode: UInt8, at offset: Int = 0) -> WireError {
+  WireError(.att, offset: offset, .unexpectedOpcode(opcode))
+}
+
+/// Core 5.4, Vol 3, Part F, 3.3.2 and 3.3.3; where the specification leaves it open, BlueZ's `att.c`.
+@Suite struct ATTTransactionTests {
+  @Test func completesARequest() throws {
+    let bench = Bench()
+    #expect(bench.isIdle)
+    bench.begin(.readRequest)
+    #expect(!bench.isIdle)
+    #expect(try bench.receive("0b 010203") == .completed)
+    #expect(bench.isIdle)
+    #expect(bench.deadline == nil)
+  }
+
+  /// GATT/CL/GAT/BV-01-C, BV-02-C: no answer within 30 s.
+  @Test func timesOutAtThirtySeconds() {
+    let bench = Bench()
+    bench.begin(.writeRequest)
+    #expect(bench.deadline == MonotonicTime(nanoseconds: 30_000_001_000))
+    bench.pass(.seconds(30) - .nanoseconds(1))
+    #expect(bench.expire() == nil)
+    bench.pass(.nanoseconds(1))
+    #expect(bench.expire() == .writeRequest)
+    #expect(bench.expire() == nil)
+    #expect(bench.deadline == nil)
+  }
+
+  /// "A late reply is not delivered."
+  @Test func takesNoLateAnswer() throws {
+    let bench = Bench()
+    bench.begin(.readRequest)
+    bench.pass(.seconds(31))
+    #expect(bench.expire() == .readRequest)
+    #expect(try bench.receive("0b01") == .close(unexpected(0x0B)))
+  }
+
+  /// Each part of a long value is a transaction of its own.
+  @Test func givesEachTransactionItsOwnTime() throws {
+    let bench = Bench()
+    bench.begin(.prepareWriteRequest)
+    bench.pass(.seconds(29))
+    #expect(try bench.receive("17 0700 0000 01") == .completed)
+    bench.begin(.prepareWriteRequest)
+    bench.pass(.seconds(29))
+    #expect(bench.expire() == nil)
+    bench.pass(.seconds(1))
+    #expect(bench.expire() == .prepareWriteRequest)
+  }
+
+  /// What comes between request and response neither ends nor prolongs the transaction.
+  @Test func goesOnThroughWhatThePeerSendsMeanwhile() throws {
+    let bench = Bench()
+    bench.begin(.readRequest)
+    let deadline = bench.deadline
+    #expect(try bench.receive("1b 0300 0102") == .none)
+    #expect(try bench.receive("1d 0400 03") == .confirm)
+    #expect(try bench.receive("0a 0300") == .serve)
+    #expect(try bench.receive("52 0300 01") == .serve)
+    #expect(bench.delivered == ["3:0102", "4:03"])
+    #expect(bench.deadline == deadline)
+    #expect(try bench.receive("0b 05") == .completed)
+  }
+
+  @Test(arguments: [
+    "01 0a 0300 02", "03 0002", "05 01 0100 0028", "07 0100 0700", "09 03 0100 00", "0b 00", "0d 00", "0f 00",
+    "11 06 0100 0400 0118", "13", "17 0300 0000 00", "19", "21 0100 00",
+  ])
+  func closesOnAResponseToNothing(_ pdu: String) throws {
+    let bench = Bench()
+    #expect(try bench.receive(pdu) == .close(unexpected(octetsOf(pdu)[0])))
+  }
+
+  @Test func failsARequestAnsweredByAnother() throws {
+    let bench = Bench()
+    bench.begin(.readRequest)
+    #expect(try bench.receive("0d 01") == .failed(unexpected(0x0D)))
+    #expect(bench.isIdle, "the bearer goes on")
+    bench.begin(.readRequest)
+    #expect(try bench.receive("0b 01") == .completed)
+  }
+
+  /// An answer without a value, as to a read of an empty one.
+  @Test func takesEmptyAnswers() throws {
+    let bench = Bench()
+    bench.begin(.readRequest)
+    #expect(try bench.receive("0b") == .completed)
+    bench.begin(.writeRequest)
+    #expect(try bench.receive("13") == .completed)
+  }
+}
+
+@Suite struct ATTClientErrorResponseTests {
+  /// The handle of an Error Response is information: it may differ from the one asked for.
+  @Test func refuses() throws {
+    let bench = Bench()
+    bench.begin(.readByTypeRequest)
+    #expect(
+      try bench.receive("01 08 1200 0a")
+        == .refused(
+          ErrorResponse(request: .readByTypeRequest, handle: AttributeHandle(0x12), code: .attributeNotFound))
+    )
+    #expect(bench.isIdle)
+  }
+
+  @Test func keepsUnknownCodes() throws {
+    let bench = Bench()
+    bench.begin(.readRequest)
+    #expect(
+      try bench.receive("01 0a 0300 77")
+        == .refused(
+          ErrorResponse(
+            request: .readRequest, handle: AttributeHandle(3), code: ATTErrorCode(rawValue: 0x77))))
+  }
+
+  @Test(arguments: ["01", "01 0a", "01 0a 03", "01 0a 0300", "01 0a 0300 02 00"])
+  func failsUnlessItHasFiveOctets(_ pdu: String) throws {
+    let bench = Bench()
+    bench.begin(.readRequest)
+    let count = octetsOf(pdu).count
+    #expect(
+      try bench.receive(pdu)
+        == .failed(WireError(.att, offset: 0, .lengthMismatch(claimed: 5, available: count))))
+    #expect(bench.isIdle)
+  }
+
+  @Test func failsForAnotherRequest() throws {
+    let bench = Bench()
+    bench.begin(.readRequest)
+    #expect(try bench.receive("01 12 0300 02") == .failed(unexpected(0x12, at: 1)))
+    #expect(bench.isIdle)
+  }
+
+  /// adafruit/circuitpython#11145: servers answer with code 0. It is no success.
+  @Test func failsForCodeZero() throws {
+    let bench = Bench()
+    bench.begin(.writeRequest)
+    #expect(
+      try bench.receive("01 12 0300 00") == .failed(WireError(.att, offset: 4, .invalidValue(0))))
+  }
+}
+
+/// Core 5.4, Vol 3, Part F, 3.2.8 and 3.4.2: max(23, min(client, server)), one value for both ways.
+@Suite struct ATTClientMTUTests {
+  @Test(
+    arguments: [
+      (517, "0002", 512), (517, "f700", 247), (517, "1700", 23), (517, "1600", 23), (517, "0000", 23),
+      (517, "ffff", 517), (100, "f700", 100), (23, "f700", 23),
+    ] as [(Int, String, Int)])
+  func agreesOnTheSmaller(_ own: Int, _ peer: String, _ agreed: Int) throws {
+    let bench = Bench(receiveMTU: own)
+    #expect(bench.mtu == 23)
+    bench.begin(.exchangeMTURequest)
+    #expect(try bench.receive("03" + peer) == .completed)
+    #expect(bench.mtu == agreed)
+
+    let asked = Bench(receiveMTU: own)
+    #expect(try asked.receive("02" + peer) == .serve)
+    #expect(asked.mtu == agreed, "the peer's exchange counts as well as ours")
+  }
+
+  @Test func staysAtTheMinimumWhenRefused() throws {
+    let bench = Bench()
+    bench.begin(.exchangeMTURequest)
+    #expect(
+      try bench.receive("01 02 0000 06")
+        == .refused(ErrorResponse(request: .exchangeMTURequest, handle: .none, code: .requestNotSupported)))
+    #expect(bench.mtu == 23)
+  }
+
+  @Test func failsForATruncatedResponse() throws {
+    let bench = Bench()
+    bench.begin(.exchangeMTURequest)
+    #expect(
+      try bench.receive("03 00")
+        == .failed(WireError(.att, offset: 2, .truncated(needed: 3, available: 2))))
+    #expect(bench.mtu == 23)
+  }
+
+  /// A request that the server will answer with Invalid PDU agrees on nothing.
+  @Test(arguments: ["02", "02 f7", "02 f700 00"])
+  func doesNotAgreeOnAMalformedRequest(_ pdu: String) throws {
+    let bench = Bench()
+    #expect(try bench.receive(pdu) == .serve)
+    #expect(bench.mtu == 23)
+  }
+}
+
+@Suite struct ATTClientPushTests {
+  @Test func lendsNotifications() throws {
+    let bench = Bench()
+    #expect(try bench.receive("1b 0300 010203") == .none)
+    #expect(try bench.receive("1b ffff") == .none)
+    #expect(bench.delivered == ["3:010203", "ffff:"])
+  }
+
+  /// GATT/CL/GAI/BI-01-C: a second indication before the confirmation is confirmed too.
+  @Test func confirmsEveryIndication() throws {
+    let bench = Bench()
+    #expect(try bench.receive("1d 0300 010203") == .confirm)
+    #expect(try bench.receive("1d 0300") == .confirm)
+    #expect(bench.delivered == ["3:010203", "3:"])
+    #expect(HandleValueIndication.confirmation == 0x1E)
+  }
+
+  @Test(arguments: ["1b", "1b 03", "1d", "1d 03"])
+  func dropsTruncatedOnes(_ pdu: String) {
+    let bench = Bench()
+    #expect(throws: WireError.self) { try bench.receive(pdu) }
+    #expect(bench.delivered.isEmpty)
+  }
+
+  /// Core 5.4, Vol 3, Part F, 3.4.7.4. The tail is bad in ways that a clipped or lying length gives.
+  @Test(
+    arguments: [
+      ("23 0300 0200 0102 0400 0100 03", ["3:0102", "4:03"], nil),
+      ("23 0300 0000 0400 0000", ["3:", "4:"], nil),
+      (
+        "23 0300 0200 0102 0400 0500 03", ["3:0102"],
+        WireError(.att, offset: 9, .lengthMismatch(claimed: 5, available: 1))
+      ),
+      (
+        "23 0300 0200 0102 0400 01", ["3:0102"],
+        WireError(.att, offset: 7, .truncated(needed: 4, available: 3))
+      ),
+      ("23 0300 ffff 0102", [], WireError(.att, offset: 3, .lengthMismatch(claimed: 65_535, available: 2))),
+    ] as [(String, [String], WireError?)])
+  func deliversWholeTuples(_ pdu: String, _ delivered: [String], _ error: WireError?) {
+    let bench = Bench()
+    if let error {
+      #expect(throws: error) { try bench.receive(pdu) }
+    } else {
+      #expect(throws: Never.self) { try bench.receive(pdu) }
+    }
+    #expect(bench.delivered == delivered)
+  }
+
+  @Test func dropsAnEmptyPDU() {
+    let bench = Bench()
+    #expect(throws: WireError(.att, offset: 0, .truncated(needed: 1, available: 0))) { try bench.receive("") }
+  }
+
+  @Test func dropsAPDULongerThanTheMTU() throws {
+    let bench = Bench()
+    let full = "1b 0300" + String(repeating: "00", count: 20)
+    #expect(try bench.receive(full) == .none)
+    #expect(throws: WireError(.att, offset: 23, .lengthMismatch(claimed: 23, available: 24))) {
+      try bench.receive(full + "00")
+    }
+    #expect(bench.delivered.count == 1)
+    bench.begin(.exchangeMTURequest)
+    #expect(try bench.receive("03 1800") == .completed)
+    #expect(try bench.receive(full + "00") == .none)
+  }
+
+  /// Nothing of ours is ever indicated, so no confirmation can be due.
+  @Test func closesOnAConfirmation() throws {
+    #expect(try Bench().receive("1e") == .close(unexpected(0x1E)))
+  }
+
+  /// Reference `att-gatt-conformance.md`, 4: the server answers unknown requests and ignores unknown commands.
+  @Test(arguments: ["bf00", "ff00", "02 1700", "04 0100 ffff", "0a 0100", "d2 0100"])
+  func leavesRequestsAndCommandsToTheServer(_ pdu: String) throws {
+    #expect(try Bench().receive(pdu) == .serve)
+  }
+}

@@ -1,0 +1,165 @@
+import BLESystem
+import Foundation
+import Testing
+
+/// A folder of its own for one test.
+private func withFolder<T>(_ body: (String) throws -> T) throws -> T {
+  let folder = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString).path
+  try Files.createDirectory(folder)
+  defer { try? FileManager.default.removeItem(atPath: folder) }
+  return try body(folder)
+}
+
+private func contents(_ path: String) -> String {
+  FileManager.default.contents(atPath: path).map { String(decoding: $0, as: UTF8.self) } ?? "nothing"
+}
+
+@Suite struct OutputFileTests {
+  @Test func writesWholeUnits() throws {
+    try withFolder { folder in
+      let path = folder + "/rows"
+      var file = try OutputFile(creating: path)
+      try file.append { $0 += "header\n".utf8 }
+      try file.append { $0 += "one\n".utf8 }
+      let (isPending, before) = (file.isPending, file.writtenUnits)
+      #expect(isPending && before == 0)
+      #expect(contents(path) == "")
+      try file.flush()
+      let (isPendingStill, after) = (file.isPending, file.writtenUnits)
+      #expect(!isPendingStill && after == 2)
+      #expect(contents(path) == "header\none\n")
+    }
+  }
+
+  /// A full buffer goes out by itself.
+  @Test func flushesALot() throws {
+    try withFolder { folder in
+      let path = folder + "/rows"
+      var file = try OutputFile(creating: path)
+      for number in 0..<20_000 { try file.append { $0 += "row \(number)\n".utf8 } }
+      let written = file.writtenUnits
+      #expect(written > 0 && written < 20_000)
+      try file.flush()
+      let all = file.writtenUnits
+      #expect(all == 20_000)
+      #expect(contents(path).split(separator: "\n").count == 20_000)
+    }
+  }
+
+  @Test func refusesToReplaceWhenAsked() throws {
+    try withFolder { folder in
+      let path = folder + "/session.json"
+      try Data("precious".utf8).write(to: URL(filePath: path))
+      do throws(SystemError) {
+        _ = try OutputFile(creating: path, ifExists: .fail)
+        Issue.record("it is there already")
+      } catch { #expect(error.number == EEXIST) }
+      #expect(contents(path) == "precious")
+      _ = try OutputFile(creating: path)
+      #expect(contents(path) == "")
+    }
+  }
+
+  /// The kernel's own full disk.
+  @Test func tellsAFullDisk() throws {
+    var file = try OutputFile(creating: "/dev/full")
+    try file.append { $0 += "row\n".utf8 }
+    for _ in 0..<2 {
+      do throws(SystemError) {
+        try file.flush()
+        Issue.record("the disk is full")
+      } catch { #expect(error == SystemError(call: "write /dev/full", number: ENOSPC)) }
+    }
+    do throws(SystemError) {
+      try file.append { $0 += "row\n".utf8 }
+      Issue.record("the disk is full")
+    } catch { #expect(error.number == ENOSPC) }
+    let (written, isPending) = (file.writtenUnits, file.isPending)
+    #expect(written == 0 && !isPending)
+  }
+
+  /// A limit on file sizes cuts a write in the middle of a row, as a disk does that becomes full.
+  @Test func cutsBackToTheLastWholeUnit() async {
+    await #expect(processExitsWith: .success) {
+      signal(SIGXFSZ, SIG_IGN)
+      var limit = rlimit(rlim_cur: 1_000, rlim_max: 1_000)
+      #expect(setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0)
+      try withFolder { folder in
+        let path = folder + "/rows"
+        var file = try OutputFile(creating: path)
+        try file.append { $0 += "header\n".utf8 }
+        try file.flush()
+        for number in 100..<200 { try file.append { $0 += "the row number \(number) of all\n".utf8 } }
+        do throws(SystemError) {
+          try file.flush()
+          Issue.record("1,000 octets are the limit")
+        } catch { #expect(error.number == EFBIG) }
+        // 7 octets of header and 38 rows of 26 octets are 995; one more would be 1,021.
+        let written = file.writtenUnits
+        let text = contents(path)
+        #expect(text.hasSuffix("of all\n"))
+        #expect(text.split(separator: "\n").count == written)
+        #expect(text.utf8.count == 7 + (written - 1) * 26)
+        #expect((1_000 - 26 + 1...1_000).contains(text.utf8.count))
+      }
+    }
+  }
+
+  /// A file that was made large enough is rewritten where nothing can grow.
+  @Test func replacesInPlace() throws {
+    try withFolder { folder in
+      let path = folder + "/session.json"
+      var file = try OutputFile(creating: path)
+      let (long, short) = ([UInt8](repeating: 0x20, count: 4096), Array("{}\n".utf8))
+      try file.replace(with: long.span)
+      #expect(contents(path).utf8.count == 4096)
+      try file.replace(with: short.span)
+      #expect(contents(path) == "{}\n")
+    }
+  }
+}
+
+@Suite struct FilesTests {
+  @Test func makesParents() throws {
+    try withFolder { folder in
+      let path = folder + "/a/b//c/"
+      try Files.createDirectory(path)
+      try Files.createDirectory(path)
+      #expect(Files.exists(folder + "/a/b/c"))
+      #expect(!Files.exists(folder + "/d"))
+      try Data("x\n".utf8).write(to: URL(filePath: folder + "/a/file"))
+      #expect(Set(Files.names(in: folder + "/a")) == [".", "..", "b", "file"])
+      #expect(Files.text(at: folder + "/a/file") == "x\n")
+      #expect(Files.text(at: folder + "/a/none") == nil)
+      #expect(Files.names(in: folder + "/none").isEmpty)
+    }
+  }
+
+  @Test func tellsAFileInTheWay() throws {
+    try withFolder { folder in
+      try Data().write(to: URL(filePath: folder + "/file"))
+      do throws(SystemError) {
+        try Files.createDirectory(folder + "/file/below")
+        Issue.record("a file is no folder")
+      } catch { #expect(error.number == ENOTDIR) }
+    }
+  }
+}
+
+@Suite struct SystemErrorTests {
+  @Test func saysWhichCallAndWhy() {
+    #expect(
+      "\(SystemError(call: "connect(L2CAP)", number: ECONNREFUSED))" == "connect(L2CAP): Connection refused")
+  }
+
+  @Test func interruptedCallsAreTriedAgain() throws {
+    var attempts = 0
+    let result = try checked("read") {
+      attempts += 1
+      errno = EINTR
+      return attempts < 3 ? -1 : 7
+    }
+    #expect(result == 7)
+    #expect(attempts == 3)
+  }
+}
