@@ -52,6 +52,7 @@ public actor HostAdapter: Adapter {
   /// PDUs and ends of links that connections asked for while a packet was being received.
   private var deferred: [(handle: ConnectionHandle, pdu: [UInt8])] = []
   private var ending: [ConnectionHandle] = []
+  private var ownAddress: DeviceAddress?
   private var failure: HostError?
   private var closing: CheckedContinuation<Void, Never>?
   private var closeDeadline: MonotonicTime?
@@ -137,7 +138,19 @@ public actor HostAdapter: Adapter {
       pump()
     }
     try result.get()
+    if controller.address.bits == 0 { try await command(LESetRandomAddress(takeRandomAddress())) }
   }
+
+  /// A static address of our own, for a controller that has no public one. Core 5.4, Vol 6, Part B, 1.3.2.1.
+  private func takeRandomAddress() -> DeviceAddress {
+    // Two bits are set by definition; of the other 46 neither all nor none may be.
+    let address = DeviceAddress(bits: UInt64.random(in: 1..<1 << 46 - 1) | 3 << 46, type: .random)
+    ownAddress = address
+    return address
+  }
+
+  /// Under which this host scans and connects: the controller's public address, or a random static one.
+  public var address: DeviceAddress { ownAddress ?? controller.address }
 
   /// What the controller is.
   public var controller: ControllerDescription { host.controller }
@@ -189,10 +202,10 @@ public actor HostAdapter: Adapter {
     reportSink = sink
     do throws(HostError) {
       if controller.usesExtendedCommands {
-        try await command(LESetExtendedScanParameters(kind: kind, timing: timing))
+        try await command(LESetExtendedScanParameters(kind: kind, timing: timing, ownType: address.type))
         try await command(LESetExtendedScanEnable(duplicates))
       } else {
-        try await command(LESetScanParameters(kind: kind, timing: timing))
+        try await command(LESetScanParameters(kind: kind, timing: timing, ownType: address.type))
         try await command(LESetScanEnable(duplicates))
       }
     } catch {
@@ -248,9 +261,9 @@ public actor HostAdapter: Adapter {
   private func createConnection(_ peer: DeviceAddress) async throws(HostError) {
     let parameters = LinkParameterRange.default
     if controller.usesExtendedCommands {
-      try await command(LEExtendedCreateConnection(to: peer, ownType: .public, parameters: parameters))
+      try await command(LEExtendedCreateConnection(to: peer, ownType: address.type, parameters: parameters))
     } else {
-      try await command(LECreateConnection(to: peer, ownType: .public, parameters: parameters))
+      try await command(LECreateConnection(to: peer, ownType: address.type, parameters: parameters))
     }
   }
 
