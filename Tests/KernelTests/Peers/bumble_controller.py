@@ -34,8 +34,8 @@ async def main():
     await device.power_on()
     device.advertising_data = bumble_ring.advertisement(options.name)
     await device.start_advertising(auto_restart=True)
-    print("ready", device.random_address.to_string(with_type_qualifier=False), flush=True)
     async with await open_transport(options.transport) as (source, sink):
+        print("ready", device.random_address.to_string(with_type_qualifier=False), flush=True)
         # Without a public address: bumble's link carries data between random addresses only.
         Controller("served", host_source=source, host_sink=sink, link=link)
         await asyncio.get_running_loop().create_future()
