@@ -254,7 +254,7 @@ public actor Connection: ATTRequester {
     }
   }
 
-  private func expire(_ now: MonotonicTime) {
+  func expire(_ now: MonotonicTime) {
     guard let request = machine.expire(now: now) else { return }
     // The bearer ends first: nothing may be sent on it any more, the next request in the queue least of all.
     let timedOut = current

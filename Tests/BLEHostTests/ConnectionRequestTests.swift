@@ -1,0 +1,216 @@
+import BLECore
+import BLEStack
+import BLESystem
+import BLEWire
+import TestPeer
+import Testing
+
+@testable import BLEHost
+
+@Suite(.timeLimit(.minutes(1))) struct ConnectionRequestTests {
+  /// Answers a read of a handle with that handle, as a server that takes one request at a time.
+  private static func echo(_ pdu: String) -> [String] { pdu.hasPrefix("0a") ? ["0b" + pdu.dropFirst(2)] : [] }
+
+  @Test func serialisesManyCallers() async throws {
+    let link = try await Link.open(Self.echo)
+    let answers = try await withThrowingTaskGroup(of: (UInt16, [UInt8]).self) { group in
+      for handle in 1...200 as ClosedRange<UInt16> {
+        group.addTask { (handle, try await link.connection.read(AttributeHandle(handle))) }
+      }
+      var answers: [UInt16: [UInt8]] = [:]
+      for try await (handle, value) in group { answers[handle] = value }
+      return answers
+    }
+    #expect(answers.count == 200)
+    for (handle, value) in answers { #expect(value == [UInt8(handle & 0xFF), UInt8(handle >> 8)]) }
+    #expect(link.peer.received.count == 200)
+    await link.close()
+  }
+
+  /// Core 5.4, Vol 3, Part F, 3.3.2: no second request before the first is answered.
+  @Test func sendsOneAfterTheOther() async throws {
+    let link = try await Link.open()
+    let requests = (0..<8).map { number in
+      Task { try await link.connection.transact([0x0A, UInt8(number), 0]) }
+    }
+    for count in 1...8 {
+      let received = await link.peer.received(atLeast: count)
+      #expect(received.count == count)
+      link.send("0b" + hexOf([received[count - 1][1]]))
+    }
+    var answers: [[UInt8]] = []
+    for request in requests { answers.append(try await request.value) }
+    #expect(answers == (0..<8).map { [0x0B, UInt8($0)] })
+    await link.close()
+  }
+
+  /// Whatever the peer sends between request and response, the request goes on.
+  @Test func goesOnThroughWhatComesBetween() async throws {
+    let values = Values()
+    let link = try await Link.open { pdu in
+      switch pdu {
+      case "120400" + "0100": ["13"]
+      case "0a0900": ["1b0300aa", "1d0300bb", "021700", "520300cc", "ff00", "0b01"]
+      default: []
+      }
+    }
+    _ = try await GATTClient(link.connection).subscribe(Link.characteristic(3)) { values.take($0, $1) }
+    #expect(try await link.connection.read(AttributeHandle(9)) == [1])
+    #expect(values.all == ["3:aa", "3:bb"])
+    let received = await link.peer.received(atLeast: 4).map { hexOf($0) }
+    #expect(received == ["1204000100", "0a0900", "1e", "030502"])
+    await link.close()
+  }
+
+  @Test func passesRefusalsOn() async throws {
+    let link = try await Link.open { _ in ["010a030002"] }
+    #expect(
+      await failure { () async throws(GATTError) in try await link.connection.read(AttributeHandle(3)) }
+        == .refused(
+          ErrorResponse(request: .readRequest, handle: AttributeHandle(3), code: .readNotPermitted)))
+    await link.close()
+  }
+
+  /// An answer of another kind fails its request, and the bearer goes on.
+  @Test func goesOnAfterAWrongAnswer() async throws {
+    let link = try await Link.open { $0 == "0a0300" ? ["0d01"] : ["0b02"] }
+    #expect(
+      await failure { () async throws(GATTError) in try await link.connection.read(AttributeHandle(3)) }
+        == .malformed(WireError(.att, offset: 0, .unexpectedOpcode(0x0D))))
+    #expect(try await link.connection.read(AttributeHandle(4)) == [2])
+    await link.close()
+  }
+
+  @Test func closesOnAnAnswerToNothing() async throws {
+    let link = try await Link.open()
+    link.send("0b01")
+    let violation = BearerEnd.protocolViolation(WireError(.att, offset: 0, .unexpectedOpcode(0x0B)))
+    #expect(await link.connection.ended() == violation)
+    await link.peer.ended()
+    #expect(
+      await failure { () async throws(GATTError) in try await link.connection.read(AttributeHandle(1)) }
+        == .closed(violation))
+    await link.close()
+  }
+
+  /// GAT BV-01: the caller hears of it, nobody tries again, and nothing more is sent on the bearer.
+  @Test func sendsNothingAfterATimeout() async throws {
+    let link = try await Link.open()
+    let first = Task {
+      await failure { () async throws(GATTError) in try await link.connection.transact([0x0A, 1, 0]) }
+    }
+    _ = await link.peer.received(atLeast: 1)
+    let others = (2..<12).map { number in
+      Task {
+        await failure { () async throws(GATTError) in
+          try await link.connection.transact([0x0A, UInt8(number), 0])
+        }
+      }
+    }
+    // The others have come to the queue by the time that all of these have had their turn.
+    for _ in 0..<100 { _ = await link.connection.mtu }
+    await link.connection.expire(SystemClock.monotonic().advanced(by: .seconds(31)))
+    #expect(await first.value == .timedOut(.readRequest))
+    for other in others { #expect(await other.value == .closed(.transactionTimeout)) }
+    #expect(await link.connection.ended() == .transactionTimeout)
+    await link.peer.ended()
+    #expect(link.peer.received.count == 1)
+    await link.close()
+  }
+
+  @Test func doesNotTimeOutEarly() async throws {
+    let link = try await Link.open()
+    let request = Task { try await link.connection.read(AttributeHandle(1)) }
+    _ = await link.peer.received(atLeast: 1)
+    await link.connection.expire(SystemClock.monotonic().advanced(by: .seconds(29)))
+    #expect(await link.connection.end == nil)
+    link.send("0b07")
+    #expect(try await request.value == [7])
+    await link.close()
+  }
+
+  /// A cancelled caller waits for its answer: a request cannot be taken back.
+  @Test func survivesACancelledCaller() async throws {
+    let link = try await Link.open()
+    let request = Task { try await link.connection.read(AttributeHandle(1)) }
+    _ = await link.peer.received(atLeast: 1)
+    request.cancel()
+    link.send("0b07")
+    #expect(try await request.value == [7])
+    let next = Task { try await link.connection.read(AttributeHandle(2)) }
+    _ = await link.peer.received(atLeast: 2)
+    link.send("0b08")
+    #expect(try await next.value == [8])
+    await link.close()
+  }
+}
+
+/// Reference `att-gatt-conformance.md`, 6: what whoever holds the channel must answer.
+@Suite(.timeLimit(.minutes(1))) struct ConnectionServerTests {
+  @Test(arguments: [
+    ("02 f700", "03 0502"), ("02 1700", "03 0502"),
+    ("04 0001 ffff", "01 04 0001 0a"), ("06 0001 ffff 0028 0d18", "01 06 0001 0a"),
+    ("08 0001 ffff 0328", "01 08 0001 0a"), ("10 0001 ffff 0028", "01 10 0001 0a"),
+    ("10 0001 ffff 0128", "01 10 0001 0a"), ("10 0100 ffff 0328", "01 10 0100 10"),
+    ("04 0000 ffff", "01 04 0000 01"), ("08 0000 ffff 0328", "01 08 0000 01"),
+    ("10 0000 ffff 0028", "01 10 0000 01"), ("04 0500 0400", "01 04 0500 01"),
+    ("06 0500 0400 0028 0d18", "01 06 0500 01"), ("0a 0001", "01 0a 0001 01"),
+    ("0c 0001 0000", "01 0c 0001 01"), ("0e 0001 0101", "01 0e 0001 01"), ("12 0001 01", "01 12 0001 01"),
+    ("16 0001 0000 01", "01 16 0001 01"), ("20 0001 0101", "01 20 0001 01"), ("18 01", "19"), ("18 00", "19"),
+    ("1d 0001 01", "1e"), ("1d 0001", "1e"), ("bf 00", "01 bf 0000 06"), ("1f", "01 1f 0000 06"),
+    ("0a 00", "01 0a 0000 04"), ("02 f700 00", "01 02 0000 04"), ("04 0100", "01 04 0000 04"),
+  ])
+  func answers(_ request: String, _ answer: String) async throws {
+    let link = try await Link.open()
+    link.send(request)
+    #expect(await link.peer.received(atLeast: 1).map { hexOf($0) } == [hexOf(octetsOf(answer))])
+    #expect(await link.connection.end == nil)
+    await link.close()
+  }
+
+  /// A request behind it shows that nothing was answered.
+  @Test(arguments: [
+    "1b 0001 01", "1b 0001", "23 0001 0100 01 0101 0100 02", "52 0001 01", "d2 0001 01", "ff 00", "52",
+    "1b 00",
+    "23 0001 0500 01", "",
+  ])
+  func keepsQuiet(_ pdu: String) async throws {
+    let link = try await Link.open()
+    link.send(pdu)
+    link.send("0a 0001")
+    #expect(await link.peer.received(atLeast: 1).map { hexOf($0) } == ["010a000101"])
+    #expect(await link.connection.end == nil)
+    await link.close()
+  }
+
+  /// GAP and GATT are there for phones and BlueZ, which ask right after connecting.
+  @Test func hasTheTwoServices() async throws {
+    let link = try await Link.open()
+    link.send("10 0100 ffff 0028")
+    let services = try #require(await link.peer.received(atLeast: 1).first)
+    #expect(services.prefix(2) == [0x11, 0x06])
+    #expect(services.count == 2 + 2 * 6)
+    #expect([services[6], services[7], services[12], services[13]] == [0x00, 0x18, 0x01, 0x18])
+    await link.close()
+  }
+
+  /// Core 5.4, Vol 3, Part F, 3.4.2: the peer's exchange counts for both ways, once it is answered.
+  @Test func takesThePeersMTU() async throws {
+    let values = Values()
+    let link = try await Link.open { $0.hasPrefix("12") ? ["13"] : [] }
+    _ = try await GATTClient(link.connection).subscribe(Link.characteristic(3)) { values.take($0, $1) }
+    #expect(await link.connection.mtu == 23)
+    link.send("02 f700")
+    _ = await link.peer.received(atLeast: 2)
+    #expect(await link.connection.mtu == 247)
+    link.send("1b 0300" + String(repeating: "5a", count: 244))
+    await values.count.reaches(1)
+    #expect(values.all == ["3:" + String(repeating: "5a", count: 244)])
+    // Longer than the MTU: dropped and counted.
+    link.send("1b 0300" + String(repeating: "5a", count: 245))
+    link.send("1b 0300 01")
+    await values.count.reaches(2)
+    #expect(await link.connection.statistics.malformed == 1)
+    await link.close()
+  }
+}

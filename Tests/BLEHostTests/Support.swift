@@ -1,0 +1,95 @@
+import BLECore
+import BLEHost
+import BLEStack
+import BLESystem
+import BLEWire
+import Synchronization
+import TestPeer
+import Testing
+
+/// Hexadecimal digits in pairs; spaces allowed.
+func octetsOf(_ hex: String) -> [UInt8] {
+  let digits = Array(hex.utf8.filter { $0 > UInt8(ascii: " ") })
+  precondition(digits.count.isMultiple(of: 2), "odd number of digits: \(hex)")
+  return stride(from: 0, to: digits.count, by: 2).map { index in
+    guard let octet = UInt8(String(decoding: digits[index...index + 1], as: UTF8.self), radix: 16) else {
+      preconditionFailure("not hexadecimal: \(hex)")
+    }
+    return octet
+  }
+}
+
+func hexOf(_ octets: some Sequence<UInt8>) -> String {
+  octets.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+}
+
+/// A connection over a socket pair, and the script at its other end.
+struct Link {
+  let loop: EventLoop
+  let connection: Connection
+  let peer: Peer
+
+  static func open(
+    sendBufferByteCount: Int32? = nil, tap: PacketTap? = nil,
+    _ answer: @escaping @Sendable (String) -> [String] = { _ in [] }
+  ) async throws -> Link {
+    let link = try await prepare(sendBufferByteCount: sendBufferByteCount, tap: tap)
+    try link.peer.read { answer(hexOf($0)).map(octetsOf) }
+    return link
+  }
+
+  /// With a peer that does not read yet.
+  static func prepare(sendBufferByteCount: Int32? = nil, tap: PacketTap? = nil) async throws -> Link {
+    let pair = try SocketPair(sendBufferByteCount: sendBufferByteCount)
+    let loop = try EventLoop.start()
+    let connection = try await Connection.adopt(pair.ours(), peer: .any, on: loop, tap: tap)
+    return Link(loop: loop, connection: connection, peer: Peer(pair.theirs()))
+  }
+
+  func send(_ hex: String) { peer.send(octetsOf(hex)) }
+
+  func close() async {
+    await connection.close()
+    loop.stop()
+  }
+
+  static func characteristic(
+    _ valueHandle: UInt16, _ properties: CharacteristicProperties = .notify
+  ) -> GATTDatabase.Characteristic {
+    GATTDatabase.Characteristic(
+      handle: AttributeHandle(valueHandle - 1), properties: properties,
+      valueHandle: AttributeHandle(valueHandle), endHandle: AttributeHandle(valueHandle + 1),
+      uuid: .heartRate,
+      descriptors: [
+        GATTDatabase.Descriptor(
+          handle: AttributeHandle(valueHandle + 1), uuid: .clientCharacteristicConfiguration)
+      ])
+  }
+}
+
+extension Connection {
+  /// Keeps the receive thread at the gate.
+  func hold(at gate: Gate) { gate.pass() }
+}
+
+/// Values in hexadecimal, in the order in which they came, with the handle before.
+final class Values: Sendable {
+  private let values = Mutex<[String]>([])
+  let count = Counter()
+
+  func take(_ notification: borrowing HandleValueNotification, _ time: ReceiveTime) {
+    let octets = notification.value.indices.map { notification.value[$0] }
+    let text = String(notification.handle.rawValue, radix: 16) + ":" + hexOf(octets)
+    values.withLock { $0.append(text) }
+    count.add()
+  }
+
+  var all: [String] { values.withLock { $0 } }
+}
+
+func failure<T>(of body: () async throws(GATTError) -> T) async -> GATTError? {
+  do throws(GATTError) {
+    _ = try await body()
+    return nil
+  } catch { return error }
+}

@@ -1,0 +1,147 @@
+import BLECore
+import BLEHost
+import BLESensors
+import BLESystem
+import BLEWire
+import Foundation
+import Synchronization
+import TestPeer
+import Testing
+
+@testable import RingTap
+
+extension RingSink {
+  /// As the receive thread does it.
+  func take(_ value: [UInt8], on handle: UInt16 = 5, at nanoseconds: Int64 = 1) {
+    take(
+      HandleValueNotification(handle: AttributeHandle(handle), value: value.span),
+      at: ReceiveTime(nanoseconds: nanoseconds))
+  }
+}
+
+@Suite struct RingSinkTests {
+  @Test func tellsWhatCame() {
+    let sink = RingSink(limit: nil, tap: nil)
+    for frame in RingFrames.tick { sink.take(frame) }
+    sink.take(RingFrames.malformed)
+    sink.take([])
+    sink.take(RingFrames.frame("req-battery"))
+    sink.take(RingFrames.frame("err-dnd-unsupported"))
+    for frame in RingFrames.tick { sink.take(frame, on: 9) }
+    #expect(sink.received == 10)
+    #expect(sink.malformed == 2)
+    #expect(sink.other == 2)
+    #expect(sink.repeated == 3)
+    #expect(sink.sampleCount == 3)
+    #expect(sink.lastMalformed == WireError(.ring, offset: 0, .lengthMismatch(claimed: 16, available: 0)))
+    #expect((0..<4).map { _ in sink.samples.pop()?.stream } == [.spO2, .ppg, .accelerometer, nil])
+  }
+
+  /// The last sample wanted closes the recording: what comes after is no part of it.
+  @Test func endsWithTheLastSample() {
+    let sink = RingSink(limit: 4, tap: nil)
+    let completions = Counter()
+    sink.onComplete { completions.add() }
+    for _ in 0..<3 {
+      sink.take(RingFrames.malformed)
+      for frame in RingFrames.tick { sink.take(frame) }
+    }
+    #expect(sink.sampleCount == 4)
+    #expect(sink.received == 6)
+    #expect(sink.malformed == 2)
+    #expect(completions.value == 1)
+  }
+
+  @Test func countsWhatFindsNoRoom() {
+    let sink = RingSink(limit: nil, tap: nil)
+    for _ in 0..<RingSink.capacity + 100 { sink.take(RingFrames.tick[0]) }
+    #expect(sink.sampleCount == RingSink.capacity + 100)
+    #expect(sink.samples.dropped == 100)
+  }
+}
+
+@Suite(.timeLimit(.minutes(1))) struct RecorderTests {
+  @Test func writesWhatWasQueued() async throws {
+    try await withFolder { folder in
+      let sink = RingSink(limit: nil, tap: nil)
+      let recorder = try await Recorder.start(in: folder, sink, packets: nil)
+      for number in 1...1_000 as ClosedRange<Int64> {
+        for frame in RingFrames.tick { sink.take(frame, at: number) }
+        recorder.wake.signal()
+      }
+      let outcome = await recorder.finish()
+      #expect(outcome.samples == [1_000, 1_000, 1_000])
+      #expect(outcome.failure == nil)
+      for stream in RingStream.allCases {
+        let rows = rows(folder + "/" + stream.fileName)
+        #expect(rows.first.map { $0 + "\n" } == stream.header)
+        #expect(rows.dropFirst().map { $0.prefix { $0 != "," } } == (1...1_000).map { "\($0)" })
+      }
+      #expect(!Files.exists(folder + "/packets.btsnoop"), "nobody asked for it")
+    }
+  }
+
+  /// It sleeps for ever on empty queues, and a finish still wakes it.
+  @Test func finishesAnEmptyRecording() async throws {
+    for _ in 0..<50 {
+      try await withFolder { folder in
+        let recorder = try await Recorder.start(
+          in: folder, RingSink(limit: nil, tap: nil), packets: RecordRing(byteCount: 4096))
+        let outcome = await recorder.finish()
+        #expect(outcome.samples == [0, 0, 0])
+        #expect(try LoggedPDU.all(folder + "/packets.btsnoop").isEmpty)
+      }
+    }
+  }
+
+  @Test func tellsWhyItCannotStart() async throws {
+    try await withFolder { folder in
+      do throws(SystemError) {
+        _ = try await Recorder.start(in: folder + "/none", RingSink(limit: nil, tap: nil), packets: nil)
+        Issue.record("there is no such folder")
+      } catch { #expect(error.number == ENOENT) }
+    }
+  }
+
+  /// A full disk at the first row: nothing is written, everything is counted.
+  @Test func tellsAFullDiskAtTheStart() async throws {
+    try await withFolder { folder in
+      try FileManager.default.createSymbolicLink(
+        atPath: folder + "/ppg.csv", withDestinationPath: "/dev/full")
+      do throws(SystemError) {
+        _ = try await Recorder.start(in: folder, RingSink(limit: nil, tap: nil), packets: nil)
+        Issue.record("the disk is full")
+      } catch { #expect(error.number == ENOSPC) }
+    }
+  }
+
+  /// A limit on file sizes stands for a disk that becomes full: what is there ends with a whole row, the rest is
+  /// counted, and whoever records hears of it.
+  @Test func keepsWholeRowsOnAFullDisk() async {
+    await #expect(processExitsWith: .success) {
+      signal(SIGXFSZ, SIG_IGN)
+      var limit = rlimit(rlim_cur: 10_000, rlim_max: 10_000)
+      #expect(setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0)
+      try await withFolder { folder in
+        let sink = RingSink(limit: nil, tap: nil)
+        let recorder = try await Recorder.start(in: folder, sink, packets: nil)
+        let failed = Counter()
+        recorder.onFailure { failed.add() }
+        for number in 1...1_000 as ClosedRange<Int64> {
+          sink.take(RingFrames.frame("raw-ppg-ei-1"), at: 1_700_000_000_000_000_000 + number)
+        }
+        recorder.wake.signal()
+        await failed.reaches(1)
+        sink.take(RingFrames.frame("raw-spo2-ei-1"))
+        let outcome = await recorder.finish()
+        #expect(outcome.failure?.number == EFBIG)
+        let rows = rows(folder + "/ppg.csv").dropFirst()
+        #expect(rows.allSatisfy { $0.hasSuffix(",10625,10957,10689,268") })
+        #expect(outcome.samples == [0, rows.count, 0])
+        #expect(outcome.lostSamples == 1_001 - rows.count)
+        #expect((10_000 - 42...10_000).contains(contents(folder + "/ppg.csv").count))
+        #expect(failed.value == 1, "once")
+      }
+    }
+  }
+}

@@ -1,0 +1,220 @@
+import BLECore
+import BLEHost
+import BLEPacketLog
+import BLESensors
+import BLEStack
+import BLESystem
+import BLEWire
+import Foundation
+import TestPeer
+import Testing
+
+@testable import RingTap
+
+/// A whole capture from a scripted ring at the other end of a socket.
+@Suite(.timeLimit(.minutes(1))) struct RingCaptureTests {
+  private static func ticks(_ count: Int) -> [ScriptedRing.Event] {
+    (0..<count).flatMap { _ in RingFrames.tick.map { .frame($0) } }
+  }
+
+  private func capture(
+    _ ring: ScriptedRing, _ adapter: SocketAdapter, count: Int? = nil, in directory: String
+  ) async throws -> RingCapture.Result {
+    try await RingCapture(
+      RingCapture.Target(address: DeviceAddress(bits: 0x70CB_0D00_A1B2, type: .public), name: "R02_A1B2"),
+      adapter: adapter, limits: RingCapture.Limits(count: count), directory: directory
+    ).run { _ in }
+  }
+
+  private func tables(_ folder: String) -> [String] {
+    RingStream.allCases.flatMap { rows(folder + "/" + $0.fileName).dropFirst() }
+  }
+
+  /// The count, the rows and the log's notifications are one number, whatever the ring sends after it.
+  @Test(arguments: [1, 3, 300]) func recordsTheCountExactly(_ count: Int) async throws {
+    try await withFolder { folder in
+      let ring = ScriptedRing(Self.ticks(200))
+      let adapter = try SocketAdapter(ring)
+      let result = try await capture(ring, adapter, count: count, in: folder)
+      #expect(result.failure == nil)
+      #expect(result.report.endReason == "count reached")
+      #expect(result.report.received == count)
+      #expect(result.report.lost.total == 0)
+      #expect(result.report.malformed == 0 && result.report.withoutKernelStamp == 0)
+      #expect(result.report.streams.map(\.samples).reduce(0, +) == count)
+      #expect(tables(folder).count == count)
+      let logged = try LoggedPDU.all(folder + "/packets.btsnoop").filter { $0.octets[0] == 0x1B }
+      #expect(logged.count == count)
+      #expect(logged.allSatisfy { $0.isFromRing })
+      // The log counts microseconds, the tables nanoseconds: of the same stamps.
+      let times = tables(folder).compactMap { Int64($0.prefix { $0 != "," }) }.sorted()
+      #expect(times.map { $0 / 1000 } == logged.map { $0.time.nanoseconds / 1000 }.sorted())
+      // One start before, and two stops after: one does not always take effect.
+      await ring.written.reaches(3)
+      #expect(ring.commands.map { Array($0.prefix(2)) } == [[0xA1, 0x04], [0xA1, 0x02], [0xA1, 0x02]])
+      #expect(try json(folder + "/session.json")["received"] as? Int == count)
+      await adapter.close()
+    }
+  }
+
+  /// Both subscriptions are in place before the first command: a ring loses what is written before.
+  @Test func subscribesBeforeItWrites() async throws {
+    try await withFolder { folder in
+      let ring = ScriptedRing(Self.ticks(1))
+      let adapter = try SocketAdapter(ring)
+      _ = try await capture(ring, adapter, count: 3, in: folder)
+      let writes = try #require(await adapter.peer).received.filter { $0[0] == 0x12 }.map { $0[1] }
+      #expect(writes.prefix(3) == [0x06, 0x0A, 0x03])
+      await adapter.close()
+    }
+  }
+
+  /// Some rings send each frame on both characteristics.
+  @Test func recordsARepeatedStreamOnce() async throws {
+    try await withFolder { folder in
+      let twice: [ScriptedRing.Event] = RingFrames.tick.flatMap { [.frame($0), .bigData($0)] }
+      let ring = ScriptedRing((0..<10).flatMap { _ in twice } + [.hangUp])
+      let adapter = try SocketAdapter(ring)
+      let result = try await capture(ring, adapter, in: folder)
+      #expect(result.report.received == 60)
+      #expect(result.report.repeated == 30)
+      #expect(tables(folder).count == 30)
+      #expect(result.report.streams.map(\.samples) == [10, 10, 10])
+      await adapter.close()
+    }
+  }
+
+  /// A malformed frame is counted and never stops the capture.
+  @Test func countsMalformedFrames() async throws {
+    try await withFolder { folder in
+      let bad: [ScriptedRing.Event] = [
+        .frame(RingFrames.malformed), .frame([]), .frame(Array(RingFrames.tick[0].prefix(8))),
+        .frame(RingFrames.frame("err-dnd-unsupported")),
+      ]
+      let ring = ScriptedRing(bad + Self.ticks(10) + bad + [.hangUp])
+      let adapter = try SocketAdapter(ring)
+      let result = try await capture(ring, adapter, in: folder)
+      #expect(result.report.received == 38)
+      #expect(result.report.malformed == 6)
+      #expect(result.report.otherFrames == 2)
+      #expect(result.report.lastMalformed == "ring at octet 0: length field says 16 octets, 8 are there")
+      #expect(tables(folder).count == 30)
+      #expect(try LoggedPDU.all(folder + "/packets.btsnoop").count { $0.octets[0] == 0x1B } == 38)
+      await adapter.close()
+    }
+  }
+
+  /// A link that is lost ends the capture; what came is complete and readable.
+  @Test func keepsWhatCameBeforeALostLink() async throws {
+    try await withFolder { folder in
+      let ring = ScriptedRing(Self.ticks(100) + [.hangUp])
+      let adapter = try SocketAdapter(ring)
+      let result = try await capture(ring, adapter, in: folder)
+      #expect(result.failure == .gatt(.closed(.linkLost(.unknown))))
+      #expect(result.report.endReason == "the link was lost")
+      #expect(tables(folder).count == 300)
+      #expect(result.report.lost.total == 0)
+      let session = try json(folder + "/session.json")
+      #expect(session["endReason"] as? String == "the link was lost")
+      #expect(session["endedAtNs"] is Int)
+      #expect(try LoggedPDU.all(folder + "/packets.btsnoop").count { $0.octets[0] == 0x1B } == 300)
+      await adapter.close()
+    }
+  }
+
+  /// Ctrl-C: the stream is stopped and the files are complete.
+  @Test func stopsTheStreamWhenCancelled() async throws {
+    try await withFolder { folder in
+      let ring = ScriptedRing(Self.ticks(10))
+      let adapter = try SocketAdapter(ring)
+      let task = Task { try await capture(ring, adapter, in: folder) }
+      await ring.written.reaches(1)
+      task.cancel()
+      let result = try await task.value
+      #expect(result.failure == nil)
+      #expect(result.report.endReason == "interrupted")
+      #expect(ring.commands.map { Array($0.prefix(2)) } == [[0xA1, 0x04], [0xA1, 0x02], [0xA1, 0x02]])
+      #expect(tables(folder).count == result.report.streams.map(\.samples).reduce(0, +))
+      #expect(try json(folder + "/session.json")["endReason"] as? String == "interrupted")
+      await adapter.close()
+    }
+  }
+
+  @Test func refusesAFolderWithACapture() async throws {
+    try await withFolder { folder in
+      try Data("precious".utf8).write(to: URL(filePath: folder + "/session.json"))
+      let ring = ScriptedRing([])
+      let adapter = try SocketAdapter(ring)
+      do {
+        _ = try await capture(ring, adapter, in: folder)
+        Issue.record("there is a capture already")
+      } catch let error as HostError {
+        guard case .system(let cause) = error else {
+          Issue.record("\(error)")
+          return
+        }
+        #expect(cause.number == EEXIST)
+      }
+      #expect(contents(folder + "/session.json") == Array("precious".utf8))
+      #expect(ring.commands.isEmpty, "no stream was started")
+      // The connection is closed, not left to whoever collects it.
+      await adapter.peer?.ended()
+      await adapter.close()
+    }
+  }
+
+  @Test func refusesADeviceThatIsNoRing() async throws {
+    try await withFolder { folder in
+      let ring = ScriptedRing([], commandService: .heartRate)
+      let adapter = try SocketAdapter(ring)
+      do {
+        _ = try await capture(ring, adapter, in: folder + "/capture")
+        Issue.record("it is no ring")
+      } catch let error as HostError {
+        guard case .unsuitable = error else {
+          Issue.record("\(error)")
+          return
+        }
+      }
+      #expect(!Files.exists(folder + "/capture"))
+      await adapter.peer?.ended()
+      await adapter.close()
+    }
+  }
+
+  /// The writer tells of a full disk, the stream is stopped, and the report says what is missing.
+  @Test func endsOnAFullDisk() async {
+    await #expect(processExitsWith: .success) {
+      signal(SIGXFSZ, SIG_IGN)
+      var limit = rlimit(rlim_cur: 10_000, rlim_max: 10_000)
+      #expect(setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0)
+      try await withFolder { folder in
+        let ring = ScriptedRing(
+          (0..<200).flatMap { _ in RingFrames.tick.map { ScriptedRing.Event.frame($0) } })
+        let adapter = try SocketAdapter(ring)
+        let result = try await RingCapture(
+          RingCapture.Target(address: .any), adapter: adapter, limits: RingCapture.Limits(), directory: folder
+        ).run { _ in }
+        guard case .system(let cause)? = result.failure else {
+          Issue.record("ended with \(String(describing: result.failure))")
+          return
+        }
+        #expect(cause.number == EFBIG)
+        #expect(result.report.endReason == "the disk refused to take more")
+        let samples = result.report.streams.map(\.samples).reduce(0, +)
+        #expect(samples + result.report.lost.disk == 600)
+        let logged = try LoggedPDU.all(folder + "/packets.btsnoop")
+        #expect(logged.count < 600)
+        #expect(result.report.lost.packetLog > 0)
+        for stream in RingStream.allCases {
+          #expect(
+            rows(folder + "/" + stream.fileName).count - 1 == result.report.streams[stream.rawValue].samples)
+        }
+        let session = try json(folder + "/session.json")
+        #expect((session["lost"] as? [String: Int])?["disk"] == result.report.lost.disk)
+        #expect(ring.commands.last.map { Array($0.prefix(2)) } == [0xA1, 0x02])
+        await adapter.close()
+      }
+    }
+  }
+}

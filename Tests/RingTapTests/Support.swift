@@ -1,0 +1,219 @@
+import BLECore
+import BLEHost
+import BLEPacketLog
+import BLESensors
+import BLEStack
+import BLESystem
+import BLEWire
+import Foundation
+import Synchronization
+import TestPeer
+import Testing
+
+/// Hexadecimal digits in pairs; spaces allowed.
+func octetsOf(_ hex: String) -> [UInt8] {
+  let digits = Array(hex.utf8.filter { $0 > UInt8(ascii: " ") })
+  precondition(digits.count.isMultiple(of: 2), "odd number of digits: \(hex)")
+  return stride(from: 0, to: digits.count, by: 2).map { index in
+    guard let octet = UInt8(String(decoding: digits[index...index + 1], as: UTF8.self), radix: 16) else {
+      preconditionFailure("not hexadecimal: \(hex)")
+    }
+    return octet
+  }
+}
+
+/// A captured frame of a ring, by its name in the vectors of the sensor tests.
+struct RingFrames {
+  private struct Vector: Decodable {
+    var name: String
+    var packets: [String]
+  }
+
+  static let named: [String: [UInt8]] = {
+    let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .appending(path: "BLESensorsTests/Fixtures/ring-raw-vectors.json")
+    do {
+      let vectors = try JSONDecoder().decode([Vector].self, from: Data(contentsOf: file))
+      return Dictionary(uniqueKeysWithValues: vectors.map { ($0.name, octetsOf($0.packets[0])) })
+    } catch {
+      fatalError("\(file.path): \(error)")
+    }
+  }()
+
+  static func frame(_ name: String) -> [UInt8] {
+    guard let frame = named[name] else { preconditionFailure("no frame \(name)") }
+    return frame
+  }
+
+  /// One of each kind, as a tick of the ring.
+  static let tick = [frame("raw-spo2-ei-1"), frame("raw-ppg-ei-1"), frame("raw-acc-ei-1")]
+  static let malformed = frame("bad-checksum")
+}
+
+/// A folder of its own for one test.
+func withFolder<T>(_ body: (String) async throws -> T) async throws -> T {
+  let folder = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString).path
+  try Files.createDirectory(folder)
+  defer { try? FileManager.default.removeItem(atPath: folder) }
+  return try await body(folder)
+}
+
+func contents(_ path: String) -> [UInt8] {
+  FileManager.default.contents(atPath: path).map { [UInt8]($0) } ?? []
+}
+
+func rows(_ path: String) -> [String] {
+  let text = String(decoding: contents(path), as: UTF8.self)
+  return text.hasSuffix("\n") ? text.dropLast().split(separator: "\n").map(String.init) : []
+}
+
+func json(_ path: String) throws -> [String: Any] {
+  let object = try JSONSerialization.jsonObject(with: Data(contents(path)))
+  return try #require(object as? [String: Any])
+}
+
+/// The ATT PDUs of a packet log, with direction and time.
+struct LoggedPDU {
+  var isFromRing: Bool
+  var time: ReceiveTime
+  var octets: [UInt8]
+
+  /// - Throws: where the file does not end with a whole record.
+  static func all(_ path: String) throws -> [LoggedPDU] {
+    var reader = BTSnoopReader()
+    var found: [LoggedPDU] = []
+    let file = contents(path)
+    try reader.read(file.span) { record in
+      let packet = record.packet.indices.map { record.packet[$0] }
+      // ACL header and L2CAP header of four octets each.
+      found.append(
+        LoggedPDU(
+          isFromRing: record.direction == .controllerToHost, time: record.time, octets: Array(packet[8...])))
+    }
+    try reader.finish()
+    return found
+  }
+}
+
+/// A ring at the other end of a socket: an ATT server with the ring's services, and a script that is sent when the
+/// stream is started.
+final class ScriptedRing: Sendable {
+  private struct State: Sendable {
+    var server: ATTServer
+    var database: GATTServerDatabase
+    /// What was written to the command characteristic.
+    var commands: [[UInt8]] = []
+  }
+
+  /// What follows `A1 04`, in order.
+  enum Event: Sendable {
+    case frame([UInt8])
+    case bigData([UInt8])
+    case hangUp
+  }
+
+  static let commandHandle = AttributeHandle(0x0003)
+  static let replyHandle = AttributeHandle(0x0005)
+  static let bigDataHandle = AttributeHandle(0x0009)
+
+  private let state: Mutex<State>
+  private let script: [Event]
+  /// Counts commands written.
+  let written = Counter()
+
+  init(_ script: [Event], commandService: BluetoothUUID = RingUUID.commandService) {
+    self.script = script
+    typealias Characteristic = GATTCharacteristicDescription
+    let database = GATTServerDatabase([
+      GATTServiceDescription(
+        commandService,
+        characteristics: [
+          Characteristic(RingUUID.commandWrite, [.write, .writeWithoutResponse]),
+          Characteristic(RingUUID.commandNotify, .notify),
+        ]),
+      GATTServiceDescription(
+        RingUUID.bigDataService, characteristics: [Characteristic(RingUUID.bigDataNotify, .notify)]),
+    ])
+    state = Mutex(State(server: ATTServer(database: database), database: database))
+  }
+
+  var commands: [[UInt8]] { state.withLock(\.commands) }
+
+  func answer(_ pdu: [UInt8], _ peer: Peer) -> [[UInt8]] {
+    let (reply, command) = state.withLock { state in
+      var command: [UInt8]?
+      let reply = [UInt8](encoding: ATT.maximumMTU) { output in
+        state.server.receive(pdu.span, database: &state.database, into: &output) { handle, value in
+          if handle == Self.commandHandle { command = value.indices.map { value[$0] } }
+          return nil
+        }
+      }
+      if let command { state.commands.append(command) }
+      return (reply, command)
+    }
+    if !reply.isEmpty { peer.send(reply) }
+    if command?.prefix(2) == [0xA1, 0x04] { play(peer) }
+    if command != nil { written.add() }
+    return []
+  }
+
+  private func play(_ peer: Peer) {
+    for event in script {
+      switch event {
+      case .frame(let frame): push(Self.replyHandle, frame, peer)
+      case .bigData(let frame): push(Self.bigDataHandle, frame, peer)
+      case .hangUp: peer.hangUp()
+      }
+    }
+  }
+
+  private func push(_ handle: AttributeHandle, _ value: [UInt8], _ peer: Peer) {
+    let pdu = state.withLock { state in
+      [UInt8](encoding: ATT.maximumMTU) { output in
+        _ = state.server.push(
+          .notification, of: handle, value: value.span, database: state.database, into: &output)
+      }
+    }
+    if !pdu.isEmpty { peer.send(pdu) }
+  }
+}
+
+/// A way to the scripted ring instead of a radio.
+actor SocketAdapter: Adapter {
+  nonisolated let name = "test"
+  nonisolated let mode = "raw"
+  nonisolated let loop: EventLoop
+  nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
+  let malformed = 0
+  private let ring: ScriptedRing
+  private(set) var peer: Peer?
+
+  init(_ ring: ScriptedRing) throws {
+    self.ring = ring
+    loop = try EventLoop.start()
+  }
+
+  func startScan(
+    _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter, _ sink: @escaping ReportSink
+  ) async throws(HostError) {}
+  func stopScan() async throws(HostError) {}
+
+  func connect(
+    to address: DeviceAddress, timeout: Duration, tap: PacketTap?
+  ) async throws(HostError) -> Connection {
+    let peer: Peer
+    let connection: Connection
+    do throws(SystemError) {
+      let pair = try SocketPair()
+      peer = Peer(pair.theirs())
+      try peer.read { [ring, peer] in ring.answer($0, peer) }
+      do throws(HostError) {
+        connection = try await Connection.adopt(pair.ours(), peer: address, on: loop, tap: tap)
+      } catch { preconditionFailure("\(error)") }
+    } catch { throw .system(error) }
+    self.peer = peer
+    return connection
+  }
+
+  func close() async { loop.stop() }
+}
