@@ -130,6 +130,9 @@ public actor HostAdapter: Adapter {
       self.nextDeadline
     } expired: {
       self.expire($0)
+    } stopped: {
+      self.host.lose()
+      self.settle()
     }
     do throws(SystemError) { try port.open(for: source) } catch { throw HostError(error) }
     let result = await withCheckedContinuation { continuation in

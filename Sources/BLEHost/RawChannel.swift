@@ -66,6 +66,8 @@ actor RawChannel {
         self.nextDeadline
       } expired: {
         self.expire($0)
+      } stopped: {
+        self.close()
       }
       token = try loop.add(source, descriptor, for: .readable)
     } catch { throw HostError(error) }

@@ -61,6 +61,8 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
 
   func expired(now: MonotonicTime) { client?.expired(now) }
 
+  func stopped() { client?.ended(.closedLocally) }
+
   func ready(_ readiness: Readiness) {
     guard let client else { return }
     if !readiness.isDisjoint(with: .writable) {

@@ -50,6 +50,8 @@ actor SocketConnector {
       self.end
     } expired: { _ in
       self.expire()
+    } stopped: {
+      self.finish(.failure(.gatt(.closed(.closedLocally))))
     }
     do throws(SystemError) { token = try loop.add(source, descriptor, for: .writable) } catch {
       throw HostError(error)

@@ -24,6 +24,12 @@ public protocol EventSource: AnyObject {
   var deadline: MonotonicTime? { get }
   /// `deadline` has passed.
   func expired(now: MonotonicTime)
+  /// The loop was stopped while it served this source, and serves it no more: let go of whoever waits.
+  func stopped()
+}
+
+extension EventSource {
+  public func stopped() {}
 }
 
 /// An actor's own entry to its event loop.
@@ -34,19 +40,22 @@ package final class ActorSource: EventSource {
   private let whenReady: (Readiness) -> Void
   private let nextDeadline: () -> MonotonicTime?
   private let whenExpired: (MonotonicTime) -> Void
+  private let whenStopped: () -> Void
 
   package init(
     ready: @escaping (Readiness) -> Void, deadline: @escaping () -> MonotonicTime?,
-    expired: @escaping (MonotonicTime) -> Void
+    expired: @escaping (MonotonicTime) -> Void, stopped: @escaping () -> Void
   ) {
     whenReady = ready
     nextDeadline = deadline
     whenExpired = expired
+    whenStopped = stopped
   }
 
   package func ready(_ readiness: Readiness) { whenReady(readiness) }
   package var deadline: MonotonicTime? { nextDeadline() }
   package func expired(now: MonotonicTime) { whenExpired(now) }
+  package func stopped() { whenStopped() }
 }
 
 /// The receive thread: waits in epoll, lends readiness to its sources, and runs the jobs of the actors
@@ -60,6 +69,8 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
   private struct Shared {
     var jobs: [UnownedJob] = []
     var isStopping = false
+    /// The thread has ended: the next job starts another for the latecomers.
+    var isOver = false
   }
 
   private static let eventsPerTurn = 64
@@ -93,6 +104,9 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
     _ source: any EventSource, _ descriptor: borrowing FileDescriptor, for readiness: Readiness
   ) throws(SystemError) -> UInt64 {
     precondition(isOnThread)
+    guard !shared.withLock(\.isStopping) else {
+      throw SystemError(call: "event loop", number: ECANCELED)
+    }
     let token = nextToken
     nextToken += 1
     let number = descriptor.rawValue
@@ -119,7 +133,7 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
     _ = ringtap_epoll_remove(poll.rawValue, descriptor.rawValue)
   }
 
-  /// Ends the thread after the jobs that wait now.
+  /// Ends the thread after the jobs that wait now. Sources that are left hear of it.
   public func stop() {
     shared.withLock { $0.isStopping = true }
     signal()
@@ -129,8 +143,25 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
 
   public func enqueue(_ job: consuming ExecutorJob) {
     let unowned = UnownedJob(job)
-    shared.withLock { $0.jobs.append(unowned) }
-    if !isOnThread { signal() }
+    let isLate = shared.withLock { state in
+      state.jobs.append(unowned)
+      defer { state.isOver = false }
+      return state.isOver
+    }
+    if isLate {
+      startLatecomers()
+    } else if !isOnThread {
+      signal()
+    }
+  }
+
+  private func startLatecomers() {
+    do throws(SystemError) {
+      try SystemThread.start(named: "ringtap-late") { self.serveLatecomers() }
+    } catch {
+      // No thread to be had: the next job tries again.
+      shared.withLock { $0.isOver = true }
+    }
   }
 
   public func asUnownedSerialExecutor() -> UnownedSerialExecutor {
@@ -160,9 +191,26 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
       expire()
     }
     // A source keeps its loop and the loop its sources: whoever is left would stay for ever, descriptors and all.
-    sources.removeAll()
-    // The system may give the same number to another thread.
-    owner.store(0, ordering: .relaxed)
+    let left = sources.values
+    sources = [:]
+    for source in left { source.stopped() }
+    serveLatecomers()
+  }
+
+  /// Runs what actors of this loop still have to do after its end: their callers must not wait for ever.
+  private func serveLatecomers() {
+    owner.store(UInt(pthread_self()), ordering: .relaxed)
+    var isOver = false
+    while !isOver {
+      _ = runJobs()
+      isOver = shared.withLock { state in
+        guard state.jobs.isEmpty else { return false }
+        // The system may give the same number to another thread.
+        owner.store(0, ordering: .relaxed)
+        state.isOver = true
+        return true
+      }
+    }
   }
 
   private func dispatch(_ event: ringtap_ready) {

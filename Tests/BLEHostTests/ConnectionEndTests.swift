@@ -118,6 +118,21 @@ import Testing
     await gone.reaches(1)
   }
 
+  /// A loop that is stopped under a connection ends it: nobody waits for ever.
+  @Test func aStoppedLoopFailsAllRequests() async throws {
+    let link = try await Link.open()
+    let request = Task {
+      await failure { () async throws(GATTError) in try await link.connection.transact([0x0A, 1, 0]) }
+    }
+    let end = Task { await link.connection.ended() }
+    _ = await link.peer.received(atLeast: 1)
+    for _ in 0..<100 { _ = await link.connection.mtu }
+    link.loop.stop()
+    #expect(await request.value == .closed(.closedLocally))
+    #expect(await end.value == .closedLocally)
+    await link.peer.ended()
+  }
+
   /// So does a loop that is stopped under an open connection.
   @Test func letsEverythingGoWithTheLoop() async throws {
     final class Canary: Sendable {

@@ -1,5 +1,6 @@
 import BLECore
 import BLESystem
+import Glibc
 import Synchronization
 import TestPeer
 import Testing
@@ -201,7 +202,18 @@ private actor Resident {
     loop.stop()
     gate.open()
     await holder.value
-    _ = waiting
+    for task in waiting { await task.value }
     await gone.reaches(1)
+    // Actors outlive their loop: their callers are still answered, one at a time.
+    await withTaskGroup { group in
+      for _ in 0..<1_000 { group.addTask { await resident.count() } }
+    }
+    #expect(await resident.turns == 1_000)
+    #expect(await resident.isOnLoop)
+    let late = try SocketPair()
+    let source = Source(late.ours(), on: loop)
+    _ = await resident.run {
+      #expect(throws: SystemError(call: "event loop", number: ECANCELED)) { try source.add(for: .readable) }
+    }
   }
 }

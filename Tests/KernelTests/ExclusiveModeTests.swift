@@ -30,12 +30,13 @@ extension InTestKernel {
     /// The same tree by our host and by the kernel's, through the same device.
     @Test func findsTheSameTreeAsTheKernelsHost() throws {
       try scene.linkedControllers()
-      let ring = try scene.bumbleRing("--readvertise", "0.3")
-      let kernel = try scene.ringtap("gatt", ring.address, "--json")
-      kernel.expectSuccess()
       try scene.controller("off", 0)
+      let ring = try scene.bumbleRing("--readvertise", "0.3")
       let ours = try scene.ringtap("gatt", ring.address, "--mode", "exclusive", "--json")
       ours.expectSuccess()
+      try scene.controller("central", 0)
+      let kernel = try scene.ringtap("gatt", ring.address, "--json")
+      kernel.expectSuccess()
       #expect(ours.output == kernel.output)
       #expect(ours.outputLines.count > 20)
     }

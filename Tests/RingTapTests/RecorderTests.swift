@@ -19,6 +19,11 @@ extension RingSink {
   }
 }
 
+extension RecordingFiles.LinkStart {
+  static let test = RecordingFiles.LinkStart(
+    peer: .any, handle: ConnectionHandle(0x40), parameters: nil, time: ReceiveTime(nanoseconds: 1_000))
+}
+
 @Suite struct RingSinkTests {
   @Test func tellsWhatCame() {
     let sink = RingSink(limit: nil, tap: nil)
@@ -64,7 +69,7 @@ extension RingSink {
   @Test func writesWhatWasQueued() async throws {
     try await withFolder { folder in
       let sink = RingSink(limit: nil, tap: nil)
-      let recorder = try await Recorder.start(in: folder, sink, packets: nil)
+      let recorder = try await Recorder.start(in: folder, sink, packets: nil, link: .test)
       for number in 1...1_000 as ClosedRange<Int64> {
         for frame in RingFrames.tick { sink.take(frame, at: number) }
         recorder.wake.signal()
@@ -86,7 +91,7 @@ extension RingSink {
     for _ in 0..<50 {
       try await withFolder { folder in
         let recorder = try await Recorder.start(
-          in: folder, RingSink(limit: nil, tap: nil), packets: RecordRing(byteCount: 4096))
+          in: folder, RingSink(limit: nil, tap: nil), packets: RecordRing(byteCount: 4096), link: .test)
         let outcome = await recorder.finish()
         #expect(outcome.samples == [0, 0, 0])
         #expect(try LoggedPDU.all(folder + "/packets.btsnoop").isEmpty)
@@ -97,7 +102,8 @@ extension RingSink {
   @Test func tellsWhyItCannotStart() async throws {
     try await withFolder { folder in
       do throws(SystemError) {
-        _ = try await Recorder.start(in: folder + "/none", RingSink(limit: nil, tap: nil), packets: nil)
+        _ = try await Recorder.start(
+          in: folder + "/none", RingSink(limit: nil, tap: nil), packets: nil, link: .test)
         Issue.record("there is no such folder")
       } catch { #expect(error.number == ENOENT) }
     }
@@ -109,7 +115,7 @@ extension RingSink {
       try FileManager.default.createSymbolicLink(
         atPath: folder + "/ppg.csv", withDestinationPath: "/dev/full")
       do throws(SystemError) {
-        _ = try await Recorder.start(in: folder, RingSink(limit: nil, tap: nil), packets: nil)
+        _ = try await Recorder.start(in: folder, RingSink(limit: nil, tap: nil), packets: nil, link: .test)
         Issue.record("the disk is full")
       } catch { #expect(error.number == ENOSPC) }
     }
@@ -124,7 +130,7 @@ extension RingSink {
       #expect(setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0)
       try await withFolder { folder in
         let sink = RingSink(limit: nil, tap: nil)
-        let recorder = try await Recorder.start(in: folder, sink, packets: nil)
+        let recorder = try await Recorder.start(in: folder, sink, packets: nil, link: .test)
         let failed = Counter()
         recorder.onFailure { failed.add() }
         for number in 1...1_000 as ClosedRange<Int64> {

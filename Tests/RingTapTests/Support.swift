@@ -84,6 +84,7 @@ struct LoggedPDU {
     var found: [LoggedPDU] = []
     let file = contents(path)
     try reader.read(file.span) { record in
+      guard record.type == .acl else { return }
       let packet = record.packet.indices.map { record.packet[$0] }
       // ACL header and L2CAP header of four octets each.
       found.append(

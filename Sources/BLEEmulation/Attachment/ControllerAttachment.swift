@@ -73,6 +73,8 @@ public actor ControllerAttachment {
     } expired: {
       self.controller.advance(to: $0)
       self.send()
+    } stopped: {
+      self.detach()
     }
     try port.open(for: source)
     isAttached = true
