@@ -51,7 +51,7 @@ import Testing
     try await connection.send([0x52, 1, 0])
     let gate = Gate()
     let holder = Task { await connection.hold(at: gate) }
-    gate.waitForSomebody()
+    await gate.waitForSomebody()
     do {
       let theirs = pair.theirs()
       for number in 0..<100 as Range<UInt8> {

@@ -197,7 +197,7 @@ private actor Resident {
       try source.add(for: .readable)
     }
     let holder = Task { await resident.run { gate.pass() } }
-    gate.waitForSomebody()
+    await gate.waitForSomebody()
     let waiting = (0..<10).map { _ in Task { await resident.run { ran.add() } } }
     loop.stop()
     gate.open()

@@ -3,30 +3,25 @@ import Glibc
 
 /// Stops a thread at a point of a test's choice.
 package final class Gate: @unchecked Sendable {
-  // POSIX semaphores are made to be shared.
-  private let entered = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
+  // A POSIX semaphore is made to be shared.
   private let opened = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
+  private let entered = Counter()
 
-  package init() {
-    sem_init(entered, 0, 0)
-    sem_init(opened, 0, 0)
-  }
+  package init() { sem_init(opened, 0, 0) }
 
   deinit {
-    sem_destroy(entered)
     sem_destroy(opened)
-    entered.deallocate()
     opened.deallocate()
   }
 
-  /// Waits here until `open`.
+  /// Blocks the thread here until `open`: never one of the cooperative pool's.
   package func pass() {
-    sem_post(entered)
+    entered.add()
     while sem_wait(opened) != 0 {}
   }
 
   /// Waits until somebody stands at the gate.
-  package func waitForSomebody() { while sem_wait(entered) != 0 {} }
+  package func waitForSomebody() async { await entered.reaches(1) }
 
   package func open() { sem_post(opened) }
 }
