@@ -21,8 +21,13 @@ struct EmulateRingCommand: AsyncParsableCommand {
     abstract: "A COLMI R02 smart ring behind a virtual adapter of this kernel.",
     discussion: """
       Makes an adapter through /dev/vhci (needs root) and brings it up, or serves the controller as a byte stream; \
-      prints one line when it can be used, and runs until Ctrl-C. The ring is found by its name and answers as the real one; its raw stream \
-      starts with frames captured from real rings and goes on with a made-up wearer at rest.
+      prints one line when it can be used, and runs until Ctrl-C. The ring is found by its name and answers as the \
+      real one; its raw stream starts with frames captured from real rings and goes on with a made-up wearer at rest.
+
+      EXAMPLES
+        sudo ringtap emulate ring --vhci --rate 300
+        ringtap emulate ring --transport tcp-server:127.0.0.1:6402
+            then, elsewhere: ringtap capture --transport tcp-client:127.0.0.1:6402
       """)
 
   @Flag(help: "Attach to the kernel through /dev/vhci (root).")
