@@ -26,10 +26,7 @@ protocol BearerCarrier: AnyObject, Sendable {
 /// Made inside the actor, the closures are isolated to it; the carrier calls them on the actor's executor, which is the
 /// loop's thread. `assumeIsolated` would do as well, at two allocations a call.
 final class BearerClient {
-  /// Where the time of a PDU comes from.
-  enum Stamp { case kernel, arrival }
-
-  let received: (Span<UInt8>, ReceiveTime, Stamp) -> Void
+  let received: (Span<UInt8>, ReceiveTime, PacketPort.Stamp) -> Void
   /// A system call has brought PDUs; all that came were delivered.
   let batchBegan: () -> Void
   let batchEnded: () -> Void
@@ -42,7 +39,7 @@ final class BearerClient {
   let expired: (MonotonicTime) -> Void
 
   init(
-    received: @escaping (Span<UInt8>, ReceiveTime, Stamp) -> Void,
+    received: @escaping (Span<UInt8>, ReceiveTime, PacketPort.Stamp) -> Void,
     batchBegan: @escaping () -> Void, batchEnded: @escaping () -> Void,
     writable: @escaping () -> Void, timed: @escaping (LinkParameters, ReceiveTime) -> Void,
     ended: @escaping (BearerEnd) -> Void, deadline: @escaping () -> MonotonicTime?,

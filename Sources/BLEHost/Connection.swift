@@ -198,7 +198,7 @@ public actor Connection: ATTRequester {
 
   // MARK: From the carrier, on the receive thread
 
-  private func received(_ pdu: Span<UInt8>, at time: ReceiveTime, _ stamp: BearerClient.Stamp) {
+  private func received(_ pdu: Span<UInt8>, at time: ReceiveTime, _ stamp: PacketPort.Stamp) {
     guard end == nil else { return }
     counters.received += 1
     if stamp == .arrival { counters.withoutKernelStamp += 1 }

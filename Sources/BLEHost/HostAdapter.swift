@@ -39,7 +39,8 @@ public actor HostAdapter: Adapter {
   public nonisolated let loop: EventLoop
   public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
 
-  private let link: ControllerLink
+  private let port: PacketPort
+  private var framer = H4Framer(from: .controllerToHost)
   private var host = HCIHost()
   private var starting: CheckedContinuation<Result<Void, HostError>, Never>?
   private var answers: [CommandID: Answer] = [:]
@@ -51,6 +52,7 @@ public actor HostAdapter: Adapter {
   /// PDUs and ends of links that connections asked for while a packet was being received.
   private var deferred: [(handle: ConnectionHandle, pdu: [UInt8])] = []
   private var ending: [ConnectionHandle] = []
+  private var ownAddress: DeviceAddress?
   private var failure: HostError?
   private var closing: CheckedContinuation<Void, Never>?
   private var closeDeadline: MonotonicTime?
@@ -81,19 +83,14 @@ public actor HostAdapter: Adapter {
       return try await open(.stream, name, loop) { () throws(SystemError) in
         try ControllerPort.unix(path: path)
       }
+    case .tcpServer, .pseudoTerminal:
+      throw .unsuitable("\(name): wait for the peer first, then take the stream over")
     case .virtual: throw .unsuitable("\(name): virtual peripherals are attached by whoever emulates them")
     }
   }
 
-  /// Takes over the host's end of a packet socket: one H4 packet to a datagram.
-  package static func open(
-    packets descriptor: consuming FileDescriptor, name: String, on loop: EventLoop
-  ) async throws(HostError) -> HostAdapter {
-    try await open(descriptor, .datagrams, name: name, on: loop)
-  }
-
   private static func open(
-    _ framing: ControllerLink.Framing, _ name: String, _ loop: EventLoop,
+    _ framing: PacketPort.Framing, _ name: String, _ loop: EventLoop,
     _ port: () throws(SystemError) -> FileDescriptor
   ) async throws(HostError) -> HostAdapter {
     let adapter: HostAdapter
@@ -104,8 +101,9 @@ public actor HostAdapter: Adapter {
     return adapter
   }
 
-  private static func open(
-    _ descriptor: consuming FileDescriptor, _ framing: ControllerLink.Framing, name: String,
+  /// Takes over an open descriptor.
+  package static func open(
+    _ descriptor: consuming FileDescriptor, _ framing: PacketPort.Framing, name: String,
     on loop: EventLoop
   ) async throws(HostError) -> HostAdapter {
     let adapter: HostAdapter
@@ -117,12 +115,12 @@ public actor HostAdapter: Adapter {
   }
 
   private init(
-    _ descriptor: consuming FileDescriptor, _ framing: ControllerLink.Framing, _ name: String,
+    _ descriptor: consuming FileDescriptor, _ framing: PacketPort.Framing, _ name: String,
     _ loop: EventLoop
   ) throws(SystemError) {
     self.name = name
     self.loop = loop
-    link = try ControllerLink(descriptor, framing, loop)
+    port = try PacketPort(descriptor, framing, loop)
   }
 
   private func start() async throws(HostError) {
@@ -136,14 +134,26 @@ public actor HostAdapter: Adapter {
       self.host.lose()
       self.settle()
     }
-    do throws(SystemError) { try link.open(for: source) } catch { throw HostError(error) }
+    do throws(SystemError) { try port.open(for: source) } catch { throw HostError(error) }
     let result = await withCheckedContinuation { continuation in
       starting = continuation
       host.start()
       pump()
     }
     try result.get()
+    if controller.address.bits == 0 { try await command(LESetRandomAddress(takeRandomAddress())) }
   }
+
+  /// A static address of our own, for a controller that has no public one. Core 5.4, Vol 6, Part B, 1.3.2.1.
+  private func takeRandomAddress() -> DeviceAddress {
+    // Two bits are set by definition; of the other 46 neither all nor none may be.
+    let address = DeviceAddress(bits: UInt64.random(in: 1..<1 << 46 - 1) | 3 << 46, type: .random)
+    ownAddress = address
+    return address
+  }
+
+  /// Under which this host scans and connects: the controller's public address, or a random static one.
+  public var address: DeviceAddress { ownAddress ?? controller.address }
 
   /// What the controller is.
   public var controller: ControllerDescription { host.controller }
@@ -161,7 +171,7 @@ public actor HostAdapter: Adapter {
     }
     host.lose()
     settle()
-    link.close()
+    port.close()
   }
 
   // MARK: Commands
@@ -195,10 +205,10 @@ public actor HostAdapter: Adapter {
     reportSink = sink
     do throws(HostError) {
       if controller.usesExtendedCommands {
-        try await command(LESetExtendedScanParameters(kind: kind, timing: timing))
+        try await command(LESetExtendedScanParameters(kind: kind, timing: timing, ownType: address.type))
         try await command(LESetExtendedScanEnable(duplicates))
       } else {
-        try await command(LESetScanParameters(kind: kind, timing: timing))
+        try await command(LESetScanParameters(kind: kind, timing: timing, ownType: address.type))
         try await command(LESetScanEnable(duplicates))
       }
     } catch {
@@ -254,9 +264,9 @@ public actor HostAdapter: Adapter {
   private func createConnection(_ peer: DeviceAddress) async throws(HostError) {
     let parameters = LinkParameterRange.default
     if controller.usesExtendedCommands {
-      try await command(LEExtendedCreateConnection(to: peer, ownType: .public, parameters: parameters))
+      try await command(LEExtendedCreateConnection(to: peer, ownType: address.type, parameters: parameters))
     } else {
-      try await command(LECreateConnection(to: peer, ownType: .public, parameters: parameters))
+      try await command(LECreateConnection(to: peer, ownType: address.type, parameters: parameters))
     }
   }
 
@@ -286,7 +296,7 @@ public actor HostAdapter: Adapter {
   }
 
   /// Packets that the transport's queue in the kernel dropped.
-  var transportDrops: Int { link.kernelQueueDrops }
+  var transportDrops: Int { port.kernelQueueDrops }
 
   /// Ends a link.
   func disconnect(_ handle: ConnectionHandle) {
@@ -310,8 +320,14 @@ public actor HostAdapter: Adapter {
 
   private func service(_ readiness: Readiness) {
     do throws(SystemError) {
-      if readiness.contains(.writable) { try link.flush() }
-      let isOpen = try link.drain { packet, time, stamp in take(packet, time, stamp) }
+      if !readiness.isDisjoint(with: .writable) { try port.flush() }
+      let isOpen = try port.drain { octets, time, stamp in
+        if port.framing == .datagrams {
+          take(octets, time, stamp)
+        } else {
+          framer.receive(octets) { take($0, time, stamp) }
+        }
+      }
       if !isOpen { host.lose() }
     } catch { host.lose() }
     settle()
@@ -321,7 +337,7 @@ public actor HostAdapter: Adapter {
     }
   }
 
-  private func take(_ packet: Span<UInt8>, _ time: ReceiveTime, _ stamp: BearerClient.Stamp) {
+  private func take(_ packet: Span<UInt8>, _ time: ReceiveTime, _ stamp: PacketPort.Stamp) {
     isReceiving = true
     do throws(WireError) {
       try host.receive(packet, now: SystemClock.monotonic()) { report in
@@ -376,7 +392,7 @@ public actor HostAdapter: Adapter {
   private func pump() {
     let now = SystemClock.monotonic()
     do throws(SystemError) {
-      while let packet = host.nextPacket(now: now) { try link.send(packet) }
+      while let packet = host.nextPacket(now: now) { try port.send(packet.span) }
     } catch { host.lose() }
   }
 
@@ -451,6 +467,6 @@ public actor HostAdapter: Adapter {
     for answer in answers.values { answer.resume(returning: .failure(error)) }
     answers = [:]
     opcodes = [:]
-    link.close()
+    port.close()
   }
 }

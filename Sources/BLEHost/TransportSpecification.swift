@@ -6,14 +6,19 @@ public enum TransportSpecification: Hashable, Sendable {
   case serial(path: String, baud: UInt32, hardwareFlow: Bool)
   /// `tcp-client:host:port`.
   case tcpClient(host: String, port: UInt16)
+  /// `tcp-server:host:port`: waits for the controller; `_` as the host is every address of this machine.
+  case tcpServer(host: String?, port: UInt16)
   /// `unix:path`.
   case unix(path: String)
+  /// `pty:`: a pseudo-terminal, whose other end somebody opens as a serial port.
+  case pseudoTerminal
   /// `virtual:ring`: a controller and a peripheral inside this process.
   case virtual(peripheral: String)
 
   /// Why a text is no transport.
   public struct ParseError: Error, Hashable, Sendable, CustomStringConvertible {
     public let description: String
+    public init(_ description: String) { self.description = description }
   }
 
   public init(_ text: String) throws(ParseError) {
@@ -25,10 +30,18 @@ public enum TransportSpecification: Hashable, Sendable {
       self = .hciSocket(index: index)
     case "serial": self = try Self.serial(rest, text)
     case "tcp-client":
-      guard let colon = rest.lastIndex(of: ":"), colon != rest.startIndex,
-        let port = UInt16(rest[rest.index(after: colon)...]), port > 0
-      else { throw Self.error(text, "tcp-client:127.0.0.1:6402") }
-      self = .tcpClient(host: String(rest[..<colon]), port: port)
+      guard let (host, port) = Self.endpoint(rest) else {
+        throw Self.error(text, "tcp-client:127.0.0.1:6402")
+      }
+      self = .tcpClient(host: host, port: port)
+    case "tcp-server":
+      guard let (host, port) = Self.endpoint(rest) else {
+        throw Self.error(text, "tcp-server:127.0.0.1:6402")
+      }
+      self = .tcpServer(host: host == "_" ? nil : host, port: port)
+    case "pty":
+      guard rest.isEmpty else { throw Self.error(text, "pty:") }
+      self = .pseudoTerminal
     case "unix":
       guard !rest.isEmpty else { throw Self.error(text, "unix:/tmp/controller") }
       self = .unix(path: rest)
@@ -37,7 +50,7 @@ public enum TransportSpecification: Hashable, Sendable {
       self = .virtual(peripheral: rest)
     default:
       throw ParseError(
-        description: "'\(text)' is no transport; there are hci-socket:, serial:, tcp-client:, unix:, virtual:"
+        "'\(text)' is no transport; there are hci-socket:, serial:, tcp-client:, tcp-server:, unix:, pty:, virtual:"
       )
     }
   }
@@ -50,8 +63,15 @@ public enum TransportSpecification: Hashable, Sendable {
     return .serial(path: String(fields[0]), baud: baud, hardwareFlow: fields.count == 3)
   }
 
+  private static func endpoint(_ text: String) -> (host: String, port: UInt16)? {
+    guard let colon = text.lastIndex(of: ":"), colon != text.startIndex,
+      let port = UInt16(text[text.index(after: colon)...]), port > 0
+    else { return nil }
+    return (String(text[..<colon]), port)
+  }
+
   private static func error(_ text: String, _ example: String) -> ParseError {
-    ParseError(description: "'\(text)' is no transport; it looks like \(example)")
+    ParseError("'\(text)' is no transport; it looks like \(example)")
   }
 }
 
@@ -62,7 +82,9 @@ extension TransportSpecification: CustomStringConvertible {
     case .serial(let path, let baud, let hardwareFlow):
       "serial:\(path),\(baud)\(hardwareFlow ? ",flow" : "")"
     case .tcpClient(let host, let port): "tcp-client:\(host):\(port)"
+    case .tcpServer(let host, let port): "tcp-server:\(host ?? "_"):\(port)"
     case .unix(let path): "unix:\(path)"
+    case .pseudoTerminal: "pty:"
     case .virtual(let peripheral): "virtual:\(peripheral)"
     }
   }

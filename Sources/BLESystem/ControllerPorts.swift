@@ -56,6 +56,47 @@ public enum ControllerPort {
       })
   }
 
+  /// A socket that waits for peers; `host` `nil` for every address.
+  package static func listen(host: String?, port: UInt16) throws(SystemError) -> FileDescriptor {
+    FileDescriptor(
+      owning: try checked("listen \(host ?? "*"):\(port)") {
+        // SAFETY: both are null-terminated strings, or null, for the length of the call.
+        if let host {
+          unsafe ringtap_tcp_listen(host, String(port))
+        } else {
+          unsafe ringtap_tcp_listen(nil, String(port))
+        }
+      })
+  }
+
+  package static func listen(path: String) throws(SystemError) -> FileDescriptor {
+    FileDescriptor(
+      owning: try checked("listen \(path)") {
+        // SAFETY: the path is a null-terminated string for the length of the call.
+        unsafe ringtap_unix_listen(path)
+      })
+  }
+
+  /// The next peer of a listening socket. Blocks: not for a task or an event loop.
+  package static func accept(_ listener: borrowing FileDescriptor) throws(SystemError) -> FileDescriptor {
+    let number = listener.rawValue
+    return FileDescriptor(owning: try checked("accept") { ringtap_accept(number) })
+  }
+
+  /// A pseudo-terminal, raw.
+  ///
+  /// - Parameter name: gets the path of its other end, `/dev/pts/3`.
+  package static func pseudoTerminal(name: inout String) throws(SystemError) -> FileDescriptor {
+    var octets = [CChar](repeating: 0, count: 64)
+    let capacity = CInt(octets.count)
+    let number = try checked("posix_openpt") {
+      // SAFETY: the array has room for `capacity` characters.
+      unsafe ringtap_pty_open(&octets, capacity)
+    }
+    name = String(decoding: octets.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+    return FileDescriptor(owning: number)
+  }
+
   /// Two ends of a packet socket inside this process.
   package static func pair() throws(SystemError) -> PacketPair {
     var numbers: [CInt] = [-1, -1]

@@ -41,6 +41,7 @@ extension SystemError {
   package static var noBufferSpace: CInt { ENOBUFS }
   package static var full: CInt { EAGAIN }
   package static var gone: CInt { ENOTCONN }
+  package static var notSupported: CInt { EOPNOTSUPP }
 
   public var condition: Condition {
     switch number {

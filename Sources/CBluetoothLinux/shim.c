@@ -370,3 +370,60 @@ int ringtap_unix_connect(const char *path) {
 int ringtap_packet_pair(int pair[2]) {
   return socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair);
 }
+
+int ringtap_tcp_listen(const char *host, const char *port) {
+  struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE}, *list = NULL;
+  int status = getaddrinfo(host, port, &hints, &list);
+  if (status != 0) {
+    errno = status == EAI_SYSTEM ? errno : EADDRNOTAVAIL;
+    return -1;
+  }
+  int fd = socket(list->ai_family, list->ai_socktype | SOCK_CLOEXEC, list->ai_protocol), on = 1, error = errno;
+  if (fd >= 0) {
+    setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    if (bind(fd, list->ai_addr, list->ai_addrlen) < 0 || listen(fd, 1) < 0) {
+      error = errno;
+      close(fd);
+      fd = -1;
+    }
+  }
+  freeaddrinfo(list);
+  errno = error;
+  return fd;
+}
+
+int ringtap_unix_listen(const char *path) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  if (strlen(path) >= sizeof address.sun_path) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  strcpy(address.sun_path, path);
+  int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  // Nobody answers at a stale socket; a live one is left alone.
+  if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0 && errno == ECONNREFUSED) unlink(path);
+  if (bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 1) == 0) return fd;
+  int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
+}
+
+int ringtap_accept(int fd) { return accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK); }
+
+int ringtap_pty_open(char *name, int capacity) {
+  int fd = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
+  if (fd < 0) return -1;
+  struct termios port;
+  if (grantpt(fd) == 0 && unlockpt(fd) == 0 && tcgetattr(fd, &port) == 0) {
+    cfmakeraw(&port);
+    if (tcsetattr(fd, TCSANOW, &port) == 0 && ptsname_r(fd, name, (size_t)capacity) == 0 &&
+        ringtap_set_nonblocking(fd) == 0)
+      return fd;
+  }
+  int error = errno;
+  close(fd);
+  errno = error;
+  return -1;
+}

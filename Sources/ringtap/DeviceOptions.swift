@@ -25,7 +25,7 @@ struct AdapterOptions: ParsableArguments {
     help: ArgumentHelp(
       """
       A controller of our own instead of an adapter: hci-socket:0, serial:/dev/ttyAMA0,115200[,flow], \
-      tcp-client:HOST:PORT, unix:PATH, virtual:ring.
+      tcp-client:HOST:PORT, tcp-server:HOST:PORT, unix:PATH, pty:, virtual:ring.
       """, valueName: "spec"))
   var transport: String?
 
@@ -68,11 +68,22 @@ struct AdapterOptions: ParsableArguments {
       }
       return Radio(adapter: KernelAdapter(info, on: loop), emulation: nil)
     }
-    if case .virtual(let peripheral) = specification { return try await Radio.virtual(peripheral, loop) }
-    return Radio(
-      adapter: try await failing { () async throws(HostError) in
-        try await HostAdapter.open(specification, on: loop)
-      }, emulation: nil)
+    switch specification {
+    case .virtual(let peripheral): return try await Radio.virtual(peripheral, loop)
+    case .tcpServer, .pseudoTerminal:
+      let peer = try await StreamServer(specification) { Console.note("waiting for a controller at \($0)") }
+        .next()
+      do {
+        let adapter = try await HostAdapter.open(
+          peer.take(), .stream, name: specification.description, on: loop)
+        return Radio(adapter: adapter, emulation: nil)
+      } catch { throw Failure(error) }
+    default:
+      return Radio(
+        adapter: try await failing { () async throws(HostError) in
+          try await HostAdapter.open(specification, on: loop)
+        }, emulation: nil)
+    }
   }
 }
 
@@ -95,8 +106,8 @@ struct Radio: Sendable {
     let adapter: HostAdapter
     do {
       var pair = try ControllerPort.pair()
-      emulation = try await ControllerAttachment.attach(controller, to: pair.takeController())
-      adapter = try await HostAdapter.open(packets: pair.takeHost(), name: "virtual:ring", on: loop)
+      emulation = try await ControllerAttachment.attach(controller, to: pair.takeController(), .datagrams)
+      adapter = try await HostAdapter.open(pair.takeHost(), .datagrams, name: "virtual:ring", on: loop)
     } catch { throw Failure(error) }
     return Radio(adapter: adapter, emulation: emulation)
   }

@@ -1,8 +1,10 @@
 import ArgumentParser
 import BLECore
 import BLEEmulation
+import BLEHost
 import BLEPacketLog
 import BLESystem
+import Synchronization
 
 /// `ringtap emulate PERIPHERAL`.
 struct EmulateCommand: AsyncParsableCommand {
@@ -18,13 +20,24 @@ struct EmulateRingCommand: AsyncParsableCommand {
     commandName: "ring",
     abstract: "A COLMI R02 smart ring behind a virtual adapter of this kernel.",
     discussion: """
-      Makes an adapter through /dev/vhci (needs root), brings it up, prints one line when it can be used, \
-      and runs until Ctrl-C. The ring is found by its name and answers as the real one; its raw stream \
-      starts with frames captured from real rings and goes on with a made-up wearer at rest.
+      Makes an adapter through /dev/vhci (needs root) and brings it up, or serves the controller as a byte stream; \
+      prints one line when it can be used, and runs until Ctrl-C. The ring is found by its name and answers as the \
+      real one; its raw stream starts with frames captured from real rings and goes on with a made-up wearer at rest.
+
+      EXAMPLES
+        sudo ringtap emulate ring --vhci --rate 300
+        ringtap emulate ring --transport tcp-server:127.0.0.1:6402
+            then, elsewhere: ringtap capture --transport tcp-client:127.0.0.1:6402
       """)
 
-  @Flag(help: "Attach to the kernel through /dev/vhci; for now the only way.")
+  @Flag(help: "Attach to the kernel through /dev/vhci (root).")
   var vhci = false
+
+  @Option(
+    help: ArgumentHelp(
+      "Serve the controller as an H4 byte stream instead: tcp-server:HOST:PORT, unix:PATH, pty:.",
+      valueName: "spec"))
+  var transport: String?
 
   @Option(help: "Raw notifications a second, over all three kinds. A stock ring sends 3.")
   var rate: Double = 3
@@ -60,7 +73,10 @@ struct EmulateRingCommand: AsyncParsableCommand {
   var json = false
 
   func validate() throws {
-    guard vhci else { throw ValidationError("say where to attach: --vhci") }
+    guard vhci != (transport != nil) else {
+      throw ValidationError("say where to attach: --vhci, or --transport")
+    }
+    _ = try specification()
     guard rate > 0, rate <= 100_000 else { throw ValidationError("--rate must be above 0") }
     guard (1...26).contains(name.utf8.count) else {
       throw ValidationError("--name must have 1 to 26 octets")
@@ -100,37 +116,90 @@ struct EmulateRingCommand: AsyncParsableCommand {
     return ring
   }
 
+  private func specification() throws -> TransportSpecification? {
+    guard let transport else { return nil }
+    do throws(TransportSpecification.ParseError) {
+      let specification = try TransportSpecification(transport)
+      switch specification {
+      case .tcpServer, .unix, .pseudoTerminal: return specification
+      default:
+        throw TransportSpecification.ParseError(
+          "\(transport) cannot be served; tcp-server:, unix: and pty: can")
+      }
+    } catch { throw ValidationError(error.description) }
+  }
+
   func run() async throws {
     let ring = try ringConfiguration()
-    let controller = VirtualController(
-      VirtualController.Configuration(commandSet: extended ? .extended : .legacy),
-      peripherals: [EmulatedRing(ring)])
-    let emulation = try await ControllerAttachment.attach(controller, to: VHCI())
-    let adapter = "hci\(emulation.index ?? 0)"
-    if json {
-      try Console.json { line in
-        line.member("event", "ready")
-        line.member("adapter", adapter)
-        line.member("address", ring.address.description)
-        line.member("addressType", addressType)
-        line.member("name", name)
+    let sent = Mutex(0)
+    do {
+      try await Interruption.cancelling {
+        if let specification = try specification() {
+          try await serve(specification, ring, sent)
+        } else {
+          let emulation = try await ControllerAttachment.attach(controller(ring), to: VHCI())
+          try ready("hci\(emulation.index ?? 0)", ring)
+          await untilEnded(emulation, sent)
+        }
       }
-    } else {
-      try Console.print("ready \(adapter) \(ring.address) \(name)")
+    } catch is CancellationError {
+      // A signal is how an emulation ends.
     }
-    // Until a signal: the sleep ends by being cancelled.
-    _ = try? await Interruption.cancelling { try await Task.sleep(for: .seconds(1 << 40)) }
-    let sent = await emulation.inspect { controller in
-      controller.peripherals.compactMap { $0 as? EmulatedRing }.reduce(0) { $0 + $1.sentRawNotifications }
-    }
-    await emulation.detach()
+    let count = sent.withLock { $0 }
     if json {
       try Console.json { line in
         line.member("event", "end")
-        line.member("sentRawNotifications", sent)
+        line.member("sentRawNotifications", count)
       }
     } else {
-      try Console.print("end \(sent) raw notifications sent")
+      try Console.print("end \(count) raw notifications sent")
+    }
+  }
+
+  /// One peer after the other, each with a controller fresh from reset.
+  private func serve(
+    _ specification: TransportSpecification, _ ring: EmulatedRing.Configuration, _ sent: borrowing Mutex<Int>
+  ) async throws {
+    var name = ""
+    let server = try StreamServer(specification) { name = $0 }
+    try ready(name, ring)
+    while !Task.isCancelled {
+      let peer = try await server.next()
+      let emulation = try await failing { () async throws(SystemError) in
+        try await ControllerAttachment.attach(controller(ring), to: peer.take(), .stream)
+      }
+      await untilEnded(emulation, sent)
+      if case .pseudoTerminal = specification { return }
+    }
+  }
+
+  private func controller(_ ring: EmulatedRing.Configuration) -> VirtualController {
+    VirtualController(
+      VirtualController.Configuration(commandSet: extended ? .extended : .legacy),
+      peripherals: [EmulatedRing(ring)])
+  }
+
+  /// Until the other end closes, or the task is cancelled.
+  private func untilEnded(_ emulation: ControllerAttachment, _ sent: borrowing Mutex<Int>) async {
+    await withTaskCancellationHandler {
+      await emulation.ended()
+    } onCancel: {
+      Task { await emulation.detach() }
+    }
+    let count = await emulation.inspect { controller in
+      controller.peripherals.compactMap { $0 as? EmulatedRing }.reduce(0) { $0 + $1.sentRawNotifications }
+    }
+    sent.withLock { $0 += count }
+  }
+
+  private func ready(_ name: String, _ ring: EmulatedRing.Configuration) throws(Console.Closed) {
+    guard json else { return try Console.print("ready \(name) \(ring.address) \(ring.name)") }
+    try Console.json { line in
+      line.member("event", "ready")
+      line.member("adapter", name)
+      line.member("address", ring.address.description)
+      line.member("addressType", addressType)
+      line.member("name", ring.name)
     }
   }
 }

@@ -201,7 +201,7 @@ struct H4FramerTests {
   ]
 
   private func frames(_ chunks: [[UInt8]]) -> (packets: [[UInt8]], garbage: Int) {
-    var framer = H4Framer()
+    var framer = H4Framer(from: .controllerToHost)
     var found: [[UInt8]] = []
     for chunk in chunks {
       framer.receive(chunk.span) { packet in

@@ -1,5 +1,5 @@
-public import BLECore
 public import BLESystem
+import BLEStack
 import BLEWire
 
 /// A virtual controller at work: packets to and from one descriptor, on a thread of its own.
@@ -10,20 +10,18 @@ import BLEWire
 /// // … the kernel has an adapter `hci<emulation.index>` …
 /// await emulation.detach()
 /// ```
-public actor ControllerAttachment: EventSource {
-  /// Longer than any packet that a host may send: an ACL packet of 65,535 octets is beyond all buffers.
-  private static let packetByteCount = 4096
-
+public actor ControllerAttachment {
   private nonisolated let loop: EventLoop
   public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
   /// The kernel's number of the adapter, 0 for `hci0`; `nil` where no kernel is at the other end.
   public nonisolated let index: UInt16?
 
   private let controller: VirtualController
-  private let descriptor: FileDescriptor
-  private var token: UInt64?
-  private var buffer = [UInt8](repeating: 0, count: ControllerAttachment.packetByteCount)
-  /// Why it stopped by itself.
+  private let port: PacketPort
+  private var framer = H4Framer(from: .hostToController)
+  private var isAttached = false
+  private var endWaiters: [CheckedContinuation<Void, Never>] = []
+  /// Why it stopped by itself; `nil` where the other end just closed.
   public private(set) var failure: SystemError?
   /// Packets that the kernel did not take because the adapter is down.
   public private(set) var undelivered = 0
@@ -37,7 +35,7 @@ public actor ControllerAttachment: EventSource {
     let index = vhci.index
     let attachment: ControllerAttachment
     do throws(SystemError) {
-      attachment = try ControllerAttachment(controller, vhci.takeDescriptor(), index: index)
+      attachment = try ControllerAttachment(controller, vhci.takeDescriptor(), .reads, index: index)
       try await attachment.start()
     } catch { throw .system(error) }
     do throws(VHCIError) { try VHCI.bringUp(index: index) } catch {
@@ -47,34 +45,56 @@ public actor ControllerAttachment: EventSource {
     return attachment
   }
 
-  /// Runs the controller at one end of a packet socket: one H4 packet per datagram.
+  /// Runs the controller at one end of a packet socket or of a byte stream.
   package static func attach(
-    _ controller: sending VirtualController, to descriptor: consuming FileDescriptor
+    _ controller: sending VirtualController, to descriptor: consuming FileDescriptor,
+    _ framing: PacketPort.Framing
   ) async throws(SystemError) -> ControllerAttachment {
-    let attachment = try ControllerAttachment(controller, descriptor, index: nil)
+    let attachment = try ControllerAttachment(controller, descriptor, framing, index: nil)
     try await attachment.start()
     return attachment
   }
 
   private init(
-    _ controller: sending VirtualController, _ descriptor: consuming FileDescriptor, index: UInt16?
+    _ controller: sending VirtualController, _ descriptor: consuming FileDescriptor,
+    _ framing: PacketPort.Framing, index: UInt16?
   ) throws(SystemError) {
     loop = try EventLoop(name: "controller")
     self.controller = controller
-    self.descriptor = descriptor
     self.index = index
+    port = try PacketPort(descriptor, framing, loop)
   }
 
   private func start() throws(SystemError) {
-    token = try loop.add(self, descriptor, for: .readable)
+    let source = ActorSource {
+      self.receive($0)
+    } deadline: {
+      self.controller.deadline
+    } expired: {
+      self.controller.advance(to: $0)
+      self.send()
+    } stopped: {
+      self.detach()
+    }
+    try port.open(for: source)
+    isAttached = true
   }
 
   /// Stops answering. The adapter goes when the last reference to this goes.
   public func detach() {
-    guard let token else { return }
-    loop.remove(token, descriptor)
-    self.token = nil
-    loop.stop()
+    guard isAttached else { return }
+    isAttached = false
+    port.close()
+    for waiter in endWaiters { waiter.resume() }
+    endWaiters = []
+  }
+
+  deinit { loop.stop() }
+
+  /// Waits until it is detached, by whoever.
+  public func ended() async {
+    guard isAttached else { return }
+    await withCheckedContinuation { endWaiters.append($0) }
   }
 
   /// Looks at the controller between two packets.
@@ -82,36 +102,25 @@ public actor ControllerAttachment: EventSource {
 
   // MARK: On the loop's thread
 
-  public nonisolated var deadline: MonotonicTime? { assumeIsolated { $0.controller.deadline } }
-
-  public nonisolated func ready(_ readiness: Readiness) {
-    assumeIsolated { $0.receive(readiness) }
-  }
-
-  public nonisolated func expired(now: MonotonicTime) {
-    assumeIsolated { attachment in
-      attachment.controller.advance(to: now)
-      attachment.send()
-    }
-  }
-
-  /// One packet a turn: the loop comes back while there are more, and deadlines are kept between them.
   private func receive(_ readiness: Readiness) {
     do throws(SystemError) {
-      let count = try descriptor.read(into: &buffer)
-      // An empty datagram cannot be told from the end here, but no host sends one.
-      guard count > 0 else { return detach() }
-      let packet = buffer
-      controller.receive(packet.span.extracting(..<count), now: SystemClock.monotonic())
+      if !readiness.isDisjoint(with: .writable) { try port.flush() }
+      let isOpen = try port.drain { octets, _, _ in
+        let now = SystemClock.monotonic()
+        if port.framing == .stream {
+          framer.receive(octets) { controller.receive($0, now: now) }
+        } else {
+          controller.receive(octets, now: now)
+        }
+      }
       send()
-    } catch {
-      if error.condition != .wouldBlock || readiness.contains(.hangUp) { fail(error) }
-    }
+      if !isOpen { detach() }
+    } catch { fail(error) }
   }
 
   private func send() {
     controller.drain { packet in
-      do throws(SystemError) { _ = try descriptor.write(packet) } catch {
+      do throws(SystemError) { try port.send(packet) } catch {
         if error.condition == .adapterGone { undelivered += 1 } else { fail(error) }
       }
     }

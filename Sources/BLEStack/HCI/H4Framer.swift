@@ -1,6 +1,6 @@
-import BLEWire
+public import BLEWire
 
-/// Cuts a byte stream from a controller into HCI packets: UART, TCP, UNIX socket. Core 5.4, Vol 4, Part A, 2.
+/// Cuts a byte stream into HCI packets: UART, TCP, UNIX socket. Core 5.4, Vol 4, Part A, 2.
 ///
 /// After garbage it looks for the next octet that starts a packet of a plausible length; what it skips is counted.
 /// A packet that lies whole in a chunk is lent in place.
@@ -12,7 +12,10 @@ public struct H4Framer: ~Copyable {
   public private(set) var garbage = 0
   private var pending: [UInt8] = []
 
-  public init() {}
+  private let sender: HCIDirection
+
+  /// - Parameter sender: who is at the other end, which decides what packets may come.
+  public init(from sender: HCIDirection) { self.sender = sender }
 
   /// Takes the next octets and lends each packet that they complete, H4 type octet first, to `body`.
   public mutating func receive(_ chunk: Span<UInt8>, _ body: (Span<UInt8>) -> Void) {
@@ -34,7 +37,7 @@ public struct H4Framer: ~Copyable {
     var offset = 0
     while offset < octets.count {
       let rest = octets.extracting(offset...)
-      guard let header = Self.headerByteCount(rest[0]) else {
+      guard let header = headerByteCount(rest[0]) else {
         garbage += 1
         offset += 1
         continue
@@ -53,10 +56,11 @@ public struct H4Framer: ~Copyable {
     return offset
   }
 
-  /// Octets up to and including the length field; `nil` for what no controller sends.
-  private static func headerByteCount(_ type: UInt8) -> Int? {
+  /// Octets up to and including the length field; `nil` for what the other end never sends.
+  private func headerByteCount(_ type: UInt8) -> Int? {
     switch HCIPacketType(rawValue: type) {
-    case .event: 3
+    case .event where sender == .controllerToHost: 3
+    case .command where sender == .hostToController: 4
     case .acl, .iso: 5
     case .sco: 4
     default: nil

@@ -49,6 +49,16 @@ public struct LEExtendedCreateConnection: HCICommand {
   }
 }
 
+/// The random address that is used where the own address type is random. Core 5.4, Vol 4, Part E, 7.8.4.
+public struct LESetRandomAddress: HCICommand {
+  public static let opcode = HCIOpcode.leSetRandomAddress
+  public let address: DeviceAddress
+
+  public init(_ address: DeviceAddress) { self.address = address }
+
+  public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(address) }
+}
+
 /// Gives up a connect that is under way. Core 5.4, Vol 4, Part E, 7.8.13.
 public struct LECreateConnectionCancel: HCICommand {
   public static let opcode = HCIOpcode.leCreateConnectionCancel

@@ -1,3 +1,5 @@
+public import BLECore
+
 /// Whether the scanner asks advertisers for their scan response.
 public enum ScanKind: UInt8, Hashable, Sendable, BitwiseCopyable {
   case passive = 0
@@ -24,22 +26,25 @@ public struct ScanTiming: Hashable, Sendable, BitwiseCopyable {
   public static let continuous = ScanTiming(interval: 0x60, window: 0x60)
 }
 
-/// Legacy scan parameters; own address public, all advertisers accepted. Core 5.4, Vol 4, Part E, 7.8.10.
+/// Legacy scan parameters; all advertisers accepted. Core 5.4, Vol 4, Part E, 7.8.10.
 public struct LESetScanParameters: HCICommand {
   public static let opcode = HCIOpcode.leSetScanParameters
   public let kind: ScanKind
   public let timing: ScanTiming
+  /// Under which an active scan asks.
+  public let ownType: AddressType
 
-  @inlinable public init(kind: ScanKind, timing: ScanTiming) {
+  @inlinable public init(kind: ScanKind, timing: ScanTiming, ownType: AddressType = .public) {
     self.kind = kind
     self.timing = timing
+    self.ownType = ownType
   }
 
   public func encodeParameters(into output: inout OutputSpan<UInt8>) {
     output.append(kind.rawValue)
     output.append(u16: timing.interval)
     output.append(u16: timing.window)
-    output.append(0)  // own address type: public
+    output.append(ownType.rawValue)
     output.append(0)  // filter policy: accept all
   }
 }
@@ -58,19 +63,22 @@ public struct LESetScanEnable: HCICommand {
   }
 }
 
-/// Extended scan parameters on the 1M PHY. Core 5.4, Vol 4, Part E, 7.8.64.
+/// Extended scan parameters on the 1M PHY; all advertisers accepted. Core 5.4, Vol 4, Part E, 7.8.64.
 public struct LESetExtendedScanParameters: HCICommand {
   public static let opcode = HCIOpcode.leSetExtendedScanParameters
   public let kind: ScanKind
   public let timing: ScanTiming
+  /// Under which an active scan asks.
+  public let ownType: AddressType
 
-  @inlinable public init(kind: ScanKind, timing: ScanTiming) {
+  @inlinable public init(kind: ScanKind, timing: ScanTiming, ownType: AddressType = .public) {
     self.kind = kind
     self.timing = timing
+    self.ownType = ownType
   }
 
   public func encodeParameters(into output: inout OutputSpan<UInt8>) {
-    output.append(0)  // own address type: public
+    output.append(ownType.rawValue)
     output.append(0)  // filter policy: accept all
     output.append(1)  // PHYs: LE 1M
     output.append(kind.rawValue)

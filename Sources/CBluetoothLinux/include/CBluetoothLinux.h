@@ -61,6 +61,13 @@ int ringtap_serial_open(const char *path, unsigned baud, int hardware_flow_contr
 /// Connects a stream socket; the address comes from getaddrinfo. -1 with errno.
 int ringtap_tcp_connect(const char *host, const char *port);
 int ringtap_unix_connect(const char *path);
+/// Listening stream sockets; `host` NULL for every address. A UNIX socket's stale file is replaced.
+int ringtap_tcp_listen(const char *host, const char *port);
+int ringtap_unix_listen(const char *path);
+/// Waits for a peer; the connection is non-blocking.
+int ringtap_accept(int fd);
+/// A pseudo-terminal in raw mode; `name` gets the path of its other end.
+int ringtap_pty_open(char *name, int capacity);
 /// A connected pair of non-blocking packet sockets.
 int ringtap_packet_pair(int pair[2]);
 int ringtap_set_nonblocking(int fd);

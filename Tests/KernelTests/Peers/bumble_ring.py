@@ -294,7 +294,7 @@ async def restart_advertising(device, kind):
         print("advertising not restarted:", error, file=sys.stderr)
 
 
-def parse_arguments():
+def parse_arguments(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("transport", help="bumble transport, for example hci-socket:1")
     parser.add_argument("--address", help="random static address; without it the controller's public one")
@@ -307,7 +307,19 @@ def parse_arguments():
     parser.add_argument("--mtu", type=int, help="the largest MTU that it agrees to")
     parser.add_argument("--readvertise", type=float, metavar="SECONDS", help="restart advertising this often")
     parser.add_argument("--legacy", action="store_true", help="use the legacy advertising commands")
-    return parser.parse_args()
+    return parser.parse_args(arguments)
+
+
+def advertisement(name):
+    return bytes(
+        AdvertisingData(
+            [
+                (AdvertisingData.FLAGS, bytes([0x06])),
+                (AdvertisingData.COMPLETE_LOCAL_NAME, name.encode()),
+                (AdvertisingData.COMPLETE_LIST_OF_16_BIT_SERVICE_CLASS_UUIDS, UUID("180A").to_bytes()),
+            ]
+        )
+    )
 
 
 async def main():
@@ -323,15 +335,7 @@ async def main():
             device.gatt_server.max_mtu = options.mtu
         ring = Ring(device, options)
         await device.power_on()
-        device.advertising_data = bytes(
-            AdvertisingData(
-                [
-                    (AdvertisingData.FLAGS, bytes([0x06])),
-                    (AdvertisingData.COMPLETE_LOCAL_NAME, options.name.encode()),
-                    (AdvertisingData.COMPLETE_LIST_OF_16_BIT_SERVICE_CLASS_UUIDS, UUID("180A").to_bytes()),
-                ]
-            )
-        )
+        device.advertising_data = advertisement(options.name)
         kind = hci.OwnAddressType.RANDOM if options.address else hci.OwnAddressType.PUBLIC
         address = device.random_address if options.address else device.public_address
         await device.start_advertising(own_address_type=kind, auto_restart=True)
@@ -342,7 +346,8 @@ async def main():
                 await restart_advertising(device, kind)
 
 
-try:
-    asyncio.run(main())
-except KeyboardInterrupt:
-    pass
+if __name__ == "__main__":
+    try:
+        asyncio.run(main())
+    except KeyboardInterrupt:
+        pass

@@ -1,36 +1,37 @@
-import BLECore
-import BLEStack
-import BLESystem
-import BLEWire
+package import BLECore
 
-/// The descriptor to a controller of our own: whole H4 packets out and in, whatever carries them.
+/// A descriptor that carries HCI packets, with its own queue for what does not go out at once.
 ///
-/// Lives on the event loop's thread with the `HostAdapter` that owns it.
-final class ControllerLink {
+/// Lives on its owner's event loop thread.
+package final class PacketPort {
   /// What a read of the descriptor gives.
-  enum Framing: Sendable {
-    /// One packet, with the kernel's stamp.
+  package enum Framing: Sendable {
+    /// One packet, with the kernel's stamp where it is a socket.
     case datagrams
-    /// Octets; the packet's time is that of the read.
+    /// One packet to a read, as from `/dev/vhci`.
+    case reads
+    /// Some octets of a stream; the time is that of the read.
     case stream
   }
 
-  /// Octets of packets that may wait for the port. A controller that takes nothing is given up before.
+  /// Where the time of what arrived comes from.
+  package enum Stamp: Sendable { case kernel, arrival }
+
+  /// Octets of packets that may wait. Who takes nothing for so long is given up before.
   private static let outboxLimit = 1 << 20
   private static let slabSlots = 64
   private static let slabSlotByteCount = 4096
 
+  package let framing: Framing
   private let descriptor: FileDescriptor
-  private let framing: Framing
   private var slab: ReceiveSlab
-  private var framer = H4Framer()
   private var chunk: [UInt8]
   private var outbox: [[UInt8]] = []
   private var outboxByteCount = 0
   private var token: UInt64?
   private let loop: EventLoop
 
-  init(
+  package init(
     _ descriptor: consuming FileDescriptor, _ framing: Framing, _ loop: EventLoop
   ) throws(SystemError) {
     self.framing = framing
@@ -46,32 +47,32 @@ final class ControllerLink {
     self.descriptor = descriptor
   }
 
-  /// Octets that belonged to no packet.
-  var garbage: Int { framer.garbage }
+  /// Packets dropped in the kernel's queue of a socket; a stream has flow control.
+  package var kernelQueueDrops: Int { framing == .datagrams ? descriptor.receiveQueueDrops : 0 }
 
-  /// PDUs dropped in the kernel's queue of a datagram port; a stream has flow control.
-  var kernelQueueDrops: Int { framing == .datagrams ? descriptor.receiveQueueDrops : 0 }
-
-  func open(for source: any EventSource) throws(SystemError) {
+  package func open(for source: any EventSource) throws(SystemError) {
     token = try loop.add(source, descriptor, for: .readable)
   }
 
-  func close() {
+  package func close() {
     guard let token else { return }
     self.token = nil
     loop.remove(token, descriptor)
+    descriptor.shutDown()
   }
+
+  // MARK: In
 
   /// Takes everything that waits.
   ///
   /// - Returns: `false` where the other end has gone.
-  func drain(_ body: (Span<UInt8>, ReceiveTime, BearerClient.Stamp) -> Void) throws(SystemError) -> Bool {
-    framing == .datagrams ? try drainDatagrams(body) : try drainStream(body)
+  package func drain(_ body: (Span<UInt8>, ReceiveTime, Stamp) -> Void) throws(SystemError) -> Bool {
+    framing == .datagrams ? try drainDatagrams(body) : try drainReads(body)
   }
 
-  private func drainDatagrams(_ body: (Span<UInt8>, ReceiveTime, BearerClient.Stamp) -> Void)
-    throws(SystemError) -> Bool
-  {
+  private func drainDatagrams(
+    _ body: (Span<UInt8>, ReceiveTime, Stamp) -> Void
+  ) throws(SystemError) -> Bool {
     while token != nil {
       let count = try slab.receive(from: descriptor)
       for index in 0..<count {
@@ -88,9 +89,10 @@ final class ControllerLink {
     return true
   }
 
-  private func drainStream(_ body: (Span<UInt8>, ReceiveTime, BearerClient.Stamp) -> Void) throws(SystemError)
-    -> Bool
-  {
+  /// One read a turn where each is a packet: the loop comes back while there are more.
+  private func drainReads(
+    _ body: (Span<UInt8>, ReceiveTime, Stamp) -> Void
+  ) throws(SystemError) -> Bool {
     while token != nil {
       let count: Int
       do throws(SystemError) { count = try descriptor.read(into: &chunk) } catch {
@@ -98,40 +100,41 @@ final class ControllerLink {
         throw error
       }
       guard count > 0 else { return false }
-      let time = SystemClock.now()
-      framer.receive(chunk.span.extracting(..<count)) { packet in
-        body(packet, time, .arrival)
-      }
-      if count < chunk.count { return true }
+      body(chunk.span.extracting(..<count), SystemClock.now(), .arrival)
+      if framing == .reads || count < chunk.count { return true }
     }
     return true
   }
 
-  /// Sends a packet, or keeps it until the port takes it.
+  // MARK: Out
+
+  /// Sends a packet, or keeps what does not go until there is room.
   ///
   /// - Throws: ENOBUFS where far too much waits.
-  func send(_ packet: [UInt8]) throws(SystemError) {
-    if outbox.isEmpty, try write(packet) == packet.count { return }
+  package func send(_ packet: Span<UInt8>) throws(SystemError) {
+    var taken = 0
+    if outbox.isEmpty {
+      taken = try write(packet)
+      if taken == packet.count { return }
+    }
     guard outboxByteCount + packet.count <= Self.outboxLimit else {
       throw SystemError(call: "write", number: SystemError.noBufferSpace)
     }
     if outbox.isEmpty, let token { try loop.update(token, descriptor, for: [.readable, .writable]) }
-    let rest = Array(packet.dropFirst(partialByteCount))
-    partialByteCount = 0
+    var rest: [UInt8] = []
+    rest.reserveCapacity(packet.count - taken)
+    for index in taken..<packet.count { rest.append(packet[index]) }
     outbox.append(rest)
     outboxByteCount += rest.count
   }
 
-  /// Octets of the last packet that a stream took before it was full.
-  private var partialByteCount = 0
-
-  func flush() throws(SystemError) {
+  /// There is room again.
+  package func flush() throws(SystemError) {
     while let packet = outbox.first {
-      let count = try write(packet)
-      outboxByteCount -= count
-      guard count == packet.count else {
-        if count > 0 { outbox[0].removeFirst(count) }
-        partialByteCount = 0
+      let taken = try write(packet.span)
+      outboxByteCount -= taken
+      guard taken == packet.count else {
+        outbox[0].removeFirst(taken)
         return
       }
       outbox.removeFirst()
@@ -139,13 +142,11 @@ final class ControllerLink {
     if let token { try loop.update(token, descriptor, for: .readable) }
   }
 
-  private func write(_ packet: [UInt8]) throws(SystemError) -> Int {
-    do throws(SystemError) {
-      partialByteCount = try descriptor.write(packet.span)
-    } catch {
-      guard error.condition == .wouldBlock else { throw error }
-      partialByteCount = 0
+  /// - Returns: octets taken; 0 where there is no room.
+  private func write(_ packet: Span<UInt8>) throws(SystemError) -> Int {
+    do throws(SystemError) { return try descriptor.write(packet) } catch {
+      if error.condition == .wouldBlock { return 0 }
+      throw error
     }
-    return partialByteCount
   }
 }
