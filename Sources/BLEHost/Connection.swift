@@ -199,7 +199,11 @@ public actor Connection: ATTRequester {
   // MARK: From the carrier, on the receive thread
 
   private func received(_ pdu: Span<UInt8>, at time: ReceiveTime, _ stamp: PacketPort.Stamp) {
-    guard end == nil else { return }
+    // A send that failed may have ended the bearer amid a batch. What came before the link went still counts.
+    switch end {
+    case nil, .linkLost: break
+    case .closedLocally, .transactionTimeout, .protocolViolation: return
+    }
     counters.received += 1
     if stamp == .arrival { counters.withoutKernelStamp += 1 }
     tap?.log(.controllerToHost, handle, pdu, at: time)

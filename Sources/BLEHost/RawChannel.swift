@@ -143,6 +143,8 @@ actor RawChannel {
     } catch {
       reportSink = nil
       scanCommands = nil
+      // Without an answer it may be on all the same.
+      if case .commandTimedOut = error { try? await switchOff(commands) }
       if case .commandRefused(_, .commandDisallowed) = error { throw .scanBusy(holder: HostError.daemon) }
       throw error
     }
@@ -154,15 +156,19 @@ actor RawChannel {
     scanCommands = nil
     reportSink = nil
     do throws(HostError) {
-      if commands == .extended {
-        try await command(LESetExtendedScanEnable(nil))
-      } else {
-        try await command(LESetScanEnable(nil))
-      }
+      try await switchOff(commands)
     } catch {
       // Somebody else switched it off before us: that is what was wanted.
       if case .commandRefused(_, .commandDisallowed) = error { return }
       throw error
+    }
+  }
+
+  private func switchOff(_ commands: ScanCommands) async throws(HostError) {
+    if commands == .extended {
+      try await command(LESetExtendedScanEnable(nil))
+    } else {
+      try await command(LESetScanEnable(nil))
     }
   }
 
