@@ -12,6 +12,7 @@ public actor HostAdapter: Adapter {
   /// A connect that is under way. The controller makes one link at a time.
   private struct Attempt {
     let peer: DeviceAddress
+    let request: LinkRequest
     let tap: PacketTap?
     let seconds: Int
     var deadline: MonotonicTime?
@@ -236,11 +237,14 @@ public actor HostAdapter: Adapter {
   // MARK: Links
 
   public func connect(
-    to peer: DeviceAddress, timeout: Duration, tap: PacketTap?
+    to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
     guard attempt == nil else { throw .scanBusy(holder: "this program") }
-    attempt = Attempt(peer: peer, tap: tap, seconds: Int(timeout.components.seconds))
-    do throws(HostError) { try await createConnection(peer) } catch {
+    attempt = Attempt(
+      peer: peer, request: request, tap: tap, seconds: Int(timeout.components.seconds))
+    do throws(HostError) {
+      try await createConnection(peer, request.timing ?? .default)
+    } catch {
       attempt = nil
       throw error
     }
@@ -258,11 +262,33 @@ public actor HostAdapter: Adapter {
     } onCancel: {
       Task { await self.giveUp() }
     }
-    return try result.get()
+    let connection = try result.get()
+    await ask(request, of: connection)
+    return connection
   }
 
-  private func createConnection(_ peer: DeviceAddress) async throws(HostError) {
-    let parameters = LinkParameterRange.default
+  /// Asks for what could not be said when the link was made.
+  private func ask(_ request: LinkRequest, of connection: Connection) async {
+    let handle = connection.handle
+    if let phy = request.phy {
+      await ask(.phy, of: connection, LESetPHY(handle, phy))
+    }
+    if let octets = request.dataLength {
+      await ask(.dataLength, of: connection, LESetDataLength(handle, octets: octets))
+    }
+  }
+
+  private func ask(
+    _ part: LinkRequest.Part, of connection: Connection, _ command: some HCICommand
+  ) async {
+    do throws(HostError) { try await self.command(command) } catch {
+      await connection.note(LinkChange(time: SystemClock.now(), value: .refused(part, error)))
+    }
+  }
+
+  private func createConnection(
+    _ peer: DeviceAddress, _ parameters: LinkParameterRange
+  ) async throws(HostError) {
     if controller.usesExtendedCommands {
       try await command(LEExtendedCreateConnection(to: peer, ownType: address.type, parameters: parameters))
     } else {
@@ -405,13 +431,21 @@ public actor HostAdapter: Adapter {
         returning: status == .success ? .success(returned) : .failure(.commandRefused(opcode, status)))
     case .connected(let description): connected(description)
     case .connectFailed(let status): connectFailed(status)
-    case .parametersChanged(let handle, let parameters):
-      carriers[handle]?.client?.timed(parameters, SystemClock.now())
-    case .dataLengthChanged, .phyChanged: break
+    case .parametersChanged(let handle, let parameters): note(handle, .timing(parameters))
+    case .dataLengthChanged(let handle, let length):
+      note(handle, .dataLength(transmit: length.transmitOctets, receive: length.receiveOctets))
+    case .phyChanged(let handle, let phy):
+      note(handle, .phy(transmit: phy.transmit, receive: phy.receive))
     case .disconnected(let handle, let reason):
-      carriers.removeValue(forKey: handle)?.client?.ended(.linkLost(LinkLoss(reason)))
+      guard let carrier = carriers.removeValue(forKey: handle) else { break }
+      carrier.disconnectReason = reason
+      carrier.client?.ended(.linkLost(LinkLoss(reason)))
     case .failed(let cause): failed(HostError.controller(name, cause))
     }
+  }
+
+  private func note(_ handle: ConnectionHandle, _ value: LinkChange.Value) {
+    carriers[handle]?.client?.changed(LinkChange(time: SystemClock.now(), value: value))
   }
 
   private func connected(_ description: LinkDescription) {
@@ -426,7 +460,7 @@ public actor HostAdapter: Adapter {
     carriers[description.handle] = carrier
     // Attaching to a link of our own cannot fail.
     connection.assumeIsolated { try? $0.attach() }
-    carrier.client?.timed(description.parameters, SystemClock.now())
+    note(description.handle, .timing(description.parameters))
     for pdu in early where pdu.handle == description.handle {
       carrier.client?.received(pdu.octets.span, pdu.time, .kernel)
     }

@@ -1,5 +1,6 @@
 import BLECore
 import BLESystem
+import BLEWire
 
 /// A link of our own host under a connection.
 final class HostCarrier: BearerCarrier, @unchecked Sendable {
@@ -8,6 +9,7 @@ final class HostCarrier: BearerCarrier, @unchecked Sendable {
   private let adapter: HostAdapter
   private let handle: ConnectionHandle
   private(set) var client: BearerClient?
+  var disconnectReason: HCIStatus?
 
   init(_ adapter: HostAdapter, _ handle: ConnectionHandle) {
     self.adapter = adapter

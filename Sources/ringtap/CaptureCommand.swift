@@ -62,12 +62,12 @@ struct CaptureCommand: AsyncParsableCommand {
     }
     let limits = RingCapture.Limits(duration: duration.map { .seconds($0) }, count: count)
     let (name, timeout) = (name, Duration.seconds(device.timeout))
-    let options = device.radio
+    let (options, request) = (device.radio, try device.link.request())
     let result = try await Interruption.cancelling {
       let radio = try await options.open()
       do {
         let result = try await failing { () async throws(HostError) in
-          try await Self.capture(radio.adapter, wanted, name, timeout, limits, directory)
+          try await Self.capture(radio.adapter, wanted, name, timeout, request, limits, directory)
         }
         await radio.close()
         return result
@@ -82,7 +82,7 @@ struct CaptureCommand: AsyncParsableCommand {
 
   private static func capture(
     _ adapter: any Adapter, _ wanted: DeviceAddress?, _ name: String?, _ timeout: Duration,
-    _ limits: RingCapture.Limits, _ directory: String
+    _ request: LinkRequest, _ limits: RingCapture.Limits, _ directory: String
   ) async throws(HostError) -> RingCapture.Result {
     let target: RingCapture.Target
     if let wanted {
@@ -92,6 +92,7 @@ struct CaptureCommand: AsyncParsableCommand {
     }
     var capture = RingCapture(target, adapter: adapter, limits: limits, directory: directory)
     capture.connectTimeout = timeout
+    capture.request = request
     return try await capture.run { progress in
       Console.progress(
         "\(progress.elapsed.components.seconds) s  \(progress.samples) samples  "
@@ -118,6 +119,7 @@ struct CaptureCommand: AsyncParsableCommand {
     } else {
       try Console.print(text(report, directory))
     }
+    for note in LinkText.refusals(report.changes) { Console.note(note) }
     if device.radio.verbose, let error = report.lastMalformed { Console.note("last malformed: \(error)") }
     if let failure = result.failure {
       throw Failure("\(failure); what was recorded until then is in \(directory)")
@@ -137,6 +139,7 @@ struct CaptureCommand: AsyncParsableCommand {
       lines.append("  \(stream.samples) \(stream.name)  \(directory)/\(stream.file)")
     }
     if let log = report.packetLog { lines.append("  packets  \(directory)/\(log)") }
+    if let link = LinkText.inForce(LinkState(after: report.changes)) { lines.append("  link  \(link)") }
     let lost = report.lost
     lines.append(
       lost.total == 0
