@@ -52,14 +52,19 @@ public actor KernelAdapter: Adapter {
   public func connect(
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
-    var channel: RawChannel?
-    var refusal: HostError?
-    do throws(HostError) { channel = try await openChannel() } catch { refusal = error }
+    let channel = try? await openChannel()
     let connection = try await Connection.open(
       to: peer, from: info.address, on: loop, timeout: timeout, tap: tap, watching: channel)
-    let lever = RawLinkLever(channel, refusal)
-    await lever.ask(request, of: connection)
+    await ask(request, of: connection)
     return connection
+  }
+
+  /// Asks a link that is up over the raw channel, and notes what is not to be had.
+  func ask(_ request: LinkRequest, of connection: Connection) async {
+    guard !request.isEmpty else { return }
+    var refusal: HostError?
+    do throws(HostError) { _ = try await openChannel() } catch { refusal = error }
+    await RawLinkLever(channel, refusal).ask(request, of: connection)
   }
 
   public func close() async {
