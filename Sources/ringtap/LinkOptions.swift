@@ -58,7 +58,8 @@ struct LinkOptions: ParsableArguments {
     let units = text.split(separator: "-", omittingEmptySubsequences: false).map { part in
       Double(part).flatMap { UInt16(exactly: ($0 / 1.25).rounded()) }
     }
-    guard (1...2).contains(units.count), let least = units[0], let most = units[units.count - 1], least <= most
+    guard (1...2).contains(units.count), let least = units[0], let most = units[units.count - 1],
+      least <= most
     else { throw ValidationError("--interval '\(text)' is not 30 or 7.5-15 (milliseconds)") }
     return least...most
   }

@@ -30,7 +30,9 @@ public struct LinkRequest: Hashable, Sendable {
   public var timing: LinkParameterRange? {
     guard interval != nil || latency != nil || supervisionTimeout != nil else { return nil }
     var range = LinkParameterRange.default
-    if let interval { (range.minimumInterval, range.maximumInterval) = (interval.lowerBound, interval.upperBound) }
+    if let interval {
+      (range.minimumInterval, range.maximumInterval) = (interval.lowerBound, interval.upperBound)
+    }
     if let latency { range.latency = latency }
     // 8 intervals of 1.25 ms are a unit of 10 ms.
     let least = (6 * (1 + Int(range.latency)) * Int(range.maximumInterval) + 7) / 8
