@@ -77,6 +77,12 @@ let package = Package(
         "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "RingTap",
         "TestPeer",
       ]),
+    tests(
+      "VirtualLinkTests",
+      [
+        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLEHost", "BLEEmulation", "RingTap", "BLEPacketLog",
+        "TestPeer",
+      ]),
     tests("BLESensorsTests", ["BLECore", "BLEWire", "BLESensors"], exclude: ["Fixtures"]),
     tests("BLEPacketLogTests", ["BLECore", "BLEWire", "BLESensors", "BLEPacketLog"]),
     tests("KernelTests", [], exclude: ["Peers"]),

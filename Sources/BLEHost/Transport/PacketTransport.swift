@@ -25,15 +25,15 @@ public protocol PacketTransport: AnyObject, Sendable {
 public final class TransportClient {
   public typealias Received = (Span<UInt8>, ReceiveTime, _ hasKernelStamp: Bool) -> Void
 
-  let received: Received
+  public let received: Received
   /// Everything that waited was received, or there is room to send.
-  let settled: () -> Void
+  public let settled: () -> Void
   /// The other end has gone.
-  let lost: () -> Void
-  let deadline: () -> MonotonicTime?
-  let expired: (MonotonicTime) -> Void
+  public let lost: () -> Void
+  public let deadline: () -> MonotonicTime?
+  public let expired: (MonotonicTime) -> Void
 
-  init(
+  public init(
     received: @escaping Received, settled: @escaping () -> Void, lost: @escaping () -> Void,
     deadline: @escaping () -> MonotonicTime?, expired: @escaping (MonotonicTime) -> Void
   ) {
