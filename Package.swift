@@ -68,7 +68,8 @@ let package = Package(
     tests(
       "ReceivePathTests",
       [
-        "CMallocCounter", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "TestPeer",
+        "CMallocCounter", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost",
+        "BLEEmulation", "TestPeer",
       ]),
     tests("BLEHostTests", ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLEHost", "TestPeer"]),
     tests(

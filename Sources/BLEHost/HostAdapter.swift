@@ -50,7 +50,7 @@ public actor HostAdapter: Adapter {
   /// Those who wait for an attempt to end before theirs.
   private var turns: [CheckedContinuation<Void, Never>] = []
   private var isConnecting = false
-  private var carriers: [ConnectionHandle: HostCarrier] = [:]
+  private var carriers = CarrierTable()
   private var early: [EarlyPDU] = []
   private var reportSink: ReportSink?
   private var isReceiving = false
@@ -133,7 +133,7 @@ public actor HostAdapter: Adapter {
 
   /// Ends every link and lets the controller go.
   public func close() async {
-    for carrier in carriers.values { carrier.client?.ended(.closedLocally) }
+    for carrier in carriers.all { carrier.client?.ended(.closedLocally) }
     await stopScanQuietly()
     if failure == nil, host.linkCount > 0 {
       closeDeadline = SystemClock.monotonic().advanced(by: Self.closePatience)
@@ -303,7 +303,7 @@ public actor HostAdapter: Adapter {
 
   /// Ends a link.
   private func disconnect(_ handle: ConnectionHandle) {
-    guard carriers.removeValue(forKey: handle) != nil else { return }
+    guard carriers.remove(handle) != nil else { return }
     ending.append(handle)
     if !isReceiving { settle() }
   }
@@ -311,21 +311,29 @@ public actor HostAdapter: Adapter {
   // MARK: The receive thread
 
   private var nextDeadline: MonotonicTime? {
-    var earliest = host.deadline
-    func consider(_ deadline: MonotonicTime?) {
-      if let deadline, earliest.map({ deadline < $0 }) ?? true { earliest = deadline }
+    var earliest = MonotonicTime.earliest(host.deadline, attempt?.deadline)
+    earliest = .earliest(earliest, closeDeadline)
+    for index in 0..<carriers.count {
+      earliest = .earliest(earliest, carriers.carrier(index).client?.deadline())
     }
-    consider(attempt?.deadline)
-    consider(closeDeadline)
-    for carrier in carriers.values { consider(carrier.client?.deadline()) }
     return earliest
   }
 
   private func batchEnded() {
     settle()
-    for (handle, carrier) in carriers {
-      carrier.client?.batchEnded()
-      if host.waitingFragments(handle) == 0 { carrier.client?.writable() }
+    // By index: a link may end meanwhile.
+    var index = 0
+    while index < carriers.count {
+      let carrier = carriers.carrier(index)
+      if carrier.hasNews {
+        carrier.hasNews = false
+        carrier.client?.batchEnded()
+      }
+      if carrier.isFull, host.waitingFragments(carriers.handle(index)) == 0 {
+        carrier.isFull = false
+        carrier.client?.writable()
+      }
+      index += 1
     }
   }
 
@@ -336,7 +344,8 @@ public actor HostAdapter: Adapter {
       try host.receive(packet, now: SystemClock.monotonic()) { report in
         reportSink?(report, time)
       } attribute: { handle, pdu in
-        if let client = carriers[handle]?.client {
+        if let carrier = carriers[handle], let client = carrier.client {
+          carrier.hasNews = true
           client.received(pdu, time, stamp)
         } else if early.count < Self.fragmentLimit {
           early.append(
@@ -354,7 +363,7 @@ public actor HostAdapter: Adapter {
 
   private func expire(_ now: MonotonicTime) {
     host.expire(now: now)
-    for carrier in carriers.values { carrier.client?.expired(now) }
+    for carrier in carriers.all { carrier.client?.expired(now) }
     if let attempt, let deadline = attempt.deadline, deadline <= now {
       if attempt.isCancelling {
         finishAttempt(.failure(.commandTimedOut(.leCreateConnectionCancel)))
@@ -406,7 +415,7 @@ public actor HostAdapter: Adapter {
     case .phyChanged(let handle, let phy):
       note(handle, .phy(transmit: phy.transmit, receive: phy.receive))
     case .disconnected(let handle, let reason):
-      guard let carrier = carriers.removeValue(forKey: handle) else { break }
+      guard let carrier = carriers.remove(handle) else { break }
       carrier.disconnectReason = reason
       carrier.client?.ended(.linkLost(LinkLoss(reason)))
     case .failed(let cause): failed(HostError.controller(name, cause))
@@ -434,7 +443,7 @@ public actor HostAdapter: Adapter {
       })
     let connection = Connection(
       carrier, peer: attempt.peer, handle: description.handle, on: loop, tap: attempt.tap)
-    carriers[description.handle] = carrier
+    carriers.add(carrier, description.handle)
     // Attaching to a link of our own cannot fail.
     connection.assumeIsolated { try? $0.attach() }
     note(description.handle, .timing(description.parameters))
