@@ -68,7 +68,7 @@ struct AdapterOptions: ParsableArguments {
         .next()
       do {
         let adapter = try await HostAdapter.open(
-          peer.take(), .stream, name: specification.description, on: loop)
+          try loop.transport(over: peer.take(), .stream), name: specification.description, on: loop)
         return Radio(adapter: adapter, emulation: nil)
       } catch { throw Failure(error) }
     default:

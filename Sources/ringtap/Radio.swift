@@ -23,7 +23,8 @@ struct Radio: Sendable {
     do {
       var pair = try ControllerPort.pair()
       emulation = try await ControllerAttachment.attach(controller, to: pair.takeController(), .datagrams)
-      adapter = try await HostAdapter.open(pair.takeHost(), .datagrams, name: "virtual:ring", on: loop)
+      adapter = try await HostAdapter.open(
+        try loop.transport(over: pair.takeHost(), .datagrams), name: "virtual:ring", on: loop)
     } catch { throw Failure(error) }
     return Radio(adapter: adapter, emulation: emulation)
   }
