@@ -116,11 +116,3 @@ public actor CoexistAdapter: Adapter {
 extension LinkRequest {
   fileprivate mutating func leaveTiming() { (interval, latency, supervisionTimeout) = (nil, nil, nil) }
 }
-
-extension LinkParameterRange {
-  /// Whether a link with this timing is as asked for.
-  fileprivate func contains(_ timing: LinkParameters) -> Bool {
-    (minimumInterval...maximumInterval).contains(timing.interval) && timing.latency == latency
-      && timing.supervisionTimeout == supervisionTimeout
-  }
-}

@@ -52,19 +52,18 @@ actor ManagementChannel {
     }
     let channel: ManagementChannel
     do throws(SystemError) {
-      let descriptor = try ManagementSocket.open()
-      channel = try ManagementChannel(descriptor, info, loop, note)
+      channel = try ManagementChannel(try ManagementSocket.open(), info.index, loop, note)
     } catch { throw HostError(error) }
     try await channel.start()
     return channel
   }
 
   /// Takes over a socket that is open.
-  package static func adopt(
-    _ descriptor: consuming FileDescriptor, _ info: AdapterInfo, on loop: EventLoop, _ note: @escaping Note
+  static func adopt(
+    _ descriptor: consuming FileDescriptor, index: UInt16, on loop: EventLoop, _ note: @escaping Note
   ) async throws(HostError) -> ManagementChannel {
     let channel: ManagementChannel
-    do throws(SystemError) { channel = try ManagementChannel(descriptor, info, loop, note) } catch {
+    do throws(SystemError) { channel = try ManagementChannel(descriptor, index, loop, note) } catch {
       throw HostError(error)
     }
     try await channel.start()
@@ -72,10 +71,10 @@ actor ManagementChannel {
   }
 
   private init(
-    _ descriptor: consuming FileDescriptor, _ info: AdapterInfo, _ loop: EventLoop, _ note: @escaping Note
+    _ descriptor: consuming FileDescriptor, _ index: UInt16, _ loop: EventLoop, _ note: @escaping Note
   ) throws(SystemError) {
-    name = info.name
-    index = info.index
+    name = "hci\(index)"
+    self.index = index
     self.loop = loop
     self.note = note
     port = try PacketPort(descriptor, .datagrams, loop)
