@@ -407,7 +407,9 @@ public actor HostAdapter: Adapter {
     case .connectFailed(let status): connectFailed(status)
     case .parametersChanged(let handle, let parameters):
       carriers[handle]?.client?.timed(parameters, SystemClock.now())
-    case .dataLengthChanged, .phyChanged: break
+    case .dataLengthChanged, .phyChanged, .parametersUnchanged, .phyUnchanged, .remoteFeatures,
+      .remoteVersion:
+      break
     case .disconnected(let handle, let reason):
       carriers.removeValue(forKey: handle)?.client?.ended(.linkLost(LinkLoss(reason)))
     case .failed(let cause): failed(HostError.controller(name, cause))

@@ -26,6 +26,9 @@ public struct HCIHost: ~Copyable {
   private final class Link {
     let description: LinkDescription
     var recombiner = L2CAPRecombiner()
+    /// An LE Connection Update that the peer asked for is under way. One at a time: a peer that asks without end
+    /// shall not fill the command queue.
+    var isUpdating = false
 
     init(_ description: LinkDescription) { self.description = description }
   }
@@ -35,6 +38,8 @@ public struct HCIHost: ~Copyable {
   private var acl = ACLQueue()
   private var startUp = ControllerStartUp()
   private var startUpCommand: CommandID?
+  /// Commands of the host's own, by the link that they are for.
+  private var ownCommands: [CommandID: ConnectionHandle] = [:]
   private var links: [ConnectionHandle: Link] = [:]
   private var heldBack: [(handle: ConnectionHandle, packet: [UInt8])] = []
   private var events: [HCIHostEvent] = []
@@ -156,6 +161,7 @@ public struct HCIHost: ~Copyable {
     links = [:]
     heldBack = []
     commands.reset()
+    ownCommands = [:]
     acl.reset()
     events.append(.failed(failure))
   }
@@ -184,6 +190,9 @@ public struct HCIHost: ~Copyable {
     case .disconnectionComplete:
       let end = try DisconnectionComplete(validating: parameters)
       if end.status == .success { disconnected(end.handle, end.reason) }
+    case .readRemoteVersionComplete:
+      let read = try ReadRemoteVersionComplete(validating: parameters)
+      events.append(.remoteVersion(read.handle, read.status, read.version))
     case .hardwareError:
       try parameters.require(1, .hciEvent)
       fail(.hardwareError(parameters[0]))
@@ -196,6 +205,10 @@ public struct HCIHost: ~Copyable {
     _ opcode: HCIOpcode, _ credits: UInt8, _ status: HCIStatus, _ returned: [UInt8]
   ) {
     guard let id = commands.answered(opcode, credits: credits) else { return }
+    if let handle = ownCommands.removeValue(forKey: id) {
+      if status != .success { links[handle]?.isUpdating = false }
+      return
+    }
     guard id == startUpCommand else {
       events.append(.answered(id, status, returned))
       return
@@ -219,15 +232,45 @@ public struct HCIHost: ~Copyable {
       try connected(try LEConnectionComplete(validating: parameters), attribute)
     case .connectionUpdateComplete:
       let update = try LEConnectionUpdateComplete(validating: parameters)
-      if update.status == .success { events.append(.parametersChanged(update.handle, update.parameters)) }
+      links[update.handle]?.isUpdating = false
+      events.append(
+        update.status == .success
+          ? .parametersChanged(update.handle, update.parameters)
+          : .parametersUnchanged(update.handle, update.status))
+    case .remoteConnectionParameterRequest:
+      answer(try LERemoteConnectionParameterRequest(validating: parameters))
+    case .readRemoteFeaturesComplete:
+      let read = try LEReadRemoteFeaturesComplete(validating: parameters)
+      events.append(.remoteFeatures(read.handle, read.status, read.features))
     case .dataLengthChange:
       let change = try LEDataLengthChange(validating: parameters)
       events.append(.dataLengthChanged(change.handle, change))
     case .phyUpdateComplete:
       let update = try LEPHYUpdateComplete(validating: parameters)
-      if update.status == .success { events.append(.phyChanged(update.handle, update)) }
+      events.append(
+        update.status == .success
+          ? .phyChanged(update.handle, update) : .phyUnchanged(update.handle, update.status))
     default: break
     }
+  }
+
+  /// The link layer waits for an answer, or gives the link up. Core 5.4, Vol 4, Part E, 7.7.65.6.
+  private mutating func answer(_ request: LERemoteConnectionParameterRequest) {
+    let handle = request.handle
+    if request.wanted.isValid {
+      _ = submitOwn(LERemoteConnectionParameterRequestReply(handle, request.wanted), for: handle)
+    } else {
+      _ = submitOwn(LERemoteConnectionParameterRequestNegativeReply(handle), for: handle)
+    }
+  }
+
+  /// A command whose answer is nobody's business but the host's.
+  ///
+  /// - Returns: `false` where far too many commands wait.
+  private mutating func submitOwn(_ command: some HCICommand, for handle: ConnectionHandle) -> Bool {
+    guard let id = submit(command) else { return false }
+    ownCommands[id] = handle
+    return true
   }
 
   private mutating func connected(
@@ -279,7 +322,8 @@ public struct HCIHost: ~Copyable {
       channelID = frame.channelID
       switch channelID {
       case ATT.channelID: attribute(handle, frame.payload)
-      case L2CAPFrame.FixedChannel.signalling: (answer, request) = SignallingResponder.answer(frame.payload)
+      case L2CAPFrame.FixedChannel.signalling: (answer, request) = SignallingResponder.answer(
+          frame.payload, isUpdating: link.isUpdating)
       case L2CAPFrame.FixedChannel.securityManager: answer = Self.refusePairing(frame.payload)
       // Nothing is sent on a fixed channel that is not supported. Core 5.4, Vol 3, Part A, 2.1.
       default: break
@@ -287,9 +331,7 @@ public struct HCIHost: ~Copyable {
     }
     if !answer.isEmpty { _ = acl.append(answer.span, channelID: channelID, to: handle) }
     if let request {
-      _ = submit(LEConnectionUpdate.opcode) {
-        LEConnectionUpdate(handle, request).encodeParameters(into: &$0)
-      }
+      link.isUpdating = submitOwn(LEConnectionUpdate(handle, request), for: handle)
     }
   }
 
