@@ -375,6 +375,8 @@ public actor HostAdapter: Adapter {
   /// Handles what has happened and writes what has come of it.
   private func settle() {
     for event in host.takeEvents() { handle(event) }
+    // Whoever could have claimed them has: the rest belongs to links that nobody holds.
+    early.removeAll(keepingCapacity: true)
     for (handle, pdu) in deferred { _ = host.send(pdu.span, on: handle) }
     deferred.removeAll(keepingCapacity: true)
     for handle in ending { _ = host.submit(Disconnect(handle)) }
@@ -432,7 +434,6 @@ public actor HostAdapter: Adapter {
     for pdu in early where pdu.handle == description.handle {
       carrier.client?.received(pdu.octets.span, pdu.time, .kernel)
     }
-    early.removeAll { $0.handle == description.handle }
     finishAttempt(.success(connection))
   }
 

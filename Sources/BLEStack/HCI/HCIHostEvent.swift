@@ -39,6 +39,8 @@ public enum HCIHostFailure: Error, Hashable, Sendable {
   case hardwareError(UInt8)
   /// It knows no LE.
   case notLowEnergy
+  /// It has no buffers for data, neither for LE nor shared.
+  case noDataBuffers
   /// The transport ended.
   case transportLost
 }
