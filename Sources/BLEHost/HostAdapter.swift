@@ -379,6 +379,8 @@ public actor HostAdapter: Adapter {
   /// Handles what has happened and writes what has come of it.
   private func settle() {
     for event in host.takeEvents() { handle(event) }
+    // Whoever could have claimed them has: the rest belongs to links that nobody holds.
+    early.removeAll(keepingCapacity: true)
     for (handle, pdu) in deferred { _ = host.send(pdu.span, on: handle) }
     deferred.removeAll(keepingCapacity: true)
     for handle in ending { _ = host.submit(Disconnect(handle)) }
@@ -414,6 +416,11 @@ public actor HostAdapter: Adapter {
       note(handle, .dataLength(transmit: length.transmitOctets, receive: length.receiveOctets))
     case .phyChanged(let handle, let phy):
       note(handle, .phy(transmit: phy.transmit, receive: phy.receive))
+    case .parametersUnchanged(let handle, let status):
+      note(handle, .refused(.timing, .commandRefused(.leConnectionUpdate, status)))
+    case .phyUnchanged(let handle, let status):
+      note(handle, .refused(.phy, .commandRefused(.leSetPHY, status)))
+    case .remoteFeatures, .remoteVersion: break
     case .disconnected(let handle, let reason):
       guard let carrier = carriers.remove(handle) else { break }
       carrier.disconnectReason = reason
@@ -450,7 +457,6 @@ public actor HostAdapter: Adapter {
     for pdu in early where pdu.handle == description.handle {
       carrier.client?.received(pdu.octets.span, pdu.time, pdu.stamp)
     }
-    early.removeAll { $0.handle == description.handle }
     finishAttempt(.success(connection))
   }
 
