@@ -16,6 +16,9 @@ public actor HostAdapter: Adapter {
     let tap: PacketTap?
     let seconds: Int
     var deadline: MonotonicTime?
+    /// The cancel that was sent when the time was over, and what the controller said if it refused.
+    var cancel: CommandID?
+    var refusal: HostError?
     var isCancelling = false
     /// The link may be there before anybody waits for it.
     var outcome: Result<Connection, HostError>?
@@ -366,11 +369,11 @@ public actor HostAdapter: Adapter {
     for carrier in carriers.all { carrier.client?.expired(now) }
     if let attempt, let deadline = attempt.deadline, deadline <= now {
       if attempt.isCancelling {
-        finishAttempt(.failure(.commandTimedOut(.leCreateConnectionCancel)))
+        finishAttempt(.failure(attempt.refusal ?? .commandTimedOut(.leCreateConnectionCancel)))
       } else {
         self.attempt?.isCancelling = true
         self.attempt?.deadline = now.advanced(by: Self.cancelPatience)
-        _ = host.submit(LECreateConnectionCancel())
+        self.attempt?.cancel = host.submit(LECreateConnectionCancel())
       }
     }
     settle()
@@ -406,6 +409,10 @@ public actor HostAdapter: Adapter {
     switch event {
     case .ready: finishStart(.success(()))
     case .answered(let id, let status, let returned):
+      if id == attempt?.cancel, status != .success {
+        // The link came up at the last moment. Its event may still be under way.
+        attempt?.refusal = .commandRefused(.leCreateConnectionCancel, status)
+      }
       let opcode = opcodes.removeValue(forKey: id) ?? HCIOpcode(rawValue: 0)
       answers.removeValue(forKey: id)?.resume(
         returning: status == .success ? .success(returned) : .failure(.commandRefused(opcode, status)))
