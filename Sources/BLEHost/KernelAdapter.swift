@@ -52,19 +52,26 @@ public actor KernelAdapter: Adapter {
   public func connect(
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
-    let channel = try? await openChannel()
+    let lever = await lever()
     let connection = try await Connection.open(
-      to: peer, from: info.address, on: loop, timeout: timeout, tap: tap, watching: channel)
-    await ask(request, of: connection)
+      to: peer, from: info.address, on: loop, timeout: timeout, tap: tap, watching: lever.channel)
+    await lever.ask(request, of: connection)
     return connection
   }
 
-  /// Asks a link that is up over the raw channel, and notes what is not to be had.
-  func ask(_ request: LinkRequest, of connection: Connection) async {
-    guard !request.isEmpty else { return }
-    var refusal: HostError?
-    do throws(HostError) { _ = try await openChannel() } catch { refusal = error }
-    await RawLinkLever(channel, refusal).ask(request, of: connection)
+  public func change(_ connection: Connection, to request: LinkRequest) async {
+    await lever().ask(request, of: connection)
+  }
+
+  /// Version and features are known where the kernel has asked for them while the raw channel was open.
+  public func facts(of connection: Connection) async throws(HostError) -> LinkFacts {
+    try await openChannel().facts(connection.handle)
+  }
+
+  private func lever() async -> RawLinkLever {
+    do throws(HostError) { return RawLinkLever(try await openChannel(), nil) } catch {
+      return RawLinkLever(nil, error)
+    }
   }
 
   public func close() async {

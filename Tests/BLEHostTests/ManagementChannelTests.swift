@@ -174,12 +174,12 @@ import Testing
 
   @Test func failsWhenTheKernelHangsUp() async throws {
     let (channel, kernel) = try await open { _ in [] }
-    let load = Task { try await channel.command(LoadConnectionParameters.none) }
+    let load = Task { try await channel.command(LoadConnectionParameters([])) }
     _ = await kernel.received(atLeast: 2)
     kernel.hangUp()
     await #expect(throws: HostError.adapterDown("hci0")) { try await load.value }
     await #expect(throws: HostError.adapterDown("hci0")) {
-      try await channel.command(LoadConnectionParameters.none)
+      try await channel.command(LoadConnectionParameters([]))
     }
     await close(channel)
   }

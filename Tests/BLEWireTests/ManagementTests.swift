@@ -47,7 +47,7 @@ private enum Octets {
 @Suite struct ManagementCommandTests {
   private func expect<Command: ManagementCommand>(_ command: Command, _ opcode: UInt16, _ parameters: String)
   {
-    let octets = [UInt8](encoding: ManagementCommandLimit.parameterByteCount) {
+    let octets = [UInt8](encoding: command.parameterByteCount) {
       command.encodeParameters(into: &$0)
     }
     #expect(octets == octetsOf(parameters))
@@ -62,12 +62,13 @@ private enum Octets {
     expect(ReadControllerInformation(), 0x04, "")
     expect(StartDiscovery(), 0x23, "06")
     expect(StopDiscovery(), 0x24, "06")
+    expect(GetConnectionInformation(ring), 0x31, "b2a1000dcb70 01")
     expect(
-      LoadConnectionParameters(ring, timing), 0x35, "0100 b2a1000dcb70 01 0600 0700 0000 2a00")
+      LoadConnectionParameters([.init(ring, timing)]), 0x35, "0100 b2a1000dcb70 01 0600 0700 0000 2a00")
     expect(
-      LoadConnectionParameters(ring.with(type: .random), timing), 0x35,
-      "0100 b2a1000dcb70 02 0600 0700 0000 2a00")
-    expect(LoadConnectionParameters.none, 0x35, "0000")
+      LoadConnectionParameters([.init(ring, timing), .init(ring.with(type: .random), timing)]), 0x35,
+      "0200 b2a1000dcb70 01 0600 0700 0000 2a00 b2a1000dcb70 02 0600 0700 0000 2a00")
+    expect(LoadConnectionParameters([]), 0x35, "0000")
   }
 }
 

@@ -1,4 +1,5 @@
 public import BLECore
+import BLEStack
 public import BLESystem
 public import BLEWire
 
@@ -17,6 +18,8 @@ public actor CoexistAdapter: Adapter {
   private let kernel: KernelAdapter
   private let note: @Sendable (String) -> Void
   private var channel: ManagementChannel?
+  /// What the kernel is to ask for in connects that are under way.
+  private var wishes: [DeviceAddress: LinkParameterRange] = [:]
 
   /// - Parameter note: takes what a person should know of a scan, one line each, on the receive thread.
   public init(_ info: AdapterInfo, on loop: EventLoop, note: @escaping @Sendable (String) -> Void) {
@@ -63,8 +66,25 @@ public actor CoexistAdapter: Adapter {
     var rest = request
     // A link that was up already keeps its timing; so does one without the kernel's help.
     if let loaded, await connection.link.timing.map(loaded.contains) ?? true { rest.leaveTiming() }
-    await kernel.ask(rest, of: connection)
+    if !rest.isEmpty { await kernel.change(connection, to: rest) }
     return connection
+  }
+
+  public func change(_ connection: Connection, to request: LinkRequest) async {
+    await kernel.change(connection, to: request)
+  }
+
+  /// Without CAP_NET_RAW the kernel's host is asked instead, which knows the signal.
+  public func facts(of connection: Connection) async throws(HostError) -> LinkFacts {
+    do throws(HostError) { return try await kernel.facts(of: connection) } catch {
+      guard case .notPermitted = error else { throw error }
+    }
+    let reply = try await openChannel().command(GetConnectionInformation(connection.peer))
+    var facts = LinkFacts()
+    do throws(WireError) { facts.rssi = try ConnectionInformation(validating: reply.span).rssi } catch {
+      throw .gatt(.malformed(error))
+    }
+    return facts
   }
 
   public func close() async {
@@ -81,9 +101,12 @@ public actor CoexistAdapter: Adapter {
   private func load(_ timing: LinkParameterRange?, for peer: DeviceAddress) async -> LinkParameterRange? {
     guard let timing else { return nil }
     do throws(HostError) {
-      try await openChannel().command(LoadConnectionParameters(peer, timing))
+      let channel = try await openChannel()
+      wishes[peer] = timing
+      try await channel.command(LoadConnectionParameters(entries))
       return timing
     } catch {
+      wishes[peer] = nil
       // Then the raw channel is asked, and says why if it cannot either.
       return nil
     }
@@ -95,9 +118,16 @@ public actor CoexistAdapter: Adapter {
   /// `bluetoothd` had loaded for other devices went with our load, and no command tells what it was.
   private func unload(_ loaded: LinkParameterRange?, for peer: DeviceAddress) async {
     guard loaded != nil, let channel else { return }
+    wishes[peer] = nil
+    let former = LoadConnectionParameters.Entry(peer, .default)
     // With the adapter gone the list is gone too.
-    _ = try? await channel.command(LoadConnectionParameters(peer, .default))
-    _ = try? await channel.command(LoadConnectionParameters.none)
+    _ = try? await channel.command(LoadConnectionParameters(entries + [former]))
+    _ = try? await channel.command(LoadConnectionParameters(entries))
+  }
+
+  /// Each load replaces the list, so all that are wanted now go into it.
+  private var entries: [LoadConnectionParameters.Entry] {
+    wishes.map { LoadConnectionParameters.Entry($0.key, $0.value) }
   }
 
   private func openChannel() async throws(HostError) -> ManagementChannel {

@@ -124,7 +124,7 @@ actor ManagementChannel {
     _ command: Command, _ answer: @escaping (Result<[UInt8], HostError>) -> Void
   ) {
     guard isOpen else { return answer(.failure(.adapterDown(name))) }
-    let limit = ManagementCommandLimit.parameterByteCount
+    let limit = command.parameterByteCount
     let parameters = [UInt8](encoding: limit) { command.encodeParameters(into: &$0) }
     let packet = [UInt8](encoding: ManagementPacket.headerByteCount + limit) {
       ManagementPacket(code: Command.opcode.rawValue, index: index, parameters: parameters.span).encode(

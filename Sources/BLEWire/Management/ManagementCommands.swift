@@ -8,19 +8,21 @@ public struct ManagementOpcode: RawRepresentable, Hashable, Sendable, BitwiseCop
   public static let readControllerInformation = ManagementOpcode(rawValue: 0x0004)
   public static let startDiscovery = ManagementOpcode(rawValue: 0x0023)
   public static let stopDiscovery = ManagementOpcode(rawValue: 0x0024)
+  public static let getConnectionInformation = ManagementOpcode(rawValue: 0x0031)
   public static let loadConnectionParameters = ManagementOpcode(rawValue: 0x0035)
 }
 
 /// A management command that knows its opcode and how to write its parameters.
 public protocol ManagementCommand: Sendable {
   static var opcode: ManagementOpcode { get }
-  /// At most `ManagementCommandLimit.parameterByteCount` octets.
+  /// Octets of the parameters, at most.
+  var parameterByteCount: Int { get }
   func encodeParameters(into output: inout OutputSpan<UInt8>)
 }
 
-public enum ManagementCommandLimit {
-  /// Load Connection Parameters with one entry is the longest command here.
-  public static let parameterByteCount = 17
+extension ManagementCommand {
+  /// Enough for all commands of fixed length here.
+  public var parameterByteCount: Int { 7 }
 }
 
 /// What the kernel knows of an adapter; answered with `ControllerSettings`. `mgmt-api.txt`, 0x0004.
@@ -66,40 +68,60 @@ public struct StopDiscovery: ManagementCommand {
   }
 }
 
-/// The timing that the kernel will ask for when it connects a device. `mgmt-api.txt`, 0x0035.
-///
-/// The kernel first forgets all entries but those of devices that it connects by itself (`load_conn_param` in
-/// `net/bluetooth/mgmt.c`, `hci_conn_params_clear_disabled` in `hci_core.c`), and no command reads them.
-public struct LoadConnectionParameters: ManagementCommand {
-  public static let opcode = ManagementOpcode.loadConnectionParameters
-  /// `nil` leaves the list empty.
-  public let peer: DeviceAddress?
-  public let parameters: LinkParameterRange
+/// How a link stands; answered with `ConnectionInformation`. `mgmt-api.txt`, 0x0031.
+public struct GetConnectionInformation: ManagementCommand {
+  public static let opcode = ManagementOpcode.getConnectionInformation
+  public let peer: DeviceAddress
 
-  /// - Parameter peer: its identity address where it is bonded.
-  public init(_ peer: DeviceAddress, _ parameters: LinkParameterRange) {
-    self.peer = peer
-    self.parameters = parameters
-  }
+  public init(_ peer: DeviceAddress) { self.peer = peer }
+  public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(management: peer) }
+}
 
-  private init() {
-    peer = nil
-    parameters = .default
-  }
+/// The kernel keeps the values for a second or more before it asks the controller again.
+public struct ConnectionInformation: Hashable, Sendable, BitwiseCopyable {
+  /// dBm; `nil` where it is not known (127).
+  public let rssi: Int8?
 
-  /// Forgets what was loaded.
-  public static var none: LoadConnectionParameters { LoadConnectionParameters() }
-
-  public func encodeParameters(into output: inout OutputSpan<UInt8>) {
-    guard let peer else {
-      output.append(u16: 0)
-      return
-    }
-    output.append(u16: 1)
-    output.append(management: peer)
-    output.append(u16: parameters.minimumInterval)
-    output.append(u16: parameters.maximumInterval)
-    output.append(u16: parameters.latency)
-    output.append(u16: parameters.supervisionTimeout)
+  /// - Parameter reply: address, RSSI, transmit power, its maximum.
+  public init(validating reply: Span<UInt8>) throws(WireError) {
+    try reply.require(10, .management)
+    rssi = reply[7] == 0x7F ? nil : Int8(bitPattern: reply[7])
   }
 }
+
+#if !hasFeature(Embedded)
+  /// The timing that the kernel will ask for when it connects these devices. `mgmt-api.txt`, 0x0035.
+  ///
+  /// The kernel first forgets all entries but those of devices that it connects by itself (`load_conn_param` in
+  /// `net/bluetooth/mgmt.c`, `hci_conn_params_clear_disabled` in `hci_core.c`), and no command reads them.
+  public struct LoadConnectionParameters: ManagementCommand {
+    public struct Entry: Hashable, Sendable {
+      /// Its identity address where it is bonded.
+      public let peer: DeviceAddress
+      public let parameters: LinkParameterRange
+
+      public init(_ peer: DeviceAddress, _ parameters: LinkParameterRange) {
+        self.peer = peer
+        self.parameters = parameters
+      }
+    }
+
+    public static let opcode = ManagementOpcode.loadConnectionParameters
+    public let entries: [Entry]
+
+    public init(_ entries: [Entry]) { self.entries = entries }
+
+    public var parameterByteCount: Int { 2 + 15 * entries.count }
+
+    public func encodeParameters(into output: inout OutputSpan<UInt8>) {
+      output.append(u16: UInt16(truncatingIfNeeded: entries.count))
+      for entry in entries {
+        output.append(management: entry.peer)
+        output.append(u16: entry.parameters.minimumInterval)
+        output.append(u16: entry.parameters.maximumInterval)
+        output.append(u16: entry.parameters.latency)
+        output.append(u16: entry.parameters.supervisionTimeout)
+      }
+    }
+  }
+#endif
