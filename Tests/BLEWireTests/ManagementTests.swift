@@ -115,6 +115,17 @@ private enum Octets {
     }
   }
 
+  @Test func readsAConnectionsSignal() throws {
+    var octets = octetsOf("b2a1000dcb7001 c9 00 00")
+    #expect(try ConnectionInformation(validating: octets.span).rssi == -55)
+    octets[7] = 0x7F
+    #expect(try ConnectionInformation(validating: octets.span).rssi == nil)
+    octets.removeLast()
+    #expect(throws: WireError.truncated(.management, needed: 10, available: 9)) {
+      _ = try ConnectionInformation(validating: octets.span)
+    }
+  }
+
   @Test func readsDiscovering() throws {
     let (on, off, cut) = (octetsOf("06 01"), octetsOf("07 00"), octetsOf("06"))
     #expect(try Discovering(validating: on.span).isOn)

@@ -45,7 +45,7 @@ extension Scene {
   /// Runs ringtap as a user who may search folders, and nothing else but what is given.
   ///
   /// - Parameter capabilities: such as `net_admin`.
-  func unprivileged(_ arguments: [String], with capabilities: String...) throws -> Program.Result {
+  func unprivileged(_ arguments: [String], with capabilities: [String] = []) throws -> Program.Result {
     let nobody = "65534"
     let rights = (["-all", "+dac_read_search"] + capabilities.map { "+" + $0 }).joined(separator: ",")
     return try run(
