@@ -168,8 +168,8 @@ extension InTestKernel {
       try scene.ringtap("read", ring.address, "2a26", "--mode", "coexist").expectSuccess()
     }
 
-    /// Another ring on another adapter; the daemon has both adapters. (btvirt cannot carry two links of one
-    /// controller: the peripheral of the second gets another handle than it was told.)
+    /// Another ring on another adapter; the daemon has both adapters. (On one of btvirt's controllers a second link
+    /// brings nothing back.)
     @Test func recordsBesideALinkOfTheDaemons() throws {
       let theirs = try scene.emulatedRing("--rate", "300")
       try scene.moreLinkedControllers()
