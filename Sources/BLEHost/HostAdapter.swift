@@ -410,7 +410,7 @@ public actor HostAdapter: Adapter {
     case .parametersChanged(let handle, let parameters):
       carriers[handle]?.client?.timed(parameters, SystemClock.now())
     case .dataLengthChanged, .phyChanged, .parametersUnchanged, .phyUnchanged, .remoteFeatures,
-      .remoteVersion:
+      .remoteVersion, .channel:
       break
     case .disconnected(let handle, let reason):
       carriers.removeValue(forKey: handle)?.client?.ended(.linkLost(LinkLoss(reason)))
