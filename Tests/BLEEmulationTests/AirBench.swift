@@ -117,7 +117,7 @@ final class AirBench {
   func setUp(_ port: Int = 0) {
     send("01030c00", to: port)
     send("01010c08 ffffffffffffff3f", to: port)
-    send("01012008 ff09080000000000", to: port)
+    send("01012008 ff190a0000000000", to: port)
   }
 
   static func word(_ value: UInt16) -> String { hex([UInt8(value & 0xFF), UInt8(value >> 8)]) }

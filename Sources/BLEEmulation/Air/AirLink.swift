@@ -24,7 +24,7 @@ final class AirLink {
   var nextListening = 0
   /// Packets of this event that did not arrive whole, one after the other; two end it.
   var invalidInARow = 0
-  /// The peripheral said that it has more, or was not understood.
+  /// One of the ends has more, or was not understood.
   var goesOn = false
 
   /// A change that both ends are to make at one event.

@@ -54,7 +54,7 @@ extension AirLink {
   }
 
   private var wantsMore: Bool {
-    hasBothEnds && (goesOn || !central.queue.isEmpty || central.farewell != nil)
+    hasBothEnds && (goesOn || central.farewell != nil)
   }
 
   /// Whether a packet each and the pauses after them end before the next event.
@@ -77,22 +77,28 @@ extension AirLink {
     }
   }
 
-  private func transmit(from end: LinkEnd, now: MonotonicTime) {
-    if end.state.underWay == nil, case .control(let control)? = end.queue.first {
-      if case .vanish = control {
-        close(end, .localHostTerminated)
-        return closeEvent()
-      }
-      if control.hasInstant {
+  /// Decides what an end sends next, unless something has to be sent again.
+  private func prepare(_ end: LinkEnd) {
+    if end.state.underWay == nil {
+      if case .control(let control)? = end.queue.first, control.hasInstant {
         change = Change(
           control: control, instant: eventCounter + AirTiming.eventsToInstant + Int(parameters.latency))
       }
+      end.state.underWay = nextByteCount(of: end)
     }
-    let byteCount = nextByteCount(of: end)
-    end.state.underWay = byteCount
+    end.state.hasMore = end.queue.hasMore(after: end.state.underWay ?? 0)
+  }
+
+  private func transmit(from end: LinkEnd, now: MonotonicTime) {
+    if case .control(.vanish)? = end.queue.first {
+      close(end, .localHostTerminated)
+      return closeEvent()
+    }
+    if end === central || end.state.underWay == nil { prepare(end) }
+    let byteCount = end.state.underWay ?? 0
     let pdu = LinkPDU(
       byteCount: byteCount, sequence: end.state.sequence, expected: end.state.expected,
-      hasMore: end.queue.hasMore(after: byteCount))
+      hasMore: end.state.hasMore)
     let until = now.advanced(nanoseconds: end.phy.airTime(payload: byteCount))
     phase = end === central ? .centralSends(pdu, until: until) : .peripheralSends(pdu, until: until)
   }
@@ -110,10 +116,6 @@ extension AirLink {
         goesOn = true
       } else {
         invalidInARow = 0
-        if receiver === central {
-          goesOn = pdu.hasMore
-          nextListening = eventCounter + 1 + Int(parameters.latency)
-        }
         take(pdu, from: sender, to: receiver, now: now)
       }
     } else {
@@ -130,6 +132,13 @@ extension AirLink {
     if pdu.expected != receiver.state.sequence {
       receiver.state.sequence = pdu.expected
       acknowledge(receiver)
+    }
+    // What comes next is decided before a host sees what this packet brought: T_IFS is too short for an answer.
+    if receiver === peripheral {
+      prepare(peripheral)
+    } else {
+      goesOn = pdu.hasMore || !central.queue.isEmpty
+      nextListening = eventCounter + 1 + Int(parameters.latency)
     }
     if receiver.isOpen, pdu.sequence == receiver.state.expected {
       receiver.state.expected.toggle()

@@ -80,6 +80,8 @@ struct Acknowledgement {
   var expected = false
   /// Octets of the packet that was sent and not acknowledged yet; an empty packet has 0.
   var underWay: Int?
+  /// MD of that packet: more follows.
+  var hasMore = false
 }
 
 /// What one end has to send, in order. A piece stays until its last octet is acknowledged.

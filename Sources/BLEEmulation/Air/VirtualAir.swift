@@ -215,9 +215,14 @@ public final class VirtualAir {
       self, central: central, peripheral: peripheral, initiation.parameters,
       firstAnchor: now.advanced(nanoseconds: delay), now: now)
     links.append(link)
-    advertiser.nextAdvertisement = nil
     controller.connected(central)
-    advertiser.connected(peripheral)
+    // Whoever does not hear the CONNECT_IND goes on advertising; the central finds out in time.
+    if reaches(controller.identity, advertiser.identity) {
+      advertiser.nextAdvertisement = nil
+      advertiser.connected(peripheral)
+    } else {
+      peripheral.isOpen = false
+    }
   }
 
   func forget(_ link: AirLink) { links.removeAll { $0 === link } }
