@@ -171,10 +171,8 @@ public struct HCIHost: ~Copyable {
   /// When `expire` is wanted.
   public var deadline: MonotonicTime? {
     var earliest = commands.deadline
-    for link in links.values {
-      if let deadline = link.channels.deadline, earliest.map({ deadline < $0 }) ?? true {
-        earliest = deadline
-      }
+    for link in links.values where !link.channels.isEmpty {
+      earliest = .earliest(earliest, link.channels.deadline)
     }
     return earliest
   }
