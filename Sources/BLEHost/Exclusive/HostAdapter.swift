@@ -468,7 +468,7 @@ public actor HostAdapter: Adapter {
       note(handle, .refused(.timing, .commandRefused(.leConnectionUpdate, status)))
     case .phyUnchanged(let handle, let status):
       note(handle, .refused(.phy, .commandRefused(.leSetPHY, status)))
-    case .remoteFeatures, .remoteVersion: break
+    case .remoteFeatures, .remoteVersion, .channel: break
     case .disconnected(let handle, let reason):
       end({ $0.handle == handle }, .failure(.gatt(.closed(.linkLost(LinkLoss(reason))))))
       guard let carrier = carriers.remove(handle) else { break }
