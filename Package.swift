@@ -68,13 +68,20 @@ let package = Package(
     tests(
       "ReceivePathTests",
       [
-        "CMallocCounter", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "TestPeer",
+        "CMallocCounter", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost",
+        "BLEEmulation", "TestPeer",
       ]),
     tests("BLEHostTests", ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLEHost", "TestPeer"]),
     tests(
       "RingTapTests",
       [
         "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "RingTap",
+        "TestPeer",
+      ]),
+    tests(
+      "VirtualLinkTests",
+      [
+        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "BLEEmulation", "RingTap",
         "TestPeer",
       ]),
     tests("BLESensorsTests", ["BLECore", "BLEWire", "BLESensors"], exclude: ["Fixtures"]),

@@ -26,11 +26,13 @@ public protocol Adapter: Actor {
   /// Switches scanning off and waits for the controller's word for it. Harmless when no scan is on.
   func stopScan() async throws(HostError)
 
-  /// Connects the ATT channel of a device.
+  /// Connects the ATT channel of a device and asks for what is wanted of the link.
+  ///
+  /// A wish that cannot be fulfilled does not keep the link from coming up: `Connection.changes` tells of it.
   ///
   /// - Throws: `noAnswer` after `timeout`, or why not.
   func connect(
-    to peer: DeviceAddress, timeout: Duration, tap: PacketTap?
+    to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection
 
   /// Lets the adapter go.

@@ -17,6 +17,8 @@ protocol BearerCarrier: AnyObject, Sendable {
   func close()
   /// PDUs that the kernel dropped so far because its queue was full.
   var kernelQueueDrops: Int { get }
+  /// Why the link ended, as the controller said, where that is known.
+  var disconnectReason: HCIStatus? { get }
   /// The kernel's receive queue in octets of kernel memory; 0 where there is none of the bearer's own.
   var receiveBufferByteCount: Int { get }
 }
@@ -32,8 +34,8 @@ final class BearerClient {
   let batchEnded: () -> Void
   /// There is room again.
   let writable: () -> Void
-  /// The link's timing, when it came up and on each change.
-  let timed: (LinkParameters, ReceiveTime) -> Void
+  /// What the link is, when it came up and on each change.
+  let changed: (LinkChange) -> Void
   let ended: (BearerEnd) -> Void
   let deadline: () -> MonotonicTime?
   let expired: (MonotonicTime) -> Void
@@ -41,7 +43,7 @@ final class BearerClient {
   init(
     received: @escaping (Span<UInt8>, ReceiveTime, PacketPort.Stamp) -> Void,
     batchBegan: @escaping () -> Void, batchEnded: @escaping () -> Void,
-    writable: @escaping () -> Void, timed: @escaping (LinkParameters, ReceiveTime) -> Void,
+    writable: @escaping () -> Void, changed: @escaping (LinkChange) -> Void,
     ended: @escaping (BearerEnd) -> Void, deadline: @escaping () -> MonotonicTime?,
     expired: @escaping (MonotonicTime) -> Void
   ) {
@@ -49,7 +51,7 @@ final class BearerClient {
     self.batchBegan = batchBegan
     self.batchEnded = batchEnded
     self.writable = writable
-    self.timed = timed
+    self.changed = changed
     self.ended = ended
     self.deadline = deadline
     self.expired = expired

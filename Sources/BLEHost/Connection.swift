@@ -14,6 +14,8 @@ public actor Connection: ATTRequester {
   /// PDUs that may wait for room in the carrier. A peer that asks on without reading the answers breaks the rule of
   /// one request at a time.
   static let outboxLimit = 64
+  /// Changes of the link that are kept.
+  static let changeLimit = 1024
 
   private struct Request {
     let pdu: [UInt8]
@@ -46,9 +48,10 @@ public actor Connection: ATTRequester {
   private var subscribers: [Subscriber] = []
   private var nextSubscriber = 0
   private var wakes: [WakeEvent] = []
+  private var restore: (@Sendable () async -> Void)?
   private var counters = BearerStatistics()
-  /// Timing of the link, as it came up and as it changed; empty where the kernel keeps it to itself.
-  public private(set) var timing: [LinkTiming] = []
+  /// What became known of the link, in order; empty where the kernel keeps it to itself.
+  public private(set) var changes: [LinkChange] = []
 
   /// Connects the ATT channel over the kernel's L2CAP socket.
   ///
@@ -61,11 +64,20 @@ public actor Connection: ATTRequester {
     to peer: DeviceAddress, from adapter: DeviceAddress = .any, on loop: EventLoop,
     timeout: Duration = .seconds(20), tap: PacketTap? = nil
   ) async throws(HostError) -> Connection {
+    try await open(to: peer, from: adapter, on: loop, timeout: timeout, tap: tap, watching: nil)
+  }
+
+  /// - Parameter channel: tells what the controller says of the link.
+  static func open(
+    to peer: DeviceAddress, from adapter: DeviceAddress, on loop: EventLoop, timeout: Duration,
+    tap: PacketTap?, watching channel: RawChannel?
+  ) async throws(HostError) -> Connection {
     let connector: SocketConnector
     do throws(SystemError) {
       connector = try SocketConnector(to: peer, from: adapter, on: loop, timeout: timeout)
     } catch { throw HostError(connecting: peer, error) }
-    return try await adopt(try await connector.connect(), peer: peer, on: loop, tap: tap)
+    return try await adopt(
+      try await connector.connect(), peer: peer, on: loop, tap: tap, watching: channel)
   }
 
   /// Takes over a datagram socket that is connected already, one PDU to a datagram.
@@ -73,11 +85,19 @@ public actor Connection: ATTRequester {
     _ descriptor: consuming FileDescriptor, peer: DeviceAddress, on loop: EventLoop,
     tap: PacketTap? = nil
   ) async throws(HostError) -> Connection {
+    try await adopt(descriptor, peer: peer, on: loop, tap: tap, watching: nil)
+  }
+
+  private static func adopt(
+    _ descriptor: consuming FileDescriptor, peer: DeviceAddress, on loop: EventLoop,
+    tap: PacketTap?, watching channel: RawChannel?
+  ) async throws(HostError) -> Connection {
     let carrier: SocketCarrier
     do throws(SystemError) {
       try descriptor.prepareToReceive()
       carrier = try SocketCarrier(descriptor, loop)
     } catch { throw HostError(error) }
+    await channel?.watch(for: carrier)
     let handle = carrier.connectionHandle ?? ConnectionHandle(0)
     let connection = Connection(carrier, peer: peer, handle: handle, on: loop, tap: tap)
     try await connection.attach()
@@ -101,7 +121,7 @@ public actor Connection: ATTRequester {
     let client = BearerClient(
       received: { self.received($0, at: $1, $2) }, batchBegan: { self.counters.batches += 1 },
       batchEnded: { self.signalWakes() }, writable: { self.flushOutbox() },
-      timed: { self.timing.append(LinkTiming(time: $1, parameters: $0)) },
+      changed: { self.note($0) },
       ended: { self.finish($0) }, deadline: { self.machine.deadline }, expired: { self.expire($0) })
     do throws(SystemError) { try carrier.attach(client) } catch { throw HostError(error) }
   }
@@ -109,6 +129,18 @@ public actor Connection: ATTRequester {
   // MARK: State
 
   public var mtu: Int { machine.mtu }
+
+  /// The controller's word for the end of the link, where it is known. Core 5.4, Vol 1, Part F.
+  public var disconnectReason: HCIStatus? { carrier.disconnectReason }
+
+  /// What is in force on the link, as far as it is known.
+  public var link: LinkState { LinkState(after: changes) }
+
+  func note(_ change: LinkChange) {
+    // A peer that changes its mind without end does not fill our memory: the latest stay, and the first.
+    if changes.count == Self.changeLimit { changes.remove(at: 1) }
+    changes.append(change)
+  }
 
   /// What came, what was lost and where, until now.
   public var statistics: BearerStatistics {
@@ -126,8 +158,18 @@ public actor Connection: ATTRequester {
     return await withCheckedContinuation { endWaiters.append($0) }
   }
 
-  /// Closes the channel. The kernel drops the link when its own disconnect time-out has passed.
-  public func close() { finish(.closedLocally) }
+  /// Puts back what was changed, and closes the channel. The kernel drops the link when its own disconnect time-out
+  /// has passed.
+  public func close() async {
+    if end == nil, let restore {
+      self.restore = nil
+      await restore()
+    }
+    finish(.closedLocally)
+  }
+
+  /// - Parameter restore: puts back what was changed of a link that may outlive this channel.
+  func atClose(_ restore: @escaping @Sendable () async -> Void) { self.restore = restore }
 
   // MARK: Requests
 
@@ -308,10 +350,4 @@ public actor Connection: ATTRequester {
     endWaiters = []
     signalWakes()
   }
-}
-
-/// Timing of a link from a point in time on.
-public struct LinkTiming: Hashable, Sendable {
-  public let time: ReceiveTime
-  public let parameters: LinkParameters
 }

@@ -11,10 +11,14 @@ public actor HostAdapter: Adapter {
 
   /// A connect that is under way. The controller makes one link at a time.
   private struct Attempt {
+    let number: Int
     let peer: DeviceAddress
     let tap: PacketTap?
     let seconds: Int
     var deadline: MonotonicTime?
+    /// The cancel that was sent when the time was over, and what the controller said if it refused.
+    var cancel: CommandID?
+    var refusal: HostError?
     var isCancelling = false
     /// The link may be there before anybody waits for it.
     var outcome: Result<Connection, HostError>?
@@ -26,6 +30,7 @@ public actor HostAdapter: Adapter {
     let handle: ConnectionHandle
     let octets: [UInt8]
     let time: ReceiveTime
+    let stamp: PacketPort.Stamp
   }
 
   /// How long links may take to end before the controller is let go all the same.
@@ -39,13 +44,16 @@ public actor HostAdapter: Adapter {
   public nonisolated let loop: EventLoop
   public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
 
-  private let port: PacketPort
-  private var framer = H4Framer(from: .controllerToHost)
+  private let transport: any PacketTransport
   private var host = HCIHost()
   private var starting: CheckedContinuation<Result<Void, HostError>, Never>?
   private var answers: [CommandID: Answer] = [:]
   private var attempt: Attempt?
-  private var carriers: [ConnectionHandle: HostCarrier] = [:]
+  private var lastAttempt = 0
+  /// Those who wait for an attempt to end before theirs.
+  private var turns: [CheckedContinuation<Void, Never>] = []
+  private var isConnecting = false
+  private var carriers = CarrierTable()
   private var early: [EarlyPDU] = []
   private var reportSink: ReportSink?
   private var isReceiving = false
@@ -65,76 +73,41 @@ public actor HostAdapter: Adapter {
   public static func open(
     _ transport: TransportSpecification, on loop: EventLoop
   ) async throws(HostError) -> HostAdapter {
-    let name = transport.description
-    switch transport {
-    case .hciSocket(let index):
-      return try await open(.datagrams, name, loop) { () throws(SystemError) in
-        try ControllerPort.userChannel(index: index)
-      }
-    case .serial(let path, let baud, let hardwareFlow):
-      return try await open(.stream, name, loop) { () throws(SystemError) in
-        try ControllerPort.serial(path: path, baud: baud, flow: hardwareFlow ? .hardware : .none)
-      }
-    case .tcpClient(let host, let port):
-      return try await open(.stream, name, loop) { () throws(SystemError) in
-        try ControllerPort.tcp(host: host, port: port)
-      }
-    case .unix(let path):
-      return try await open(.stream, name, loop) { () throws(SystemError) in
-        try ControllerPort.unix(path: path)
-      }
-    case .tcpServer, .pseudoTerminal:
-      throw .unsuitable("\(name): wait for the peer first, then take the stream over")
-    case .virtual: throw .unsuitable("\(name): virtual peripherals are attached by whoever emulates them")
-    }
+    try await open(try transport.open(on: loop), name: transport.description, on: loop)
   }
 
-  private static func open(
-    _ framing: PacketPort.Framing, _ name: String, _ loop: EventLoop,
-    _ port: () throws(SystemError) -> FileDescriptor
+  /// The same over a transport that is there already, bare or wrapped.
+  public static func open(
+    _ transport: any PacketTransport, name: String, on loop: EventLoop
   ) async throws(HostError) -> HostAdapter {
-    let adapter: HostAdapter
-    do throws(SystemError) { adapter = try HostAdapter(try port(), framing, name, loop) } catch {
-      throw HostError(opening: name, error)
+    let adapter = HostAdapter(transport, name, loop)
+    do throws(HostError) { try await adapter.start() } catch {
+      transport.close()
+      throw error
     }
-    try await adapter.start()
     return adapter
   }
 
-  /// Takes over an open descriptor.
-  package static func open(
-    _ descriptor: consuming FileDescriptor, _ framing: PacketPort.Framing, name: String,
-    on loop: EventLoop
-  ) async throws(HostError) -> HostAdapter {
-    let adapter: HostAdapter
-    do throws(SystemError) { adapter = try HostAdapter(descriptor, framing, name, loop) } catch {
-      throw HostError(error)
-    }
-    try await adapter.start()
-    return adapter
-  }
-
-  private init(
-    _ descriptor: consuming FileDescriptor, _ framing: PacketPort.Framing, _ name: String,
-    _ loop: EventLoop
-  ) throws(SystemError) {
+  private init(_ transport: any PacketTransport, _ name: String, _ loop: EventLoop) {
     self.name = name
     self.loop = loop
-    port = try PacketPort(descriptor, framing, loop)
+    self.transport = transport
   }
 
   private func start() async throws(HostError) {
-    let source = ActorSource {
-      self.service($0)
+    let client = TransportClient {
+      self.take($0, $1, hasKernelStamp: $2)
+    } settled: {
+      self.batchEnded()
+    } lost: {
+      self.host.lose()
+      self.settle()
     } deadline: {
       self.nextDeadline
     } expired: {
       self.expire($0)
-    } stopped: {
-      self.host.lose()
-      self.settle()
     }
-    do throws(SystemError) { try port.open(for: source) } catch { throw HostError(error) }
+    do throws(SystemError) { try transport.open(client) } catch { throw HostError(error) }
     let result = await withCheckedContinuation { continuation in
       starting = continuation
       host.start()
@@ -163,7 +136,7 @@ public actor HostAdapter: Adapter {
 
   /// Ends every link and lets the controller go.
   public func close() async {
-    for carrier in carriers.values { carrier.client?.ended(.closedLocally) }
+    for carrier in carriers.all { carrier.client?.ended(.closedLocally) }
     await stopScanQuietly()
     if failure == nil, host.linkCount > 0 {
       closeDeadline = SystemClock.monotonic().advanced(by: Self.closePatience)
@@ -171,7 +144,7 @@ public actor HostAdapter: Adapter {
     }
     host.lose()
     settle()
-    port.close()
+    transport.close()
   }
 
   // MARK: Commands
@@ -201,7 +174,7 @@ public actor HostAdapter: Adapter {
     _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter,
     _ sink: @escaping ReportSink
   ) async throws(HostError) {
-    precondition(reportSink == nil, "one scan at a time")
+    guard reportSink == nil else { throw .scanBusy(holder: "this program") }
     reportSink = sink
     do throws(HostError) {
       if controller.usesExtendedCommands {
@@ -236,11 +209,18 @@ public actor HostAdapter: Adapter {
   // MARK: Links
 
   public func connect(
-    to peer: DeviceAddress, timeout: Duration, tap: PacketTap?
+    to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
-    guard attempt == nil else { throw .scanBusy(holder: "this program") }
-    attempt = Attempt(peer: peer, tap: tap, seconds: Int(timeout.components.seconds))
-    do throws(HostError) { try await createConnection(peer) } catch {
+    await takeTurn()
+    defer { endTurn() }
+    if let failure { throw failure }
+    lastAttempt += 1
+    let number = lastAttempt
+    attempt = Attempt(
+      number: number, peer: peer, tap: tap, seconds: Int(timeout.components.seconds))
+    do throws(HostError) {
+      try await createConnection(peer, request.timing ?? .default)
+    } catch {
       attempt = nil
       throw error
     }
@@ -252,17 +232,39 @@ public actor HostAdapter: Adapter {
           continuation.resume(returning: outcome)
         } else {
           attempt?.waiter = continuation
-          if Task.isCancelled { giveUp() }
+          if Task.isCancelled { giveUp(number) }
         }
       }
     } onCancel: {
-      Task { await self.giveUp() }
+      Task { await self.giveUp(number) }
     }
-    return try result.get()
+    let connection = try result.get()
+    await ask(request, of: connection)
+    return connection
   }
 
-  private func createConnection(_ peer: DeviceAddress) async throws(HostError) {
-    let parameters = LinkParameterRange.default
+  /// Asks for what could not be said when the link was made.
+  private func ask(_ request: LinkRequest, of connection: Connection) async {
+    let handle = connection.handle
+    if let phy = request.phy {
+      await ask(.phy, of: connection, LESetPHY(handle, phy))
+    }
+    if let octets = request.dataLength {
+      await ask(.dataLength, of: connection, LESetDataLength(handle, octets: octets))
+    }
+  }
+
+  private func ask(
+    _ part: LinkRequest.Part, of connection: Connection, _ command: some HCICommand
+  ) async {
+    do throws(HostError) { try await self.command(command) } catch {
+      await connection.note(LinkChange(time: SystemClock.now(), value: .refused(part, error)))
+    }
+  }
+
+  private func createConnection(
+    _ peer: DeviceAddress, _ parameters: LinkParameterRange
+  ) async throws(HostError) {
     if controller.usesExtendedCommands {
       try await command(LEExtendedCreateConnection(to: peer, ownType: address.type, parameters: parameters))
     } else {
@@ -270,12 +272,26 @@ public actor HostAdapter: Adapter {
     }
   }
 
-  private func giveUp() { attempt?.deadline = SystemClock.monotonic() }
+  private func giveUp(_ number: Int) {
+    if attempt?.number == number { attempt?.deadline = SystemClock.monotonic() }
+  }
 
-  /// Sends an ATT PDU of a connection. Called on the loop's thread.
+  private func takeTurn() async {
+    guard isConnecting else {
+      isConnecting = true
+      return
+    }
+    await withCheckedContinuation { turns.append($0) }
+  }
+
+  private func endTurn() {
+    if turns.isEmpty { isConnecting = false } else { turns.removeFirst().resume() }
+  }
+
+  /// Sends an ATT PDU of a connection.
   ///
   /// While a packet is being received the host is at work: what a connection answers then waits for its end.
-  func send(_ pdu: Span<UInt8>, on handle: ConnectionHandle) -> SendResult {
+  private func send(_ pdu: Span<UInt8>, on handle: ConnectionHandle) -> HostLink.SendResult {
     guard carriers[handle] != nil else { return .gone }
     if isReceiving {
       guard deferred.count < Self.fragmentLimit else { return .full }
@@ -288,19 +304,9 @@ public actor HostAdapter: Adapter {
     return isThere ? .sent : .gone
   }
 
-  enum SendResult: Sendable {
-    case sent
-    /// Too much waits for the controller; the connection is told when there is room.
-    case full
-    case gone
-  }
-
-  /// Packets that the transport's queue in the kernel dropped.
-  var transportDrops: Int { port.kernelQueueDrops }
-
   /// Ends a link.
-  func disconnect(_ handle: ConnectionHandle) {
-    guard carriers.removeValue(forKey: handle) != nil else { return }
+  private func disconnect(_ handle: ConnectionHandle) {
+    guard carriers.remove(handle) != nil else { return }
     ending.append(handle)
     if !isReceiving { settle() }
   }
@@ -308,46 +314,47 @@ public actor HostAdapter: Adapter {
   // MARK: The receive thread
 
   private var nextDeadline: MonotonicTime? {
-    var earliest = host.deadline
-    func consider(_ deadline: MonotonicTime?) {
-      if let deadline, earliest.map({ deadline < $0 }) ?? true { earliest = deadline }
+    var earliest = MonotonicTime.earliest(host.deadline, attempt?.deadline)
+    earliest = .earliest(earliest, closeDeadline)
+    for index in 0..<carriers.count {
+      earliest = .earliest(earliest, carriers.carrier(index).client?.deadline())
     }
-    consider(attempt?.deadline)
-    consider(closeDeadline)
-    for carrier in carriers.values { consider(carrier.client?.deadline()) }
     return earliest
   }
 
-  private func service(_ readiness: Readiness) {
-    do throws(SystemError) {
-      if !readiness.isDisjoint(with: .writable) { try port.flush() }
-      let isOpen = try port.drain { octets, time, stamp in
-        if port.framing == .datagrams {
-          take(octets, time, stamp)
-        } else {
-          framer.receive(octets) { take($0, time, stamp) }
-        }
-      }
-      if !isOpen { host.lose() }
-    } catch { host.lose() }
+  private func batchEnded() {
     settle()
-    for (handle, carrier) in carriers {
-      carrier.client?.batchEnded()
-      if host.waitingFragments(handle) == 0 { carrier.client?.writable() }
+    // By index: a link may end meanwhile.
+    var index = 0
+    while index < carriers.count {
+      let carrier = carriers.carrier(index)
+      if carrier.hasNews {
+        carrier.hasNews = false
+        carrier.client?.batchEnded()
+      }
+      if carrier.isFull, host.waitingFragments(carriers.handle(index)) == 0 {
+        carrier.isFull = false
+        carrier.client?.writable()
+      }
+      index += 1
     }
   }
 
-  private func take(_ packet: Span<UInt8>, _ time: ReceiveTime, _ stamp: PacketPort.Stamp) {
+  private func take(_ packet: Span<UInt8>, _ time: ReceiveTime, hasKernelStamp: Bool) {
+    let stamp: PacketPort.Stamp = hasKernelStamp ? .kernel : .arrival
     isReceiving = true
     do throws(WireError) {
       try host.receive(packet, now: SystemClock.monotonic()) { report in
         reportSink?(report, time)
       } attribute: { handle, pdu in
-        if let client = carriers[handle]?.client {
+        if let carrier = carriers[handle], let client = carrier.client {
+          carrier.hasNews = true
           client.received(pdu, time, stamp)
-        } else {
+        } else if early.count < Self.fragmentLimit {
           early.append(
-            EarlyPDU(handle: handle, octets: [UInt8](encoding: pdu.count) { $0.append(pdu) }, time: time))
+            EarlyPDU(
+              handle: handle, octets: [UInt8](encoding: pdu.count) { $0.append(pdu) }, time: time,
+              stamp: stamp))
         }
       }
     } catch {
@@ -359,14 +366,14 @@ public actor HostAdapter: Adapter {
 
   private func expire(_ now: MonotonicTime) {
     host.expire(now: now)
-    for carrier in carriers.values { carrier.client?.expired(now) }
+    for carrier in carriers.all { carrier.client?.expired(now) }
     if let attempt, let deadline = attempt.deadline, deadline <= now {
       if attempt.isCancelling {
-        finishAttempt(.failure(.commandTimedOut(.leCreateConnectionCancel)))
+        finishAttempt(.failure(attempt.refusal ?? .commandTimedOut(.leCreateConnectionCancel)))
       } else {
         self.attempt?.isCancelling = true
         self.attempt?.deadline = now.advanced(by: Self.cancelPatience)
-        _ = host.submit(LECreateConnectionCancel())
+        self.attempt?.cancel = host.submit(LECreateConnectionCancel())
       }
     }
     settle()
@@ -394,7 +401,7 @@ public actor HostAdapter: Adapter {
   private func pump() {
     let now = SystemClock.monotonic()
     do throws(SystemError) {
-      while let packet = host.nextPacket(now: now) { try port.send(packet.span) }
+      while let packet = host.nextPacket(now: now) { try transport.send(packet.span) }
     } catch { host.lose() }
   }
 
@@ -402,20 +409,35 @@ public actor HostAdapter: Adapter {
     switch event {
     case .ready: finishStart(.success(()))
     case .answered(let id, let status, let returned):
+      if id == attempt?.cancel, status != .success {
+        // The link came up at the last moment. Its event may still be under way.
+        attempt?.refusal = .commandRefused(.leCreateConnectionCancel, status)
+      }
       let opcode = opcodes.removeValue(forKey: id) ?? HCIOpcode(rawValue: 0)
       answers.removeValue(forKey: id)?.resume(
         returning: status == .success ? .success(returned) : .failure(.commandRefused(opcode, status)))
     case .connected(let description): connected(description)
     case .connectFailed(let status): connectFailed(status)
-    case .parametersChanged(let handle, let parameters):
-      carriers[handle]?.client?.timed(parameters, SystemClock.now())
-    case .dataLengthChanged, .phyChanged, .parametersUnchanged, .phyUnchanged, .remoteFeatures,
-      .remoteVersion, .channel:
-      break
+    case .parametersChanged(let handle, let parameters): note(handle, .timing(parameters))
+    case .dataLengthChanged(let handle, let length):
+      note(handle, .dataLength(transmit: length.transmitOctets, receive: length.receiveOctets))
+    case .phyChanged(let handle, let phy):
+      note(handle, .phy(transmit: phy.transmit, receive: phy.receive))
+    case .parametersUnchanged(let handle, let status):
+      note(handle, .refused(.timing, .commandRefused(.leConnectionUpdate, status)))
+    case .phyUnchanged(let handle, let status):
+      note(handle, .refused(.phy, .commandRefused(.leSetPHY, status)))
+    case .remoteFeatures, .remoteVersion, .channel: break
     case .disconnected(let handle, let reason):
-      carriers.removeValue(forKey: handle)?.client?.ended(.linkLost(LinkLoss(reason)))
+      guard let carrier = carriers.remove(handle) else { break }
+      carrier.disconnectReason = reason
+      carrier.client?.ended(.linkLost(LinkLoss(reason)))
     case .failed(let cause): failed(HostError.controller(name, cause))
     }
+  }
+
+  private func note(_ handle: ConnectionHandle, _ value: LinkChange.Value) {
+    carriers[handle]?.client?.changed(LinkChange(time: SystemClock.now(), value: value))
   }
 
   private func connected(_ description: LinkDescription) {
@@ -424,15 +446,23 @@ public actor HostAdapter: Adapter {
       _ = host.submit(Disconnect(description.handle))
       return
     }
-    let carrier = HostCarrier(self, description.handle)
+    let handle = description.handle
+    let carrier = HostCarrier(
+      HostLink {
+        self.send($0, on: handle)
+      } disconnect: {
+        self.disconnect(handle)
+      } kernelQueueDrops: {
+        self.transport.kernelQueueDrops
+      })
     let connection = Connection(
       carrier, peer: attempt.peer, handle: description.handle, on: loop, tap: attempt.tap)
-    carriers[description.handle] = carrier
+    carriers.add(carrier, description.handle)
     // Attaching to a link of our own cannot fail.
     connection.assumeIsolated { try? $0.attach() }
-    carrier.client?.timed(description.parameters, SystemClock.now())
+    note(description.handle, .timing(description.parameters))
     for pdu in early where pdu.handle == description.handle {
-      carrier.client?.received(pdu.octets.span, pdu.time, .kernel)
+      carrier.client?.received(pdu.octets.span, pdu.time, pdu.stamp)
     }
     finishAttempt(.success(connection))
   }
@@ -470,6 +500,6 @@ public actor HostAdapter: Adapter {
     for answer in answers.values { answer.resume(returning: .failure(error)) }
     answers = [:]
     opcodes = [:]
-    port.close()
+    transport.close()
   }
 }

@@ -1,25 +1,54 @@
 import BLECore
 import BLESystem
+import BLEWire
+
+/// A host's entries for the carrier of one link: closures made inside the host's actor, called on its executor's thread.
+/// See `BearerClient`.
+final class HostLink {
+  enum SendResult {
+    case sent
+    /// Too much waits for the controller; the connection is told when there is room.
+    case full
+    case gone
+  }
+
+  let send: (Span<UInt8>) -> SendResult
+  let disconnect: () -> Void
+  /// Packets that the transport's queue in the kernel dropped.
+  let kernelQueueDrops: () -> Int
+
+  init(
+    send: @escaping (Span<UInt8>) -> SendResult, disconnect: @escaping () -> Void,
+    kernelQueueDrops: @escaping () -> Int
+  ) {
+    self.send = send
+    self.disconnect = disconnect
+    self.kernelQueueDrops = kernelQueueDrops
+  }
+}
 
 /// A link of our own host under a connection.
 final class HostCarrier: BearerCarrier, @unchecked Sendable {
   // No lock: touched on the event loop's thread only.
 
-  private let adapter: HostAdapter
-  private let handle: ConnectionHandle
+  private let link: HostLink
   private(set) var client: BearerClient?
+  /// PDUs came since the client was last told that a batch has ended.
+  var hasNews = false
+  /// A send found no room.
+  var isFull = false
+  var disconnectReason: HCIStatus?
 
-  init(_ adapter: HostAdapter, _ handle: ConnectionHandle) {
-    self.adapter = adapter
-    self.handle = handle
-  }
+  init(_ link: HostLink) { self.link = link }
 
   func attach(_ client: BearerClient) { self.client = client }
 
   func send(_ pdu: Span<UInt8>) throws(SystemError) {
-    switch adapter.assumeIsolated({ $0.send(pdu, on: handle) }) {
+    switch link.send(pdu) {
     case .sent: return
-    case .full: throw SystemError(call: "send", number: SystemError.full)
+    case .full:
+      isFull = true
+      throw SystemError(call: "send", number: SystemError.full)
     case .gone: throw SystemError(call: "send", number: SystemError.gone)
     }
   }
@@ -27,10 +56,40 @@ final class HostCarrier: BearerCarrier, @unchecked Sendable {
   func close() {
     guard client != nil else { return }
     client = nil
-    adapter.assumeIsolated { $0.disconnect(handle) }
+    link.disconnect()
   }
 
   /// The controller's flow control leaves nothing to drop between it and us but the transport's own queue.
-  var kernelQueueDrops: Int { adapter.assumeIsolated { $0.transportDrops } }
+  var kernelQueueDrops: Int { link.kernelQueueDrops() }
   var receiveBufferByteCount: Int { 0 }
+}
+
+/// The carriers of one host, by handle. Few enough to look at each in turn.
+struct CarrierTable {
+  private var handles: [ConnectionHandle] = []
+  private var carriers: [HostCarrier] = []
+
+  var count: Int { carriers.count }
+  var all: [HostCarrier] { carriers }
+
+  func carrier(_ index: Int) -> HostCarrier { carriers[index] }
+  func handle(_ index: Int) -> ConnectionHandle { handles[index] }
+
+  subscript(handle: ConnectionHandle) -> HostCarrier? {
+    for index in handles.indices where handles[index] == handle { return carriers[index] }
+    return nil
+  }
+
+  mutating func add(_ carrier: HostCarrier, _ handle: ConnectionHandle) {
+    remove(handle)
+    handles.append(handle)
+    carriers.append(carrier)
+  }
+
+  @discardableResult
+  mutating func remove(_ handle: ConnectionHandle) -> HostCarrier? {
+    guard let index = handles.firstIndex(of: handle) else { return nil }
+    handles.remove(at: index)
+    return carriers.remove(at: index)
+  }
 }

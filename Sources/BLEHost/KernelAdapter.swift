@@ -42,27 +42,41 @@ public actor KernelAdapter: Adapter {
   public func startScan(
     _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter, _ sink: @escaping ReportSink
   ) async throws(HostError) {
-    let channel: RawChannel
-    if let open = self.channel {
-      channel = open
-    } else {
-      channel = try await RawChannel.open(info, on: loop)
-      self.channel = channel
-    }
-    try await channel.startScan(kind, timing: timing, duplicates: duplicates, sink)
+    try await openChannel().startScan(kind, timing: timing, duplicates: duplicates, sink)
   }
 
   public func stopScan() async throws(HostError) { try await channel?.stopScan() }
 
+  /// The kernel makes the link with its own defaults; what is asked for goes to the controller beside it, over the raw
+  /// channel. So do the events that tell what is in force. Without CAP_NET_RAW the link is there all the same.
   public func connect(
-    to peer: DeviceAddress, timeout: Duration, tap: PacketTap?
+    to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
-    try await Connection.open(to: peer, from: info.address, on: loop, timeout: timeout, tap: tap)
+    var channel: RawChannel?
+    var refusal: HostError?
+    do throws(HostError) { channel = try await openChannel() } catch { refusal = error }
+    let connection = try await Connection.open(
+      to: peer, from: info.address, on: loop, timeout: timeout, tap: tap, watching: channel)
+    let lever = RawLinkLever(channel, refusal)
+    await lever.ask(request, of: connection)
+    return connection
   }
 
   public func close() async {
     await channel?.close()
     channel = nil
+  }
+
+  private func openChannel() async throws(HostError) -> RawChannel {
+    if let channel { return channel }
+    let opened = try await RawChannel.open(info, on: loop)
+    // Somebody else may have opened one meanwhile.
+    if let channel {
+      await opened.close()
+      return channel
+    }
+    channel = opened
+    return opened
   }
 }
 

@@ -32,6 +32,7 @@ actor RawChannel {
   private var pending: [PendingCommand] = []
   private var reportSink: Adapter.ReportSink?
   private var scanCommands: ScanCommands?
+  private var links = LinkTable()
   private var assembler = AdvertisingReportAssembler()
   /// Events and reports that broke the format.
   private(set) var malformed = 0
@@ -44,7 +45,7 @@ actor RawChannel {
     _ info: AdapterInfo, on loop: EventLoop
   ) async throws(HostError) -> RawChannel {
     guard ProcessFacts.has(.netRaw) else {
-      throw .notPermitted(action: "scanning on the HCI raw channel", capability: "CAP_NET_RAW")
+      throw .notPermitted(action: "the HCI raw channel", capability: "CAP_NET_RAW")
     }
     let channel: RawChannel
     do throws(SystemError) { channel = try RawChannel(info, loop) } catch { throw HostError(error) }
@@ -85,6 +86,17 @@ actor RawChannel {
   /// - Throws: `commandRefused` with the controller's status, `commandTimedOut` after 2 s, `adapterDown`.
   @discardableResult
   func command(_ command: some HCICommand) async throws(HostError) -> [UInt8] {
+    try post(command)
+    let result = await withCheckedContinuation { answer in
+      let deadline = SystemClock.monotonic().advanced(by: Self.commandTimeout)
+      pending.append(
+        PendingCommand(opcode: type(of: command).opcode, deadline: deadline, answer: answer))
+    }
+    return try result.get()
+  }
+
+  /// Sends a command whose answer nobody waits for.
+  func post(_ command: some HCICommand) throws(HostError) {
     let opcode = type(of: command).opcode
     guard token != nil else { throw .adapterDown(info.name) }
     let parameters = [UInt8](encoding: 255) { command.encodeParameters(into: &$0) }
@@ -95,11 +107,6 @@ actor RawChannel {
     do throws(SystemError) { _ = try descriptor.send(packet.span) } catch {
       throw failure(error)
     }
-    let result = await withCheckedContinuation { answer in
-      let deadline = SystemClock.monotonic().advanced(by: Self.commandTimeout)
-      pending.append(PendingCommand(opcode: opcode, deadline: deadline, answer: answer))
-    }
-    return try result.get()
   }
 
   private func failure(_ error: SystemError) -> HostError {
@@ -174,6 +181,23 @@ actor RawChannel {
     }
   }
 
+  // MARK: Links
+
+  /// Lets a carrier know what the controller says of its link.
+  func watch(for carrier: SocketCarrier) {
+    carrier.watch = LinkWatch {
+      self.links.watch($0, $1)
+    } reason: {
+      self.drain()
+      return self.links.reason($0)
+    } end: {
+      self.links.release($0)
+    }
+  }
+
+  /// Timing in force on a link; `nil` where it was up before this channel.
+  func timing(_ handle: ConnectionHandle) -> LinkParameters? { links.timing(handle) }
+
   // MARK: The receive thread
 
   private var nextDeadline: MonotonicTime? { pending.lazy.map(\.deadline).min() }
@@ -205,6 +229,7 @@ actor RawChannel {
     try packet.require(1, .h4)
     guard packet[0] == HCIPacketType.event.rawValue else { return }
     let event = try HCIEventPacket(validating: packet.extracting(1...))
+    try links.take(event, at: time)
     switch event.code {
     case .commandComplete:
       let reply = try CommandComplete(validating: event.parameters)

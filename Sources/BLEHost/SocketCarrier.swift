@@ -18,20 +18,26 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
   private var slab: ReceiveSlab
   private var token: UInt64?
   private var client: BearerClient?
+  /// Where the raw channel is open.
+  var watch: LinkWatch?
+  private let handle: ConnectionHandle?
+  private(set) var disconnectReason: HCIStatus?
 
   init(_ descriptor: consuming FileDescriptor, _ loop: EventLoop) throws(SystemError) {
     slab = try ReceiveSlab(slots: Self.slabSlots, slotByteCount: Self.slabSlotByteCount)
+    handle = descriptor.connectionHandle
     self.descriptor = descriptor
     self.loop = loop
   }
 
-  var connectionHandle: ConnectionHandle? { descriptor.connectionHandle }
+  var connectionHandle: ConnectionHandle? { handle }
   var kernelQueueDrops: Int { descriptor.receiveQueueDrops }
   var receiveBufferByteCount: Int { (try? descriptor.receiveBufferByteCount()) ?? 0 }
 
   func attach(_ client: BearerClient) throws(SystemError) {
     token = try loop.add(self, descriptor, for: .readable)
     self.client = client
+    if let handle { watch?.begin(handle, client.changed) }
   }
 
   func send(_ pdu: Span<UInt8>) throws(SystemError) {
@@ -45,6 +51,7 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
     guard let token else { return }
     self.token = nil
     client = nil
+    if let handle { watch?.end(handle) }
     loop.remove(token, descriptor)
     descriptor.shutDown()
   }
@@ -76,12 +83,12 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
     do throws(SystemError) {
       let batches = try takeBatches(limit: Self.slabsPerTurn, into: client)
       if batches.isAtEnd || batches.pdus == 0 && !readiness.isDisjoint(with: .hangUp) {
-        client.ended(.linkLost(LinkLoss(pendingError())))
+        client.ended(.linkLost(loss(pendingError())))
       }
     } catch {
       // The kernel tells the error before the PDUs that it still holds. They came first, so they count.
       _ = try? takeBatches(limit: .max, into: client)
-      client.ended(.linkLost(LinkLoss(error)))
+      client.ended(.linkLost(loss(error)))
     }
     client.batchEnded()
   }
@@ -108,6 +115,12 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
       if count < slab.slots { break }
     }
     return (pdus, false)
+  }
+
+  /// By the controller's word where the raw channel has it, else by what the kernel makes of it.
+  private func loss(_ error: SystemError?) -> LinkLoss {
+    disconnectReason = handle.flatMap { watch?.reason($0) }
+    return disconnectReason.map { LinkLoss($0) } ?? LinkLoss(error)
   }
 
   /// What stands against the socket, if anything.

@@ -19,6 +19,8 @@ package final class PacketPort {
 
   /// Octets of packets that may wait. Who takes nothing for so long is given up before.
   private static let outboxLimit = 1 << 20
+  /// Slabs or reads in one turn: then the loop's jobs and other sources have theirs.
+  private static let turnLimit = 8
   private static let slabSlots = 64
   private static let slabSlotByteCount = 4096
 
@@ -63,7 +65,7 @@ package final class PacketPort {
 
   // MARK: In
 
-  /// Takes everything that waits.
+  /// Takes what waits, but not for ever: the loop comes back while there is more.
   ///
   /// - Returns: `false` where the other end has gone.
   package func drain(_ body: (Span<UInt8>, ReceiveTime, Stamp) -> Void) throws(SystemError) -> Bool {
@@ -73,7 +75,7 @@ package final class PacketPort {
   private func drainDatagrams(
     _ body: (Span<UInt8>, ReceiveTime, Stamp) -> Void
   ) throws(SystemError) -> Bool {
-    while token != nil {
+    for _ in 0..<Self.turnLimit where token != nil {
       let count = try slab.receive(from: descriptor)
       for index in 0..<count {
         if let time = slab.time(index) {
@@ -93,7 +95,7 @@ package final class PacketPort {
   private func drainReads(
     _ body: (Span<UInt8>, ReceiveTime, Stamp) -> Void
   ) throws(SystemError) -> Bool {
-    while token != nil {
+    for _ in 0..<Self.turnLimit where token != nil {
       let count: Int
       do throws(SystemError) { count = try descriptor.read(into: &chunk) } catch {
         if error.condition == .wouldBlock { return true }

@@ -10,7 +10,7 @@ import RingTap
 struct CaptureCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "capture",
-    abstract: "Record a ring's raw PPG, SpO2 and accelerometer stream.",
+    abstract: "Record the raw PPG, SpO2 and accelerometer stream of one or several rings.",
     discussion: """
       Finds the ring by its name (or takes the address given), connects, subscribes, starts the raw stream and \
       records until --duration, --count or Ctrl-C; then the stream is stopped. The capture is a directory: \
@@ -24,14 +24,19 @@ struct CaptureCommand: AsyncParsableCommand {
         ringtap capture 70:CB:0D:00:A1:B2 --count 3000 --output walk
         ringtap capture --json | jq .lost
             the last line is what session.json says
+        ringtap capture --rings 4 --output group --duration 60
+            four at once, each in a directory of its own below group
 
       Exit status 3: recorded, but something was lost; the report says where.
       """)
 
   @OptionGroup var device: DeviceOptions
 
-  @Argument(help: "The ring, such as 70:CB:0D:00:A1:B2; the first one in range if not given.")
-  var address: String?
+  @Argument(help: "The rings, such as 70:CB:0D:00:A1:B2; the first one in range if none is given.")
+  var addresses: [String] = []
+
+  @Option(help: ArgumentHelp("Find and record this many rings at once.", valueName: "count"))
+  var rings = 1
 
   @Option(help: "The ring's advertised name, exactly, instead of any ring's.")
   var name: String?
@@ -51,66 +56,110 @@ struct CaptureCommand: AsyncParsableCommand {
   func validate() throws {
     if let count, count < 1 { throw ValidationError("--count must be at least 1") }
     if let duration, duration <= 0 { throw ValidationError("--duration must be above 0") }
-    if address != nil, name != nil { throw ValidationError("an address or --name, not both") }
+    if !addresses.isEmpty, name != nil { throw ValidationError("an address or --name, not both") }
+    if !addresses.isEmpty, rings != 1 { throw ValidationError("addresses or --rings, not both") }
+    guard (1...64).contains(rings) else { throw ValidationError("--rings must be 1 … 64") }
+    let parsed = try addresses.map { try device.parse($0) }
+    guard Set(parsed).count == parsed.count else { throw ValidationError("an address stands twice") }
   }
 
   func run() async throws {
-    let wanted = try address.map { try device.parse($0) }
+    let wanted = try addresses.map { RingCapture.Target(address: try device.parse($0)) }
     let directory = output ?? Self.nameByTime()
     guard Files.names(in: directory).allSatisfy({ $0 == "." || $0 == ".." }) else {
       throw Failure("\(directory) is there already and not empty; give another --output")
     }
-    let limits = RingCapture.Limits(duration: duration.map { .seconds($0) }, count: count)
-    let (name, timeout) = (name, Duration.seconds(device.timeout))
-    let options = device.radio
-    let result = try await Interruption.cancelling {
+    let (options, plan) = (device.radio, try plan(directory))
+    let (name, rings) = (name, rings)
+    let outcomes = try await Interruption.cancelling {
       let radio = try await options.open()
       do {
-        let result = try await failing { () async throws(HostError) in
-          try await Self.capture(radio.adapter, wanted, name, timeout, limits, directory)
+        let outcomes = try await failing { () async throws(HostError) in
+          let targets =
+            wanted.isEmpty ? try await Self.find(rings, name, radio.adapter, plan.timeout) : wanted
+          return await plan.capture(targets, on: radio.adapter)
         }
         await radio.close()
-        return result
+        return outcomes
       } catch {
         await radio.close()
         throw error
       }
     }
     if Console.isErrorTerminal { Console.progress("") }
-    try finish(result, directory)
+    try finish(outcomes)
   }
 
-  private static func capture(
-    _ adapter: any Adapter, _ wanted: DeviceAddress?, _ name: String?, _ timeout: Duration,
-    _ limits: RingCapture.Limits, _ directory: String
-  ) async throws(HostError) -> RingCapture.Result {
-    let target: RingCapture.Target
-    if let wanted {
-      target = RingCapture.Target(address: wanted)
-    } else {
-      target = try await find(name, adapter, timeout)
+  /// What all captures of this command have in common.
+  private struct Plan: Sendable {
+    let directory: String
+    let limits: RingCapture.Limits
+    let request: LinkRequest
+    let timeout: Duration
+
+    /// One goes straight into the directory, several each into one of their own below it.
+    func capture(_ targets: [RingCapture.Target], on adapter: any Adapter) async -> [CaptureGroup.Outcome] {
+      let captures = targets.map { target in
+        var capture = RingCapture(
+          target, adapter: adapter, limits: limits,
+          directory: targets.count == 1
+            ? directory : CaptureGroup.directory(of: target.address, in: directory))
+        capture.connectTimeout = timeout
+        capture.request = request
+        return capture
+      }
+      return await CaptureGroup(captures).run { progress in
+        Console.progress(
+          "\(progress.elapsed.components.seconds) s  \(progress.samples) samples  "
+            + "\(progress.lost) lost  \(progress.malformed) malformed   (Ctrl-C ends)")
+      }
     }
-    var capture = RingCapture(target, adapter: adapter, limits: limits, directory: directory)
-    capture.connectTimeout = timeout
-    return try await capture.run { progress in
-      Console.progress(
-        "\(progress.elapsed.components.seconds) s  \(progress.samples) samples  "
-          + "\(progress.lost) lost  \(progress.malformed) malformed   (Ctrl-C ends)")
-    }
+  }
+
+  private func plan(_ directory: String) throws -> Plan {
+    Plan(
+      directory: directory, limits: RingCapture.Limits(duration: duration.map { .seconds($0) }, count: count),
+      request: try device.link.request(), timeout: .seconds(device.timeout))
   }
 
   private static func find(
-    _ name: String?, _ adapter: any Adapter, _ timeout: Duration
-  ) async throws(HostError) -> RingCapture.Target {
-    Console.progress("looking for \(name ?? "a ring") …")
-    let found = try await RingFinder.find(named: name, on: adapter, within: timeout)
+    _ count: Int, _ name: String?, _ adapter: any Adapter, _ timeout: Duration
+  ) async throws(HostError) -> [RingCapture.Target] {
+    let what = count == 1 ? name ?? "a ring" : "\(count) rings"
+    Console.progress("looking for \(what) …")
+    let found = try await RingFinder.find(count, named: name, on: adapter, within: timeout)
     Console.progress("")
-    Console.note("found \((found.name ?? "").printable) \(found.address) (\(found.address.type.name))")
-    return RingCapture.Target(address: found.address, name: found.name)
+    for ring in found {
+      Console.note("found \((ring.name ?? "").printable) \(ring.address) (\(ring.address.type.name))")
+    }
+    guard found.count == count else {
+      throw .notFound(
+        found.isEmpty
+          ? name.map { "device named \($0)" } ?? "ring" : "more than \(found.count) of \(count) rings",
+        seconds: Int(timeout.components.seconds))
+    }
+    return found.map { RingCapture.Target(address: $0.address, name: $0.name) }
   }
 
-  private func finish(_ result: RingCapture.Result, _ directory: String) throws {
-    let report = result.report
+  private func finish(_ outcomes: [CaptureGroup.Outcome]) throws {
+    var failures: [String] = []
+    for outcome in outcomes {
+      switch outcome.result {
+      case .success(let result):
+        try show(result.report, outcome.directory)
+        if let failure = result.failure {
+          failures.append("\(failure); what was recorded until then is in \(outcome.directory)")
+        }
+      case .failure(let error): failures.append("\(error)")
+      }
+    }
+    // The last goes the way of every failed command.
+    for failure in failures.dropLast() { Console.note(failure) }
+    if let failure = failures.last { throw Failure(failure) }
+    if outcomes.contains(where: \.hasLost) { throw ExitCode(3) }
+  }
+
+  private func show(_ report: SessionReport, _ directory: String) throws {
     if json {
       var line = JSONLine()
       report.encode(into: &line)
@@ -118,11 +167,8 @@ struct CaptureCommand: AsyncParsableCommand {
     } else {
       try Console.print(text(report, directory))
     }
+    for note in LinkText.refusals(report.changes) { Console.note(note) }
     if device.radio.verbose, let error = report.lastMalformed { Console.note("last malformed: \(error)") }
-    if let failure = result.failure {
-      throw Failure("\(failure); what was recorded until then is in \(directory)")
-    }
-    if report.lost.total > 0 { throw ExitCode(3) }
   }
 
   private func text(_ report: SessionReport, _ directory: String) -> String {
@@ -137,6 +183,7 @@ struct CaptureCommand: AsyncParsableCommand {
       lines.append("  \(stream.samples) \(stream.name)  \(directory)/\(stream.file)")
     }
     if let log = report.packetLog { lines.append("  packets  \(directory)/\(log)") }
+    if let link = LinkText.inForce(LinkState(after: report.changes)) { lines.append("  link  \(link)") }
     let lost = report.lost
     lines.append(
       lost.total == 0
@@ -156,5 +203,11 @@ struct CaptureCommand: AsyncParsableCommand {
     func two(_ part: Int?) -> String { String(format: "%02d", part ?? 0) }
     return "ringtap-\(parts.year ?? 0)\(two(parts.month))\(two(parts.day))-"
       + "\(two(parts.hour))\(two(parts.minute))\(two(parts.second))"
+  }
+}
+
+extension CaptureGroup.Outcome {
+  fileprivate var hasLost: Bool {
+    if case .success(let result) = result { result.report.lost.total > 0 } else { false }
   }
 }

@@ -50,6 +50,20 @@ struct Failure: Error {
   init(_ message: String) { self.message = message }
 }
 
+/// Turns the libraries' errors into the one line that a command ends with.
+func failing<Value: ~Copyable, E: Error>(_ body: () throws(E) -> Value) throws -> Value {
+  do throws(E) { return try body() } catch { throw Failure(error) }
+}
+
+func failing<Value, E: Error>(
+  _ body: () async throws(E) -> Value
+) async throws -> Value {
+  do throws(E) { return try await body() } catch {
+    try Task.checkCancellation()
+    throw Failure(error)
+  }
+}
+
 extension UInt16 {
   /// `0x0012`, as handles are written everywhere.
   var handleText: String {

@@ -75,7 +75,7 @@ struct AdapterOptions: ParsableArguments {
         .next()
       do {
         let adapter = try await HostAdapter.open(
-          peer.take(), .stream, name: specification.description, on: loop)
+          try loop.transport(over: peer.take(), .stream), name: specification.description, on: loop)
         return Radio(adapter: adapter, emulation: nil)
       } catch { throw Failure(error) }
     default:
@@ -87,40 +87,10 @@ struct AdapterOptions: ParsableArguments {
   }
 }
 
-/// An adapter, and what must live as long as it.
-struct Radio: Sendable {
-  let adapter: any Adapter
-  /// The controller at the other end of a virtual transport.
-  let emulation: ControllerAttachment?
-
-  /// A controller with one emulated peripheral, inside this process.
-  static func virtual(_ peripheral: String, _ loop: EventLoop) async throws -> Radio {
-    guard peripheral == "ring" else {
-      throw ValidationError("there is no virtual peripheral '\(peripheral)'; there is virtual:ring")
-    }
-    var configuration = EmulatedRing.Configuration()
-    // Fast enough to be worth recording, far from what the link allows.
-    configuration.notificationsPerSecond = 300
-    let controller = VirtualController(peripherals: [EmulatedRing(configuration)])
-    let emulation: ControllerAttachment
-    let adapter: HostAdapter
-    do {
-      var pair = try ControllerPort.pair()
-      emulation = try await ControllerAttachment.attach(controller, to: pair.takeController(), .datagrams)
-      adapter = try await HostAdapter.open(pair.takeHost(), .datagrams, name: "virtual:ring", on: loop)
-    } catch { throw Failure(error) }
-    return Radio(adapter: adapter, emulation: emulation)
-  }
-
-  func close() async {
-    await adapter.close()
-    await emulation?.detach()
-  }
-}
-
 /// A device to connect to.
 struct DeviceOptions: ParsableArguments {
   @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
 
   @Option(help: "The kind of the device's address: public or random.")
   var addressType = AddressKind.public
@@ -151,13 +121,14 @@ struct DeviceOptions: ParsableArguments {
   ) async throws -> Value {
     let isVerbose = radio.verbose
     let timeout = Duration.seconds(timeout)
-    let options = radio
+    let (options, request) = (radio, try link.request())
     return try await Interruption.cancelling {
       let radio = try await options.open()
       do {
         let connection = try await failing { () async throws(HostError) in
-          try await radio.adapter.connect(to: address, timeout: timeout, tap: nil)
+          try await radio.adapter.connect(to: address, asking: request, timeout: timeout, tap: nil)
         }
+        for note in LinkText.refusals(await connection.changes) { Console.note(note) }
         let client = GATTClient(connection)
         do {
           try await failing { () async throws(GATTError) in try await client.exchangeMTU() }
@@ -182,22 +153,9 @@ struct DeviceOptions: ParsableArguments {
       Console.note(
         "MTU \(await connection.mtu), \(statistics.received) PDUs received, \(statistics.sent) sent, "
           + "\(statistics.malformed) malformed, \(statistics.kernelQueueDrops) dropped by the kernel")
+      if let link = LinkText.inForce(await connection.link) { Console.note("link: \(link)") }
       if let error = statistics.lastMalformed { Console.note("last malformed: \(error)") }
     }
     await connection.close()
-  }
-}
-
-/// Turns the libraries' errors into the one line that a command ends with.
-func failing<Value: ~Copyable, E: Error>(_ body: () throws(E) -> Value) throws -> Value {
-  do throws(E) { return try body() } catch { throw Failure(error) }
-}
-
-func failing<Value, E: Error>(
-  _ body: () async throws(E) -> Value
-) async throws -> Value {
-  do throws(E) { return try await body() } catch {
-    try Task.checkCancellation()
-    throw Failure(error)
   }
 }

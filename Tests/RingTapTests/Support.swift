@@ -200,7 +200,7 @@ actor SocketAdapter: Adapter {
   func stopScan() async throws(HostError) {}
 
   func connect(
-    to address: DeviceAddress, timeout: Duration, tap: PacketTap?
+    to address: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
     let peer: Peer
     let connection: Connection

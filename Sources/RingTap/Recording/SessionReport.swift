@@ -1,7 +1,7 @@
 public import BLECore
 public import BLEHost
 package import BLEPacketLog
-import BLEWire
+public import BLEWire
 
 /// Everything `session.json` says; also the last line of `capture --json`.
 public struct SessionReport: Hashable, Sendable {
@@ -53,8 +53,12 @@ public struct SessionReport: Hashable, Sendable {
   public var connectionHandle: ConnectionHandle?
   /// The kernel's receive queue, in octets of kernel memory.
   public var receiveBufferByteCount: Int?
-  /// The link's timing as it came up and as it changed; empty where the kernel keeps it to itself.
-  public var timing: [LinkTiming] = []
+  /// What the link was asked for.
+  public var asked = LinkRequest()
+  /// What became known of the link, in order; empty where the kernel keeps it to itself.
+  public var changes: [LinkChange] = []
+  /// The controller's word for the end of the link, where it is known.
+  public var disconnectReason: HCIStatus?
 
   /// One JSON object and a line feed.
   package func encode(into line: inout JSONLine) {
@@ -98,43 +102,10 @@ public struct SessionReport: Hashable, Sendable {
       line.member("disk", lost.disk)
     }
   }
-
-  /// In `raw` mode the kernel negotiates the link's timing; what it does not tell is not claimed.
-  private func encodeConnection(_ line: inout JSONLine) {
-    line.member("connection") { line in
-      line.member("asked") { _ in }
-      line.member("inForce") { line in
-        if let mtu { line.member("mtu", mtu) }
-        if let connectionHandle { line.member("handle", connectionHandle.rawValue) }
-        if let receiveBufferByteCount, receiveBufferByteCount > 0 {
-          line.member("receiveBufferByteCount", receiveBufferByteCount)
-        }
-        if let last = timing.last { line.members(of: last) }
-      }
-      line.member(
-        "changes",
-        array: { line in
-          for change in timing {
-            line.object { line in
-              line.member("timeNs", change.time.nanoseconds)
-              line.members(of: change)
-            }
-          }
-        })
-    }
-  }
 }
 
 extension JSONLine {
-  fileprivate mutating func members(of timing: LinkTiming) {
-    member("intervalMs", timing.parameters.intervalMilliseconds)
-    member("latency", timing.parameters.latency)
-    member("supervisionTimeoutMs", timing.parameters.supervisionTimeoutMilliseconds)
-  }
-
-  fileprivate mutating func member(_ name: String, _ body: (inout JSONLine) -> Void) {
-    member(name, object: body)
-  }
+  mutating func member(_ name: String, _ body: (inout JSONLine) -> Void) { member(name, object: body) }
 
   fileprivate mutating func optional(_ name: String, _ number: Int64?) {
     key(name)

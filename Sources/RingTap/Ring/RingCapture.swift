@@ -53,6 +53,7 @@ public struct RingCapture: Sendable {
   public var limits: Limits
   public var directory: String
   public var connectTimeout = Duration.seconds(20)
+  public var request = LinkRequest()
 
   public init(_ target: Target, adapter: any Adapter, limits: Limits, directory: String) {
     self.target = target
@@ -71,9 +72,10 @@ public struct RingCapture: Sendable {
     let packets = RecordRing(byteCount: Recorder.packetQueueByteCount)
     let tap = PacketTap(packets)
     let sink = RingSink(limit: limits.count, tap: tap)
-    let connection = try await adapter.connect(to: target.address, timeout: connectTimeout, tap: tap)
+    let connection = try await adapter.connect(
+      to: target.address, asking: request, timeout: connectTimeout, tap: tap)
     let link = RecordingFiles.LinkStart(
-      peer: target.address, handle: connection.handle, parameters: await connection.timing.first?.parameters,
+      peer: target.address, handle: connection.handle, parameters: await connection.link.timing,
       time: SystemClock.now())
     do throws(HostError) {
       let ring = try await RingLink(connection)
@@ -127,7 +129,8 @@ public struct RingCapture: Sendable {
     var mtu: Int
     var handle: ConnectionHandle
     var receiveBufferByteCount: Int
-    var timing: [LinkTiming]
+    var changes: [LinkChange]
+    var disconnectReason: HCIStatus?
   }
 
   private static func stop(_ ring: RingLink) async -> Link {
@@ -138,7 +141,7 @@ public struct RingCapture: Sendable {
       statistics: await connection.statistics, end: end, mtu: await connection.mtu,
       handle: connection.handle,
       receiveBufferByteCount: await connection.receiveBufferByteCount,
-      timing: await connection.timing)
+      changes: await connection.changes, disconnectReason: await connection.disconnectReason)
     await connection.close()
     return link
   }
@@ -162,7 +165,9 @@ public struct RingCapture: Sendable {
       SessionReport.Stream(name: $0.name, file: $0.fileName, samples: outcome.samples[$0.rawValue])
     }
     report.mtu = link.mtu
-    report.timing = link.timing
+    report.asked = request
+    report.changes = link.changes
+    report.disconnectReason = link.disconnectReason
     report.connectionHandle = link.handle
     report.receiveBufferByteCount = link.receiveBufferByteCount
   }

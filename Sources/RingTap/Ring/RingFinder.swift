@@ -4,7 +4,7 @@ import BLESensors
 import BLEWire
 import Synchronization
 
-/// Finds a ring by its advertised name: its service is usually not advertised.
+/// Finds rings by their advertised names: their service is usually not advertised.
 public enum RingFinder {
   /// Scans until a connectable ring is seen; the radio is off again when this returns.
   ///
@@ -15,18 +15,31 @@ public enum RingFinder {
   public static func find(
     named name: String? = nil, on adapter: any Adapter, within duration: Duration
   ) async throws(HostError) -> Advertiser {
-    let found = Mutex<Advertiser?>(nil)
+    let found = try await find(1, named: name, on: adapter, within: duration)
+    guard let advertiser = found.first else {
+      throw .notFound(name.map { "device named \($0)" } ?? "ring", seconds: Int(duration.components.seconds))
+    }
+    return advertiser
+  }
+
+  /// The same for several rings.
+  ///
+  /// - Parameter count: how many to look for.
+  /// - Returns: in the order in which they were seen; fewer than asked for where no more came in time.
+  public static func find(
+    _ count: Int, named name: String? = nil, on adapter: any Adapter, within duration: Duration
+  ) async throws(HostError) -> [Advertiser] {
+    let found = Mutex<[Advertiser]>([])
     _ = try await Scanner(kind: .active, duplicates: .reportOnce).run(on: adapter, for: duration) {
       advertiser in
       guard advertiser.isConnectable, let candidate = advertiser.name,
         name.map({ $0 == candidate }) ?? RingName.matches(candidate)
       else { return .goOn }
-      found.withLock { $0 = advertiser }
-      return .stop
+      return found.withLock { found in
+        if !found.contains(where: { $0.address == advertiser.address }) { found.append(advertiser) }
+        return found.count < count ? .goOn : .stop
+      }
     }
-    guard let advertiser = found.withLock({ $0 }) else {
-      throw .notFound(name.map { "device named \($0)" } ?? "ring", seconds: Int(duration.components.seconds))
-    }
-    return advertiser
+    return found.withLock { $0 }
   }
 }

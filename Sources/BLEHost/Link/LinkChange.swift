@@ -1,0 +1,48 @@
+public import BLECore
+public import BLEWire
+
+/// Something about a link became known: as it came up, or as it changed.
+public struct LinkChange: Hashable, Sendable {
+  public enum Value: Hashable, Sendable {
+    case timing(LinkParameters)
+    /// `nil` for a PHY that we do not know.
+    case phy(transmit: LEPHY?, receive: LEPHY?)
+    /// Octets of one data packet that we send and receive, at most.
+    case dataLength(transmit: UInt16, receive: UInt16)
+    /// Something that was asked for, and is not to be had here.
+    case refused(LinkRequest.Part, HostError)
+  }
+
+  public let time: ReceiveTime
+  public let value: Value
+
+  public init(time: ReceiveTime, value: Value) {
+    self.time = time
+    self.value = value
+  }
+}
+
+/// What is known to be in force on a link; `nil` where the kernel keeps it to itself.
+public struct LinkState: Hashable, Sendable {
+  public var timing: LinkParameters?
+  public var transmitPHY: LEPHY?
+  public var receivePHY: LEPHY?
+  /// Octets of one data packet that we send and receive, at most.
+  public var transmitOctets: UInt16?
+  public var receiveOctets: UInt16?
+
+  public init() {}
+
+  public init(after changes: [LinkChange]) {
+    for change in changes { apply(change.value) }
+  }
+
+  mutating func apply(_ value: LinkChange.Value) {
+    switch value {
+    case .timing(let parameters): timing = parameters
+    case .phy(let transmit, let receive): (transmitPHY, receivePHY) = (transmit, receive)
+    case .dataLength(let transmit, let receive): (transmitOctets, receiveOctets) = (transmit, receive)
+    case .refused: break
+    }
+  }
+}

@@ -1,0 +1,98 @@
+import BLECore
+import BLEWire
+
+/// What a raw channel tells a carrier of its link. The closures belong to the channel's actor; the carrier calls them
+/// on the thread that both live on.
+final class LinkWatch {
+  /// Tells what is known of the link, and from now on what becomes known.
+  let begin: (ConnectionHandle, @escaping (LinkChange) -> Void) -> Void
+  /// Why the link ended, if it has. Looks at what waits in the channel first: the kernel queues an event there before
+  /// it acts on it.
+  let reason: (ConnectionHandle) -> HCIStatus?
+  let end: (ConnectionHandle) -> Void
+
+  init(
+    begin: @escaping (ConnectionHandle, @escaping (LinkChange) -> Void) -> Void,
+    reason: @escaping (ConnectionHandle) -> HCIStatus?, end: @escaping (ConnectionHandle) -> Void
+  ) {
+    self.begin = begin
+    self.reason = reason
+    self.end = end
+  }
+}
+
+/// What the events of one adapter have told of its links.
+struct LinkTable {
+  /// Changes that are kept of a link: the first and the latest.
+  private static let changeLimit = 64
+
+  private struct Link {
+    /// As it came up and as it changed; also for one who connects to a link that is up already.
+    var changes: [LinkChange] = []
+    var observer: ((LinkChange) -> Void)?
+    var reason: HCIStatus?
+  }
+
+  private var links: [ConnectionHandle: Link] = [:]
+
+  /// Takes what an event says of a link; other events are none of its business.
+  mutating func take(_ event: borrowing HCIEventPacket, at time: ReceiveTime) throws(WireError) {
+    if event.code == .disconnectionComplete {
+      let end = try DisconnectionComplete(validating: event.parameters)
+      guard end.status == .success else { return }
+      if links[end.handle]?.observer == nil {
+        links[end.handle] = nil
+      } else {
+        links[end.handle]?.reason = end.reason
+      }
+      return
+    }
+    guard event.code == .leMeta, !event.parameters.isEmpty else { return }
+    switch LESubevent(rawValue: event.parameters[0]) {
+    case .connectionComplete, .enhancedConnectionComplete:
+      let complete = try LEConnectionComplete(validating: event.parameters)
+      guard complete.status == .success else { return }
+      links[complete.handle] = Link()
+      note(complete.handle, .timing(complete.parameters), time)
+    case .connectionUpdateComplete:
+      let update = try LEConnectionUpdateComplete(validating: event.parameters)
+      if update.status == .success { note(update.handle, .timing(update.parameters), time) }
+    case .dataLengthChange:
+      let change = try LEDataLengthChange(validating: event.parameters)
+      note(
+        change.handle, .dataLength(transmit: change.transmitOctets, receive: change.receiveOctets), time)
+    case .phyUpdateComplete:
+      let update = try LEPHYUpdateComplete(validating: event.parameters)
+      if update.status == .success {
+        note(update.handle, .phy(transmit: update.transmit, receive: update.receive), time)
+      }
+    default: break
+    }
+  }
+
+  private mutating func note(
+    _ handle: ConnectionHandle, _ value: LinkChange.Value, _ time: ReceiveTime
+  ) {
+    let change = LinkChange(time: time, value: value)
+    if links[handle]?.changes.count == Self.changeLimit { links[handle]?.changes.remove(at: 1) }
+    links[handle, default: Link()].changes.append(change)
+    links[handle]?.observer?(change)
+  }
+
+  mutating func watch(_ handle: ConnectionHandle, _ observer: @escaping (LinkChange) -> Void) {
+    for change in links[handle]?.changes ?? [] { observer(change) }
+    links[handle, default: Link()].observer = observer
+  }
+
+  func reason(_ handle: ConnectionHandle) -> HCIStatus? { links[handle]?.reason }
+
+  /// Timing in force; `nil` where the link was up before we looked.
+  func timing(_ handle: ConnectionHandle) -> LinkParameters? {
+    LinkState(after: links[handle]?.changes ?? []).timing
+  }
+
+  mutating func release(_ handle: ConnectionHandle) {
+    links[handle]?.observer = nil
+    if links[handle]?.reason != nil { links[handle] = nil }
+  }
+}

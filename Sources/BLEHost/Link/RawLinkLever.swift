@@ -1,0 +1,62 @@
+import BLECore
+import BLESystem
+import BLEWire
+
+/// Asks a link of the kernel's for what the kernel would not: LE commands for its handle, over the raw channel.
+///
+/// The kernel follows: it takes the controller's events for its own. See reference `linux-bluetooth-kernel.md`, 12.
+struct RawLinkLever {
+  private let channel: RawChannel?
+  /// Why there is no channel.
+  private let refusal: HostError?
+
+  init(_ channel: RawChannel?, _ refusal: HostError?) {
+    self.channel = channel
+    self.refusal = refusal
+  }
+
+  func ask(_ request: LinkRequest, of connection: Connection) async {
+    let handle = connection.handle
+    if let timing = request.timing { await changeTiming(to: timing, of: connection) }
+    if let phy = request.phy { await ask(.phy, of: connection, LESetPHY(handle, phy)) }
+    if let octets = request.dataLength {
+      await ask(.dataLength, of: connection, LESetDataLength(handle, octets: octets))
+    }
+  }
+
+  /// The link outlives us where others use it, so the timing is put back in the end.
+  private func changeTiming(to range: LinkParameterRange, of connection: Connection) async {
+    let handle = connection.handle
+    let former = await channel?.timing(handle)
+    guard await ask(.timing, of: connection, LEConnectionUpdate(handle, range)),
+      let channel, let former
+    else { return }
+    await connection.atClose {
+      // A channel that has gone with its adapter has nothing left to restore.
+      try? await channel.post(LEConnectionUpdate(handle, LinkParameterRange(former)))
+    }
+  }
+
+  @discardableResult
+  private func ask(
+    _ part: LinkRequest.Part, of connection: Connection, _ command: some HCICommand
+  ) async -> Bool {
+    do throws(HostError) {
+      guard let channel else { throw refusal ?? .adapterDown("the adapter") }
+      try await channel.command(command)
+      return true
+    } catch {
+      await connection.note(LinkChange(time: SystemClock.now(), value: .refused(part, error)))
+      return false
+    }
+  }
+}
+
+extension LinkParameterRange {
+  /// Exactly this timing.
+  fileprivate init(_ timing: LinkParameters) {
+    self.init(
+      minimumInterval: timing.interval, maximumInterval: timing.interval, latency: timing.latency,
+      supervisionTimeout: timing.supervisionTimeout)
+  }
+}

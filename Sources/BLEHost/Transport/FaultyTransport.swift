@@ -1,0 +1,125 @@
+import BLECore
+public import BLESystem
+public import BLEWire
+
+/// Does to packets what a plan says, and passes the others on as they are.
+public final class FaultyTransport: PacketTransport, @unchecked Sendable {
+  // No lock: touched on the event loop's thread only; the plan has its own.
+
+  /// How long a packet waits for another one to overtake it.
+  private static let overtakingPatience = Duration.milliseconds(100)
+
+  private struct Held {
+    let octets: [UInt8]
+    let time: ReceiveTime
+    let hasKernelStamp: Bool
+    let due: MonotonicTime
+    /// The next packet may go first.
+    let isOvertaken: Bool
+  }
+
+  private let inner: any PacketTransport
+  private let plan: FaultPlan
+  private var client: TransportClient?
+  /// Packets that wait, by direction.
+  private var held: [HCIDirection: [Held]] = [:]
+
+  public init(_ inner: any PacketTransport, _ plan: FaultPlan) {
+    self.inner = inner
+    self.plan = plan
+  }
+
+  public var kernelQueueDrops: Int { inner.kernelQueueDrops }
+  public var garbage: Int { inner.garbage }
+
+  public func open(_ client: TransportClient) throws(SystemError) {
+    self.client = client
+    try inner.open(
+      TransportClient(
+        received: { packet, time, hasKernelStamp in
+          // Towards the host nothing can fail.
+          try? self.pass(packet, from: .controllerToHost, time, hasKernelStamp)
+        }, settled: client.settled, lost: client.lost,
+        deadline: {
+          let own = self.held.values.lazy.compactMap(\.first?.due).min()
+          guard let own, let other = client.deadline() else { return own ?? client.deadline() }
+          return min(own, other)
+        }, expired: { self.expire($0) }))
+  }
+
+  public func send(_ packet: Span<UInt8>) throws(SystemError) {
+    try pass(packet, from: .hostToController, SystemClock.now(), false)
+  }
+
+  public func close() {
+    client = nil
+    held = [:]
+    inner.close()
+  }
+
+  private func pass(
+    _ packet: Span<UInt8>, from direction: HCIDirection, _ time: ReceiveTime, _ hasKernelStamp: Bool
+  ) throws(SystemError) {
+    func hold(for duration: Duration, isOvertaken: Bool) {
+      held[direction, default: []].append(
+        Held(
+          octets: [UInt8](encoding: packet.count) { $0.append(packet) }, time: time,
+          hasKernelStamp: hasKernelStamp, due: SystemClock.monotonic().advanced(by: duration),
+          isOvertaken: isOvertaken))
+    }
+    let action = plan.action(for: packet, from: direction)
+    if let first = held[direction]?.first, action == nil {
+      guard first.isOvertaken else { return hold(for: .zero, isOvertaken: false) }
+      held[direction]?.removeFirst()
+      try deliver(packet, from: direction, time, hasKernelStamp)
+      return try deliver(first.octets.span, from: direction, first.time, first.hasKernelStamp)
+    }
+    switch action {
+    case nil: try deliver(packet, from: direction, time, hasKernelStamp)
+    case .drop: break
+    case .duplicate:
+      for _ in 0..<2 { try deliver(packet, from: direction, time, hasKernelStamp) }
+    case .delay(let duration): hold(for: duration, isOvertaken: false)
+    case .reorder: hold(for: Self.overtakingPatience, isOvertaken: true)
+    case .corrupt(let octet):
+      var octets = [UInt8](encoding: packet.count) { $0.append(packet) }
+      octets[min(octet, octets.count - 1)] ^= 0xFF
+      try deliver(octets.span, from: direction, time, hasKernelStamp)
+    case .truncate(let count):
+      try deliver(packet.extracting(..<min(count, packet.count)), from: direction, time, hasKernelStamp)
+    case .end:
+      inner.close()
+      client?.lost()
+    }
+  }
+
+  private func deliver(
+    _ packet: Span<UInt8>, from direction: HCIDirection, _ time: ReceiveTime, _ hasKernelStamp: Bool
+  ) throws(SystemError) {
+    switch direction {
+    case .controllerToHost: client?.received(packet, time, hasKernelStamp)
+    case .hostToController: try inner.send(packet)
+    }
+  }
+
+  private func expire(_ now: MonotonicTime) {
+    for direction in [HCIDirection.hostToController, .controllerToHost] {
+      while let first = held[direction]?.first, first.due <= now {
+        held[direction]?.removeFirst()
+        // A send that fails here fails again, with its cause, at the next packet.
+        try? deliver(first.octets.span, from: direction, first.time, first.hasKernelStamp)
+      }
+    }
+    client?.expired(now)
+    client?.settled()
+  }
+}
+
+extension FaultyTransport {
+  /// A slow way to the controller: all packets of a direction come later by the same time, in order.
+  public static func delaying(
+    _ inner: any PacketTransport, from direction: HCIDirection, by duration: Duration
+  ) -> FaultyTransport {
+    FaultyTransport(inner, FaultPlan([PacketFault(.delay(duration), from: direction, count: nil)]))
+  }
+}

@@ -1,0 +1,119 @@
+import BLECore
+public import BLEWire
+import Synchronization
+
+/// Something that goes wrong with packets on their way between host and controller.
+public struct PacketFault: Hashable, Sendable {
+  public enum Action: Hashable, Sendable {
+    case drop
+    case duplicate
+    /// Holds the packet, and all that follow it, for so long.
+    case delay(Duration)
+    /// Lets the next packet go first; goes after 100 ms if there is none.
+    case reorder
+    /// Inverts the octet at this place, counted from the H4 type octet; the last one where the packet is shorter.
+    case corrupt(octet: Int)
+    /// Cuts the packet to so many octets.
+    case truncate(to: Int)
+    /// Ends the transport instead.
+    case end
+  }
+
+  /// Which packets are meant.
+  public enum Selector: Hashable, Sendable {
+    case any
+    case command(HCIOpcode)
+    /// Command Complete or Command Status of this command.
+    case answer(HCIOpcode)
+    case event(HCIEventCode)
+    case leEvent(LESubevent)
+    case acl
+    /// An ATT PDU that is whole in its packet, or starts there.
+    case att(ATTOpcode)
+  }
+
+  public var direction: HCIDirection
+  public var selector: Selector
+  public var action: Action
+  /// Packets of this kind that pass before the first is hit.
+  public var skip: Int
+  /// Packets that are hit; `nil` for all from then on.
+  public var count: Int?
+
+  public init(
+    _ action: Action, _ selector: Selector = .any, from direction: HCIDirection, skip: Int = 0,
+    count: Int? = 1
+  ) {
+    self.action = action
+    self.selector = selector
+    self.direction = direction
+    self.skip = skip
+    self.count = count
+  }
+}
+
+extension PacketFault.Selector {
+  /// - Parameter packet: with its H4 type octet.
+  func matches(_ packet: Span<UInt8>) -> Bool {
+    guard packet.count > 3 else { return self == .any }
+    let type = HCIPacketType(rawValue: packet[0])
+    switch self {
+    case .any: return true
+    case .command(let opcode): return type == .command && packet.u16(at: 1) == opcode.rawValue
+    case .answer(let opcode):
+      guard type == .event, packet.count > 6 else { return false }
+      switch HCIEventCode(rawValue: packet[1]) {
+      case .commandComplete: return packet.u16(at: 4) == opcode.rawValue
+      case .commandStatus: return packet.u16(at: 5) == opcode.rawValue
+      default: return false
+      }
+    case .event(let code): return type == .event && packet[1] == code.rawValue
+    case .leEvent(let subevent):
+      return type == .event && packet[1] == HCIEventCode.leMeta.rawValue && packet[3] == subevent.rawValue
+    case .acl: return type == .acl
+    case .att(let opcode):
+      // H4 type, ACL header, L2CAP header, then the PDU. Bits 12 and 13 of the handle: 1 is a continuation.
+      guard type == .acl, packet.count > 9, packet[2] & 0x30 != 0x10 else { return false }
+      return packet.u16(at: 7) == ATT.channelID && packet[9] == opcode.rawValue
+    }
+  }
+}
+
+/// Faults that are to happen, and how often they have. Set from anywhere.
+public final class FaultPlan: Sendable {
+  private struct State: Sendable {
+    var faults: [PacketFault] = []
+    var hits = 0
+  }
+
+  private let state = Mutex(State())
+
+  public init(_ faults: [PacketFault] = []) { state.withLock { $0.faults = faults } }
+
+  public func add(_ fault: PacketFault) { state.withLock { $0.faults.append(fault) } }
+
+  public func clear() { state.withLock { $0.faults = [] } }
+
+  /// Packets that were hit.
+  public var hits: Int { state.withLock { $0.hits } }
+
+  /// What shall happen to this packet: the first fault that means it decides.
+  func action(for packet: Span<UInt8>, from direction: HCIDirection) -> PacketFault.Action? {
+    state.withLock { state in
+      for index in state.faults.indices {
+        let fault = state.faults[index]
+        guard fault.direction == direction, fault.count ?? 1 > 0, fault.selector.matches(packet) else {
+          continue
+        }
+        if fault.skip > 0 {
+          state.faults[index].skip -= 1
+          continue
+        }
+        state.faults[index].count = fault.count.map { $0 - 1 }
+        state.hits += 1
+        return fault.action
+      }
+      return nil
+    }
+  }
+}

@@ -1,0 +1,83 @@
+import BLECore
+import BLEEmulation
+import BLEHost
+import BLEStack
+import BLEWire
+import Foundation
+import RingTap
+import Testing
+
+/// Several rings captured at once over one adapter.
+@Suite(.timeLimit(.minutes(2))) struct SeveralLinksTests {
+  private static let samples = 300
+
+  /// Each ring breaks another share of its frames, so a frame that went to the wrong capture shows.
+  @Test func sixteenRingsEachInItsOwnDirectory() async throws {
+    try await withFolder { folder in
+      let rings = (1...16).map { quietRing(number: UInt64($0), rate: 90, malformedEvery: $0 + 4) }
+      let link = try await VirtualLink.open(rings)
+      let found = try await RingFinder.find(16, on: link.adapter, within: .seconds(20))
+      #expect(Set(found.map(\.address)) == Set(rings.map(\.address)))
+
+      let captures = found.map {
+        RingCapture(
+          RingCapture.Target(address: $0.address, name: $0.name), adapter: link.adapter,
+          limits: RingCapture.Limits(count: Self.samples),
+          directory: CaptureGroup.directory(of: $0.address, in: folder))
+      }
+      let outcomes = await CaptureGroup(captures).run { _ in }
+      await link.close()
+
+      #expect(outcomes.count == 16)
+      var handles: Set<UInt16> = []
+      for (outcome, advertiser) in zip(outcomes, found) {
+        let result = try outcome.result.get()
+        #expect(result.failure == nil)
+        #expect(result.report.lost.total == 0)
+        #expect(result.report.device == advertiser.address)
+        #expect(result.report.streams.reduce(0) { $0 + $1.samples } == Self.samples)
+        let every = try #require(rings.first { $0.address == advertiser.address }?.malformedEvery)
+        // n frames, of which each so-many-th is broken, until 300 are whole.
+        let frames = (Self.samples...).first { $0 - $0 / every == Self.samples }
+        #expect(result.report.received == frames)
+        #expect(result.report.malformed == frames.map { $0 / every })
+        handles.insert(try #require(result.report.connectionHandle).rawValue)
+
+        let session = try Data(contentsOf: URL(filePath: outcome.directory + "/session.json"))
+        let object = try #require(try JSONSerialization.jsonObject(with: session) as? [String: Any])
+        let device = try #require(object["device"] as? [String: Any])
+        #expect(device["address"] as? String == advertiser.address.description)
+        let rows = try ["accelerometer", "ppg", "spo2"].reduce(0) { sum, name in
+          let text = try String(contentsOfFile: outcome.directory + "/\(name).csv", encoding: .utf8)
+          return sum + text.split(separator: "\n").count - 1
+        }
+        #expect(rows == Self.samples)
+      }
+      #expect(handles.count == 16)
+    }
+  }
+
+  /// One that is lost leaves the others alone.
+  @Test func oneLostLinkLeavesTheOthersAlone() async throws {
+    try await withFolder { folder in
+      var rings = (1...3).map { quietRing(number: UInt64($0)) }
+      rings[1].disconnectAfter = 100
+      let link = try await VirtualLink.open(rings)
+      let captures = rings.map {
+        RingCapture(
+          RingCapture.Target(address: $0.address), adapter: link.adapter,
+          limits: RingCapture.Limits(count: Self.samples),
+          directory: CaptureGroup.directory(of: $0.address, in: folder))
+      }
+      let outcomes = await CaptureGroup(captures).run { _ in }
+      await link.close()
+      let reports = try outcomes.map { try $0.result.get() }
+      #expect(reports[0].failure == nil && reports[2].failure == nil)
+      #expect(reports[0].report.received == Self.samples && reports[2].report.received == Self.samples)
+      #expect(reports[1].report.received == 100)
+      #expect(reports[1].failure == .gatt(.closed(.linkLost(.silence))))
+      // Connection Timeout. Core 5.4, Vol 1, Part F, 2.8.
+      #expect(reports[1].report.disconnectReason?.rawValue == 0x08)
+    }
+  }
+}
