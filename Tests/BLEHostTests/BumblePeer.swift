@@ -27,21 +27,36 @@ final class BumblePeer: Sendable {
   static func start(_ script: String) async throws -> BumblePeer {
     let peers = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
       .appending(path: "KernelTests/Peers")
-    let process = Process()
-    process.executableURL = URL(filePath: try #require(python))
-    process.arguments = [peers.appending(path: script).path]
-    let output = Pipe()
-    process.standardOutput = output
-    try process.run()
-    let line = await firstLine(of: output.fileHandleForReading)
+    let (line, identifier) = await run(try #require(python), peers.appending(path: script).path)
     let words = line.split(separator: " ")
     guard words.count == 3, words[0] == "ready", let port = UInt16(words[1]),
       let address = DeviceAddress(String(words[2]), type: .random)
     else {
-      kill(process.processIdentifier, SIGKILL)
+      if let identifier { kill(identifier, SIGKILL) }
       throw Failure()
     }
-    return BumblePeer(port, address, process.processIdentifier)
+    return BumblePeer(port, address, try #require(identifier))
+  }
+
+  /// Runs it on a thread of its own, which waits for its end.
+  ///
+  /// - Returns: its first line of output, and its number.
+  private static func run(_ python: String, _ script: String) async -> (line: String, identifier: pid_t?) {
+    await withCheckedContinuation { continuation in
+      Thread.detachNewThread {
+        let (process, output) = (Process(), Pipe())
+        process.executableURL = URL(filePath: python)
+        process.arguments = [script]
+        process.standardOutput = output
+        do { try process.run() } catch {
+          continuation.resume(returning: ("", nil))
+          return
+        }
+        continuation.resume(
+          returning: (firstLine(of: output.fileHandleForReading), process.processIdentifier))
+        process.waitUntilExit()
+      }
+    }
   }
 
   private init(_ port: UInt16, _ address: DeviceAddress, _ identifier: pid_t) {
@@ -52,19 +67,13 @@ final class BumblePeer: Sendable {
 
   deinit { kill(identifier, SIGKILL) }
 
-  /// On a thread of its own: reading blocks.
-  private static func firstLine(of handle: FileHandle) async -> String {
-    await withCheckedContinuation { continuation in
-      Thread.detachNewThread {
-        var octets = Data()
-        while !octets.contains(UInt8(ascii: "\n")) {
-          let more = handle.availableData
-          if more.isEmpty { break }
-          octets += more
-        }
-        continuation.resume(
-          returning: String(decoding: octets.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self))
-      }
+  private static func firstLine(of handle: FileHandle) -> String {
+    var octets = Data()
+    while !octets.contains(UInt8(ascii: "\n")) {
+      let more = handle.availableData
+      if more.isEmpty { break }
+      octets += more
     }
+    return String(decoding: octets.prefix { $0 != UInt8(ascii: "\n") }, as: UTF8.self)
   }
 }

@@ -67,7 +67,7 @@ extension Adapter {
   ///
   /// - Parameters:
   ///   - spsm: the service's number.
-  ///   - parameters: what we take.
+  ///   - parameters: what we take; MPS at most `HCIHost.channelMPSLimit`, at least one credit.
   /// - Throws: `refused` with the peer's answer, or `unsupported` where the kernel has the link.
   public func openChannel(
     to spsm: UInt16, on connection: Connection, taking parameters: CreditBasedParameters = .default
@@ -81,10 +81,12 @@ extension Adapter {
 
 /// The channels of an adapter, and who waits for them. On the loop's thread only.
 struct ChannelTable {
+  typealias Opener = CheckedContinuation<Result<CreditBasedParameters, ChannelError>, Never>
+
   struct State {
     fileprivate(set) var end: ChannelEnd?
     fileprivate var received: [[UInt8]] = []
-    fileprivate var opener: CheckedContinuation<Result<CreditBasedParameters, ChannelError>, Never>?
+    fileprivate var opener: Opener?
     /// Readers, writers and closers: each looks again when something has happened.
     fileprivate var waiters: [CheckedContinuation<Void, Never>] = []
   }
@@ -130,13 +132,20 @@ extension HostAdapter {
     _ spsm: UInt16, on connection: Connection, _ parameters: CreditBasedParameters
   ) async throws(ChannelError) -> CreditBasedChannel {
     guard await connection.end == nil else { throw .refused(.linkLost) }
-    let asked = withHost {
-      $0.openChannel(to: spsm, parameters, on: connection.handle, now: SystemClock.monotonic())
+    let asked = withHost { host in
+      let id = host.openChannel(
+        to: spsm, parameters, on: connection.handle, now: SystemClock.monotonic())
+      // Before anything can happen to it.
+      if let id { channels[id] = ChannelTable.State() }
+      return id
     }
     guard let id = asked else { throw .refused(.linkLost) }
-    channels[id] = ChannelTable.State()
     let result = await withTaskCancellationHandler {
-      await withCheckedContinuation { opener in
+      await withCheckedContinuation { (opener: ChannelTable.Opener) in
+        guard channels[id] != nil else {
+          opener.resume(returning: .failure(.refused(.linkLost)))
+          return
+        }
         channels[id]?.opener = opener
         if Task.isCancelled { cancelOpening(id) }
       }
@@ -148,7 +157,8 @@ extension HostAdapter {
 
   fileprivate func send(_ sdu: [UInt8], on id: ChannelID) async throws(ChannelError) {
     while !Task.isCancelled {
-      if let end = channels[id]?.end { throw .ended(end) }
+      guard let state = channels[id] else { throw .ended(.closedLocally) }
+      if let end = state.end { throw .ended(end) }
       let submission = withHost { $0.send(sdu.span, on: id) }
       switch submission {
       case .queued: return
