@@ -22,6 +22,7 @@ struct CaptureFolder {
     }
 
     var device: Device
+    var mode: String
     var startedAtNs: Int64
     var endedAtNs: Int64
     var endReason: String
@@ -43,6 +44,11 @@ struct CaptureFolder {
     "ppg": "time_ns,value_counts,max_counts,min_counts,diff_counts",
     "spo2": "time_ns,value_counts,max_counts,min_counts,diff_counts",
   ]
+
+  /// Where the times of a capture come from.
+  enum Stamps {
+    case kernel, arrival
+  }
 
   let path: String
   let session: Session
@@ -95,12 +101,22 @@ struct CaptureFolder {
   }
 
   /// What every capture without trouble has.
-  func expectNoTrouble(samples: Int, at location: SourceLocation = #_sourceLocation) {
+  func expectNoTrouble(
+    samples: Int, stamps: Stamps = .kernel, at location: SourceLocation = #_sourceLocation
+  ) {
     #expect(rowCount == samples, sourceLocation: location)
     #expect(session.received == samples, sourceLocation: location)
     #expect(session.lost == .none, sourceLocation: location)
     #expect(session.malformed == 0, sourceLocation: location)
-    #expect(session.withoutKernelStamp == 0, sourceLocation: location)
+    expect(stamps, at: location)
+  }
+
+  /// The stamps of all PDUs, answers to requests included.
+  func expect(_ stamps: Stamps, at location: SourceLocation = #_sourceLocation) {
+    switch stamps {
+    case .kernel: #expect(session.withoutKernelStamp == 0, sourceLocation: location)
+    case .arrival: #expect(session.withoutKernelStamp > session.received, sourceLocation: location)
+    }
   }
 }
 
