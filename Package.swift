@@ -68,7 +68,8 @@ let package = Package(
     tests(
       "ReceivePathTests",
       [
-        "CMallocCounter", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "TestPeer",
+        "CMallocCounter", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost",
+        "BLEEmulation", "TestPeer",
       ]),
     tests("BLEHostTests", ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLEHost", "TestPeer"]),
     tests(
@@ -80,7 +81,7 @@ let package = Package(
     tests(
       "VirtualLinkTests",
       [
-        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLEHost", "BLEEmulation", "RingTap", "BLEPacketLog",
+        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "BLEEmulation", "RingTap",
         "TestPeer",
       ]),
     tests("BLESensorsTests", ["BLECore", "BLEWire", "BLESensors"], exclude: ["Fixtures"]),

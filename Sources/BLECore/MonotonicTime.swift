@@ -17,4 +17,11 @@ public struct MonotonicTime: Hashable, Comparable, Sendable, BitwiseCopyable {
   @inlinable public func duration(to other: MonotonicTime) -> Duration {
     .nanoseconds(other.nanoseconds - nanoseconds)
   }
+
+  /// The earlier of two deadlines; `nil` is none.
+  @inlinable public static func earliest(_ a: MonotonicTime?, _ b: MonotonicTime?) -> MonotonicTime? {
+    guard let a else { return b }
+    guard let b else { return a }
+    return min(a, b)
+  }
 }

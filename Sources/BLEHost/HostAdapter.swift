@@ -16,6 +16,9 @@ public actor HostAdapter: Adapter {
     let tap: PacketTap?
     let seconds: Int
     var deadline: MonotonicTime?
+    /// The cancel that was sent when the time was over, and what the controller said if it refused.
+    var cancel: CommandID?
+    var refusal: HostError?
     var isCancelling = false
     /// The link may be there before anybody waits for it.
     var outcome: Result<Connection, HostError>?
@@ -50,7 +53,7 @@ public actor HostAdapter: Adapter {
   /// Those who wait for an attempt to end before theirs.
   private var turns: [CheckedContinuation<Void, Never>] = []
   private var isConnecting = false
-  private var carriers: [ConnectionHandle: HostCarrier] = [:]
+  private var carriers = CarrierTable()
   private var early: [EarlyPDU] = []
   private var reportSink: ReportSink?
   private var isReceiving = false
@@ -133,7 +136,7 @@ public actor HostAdapter: Adapter {
 
   /// Ends every link and lets the controller go.
   public func close() async {
-    for carrier in carriers.values { carrier.client?.ended(.closedLocally) }
+    for carrier in carriers.all { carrier.client?.ended(.closedLocally) }
     await stopScanQuietly()
     if failure == nil, host.linkCount > 0 {
       closeDeadline = SystemClock.monotonic().advanced(by: Self.closePatience)
@@ -303,7 +306,7 @@ public actor HostAdapter: Adapter {
 
   /// Ends a link.
   private func disconnect(_ handle: ConnectionHandle) {
-    guard carriers.removeValue(forKey: handle) != nil else { return }
+    guard carriers.remove(handle) != nil else { return }
     ending.append(handle)
     if !isReceiving { settle() }
   }
@@ -311,21 +314,29 @@ public actor HostAdapter: Adapter {
   // MARK: The receive thread
 
   private var nextDeadline: MonotonicTime? {
-    var earliest = host.deadline
-    func consider(_ deadline: MonotonicTime?) {
-      if let deadline, earliest.map({ deadline < $0 }) ?? true { earliest = deadline }
+    var earliest = MonotonicTime.earliest(host.deadline, attempt?.deadline)
+    earliest = .earliest(earliest, closeDeadline)
+    for index in 0..<carriers.count {
+      earliest = .earliest(earliest, carriers.carrier(index).client?.deadline())
     }
-    consider(attempt?.deadline)
-    consider(closeDeadline)
-    for carrier in carriers.values { consider(carrier.client?.deadline()) }
     return earliest
   }
 
   private func batchEnded() {
     settle()
-    for (handle, carrier) in carriers {
-      carrier.client?.batchEnded()
-      if host.waitingFragments(handle) == 0 { carrier.client?.writable() }
+    // By index: a link may end meanwhile.
+    var index = 0
+    while index < carriers.count {
+      let carrier = carriers.carrier(index)
+      if carrier.hasNews {
+        carrier.hasNews = false
+        carrier.client?.batchEnded()
+      }
+      if carrier.isFull, host.waitingFragments(carriers.handle(index)) == 0 {
+        carrier.isFull = false
+        carrier.client?.writable()
+      }
+      index += 1
     }
   }
 
@@ -336,7 +347,8 @@ public actor HostAdapter: Adapter {
       try host.receive(packet, now: SystemClock.monotonic()) { report in
         reportSink?(report, time)
       } attribute: { handle, pdu in
-        if let client = carriers[handle]?.client {
+        if let carrier = carriers[handle], let client = carrier.client {
+          carrier.hasNews = true
           client.received(pdu, time, stamp)
         } else if early.count < Self.fragmentLimit {
           early.append(
@@ -354,14 +366,14 @@ public actor HostAdapter: Adapter {
 
   private func expire(_ now: MonotonicTime) {
     host.expire(now: now)
-    for carrier in carriers.values { carrier.client?.expired(now) }
+    for carrier in carriers.all { carrier.client?.expired(now) }
     if let attempt, let deadline = attempt.deadline, deadline <= now {
       if attempt.isCancelling {
-        finishAttempt(.failure(.commandTimedOut(.leCreateConnectionCancel)))
+        finishAttempt(.failure(attempt.refusal ?? .commandTimedOut(.leCreateConnectionCancel)))
       } else {
         self.attempt?.isCancelling = true
         self.attempt?.deadline = now.advanced(by: Self.cancelPatience)
-        _ = host.submit(LECreateConnectionCancel())
+        self.attempt?.cancel = host.submit(LECreateConnectionCancel())
       }
     }
     settle()
@@ -370,6 +382,8 @@ public actor HostAdapter: Adapter {
   /// Handles what has happened and writes what has come of it.
   private func settle() {
     for event in host.takeEvents() { handle(event) }
+    // Whoever could have claimed them has: the rest belongs to links that nobody holds.
+    early.removeAll(keepingCapacity: true)
     for (handle, pdu) in deferred { _ = host.send(pdu.span, on: handle) }
     deferred.removeAll(keepingCapacity: true)
     for handle in ending { _ = host.submit(Disconnect(handle)) }
@@ -395,6 +409,10 @@ public actor HostAdapter: Adapter {
     switch event {
     case .ready: finishStart(.success(()))
     case .answered(let id, let status, let returned):
+      if id == attempt?.cancel, status != .success {
+        // The link came up at the last moment. Its event may still be under way.
+        attempt?.refusal = .commandRefused(.leCreateConnectionCancel, status)
+      }
       let opcode = opcodes.removeValue(forKey: id) ?? HCIOpcode(rawValue: 0)
       answers.removeValue(forKey: id)?.resume(
         returning: status == .success ? .success(returned) : .failure(.commandRefused(opcode, status)))
@@ -405,8 +423,13 @@ public actor HostAdapter: Adapter {
       note(handle, .dataLength(transmit: length.transmitOctets, receive: length.receiveOctets))
     case .phyChanged(let handle, let phy):
       note(handle, .phy(transmit: phy.transmit, receive: phy.receive))
+    case .parametersUnchanged(let handle, let status):
+      note(handle, .refused(.timing, .commandRefused(.leConnectionUpdate, status)))
+    case .phyUnchanged(let handle, let status):
+      note(handle, .refused(.phy, .commandRefused(.leSetPHY, status)))
+    case .remoteFeatures, .remoteVersion: break
     case .disconnected(let handle, let reason):
-      guard let carrier = carriers.removeValue(forKey: handle) else { break }
+      guard let carrier = carriers.remove(handle) else { break }
       carrier.disconnectReason = reason
       carrier.client?.ended(.linkLost(LinkLoss(reason)))
     case .failed(let cause): failed(HostError.controller(name, cause))
@@ -434,14 +457,13 @@ public actor HostAdapter: Adapter {
       })
     let connection = Connection(
       carrier, peer: attempt.peer, handle: description.handle, on: loop, tap: attempt.tap)
-    carriers[description.handle] = carrier
+    carriers.add(carrier, description.handle)
     // Attaching to a link of our own cannot fail.
     connection.assumeIsolated { try? $0.attach() }
     note(description.handle, .timing(description.parameters))
     for pdu in early where pdu.handle == description.handle {
       carrier.client?.received(pdu.octets.span, pdu.time, pdu.stamp)
     }
-    early.removeAll { $0.handle == description.handle }
     finishAttempt(.success(connection))
   }
 

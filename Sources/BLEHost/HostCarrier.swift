@@ -33,6 +33,10 @@ final class HostCarrier: BearerCarrier, @unchecked Sendable {
 
   private let link: HostLink
   private(set) var client: BearerClient?
+  /// PDUs came since the client was last told that a batch has ended.
+  var hasNews = false
+  /// A send found no room.
+  var isFull = false
   var disconnectReason: HCIStatus?
 
   init(_ link: HostLink) { self.link = link }
@@ -42,7 +46,9 @@ final class HostCarrier: BearerCarrier, @unchecked Sendable {
   func send(_ pdu: Span<UInt8>) throws(SystemError) {
     switch link.send(pdu) {
     case .sent: return
-    case .full: throw SystemError(call: "send", number: SystemError.full)
+    case .full:
+      isFull = true
+      throw SystemError(call: "send", number: SystemError.full)
     case .gone: throw SystemError(call: "send", number: SystemError.gone)
     }
   }
@@ -56,4 +62,34 @@ final class HostCarrier: BearerCarrier, @unchecked Sendable {
   /// The controller's flow control leaves nothing to drop between it and us but the transport's own queue.
   var kernelQueueDrops: Int { link.kernelQueueDrops() }
   var receiveBufferByteCount: Int { 0 }
+}
+
+/// The carriers of one host, by handle. Few enough to look at each in turn.
+struct CarrierTable {
+  private var handles: [ConnectionHandle] = []
+  private var carriers: [HostCarrier] = []
+
+  var count: Int { carriers.count }
+  var all: [HostCarrier] { carriers }
+
+  func carrier(_ index: Int) -> HostCarrier { carriers[index] }
+  func handle(_ index: Int) -> ConnectionHandle { handles[index] }
+
+  subscript(handle: ConnectionHandle) -> HostCarrier? {
+    for index in handles.indices where handles[index] == handle { return carriers[index] }
+    return nil
+  }
+
+  mutating func add(_ carrier: HostCarrier, _ handle: ConnectionHandle) {
+    remove(handle)
+    handles.append(handle)
+    carriers.append(carrier)
+  }
+
+  @discardableResult
+  mutating func remove(_ handle: ConnectionHandle) -> HostCarrier? {
+    guard let index = handles.firstIndex(of: handle) else { return nil }
+    handles.remove(at: index)
+    return carriers.remove(at: index)
+  }
 }

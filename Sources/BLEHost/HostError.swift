@@ -96,6 +96,7 @@ extension HostError: CustomStringConvertible {
     case .hardwareError(let code):
       "\(name): the controller reports hardware error 0x\(String(code, radix: 16)); reset or replug it"
     case .notLowEnergy: "\(name): the controller has no Bluetooth LE; use another one"
+    case .noDataBuffers: "\(name): the controller has no data buffers; use another one"
     case .transportLost: "\(name): the controller is gone; replug it or restart what is at the other end"
     }
   }

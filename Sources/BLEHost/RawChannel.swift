@@ -33,6 +33,7 @@ actor RawChannel {
   private var reportSink: Adapter.ReportSink?
   private var scanCommands: ScanCommands?
   private var links = LinkTable()
+  private var assembler = AdvertisingReportAssembler()
   /// Events and reports that broke the format.
   private(set) var malformed = 0
   private(set) var lastMalformed: WireError?
@@ -138,6 +139,7 @@ actor RawChannel {
     let commands: ScanCommands =
       supported.count > 37 && supported[37] & 0x60 == 0x60 ? .extended : .legacy
     reportSink = sink
+    assembler.reset()
     scanCommands = commands
     do throws(HostError) {
       if commands == .extended {
@@ -241,7 +243,9 @@ actor RawChannel {
       try event.parameters.require(1, .hciEvent)
       let subevent = LESubevent(rawValue: event.parameters[0])
       guard subevent == .advertisingReport || subevent == .extendedAdvertisingReport else { return }
-      try AdvertisingReports(validating: event.parameters).forEach { reportSink?($0, time) }
+      try AdvertisingReports(validating: event.parameters).forEach { report in
+        assembler.take(report) { reportSink?($0, time) }
+      }
     default: break
     }
   }

@@ -137,6 +137,7 @@ struct HostPairTests {
   @Test func holdsDataBackUntilItsLinkIsAnnounced() throws {
     var pair = HostPair()
     try pair.run()
+    _ = pair.host.submit(LECreateConnection(to: ringAddress, ownType: .public, parameters: .default))
     // ACL of handle 0x0001 with a notification, then LE Connection Complete of that handle.
     let data: [UInt8] = [0x02, 0x01, 0x20, 0x08, 0x00, 0x04, 0x00, 0x04, 0x00, 0x1B, 0x12, 0x00, 0x55]
     let complete: [UInt8] = [

@@ -54,9 +54,15 @@ func quietRing(
   return ring
 }
 
-/// Descriptors of this process.
+/// Descriptors of this process of the kinds that an adapter, a loop and an emulation open.
 func openDescriptors() throws -> Int {
-  try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").count
+  let folder = "/proc/self/fd"
+  return try FileManager.default.contentsOfDirectory(atPath: folder).count { name in
+    let target = try? FileManager.default.destinationOfSymbolicLink(atPath: "\(folder)/\(name)")
+    return ["socket:", "anon_inode:[eventpoll]", "anon_inode:[eventfd]"].contains {
+      target?.hasPrefix($0) ?? false
+    }
+  }
 }
 
 func withFolder<Value>(_ body: (String) async throws -> Value) async throws -> Value {

@@ -5,6 +5,9 @@ import BLEWire
 ///
 /// Core 5.4, Vol 4, Part E, 4.1.1. Links take turns, so that one that floods does not starve the others.
 struct ACLQueue: ~Copyable {
+  /// Fragments that may wait on one link. Whoever has more does not look at `waiting`.
+  static let limit = 2048
+
   private struct Link {
     let handle: ConnectionHandle
     var fragments: [[UInt8]] = []
@@ -14,7 +17,7 @@ struct ACLQueue: ~Copyable {
   /// Octets of data that one ACL packet may carry, and packets that the controller buffers.
   private(set) var byteCount = 27
   private var bufferCount = 0
-  private var underWay = 0
+  private(set) var underWay = 0
   private var links: [Link] = []
   private var turn = 0
   /// Completions for links that are gone, or for more packets than were under way.
@@ -43,9 +46,11 @@ struct ACLQueue: ~Copyable {
 
   /// Cuts a payload into fragments and queues them with their H4 type octet.
   ///
-  /// - Returns: `false` for a link that is not there.
+  /// - Returns: `false` for a link that is not there, or that has too much waiting.
   mutating func append(_ payload: Span<UInt8>, channelID: UInt16, to handle: ConnectionHandle) -> Bool {
-    guard let index = links.firstIndex(where: { $0.handle == handle }) else { return false }
+    guard let index = links.firstIndex(where: { $0.handle == handle }),
+      links[index].fragments.count < Self.limit
+    else { return false }
     let frame = [UInt8](encoding: L2CAPFrame.headerByteCount + payload.count) {
       L2CAPFrame(channelID: channelID, payload: payload).encode(into: &$0)
     }

@@ -12,6 +12,7 @@ struct ControllerStartUp {
   }
 
   private(set) var description = ControllerDescription()
+  private var hasBuffers = false
   private var remaining: [Step] = [
     Step(.reset), Step(.readLocalVersion), Step(.readLocalSupportedCommands),
     Step(.readLocalSupportedFeatures), Step(.readBDADDR),
@@ -43,18 +44,20 @@ struct ControllerStartUp {
     case .readBDADDR where octets.count >= 6: description.address = octets.address(at: 0, type: .public)
     case .leReadLocalSupportedFeatures where octets.count >= 8:
       description.features = LEFeatures(bits: octets.u64(at: 0))
-    case .leReadBufferSize where octets.count >= 3: takeBuffers(octets.u16(at: 0), UInt16(octets[2]))
-    // Shared with BR/EDR: the data packets of Read Buffer Size serve LE too.
-    case .readBufferSize where octets.count >= 7: takeBuffers(octets.u16(at: 0), octets.u16(at: 3))
+    case .leReadBufferSize where octets.count >= 3:
+      takeBuffers(octets.u16(at: 0), UInt16(octets[2]))
+      // Shared with BR/EDR: the data packets of Read Buffer Size serve LE too.
+      if !hasBuffers { remaining.append(Step(.readBufferSize)) }
+    case .readBufferSize where octets.count >= 7:
+      takeBuffers(octets.u16(at: 0), octets.u16(at: 3))
+      guard hasBuffers else { throw .noDataBuffers }
     default: break
     }
   }
 
   private mutating func takeBuffers(_ byteCount: UInt16, _ packetCount: UInt16) {
-    guard byteCount > 0, packetCount > 0 else {
-      if remaining.isEmpty { remaining.append(Step(.readBufferSize)) }
-      return
-    }
+    guard byteCount > 0, packetCount > 0 else { return }
+    hasBuffers = true
     description.aclByteCount = Int(byteCount)
     description.aclPacketCount = Int(packetCount)
   }

@@ -16,6 +16,9 @@ struct HCICommandQueue: ~Copyable {
   /// Controllers answer within milliseconds; Linux gives up after two seconds too.
   static let timeout = Duration.seconds(2)
 
+  /// How long a controller may take no command at all: the kernel's HCI_NCMD_TIMEOUT.
+  static let creditTimeout = Duration.seconds(4)
+
   private struct Waiting {
     let id: CommandID
     let opcode: HCIOpcode
@@ -32,6 +35,8 @@ struct HCICommandQueue: ~Copyable {
   private var outstanding: [Outstanding] = []
   /// One until the controller says otherwise. Core 5.4, Vol 4, Part E, 4.4.
   private var credits = 1
+  /// When a controller that takes no commands, and has none to answer, is given up.
+  private var creditDeadline: MonotonicTime?
   private var lastNumber: UInt64 = 0
 
   /// Queues a command with its H4 type octet.
@@ -51,7 +56,13 @@ struct HCICommandQueue: ~Copyable {
 
   /// The next command, if the controller takes one now.
   mutating func next(now: MonotonicTime) -> [UInt8]? {
-    guard credits > 0, !waiting.isEmpty else { return nil }
+    guard !waiting.isEmpty else { return nil }
+    guard credits > 0 else {
+      if outstanding.isEmpty, creditDeadline == nil {
+        creditDeadline = now.advanced(by: Self.creditTimeout)
+      }
+      return nil
+    }
     credits -= 1
     let command = waiting.removeFirst()
     outstanding.append(
@@ -64,16 +75,19 @@ struct HCICommandQueue: ~Copyable {
   /// - Returns: the command it answers; `nil` for one that nobody sent, or a mere change of credits.
   mutating func answered(_ opcode: HCIOpcode, credits: UInt8) -> CommandID? {
     self.credits = Int(credits)
+    if credits > 0 { creditDeadline = nil }
     guard let index = outstanding.firstIndex(where: { $0.opcode == opcode }) else { return nil }
     return outstanding.remove(at: index).id
   }
 
-  /// When the oldest outstanding command runs out of time.
-  var deadline: MonotonicTime? { outstanding.map(\.deadline).min() }
+  /// When the oldest outstanding command, or the wait for a credit, runs out of time.
+  var deadline: MonotonicTime? { outstanding.map(\.deadline).min() ?? creditDeadline }
 
   /// A command that has run out of time; the controller is not to be trusted any more.
   mutating func expired(now: MonotonicTime) -> HCIOpcode? {
-    outstanding.first { $0.deadline <= now }?.opcode
+    if let late = outstanding.first(where: { $0.deadline <= now }) { return late.opcode }
+    guard let creditDeadline, creditDeadline <= now else { return nil }
+    return waiting.first?.opcode
   }
 
   /// Forgets everything: the controller was reset, or is gone.
@@ -81,5 +95,6 @@ struct HCICommandQueue: ~Copyable {
     waiting = []
     outstanding = []
     credits = 1
+    creditDeadline = nil
   }
 }

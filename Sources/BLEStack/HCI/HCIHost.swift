@@ -13,39 +13,47 @@ public import BLEWire
 /// for event in host.takeEvents() { … }
 /// ```
 public struct HCIHost: ~Copyable {
-  /// ACL packets for links that are not known yet: with USB the first data may overtake the event that announces
-  /// its link.
+  /// ACL packets for links that are not known yet, while a connect is under way: with USB the first data may overtake
+  /// the event that announces its link.
   public static let heldBackLimit = 16
 
-  private enum State: Equatable {
+  enum State: Equatable {
     case idle, starting, ready
     case failed(HCIHostFailure)
   }
 
-  /// What belongs to one link.
-  private final class Link {
-    let description: LinkDescription
-    var recombiner = L2CAPRecombiner()
-
-    init(_ description: LinkDescription) { self.description = description }
-  }
-
-  private var state = State.idle
-  private var commands = HCICommandQueue()
-  private var acl = ACLQueue()
-  private var startUp = ControllerStartUp()
-  private var startUpCommand: CommandID?
-  private var links: [ConnectionHandle: Link] = [:]
-  private var heldBack: [(handle: ConnectionHandle, packet: [UInt8])] = []
-  private var events: [HCIHostEvent] = []
-  /// Packets that broke the format, or that belong to no link.
-  public private(set) var malformed = 0
-  public private(set) var lastMalformed: WireError?
-  public private(set) var strayData = 0
+  var state = State.idle
+  var commands = HCICommandQueue()
+  var acl = ACLQueue()
+  var startUp = ControllerStartUp()
+  var startUpCommand: CommandID?
+  /// Commands of the host's own, by the link that they are for.
+  var ownCommands: [CommandID: ConnectionHandle] = [:]
+  var links: [ConnectionHandle: HCILink] = [:]
+  /// A Create Connection was sent, and no Connection Complete has come.
+  var isConnecting = false
+  var heldBack: [(handle: ConnectionHandle, packet: [UInt8])] = []
+  var assembler = AdvertisingReportAssembler()
+  var events: [HCIHostEvent] = []
+  var counts = HCIHostStatistics()
+  public internal(set) var lastMalformed: WireError?
 
   public init() {}
 
   public var controller: ControllerDescription { startUp.description }
+
+  /// What was dropped or had no place, since the start.
+  public var statistics: HCIHostStatistics {
+    var all = counts
+    all.strayCompletions = acl.strayCompletions
+    all.droppedReports = assembler.dropped
+    return all
+  }
+
+  /// Packets that broke the format.
+  public var malformed: Int { counts.malformed }
+  /// Data that belong to no link.
+  public var strayData: Int { counts.strayData }
 
   // MARK: Down to the controller
 
@@ -61,7 +69,14 @@ public struct HCIHost: ~Copyable {
   /// - Returns: `nil` where the host is not ready, or far too many commands wait.
   public mutating func submit(_ command: some HCICommand) -> CommandID? {
     guard state == .ready else { return nil }
-    return submit(type(of: command).opcode) { command.encodeParameters(into: &$0) }
+    let opcode = type(of: command).opcode
+    switch opcode {
+    case .leCreateConnection, .leExtendedCreateConnection: isConnecting = true
+    // What is left of an earlier scan does not continue.
+    case .leSetExtendedScanEnable: assembler.reset()
+    default: break
+    }
+    return submit(opcode) { command.encodeParameters(into: &$0) }
   }
 
   /// Links that are up.
@@ -69,7 +84,7 @@ public struct HCIHost: ~Copyable {
 
   /// Queues an ATT PDU.
   ///
-  /// - Returns: `false` where the link is gone.
+  /// - Returns: `false` where the link is gone, or far too much waits for the controller.
   public mutating func send(_ pdu: Span<UInt8>, on handle: ConnectionHandle) -> Bool {
     acl.append(pdu, channelID: ATT.channelID, to: handle)
   }
@@ -77,20 +92,32 @@ public struct HCIHost: ~Copyable {
   /// Fragments of a link that wait for the controller: how far its owner is ahead.
   public func waitingFragments(_ handle: ConnectionHandle) -> Int { acl.waiting(handle) }
 
+  /// Fragments that the controller has and has not reported sent, of all links.
+  package var fragmentsUnderWay: Int { acl.underWay }
+
   /// The next packet for the transport, H4 type octet first. Call it until it gives none, after everything else.
   public mutating func nextPacket(now: MonotonicTime) -> [UInt8]? {
     if case .failed = state { return nil }
     return commands.next(now: now) ?? acl.next()
   }
 
-  private mutating func submit(
+  mutating func submit(
     _ opcode: HCIOpcode, _ parameters: (inout OutputSpan<UInt8>) -> Void
   ) -> CommandID? {
     let octets = [UInt8](encoding: 255, parameters)
     return commands.submit(opcode, parameters: octets.span)
   }
 
-  private mutating func submitStartUp() {
+  /// A command whose answer is nobody's business but the host's.
+  ///
+  /// - Returns: `false` where far too many commands wait.
+  mutating func submitOwn(_ command: some HCICommand, for handle: ConnectionHandle) -> Bool {
+    guard let id = submit(command) else { return false }
+    ownCommands[id] = handle
+    return true
+  }
+
+  mutating func submitStartUp() {
     guard let step = startUp.next else {
       state = .ready
       acl.configure(
@@ -112,7 +139,7 @@ public struct HCIHost: ~Copyable {
   /// Takes one packet of the controller, H4 type octet first.
   ///
   /// - Parameters:
-  ///   - report: gets each advertising report.
+  ///   - report: gets each advertising report, put together where it came in fragments.
   ///   - attribute: gets each ATT PDU, in place where it came in one fragment.
   /// - Throws: for a packet that is dropped; it is counted, and the host goes on.
   public mutating func receive(
@@ -126,15 +153,17 @@ public struct HCIHost: ~Copyable {
       case .event: try take(try HCIEventPacket(validating: body), report, attribute)
       case .acl: try take(try ACLPacket(validating: body), packet, attribute)
       // Synchronous data belong to links that an LE host does not have.
-      case .sco, .iso: strayData += 1
+      case .sco, .iso: counts.strayData += 1
       default: throw WireError(.h4, offset: 0, .invalidValue(UInt32(packet[0])))
       }
     } catch {
-      malformed += 1
+      counts.malformed += 1
       lastMalformed = error
       throw error
     }
   }
+
+  // MARK: Time and ends
 
   /// When `expire` is wanted.
   public var deadline: MonotonicTime? { commands.deadline }
@@ -147,157 +176,17 @@ public struct HCIHost: ~Copyable {
   /// The transport ended, or must not be used any more.
   public mutating func lose() { fail(.transportLost) }
 
-  private mutating func fail(_ failure: HCIHostFailure) {
+  mutating func fail(_ failure: HCIHostFailure) {
     if case .failed = state { return }
     state = .failed(failure)
-    for handle in links.keys {
-      events.append(.disconnected(handle, reason: HCIStatus(rawValue: 0x1F)))
-    }
+    for handle in links.keys { events.append(.disconnected(handle, reason: .unspecifiedError)) }
     links = [:]
+    isConnecting = false
     heldBack = []
+    assembler.reset()
     commands.reset()
+    ownCommands = [:]
     acl.reset()
     events.append(.failed(failure))
-  }
-
-  // MARK: Events
-
-  private mutating func take(
-    _ event: borrowing HCIEventPacket, _ report: (borrowing AdvertisingReport) -> Void,
-    _ attribute: (ConnectionHandle, Span<UInt8>) -> Void
-  ) throws(WireError) {
-    let parameters = event.parameters
-    switch event.code {
-    case .commandComplete:
-      let reply = try CommandComplete(validating: parameters)
-      let status = reply.returnParameters.isEmpty ? .success : HCIStatus(rawValue: reply.returnParameters[0])
-      let rest = reply.returnParameters.extracting(min(1, reply.returnParameters.count)...)
-      answered(reply.opcode, reply.credits, status, [UInt8](encoding: rest.count) { $0.append(rest) })
-    case .commandStatus:
-      let reply = try CommandStatus(validating: parameters)
-      answered(reply.opcode, reply.credits, reply.status, [])
-    case .numberOfCompletedPackets:
-      let completed = try NumberOfCompletedPackets(validating: parameters)
-      for index in 0..<completed.count {
-        acl.completed(completed[index].packets, of: completed[index].handle)
-      }
-    case .disconnectionComplete:
-      let end = try DisconnectionComplete(validating: parameters)
-      if end.status == .success { disconnected(end.handle, end.reason) }
-    case .hardwareError:
-      try parameters.require(1, .hciEvent)
-      fail(.hardwareError(parameters[0]))
-    case .leMeta: try takeLE(parameters, report, attribute)
-    default: break
-    }
-  }
-
-  private mutating func answered(
-    _ opcode: HCIOpcode, _ credits: UInt8, _ status: HCIStatus, _ returned: [UInt8]
-  ) {
-    guard let id = commands.answered(opcode, credits: credits) else { return }
-    guard id == startUpCommand else {
-      events.append(.answered(id, status, returned))
-      return
-    }
-    startUpCommand = nil
-    do throws(HCIHostFailure) {
-      try startUp.take(opcode, status, returned)
-      submitStartUp()
-    } catch { fail(error) }
-  }
-
-  private mutating func takeLE(
-    _ parameters: Span<UInt8>, _ report: (borrowing AdvertisingReport) -> Void,
-    _ attribute: (ConnectionHandle, Span<UInt8>) -> Void
-  ) throws(WireError) {
-    try parameters.require(1, .hciEvent)
-    switch LESubevent(rawValue: parameters[0]) {
-    case .advertisingReport, .extendedAdvertisingReport:
-      try AdvertisingReports(validating: parameters).forEach(report)
-    case .connectionComplete, .enhancedConnectionComplete:
-      try connected(try LEConnectionComplete(validating: parameters), attribute)
-    case .connectionUpdateComplete:
-      let update = try LEConnectionUpdateComplete(validating: parameters)
-      if update.status == .success { events.append(.parametersChanged(update.handle, update.parameters)) }
-    case .dataLengthChange:
-      let change = try LEDataLengthChange(validating: parameters)
-      events.append(.dataLengthChanged(change.handle, change))
-    case .phyUpdateComplete:
-      let update = try LEPHYUpdateComplete(validating: parameters)
-      if update.status == .success { events.append(.phyChanged(update.handle, update)) }
-    default: break
-    }
-  }
-
-  private mutating func connected(
-    _ complete: LEConnectionComplete, _ attribute: (ConnectionHandle, Span<UInt8>) -> Void
-  ) throws(WireError) {
-    guard complete.status == .success else {
-      events.append(.connectFailed(complete.status))
-      return
-    }
-    let description = LinkDescription(
-      handle: complete.handle, peer: complete.peer, parameters: complete.parameters)
-    links[complete.handle] = Link(description)
-    acl.add(complete.handle)
-    events.append(.connected(description))
-    let early = heldBack.filter { $0.handle == complete.handle }
-    heldBack.removeAll { $0.handle == complete.handle }
-    for (_, packet) in early {
-      let span = packet.span
-      try take(try ACLPacket(validating: span.extracting(1...)), span, attribute)
-    }
-  }
-
-  private mutating func disconnected(_ handle: ConnectionHandle, _ reason: HCIStatus) {
-    guard links.removeValue(forKey: handle) != nil else { return }
-    acl.remove(handle)
-    heldBack.removeAll { $0.handle == handle }
-    events.append(.disconnected(handle, reason: reason))
-  }
-
-  // MARK: Data
-
-  private mutating func take(
-    _ packet: borrowing ACLPacket, _ octets: Span<UInt8>,
-    _ attribute: (ConnectionHandle, Span<UInt8>) -> Void
-  ) throws(WireError) {
-    let handle = packet.handle
-    guard let link = links[handle] else {
-      if heldBack.count < Self.heldBackLimit {
-        heldBack.append((handle, [UInt8](encoding: octets.count) { $0.append(octets) }))
-      } else {
-        strayData += 1
-      }
-      return
-    }
-    var request: LinkParameterRange?
-    var answer: [UInt8] = []
-    var channelID: UInt16 = 0
-    try link.recombiner.receive(packet) { frame in
-      channelID = frame.channelID
-      switch channelID {
-      case ATT.channelID: attribute(handle, frame.payload)
-      case L2CAPFrame.FixedChannel.signalling: (answer, request) = SignallingResponder.answer(frame.payload)
-      case L2CAPFrame.FixedChannel.securityManager: answer = Self.refusePairing(frame.payload)
-      // Nothing is sent on a fixed channel that is not supported. Core 5.4, Vol 3, Part A, 2.1.
-      default: break
-      }
-    }
-    if !answer.isEmpty { _ = acl.append(answer.span, channelID: channelID, to: handle) }
-    if let request {
-      _ = submit(LEConnectionUpdate.opcode) {
-        LEConnectionUpdate(handle, request).encodeParameters(into: &$0)
-      }
-    }
-  }
-
-  /// Pairing is not for now: a request or a Security Request is told so, all else on that channel is ignored.
-  ///
-  /// Core 5.4, Vol 3, Part H, 3.5.5: Pairing Failed, Pairing Not Supported.
-  private static func refusePairing(_ payload: Span<UInt8>) -> [UInt8] {
-    guard payload.count > 0, payload[0] == 0x01 || payload[0] == 0x0B else { return [] }
-    return [0x05, 0x05]
   }
 }

@@ -39,6 +39,8 @@ public enum HCIHostFailure: Error, Hashable, Sendable {
   case hardwareError(UInt8)
   /// It knows no LE.
   case notLowEnergy
+  /// It has no buffers for data, neither for LE nor shared.
+  case noDataBuffers
   /// The transport ended.
   case transportLost
 }
@@ -53,9 +55,50 @@ public enum HCIHostEvent: Hashable, Sendable {
   /// A connect ended without a link.
   case connectFailed(HCIStatus)
   case parametersChanged(ConnectionHandle, LinkParameters)
+  /// An update of the timing, ours or the peer's, came to nothing.
+  case parametersUnchanged(ConnectionHandle, HCIStatus)
   case dataLengthChanged(ConnectionHandle, LEDataLengthChange)
   case phyChanged(ConnectionHandle, LEPHYUpdateComplete)
+  case phyUnchanged(ConnectionHandle, HCIStatus)
+  /// What the peer's link layer can; no features with another status than success.
+  case remoteFeatures(ConnectionHandle, HCIStatus, LEFeatures)
+  /// Who made the peer's link layer; meaningless with another status than success.
+  case remoteVersion(ConnectionHandle, HCIStatus, LinkLayerVersion)
   case disconnected(ConnectionHandle, reason: HCIStatus)
   /// Nothing works any more; every link is gone.
   case failed(HCIHostFailure)
+}
+
+/// A command of a link whose Command Status only says that work has begun: its end is an event of its own.
+///
+/// To wait for it, keep a waiter under this key, and end it by `HCIHostEvent.end`, by a refusing status in
+/// `answered`, or with the link.
+public struct LinkProcedure: Hashable, Sendable {
+  public enum Kind: Hashable, Sendable {
+    case connectionUpdate, phyUpdate, remoteFeatures, remoteVersion
+  }
+
+  public let handle: ConnectionHandle
+  public let kind: Kind
+
+  public init(_ kind: Kind, on handle: ConnectionHandle) {
+    self.kind = kind
+    self.handle = handle
+  }
+}
+
+extension HCIHostEvent {
+  /// The procedure that this event ends, and how; `nil` for any other event.
+  public var end: (procedure: LinkProcedure, status: HCIStatus)? {
+    switch self {
+    case .parametersChanged(let handle, _): (LinkProcedure(.connectionUpdate, on: handle), .success)
+    case .parametersUnchanged(let handle, let status):
+      (LinkProcedure(.connectionUpdate, on: handle), status)
+    case .phyChanged(let handle, _): (LinkProcedure(.phyUpdate, on: handle), .success)
+    case .phyUnchanged(let handle, let status): (LinkProcedure(.phyUpdate, on: handle), status)
+    case .remoteFeatures(let handle, let status, _): (LinkProcedure(.remoteFeatures, on: handle), status)
+    case .remoteVersion(let handle, let status, _): (LinkProcedure(.remoteVersion, on: handle), status)
+    default: nil
+    }
+  }
 }

@@ -18,6 +18,8 @@ public import BLECore
     public var isIncomplete: Bool { bits & 0x60 == 0x20 }
     /// The controller dropped the rest.
     public var isTruncated: Bool { bits & 0x60 == 0x40 }
+    /// The same, but truncated.
+    public var truncated: Properties { Properties(bits: bits & ~0x60 | 0x40) }
   }
 
   public let properties: Properties
@@ -27,16 +29,33 @@ public import BLECore
   public let rssi: Int8?
   /// dBm from an extended advertisement's header.
   public let txPower: Int8?
+  /// Advertising_SID: which of the advertiser's sets, 0 … 15; 0xFF where there is none, as with legacy PDUs.
+  public let advertisingSet: UInt8
   public let data: Span<UInt8>
 
   @_lifetime(copy data)
   @inlinable init(
-    properties: Properties, address: DeviceAddress, rssi: UInt8, txPower: UInt8, data: Span<UInt8>
+    properties: Properties, address: DeviceAddress, rssi: UInt8, txPower: UInt8,
+    advertisingSet: UInt8 = 0xFF, data: Span<UInt8>
   ) {
     self.properties = properties
     self.address = address
+    self.advertisingSet = advertisingSet
     self.rssi = rssi == 0x7F ? nil : Int8(bitPattern: rssi)
     self.txPower = txPower == 0x7F ? nil : Int8(bitPattern: txPower)
+    self.data = data
+  }
+
+  /// The same report with other data: those of several reports together.
+  @_lifetime(copy data)
+  @inlinable package init(
+    _ last: borrowing AdvertisingReport, properties: Properties, data: Span<UInt8>
+  ) {
+    self.properties = properties
+    address = last.address
+    rssi = last.rssi
+    txPower = last.txPower
+    advertisingSet = last.advertisingSet
     self.data = data
   }
 
@@ -118,7 +137,8 @@ public import BLECore
             properties: AdvertisingReport.Properties(bits: reports.u16(at: offset)),
             address: reports.address(
               at: offset + 3, type: AdvertisingReport.addressType(reports[offset + 2])),
-            rssi: reports[offset + 13], txPower: reports[offset + 12], data: data))
+            rssi: reports[offset + 13], txPower: reports[offset + 12],
+            advertisingSet: reports[offset + 11], data: data))
       }
       offset = end + trailerByteCount
     }

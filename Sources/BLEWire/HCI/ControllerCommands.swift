@@ -31,6 +31,8 @@ public struct LEFeatures: Hashable, Sendable, BitwiseCopyable {
   public let bits: UInt64
   @inlinable public init(bits: UInt64) { self.bits = bits }
 
+  public var hasConnectionParametersRequest: Bool { bits & 1 << 1 != 0 }
   public var hasDataPacketLengthExtension: Bool { bits & 1 << 5 != 0 }
   public var hasPHY2M: Bool { bits & 1 << 8 != 0 }
+  public var hasPHYCoded: Bool { bits & 1 << 11 != 0 }
 }

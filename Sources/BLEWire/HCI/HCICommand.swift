@@ -21,6 +21,8 @@ public struct HCIOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public static let readBufferSize = HCIOpcode(group: 0x04, command: 0x005)
   public static let readBDADDR = HCIOpcode(group: 0x04, command: 0x009)
 
+  public static let readRSSI = HCIOpcode(group: 0x05, command: 0x005)
+
   public static let leSetEventMask = HCIOpcode(group: 0x08, command: 0x001)
   public static let leReadBufferSize = HCIOpcode(group: 0x08, command: 0x002)
   public static let leReadLocalSupportedFeatures = HCIOpcode(group: 0x08, command: 0x003)
@@ -29,9 +31,22 @@ public struct HCIOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public static let leSetScanEnable = HCIOpcode(group: 0x08, command: 0x00C)
   public static let leCreateConnection = HCIOpcode(group: 0x08, command: 0x00D)
   public static let leCreateConnectionCancel = HCIOpcode(group: 0x08, command: 0x00E)
+  public static let leReadFilterAcceptListSize = HCIOpcode(group: 0x08, command: 0x00F)
+  public static let leClearFilterAcceptList = HCIOpcode(group: 0x08, command: 0x010)
+  public static let leAddDeviceToFilterAcceptList = HCIOpcode(group: 0x08, command: 0x011)
+  public static let leRemoveDeviceFromFilterAcceptList = HCIOpcode(group: 0x08, command: 0x012)
   public static let leConnectionUpdate = HCIOpcode(group: 0x08, command: 0x013)
+  public static let leReadChannelMap = HCIOpcode(group: 0x08, command: 0x015)
   public static let leReadRemoteFeatures = HCIOpcode(group: 0x08, command: 0x016)
+  public static let leRemoteConnectionParameterRequestReply = HCIOpcode(group: 0x08, command: 0x020)
+  public static let leRemoteConnectionParameterRequestNegativeReply = HCIOpcode(
+    group: 0x08, command: 0x021)
   public static let leSetDataLength = HCIOpcode(group: 0x08, command: 0x022)
+  public static let leReadSuggestedDefaultDataLength = HCIOpcode(group: 0x08, command: 0x023)
+  public static let leWriteSuggestedDefaultDataLength = HCIOpcode(group: 0x08, command: 0x024)
+  public static let leReadMaximumDataLength = HCIOpcode(group: 0x08, command: 0x02F)
+  public static let leReadPHY = HCIOpcode(group: 0x08, command: 0x030)
+  public static let leSetDefaultPHY = HCIOpcode(group: 0x08, command: 0x031)
   public static let leSetPHY = HCIOpcode(group: 0x08, command: 0x032)
   public static let leExtendedCreateConnection = HCIOpcode(group: 0x08, command: 0x043)
   public static let leSetExtendedScanParameters = HCIOpcode(group: 0x08, command: 0x041)
@@ -77,6 +92,17 @@ public struct HCIOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
 public protocol HCICommand: Sendable {
   static var opcode: HCIOpcode { get }
   func encodeParameters(into output: inout OutputSpan<UInt8>)
+}
+
+/// A command whose Command Complete brings more than its status.
+public protocol HCIQuery: HCICommand {
+  associatedtype Reply: HCIReply
+}
+
+/// What a Command Complete brings.
+public protocol HCIReply: Hashable, Sendable {
+  /// - Parameter returned: the return parameters after the status octet.
+  init(validating returned: Span<UInt8>) throws(WireError)
 }
 
 /// 64 octets of bits, one for each command. Core 5.4, Vol 4, Part E, 7.4.2 and 6.27.

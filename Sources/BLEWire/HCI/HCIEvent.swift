@@ -46,6 +46,7 @@ public struct HCIEventCode: RawRepresentable, Hashable, Sendable, BitwiseCopyabl
   public static let commandStatus = HCIEventCode(rawValue: 0x0F)
   public static let hardwareError = HCIEventCode(rawValue: 0x10)
   public static let numberOfCompletedPackets = HCIEventCode(rawValue: 0x13)
+  public static let dataBufferOverflow = HCIEventCode(rawValue: 0x1A)
   public static let leMeta = HCIEventCode(rawValue: 0x3E)
 }
 
@@ -58,6 +59,7 @@ public struct LESubevent: RawRepresentable, Hashable, Sendable, BitwiseCopyable 
   public static let advertisingReport = LESubevent(rawValue: 0x02)
   public static let connectionUpdateComplete = LESubevent(rawValue: 0x03)
   public static let readRemoteFeaturesComplete = LESubevent(rawValue: 0x04)
+  public static let remoteConnectionParameterRequest = LESubevent(rawValue: 0x06)
   public static let dataLengthChange = LESubevent(rawValue: 0x07)
   public static let phyUpdateComplete = LESubevent(rawValue: 0x0C)
   public static let enhancedConnectionComplete = LESubevent(rawValue: 0x0A)

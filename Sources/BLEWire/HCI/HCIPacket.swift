@@ -32,6 +32,9 @@ public struct HCIStatus: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public static let invalidParameters = HCIStatus(rawValue: 0x12)
   public static let remoteUserTerminated = HCIStatus(rawValue: 0x13)
   public static let localHostTerminated = HCIStatus(rawValue: 0x16)
+  public static let unsupportedRemoteFeature = HCIStatus(rawValue: 0x1A)
+  public static let unspecifiedError = HCIStatus(rawValue: 0x1F)
+  public static let unacceptableConnectionParameters = HCIStatus(rawValue: 0x3B)
 
   /// The specification's name where this stack meets the code, else `other`.
   public var name: StaticString {
@@ -55,8 +58,10 @@ public struct HCIStatus: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
     case 0x15: "Remote Device Terminated Connection due to Power Off"
     case 0x16: "Connection Terminated by Local Host"
     case 0x1A: "Unsupported Remote Feature"
+    case 0x1E: "Invalid LL Parameters"
     case 0x1F: "Unspecified Error"
     case 0x22: "LL Response Timeout"
+    case 0x23: "LL Procedure Collision"
     case 0x28: "Instant Passed"
     case 0x3A: "Controller Busy"
     case 0x3B: "Unacceptable Connection Parameters"

@@ -1,9 +1,11 @@
 public import BLECore
 
-/// Connects to one device, from the own public or random address. Core 5.4, Vol 4, Part E, 7.8.12.
+/// Connects to one device, or to the first of the Filter Accept List that advertises, from the own public or random
+/// address. Core 5.4, Vol 4, Part E, 7.8.12.
 public struct LECreateConnection: HCICommand {
   public static let opcode = HCIOpcode.leCreateConnection
-  public let peer: DeviceAddress
+  /// `nil` for whoever is on the accept list.
+  public let peer: DeviceAddress?
   public let ownType: AddressType
   public let parameters: LinkParameterRange
 
@@ -13,12 +15,17 @@ public struct LECreateConnection: HCICommand {
     self.parameters = parameters
   }
 
+  public init(toAcceptListFrom ownType: AddressType, parameters: LinkParameterRange) {
+    peer = nil
+    self.ownType = ownType
+    self.parameters = parameters
+  }
+
   public func encodeParameters(into output: inout OutputSpan<UInt8>) {
     output.append(u16: ScanTiming.continuous.interval)
     output.append(u16: ScanTiming.continuous.window)
-    output.append(0)  // no accept list: the peer below
-    output.append(peer.type.rawValue)
-    output.append(peer)
+    output.append(AdvertiserFilter(initiatorFor: peer).rawValue)
+    output.append(initiatorPeer: peer)
     output.append(ownType.rawValue)
     parameters.encode(into: &output)
   }
@@ -27,7 +34,8 @@ public struct LECreateConnection: HCICommand {
 /// The same on a controller that uses the extended commands; on the 1M PHY. Core 5.4, Vol 4, Part E, 7.8.66.
 public struct LEExtendedCreateConnection: HCICommand {
   public static let opcode = HCIOpcode.leExtendedCreateConnection
-  public let peer: DeviceAddress
+  /// `nil` for whoever is on the accept list.
+  public let peer: DeviceAddress?
   public let ownType: AddressType
   public let parameters: LinkParameterRange
 
@@ -37,11 +45,16 @@ public struct LEExtendedCreateConnection: HCICommand {
     self.parameters = parameters
   }
 
+  public init(toAcceptListFrom ownType: AddressType, parameters: LinkParameterRange) {
+    peer = nil
+    self.ownType = ownType
+    self.parameters = parameters
+  }
+
   public func encodeParameters(into output: inout OutputSpan<UInt8>) {
-    output.append(0)  // no accept list: the peer below
+    output.append(AdvertiserFilter(initiatorFor: peer).rawValue)
     output.append(ownType.rawValue)
-    output.append(peer.type.rawValue)
-    output.append(peer)
+    output.append(initiatorPeer: peer)
     output.append(1)  // initiating PHYs: LE 1M
     output.append(u16: ScanTiming.continuous.interval)
     output.append(u16: ScanTiming.continuous.window)
@@ -100,53 +113,48 @@ public struct LEConnectionUpdate: HCICommand {
   }
 }
 
-/// Asks for longer data packets on a link. Core 5.4, Vol 4, Part E, 7.8.33.
-public struct LESetDataLength: HCICommand {
-  public static let opcode = HCIOpcode.leSetDataLength
+/// Accepts the timing that the peer's link layer asks for. Core 5.4, Vol 4, Part E, 7.8.31.
+public struct LERemoteConnectionParameterRequestReply: HCICommand {
+  public static let opcode = HCIOpcode.leRemoteConnectionParameterRequestReply
   public let handle: ConnectionHandle
-  /// 27 … 251 octets.
-  public let octets: UInt16
-  /// 328 … 17,040 µs.
-  public let microseconds: UInt16
+  public let parameters: LinkParameterRange
 
-  public init(_ handle: ConnectionHandle, octets: UInt16 = 251, microseconds: UInt16 = 2120) {
+  public init(_ handle: ConnectionHandle, _ parameters: LinkParameterRange) {
     self.handle = handle
-    self.octets = octets
-    self.microseconds = microseconds
+    self.parameters = parameters
   }
 
   public func encodeParameters(into output: inout OutputSpan<UInt8>) {
     output.append(u16: handle.rawValue)
-    output.append(u16: octets)
-    output.append(u16: microseconds)
+    parameters.encode(into: &output)
   }
 }
 
-/// A physical layer. The raw value is that of events; commands have a bit for each.
-public enum LEPHY: UInt8, Hashable, Sendable, BitwiseCopyable {
-  case le1M = 1
-  case le2M = 2
-  case leCoded = 3
-
-  @inlinable var bit: UInt8 { 1 << (rawValue - 1) }
-}
-
-/// Asks for one PHY in both directions. Core 5.4, Vol 4, Part E, 7.8.49.
-public struct LESetPHY: HCICommand {
-  public static let opcode = HCIOpcode.leSetPHY
+/// Refuses it. Core 5.4, Vol 4, Part E, 7.8.32.
+public struct LERemoteConnectionParameterRequestNegativeReply: HCICommand {
+  public static let opcode = HCIOpcode.leRemoteConnectionParameterRequestNegativeReply
   public let handle: ConnectionHandle
-  public let phy: LEPHY
+  public let reason: HCIStatus
 
-  public init(_ handle: ConnectionHandle, _ phy: LEPHY) {
+  public init(_ handle: ConnectionHandle, reason: HCIStatus = .unacceptableConnectionParameters) {
     self.handle = handle
-    self.phy = phy
+    self.reason = reason
   }
 
   public func encodeParameters(into output: inout OutputSpan<UInt8>) {
     output.append(u16: handle.rawValue)
-    output.append(0)  // both directions as follows
-    output.append(phy.bit)
-    output.append(phy.bit)
-    output.append(u16: 0)  // coded PHY: no preference
+    output.append(reason.rawValue)
+  }
+}
+
+extension AdvertiserFilter {
+  fileprivate init(initiatorFor peer: DeviceAddress?) { self = peer == nil ? .acceptList : .all }
+}
+
+extension OutputSpan where Element == UInt8 {
+  /// Type and address; the controller ignores both where the accept list decides.
+  fileprivate mutating func append(initiatorPeer peer: DeviceAddress?) {
+    append((peer ?? .any).type.rawValue)
+    append(peer ?? .any)
   }
 }

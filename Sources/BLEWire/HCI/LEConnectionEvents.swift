@@ -42,6 +42,65 @@ public import BLECore
   }
 }
 
+/// The peer's link layer asks for other timing, and waits for the host's answer. Core 5.4, Vol 4, Part E, 7.7.65.6.
+@frozen public struct LERemoteConnectionParameterRequest: Hashable, Sendable, BitwiseCopyable {
+  public let handle: ConnectionHandle
+  public let wanted: LinkParameterRange
+
+  public init(validating event: Span<UInt8>) throws(WireError) {
+    try event.require(11, .hciEvent)
+    handle = ConnectionHandle(event.u16(at: 1))
+    wanted = LinkParameterRange(
+      minimumInterval: event.u16(at: 3), maximumInterval: event.u16(at: 5), latency: event.u16(at: 7),
+      supervisionTimeout: event.u16(at: 9))
+  }
+}
+
+/// What the peer's link layer can, or why that is not known. Core 5.4, Vol 4, Part E, 7.7.65.4.
+@frozen public struct LEReadRemoteFeaturesComplete: Hashable, Sendable, BitwiseCopyable {
+  public let status: HCIStatus
+  public let handle: ConnectionHandle
+  public let features: LEFeatures
+
+  public init(validating event: Span<UInt8>) throws(WireError) {
+    try event.require(12, .hciEvent)
+    status = HCIStatus(rawValue: event[1])
+    handle = ConnectionHandle(event.u16(at: 2))
+    features = LEFeatures(bits: event.u64(at: 4))
+  }
+}
+
+/// Who made the peer's link layer, or why that is not known. Core 5.4, Vol 4, Part E, 7.7.12.
+@frozen public struct ReadRemoteVersionComplete: Hashable, Sendable, BitwiseCopyable {
+  public let status: HCIStatus
+  public let handle: ConnectionHandle
+  public let version: LinkLayerVersion
+
+  /// - Parameter parameters: of the event; it is no LE Meta event.
+  public init(validating parameters: Span<UInt8>) throws(WireError) {
+    try parameters.require(8, .hciEvent)
+    status = HCIStatus(rawValue: parameters[0])
+    handle = ConnectionHandle(parameters.u16(at: 1))
+    version = LinkLayerVersion(
+      version: parameters[3], company: parameters.u16(at: 4), subversion: parameters.u16(at: 6))
+  }
+}
+
+/// LL_VERSION_IND of a peer. Core 5.4, Vol 6, Part B, 2.4.2.13.
+public struct LinkLayerVersion: Hashable, Sendable, BitwiseCopyable {
+  /// 6 is 4.0, 9 is 5.0, 13 is 5.4: the assigned numbers of the link layer.
+  public let version: UInt8
+  /// The assigned number of the maker.
+  public let company: UInt16
+  public let subversion: UInt16
+
+  @inlinable public init(version: UInt8, company: UInt16, subversion: UInt16) {
+    self.version = version
+    self.company = company
+    self.subversion = subversion
+  }
+}
+
 /// Data packets of a link became longer or shorter. Core 5.4, Vol 4, Part E, 7.7.65.7.
 @frozen public struct LEDataLengthChange: Hashable, Sendable, BitwiseCopyable {
   public let handle: ConnectionHandle

@@ -26,18 +26,29 @@ public struct ScanTiming: Hashable, Sendable, BitwiseCopyable {
   public static let continuous = ScanTiming(interval: 0x60, window: 0x60)
 }
 
-/// Legacy scan parameters; all advertisers accepted. Core 5.4, Vol 4, Part E, 7.8.10.
+/// Which advertisers a scanner or an initiator listens to. Core 5.4, Vol 6, Part B, 4.3.3.
+public enum AdvertiserFilter: UInt8, Hashable, Sendable, BitwiseCopyable {
+  case all = 0
+  /// Those on the controller's Filter Accept List.
+  case acceptList = 1
+}
+
+/// Legacy scan parameters. Core 5.4, Vol 4, Part E, 7.8.10.
 public struct LESetScanParameters: HCICommand {
   public static let opcode = HCIOpcode.leSetScanParameters
   public let kind: ScanKind
   public let timing: ScanTiming
   /// Under which an active scan asks.
   public let ownType: AddressType
+  public let filter: AdvertiserFilter
 
-  @inlinable public init(kind: ScanKind, timing: ScanTiming, ownType: AddressType = .public) {
+  @inlinable public init(
+    kind: ScanKind, timing: ScanTiming, ownType: AddressType = .public, filter: AdvertiserFilter = .all
+  ) {
     self.kind = kind
     self.timing = timing
     self.ownType = ownType
+    self.filter = filter
   }
 
   public func encodeParameters(into output: inout OutputSpan<UInt8>) {
@@ -45,7 +56,7 @@ public struct LESetScanParameters: HCICommand {
     output.append(u16: timing.interval)
     output.append(u16: timing.window)
     output.append(ownType.rawValue)
-    output.append(0)  // filter policy: accept all
+    output.append(filter.rawValue)
   }
 }
 
@@ -63,23 +74,27 @@ public struct LESetScanEnable: HCICommand {
   }
 }
 
-/// Extended scan parameters on the 1M PHY; all advertisers accepted. Core 5.4, Vol 4, Part E, 7.8.64.
+/// Extended scan parameters on the 1M PHY. Core 5.4, Vol 4, Part E, 7.8.64.
 public struct LESetExtendedScanParameters: HCICommand {
   public static let opcode = HCIOpcode.leSetExtendedScanParameters
   public let kind: ScanKind
   public let timing: ScanTiming
   /// Under which an active scan asks.
   public let ownType: AddressType
+  public let filter: AdvertiserFilter
 
-  @inlinable public init(kind: ScanKind, timing: ScanTiming, ownType: AddressType = .public) {
+  @inlinable public init(
+    kind: ScanKind, timing: ScanTiming, ownType: AddressType = .public, filter: AdvertiserFilter = .all
+  ) {
     self.kind = kind
     self.timing = timing
     self.ownType = ownType
+    self.filter = filter
   }
 
   public func encodeParameters(into output: inout OutputSpan<UInt8>) {
     output.append(ownType.rawValue)
-    output.append(0)  // filter policy: accept all
+    output.append(filter.rawValue)
     output.append(1)  // PHYs: LE 1M
     output.append(kind.rawValue)
     output.append(u16: timing.interval)

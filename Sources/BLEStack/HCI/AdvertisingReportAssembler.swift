@@ -1,0 +1,78 @@
+import BLECore
+public import BLEWire
+
+/// Puts the reports of long extended advertisements together.
+///
+/// A report is 229 octets at most; a longer advertisement comes as several, all but the last with the data status
+/// "incomplete, more data to come". Reports of other advertisers may come between. Core 5.4, Vol 4, Part E, 7.7.65.13.
+public struct AdvertisingReportAssembler: ~Copyable {
+  /// The longest advertisement. Core 5.4, Vol 4, Part E, 7.8.57.
+  public static let maximumByteCount = 1650
+  /// Advertisements under way at once; with one more the oldest is dropped.
+  public static let limit = 16
+
+  private struct Key: Hashable {
+    let address: DeviceAddress
+    let set: UInt8
+    /// A scan response is not part of its advertisement.
+    let isScanResponse: Bool
+  }
+
+  private struct Partial {
+    let key: Key
+    var data: [UInt8]
+    /// There was more than an advertisement can have.
+    var isOverlong = false
+  }
+
+  private var partials: [Partial] = []
+  /// Advertisements that were not put together: too many at once, or too long.
+  public private(set) var dropped = 0
+
+  public init() {}
+
+  /// Takes the next report and lends it to `body`: at once and in place where it is whole, with all data where it is the
+  /// last of several, else not yet. What is too long is cut and marked as truncated.
+  public mutating func take(
+    _ report: borrowing AdvertisingReport, _ body: (borrowing AdvertisingReport) -> Void
+  ) {
+    guard !partials.isEmpty || report.properties.isIncomplete, !report.properties.isLegacy else {
+      body(report)
+      return
+    }
+    let key = Key(
+      address: report.address, set: report.advertisingSet,
+      isScanResponse: report.properties.isScanResponse)
+    guard let index = partials.firstIndex(where: { $0.key == key }) else {
+      if report.properties.isIncomplete { begin(key, report.data) } else { body(report) }
+      return
+    }
+    append(report.data, to: index)
+    if report.properties.isIncomplete { return }
+    let partial = partials.remove(at: index)
+    if partial.isOverlong { dropped += 1 }
+    let data = partial.data
+    body(
+      AdvertisingReport(
+        report, properties: partial.isOverlong ? report.properties.truncated : report.properties,
+        data: data.span))
+  }
+
+  /// Forgets what is under way: the scan is over.
+  public mutating func reset() { partials = [] }
+
+  private mutating func begin(_ key: Key, _ data: Span<UInt8>) {
+    if partials.count == Self.limit {
+      partials.removeFirst()
+      dropped += 1
+    }
+    partials.append(Partial(key: key, data: []))
+    append(data, to: partials.count - 1)
+  }
+
+  private mutating func append(_ data: Span<UInt8>, to index: Int) {
+    let room = Self.maximumByteCount - partials[index].data.count
+    for position in 0..<min(room, data.count) { partials[index].data.append(data[position]) }
+    if data.count > room { partials[index].isOverlong = true }
+  }
+}

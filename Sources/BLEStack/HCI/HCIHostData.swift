@@ -1,0 +1,84 @@
+import BLECore
+import BLEWire
+
+/// What belongs to one link.
+final class HCILink {
+  /// The longest L2CAP frame that a peer has reason to send: what is longer is skipped, not kept.
+  static let frameLimit = 2048
+  /// Fragments that may wait for the controller before answers to the peer are dropped: a peer that asks faster than it
+  /// listens shall not fill our memory.
+  static let answerLimit = 64
+
+  let description: LinkDescription
+  var recombiner = L2CAPRecombiner(maximumPayloadByteCount: HCILink.frameLimit)
+  /// An LE Connection Update that the peer asked for is under way. One at a time: a peer that asks without end
+  /// shall not fill the command queue.
+  var isUpdating = false
+
+  init(_ description: LinkDescription) { self.description = description }
+}
+
+extension HCIHost {
+  mutating func take(
+    _ packet: borrowing ACLPacket, _ octets: Span<UInt8>,
+    _ attribute: (ConnectionHandle, Span<UInt8>) -> Void
+  ) throws(WireError) {
+    let handle = packet.handle
+    guard let link = links[handle] else {
+      holdBack(handle, octets)
+      return
+    }
+    let droppedBefore = link.recombiner.droppedFrames
+    defer { counts.droppedFrames += link.recombiner.droppedFrames - droppedBefore }
+    var reaction = SignallingResponder.Reaction.none
+    var answer: [UInt8] = []
+    var channelID: UInt16 = 0
+    var isStray = false
+    try link.recombiner.receive(packet) { frame in
+      channelID = frame.channelID
+      switch channelID {
+      case ATT.channelID: attribute(handle, frame.payload)
+      case L2CAPFrame.FixedChannel.signalling:
+        reaction = SignallingResponder.react(to: frame.payload, isUpdating: link.isUpdating)
+      case L2CAPFrame.FixedChannel.securityManager: answer = Self.refusePairing(frame.payload)
+      // Nothing is sent on a channel that is not there. Core 5.4, Vol 3, Part A, 2.1.
+      default: isStray = true
+      }
+    }
+    switch reaction {
+    case .none: break
+    case .answer(let octets): answer = octets
+    case .update(let wanted, let octets):
+      answer = octets
+      link.isUpdating = submitOwn(LEConnectionUpdate(handle, wanted), for: handle)
+    case .stray: isStray = true
+    }
+    if isStray { counts.strayFrames += 1 }
+    if !answer.isEmpty { reply(answer, channelID, handle) }
+  }
+
+  private mutating func holdBack(_ handle: ConnectionHandle, _ octets: Span<UInt8>) {
+    guard isConnecting, heldBack.count < Self.heldBackLimit else {
+      counts.strayData += 1
+      return
+    }
+    heldBack.append((handle, [UInt8](encoding: octets.count) { $0.append(octets) }))
+  }
+
+  private mutating func reply(_ answer: [UInt8], _ channelID: UInt16, _ handle: ConnectionHandle) {
+    guard acl.waiting(handle) < HCILink.answerLimit,
+      acl.append(answer.span, channelID: channelID, to: handle)
+    else {
+      counts.droppedAnswers += 1
+      return
+    }
+  }
+
+  /// Pairing is not for now: a request or a Security Request is told so, all else on that channel is ignored.
+  ///
+  /// Core 5.4, Vol 3, Part H, 3.5.5: Pairing Failed, Pairing Not Supported.
+  private static func refusePairing(_ payload: Span<UInt8>) -> [UInt8] {
+    guard payload.count > 0, payload[0] == 0x01 || payload[0] == 0x0B else { return [] }
+    return [0x05, 0x05]
+  }
+}

@@ -1,0 +1,173 @@
+import BLECore
+import BLEWire
+
+extension HCIHost {
+  mutating func take(
+    _ event: borrowing HCIEventPacket, _ report: (borrowing AdvertisingReport) -> Void,
+    _ attribute: (ConnectionHandle, Span<UInt8>) -> Void
+  ) throws(WireError) {
+    let parameters = event.parameters
+    switch event.code {
+    case .commandComplete:
+      let reply = try CommandComplete(validating: parameters)
+      let status = reply.returnParameters.isEmpty ? .success : HCIStatus(rawValue: reply.returnParameters[0])
+      let rest = reply.returnParameters.extracting(min(1, reply.returnParameters.count)...)
+      answered(reply.opcode, reply.credits, status, [UInt8](encoding: rest.count) { $0.append(rest) })
+    case .commandStatus:
+      let reply = try CommandStatus(validating: parameters)
+      answered(reply.opcode, reply.credits, reply.status, [])
+    case .hardwareError:
+      try parameters.require(1, .hciEvent)
+      fail(.hardwareError(parameters[0]))
+    // All other events before the end of the start-up are about what was before the reset.
+    case _ where state != .ready: counts.strayEvents += 1
+    case .numberOfCompletedPackets:
+      let completed = try NumberOfCompletedPackets(validating: parameters)
+      for index in 0..<completed.count {
+        acl.completed(completed[index].packets, of: completed[index].handle)
+      }
+    case .disconnectionComplete:
+      let end = try DisconnectionComplete(validating: parameters)
+      if end.status == .success { disconnected(end.handle, end.reason) }
+    case .readRemoteVersionComplete:
+      let read = try ReadRemoteVersionComplete(validating: parameters)
+      tell(.remoteVersion(read.handle, read.status, read.version), of: read.handle)
+    case .dataBufferOverflow: counts.bufferOverflows += 1
+    case .leMeta: try takeLE(parameters, report, attribute)
+    default: break
+    }
+  }
+
+  private mutating func answered(
+    _ opcode: HCIOpcode, _ credits: UInt8, _ status: HCIStatus, _ returned: [UInt8]
+  ) {
+    guard let id = commands.answered(opcode, credits: credits) else {
+      // Opcode 0 answers nothing: it brings credits.
+      if opcode.rawValue != 0 { counts.strayAnswers += 1 }
+      return
+    }
+    if status != .success, opcode == .leCreateConnection || opcode == .leExtendedCreateConnection {
+      isConnecting = false
+      dropHeldBack()
+    }
+    if let handle = ownCommands.removeValue(forKey: id) {
+      if status != .success { links[handle]?.isUpdating = false }
+      return
+    }
+    guard id == startUpCommand else {
+      events.append(.answered(id, status, returned))
+      return
+    }
+    startUpCommand = nil
+    do throws(HCIHostFailure) {
+      try startUp.take(opcode, status, returned)
+      submitStartUp()
+    } catch { fail(error) }
+  }
+
+  private mutating func takeLE(
+    _ parameters: Span<UInt8>, _ report: (borrowing AdvertisingReport) -> Void,
+    _ attribute: (ConnectionHandle, Span<UInt8>) -> Void
+  ) throws(WireError) {
+    try parameters.require(1, .hciEvent)
+    switch LESubevent(rawValue: parameters[0]) {
+    case .advertisingReport, .extendedAdvertisingReport:
+      try AdvertisingReports(validating: parameters).forEach { assembler.take($0, report) }
+    case .connectionComplete, .enhancedConnectionComplete:
+      try connected(try LEConnectionComplete(validating: parameters), attribute)
+    case .connectionUpdateComplete:
+      let update = try LEConnectionUpdateComplete(validating: parameters)
+      links[update.handle]?.isUpdating = false
+      tell(
+        update.status == .success
+          ? .parametersChanged(update.handle, update.parameters)
+          : .parametersUnchanged(update.handle, update.status), of: update.handle)
+    case .remoteConnectionParameterRequest:
+      answer(try LERemoteConnectionParameterRequest(validating: parameters))
+    case .readRemoteFeaturesComplete:
+      let read = try LEReadRemoteFeaturesComplete(validating: parameters)
+      tell(.remoteFeatures(read.handle, read.status, read.features), of: read.handle)
+    case .dataLengthChange:
+      let change = try LEDataLengthChange(validating: parameters)
+      tell(.dataLengthChanged(change.handle, change), of: change.handle)
+    case .phyUpdateComplete:
+      let update = try LEPHYUpdateComplete(validating: parameters)
+      tell(
+        update.status == .success
+          ? .phyChanged(update.handle, update) : .phyUnchanged(update.handle, update.status),
+        of: update.handle)
+    default: break
+    }
+  }
+
+  /// An event of a link that is there.
+  private mutating func tell(_ event: HCIHostEvent, of handle: ConnectionHandle) {
+    if links[handle] == nil { counts.strayEvents += 1 } else { events.append(event) }
+  }
+
+  /// The link layer waits for an answer, or gives the link up. Core 5.4, Vol 4, Part E, 7.7.65.6.
+  private mutating func answer(_ request: LERemoteConnectionParameterRequest) {
+    let handle = request.handle
+    guard links[handle] != nil else {
+      counts.strayEvents += 1
+      return
+    }
+    let isSubmitted =
+      request.wanted.isValid
+      ? submitOwn(LERemoteConnectionParameterRequestReply(handle, request.wanted), for: handle)
+      : submitOwn(LERemoteConnectionParameterRequestNegativeReply(handle), for: handle)
+    if !isSubmitted { counts.droppedAnswers += 1 }
+  }
+
+  // MARK: Links
+
+  private mutating func connected(
+    _ complete: LEConnectionComplete, _ attribute: (ConnectionHandle, Span<UInt8>) -> Void
+  ) throws(WireError) {
+    isConnecting = false
+    let handle = complete.handle
+    guard complete.status == .success else {
+      dropHeldBack()
+      events.append(.connectFailed(complete.status))
+      return
+    }
+    // Numbers beyond are reserved. Core 5.4, Vol 4, Part E, 5.4.2.
+    guard handle.rawValue <= 0x0EFF else {
+      throw WireError(.hciEvent, offset: 2, .invalidValue(UInt32(handle.rawValue)))
+    }
+    // A link that is up cannot come up: it goes on as it is, as with the kernel's host.
+    guard links[handle] == nil else {
+      counts.strayEvents += 1
+      return
+    }
+    let description = LinkDescription(
+      handle: handle, peer: complete.peer, parameters: complete.parameters)
+    links[handle] = HCILink(description)
+    acl.add(handle)
+    events.append(.connected(description))
+    let early = heldBack
+    heldBack = []
+    for (owner, packet) in early {
+      guard owner == handle else {
+        counts.strayData += 1
+        continue
+      }
+      let span = packet.span
+      try take(try ACLPacket(validating: span.extracting(1...)), span, attribute)
+    }
+  }
+
+  private mutating func dropHeldBack() {
+    counts.strayData += heldBack.count
+    heldBack = []
+  }
+
+  private mutating func disconnected(_ handle: ConnectionHandle, _ reason: HCIStatus) {
+    guard links.removeValue(forKey: handle) != nil else {
+      counts.strayEvents += 1
+      return
+    }
+    acl.remove(handle)
+    events.append(.disconnected(handle, reason: reason))
+  }
+}

@@ -1,0 +1,115 @@
+public import BLECore
+
+/// A physical layer. The raw value is that of events; commands have a bit for each.
+public enum LEPHY: UInt8, Hashable, Sendable, BitwiseCopyable {
+  case le1M = 1
+  case le2M = 2
+  case leCoded = 3
+
+  @inlinable var bit: UInt8 { 1 << (rawValue - 1) }
+}
+
+/// PHYs that may be used in one direction. Core 5.4, Vol 4, Part E, 7.8.48.
+public struct LEPHYSet: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
+  public let rawValue: UInt8
+  @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
+  @inlinable public init(_ phy: LEPHY) { rawValue = phy.bit }
+
+  public static let le1M = LEPHYSet(.le1M)
+  public static let le2M = LEPHYSet(.le2M)
+  public static let leCoded = LEPHYSet(.leCoded)
+}
+
+#if !hasFeature(Embedded)
+  extension LEPHYSet: OptionSet {}
+#endif
+
+/// What the controller should prefer when it sends on the coded PHY. Core 5.4, Vol 4, Part E, 7.8.49.
+public enum LECodedPreference: UInt16, Hashable, Sendable, BitwiseCopyable {
+  case none = 0
+  /// 500 kbit/s.
+  case s2 = 1
+  /// 125 kbit/s: the longest range.
+  case s8 = 2
+}
+
+/// Asks for PHYs on a link; the outcome comes as LE PHY Update Complete. Core 5.4, Vol 4, Part E, 7.8.49.
+public struct LESetPHY: HCICommand {
+  public static let opcode = HCIOpcode.leSetPHY
+  public let handle: ConnectionHandle
+  /// `nil` where the host does not mind.
+  public let transmit: LEPHYSet?
+  public let receive: LEPHYSet?
+  public let coded: LECodedPreference
+
+  /// One PHY in both directions.
+  public init(_ handle: ConnectionHandle, _ phy: LEPHY) {
+    self.init(handle, transmit: LEPHYSet(phy), receive: LEPHYSet(phy))
+  }
+
+  public init(
+    _ handle: ConnectionHandle, transmit: LEPHYSet?, receive: LEPHYSet?,
+    coded: LECodedPreference = .none
+  ) {
+    self.handle = handle
+    self.transmit = transmit
+    self.receive = receive
+    self.coded = coded
+  }
+
+  public func encodeParameters(into output: inout OutputSpan<UInt8>) {
+    output.append(u16: handle.rawValue)
+    output.append(transmit: transmit, receive: receive)
+    output.append(u16: coded.rawValue)
+  }
+}
+
+/// What links to come may use. Core 5.4, Vol 4, Part E, 7.8.48.
+public struct LESetDefaultPHY: HCICommand {
+  public static let opcode = HCIOpcode.leSetDefaultPHY
+  /// `nil` where the host does not mind.
+  public let transmit: LEPHYSet?
+  public let receive: LEPHYSet?
+
+  public init(transmit: LEPHYSet?, receive: LEPHYSet?) {
+    self.transmit = transmit
+    self.receive = receive
+  }
+
+  public func encodeParameters(into output: inout OutputSpan<UInt8>) {
+    output.append(transmit: transmit, receive: receive)
+  }
+}
+
+/// Which PHYs a link uses. Core 5.4, Vol 4, Part E, 7.8.47.
+public struct LEReadPHY: HCIQuery {
+  public static let opcode = HCIOpcode.leReadPHY
+  public let handle: ConnectionHandle
+
+  public struct Reply: HCIReply {
+    public let handle: ConnectionHandle
+    /// `nil` for a PHY that we do not know.
+    public let transmit: LEPHY?
+    public let receive: LEPHY?
+
+    public init(validating returned: Span<UInt8>) throws(WireError) {
+      try returned.require(4, .hciEvent)
+      handle = ConnectionHandle(returned.u16(at: 0))
+      transmit = LEPHY(rawValue: returned[2])
+      receive = LEPHY(rawValue: returned[3])
+    }
+  }
+
+  public init(_ handle: ConnectionHandle) { self.handle = handle }
+
+  public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(u16: handle.rawValue) }
+}
+
+extension OutputSpan where Element == UInt8 {
+  /// All_PHYs, with a bit for each direction that the host does not mind, then both sets.
+  fileprivate mutating func append(transmit: LEPHYSet?, receive: LEPHYSet?) {
+    append((transmit == nil ? 1 : 0) | (receive == nil ? 2 : 0))
+    append(transmit?.rawValue ?? 0)
+    append(receive?.rawValue ?? 0)
+  }
+}

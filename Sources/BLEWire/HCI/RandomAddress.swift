@@ -1,0 +1,49 @@
+public import BLECore
+
+/// What the two most significant bits of a random address say. Core 5.4, Vol 6, Part B, 1.3.2.
+public enum RandomAddressKind: UInt8, Hashable, Sendable, BitwiseCopyable {
+  case nonResolvablePrivate = 0b00
+  case resolvablePrivate = 0b01
+  case reserved = 0b10
+  case `static` = 0b11
+
+  /// - Returns: `nil` for a public address.
+  public init?(_ address: DeviceAddress) {
+    guard address.type == .random else { return nil }
+    // Two bits have four values, and each has a case.
+    self.init(rawValue: UInt8(address.bits >> 46))
+  }
+}
+
+extension DeviceAddress {
+  private static let randomPart: UInt64 = 1 << 46 - 1
+
+  /// A static address, which a device keeps until it is switched off. Core 5.4, Vol 6, Part B, 1.3.2.1.
+  ///
+  /// - Parameter randomBits: 46 bits are used.
+  /// - Returns: `nil` where the random part would be all zeros or all ones, which is not allowed.
+  public static func randomStatic(_ randomBits: UInt64) -> DeviceAddress? {
+    random(.static, randomBits)
+  }
+
+  /// A private address that nobody can resolve. Core 5.4, Vol 6, Part B, 1.3.2.2.
+  ///
+  /// - Parameters:
+  ///   - randomBits: 46 bits are used.
+  ///   - own: the device's public address, whose octets must differ.
+  /// - Returns: `nil` where the random part would be all zeros or all ones, or the address that of `own`.
+  public static func nonResolvablePrivate(
+    _ randomBits: UInt64, differingFrom own: DeviceAddress = .any
+  ) -> DeviceAddress? {
+    guard let address = random(.nonResolvablePrivate, randomBits), address.bits != own.bits else {
+      return nil
+    }
+    return address
+  }
+
+  private static func random(_ kind: RandomAddressKind, _ randomBits: UInt64) -> DeviceAddress? {
+    let part = randomBits & randomPart
+    guard part != 0, part != randomPart else { return nil }
+    return DeviceAddress(bits: UInt64(kind.rawValue) << 46 | part, type: .random)
+  }
+}

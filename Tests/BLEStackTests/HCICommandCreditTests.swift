@@ -1,0 +1,159 @@
+import BLECore
+import BLEStack
+import BLEWire
+import Testing
+
+/// Core 5.4, Vol 4, Part E, 4.4: how many commands a controller takes, and answers that fit none.
+@Suite struct HCICommandCreditTests {
+  private let handle = ConnectionHandle(0x40)
+
+  private func ready() throws -> HCIHostBench {
+    let bench = HCIHostBench()
+    try bench.setUp()
+    _ = bench.events()
+    return bench
+  }
+
+  @Test func takesAnAnswerThatNobodyAskedFor() throws {
+    let bench = try ready()
+    let rssi = try bench.submit(ReadRSSI(handle))
+    #expect(bench.sent() == ["010514024000"])
+    // LE Read PHY, then a vendor's command.
+    try bench.receive("040e0601 3020 00 4000")
+    try bench.receive("040f0400 01 12fc")
+    #expect(bench.events().isEmpty)
+    #expect(bench.host.statistics.strayAnswers == 2)
+    try bench.receive("040e0701 0514 00 4000 d6")
+    #expect(bench.events() == [.answered(rssi, .success, [0x40, 0x00, 0xD6])])
+  }
+
+  /// The answer that came was for another command: the right one never comes.
+  @Test func givesUpAfterTheWrongAnswer() throws {
+    let bench = try ready()
+    _ = try bench.submit(ReadRSSI(handle))
+    _ = bench.sent()
+    try bench.receive("040e0601 3020 00 4000")
+    bench.wait(.milliseconds(1999))
+    #expect(bench.events().isEmpty)
+    bench.wait(.milliseconds(1))
+    #expect(bench.events() == [.failed(.commandTimedOut(.readRSSI))])
+  }
+
+  @Test func waitsForCredits() throws {
+    let bench = try ready()
+    _ = try bench.submit(ReadRSSI(handle))
+    let phy = try bench.submit(LEReadPHY(handle))
+    #expect(bench.sent() == ["010514024000"])
+    // Answered, but the controller takes no more for now.
+    try bench.receive("040e0700 0514 00 4000 d6")
+    #expect(bench.sent().isEmpty)
+    _ = bench.events()
+    bench.wait(.milliseconds(3999))
+    #expect(bench.events().isEmpty)
+    // Opcode 0x0000: credits only, in either event.
+    try bench.receive("040e03 01 0000")
+    #expect(bench.sent() == ["013020024000"])
+    try bench.receive("040f0400 00 0000")
+    try bench.receive("040e08 00 3020 00 4000 01 02")
+    #expect(bench.events() == [.answered(phy, .success, [0x40, 0x00, 0x01, 0x02])])
+    #expect(bench.host.statistics.strayAnswers == 0)
+  }
+
+  /// The kernel gives such a controller up after HCI_NCMD_TIMEOUT, 4 s, too.
+  @Test func givesUpAControllerThatTakesNoCommands() throws {
+    let bench = try ready()
+    try bench.receive("040f0400 00 0000")
+    _ = try bench.submit(LEReadPHY(handle))
+    #expect(bench.sent().isEmpty)
+    bench.wait(.milliseconds(3999))
+    #expect(bench.events().isEmpty)
+    bench.wait(.milliseconds(1))
+    #expect(bench.events() == [.failed(.commandTimedOut(.leReadPHY))])
+  }
+
+  @Test func boundsTheQueue() throws {
+    let bench = try ready()
+    var accepted = 0
+    while bench.host.submit(ReadRSSI(handle)) != nil, accepted < 1000 { accepted += 1 }
+    #expect(accepted == 64)
+  }
+
+  /// Events of the time before the reset tell nothing.
+  @Test func ignoresWhatComesBeforeTheResetIsAnswered() throws {
+    let bench = HCIHostBench()
+    bench.host.start()
+    #expect(bench.sent() == ["01030c00"])
+    try bench.receive("043e1301 00 4000 00 01 f5f4f3f2f1f0 2800 0000 2a00 00")
+    try bench.receive("040504 00 4000 13")
+    try bench.receive("041305 01 4000 0100")
+    try bench.receive("043e0c02 01 00 01 f5f4f3f2f1f0 00 d0")
+    try bench.receive(bench.frame("0400", "1b0300"))
+    #expect(bench.host.statistics.strayEvents == 4)
+    #expect(bench.host.strayData == 1)
+    #expect(bench.events().isEmpty)
+    #expect(bench.reports.isEmpty)
+    #expect(bench.attributes.isEmpty)
+    try bench.receive("040e0401030c00")
+    #expect(bench.sent() == ["01011000"])
+    #expect(bench.host.linkCount == 0)
+  }
+
+  @Test func refusesAControllerWithoutDataBuffers() throws {
+    let bench = HCIHostBench()
+    var answers = HCIHostBench.answers
+    answers["0220"] = "00 0000 00"
+    answers["0510"] = "00 0000 00 0000 0000"
+    try bench.setUp(answers)
+    #expect(bench.events() == [.failed(.noDataBuffers)])
+  }
+
+  /// Zero for LE: the buffers are shared with BR/EDR. Core 5.4, Vol 4, Part E, 7.8.2.
+  @Test func takesSharedBuffers() throws {
+    let bench = HCIHostBench()
+    var answers = HCIHostBench.answers
+    answers["0220"] = "00 0000 00"
+    answers["0510"] = "00 fd03 40 0800 0100"
+    try bench.setUp(answers)
+    #expect(bench.host.controller.aclByteCount == 1021)
+    #expect(bench.host.controller.aclPacketCount == 8)
+  }
+
+  /// 27 octets are the least that the specification allows, whatever the controller says. Core 5.4, Vol 4, Part E, 7.8.2.
+  @Test func doesNotBelieveInBuffersOfOneOctet() throws {
+    let bench = HCIHostBench()
+    var answers = HCIHostBench.answers
+    answers["0220"] = "00 0100 02"
+    try bench.setUp(answers)
+    try bench.connect()
+    let request = octetsOf("02 0502")
+    let isSent = bench.host.send(request.span, on: handle)
+    #expect(isSent)
+    #expect(bench.sent() == ["0240000700030004000205" + "02"])
+  }
+
+  @Test func refusesAControllerWithoutLE() throws {
+    let bench = HCIHostBench()
+    var answers = HCIHostBench.answers
+    answers["0310"] = "00 ffffffff00000000"
+    try bench.setUp(answers)
+    #expect(bench.events() == [.failed(.notLowEnergy)])
+  }
+
+  @Test func staysDownAfterAFailure() throws {
+    let bench = try HCIHostBench.linked()
+    try bench.receive("041001 07")
+    #expect(
+      bench.events() == [
+        .disconnected(handle, reason: .unspecifiedError), .failed(.hardwareError(7)),
+      ])
+    try bench.receive("043e1301 00 4100 00 01 f5f4f3f2f1f0 2800 0000 2a00 00")
+    try bench.receive(bench.frame("0400", "1b0300"))
+    #expect(bench.host.submit(ReadRSSI(handle)) == nil)
+    let pdu = octetsOf("020502")
+    let isSent = bench.host.send(pdu.span, on: handle)
+    #expect(!isSent)
+    #expect(bench.sent().isEmpty)
+    #expect(bench.events().isEmpty)
+    #expect(bench.host.linkCount == 0)
+  }
+}
