@@ -35,6 +35,15 @@ public protocol Adapter: Actor {
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection
 
+  /// Has `body` called on the receive thread when the adapter works no more; at once where that is so already. One
+  /// such body at a time.
+  func whenLost(_ body: @escaping @Sendable () -> Void) async
+
   /// Lets the adapter go.
   func close() async
+}
+
+extension Adapter {
+  /// For an adapter that cannot tell.
+  public func whenLost(_ body: @escaping @Sendable () -> Void) async {}
 }

@@ -62,6 +62,7 @@ public actor HostAdapter: Adapter {
   private var ending: [ConnectionHandle] = []
   private var ownAddress: DeviceAddress?
   private var failure: HostError?
+  private var lossHandler: (@Sendable () -> Void)?
   private var closing: CheckedContinuation<Void, Never>?
   private var closeDeadline: MonotonicTime?
 
@@ -133,6 +134,10 @@ public actor HostAdapter: Adapter {
 
   /// Packets that broke the format.
   public var malformed: Int { host.malformed }
+
+  public func whenLost(_ body: @escaping @Sendable () -> Void) {
+    if failure == nil { lossHandler = body } else { body() }
+  }
 
   /// Ends every link and lets the controller go.
   public func close() async {
@@ -501,5 +506,6 @@ public actor HostAdapter: Adapter {
     answers = [:]
     opcodes = [:]
     transport.close()
+    lossHandler.take()?()
   }
 }
