@@ -12,6 +12,7 @@ Everything else goes to standard error, there too one line each:
   command HEX     a valid frame came
   confirmed HEX   an indication of this value was confirmed
   wrote N HEX     a value of N octets was written to FF01
+  streaming N     a stream goes on; N frames were sent so far, a multiple of 150
 """
 
 import argparse
@@ -113,6 +114,8 @@ class Stream:
                     return
                 await self.send(frame)
                 self.sent += 1
+                if self.sent % 150 == 0:
+                    print("streaming", self.sent, file=sys.stderr, flush=True)
                 if options.malformed and self.sent % options.malformed == 0:
                     await self.send_malformed(frame)
                     self.malformed += 1

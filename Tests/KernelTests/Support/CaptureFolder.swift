@@ -146,6 +146,21 @@ struct RawFrame {
   }
 }
 
+extension Scene {
+  /// A capture that ended before its time: each file is complete, and the packet log has no less than the tables.
+  func wholeCapture(_ path: String) throws -> CaptureFolder {
+    let capture = try CaptureFolder(path)
+    let recorded = capture.rowCount + capture.session.lost.disk + capture.session.malformed
+    #expect(capture.session.received == recorded)
+    let packets = try btmonNotifications(capture.packetLog)
+    if capture.session.lost.packetLog == 0 { #expect(packets == capture.session.received) }
+    let shown = try ringtap("log", "show", capture.packetLog, "--json")
+    #expect(shown.status == 0)
+    #expect(shown.outputLines.count { $0.contains("\"opcode\":27,") } == packets)
+    return capture
+  }
+}
+
 /// The programs that judge our packet logs.
 extension Scene {
   /// What Wireshark makes of a log: every notification. Any complaint is an issue.

@@ -10,6 +10,8 @@ final class Scene {
     let program: Program
     /// What ringtap's commands need to reach it, where it is not in the range of hci0.
     var options: [String] = []
+    /// The controllers that the link runs over, where they are not the program's own.
+    var controllers: Program?
   }
 
   let folder: URL

@@ -38,6 +38,10 @@ enum Way: String, CaseIterable, CustomTestStringConvertible {
 extension Scene {
   /// Our own emulation behind a controller of ours: a kernel adapter through /dev/vhci, or a stream.
   func emulatedRing(over way: Way, _ options: String...) throws -> Peer {
+    try emulatedRing(over: way, options)
+  }
+
+  func emulatedRing(over way: Way, _ options: [String]) throws -> Peer {
     switch way {
     case .kernel: return try emulatedRing(options)
     case .userChannel:
@@ -60,18 +64,19 @@ extension Scene {
   func bumbleRing(over way: Way, _ options: String...) throws -> Peer {
     switch way {
     case .kernel:
-      try linkedControllers()
-      return try bumbleRing(options)
+      let controllers = try linkedControllers()
+      var ring = try bumbleRing(options)
+      ring.controllers = controllers
+      return ring
     case .userChannel:
-      try linkedControllers()
+      let controllers = try linkedControllers()
       try controller("off", 0)
       // Our host scans when it is asked to connect, and btvirt reports an advertiser once per start.
       var ring = try bumbleRing(options + ["--readvertise", "0.3"])
       ring.options = ["--transport", "hci-socket:0"]
+      ring.controllers = controllers
       return ring
-    case .tcp:
-      let place = "127.0.0.1:\(try freePort())"
-      return try bumbleController("tcp-server:\(place)", options, "tcp-client:\(place)")
+    case .tcp: return try bumbleRing(at: freePort(), options)
     case .unix:
       let place = path("controller")
       return try bumbleController("unix-server:\(place)", options, "unix:\(place)")
@@ -80,6 +85,17 @@ extension Scene {
       return try bumbleController("pty:\(place)", options, "serial:\(place),115200")
     }
   }
+
+  /// The same at this port of TCP.
+  func bumbleRing(at port: Int, _ options: String...) throws -> Peer { try bumbleRing(at: port, options) }
+
+  private func bumbleRing(at port: Int, _ options: [String]) throws -> Peer {
+    let place = "127.0.0.1:\(port)"
+    return try bumbleController("tcp-server:\(place)", options, "tcp-client:\(place)")
+  }
+
+  /// Pulls our controller out: kills what makes it.
+  func unplug(_ ring: Peer) { (ring.controllers ?? ring.program).end() }
 
   private func servedRing(
     _ transport: String, _ options: [String], _ ours: (String) -> String
