@@ -135,6 +135,11 @@ public actor HostAdapter: Adapter {
   /// Packets that broke the format.
   public var malformed: Int { host.malformed }
 
+  public var faults: Int {
+    let counts = host.statistics
+    return counts.malformed + counts.strayData + counts.droppedFrames + transport.garbage
+  }
+
   public func whenLost(_ body: @escaping @Sendable () -> Void) {
     if failure == nil { lossHandler = body } else { body() }
   }

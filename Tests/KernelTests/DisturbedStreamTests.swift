@@ -9,10 +9,13 @@ extension WithoutKernel {
       var testDescription: String
       /// For `injecting_proxy.py`.
       var hex: String
+      /// What the report must count: octets between packets, packets without use.
+      var faults: Int
 
-      init(_ name: String, _ hex: String) {
+      init(_ name: String, _ hex: String, faults: Int = 0) {
         testDescription = name
         self.hex = hex
+        self.faults = faults
       }
     }
 
@@ -35,14 +38,14 @@ extension WithoutKernel {
     }
 
     private static let harmless = [
-      Insertion("octets that start no packet", "ff00aa5500ff"),
-      Insertion("a data packet of 65,535 octets", "02014effff"),
-      Insertion("data of a link that is not there", "02ee2e0700030004001b1200"),
+      Insertion("octets that start no packet", "ff00aa5500ff", faults: 6),
+      Insertion("a data packet of 65,535 octets", "02014effff", faults: 5),
+      Insertion("data of a link that is not there", "02ee2e0700030004001b1200", faults: 1),
       Insertion("the Connection Complete of the link, again", "CONNECTED"),
       Insertion("Number Of Completed Packets of a link that is not there", "0413050100ee0e0100"),
       Insertion("Number Of Completed Packets of more than there were", "04130501HHHHff7f"),
-      Insertion("an LE event without a subevent", "043e00"),
-      Insertion("an LE event that is cut short", "043e020100"),
+      Insertion("an LE event without a subevent", "043e00", faults: 1),
+      Insertion("an LE event that is cut short", "043e020100", faults: 1),
       Insertion("a Disconnection Complete of a link that is not there", "04050400ee0e13"),
       Insertion("an event of a vendor's", "04ff02aabb"),
     ]
@@ -55,7 +58,7 @@ extension WithoutKernel {
         .expectSuccess()
       try proxy.line(containing: "inserted")
       let capture = try scene.wholeCapture(path)
-      capture.expectNoTrouble(samples: 300, stamps: .arrival)
+      capture.expectNoTrouble(samples: 300, stamps: .arrival, adapterFaults: insertion.faults)
       #expect(capture.tables["spo2"]?.map { $0.values[0] } == Array(0..<100))
     }
 
@@ -73,6 +76,7 @@ extension WithoutKernel {
       try proxy.line(containing: "inserted")
       let capture = try scene.wholeCapture(path)
       #expect(capture.rowCount == 300)
+      #expect(capture.session.adapterFaults > 0)
       // What was taken shows in the peer's numbers, and nothing else is wrong with them.
       let numbers = try #require(capture.tables["spo2"]).map { $0.values[0] }
       #expect(zip(numbers, numbers.dropFirst()).allSatisfy { $0 < $1 })

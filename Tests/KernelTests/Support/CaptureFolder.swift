@@ -30,6 +30,7 @@ struct CaptureFolder {
     var malformed: Int
     var lastMalformed: String?
     var withoutKernelStamp: Int
+    var adapterFaults: Int
     var lost: Loss
     var streams: [String: Stream]
   }
@@ -102,12 +103,14 @@ struct CaptureFolder {
 
   /// What every capture without trouble has.
   func expectNoTrouble(
-    samples: Int, stamps: Stamps = .kernel, at location: SourceLocation = #_sourceLocation
+    samples: Int, stamps: Stamps = .kernel, adapterFaults: Int = 0,
+    at location: SourceLocation = #_sourceLocation
   ) {
     #expect(rowCount == samples, sourceLocation: location)
     #expect(session.received == samples, sourceLocation: location)
     #expect(session.lost == .none, sourceLocation: location)
     #expect(session.malformed == 0, sourceLocation: location)
+    #expect(session.adapterFaults == adapterFaults, sourceLocation: location)
     expect(stamps, at: location)
   }
 
@@ -115,7 +118,7 @@ struct CaptureFolder {
   func expect(_ stamps: Stamps, at location: SourceLocation = #_sourceLocation) {
     switch stamps {
     case .kernel: #expect(session.withoutKernelStamp == 0, sourceLocation: location)
-    case .arrival: #expect(session.withoutKernelStamp > session.received, sourceLocation: location)
+    case .arrival: #expect(session.withoutKernelStamp >= session.received, sourceLocation: location)
     }
   }
 }
