@@ -40,6 +40,12 @@ public protocol Adapter: Actor {
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection
 
+  /// Asks a link that is up for something else. `Connection.changes` tells what came of it.
+  func change(_ connection: Connection, to request: LinkRequest) async
+
+  /// Asks how the link stands and who is at its other end.
+  func facts(of connection: Connection) async throws(HostError) -> LinkFacts
+
   /// Has `body` called on the receive thread when the adapter works no more; at once where that is so already. One
   /// such body at a time.
   func whenLost(_ body: @escaping @Sendable () -> Void) async

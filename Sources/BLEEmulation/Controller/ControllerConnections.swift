@@ -7,7 +7,8 @@ extension VirtualController {
   func createConnection(_ parameters: Span<UInt8>, now: MonotonicTime) {
     initiate(
       .createConnection, filterPolicy: parameters[4], peerType: parameters[5],
-      peer: parameters.address(at: 6, type: .public), parameters, timingAt: 13, now: now)
+      peer: parameters.address(at: 6, type: .public), ownType: parameters[12], parameters, scanAt: 0,
+      timingAt: 13, now: now)
   }
 
   /// Takes the timing of the first PHY asked for.
@@ -17,25 +18,36 @@ extension VirtualController {
     }
     initiate(
       .extendedCreateConnection, filterPolicy: parameters[0], peerType: parameters[2],
-      peer: parameters.address(at: 3, type: .public), parameters, timingAt: 14, now: now)
+      peer: parameters.address(at: 3, type: .public), ownType: parameters[1], parameters, scanAt: 10,
+      timingAt: 14, now: now)
   }
 
   private func initiate(
     _ command: ControllerCommand, filterPolicy: UInt8, peerType: UInt8, peer: DeviceAddress,
-    _ parameters: Span<UInt8>, timingAt offset: Int, now: MonotonicTime
+    ownType: UInt8, _ parameters: Span<UInt8>, scanAt scanOffset: Int, timingAt offset: Int,
+    now: MonotonicTime
   ) {
     guard filterPolicy <= 1, let type = AddressType(rawValue: peerType & 1),
       let timing = linkParameters(parameters, at: offset)
     else { return status(command, .invalidParameters) }
     guard state.initiation == nil else { return status(command, .commandDisallowed) }
     let target = filterPolicy == 0 ? peer.with(type: type) : nil
-    if let target, stations.contains(where: { $0.link != nil && $0.address == target }) {
+    if let target, links.contains(where: { $0.peer == target }) {
       return status(command, .connectionAlreadyExists)
     }
     let wasListening = isListening
-    state.initiation = Initiation(peer: target, parameters: timing)
-    if !wasListening { resumeAdvertising(now: now) }
+    state.initiation = Initiation(
+      peer: target, ownAddress: ownAddress(ownType), parameters: timing,
+      window: ListeningWindow(
+        interval: max(4, parameters.u16(at: scanOffset)), length: parameters.u16(at: scanOffset + 2),
+        start: now))
+    if !wasListening { air.resumeAdvertising() }
     status(command)
+  }
+
+  /// - Parameter type: an Own_Address_Type; there are no private addresses, so that 2 and 3 are like 0 and 1.
+  func ownAddress(_ type: UInt8) -> DeviceAddress {
+    type & 1 == 0 ? configuration.address : state.randomAddress
   }
 
   /// Interval (least, most), latency, time-out; the most of the interval is taken, as many controllers do.
@@ -58,148 +70,187 @@ extension VirtualController {
     connectionComplete(.unknownConnection, nil)
   }
 
-  func connect(
-    _ station: Station, to address: DeviceAddress, _ parameters: LinkParameters, now: MonotonicTime
-  ) {
-    state.initiation = nil
-    let link = PeripheralLink(
-      handle: station.handle, peer: configuration.address, parameters: parameters,
-      database: station.database, receiveMTU: station.peripheral.receiveMTU, outbox: outbox,
-      fragmentByteCount: configuration.aclByteCount)
-    station.link = link
-    station.address = address
-    connectionComplete(.success, station)
-    station.peripheral.connected(link, now: now)
-    settle(station, now: now)
+  /// A link is up, at either end.
+  func connected(_ end: LinkEnd) {
+    if end.role == .central { state.initiation = nil }
+    end.allowedDataLength = air.configuration.pace == .air ? state.defaultDataLength : .maximum
+    links.append(end)
+    connectionComplete(.success, end)
+    if end.role == .peripheral { endAdvertising(connectedBy: end) }
+    // A host that wants longer packets by default need not ask. Core 5.4, Vol 6, Part B, 4.5.10.
+    if end.allowedDataLength != .minimum, air.configuration.pace == .air {
+      end.link?.requestDataLength(end.allowedDataLength, from: end)
+    }
   }
 
   /// LE Connection Complete, or the enhanced form where the host unmasked it.
-  private func connectionComplete(_ code: HCIStatus, _ station: Station?) {
-    let link = station?.link
-    let address = station?.address ?? .any
+  private func connectionComplete(_ code: HCIStatus, _ end: LinkEnd?) {
+    let peer = end?.peer ?? .any
+    let timing = end?.link?.parameters
     let isEnhanced = state.mask.allows(.enhancedConnectionComplete)
     event(isEnhanced ? .enhancedConnectionComplete : .connectionComplete, capacity: 30) {
       $0.append(code.rawValue)
-      $0.append(u16: link?.handle.rawValue ?? 0)
-      $0.append(0)  // role: central
-      $0.append(address.type.rawValue)
-      $0.append(address)
+      $0.append(u16: end?.handle.rawValue ?? 0)
+      $0.append(end?.role.rawValue ?? 0)
+      $0.append(peer.type.rawValue)
+      $0.append(peer)
       if isEnhanced { $0.append(zeros: 12) }  // no private addresses
-      $0.append(u16: link?.parameters.interval ?? 0)
-      $0.append(u16: link?.parameters.latency ?? 0)
-      $0.append(u16: link?.parameters.supervisionTimeout ?? 0)
+      $0.append(u16: timing?.interval ?? 0)
+      $0.append(u16: timing?.latency ?? 0)
+      $0.append(u16: timing?.supervisionTimeout ?? 0)
       $0.append(0)  // central clock accuracy: 500 ppm
     }
   }
 
-  /// After a peripheral acted: ends the link if it asked for that.
-  func settle(_ station: Station, now: MonotonicTime) {
-    if let reason = station.link?.endReason { end(station, reason, now: now) }
-  }
-
-  private func end(_ station: Station, _ reason: HCIStatus, now: MonotonicTime) {
-    guard let link = station.link else { return }
-    station.database = link.database
-    station.link = nil
-    event(.disconnectionComplete, capacity: 4) {
-      DisconnectionComplete(status: .success, handle: link.handle, reason: reason).encode(into: &$0)
-    }
-    station.peripheral.disconnected(now: now)
-    if isListening { resumeAdvertising(now: now) }
-  }
-
   // MARK: Commands that name a link
 
-  func executeOnLink(_ command: ControllerCommand, _ parameters: Span<UInt8>, now: MonotonicTime) {
+  func executeOnLink(_ command: ControllerCommand, _ parameters: Span<UInt8>) {
     let handle = ConnectionHandle(parameters.u16(at: 0))
-    guard let station = stations.first(where: { $0.handle == handle }), let link = station.link else {
+    guard let end = links.first(where: { $0.handle == handle }), let link = end.link else {
       return refuse(command, .unknownConnection)
     }
     switch command {
     case .disconnect:
       status(command)
-      end(station, .localHostTerminated, now: now)
-    case .connectionUpdate: update(link, parameters)
+      link.terminate(from: end, HCIStatus(rawValue: parameters[2]))
+    case .connectionUpdate: update(link, end, parameters)
     case .readRemoteVersion:
       status(command)
-      event(.readRemoteVersionComplete, capacity: 8) {
-        $0.append(HCIStatus.success.rawValue)
-        $0.append(u16: handle.rawValue)
-        $0.append(0x09)  // Core 5.0
-        $0.append(u16: 0xFFFF)
-        $0.append(u16: 0)
-      }
+      link.requestVersion(from: end)
     case .readRemoteFeatures:
       status(command)
-      event(.readRemoteFeaturesComplete, capacity: 11) {
-        $0.append(HCIStatus.success.rawValue)
-        $0.append(u16: handle.rawValue)
-        $0.append(u64: 1 << 5 | 1 << 8)  // longer data packets, LE 2M PHY
-      }
-    case .setDataLength: setDataLength(link, parameters)
-    case .setPHY: setPHY(link, parameters)
-    default: read(command, station, link)
+      link.requestFeatures(from: end)
+    case .setDataLength:
+      complete(.setDataLength, capacity: 2) { $0.append(u16: handle.rawValue) }
+      link.requestDataLength(
+        DataLength(octets: parameters.u16(at: 2), time: parameters.u16(at: 4)), from: end)
+    case .setPHY: setPHY(link, end, parameters)
+    default: read(command, end, link)
     }
   }
 
-  private func update(_ link: PeripheralLink, _ parameters: Span<UInt8>) {
+  /// The peripheral may only ask by L2CAP here: Connection Parameters Request is not supported.
+  private func update(_ link: AirLink, _ end: LinkEnd, _ parameters: Span<UInt8>) {
     guard let timing = linkParameters(parameters, at: 2) else {
       return status(.connectionUpdate, .invalidParameters)
     }
-    link.parameters = timing
+    guard end.role == .central else { return status(.connectionUpdate, .unsupportedRemoteFeature) }
     status(.connectionUpdate)
-    event(.connectionUpdateComplete, capacity: 9) {
-      $0.append(HCIStatus.success.rawValue)
-      $0.append(u16: link.handle.rawValue)
-      $0.append(u16: timing.interval)
-      $0.append(u16: timing.latency)
-      $0.append(u16: timing.supervisionTimeout)
-    }
+    link.update(timing)
   }
 
-  private func setDataLength(_ link: PeripheralLink, _ parameters: Span<UInt8>) {
-    let octets = parameters.u16(at: 2)
-    let time = parameters.u16(at: 4)
-    complete(.setDataLength, capacity: 2) { $0.append(u16: link.handle.rawValue) }
-    event(.dataLengthChange, capacity: 10) {
-      $0.append(u16: link.handle.rawValue)
-      for _ in 0..<2 {
-        $0.append(u16: min(octets, 251))
-        $0.append(u16: min(time, 2120))
-      }
-    }
-  }
-
-  private func setPHY(_ link: PeripheralLink, _ parameters: Span<UInt8>) {
-    // Bit 0 of All_PHYs: no wish for sending; then the peripheral's wish, 2M, decides. 1 is 1M, 2 is 2M.
-    func chosen(_ hasNoWish: UInt8, _ wished: UInt8) -> UInt8 {
-      hasNoWish != 0 || wished & 0x02 != 0 ? 2 : 1
-    }
-    link.phy = (
-      chosen(parameters[2] & 1, parameters[3]), chosen(parameters[2] & 2, parameters[4])
-    )
+  private func setPHY(_ link: AirLink, _ end: LinkEnd, _ parameters: Span<UInt8>) {
+    // Bits 0 and 1 of All_PHYs: no wish for sending, or receiving. The coded PHY is not there.
+    let wish = PHYWish(
+      transmit: parameters[2] & 1 != 0 ? 3 : parameters[3] & 3,
+      receive: parameters[2] & 2 != 0 ? 3 : parameters[4] & 3)
+    guard wish.transmit != 0, wish.receive != 0 else { return status(.setPHY, .unsupportedFeature) }
     status(.setPHY)
-    event(.phyUpdateComplete, capacity: 5) {
-      $0.append(HCIStatus.success.rawValue)
-      $0.append(u16: link.handle.rawValue)
-      $0.append(link.phy.transmit)
-      $0.append(link.phy.receive)
-    }
+    link.requestPHY(wish, from: end)
   }
 
-  private func read(_ command: ControllerCommand, _ station: Station, _ link: PeripheralLink) {
+  private func read(_ command: ControllerCommand, _ end: LinkEnd, _ link: AirLink) {
     complete(command, capacity: 7) {
-      $0.append(u16: link.handle.rawValue)
+      $0.append(u16: end.handle.rawValue)
       switch command {
-      case .readRSSI: $0.append(UInt8(bitPattern: station.peripheral.advertisement?.rssi ?? -55))
+      case .readRSSI: $0.append(UInt8(bitPattern: -55))
       case .readTransmitPowerLevel: $0.append(0)
       case .readPHY:
-        $0.append(link.phy.transmit)
-        $0.append(link.phy.receive)
+        $0.append(end.phy.rawValue)
+        $0.append(link.other(end).phy.rawValue)
       default:  // the channel map: all 37 data channels
         $0.append(u32: 0xFFFF_FFFF)
         $0.append(0x1F)
       }
     }
   }
+}
+
+/// What the links tell, as events to the host.
+extension VirtualController: LinkOwner {
+  func received(_ data: Span<UInt8>, _ boundary: ACLPacket.Boundary, on end: LinkEnd) {
+    var offset = 0
+    repeat {
+      let next = min(data.count, offset + configuration.aclByteCount)
+      post(.acl, capacity: ACLPacket.headerByteCount + next - offset) {
+        ACLPacket(
+          handle: end.handle, boundary: offset == 0 ? boundary : .continuation,
+          data: data.extracting(offset..<next)
+        ).encode(into: &$0)
+      }
+      offset = next
+    } while offset < data.count
+  }
+
+  /// Core 5.4, Vol 4, Part E, 7.7.19.
+  func acknowledged(on end: LinkEnd) {
+    event(.numberOfCompletedPackets, capacity: 5) {
+      $0.append(1)
+      $0.append(u16: end.handle.rawValue)
+      $0.append(u16: 1)
+    }
+  }
+
+  func parametersChanged(on end: LinkEnd) {
+    guard let timing = end.link?.parameters else { return }
+    event(.connectionUpdateComplete, capacity: 9) {
+      $0.append(HCIStatus.success.rawValue)
+      $0.append(u16: end.handle.rawValue)
+      $0.append(u16: timing.interval)
+      $0.append(u16: timing.latency)
+      $0.append(u16: timing.supervisionTimeout)
+    }
+  }
+
+  func dataLengthChanged(on end: LinkEnd) {
+    guard let other = end.other else { return }
+    event(.dataLengthChange, capacity: 10) {
+      $0.append(u16: end.handle.rawValue)
+      for length in [end.dataLength, other.dataLength] {
+        $0.append(u16: length.octets)
+        $0.append(u16: length.time)
+      }
+    }
+  }
+
+  func phyChanged(on end: LinkEnd) {
+    guard let other = end.other else { return }
+    event(.phyUpdateComplete, capacity: 5) {
+      $0.append(HCIStatus.success.rawValue)
+      $0.append(u16: end.handle.rawValue)
+      $0.append(end.phy.rawValue)
+      $0.append(other.phy.rawValue)
+    }
+  }
+
+  /// Longer data packets and LE 2M PHY, as all here have them.
+  func featuresRead(on end: LinkEnd) {
+    event(.readRemoteFeaturesComplete, capacity: 11) {
+      $0.append(HCIStatus.success.rawValue)
+      $0.append(u16: end.handle.rawValue)
+      $0.append(u64: 1 << 5 | 1 << 8)
+    }
+  }
+
+  func versionRead(on end: LinkEnd) {
+    event(.readRemoteVersionComplete, capacity: 8) {
+      $0.append(HCIStatus.success.rawValue)
+      $0.append(u16: end.handle.rawValue)
+      $0.append(0x09)  // Core 5.0
+      $0.append(u16: 0xFFFF)
+      $0.append(u16: 0)
+    }
+  }
+
+  func ended(_ end: LinkEnd, _ reason: HCIStatus) {
+    links.removeAll { $0 === end }
+    event(.disconnectionComplete, capacity: 4) {
+      DisconnectionComplete(status: .success, handle: end.handle, reason: reason).encode(into: &$0)
+    }
+    if isListening { air.resumeAdvertising() }
+  }
+}
+
+extension HCIStatus {
+  static let unsupportedRemoteFeature = HCIStatus(rawValue: 0x1A)
 }

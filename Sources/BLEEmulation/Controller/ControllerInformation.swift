@@ -10,7 +10,6 @@ extension VirtualController {
   /// Advertising, scanning, initiating and being central, in all combinations. Core 5.4, Vol 4, Part E, 7.8.27.
   private static let supportedStates: UInt64 = 0x0000_03FF_FFFF_FFFF
   private static let resolvingListCapacity: UInt8 = 8
-  private static let maximumDataLength: (octets: UInt16, time: UInt16) = (251, 2120)
 
   /// Data Packet Length Extension and LE 2M PHY, and Extended Advertising if configured.
   ///
@@ -33,8 +32,12 @@ extension VirtualController {
       refuse(command, .commandDisallowed)
       return
     }
+    if let code = injected.refusal(of: packet.opcode) {
+      refuse(command, code)
+      return
+    }
     switch command {
-    case .reset: reset(now: now)
+    case .reset: reset()
     case .setScanParameters, .setExtendedScanParameters: setScanParameters(command, packet.parameters)
     case .setScanEnable, .setExtendedScanEnable:
       setScanEnable(command, packet.parameters, now: now)
@@ -43,9 +46,14 @@ extension VirtualController {
     case .createConnectionCancel: cancelConnection()
     case .readAcceptListSize, .clearAcceptList, .addToAcceptList, .removeFromAcceptList:
       changeAcceptList(command, packet.parameters)
+    case .setAdvertisingParameters, .setAdvertisingData, .setScanResponseData, .setAdvertisingEnable,
+      .setAdvertisingSetRandomAddress, .setExtendedAdvertisingParameters, .setExtendedAdvertisingData,
+      .setExtendedScanResponseData, .setExtendedAdvertisingEnable, .removeAdvertisingSet,
+      .clearAdvertisingSets:
+      changeAdvertising(command, packet.parameters)
     case .disconnect, .readRemoteVersion, .readRSSI, .readTransmitPowerLevel, .connectionUpdate,
       .readChannelMap, .readRemoteFeatures, .setDataLength, .readPHY, .setPHY:
-      executeOnLink(command, packet.parameters, now: now)
+      executeOnLink(command, packet.parameters)
     default: inform(command, packet.parameters)
     }
   }
@@ -71,14 +79,18 @@ extension VirtualController {
     return state.family == command.family
   }
 
-  private func reset(now: MonotonicTime) {
-    for station in stations where station.link != nil {
-      station.database = station.link?.database ?? station.database
-      station.link = nil
-      station.peripheral.disconnected(now: now)
-    }
-    state = State()
+  private func reset() {
+    leave()
     complete(.reset)
+  }
+
+  /// Forgets everything, as if it had just been switched on; whoever has a link with it has to find out.
+  func leave() {
+    let ends = links
+    links = []
+    for end in ends { end.link?.abandon(end) }
+    nextAdvertisement = nil
+    state = State()
   }
 
   private func inform(_ command: ControllerCommand, _ parameters: Span<UInt8>) {
@@ -88,6 +100,9 @@ extension VirtualController {
       complete(command)
     case .setLEEventMask:
       state.mask.leEvents = parameters.u64(at: 0)
+      complete(command)
+    case .setRandomAddress:
+      state.randomAddress = parameters.address(at: 0, type: .random)
       complete(command)
     case .readLocalVersion:
       complete(command, capacity: 8) {
@@ -120,16 +135,16 @@ extension VirtualController {
     case .readLEFeatures: complete(command, capacity: 8) { $0.append(u64: features) }
     case .readSupportedStates: complete(command, capacity: 8) { $0.append(u64: Self.supportedStates) }
     case .readAdvertisingTransmitPower: complete(command, capacity: 1) { $0.append(0) }
-    case .rand: complete(command, capacity: 8) { $0.append(u64: nextRandom()) }
+    case .rand: complete(command, capacity: 8) { $0.append(u64: state.random.next()) }
     case .readResolvingListSize:
       complete(command, capacity: 1) { $0.append(Self.resolvingListCapacity) }
     default: informData(command, parameters)
     }
   }
 
-  /// Data length and advertising sets; everything else is taken note of and has no effect here.
+  /// Data length and the sizes of advertising; everything else is taken note of and has no effect here.
   private func informData(_ command: ControllerCommand, _ parameters: Span<UInt8>) {
-    let maximum = Self.maximumDataLength
+    let maximum = DataLength.maximum
     switch command {
     case .readMaximumDataLength:
       complete(command, capacity: 8) {
@@ -144,10 +159,9 @@ extension VirtualController {
         $0.append(u16: state.defaultDataLength.time)
       }
     case .writeDefaultDataLength:
-      state.defaultDataLength = (parameters.u16(at: 0), parameters.u16(at: 2))
+      state.defaultDataLength =
+        DataLength(octets: parameters.u16(at: 0), time: parameters.u16(at: 2)).clamped
       complete(command)
-    case .setExtendedAdvertisingParameters:
-      complete(command, capacity: 1) { $0.append(0) }  // selected power in dBm
     case .readMaximumAdvertisingDataLength:
       complete(command, capacity: 2) { $0.append(u16: UInt16(Advertisement.maximumByteCount)) }
     case .readNumberOfAdvertisingSets: complete(command, capacity: 1) { $0.append(1) }
@@ -161,15 +175,5 @@ extension VirtualController {
       bits[command.supportBit.octet] |= 1 << UInt8(command.supportBit.bit)
     }
     return bits
-  }
-
-  /// xorshift64*: plausible and the same in each run. Nobody's keys depend on it.
-  private func nextRandom() -> UInt64 {
-    var x = state.random
-    x ^= x >> 12
-    x ^= x << 25
-    x ^= x >> 27
-    state.random = x
-    return x &* 0x2545_F491_4F6C_DD1D
   }
 }

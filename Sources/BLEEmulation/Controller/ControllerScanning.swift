@@ -3,9 +3,6 @@ import BLEWire
 
 /// Scanning: parameters, enable, accept list, and the reports. Core 5.4, Vol 4, Part E, 7.8.10–17, 7.8.64–65.
 extension VirtualController {
-  /// The first advertisement comes this long after somebody starts to listen, times the peripheral's number.
-  private static let advertisementSpacing = Duration.milliseconds(5)
-
   /// Somebody hears advertisements: a scanner or an initiator.
   var isListening: Bool { state.scan.isEnabled || state.initiation != nil }
 
@@ -22,6 +19,7 @@ extension VirtualController {
     else { return complete(command, .invalidParameters) }
     guard !state.scan.isEnabled else { return complete(command, .commandDisallowed) }
     state.scan.kind = kind
+    state.scan.window = ListeningWindow(interval: interval, length: window)
     // Policies 2 and 3 only add directed advertisements, which no peripheral here sends.
     state.scan.acceptsListedOnly = policy & 1 != 0
     complete(command)
@@ -36,7 +34,8 @@ extension VirtualController {
     state.scan.isEnabled = parameters[0] == 1
     state.scan.duplicates = duplicates
     state.scan.reported.removeAll()
-    if !wasListening, isListening { resumeAdvertising(now: now) }
+    state.scan.window.start = now
+    if !wasListening, isListening { air.resumeAdvertising() }
     complete(command)
   }
 
@@ -70,43 +69,22 @@ extension VirtualController {
 
   // MARK: Advertisements
 
-  /// Goes on with each peripheral's rhythm from before, now that somebody listens again.
-  func resumeAdvertising(now: MonotonicTime) {
-    for (index, station) in stations.enumerated() where station.link == nil {
-      guard let interval = station.peripheral.advertisement?.interval else { continue }
-      guard let last = station.nextAdvertisement else {
-        station.nextAdvertisement = now.advanced(by: Self.advertisementSpacing * (index + 1))
-        continue
-      }
-      if last < now {
-        let missed = Int64(last.duration(to: now) / interval) + 1
-        station.nextAdvertisement = last.advanced(by: interval * Double(missed))
-      }
-    }
-  }
-
-  /// One advertisement, if it is due: a connection, or reports.
-  func advertise(_ station: Station, now: MonotonicTime) {
-    guard isListening, let due = station.nextAdvertisement, due <= now else { return }
-    guard let advertisement = station.peripheral.advertisement else {
-      station.nextAdvertisement = nil
-      return
-    }
-    // Late by more than an interval: what was missed is not made up for.
-    let next = due.advanced(by: advertisement.interval)
-    station.nextAdvertisement = next < now ? now.advanced(by: advertisement.interval) : next
-    if let initiation = state.initiation, advertisement.kind == .connectable,
+  /// The connection that the host wants with this advertiser, if the radio listens just now.
+  func initiation(for advertisement: Advertisement, now: MonotonicTime) -> Initiation? {
+    guard let initiation = state.initiation, advertisement.kind == .connectable,
       initiation.peer.map({ $0 == advertisement.address })
         ?? state.acceptList.contains(advertisement.address)
-    {
-      connect(station, to: advertisement.address, initiation.parameters, now: now)
-    } else {
-      report(advertisement)
-    }
+    else { return nil }
+    return isOpen(initiation.window, now) ? initiation : nil
   }
 
-  private func report(_ advertisement: Advertisement) {
-    guard state.scan.isEnabled else { return }
+  private func isOpen(_ window: ListeningWindow, _ now: MonotonicTime) -> Bool {
+    air.configuration.pace == .immediate || window.isOpen(at: now)
+  }
+
+  /// One advertisement reaches the radio.
+  func hear(_ advertisement: Advertisement, now: MonotonicTime) {
+    guard state.scan.isEnabled, isOpen(state.scan.window, now) else { return }
     if state.scan.acceptsListedOnly, !state.acceptList.contains(advertisement.address) { return }
     if state.scan.duplicates == .reportOnce,
       !state.scan.reported.insert(advertisement.address).inserted

@@ -12,9 +12,12 @@ extension VirtualController {
     /// The command set that the host has used first; the other one is disallowed from then on.
     var family: ControllerCommand.Family?
     /// Octets and microseconds of one data PDU. Core 5.4, Vol 6, Part B, 4.5.10.
-    var defaultDataLength: (octets: UInt16, time: UInt16) = (27, 328)
-    /// The state of the generator behind LE Rand: the same numbers in each run.
-    var random: UInt64 = 0x9E37_79B9_7F4A_7C15
+    var defaultDataLength = DataLength.minimum
+    var advertising = Advertising()
+    /// For scanning, connecting and legacy advertising under an own address of the type random.
+    var randomAddress = DeviceAddress.any
+    /// Behind LE Rand.
+    var random = AirRandom()
   }
 
   /// Which events the host wants. Core 5.4, Vol 4, Part E, 7.3.1 and 7.8.1.
@@ -41,6 +44,7 @@ extension VirtualController {
     var isEnabled = false
     var duplicates = DuplicateFilter.reportAll
     var acceptsListedOnly = false
+    var window = ListeningWindow()
     /// Advertisers that were reported since scanning was enabled, for the duplicates filter.
     var reported: Set<DeviceAddress> = []
   }
@@ -49,11 +53,29 @@ extension VirtualController {
   struct Initiation {
     /// `nil`: any on the accept list.
     var peer: DeviceAddress?
+    var ownAddress: DeviceAddress
     var parameters: LinkParameters
+    var window: ListeningWindow
+  }
+
+  /// The radio listens from `start` on for `length` of each `interval`, in units of 0.625 ms.
+  struct ListeningWindow {
+    var interval: UInt16 = 0x10
+    var length: UInt16 = 0x10
+    var start = MonotonicTime(nanoseconds: 0)
+
+    func isOpen(at time: MonotonicTime) -> Bool {
+      let unit: Int64 = 625_000
+      let elapsed = max(0, time.nanoseconds - start.nanoseconds)
+      return elapsed % (Int64(interval) * unit) < Int64(length) * unit
+    }
   }
 }
 
+extension HCIEventCode {
+  static let dataBufferOverflow = HCIEventCode(rawValue: 0x1A)
+}
+
 extension LESubevent {
-  static let dataLengthChange = LESubevent(rawValue: 0x07)
-  static let phyUpdateComplete = LESubevent(rawValue: 0x0C)
+  static let advertisingSetTerminated = LESubevent(rawValue: 0x12)
 }

@@ -2,11 +2,10 @@ public import BLECore
 import BLEStack
 import BLEWire
 
-/// An LE-only HCI controller with emulated peripherals in its radio range, without I/O.
+/// An LE-only HCI controller in a `VirtualAir`, without I/O.
 ///
 /// Packets from the host go in, time goes in, packets to the host come out: attach it to a kernel with
-/// `ControllerAttachment`, or drive it by hand in a test. It has no radio model: every advertisement is
-/// heard, and a link never loses a packet unless a peripheral ends it.
+/// `ControllerAttachment`, or drive it by hand in a test. The air decides how fast things go and what gets lost.
 ///
 /// It behaves as Core 5.4, Vol 4, Part E says where a host can tell the difference: masked events stay
 /// away, commands in the wrong state are disallowed, legacy and extended commands do not mix.
@@ -46,116 +45,101 @@ public final class VirtualController {
   }
 
   public let configuration: Configuration
-  /// Packets from the host that could not be understood.
-  public private(set) var faults = 0
+  public let air: VirtualAir
+  /// Packets from the host that could not be understood or were not asked for.
+  public internal(set) var faults = 0
 
-  /// In the order given.
-  public var peripherals: [any VirtualPeripheral] { stations.map(\.peripheral) }
+  /// Those of its air, in the order given.
+  public var peripherals: [any VirtualPeripheral] { air.peripherals }
 
   let outbox = PacketQueue()
   var state = State()
-  let stations: [Station]
+  /// Its ends of links that are up.
+  var links: [LinkEnd] = []
+  var injected = ControllerFaults()
+  /// Of the host's own advertisements; the rhythm goes on from there.
+  var nextAdvertisement: MonotonicTime?
 
-  /// One peripheral in range, and the link to it.
-  final class Station {
-    let peripheral: any VirtualPeripheral
-    /// As the peripheral left it after its last link.
-    var database: GATTServerDatabase
-    let handle: ConnectionHandle
-    var link: PeripheralLink?
-    /// Under which it was connected.
-    var address = DeviceAddress.any
-    /// Known once somebody listens; the rhythm goes on from there.
-    var nextAdvertisement: MonotonicTime?
+  /// The first connection handle; each peripheral of the air has its own, those of other controllers follow.
+  private static let firstHandle: UInt16 = 0x0040
 
-    init(_ peripheral: any VirtualPeripheral, handle: ConnectionHandle) {
-      self.peripheral = peripheral
-      self.handle = handle
-      database = GATTServerDatabase(peripheral.services)
-    }
+  /// A controller alone with its peripherals.
+  public convenience init(
+    _ configuration: Configuration = Configuration(), peripherals: [any VirtualPeripheral],
+    air: VirtualAir.Configuration = VirtualAir.Configuration()
+  ) {
+    self.init(configuration, in: VirtualAir(air, peripherals: peripherals))
   }
 
-  /// The first connection handle; each peripheral has its own.
-  static let firstHandle: UInt16 = 0x0040
-
-  public init(_ configuration: Configuration = Configuration(), peripherals: [any VirtualPeripheral]) {
-    precondition(peripherals.count < 0x0E00)
+  /// One of the controllers of an air, all of which live on one thread.
+  public init(_ configuration: Configuration = Configuration(), in air: VirtualAir) {
     self.configuration = configuration
-    stations = peripherals.enumerated().map { index, peripheral in
-      Station(peripheral, handle: ConnectionHandle(Self.firstHandle + UInt16(index)))
-    }
+    self.air = air
+    air.add(self)
+  }
+
+  deinit { air.remove(ObjectIdentifier(self)) }
+
+  static func handle(ofStation number: Int) -> ConnectionHandle {
+    ConnectionHandle(firstHandle + UInt16(number))
+  }
+
+  /// For a link to this advertiser.
+  func freeHandle(for advertiser: some Advertiser) -> ConnectionHandle {
+    if let station = advertiser as? Station { return Self.handle(ofStation: station.number) }
+    return freeHandle()
+  }
+
+  /// For a link to another controller.
+  func freeHandle() -> ConnectionHandle {
+    var number = air.stations.count
+    while links.contains(where: { $0.handle == Self.handle(ofStation: number) }) { number += 1 }
+    return Self.handle(ofStation: number)
   }
 
   // MARK: Bytes and time
 
   /// Takes one packet from the host, H4 type octet first.
   public func receive(_ packet: Span<UInt8>, now: MonotonicTime) {
+    air.receive(now: now)
+    if injected.isSilent { return }
     do throws(WireError) {
       try packet.require(1, .h4)
       let body = packet.extracting(1...)
       switch HCIPacketType(rawValue: packet[0]) {
       case .command: execute(try HCICommandPacket(validating: body), now: now)
-      case .acl: accept(try ACLPacket(validating: body), now: now)
+      case .acl: accept(try ACLPacket(validating: body))
       default: faults += 1
       }
     } catch { faults += 1 }
   }
 
-  /// Does what is due: advertisements, and what the peripherals do of their own accord.
-  public func advance(to now: MonotonicTime) {
-    for station in stations {
-      if let link = station.link {
-        if let deadline = station.peripheral.deadline, deadline <= now {
-          station.peripheral.expired(link, now: now)
-          settle(station, now: now)
-        }
-      } else {
-        advertise(station, now: now)
-      }
-    }
-  }
+  /// Does what is due in its air.
+  public func advance(to now: MonotonicTime) { air.advance(to: now) }
 
-  /// When `advance` has something to do next; `nil` while only the host can start something.
-  public var deadline: MonotonicTime? {
-    var earliest: MonotonicTime?
-    for station in stations {
-      let next =
-        if station.link != nil {
-          station.peripheral.deadline
-        } else {
-          isListening ? station.nextAdvertisement : nil
-        }
-      if let next, earliest.map({ next < $0 }) ?? true { earliest = next }
-    }
-    return earliest
-  }
+  /// When `advance` has something to do next; `nil` while only a host can start something.
+  public var deadline: MonotonicTime? { air.deadline }
 
   /// Hands over what goes to the host, each packet with its H4 type octet. Call it after `receive` and
-  /// `advance`.
+  /// `advance`, for each controller of the air.
   public func drain<E: Error>(_ body: (Span<UInt8>) throws(E) -> Void) throws(E) {
     try outbox.drain(body)
   }
 
   // MARK: Data
 
-  private func accept(_ packet: borrowing ACLPacket, now: MonotonicTime) {
-    guard let station = stations.first(where: { $0.handle == packet.handle }),
-      let link = station.link
-    else {
+  private func accept(_ packet: borrowing ACLPacket) {
+    let handle = packet.handle
+    guard let end = links.first(where: { $0.handle == handle }) else {
       faults += 1
       return
     }
-    // The buffer is free as soon as the packet is taken. Core 5.4, Vol 4, Part E, 7.7.19.
-    event(.numberOfCompletedPackets, capacity: 5) {
-      $0.append(1)
-      $0.append(u16: link.handle.rawValue)
-      $0.append(u16: 1)
+    // More than Read Buffer Size promised: Data Buffer Overflow, of an ACL link. Core 5.4, Vol 4, Part E, 7.7.26.
+    guard links.reduce(0, { $0 + $1.queue.dataCount }) < Int(configuration.aclPacketCount) else {
+      faults += 1
+      return event(.dataBufferOverflow, capacity: 1) { $0.append(1) }
     }
-    let written = link.receive(packet) { handle, value in
-      station.peripheral.check(write: value, to: handle)
-    }
-    for handle in written { station.peripheral.written(handle, link: link, now: now) }
-    settle(station, now: now)
+    end.send(packet.data, packet.boundary == .continuation ? .continuation : .firstFlushable)
   }
 
   // MARK: Answers
@@ -163,9 +147,15 @@ public final class VirtualController {
   func event(_ code: HCIEventCode, capacity: Int, _ body: (inout OutputSpan<UInt8>) -> Void) {
     guard state.mask.allows(code) else { return }
     let parameters = [UInt8](encoding: capacity, body)
-    outbox.append(.event, capacity: HCIEventPacket.headerByteCount + parameters.count) {
+    post(.event, capacity: HCIEventPacket.headerByteCount + parameters.count) {
       HCIEventPacket(code: code, parameters: parameters.span).encode(into: &$0)
     }
+  }
+
+  /// The way of every packet to the host.
+  func post(_ type: HCIPacketType, capacity: Int, _ body: (inout OutputSpan<UInt8>) -> Void) {
+    guard injected.isEmpty else { return tamper(type, [UInt8](encoding: capacity, body)) }
+    outbox.append(type, capacity: capacity, body)
   }
 
   /// - Parameter body: writes what follows the subevent code.

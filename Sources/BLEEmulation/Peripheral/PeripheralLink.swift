@@ -4,40 +4,54 @@ public import BLEWire
 
 /// The peripheral's end of one connection: L2CAP and ATT over ACL fragments.
 public final class PeripheralLink {
-  public let handle: ConnectionHandle
-  /// The central.
-  public let peer: DeviceAddress
-  public internal(set) var parameters: LinkParameters
-  /// 1 is LE 1M, 2 is LE 2M.
-  var phy: (transmit: UInt8, receive: UInt8) = (1, 1)
+  /// What became of a value that was to be pushed.
+  public enum PushOutcome: Hashable, Sendable {
+    /// It is on its way.
+    case queued
+    /// The central did not ask for it, or the link is about to end.
+    case notSubscribed
+    /// One indication at a time. Core 5.4, Vol 3, Part F, 3.3.2.
+    case awaitsConfirmation
+    /// The link takes no more for now and has not taken this; `roomAvailable` follows.
+    case full
+  }
+
+  /// Frames beyond those of `VirtualAir.Configuration.queuedFrames` that a central may cause by its requests. Answers to
+  /// more are dropped and counted as faults.
+  static let maximumAnswersQueued = 64
+
+  let end: LinkEnd
+  /// A push was refused; whoever pushed is told when there is room.
+  var isFull = false
   /// The peripheral's attributes, with the values of the moment.
   public var database: GATTServerDatabase
   /// PDUs and frames that made no sense: dropped and counted.
   public private(set) var faults = 0
 
   /// Why the link is to end, as the central shall be told.
-  private(set) var endReason: HCIStatus?
+  private var endReason: HCIStatus?
+  private var isLeaving = false
 
   private var server: ATTServer
   private var recombiner = L2CAPRecombiner()
-  private let outbox: PacketQueue
-  private let fragmentByteCount: Int
+  /// One frame, header first.
   private var scratch: [UInt8] = []
   private var written: [AttributeHandle] = []
   private var nextSignalIdentifier: UInt8 = 1
 
-  init(
-    handle: ConnectionHandle, peer: DeviceAddress, parameters: LinkParameters,
-    database: GATTServerDatabase, receiveMTU: Int, outbox: PacketQueue, fragmentByteCount: Int
-  ) {
-    self.handle = handle
-    self.peer = peer
-    self.parameters = parameters
+  init(_ end: LinkEnd, database: GATTServerDatabase, receiveMTU: Int) {
+    self.end = end
     self.database = database
-    self.outbox = outbox
-    self.fragmentByteCount = fragmentByteCount
     server = ATTServer(database: database, receiveMTU: receiveMTU)
     scratch.reserveCapacity(receiveMTU + L2CAPFrame.headerByteCount)
+  }
+
+  public var handle: ConnectionHandle { end.handle }
+  /// The central.
+  public var peer: DeviceAddress { end.peer }
+  /// In force now.
+  public var parameters: LinkParameters {
+    end.link?.parameters ?? LinkParameters(interval: 0, latency: 0, supervisionTimeout: 0)
   }
 
   /// ATT_MTU in force.
@@ -52,15 +66,24 @@ public final class PeripheralLink {
   @discardableResult
   public func push(
     _ push: ServerPush = .notification, of valueHandle: AttributeHandle, value: Span<UInt8>
-  ) -> PushResult {
-    guard endReason == nil else { return .notSubscribed }
-    scratch.removeAll(keepingCapacity: true)
+  ) -> PushOutcome {
+    guard !isLeaving else { return .notSubscribed }
+    if !end.hasRoom, isSubscribed(to: valueHandle, push) {
+      isFull = true
+      return .full
+    }
     var result = PushResult.notSubscribed
+    startFrame()
     scratch.append(addingCapacity: server.mtu) { output in
       result = server.push(push, of: valueHandle, value: value, database: database, into: &output)
     }
-    if result == .encoded { sendScratch() }
-    return result
+    switch result {
+    case .encoded:
+      sendFrame(on: ATT.channelID)
+      return .queued
+    case .notSubscribed: return .notSubscribed
+    case .awaitsConfirmation: return .awaitsConfirmation
+    }
   }
 
   /// Asks the central for its MTU, as some peripherals do. Core 5.4, Vol 3, Part F, 3.4.2.
@@ -90,9 +113,17 @@ public final class PeripheralLink {
   }
 
   /// Ends the link after the packets sent so far; the central is told this reason.
+  ///
+  /// With Connection Timeout the device goes without a word: the central finds out by its supervision time-out, at the
+  /// pace of the air after that time.
   public func disconnect(_ reason: HCIStatus) {
-    if endReason == nil { endReason = reason }
+    guard !isLeaving else { return }
+    isLeaving = true
+    endReason = reason
   }
+
+  /// Once only.
+  func takeEndReason() -> HCIStatus? { endReason.take() }
 
   // MARK: From the central
 
@@ -126,7 +157,7 @@ public final class PeripheralLink {
     let opcode = ATTOpcode(rawValue: pdu[0])
     switch opcode.kind {
     case .request, .command, .confirmation:
-      scratch.removeAll(keepingCapacity: true)
+      startFrame()
       scratch.append(addingCapacity: server.receiveMTU) { output in
         server.receive(pdu, database: &database, into: &output) { handle, value in
           let refusal = check(handle, value)
@@ -135,8 +166,11 @@ public final class PeripheralLink {
         }
       }
       // A refused request of several writes has stored none of them.
-      if scratch.first == ATTOpcode.errorResponse.rawValue { written.removeAll(keepingCapacity: true) }
-      if !scratch.isEmpty { sendScratch() }
+      guard scratch.count > L2CAPFrame.headerByteCount else { return }
+      if scratch[L2CAPFrame.headerByteCount] == ATTOpcode.errorResponse.rawValue {
+        written.removeAll(keepingCapacity: true)
+      }
+      sendFrame(on: ATT.channelID)
     case .response:
       // The only request that peripherals make here. An error leaves the MTU as it is.
       if opcode == .exchangeMTUResponse, let response = try? ExchangeMTU(validating: pdu) {
@@ -183,36 +217,31 @@ public final class PeripheralLink {
     send(payload.span, on: L2CAPFrame.FixedChannel.signalling)
   }
 
-  private func sendScratch() {
-    let pdu = scratch  // shares the buffer for as long as its span is lent
-    send(pdu.span, on: ATT.channelID)
-  }
-
-  /// Cuts a frame into ACL packets of at most `fragmentByteCount` octets.
   private func send(_ payload: Span<UInt8>, on channelID: UInt16) {
-    let first = min(payload.count, fragmentByteCount - L2CAPFrame.headerByteCount)
-    outbox.append(.acl, capacity: ACLPacket.headerByteCount + fragmentByteCount) { output in
-      appendHeader(.firstFlushable, byteCount: L2CAPFrame.headerByteCount + first, &output)
-      output.append(u16: UInt16(truncatingIfNeeded: payload.count))
-      output.append(u16: channelID)
-      output.append(payload.extracting(..<first))
-    }
-    var offset = first
-    while offset < payload.count {
-      let end = min(payload.count, offset + fragmentByteCount)
-      outbox.append(.acl, capacity: ACLPacket.headerByteCount + fragmentByteCount) { output in
-        ACLPacket(
-          handle: handle, boundary: .continuation, data: payload.extracting(offset..<end)
-        ).encode(into: &output)
-      }
-      offset = end
+    startFrame()
+    scratch.append(addingCapacity: payload.count) { $0.append(payload) }
+    sendFrame(on: channelID)
+  }
+
+  /// Leaves room for the header; the payload is appended next.
+  private func startFrame() {
+    scratch.removeAll(keepingCapacity: true)
+    scratch.append(addingCapacity: L2CAPFrame.headerByteCount) {
+      $0.append(zeros: L2CAPFrame.headerByteCount)
     }
   }
 
-  private func appendHeader(
-    _ boundary: ACLPacket.Boundary, byteCount: Int, _ output: inout OutputSpan<UInt8>
-  ) {
-    output.append(u16: handle.rawValue | UInt16(boundary.rawValue) << 12)
-    output.append(u16: UInt16(truncatingIfNeeded: byteCount))
+  private func sendFrame(on channelID: UInt16) {
+    guard !end.isOverfull else {
+      faults += 1
+      return
+    }
+    let byteCount = UInt16(truncatingIfNeeded: scratch.count - L2CAPFrame.headerByteCount)
+    scratch[0] = UInt8(truncatingIfNeeded: byteCount)
+    scratch[1] = UInt8(truncatingIfNeeded: byteCount >> 8)
+    scratch[2] = UInt8(truncatingIfNeeded: channelID)
+    scratch[3] = UInt8(truncatingIfNeeded: channelID >> 8)
+    let frame = scratch  // shares the buffer for as long as its span is lent
+    end.send(frame.span, .firstFlushable)
   }
 }

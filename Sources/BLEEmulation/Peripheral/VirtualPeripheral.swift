@@ -60,7 +60,10 @@ public protocol VirtualPeripheral: AnyObject {
   /// A write was stored, and answered if it was a request. A CCCD is reported too, with its own handle.
   func written(_ handle: AttributeHandle, link: PeripheralLink, now: MonotonicTime)
 
-  /// When `expired` is wanted; only asked while connected.
+  /// The link that refused a push as `.full` takes more again.
+  func roomAvailable(_ link: PeripheralLink, now: MonotonicTime)
+
+  /// When `expired` is wanted, which must put it off; only asked while connected.
   var deadline: MonotonicTime? { get }
   func expired(_ link: PeripheralLink, now: MonotonicTime)
 }
@@ -71,22 +74,7 @@ extension VirtualPeripheral {
   public func disconnected(now: MonotonicTime) {}
   public func check(write value: Span<UInt8>, to handle: AttributeHandle) -> ATTErrorCode? { nil }
   public func written(_ handle: AttributeHandle, link: PeripheralLink, now: MonotonicTime) {}
+  public func roomAvailable(_ link: PeripheralLink, now: MonotonicTime) {}
   public var deadline: MonotonicTime? { nil }
   public func expired(_ link: PeripheralLink, now: MonotonicTime) {}
-}
-
-/// Connection parameters in force. Core 5.4, Vol 6, Part B, 4.5.1–2.
-public struct LinkParameters: Hashable, Sendable, BitwiseCopyable {
-  /// In units of 1.25 ms.
-  public var interval: UInt16
-  /// Connection events that the peripheral may sleep through.
-  public var latency: UInt16
-  /// In units of 10 ms.
-  public var supervisionTimeout: UInt16
-
-  public init(interval: UInt16, latency: UInt16, supervisionTimeout: UInt16) {
-    self.interval = interval
-    self.latency = latency
-    self.supervisionTimeout = supervisionTimeout
-  }
 }

@@ -7,7 +7,9 @@ import BLEWire
 ///
 /// It advertises its name (not its service), takes one central, answers battery, clock and capability
 /// commands, refuses the others with `0x80 | opcode, EE`, and streams raw frames at a chosen rate.
-/// Replies and frames only go out while the central is subscribed, as with the real ring.
+/// Replies and frames only go out while the central is subscribed, as with the real ring. What the link has no room
+/// for is dropped and counted in `droppedByRing`, as firmware without a queue of its own does it: no frame comes late or
+/// twice, and a limit counts frames that were sent.
 public final class EmulatedRing: VirtualPeripheral {
   public struct Configuration: Hashable, Sendable {
     public var name = "R02_A1B2"
@@ -46,6 +48,8 @@ public final class EmulatedRing: VirtualPeripheral {
   public let configuration: Configuration
   /// Raw notifications sent, over all links.
   public private(set) var sentRawNotifications = 0
+  /// Replies and raw frames that the link had no room for, over all links.
+  public private(set) var droppedByRing = 0
   /// Commands whose length or checksum was wrong. They are not answered.
   public private(set) var rejectedCommands = 0
 
@@ -179,7 +183,7 @@ public final class EmulatedRing: VirtualPeripheral {
   private func reply(_ start: [UInt8], _ link: PeripheralLink) { send(ringFrame(start), link) }
 
   private func send(_ frame: [UInt8], _ link: PeripheralLink) {
-    link.push(of: Self.replyHandle, value: frame.span)
+    if link.push(of: Self.replyHandle, value: frame.span) == .full { droppedByRing += 1 }
   }
 
   // MARK: Time
@@ -225,8 +229,10 @@ public final class EmulatedRing: VirtualPeripheral {
         return
       }
       let frame = signal.frame(subtype, tick: tick, seconds: seconds)
-      guard link.push(of: Self.replyHandle, value: spoiled(frame, number: sent + 1).span) == .encoded
-      else { continue }
+      let value = spoiled(frame, number: sent + 1)
+      let outcome = link.push(of: Self.replyHandle, value: value.span)
+      if outcome == .full { droppedByRing += 1 }
+      guard outcome == .queued else { continue }
       stream?.sent += 1
       sentRawNotifications += 1
       sentOnLink += 1

@@ -1,0 +1,81 @@
+import BLECore
+import BLEStack
+import BLEWire
+
+/// One emulated peripheral in the air, and the link to it.
+final class Station: Advertiser, LinkOwner {
+  let peripheral: any VirtualPeripheral
+  /// Its place in the list that the air was made of.
+  let number: Int
+  /// Set when the air is made.
+  unowned var air: VirtualAir?
+  private(set) var link: PeripheralLink?
+  var nextAdvertisement: MonotonicTime?
+
+  /// As the peripheral left it after its last link.
+  private var database: GATTServerDatabase
+
+  init(_ peripheral: any VirtualPeripheral, number: Int) {
+    self.peripheral = peripheral
+    self.number = number
+    database = GATTServerDatabase(peripheral.services)
+  }
+
+  private var now: MonotonicTime { air?.now ?? MonotonicTime(nanoseconds: 0) }
+
+  // MARK: Advertiser
+
+  var identity: DeviceAddress { link?.end.address ?? peripheral.advertisement?.address ?? .any }
+  var advertisement: Advertisement? { link == nil ? peripheral.advertisement : nil }
+
+  /// Emulated peripherals take the longest packets that there are.
+  func linkEnd(as address: DeviceAddress, to central: DeviceAddress, now: MonotonicTime) -> LinkEnd {
+    let end = LinkEnd(
+      .peripheral, VirtualController.handle(ofStation: number), owner: self, address: address, peer: central,
+      now: now)
+    end.allowedDataLength = .maximum
+    return end
+  }
+
+  func connected(_ end: LinkEnd) {
+    let link = PeripheralLink(end, database: database, receiveMTU: peripheral.receiveMTU)
+    self.link = link
+    peripheral.connected(link, now: now)
+    settle()
+  }
+
+  /// After the peripheral acted: ends the link if it asked for that.
+  func settle() {
+    if let link, let reason = link.takeEndReason() { link.end.link?.terminate(from: link.end, reason) }
+  }
+
+  // MARK: LinkOwner
+
+  func received(_ data: Span<UInt8>, _ boundary: ACLPacket.Boundary, on end: LinkEnd) {
+    guard let link else { return }
+    let packet = ACLPacket(handle: end.handle, boundary: boundary, data: data)
+    let written = link.receive(packet) { handle, value in peripheral.check(write: value, to: handle) }
+    for handle in written { peripheral.written(handle, link: link, now: now) }
+    settle()
+  }
+
+  func acknowledged(on end: LinkEnd) {
+    guard let link, link.isFull, end.hasRoom else { return }
+    link.isFull = false
+    peripheral.roomAvailable(link, now: now)
+    settle()
+  }
+
+  func ended(_ end: LinkEnd, _ reason: HCIStatus) {
+    database = link?.database ?? database
+    link = nil
+    peripheral.disconnected(now: now)
+    air?.resumeAdvertising()
+  }
+
+  func parametersChanged(on end: LinkEnd) {}
+  func dataLengthChanged(on end: LinkEnd) {}
+  func phyChanged(on end: LinkEnd) {}
+  func featuresRead(on end: LinkEnd) {}
+  func versionRead(on end: LinkEnd) {}
+}

@@ -1,0 +1,253 @@
+public import BLECore
+import BLEWire
+
+/// The room that virtual controllers and emulated peripherals share: who hears whom, and when.
+///
+/// Time goes in with each call, never back. All controllers of one air live on one thread. A peripheral that is
+/// connected to one controller does not advertise to the others; a controller whose host advertises is heard by the
+/// others as a peripheral is.
+public final class VirtualAir {
+  /// How fast things go.
+  public enum Pace: Hashable, Sendable {
+    /// As fast as memory allows: what is sent has arrived, each advertisement is heard, nothing is ever lost.
+    case immediate
+    /// As fast as radio allows: connection events, the length of packets, scan windows, time-outs.
+    case air
+  }
+
+  public struct Configuration: Hashable, Sendable {
+    public var pace: Pace
+    /// How likely a packet is to arrive broken, 0 … 1. Needs the pace of the air.
+    public var packetErrorRate: Double
+    /// Frames that wait in a peripheral before it is told that there is no room.
+    public var queuedFrames: Int
+    /// Of all that happens by chance: the same seed, the same air.
+    public var seed: UInt64
+
+    public init(
+      pace: Pace = .immediate, packetErrorRate: Double = 0, queuedFrames: Int = 64, seed: UInt64 = 1
+    ) {
+      precondition((0...1).contains(packetErrorRate) && queuedFrames > 0)
+      self.pace = pace
+      self.packetErrorRate = packetErrorRate
+      self.queuedFrames = queuedFrames
+      self.seed = seed
+    }
+  }
+
+  public let configuration: Configuration
+  /// In the order given.
+  public var peripherals: [any VirtualPeripheral] { stations.map(\.peripheral) }
+
+  let stations: [Station]
+  private var controllers: [Member] = []
+  private var links: [AirLink] = []
+  private(set) var now = MonotonicTime(nanoseconds: 0)
+  var faults: AirFaults
+  var random: AirRandom
+
+  /// Controllers keep the air alive, not the other way round.
+  private struct Member {
+    unowned let controller: VirtualController
+    let identity: ObjectIdentifier
+  }
+
+  public init(
+    _ configuration: Configuration = Configuration(), peripherals: [any VirtualPeripheral] = []
+  ) {
+    precondition(peripherals.count < 0x0D00)
+    self.configuration = configuration
+    faults = AirFaults(packetErrorRate: configuration.packetErrorRate)
+    random = AirRandom(seed: configuration.seed)
+    stations = peripherals.enumerated().map { Station($1, number: $0) }
+    for station in stations { station.air = self }
+  }
+
+  func add(_ controller: VirtualController) {
+    controllers.append(Member(controller: controller, identity: ObjectIdentifier(controller)))
+  }
+
+  /// A controller is going, and cannot be asked any more: its links fall silent.
+  func remove(_ identity: ObjectIdentifier) {
+    controllers.removeAll { $0.identity == identity }
+    for link in links {
+      for end in [link.central, link.peripheral] where end.isOpen && end.ownerIdentity == identity {
+        link.abandon(end)
+      }
+    }
+  }
+
+  // MARK: Time
+
+  /// Does what is due, in the order of time at the pace of the air: being called late changes nothing but when
+  /// hosts hear of it.
+  public func advance(to time: MonotonicTime) {
+    switch configuration.pace {
+    case .immediate:
+      now = max(now, time)
+      doWhatIsDue()
+    case .air:
+      while let next = deadline, next <= time {
+        now = max(now, next)
+        doWhatIsDue()
+      }
+      now = max(now, time)
+    }
+  }
+
+  /// A host says something at this time: what was due before comes first, at the pace of the air.
+  func receive(now time: MonotonicTime) {
+    if configuration.pace == .air { advance(to: time) }
+    now = max(now, time)
+  }
+
+  private func doWhatIsDue() {
+    for link in links {
+      if let deadline = link.deadline, deadline <= now { link.step(now: now) }
+    }
+    for station in stations {
+      if let link = station.link {
+        if let deadline = station.peripheral.deadline, deadline <= now {
+          station.peripheral.expired(link, now: now)
+          station.settle()
+        }
+      } else {
+        advertise(station)
+      }
+    }
+    for member in controllers {
+      if member.controller.state.advertising.isEnabled { advertise(member.controller) }
+      member.controller.releaseDelayed(now: now)
+    }
+  }
+
+  /// When `advance` has something to do next; `nil` while only a host can start something.
+  public var deadline: MonotonicTime? {
+    var earliest: MonotonicTime?
+    func consider(_ time: MonotonicTime?) {
+      if let time, earliest.map({ time < $0 }) ?? true { earliest = time }
+    }
+    for link in links { consider(link.deadline) }
+    for station in stations {
+      if station.link != nil {
+        consider(station.peripheral.deadline)
+      } else if isHeard(station) {
+        consider(station.nextAdvertisement)
+      }
+    }
+    for member in controllers {
+      if member.controller.state.advertising.isEnabled, isHeard(member.controller) {
+        consider(member.controller.nextAdvertisement)
+      }
+      consider(member.controller.delayedDeadline)
+    }
+    return earliest
+  }
+
+  // MARK: Advertising
+
+  /// Whether anybody listens who could hear it.
+  private func isHeard(_ advertiser: some Advertiser) -> Bool {
+    controllers.contains { $0.controller !== advertiser && $0.controller.isListening }
+  }
+
+  /// Goes on with each advertiser's rhythm from before, now that somebody listens.
+  func resumeAdvertising() {
+    for station in stations where station.link == nil { resume(station, place: station.number) }
+    for (index, member) in controllers.enumerated() where member.controller.state.advertising.isEnabled {
+      resume(member.controller, place: stations.count + index)
+    }
+  }
+
+  /// The first advertisement comes this long after somebody starts to listen, times the advertiser's place.
+  private static let advertisementSpacing = Duration.milliseconds(5)
+
+  private func resume(_ advertiser: some Advertiser, place: Int) {
+    guard isHeard(advertiser), let interval = advertiser.advertisement?.interval else { return }
+    guard let last = advertiser.nextAdvertisement else {
+      advertiser.nextAdvertisement = now.advanced(by: Self.advertisementSpacing * (place + 1))
+      return
+    }
+    if last < now {
+      let missed = Int64(last.duration(to: now) / interval) + 1
+      advertiser.nextAdvertisement = last.advanced(by: interval * Double(missed))
+    }
+  }
+
+  /// One advertisement, if it is due: a connection, or reports.
+  private func advertise(_ advertiser: some Advertiser) {
+    guard isHeard(advertiser), let due = advertiser.nextAdvertisement, due <= now else { return }
+    guard let advertisement = advertiser.advertisement else {
+      advertiser.nextAdvertisement = nil
+      return
+    }
+    var next = due.advanced(by: advertisement.interval)
+    if configuration.pace == .air {
+      next = next.advanced(nanoseconds: random.next(through: AirTiming.maximumAdvertisingDelay))
+    }
+    // Late by more than an interval: what was missed is not made up for.
+    advertiser.nextAdvertisement = next < now ? now.advanced(by: advertisement.interval) : next
+    for member in controllers where member.controller !== advertiser {
+      let controller = member.controller
+      guard reaches(advertiser.identity, controller.configuration.address), !breaksPacket() else { continue }
+      if let initiation = controller.initiation(for: advertisement, now: now) {
+        return connect(controller, to: advertiser, advertisement, initiation)
+      }
+      controller.hear(advertisement, now: now)
+    }
+  }
+
+  // MARK: Links
+
+  private func connect(
+    _ controller: VirtualController, to advertiser: some Advertiser, _ advertisement: Advertisement,
+    _ initiation: VirtualController.Initiation
+  ) {
+    let central = LinkEnd(
+      .central, controller.freeHandle(for: advertiser), owner: controller,
+      address: controller.configuration.address, peer: advertisement.address, now: now)
+    let peripheral = advertiser.linkEnd(as: advertisement.address, to: initiation.ownAddress, now: now)
+    // Advertisement, pause, CONNECT_IND, transmit window. Core 5.4, Vol 6, Part B, 4.4.2.3 and 4.5.3.
+    let delay =
+      LEPHY.le1M.airTime(payload: 6 + advertisement.data.count) + AirTiming.interFrameSpace
+      + LEPHY.le1M.airTime(payload: AirTiming.connectRequestByteCount) + AirTiming.transmitWindowDelay
+    let link = AirLink(
+      self, central: central, peripheral: peripheral, initiation.parameters,
+      firstAnchor: now.advanced(nanoseconds: delay), now: now)
+    links.append(link)
+    controller.connected(central)
+    // Whoever does not hear the CONNECT_IND goes on advertising; the central finds out in time.
+    if reaches(controller.identity, advertiser.identity) {
+      advertiser.nextAdvertisement = nil
+      advertiser.connected(peripheral)
+    } else {
+      peripheral.isOpen = false
+    }
+  }
+
+  func forget(_ link: AirLink) { links.removeAll { $0 === link } }
+
+  /// Links that one of the two addresses takes part in.
+  func links(of address: DeviceAddress) -> [AirLink] {
+    links.filter { $0.central.address == address || $0.peripheral.address == address }
+  }
+
+  /// Each link takes note of the time before what may happen in it changes.
+  func scheduleLinks(now time: MonotonicTime) {
+    advance(to: time)
+    for link in links { link.schedule() }
+  }
+}
+
+/// Something that can be connected to: an emulated peripheral, or a controller whose host advertises.
+protocol Advertiser: AnyObject {
+  /// By which faults name it.
+  var identity: DeviceAddress { get }
+  /// `nil` while it does not advertise.
+  var advertisement: Advertisement? { get }
+  /// Known once somebody listens; the rhythm goes on from there.
+  var nextAdvertisement: MonotonicTime? { get set }
+  /// Its end of a new link.
+  func linkEnd(as address: DeviceAddress, to central: DeviceAddress, now: MonotonicTime) -> LinkEnd
+  func connected(_ end: LinkEnd)
+}

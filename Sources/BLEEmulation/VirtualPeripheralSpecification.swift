@@ -1,0 +1,150 @@
+import BLECore
+
+/// A controller with emulated peripherals, in one line: `ring`, `ring,rate=300,real-time`,
+/// `source,payload=244,real-time`.
+///
+/// First the kind of peripheral, then options in any order, separated by commas:
+///
+/// | option | meaning |
+/// |---|---|
+/// | `rate=N` | notifications a second; a ring's 300, a source's as many as the link takes |
+/// | `count=N` | stop after so many notifications: of each stream of a ring, of each link of a source |
+/// | `payload=N` | octets of a source's values, 4 … 512; 20 |
+/// | `devices=N` | so many of them, 1 … 64, each with a name and an address of its own |
+/// | `real-time` | the pace of the air instead of that of memory |
+/// | `loss=P` | how likely a packet arrives broken and is sent again, 0 … 1; needs `real-time` |
+/// | `extended` | the controller has the extended advertising commands |
+public struct VirtualPeripheralSpecification: Hashable, Sendable {
+  public enum Kind: String, CaseIterable, Hashable, Sendable {
+    case ring, source
+  }
+
+  /// Why a text is no specification, in words for the user.
+  public struct ParseError: Error, Hashable, Sendable, CustomStringConvertible {
+    public let description: String
+  }
+
+  public static let deviceCounts = 1...64
+
+  public var kind: Kind
+  /// `nil`: as the kind has it.
+  public var rate: Double?
+  public var count: Int?
+  public var payloadByteCount = EmulatedSource.Configuration().payloadByteCount
+  public var deviceCount = 1
+  public var pace = VirtualAir.Pace.immediate
+  public var packetErrorRate = 0.0
+  public var commandSet = VirtualController.Configuration.CommandSet.legacy
+
+  public init(_ kind: Kind) { self.kind = kind }
+
+  public init(parsing text: String) throws(ParseError) {
+    let fields = text.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
+    guard let first = fields.first, let kind = Kind(rawValue: first) else {
+      let kinds = Kind.allCases.map(\.rawValue).joined(separator: ", ")
+      throw ParseError(
+        description: "there is no virtual peripheral '\(fields.first ?? "")'; there are \(kinds)")
+    }
+    self.init(kind)
+    for field in fields.dropFirst() { try take(field) }
+    if packetErrorRate > 0, pace == .immediate {
+      throw ParseError(description: "loss needs real-time in '\(text)'")
+    }
+  }
+
+  private mutating func take(_ field: String) throws(ParseError) {
+    let parts = field.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
+    let value = parts.count == 2 ? parts[1] : nil
+    switch (parts[0], value) {
+    case ("real-time", nil): pace = .air
+    case ("extended", nil): commandSet = .extended
+    case ("rate", let value?):
+      rate = try Self.number(value, field, "a number above 0") { $0 > 0 && $0 <= 1e6 }
+    case ("count", let value?): count = try Self.whole(value, field, 1...Int.max)
+    case ("devices", let value?): deviceCount = try Self.whole(value, field, Self.deviceCounts)
+    case ("payload", let value?) where kind == .source:
+      payloadByteCount = try Self.whole(value, field, EmulatedSource.payloadByteCounts)
+    case ("loss", let value?):
+      packetErrorRate = try Self.number(value, field, "0 … 1") { (0...1).contains($0) }
+    default:
+      throw ParseError(
+        description: "'\(field)' is no option of virtual:\(kind.rawValue); there are rate=N, count=N, "
+          + (kind == .source ? "payload=N, " : "") + "devices=N, real-time, loss=P, extended")
+    }
+  }
+
+  private static func number(
+    _ text: String, _ field: String, _ range: String, isValid: (Double) -> Bool
+  ) throws(ParseError) -> Double {
+    guard let number = Double(text), isValid(number) else {
+      throw ParseError(description: "'\(field)': \(range) is wanted")
+    }
+    return number
+  }
+
+  private static func whole(
+    _ text: String, _ field: String, _ range: ClosedRange<Int>
+  ) throws(ParseError) -> Int {
+    guard let number = Int(text), range.contains(number) else {
+      let upper = range.upperBound == .max ? "" : " \(range.upperBound)"
+      throw ParseError(description: "'\(field)': a whole number, \(range.lowerBound) …\(upper), is wanted")
+    }
+    return number
+  }
+
+  // MARK: What it describes
+
+  /// Peripherals that are there for nobody else; the first has its kind's own name and address if it is alone.
+  public func makePeripherals() -> [any VirtualPeripheral] {
+    (0..<deviceCount).map { number in
+      switch kind {
+      case .ring: EmulatedRing(ring(number))
+      case .source: EmulatedSource(source(number))
+      }
+    }
+  }
+
+  public func makeAir() -> VirtualAir {
+    VirtualAir(
+      VirtualAir.Configuration(pace: pace, packetErrorRate: packetErrorRate), peripherals: makePeripherals())
+  }
+
+  /// A controller alone in an air of its own with the peripherals.
+  public func makeController() -> VirtualController { VirtualController(controller, in: makeAir()) }
+
+  public var controller: VirtualController.Configuration { .init(commandSet: commandSet) }
+
+  private func ring(_ number: Int) -> EmulatedRing.Configuration {
+    var ring = EmulatedRing.Configuration()
+    // Fast enough to be worth recording, and less than a link takes.
+    ring.notificationsPerSecond = rate ?? 300
+    ring.notificationLimit = count
+    if deviceCount > 1 {
+      ring.name = "R02_" + Self.fourDigits(number + 1)
+      ring.address = Self.address(ring.address, number)
+    }
+    return ring
+  }
+
+  private func source(_ number: Int) -> EmulatedSource.Configuration {
+    var source = EmulatedSource.Configuration()
+    source.payloadByteCount = payloadByteCount
+    source.notificationsPerSecond = rate
+    source.notificationLimit = count
+    if deviceCount > 1 {
+      source.name = "source " + Self.fourDigits(number + 1)
+      source.address = Self.address(source.address, number)
+    }
+    return source
+  }
+
+  /// The lowest two octets count from 1, as the names do.
+  private static func address(_ base: DeviceAddress, _ number: Int) -> DeviceAddress {
+    DeviceAddress(bits: base.bits & ~0xFFFF | UInt64(number + 1), type: base.type)
+  }
+
+  private static func fourDigits(_ number: Int) -> String {
+    let digits = String(number)
+    return String(repeating: "0", count: max(0, 4 - digits.count)) + digits
+  }
+}

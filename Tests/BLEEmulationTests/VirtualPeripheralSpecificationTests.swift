@@ -1,0 +1,53 @@
+import BLECore
+import BLEEmulation
+import Testing
+
+@Suite struct VirtualPeripheralSpecificationTests {
+  typealias Specification = VirtualPeripheralSpecification
+
+  @Test func ring() throws {
+    let plain = try Specification(parsing: "ring")
+    #expect(plain == Specification(.ring))
+    let rings = plain.makePeripherals().compactMap { $0 as? EmulatedRing }
+    #expect(rings.count == 1)
+    #expect(rings.first?.configuration.name == "R02_A1B2")
+    #expect(rings.first?.configuration.notificationsPerSecond == 300)
+
+    let all = try Specification(parsing: "ring,rate=12.5,real-time,count=90,loss=0.05,extended,devices=16")
+    let air = all.makeAir()
+    #expect(air.configuration.pace == .air)
+    #expect(air.configuration.packetErrorRate == 0.05)
+    #expect(all.makeController().configuration.commandSet == .extended)
+    let sixteen = air.peripherals.compactMap { $0 as? EmulatedRing }.map(\.configuration)
+    #expect(sixteen.count == 16)
+    #expect(sixteen.first?.name == "R02_0001")
+    #expect(sixteen.last?.name == "R02_0016")
+    #expect(sixteen.first?.address.description == "70:CB:0D:00:00:01")
+    #expect(sixteen.last?.address.description == "70:CB:0D:00:00:10")
+    #expect(sixteen.allSatisfy { $0.notificationsPerSecond == 12.5 && $0.notificationLimit == 90 })
+  }
+
+  @Test func source() throws {
+    let source = try Specification(parsing: "source,payload=244,real-time")
+    let sources = source.makePeripherals().compactMap { $0 as? EmulatedSource }
+    #expect(sources.map(\.configuration.payloadByteCount) == [244])
+    #expect(sources.first?.configuration.notificationsPerSecond == nil)
+    #expect(source.pace == .air)
+  }
+
+  @Test(arguments: [
+    ("", "''"), ("strap", "'strap'; there are ring, source"), ("ring,", "'' is no option"),
+    ("ring,payload=20", "'payload=20' is no option of virtual:ring"), ("ring,rate", "'rate' is no option"),
+    ("ring,rate=0", "'rate=0': a number above 0"), ("ring,rate=x", "'rate=x'"),
+    ("ring,rate=nan", "'rate=nan'"),
+    ("ring,devices=65", "1 … 64"), ("ring,count=0", "'count=0': a whole number, 1 …, is wanted"),
+    ("source,payload=3", "4 … 512"), ("source,real-time=1", "'real-time=1' is no option"),
+    ("ring,loss=2,real-time", "0 … 1"), ("ring,loss=0.1", "loss needs real-time"),
+  ])
+  func errors(text: String, message: String) {
+    do throws(Specification.ParseError) {
+      _ = try Specification(parsing: text)
+      Issue.record("\(text) was taken")
+    } catch { #expect(error.description.contains(message)) }
+  }
+}
