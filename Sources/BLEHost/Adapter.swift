@@ -35,6 +35,12 @@ public protocol Adapter: Actor {
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection
 
+  /// Asks a link that is up for something else. `Connection.changes` tells what came of it.
+  func change(_ connection: Connection, to request: LinkRequest) async
+
+  /// Asks how the link stands and who is at its other end.
+  func facts(of connection: Connection) async throws(HostError) -> LinkFacts
+
   /// Lets the adapter go.
   func close() async
 }

@@ -52,14 +52,26 @@ public actor KernelAdapter: Adapter {
   public func connect(
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
-    var channel: RawChannel?
-    var refusal: HostError?
-    do throws(HostError) { channel = try await openChannel() } catch { refusal = error }
+    let lever = await lever()
     let connection = try await Connection.open(
-      to: peer, from: info.address, on: loop, timeout: timeout, tap: tap, watching: channel)
-    let lever = RawLinkLever(channel, refusal)
+      to: peer, from: info.address, on: loop, timeout: timeout, tap: tap, watching: lever.channel)
     await lever.ask(request, of: connection)
     return connection
+  }
+
+  public func change(_ connection: Connection, to request: LinkRequest) async {
+    await lever().ask(request, of: connection)
+  }
+
+  /// Version and features are known where the kernel has asked for them while the raw channel was open.
+  public func facts(of connection: Connection) async throws(HostError) -> LinkFacts {
+    try await openChannel().facts(connection.handle)
+  }
+
+  private func lever() async -> RawLinkLever {
+    do throws(HostError) { return RawLinkLever(try await openChannel(), nil) } catch {
+      return RawLinkLever(nil, error)
+    }
   }
 
   public func close() async {

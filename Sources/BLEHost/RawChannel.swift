@@ -198,6 +198,15 @@ actor RawChannel {
   /// Timing in force on a link; `nil` where it was up before this channel.
   func timing(_ handle: ConnectionHandle) -> LinkParameters? { links.timing(handle) }
 
+  func facts(_ handle: ConnectionHandle) async throws(HostError) -> LinkFacts {
+    var facts = links.facts(handle)
+    let returned = try await command(ReadRSSI(handle))
+    do throws(WireError) { facts.rssi = try ReadRSSI.Reply(validating: returned.span).rssi } catch {
+      throw .gatt(.malformed(error))
+    }
+    return facts
+  }
+
   // MARK: The receive thread
 
   private var nextDeadline: MonotonicTime? { pending.lazy.map(\.deadline).min() }

@@ -115,9 +115,21 @@ struct DeviceOptions: ParsableArguments {
     return address
   }
 
-  /// Connects, runs `body`, and closes the channel whatever happens. Ctrl-C cancels `body`.
+  /// Connects, exchanges the MTU, runs `body`, and closes the channel whatever happens. Ctrl-C cancels `body`.
   func withConnection<Value: Sendable>(
     to address: DeviceAddress, _ body: @escaping @Sendable (GATTClient) async throws -> Value
+  ) async throws -> Value {
+    try await withLink(to: address) { _, connection in
+      let client = GATTClient(connection)
+      try await failing { () async throws(GATTError) in try await client.exchangeMTU() }
+      return try await body(client)
+    }
+  }
+
+  /// The same without a word on the channel.
+  func withLink<Value: Sendable>(
+    to address: DeviceAddress,
+    _ body: @escaping @Sendable (any Adapter, Connection) async throws -> Value
   ) async throws -> Value {
     let isVerbose = radio.verbose
     let timeout = Duration.seconds(timeout)
@@ -128,11 +140,8 @@ struct DeviceOptions: ParsableArguments {
         let connection = try await failing { () async throws(HostError) in
           try await radio.adapter.connect(to: address, asking: request, timeout: timeout, tap: nil)
         }
-        for note in LinkText.refusals(await connection.changes) { Console.note(note) }
-        let client = GATTClient(connection)
         do {
-          try await failing { () async throws(GATTError) in try await client.exchangeMTU() }
-          let value = try await body(client)
+          let value = try await body(radio.adapter, connection)
           await Self.close(connection, isVerbose)
           await radio.close()
           return value
@@ -156,6 +165,7 @@ struct DeviceOptions: ParsableArguments {
       if let link = LinkText.inForce(await connection.link) { Console.note("link: \(link)") }
       if let error = statistics.lastMalformed { Console.note("last malformed: \(error)") }
     }
+    for note in LinkText.refusals(await connection.changes) { Console.note(note) }
     await connection.close()
   }
 }

@@ -216,5 +216,8 @@ actor SocketAdapter: Adapter {
     return connection
   }
 
+  func change(_ connection: Connection, to request: LinkRequest) async {}
+  func facts(of connection: Connection) async throws(HostError) -> LinkFacts { LinkFacts() }
+
   func close() async { loop.stop() }
 }

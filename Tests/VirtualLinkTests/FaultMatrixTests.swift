@@ -162,10 +162,10 @@ import Testing
       let isDouble = item.fault.action == .duplicate
       if outcome.error != nil { #expect(outcome.step == (isDouble ? item.step.next : item.step), "\(item)") }
     }
-    // The loops' threads close theirs a little later.
+    // The loops' threads close theirs a little later; so may those of a test that ran before.
     let patience = ContinuousClock.now.advanced(by: .seconds(10))
     while try openDescriptors() > before, ContinuousClock.now < patience { await Task.yield() }
-    #expect(try openDescriptors() == before)
+    #expect(try openDescriptors() <= before)
   }
 
   struct Outcome: Sendable {

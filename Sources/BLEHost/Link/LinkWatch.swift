@@ -31,6 +31,7 @@ struct LinkTable {
     var changes: [LinkChange] = []
     var observer: ((LinkChange) -> Void)?
     var reason: HCIStatus?
+    var facts = LinkFacts()
   }
 
   private var links: [ConnectionHandle: Link] = [:]
@@ -45,6 +46,11 @@ struct LinkTable {
       } else {
         links[end.handle]?.reason = end.reason
       }
+      return
+    }
+    if event.code == .readRemoteVersionComplete {
+      let answer = try ReadRemoteVersionComplete(validating: event.parameters)
+      if answer.status == .success { links[answer.handle]?.facts.version = answer.version }
       return
     }
     guard event.code == .leMeta, !event.parameters.isEmpty else { return }
@@ -66,6 +72,9 @@ struct LinkTable {
       if update.status == .success {
         note(update.handle, .phy(transmit: update.transmit, receive: update.receive), time)
       }
+    case .readRemoteFeaturesComplete:
+      let answer = try LEReadRemoteFeaturesComplete(validating: event.parameters)
+      if answer.status == .success { links[answer.handle]?.facts.features = answer.features }
     default: break
     }
   }
@@ -83,6 +92,8 @@ struct LinkTable {
     for change in links[handle]?.changes ?? [] { observer(change) }
     links[handle, default: Link()].observer = observer
   }
+
+  func facts(_ handle: ConnectionHandle) -> LinkFacts { links[handle]?.facts ?? LinkFacts() }
 
   func reason(_ handle: ConnectionHandle) -> HCIStatus? { links[handle]?.reason }
 

@@ -6,7 +6,7 @@ import BLEWire
 ///
 /// The kernel follows: it takes the controller's events for its own. See reference `linux-bluetooth-kernel.md`, 12.
 struct RawLinkLever {
-  private let channel: RawChannel?
+  let channel: RawChannel?
   /// Why there is no channel.
   private let refusal: HostError?
 

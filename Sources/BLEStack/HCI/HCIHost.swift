@@ -34,6 +34,7 @@ public struct HCIHost: ~Copyable {
   var isConnecting = false
   var heldBack: [(handle: ConnectionHandle, packet: [UInt8])] = []
   var assembler = AdvertisingReportAssembler()
+  var lastChannelNumber: UInt64 = 0
   var events: [HCIHostEvent] = []
   var counts = HCIHostStatistics()
   public internal(set) var lastMalformed: WireError?
@@ -98,7 +99,9 @@ public struct HCIHost: ~Copyable {
   /// The next packet for the transport, H4 type octet first. Call it until it gives none, after everything else.
   public mutating func nextPacket(now: MonotonicTime) -> [UInt8]? {
     if case .failed = state { return nil }
-    return commands.next(now: now) ?? acl.next()
+    if let command = commands.next(now: now) { return command }
+    feedChannels()
+    return acl.next()
   }
 
   mutating func submit(
@@ -150,8 +153,8 @@ public struct HCIHost: ~Copyable {
       try packet.require(1, .h4)
       let body = packet.extracting(1...)
       switch HCIPacketType(rawValue: packet[0]) {
-      case .event: try take(try HCIEventPacket(validating: body), report, attribute)
-      case .acl: try take(try ACLPacket(validating: body), packet, attribute)
+      case .event: try take(try HCIEventPacket(validating: body), now, report, attribute)
+      case .acl: try take(try ACLPacket(validating: body), packet, now, attribute)
       // Synchronous data belong to links that an LE host does not have.
       case .sco, .iso: counts.strayData += 1
       default: throw WireError(.h4, offset: 0, .invalidValue(UInt32(packet[0])))
@@ -166,11 +169,21 @@ public struct HCIHost: ~Copyable {
   // MARK: Time and ends
 
   /// When `expire` is wanted.
-  public var deadline: MonotonicTime? { commands.deadline }
+  public var deadline: MonotonicTime? {
+    var earliest = commands.deadline
+    for link in links.values where !link.channels.isEmpty {
+      earliest = .earliest(earliest, link.channels.deadline)
+    }
+    return earliest
+  }
 
-  /// A command's time is over: the controller is given up.
+  /// Where a command's time is over, the controller is given up; where a channel's is, that channel.
   public mutating func expire(now: MonotonicTime) {
     if let opcode = commands.expired(now: now) { fail(.commandTimedOut(opcode)) }
+    for link in links.values {
+      link.channels.expire(now: now)
+      tellChannelEvents(of: link)
+    }
   }
 
   /// The transport ended, or must not be used any more.
@@ -179,7 +192,10 @@ public struct HCIHost: ~Copyable {
   mutating func fail(_ failure: HCIHostFailure) {
     if case .failed = state { return }
     state = .failed(failure)
-    for handle in links.keys { events.append(.disconnected(handle, reason: .unspecifiedError)) }
+    for (handle, link) in links {
+      for (id, event) in link.channels.lose() { events.append(.channel(id, event)) }
+      events.append(.disconnected(handle, reason: .unspecifiedError))
+    }
     links = [:]
     isConnecting = false
     heldBack = []

@@ -14,13 +14,14 @@ final class HCILink {
   /// An LE Connection Update that the peer asked for is under way. One at a time: a peer that asks without end
   /// shall not fill the command queue.
   var isUpdating = false
+  var channels = CreditBasedChannels()
 
   init(_ description: LinkDescription) { self.description = description }
 }
 
 extension HCIHost {
   mutating func take(
-    _ packet: borrowing ACLPacket, _ octets: Span<UInt8>,
+    _ packet: borrowing ACLPacket, _ octets: Span<UInt8>, _ now: MonotonicTime,
     _ attribute: (ConnectionHandle, Span<UInt8>) -> Void
   ) throws(WireError) {
     let handle = packet.handle
@@ -29,7 +30,11 @@ extension HCIHost {
       return
     }
     let droppedBefore = link.recombiner.droppedFrames
-    defer { counts.droppedFrames += link.recombiner.droppedFrames - droppedBefore }
+    defer {
+      counts.droppedFrames += link.recombiner.droppedFrames - droppedBefore
+      if let cid = link.recombiner.oversizedChannelID { link.channels.receiveOversized(on: cid, now: now) }
+      tellChannelEvents(of: link)
+    }
     var reaction = SignallingResponder.Reaction.none
     var answer: [UInt8] = []
     var channelID: UInt16 = 0
@@ -39,8 +44,11 @@ extension HCIHost {
       switch channelID {
       case ATT.channelID: attribute(handle, frame.payload)
       case L2CAPFrame.FixedChannel.signalling:
-        reaction = SignallingResponder.react(to: frame.payload, isUpdating: link.isUpdating)
+        reaction = SignallingResponder.react(
+          to: frame.payload, isUpdating: link.isUpdating, channels: &link.channels, now: now)
       case L2CAPFrame.FixedChannel.securityManager: answer = Self.refusePairing(frame.payload)
+      case L2CAPFrame.dynamicChannels:
+        isStray = !link.channels.receive(frame.payload, on: channelID, now: now)
       // Nothing is sent on a channel that is not there. Core 5.4, Vol 3, Part A, 2.1.
       default: isStray = true
       }

@@ -64,6 +64,8 @@ public enum HCIHostEvent: Hashable, Sendable {
   case remoteFeatures(ConnectionHandle, HCIStatus, LEFeatures)
   /// Who made the peer's link layer; meaningless with another status than success.
   case remoteVersion(ConnectionHandle, HCIStatus, LinkLayerVersion)
+  /// Something happened to a credit-based channel.
+  case channel(ChannelID, ChannelEvent)
   case disconnected(ConnectionHandle, reason: HCIStatus)
   /// Nothing works any more; every link is gone.
   case failed(HCIHostFailure)

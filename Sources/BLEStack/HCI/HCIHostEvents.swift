@@ -3,7 +3,7 @@ import BLEWire
 
 extension HCIHost {
   mutating func take(
-    _ event: borrowing HCIEventPacket, _ report: (borrowing AdvertisingReport) -> Void,
+    _ event: borrowing HCIEventPacket, _ now: MonotonicTime, _ report: (borrowing AdvertisingReport) -> Void,
     _ attribute: (ConnectionHandle, Span<UInt8>) -> Void
   ) throws(WireError) {
     let parameters = event.parameters
@@ -33,7 +33,7 @@ extension HCIHost {
       let read = try ReadRemoteVersionComplete(validating: parameters)
       tell(.remoteVersion(read.handle, read.status, read.version), of: read.handle)
     case .dataBufferOverflow: counts.bufferOverflows += 1
-    case .leMeta: try takeLE(parameters, report, attribute)
+    case .leMeta: try takeLE(parameters, now, report, attribute)
     default: break
     }
   }
@@ -66,7 +66,7 @@ extension HCIHost {
   }
 
   private mutating func takeLE(
-    _ parameters: Span<UInt8>, _ report: (borrowing AdvertisingReport) -> Void,
+    _ parameters: Span<UInt8>, _ now: MonotonicTime, _ report: (borrowing AdvertisingReport) -> Void,
     _ attribute: (ConnectionHandle, Span<UInt8>) -> Void
   ) throws(WireError) {
     try parameters.require(1, .hciEvent)
@@ -74,7 +74,7 @@ extension HCIHost {
     case .advertisingReport, .extendedAdvertisingReport:
       try AdvertisingReports(validating: parameters).forEach { assembler.take($0, report) }
     case .connectionComplete, .enhancedConnectionComplete:
-      try connected(try LEConnectionComplete(validating: parameters), attribute)
+      try connected(try LEConnectionComplete(validating: parameters), now, attribute)
     case .connectionUpdateComplete:
       let update = try LEConnectionUpdateComplete(validating: parameters)
       links[update.handle]?.isUpdating = false
@@ -122,7 +122,8 @@ extension HCIHost {
   // MARK: Links
 
   private mutating func connected(
-    _ complete: LEConnectionComplete, _ attribute: (ConnectionHandle, Span<UInt8>) -> Void
+    _ complete: LEConnectionComplete, _ now: MonotonicTime,
+    _ attribute: (ConnectionHandle, Span<UInt8>) -> Void
   ) throws(WireError) {
     isConnecting = false
     let handle = complete.handle
@@ -153,7 +154,7 @@ extension HCIHost {
         continue
       }
       let span = packet.span
-      try take(try ACLPacket(validating: span.extracting(1...)), span, attribute)
+      try take(try ACLPacket(validating: span.extracting(1...)), span, now, attribute)
     }
   }
 
@@ -163,11 +164,12 @@ extension HCIHost {
   }
 
   private mutating func disconnected(_ handle: ConnectionHandle, _ reason: HCIStatus) {
-    guard links.removeValue(forKey: handle) != nil else {
+    guard let link = links.removeValue(forKey: handle) else {
       counts.strayEvents += 1
       return
     }
     acl.remove(handle)
+    for (id, event) in link.channels.lose() { events.append(.channel(id, event)) }
     events.append(.disconnected(handle, reason: reason))
   }
 }

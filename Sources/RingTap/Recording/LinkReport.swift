@@ -1,6 +1,6 @@
 import BLECore
-import BLEHost
-import BLEPacketLog
+package import BLEHost
+package import BLEPacketLog
 public import BLEWire
 
 /// The member `connection` of `session.json`: what was asked, what is in force, what changed when. What the kernel
@@ -65,7 +65,7 @@ extension LEPHY {
 }
 
 extension JSONLine {
-  fileprivate mutating func members(of state: LinkState) {
+  package mutating func members(of state: LinkState) {
     if let timing = state.timing {
       member("intervalMs", timing.intervalMilliseconds)
       member("latency", timing.latency)

@@ -7,12 +7,22 @@ public import BLEWire
 ///
 /// The actor lives on an event loop; packets, commands, links and their connections share its thread.
 public actor HostAdapter: Adapter {
-  private typealias Answer = CheckedContinuation<Result<[UInt8], HostError>, Never>
+  /// A command that was submitted, and who waits for what.
+  private struct PendingCommand {
+    enum Waiter {
+      case answer(CheckedContinuation<Result<[UInt8], HostError>, Never>)
+      case procedure(LinkProcedure, CheckedContinuation<Result<HCIHostEvent, HostError>, Never>)
+    }
+
+    let opcode: HCIOpcode
+    let waiter: Waiter
+  }
 
   /// A connect that is under way. The controller makes one link at a time.
   private struct Attempt {
     let number: Int
-    let peer: DeviceAddress
+    /// One that was named, or those on the accept list.
+    let peers: [DeviceAddress]
     let tap: PacketTap?
     let seconds: Int
     var deadline: MonotonicTime?
@@ -47,7 +57,7 @@ public actor HostAdapter: Adapter {
   private let transport: any PacketTransport
   private var host = HCIHost()
   private var starting: CheckedContinuation<Result<Void, HostError>, Never>?
-  private var answers: [CommandID: Answer] = [:]
+  private var commands: [CommandID: PendingCommand] = [:]
   private var attempt: Attempt?
   private var lastAttempt = 0
   /// Those who wait for an attempt to end before theirs.
@@ -61,6 +71,7 @@ public actor HostAdapter: Adapter {
   private var deferred: [(handle: ConnectionHandle, pdu: [UInt8])] = []
   private var ending: [ConnectionHandle] = []
   private var ownAddress: DeviceAddress?
+  private var hidesInScans = false
   private var failure: HostError?
   private var closing: CheckedContinuation<Void, Never>?
   private var closeDeadline: MonotonicTime?
@@ -119,10 +130,16 @@ public actor HostAdapter: Adapter {
 
   /// A static address of our own, for a controller that has no public one. Core 5.4, Vol 6, Part B, 1.3.2.1.
   private func takeRandomAddress() -> DeviceAddress {
-    // Two bits are set by definition; of the other 46 neither all nor none may be.
-    let address = DeviceAddress(bits: UInt64.random(in: 1..<1 << 46 - 1) | 3 << 46, type: .random)
+    let address = Self.random { DeviceAddress.randomStatic($0) }
     ownAddress = address
     return address
+  }
+
+  private static func random(_ make: (UInt64) -> DeviceAddress?) -> DeviceAddress {
+    while true {
+      // One draw in 2⁴⁵ is not allowed.
+      if let address = make(UInt64.random(in: 0 ... .max)) { return address }
+    }
   }
 
   /// Under which this host scans and connects: the controller's public address, or a random static one.
@@ -154,21 +171,68 @@ public actor HostAdapter: Adapter {
   /// - Returns: the return parameters after the status octet.
   @discardableResult
   public func command(_ command: some HCICommand) async throws(HostError) -> [UInt8] {
-    if let failure { throw failure }
-    guard let id = host.submit(command) else {
-      throw .commandRefused(type(of: command).opcode, .commandDisallowed)
-    }
-    let result = await withCheckedContinuation { answer in
-      answers[id] = answer
-      opcodes[id] = type(of: command).opcode
+    let id = try submit(command)
+    let result = await withCheckedContinuation { waiter in
+      commands[id] = PendingCommand(opcode: type(of: command).opcode, waiter: .answer(waiter))
       pump()
     }
     return try result.get()
   }
 
-  private var opcodes: [CommandID: HCIOpcode] = [:]
+  /// Sends a command whose result is an event of its own, and waits for that.
+  ///
+  /// - Throws: also `gatt(closed)` where the link ends first.
+  func command(
+    _ command: some HCICommand, endingWith procedure: LinkProcedure
+  ) async throws(HostError) -> HCIHostEvent {
+    let id = try submit(command)
+    let result = await withCheckedContinuation { waiter in
+      commands[id] = PendingCommand(
+        opcode: type(of: command).opcode, waiter: .procedure(procedure, waiter))
+      pump()
+    }
+    return try result.get()
+  }
+
+  private func submit(_ command: some HCICommand) throws(HostError) -> CommandID {
+    if let failure { throw failure }
+    guard let id = host.submit(command) else {
+      throw .commandRefused(type(of: command).opcode, .commandDisallowed)
+    }
+    return id
+  }
+
+  private func answered(_ id: CommandID, _ status: HCIStatus, _ returned: [UInt8]) {
+    guard let pending = commands[id] else { return }
+    let refusal = HostError.commandRefused(pending.opcode, status)
+    switch pending.waiter {
+    case .answer(let waiter):
+      commands[id] = nil
+      waiter.resume(returning: status == .success ? .success(returned) : .failure(refusal))
+    case .procedure(_, let waiter):
+      // Success only says that it has begun.
+      guard status != .success else { return }
+      commands[id] = nil
+      waiter.resume(returning: .failure(refusal))
+    }
+  }
+
+  /// Ends those who wait for a procedure.
+  private func end(
+    _ isMeant: (LinkProcedure) -> Bool, _ result: Result<HCIHostEvent, HostError>
+  ) {
+    for (id, pending) in commands {
+      guard case .procedure(let procedure, let waiter) = pending.waiter, isMeant(procedure) else { continue }
+      commands[id] = nil
+      waiter.resume(returning: result)
+    }
+  }
 
   // MARK: Scanning
+
+  /// Scans under a non-resolvable private address, a new one for each scan: scan requests then do not tell who asks.
+  /// Core 5.4, Vol 3, Part C, 10.7.
+  public func hideInScans() { hidesInScans = true }
 
   public func startScan(
     _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter,
@@ -177,11 +241,18 @@ public actor HostAdapter: Adapter {
     guard reportSink == nil else { throw .scanBusy(holder: "this program") }
     reportSink = sink
     do throws(HostError) {
+      var ownType = address.type
+      if hidesInScans {
+        let own = address
+        try await command(
+          LESetRandomAddress(Self.random { .nonResolvablePrivate($0, differingFrom: own) }))
+        ownType = .random
+      }
       if controller.usesExtendedCommands {
-        try await command(LESetExtendedScanParameters(kind: kind, timing: timing, ownType: address.type))
+        try await command(LESetExtendedScanParameters(kind: kind, timing: timing, ownType: ownType))
         try await command(LESetExtendedScanEnable(duplicates))
       } else {
-        try await command(LESetScanParameters(kind: kind, timing: timing, ownType: address.type))
+        try await command(LESetScanParameters(kind: kind, timing: timing, ownType: ownType))
         try await command(LESetScanEnable(duplicates))
       }
     } catch {
@@ -198,6 +269,8 @@ public actor HostAdapter: Adapter {
     } else {
       try await command(LESetScanEnable(nil))
     }
+    // Connects need the address that they had.
+    if hidesInScans, let ownAddress { try await command(LESetRandomAddress(ownAddress)) }
   }
 
   private func stopScanQuietly() async {
@@ -208,8 +281,10 @@ public actor HostAdapter: Adapter {
 
   // MARK: Links
 
-  public func connect(
-    to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
+  /// Connects whom `create` asks the controller for.
+  func connect(
+    _ peers: [DeviceAddress], timeout: Duration, tap: PacketTap?,
+    _ create: () async throws(HostError) -> Void
   ) async throws(HostError) -> Connection {
     await takeTurn()
     defer { endTurn() }
@@ -217,10 +292,8 @@ public actor HostAdapter: Adapter {
     lastAttempt += 1
     let number = lastAttempt
     attempt = Attempt(
-      number: number, peer: peer, tap: tap, seconds: Int(timeout.components.seconds))
-    do throws(HostError) {
-      try await createConnection(peer, request.timing ?? .default)
-    } catch {
+      number: number, peers: peers, tap: tap, seconds: Int(timeout.components.seconds))
+    do throws(HostError) { try await create() } catch {
       attempt = nil
       throw error
     }
@@ -238,38 +311,7 @@ public actor HostAdapter: Adapter {
     } onCancel: {
       Task { await self.giveUp(number) }
     }
-    let connection = try result.get()
-    await ask(request, of: connection)
-    return connection
-  }
-
-  /// Asks for what could not be said when the link was made.
-  private func ask(_ request: LinkRequest, of connection: Connection) async {
-    let handle = connection.handle
-    if let phy = request.phy {
-      await ask(.phy, of: connection, LESetPHY(handle, phy))
-    }
-    if let octets = request.dataLength {
-      await ask(.dataLength, of: connection, LESetDataLength(handle, octets: octets))
-    }
-  }
-
-  private func ask(
-    _ part: LinkRequest.Part, of connection: Connection, _ command: some HCICommand
-  ) async {
-    do throws(HostError) { try await self.command(command) } catch {
-      await connection.note(LinkChange(time: SystemClock.now(), value: .refused(part, error)))
-    }
-  }
-
-  private func createConnection(
-    _ peer: DeviceAddress, _ parameters: LinkParameterRange
-  ) async throws(HostError) {
-    if controller.usesExtendedCommands {
-      try await command(LEExtendedCreateConnection(to: peer, ownType: address.type, parameters: parameters))
-    } else {
-      try await command(LECreateConnection(to: peer, ownType: address.type, parameters: parameters))
-    }
+    return try result.get()
   }
 
   private func giveUp(_ number: Int) {
@@ -406,6 +448,7 @@ public actor HostAdapter: Adapter {
   }
 
   private func handle(_ event: HCIHostEvent) {
+    if let end = event.end { self.end({ $0 == end.procedure }, .success(event)) }
     switch event {
     case .ready: finishStart(.success(()))
     case .answered(let id, let status, let returned):
@@ -413,9 +456,7 @@ public actor HostAdapter: Adapter {
         // The link came up at the last moment. Its event may still be under way.
         attempt?.refusal = .commandRefused(.leCreateConnectionCancel, status)
       }
-      let opcode = opcodes.removeValue(forKey: id) ?? HCIOpcode(rawValue: 0)
-      answers.removeValue(forKey: id)?.resume(
-        returning: status == .success ? .success(returned) : .failure(.commandRefused(opcode, status)))
+      answered(id, status, returned)
     case .connected(let description): connected(description)
     case .connectFailed(let status): connectFailed(status)
     case .parametersChanged(let handle, let parameters): note(handle, .timing(parameters))
@@ -427,8 +468,9 @@ public actor HostAdapter: Adapter {
       note(handle, .refused(.timing, .commandRefused(.leConnectionUpdate, status)))
     case .phyUnchanged(let handle, let status):
       note(handle, .refused(.phy, .commandRefused(.leSetPHY, status)))
-    case .remoteFeatures, .remoteVersion: break
+    case .remoteFeatures, .remoteVersion, .channel: break
     case .disconnected(let handle, let reason):
+      end({ $0.handle == handle }, .failure(.gatt(.closed(.linkLost(LinkLoss(reason))))))
       guard let carrier = carriers.remove(handle) else { break }
       carrier.disconnectReason = reason
       carrier.client?.ended(.linkLost(LinkLoss(reason)))
@@ -456,7 +498,7 @@ public actor HostAdapter: Adapter {
         self.transport.kernelQueueDrops
       })
     let connection = Connection(
-      carrier, peer: attempt.peer, handle: description.handle, on: loop, tap: attempt.tap)
+      carrier, peer: description.peer, handle: description.handle, on: loop, tap: attempt.tap)
     carriers.add(carrier, description.handle)
     // Attaching to a link of our own cannot fail.
     connection.assumeIsolated { try? $0.attach() }
@@ -474,8 +516,8 @@ public actor HostAdapter: Adapter {
     finishAttempt(
       .failure(
         isOurs
-          ? .noAnswer(attempt.peer, seconds: attempt.seconds)
-          : .linkFailed(attempt.peer, status)))
+          ? .noAnswer(attempt.peers.first ?? .any, seconds: attempt.seconds)
+          : .linkFailed(attempt.peers.first ?? .any, status)))
   }
 
   private func finishAttempt(_ result: Result<Connection, HostError>) {
@@ -497,9 +539,13 @@ public actor HostAdapter: Adapter {
     failure = error
     finishStart(.failure(error))
     finishAttempt(.failure(error))
-    for answer in answers.values { answer.resume(returning: .failure(error)) }
-    answers = [:]
-    opcodes = [:]
+    for pending in commands.values {
+      switch pending.waiter {
+      case .answer(let waiter): waiter.resume(returning: .failure(error))
+      case .procedure(_, let waiter): waiter.resume(returning: .failure(error))
+      }
+    }
+    commands = [:]
     transport.close()
   }
 }

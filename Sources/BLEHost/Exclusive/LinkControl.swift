@@ -1,0 +1,87 @@
+public import BLECore
+import BLEStack
+import BLESystem
+import BLEWire
+
+/// Links: made, changed, asked about. Core 5.4, Vol 4, Part E, 7.8.
+extension HostAdapter {
+  public func connect(
+    to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
+  ) async throws(HostError) -> Connection {
+    let connection = try await connect([peer], timeout: timeout, tap: tap) { () async throws(HostError) in
+      let parameters = request.timing ?? .default
+      if controller.usesExtendedCommands {
+        try await command(LEExtendedCreateConnection(to: peer, ownType: address.type, parameters: parameters))
+      } else {
+        try await command(LECreateConnection(to: peer, ownType: address.type, parameters: parameters))
+      }
+    }
+    await askBeyondTiming(request, of: connection)
+    return connection
+  }
+
+  /// Connects whichever of these devices advertises first: the controller looks for all of them by its accept list.
+  ///
+  /// - Throws: `commandRefused` with Memory Capacity Exceeded where the list is too short for them.
+  public func connect(
+    toFirstOf peers: [DeviceAddress], asking request: LinkRequest = LinkRequest(), timeout: Duration,
+    tap: PacketTap? = nil
+  ) async throws(HostError) -> Connection {
+    let connection = try await connect(peers, timeout: timeout, tap: tap) { () async throws(HostError) in
+      try await command(LEClearFilterAcceptList())
+      for peer in peers { try await command(LEAddDeviceToFilterAcceptList(peer)) }
+      let parameters = request.timing ?? .default
+      if controller.usesExtendedCommands {
+        try await command(
+          LEExtendedCreateConnection(toAcceptListFrom: address.type, parameters: parameters))
+      } else {
+        try await command(LECreateConnection(toAcceptListFrom: address.type, parameters: parameters))
+      }
+    }
+    await askBeyondTiming(request, of: connection)
+    return connection
+  }
+
+  public func change(_ connection: Connection, to request: LinkRequest) async {
+    if let timing = request.timing {
+      await ask(.timing, of: connection, LEConnectionUpdate(connection.handle, timing))
+    }
+    await askBeyondTiming(request, of: connection)
+  }
+
+  /// Asks for what cannot be said when a link is made.
+  private func askBeyondTiming(_ request: LinkRequest, of connection: Connection) async {
+    if let phy = request.phy { await ask(.phy, of: connection, LESetPHY(connection.handle, phy)) }
+    if let octets = request.dataLength {
+      await ask(.dataLength, of: connection, LESetDataLength(connection.handle, octets: octets))
+    }
+  }
+
+  private func ask(
+    _ part: LinkRequest.Part, of connection: Connection, _ command: some HCICommand
+  ) async {
+    do throws(HostError) { try await self.command(command) } catch {
+      await connection.note(LinkChange(time: SystemClock.now(), value: .refused(part, error)))
+    }
+  }
+
+  public func facts(of connection: Connection) async throws(HostError) -> LinkFacts {
+    let handle = connection.handle
+    var facts = LinkFacts()
+    facts.rssi = try await query(ReadRSSI(handle)).rssi
+    let version = try await command(
+      ReadRemoteVersionInformation(handle), endingWith: LinkProcedure(.remoteVersion, on: handle))
+    if case .remoteVersion(_, .success, let version) = version { facts.version = version }
+    let features = try await command(
+      LEReadRemoteFeatures(handle), endingWith: LinkProcedure(.remoteFeatures, on: handle))
+    if case .remoteFeatures(_, .success, let features) = features { facts.features = features }
+    return facts
+  }
+
+  private func query<Query: HCIQuery>(_ query: Query) async throws(HostError) -> Query.Reply {
+    let returned = try await command(query)
+    do throws(WireError) { return try Query.Reply(validating: returned.span) } catch {
+      throw .gatt(.malformed(error))
+    }
+  }
+}
