@@ -29,10 +29,19 @@ struct AdapterOptions: ParsableArguments {
       """, valueName: "spec"))
   var transport: String?
 
+  @Option(
+    help: ArgumentHelp(
+      "In exclusive mode: log every HCI packet, both ways, into this btsnoop file.", valueName: "file"))
+  var packetLog: String?
+
   @Flag(name: [.short, .long], help: "Say more on standard error: malformed packets, parameters in force.")
   var verbose = false
 
   func validate() throws {
+    if packetLog != nil, try specification() == nil {
+      throw ValidationError(
+        "--packet-log is for exclusive mode; in the others the kernel has the packets: `btmon -w FILE`")
+    }
     guard transport != nil else { return }
     if mode == .raw || mode == .coexist { throw ValidationError("--transport is for exclusive mode") }
     if adapter != nil { throw ValidationError("--adapter or --transport, not both") }
@@ -59,24 +68,9 @@ struct AdapterOptions: ParsableArguments {
     let loop = try failing { () throws(HostError) in try EventLoop.start() }
     guard let specification = try specification() else {
       let info = try failing { () throws(HostError) in try KernelAdapter.find(adapter) }
-      return Radio(adapter: beside(info, loop), emulation: nil)
+      return Radio(adapter: beside(info, loop))
     }
-    switch specification {
-    case .virtual(let peripheral): return try await Radio.virtual(peripheral, loop)
-    case .tcpServer, .pseudoTerminal:
-      let peer = try await StreamServer(specification) { Console.note("waiting for a controller at \($0)") }
-        .next()
-      do {
-        let adapter = try await HostAdapter.open(
-          try loop.transport(over: peer.take(), .stream), name: specification.description, on: loop)
-        return Radio(adapter: adapter, emulation: nil)
-      } catch { throw Failure(error) }
-    default:
-      return Radio(
-        adapter: try await failing { () async throws(HostError) in
-          try await HostAdapter.open(specification, on: loop)
-        }, emulation: nil)
-    }
+    return try await Radio.exclusive(specification, log: packetLog, loop)
   }
 }
 
