@@ -1,17 +1,15 @@
 import ArgumentParser
 import BLECore
 import BLEEmulation
-import BLEHost
-import BLEPacketLog
-import BLESystem
-import Synchronization
 
 /// `ringtap emulate PERIPHERAL`.
 struct EmulateCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "emulate",
     abstract: "Runs a virtual controller with an emulated peripheral.",
-    subcommands: [EmulateRingCommand.self])
+    subcommands: [
+      EmulateRingCommand.self, EmulateSourceCommand.self, EmulateAirCommand.self, EmulateMeasureCommand.self,
+    ])
 }
 
 /// `ringtap emulate ring`: until interrupted, an adapter with a COLMI R02 in its range.
@@ -25,19 +23,12 @@ struct EmulateRingCommand: AsyncParsableCommand {
       real one; its raw stream starts with frames captured from real rings and goes on with a made-up wearer at rest.
 
       EXAMPLES
-        sudo ringtap emulate ring --vhci --rate 300
+        sudo ringtap emulate ring --vhci --rate 300 --real-time
         ringtap emulate ring --transport tcp-server:127.0.0.1:6402
             then, elsewhere: ringtap capture --transport tcp-client:127.0.0.1:6402
       """)
 
-  @Flag(help: "Attach to the kernel through /dev/vhci (root).")
-  var vhci = false
-
-  @Option(
-    help: ArgumentHelp(
-      "Serve the controller as an H4 byte stream instead: tcp-server:HOST:PORT, unix:PATH, pty:.",
-      valueName: "spec"))
-  var transport: String?
+  @OptionGroup var options: EmulationOptions
 
   @Option(help: "Raw notifications a second, over all three kinds. A stock ring sends 3.")
   var rate: Double = 3
@@ -57,9 +48,6 @@ struct EmulateRingCommand: AsyncParsableCommand {
   @Option(help: "Milliseconds from one advertisement to the next. A real ring takes 1000.")
   var advertisingInterval = 100
 
-  @Flag(help: "Give the controller the extended advertising commands.")
-  var extended = false
-
   @Flag(help: "Ask the central for nothing: no MTU exchange, no slower connection parameters.")
   var quiet = false
 
@@ -69,14 +57,7 @@ struct EmulateRingCommand: AsyncParsableCommand {
   @Option(help: "Break each so-many-th raw notification: wrong checksum, or cut short.")
   var malformedEvery: Int?
 
-  @Flag(help: "Print JSON lines.")
-  var json = false
-
   func validate() throws {
-    guard vhci != (transport != nil) else {
-      throw ValidationError("say where to attach: --vhci, or --transport")
-    }
-    _ = try specification()
     guard rate > 0, rate <= 100_000 else { throw ValidationError("--rate must be above 0") }
     guard (1...26).contains(name.utf8.count) else {
       throw ValidationError("--name must have 1 to 26 octets")
@@ -116,90 +97,92 @@ struct EmulateRingCommand: AsyncParsableCommand {
     return ring
   }
 
-  private func specification() throws -> TransportSpecification? {
-    guard let transport else { return nil }
-    do throws(TransportSpecification.ParseError) {
-      let specification = try TransportSpecification(transport)
-      switch specification {
-      case .tcpServer, .unix, .pseudoTerminal: return specification
-      default:
-        throw TransportSpecification.ParseError(
-          "\(transport) cannot be served; tcp-server:, unix: and pty: can")
-      }
-    } catch { throw ValidationError(error.description) }
+  func run() async throws {
+    let ring = try ringConfiguration()
+    let emulation = Emulation(
+      "raw notifications", key: "sentRawNotifications",
+      device: .init(address: ring.address, name: ring.name)
+    ) {
+      [EmulatedRing(ring)]
+    } sent: { peripheral in
+      guard let ring = peripheral as? EmulatedRing else { return (0, 0) }
+      return (ring.sentRawNotifications, ring.droppedByRing)
+    }
+    try await emulation.run(options)
+  }
+}
+
+/// `ringtap emulate source`: until interrupted, an adapter with a source of notifications in its range.
+struct EmulateSourceCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "source",
+    abstract: "A device that notifies as fast as the link takes it, for measuring.",
+    discussion: """
+      One characteristic notifies numbered values from the subscription on. A value starts with its number (4 octets, \
+      little-endian) and, if it has 12 octets or more, when it was sent (8 octets, nanoseconds of CLOCK_MONOTONIC).
+
+      EXAMPLES
+        ringtap emulate source --payload 244 --real-time --transport tcp-server:127.0.0.1:6402
+            then, elsewhere: ringtap gatt 70:CB:0D:00:50:C0 --transport tcp-client:127.0.0.1:6402
+      """)
+
+  @OptionGroup var options: EmulationOptions
+
+  @Option(help: "Octets of each value, 4 to 512; cut to what the MTU allows.")
+  var payload = EmulatedSource.Configuration().payloadByteCount
+
+  @Option(help: "Notifications a second; as many as the link takes if not given.")
+  var rate: Double?
+
+  @Option(help: "Stop after this many notifications of each link.")
+  var count: Int?
+
+  func validate() throws {
+    guard EmulatedSource.payloadByteCounts.contains(payload) else {
+      throw ValidationError("--payload must be 4 … 512 octets")
+    }
+    if let rate, !(rate > 0 && rate <= 100_000) { throw ValidationError("--rate must be above 0") }
+    guard count ?? 1 >= 1 else { throw ValidationError("--count must be at least 1") }
   }
 
   func run() async throws {
-    let ring = try ringConfiguration()
-    let sent = Mutex(0)
-    do {
-      try await Interruption.cancelling {
-        if let specification = try specification() {
-          try await serve(specification, ring, sent)
-        } else {
-          let emulation = try await ControllerAttachment.attach(controller(ring), to: VHCI())
-          try ready("hci\(emulation.index ?? 0)", ring)
-          await untilEnded(emulation, sent)
-        }
-      }
-    } catch is CancellationError {
-      // A signal is how an emulation ends.
+    var source = EmulatedSource.Configuration()
+    source.payloadByteCount = payload
+    source.notificationsPerSecond = rate
+    source.notificationLimit = count
+    let configuration = source
+    let emulation = Emulation(
+      "notifications", key: "sentNotifications",
+      device: .init(address: source.address, name: source.name)
+    ) {
+      [EmulatedSource(configuration)]
+    } sent: { peripheral in
+      ((peripheral as? EmulatedSource)?.sent ?? 0, 0)
     }
-    let count = sent.withLock { $0 }
-    if json {
-      try Console.json { line in
-        line.member("event", "end")
-        line.member("sentRawNotifications", count)
-      }
-    } else {
-      try Console.print("end \(count) raw notifications sent")
-    }
+    try await emulation.run(options)
   }
+}
 
-  /// One peer after the other, each with a controller fresh from reset.
-  private func serve(
-    _ specification: TransportSpecification, _ ring: EmulatedRing.Configuration, _ sent: borrowing Mutex<Int>
-  ) async throws {
-    var name = ""
-    let server = try StreamServer(specification) { name = $0 }
-    try ready(name, ring)
-    while !Task.isCancelled {
-      let peer = try await server.next()
-      let emulation = try await failing { () async throws(SystemError) in
-        try await ControllerAttachment.attach(controller(ring), to: peer.take(), .stream)
-      }
-      await untilEnded(emulation, sent)
-      if case .pseudoTerminal = specification { return }
-    }
-  }
+/// `ringtap emulate air`: controllers that hear each other, for hosts that advertise and connect by themselves.
+struct EmulateAirCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "air",
+    abstract: "Controllers that hear each other, and nothing else in their range.",
+    discussion: """
+      Each --transport is one controller and waits for its host; the air begins when all have come and ends when all \
+      have gone.
 
-  private func controller(_ ring: EmulatedRing.Configuration) -> VirtualController {
-    VirtualController(
-      VirtualController.Configuration(commandSet: extended ? .extended : .legacy),
-      peripherals: [EmulatedRing(ring)])
-  }
+      EXAMPLE
+        ringtap emulate air --real-time --transport tcp-server:127.0.0.1:6402 --transport tcp-server:127.0.0.1:6403
+      """)
 
-  /// Until the other end closes, or the task is cancelled.
-  private func untilEnded(_ emulation: ControllerAttachment, _ sent: borrowing Mutex<Int>) async {
-    await withTaskCancellationHandler {
-      await emulation.ended()
-    } onCancel: {
-      Task { await emulation.detach() }
-    }
-    let count = await emulation.inspect { controller in
-      controller.peripherals.compactMap { $0 as? EmulatedRing }.reduce(0) { $0 + $1.sentRawNotifications }
-    }
-    sent.withLock { $0 += count }
-  }
+  @OptionGroup var options: EmulationOptions
 
-  private func ready(_ name: String, _ ring: EmulatedRing.Configuration) throws(Console.Closed) {
-    guard json else { return try Console.print("ready \(name) \(ring.address) \(ring.name)") }
-    try Console.json { line in
-      line.member("event", "ready")
-      line.member("adapter", name)
-      line.member("address", ring.address.description)
-      line.member("addressType", addressType)
-      line.member("name", ring.name)
-    }
+  func run() async throws {
+    try await Emulation("", key: nil, device: nil) {
+      []
+    } sent: { _ in
+      (0, 0)
+    }.run(options)
   }
 }

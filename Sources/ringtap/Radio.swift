@@ -9,24 +9,20 @@ struct Radio: Sendable {
   /// The controller at the other end of a virtual transport.
   let emulation: ControllerAttachment?
 
-  /// A controller with one emulated peripheral, inside this process.
-  static func virtual(_ peripheral: String, _ loop: EventLoop) async throws -> Radio {
-    guard peripheral == "ring" else {
-      throw ValidationError("there is no virtual peripheral '\(peripheral)'; there is virtual:ring")
-    }
-    var configuration = EmulatedRing.Configuration()
-    // Fast enough to be worth recording, far from what the link allows.
-    configuration.notificationsPerSecond = 300
-    let controller = VirtualController(peripherals: [EmulatedRing(configuration)])
-    let emulation: ControllerAttachment
-    let adapter: HostAdapter
+  /// A controller with emulated peripherals, inside this process.
+  static func virtual(_ description: String, _ loop: EventLoop) async throws -> Radio {
+    let specification: VirtualPeripheralSpecification
+    do throws(VirtualPeripheralSpecification.ParseError) {
+      specification = try VirtualPeripheralSpecification(parsing: description)
+    } catch { throw ValidationError(error.description) }
     do {
       var pair = try ControllerPort.pair()
-      emulation = try await ControllerAttachment.attach(controller, to: pair.takeController(), .datagrams)
-      adapter = try await HostAdapter.open(
-        try loop.transport(over: pair.takeHost(), .datagrams), name: "virtual:ring", on: loop)
+      let emulation = try await ControllerAttachment.attach(
+        specification.makeController(), to: pair.takeController(), .datagrams)
+      let adapter = try await HostAdapter.open(
+        try loop.transport(over: pair.takeHost(), .datagrams), name: "virtual:\(description)", on: loop)
+      return Radio(adapter: adapter, emulation: emulation)
     } catch { throw Failure(error) }
-    return Radio(adapter: adapter, emulation: emulation)
   }
 
   func close() async {

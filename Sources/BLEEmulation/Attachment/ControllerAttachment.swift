@@ -2,7 +2,10 @@ public import BLESystem
 import BLEStack
 import BLEWire
 
-/// A virtual controller at work: packets to and from one descriptor, on a thread of its own.
+/// Virtual controllers of one air at work: packets to and from a descriptor each, on one thread of their own.
+///
+/// With the pace of the air this is where it meets real time. The loop's clock ticks in milliseconds, so a host hears of
+/// things up to one late; how much a link carries does not depend on it.
 ///
 /// ```swift
 /// let emulation = try await ControllerAttachment.attach(
@@ -16,15 +19,26 @@ public actor ControllerAttachment {
   /// The kernel's number of the adapter, 0 for `hci0`; `nil` where no kernel is at the other end.
   public nonisolated let index: UInt16?
 
+  /// The first controller.
   private let controller: VirtualController
-  private let port: PacketPort
-  private var framer = H4Framer(from: .hostToController)
-  private var isAttached = false
+  private var ports: [Port] = []
   private var endWaiters: [CheckedContinuation<Void, Never>] = []
   /// Why it stopped by itself; `nil` where the other end just closed.
   public private(set) var failure: SystemError?
   /// Packets that the kernel did not take because the adapter is down.
   public private(set) var undelivered = 0
+
+  /// One controller and the way to its host.
+  private final class Port {
+    let controller: VirtualController
+    let port: PacketPort
+    var framer = H4Framer(from: .hostToController)
+
+    init(_ controller: VirtualController, _ port: PacketPort) {
+      self.controller = controller
+      self.port = port
+    }
+  }
 
   /// Makes the controller the hardware of a kernel adapter, and brings the adapter up.
   ///
@@ -35,8 +49,8 @@ public actor ControllerAttachment {
     let index = vhci.index
     let attachment: ControllerAttachment
     do throws(SystemError) {
-      attachment = try ControllerAttachment(controller, vhci.takeDescriptor(), .reads, index: index)
-      try await attachment.start()
+      attachment = try ControllerAttachment(controller, index: index)
+      try await attachment.open(vhci.takeDescriptor(), .reads)
     } catch { throw .system(error) }
     do throws(VHCIError) { try VHCI.bringUp(index: index) } catch {
       await attachment.detach()
@@ -50,41 +64,69 @@ public actor ControllerAttachment {
     _ controller: sending VirtualController, to descriptor: consuming FileDescriptor,
     _ framing: PacketPort.Framing
   ) async throws(SystemError) -> ControllerAttachment {
-    let attachment = try ControllerAttachment(controller, descriptor, framing, index: nil)
-    try await attachment.start()
+    let attachment = try ControllerAttachment(controller, index: nil)
+    try await attachment.open(descriptor, framing)
     return attachment
   }
 
-  private init(
-    _ controller: sending VirtualController, _ descriptor: consuming FileDescriptor,
-    _ framing: PacketPort.Framing, index: UInt16?
+  /// Puts another controller into the air, as the hardware of another kernel adapter, and brings that up.
+  ///
+  /// - Returns: the kernel's number of the adapter.
+  public func add(
+    _ configuration: VirtualController.Configuration, to vhci: consuming VHCI
+  ) async throws(VHCIError) -> UInt16 {
+    let index = vhci.index
+    do throws(SystemError) { try add(configuration, to: vhci.takeDescriptor(), .reads) } catch {
+      throw .system(error)
+    }
+    try VHCI.bringUp(index: index)
+    return index
+  }
+
+  /// Puts another controller into the air, with its host at this descriptor. It goes when its host closes.
+  package func add(
+    _ configuration: VirtualController.Configuration, to descriptor: consuming FileDescriptor,
+    _ framing: PacketPort.Framing
   ) throws(SystemError) {
+    try open(VirtualController(configuration, in: controller.air), descriptor, framing)
+  }
+
+  private init(_ controller: sending VirtualController, index: UInt16?) throws(SystemError) {
     loop = try EventLoop(name: "controller")
     self.controller = controller
     self.index = index
-    port = try PacketPort(descriptor, framing, loop)
   }
 
-  private func start() throws(SystemError) {
+  private func open(
+    _ descriptor: consuming FileDescriptor, _ framing: PacketPort.Framing
+  ) throws(SystemError) {
+    try open(controller, descriptor, framing)
+  }
+
+  private func open(
+    _ controller: VirtualController, _ descriptor: consuming FileDescriptor, _ framing: PacketPort.Framing
+  ) throws(SystemError) {
+    let port = Port(controller, try PacketPort(descriptor, framing, loop))
     let source = ActorSource {
-      self.receive($0)
+      self.receive($0, at: port)
     } deadline: {
-      self.controller.deadline
+      // One asks for all: they share the air.
+      self.ports.first === port ? port.controller.deadline : nil
     } expired: {
-      self.controller.advance(to: $0)
+      port.controller.advance(to: $0)
       self.send()
     } stopped: {
       self.detach()
     }
-    try port.open(for: source)
-    isAttached = true
+    try port.port.open(for: source)
+    ports.append(port)
   }
 
-  /// Stops answering. The adapter goes when the last reference to this goes.
+  /// Stops answering; adapters of a kernel go.
   public func detach() {
-    guard isAttached else { return }
-    isAttached = false
-    port.close()
+    guard !ports.isEmpty else { return }
+    for port in ports { port.port.close() }
+    ports = []
     for waiter in endWaiters { waiter.resume() }
     endWaiters = []
   }
@@ -93,41 +135,66 @@ public actor ControllerAttachment {
 
   /// Waits until it is detached, by whoever.
   public func ended() async {
-    guard isAttached else { return }
+    guard !ports.isEmpty else { return }
     await withCheckedContinuation { endWaiters.append($0) }
   }
 
-  /// Looks at the controller between two packets.
+  /// Looks at the first controller between two packets.
   public func inspect<R: Sendable>(_ body: @Sendable (VirtualController) -> R) -> R { body(controller) }
+
+  /// Makes something go wrong in the air from now on.
+  public func inject(_ fault: AirFault) {
+    controller.air.inject(fault, now: SystemClock.monotonic())
+    send()
+  }
+
+  /// Makes the first controller misbehave from now on.
+  public func inject(_ fault: ControllerFault) {
+    controller.inject(fault, now: SystemClock.monotonic())
+    send()
+  }
 
   // MARK: On the loop's thread
 
-  private func receive(_ readiness: Readiness) {
+  private func receive(_ readiness: Readiness, at port: Port) {
     do throws(SystemError) {
-      if !readiness.isDisjoint(with: .writable) { try port.flush() }
-      let isOpen = try port.drain { octets, _, _ in
+      if !readiness.isDisjoint(with: .writable) { try port.port.flush() }
+      let isOpen = try port.port.drain { octets, _, _ in
         let now = SystemClock.monotonic()
-        if port.framing == .stream {
-          framer.receive(octets) { controller.receive($0, now: now) }
+        if port.port.framing == .stream {
+          port.framer.receive(octets) { port.controller.receive($0, now: now) }
         } else {
-          controller.receive(octets, now: now)
+          port.controller.receive(octets, now: now)
         }
       }
       send()
-      if !isOpen { detach() }
-    } catch { fail(error) }
+      if !isOpen { close(port) }
+    } catch { fail(port, error) }
   }
 
+  /// What happens at one controller may say something to the hosts of all.
   private func send() {
-    controller.drain { packet in
-      do throws(SystemError) { try port.send(packet) } catch {
-        if error.condition == .adapterGone { undelivered += 1 } else { fail(error) }
+    for port in ports {
+      port.controller.drain { packet in
+        do throws(SystemError) { try port.port.send(packet) } catch {
+          if error.condition == .adapterGone { undelivered += 1 } else { fail(port, error) }
+        }
       }
     }
   }
 
-  private func fail(_ error: SystemError) {
+  private func fail(_ port: Port, _ error: SystemError) {
     failure = error
-    detach()
+    close(port)
+  }
+
+  /// The last host to go ends all.
+  private func close(_ port: Port) {
+    guard ports.contains(where: { $0 === port }) else { return }
+    if ports.count == 1 { return detach() }
+    port.port.close()
+    ports.removeAll { $0 === port }
+    port.controller.leave()
+    send()
   }
 }

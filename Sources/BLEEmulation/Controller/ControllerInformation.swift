@@ -80,12 +80,17 @@ extension VirtualController {
   }
 
   private func reset() {
+    leave()
+    complete(.reset)
+  }
+
+  /// Forgets everything, as if it had just been switched on; whoever has a link with it has to find out.
+  func leave() {
     let ends = links
     links = []
     for end in ends { end.link?.abandon(end) }
     nextAdvertisement = nil
     state = State()
-    complete(.reset)
   }
 
   private func inform(_ command: ControllerCommand, _ parameters: Span<UInt8>) {

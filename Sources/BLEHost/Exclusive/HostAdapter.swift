@@ -74,6 +74,7 @@ public actor HostAdapter: Adapter {
   private var ownAddress: DeviceAddress?
   private var hidesInScans = false
   private var failure: HostError?
+  private var lossHandler: (@Sendable () -> Void)?
   private var closing: CheckedContinuation<Void, Never>?
   private var closeDeadline: MonotonicTime?
 
@@ -151,6 +152,15 @@ public actor HostAdapter: Adapter {
 
   /// Packets that broke the format.
   public var malformed: Int { host.malformed }
+
+  public var faults: Int {
+    let counts = host.statistics
+    return counts.malformed + counts.strayData + counts.droppedFrames + transport.garbage
+  }
+
+  public func whenLost(_ body: @escaping @Sendable () -> Void) {
+    if failure == nil { lossHandler = body } else { body() }
+  }
 
   /// Ends every link and lets the controller go.
   public func close() async {
@@ -556,5 +566,6 @@ public actor HostAdapter: Adapter {
     }
     commands = [:]
     transport.close()
+    lossHandler.take()?()
   }
 }
