@@ -128,6 +128,37 @@ struct CreditBasedPeerTests {
     }
   }
 
+  /// Whoever waits for a peer that says nothing can be told to stop: for an answer, for room, for an SDU.
+  @Test func stopsWaitingWhenCancelled() async throws {
+    try await withConnection { adapter, connection in
+      let opening = Task {
+        _ = try await adapter.openChannel(to: 0xA0, on: connection)
+      }
+      opening.cancel()
+      #expect(await failure(of: opening) == .cancelled)
+
+      let channel = try await adapter.openChannel(to: 0xB5, on: connection)
+      let reading = Task { for await sdu in channel { Issue.record("\(sdu)") } }
+      reading.cancel()
+      await reading.value
+      // Eight credits, and eight SDUs that wait for more.
+      for number in 0..<16 as Range<UInt8> { try await channel.send([number]) }
+      let sending = Task { try await channel.send([16]) }
+      sending.cancel()
+      #expect(await failure(of: sending) == .cancelled)
+      #expect(await channel.end == nil)
+      // And one that nobody cancels, when the channel ends.
+      let waiting = Task { try await channel.send([17]) }
+      await channel.close()
+      #expect(await failure(of: waiting) == .ended(.closedLocally))
+    }
+  }
+
+  private func failure(of task: Task<Void, any Error>) async -> ChannelError? {
+    do { try await task.value } catch { return error as? ChannelError }
+    return nil
+  }
+
   /// Who does not read is not drowned: ten credits are ten SDUs.
   @Test func boundsWhatNobodyReads() async throws {
     try await withConnection { adapter, connection in

@@ -10,12 +10,14 @@ What a channel does is told by its SPSM:
   0x80        sends each SDU back; MTU 512, MPS 100, 8 credits
   0x81        the same with MTU 64, MPS 23, 1 credit
   0x90-0x9F   refused, with the low four bits as the result
+  0xA0        the request is not answered
   0xA1        the request is answered by a Command Reject
   0xB0        at the first SDU: 65,535 credits
   0xB1        at the first SDU: an SDU one octet longer than the MTU allows
   0xB2        at the first SDU: a PDU one octet longer than the MPS allows
   0xB3        at the first SDU: 200 SDUs of one octet, credits or not
   0xB4        at the first SDU: closes the channel
+  0xB5        takes no SDU, and gives no more than its 8 credits
 """
 
 import asyncio
@@ -57,6 +59,10 @@ class Echo:
 
 
 def misbehave(channel, psm):
+    if psm == 0xB5:
+        channel.on_pdu = lambda pdu: None
+        return
+
     def attack(_):
         channel.sink = lambda sdu: None
         if psm == 0xB0:
@@ -89,6 +95,8 @@ def refuse_some(manager):
             data = struct.pack("<HHHHH", 0, 0, 0, 0, request.le_psm & 0x0F)
             frame = struct.pack("<BBH", 0x15, request.identifier, len(data)) + data
             manager.send_pdu(connection, cid, frame)
+        elif request.le_psm == 0xA0:
+            pass
         elif request.le_psm == 0xA1:
             manager.send_pdu(connection, cid, struct.pack("<BBHH", 0x01, request.identifier, 2, 0))
         else:
@@ -104,7 +112,7 @@ def serve_channels(device):
 
     serve(0x80, 512, 100, 8, Echo)
     serve(0x81, 64, 23, 1, Echo)
-    for psm in range(0xB0, 0xB5):
+    for psm in range(0xB0, 0xB6):
         serve(psm, 512, 100, 8, lambda channel: misbehave(channel, channel.psm))
     refuse_some(device.l2cap_channel_manager)
 
