@@ -191,8 +191,10 @@ actor ManagementChannel {
     case .failure(let error):
       take(keeper.answered(.refused))
       if case .managementRefused(_, .busy) = error {
+        let holder = HostError.daemon ?? "another program"
         tell(
-          "\(HostError.daemon ?? "another program") discovers on \(name) already: listening to what it finds")
+          "\(holder) discovers on \(name) already: listening to what it finds, each device about once in 10 s"
+        )
       } else if begun == nil {
         tell("discovery on \(name) is interrupted: \(error)")
       } else {
