@@ -17,7 +17,7 @@ struct CaptureCommand: AsyncParsableCommand {
       accelerometer.csv, ppg.csv, spo2.csv (first column: nanoseconds since the Unix epoch, stamped by the \
       kernel), packets.btsnoop and session.json with the loss report.
 
-      With an address no privilege is needed; finding a ring needs CAP_NET_RAW.
+      With an address no privilege is needed; finding a ring needs CAP_NET_RAW (beside bluetoothd: CAP_NET_ADMIN).
 
       EXAMPLES
         ringtap capture --duration 60

@@ -14,10 +14,12 @@ struct VirtualLink {
   /// - Parameter wrap: what stands around the transport.
   static func open(
     _ rings: [EmulatedRing.Configuration], _ configuration: VirtualController.Configuration = .init(),
+    pace: VirtualAir.Pace = .immediate,
     wrap: @Sendable (any PacketTransport) -> any PacketTransport = { $0 }
   ) async throws -> VirtualLink {
     let loop = try EventLoop.start()
-    let controller = VirtualController(configuration, peripherals: rings.map { EmulatedRing($0) })
+    let controller = VirtualController(
+      configuration, peripherals: rings.map { EmulatedRing($0) }, air: VirtualAir.Configuration(pace: pace))
     var pair = try ControllerPort.pair()
     let emulation = try await ControllerAttachment.attach(
       controller, to: pair.takeController(), .datagrams)

@@ -106,7 +106,9 @@ final class Scene {
 extension Program.Result {
   /// What ringtap said beside which adapter it uses.
   var messages: [String] {
-    errorLines.filter { !$0.hasPrefix("ringtap: raw mode on ") && !$0.hasPrefix("ringtap: found ") }
+    errorLines.filter { line in
+      !["raw mode on ", "coexist mode on ", "found "].contains { line.hasPrefix("ringtap: " + $0) }
+    }
   }
 
   /// A failed command: status 1, nothing on standard output and one line that says what.
