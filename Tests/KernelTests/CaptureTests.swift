@@ -10,7 +10,7 @@ extension OverEachWay {
     deinit { scene.end() }
 
     /// Finds the ring by its name.
-    @Test(arguments: Way.here)
+    @Test(arguments: Way.hereWithEmulation)
     func recordsTheEmulatedRingWithoutLoss(_ way: Way) throws {
       let ring = try scene.emulatedRing(over: way, "--rate", "300")
       let path = scene.path("capture")
@@ -100,7 +100,7 @@ extension OverEachWay {
       #expect(known >= 9)
     }
 
-    @Test(arguments: Way.here)
+    @Test(arguments: Way.hereWithEmulation)
     func recordsOverTheExtendedCommandSet(_ way: Way) throws {
       let ring = try scene.emulatedRing(over: way, "--rate", "300", "--extended", "--quiet")
       let path = scene.path("capture")
@@ -110,7 +110,7 @@ extension OverEachWay {
       capture.expectNoTrouble(samples: 150, stamps: way.stamps)
     }
 
-    @Test(arguments: Way.here)
+    @Test(arguments: Way.hereWithEmulation)
     func countsMalformedFramesAndGoesOn(_ way: Way) throws {
       let ring = try scene.emulatedRing(over: way, "--rate", "300", "--malformed-every", "10")
       let path = scene.path("capture")

@@ -179,14 +179,14 @@ extension OverEachWay {
       try ring.program.line(on: .errors, containing: "confirmed \(text)")
     }
 
-    @Test(arguments: Way.here)
+    @Test(arguments: Way.hereWithEmulation)
     func saysWhyADeviceRefuses(_ way: Way) throws {
       let ring = try scene.emulatedRing(over: way)
       try scene.ringtap(reaching: ring, "read", ring.address, "6e400002-b5a3-f393-e0a9-e50e24dcca9e")
         .expectFailure(saying: "refused Read Request", "Read Not Permitted")
     }
 
-    @Test(arguments: Way.here)
+    @Test(arguments: Way.hereWithEmulation)
     func saysThatThereIsNoSuchCharacteristic(_ way: Way) throws {
       let ring = try scene.emulatedRing(over: way)
       try scene.ringtap(reaching: ring, "read", ring.address, "2a37")

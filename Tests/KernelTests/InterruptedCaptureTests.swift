@@ -9,7 +9,7 @@ extension OverEachWay {
     init() throws { scene = try Scene() }
     deinit { scene.end() }
 
-    @Test(arguments: Way.here)
+    @Test(arguments: Way.hereWithEmulation)
     func keepsWhatCameBeforeTheLinkWasLost(_ way: Way) throws {
       let ring = try scene.emulatedRing(over: way, "--rate", "300", "--disconnect-after", "300")
       let path = scene.path("capture")

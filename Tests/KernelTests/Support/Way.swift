@@ -11,18 +11,23 @@ enum Way: String, CaseIterable, CustomTestStringConvertible {
   case tcp, unix
   /// The same through a pseudo-terminal, which our host opens as a serial port.
   case serial
+  /// Our own host on a controller in the same process. There is no room for a ring of bumble's.
+  case virtual
 
   /// Those that need no kernel with Bluetooth are tested on this machine, the others in the test kernel.
   static let here: [Way] = isInTestKernel ? [.kernel, .userChannel] : [.tcp, .unix, .serial]
+
+  /// The same for the emulated ring.
+  static let hereWithEmulation = isInTestKernel ? here : here + [.virtual]
 
   static let isInTestKernel = ProcessInfo.processInfo.environment["RINGTAP_TEST_KERNEL"] == "1"
 
   var testDescription: String { rawValue }
 
-  /// Whether the kernel stamps what arrives: the octets of a stream have no stamps.
+  /// Whether the kernel stamps what arrives: it does so on a socket of packets, not the octets of a stream.
   var stamps: CaptureFolder.Stamps {
     switch self {
-    case .kernel, .userChannel: .kernel
+    case .kernel, .userChannel, .virtual: .kernel
     case .tcp, .unix, .serial: .arrival
     }
   }
@@ -57,6 +62,7 @@ extension Scene {
       return try servedRing(place, options) { _ in place }
     // The terminal's name is the program's to tell.
     case .serial: return try servedRing("pty:", options) { "serial:\($0),115200" }
+    case .virtual: return try virtualRing(options)
     }
   }
 
@@ -83,6 +89,7 @@ extension Scene {
     case .serial:
       let place = path("port")
       return try bumbleController("pty:\(place)", options, "serial:\(place),115200")
+    case .virtual: throw Program.Failure(description: "bumble's ring is no part of ringtap")
     }
   }
 
@@ -96,6 +103,22 @@ extension Scene {
 
   /// Pulls our controller out: kills what makes it.
   func unplug(_ ring: Peer) { (ring.controllers ?? ring.program).end() }
+
+  /// The options of `emulate ring` in the words of a transport: `--rate 300 --quiet` is `rate=300,quiet`.
+  private func virtualRing(_ options: [String]) throws -> Peer {
+    var words = ["virtual:ring"]
+    for option in options {
+      if option.hasPrefix("--") {
+        words.append(String(option.dropFirst(2)))
+      } else {
+        words[words.count - 1] += "=\(option)"
+      }
+    }
+    // The ring is in whatever command reaches it: this program only stands in the place of a peer's.
+    return Peer(
+      address: "70:CB:0D:00:A1:B2", program: try start("cat"),
+      options: ["--transport", words.joined(separator: ",")])
+  }
 
   private func servedRing(
     _ transport: String, _ options: [String], _ ours: (String) -> String
