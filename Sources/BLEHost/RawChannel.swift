@@ -139,7 +139,7 @@ actor RawChannel {
     _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter,
     _ sink: @escaping Adapter.ReportSink
   ) async throws(HostError) {
-    precondition(scanCommands == nil, "one scan at a time")
+    guard scanCommands == nil else { throw .scanBusy(holder: "this program") }
     let supported = try await command(ReadLocalSupportedCommands())
     let commands: ScanCommands =
       supported.count > 37 && supported[37] & 0x60 == 0x60 ? .extended : .legacy

@@ -87,6 +87,18 @@ import Testing
     await close(channel)
   }
 
+  /// Index Removed; New Settings without the bit for powered (bit 0), of an adapter that was on (0x021B…).
+  @Test(arguments: ["0500 0000 0000", "0600 0000 0400 da020000"])
+  func endsAScanWhenTheAdapterGoes(_ event: String) async throws {
+    let (channel, _) = try await open { $0 == Self.start ? [Self.started, Self.discovering, event] : [] }
+    let lost = Counter()
+    await channel.whenLost { lost.add() }
+    try await channel.startDiscovery { _, _ in }
+    await lost.reaches(1)
+    await #expect(throws: HostError.adapterDown("hci0")) { try await channel.stopDiscovery() }
+    await close(channel)
+  }
+
   @Test func countsWhatIsMalformed() async throws {
     let (channel, _) = try await open { command in
       command == Self.start

@@ -49,6 +49,8 @@ public actor CoexistAdapter: Adapter {
 
   public func stopScan() async throws(HostError) { try await channel?.stopDiscovery() }
 
+  public func whenLost(_ body: @escaping @Sendable () -> Void) async { await channel?.whenLost(body) }
+
   /// The kernel makes the link, with the timing asked for from the start. What else is asked for goes to the
   /// controller over the raw channel.
   public func connect(

@@ -37,6 +37,9 @@ actor ManagementChannel {
   private var settled: CheckedContinuation<Void, Never>?
   private var retryTime: MonotonicTime?
   private var hasTold = false
+  private var lossHandler: (@Sendable () -> Void)?
+  /// Why the adapter cannot be used any more.
+  private var failure: HostError?
   /// Events and reports that broke the format.
   private(set) var malformed = 0
 
@@ -103,8 +106,15 @@ actor ManagementChannel {
     }
   }
 
+  func whenLost(_ body: @escaping @Sendable () -> Void) {
+    if isOpen { lossHandler = body } else { body() }
+  }
+
   /// Lets the kernel go on alone. A discovery must have been stopped before.
-  func close() { release(.gatt(.closed(.closedLocally))) }
+  func close() {
+    lossHandler = nil
+    release(.gatt(.closed(.closedLocally)))
+  }
 
   // MARK: Commands
 
@@ -145,7 +155,7 @@ actor ManagementChannel {
   /// Starts to discover; each report goes to `sink` on the receive thread. While somebody else's discovery is on, its
   /// findings come, and ours begins when it ends.
   func startDiscovery(_ sink: @escaping Adapter.ReportSink) async throws(HostError) {
-    precondition(reportSink == nil, "one scan at a time")
+    guard reportSink == nil else { throw .scanBusy(holder: "this program") }
     reportSink = sink
     hasTold = false
     let result = await withCheckedContinuation { continuation in
@@ -162,6 +172,7 @@ actor ManagementChannel {
     reportSink = nil
     let isOurs = keeper.end() == .stop
     retryTime = nil
+    if let failure { throw failure }
     if keeper.state == .starting { await withCheckedContinuation { settled = $0 } }
     guard isOurs else { return }
     do throws(HostError) {
@@ -260,6 +271,9 @@ actor ManagementChannel {
       complete(reply.opcode, result(of: reply))
     case .discovering:
       if try !Discovering(validating: packet.parameters).isOn { take(keeper.ended()) }
+    case .indexRemoved: release(.adapterDown(name))
+    case .newSettings:
+      if try !ControllerSettings(validating: packet.parameters).isPowered { release(.adapterDown(name)) }
     case .deviceFound where reportSink != nil:
       let found = try DeviceFound(validating: packet.parameters)
       if found.isLowEnergy { reportSink?(found.report, time) }
@@ -280,11 +294,13 @@ actor ManagementChannel {
   private func release(_ error: HostError) {
     guard isOpen else { return }
     isOpen = false
+    failure = error
     port.close()
     let left = pending
     pending = []
     for command in left { command.answer(.failure(error)) }
     retryTime = nil
     settle()
+    lossHandler.take()?()
   }
 }

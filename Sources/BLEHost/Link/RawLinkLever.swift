@@ -28,7 +28,8 @@ struct RawLinkLever {
   /// since.
   private func changeTiming(to range: LinkParameterRange, of connection: Connection) async {
     let handle = connection.handle
-    let former = await channel?.timing(handle)
+    let current = await channel?.timing(handle)
+    let former = await connection.firstTiming(current)
     guard await ask(.timing, of: connection, LEConnectionUpdate(handle, range)),
       let channel, let former
     else { return }
