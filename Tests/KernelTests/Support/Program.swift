@@ -154,7 +154,15 @@ final class Program: @unchecked Sendable {  // `condition` guards `state`
     condition.lock()
     defer { condition.unlock() }
     if state.status == nil { send(SIGKILL) }
-    while state.status == nil { condition.wait() }
+    let end = Date(timeIntervalSinceNow: TimeInterval(Self.patience.components.seconds))
+    while state.status == nil {
+      guard condition.wait(until: end) else {
+        // Killed and still there: the kernel holds it. Its log then has where its tasks stand (sysrq w).
+        if Way.isInTestKernel { try? Data("w".utf8).write(to: URL(filePath: "/proc/sysrq-trigger")) }
+        Issue.record("\(name) does not go, though it was killed")
+        return
+      }
+    }
   }
 
   private func text(_ data: Data) -> String { String(decoding: data, as: UTF8.self) }
