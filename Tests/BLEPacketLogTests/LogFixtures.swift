@@ -97,6 +97,12 @@ struct LogReading {
     cumulativeDrops = reader.cumulativeDrops
   }
 
+  /// The btsnoop format of the log.
+  var kind: BTSnoopFormat {
+    if case .btsnoop(let kind) = format { return kind }
+    return .h4
+  }
+
   /// As the other tests know packets; notes left out.
   var packets: [LoggedPacket] {
     records.compactMap { record in
@@ -107,6 +113,11 @@ struct LogReading {
       }
     }
   }
+}
+
+extension BTSnoopFormat {
+  /// The link type that has a place for all of it.
+  var linkType: LinkType { self == .monitor ? .linuxMonitor : .h4WithDirection }
 }
 
 /// A log written in another format, with whatever its reader gave.

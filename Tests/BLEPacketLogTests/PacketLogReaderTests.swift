@@ -45,7 +45,7 @@ import Testing
     let records = LogReading(file).records
     #expect(records.map(\.header.adapter) == [3, 3, 3, 0xFFFF, 3])
     #expect(
-      records.map(\.header.note) == [.newIndex, nil, nil, .systemNote, MonitorNote(rawValue: 0x63)])
+      records.map(\.header.note) == [.newIndex, nil, nil, .systemNote, MonitorOpcode(rawValue: 0x63)])
     #expect(records.map(\.header.type) == [nil, .command, .acl, nil, nil])
     #expect(records[2].header.direction == .controllerToHost)
     #expect(records[3].packet == Array("note\0".utf8))

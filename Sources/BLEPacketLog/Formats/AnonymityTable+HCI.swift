@@ -188,7 +188,7 @@ extension AnonymityTable {
   /// Replaces a note's address.
   ///
   /// - Returns: `false` for notes that may say anything: text, and what goes between `bluetoothd` and the kernel.
-  mutating func rewrite(note: MonitorNote, _ octets: inout [UInt8]) -> Bool {
+  mutating func rewrite(note: MonitorOpcode, _ octets: inout [UInt8]) -> Bool {
     switch note {
     case .newIndex: replaceAddress(in: &octets, at: 2)
     case .indexInformation: replaceAddress(in: &octets, at: 0)

@@ -26,7 +26,7 @@ struct LinkFrame: ~Escapable {
   let direction: HCIDirection
   /// `nil` where the link type does not say.
   let adapter: UInt16?
-  let note: MonitorNote?
+  let note: MonitorOpcode?
   let packet: Span<UInt8>
   /// Octets that the packet had, without what this took off.
   let originalByteCount: Int
@@ -77,7 +77,7 @@ struct LinkFrame: ~Escapable {
     self.adapter = adapter
     type = known?.type
     direction = known?.direction ?? .hostToController
-    note = known == nil ? MonitorNote(rawValue: opcode) : nil
+    note = known == nil ? MonitorOpcode(rawValue: opcode) : nil
     packet = octets
     self.originalByteCount = originalByteCount
   }

@@ -9,6 +9,8 @@ public enum PacketLogFormat: Hashable, Sendable {
   /// Apple's.
   case packetLogger(LogByteOrder)
 
+  public static let monitor = PacketLogFormat.btsnoop(.monitor)
+
   /// As people call it.
   public var name: StaticString {
     switch self {
@@ -275,6 +277,9 @@ public struct PacketLogReader: ~Copyable {
     header.cumulativeDrops = cumulativeDrops
   }
 }
+
+/// Its name while btsnoop was the only format.
+public typealias BTSnoopReader = PacketLogReader
 
 extension UInt32 {
   fileprivate func addingSaturating(_ other: UInt64) -> UInt32 {

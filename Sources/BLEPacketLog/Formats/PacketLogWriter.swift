@@ -107,24 +107,17 @@ extension BTSnoopWriter {
   }
 
   private func flags(of record: borrowing PacketRecord) -> UInt32 {
-    if format == .monitor { return UInt32(record.adapter) << 16 | UInt32(record.monitorOpcode) }
+    if format == .monitor { return record.header.flags }
     return flags(type: record.type ?? .acl, direction: record.direction, adapter: record.adapter)
   }
 }
 
 extension PacketRecord {
-  /// What the Linux monitor would have said, or says.
-  var monitorOpcode: UInt16 {
-    if let note { return note.rawValue }
-    return BTSnoopMonitorOpcode.opcode(type: type ?? .vendor, direction: direction)
-  }
-
   /// The frame of a pcap or pcapng file: pseudo header, type octet and packet.
   func encodeFrame(_ linkType: LinkType, into output: inout OutputSpan<UInt8>) {
     switch linkType {
     case .linuxMonitor:
-      output.append(u16BE: adapter)
-      output.append(u16BE: monitorOpcode)
+      output.append(u32BE: header.flags)
     case .h4WithDirection:
       output.append(u32BE: direction == .controllerToHost ? 1 : 0)
       if let type { output.append(type.rawValue) }

@@ -12,7 +12,7 @@ public struct PacketRecordHeader: Hashable, Sendable, BitwiseCopyable {
   /// The `0` of `hci0`; 0 in the formats that do not say.
   public var adapter: UInt16 = 0
   /// What a record without HCI packet is, where the log tells.
-  public var note: MonitorNote?
+  public var note: MonitorOpcode?
   /// Octets that the packet had, without its H4 type octet.
   public var originalByteCount = 0
   /// Packets that the log's writer lost between the record before and this one.
@@ -21,6 +21,12 @@ public struct PacketRecordHeader: Hashable, Sendable, BitwiseCopyable {
   public var cumulativeDrops: UInt32 = 0
 
   package init() {}
+
+  /// Adapter and opcode as the flags of btsnoop's format 2001 hold them.
+  public var flags: UInt32 {
+    let opcode = note?.rawValue ?? BTSnoopMonitorOpcode.opcode(type: type ?? .vendor, direction: direction)
+    return UInt32(adapter) << 16 | UInt32(opcode)
+  }
 }
 
 /// One record of a packet log, whatever its format.
@@ -38,7 +44,7 @@ public struct PacketRecord: ~Escapable {
   public var type: HCIPacketType? { header.type }
   public var direction: HCIDirection { header.direction }
   public var adapter: UInt16 { header.adapter }
-  public var note: MonitorNote? { header.note }
+  public var note: MonitorOpcode? { header.note }
 
   /// Whether the log holds less of the packet than there was.
   public var isCut: Bool { packet.count < header.originalByteCount }
@@ -59,24 +65,27 @@ public struct PacketRecord: ~Escapable {
   }
 }
 
+/// Its name while btsnoop was the only format.
+public typealias BTSnoopRecord = PacketRecord
+
 /// What the Linux monitor says between the packets, by its opcode. `doc/btsnoop-protocol.rst` of BlueZ.
 /// Unknown opcodes are kept.
-public struct MonitorNote: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
+public struct MonitorOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt16
   @inlinable public init(rawValue: UInt16) { self.rawValue = rawValue }
 
-  public static let newIndex = MonitorNote(rawValue: 0)
-  public static let deleteIndex = MonitorNote(rawValue: 1)
-  public static let openIndex = MonitorNote(rawValue: 8)
-  public static let closeIndex = MonitorNote(rawValue: 9)
-  public static let indexInformation = MonitorNote(rawValue: 10)
-  public static let vendorDiagnostics = MonitorNote(rawValue: 11)
-  public static let systemNote = MonitorNote(rawValue: 12)
-  public static let userLogging = MonitorNote(rawValue: 13)
-  public static let controlOpen = MonitorNote(rawValue: 14)
-  public static let controlClose = MonitorNote(rawValue: 15)
-  public static let controlCommand = MonitorNote(rawValue: 16)
-  public static let controlEvent = MonitorNote(rawValue: 17)
+  public static let newIndex = MonitorOpcode(rawValue: 0)
+  public static let deleteIndex = MonitorOpcode(rawValue: 1)
+  public static let openIndex = MonitorOpcode(rawValue: 8)
+  public static let closeIndex = MonitorOpcode(rawValue: 9)
+  public static let indexInformation = MonitorOpcode(rawValue: 10)
+  public static let vendorDiagnostics = MonitorOpcode(rawValue: 11)
+  public static let systemNote = MonitorOpcode(rawValue: 12)
+  public static let userLogging = MonitorOpcode(rawValue: 13)
+  public static let controlOpen = MonitorOpcode(rawValue: 14)
+  public static let controlClose = MonitorOpcode(rawValue: 15)
+  public static let controlCommand = MonitorOpcode(rawValue: 16)
+  public static let controlEvent = MonitorOpcode(rawValue: 17)
 }
 
 /// A record that outlives its reader's octets, for where logs are merged.
