@@ -36,10 +36,12 @@ let package = Package(
   ],
   targets: [
     .target(name: "CBluetoothLinux"),
+    .target(
+      name: "CCompression", linkerSettings: [.linkedLibrary("z"), .linkedLibrary("zstd")]),
     library("BLECore", []),
     library("BLEWire", ["BLECore"]),
     library("BLEStack", ["BLECore", "BLEWire"]),
-    library("BLESystem", ["CBluetoothLinux", "BLECore"]),
+    library("BLESystem", ["CBluetoothLinux", "CCompression", "BLECore"]),
     library("BLESensors", ["BLECore", "BLEWire"]),
     library("BLEPacketLog", ["BLECore", "BLEWire", "BLEStack", "BLESensors"]),
     library(
@@ -85,7 +87,8 @@ let package = Package(
         "TestPeer",
       ]),
     tests("BLESensorsTests", ["BLECore", "BLEWire", "BLESensors"], exclude: ["Fixtures"]),
-    tests("BLEPacketLogTests", ["BLECore", "BLEWire", "BLESensors", "BLEPacketLog"]),
+    tests(
+      "BLEPacketLogTests", ["BLECore", "BLEWire", "BLESystem", "BLESensors", "BLEPacketLog"]),
     tests("KernelTests", [], exclude: ["Peers"]),
   ]
 )

@@ -20,7 +20,7 @@ public struct DecodedPacket: ~Escapable {
 
   @_lifetime(copy record, copy att)
   init(
-    _ record: borrowing BTSnoopRecord, type: HCIPacketType, connectionHandle: ConnectionHandle? = nil,
+    _ record: borrowing PacketRecord, type: HCIPacketType, connectionHandle: ConnectionHandle? = nil,
     att: consuming DecodedATT? = nil, problem: WireError? = nil
   ) {
     index = record.index
@@ -54,7 +54,7 @@ public struct PacketDecoder: ~Copyable {
 
   /// Decodes one record and lends it to `body`, but for records that are no HCI packet.
   public mutating func decode(
-    _ record: borrowing BTSnoopRecord, _ body: (borrowing DecodedPacket) -> Void
+    _ record: borrowing PacketRecord, _ body: (borrowing DecodedPacket) -> Void
   ) {
     guard let type = record.type else { return }
     switch type {
@@ -73,7 +73,7 @@ public struct PacketDecoder: ~Copyable {
   }
 
   private mutating func decodeACL(
-    _ record: borrowing BTSnoopRecord, _ body: (borrowing DecodedPacket) -> Void
+    _ record: borrowing PacketRecord, _ body: (borrowing DecodedPacket) -> Void
   ) {
     var handle: ConnectionHandle?
     var isDelivered = false

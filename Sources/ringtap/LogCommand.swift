@@ -8,7 +8,7 @@ struct LogCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "log",
     abstract: "Look into packet logs.",
-    subcommands: [Show.self])
+    subcommands: [Show.self, Convert.self])
 }
 
 extension LogCommand {
@@ -44,14 +44,14 @@ extension LogCommand {
 
     func run() throws {
       let input = try open()
-      var reader = BTSnoopReader()
+      var reader = PacketLogReader()
       do {
         try show(input, &reader)
         try reader.finish()
       } catch let error as WireError {
         throw failure(
           reader.format == nil
-            ? "not a btsnoop log: \(error)" : "\(error); the \(reader.recordCount) records before are good")
+            ? "not a packet log: \(error)" : "\(error); the \(reader.recordCount) records before are good")
       } catch {
         throw failure(reason(error))
       }
@@ -69,7 +69,7 @@ extension LogCommand {
       }
     }
 
-    private func show(_ input: FileHandle, _ reader: inout BTSnoopReader) throws {
+    private func show(_ input: FileHandle, _ reader: inout PacketLogReader) throws {
       var decoder = PacketDecoder()
       var printer = PacketPrinter(style: json ? .json : .text)
       while let chunk = try input.read(upToCount: Self.chunkByteCount), !chunk.isEmpty {

@@ -144,7 +144,7 @@ import Testing
         if count == start, count > 0 {
           #expect(reading.error == nil)
         } else {
-          #expect(reading.error?.layer == .btsnoop)
+          #expect(reading.error?.layer == (count < 16 ? .packetLog : .btsnoop))
           #expect(reading.error?.offset == start)
           guard case .truncated(let needed, let available) = reading.error?.reason else {
             Issue.record("cut at \(count): \(String(describing: reading.error))")
@@ -164,7 +164,8 @@ import Testing
     for chunk in [1, Int.max] {
       let reading = Reading(octets, chunk: chunk)
       #expect(reading.packets.isEmpty)
-      #expect(reading.error == WireError(.btsnoop, offset: offset, .invalidValue(value)))
+      #expect(
+        reading.error == WireError(offset == 0 ? .packetLog : .btsnoop, offset: offset, .invalidValue(value)))
     }
   }
 
@@ -181,10 +182,10 @@ import Testing
   }
 
   @Test func repeatsItsError() {
-    var reader = BTSnoopReader()
+    var reader = PacketLogReader()
     let bad = octetsOf("00000000000000000000000000000000")
     let good = log(Self.packets)
-    let expected = WireError(.btsnoop, offset: 0, .invalidValue(0))
+    let expected = WireError(.packetLog, offset: 0, .invalidValue(0))
     #expect(throws: expected) { try reader.read(bad.span) { _ in } }
     #expect(throws: expected) { try reader.read(good.span) { _ in } }
     #expect(throws: expected) { try reader.finish() }

@@ -159,7 +159,7 @@ import Testing
 
 @Suite struct PacketPrinterTests {
   private func text(_ packets: [LoggedPacket]) throws -> String {
-    var reader = BTSnoopReader()
+    var reader = PacketLogReader()
     var decoder = PacketDecoder()
     var printer = PacketPrinter(style: .text)
     try reader.read(log(packets).span) { record in decoder.decode(record) { printer.print($0) } }
@@ -195,7 +195,7 @@ import Testing
   }
 
   @Test func hasTheKeysOfTheDesign() throws {
-    var reader = BTSnoopReader()
+    var reader = PacketLogReader()
     var decoder = PacketDecoder()
     var printer = PacketPrinter(style: .json)
     let packets: [LoggedPacket] = [

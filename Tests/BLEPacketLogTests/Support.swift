@@ -57,7 +57,7 @@ struct Reading {
   var error: WireError?
 
   init(_ log: [UInt8], chunk: Int = .max) {
-    var reader = BTSnoopReader()
+    var reader = PacketLogReader()
     do throws(WireError) {
       var offset = 0
       while offset < log.count {
@@ -83,7 +83,7 @@ struct Reading {
 
 /// What the decoder and the JSON printer make of a log: the lines of `ringtap log show --json`.
 func decodedLines(_ log: [UInt8]) throws -> [PacketLine] {
-  var reader = BTSnoopReader()
+  var reader = PacketLogReader()
   var decoder = PacketDecoder()
   var printer = PacketPrinter(style: .json)
   try reader.read(log.span) { record in decoder.decode(record) { printer.print($0) } }

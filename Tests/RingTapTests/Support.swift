@@ -80,7 +80,7 @@ struct LoggedPDU {
 
   /// - Throws: where the file does not end with a whole record.
   static func all(_ path: String) throws -> [LoggedPDU] {
-    var reader = BTSnoopReader()
+    var reader = PacketLogReader()
     var found: [LoggedPDU] = []
     let file = contents(path)
     try reader.read(file.span) { record in

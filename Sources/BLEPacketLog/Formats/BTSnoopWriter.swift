@@ -116,7 +116,7 @@ public struct BTSnoopWriter: Sendable {
     if format == .h4 { output.append(type.rawValue) }
   }
 
-  private func flags(type: HCIPacketType, direction: HCIDirection, adapter: UInt16) -> UInt32 {
+  func flags(type: HCIPacketType, direction: HCIDirection, adapter: UInt16) -> UInt32 {
     if format == .monitor {
       return UInt32(adapter) << 16 | UInt32(BTSnoopMonitorOpcode.opcode(type: type, direction: direction))
     }

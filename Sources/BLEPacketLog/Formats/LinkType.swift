@@ -1,0 +1,130 @@
+import BLEWire
+
+/// What the packets of a pcap or pcapng file are, as far as they are ours.
+///
+/// The numbers are of the registry of link types; the layouts are those of `libpcap` (`pcap-bt-linux.c`,
+/// `pcap-bt-monitor-linux.c`) and of Wireshark's reader, not of the registry's prose
+/// (reference `linux-bluetooth-kernel.md`, 16).
+public enum LinkType: UInt32, Hashable, Sendable, BitwiseCopyable {
+  /// HCI packets with their H4 type octet. Who sent one is known from its type only.
+  case h4 = 187
+  /// The same after a big-endian word, 1 where the host received the packet.
+  case h4WithDirection = 201
+  /// The Linux monitor: adapter and opcode, big-endian, 16 bits each.
+  case linuxMonitor = 254
+
+  /// Octets before the H4 type octet, or before the packet of the monitor.
+  var headerByteCount: Int { self == .h4 ? 0 : 4 }
+
+  /// Octets before the packet.
+  var overheadByteCount: Int { self == .linuxMonitor ? 4 : headerByteCount + 1 }
+}
+
+/// The octets of one frame of a pcap or pcapng file, or of one btsnoop record, taken apart.
+struct LinkFrame: ~Escapable {
+  let type: HCIPacketType?
+  let direction: HCIDirection
+  /// `nil` where the link type does not say.
+  let adapter: UInt16?
+  let note: MonitorOpcode?
+  let packet: Span<UInt8>
+  /// Octets that the packet had, without what this took off.
+  let originalByteCount: Int
+
+  /// Only the monitor says all of it.
+  var isFromMonitor: Bool { adapter != nil }
+
+  /// A frame of a file that says its link type, or of a kind of interface that is not ours.
+  ///
+  /// - Parameter direction: what the block says besides, for link type 187.
+  @_lifetime(copy octets)
+  init(_ linkType: LinkType?, _ octets: Span<UInt8>, originalByteCount: Int, direction: HCIDirection?) {
+    let header = linkType?.headerByteCount ?? 0
+    guard let linkType, octets.count >= header else {
+      self.init(type: nil, .hostToController, octets, originalByteCount: originalByteCount)
+      return
+    }
+    let rest = octets.extracting(header...)
+    let original = max(rest.count, originalByteCount - header)
+    switch linkType {
+    case .h4:
+      self.init(h4: rest, originalByteCount: original, direction: direction ?? Self.direction(h4: rest))
+    case .h4WithDirection:
+      self.init(
+        h4: rest, originalByteCount: original,
+        direction: octets.u32BE(at: 0) & 1 != 0 ? .controllerToHost : .hostToController)
+    case .linuxMonitor:
+      self.init(
+        monitor: rest, originalByteCount: original, adapter: octets.u16BE(at: 0), opcode: octets.u16BE(at: 2))
+    }
+  }
+
+  /// A packet with its H4 type octet, or nothing.
+  @_lifetime(copy octets)
+  init(h4 octets: Span<UInt8>, originalByteCount: Int, direction: HCIDirection) {
+    adapter = nil
+    note = nil
+    self.direction = direction
+    type = octets.isEmpty ? nil : HCIPacketType(rawValue: octets[0])
+    packet = octets.isEmpty ? octets : octets.extracting(1...)
+    self.originalByteCount = octets.isEmpty ? originalByteCount : originalByteCount - 1
+  }
+
+  /// What the Linux monitor saw.
+  @_lifetime(copy octets)
+  init(monitor octets: Span<UInt8>, originalByteCount: Int, adapter: UInt16, opcode: UInt16) {
+    let known = BTSnoopMonitorOpcode.packet(opcode)
+    self.adapter = adapter
+    type = known?.type
+    direction = known?.direction ?? .hostToController
+    note = known == nil ? MonitorOpcode(rawValue: opcode) : nil
+    packet = octets
+    self.originalByteCount = originalByteCount
+  }
+
+  /// The packet of a btsnoop record.
+  @_lifetime(copy octets)
+  init(btsnoop octets: Span<UInt8>, _ header: BTSnoopRecordHeader, _ format: BTSnoopFormat) {
+    let original = Int(header.originalByteCount)
+    let isFromController = header.flags & BTSnoopFlags.controllerToHost != 0
+    let direction: HCIDirection = isFromController ? .controllerToHost : .hostToController
+    switch format {
+    case .h4:
+      self.init(h4: octets, originalByteCount: original, direction: direction)
+    case .unencapsulated:
+      let isData = header.flags & BTSnoopFlags.commandOrEvent == 0
+      self.init(
+        type: isData ? .acl : isFromController ? .event : .command, direction, octets,
+        originalByteCount: original)
+    case .monitor:
+      self.init(
+        monitor: octets, originalByteCount: original,
+        adapter: UInt16(truncatingIfNeeded: header.flags >> 16),
+        opcode: UInt16(truncatingIfNeeded: header.flags))
+    }
+  }
+
+  @_lifetime(copy octets)
+  private init(
+    type: HCIPacketType?, _ direction: HCIDirection, _ octets: Span<UInt8>, originalByteCount: Int
+  ) {
+    adapter = nil
+    self.type = type
+    self.direction = direction
+    note = nil
+    packet = octets
+    self.originalByteCount = originalByteCount
+  }
+
+  /// Only the host sends commands, only the controller events. Data: a first fragment that must not be
+  /// flushed comes from a host. Core 5.4, Vol 4, Part E, 5.4.2.
+  private static func direction(h4 octets: Span<UInt8>) -> HCIDirection {
+    guard !octets.isEmpty else { return .hostToController }
+    switch HCIPacketType(rawValue: octets[0]) {
+    case .event: return .controllerToHost
+    case .acl where octets.count >= 3:
+      return octets[2] >> 4 & 0b11 == 0b10 ? .controllerToHost : .hostToController
+    default: return .hostToController
+    }
+  }
+}

@@ -1,0 +1,302 @@
+import BLECore
+import BLEWire
+
+/// Replaces addresses, names and keys of a log, so that it can be shown to others.
+///
+/// Takes the whole log three times, in the same order, with `startOver` between: twice to `learn`, so that
+/// everything is known before the first packet goes out and what is cut into fragments can be replaced in each
+/// of them, then to `rewrite`. Lengths, handles and opcodes stay. Known addresses, names of four octets and
+/// more, and keys are replaced wherever they stand, also in the values of vendors.
+public struct LogAnonymiser: Sendable {
+  /// Links and directions that are followed at once; the one silent for longest makes room.
+  private static let maximumChannels = 128
+
+  private var table = AnonymityTable()
+  private var attributes = AnonymousAttributes()
+  private var channels: [FragmentedFrame] = []
+  /// Records so far, in this pass.
+  private var ordinal = 0
+  /// The new octets of fragments, by the record's number. Only those that change are kept.
+  private var patches: [Int: [UInt8]] = [:]
+
+  public init() {}
+
+  /// Before each pass.
+  public mutating func startOver() {
+    ordinal = 0
+    channels.removeAll()
+    attributes.startOver()
+  }
+
+  /// One record of the first or second pass.
+  public mutating func learn(_ record: StoredPacketRecord) {
+    if ordinal == 0 { patches.removeAll() }
+    var record = record
+    _ = replace(&record)
+  }
+
+  /// One record of the third pass, or `nil` for a note that may say anything. Comments go.
+  public mutating func rewrite(_ record: StoredPacketRecord) -> StoredPacketRecord? {
+    var record = record
+    let patch = patches[ordinal + 1]
+    guard replace(&record) else { return nil }
+    record.comment = []
+    if let patch { record.packet = patch }
+    return record
+  }
+
+  private mutating func replace(_ record: inout StoredPacketRecord) -> Bool {
+    ordinal += 1
+    guard let type = record.header.type else {
+      guard let note = record.header.note else { return record.packet.isEmpty }
+      return table.rewrite(note: note, &record.packet)
+    }
+    switch type {
+    case .command:
+      table.rewrite(command: &record.packet)
+      table.sweep(&record.packet, from: 3)
+    case .event:
+      attributes.noteEvent(record.packet, adapter: record.header.adapter)
+      table.rewrite(event: &record.packet)
+      table.sweep(&record.packet, from: 2)
+    case .acl: replace(acl: &record)
+    case .sco, .iso: break
+    default: table.sweep(&record.packet, from: 0)
+    }
+    return true
+  }
+
+  private mutating func replace(acl record: inout StoredPacketRecord) {
+    let packet = record.packet
+    guard packet.count > 4 else { return }
+    let boundary = packet[1] >> 4 & 0b11
+    let handle = UInt16(packet[0]) | UInt16(packet[1] & 0x0F) << 8
+    let key = FragmentedFrame.Key(
+      adapter: record.header.adapter, handle: handle, direction: record.header.direction)
+    var frame = take(key)
+    if boundary != 0b01 { frame.removeAll() }
+    frame.append(packet, ordinal)
+    defer { channels.append(frame) }
+    // A cut packet is never completed: what is there is read as far as it goes.
+    let isCut = packet.count < record.header.originalByteCount
+    guard frame.isComplete || isCut else {
+      table.sweep(&record.packet, from: boundary == 0b01 ? 4 : min(8, packet.count))
+      return
+    }
+    var octets = frame.octets
+    attributes.rewrite(frame: &octets, key, &table)
+    table.sweep(&octets, from: min(4, octets.count))
+    if frame.fragments.count == 1 {
+      record.packet.replaceSubrange(4..., with: octets)
+    } else if octets != frame.octets {
+      for (fragment, range) in frame.fragments { patches[fragment.ordinal] = fragment.header + octets[range] }
+    }
+    frame.removeAll()
+  }
+
+  private mutating func take(_ key: FragmentedFrame.Key) -> FragmentedFrame {
+    if let index = channels.lastIndex(where: { $0.key == key }) { return channels.remove(at: index) }
+    if channels.count == Self.maximumChannels { channels.removeFirst() }
+    return FragmentedFrame(key: key)
+  }
+}
+
+/// An L2CAP frame and the packets that carried it. Core 5.4, Vol 3, Part A, 3.1.
+private struct FragmentedFrame: Sendable {
+  struct Key: Hashable, Sendable {
+    var adapter: UInt16
+    var handle: UInt16
+    var direction: HCIDirection
+  }
+
+  struct Fragment: Sendable {
+    var ordinal: Int
+    /// Of the ACL packet.
+    var header: [UInt8]
+  }
+
+  let key: Key
+  private(set) var octets: [UInt8] = []
+  private(set) var fragments: [(Fragment, Range<Int>)] = []
+
+  init(key: Key) { self.key = key }
+
+  var isComplete: Bool {
+    octets.count >= 4 && octets.count >= 4 + Int(octets[0]) + Int(octets[1]) << 8
+  }
+
+  mutating func removeAll() {
+    octets.removeAll(keepingCapacity: true)
+    fragments.removeAll(keepingCapacity: true)
+  }
+
+  mutating func append(_ packet: [UInt8], _ ordinal: Int) {
+    let start = octets.count
+    octets += packet[4...]
+    fragments.append((Fragment(ordinal: ordinal, header: Array(packet[..<4])), start..<octets.count))
+  }
+}
+
+/// What the PDUs of ATT and SMP say of persons and devices.
+private struct AnonymousAttributes: Sendable {
+  private enum Kind: Sendable {
+    case name, identifier
+  }
+
+  /// Who serves an attribute: a peer, or this host.
+  private enum Server: Hashable, Sendable {
+    case peer(UInt64)
+    case unknownPeer(adapter: UInt16, handle: UInt16)
+    case host(adapter: UInt16)
+  }
+
+  private struct Request: Sendable {
+    var opcode: UInt8
+    /// Attribute handle, or type of a Read By Type Request.
+    var subject: UInt16
+  }
+
+  private struct Link: Hashable, Sendable {
+    var adapter: UInt16
+    var handle: UInt16
+  }
+
+  private var kinds: [Server: [UInt16: Kind]] = [:]
+  private var requests: [FragmentedFrame.Key: Request] = [:]
+  private var peers: [Link: UInt64] = [:]
+
+  /// Which handles hold names stays known.
+  mutating func startOver() {
+    requests.removeAll()
+    peers.removeAll()
+  }
+
+  /// Follows who is behind a connection handle, by the log's own addresses.
+  mutating func noteEvent(_ event: [UInt8], adapter: UInt16) {
+    guard event.count > 2 else { return }
+    let event = event.span
+    guard let (handle, peer) = ConnectionFields.start(code: event[0], event.extracting(2...)) else { return }
+    peers[Link(adapter: adapter, handle: handle.rawValue)] = peer.bits
+    for direction in [HCIDirection.hostToController, .controllerToHost] {
+      requests[.init(adapter: adapter, handle: handle.rawValue, direction: direction)] = nil
+    }
+  }
+
+  /// An L2CAP frame, from its header on.
+  mutating func rewrite(
+    frame octets: inout [UInt8], _ key: FragmentedFrame.Key, _ table: inout AnonymityTable
+  ) {
+    guard octets.count > 4 else { return }
+    switch UInt16(octets[2]) | UInt16(octets[3]) << 8 {
+    case 0x0004: rewrite(att: &octets, key, &table)
+    case 0x0006, 0x0007: Self.rewrite(smp: &octets, &table)
+    default: break
+    }
+  }
+
+  /// Core 5.4, Vol 3, Part H, 3.5 and 3.6.
+  private static func rewrite(smp octets: inout [UInt8], _ table: inout AnonymityTable) {
+    switch octets[4] {
+    case 0x03, 0x04, 0x06, 0x08, 0x0A, 0x0D: table.replaceKey(in: &octets, at: 5)
+    case 0x07: table.replaceKey(in: &octets, at: 7, byteCount: 8)
+    case 0x09: table.replaceAddress(in: &octets, at: 6)
+    case 0x0C: table.replaceKey(in: &octets, at: 5, byteCount: 64)
+    default: break
+    }
+  }
+
+  /// Device Name, Serial Number String, and System ID, which is made from the address.
+  private static func kind(ofType type: UInt16) -> Kind? {
+    switch type {
+    case 0x2A00, 0x2A25: .name
+    case 0x2A23: .identifier
+    default: nil
+    }
+  }
+
+  /// Core 5.4, Vol 3, Part F, 3.4.
+  private mutating func rewrite(
+    att octets: inout [UInt8], _ key: FragmentedFrame.Key, _ table: inout AnonymityTable
+  ) {
+    let pdu = 4
+    func u16(_ offset: Int) -> UInt16 {
+      offset + 1 < octets.count ? UInt16(octets[offset]) | UInt16(octets[offset + 1]) << 8 : 0
+    }
+    switch octets[pdu] {
+    case 0x08: requests[key] = Request(opcode: 0x08, subject: octets.count == pdu + 7 ? u16(pdu + 5) : 0)
+    case 0x04, 0x0A, 0x0C: requests[key] = Request(opcode: octets[pdu], subject: u16(pdu + 1))
+    case 0x05:
+      guard octets.count > pdu + 1, octets[pdu + 1] == 1 else { return }
+      for entry in stride(from: pdu + 2, to: octets.count - 3, by: 4) {
+        note(u16(entry), type: u16(entry + 2), servedIn: key)
+      }
+    case 0x09: rewrite(readByType: &octets, pdu, key, &table)
+    case 0x0B, 0x0D:
+      let request = answeredRequest(key)
+      guard request?.opcode == octets[pdu] - 1, let handle = request?.subject else { return }
+      replace(&octets, pdu + 1, kinds[server(key)]?[handle], &table)
+    case 0x12, 0x52, 0xD2: replace(&octets, pdu + 3, kinds[server(key.reversed)]?[u16(pdu + 1)], &table)
+    case 0x1B, 0x1D: replace(&octets, pdu + 3, kinds[server(key)]?[u16(pdu + 1)], &table)
+    default: break
+    }
+  }
+
+  /// Core 5.4, Vol 3, Part F, 3.4.4.2: entries of one length, each a handle and a value.
+  private mutating func rewrite(
+    readByType octets: inout [UInt8], _ pdu: Int, _ key: FragmentedFrame.Key, _ table: inout AnonymityTable
+  ) {
+    guard let request = answeredRequest(key), request.opcode == 0x08, octets.count > pdu + 1 else { return }
+    let byteCount = Int(octets[pdu + 1])
+    guard byteCount > 2 else { return }
+    for entry in stride(from: pdu + 2, to: octets.count, by: byteCount) {
+      let end = min(octets.count, entry + byteCount)
+      guard end - entry > 2 else { return }
+      let handle = UInt16(octets[entry]) | UInt16(octets[entry + 1]) << 8
+      if request.subject == 0x2803, end - entry == 7 {
+        // Properties, value handle, type. Core 5.4, Vol 3, Part G, 3.3.1.
+        note(
+          UInt16(octets[entry + 3]) | UInt16(octets[entry + 4]) << 8,
+          type: UInt16(octets[entry + 5]) | UInt16(octets[entry + 6]) << 8, servedIn: key)
+      } else if let kind = Self.kind(ofType: request.subject) {
+        note(handle, type: request.subject, servedIn: key)
+        replace(&octets, entry + 2, kind, &table, end: end)
+      }
+    }
+  }
+
+  private func replace(
+    _ octets: inout [UInt8], _ start: Int, _ kind: Kind?, _ table: inout AnonymityTable, end: Int? = nil
+  ) {
+    let end = end ?? octets.count
+    guard start < end else { return }
+    switch kind {
+    case .name: table.replaceName(in: &octets, start..<end)
+    case .identifier: table.replaceKey(in: &octets, at: start, byteCount: end - start)
+    case nil: break
+    }
+  }
+
+  private mutating func note(_ handle: UInt16, type: UInt16, servedIn key: FragmentedFrame.Key) {
+    if let kind = Self.kind(ofType: type) { kinds[server(key), default: [:]][handle] = kind }
+  }
+
+  /// The request that a response in the direction of `key` answers.
+  private mutating func answeredRequest(_ key: FragmentedFrame.Key) -> Request? {
+    requests.removeValue(forKey: key.reversed)
+  }
+
+  /// Who sends in the direction of `key`.
+  private func server(_ key: FragmentedFrame.Key) -> Server {
+    if key.direction == .hostToController { return .host(adapter: key.adapter) }
+    if let peer = peers[Link(adapter: key.adapter, handle: key.handle)] { return .peer(peer) }
+    return .unknownPeer(adapter: key.adapter, handle: key.handle)
+  }
+}
+
+extension FragmentedFrame.Key {
+  fileprivate var reversed: Self {
+    var other = self
+    other.direction = direction == .hostToController ? .controllerToHost : .hostToController
+    return other
+  }
+}

@@ -1,0 +1,20 @@
+import BLEWire
+
+/// Which octet of a number comes first in a file. Some formats leave it to the writer's machine.
+public enum LogByteOrder: Hashable, Sendable {
+  case big, little
+}
+
+extension Span where Element == UInt8 {
+  func u16(at offset: Int, _ order: LogByteOrder) -> UInt16 {
+    order == .big ? u16BE(at: offset) : u16(at: offset)
+  }
+
+  func u32(at offset: Int, _ order: LogByteOrder) -> UInt32 {
+    order == .big ? u32BE(at: offset) : u32(at: offset)
+  }
+
+  func u64(at offset: Int, _ order: LogByteOrder) -> UInt64 {
+    order == .big ? u64BE(at: offset) : u64(at: offset)
+  }
+}

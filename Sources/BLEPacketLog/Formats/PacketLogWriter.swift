@@ -1,0 +1,160 @@
+import BLECore
+import BLEWire
+
+/// Turns records into the octets of a packet log of any format that is written, without I/O.
+///
+/// `start` first, then each record, then `finish`. A log cut between two records is whole to its readers.
+public struct PacketLogWriter: Sendable {
+  public enum Format: Hashable, Sendable {
+    case btsnoop(BTSnoopFormat)
+    /// With nanoseconds, an interface for each adapter, comments and drops.
+    case pcapng(LinkType)
+    /// With nanoseconds; without drops, and without adapters but for `linuxMonitor`.
+    case pcap(LinkType)
+  }
+
+  public let format: Format
+  /// Records written so far.
+  public private(set) var recordCount = 0
+  /// Records that the format has no place for.
+  public private(set) var leftOut = 0
+
+  private var btsnoop: BTSnoopWriter
+  private var pcapng: PcapNGWriter
+
+  /// - Parameter comment: on the log as a whole; only pcapng keeps it.
+  public init(_ format: Format, comment: String = "") {
+    self.format = format
+    if case .btsnoop(let kind) = format {
+      btsnoop = BTSnoopWriter(format: kind)
+    } else {
+      btsnoop = BTSnoopWriter()
+    }
+    if case .pcapng(let linkType) = format {
+      pcapng = PcapNGWriter(linkType, comment: comment)
+    } else {
+      pcapng = PcapNGWriter(.h4WithDirection, comment: "")
+    }
+  }
+
+  /// What stands before the first record.
+  public mutating func start(into octets: inout [UInt8]) {
+    switch format {
+    case .btsnoop:
+      octets.append(addingCapacity: BTSnoopHeader.byteCount) { btsnoop.encodeHeader(into: &$0) }
+    case .pcapng: pcapng.start(into: &octets)
+    case .pcap(let linkType):
+      octets.append(addingCapacity: PcapHeader.byteCount) { PcapHeader.encode(linkType, into: &$0) }
+    }
+  }
+
+  /// One record, if the format can tell what it is. Its own drops are added to those before it.
+  public mutating func append(_ record: borrowing PacketRecord, to octets: inout [UInt8]) {
+    // What a record that is left out says was lost, was.
+    btsnoop.cumulativeDrops = UInt32(
+      clamping: UInt64(btsnoop.cumulativeDrops) + UInt64(record.header.drops))
+    guard holds(record) else {
+      leftOut += 1
+      pcapng.lose(record.header.drops)
+      return
+    }
+    recordCount += 1
+    switch format {
+    case .btsnoop:
+      octets.append(addingCapacity: btsnoop.recordByteCount(packet: record.packet.count)) {
+        btsnoop.encode(record, into: &$0)
+      }
+    case .pcapng: pcapng.append(record, to: &octets)
+    case .pcap(let linkType):
+      let capacity =
+        PcapHeader.recordByteCount + linkType.overheadByteCount + record.packet.count
+      octets.append(addingCapacity: capacity) { PcapHeader.encode(record, linkType, into: &$0) }
+    }
+  }
+
+  /// What stands after the last record: pcapng's count of packets and drops of each interface.
+  public mutating func finish(into octets: inout [UInt8]) {
+    if case .pcapng = format { pcapng.finish(into: &octets) }
+  }
+
+  /// Whether a reader of the format could tell what the record was.
+  private func holds(_ record: borrowing PacketRecord) -> Bool {
+    switch format {
+    case .btsnoop(.monitor), .pcapng(.linuxMonitor), .pcap(.linuxMonitor):
+      return record.type != nil || record.note != nil
+    case .btsnoop(.unencapsulated):
+      return record.type == .command || record.type == .event || record.type == .acl
+    default:
+      // An empty record has no type octet.
+      return record.type != nil || record.note == nil && record.packet.isEmpty
+    }
+  }
+}
+
+extension BTSnoopWriter {
+  /// A record that `PacketLogWriter.holds`; at most `recordByteCount` octets.
+  func encode(_ record: borrowing PacketRecord, into output: inout OutputSpan<UInt8>) {
+    let typeByteCount = format == .h4 && record.type != nil ? 1 : 0
+    BTSnoopRecordHeader(
+      originalByteCount: UInt32(
+        clamping: max(record.packet.count, record.header.originalByteCount) + typeByteCount),
+      includedByteCount: UInt32(record.packet.count + typeByteCount),
+      flags: flags(of: record), cumulativeDrops: cumulativeDrops,
+      microseconds: BTSnoopRecordHeader.microseconds(of: record.time)
+    ).encode(into: &output)
+    if let type = record.type, format == .h4 { output.append(type.rawValue) }
+    output.append(record.packet)
+  }
+
+  private func flags(of record: borrowing PacketRecord) -> UInt32 {
+    if format == .monitor { return record.header.flags }
+    return flags(type: record.type ?? .acl, direction: record.direction, adapter: record.adapter)
+  }
+}
+
+extension PacketRecord {
+  /// The frame of a pcap or pcapng file: pseudo header, type octet and packet.
+  func encodeFrame(_ linkType: LinkType, into output: inout OutputSpan<UInt8>) {
+    switch linkType {
+    case .linuxMonitor:
+      output.append(u32BE: header.flags)
+    case .h4WithDirection:
+      output.append(u32BE: direction == .controllerToHost ? 1 : 0)
+      if let type { output.append(type.rawValue) }
+    case .h4:
+      if let type { output.append(type.rawValue) }
+    }
+    output.append(packet)
+  }
+
+  /// Octets of that frame before the packet.
+  func frameOverheadByteCount(_ linkType: LinkType) -> Int {
+    linkType.headerByteCount + (linkType == .linuxMonitor || type == nil ? 0 : 1)
+  }
+}
+
+extension PcapHeader {
+  static func encode(_ linkType: LinkType, into output: inout OutputSpan<UInt8>) {
+    output.append(u32: nanosecondMagic)
+    output.append(u16: 2)
+    output.append(u16: 4)
+    output.append(zeros: 8)
+    output.append(u32: UInt32(PacketLogReader.maximumPacketByteCount))
+    output.append(u32: linkType.rawValue)
+  }
+
+  /// The time has 32 bits of seconds: one before 1970 or after 2106 becomes the nearest that fits.
+  static func encode(
+    _ record: borrowing PacketRecord, _ linkType: LinkType, into output: inout OutputSpan<UInt8>
+  ) {
+    let (seconds, nanoseconds) = max(0, record.time.nanoseconds).quotientAndRemainder(
+      dividingBy: 1_000_000_000)
+    let overhead = record.frameOverheadByteCount(linkType)
+    output.append(u32: UInt32(clamping: seconds))
+    output.append(u32: UInt32(nanoseconds))
+    output.append(u32: UInt32(record.packet.count + overhead))
+    output.append(
+      u32: UInt32(clamping: max(record.packet.count, record.header.originalByteCount) + overhead))
+    record.encodeFrame(linkType, into: &output)
+  }
+}

@@ -1,0 +1,74 @@
+import BLECore
+import BLEWire
+
+/// Apple's PacketLogger: records of length, time, type and packet, without a header for the file.
+///
+/// The layout is known from Wireshark's reader, `wiretap/packetlogger.c`. Older machines wrote the numbers
+/// big-endian, newer ones write them little-endian.
+enum PacketLoggerFormat {
+  /// Octets that tell the format: the first record's length, time and type.
+  static let recognitionByteCount = 13
+  static let lengthByteCount = 4
+  /// Seconds and microseconds, counted by the length.
+  static let timeByteCount = 8
+  /// As in Wireshark's check of the first record.
+  static let maximumLength: UInt32 = 65_535 + 9
+
+  /// The byte order of a file that starts so, or `nil` for another format.
+  static func recognise(_ start: Span<UInt8>) -> LogByteOrder? {
+    // No length has more than 16 bits, so its zeros tell the order.
+    let order: LogByteOrder = start.u16(at: 0) == 0 && start.u16(at: 2) != 0 ? .big : .little
+    let length = start.u32(at: 0, order)
+    guard (8...maximumLength).contains(length), start.u32(at: 8, order) < 1_000_000 else { return nil }
+    guard length > 8 else { return order }
+    switch start[12] {
+    case 0x00...0x03, 0x08...0x0B, 0xF7...0xFE: return order
+    default: return nil
+    }
+  }
+
+  /// Octets of the record that starts here, as far as they are known yet.
+  static func recordByteCount(
+    _ start: Span<UInt8>, _ order: LogByteOrder, offset: Int
+  ) throws(WireError) -> Int {
+    guard start.count >= lengthByteCount else { return lengthByteCount }
+    let length = start.u32(at: 0, order)
+    guard (8...maximumLength).contains(length) else {
+      throw WireError(.packetLogger, offset: offset, .invalidValue(length))
+    }
+    return lengthByteCount + Int(length)
+  }
+
+  /// Hands out the record that `unit` is, but for what only the reader knows.
+  static func read(
+    _ unit: Span<UInt8>, _ order: LogByteOrder, _ body: (borrowing PacketRecord) -> Void
+  ) {
+    var header = PacketRecordHeader()
+    header.time = ReceiveTime(
+      nanoseconds: Int64(unit.u32(at: 4, order)) * 1_000_000_000 + Int64(unit.u32(at: 8, order)) * 1_000)
+    var packet = unit.extracting((lengthByteCount + timeByteCount)...)
+    if !packet.isEmpty {
+      let kind = packet[0]
+      packet = packet.extracting(1...)
+      (header.type, header.direction) = typeAndDirection(kind)
+      // Text for people: of the system, the kernel, errors, power, notes, configuration, controllers.
+      if kind >= 0xF7 { header.note = .systemNote }
+    }
+    header.originalByteCount = packet.count
+    body(PacketRecord(header, packet: packet))
+  }
+
+  /// The link manager's own packets (0x0A, 0x0B) are no HCI packets.
+  private static func typeAndDirection(_ kind: UInt8) -> (HCIPacketType?, HCIDirection) {
+    switch kind {
+    case 0x00: (.command, .hostToController)
+    case 0x01: (.event, .controllerToHost)
+    case 0x02: (.acl, .hostToController)
+    case 0x03: (.acl, .controllerToHost)
+    case 0x08: (.sco, .hostToController)
+    case 0x09: (.sco, .controllerToHost)
+    case 0x0B: (nil, .controllerToHost)
+    default: (nil, .hostToController)
+    }
+  }
+}

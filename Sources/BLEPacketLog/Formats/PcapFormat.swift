@@ -1,0 +1,65 @@
+import BLECore
+import BLEWire
+
+/// The start of a pcap file, of any byte order, with micro- or nanoseconds. `pcap-savefile(5)`.
+public struct PcapHeader: Hashable, Sendable {
+  public static let byteCount = 24
+  static let recordByteCount = 16
+  static let microsecondMagic: UInt32 = 0xA1B2_C3D4
+  static let nanosecondMagic: UInt32 = 0xA1B2_3C4D
+
+  public let order: LogByteOrder
+  public let linkType: LinkType
+  let nanosecondsPerUnit: Int64
+
+  /// Byte order and unit of a file that starts so, or `nil` for another file.
+  static func recognise(_ magic: UInt32) -> (order: LogByteOrder, nanosecondsPerUnit: Int64)? {
+    switch magic {
+    case microsecondMagic: (.big, 1_000)
+    case microsecondMagic.byteSwapped: (.little, 1_000)
+    case nanosecondMagic: (.big, 1)
+    case nanosecondMagic.byteSwapped: (.little, 1)
+    default: nil
+    }
+  }
+
+  /// - Throws: `truncated`; `invalidValue` at the magic (offset 0), the major version (4) or the link type (20).
+  init(validating octets: Span<UInt8>) throws(WireError) {
+    try octets.require(Self.byteCount, .pcap)
+    guard let (order, unit) = Self.recognise(octets.u32BE(at: 0)) else {
+      throw WireError(.pcap, offset: 0, .invalidValue(octets.u32BE(at: 0)))
+    }
+    let version = octets.u16(at: 4, order)
+    guard version == 2 else { throw WireError(.pcap, offset: 4, .invalidValue(UInt32(version))) }
+    // The upper half tells of checksums that frames here do not have.
+    let number = octets.u32(at: 20, order)
+    guard let linkType = LinkType(rawValue: number & 0xFFFF) else {
+      throw WireError(.pcap, offset: 20, .invalidValue(number))
+    }
+    self.order = order
+    self.linkType = linkType
+    nanosecondsPerUnit = unit
+  }
+
+  /// Octets of the record that starts here, as far as they are known yet.
+  func recordByteCount(_ start: Span<UInt8>, offset: Int) throws(WireError) -> Int {
+    guard start.count >= Self.recordByteCount else { return Self.recordByteCount }
+    let included = start.u32(at: 8, order)
+    guard included <= PacketLogReader.maximumPacketByteCount else {
+      throw WireError(.pcap, offset: offset + 8, .invalidValue(included))
+    }
+    return Self.recordByteCount + Int(included)
+  }
+
+  /// Hands out the record that `unit` is, but for what only the reader knows.
+  func read(_ unit: Span<UInt8>, _ body: (PacketRecordHeader, borrowing LinkFrame) -> Void) {
+    let frame = LinkFrame(
+      linkType, unit.extracting(Self.recordByteCount...), originalByteCount: Int(unit.u32(at: 12, order)),
+      direction: nil)
+    var header = PacketRecordHeader()
+    let seconds = Int64(unit.u32(at: 0, order)) * 1_000_000_000
+    header.time = ReceiveTime(
+      nanoseconds: seconds + Int64(unit.u32(at: 4, order)) * nanosecondsPerUnit)
+    body(header, frame)
+  }
+}

@@ -1,0 +1,314 @@
+import BLECore
+import BLEWire
+
+/// The block types of pcapng that are read. `draft-ietf-opsawg-pcapng`, 4; all others are passed over.
+enum PcapNGBlock {
+  static let sectionHeader: UInt32 = 0x0A0D_0D0A
+  static let interfaceDescription: UInt32 = 1
+  /// Obsolete, but there are files.
+  static let packet: UInt32 = 2
+  static let simplePacket: UInt32 = 3
+  static let interfaceStatistics: UInt32 = 5
+  static let enhancedPacket: UInt32 = 6
+
+  /// Type and total length before, total length after.
+  static let overheadByteCount = 12
+  /// The longest block that is kept whole: the longest packet, and options.
+  static let maximumByteCount = PacketLogReader.maximumPacketByteCount + 65_536
+
+  static let byteOrderMagic: UInt32 = 0x1A2B_3C4D
+}
+
+/// The option codes that are read or written. Same draft, 3.5, 4.2, 4.3 and 4.6.
+enum PcapNGOption {
+  static let end: UInt16 = 0
+  static let comment: UInt16 = 1
+  static let sectionApplication: UInt16 = 4
+  static let interfaceName: UInt16 = 2
+  static let interfaceTimeResolution: UInt16 = 9
+  static let interfaceTimeOffset: UInt16 = 14
+  static let packetFlags: UInt16 = 2
+  static let packetDropCount: UInt16 = 4
+  static let statisticsReceived: UInt16 = 4
+  static let statisticsDropped: UInt16 = 5
+  static let statisticsSystemDropped: UInt16 = 7
+
+  /// Hands out each option up to the end or to the first that does not fit.
+  static func forEach(
+    in options: Span<UInt8>, _ order: LogByteOrder, _ body: (UInt16, Span<UInt8>) -> Void
+  ) {
+    var rest = options
+    while rest.count >= 4 {
+      let code = rest.u16(at: 0, order)
+      let byteCount = Int(rest.u16(at: 2, order))
+      guard code != end, byteCount <= rest.count - 4 else { return }
+      body(code, rest.extracting(4..<4 + byteCount))
+      rest = rest.extracting(min(rest.count, 4 + padded(byteCount))...)
+    }
+  }
+
+  /// Options and packet data are padded to 32 bits.
+  static func padded(_ byteCount: Int) -> Int { (byteCount + 3) / 4 * 4 }
+}
+
+/// The unit of an interface's times: `if_tsresol`, a negative power of 10, or of 2 where bit 7 is set.
+struct PcapNGTimeResolution: Hashable {
+  var rawValue: UInt8 = 6
+
+  /// Nanoseconds since the Unix epoch. A time that does not fit becomes the nearest that does.
+  func nanoseconds(_ units: UInt64, offsetSeconds: Int64) -> Int64 {
+    let exponent = Int(rawValue & 0x7F)
+    let count: Int128
+    if rawValue & 0x80 != 0 {
+      count = Int128((UInt128(units) * 1_000_000_000) >> exponent)
+    } else if exponent == 9 {
+      // What this project writes: times before the epoch are negative.
+      count = Int128(Int64(bitPattern: units))
+    } else if exponent < 9 {
+      count = Int128(units) * Self.powerOf10(9 - exponent)
+    } else {
+      count = exponent - 9 > 20 ? 0 : Int128(units) / Self.powerOf10(exponent - 9)
+    }
+    return Int64(clamping: count + Int128(offsetSeconds) * 1_000_000_000)
+  }
+
+  private static func powerOf10(_ exponent: Int) -> Int128 {
+    (0..<exponent).reduce(1) { power, _ in power * 10 }
+  }
+}
+
+/// What is known of a section of a pcapng file: byte order and interfaces.
+struct PcapNGSection {
+  /// Interfaces of one section; more than machines have, so that a file of only descriptions stays small here.
+  static let maximumInterfaces = 1_024
+
+  struct Interface {
+    var linkType: LinkType?
+    var adapter: UInt16 = 0
+    var resolution = PcapNGTimeResolution()
+    var offsetSeconds: Int64 = 0
+    var snapLength = UInt32.max
+    /// As its packets tell.
+    var drops: UInt64 = 0
+  }
+
+  private(set) var order = LogByteOrder.little
+  private(set) var interfaces: [Interface] = []
+  private var lastTime = ReceiveTime(nanoseconds: 0)
+
+  /// Octets of the block that starts here, as far as they are known yet.
+  func blockByteCount(_ start: Span<UInt8>, offset: Int) throws(WireError) -> Int {
+    guard start.count >= PcapNGBlock.overheadByteCount else { return PcapNGBlock.overheadByteCount }
+    let order = try order(of: start, offset: offset)
+    let total = start.u32(at: 4, order)
+    guard total >= PcapNGBlock.overheadByteCount, total.isMultiple(of: 4) else {
+      throw WireError(.pcapng, offset: offset + 4, .invalidValue(total))
+    }
+    if total <= PcapNGBlock.maximumByteCount { return Int(total) }
+    switch start.u32(at: 0, order) {
+    case PcapNGBlock.sectionHeader, PcapNGBlock.interfaceDescription, PcapNGBlock.packet,
+      PcapNGBlock.simplePacket, PcapNGBlock.interfaceStatistics, PcapNGBlock.enhancedPacket:
+      throw WireError(.pcapng, offset: offset + 4, .invalidValue(total))
+    default: return Int(total)
+    }
+  }
+
+  /// A section header has an order of its own. Its type reads the same either way.
+  private func order(of start: Span<UInt8>, offset: Int) throws(WireError) -> LogByteOrder {
+    guard start.u32(at: 0) == PcapNGBlock.sectionHeader else { return order }
+    switch start.u32(at: 8) {
+    case PcapNGBlock.byteOrderMagic: return .little
+    case PcapNGBlock.byteOrderMagic.byteSwapped: return .big
+    default: throw WireError(.pcapng, offset: offset + 8, .invalidValue(start.u32(at: 8)))
+    }
+  }
+
+  /// Takes one whole block and hands out the packet in it, if it has one.
+  ///
+  /// - Parameter lost: told of drops that no packet told of.
+  mutating func read(
+    _ block: Span<UInt8>, offset: Int, lost: (UInt64) -> Void,
+    _ body: (PacketRecordHeader, borrowing LinkFrame, Span<UInt8>) -> Void
+  ) throws(WireError) {
+    let order = try order(of: block, offset: offset)
+    let total = block.u32(at: 4, order)
+    let trailer = block.u32(at: block.count - 4, order)
+    guard trailer == total else {
+      throw WireError(
+        .pcapng, offset: offset + block.count - 4,
+        .lengthMismatch(claimed: Int(trailer), available: Int(total)))
+    }
+    let content = block.extracting(8..<block.count - 4)
+    let offset = offset + 8
+    switch block.u32(at: 0, order) {
+    case PcapNGBlock.sectionHeader: try startSection(content, order, offset: offset)
+    case PcapNGBlock.interfaceDescription: try describeInterface(content, offset: offset)
+    case PcapNGBlock.packet: try readPacket(content, offset: offset, isEnhanced: false, body)
+    case PcapNGBlock.enhancedPacket: try readPacket(content, offset: offset, isEnhanced: true, body)
+    case PcapNGBlock.simplePacket: try readSimplePacket(content, offset: offset, body)
+    case PcapNGBlock.interfaceStatistics: try readStatistics(content, offset: offset, lost: lost)
+    default: break
+    }
+  }
+
+  private mutating func startSection(
+    _ content: Span<UInt8>, _ order: LogByteOrder, offset: Int
+  ) throws(WireError) {
+    try require(content, 16, offset: offset)
+    let version = content.u16(at: 4, order)
+    guard version == 1 else {
+      throw WireError(.pcapng, offset: offset + 4, .invalidValue(UInt32(version)))
+    }
+    self.order = order
+    interfaces.removeAll(keepingCapacity: true)
+  }
+
+  private mutating func describeInterface(_ content: Span<UInt8>, offset: Int) throws(WireError) {
+    try require(content, 8, offset: offset)
+    guard interfaces.count < Self.maximumInterfaces else {
+      throw WireError(.pcapng, offset: offset, .invalidValue(UInt32(interfaces.count)))
+    }
+    var interface = Interface()
+    interface.linkType = LinkType(rawValue: UInt32(content.u16(at: 0, order)))
+    let snapLength = content.u32(at: 4, order)
+    interface.snapLength = snapLength == 0 ? .max : snapLength
+    interface.adapter = UInt16(interfaces.count)
+    let order = order
+    PcapNGOption.forEach(in: content.extracting(8...), order) { code, value in
+      switch code {
+      case PcapNGOption.interfaceName:
+        if let adapter = Self.adapter(named: value) { interface.adapter = adapter }
+      case PcapNGOption.interfaceTimeResolution where !value.isEmpty:
+        interface.resolution.rawValue = value[0]
+      case PcapNGOption.interfaceTimeOffset where value.count >= 8:
+        interface.offsetSeconds = Int64(bitPattern: value.u64(at: 0, order))
+      default: break
+      }
+    }
+    interfaces.append(interface)
+  }
+
+  /// The number at the end of `hci0` or of libpcap's `bluetooth0`.
+  static func adapter(named name: Span<UInt8>) -> UInt16? {
+    var first = name.count
+    while first > 0, (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(name[first - 1]) { first -= 1 }
+    guard first < name.count, name.count - first <= 5 else { return nil }
+    var number = 0
+    for index in first..<name.count { number = number * 10 + Int(name[index] - UInt8(ascii: "0")) }
+    return UInt16(exactly: number)
+  }
+
+  private mutating func readPacket(
+    _ content: Span<UInt8>, offset: Int, isEnhanced: Bool,
+    _ body: (PacketRecordHeader, borrowing LinkFrame, Span<UInt8>) -> Void
+  ) throws(WireError) {
+    try require(content, 20, offset: offset)
+    let order = order
+    let number = isEnhanced ? content.u32(at: 0, order) : UInt32(content.u16(at: 0, order))
+    guard number < interfaces.count else {
+      throw WireError(.pcapng, offset: offset, .invalidValue(number))
+    }
+    let interface = interfaces[Int(number)]
+    let byteCount = Int(content.u32(at: 12, order))
+    guard byteCount <= content.count - 20 else {
+      throw WireError(
+        .pcapng, offset: offset + 12, .lengthMismatch(claimed: byteCount, available: content.count - 20))
+    }
+    var header = PacketRecordHeader()
+    let units = UInt64(content.u32(at: 4, order)) << 32 | UInt64(content.u32(at: 8, order))
+    header.time = ReceiveTime(
+      nanoseconds: interface.resolution.nanoseconds(units, offsetSeconds: interface.offsetSeconds))
+    header.adapter = interface.adapter
+    lastTime = header.time
+    // The obsolete block has its drops beside the interface; all ones are unknown.
+    var drops: UInt64 =
+      isEnhanced || content.u16(at: 2, order) == 0xFFFF ? 0 : UInt64(content.u16(at: 2, order))
+    var direction: HCIDirection?
+    var comment = 0..<0
+    let options = content.extracting(min(content.count, 20 + PcapNGOption.padded(byteCount))...)
+    Self.readOptions(options, order, drops: &drops, direction: &direction, comment: &comment)
+    header.drops = UInt32(clamping: drops)
+    interfaces[Int(number)].drops &+= drops
+    let frame = LinkFrame(
+      interface.linkType, content.extracting(20..<20 + byteCount),
+      originalByteCount: Int(content.u32(at: 16, order)), direction: direction)
+    body(header, frame, options.extracting(comment))
+  }
+
+  private static func readOptions(
+    _ options: Span<UInt8>, _ order: LogByteOrder, drops: inout UInt64, direction: inout HCIDirection?,
+    comment: inout Range<Int>
+  ) {
+    var start = 0
+    while options.count - start >= 4 {
+      let code = options.u16(at: start, order)
+      let byteCount = Int(options.u16(at: start + 2, order))
+      guard code != PcapNGOption.end, byteCount <= options.count - start - 4 else { return }
+      let value = start + 4
+      switch code {
+      case PcapNGOption.comment where comment.isEmpty: comment = value..<value + byteCount
+      case PcapNGOption.packetDropCount where byteCount >= 8: drops = options.u64(at: value, order)
+      case PcapNGOption.packetFlags where byteCount >= 4:
+        // 1 inbound, 2 outbound, 0 not told.
+        let told = options.u32(at: value, order) & 0b11
+        direction = told == 1 ? .controllerToHost : told == 2 ? .hostToController : nil
+      default: break
+      }
+      start = min(options.count, value + PcapNGOption.padded(byteCount))
+    }
+  }
+
+  /// A packet without time: it gets that of the one before.
+  private mutating func readSimplePacket(
+    _ content: Span<UInt8>, offset: Int,
+    _ body: (PacketRecordHeader, borrowing LinkFrame, Span<UInt8>) -> Void
+  ) throws(WireError) {
+    try require(content, 4, offset: offset)
+    guard let interface = interfaces.first else {
+      throw WireError(.pcapng, offset: offset, .invalidValue(0))
+    }
+    let original = content.u32(at: 0, order)
+    let byteCount = Int(min(original, interface.snapLength))
+    guard byteCount <= content.count - 4 else {
+      throw WireError(
+        .pcapng, offset: offset, .lengthMismatch(claimed: byteCount, available: content.count - 4))
+    }
+    var header = PacketRecordHeader()
+    header.time = lastTime
+    header.adapter = interface.adapter
+    let frame = LinkFrame(
+      interface.linkType, content.extracting(4..<4 + byteCount), originalByteCount: Int(original),
+      direction: nil)
+    body(header, frame, content.extracting(0..<0))
+  }
+
+  private mutating func readStatistics(
+    _ content: Span<UInt8>, offset: Int, lost: (UInt64) -> Void
+  ) throws(WireError) {
+    try require(content, 12, offset: offset)
+    let number = content.u32(at: 0, order)
+    guard number < interfaces.count else {
+      throw WireError(.pcapng, offset: offset, .invalidValue(number))
+    }
+    var drops: UInt64 = 0
+    let order = order
+    PcapNGOption.forEach(in: content.extracting(12...), order) { code, value in
+      guard value.count >= 8 else { return }
+      switch code {
+      case PcapNGOption.statisticsDropped, PcapNGOption.statisticsSystemDropped:
+        drops &+= value.u64(at: 0, order)
+      default: break
+      }
+    }
+    let told = interfaces[Int(number)].drops
+    guard drops > told else { return }
+    interfaces[Int(number)].drops = drops
+    lost(drops - told)
+  }
+
+  private func require(_ content: Span<UInt8>, _ byteCount: Int, offset: Int) throws(WireError) {
+    guard content.count >= byteCount else {
+      throw WireError(.pcapng, offset: offset, .truncated(needed: byteCount, available: content.count))
+    }
+  }
+}

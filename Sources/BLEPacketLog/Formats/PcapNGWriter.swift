@@ -1,0 +1,168 @@
+import BLECore
+import BLEWire
+
+/// The blocks of a pcapng file: section header, an interface for each adapter before its first packet,
+/// enhanced packets, and statistics at the end. All little-endian, all times in nanoseconds.
+struct PcapNGWriter: Sendable {
+  /// Packets of further adapters go to the last interface.
+  static let maximumInterfaces = 256
+
+  private struct Interface {
+    var adapter: UInt16
+    var received: UInt64 = 0
+    var dropped: UInt64 = 0
+    var lastTime = ReceiveTime(nanoseconds: 0)
+  }
+
+  let linkType: LinkType
+  private let comment: String
+  private var interfaces: [Interface] = []
+  /// Drops that the next packet tells of besides its own.
+  private var carriedDrops: UInt64 = 0
+
+  init(_ linkType: LinkType, comment: String) {
+    self.linkType = linkType
+    self.comment = comment
+  }
+
+  mutating func lose(_ drops: UInt32) { carriedDrops += UInt64(drops) }
+
+  func start(into octets: inout [UInt8]) {
+    appendBlock(PcapNGBlock.sectionHeader, to: &octets) { octets in
+      octets.append(addingCapacity: 16) {
+        $0.append(u32: PcapNGBlock.byteOrderMagic)
+        $0.append(u16: 1)
+        $0.append(u16: 0)
+        // The section's length: not told.
+        $0.append(u64: .max)
+      }
+      let comment = Array(comment.utf8.prefix(Int(UInt16.max) / 2))
+      if !comment.isEmpty { appendOption(PcapNGOption.comment, comment.span, to: &octets) }
+      let application = Array("ringtap".utf8)
+      appendOption(PcapNGOption.sectionApplication, application.span, to: &octets)
+      appendEndOfOptions(to: &octets)
+    }
+  }
+
+  mutating func append(_ record: borrowing PacketRecord, to octets: inout [UInt8]) {
+    let number = interface(of: record.adapter, &octets)
+    let drops = carriedDrops + UInt64(record.header.drops)
+    carriedDrops = 0
+    interfaces[number].received += 1
+    interfaces[number].dropped &+= drops
+    interfaces[number].lastTime = record.time
+    let linkType = linkType
+    let overhead = record.frameOverheadByteCount(linkType)
+    let byteCount = record.packet.count + overhead
+    let original = max(record.packet.count, record.header.originalByteCount) + overhead
+    let padding = PcapNGOption.padded(byteCount) - byteCount
+
+    let start = startBlock(PcapNGBlock.enhancedPacket, in: &octets)
+    octets.append(addingCapacity: 20 + byteCount + padding) {
+      $0.append(u32: UInt32(number))
+      $0.append(time: record.time)
+      $0.append(u32: UInt32(byteCount))
+      $0.append(u32: UInt32(clamping: original))
+      record.encodeFrame(linkType, into: &$0)
+      $0.append(zeros: padding)
+    }
+    if !record.comment.isEmpty { appendOption(PcapNGOption.comment, record.comment, to: &octets) }
+    if drops > 0 { appendOption(PcapNGOption.packetDropCount, drops, to: &octets) }
+    if drops > 0 || !record.comment.isEmpty { appendEndOfOptions(to: &octets) }
+    endBlock(start, in: &octets)
+  }
+
+  func finish(into octets: inout [UInt8]) {
+    for (number, interface) in interfaces.enumerated() {
+      appendBlock(PcapNGBlock.interfaceStatistics, to: &octets) { octets in
+        octets.append(addingCapacity: 12) {
+          $0.append(u32: UInt32(number))
+          $0.append(time: interface.lastTime)
+        }
+        let isLast = number == interfaces.count - 1
+        appendOption(PcapNGOption.statisticsReceived, interface.received, to: &octets)
+        appendOption(
+          PcapNGOption.statisticsDropped, interface.dropped &+ (isLast ? carriedDrops : 0), to: &octets)
+        appendEndOfOptions(to: &octets)
+      }
+    }
+  }
+
+  private mutating func interface(of adapter: UInt16, _ octets: inout [UInt8]) -> Int {
+    if let number = interfaces.firstIndex(where: { $0.adapter == adapter }) { return number }
+    guard interfaces.count < Self.maximumInterfaces else { return interfaces.count - 1 }
+    interfaces.append(Interface(adapter: adapter))
+    appendBlock(PcapNGBlock.interfaceDescription, to: &octets) { octets in
+      octets.append(addingCapacity: 8) {
+        $0.append(u16: UInt16(linkType.rawValue))
+        $0.append(u16: 0)
+        // No limit to the length of packets.
+        $0.append(u32: 0)
+      }
+      // The monitor's index for what concerns no adapter; named as libpcap names the monitor.
+      let name = Array((adapter == 0xFFFF ? "bluetooth-monitor" : "hci\(adapter)").utf8)
+      appendOption(PcapNGOption.interfaceName, name.span, to: &octets)
+      let resolution: [UInt8] = [9]
+      appendOption(PcapNGOption.interfaceTimeResolution, resolution.span, to: &octets)
+      appendEndOfOptions(to: &octets)
+    }
+    return interfaces.count - 1
+  }
+
+  // MARK: Blocks and options
+
+  private func appendBlock(_ type: UInt32, to octets: inout [UInt8], _ content: (inout [UInt8]) -> Void) {
+    let start = startBlock(type, in: &octets)
+    content(&octets)
+    endBlock(start, in: &octets)
+  }
+
+  /// - Returns: where the block starts; its length is filled in by `endBlock`.
+  private func startBlock(_ type: UInt32, in octets: inout [UInt8]) -> Int {
+    let start = octets.count
+    octets.append(addingCapacity: 8) {
+      $0.append(u32: type)
+      $0.append(u32: 0)
+    }
+    return start
+  }
+
+  private func endBlock(_ start: Int, in octets: inout [UInt8]) {
+    let byteCount = UInt32(octets.count - start + 4)
+    for index in 0..<4 {
+      octets[start + 4 + index] = UInt8(truncatingIfNeeded: byteCount >> (8 * UInt32(index)))
+    }
+    octets.append(addingCapacity: 4) { $0.append(u32: byteCount) }
+  }
+
+  private func appendOption(_ code: UInt16, _ value: Span<UInt8>, to octets: inout [UInt8]) {
+    let padded = PcapNGOption.padded(value.count)
+    octets.append(addingCapacity: 4 + padded) {
+      $0.append(u16: code)
+      $0.append(u16: UInt16(value.count))
+      $0.append(value)
+      $0.append(zeros: padded - value.count)
+    }
+  }
+
+  private func appendOption(_ code: UInt16, _ value: UInt64, to octets: inout [UInt8]) {
+    octets.append(addingCapacity: 12) {
+      $0.append(u16: code)
+      $0.append(u16: 8)
+      $0.append(u64: value)
+    }
+  }
+
+  private func appendEndOfOptions(to octets: inout [UInt8]) {
+    octets.append(addingCapacity: 4) { $0.append(zeros: 4) }
+  }
+}
+
+extension OutputSpan where Element == UInt8 {
+  /// Upper half first, whatever the order within each.
+  fileprivate mutating func append(time: ReceiveTime) {
+    let units = UInt64(bitPattern: time.nanoseconds)
+    append(u32: UInt32(truncatingIfNeeded: units >> 32))
+    append(u32: UInt32(truncatingIfNeeded: units))
+  }
+}

@@ -1,0 +1,81 @@
+import BLECore
+import BLEPacketLog
+import BLESystem
+
+/// A packet log that is read piece by piece, decompressed where it must be.
+///
+/// `next` gives its records in order; a problem ends them early and is told by `failure`.
+final class LogSource {
+  let path: String
+  /// Why the records end before the file does.
+  private(set) var failure: String?
+
+  private var input: CompressedInput
+  private var reader = PacketLogReader()
+  /// The records of a piece; those before `first` were taken.
+  private var records: [StoredPacketRecord] = []
+  private var first = 0
+  private var isAtEnd = false
+
+  /// - Parameter path: `-` for standard input.
+  init(path: String) throws {
+    self.path = path
+    input = try failing { () throws(SystemError) in try CompressedInput(path: path) }
+    fill()
+  }
+
+  /// Whether adapters and notes are known, as far as it was read.
+  var isMonitorLog: Bool { reader.hasMonitorRecords || reader.format == .btsnoop(.monitor) }
+
+  var nextTime: ReceiveTime? { first < records.count ? records[first].header.time : nil }
+
+  func next() -> StoredPacketRecord? {
+    guard first < records.count else { return nil }
+    defer {
+      first += 1
+      if first == records.count { fill() }
+    }
+    return records[first]
+  }
+
+  /// What a person reads on standard error.
+  var failureMessage: String? {
+    failure.map { "\(path == "-" ? "standard input" : path): \($0)" }
+  }
+
+  /// Reads on until a record is complete or the log ends.
+  private func fill() {
+    records.removeAll(keepingCapacity: true)
+    first = 0
+    while records.isEmpty, !isAtEnd {
+      do throws(CompressedInput.Problem) {
+        let piece = try input.next()
+        take(piece)
+      } catch {
+        end(reader.recordCount == 0 ? "\(error)" : after("\(error)"))
+      }
+    }
+  }
+
+  private func take(_ piece: [UInt8]) {
+    do throws(WireError) {
+      if piece.isEmpty {
+        isAtEnd = true
+        try reader.finish()
+      } else {
+        try reader.read(piece.span) { records.append(StoredPacketRecord(copying: $0)) }
+      }
+    } catch {
+      end(reader.format == nil ? "not a packet log: \(error)" : after("\(error)"))
+    }
+  }
+
+  private func after(_ reason: String) -> String {
+    "\(reason); the \(reader.recordCount) records before are good"
+  }
+
+  private func end(_ reason: String) {
+    isAtEnd = true
+    failure = reason
+  }
+}

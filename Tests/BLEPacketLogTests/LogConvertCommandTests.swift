@@ -1,0 +1,177 @@
+import BLECore
+import BLEPacketLog
+import BLESystem
+import BLEWire
+import Foundation
+import Testing
+
+/// The program itself, beside the tests.
+enum Ringtap {
+  static let path: String? = {
+    let program = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(
+      path: "ringtap"
+    ).path
+    return FileManager.default.isExecutableFile(atPath: program) ? program : nil
+  }()
+
+  static func convert(_ arguments: [String], input: URL? = nil) throws -> Witness {
+    try Witness(try #require(path), ["log", "convert"] + arguments, input: input)
+  }
+}
+
+@Suite(.enabled(if: Ringtap.path != nil, "ringtap is not beside the tests"))
+struct LogConvertCommandTests {
+  static let event = octetsOf("0e0401030c00")
+
+  static func packet(_ seconds: Int64, _ octet: UInt8) -> LoggedPacket {
+    LoggedPacket(
+      type: .event, direction: .controllerToHost, octets: octetsOf("0e0401030c") + [octet],
+      timeNanoseconds: seconds * 1_000_000_000)
+  }
+
+  static func read(_ file: URL) throws -> LogReading { LogReading([UInt8](try Data(contentsOf: file))) }
+
+  @Test func mergesByTime() throws {
+    try withFolder { folder in
+      let (a, b, out) = (
+        folder.appending(path: "a"), folder.appending(path: "b"), folder.appending(path: "out.pcapng")
+      )
+      // The second goes back in time: its own order stays.
+      try Data(log([Self.packet(1, 1), Self.packet(5, 2), Self.packet(9, 3)])).write(to: a)
+      try Data(
+        converted(
+          log([Self.packet(2, 4), Self.packet(6, 5), Self.packet(4, 6)]), to: .pcap(.h4WithDirection))
+      ).write(to: b)
+      let run = try Ringtap.convert([a.path, b.path, out.path])
+      #expect(run.status == 0, "\(run.errors)")
+      let reading = try Self.read(out)
+      #expect(reading.format == .pcapng)
+      #expect(reading.packets.map { $0.octets[5] } == [1, 4, 2, 5, 6, 3])
+    }
+  }
+
+  @Test(arguments: ["gzip", "zstd"])
+  func readsThroughCompression(_ program: String) throws {
+    let compressor = try #require(Witness.path(of: program), "\(program) is not installed")
+    try withFolder { folder in
+      let (plain, out) = (folder.appending(path: "plain"), folder.appending(path: "out"))
+      var packets: [LoggedPacket] = []
+      for number in 0..<20_000 {
+        packets.append(Self.packet(Int64(number), UInt8(truncatingIfNeeded: number * 7)))
+      }
+      let log = log(packets)
+      try Data(log).write(to: plain)
+      let packed = folder.appending(path: program == "gzip" ? "plain.gz" : "plain.zst")
+      try #require(try Witness(compressor, ["-k", "-q", plain.path]).status == 0)
+      let run = try Ringtap.convert([packed.path, out.path, "--format", "btsnoop"])
+      #expect(run.status == 0, "\(run.errors)")
+      #expect([UInt8](try Data(contentsOf: out)) == log)
+      // By standard input and output.
+      let piped = try Ringtap.convert(["-", "-", "--format", "btsnoop"], input: packed)
+      #expect(piped.status == 0)
+      // Cut in the middle: what is whole is written, the place told.
+      let octets = try Data(contentsOf: packed)
+      try octets[..<(octets.count / 2)].write(to: packed)
+      let cut = try Ringtap.convert([packed.path, out.path, "--format", "btsnoop"])
+      #expect(cut.status == 1)
+      #expect(cut.errors.contains("the compressed data ends early, at octet \(octets.count / 2)"))
+      // Damaged in the middle: no crash, and not taken for good.
+      var damaged = octets
+      for index in octets.count / 2..<octets.count / 2 + 64 { damaged[index] ^= 0x5A }
+      try damaged.write(to: packed)
+      let bad = try Ringtap.convert([packed.path, out.path, "--format", "btsnoop"])
+      #expect(bad.status == 1)
+      #expect(bad.errors.contains("octet"))
+    }
+  }
+
+  /// The good part is written, the bad offset named.
+  @Test func keepsTheGoodPart() throws {
+    try withFolder { folder in
+      let (bad, out) = (folder.appending(path: "bad"), folder.appending(path: "out.pcap"))
+      try Data(log([Self.packet(1, 1), Self.packet(2, 2)]).dropLast(3)).write(to: bad)
+      let run = try Ringtap.convert([bad.path, out.path])
+      #expect(run.status == 1)
+      #expect(
+        run.errors
+          == "ringtap: \(bad.path): btsnoop at octet 47: needs 31 octets, has 28; the 1 records before are good\n"
+      )
+      #expect(try Self.read(out).packets.map { $0.octets[5] } == [1])
+      try Data("nothing of the kind".utf8).write(to: bad)
+      let other = try Ringtap.convert([bad.path, out.path])
+      #expect(other.status == 1)
+      #expect(other.errors.contains("not a packet log"))
+      let missing = try Ringtap.convert([folder.appending(path: "none").path, out.path])
+      #expect(missing.status == 1)
+      let same = try Ringtap.convert([bad.path, bad.path, "--format", "pcapng"])
+      #expect(same.status == 1 && same.errors.contains("overwritten"))
+      #expect(try Data(contentsOf: bad) == Data("nothing of the kind".utf8))
+    }
+  }
+
+  @Test(
+    arguments: [
+      ["in"], ["in", "out.txt"], ["-", "-", "-", "--format", "pcap"], ["-", "a.pcap", "--anonymise"],
+      ["in", "-", "--split", "connection"], ["in", "a.pcap", "--connection", "0x1000"],
+    ])
+  func refusesWrongUsage(_ arguments: [String]) throws {
+    #expect(try Ringtap.convert(arguments).status == 2)
+  }
+
+  /// Two peers after one another on the same handle.
+  static let twoLinks: [LoggedPacket] = {
+    var packets = [packet(1, 0)]
+    for (second, peer) in [(Int64(10), "b2a1000dcb70"), (20, "b3a1000dcb70")] {
+      let start = octetsOf("3e13 01 00 4000 00 00" + peer + "1800 0000 2a00 00")
+      let notification = octetsOf("4020 0600 0200 0400 1b00")
+      for (offset, octets) in [
+        start, notification, octetsOf("1305 01 4000 0100"), octetsOf("0504 00 4000 13"),
+      ].enumerated() {
+        packets.append(
+          LoggedPacket(
+            type: offset == 1 ? .acl : .event, direction: .controllerToHost, octets: octets,
+            timeNanoseconds: (second + Int64(offset)) * 1_000_000_000))
+      }
+    }
+    return packets
+  }()
+
+  @Test func splitsByConnection() throws {
+    try withFolder { folder in
+      let (file, out) = (folder.appending(path: "log"), folder.appending(path: "parts"))
+      try Data(log(Self.twoLinks)).write(to: file)
+      let run = try Ringtap.convert([file.path, out.path, "--split", "connection", "--format", "pcapng"])
+      #expect(run.status == 0, "\(run.errors)")
+      #expect(run.errors.contains("1 records belong to no connection"))
+      let names = try FileManager.default.contentsOfDirectory(atPath: out.path).sorted()
+      #expect(
+        names == ["connection-1-0x0040-70CB0D00A1B2.pcapng", "connection-2-0x0040-70CB0D00A1B3.pcapng"])
+      for (index, name) in names.enumerated() {
+        let packets = try Self.read(out.appending(path: name)).packets
+        #expect(packets == Array(Self.twoLinks[(1 + 4 * index)..<(5 + 4 * index)]))
+      }
+    }
+  }
+
+  @Test(arguments: [("70:cb:0d:00:a1:b3", 5..<9), ("0x0040", 1..<9), ("64", 1..<9), ("0x0041", 0..<0)])
+  func choosesAConnection(_ choice: String, _ range: Range<Int>) throws {
+    try withFolder { folder in
+      let (file, out) = (folder.appending(path: "log"), folder.appending(path: "out.btsnoop"))
+      try Data(log(Self.twoLinks)).write(to: file)
+      let run = try Ringtap.convert([file.path, out.path, "--connection", choice])
+      #expect(run.status == 0, "\(run.errors)")
+      #expect(try Self.read(out).packets == Array(Self.twoLinks[range]))
+    }
+  }
+
+  @Test func anonymises() throws {
+    try withFolder { folder in
+      let (file, out) = (folder.appending(path: "log"), folder.appending(path: "out.btsnoop"))
+      try Data(log(LogAnonymiserTests.packets)).write(to: file)
+      let run = try Ringtap.convert([file.path, out.path, "--anonymise"])
+      #expect(run.status == 0, "\(run.errors)")
+      let octets = [UInt8](try Data(contentsOf: out))
+      #expect(octets == anonymised(log(LogAnonymiserTests.packets), to: .btsnoop(.h4)))
+    }
+  }
+}

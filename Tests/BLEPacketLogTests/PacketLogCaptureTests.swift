@@ -1,0 +1,42 @@
+import BLECore
+import BLEPacketLog
+import BLEWire
+import Foundation
+import Testing
+
+/// The logs in `Captures`, against what tshark wrote of them when they were made: runs without tshark.
+@Suite struct PacketLogCaptureTests {
+  @Test(arguments: Logs.all.filter { $0.path.contains("/Captures/") })
+  func agreesWithTheExpectedDecode(_ file: URL) throws {
+    let expected = file.deletingPathExtension().appendingPathExtension("tshark.txt")
+    let theirs = try Tshark.packets(in: String(contentsOf: expected, encoding: .utf8))
+    let reading = LogReading([UInt8](try Data(contentsOf: file)))
+    #expect(reading.error == nil)
+    #expect(reading.records.count == theirs.count)
+    for (record, packet) in zip(reading.records, theirs) {
+      #expect(record.header.index == packet.index)
+      #expect(record.header.time.nanoseconds == packet.timeNs)
+      if let handle = packet.connectionHandle {
+        #expect(record.header.type == .acl)
+        #expect(Int(record.packet[0]) | Int(record.packet[1] & 0x0F) << 8 == handle)
+      }
+      // Only format 1002 has these fields for tshark.
+      if let direction = packet.direction {
+        #expect((record.header.direction == .controllerToHost) == (direction == "controllerToHost"))
+      }
+      if let type = packet.packetType {
+        let names: [HCIPacketType: String] = [.command: "command", .acl: "acl", .event: "event"]
+        #expect(record.header.type.flatMap { names[$0] } == type)
+      }
+    }
+  }
+
+  /// The pcapng copy holds what the original holds.
+  @Test func agreesWithItsOriginal() throws {
+    let original = [UInt8](try Data(contentsOf: Logs.folder.appending(path: "exclusive-monitor.btsnoop")))
+    let copy = [UInt8](try Data(contentsOf: Logs.folder.appending(path: "exclusive-monitor.pcapng")))
+    #expect(LogReading(copy).records == LogReading(original).records)
+    #expect(LogReading(copy).format == .pcapng)
+    #expect(converted(copy, to: .btsnoop(.monitor)) == original)
+  }
+}

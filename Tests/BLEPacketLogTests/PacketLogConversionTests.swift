@@ -1,0 +1,258 @@
+import BLECore
+import BLEPacketLog
+import BLEWire
+import Foundation
+import Testing
+
+@Suite struct PacketLogConversionTests {
+  /// pcapng has a place for all that btsnoop has.
+  @Test(arguments: Logs.all)
+  func comesBackFromPcapNG(_ file: URL) throws {
+    let log = [UInt8](try Data(contentsOf: file))
+    let kind = LogReading(log).kind
+    let there = converted(log, to: .pcapng(kind.linkType))
+    #expect(LogReading(there).format == .pcapng)
+    #expect(converted(there, to: .btsnoop(kind)) == log)
+    guard kind == .h4 else { return }
+    // By way of the monitor's format, and of the one without type octets.
+    let monitor = converted(log, to: .btsnoop(.monitor))
+    #expect(converted(converted(monitor, to: .pcapng(.linuxMonitor)), to: .btsnoop(.monitor)) == monitor)
+    #expect(converted(monitor, to: .btsnoop(.h4)) == log)
+    let bare = converted(log, to: .btsnoop(.unencapsulated))
+    #expect(converted(converted(bare, to: .pcapng(.h4WithDirection)), to: .btsnoop(.unencapsulated)) == bare)
+    #expect(converted(bare, to: .btsnoop(.h4)) == log)
+  }
+
+  /// A cut packet, an empty record, drops, notes and adapters: by hand, in all three formats.
+  @Test(arguments: [BTSnoopFormat.h4, .unencapsulated, .monitor])
+  func keepsWhatIsRare(_ format: BTSnoopFormat) {
+    var file = octetsOf("6274736e6f6f7000 00000001") + octets(format.rawValue, .big)
+    func record(original: UInt32, flags: UInt32, drops: UInt32, microseconds: UInt64, _ packet: String) {
+      let packet = octetsOf(packet)
+      file += octets(original, .big) + octets(UInt32(packet.count), .big) + octets(flags, .big)
+      file += octets(drops, .big) + octets(microseconds, .big) + packet
+    }
+    let type = format == .h4 ? "04" : ""
+    let event: UInt32 = format == .monitor ? 0x0002_0003 : 3
+    record(original: 300, flags: event, drops: 0, microseconds: 0x00E2_97F0_FFF9_76C7, type + "0e0401030c00")
+    record(original: 9, flags: event, drops: 7, microseconds: 0x00DC_DDB3_0F2F_7FFF, type + "0e0401030c00")
+    record(
+      original: 9, flags: event, drops: 0xFFFF_FFFF, microseconds: 0x00DC_DDB3_0F2F_8000,
+      type + "0e0401030c00")
+    if format == .h4 {
+      record(original: 0, flags: 1, drops: 0xFFFF_FFFF, microseconds: 0x00DC_DDB3_0F2F_8001, "")
+    }
+    if format == .monitor {
+      record(
+        original: 16, flags: 0x0003_0000, drops: 0xFFFF_FFFF, microseconds: 0x00DC_DDB3_0F2F_8005,
+        "0001a6a5a4a3a2a16863693300000000")
+      record(
+        original: 3, flags: 0xFFFF_0063, drops: 0xFFFF_FFFF, microseconds: 0x00DC_DDB3_0F2F_8006, "010203")
+    }
+    let linkType: LinkType = format == .monitor ? .linuxMonitor : .h4WithDirection
+    #expect(converted(converted(file, to: .pcapng(linkType)), to: .btsnoop(format)) == file)
+    #expect(converted(file, to: .btsnoop(format)) == file)
+  }
+
+  /// Nanoseconds, comments and drops survive from pcapng to pcapng.
+  @Test func keepsWhatOnlyPcapNGHas() {
+    var log = PcapNGBuilder(.big)
+    for name in ["hci4", "hci0"] {
+      log.interface(201, options: log.option(2, Array(name.utf8)) + log.option(9, [9]))
+    }
+    let frame = octetsOf("00000001 04 0e0401030c00")
+    log.enhanced(frame, units: 1_700_000_000_123_456_789, options: log.option(1, Array("büro".utf8)))
+    log.enhanced(
+      frame, units: 1_700_000_000_123_456_788, interface: 1, options: log.option(4, log.number(UInt64(9))))
+    let written = LogReading(converted(log.file, to: .pcapng(.h4WithDirection)))
+    #expect(written.records == LogReading(log.file).records)
+    #expect(written.cumulativeDrops == 9)
+    #expect(written.records.map(\.header.adapter) == [4, 0])
+  }
+
+  @Test func leavesOutWhatHasNoPlace() {
+    let monitor = pcapFile(
+      .little, linkType: 254,
+      [(1, 0, octetsOf("ffff 000c 6e6f746500")), (2, 0, octetsOf("0003 0002 030c00"))])
+    for format in [PacketLogWriter.Format.btsnoop(.h4), .btsnoop(.unencapsulated), .pcap(.h4WithDirection)] {
+      var writer = PacketLogWriter(format)
+      var octets: [UInt8] = []
+      for record in LogReading(monitor).records { record.withRecord { writer.append($0, to: &octets) } }
+      #expect(writer.leftOut == 1)
+      #expect(writer.recordCount == 1)
+    }
+  }
+}
+
+/// What we write, read by programs that nobody here wrote.
+@Suite(.enabled(if: Tshark.executable != nil, "tshark is not installed: Tools/install peers"))
+struct PacketLogWitnessTests {
+  static let formats: [(String, PacketLogWriter.Format)] = [
+    ("h4.btsnoop", .btsnoop(.h4)), ("monitor.btsnoop", .btsnoop(.monitor)),
+    ("h4.pcapng", .pcapng(.h4WithDirection)), ("monitor.pcapng", .pcapng(.linuxMonitor)),
+    ("h4.pcap", .pcap(.h4WithDirection)), ("monitor.pcap", .pcap(.linuxMonitor)),
+  ]
+
+  /// The same packets, with the same times and ATT fields, whatever we made of the log.
+  @Test(arguments: Logs.all)
+  func tsharkSeesTheSame(_ file: URL) throws {
+    let log = [UInt8](try Data(contentsOf: file))
+    let records = LogReading(log).records
+    let all = try Self.fields(of: file)
+    try #require(all.count == records.count)
+    // Notes have no place in the formats of HCI packets.
+    let packets = zip(all, records).compactMap { $1.header.type == nil ? nil : $0 }
+    try withFolder { folder in
+      for (name, format) in Self.formats {
+        let original = name.hasPrefix("monitor") ? all : packets
+        let copy = folder.appending(path: name)
+        try Data(converted(log, to: format)).write(to: copy)
+        #expect(try Self.fields(of: copy) == original, "\(name)")
+      }
+    }
+  }
+
+  /// Fields that do not depend on the format; tshark prints microseconds of btsnoop with zeros behind.
+  static func fields(of file: URL) throws -> [Substring] {
+    let executable = try #require(Tshark.executable)
+    let names = [
+      "frame.time_epoch", "bthci_cmd.opcode", "bthci_evt.code", "bthci_acl.chandle",
+      "btl2cap.cid",
+      "btatt.opcode", "btatt.handle", "btatt.value", "bthci_evt.bd_addr", "bthci_cmd.bd_addr", "btsmp.opcode",
+    ]
+    let run = try Witness(
+      executable.path, ["-r", file.path, "-T", "fields"] + names.flatMap { ["-e", $0] })
+    try #require(run.status == 0, "\(run.errors)")
+    return run.output.split(separator: "\n")
+  }
+
+  /// tshark shows the comment, the interface and all digits of the time. It has no field for drops.
+  @Test func tsharkSeesWhatOnlyPcapNGHas() throws {
+    var log = PcapNGBuilder()
+    log.interface(201, options: log.option(2, Array("hci4".utf8)) + log.option(9, [9]))
+    log.enhanced(
+      octetsOf("00000001 04 0e0401030c00"), units: 1_700_000_000_123_456_789,
+      options: log.option(1, Array("hello".utf8)) + log.option(4, log.number(UInt64(9))))
+    let file = log.file
+    try withFolder { folder in
+      let copy = folder.appending(path: "log.pcapng")
+      try Data(converted(file, to: .pcapng(.h4WithDirection))).write(to: copy)
+      let known = try Witness(
+        try #require(Tshark.executable).path,
+        [
+          "-r", copy.path, "-T", "fields", "-e", "frame.time_epoch", "-e", "frame.interface_name", "-e",
+          "frame.comment",
+        ])
+      #expect(known.output == "1700000000.123456789\thci4\thello\n", "\(known.errors)")
+      let capinfos = try Witness(try #require(Witness.path(of: "capinfos")), [copy.path])
+      #expect(capinfos.status == 0)
+      #expect(capinfos.output.contains("Time precision = nanoseconds (9)"))
+      #expect(capinfos.output.contains("Name = hci4"))
+    }
+  }
+
+  @Test(arguments: Logs.all)
+  func capinfosCountsTheSame(_ file: URL) throws {
+    let log = [UInt8](try Data(contentsOf: file))
+    let records = LogReading(log).records
+    let capinfos = try #require(Witness.path(of: "capinfos"))
+    try withFolder { folder in
+      for (name, format) in Self.formats + [("hci.btsnoop", .btsnoop(.unencapsulated))] {
+        let copy = folder.appending(path: name)
+        try Data(converted(log, to: format)).write(to: copy)
+        let count = name.hasPrefix("monitor") ? records.count : records.count { $0.header.type != nil }
+        let run = try Witness(capinfos, ["-T", "-r", "-m", "-c", copy.path])
+        #expect(run.status == 0, "\(run.errors)")
+        #expect(
+          run.output.split(separator: ",").last.map { $0.trimmingCharacters(in: .whitespacesAndNewlines) }
+            == "\(count)")
+      }
+    }
+  }
+
+  /// What Wireshark's own editor makes of our logs is what we make of them. It has no link type for format 1001.
+  @Test(arguments: Logs.all.filter { !$0.path.hasSuffix("-hci.btsnoop") })
+  func readsWhatEditcapWrites(_ file: URL) throws {
+    let editcap = try #require(Witness.path(of: "editcap"))
+    let original = LogReading([UInt8](try Data(contentsOf: file))).packets.map { packet in
+      var packet = packet
+      packet.drops = 0
+      return packet
+    }
+    #expect(!original.isEmpty)
+    try withFolder { folder in
+      for format in ["pcapng", "pcap", "nsecpcap"] {
+        let copy = folder.appending(path: format)
+        let run = try Witness(editcap, ["-F", format, file.path, copy.path])
+        try #require(run.status == 0, "\(run.errors)")
+        let reading = LogReading([UInt8](try Data(contentsOf: copy)))
+        #expect(reading.error == nil)
+        #expect(reading.packets == original)
+      }
+    }
+  }
+
+  /// btmon 5.66 reads format 2001 of our making to its end; on 1002 of a phone it crashes, whoever wrote it.
+  @Test(.enabled(if: Witness.path(of: "btmon") != nil, "btmon is not installed"), arguments: Logs.all)
+  func btmonReadsTheMonitorFormat(_ file: URL) throws {
+    let log = [UInt8](try Data(contentsOf: file))
+    try withFolder { folder in
+      let copy = folder.appending(path: "monitor.btsnoop")
+      try Data(converted(log, to: .btsnoop(.monitor))).write(to: copy)
+      let run = try Witness(try #require(Witness.path(of: "btmon")), ["-r", copy.path])
+      #expect(run.status == 0, "\(run.errors)")
+      // Each packet's line starts with its direction and ends with its number.
+      let packets = run.output.split(separator: "\n").count { $0.hasPrefix("< ") || $0.hasPrefix("> ") }
+      #expect(packets == LogReading(log).packets.count)
+    }
+  }
+
+  /// bumble reads format 1002. At the end of every file it prints TRUNCATED, once.
+  @Test(
+    .enabled(if: Self.bumbleShow != nil, "bumble is not installed: Tools/install peers"), arguments: Logs.all)
+  func bumbleReadsH4(_ file: URL) throws {
+    let log = [UInt8](try Data(contentsOf: file))
+    try withFolder { folder in
+      let copy = folder.appending(path: "h4.btsnoop")
+      let monitor = converted(log, to: .pcapng(.linuxMonitor))
+      try Data(converted(monitor, to: .btsnoop(.h4))).write(to: copy)
+      let run = try Witness(try #require(Self.bumbleShow), ["--format", "snoop", copy.path])
+      #expect(run.status == 0, "\(run.errors)")
+      #expect(!run.output.contains("!!!"))
+      let lines = run.output.split(separator: "\n")
+      #expect(lines.count { $0.contains("TRUNCATED") } == 1)
+      // An ACL packet of ATT has a line for each layer; every packet has at least one.
+      #expect(lines.count { $0.contains("CONTROLLER") && $0.hasPrefix("[") } >= LogReading(log).packets.count)
+    }
+  }
+
+  static let bumbleShow: String? = {
+    let root = Logs.folder.deletingLastPathComponent()
+    guard let run = try? Witness(root.appending(path: "Tools/install").path, ["python"]), run.status == 0
+    else {
+      return nil
+    }
+    let python = run.output.trimmingCharacters(in: .whitespacesAndNewlines)
+    let program = URL(filePath: python).deletingLastPathComponent().appending(path: "bumble-show").path
+    return FileManager.default.isExecutableFile(atPath: program) ? program : nil
+  }()
+
+  /// Tshark reads PacketLogger too: our fixture is one to it.
+  @Test(arguments: [LogByteOrder.big, .little])
+  func tsharkReadsThePacketLoggerFixture(_ order: LogByteOrder) throws {
+    let file = packetLoggerFile(
+      order,
+      [
+        (1_700_000_000, 5, 0x00, octetsOf("030c00")), (1_700_000_000, 6, 0x01, octetsOf("0e0401030c00")),
+        (1_700_000_001, 7, 0x03, octetsOf("0020 0700 0300 0400 0b0102")),
+      ])
+    try withFolder { folder in
+      let (theirs, ours) = (folder.appending(path: "log.pklg"), folder.appending(path: "log.pcapng"))
+      try Data(file).write(to: theirs)
+      try Data(converted(file, to: .pcapng(.h4WithDirection))).write(to: ours)
+      let expected = try Self.fields(of: theirs)
+      #expect(expected.count == 3)
+      #expect(try Self.fields(of: ours) == expected)
+    }
+  }
+}
