@@ -5,7 +5,9 @@ import BLEWire
 enum HCIStatusNames {
   static let names = PacketLayout.names(text)
 
-  static func name(of status: HCIStatus) -> String { names[UInt16(status.rawValue)] ?? "Reserved" }
+  static func name(of status: HCIStatus) -> String {
+    names[UInt16(status.rawValue)] ?? (status.rawValue > 0x45 ? "Unknown" : "Reserved")
+  }
 
   private static let text = """
     00 Success

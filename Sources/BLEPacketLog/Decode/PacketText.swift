@@ -11,9 +11,6 @@ struct PacketText {
 
   mutating func removeAll() { octets.removeAll(keepingCapacity: true) }
 
-  /// Forgets what was printed after the first `count` octets.
-  mutating func removeLast(to count: Int) { octets.removeSubrange(count...) }
-
   /// Control characters from the air must not steer the terminal: they become U+FFFD.
   static func printable(_ text: String) -> String {
     String(
@@ -31,7 +28,7 @@ struct PacketText {
   // MARK: Lines
 
   mutating func line(_ indent: Int, _ text: String) {
-    octets.append(contentsOf: repeatElement(UInt8(ascii: " "), count: indent))
+    space(indent)
     octets.append(contentsOf: text.utf8)
     octets.append(UInt8(ascii: "\n"))
   }
@@ -54,16 +51,23 @@ struct PacketText {
     var start = 0
     while start < bytes.count {
       let end = min(start + 16, bytes.count)
-      var digits = ""
-      var letters = ""
+      space(indent)
       for index in start..<end {
-        digits += hexadecimal(bytes[index]) + " "
-        let isPrintable = (0x20..<0x7F).contains(bytes[index])
-        letters.unicodeScalars.append(isPrintable ? UnicodeScalar(bytes[index]) : ".")
+        octets.append(hexadecimalDigit(bytes[index] >> 4))
+        octets.append(hexadecimalDigit(bytes[index] & 0x0F))
+        octets.append(UInt8(ascii: " "))
       }
-      line(indent, digits + String(repeating: " ", count: 49 - digits.utf8.count) + letters)
+      space(49 - 3 * (end - start))
+      for index in start..<end {
+        octets.append((0x20..<0x7F).contains(bytes[index]) ? bytes[index] : UInt8(ascii: "."))
+      }
+      octets.append(UInt8(ascii: "\n"))
       start = end
     }
+  }
+
+  private mutating func space(_ count: Int) {
+    octets.append(contentsOf: repeatElement(UInt8(ascii: " "), count: count))
   }
 
   mutating func malformed(_ indent: Int, _ reason: String, _ bytes: Span<UInt8>) {
@@ -72,9 +76,13 @@ struct PacketText {
   }
 
   static func hex(_ bytes: Span<UInt8>) -> String {
-    var text = ""
-    for index in bytes.indices { text += hexadecimal(bytes[index]) }
-    return text
+    var digits: [UInt8] = []
+    digits.reserveCapacity(2 * bytes.count)
+    for index in bytes.indices {
+      digits.append(hexadecimalDigit(bytes[index] >> 4))
+      digits.append(hexadecimalDigit(bytes[index] & 0x0F))
+    }
+    return String(decoding: digits, as: UTF8.self)
   }
 
   static func hex(_ number: UInt64, digits: Int) -> String {
