@@ -2,7 +2,6 @@ import ArgumentParser
 import BLECore
 import BLEPacketLog
 import BLEWire
-import Foundation
 
 /// Which packets of a log: the options of `log show`. All that are given must hold.
 struct LogSelection: ParsableArguments {
@@ -73,10 +72,10 @@ struct LogSelection: ParsableArguments {
     filter.direction = direction?.value
     filter.layers = layer
     filter.attOpcodes = try attOpcode.map { text in
-      try Self.required(Self.opcode(text), "--att-opcode: no opcode '\(text)'")
+      try Self.required(PacketFilter.attOpcode(text), "--att-opcode: no opcode '\(text)'")
     }
     filter.attributes = try attribute.map { text in
-      try Self.required(Self.attribute(text), "--attribute: '\(text)' is neither 0x and a handle nor a UUID")
+      try Self.required(PacketFilter.Attribute(text), "--attribute: '\(text)' is neither 0x and a handle nor a UUID")
     }
     filter.pattern = try hex.map { text in
       try Self.required([UInt8](hex: text), "--hex: '\(text)' is not pairs of hexadecimal digits")
@@ -93,31 +92,10 @@ struct LogSelection: ParsableArguments {
     text.hasPrefix("0x") ? UInt16(text.dropFirst(2), radix: 16) : UInt16(text)
   }
 
-  /// People say `notification`; the specification says Handle Value Notification.
-  private static func opcode(_ text: String) -> ATTOpcode? {
-    PacketFilter.attOpcode(text) ?? PacketFilter.attOpcode("Handle Value " + text)
-  }
-
-  /// `0x` marks a handle: four bare digits are a UUID.
-  private static func attribute(_ text: String) -> PacketFilter.Attribute? {
-    if text.hasPrefix("0x") { return number(text).map { .handle(AttributeHandle($0)) } }
-    return BluetoothUUID(text).map { .uuid($0) }
-  }
-
   private static func instant(_ text: String, _ option: String) throws -> PacketFilter.Instant {
-    if let seconds = Double(text), seconds.magnitude < 1e9 {
-      return .fromStart(Int64((seconds * 1e9).rounded()))
-    }
-    let isZoned = text.hasSuffix("Z") || text.dropFirst(10).contains { $0 == "+" || $0 == "-" }
-    let zoned = isZoned ? text : text + "Z"
-    for hasFraction in [false, true] {
-      let style = Date.ISO8601FormatStyle(includingFractionalSeconds: hasFraction)
-      // A date's seconds are a Double, exact to the microsecond in our times.
-      if let date = try? style.parse(zoned), date.timeIntervalSince1970.magnitude < 9e9 {
-        return .absolute(Int64((date.timeIntervalSince1970 * 1e6).rounded()) * 1_000)
-      }
-    }
-    throw ValidationError("\(option): '\(text)' is neither seconds nor a date such as 2026-11-21T06:50:00Z")
+    try required(
+      PacketFilter.Instant(text),
+      "\(option): '\(text)' is neither seconds nor a date such as 2026-11-21T06:50:00Z")
   }
 }
 

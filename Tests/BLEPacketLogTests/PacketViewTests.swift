@@ -87,10 +87,36 @@ import Testing
   @Test(
     arguments: [
       ("0x1b", 0x1B), ("27", 0x1B), ("Handle Value Notification", 0x1B), ("handle-value-notification", 0x1B),
-      ("WriteRequest", 0x12), ("write command", 0x52), ("", nil), ("0x1bb", nil), ("nothing", nil),
+      ("WriteRequest", 0x12), ("write command", 0x52), ("notification", 0x1B),
+      ("", nil), ("0x1bb", nil), ("nothing", nil),
     ] as [(String, UInt8?)])
   func readsOpcodes(_ text: String, _ opcode: UInt8?) {
     #expect(PacketFilter.attOpcode(text)?.rawValue == opcode)
+  }
+
+  /// The absolute times by `date -d … +%s`.
+  @Test(
+    arguments: [
+      ("0", .fromStart(0)), ("12.5", .fromStart(12_500_000_000)), ("-0.000000001", .fromStart(-1)),
+      ("1970-01-01T00:00:00Z", .absolute(0)), ("2024-02-29T12:34:56", .absolute(1_709_210_096_000_000_000)),
+      ("2026-11-21T06:50:00.25Z", .absolute(1_795_243_800_250_000_000)),
+      ("2026-11-21T07:50:00.25+01:00", .absolute(1_795_243_800_250_000_000)),
+      ("2000-03-01T00:00:00-02:30", .absolute(951_877_800_000_000_000)), ("2100-03-01T00:00:00", .absolute(4_107_542_400_000_000_000)),
+      ("", nil), ("yesterday", nil), ("1.2.3", nil), ("1e5", nil), ("2026-13-01T00:00:00", nil),
+      ("2026-11-21", nil), ("2026-11-21T06:50", nil), ("2026-11-21T25:00:00", nil), ("2026-11-21T06:50:00Zulu", nil),
+      ("99999999999", nil), ("2026-11-21T06:50:00.", nil), ("٣", nil),
+    ] as [(String, PacketFilter.Instant?)])
+  func readsTimes(_ text: String, _ instant: PacketFilter.Instant?) {
+    #expect(PacketFilter.Instant(text) == instant)
+  }
+
+  @Test(
+    arguments: [
+      ("0x0012", .handle(AttributeHandle(0x12))), ("2a37", .uuid(BluetoothUUID(0x2A37))), ("0x12345", nil), ("12", nil),
+      ("6e400003-b5a3-f393-e0a9-e50e24dcca9e", .uuid(BluetoothUUID(high: 0x6E40_0003_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E))),
+    ] as [(String, PacketFilter.Attribute?)])
+  func readsAttributes(_ text: String, _ attribute: PacketFilter.Attribute?) {
+    #expect(PacketFilter.Attribute(text) == attribute)
   }
 
   @Test func showsNeighbours() throws {

@@ -20,6 +20,12 @@ enum AdvertisingDataText {
     case .shortenedLocalName: text.line(indent, "Name (short): \(PacketText.string(value))")
     case .txPowerLevel where value.count == 1:
       text.line(indent, "TX power: \(Int8(bitPattern: value[0])) dBm")
+    case .peripheralConnectionIntervalRange where value.count == 4:
+      let (least, most) = (Int64(value.u16(at: 0)) * 125, Int64(value.u16(at: 2)) * 125)
+      text.line(
+        indent,
+        "Peripheral Conn. Interval: \(PacketText.decimal(least, places: 2)) to "
+          + "\(PacketText.decimal(most, places: 2)) msec")
     case .appearance where value.count == 2:
       text.line(indent, "Appearance: \(PacketText.hex(UInt64(value.u16(at: 0)), digits: 4))")
     case .manufacturerSpecificData where value.count >= 2:
@@ -48,7 +54,8 @@ enum AdvertisingDataText {
       let count = value.count / byteCount
       text.line(
         indent,
-        "\(8 * byteCount)-bit Service UUIDs (\(isComplete ? "complete" : "partial")): \(count) entries")
+        "\(8 * byteCount)-bit Service UUIDs (\(isComplete ? "complete" : "partial")): \(count) "
+          + (count == 1 ? "entry" : "entries"))
       for index in 0..<count {
         guard let uuid = value.uuid(at: index * byteCount, byteCount: byteCount) else { continue }
         text.line(indent + 2, PacketText.uuid(uuid))

@@ -49,10 +49,10 @@ enum HCIText {
       let complete = try CommandComplete(validating: parameters)
       text.line(6, "\(complete.opcode.logName) \(complete.opcode.logNumber) ncmd \(complete.credits)")
       let returned = complete.returnParameters
-      // A command that failed may return no more than its status.
-      let isStatus = returned.count == 1 || (!returned.isEmpty && returned[0] != 0)
       let layout = HCICommandTable.layouts[complete.opcode.rawValue]
-      print(isStatus ? nil : layout?.returned, returned, into: &text, isStatus: true)
+      // A command that failed may return no more than its status.
+      let isShort = !returned.isEmpty && returned[0] != 0 && returned.count < layout?.minimumReturnedByteCount ?? 0
+      print(isShort ? nil : layout?.returned, returned, into: &text, isStatus: true)
     case .commandStatus:
       let status = try CommandStatus(validating: parameters)
       text.line(6, "\(status.opcode.logName) \(status.opcode.logNumber) ncmd \(status.credits)")

@@ -125,18 +125,4 @@ package struct PacketFilter: Sendable {
     }
     return false
   }
-
-  /// An opcode by its number, decimal or with `0x`, or by its name in any spelling: `write-request`, `WriteRequest`.
-  package static func attOpcode(_ text: String) -> ATTOpcode? {
-    let number = text.hasPrefix("0x") ? UInt8(text.dropFirst(2), radix: 16) : UInt8(text)
-    if let number { return ATTOpcode(rawValue: number) }
-    let wanted = letters(text)
-    for (code, name) in ATTNames.pdus {
-      let opcode = ATTOpcode(rawValue: UInt8(truncatingIfNeeded: code))
-      if wanted == letters(name) || wanted == letters(opcode.name.description) { return opcode }
-    }
-    return nil
-  }
-
-  private static func letters(_ text: String) -> String { text.lowercased().filter(\.isLetter) }
 }
