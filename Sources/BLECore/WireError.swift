@@ -2,7 +2,7 @@
 public struct WireError: Error, Hashable, Sendable, BitwiseCopyable {
   /// The format that was being read.
   public enum Layer: UInt8, Hashable, Sendable, BitwiseCopyable {
-    case h4, hciCommand, hciEvent, acl, advertisingData, l2cap, att, ring, btsnoop
+    case h4, hciCommand, hciEvent, acl, advertisingData, l2cap, att, ring, btsnoop, management
   }
 
   public enum Reason: Hashable, Sendable, BitwiseCopyable {
