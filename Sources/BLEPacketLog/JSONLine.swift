@@ -1,3 +1,5 @@
+package import BLECore
+
 /// Builds JSON text as octets: one object to a line, no Foundation, no temporary strings.
 ///
 /// ```swift
@@ -61,7 +63,12 @@ package struct JSONLine {
 
   package mutating func value(_ text: StaticString) { value(text.description) }
 
-  package mutating func value(_ number: some BinaryInteger) { literal(String(number)) }
+  package mutating func value(_ number: some BinaryInteger) {
+    guard let magnitude = UInt64(exactly: number.magnitude) else { return literal(String(number)) }
+    separate()
+    if number < 0 { octets.append(UInt8(ascii: "-")) }
+    append(decimal: magnitude)
+  }
 
   /// The shortest text that reads back as the same number. JSON has no infinity and no NaN: `null`.
   package mutating func value(_ number: Double) {
@@ -85,6 +92,16 @@ package struct JSONLine {
     copy.reserveCapacity(bytes.count)
     for index in bytes.indices { copy.append(bytes[index]) }
     value(String(decoding: copy, as: UTF8.self))
+  }
+
+  /// A UUID in its full form, lower case.
+  package mutating func value(_ uuid: BluetoothUUID) {
+    quoted { line in
+      for index in (0..<16).reversed() {
+        line.appendHexadecimal(uuid.octet(index))
+        if index == 12 || index == 10 || index == 8 || index == 6 { line.octets.append(UInt8(ascii: "-")) }
+      }
+    }
   }
 
   // MARK: Members
@@ -149,6 +166,16 @@ package struct JSONLine {
   private mutating func close(_ bracket: UInt8) {
     octets.append(bracket)
     needsComma = true
+  }
+
+  /// Digit by digit: a string of that many digits would be allocated.
+  private mutating func append(decimal number: UInt64) {
+    var divisor: UInt64 = 1
+    while number / divisor >= 10 { divisor *= 10 }
+    while divisor > 0 {
+      octets.append(UInt8(ascii: "0") + UInt8(number / divisor % 10))
+      divisor /= 10
+    }
   }
 
   private mutating func literal(_ text: String) {

@@ -76,11 +76,11 @@ enum SharedCaptures {
 }
 
 extension PacketLine {
-  /// Tshark has no field for an empty value.
+  /// Tshark has no field for an empty value, and `bthci_acl.chandle` is of data only.
   var asTshark: Tshark.Packet {
     Tshark.Packet(
       index: index, timeNs: timeNs, direction: direction, packetType: packetType,
-      connectionHandle: connectionHandle, opcode: att?.opcode, handle: att?.handle,
+      connectionHandle: packetType == "acl" ? connectionHandle : nil, opcode: att?.opcode, handle: att?.handle,
       value: att?.value.flatMap { $0.isEmpty ? nil : $0 })
   }
 }

@@ -26,7 +26,7 @@ import Testing
       #expect(outcome.failure == nil)
 
       let octets = [UInt8](try Data(contentsOf: URL(filePath: path)))
-      var reader = BTSnoopReader()
+      var reader = PacketLogReader()
       var packets: [(HCIPacketType?, HCIDirection, [UInt8])] = []
       try reader.read(octets.span) { record in
         packets.append(

@@ -65,9 +65,6 @@ public struct PacketRecord: ~Escapable {
   }
 }
 
-/// Its name while btsnoop was the only format.
-public typealias BTSnoopRecord = PacketRecord
-
 /// What the Linux monitor says between the packets, by its opcode. `doc/btsnoop-protocol.rst` of BlueZ.
 /// Unknown opcodes are kept.
 public struct MonitorOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {

@@ -30,6 +30,10 @@ public struct DecodedATT: ~Escapable {
   public let parameters: Span<UInt8>
   /// Why handle and value are missing though the opcode has them.
   public let problem: WireError?
+  /// The type of the attribute `handle`, where the log's discovery has said it.
+  public internal(set) var uuid: BluetoothUUID?
+  /// The attribute type that the request under way asked for, in answers to a search.
+  var askedType: BluetoothUUID?
 
   /// Whether handle, offset and value leave something of the parameters unsaid.
   public var hasOtherParameters: Bool {
@@ -69,6 +73,8 @@ public struct DecodedATT: ~Escapable {
     self.value = value
     self.parameters = parameters
     self.problem = problem
+    uuid = nil
+    askedType = nil
   }
 
   @_lifetime(copy pdu)

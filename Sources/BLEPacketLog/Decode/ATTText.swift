@@ -1,0 +1,232 @@
+import BLECore
+import BLEWire
+
+/// An ATT PDU in words. Core 5.4, Vol 3, Part F, 3.4.
+enum ATTText {
+  static func print(_ att: borrowing DecodedATT, into text: inout PacketText) {
+    let name = ATTNames.pdus[UInt16(att.opcode.rawValue)] ?? "Unknown"
+    text.line(6, "ATT: \(name) (0x\(hexadecimal(att.opcode.rawValue))) len \(att.parameters.count)")
+    if let problem = att.problem {
+      text.malformed(8, "\(problem)", att.parameters)
+      return
+    }
+    // Each case reads what the decoder has checked, or checks again.
+    if !printList(att, into: &text) { printValue(att, into: &text) }
+  }
+
+  private static func printValue(_ att: borrowing DecodedATT, into text: inout PacketText) {
+    if let handle = att.handle { text.line(8, "Handle: \(attribute(handle, att.uuid))") }
+    if let offset = att.offset { text.line(8, "Offset: \(PacketText.hex(UInt64(offset), digits: 4))") }
+    if let value = att.value {
+      text.line(10, "Data: \(PacketText.hex(value))")
+      if att.offset == nil {
+        for line in ValueText.lines(value, att.uuid) { text.line(10, line) }
+      }
+    } else if att.hasOtherParameters, att.handle == nil {
+      text.dump(8, att.parameters)
+    }
+    if att.opcode == .signedWriteCommand, att.parameters.count >= 12 {
+      text.line(10, "Signature: \(PacketText.hex(att.parameters.extracting(last: 12)))")
+    }
+  }
+
+  private static func attribute(_ handle: AttributeHandle, _ uuid: BluetoothUUID?) -> String {
+    let number = PacketText.hex(handle)
+    guard let uuid else { return number }
+    return "\(number) \(PacketText.uuid(uuid))"
+  }
+
+  /// PDUs that are no single attribute's value.
+  private static func printList(_ att: borrowing DecodedATT, into text: inout PacketText) -> Bool {
+    let octets = att.parameters
+    switch att.opcode {
+    case .errorResponse: printError(att, into: &text)
+    case .exchangeMTURequest where octets.count == 2:
+      text.line(8, "Client RX MTU: \(octets.u16(at: 0))")
+    case .exchangeMTUResponse where octets.count == 2:
+      text.line(8, "Server RX MTU: \(octets.u16(at: 0))")
+    case .executeWriteRequest where octets.count == 1:
+      text.line(8, "Flags: \(octets[0] == 0 ? "Cancel all prepared writes" : "Write all pending") (0x\(hexadecimal(octets[0])))")
+    case .findInformationRequest, .readByTypeRequest, .readByGroupTypeRequest, .findByTypeValueRequest:
+      printSearch(att, into: &text)
+    case .findInformationResponse: printInformation(octets, into: &text)
+    case .findByTypeValueResponse: printRanges(octets, into: &text)
+    case .readByTypeResponse: printTyped(att, into: &text)
+    case .readByGroupTypeResponse: printGroups(octets, into: &text)
+    case .readMultipleRequest, .readMultipleVariableRequest:
+      for index in 0..<octets.count / 2 { text.line(8, "Handle: \(PacketText.hex(octets.handle(at: 2 * index)))") }
+    case .multipleHandleValueNotification: printUpdates(octets, into: &text)
+    default: return false
+    }
+    return true
+  }
+
+  private static func printError(_ att: borrowing DecodedATT, into text: inout PacketText) {
+    let octets = att.parameters
+    guard octets.count == 4 else { return text.dump(8, octets) }
+    let asked = ATTNames.pdus[UInt16(octets[0])] ?? "Unknown"
+    text.line(8, "\(asked) (0x\(hexadecimal(octets[0])))")
+    text.line(8, "Handle: \(attribute(octets.handle(at: 1), att.uuid))")
+    text.line(8, "Error: \(ATTNames.error(octets[3])) (0x\(hexadecimal(octets[3])))")
+  }
+
+  private static func printRange(_ octets: Span<UInt8>, at offset: Int, into text: inout PacketText) {
+    let (start, end) = (octets.handle(at: offset), octets.handle(at: offset + 2))
+    text.line(8, "Handle range: \(PacketText.hex(start))-\(PacketText.hex(end))")
+  }
+
+  private static func printSearch(_ att: borrowing DecodedATT, into text: inout PacketText) {
+    let octets = att.parameters
+    guard octets.count >= 4 else { return text.dump(8, octets) }
+    printRange(octets, at: 0, into: &text)
+    if att.opcode == .findByTypeValueRequest, octets.count >= 6 {
+      text.line(8, "Attribute type: \(PacketText.uuid(BluetoothUUID(octets.u16(at: 4))))")
+      let value = octets.extracting(6...)
+      if let uuid = value.uuid(at: 0, byteCount: value.count) {
+        text.line(10, "UUID: \(PacketText.uuid(uuid))")
+      } else {
+        text.line(10, "Value: \(PacketText.hex(value))")
+      }
+    } else if let uuid = octets.uuid(at: 4, byteCount: octets.count - 4) {
+      let label = att.opcode == .readByTypeRequest ? "Attribute type" : "Attribute group type"
+      text.line(8, "\(label): \(PacketText.uuid(uuid))")
+    } else {
+      text.dump(8, octets.extracting(4...))
+    }
+  }
+
+  private static func printInformation(_ octets: Span<UInt8>, into text: inout PacketText) {
+    let byteCount = octets[0] == 1 ? 2 : 16
+    text.line(8, "Format: \(byteCount == 2 ? "UUID-16" : "UUID-128") (0x\(hexadecimal(octets[0])))")
+    for index in 0..<(octets.count - 1) / (2 + byteCount) {
+      let offset = 1 + index * (2 + byteCount)
+      text.line(8, "Handle: \(PacketText.hex(octets.handle(at: offset)))")
+      if let uuid = octets.uuid(at: offset + 2, byteCount: byteCount) {
+        text.line(8, "UUID: \(PacketText.uuid(uuid))")
+      }
+    }
+  }
+
+  private static func printRanges(_ octets: Span<UInt8>, into text: inout PacketText) {
+    for index in 0..<octets.count / 4 { printRange(octets, at: 4 * index, into: &text) }
+  }
+
+  private static func printTyped(_ att: borrowing DecodedATT, into text: inout PacketText) {
+    let octets = att.parameters
+    let byteCount = Int(octets[0])
+    guard byteCount >= 2 else { return text.dump(8, octets) }
+    let count = (octets.count - 1) / byteCount
+    text.line(8, "Attribute data length: \(byteCount)")
+    text.line(8, "Attribute data list: \(count) \(count == 1 ? "entry" : "entries")")
+    for index in 0..<count {
+      let entry = octets.extracting(1 + index * byteCount..<1 + (index + 1) * byteCount)
+      text.line(8, "Handle: \(PacketText.hex(entry.handle(at: 0)))")
+      let value = entry.extracting(2...)
+      text.line(8, "Value: \(PacketText.hex(value))")
+      for line in ValueText.lines(value, att.askedType) { text.line(10, line) }
+    }
+  }
+
+  private static func printGroups(_ octets: Span<UInt8>, into text: inout PacketText) {
+    let byteCount = Int(octets[0])
+    guard byteCount >= 4 else { return text.dump(8, octets) }
+    let count = (octets.count - 1) / byteCount
+    text.line(8, "Attribute data length: \(byteCount)")
+    text.line(8, "Attribute group list: \(count) \(count == 1 ? "entry" : "entries")")
+    for index in 0..<count {
+      let offset = 1 + index * byteCount
+      printRange(octets, at: offset, into: &text)
+      if let uuid = octets.uuid(at: offset + 4, byteCount: byteCount - 4) {
+        text.line(8, "UUID: \(PacketText.uuid(uuid))")
+      } else {
+        text.line(8, "Value: \(PacketText.hex(octets.extracting(offset + 4..<offset + byteCount)))")
+      }
+    }
+  }
+
+  private static func printUpdates(_ octets: Span<UInt8>, into text: inout PacketText) {
+    var offset = 0
+    while octets.count - offset >= 4 {
+      let count = Int(octets.u16(at: offset + 2))
+      guard octets.count - offset - 4 >= count else { break }
+      text.line(8, "Handle: \(PacketText.hex(octets.handle(at: offset)))")
+      text.line(10, "Data: \(PacketText.hex(octets.extracting(offset + 4..<offset + 4 + count)))")
+      offset += 4 + count
+    }
+    if offset < octets.count { text.malformed(8, "an entry is cut", octets.extracting(offset...)) }
+  }
+}
+
+/// The names that `btmon` 5.66 has for PDUs and errors.
+enum ATTNames {
+  /// By opcode. Core 5.4, Vol 3, Part F, 3.4.8.
+  static let pdus = PacketLayout.names(
+    """
+    01 Error Response
+    02 Exchange MTU Request
+    03 Exchange MTU Response
+    04 Find Information Request
+    05 Find Information Response
+    06 Find By Type Value Request
+    07 Find By Type Value Response
+    08 Read By Type Request
+    09 Read By Type Response
+    0a Read Request
+    0b Read Response
+    0c Read Blob Request
+    0d Read Blob Response
+    0e Read Multiple Request
+    0f Read Multiple Response
+    10 Read By Group Type Request
+    11 Read By Group Type Response
+    12 Write Request
+    13 Write Response
+    16 Prepare Write Request
+    17 Prepare Write Response
+    18 Execute Write Request
+    19 Execute Write Response
+    1b Handle Value Notification
+    1d Handle Value Indication
+    1e Handle Value Confirmation
+    20 Read Multiple Request Variable Length
+    21 Read Multiple Response Variable Length
+    23 Handle Multiple Value Notification
+    52 Write Command
+    d2 Signed Write Command
+    """)
+
+  /// Core 5.4, Vol 3, Part F, 3.4.1.1.
+  static func error(_ code: UInt8) -> String {
+    switch code {
+    case 0x80...0x9F: "Application Error"
+    default: errors[UInt16(code)] ?? "Reserved"
+    }
+  }
+
+  private static let errors = PacketLayout.names(
+    """
+    01 Invalid Handle
+    02 Read Not Permitted
+    03 Write Not Permitted
+    04 Invalid PDU
+    05 Insufficient Authentication
+    06 Request Not Supported
+    07 Invalid Offset
+    08 Insufficient Authorization
+    09 Prepare Queue Full
+    0a Attribute Not Found
+    0b Attribute Not Long
+    0c Insufficient Encryption Key Size
+    0d Invalid Attribute Value Length
+    0e Unlikely Error
+    0f Insufficient Encryption
+    10 Unsupported Group Type
+    11 Insufficient Resources
+    12 Database Out of Sync
+    13 Value Not Allowed
+    fc Write Request Rejected
+    fd CCC Improperly Configured
+    fe Procedure Already in Progress
+    ff Out of Range
+    """)
+}

@@ -1,0 +1,100 @@
+import BLECore
+public import BLEWire
+
+/// What programs ask of a command or an event: which, of which link, with what outcome.
+public struct HCISummary: Hashable, Sendable, BitwiseCopyable {
+  /// Of a command, and of what a Command Complete or Command Status answers.
+  public internal(set) var opcode: HCIOpcode?
+  public internal(set) var event: HCIEventCode?
+  public internal(set) var subevent: LESubevent?
+  public internal(set) var status: HCIStatus?
+  /// The first link that the parameters name.
+  var handle: UInt16?
+  /// Why parameters are missing that the command or event has.
+  var problem: WireError?
+
+  /// - Parameter packet: a command without its H4 type octet.
+  init(command packet: Span<UInt8>) {
+    do throws(WireError) {
+      let command = try HCICommandPacket(validating: packet)
+      opcode = command.opcode
+      let layout = HCICommandTable.layouts[command.opcode.rawValue]
+      read(layout?.fields, layout?.minimumByteCount, command.parameters, .hciCommand)
+    } catch {
+      problem = error
+      if packet.count >= 2 { opcode = HCIOpcode(rawValue: packet.u16(at: 0)) }
+    }
+  }
+
+  /// - Parameter packet: an event without its H4 type octet.
+  init(event packet: Span<UInt8>) {
+    do throws(WireError) {
+      try readEvent(HCIEventPacket(validating: packet))
+    } catch {
+      problem = error
+      if !packet.isEmpty { event = HCIEventCode(rawValue: packet[0]) }
+    }
+  }
+
+  private mutating func readEvent(_ packet: borrowing HCIEventPacket) throws(WireError) {
+    event = packet.code
+    let parameters = packet.parameters
+    switch packet.code {
+    case .commandComplete:
+      let complete = try CommandComplete(validating: parameters)
+      opcode = complete.opcode
+      guard !complete.returnParameters.isEmpty else { return }
+      status = HCIStatus(rawValue: complete.returnParameters[0])
+      // A command that failed may return no more than its status.
+      guard status == .success else { return }
+      let layout = HCICommandTable.layouts[complete.opcode.rawValue]
+      read(layout?.returned, layout?.minimumReturnedByteCount, complete.returnParameters, .hciEvent)
+    case .commandStatus:
+      let answer = try CommandStatus(validating: parameters)
+      opcode = answer.opcode
+      status = answer.status
+    case .leMeta:
+      try parameters.require(1, .hciEvent)
+      let code = LESubevent(rawValue: parameters[0])
+      subevent = code
+      let layout = HCIEventTable.subevents[UInt16(code.rawValue)]
+      read(layout?.fields, layout?.minimumByteCount, parameters.extracting(1...), .hciEvent)
+    default:
+      let layout = HCIEventTable.layouts[UInt16(packet.code.rawValue)]
+      read(layout?.fields, layout?.minimumByteCount, parameters, .hciEvent)
+    }
+  }
+
+  private mutating func read(
+    _ fields: [PacketField]?, _ minimum: Int?, _ parameters: Span<UInt8>, _ layer: WireError.Layer
+  ) {
+    guard let fields, let minimum else { return }
+    if case .status = fields.first?.kind, !parameters.isEmpty { status = HCIStatus(rawValue: parameters[0]) }
+    if let offset = PacketLayout.handleOffset(fields), parameters.count >= offset + 2 {
+      handle = parameters.u16(at: offset)
+    }
+    if parameters.count < minimum {
+      problem = .truncated(layer, needed: minimum, available: parameters.count)
+    }
+  }
+}
+
+extension HCIOpcode {
+  /// The name that `btmon` prints.
+  var logName: String {
+    HCICommandTable.layouts[rawValue]?.name ?? (rawValue >> 10 == 0x3F ? "Vendor" : "Unknown")
+  }
+
+  /// `(0x08|0x000d)`: group and command.
+  var logNumber: String {
+    "(0x\(hexadecimal(UInt8(rawValue >> 10)))|\(PacketText.hex(UInt64(rawValue & 0x03FF), digits: 4)))"
+  }
+}
+
+extension HCIEventCode {
+  var logName: String { HCIEventTable.layouts[UInt16(rawValue)]?.name ?? "Unknown" }
+}
+
+extension LESubevent {
+  var logName: String { HCIEventTable.subevents[UInt16(rawValue)]?.name ?? "Unknown" }
+}

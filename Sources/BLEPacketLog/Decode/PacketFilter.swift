@@ -1,0 +1,128 @@
+package import BLECore
+package import BLEWire
+
+/// Which packets of a log are shown: those that pass every condition that is set.
+package struct PacketFilter: Sendable {
+  /// A packet belongs to each layer that it carries something whole of.
+  package enum Layer: String, CaseIterable, Sendable {
+    /// Commands and events.
+    case hci
+    /// Frames of any channel.
+    case l2cap
+    case att, smp
+  }
+
+  package enum Instant: Hashable, Sendable {
+    /// Nanoseconds since the Unix epoch.
+    case absolute(Int64)
+    /// Nanoseconds since the log's first record.
+    case fromStart(Int64)
+  }
+
+  package enum Attribute: Hashable, Sendable {
+    case handle(AttributeHandle)
+    case uuid(BluetoothUUID)
+  }
+
+  package var since: Instant?
+  /// The last moment that is shown.
+  package var until: Instant?
+  package var adapter: UInt16?
+  package var handle: ConnectionHandle?
+  /// The peer of the packet's link, or an address in a command or event; its type does not count.
+  package var address: DeviceAddress?
+  package var direction: HCIDirection?
+  package var layers: [Layer] = []
+  package var attOpcodes: [ATTOpcode] = []
+  package var attributes: [Attribute] = []
+  /// Octets that stand in the packet or in the frame that it completes.
+  package var pattern: [UInt8] = []
+
+  private var firstTime: Int64?
+
+  package init() {}
+
+  /// The first record's time: where `fromStart` counts from.
+  package mutating func start(at time: ReceiveTime) { firstTime = time.nanoseconds }
+
+  /// Whether records that are no packet pass, at that time and of that adapter.
+  package func passesNote(at time: ReceiveTime, adapter: UInt16) -> Bool {
+    isInTime(time) && isOf(adapter) && handle == nil && address == nil && direction == nil && layers.isEmpty
+      && attOpcodes.isEmpty && attributes.isEmpty && pattern.isEmpty
+  }
+
+  package func passes(_ packet: borrowing DecodedPacket) -> Bool {
+    guard isInTime(packet.time), isOf(packet.adapter) else { return false }
+    if let handle, packet.connectionHandle != handle { return false }
+    if let direction, packet.direction != direction { return false }
+    if let address, !concerns(packet, address) { return false }
+    if !layers.isEmpty, !layers.contains(where: { Self.isOf($0, packet) }) { return false }
+    if !attOpcodes.isEmpty {
+      guard let opcode = packet.att?.opcode, attOpcodes.contains(opcode) else { return false }
+    }
+    if !attributes.isEmpty, !concernsAttribute(packet) { return false }
+    return pattern.isEmpty || containsPattern(packet)
+  }
+
+  private func isInTime(_ time: ReceiveTime) -> Bool {
+    if let since, time.nanoseconds < nanoseconds(since) { return false }
+    if let until, time.nanoseconds > nanoseconds(until) { return false }
+    return true
+  }
+
+  private func nanoseconds(_ instant: Instant) -> Int64 {
+    switch instant {
+    case .absolute(let nanoseconds): return nanoseconds
+    case .fromStart(let nanoseconds):
+      let (sum, overflow) = (firstTime ?? 0).addingReportingOverflow(nanoseconds)
+      return overflow ? .max : sum
+    }
+  }
+
+  private func isOf(_ adapter: UInt16) -> Bool { self.adapter == nil || self.adapter == adapter }
+
+  private static func isOf(_ layer: Layer, _ packet: borrowing DecodedPacket) -> Bool {
+    switch layer {
+    case .hci: packet.type == .command || packet.type == .event
+    case .l2cap: packet.channelID != nil
+    case .att: packet.att != nil
+    case .smp: packet.channelID == L2CAPFrame.FixedChannel.securityManager
+    }
+  }
+
+  private func concerns(_ packet: borrowing DecodedPacket, _ address: DeviceAddress) -> Bool {
+    if let peer = packet.peer, peer.bits == address.bits { return true }
+    guard packet.type == .command || packet.type == .event else { return false }
+    let octets = packet.packet
+    guard octets.count >= 6 else { return false }
+    for offset in 0...octets.count - 6 where octets.address(at: offset, type: .public).bits == address.bits {
+      return true
+    }
+    return false
+  }
+
+  private func concernsAttribute(_ packet: borrowing DecodedPacket) -> Bool {
+    guard let att = packet.att else { return false }
+    for attribute in attributes {
+      switch attribute {
+      case .handle(let handle): if att.handle == handle { return true }
+      case .uuid(let uuid): if att.uuid == uuid { return true }
+      }
+    }
+    return false
+  }
+
+  private func containsPattern(_ packet: borrowing DecodedPacket) -> Bool {
+    if Self.contains(packet.packet, pattern) { return true }
+    guard let payload = packet.payload else { return false }
+    return Self.contains(payload, pattern)
+  }
+
+  private static func contains(_ octets: Span<UInt8>, _ pattern: [UInt8]) -> Bool {
+    guard octets.count >= pattern.count else { return false }
+    for start in 0...octets.count - pattern.count {
+      if pattern.indices.allSatisfy({ octets[start + $0] == pattern[$0] }) { return true }
+    }
+    return false
+  }
+}

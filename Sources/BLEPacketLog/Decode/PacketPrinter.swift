@@ -1,0 +1,174 @@
+package import BLECore
+import BLEWire
+
+/// Prints decoded packets, for programs or for people, into a buffer that its owner writes out and empties.
+package struct PacketPrinter {
+  package enum Style: Hashable, Sendable {
+    /// One JSON object a line: the keys of `log show --json`.
+    case json
+    /// A header line for each packet and below it what it says, in the manner of `btmon`.
+    case text
+    /// The same with the escape sequences of a terminal.
+    case coloredText
+  }
+
+  private let style: Style
+  private var line = JSONLine()
+  private var text: PacketText
+  /// Times of the text form count from here.
+  private var firstTime: Int64?
+
+  package init(style: Style) {
+    self.style = style
+    text = PacketText(isColored: style == .coloredText)
+  }
+
+  /// What was printed since the last `removeAll`.
+  package var octets: [UInt8] { style == .json ? line.octets : text.octets }
+
+  package mutating func removeAll() {
+    line.removeAll()
+    text.removeAll()
+  }
+
+  /// Times of the text form count from `time`, not from the first packet that is printed.
+  package mutating func start(at time: ReceiveTime) { firstTime = time.nanoseconds }
+
+  package mutating func print(_ packet: borrowing DecodedPacket) {
+    switch style {
+    case .json: printJSON(packet)
+    case .text, .coloredText: printText(packet)
+    }
+  }
+
+  /// A record of format 2001 that is no packet. Programs do not see them.
+  package mutating func print(note record: borrowing PacketRecord) {
+    guard style != .json else { return }
+    let opcode = UInt16(truncatingIfNeeded: record.header.flags)
+    let title = "= " + MonitorNote.title(opcode, record.packet)
+    text.line(0, header(title, record.index, record.time, record.adapter), color: .note)
+    text.dump(8, MonitorNote.rest(opcode, record.packet))
+  }
+
+  /// Between two groups of packets that do not follow one another, as `grep` does.
+  package mutating func printGap() {
+    if style != .json { text.line(0, "--") }
+  }
+
+  // MARK: JSON
+
+  private mutating func printJSON(_ packet: borrowing DecodedPacket) {
+    line.object { line in
+      line.member("index", packet.index)
+      line.member("timeNs", packet.time.nanoseconds)
+      line.member("direction", packet.direction.name)
+      line.member("packetType", packet.type.name)
+      line.member("adapter", packet.adapter)
+      if let handle = packet.connectionHandle {
+        line.member("connectionHandle", handle.rawValue)
+      }
+      if let hci = packet.hci { Self.print(hci, packet, into: &line) }
+      if let channelID = packet.channelID, let payload = packet.payload {
+        Self.print(channelID, payload, into: &line)
+      }
+      if let att = packet.att { Self.print(att, into: &line) }
+      if let problem = packet.problem { line.member("problem", problem.description) }
+    }
+    line.endLine()
+  }
+
+  private static func print(
+    _ hci: HCISummary, _ packet: borrowing DecodedPacket, into line: inout JSONLine
+  ) {
+    if let event = hci.event {
+      line.member("event", event.rawValue)
+      line.member("eventName", event.logName)
+    }
+    if let subevent = hci.subevent {
+      line.member("subevent", subevent.rawValue)
+      line.member("subeventName", subevent.logName)
+    }
+    if let opcode = hci.opcode {
+      line.member("opcode", opcode.rawValue)
+      line.member("opcodeName", opcode.logName)
+    }
+    if let status = hci.status {
+      line.member("status", status.rawValue)
+      line.member("statusName", HCIStatusNames.name(of: status))
+    }
+    let start = packet.type == .command ? HCICommandPacket.headerByteCount : HCIEventPacket.headerByteCount
+    if packet.packet.count > start { line.member("parameters", hex: packet.packet.extracting(start...)) }
+  }
+
+  private static func print(_ channelID: UInt16, _ payload: Span<UInt8>, into line: inout JSONLine) {
+    line.key("l2cap")
+    line.object { line in
+      line.member("cid", channelID)
+      if channelID == L2CAPFrame.FixedChannel.signalling, payload.count >= 2 {
+        line.member("code", payload[0])
+        if let name = SignallingTable.layouts[UInt16(payload[0])]?.name { line.member("name", name) }
+        line.member("identifier", payload[1])
+      }
+      if channelID != ATT.channelID { line.member("payload", hex: payload) }
+    }
+    guard channelID == L2CAPFrame.FixedChannel.securityManager, !payload.isEmpty else { return }
+    line.key("smp")
+    line.object { line in
+      line.member("code", payload[0])
+      if let name = SMPTable.layouts[UInt16(payload[0])]?.name { line.member("name", name) }
+    }
+  }
+
+  private static func print(_ att: borrowing DecodedATT, into line: inout JSONLine) {
+    line.key("att")
+    line.object { line in
+      line.member("opcode", att.opcode.rawValue)
+      if let handle = att.handle { line.member("handle", handle.rawValue) }
+      if let uuid = att.uuid {
+        line.key("uuid")
+        line.value(uuid)
+      }
+      if let offset = att.offset { line.member("offset", offset) }
+      if let value = att.value { line.member("value", hex: value) }
+      if att.hasOtherParameters { line.member("parameters", hex: att.parameters) }
+    }
+  }
+
+  // MARK: Text
+
+  private mutating func printText(_ packet: borrowing DecodedPacket) {
+    let mark = packet.direction == .hostToController ? "< " : "> "
+    let color: PacketText.Color =
+      switch packet.type {
+      case .command: .command
+      case .event: .event
+      default: .data
+      }
+    text.line(
+      0, header(mark + HCIText.title(packet), packet.index, packet.time, packet.adapter), color: color)
+    switch packet.type {
+    case .command, .event: HCIText.print(packet, into: &text)
+    case .acl where packet.payload != nil: ChannelText.print(packet, into: &text)
+    case .acl:
+      // A fragment; the packet that ends the frame says what it was.
+      if let problem = packet.problem { text.malformed(8, "\(problem)", packet.packet) }
+    default: text.dump(8, packet.packet)
+    }
+  }
+
+  /// Width of the header line, as `btmon` has it.
+  private static let columns = 80
+
+  /// The title, and at the end of the line number and time.
+  private mutating func header(
+    _ title: String, _ index: Int, _ time: ReceiveTime, _ adapter: UInt16
+  ) -> String {
+    let start = firstTime ?? time.nanoseconds
+    firstTime = start
+    let (elapsed, overflow) = time.nanoseconds.subtractingReportingOverflow(start)
+    let device = adapter == 0 || adapter == 0xFFFF ? "" : "[hci\(adapter)] "
+    let clock = "#\(index) \(device)\(overflow ? "?" : PacketText.decimal(elapsed / 1_000, places: 6))"
+    let gap = max(1, Self.columns - title.utf8.count - clock.utf8.count)
+    return title + String(repeating: " ", count: gap) + clock
+  }
+}

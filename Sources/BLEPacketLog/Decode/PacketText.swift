@@ -1,0 +1,202 @@
+import BLECore
+import BLEWire
+
+/// Lines for people, in the manner of `btmon`: what a layout's fields say, and octets that nothing is known of.
+struct PacketText {
+  private(set) var octets: [UInt8] = []
+  /// Whether words are coloured by the escape sequences of a terminal.
+  let isColored: Bool
+
+  init(isColored: Bool) { self.isColored = isColored }
+
+  mutating func removeAll() { octets.removeAll(keepingCapacity: true) }
+
+  /// Control characters from the air must not steer the terminal: they become U+FFFD.
+  static func printable(_ text: String) -> String {
+    String(
+      String.UnicodeScalarView(
+        text.unicodeScalars.map { $0.properties.generalCategory == .control ? "\u{FFFD}" : $0 }))
+  }
+
+  static func string(_ octets: Span<UInt8>) -> String {
+    var copy: [UInt8] = []
+    for index in octets.indices { copy.append(octets[index]) }
+    while copy.last == 0 { copy.removeLast() }
+    return printable(String(decoding: copy, as: UTF8.self))
+  }
+
+  // MARK: Lines
+
+  mutating func line(_ indent: Int, _ text: String) {
+    space(indent)
+    octets.append(contentsOf: text.utf8)
+    octets.append(UInt8(ascii: "\n"))
+  }
+
+  mutating func line(_ indent: Int, _ text: String, color: Color) {
+    line(indent, isColored ? color.rawValue + text + Color.reset : text)
+  }
+
+  enum Color: String {
+    case command = "\u{1B}[34m"
+    case event = "\u{1B}[35m"
+    case data = "\u{1B}[36m"
+    case note = "\u{1B}[33m"
+    case problem = "\u{1B}[31m"
+    static let reset = "\u{1B}[0m"
+  }
+
+  /// Sixteen octets a line, then what of them is ASCII.
+  mutating func dump(_ indent: Int, _ bytes: Span<UInt8>) {
+    var start = 0
+    while start < bytes.count {
+      let end = min(start + 16, bytes.count)
+      space(indent)
+      for index in start..<end {
+        octets.append(hexadecimalDigit(bytes[index] >> 4))
+        octets.append(hexadecimalDigit(bytes[index] & 0x0F))
+        octets.append(UInt8(ascii: " "))
+      }
+      space(49 - 3 * (end - start))
+      for index in start..<end {
+        octets.append((0x20..<0x7F).contains(bytes[index]) ? bytes[index] : UInt8(ascii: "."))
+      }
+      octets.append(UInt8(ascii: "\n"))
+      start = end
+    }
+  }
+
+  private mutating func space(_ count: Int) {
+    octets.append(contentsOf: repeatElement(UInt8(ascii: " "), count: count))
+  }
+
+  mutating func malformed(_ indent: Int, _ reason: String, _ bytes: Span<UInt8>) {
+    line(indent, "! malformed: \(reason)", color: .problem)
+    dump(indent, bytes)
+  }
+
+  static func hex(_ bytes: Span<UInt8>) -> String {
+    var digits: [UInt8] = []
+    digits.reserveCapacity(2 * bytes.count)
+    for index in bytes.indices {
+      digits.append(hexadecimalDigit(bytes[index] >> 4))
+      digits.append(hexadecimalDigit(bytes[index] & 0x0F))
+    }
+    return String(decoding: digits, as: UTF8.self)
+  }
+
+  static func hex(_ number: UInt64, digits: Int) -> String {
+    let text = String(number, radix: 16)
+    return "0x" + String(repeating: "0", count: max(0, digits - text.utf8.count)) + text
+  }
+
+  static func hex(_ handle: AttributeHandle) -> String { hex(UInt64(handle.rawValue), digits: 4) }
+
+  /// A decimal with so many places, of a number of 10 to the power of minus `places`.
+  static func decimal(_ number: Int64, places: Int) -> String {
+    let digits = String(number.magnitude)
+    let padded = String(repeating: "0", count: max(0, places + 1 - digits.utf8.count)) + digits
+    let point = padded.index(padded.endIndex, offsetBy: -places)
+    return (number < 0 ? "-" : "") + padded[..<point] + (places == 0 ? "" : "." + padded[point...])
+  }
+
+  static func uuid(_ uuid: BluetoothUUID) -> String {
+    let name = UUIDNames.name(of: uuid)
+    guard let short = uuid.short else { return "\(name ?? "Vendor specific") (\(uuid))" }
+    return "\(name ?? "Unknown") (\(hex(UInt64(short), digits: 4)))"
+  }
+}
+
+/// Prints the fields of one packet and remembers what later fields depend on.
+struct FieldPrinter {
+  private var cursor = 0
+  private var addressType: UInt16 = 0
+  /// Where repeated fields start, and how often they are still to come.
+  private var repetition: (start: Int, left: Int)?
+
+  /// Prints `bytes` by `fields`; what is left is dumped, and a field that does not fit is said to be malformed.
+  static func print(_ fields: [PacketField], _ bytes: Span<UInt8>, _ indent: Int, into text: inout PacketText) {
+    var printer = FieldPrinter()
+    printer.print(fields, bytes, indent, into: &text)
+  }
+
+  private mutating func print(
+    _ fields: [PacketField], _ bytes: Span<UInt8>, _ indent: Int, into text: inout PacketText
+  ) {
+    var index = 0
+    while index < fields.count {
+      let field = fields[index]
+      guard bytes.count - cursor >= field.byteCount else {
+        text.malformed(
+          indent, "\(field.label) needs \(field.byteCount) octets, \(bytes.count - cursor) are left",
+          bytes.extracting(cursor...))
+        return
+      }
+      index += 1
+      switch field.kind {
+      case .times, .timesByBits, .untilEnd:
+        startRepetition(field, at: index, bytes, indent, into: &text)
+        if repetition?.left == 0 { index = fields.count }
+      case .advertisingData:
+        guard printData(field, bytes, indent, into: &text) else { return }
+      default: printValue(field, bytes, indent, into: &text)
+      }
+      if index == fields.count, let (start, left) = repetition, left > 1, start < index, cursor < bytes.count {
+        repetition = (start, left - 1)
+        index = start
+      }
+    }
+    if cursor < bytes.count { text.dump(indent, bytes.extracting(cursor...)) }
+  }
+
+  private mutating func startRepetition(
+    _ field: PacketField, at index: Int, _ bytes: Span<UInt8>, _ indent: Int, into text: inout PacketText
+  ) {
+    switch field.kind {
+    case .untilEnd: repetition = (index, cursor < bytes.count ? .max : 0)
+    case .timesByBits:
+      repetition = (index, bytes[cursor].nonzeroBitCount)
+      text.line(indent, "\(field.label): 0x\(hexadecimal(bytes[cursor]))")
+      cursor += 1
+    default:
+      repetition = (index, Int(bytes[cursor]))
+      text.line(indent, "\(field.label): \(bytes[cursor])")
+      cursor += 1
+    }
+  }
+
+  private mutating func printData(
+    _ field: PacketField, _ bytes: Span<UInt8>, _ indent: Int, into text: inout PacketText
+  ) -> Bool {
+    let count = Int(bytes[cursor])
+    cursor += 1
+    text.line(indent, "\(field.label): \(count)")
+    guard bytes.count - cursor >= count else {
+      text.malformed(
+        indent, "\(field.label) \(count), \(bytes.count - cursor) octets are left", bytes.extracting(cursor...))
+      return false
+    }
+    AdvertisingDataText.print(bytes.extracting(cursor..<cursor + count), indent, into: &text)
+    cursor += count
+    return true
+  }
+
+  private mutating func printValue(
+    _ field: PacketField, _ bytes: Span<UInt8>, _ indent: Int, into text: inout PacketText
+  ) {
+    let rest = bytes.extracting(cursor...)
+    switch field.kind {
+    case .name:
+      cursor = bytes.count
+      text.line(indent, "\(field.label): \(PacketText.string(FieldText.untilZero(rest)))")
+    case .padding: cursor = bytes.count
+    default:
+      let value = rest.extracting(first: field.byteCount)
+      cursor += field.byteCount
+      if case .addressType = field.kind { addressType = UInt16(value[0]) }
+      let type: AddressType = addressType & 1 == 0 ? .public : .random
+      text.line(indent, "\(field.label): \(FieldText.text(field.kind, value, type))")
+      for line in FieldText.details(field.kind, value) { text.line(indent + 2, line) }
+    }
+  }
+}

@@ -1,0 +1,171 @@
+import BLECore
+import BLEStack
+import BLEWire
+
+/// What is under way on one link: in each direction a frame, a request and an indication.
+final class TrackedLink {
+  /// What waits for an answer. Requests and indications wait independently of one another.
+  private struct Asked {
+    var opcode: ATTOpcode
+    var handle: AttributeHandle?
+    /// The attribute type that a search asks for.
+    var type: BluetoothUUID?
+
+    /// A response's opcode is one more than its request's, and a confirmation's than the indication's.
+    func isAnswered(by opcode: UInt8) -> Bool { Int(self.opcode.rawValue) + 1 == Int(opcode) }
+  }
+
+  private struct Side {
+    var request: Asked?
+    var indication: Asked?
+  }
+
+  let adapter: UInt16
+  let handle: ConnectionHandle
+  let peer: DeviceAddress?
+  private let remote: AttributeTypes
+  private let local: AttributeTypes
+  private var fromHost = L2CAPRecombiner()
+  private var fromController = L2CAPRecombiner()
+  private var host = Side()
+  private var controller = Side()
+
+  /// - Parameters:
+  ///   - remote: what is known of the peer's attributes.
+  ///   - local: what is known of the host's own.
+  init(
+    _ adapter: UInt16, _ handle: ConnectionHandle, peer: DeviceAddress?, remote: AttributeTypes,
+    local: AttributeTypes
+  ) {
+    self.adapter = adapter
+    self.handle = handle
+    self.peer = peer
+    self.remote = remote
+    self.local = local
+  }
+
+  func receive(
+    _ packet: borrowing ACLPacket, _ direction: HCIDirection, _ body: (borrowing L2CAPFrame) -> Void
+  ) throws(WireError) {
+    switch direction {
+    case .hostToController: try fromHost.receive(packet, body)
+    case .controllerToHost: try fromController.receive(packet, body)
+    }
+  }
+
+  /// Reads a PDU that goes in `direction`, and learns from it.
+  @_lifetime(copy pdu)
+  func decode(_ pdu: Span<UInt8>, _ direction: HCIDirection) -> DecodedATT {
+    let asked = asked(answeredBy: pdu, direction)
+    var att = DecodedATT(pdu, answering: asked?.handle)
+    att.askedType = asked?.type
+    let attributes = server(of: att.opcode.kind, direction)
+    if att.problem == nil { attributes.learn(from: att, pdu) }
+    switch direction {
+    case .hostToController: Self.note(att, pdu, from: &host, to: &controller)
+    case .controllerToHost: Self.note(att, pdu, from: &controller, to: &host)
+    }
+    if let handle = att.handle { att.uuid = attributes[handle] }
+    return att
+  }
+
+  /// Whose attributes a PDU's handles name: those of the side that answers and notifies.
+  private func server(of kind: ATTOpcode.Kind, _ direction: HCIDirection) -> AttributeTypes {
+    switch kind {
+    case .request, .command, .confirmation: direction == .hostToController ? remote : local
+    case .response, .notification, .indication: direction == .hostToController ? local : remote
+    }
+  }
+
+  /// What `pdu`, which goes in `direction`, answers.
+  private func asked(answeredBy pdu: Span<UInt8>, _ direction: HCIDirection) -> Asked? {
+    guard !pdu.isEmpty else { return nil }
+    let asking = direction == .hostToController ? controller : host
+    if let request = asking.request, request.isAnswered(by: pdu[0]) { return request }
+    if let indication = asking.indication, indication.isAnswered(by: pdu[0]) { return indication }
+    return nil
+  }
+
+  private static func note(
+    _ att: borrowing DecodedATT, _ pdu: Span<UInt8>, from sender: inout Side, to receiver: inout Side
+  ) {
+    switch att.opcode.kind {
+    case .request: sender.request = Asked(opcode: att.opcode, handle: att.handle, type: searchedType(pdu))
+    case .indication: sender.indication = Asked(opcode: att.opcode, handle: att.handle)
+    case .response: receiver.request = nil
+    case .confirmation: receiver.indication = nil
+    case .command, .notification: break
+    }
+  }
+
+  private static func searchedType(_ pdu: Span<UInt8>) -> BluetoothUUID? {
+    switch ATTOpcode(rawValue: pdu.isEmpty ? 0 : pdu[0]) {
+    case .readByTypeRequest, .readByGroupTypeRequest: pdu.count < 5 ? nil : pdu.uuid(at: 5, byteCount: pdu.count - 5)
+    case .findByTypeValueRequest where pdu.count >= 7: BluetoothUUID(pdu.u16(at: 5))
+    default: nil
+    }
+  }
+}
+
+/// The types of one server's attributes, as far as a log has shown them.
+final class AttributeTypes {
+  /// More than servers have; a log of garbage must not take the memory.
+  static let maximumCount = 4_096
+
+  private var types: [AttributeHandle: BluetoothUUID] = [:]
+
+  subscript(handle: AttributeHandle) -> BluetoothUUID? { types[handle] }
+
+  private func learn(_ handle: AttributeHandle, _ type: BluetoothUUID) {
+    if types.count < Self.maximumCount || types[handle] != nil { types[handle] = type }
+  }
+
+  /// Takes what a server's answer says of its attributes. Core 5.4, Vol 3, Part G, 4.4 to 4.7.
+  func learn(from att: borrowing DecodedATT, _ pdu: Span<UInt8>) {
+    switch att.opcode {
+    case .findInformationResponse:
+      guard let list = try? FindInformationResponse(validating: pdu) else { return }
+      for index in 0..<list.count { learn(list[index].handle, list[index].type) }
+    case .findByTypeValueResponse:
+      guard let type = att.askedType, let list = try? FindByTypeValueResponse(validating: pdu) else { return }
+      for index in 0..<list.count { learn(list[index].start, type) }
+    case .readByGroupTypeResponse:
+      guard let type = att.askedType, let list = try? ReadByGroupTypeResponse(validating: pdu) else { return }
+      for index in 0..<list.count { learn(list.range(index).start, type) }
+    case .readByTypeResponse:
+      guard let type = att.askedType, let list = try? ReadByTypeResponse(validating: pdu) else { return }
+      for index in 0..<list.count {
+        learn(list.handle(index), type)
+        if type == .characteristic { learn(declaration: list.value(index)) }
+      }
+    case .readResponse:
+      if let handle = att.handle, types[handle] == .characteristic, let value = att.value {
+        learn(declaration: value)
+      }
+    default: break
+    }
+  }
+
+  private func learn(declaration value: Span<UInt8>) {
+    guard let declaration = try? CharacteristicDeclaration(validating: value) else { return }
+    learn(declaration.valueHandle, declaration.uuid)
+  }
+}
+
+/// The databases of the peers of a log: a peer that comes back is often not discovered again.
+struct KnownDatabases {
+  /// Peers that are remembered; the one that was added first makes room for another.
+  static let maximumCount = 64
+
+  /// The host's own attributes, for all links.
+  let local = AttributeTypes()
+  private var peers: [(address: DeviceAddress, types: AttributeTypes)] = []
+
+  mutating func database(of peer: DeviceAddress) -> AttributeTypes {
+    if let known = peers.first(where: { $0.address == peer }) { return known.types }
+    if peers.count == Self.maximumCount { peers.removeFirst() }
+    let types = AttributeTypes()
+    peers.append((peer, types))
+    return types
+  }
+}
