@@ -84,7 +84,7 @@ enum ValueText {
         intervals.append("\((Int(value.u16(at: offset)) * 1_000 + 512) / 1_024)")
         offset += 2
       }
-      lines.append("RR intervals: \(intervals.joined(separator: ", ")) ms")
+      if !intervals.isEmpty { lines.append("RR intervals: \(intervals.joined(separator: ", ")) ms") }
     }
     return lines
   }
