@@ -6,13 +6,18 @@ import Testing
 
 /// The lines that both programs must have: titles of commands and events, what an event answers, subevents, statuses.
 private func comparedLines(_ text: String) -> [String] {
-  text.split(separator: "\n").compactMap { line in
-    // Number, adapter and time end a title; colours are in some of btmon's lines even where there is no terminal.
-    let title = line.replacing(/\u{1B}\[[0-9;]*m/, with: "").replacing(/[ ]+#[0-9]+ .*$/, with: "")
-    let isCompared =
-      title.hasPrefix("< HCI") || title.hasPrefix("> HCI") || title.contains(/^ {6}\S.* ncmd [0-9]+$/)
-      || title.contains(/^ {8}Status: .*\(0x..\)$/) || title.contains(/^ {6}(LE .*|Unknown) \(0x..\)$/)
-    return isCompared ? String(title) : nil
+  text.utf8.split(separator: UInt8(ascii: "\n")).map { String(decoding: $0, as: UTF8.self) }.compactMap { line in
+    if line.hasPrefix("< HCI") || line.hasPrefix("> HCI") {
+      // Number, adapter and time end a title.
+      guard let clock = line.lastIndex(of: "#") else { return line }
+      var title = line[..<clock]
+      while title.last == " " { title.removeLast() }
+      return String(title)
+    }
+    if line.hasPrefix("        Status: ") { return line }
+    let isSubevent = line.hasPrefix("      LE ") || line.hasPrefix("      Unknown (")
+    let isAnswer = line.hasPrefix("      ") && !line.hasPrefix("       ") && line.contains(" ncmd ")
+    return isAnswer || (isSubevent && line.dropLast(3).hasSuffix(" (0x")) ? line : nil
   }
 }
 
