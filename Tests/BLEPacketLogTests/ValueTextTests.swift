@@ -38,4 +38,22 @@ import Testing
     let said = lines[(data + 1)...].map { $0.drop { $0 == " " } }
     #expect(said.map(String.init) == expected)
   }
+
+  /// The raw stream's start and stop, and a PPG frame: the stop's first octets are those of a PPG frame. COLMI protocol
+  /// reference; checksums are sums.
+  @Test(
+    arguments: [
+      (0x12, "a10400000000000000000000000000a5", "Ring command: start the raw stream"),
+      (0x52, "a10200000000000000000000000000a3", "Ring command: stop the raw stream"),
+      (0x1B, "a10229812acd29c1010c01000000003c", "Ring PPG: 10625, max 10957, min 10689, diff 268"),
+      (0x12, "03000000000000000000000000000003", "Ring command: battery"),
+    ] as [(UInt8, String, String)])
+  func tellsCommandsFromSamples(_ opcode: UInt8, _ value: String, _ expected: String) throws {
+    let octets = log([acl([opcode, 0x10, 0x00] + octetsOf(value))])
+    var reader = BTSnoopReader()
+    var decoder = PacketDecoder()
+    var printer = PacketPrinter(style: .text)
+    try reader.read(octets.span) { record in decoder.decode(record) { printer.print($0) } }
+    #expect(String(decoding: printer.octets, as: UTF8.self).hasSuffix("          \(expected)\n"))
+  }
 }
