@@ -157,8 +157,9 @@ import Testing
   @Test func showsMonitorNotes() throws {
     var octets = log([], format: .monitor)
     let notes: [(UInt8, String)] = [
-      (0, "0000 010203040506 6863693000000000"), (8, "010203040506"), (10, "010203040506 0200"),
-      (12, "4c696e7578 00"), (13, "0608 72696e6774617000 68656c6c6f00"), (9, "010203040506"), (1, "010203040506"),
+      (0, "0000 010203040506 6863693000000000"), (8, ""), (10, "010203040506 0200"),
+      (12, "4c696e7578 00"), (13, "0608 72696e6774617000 68656c6c6f00"),
+      (14, "02000000 0000 02 1600 01000000 10 72696e677461702d7265636569766500"), (15, "02000000"), (9, ""), (1, ""),
     ]
     for (opcode, note) in notes {
       let note = octetsOf(note)
@@ -172,6 +173,7 @@ import Testing
       titles == [
         "= New Index: 06:05:04:03:02:01 (Primary,Virtual,hci0)", "= Open Index: 06:05:04:03:02:01",
         "= Index Info: 06:05:04:03:02:01 (Intel Corp.)", "= Note: Linux", "= ringtap: hello",
+        "@ RAW Open: ringtap-receive (privileged) version 2.22 {0x0002}", "@ RAW Close: ringtap-receive {0x0002}",
         "= Close Index: 06:05:04:03:02:01", "= Delete Index: 06:05:04:03:02:01",
       ])
     var filter = PacketFilter()

@@ -8,10 +8,10 @@ enum SignallingTable {
     12 Connection Parameter Update Request | conn Min interval, conn Max interval, n16 Peripheral latency, \
       tmo Timeout
     13 Connection Parameter Update Response | ==update Result
-    14 LE Connection Request | x16 PSM, u16 Source CID, u16 MTU, u16 MPS, u16 Credits
+    14 LE Connection Request | n16 PSM, u16 Source CID, u16 MTU, u16 MPS, u16 Credits
     15 LE Connection Response | u16 Destination CID, u16 MTU, u16 MPS, u16 Credits, ==creditresult Result
     16 LE Flow Control Credit | u16 Source CID, u16 Credits
-    17 Enhanced Credit Connection Request | x16 PSM, u16 MTU, u16 MPS, u16 Credits, all, u16 Source CID
+    17 Enhanced Credit Connection Request | n16 PSM, u16 MTU, u16 MPS, u16 Credits, all, u16 Source CID
     18 Enhanced Credit Connection Response | u16 MTU, u16 MPS, u16 Credits, ==creditresult Result, all, \
       u16 Destination CID
     19 Enhanced Credit Reconfigure Request | u16 MTU, u16 MPS, all, u16 Source CID

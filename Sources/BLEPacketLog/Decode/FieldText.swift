@@ -11,7 +11,7 @@ enum FieldText {
     let digits = PacketText.hex(number, digits: 2 * value.count)
     switch kind {
     case .number: return "\(number)"
-    case .hexadecimal, .extendedEventType: return digits
+    case .hexadecimal, .extendedEventType, .eventMask, .subeventMask: return digits
     case .both: return "\(number) (\(digits))"
     case .octets: return PacketText.hex(value)
     case .status, .reason:
@@ -40,6 +40,8 @@ enum FieldText {
   static func details(_ kind: PacketField.Kind, _ value: Span<UInt8>) -> [String] {
     switch kind {
     case .features: words(of: value.u64(at: 0), features)
+    case .eventMask: masked(value.u64(at: 0), HCIEventTable.layouts)
+    case .subeventMask: masked(value.u64(at: 0), HCIEventTable.subevents)
     case .extendedEventType: words(of: UInt64(value.u16(at: 0)), eventTypes)
     default: []
     }
@@ -90,6 +92,10 @@ enum FieldText {
   private static func keys(_ bits: UInt8) -> String {
     let names = words(of: UInt64(bits), ["EncKey", "IdKey", "Sign", "LinkKey"])
     return names.isEmpty ? "<none>" : names.joined(separator: " ")
+  }
+
+  private static func masked(_ bits: UInt64, _ events: [UInt16: PacketLayout]) -> [String] {
+    (0..<64 as Range<UInt16>).filter { bits & 1 << UInt64($0) != 0 }.map { events[$0 + 1]?.name ?? "event 0x\(hexadecimal(UInt8($0 + 1)))" }
   }
 
   private static func words(of bits: UInt64, _ names: [String]) -> [String] {

@@ -74,7 +74,7 @@ enum HCICommandTable {
     080f Write Default Link Policy Settings
     0810 Flow Specification
     0811 Sniff Subrating
-    0c01 Set Event Mask | x64 Mask
+    0c01 Set Event Mask | events
     0c03 Reset |
     0c05 Set Event Filter
     0c08 Flush
@@ -214,7 +214,7 @@ enum HCICommandTable {
     1808 AMP Test End
     1809 AMP Test
     180a Write Secure Connections Test Mode
-    2001 LE Set Event Mask | x64 Mask
+    2001 LE Set Event Mask | subevents
     2002 LE Read Buffer Size | | status, u16 Data packet length, u8 Num data packets
     2003 LE Read Local Supported Features | | status, features Features
     2005 LE Set Random Address | random Address

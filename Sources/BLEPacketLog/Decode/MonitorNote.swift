@@ -1,39 +1,44 @@
 import BLECore
 import BLEWire
 
-/// The records of format 2001 that are no HCI packets. `doc/btsnoop-protocol.rst` of BlueZ.
-enum MonitorNote {
-  /// The title of a record, and the octets that it leaves unsaid.
-  ///
+/// The records of format 2001 that are no HCI packets, in the words of `btmon`.
+///
+/// `doc/btsnoop-protocol.rst` and `src/shared/btsnoop.h` of BlueZ. Remembers which adapter has which address and which
+/// program holds which channel: later records only have the numbers.
+struct MonitorNotes {
+  /// Channels that are remembered.
+  static let maximumChannels = 256
+
+  private var addresses: [UInt16: DeviceAddress] = [:]
+  /// Kind and program of an open channel, by its cookie.
+  private var channels: [UInt32: (kind: String, program: String)] = [:]
+
   /// - Parameter opcode: the lower half of the record's flags.
-  @_lifetime(copy octets)
-  static func rest(_ opcode: UInt16, _ octets: Span<UInt8>) -> Span<UInt8> {
+  /// - Returns: the title of the record, and how many of its first octets that says.
+  mutating func title(
+    _ opcode: UInt16, _ octets: Span<UInt8>, adapter: UInt16
+  ) -> (title: String, said: Int) {
+    let all = octets.count
     switch opcode {
-    case 0...1, 8...10, 12...13: octets.extracting(last: 0)
-    default: octets
+    case 0: return ("= New Index" + address(octets, at: 2, adapter) + Self.kind(octets), all)
+    case 1: return ("= Delete Index" + address(octets, at: 0, adapter), all)
+    case 8: return ("= Open Index" + address(octets, at: 0, adapter), all)
+    case 9: return ("= Close Index" + address(octets, at: 0, adapter), all)
+    case 10: return ("= Index Info" + address(octets, at: 0, adapter) + Self.manufacturer(octets), all)
+    case 11: return ("= Vendor Diagnostic (len \(all))", 0)
+    case 12: return ("= Note: \(PacketText.string(octets))", all)
+    case 13: return ("= " + Self.logging(octets), all)
+    case 14: return open(octets)
+    case 15: return close(octets)
+    case 16: return control("Command", octets)
+    case 17: return control("Event", octets)
+    default: return ("= Record \(opcode) (len \(all))", 0)
     }
   }
 
-  static func title(_ opcode: UInt16, _ octets: Span<UInt8>) -> String {
-    switch opcode {
-    case 0: "New Index" + address(octets, at: 2) + kind(octets)
-    case 1: "Delete Index" + address(octets, at: 0)
-    case 8: "Open Index" + address(octets, at: 0)
-    case 9: "Close Index" + address(octets, at: 0)
-    case 10: "Index Info" + address(octets, at: 0) + manufacturer(octets)
-    case 11: "Vendor Diagnostic (len \(octets.count))"
-    case 12: "Note: \(PacketText.string(octets))"
-    case 13: logging(octets)
-    case 14: "Control Open (len \(octets.count))"
-    case 15: "Control Close (len \(octets.count))"
-    case 16: "Control Command (len \(octets.count))"
-    case 17: "Control Event (len \(octets.count))"
-    default: "Record \(opcode) (len \(octets.count))"
-    }
-  }
-
-  private static func address(_ octets: Span<UInt8>, at offset: Int) -> String {
-    octets.count < offset + 6 ? "" : ": \(octets.address(at: offset, type: .public))"
+  private mutating func address(_ octets: Span<UInt8>, at offset: Int, _ adapter: UInt16) -> String {
+    if octets.count >= offset + 6 { addresses[adapter] = octets.address(at: offset, type: .public) }
+    return addresses[adapter].map { ": \($0)" } ?? ""
   }
 
   /// Type, bus and name: `(Primary,Virtual,hci0)`.
@@ -59,4 +64,37 @@ enum MonitorNote {
     let name = PacketText.string(octets.extracting(2..<end))
     return "\(name): \(PacketText.string(octets.extracting(end...)))"
   }
+
+  /// Cookie, kind of channel, version, revision, flags, length of the program's name, name.
+  private mutating func open(_ octets: Span<UInt8>) -> (title: String, said: Int) {
+    guard octets.count >= 14 else { return ("@ Open (len \(octets.count))", 0) }
+    let kinds = ["RAW", "USER", "MGMT"]
+    let number = Int(octets.u16(at: 4))
+    let kind = number < kinds.count ? kinds[number] : "Channel \(number)"
+    let cookie = octets.u32(at: 0)
+    let program = PacketText.string(octets.extracting(14..<min(octets.count, 14 + Int(octets[13]))))
+    if channels.count < Self.maximumChannels { channels[cookie] = (kind, program) }
+    let privilege = octets.u32(at: 9) & 1 == 0 ? "" : " (privileged)"
+    let version = "\(octets[6]).\(octets.u16(at: 7))"
+    return ("@ \(kind) Open: \(program)\(privilege) version \(version) \(Self.mark(cookie))", octets.count)
+  }
+
+  private mutating func close(_ octets: Span<UInt8>) -> (title: String, said: Int) {
+    guard octets.count >= 4 else { return ("@ Close (len \(octets.count))", 0) }
+    let cookie = octets.u32(at: 0)
+    let channel = channels.removeValue(forKey: cookie)
+    return ("@ \(channel?.kind ?? "Channel") Close: \(channel?.program ?? "unknown") \(Self.mark(cookie))", 4)
+  }
+
+  /// Cookie, number, parameters of the management interface.
+  private func control(_ word: String, _ octets: Span<UInt8>) -> (title: String, said: Int) {
+    guard octets.count >= 6 else { return ("@ \(word) (len \(octets.count))", 0) }
+    let cookie = octets.u32(at: 0)
+    let number = PacketText.hex(UInt64(octets.u16(at: 4)), digits: 4)
+    let kind = channels[cookie]?.kind ?? "MGMT"
+    return ("@ \(kind) \(word): \(number) plen \(octets.count - 6) \(Self.mark(cookie))", 6)
+  }
+
+  /// `{0x0002}`: the number of a channel.
+  private static func mark(_ cookie: UInt32) -> String { "{\(PacketText.hex(UInt64(cookie), digits: 4))}" }
 }

@@ -17,6 +17,9 @@ struct PacketField: Sendable {
     case enumeration([UInt16: String], Int)
     /// Eight octets of LE features. Core 5.4, Vol 6, Part B, 4.6.
     case features
+    /// Eight octets: bit n is for the event, or the LE subevent, of the number n + 1. Core 5.4, Vol 4, Part E, 7.3.1 and
+    /// 7.8.1.
+    case eventMask, subeventMask
     /// So many octets of which only the number of set bits is shown.
     case bitCount(Int)
     /// Bits for the advertising channels 37 to 39.
@@ -51,7 +54,7 @@ struct PacketField: Sendable {
       .times, .timesByBits:
       1
     case .address, .randomAddress, .publicAddress: 6
-    case .features: 8
+    case .features, .eventMask, .subeventMask: 8
     case .name, .padding, .untilEnd: 0
     }
   }
@@ -170,6 +173,8 @@ struct PacketLayout: Sendable {
     case "public": (.publicAddress, "Address")
     case "=address": (.addressType, "Address type")
     case "features": (.features, "Features")
+    case "events": (.eventMask, "Mask")
+    case "subevents": (.subeventMask, "Mask")
     case "channels": (.channels, "Channel map")
     case "extended": (.extendedEventType, "Event type")
     case "auth": (.authentication, "Authentication requirement")

@@ -17,6 +17,9 @@ package struct PacketPrinter {
   private var text: PacketText
   /// Times of the text form count from here.
   private var firstTime: Int64?
+  private var notes = MonitorNotes()
+  /// Whether the log says of which adapter its records are.
+  private var namesAdapters = false
 
   package init(style: Style) {
     self.style = style
@@ -44,10 +47,11 @@ package struct PacketPrinter {
   /// A record of format 2001 that is no packet. Programs do not see them.
   package mutating func print(note record: borrowing PacketRecord) {
     guard style != .json else { return }
+    namesAdapters = true
     let opcode = UInt16(truncatingIfNeeded: record.header.flags)
-    let title = "= " + MonitorNote.title(opcode, record.packet)
+    let (title, said) = notes.title(opcode, record.packet, adapter: record.adapter)
     text.line(0, header(title, record.index, record.time, record.adapter), color: .note)
-    text.dump(8, MonitorNote.rest(opcode, record.packet))
+    text.dump(8, record.packet.extracting(said...))
   }
 
   /// Between two groups of packets that do not follow one another, as `grep` does.
@@ -166,7 +170,8 @@ package struct PacketPrinter {
     let start = firstTime ?? time.nanoseconds
     firstTime = start
     let (elapsed, overflow) = time.nanoseconds.subtractingReportingOverflow(start)
-    let device = adapter == 0 || adapter == 0xFFFF ? "" : "[hci\(adapter)] "
+    let isNamed = (adapter != 0 || namesAdapters) && adapter != 0xFFFF
+    let device = isNamed ? "[hci\(adapter)] " : ""
     let clock = "#\(index) \(device)\(overflow ? "?" : PacketText.decimal(elapsed / 1_000, places: 6))"
     let gap = max(1, Self.columns - title.utf8.count - clock.utf8.count)
     return title + String(repeating: " ", count: gap) + clock

@@ -4,9 +4,11 @@ import BLEWire
 
 /// The value of an attribute in words, where the SIG or the ring's protocol says what its octets mean.
 enum ValueText {
-  static func lines(_ value: Span<UInt8>, _ uuid: BluetoothUUID?) -> [String] {
+  /// - Parameter opcode: of the PDU: what is written to a ring is a command, though it may look like a sample.
+  static func lines(_ value: Span<UInt8>, _ uuid: BluetoothUUID?, in opcode: ATTOpcode) -> [String] {
     if let uuid, let short = uuid.short, let lines = assigned(value, short) { return lines }
-    return ring(value).map { [$0] } ?? []
+    let isWritten = opcode == .writeRequest || opcode == .writeCommand
+    return (isWritten ? ringCommand(value) : ring(value)).map { [$0] } ?? []
   }
 
   private static func assigned(_ value: Span<UInt8>, _ short: UInt16) -> [String]? {
@@ -84,7 +86,7 @@ enum ValueText {
         intervals.append("\((Int(value.u16(at: offset)) * 1_000 + 512) / 1_024)")
         offset += 2
       }
-      lines.append("RR intervals: \(intervals.joined(separator: ", ")) ms")
+      if !intervals.isEmpty { lines.append("RR intervals: \(intervals.joined(separator: ", ")) ms") }
     }
     return lines
   }
@@ -105,6 +107,16 @@ enum ValueText {
   private static func sensorLocation(_ code: UInt8) -> String {
     let names = ["other", "chest", "wrist", "finger", "hand", "ear lobe", "foot"]
     return Int(code) < names.count ? names[Int(code)] : "reserved (\(code))"
+  }
+
+  private static func ringCommand(_ octets: Span<UInt8>) -> String? {
+    guard let frame = try? RingFrame(validating: octets) else { return nil }
+    return switch (frame.opcode, octets[1]) {
+    case (RingCommand.rawStreamOpcode, 0x04): "Ring command: start the raw stream"
+    case (RingCommand.rawStreamOpcode, 0x02): "Ring command: stop the raw stream"
+    case (RingCommand.batteryOpcode, _): "Ring command: battery"
+    default: "Ring command 0x\(hexadecimal(frame.opcode)): \(PacketText.hex(frame.payload))"
+    }
   }
 
   /// A frame of a ring: its checksum leaves little doubt.
