@@ -14,6 +14,9 @@ import BLECore
 /// | `real-time` | the pace of the air instead of that of memory |
 /// | `loss=P` | how likely a packet arrives broken and is sent again, 0 … 1; needs `real-time` |
 /// | `extended` | the controller has the extended advertising commands |
+/// | `quiet` | a ring asks the central for nothing |
+/// | `malformed-every=N` | a ring breaks each N-th raw notification |
+/// | `disconnect-after=N` | a ring loses the link after N raw notifications |
 public struct VirtualPeripheralSpecification: Hashable, Sendable {
   public enum Kind: String, CaseIterable, Hashable, Sendable {
     case ring, source
@@ -35,6 +38,9 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
   public var pace = VirtualAir.Pace.immediate
   public var packetErrorRate = 0.0
   public var commandSet = VirtualController.Configuration.CommandSet.legacy
+  public var behaviour = EmulatedRing.Configuration().behaviour
+  public var malformedEvery: Int?
+  public var disconnectAfter: Int?
 
   public init(_ kind: Kind) { self.kind = kind }
 
@@ -64,12 +70,18 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     case ("devices", let value?): deviceCount = try Self.whole(value, field, Self.deviceCounts)
     case ("payload", let value?) where kind == .source:
       payloadByteCount = try Self.whole(value, field, EmulatedSource.payloadByteCounts)
+    case ("quiet", nil) where kind == .ring: behaviour = .quiet
+    case ("malformed-every", let value?) where kind == .ring:
+      malformedEvery = try Self.whole(value, field, 1...Int.max)
+    case ("disconnect-after", let value?) where kind == .ring:
+      disconnectAfter = try Self.whole(value, field, 1...Int.max)
     case ("loss", let value?):
       packetErrorRate = try Self.number(value, field, "0 … 1") { (0...1).contains($0) }
     default:
       throw ParseError(
         description: "'\(field)' is no option of virtual:\(kind.rawValue); there are rate=N, count=N, "
-          + (kind == .source ? "payload=N, " : "") + "devices=N, real-time, loss=P, extended")
+          + (kind == .source ? "payload=N, " : "quiet, malformed-every=N, disconnect-after=N, ")
+          + "devices=N, real-time, loss=P, extended")
     }
   }
 
@@ -119,6 +131,9 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     // Fast enough to be worth recording, and less than a link takes.
     ring.notificationsPerSecond = rate ?? 300
     ring.notificationLimit = count
+    ring.behaviour = behaviour
+    ring.malformedEvery = malformedEvery
+    ring.disconnectAfter = disconnectAfter
     if deviceCount > 1 {
       ring.name = "R02_" + Self.fourDigits(number + 1)
       ring.address = Self.address(ring.address, number)

@@ -16,6 +16,11 @@ public protocol Adapter: Actor {
   /// Packets that broke the format.
   var malformed: Int { get async }
 
+  /// What came from the controller and could not be used, while notifications may have been in it: packets that broke
+  /// the format, data of links that are not there, frames that were not put together, octets of a stream between its
+  /// packets. How much was lost with it nobody knows.
+  var faults: Int { get async }
+
   /// Starts to scan; each report goes to `sink` on the receive thread. One scan at a time.
   ///
   /// - Throws: `notPermitted`, `scanBusy`, `adapterDown`, or what the controller says.
@@ -41,6 +46,18 @@ public protocol Adapter: Actor {
   /// Asks how the link stands and who is at its other end.
   func facts(of connection: Connection) async throws(HostError) -> LinkFacts
 
+  /// Has `body` called on the receive thread when the adapter works no more; at once where that is so already. One
+  /// such body at a time.
+  func whenLost(_ body: @escaping @Sendable () -> Void) async
+
   /// Lets the adapter go.
   func close() async
+}
+
+extension Adapter {
+  /// Where the kernel's host takes what the controller sends, it is the kernel's to count.
+  public var faults: Int { 0 }
+
+  /// For an adapter that cannot tell.
+  public func whenLost(_ body: @escaping @Sendable () -> Void) async {}
 }

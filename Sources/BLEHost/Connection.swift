@@ -49,6 +49,7 @@ public actor Connection: ATTRequester {
   private var nextSubscriber = 0
   private var wakes: [WakeEvent] = []
   private var restore: (@Sendable () async -> Void)?
+  private var former: LinkParameters?
   private var counters = BearerStatistics()
   /// What became known of the link, in order; empty where the kernel keeps it to itself.
   public private(set) var changes: [LinkChange] = []
@@ -166,6 +167,15 @@ public actor Connection: ATTRequester {
       await restore()
     }
     finish(.closedLocally)
+  }
+
+  /// Remembers the timing that the link had before anything was asked of it.
+  ///
+  /// - Parameter current: in force; `nil` where it is not known.
+  /// - Returns: what was in force when this was first called.
+  func firstTiming(_ current: LinkParameters?) -> LinkParameters? {
+    former = former ?? current
+    return former
   }
 
   /// - Parameter restore: puts back what was changed of a link that may outlive this channel.

@@ -15,6 +15,9 @@ public enum HostError: Error, Hashable, Sendable {
   /// The controller refused a command.
   case commandRefused(HCIOpcode, HCIStatus)
   case commandTimedOut(HCIOpcode)
+  /// The kernel's host refused a command of its management interface.
+  case managementRefused(ManagementOpcode, ManagementStatus)
+  case managementTimedOut(ManagementOpcode)
   /// A program is scanning already, or the kernel is connecting.
   case scanBusy(holder: String?)
   /// No ATT channel to the device within the time given.
@@ -58,6 +61,12 @@ extension HostError: CustomStringConvertible {
         + "(0x\(String(status.rawValue, radix: 16))); reset the adapter and try again"
     case .commandTimedOut(let opcode):
       "the controller did not answer command 0x\(String(opcode.rawValue, radix: 16)); "
+        + "reset or replug the adapter"
+    case .managementRefused(let opcode, let status):
+      "the kernel refused management command 0x\(String(opcode.rawValue, radix: 16)): \(status.name) "
+        + "(0x\(String(status.rawValue, radix: 16))); try again, or use --mode raw"
+    case .managementTimedOut(let opcode):
+      "the kernel did not answer management command 0x\(String(opcode.rawValue, radix: 16)); "
         + "reset or replug the adapter"
     case .scanBusy(let holder):
       "the adapter is scanning or connecting for \(holder ?? "another program"); stop that first "

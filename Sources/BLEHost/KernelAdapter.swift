@@ -47,6 +47,8 @@ public actor KernelAdapter: Adapter {
 
   public func stopScan() async throws(HostError) { try await channel?.stopScan() }
 
+  public func whenLost(_ body: @escaping @Sendable () -> Void) async { await channel?.whenLost(body) }
+
   /// The kernel makes the link with its own defaults; what is asked for goes to the controller beside it, over the raw
   /// channel. So do the events that tell what is in force. Without CAP_NET_RAW the link is there all the same.
   public func connect(

@@ -33,6 +33,7 @@ actor RawChannel {
   private var reportSink: Adapter.ReportSink?
   private var scanCommands: ScanCommands?
   private var links = LinkTable()
+  private var lossHandler: (@Sendable () -> Void)?
   private var assembler = AdvertisingReportAssembler()
   /// Events and reports that broke the format.
   private(set) var malformed = 0
@@ -73,6 +74,10 @@ actor RawChannel {
       }
       token = try loop.add(source, descriptor, for: .readable)
     } catch { throw HostError(error) }
+  }
+
+  func whenLost(_ body: @escaping @Sendable () -> Void) {
+    if token == nil { body() } else { lossHandler = body }
   }
 
   /// Leaves the adapter to others. A scan must have been stopped before.
@@ -134,7 +139,7 @@ actor RawChannel {
     _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter,
     _ sink: @escaping Adapter.ReportSink
   ) async throws(HostError) {
-    precondition(scanCommands == nil, "one scan at a time")
+    guard scanCommands == nil else { throw .scanBusy(holder: "this program") }
     let supported = try await command(ReadLocalSupportedCommands())
     let commands: ScanCommands =
       supported.count > 37 && supported[37] & 0x60 == 0x60 ? .extended : .legacy
@@ -278,5 +283,6 @@ actor RawChannel {
     loop.remove(token, descriptor)
     for command in pending { command.answer.resume(returning: .failure(error)) }
     pending = []
+    lossHandler.take()?()
   }
 }

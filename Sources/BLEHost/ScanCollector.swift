@@ -43,7 +43,7 @@ final class Collector: Sendable {
     if handler(advertiser) == .stop { finish() }
   }
 
-  /// Returns when the handler said stop, `duration` is over, or the task is cancelled.
+  /// Returns when the handler said stop, `duration` is over, the task is cancelled, or somebody finished it.
   func wait(for duration: Duration?) async {
     let timer = duration.map { duration in
       Task { [self] in
@@ -65,7 +65,8 @@ final class Collector: Sendable {
     timer?.cancel()
   }
 
-  private func finish() {
+  /// Ends the wait.
+  func finish() {
     let waiter = state.withLock { state in
       state.isDone = true
       defer { state.waiter = nil }

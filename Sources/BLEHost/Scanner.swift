@@ -102,8 +102,8 @@ public struct Scanner: Sendable {
     self.timing = timing
   }
 
-  /// Scans until `handler` says stop, `duration` is over, or the task is cancelled; then switches scanning off
-  /// and waits for the controller to confirm it.
+  /// Scans until `handler` says stop, `duration` is over, the task is cancelled, or the adapter is lost; then
+  /// switches scanning off and waits for the controller to confirm it.
   ///
   /// `handler` gets an advertiser when it is first seen and when more of it is known (its name from a scan
   /// response, say); with `duplicates: .reportAll` on every report.
@@ -118,6 +118,8 @@ public struct Scanner: Sendable {
     try await adapter.startScan(kind, timing: timing, duplicates: duplicates) { report, time in
       collector.take(report, time)
     }
+    // Without the adapter nothing more will come; to switch it off fails then, and says why.
+    await adapter.whenLost { collector.finish() }
     await collector.wait(for: duration)
     // A cancelled task still stops the radio: nothing below looks at cancellation.
     try await adapter.stopScan()

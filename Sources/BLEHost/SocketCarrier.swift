@@ -144,7 +144,8 @@ extension LinkLoss {
   /// By the reason of the controller's Disconnection Complete. Core 5.4, Vol 1, Part F.
   init(_ reason: HCIStatus) {
     switch reason.rawValue {
-    case 0x08, 0x22: self = .silence
+    // Connection Timeout, LL Response Timeout, Connection Failed to be Established.
+    case 0x08, 0x22, 0x3E: self = .silence
     case 0x13, 0x14, 0x15: self = .closedByPeer
     default: self = .unknown
     }

@@ -17,7 +17,7 @@ struct CaptureCommand: AsyncParsableCommand {
       accelerometer.csv, ppg.csv, spo2.csv (first column: nanoseconds since the Unix epoch, stamped by the \
       kernel), packets.btsnoop and session.json with the loss report.
 
-      With an address no privilege is needed; finding a ring needs CAP_NET_RAW.
+      With an address no privilege is needed; finding a ring needs CAP_NET_RAW (beside bluetoothd: CAP_NET_ADMIN).
 
       EXAMPLES
         ringtap capture --duration 60
@@ -191,6 +191,9 @@ struct CaptureCommand: AsyncParsableCommand {
         : "\(lost.total) lost of \(report.received + lost.kernelQueue): kernel queue \(lost.kernelQueue), "
           + "sample queue \(lost.sampleQueue), packet log \(lost.packetLog), disk \(lost.disk)")
     if report.malformed > 0 { lines.append("\(report.malformed) malformed, not recorded") }
+    if report.adapterFaults > 0 {
+      lines.append("\(report.adapterFaults) faults of the controller's: notifications may be missing")
+    }
     if report.withoutKernelStamp > 0 {
       lines.append("\(report.withoutKernelStamp) without a kernel stamp: stamped on arrival here")
     }

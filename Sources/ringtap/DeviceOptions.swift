@@ -8,7 +8,7 @@ import BLESystem
 /// How to reach the radio, on every command that does.
 struct AdapterOptions: ParsableArguments {
   enum Mode: String, CaseIterable, ExpressibleByArgument {
-    case auto, raw, exclusive
+    case auto, raw, coexist, exclusive
   }
 
   @Option(help: "The adapter, such as hci0; the first that is up if not given.")
@@ -16,8 +16,8 @@ struct AdapterOptions: ParsableArguments {
 
   @Option(
     help: """
-      How to reach the radio: raw is beside the kernel's host, exclusive is our own host on an adapter that is down. \
-      auto is raw.
+      How to reach the radio: raw is beside the kernel's host, coexist is beside bluetoothd too, exclusive is our own \
+      host on an adapter that is down. auto is coexist where bluetoothd runs, else raw.
       """)
   var mode = Mode.auto
 
@@ -29,17 +29,26 @@ struct AdapterOptions: ParsableArguments {
       """, valueName: "spec"))
   var transport: String?
 
+  @Option(
+    help: ArgumentHelp(
+      "In exclusive mode: log every HCI packet, both ways, into this btsnoop file.", valueName: "file"))
+  var packetLog: String?
+
   @Flag(name: [.short, .long], help: "Say more on standard error: malformed packets, parameters in force.")
   var verbose = false
 
   func validate() throws {
+    if packetLog != nil, try specification() == nil {
+      throw ValidationError(
+        "--packet-log is for exclusive mode; in the others the kernel has the packets: `btmon -w FILE`")
+    }
     guard transport != nil else { return }
-    if mode == .raw { throw ValidationError("--transport is for exclusive mode") }
+    if mode == .raw || mode == .coexist { throw ValidationError("--transport is for exclusive mode") }
     if adapter != nil { throw ValidationError("--adapter or --transport, not both") }
     _ = try specification()
   }
 
-  /// The transport of exclusive mode; `nil` for raw mode.
+  /// The transport of exclusive mode; `nil` for the others.
   private func specification() throws -> TransportSpecification? {
     if let transport {
       do throws(TransportSpecification.ParseError) { return try TransportSpecification(transport) } catch {
@@ -59,30 +68,25 @@ struct AdapterOptions: ParsableArguments {
     let loop = try failing { () throws(HostError) in try EventLoop.start() }
     guard let specification = try specification() else {
       let info = try failing { () throws(HostError) in try KernelAdapter.find(adapter) }
-      if mode == .auto {
-        let daemon = ProcessFacts.processID(named: "bluetoothd")
-        Console.note(
-          "raw mode on \(info.name)"
-            + (daemon == nil ? "" : "; bluetoothd is running: stop its scans and disconnect the device there")
-        )
-      }
-      return Radio(adapter: KernelAdapter(info, on: loop), emulation: nil)
+      return Radio(adapter: beside(info, loop))
     }
-    switch specification {
-    case .virtual(let peripheral): return try await Radio.virtual(peripheral, loop)
-    case .tcpServer, .pseudoTerminal:
-      let peer = try await StreamServer(specification) { Console.note("waiting for a controller at \($0)") }
-        .next()
-      do {
-        let adapter = try await HostAdapter.open(
-          try loop.transport(over: peer.take(), .stream), name: specification.description, on: loop)
-        return Radio(adapter: adapter, emulation: nil)
-      } catch { throw Failure(error) }
-    default:
-      return Radio(
-        adapter: try await failing { () async throws(HostError) in
-          try await HostAdapter.open(specification, on: loop)
-        }, emulation: nil)
+    return try await Radio.exclusive(specification, log: packetLog, loop)
+  }
+}
+
+extension AdapterOptions {
+  /// An adapter that the kernel keeps.
+  private func beside(_ info: AdapterInfo, _ loop: EventLoop) -> any Adapter {
+    switch mode {
+    case .coexist: return CoexistAdapter(info, on: loop) { Console.note($0) }
+    case .raw, .exclusive: return KernelAdapter(info, on: loop)
+    case .auto:
+      let capabilities = [ProcessFacts.Capability.netAdmin, .netRaw].filter { ProcessFacts.has($0) }
+      let choice = ModeChoice(
+        daemon: ProcessFacts.processID(named: "bluetoothd"), capabilities: Set(capabilities))
+      Console.note(choice.note(on: info.name))
+      return choice.mode == .coexist
+        ? CoexistAdapter(info, on: loop) { Console.note($0) } : KernelAdapter(info, on: loop)
     }
   }
 }

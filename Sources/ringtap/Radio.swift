@@ -2,31 +2,67 @@ import ArgumentParser
 import BLEEmulation
 import BLEHost
 import BLESystem
+import RingTap
 
 /// An adapter, and what must live as long as it.
 struct Radio: Sendable {
   let adapter: any Adapter
   /// The controller at the other end of a virtual transport.
-  let emulation: ControllerAttachment?
+  var emulation: ControllerAttachment?
+  /// What the host and its controller say to each other.
+  var log: PacketLogFile?
 
-  /// A controller with emulated peripherals, inside this process.
-  static func virtual(_ description: String, _ loop: EventLoop) async throws -> Radio {
+  /// Our own host on the controller that this names.
+  ///
+  /// - Parameter path: of the packet log, if there is to be one.
+  static func exclusive(
+    _ specification: TransportSpecification, log path: String?, _ loop: EventLoop
+  ) async throws -> Radio {
+    var emulation: ControllerAttachment?
+    var log: PacketLogFile?
+    do {
+      var transport: any PacketTransport
+      switch specification {
+      case .virtual(let description): (transport, emulation) = try await virtual(description, loop)
+      case .tcpServer, .pseudoTerminal:
+        let server = try StreamServer(specification) { Console.note("waiting for a controller at \($0)") }
+        transport = try loop.transport(over: try await server.next().take(), .stream)
+      default: transport = try specification.open(on: loop)
+      }
+      if let path {
+        let file = try await PacketLogFile.start(path)
+        transport = file.capturing(transport)
+        log = file
+      }
+      let adapter = try await HostAdapter.open(transport, name: specification.description, on: loop)
+      return Radio(adapter: adapter, emulation: emulation, log: log)
+    } catch {
+      await emulation?.detach()
+      _ = await log?.finish()
+      guard let error = error as? HostError else { throw error }
+      throw Failure(error)
+    }
+  }
+
+  /// A controller with emulated peripherals, inside this process, and the way to it.
+  private static func virtual(
+    _ description: String, _ loop: EventLoop
+  ) async throws -> (any PacketTransport, ControllerAttachment) {
     let specification: VirtualPeripheralSpecification
     do throws(VirtualPeripheralSpecification.ParseError) {
       specification = try VirtualPeripheralSpecification(parsing: description)
     } catch { throw ValidationError(error.description) }
-    do {
-      var pair = try ControllerPort.pair()
-      let emulation = try await ControllerAttachment.attach(
-        specification.makeController(), to: pair.takeController(), .datagrams)
-      let adapter = try await HostAdapter.open(
-        try loop.transport(over: pair.takeHost(), .datagrams), name: "virtual:\(description)", on: loop)
-      return Radio(adapter: adapter, emulation: emulation)
-    } catch { throw Failure(error) }
+    var pair = try ControllerPort.pair()
+    let emulation = try await ControllerAttachment.attach(
+      specification.makeController(), to: pair.takeController(), .datagrams)
+    return (try loop.transport(over: pair.takeHost(), .datagrams), emulation)
   }
 
   func close() async {
     await adapter.close()
     await emulation?.detach()
+    guard let outcome = await log?.finish() else { return }
+    if let failure = outcome.failure { Console.note("the packet log is cut: \(failure)") }
+    if outcome.lost > 0 { Console.note("\(outcome.lost) packets are missing in the packet log") }
   }
 }

@@ -12,7 +12,8 @@ struct ScanCommand: AsyncParsableCommand {
     abstract: "Show who advertises.",
     discussion: """
       Each advertiser is shown when it is first seen and again when more of it is known, such as the name in \
-      its scan response. Scanning is switched off again on every way out. Needs CAP_NET_RAW.
+      its scan response. Scanning is switched off again on every way out. Needs CAP_NET_RAW; beside \
+      bluetoothd CAP_NET_ADMIN.
 
       EXAMPLES
         ringtap scan --duration 5

@@ -170,4 +170,23 @@ import Testing
     #expect(start.duration(to: answer.time) == .milliseconds(1500))
     #expect(bench.air.deadline == nil)
   }
+
+  @Test("faults of the configuration are in force from the start")
+  func configuration() {
+    let address = EmulatedRing.Configuration().address
+    let bench = AirBench(
+      [EmulatedRing(ControllerBench.quietRing)], .init(pace: .air, faults: [.outOfRange(address)]),
+      controllers: [.init(faults: [.refuse(.readBDADDR, .init(rawValue: 0x03), times: 1)])])
+    bench.setUp()
+    bench.forget()
+    bench.send(Self.readBDADDR)
+    bench.send(Self.readBDADDR)
+    #expect(texts(bench) == ["040e0401091003", Self.address])
+    bench.send("010c2002 0100")
+    bench.wait(.seconds(1))
+    #expect(texts(bench) == ["040e04010c2000"])
+    bench.air.inject(.inRange(address), now: bench.now)
+    bench.wait(.seconds(1))
+    #expect(texts(bench).count >= 9)
+  }
 }

@@ -173,4 +173,64 @@ import Testing
     bench.wait(.seconds(1.05))
     for port in bench.ports { #expect(port.all("0405").map(\.text) == ["04050400400008"]) }
   }
+
+  /// Two links of 50 ms whose anchors are 25 ms apart: 17 cycles of 1392 µs fit between two anchors.
+  @Test("two saturated links share the radio of their central: 17 notifications in turn")
+  func sharedRadio() throws {
+    let sources = (0..<2).map { number in
+      AirBench.source(244) {
+        $0.address = DeviceAddress(bits: 0x70CB_0D00_0001 + UInt64(number), type: .public)
+      }
+    }
+    let bench = bench(.air, sources, [Self.first])
+    for handle in ["40", "41"] {
+      let peer = handle == "40" ? "0100000dcb70" : "0200000dcb70"
+      bench.send("010d2019 6000 6000 00 00" + peer + "00 2800 2800 0000 f401 00000000")
+      _ = try #require(bench.wait(for: "043e130100" + handle))
+      bench.send("01222006 \(handle)00 fb00 4808")
+      bench.send("01322007 \(handle)00 00 02 02 0000")
+      _ = try #require(bench.wait(for: "043e060c00" + handle))
+      for pdu in ["0700 0300 0400 02f700", "0900 0500 0400 120a000100"] {
+        bench.send("02\(handle)00" + pdu)
+        bench.wait(.milliseconds(200))
+      }
+    }
+    bench.wait(.seconds(1))
+    bench.forget()
+    bench.wait(.seconds(3))
+    // 60 events each.
+    for handle in ["40", "41"] {
+      #expect((17 * 59...17 * 61).contains(bench.host.all("02\(handle)20").count))
+    }
+    let handles = bench.host.all("02").map { $0.octets[1] }
+    let turns = zip(handles, handles.dropFirst()).count { $0 != $1 }
+    #expect((118...122).contains(turns))
+  }
+
+  /// A third link every 30 ms cannot keep out of the way of two every 50 ms; each gets its turn.
+  @Test("links whose events collide miss some, and none is lost by it")
+  func collidingLinks() throws {
+    let sources = (0..<3).map { number in
+      AirBench.source(244) {
+        $0.address = DeviceAddress(bits: 0x70CB_0D00_0001 + UInt64(number), type: .public)
+      }
+    }
+    let bench = bench(.air, sources, [Self.first])
+    let intervals: [UInt16] = [40, 40, 24]
+    for (number, interval) in intervals.enumerated() {
+      let peer = "0\(number + 1)00000dcb70"
+      let timing = [interval, interval, 0, 50].map(AirBench.word).joined()
+      bench.send("010d2019 6000 6000 00 00" + peer + "00" + timing + "00000000")
+      _ = try #require(bench.wait(for: "043e1301004\(number)"))
+      for pdu in ["0700 0300 0400 02f700", "0900 0500 0400 120a000100"] {
+        bench.send("024\(number)00" + pdu)
+        bench.wait(.milliseconds(200))
+      }
+    }
+    bench.forget()
+    bench.wait(.seconds(10))
+    #expect(bench.host.all("0405").isEmpty)
+    for number in 0..<3 { #expect(bench.host.all("024\(number)20").count > 100) }
+    #expect(bench.host.all("02").count > 1000)
+  }
 }

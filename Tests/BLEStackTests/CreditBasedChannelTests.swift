@@ -248,7 +248,7 @@ import Testing
     #expect(try bench.sent().isEmpty)
     try bench.signal("16 02 0400 5100 0100")
     #expect(try bench.sent() == ["51:010001"])
-    #expect(try bench.send(hexOf(octets + [0])) == .tooLong)
+    #expect(try bench.send(hexOf(octets + [0])) == .tooLong(mtu: 60))
   }
 
   /// Without credits nothing is sent, and no more than eight SDUs are kept.

@@ -57,6 +57,8 @@ import Testing
     try bench.receive("040e08 00 3020 00 4000 01 02")
     #expect(bench.events() == [.answered(phy, .success, [0x40, 0x00, 0x01, 0x02])])
     #expect(bench.host.statistics.strayAnswers == 0)
+    // Nothing is waited for: not for credits either.
+    #expect(bench.host.deadline == nil)
   }
 
   /// The kernel gives such a controller up after HCI_NCMD_TIMEOUT, 4 s, too.

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-extension InTestKernel {
+extension OverEachWay {
   /// The main job, with an emulated ring and with a ring that nobody here wrote.
   @Suite final class CaptureTests {
     private let scene: Scene
@@ -10,43 +10,52 @@ extension InTestKernel {
     deinit { scene.end() }
 
     /// Finds the ring by its name.
-    @Test func recordsTheEmulatedRingWithoutLoss() throws {
-      let ring = try scene.emulatedRing("--rate", "300")
+    @Test(arguments: Way.hereWithEmulation)
+    func recordsTheEmulatedRingWithoutLoss(_ way: Way) throws {
+      let ring = try scene.emulatedRing(over: way, "--rate", "300")
       let path = scene.path("capture")
-      let result = try scene.ringtap("capture", "--count", "3000", "--output", path, "--json")
+      let result = try scene.ringtap(
+        reaching: ring, "capture", "--count", "\(way.longCount)", "--output", path, "--json")
       result.expectSuccess()
 
       let capture = try CaptureFolder(path)
       #expect(capture.session.device.address == ring.address)
+      #expect(capture.session.mode == way.mode)
       #expect(result.output == (try String(contentsOfFile: path + "/session.json", encoding: .utf8)))
-      let frames = try expectThreeThousand(capture)
+      let frames = try expectAll(way.longCount, capture, way.stamps)
       try expectCapturedFrames(frames, capture)
     }
 
     /// Takes the ring's address.
-    @Test func recordsABumbleRingWithoutLoss() throws {
-      try scene.linkedControllers()
-      let ring = try scene.bumbleRing("--rate", "300")
+    @Test(arguments: Way.here)
+    func recordsABumbleRingWithoutLoss(_ way: Way) throws {
+      let ring = try scene.bumbleRing(over: way, "--rate", "300")
       let path = scene.path("capture")
-      try scene.ringtap("capture", ring.address, "--count", "3000", "--output", path).expectSuccess()
+      try scene.ringtap(
+        reaching: ring, "capture", ring.address, "--count", "\(way.longCount)", "--output", path
+      ).expectSuccess()
 
       let capture = try CaptureFolder(path)
       #expect(capture.session.device.address == ring.address)
-      _ = try expectThreeThousand(capture)
+      #expect(capture.session.mode == way.mode)
+      _ = try expectAll(way.longCount, capture, way.stamps)
       // The peer numbers its frames: red from 0, PPG from 1600, the x axis from 0.
-      #expect(capture.tables["spo2"]?.map { $0.values[0] } == Array(0..<1000))
-      #expect(capture.tables["ppg"]?.map { $0.values[0] } == Array(1600..<2600))
-      #expect(capture.tables["accelerometer"]?.map { $0.values[0] } == Array(0..<1000))
+      let ticks = way.longCount / 3
+      #expect(capture.tables["spo2"]?.map { $0.values[0] } == Array(0..<ticks))
+      #expect(capture.tables["ppg"]?.map { $0.values[0] } == Array(1600..<1600 + ticks))
+      #expect(capture.tables["accelerometer"]?.map { $0.values[0] } == Array(0..<ticks))
     }
 
-    private func expectThreeThousand(_ capture: CaptureFolder) throws -> [RawFrame] {
-      capture.expectNoTrouble(samples: 3000)
+    private func expectAll(
+      _ count: Int, _ capture: CaptureFolder, _ stamps: CaptureFolder.Stamps
+    ) throws -> [RawFrame] {
+      capture.expectNoTrouble(samples: count, stamps: stamps)
       #expect(capture.session.endReason == "count reached")
-      #expect(capture.tables.values.allSatisfy { $0.count == 1000 })
+      #expect(capture.tables.values.allSatisfy { $0.count == count / 3 })
 
-      #expect(try scene.btmonNotifications(capture.packetLog) == 3000)
+      #expect(try scene.btmonNotifications(capture.packetLog) == count)
       let frames = try scene.tshark(capture.packetLog)
-      #expect(frames.count == 3000)
+      #expect(frames.count == count)
       // The log keeps microseconds.
       for (name, table) in capture.tables {
         let same = zip(table, frames.filter { $0.stream == name }).allSatisfy { row, frame in
@@ -91,19 +100,22 @@ extension InTestKernel {
       #expect(known >= 9)
     }
 
-    @Test func recordsOverTheExtendedCommandSet() throws {
-      let ring = try scene.emulatedRing("--rate", "300", "--extended", "--quiet")
+    @Test(arguments: Way.hereWithEmulation)
+    func recordsOverTheExtendedCommandSet(_ way: Way) throws {
+      let ring = try scene.emulatedRing(over: way, "--rate", "300", "--extended", "--quiet")
       let path = scene.path("capture")
-      try scene.ringtap("capture", "--count", "150", "--output", path).expectSuccess()
+      try scene.ringtap(reaching: ring, "capture", "--count", "150", "--output", path).expectSuccess()
       let capture = try CaptureFolder(path)
       #expect(capture.session.device.address == ring.address)
-      capture.expectNoTrouble(samples: 150)
+      capture.expectNoTrouble(samples: 150, stamps: way.stamps)
     }
 
-    @Test func countsMalformedFramesAndGoesOn() throws {
-      _ = try scene.emulatedRing("--rate", "300", "--malformed-every", "10")
+    @Test(arguments: Way.hereWithEmulation)
+    func countsMalformedFramesAndGoesOn(_ way: Way) throws {
+      let ring = try scene.emulatedRing(over: way, "--rate", "300", "--malformed-every", "10")
       let path = scene.path("capture")
-      let result = try scene.ringtap("capture", "--count", "270", "--output", path, "--verbose")
+      let result = try scene.ringtap(
+        reaching: ring, "capture", "--count", "270", "--output", path, "--verbose")
       #expect(result.status == 0)
       #expect(result.errors.contains("last malformed: "))
       let capture = try CaptureFolder(path)
@@ -117,22 +129,23 @@ extension InTestKernel {
     }
 
     /// Frames with a wrong checksum, cut frames, and ATT PDUs that are too short for what they say to be.
-    @Test func countsWhatABumbleRingBreaks() throws {
-      try scene.linkedControllers()
-      let ring = try scene.bumbleRing("--rate", "300", "--malformed", "7")
+    @Test(arguments: Way.here)
+    func countsWhatABumbleRingBreaks(_ way: Way) throws {
+      let ring = try scene.bumbleRing(over: way, "--rate", "300", "--malformed", "7")
       let path = scene.path("capture")
-      try scene.ringtap("capture", ring.address, "--count", "300", "--output", path).expectSuccess()
+      try scene.ringtap(reaching: ring, "capture", ring.address, "--count", "300", "--output", path)
+        .expectSuccess()
       let capture = try CaptureFolder(path)
       #expect(capture.rowCount == 300)
       #expect(capture.session.malformed == 300 / 7)
       #expect(capture.session.lost == .none)
     }
 
-    @Test func stopsTheStreamOnControlC() throws {
-      try scene.linkedControllers()
-      let ring = try scene.bumbleRing("--rate", "300")
+    @Test(arguments: Way.here)
+    func stopsTheStreamOnControlC(_ way: Way) throws {
+      let ring = try scene.bumbleRing(over: way, "--rate", "300")
       let path = scene.path("capture")
-      let program = try scene.startRingtap("capture", ring.address, "--output", path)
+      let program = try scene.startRingtap(reaching: ring, "capture", ring.address, "--output", path)
       try ring.program.line(on: .errors, containing: "command a104")
       program.send(SIGINT)
       let result = try program.finish()
@@ -144,7 +157,7 @@ extension InTestKernel {
       let capture = try CaptureFolder(path)
       #expect(capture.session.endReason == "interrupted")
       #expect(capture.rowCount == Int(sent))
-      capture.expectNoTrouble(samples: capture.rowCount)
+      capture.expectNoTrouble(samples: capture.rowCount, stamps: way.stamps)
     }
   }
 }

@@ -1,8 +1,9 @@
 import Foundation
 import Testing
 
-extension InTestKernel {
-  /// Discovery and values, against bumble and beside BlueZ's gatttool.
+extension OverEachWay {
+  /// Discovery and values, against bumble and beside BlueZ's gatttool, which needs the kernel's host: elsewhere what it
+  /// found there stands for it.
   @Suite final class GATTTests {
     private static let indicationUUID = "ff02"
     private static let echoUUID = "ff01"
@@ -34,6 +35,22 @@ extension InTestKernel {
       try scene.demand("gatttool", ["-b", address] + arguments).outputLines
     }
 
+    /// What gatttool finds in the attributes of `bumble_ring.py --echo`.
+    private func gatttoolFinds(_ option: String, in ring: Scene.Peer, over way: Way) throws -> [[String]] {
+      let recorded = try recordedLines(of: option).map(numbers)
+      guard way == .kernel else { return recorded }
+      let live = try gatttool(ring.address, option).map(numbers)
+      #expect(live == recorded, "Peers/bumble_ring.gatttool is not what gatttool \(option) prints any more")
+      return live
+    }
+
+    private func recordedLines(of option: String) throws -> [String] {
+      let text = try String(contentsOfFile: Place.peer("bumble_ring.gatttool"), encoding: .utf8)
+      let lines = text.split(separator: "\n").map(String.init)
+      let start = try #require(lines.firstIndex(of: "gatttool \(option)"))
+      return Array(lines[(start + 1)...].prefix { !$0.hasPrefix("gatttool") })
+    }
+
     /// The words of gatttool's lines, without the labels before the numbers.
     private func numbers(_ line: String) -> [String] {
       line.split(whereSeparator: { " ,".contains($0) }).map(String.init)
@@ -51,15 +68,15 @@ extension InTestKernel {
       "authenticatedSignedWrites": 64, "extendedProperties": 128,
     ]
 
-    @Test func findsWhatGatttoolFinds() throws {
-      try scene.linkedControllers()
-      let ring = try scene.bumbleRing("--echo")
+    @Test(arguments: Way.here)
+    func findsWhatGatttoolFinds(_ way: Way) throws {
+      let ring = try scene.bumbleRing(over: way, "--echo")
       // First gatttool: the kernel keeps a link for two seconds, the peer keeps the MTU that ringtap agreed on
       // with it, and gatttool takes no more than 23 octets.
-      let theirRanges = try gatttool(ring.address, "--primary").map(numbers)
-      let theirCharacteristics = try gatttool(ring.address, "--characteristics").map(numbers)
-      let theirAttributes = try gatttool(ring.address, "--char-desc").map(numbers)
-      let result = try scene.ringtap("gatt", ring.address, "--json")
+      let theirRanges = try gatttoolFinds("--primary", in: ring, over: way)
+      let theirCharacteristics = try gatttoolFinds("--characteristics", in: ring, over: way)
+      let theirAttributes = try gatttoolFinds("--char-desc", in: ring, over: way)
+      let result = try scene.ringtap(reaching: ring, "gatt", ring.address, "--json")
       result.expectSuccess()
       let attributes = try result.objects(Attribute.self)
 
@@ -99,68 +116,80 @@ extension InTestKernel {
       }
     }
 
-    @Test func readsWhatGatttoolReads() throws {
-      try scene.linkedControllers()
+    @Test(arguments: Way.here)
+    func readsWhatGatttoolReads(_ way: Way) throws {
       // Without a larger MTU a value of 200 octets takes ten requests.
-      let ring = try scene.bumbleRing("--echo", "--mtu", "23")
+      let ring = try scene.bumbleRing(over: way, "--echo", "--mtu", "23")
       let before = Int64(Date().timeIntervalSince1970 * 1e9)
-      let result = try scene.ringtap("read", ring.address, Self.echoUUID, "--json")
+      let result = try scene.ringtap(reaching: ring, "read", ring.address, Self.echoUUID, "--json")
       result.expectSuccess()
       let long = try #require(try result.objects(Value.self).first)
       #expect(long.value == (0..<200).map { String(format: "%02x", $0) }.joined())
       #expect((before...Int64(Date().timeIntervalSince1970 * 1e9)).contains(long.timeNs))
-      let theirs = try gatttool(ring.address, "--char-read", "-a", hex(long.handle))
-      let octets = try #require(theirs.first).split(separator: ": ").last?.filter { $0 != " " }
-      #expect(octets == long.value)
+      if way == .kernel {
+        let theirs = try gatttool(ring.address, "--char-read", "-a", hex(long.handle))
+        let octets = try #require(theirs.first).split(separator: ": ").last?.filter { $0 != " " }
+        #expect(octets == long.value)
+      }
 
-      let empty = try scene.ringtap("read", ring.address, "ff03", "--json")
+      let empty = try scene.ringtap(reaching: ring, "read", ring.address, "ff03", "--json")
       empty.expectSuccess()
       #expect(try empty.objects(Value.self).map(\.value) == [""])
     }
 
-    @Test func writes() throws {
-      try scene.linkedControllers()
-      let ring = try scene.bumbleRing("--echo", "--mtu", "23")
+    @Test(arguments: Way.here)
+    func writes(_ way: Way) throws {
+      let ring = try scene.bumbleRing(over: way, "--echo", "--mtu", "23")
       // The second is longer than one request at this MTU.
       var place = Self.echoUUID
       for value in ["c0ffee", "", String(repeating: "5a", count: 60)] {
-        let result = try scene.ringtap("write", ring.address, place, value, "--json")
+        let result = try scene.ringtap(reaching: ring, "write", ring.address, place, value, "--json")
         result.expectSuccess()
+        try ring.program.line(on: .errors, containing: "wrote \(value.count / 2) \(value)")
         place = hex(try #require(try result.objects(Value.self).first).handle)
+        guard way == .kernel else { continue }
         let theirs = try gatttool(ring.address, "--char-read", "-a", place)
         #expect(theirs.first?.split(separator: ":").last?.filter { $0 != " " } == value)
       }
       // A battery request, which bumble_ring.py logs.
       let battery = "03000000000000000000000000000003"
       try scene.ringtap(
-        "write", ring.address, "6e400002-b5a3-f393-e0a9-e50e24dcca9e", battery, "--without-response"
+        reaching: ring, "write", ring.address, "6e400002-b5a3-f393-e0a9-e50e24dcca9e", battery,
+        "--without-response"
       ).expectSuccess()
       try ring.program.line(on: .errors, containing: "command \(battery)")
     }
 
-    @Test func receivesNotificationsAndIndications() throws {
-      try scene.linkedControllers()
-      let ring = try scene.bumbleRing("--echo")
+    @Test(arguments: Way.here)
+    func receivesNotificationsAndIndications(_ way: Way) throws {
+      let ring = try scene.bumbleRing(over: way, "--echo")
       let before = Int64(Date().timeIntervalSince1970 * 1e9)
-      let notified = try scene.ringtap("notify", ring.address, "ffe1", "--count", "1", "--json")
+      let notified = try scene.ringtap(
+        reaching: ring, "notify", ring.address, "ffe1", "--count", "1", "--json")
       notified.expectSuccess()
       let value = try #require(try notified.objects(Value.self).first)
       #expect(value.value == "01020304")
       #expect((before...Int64(Date().timeIntervalSince1970 * 1e9)).contains(value.timeNs))
 
       let indicated = try scene.ringtap(
-        "notify", ring.address, Self.indicationUUID, "--count", "1", "--json")
+        reaching: ring, "notify", ring.address, Self.indicationUUID, "--count", "1", "--json")
       indicated.expectSuccess()
       let text = "indicated".utf8.map { String(format: "%02x", $0) }.joined()
       #expect(try indicated.objects(Value.self).map(\.value) == [text])
       try ring.program.line(on: .errors, containing: "confirmed \(text)")
     }
 
-    @Test func saysWhyADeviceRefuses() throws {
-      let ring = try scene.emulatedRing()
-      try scene.ringtap("read", ring.address, "6e400002-b5a3-f393-e0a9-e50e24dcca9e")
+    @Test(arguments: Way.hereWithEmulation)
+    func saysWhyADeviceRefuses(_ way: Way) throws {
+      let ring = try scene.emulatedRing(over: way)
+      try scene.ringtap(reaching: ring, "read", ring.address, "6e400002-b5a3-f393-e0a9-e50e24dcca9e")
         .expectFailure(saying: "refused Read Request", "Read Not Permitted")
-      try scene.ringtap("read", ring.address, "2a37")
+    }
+
+    @Test(arguments: Way.hereWithEmulation)
+    func saysThatThereIsNoSuchCharacteristic(_ way: Way) throws {
+      let ring = try scene.emulatedRing(over: way)
+      try scene.ringtap(reaching: ring, "read", ring.address, "2a37")
         .expectFailure(saying: "no characteristic 2a37", "ringtap gatt \(ring.address)")
     }
   }

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-extension InTestKernel {
+extension OverEachWay {
   /// What ends a capture before its time: a clear line, status 1, and files that are whole.
   @Suite final class InterruptedCaptureTests {
     private let scene: Scene
@@ -9,55 +9,85 @@ extension InTestKernel {
     init() throws { scene = try Scene() }
     deinit { scene.end() }
 
-    /// Each file is complete, and the packet log has no less than the tables.
-    private func expectWhole(_ path: String) throws -> CaptureFolder {
-      let capture = try CaptureFolder(path)
-      #expect(capture.session.received == capture.rowCount + capture.session.lost.disk)
-      let packets = try scene.btmonNotifications(capture.packetLog)
-      if capture.session.lost.packetLog == 0 { #expect(packets == capture.session.received) }
-      let shown = try scene.ringtap("log", "show", capture.packetLog, "--json")
-      #expect(shown.status == 0)
-      #expect(shown.outputLines.count { $0.contains("\"opcode\":27,") } == packets)
-      return capture
-    }
-
-    @Test func keepsWhatCameBeforeTheLinkWasLost() throws {
-      let ring = try scene.emulatedRing("--rate", "300", "--disconnect-after", "300")
+    @Test(arguments: Way.hereWithEmulation)
+    func keepsWhatCameBeforeTheLinkWasLost(_ way: Way) throws {
+      let ring = try scene.emulatedRing(over: way, "--rate", "300", "--disconnect-after", "300")
       let path = scene.path("capture")
-      let result = try scene.ringtap("capture", ring.address, "--output", path)
+      let result = try scene.ringtap(reaching: ring, "capture", ring.address, "--output", path)
       #expect(result.status == 1)
       #expect(result.messages.count == 1)
       #expect(result.errors.contains("link"))
       #expect(result.errors.contains(path))
-      let capture = try expectWhole(path)
-      capture.expectNoTrouble(samples: 300)
+      let capture = try scene.wholeCapture(path)
+      capture.expectNoTrouble(samples: 300, stamps: way.stamps)
       #expect(capture.session.endReason.contains("link"))
     }
 
-    @Test func keepsWhatCameBeforeABumbleRingLeft() throws {
-      try scene.linkedControllers()
-      let ring = try scene.bumbleRing("--rate", "300", "--disconnect-after", "150")
+    @Test(arguments: Way.here)
+    func keepsWhatCameBeforeABumbleRingLeft(_ way: Way) throws {
+      let ring = try scene.bumbleRing(over: way, "--rate", "300", "--disconnect-after", "150")
       let path = scene.path("capture")
-      let result = try scene.ringtap("capture", ring.address, "--output", path)
+      let result = try scene.ringtap(reaching: ring, "capture", ring.address, "--output", path)
       #expect(result.status == 1)
       #expect(result.messages.count == 1)
       try ring.program.line(containing: "sent 150")
-      let capture = try expectWhole(path)
-      capture.expectNoTrouble(samples: 150)
+      let capture = try scene.wholeCapture(path)
+      capture.expectNoTrouble(samples: 150, stamps: way.stamps)
     }
 
-    @Test func keepsWhatCameBeforeTheAdapterWent() throws {
-      let controllers = try scene.linkedControllers()
-      let ring = try scene.bumbleRing("--rate", "300")
+    /// An adapter that is unplugged, a stream that ends: all the same to a capture.
+    @Test(arguments: Way.here)
+    func keepsWhatCameBeforeTheControllerWent(_ way: Way) throws {
+      let ring = try scene.bumbleRing(over: way, "--rate", "300")
       let path = scene.path("capture")
-      let program = try scene.startRingtap("capture", ring.address, "--output", path)
-      try ring.program.line(on: .errors, containing: "command a104")
-      controllers.end()
+      let program = try scene.startRingtap(reaching: ring, "capture", ring.address, "--output", path)
+      try ring.program.line(on: .errors, containing: "streaming 150")
+      scene.unplug(ring)
       let result = try program.finish()
       #expect(result.status == 1)
       #expect(result.messages.count == 1)
-      let capture = try expectWhole(path)
+      #expect(result.errors.contains(path))
+      let capture = try scene.wholeCapture(path)
+      capture.expectNoTrouble(samples: capture.rowCount, stamps: way.stamps)
+      #expect(capture.rowCount > 0)
+    }
+
+    /// Without an end of its own: nobody will find a device any more.
+    @Test(arguments: Way.here)
+    func endsAScanWhenTheControllerWent(_ way: Way) throws {
+      let ring = try scene.emulatedRing(over: way)
+      let program = try scene.startRingtap(reaching: ring, "scan")
+      try program.line(containing: "R02_A1B2")
+      scene.unplug(ring)
+      let result = try program.finish()
+      #expect(result.status == 1)
+      #expect(result.messages.count == 1)
+    }
+  }
+}
+
+extension InTestKernel {
+  /// The same, where it takes what only the test kernel has.
+  @Suite final class InterruptedCaptureTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    /// The link of a ring that vanishes without a word stays: btvirt supervises none.
+    @Test(arguments: [Way.kernel, .userChannel])
+    func endsOnControlCThoughTheRingIsSilent(_ way: Way) throws {
+      let ring = try scene.bumbleRing(over: way, "--rate", "300")
+      let path = scene.path("capture")
+      let program = try scene.startRingtap(reaching: ring, "capture", ring.address, "--output", path)
+      try ring.program.line(on: .errors, containing: "streaming 150")
+      ring.program.end()
+      program.send(SIGINT)
+      try program.finish().expectSuccess()
+      let capture = try scene.wholeCapture(path)
       capture.expectNoTrouble(samples: capture.rowCount)
+      #expect(capture.rowCount > 0)
+      #expect(capture.session.endReason == "interrupted")
     }
 
     @Test func keepsWhatFitsOnAFullDisk() throws {
@@ -71,7 +101,7 @@ extension InTestKernel {
       #expect(result.messages.count == 1)
       #expect(result.errors.contains("No space left on device"))
       #expect(result.errors.contains(path))
-      let capture = try expectWhole(path)
+      let capture = try scene.wholeCapture(path)
       #expect(capture.rowCount > 500)
       #expect(capture.session.endReason.contains("disk"))
       #expect(capture.session.malformed == 0)

@@ -27,6 +27,9 @@ final class AirLink {
   /// One of the ends has more, or was not understood.
   var goesOn = false
 
+  /// Events that were left out because a radio was busy with another link.
+  var missedInARow = 0
+
   /// A change that both ends are to make at one event.
   var change: Change?
   var isChanging = false
@@ -69,6 +72,33 @@ final class AirLink {
   var interval: Int64 { Int64(parameters.interval) * AirTiming.intervalUnit }
 
   func other(_ end: LinkEnd) -> LinkEnd { end === central ? peripheral : central }
+
+  // MARK: Radios
+
+  func involves(_ owner: ObjectIdentifier) -> Bool {
+    central.ownerIdentity == owner || peripheral.ownerIdentity == owner
+  }
+
+  func sharesRadio(with other: AirLink) -> Bool {
+    involves(other.central.ownerIdentity) || involves(other.peripheral.ownerIdentity)
+  }
+
+  var isInEvent: Bool {
+    if case .between = phase { false } else { true }
+  }
+
+  /// When it wants the radio next; `nil` in an event, and while nobody has anything to say.
+  var claim: MonotonicTime? {
+    guard case .between = phase, hasBothEnds, isBusy else { return nil }
+    return anchor
+  }
+
+  /// From a time to the nearest anchor of this link, in nanoseconds.
+  func distance(of time: MonotonicTime) -> Int64 {
+    let phase = (time.nanoseconds - anchor.nanoseconds) % interval
+    let after = phase < 0 ? phase + interval : phase
+    return min(after, interval - after)
+  }
 
   // MARK: Sending
 

@@ -37,6 +37,11 @@ extension AirLink {
     invalidInARow = 0
     goesOn = false
     makeChange()
+    guard !air.isRadioTaken(for: self, until: now.advanced(nanoseconds: nextExchange)) else {
+      missedInARow += 1
+      return closeEvent()
+    }
+    missedInARow = 0
     transmit(from: central, now: now)
   }
 
@@ -57,12 +62,17 @@ extension AirLink {
     hasBothEnds && (goesOn || central.farewell != nil)
   }
 
-  /// Whether a packet each and the pauses after them end before the next event.
+  /// Whether another exchange ends before the next event, of this link or of another one of the same radio.
   private func exchangeFits(now: MonotonicTime) -> Bool {
-    let duration =
-      central.phy.airTime(payload: nextByteCount(of: central))
+    let end = now.advanced(nanoseconds: nextExchange)
+    return end <= anchor.advanced(nanoseconds: interval)
+      && air.nextClaim(besides: self).map { end <= $0 } ?? true
+  }
+
+  /// Nanoseconds of the next packet each and the pauses after them.
+  private var nextExchange: Int64 {
+    central.phy.airTime(payload: nextByteCount(of: central))
       + peripheral.phy.airTime(payload: nextByteCount(of: peripheral)) + 2 * AirTiming.interFrameSpace
-    return now.advanced(nanoseconds: duration) <= anchor.advanced(nanoseconds: interval)
   }
 
   // MARK: One packet

@@ -6,6 +6,9 @@ import BLEWire
 /// Time goes in with each call, never back. All controllers of one air live on one thread. A peripheral that is
 /// connected to one controller does not advertise to the others; a controller whose host advertises is heard by the
 /// others as a peripheral is.
+///
+/// A controller has one radio for all its links: their events do not overlap. Scanning and advertising do not keep it
+/// busy here.
 public final class VirtualAir {
   /// How fast things go.
   public enum Pace: Hashable, Sendable {
@@ -23,11 +26,15 @@ public final class VirtualAir {
     public var queuedFrames: Int
     /// Of all that happens by chance: the same seed, the same air.
     public var seed: UInt64
+    /// In force from the start.
+    public var faults: [AirFault]
 
     public init(
-      pace: Pace = .immediate, packetErrorRate: Double = 0, queuedFrames: Int = 64, seed: UInt64 = 1
+      pace: Pace = .immediate, packetErrorRate: Double = 0, queuedFrames: Int = 64, seed: UInt64 = 1,
+      faults: [AirFault] = []
     ) {
       precondition((0...1).contains(packetErrorRate) && queuedFrames > 0)
+      self.faults = faults
       self.pace = pace
       self.packetErrorRate = packetErrorRate
       self.queuedFrames = queuedFrames
@@ -61,6 +68,7 @@ public final class VirtualAir {
     random = AirRandom(seed: configuration.seed)
     stations = peripherals.enumerated().map { Station($1, number: $0) }
     for station in stations { station.air = self }
+    for fault in configuration.faults { inject(fault, now: now) }
   }
 
   func add(_ controller: VirtualController) {
@@ -213,7 +221,9 @@ public final class VirtualAir {
       + LEPHY.le1M.airTime(payload: AirTiming.connectRequestByteCount) + AirTiming.transmitWindowDelay
     let link = AirLink(
       self, central: central, peripheral: peripheral, initiation.parameters,
-      firstAnchor: now.advanced(nanoseconds: delay), now: now)
+      firstAnchor: firstAnchor(
+        now.advanced(nanoseconds: delay), of: controller, interval: Int64(initiation.parameters.interval)),
+      now: now)
     links.append(link)
     controller.connected(central)
     // Whoever does not hear the CONNECT_IND goes on advertising; the central finds out in time.
@@ -222,6 +232,42 @@ public final class VirtualAir {
       advertiser.connected(peripheral)
     } else {
       peripheral.isOpen = false
+    }
+  }
+
+  /// Where in its transmit window a central starts a link, so that its links are out of each other's way.
+  ///
+  /// Core 5.4, Vol 6, Part B, 4.5.3. The offset is in units of 1.25 ms, from none to the whole interval.
+  private func firstAnchor(
+    _ earliest: MonotonicTime, of controller: VirtualController, interval: Int64
+  ) -> MonotonicTime {
+    let others = links.filter { $0.involves(ObjectIdentifier(controller)) }
+    guard configuration.pace == .air, !others.isEmpty else { return earliest }
+    var best = (anchor: earliest, distance: Int64(-1))
+    for offset in 0..<interval {
+      let anchor = earliest.advanced(nanoseconds: offset * AirTiming.intervalUnit)
+      let distance = others.map { $0.distance(of: anchor) }.min() ?? 0
+      if distance > best.distance { best = (anchor, distance) }
+    }
+    return best.anchor
+  }
+
+  /// When another link wants a radio that this one uses.
+  func nextClaim(besides link: AirLink) -> MonotonicTime? {
+    var earliest: MonotonicTime?
+    for other in links where other !== link && other.sharesRadio(with: link) {
+      if let claim = other.claim, earliest.map({ claim < $0 }) ?? true { earliest = claim }
+    }
+    return earliest
+  }
+
+  /// Whether an event of this link has to be left out: the radio is busy, or somebody who has missed more events
+  /// would miss the next for it.
+  func isRadioTaken(for link: AirLink, until end: MonotonicTime) -> Bool {
+    links.contains { other in
+      guard other !== link, other.sharesRadio(with: link) else { return false }
+      if other.isInEvent { return true }
+      return other.missedInARow > link.missedInARow && other.claim.map { $0 < end } ?? false
     }
   }
 

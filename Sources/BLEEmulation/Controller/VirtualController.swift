@@ -28,11 +28,13 @@ public final class VirtualController {
     /// ACL packets that the host may have under way.
     public var aclPacketCount: UInt8
     public var acceptListCapacity: Int
+    /// In force from the start.
+    public var faults: [ControllerFault]
 
     public init(
       address: DeviceAddress = DeviceAddress(bits: 0x0000_5E00_5301, type: .public),
       commandSet: CommandSet = .legacy, aclByteCount: Int = 251, aclPacketCount: UInt8 = 8,
-      acceptListCapacity: Int = 16
+      acceptListCapacity: Int = 16, faults: [ControllerFault] = []
     ) {
       precondition((27...251).contains(aclByteCount) && aclPacketCount > 0)
       precondition((1...255).contains(acceptListCapacity))
@@ -41,6 +43,7 @@ public final class VirtualController {
       self.aclByteCount = aclByteCount
       self.aclPacketCount = aclPacketCount
       self.acceptListCapacity = acceptListCapacity
+      self.faults = faults
     }
   }
 
@@ -76,6 +79,7 @@ public final class VirtualController {
     self.configuration = configuration
     self.air = air
     air.add(self)
+    for fault in configuration.faults { inject(fault, now: air.now) }
   }
 
   deinit { air.remove(ObjectIdentifier(self)) }

@@ -64,6 +64,7 @@ public actor HostAdapter: Adapter {
   private var turns: [CheckedContinuation<Void, Never>] = []
   private var isConnecting = false
   private var carriers = CarrierTable()
+  var channels = ChannelTable()
   private var early: [EarlyPDU] = []
   private var reportSink: ReportSink?
   private var isReceiving = false
@@ -73,6 +74,7 @@ public actor HostAdapter: Adapter {
   private var ownAddress: DeviceAddress?
   private var hidesInScans = false
   private var failure: HostError?
+  private var lossHandler: (@Sendable () -> Void)?
   private var closing: CheckedContinuation<Void, Never>?
   private var closeDeadline: MonotonicTime?
 
@@ -150,6 +152,15 @@ public actor HostAdapter: Adapter {
 
   /// Packets that broke the format.
   public var malformed: Int { host.malformed }
+
+  public var faults: Int {
+    let counts = host.statistics
+    return counts.malformed + counts.strayData + counts.droppedFrames + transport.garbage
+  }
+
+  public func whenLost(_ body: @escaping @Sendable () -> Void) {
+    if failure == nil { lossHandler = body } else { body() }
+  }
 
   /// Ends every link and lets the controller go.
   public func close() async {
@@ -421,6 +432,13 @@ public actor HostAdapter: Adapter {
     settle()
   }
 
+  /// Lets another file do something with the host, and settles. Kept private, the host is used in place: an accessor
+  /// that lends it out allocates at each use.
+  func withHost<Result>(_ body: (inout HCIHost) -> Result) -> Result {
+    defer { settle() }
+    return body(&host)
+  }
+
   /// Handles what has happened and writes what has come of it.
   private func settle() {
     for event in host.takeEvents() { handle(event) }
@@ -468,7 +486,8 @@ public actor HostAdapter: Adapter {
       note(handle, .refused(.timing, .commandRefused(.leConnectionUpdate, status)))
     case .phyUnchanged(let handle, let status):
       note(handle, .refused(.phy, .commandRefused(.leSetPHY, status)))
-    case .remoteFeatures, .remoteVersion, .channel: break
+    case .remoteFeatures, .remoteVersion: break
+    case .channel(let id, let what): channels.take(what, of: id)
     case .disconnected(let handle, let reason):
       end({ $0.handle == handle }, .failure(.gatt(.closed(.linkLost(LinkLoss(reason))))))
       guard let carrier = carriers.remove(handle) else { break }
@@ -547,5 +566,6 @@ public actor HostAdapter: Adapter {
     }
     commands = [:]
     transport.close()
+    lossHandler.take()?()
   }
 }

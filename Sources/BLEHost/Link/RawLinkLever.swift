@@ -24,14 +24,17 @@ struct RawLinkLever {
     }
   }
 
-  /// The link outlives us where others use it, so the timing is put back in the end.
+  /// The link outlives us where others use it, so the timing is put back in the end, unless the peer has changed it
+  /// since.
   private func changeTiming(to range: LinkParameterRange, of connection: Connection) async {
     let handle = connection.handle
-    let former = await channel?.timing(handle)
+    let current = await channel?.timing(handle)
+    let former = await connection.firstTiming(current)
     guard await ask(.timing, of: connection, LEConnectionUpdate(handle, range)),
       let channel, let former
     else { return }
     await connection.atClose {
+      guard let current = await channel.timing(handle), range.contains(current) else { return }
       // A channel that has gone with its adapter has nothing left to restore.
       try? await channel.post(LEConnectionUpdate(handle, LinkParameterRange(former)))
     }
@@ -53,6 +56,12 @@ struct RawLinkLever {
 }
 
 extension LinkParameterRange {
+  /// Whether a link with this timing is as asked for.
+  func contains(_ timing: LinkParameters) -> Bool {
+    (minimumInterval...maximumInterval).contains(timing.interval) && timing.latency == latency
+      && timing.supervisionTimeout == supervisionTimeout
+  }
+
   /// Exactly this timing.
   fileprivate init(_ timing: LinkParameters) {
     self.init(

@@ -35,6 +35,8 @@ public struct HCIHost: ~Copyable {
   var heldBack: [(handle: ConnectionHandle, packet: [UInt8])] = []
   var assembler = AdvertisingReportAssembler()
   var lastChannelNumber: UInt64 = 0
+  /// Some link has, or had a moment ago, a credit-based channel. Without, nothing is looked for.
+  var hasChannels = false
   var events: [HCIHostEvent] = []
   var counts = HCIHostStatistics()
   public internal(set) var lastMalformed: WireError?
@@ -171,8 +173,8 @@ public struct HCIHost: ~Copyable {
   /// When `expire` is wanted.
   public var deadline: MonotonicTime? {
     var earliest = commands.deadline
-    for link in links.values where !link.channels.isEmpty {
-      earliest = .earliest(earliest, link.channels.deadline)
+    if hasChannels {
+      for link in links.values { earliest = .earliest(earliest, link.channels.deadline) }
     }
     return earliest
   }

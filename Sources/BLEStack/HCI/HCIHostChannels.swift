@@ -21,6 +21,7 @@ extension HCIHost {
       parameters.isValid && parameters.mps <= Self.channelMPSLimit && parameters.credits > 0,
       "parameters out of range")
     lastChannelNumber += 1
+    hasChannels = true
     return links[handle]?.channels.open(
       spsm, parameters, on: handle, number: lastChannelNumber, now: now)
   }
@@ -46,7 +47,10 @@ extension HCIHost {
 
   /// Moves on to the controller what channels have to send, as far as it has room.
   mutating func feedChannels() {
+    guard hasChannels else { return }
+    hasChannels = false
     for (handle, link) in links where !link.channels.isEmpty {
+      hasChannels = true
       while acl.waiting(handle) < HCILink.answerLimit, let signal = link.channels.nextSignal() {
         _ = acl.append(signal.span, channelID: L2CAPFrame.FixedChannel.signalling, to: handle)
       }

@@ -32,7 +32,7 @@ public struct CreditBasedChannelMachine: ~Copyable {
     /// Wait until `hasRoom`.
     case full
     /// The peer's MTU is less.
-    case tooLong
+    case tooLong(mtu: Int)
   }
 
   public let local: CreditBasedParameters
@@ -63,7 +63,7 @@ public struct CreditBasedChannelMachine: ~Copyable {
 
   /// Queues an SDU.
   public mutating func submit(_ sdu: Span<UInt8>) -> Submission {
-    guard sdu.count <= Int(remote.mtu) else { return .tooLong }
+    guard sdu.count <= Int(remote.mtu) else { return .tooLong(mtu: Int(remote.mtu)) }
     guard hasRoom else { return .full }
     queue.append([UInt8](encoding: sdu.count) { $0.append(sdu) })
     return .queued

@@ -28,7 +28,8 @@ public struct L2CAPRecombiner: ~Copyable {
   /// Takes the next fragment and lends the frame to `body` when it completes one.
   ///
   /// - Throws: `invalidValue` for a continuation without a start, `lengthMismatch` for more octets than
-  ///   the frame's header announced, or where it announced more than is kept. The frame under way is dropped and counted; the next start goes on.
+  ///   the frame's header announced, or where it announced more than is kept. The frame under way is dropped and
+  ///   counted; the next start goes on.
   public mutating func receive(
     _ packet: borrowing ACLPacket, _ body: (borrowing L2CAPFrame) -> Void
   ) throws(WireError) {

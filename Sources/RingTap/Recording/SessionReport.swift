@@ -45,6 +45,8 @@ public struct SessionReport: Hashable, Sendable {
   public var repeated = 0
   /// Samples with our stamp because the kernel gave none.
   public var withoutKernelStamp = 0
+  /// What the controller sent meanwhile that could not be used: notifications may be missing. See `Adapter.faults`.
+  public var adapterFaults = 0
   public var lost = Loss()
   public var streams: [Stream] = []
   public var packetLog: String?
@@ -79,6 +81,7 @@ public struct SessionReport: Hashable, Sendable {
       line.member("otherFrames", otherFrames)
       line.member("repeated", repeated)
       line.member("withoutKernelStamp", withoutKernelStamp)
+      line.member("adapterFaults", adapterFaults)
       encodeLoss(&line)
       line.member("streams") { line in
         for stream in streams {

@@ -72,6 +72,7 @@ public struct RingCapture: Sendable {
     let packets = RecordRing(byteCount: Recorder.packetQueueByteCount)
     let tap = PacketTap(packets)
     let sink = RingSink(limit: limits.count, tap: tap)
+    let faults = await adapter.faults
     let connection = try await adapter.connect(
       to: target.address, asking: request, timeout: connectTimeout, tap: tap)
     let link = RecordingFiles.LinkStart(
@@ -79,7 +80,7 @@ public struct RingCapture: Sendable {
       time: SystemClock.now())
     do throws(HostError) {
       let ring = try await RingLink(connection)
-      return try await record(ring, sink, packets, link, progress)
+      return try await record(ring, sink, packets, link, faults, progress)
     } catch {
       await connection.close()
       throw error
@@ -88,7 +89,7 @@ public struct RingCapture: Sendable {
 
   private func record(
     _ ring: RingLink, _ sink: RingSink, _ packets: RecordRing, _ link: RecordingFiles.LinkStart,
-    _ progress: @escaping @Sendable (Progress) -> Void
+    _ faultsBefore: Int, _ progress: @escaping @Sendable (Progress) -> Void
   ) async throws(HostError) -> Result {
     var report = SessionReport(
       device: target.address, deviceName: target.name, adapter: adapter.name, mode: adapter.mode,
@@ -117,6 +118,7 @@ public struct RingCapture: Sendable {
     let link = await Task { await Self.stop(ring) }.value
     let outcome = await recorder.finish()
     fill(&report, sink, packets, outcome, link)
+    report.adapterFaults = await adapter.faults - faultsBefore
     if let reason = end.failure(outcome, link) { failure = failure ?? reason }
     do throws(SystemError) { try folder.finish(report) } catch { failure = failure ?? .system(error) }
     return Result(report: report, failure: failure)

@@ -11,6 +11,8 @@ Everything else goes to standard error, there too one line each:
   connected, disconnected ADDRESS
   command HEX     a valid frame came
   confirmed HEX   an indication of this value was confirmed
+  wrote N HEX     a value of N octets was written to FF01
+  streaming N     a stream goes on; N frames were sent so far, a multiple of 150
 """
 
 import argparse
@@ -112,6 +114,8 @@ class Stream:
                     return
                 await self.send(frame)
                 self.sent += 1
+                if self.sent % 150 == 0:
+                    print("streaming", self.sent, file=sys.stderr, flush=True)
                 if options.malformed and self.sent % options.malformed == 0:
                     await self.send_malformed(frame)
                     self.malformed += 1
@@ -152,6 +156,7 @@ class Ring:
         self.options = options
         self.stream = None
         self.connections = set()
+        self.address_type = hci.OwnAddressType.RANDOM if options.address else hci.OwnAddressType.PUBLIC
         self.transmit = Characteristic("6E400003-B5A3-F393-E0A9-E50E24DCCA9E", NOTIFY, Attribute.Permissions(0))
         self.big_data = Characteristic("DE5BF729-D711-4E47-AF26-65E3012A5DC7", NOTIFY, Attribute.Permissions(0))
         device.add_services(self.ring_services() + self.discovery_services())
@@ -248,6 +253,7 @@ class Ring:
 
     def on_echo(self, _, value):
         self.echo = bytes(value)
+        print("wrote", len(value), value.hex(), file=sys.stderr, flush=True)
 
     async def on_command(self, connection, value):
         if len(value) != FRAME_BYTE_COUNT or with_checksum(value[:-1]) != value:
@@ -322,28 +328,38 @@ def advertisement(name):
     )
 
 
+async def start(host, options):
+    """Makes a ring on a host; returns when it advertises."""
+    # The name in the GAP service comes from the configuration.
+    configuration = DeviceConfiguration(name=options.name)
+    if options.address:
+        configuration.address = hci.Address(options.address)
+    kind_of_device = LegacyDevice if options.legacy else Device
+    device = kind_of_device(config=configuration, host=host)
+    if options.mtu:
+        device.gatt_server.max_mtu = options.mtu
+    ring = Ring(device, options)
+    await device.power_on()
+    device.advertising_data = advertisement(options.name)
+    await device.start_advertising(own_address_type=ring.address_type, auto_restart=True)
+    return ring
+
+
+async def serve(ring):
+    """Says that the ring is there, and keeps it in the air."""
+    device, options = ring.device, ring.options
+    address = device.random_address if options.address else device.public_address
+    print("ready", address.to_string(with_type_qualifier=False), flush=True)
+    while True:
+        await asyncio.sleep(options.readvertise or 3600)
+        if options.readvertise and not ring.connections:
+            await restart_advertising(device, ring.address_type)
+
+
 async def main():
     options = parse_arguments()
     async with await open_transport(options.transport) as (source, sink):
-        # The name in the GAP service comes from the configuration.
-        configuration = DeviceConfiguration(name=options.name)
-        if options.address:
-            configuration.address = hci.Address(options.address)
-        kind_of_device = LegacyDevice if options.legacy else Device
-        device = kind_of_device(config=configuration, host=Host(source, sink))
-        if options.mtu:
-            device.gatt_server.max_mtu = options.mtu
-        ring = Ring(device, options)
-        await device.power_on()
-        device.advertising_data = advertisement(options.name)
-        kind = hci.OwnAddressType.RANDOM if options.address else hci.OwnAddressType.PUBLIC
-        address = device.random_address if options.address else device.public_address
-        await device.start_advertising(own_address_type=kind, auto_restart=True)
-        print("ready", address.to_string(with_type_qualifier=False), flush=True)
-        while True:
-            await asyncio.sleep(options.readvertise or 3600)
-            if options.readvertise and not ring.connections:
-                await restart_advertising(device, kind)
+        await serve(await start(Host(source, sink), options))
 
 
 if __name__ == "__main__":

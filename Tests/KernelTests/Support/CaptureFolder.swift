@@ -22,6 +22,7 @@ struct CaptureFolder {
     }
 
     var device: Device
+    var mode: String
     var startedAtNs: Int64
     var endedAtNs: Int64
     var endReason: String
@@ -29,6 +30,7 @@ struct CaptureFolder {
     var malformed: Int
     var lastMalformed: String?
     var withoutKernelStamp: Int
+    var adapterFaults: Int
     var lost: Loss
     var streams: [String: Stream]
   }
@@ -43,6 +45,11 @@ struct CaptureFolder {
     "ppg": "time_ns,value_counts,max_counts,min_counts,diff_counts",
     "spo2": "time_ns,value_counts,max_counts,min_counts,diff_counts",
   ]
+
+  /// Where the times of a capture come from.
+  enum Stamps {
+    case kernel, arrival
+  }
 
   let path: String
   let session: Session
@@ -95,12 +102,24 @@ struct CaptureFolder {
   }
 
   /// What every capture without trouble has.
-  func expectNoTrouble(samples: Int, at location: SourceLocation = #_sourceLocation) {
+  func expectNoTrouble(
+    samples: Int, stamps: Stamps = .kernel, adapterFaults: Int = 0,
+    at location: SourceLocation = #_sourceLocation
+  ) {
     #expect(rowCount == samples, sourceLocation: location)
     #expect(session.received == samples, sourceLocation: location)
     #expect(session.lost == .none, sourceLocation: location)
     #expect(session.malformed == 0, sourceLocation: location)
-    #expect(session.withoutKernelStamp == 0, sourceLocation: location)
+    #expect(session.adapterFaults == adapterFaults, sourceLocation: location)
+    expect(stamps, at: location)
+  }
+
+  /// The stamps of all PDUs, answers to requests included.
+  func expect(_ stamps: Stamps, at location: SourceLocation = #_sourceLocation) {
+    switch stamps {
+    case .kernel: #expect(session.withoutKernelStamp == 0, sourceLocation: location)
+    case .arrival: #expect(session.withoutKernelStamp >= session.received, sourceLocation: location)
+    }
   }
 }
 
@@ -127,6 +146,21 @@ struct RawFrame {
     // The ring sends y, z, x.
     return stream == "accelerometer"
       ? [twelveBits(6), twelveBits(2), twelveBits(4)] : [pair(2), pair(4), pair(6), pair(8)]
+  }
+}
+
+extension Scene {
+  /// A capture that ended before its time: each file is complete, and the packet log has no less than the tables.
+  func wholeCapture(_ path: String) throws -> CaptureFolder {
+    let capture = try CaptureFolder(path)
+    let recorded = capture.rowCount + capture.session.lost.disk + capture.session.malformed
+    #expect(capture.session.received == recorded)
+    let packets = try btmonNotifications(capture.packetLog)
+    if capture.session.lost.packetLog == 0 { #expect(packets == capture.session.received) }
+    let shown = try ringtap("log", "show", capture.packetLog, "--json")
+    #expect(shown.status == 0)
+    #expect(shown.outputLines.count { $0.contains("\"opcode\":27,") } == packets)
+    return capture
   }
 }
 

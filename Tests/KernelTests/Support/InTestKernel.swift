@@ -7,10 +7,16 @@ import Testing
 /// them there, and there nothing is skipped: a missing program or device is a failure.
 @Suite(
   .serialized,
-  .enabled(
-    if: ProcessInfo.processInfo.environment["RINGTAP_TEST_KERNEL"] == "1",
-    "they run in the test kernel: see Tools/test"))
+  .enabled(if: Way.isInTestKernel, "they run in the test kernel: see Tools/test"))
 enum InTestKernel {}
+
+/// Tests of the program that hold on each way to the radio: in the test kernel on those that need it, on this machine
+/// on the others.
+@Suite(.serialized) enum OverEachWay {}
+
+/// Tests of the program that need no kernel with Bluetooth: they run on this machine only.
+@Suite(.serialized, .enabled(if: !Way.isInTestKernel, "they need no test kernel"))
+enum WithoutKernel {}
 
 /// Where things are.
 enum Place {

@@ -8,6 +8,10 @@ final class Scene {
     /// The device.
     var address: String
     let program: Program
+    /// What ringtap's commands need to reach it, where it is not in the range of hci0.
+    var options: [String] = []
+    /// The controllers that the link runs over, where they are not the program's own.
+    var controllers: Program?
   }
 
   let folder: URL
@@ -57,7 +61,9 @@ final class Scene {
   // MARK: Adapters and peers
 
   /// Our own emulation: hci0 with a ring in its range.
-  func emulatedRing(_ options: String...) throws -> Peer {
+  func emulatedRing(_ options: String...) throws -> Peer { try emulatedRing(options) }
+
+  func emulatedRing(_ options: [String]) throws -> Peer {
     let program = try start(Place.ringtap, ["emulate", "ring", "--vhci"] + options)
     let words = try program.line(containing: "ready").split(separator: " ")
     try #require(words.count == 4)
@@ -82,9 +88,9 @@ final class Scene {
   }
 
   /// A ring made with google/bumble on hci1, in the range of hci0.
-  func bumbleRing(_ options: String...) throws -> Peer {
-    try bumble("bumble_ring.py", options)
-  }
+  func bumbleRing(_ options: String...) throws -> Peer { try bumbleRing(options) }
+
+  func bumbleRing(_ options: [String]) throws -> Peer { try bumble("bumble_ring.py", options) }
 
   func bumbleAdvertiser(_ options: String...) throws -> Peer {
     try bumble("bumble_advertiser.py", options)
@@ -100,7 +106,9 @@ final class Scene {
 extension Program.Result {
   /// What ringtap said beside which adapter it uses.
   var messages: [String] {
-    errorLines.filter { !$0.hasPrefix("ringtap: raw mode on ") && !$0.hasPrefix("ringtap: found ") }
+    errorLines.filter { line in
+      !["raw mode on ", "coexist mode on ", "found "].contains { line.hasPrefix("ringtap: " + $0) }
+    }
   }
 
   /// A failed command: status 1, nothing on standard output and one line that says what.

@@ -1,0 +1,306 @@
+import BLECore
+import BLEStack
+import BLESystem
+import BLEWire
+
+/// The kernel's management interface to one adapter: commands to the kernel's host, which `bluetoothd` uses too, and
+/// its events.
+///
+/// A reply is told apart by its opcode and adapter while other events keep flowing. Needs CAP_NET_ADMIN.
+actor ManagementChannel {
+  /// Most are answered at once; a start of discovery takes several commands to the controller.
+  static let commandTimeout = Duration.seconds(5)
+  /// How soon a discovery that was refused is tried again, unless an event tells before that it may go.
+  static let retryPause = Duration.seconds(1)
+
+  typealias Note = @Sendable (String) -> Void
+
+  private struct PendingCommand {
+    let opcode: ManagementOpcode
+    let deadline: MonotonicTime
+    /// Called at once, before what follows the reply is looked at.
+    let answer: (Result<[UInt8], HostError>) -> Void
+  }
+
+  nonisolated let name: String
+  nonisolated let loop: EventLoop
+  nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
+
+  private let index: UInt16
+  private let port: PacketPort
+  private let note: Note
+  private var isOpen = false
+  private var pending: [PendingCommand] = []
+  private var keeper = DiscoveryKeeper()
+  private var reportSink: Adapter.ReportSink?
+  private var begun: CheckedContinuation<Result<Void, HostError>, Never>?
+  private var settled: CheckedContinuation<Void, Never>?
+  private var retryTime: MonotonicTime?
+  private var hasTold = false
+  private var lossHandler: (@Sendable () -> Void)?
+  /// Why the adapter cannot be used any more.
+  private var failure: HostError?
+  /// Events and reports that broke the format.
+  private(set) var malformed = 0
+
+  /// Opens the management interface for an adapter and looks whether it is powered.
+  ///
+  /// - Parameter note: takes what a person should know, one line each.
+  /// - Throws: `notPermitted` without CAP_NET_ADMIN, `adapterDown`.
+  static func open(
+    _ info: AdapterInfo, on loop: EventLoop, _ note: @escaping Note
+  ) async throws(HostError) -> ManagementChannel {
+    guard ProcessFacts.has(.netAdmin) else {
+      throw .notPermitted(action: "the kernel's management interface", capability: "CAP_NET_ADMIN")
+    }
+    let channel: ManagementChannel
+    do throws(SystemError) {
+      channel = try ManagementChannel(try ManagementSocket.open(), info.index, loop, note)
+    } catch { throw HostError(error) }
+    try await channel.start()
+    return channel
+  }
+
+  /// Takes over a socket that is open.
+  static func adopt(
+    _ descriptor: consuming FileDescriptor, index: UInt16, on loop: EventLoop, _ note: @escaping Note
+  ) async throws(HostError) -> ManagementChannel {
+    let channel: ManagementChannel
+    do throws(SystemError) { channel = try ManagementChannel(descriptor, index, loop, note) } catch {
+      throw HostError(error)
+    }
+    try await channel.start()
+    return channel
+  }
+
+  private init(
+    _ descriptor: consuming FileDescriptor, _ index: UInt16, _ loop: EventLoop, _ note: @escaping Note
+  ) throws(SystemError) {
+    name = "hci\(index)"
+    self.index = index
+    self.loop = loop
+    self.note = note
+    port = try PacketPort(descriptor, .datagrams, loop)
+  }
+
+  private func start() async throws(HostError) {
+    let source = ActorSource {
+      self.service($0)
+    } deadline: {
+      self.nextDeadline
+    } expired: {
+      self.expire($0)
+    } stopped: {
+      self.close()
+    }
+    do throws(SystemError) { try port.open(for: source) } catch { throw HostError(error) }
+    isOpen = true
+    let reply = try await command(ReadControllerInformation())
+    let settings: ControllerSettings
+    do throws(WireError) { settings = try ControllerSettings(informationReply: reply.span) } catch {
+      throw .gatt(.malformed(error))
+    }
+    guard settings.isPowered else { throw .adapterDown(name) }
+    guard settings.isLowEnergy else {
+      throw .unsuitable("LE is switched off on \(name); `btmgmt --index \(index) le on`")
+    }
+  }
+
+  func whenLost(_ body: @escaping @Sendable () -> Void) {
+    if isOpen { lossHandler = body } else { body() }
+  }
+
+  /// Lets the kernel go on alone. A discovery must have been stopped before.
+  func close() {
+    lossHandler = nil
+    release(.gatt(.closed(.closedLocally)))
+  }
+
+  // MARK: Commands
+
+  /// Sends a command and waits for its Command Complete or Command Status.
+  ///
+  /// - Returns: the reply's parameters.
+  /// - Throws: `managementRefused`, `managementTimedOut`, `adapterDown`, `notPermitted`.
+  @discardableResult
+  func command(_ command: some ManagementCommand) async throws(HostError) -> [UInt8] {
+    let result = await withCheckedContinuation { continuation in
+      send(command) { continuation.resume(returning: $0) }
+    }
+    return try result.get()
+  }
+
+  private func send<Command: ManagementCommand>(
+    _ command: Command, _ answer: @escaping (Result<[UInt8], HostError>) -> Void
+  ) {
+    guard isOpen else { return answer(.failure(.adapterDown(name))) }
+    let limit = command.parameterByteCount
+    let parameters = [UInt8](encoding: limit) { command.encodeParameters(into: &$0) }
+    let packet = [UInt8](encoding: ManagementPacket.headerByteCount + limit) {
+      ManagementPacket(code: Command.opcode.rawValue, index: index, parameters: parameters.span).encode(
+        into: &$0)
+    }
+    do throws(SystemError) { try port.send(packet.span) } catch { return answer(.failure(HostError(error))) }
+    let deadline = SystemClock.monotonic().advanced(by: Self.commandTimeout)
+    pending.append(PendingCommand(opcode: Command.opcode, deadline: deadline, answer: answer))
+  }
+
+  private func complete(_ opcode: ManagementOpcode, _ result: Result<[UInt8], HostError>) {
+    guard let index = pending.firstIndex(where: { $0.opcode == opcode }) else { return }
+    pending.remove(at: index).answer(result)
+  }
+
+  // MARK: Discovery
+
+  /// Starts to discover; each report goes to `sink` on the receive thread. While somebody else's discovery is on, its
+  /// findings come, and ours begins when it ends.
+  func startDiscovery(_ sink: @escaping Adapter.ReportSink) async throws(HostError) {
+    guard reportSink == nil else { throw .scanBusy(holder: "this program") }
+    reportSink = sink
+    hasTold = false
+    let result = await withCheckedContinuation { continuation in
+      begun = continuation
+      take(keeper.begin())
+    }
+    try result.get()
+  }
+
+  /// Ends our discovery, if it is ours that is on, and waits for the kernel's word for it.
+  func stopDiscovery() async throws(HostError) {
+    // What waits in the socket may tell that ours is over.
+    if isOpen { receive() }
+    reportSink = nil
+    let isOurs = keeper.end() == .stop
+    retryTime = nil
+    if let failure { throw failure }
+    if keeper.state == .starting { await withCheckedContinuation { settled = $0 } }
+    guard isOurs else { return }
+    do throws(HostError) {
+      try await command(StopDiscovery())
+    } catch {
+      // It ended before us, by itself or with its adapter: that is what was wanted.
+      switch error {
+      case .managementRefused(_, .rejected), .adapterDown: return
+      default: throw error
+      }
+    }
+  }
+
+  private func take(_ step: DiscoveryKeeper.Step) {
+    switch step {
+    case .nothing: break
+    case .start: send(StartDiscovery()) { self.answerStart($0) }
+    case .stop: send(StopDiscovery()) { _ in self.settle() }
+    }
+  }
+
+  private func answerStart(_ result: Result<[UInt8], HostError>) {
+    retryTime = nil
+    var outcome: Result<Void, HostError> = .success(())
+    switch result {
+    case .success: take(keeper.answered(.started))
+    case .failure(let error):
+      take(keeper.answered(.refused))
+      if case .managementRefused(_, .busy) = error {
+        let holder = HostError.daemon ?? "another program"
+        tell(
+          "\(holder) discovers on \(name) already: listening to what it finds, each device about once in 10 s"
+        )
+      } else if begun == nil {
+        tell("discovery on \(name) is interrupted: \(error)")
+      } else {
+        _ = keeper.end()
+        reportSink = nil
+        outcome = .failure(error)
+      }
+    }
+    if keeper.state == .waiting { retryTime = SystemClock.monotonic().advanced(by: Self.retryPause) }
+    begun.take()?.resume(returning: outcome)
+    if pending.allSatisfy({ $0.opcode != .stopDiscovery }) { settle() }
+  }
+
+  private func settle() { settled.take()?.resume() }
+
+  /// Once a scan: the same will be true a second later.
+  private func tell(_ text: String) {
+    guard !hasTold, reportSink != nil else { return }
+    hasTold = true
+    note(text)
+  }
+
+  // MARK: The receive thread
+
+  private var nextDeadline: MonotonicTime? {
+    let commands = pending.lazy.map(\.deadline).min()
+    guard let retryTime else { return commands }
+    return commands.map { min($0, retryTime) } ?? retryTime
+  }
+
+  private func expire(_ now: MonotonicTime) {
+    for command in pending where command.deadline <= now {
+      complete(command.opcode, .failure(.managementTimedOut(command.opcode)))
+    }
+    if let retryTime, retryTime <= now {
+      self.retryTime = nil
+      take(keeper.retry())
+    }
+  }
+
+  private func service(_ readiness: Readiness) {
+    do throws(SystemError) {
+      if !readiness.isDisjoint(with: .writable) { try port.flush() }
+    } catch { return release(HostError(error)) }
+    if !readiness.isDisjoint(with: .incoming) { receive() }
+  }
+
+  private func receive() {
+    do throws(SystemError) {
+      let isThere = try port.drain { packet, time, _ in
+        do throws(WireError) { try take(packet, time) } catch { malformed += 1 }
+      }
+      if !isThere { release(.adapterDown(name)) }
+    } catch { release(HostError(error)) }
+  }
+
+  private func take(_ octets: Span<UInt8>, _ time: ReceiveTime) throws(WireError) {
+    let packet = try ManagementPacket(validating: octets)
+    guard packet.index == index else { return }
+    switch ManagementEventCode(rawValue: packet.code) {
+    case .commandComplete, .commandStatus:
+      let reply = try ManagementReply(validating: packet.parameters)
+      complete(reply.opcode, result(of: reply))
+    case .discovering:
+      if try !Discovering(validating: packet.parameters).isOn { take(keeper.ended()) }
+    case .indexRemoved: release(.adapterDown(name))
+    case .newSettings:
+      if try !ControllerSettings(validating: packet.parameters).isPowered { release(.adapterDown(name)) }
+    case .deviceFound where reportSink != nil:
+      let found = try DeviceFound(validating: packet.parameters)
+      if found.isLowEnergy { reportSink?(found.report, time) }
+    default: break
+    }
+  }
+
+  private func result(of reply: borrowing ManagementReply) -> Result<[UInt8], HostError> {
+    switch reply.status {
+    case .success: .success([UInt8](encoding: reply.parameters.count) { $0.append(reply.parameters) })
+    case .notPowered, .invalidIndex: .failure(.adapterDown(name))
+    case .permissionDenied:
+      .failure(.notPermitted(action: "the kernel's management interface", capability: "CAP_NET_ADMIN"))
+    default: .failure(.managementRefused(reply.opcode, reply.status))
+    }
+  }
+
+  private func release(_ error: HostError) {
+    guard isOpen else { return }
+    isOpen = false
+    failure = error
+    port.close()
+    let left = pending
+    pending = []
+    for command in left { command.answer(.failure(error)) }
+    retryTime = nil
+    settle()
+    lossHandler.take()?()
+  }
+}

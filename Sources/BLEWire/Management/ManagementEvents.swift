@@ -1,0 +1,79 @@
+public import BLECore
+
+/// The number of a management event. `mgmt-api.txt`. Unknown values are kept.
+public struct ManagementEventCode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
+  public let rawValue: UInt16
+  @inlinable public init(rawValue: UInt16) { self.rawValue = rawValue }
+
+  public static let commandComplete = ManagementEventCode(rawValue: 0x0001)
+  public static let commandStatus = ManagementEventCode(rawValue: 0x0002)
+  public static let indexRemoved = ManagementEventCode(rawValue: 0x0005)
+  public static let newSettings = ManagementEventCode(rawValue: 0x0006)
+  public static let deviceFound = ManagementEventCode(rawValue: 0x0012)
+  public static let discovering = ManagementEventCode(rawValue: 0x0013)
+}
+
+/// The answer to a command: Command Complete, or Command Status where it is over at once.
+/// `mgmt-api.txt`, events 0x0001 and 0x0002.
+@frozen public struct ManagementReply: ~Escapable {
+  public let opcode: ManagementOpcode
+  public let status: ManagementStatus
+  /// Empty in a Command Status.
+  public let parameters: Span<UInt8>
+
+  /// - Parameter event: parameters of either event.
+  @_lifetime(copy event)
+  @inlinable public init(validating event: Span<UInt8>) throws(WireError) {
+    try event.require(3, .management)
+    opcode = ManagementOpcode(rawValue: event.u16(at: 0))
+    status = ManagementStatus(rawValue: event[2])
+    parameters = event.extracting(3...)
+  }
+}
+
+/// The kernel's one discovery began or ended, whoever wanted it. `mgmt-api.txt`, event 0x0013.
+public struct Discovering: Hashable, Sendable, BitwiseCopyable {
+  /// One bit for each address type: BR/EDR, LE public, LE random.
+  public let addressTypes: UInt8
+  public let isOn: Bool
+
+  public init(validating event: Span<UInt8>) throws(WireError) {
+    try event.require(2, .management)
+    addressTypes = event[0]
+    isOn = event[1] != 0
+  }
+}
+
+/// A device was seen: its advertisement with the scan response behind it, where the kernel has both.
+/// `mgmt-api.txt`, event 0x0012. The kernel sends it to every management socket.
+@frozen public struct DeviceFound: ~Escapable {
+  static let headerByteCount = 14
+
+  /// `false` for a device of BR/EDR: its report means nothing to LE.
+  public let isLowEnergy: Bool
+  public let report: AdvertisingReport
+
+  /// - Throws: `lengthMismatch` where the data are not as long as they say.
+  @_lifetime(copy event)
+  public init(validating event: Span<UInt8>) throws(WireError) {
+    try event.require(Self.headerByteCount, .management)
+    let length = Int(event.u16(at: 12))
+    guard event.count - Self.headerByteCount == length else {
+      throw WireError(
+        .management, offset: 12,
+        .lengthMismatch(claimed: length, available: event.count - Self.headerByteCount))
+    }
+    let address = event.managementAddress(at: 0)
+    isLowEnergy = address != nil
+    report = AdvertisingReport(
+      properties: Self.properties(flags: event.u32(at: 8)), address: address ?? .any, rssi: event[7],
+      txPower: 0x7F, data: event.extracting(Self.headerByteCount...))
+  }
+
+  /// The flags of the event in terms of an advertising report: bit 2 is "not connectable", bit 5 a scan response whose
+  /// advertisement the kernel has not seen.
+  private static func properties(flags: UInt32) -> AdvertisingReport.Properties {
+    if flags & 1 << 5 != 0 { return AdvertisingReport.Properties(bits: 0x1B) }
+    return AdvertisingReport.Properties(bits: flags & 1 << 2 != 0 ? 0x10 : 0x13)
+  }
+}

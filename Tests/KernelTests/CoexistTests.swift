@@ -1,0 +1,347 @@
+import Foundation
+import Testing
+
+extension InTestKernel {
+  /// Beside BlueZ's own daemon, with its monitor watching the management interface.
+  @Suite final class CoexistTests {
+    private static let absent = "00:11:22:33:44:55"
+
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    private struct Found: Decodable {
+      var address: String
+      var addressType: String
+      var rssi: Int?
+      var name: String?
+      var connectable: Bool
+    }
+
+    /// Whether the kernel's discovery is on, by what it last told the daemon or us.
+    private func isDiscovering(_ packets: [Monitor.Packet]) -> Bool? {
+      packets.last { $0.says("@ MGMT Event: Discovering", "Discovery: ") }
+        .map { $0.says("Discovering", "Discovery: Enabled") }
+    }
+
+    // MARK: Scanning
+
+    @Test func scansByTheKernelsDiscovery() throws {
+      let ring = try scene.emulatedRing()
+      try scene.bluetoothd()
+      let monitor = try Monitor(scene)
+      let result = try scene.ringtap("scan", "--mode", "coexist", "--json", "--duration", "1.5")
+      result.expectSuccess()
+      let found = try #require(try result.objects(Found.self).last { $0.address == ring.address })
+      #expect(found.addressType == "public")
+      #expect(found.name == "R02_A1B2")
+      #expect(found.rssi == -55)
+      #expect(found.connectable)
+      let packets = try monitor.packets(untilThey: "say that the program has gone") {
+        $0.contains { $0.says("@ MGMT Close: ringtap") }
+      }
+      #expect(packets.count { $0.says("@ MGMT Command: Start Discovery") } == 1)
+      #expect(packets.count { $0.says("@ MGMT Command: Stop Discovery") } == 1)
+      #expect(isDiscovering(packets) == false)
+      // No command to the controller is ours.
+      #expect(
+        !packets.contains { $0.says("@ RAW Open: ringtap", "(privileged)") && $0.head.contains("[hci0]") })
+    }
+
+    /// The kernel ends each discovery after 10.24 s.
+    @Test func goesOnWhenTheKernelStops() throws {
+      _ = try scene.emulatedRing()
+      let monitor = try Monitor(scene)
+      let scan = try scene.startRingtap("scan", "--mode", "coexist", "--json")
+      try monitor.packets(untilThey: "tell of a second start") {
+        $0.count { $0.says("@ MGMT Command: Start Discovery") } == 2 && isDiscovering($0) == true
+      }
+      scan.send(SIGINT)
+      try scan.finish().expectSuccess()
+      try monitor.packets(untilThey: "say that discovery is off") { isDiscovering($0) == false }
+    }
+
+    /// Its findings are ours too; it goes on when we have gone.
+    @Test func leavesTheDaemonsDiscoveryOn() throws {
+      let ring = try scene.emulatedRing()
+      try scene.bluetoothd()
+      let control = try scene.bluetoothctl()
+      let monitor = try Monitor(scene)
+      try control.type("scan on")
+      try control.line(containing: "Discovery started")
+      try control.line(containing: "Device \(ring.address)")
+      let scan = try scene.startRingtap("scan", "--json")
+      try scan.line(on: .errors, containing: "bluetoothd is running")
+      try scan.line(on: .errors, containing: "discovers on hci0 already: listening to what it finds")
+      // The controller reports a device once; the next round is due within 10.24 s.
+      try scan.line(containing: ring.address)
+      scan.send(SIGINT)
+      #expect(try scan.finish().status == 0)
+      try monitor.packets(untilThey: "say that discovery goes on without us") { packets in
+        packets.contains { $0.says("@ MGMT Close: ringtap") } && isDiscovering(packets) == true
+      }
+      try control.type("show")
+      try control.line(containing: "Discovering: yes")
+    }
+
+    /// A short scan while the daemon's is on begins nothing, so it ends nothing.
+    @Test func neverEndsWhatItHasNotBegun() throws {
+      let ring = try scene.emulatedRing()
+      try scene.bluetoothd()
+      let control = try scene.bluetoothctl()
+      try control.type("scan on")
+      try control.line(containing: "Device \(ring.address)")
+      let monitor = try Monitor(scene)
+      #expect(try scene.ringtap("scan", "--mode", "coexist", "--duration", "1").status == 0)
+      let packets = try monitor.packets(untilThey: "say that the program has gone") {
+        $0.contains { $0.says("@ MGMT Close: ringtap") }
+      }
+      let starts = packets.indices.filter { packets[$0].says("@ MGMT Command: Start Discovery") }
+      #expect(!starts.isEmpty)
+      #expect(
+        packets.contains { $0.says("@ MGMT Event: Command Complete", "Start Discovery", "Status: Busy") })
+      #expect(!packets.contains { $0.says("@ MGMT Command: Stop Discovery") })
+    }
+
+    /// Whoever scans through the daemon while ours is on waits for us, and gets theirs.
+    @Test func makesRoomForTheDaemonsDiscovery() throws {
+      let ring = try scene.emulatedRing()
+      try scene.bluetoothd()
+      let control = try scene.bluetoothctl()
+      let monitor = try Monitor(scene)
+      let scan = try scene.startRingtap("scan", "--mode", "coexist", "--json")
+      try monitor.packets(untilThey: "say that discovery is on") { isDiscovering($0) == true }
+      try control.type("scan on")
+      try control.line(containing: "Discovering: yes")
+      scan.send(SIGINT)
+      try scan.finish().expectSuccess()
+      try control.line(containing: "Discovery started")
+      try control.line(containing: "Device \(ring.address)")
+    }
+
+    /// The adapter goes down amid a scan, and comes back.
+    @Test func goesOnWhenTheAdapterIsBack() throws {
+      try scene.linkedControllers()
+      let ring = try scene.bumbleRing("--readvertise", "0.3")
+      let scan = try scene.startRingtap("scan", "--mode", "coexist", "--json")
+      try scan.line(containing: ring.address)
+      try scene.controller("off", 0)
+      try scan.line(on: .errors, containing: "discovery on hci0 is interrupted: hci0 is down")
+      let monitor = try Monitor(scene)
+      try scene.controller("central", 0)
+      try monitor.packets(untilThey: "say that discovery is on again") { isDiscovering($0) == true }
+      scan.send(SIGINT)
+      #expect(try scan.finish().status == 0)
+      try monitor.packets(untilThey: "say that discovery is off") { isDiscovering($0) == false }
+    }
+
+    // MARK: Beside the daemon's links
+
+    /// The daemon as a client of our emulation: its whole tree, a value, and the refusal for us meanwhile.
+    @Test func leavesADeviceOfTheDaemonsToIt() throws {
+      let ring = try scene.emulatedRing("--rate", "300")
+      try scene.bluetoothd()
+      let control = try scene.bluetoothctl()
+      try control.type("scan on")
+      try control.line(containing: "Device \(ring.address)")
+      try control.type("connect \(ring.address)")
+      try control.line(containing: "Connection successful")
+      try control.line(containing: "ServicesResolved: yes")
+      try control.type("gatt.list-attributes \(ring.address)")
+      for uuid in [
+        "6e40fff0-b5a3-f393-e0a9-e50e24dcca9e", "6e400002-b5a3-f393-e0a9-e50e24dcca9e",
+        "6e400003-b5a3-f393-e0a9-e50e24dcca9e", "00002a26-0000-1000-8000-00805f9b34fb",
+      ] { try control.line(containing: uuid) }
+      try control.type("gatt.select-attribute 00002a26-0000-1000-8000-00805f9b34fb")
+      try control.type("gatt.read")
+      try control.line(containing: "R02_3.00.06_2405")
+
+      for command in ["capture", "gatt"] {
+        try scene.ringtap(command, ring.address, "--mode", "coexist", "--timeout", "5")
+          .expectFailure(
+            saying: "the ATT channel of \(ring.address) is held by bluetoothd (process ",
+            "bluetoothctl disconnect \(ring.address)")
+      }
+      try control.type("disconnect \(ring.address)")
+      try control.line(containing: "Successful disconnected")
+      try scene.ringtap("read", ring.address, "2a26", "--mode", "coexist").expectSuccess()
+    }
+
+    /// Another ring on another adapter; the daemon has both adapters. (On one of btvirt's controllers a second link
+    /// brings nothing back.)
+    @Test func recordsBesideALinkOfTheDaemons() throws {
+      let theirs = try scene.emulatedRing("--rate", "300")
+      try scene.moreLinkedControllers()
+      let ours = try scene.bumbleRing(on: 2, "--rate", "300", "--readvertise", "0.3")
+      try scene.bluetoothd()
+      let control = try scene.bluetoothctl()
+      try control.type("select 00:00:5E:00:53:01")
+      try control.type("scan on")
+      try control.line(containing: "Device \(theirs.address)")
+      let path = scene.path("capture")
+      let capture = try scene.startRingtap(
+        "capture", ours.address, "--adapter", "hci1", "--mode", "coexist", "--count", "900", "--output", path)
+      try ours.program.line(on: .errors, containing: "command a104")
+      try control.type("connect \(theirs.address)")
+      try control.line(containing: "Connection successful")
+      try control.line(containing: "ServicesResolved: yes")
+      try control.type("gatt.list-attributes \(theirs.address)")
+      try control.line(containing: "de5bf729-d711-4e47-af26-65e3012a5dc7")
+      try capture.finish().expectSuccess()
+      let folder = try CaptureFolder(path)
+      folder.expectNoTrouble(samples: 900)
+      #expect(folder.tables["spo2"]?.map { $0.values[0] } == Array(0..<300))
+      try control.type("disconnect \(theirs.address)")
+      try control.line(containing: "Successful disconnected")
+    }
+
+    /// Whoever asks for our device through the daemon is told that it is connected, and gets nothing of our channel.
+    @Test func keepsItsChannelFromTheDaemon() throws {
+      let ring = try scene.emulatedRing("--rate", "300")
+      try scene.bluetoothd()
+      let control = try scene.bluetoothctl()
+      try control.type("scan on")
+      try control.line(containing: "Device \(ring.address)")
+      try control.type("scan off")
+      try control.line(containing: "Discovery stopped")
+      let path = scene.path("capture")
+      let capture = try scene.startRingtap(
+        "capture", ring.address, "--mode", "coexist", "--count", "1500", "--output", path)
+      try control.line(containing: "Connected: yes")
+      try control.type("connect \(ring.address)")
+      try control.line(containing: "Connection successful")
+      try capture.finish().expectSuccess()
+      try CaptureFolder(path).expectNoTrouble(samples: 1500)
+      let lines = try control.outputLines(untilThey: "say that our link has gone") { lines in
+        lines.contains { $0.contains("Connected: no") }
+      }
+      #expect(!lines.contains { $0.contains("ServicesResolved: yes") })
+    }
+
+    // MARK: Link parameters
+
+    /// From the start of the link, and nothing stays of it.
+    @Test func connectsWithTheTimingAskedFor() throws {
+      let ring = try scene.emulatedRing("--rate", "300", "--quiet")
+      try scene.bluetoothd()
+      let monitor = try Monitor(scene)
+      let path = scene.path("capture")
+      try scene.ringtap(
+        "capture", ring.address, "--mode", "coexist", "--interval", "7.5", "--phy", "2m", "--count", "90",
+        "--output", path
+      ).expectSuccess()
+      try CaptureFolder(path).expectNoTrouble(samples: 90)
+      let link = try LinkRecord.read(path)
+      #expect(link.inForce.intervalMs == 7.5)
+      #expect(link.changes.compactMap(\.intervalMs) == [7.5])
+      #expect(link.inForce.transmitPhy == "2m")
+      #expect(link.refused.isEmpty)
+
+      var packets = try monitor.packets(untilThey: "tell of the end") { $0.isOver() }
+      #expect(
+        packets.contains {
+          $0.says(
+            "< HCI Command: LE Create Connection", "Min connection interval: 7.50 msec",
+            "Max connection interval: 7.50 msec")
+        })
+      #expect(!packets.contains { $0.says("< HCI Command: LE Connection Update") })
+      #expect(packets.timings() == [[7.5, 0, 420]])
+      // The next link has the kernel's timing again.
+      try scene.ringtap("read", ring.address, "2a26", "--mode", "coexist").expectSuccess()
+      packets = try monitor.packets(untilThey: "tell of another link") { $0.timings().count == 2 }
+      #expect(packets.timings() == [[7.5, 0, 420], [50, 0, 420]])
+    }
+
+    /// A connect that fails leaves nothing either.
+    @Test func takesTheTimingBackWhenNobodyAnswers() throws {
+      _ = try scene.emulatedRing()
+      let monitor = try Monitor(scene)
+      try scene.ringtap(
+        "read", Self.absent, "2a26", "--mode", "coexist", "--interval", "7.5", "--timeout", "1"
+      ).expectFailure(saying: "did not answer within 1 s")
+      let packets = try monitor.packets(untilThey: "say that the program has gone") {
+        $0.contains { $0.says("@ MGMT Close: ringtap") }
+      }
+      let loads = packets.filter { $0.says("@ MGMT Command: Load Connection P") }
+      // The wish, the kernel's own timing instead, and an empty list.
+      #expect(loads.map { $0.head.contains("plen 17") } == [true, true, false])
+      #expect(loads.last?.head.contains("plen 2") == true)
+    }
+
+    // MARK: Capabilities
+
+    /// Timing by the kernel; for the rest, and for knowing, CAP_NET_RAW is missing.
+    @Test func setsTheTimingWithoutTheRawChannel() throws {
+      let ring = try scene.emulatedRing("--rate", "300", "--quiet")
+      let monitor = try Monitor(scene)
+      let path = try scene.openFolder() + "/capture"
+      let result = try scene.unprivileged(
+        [
+          "capture", "--mode", "coexist", "--interval", "7.5", "--phy", "2m", "--count", "90", "--output",
+          path,
+        ], with: ["net_admin"])
+      #expect(result.status == 0)
+      #expect(result.messages.count == 1)
+      let capture = try CaptureFolder(path)
+      capture.expectNoTrouble(samples: 90)
+      #expect(capture.session.device.address == ring.address)
+      let link = try LinkRecord.read(path)
+      #expect(link.refused.map(\.what) == ["phy"])
+      #expect(link.refused.first?.why.contains("CAP_NET_RAW") == true)
+      #expect(link.inForce.intervalMs == nil, "nobody told")
+      let packets = try monitor.packets(untilThey: "tell of a link") { !$0.timings().isEmpty }
+      #expect(packets.timings() == [[7.5, 0, 420]])
+    }
+
+    /// By the kernel's host where the raw channel is not to be had.
+    @Test func tellsTheSignal() throws {
+      let ring = try scene.emulatedRing()
+      // Timing is told as the link comes up, and a link stays for 2 s.
+      for capabilities in [["net_admin", "net_raw"], ["net_admin"]] {
+        let result = try scene.unprivileged(
+          ["link", ring.address, "--mode", "coexist", "--json"], with: capabilities)
+        result.expectSuccess()
+        #expect(result.output.contains(#""rssi":-55"#))
+        #expect(result.output.contains("intervalMs") == (capabilities.count == 2))
+      }
+      try scene.unprivileged(["link", ring.address, "--mode", "coexist"], with: ["net_raw"]).expectSuccess()
+      try scene.unprivileged(["link", ring.address, "--mode", "coexist"], with: [])
+        .expectFailure(saying: "CAP_NET_ADMIN")
+    }
+
+    @Test func saysWhatAScanNeeds() throws {
+      let ring = try scene.emulatedRing()
+      for arguments in [["scan"], ["capture"]] {
+        try scene.unprivileged(arguments + ["--mode", "coexist"], with: ["net_raw"])
+          .expectFailure(saying: "management interface needs CAP_NET_ADMIN", "setcap")
+      }
+      try scene.unprivileged(["read", ring.address, "2a26", "--mode", "coexist"], with: []).expectSuccess()
+      try scene.ringtap("scan", "--mode", "coexist", "--passive")
+        .expectFailure(saying: "listen only with --mode raw")
+    }
+
+    @Test func autoGoesByTheDaemonAndTheCapabilities() throws {
+      let ring = try scene.emulatedRing("--rate", "300")
+      func mode(_ result: Program.Result) -> String? {
+        result.errorLines.first { $0.contains(" mode on hci0") }
+      }
+      let scan = ["scan", "--duration", "0.5"]
+      #expect(mode(try scene.run(Place.ringtap, scan)) == "ringtap: raw mode on hci0")
+      let managed = try scene.unprivileged(scan, with: ["net_admin"])
+      #expect(managed.status == 0)
+      #expect(mode(managed) == "ringtap: coexist mode on hci0; raw mode needs CAP_NET_RAW to scan")
+
+      try scene.bluetoothd()
+      let path = scene.path("capture")
+      let result = try scene.ringtap("capture", ring.address, "--count", "30", "--output", path)
+      result.expectSuccess()
+      #expect(mode(result) == "ringtap: coexist mode on hci0; bluetoothd is running")
+      let session = try String(contentsOfFile: path + "/session.json", encoding: .utf8)
+      #expect(session.contains(#""mode":"coexist""#))
+      let raw = try scene.unprivileged(scan, with: ["net_raw"])
+      #expect(mode(raw)?.hasPrefix("ringtap: raw mode on hci0; bluetoothd is running, but") == true)
+      #expect(mode(raw)?.contains("CAP_NET_ADMIN") == true)
+    }
+  }
+}

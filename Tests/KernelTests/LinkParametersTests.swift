@@ -1,0 +1,119 @@
+import Foundation
+import Testing
+
+extension InTestKernel {
+  /// What raw mode asks of a link beside the kernel, with BlueZ's monitor as the witness.
+  @Suite final class LinkParametersTests {
+    private static let wishes = ["--mode", "raw", "--interval", "7.5", "--phy", "2m", "--data-length", "251"]
+
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    private func capture(_ address: String, _ options: [String]) throws -> (Program.Result, path: String) {
+      let path = scene.path("capture")
+      return (try scene.run(Place.ringtap, ["capture", address, "--output", path] + options), path)
+    }
+
+    /// Asked, in force, and put back in the end.
+    @Test func changesTimingPHYAndDataLength() throws {
+      let ring = try scene.emulatedRing("--rate", "300", "--quiet")
+      let monitor = try Monitor(scene)
+      let (result, path) = try capture(ring.address, Self.wishes + ["--count", "300"])
+      result.expectSuccess()
+      try CaptureFolder(path).expectNoTrouble(samples: 300)
+
+      let link = try LinkRecord.read(path)
+      #expect(link.asked.minimumIntervalMs == 7.5 && link.asked.maximumIntervalMs == 7.5)
+      #expect(link.asked.phy == "2m" && link.asked.dataLength == 251)
+      #expect(link.refused.isEmpty)
+      #expect(link.changes.compactMap(\.intervalMs) == [50, 7.5])
+      #expect(link.inForce.intervalMs == 7.5)
+      #expect(link.inForce.transmitPhy == "2m" && link.inForce.receivePhy == "2m")
+      #expect(link.inForce.transmitDataLength == 251 && link.inForce.receiveDataLength == 251)
+
+      let handle = "Handle: \(try #require(link.inForce.handle))"
+      let packets = try monitor.packets(untilThey: "tell of the former timing") {
+        $0.timings().count >= 3
+      }
+      #expect(packets.timings() == [[50, 0, 420], [7.5, 0, 420], [50, 0, 420]])
+      #expect(
+        packets.contains {
+          $0.says(
+            "< HCI Command: LE Connection Update", handle, "Min connection interval: 7.50 msec",
+            "Max connection interval: 7.50 msec")
+        })
+      #expect(
+        packets.contains { $0.says("LE PHY Update Complete", handle, "TX PHY: LE 2M", "RX PHY: LE 2M") })
+      #expect(packets.contains { $0.says("LE Data Length Change", handle, "Max TX octets: 251") })
+    }
+
+    /// btvirt has the one lever and not the others; the far controller tells the same interval.
+    @Test func saysWhatTheControllerRefuses() throws {
+      try scene.linkedControllers()
+      let ring = try scene.bumbleRing("--rate", "300")
+      let monitor = try Monitor(scene)
+      let (result, path) = try capture(ring.address, Self.wishes + ["--count", "300"])
+      #expect(result.status == 0)
+      #expect(result.messages.count == 2)
+      #expect(result.messages.allSatisfy { $0.contains("Unknown HCI Command") })
+      try CaptureFolder(path).expectNoTrouble(samples: 300)
+
+      let link = try LinkRecord.read(path)
+      #expect(link.inForce.intervalMs == 7.5)
+      #expect(link.inForce.transmitPhy == nil && link.inForce.transmitDataLength == nil)
+      #expect(link.refused.map(\.what) == ["phy", "dataLength"])
+      let packets = try monitor.packets(untilThey: "tell of the former timing") {
+        $0.timings(on: "hci1").count >= 3
+      }
+      #expect(packets.timings(on: "hci1") == [[50, 0, 420], [7.5, 0, 420], [50, 0, 420]])
+    }
+
+    /// The ring asks for 25 to 50 ms and latency 4 soon after the connect: its wish, made later, stays.
+    @Test func leavesWhatThePeerHasChangedSince() throws {
+      let ring = try scene.emulatedRing("--rate", "300")
+      let monitor = try Monitor(scene)
+      let (result, path) = try capture(
+        ring.address, ["--mode", "raw", "--interval", "7.5", "--count", "1200"])
+      result.expectSuccess()
+      let link = try LinkRecord.read(path)
+      #expect(link.changes.compactMap(\.intervalMs) == [50, 7.5, 50])
+      #expect(link.inForce.latency == 4)
+      let packets = try monitor.packets(untilThey: "tell of the end") { $0.isOver() }
+      #expect(packets.timings() == [[50, 0, 420], [7.5, 0, 420], [50, 4, 5000]])
+    }
+
+    @Test func recordsWithoutTheCapability() throws {
+      let ring = try scene.emulatedRing("--rate", "300", "--quiet")
+      let path = try scene.openFolder() + "/capture"
+      let result = try scene.unprivileged(
+        ["capture", ring.address, "--output", path, "--count", "90"] + Self.wishes)
+      #expect(result.status == 0)
+      #expect(result.messages.count == 3)
+      #expect(result.messages.allSatisfy { $0.contains("stays as it is") && $0.contains("CAP_NET_RAW") })
+      try CaptureFolder(path).expectNoTrouble(samples: 90)
+      let link = try LinkRecord.read(path)
+      #expect(link.refused.map(\.what) == ["timing", "phy", "dataLength"])
+      #expect(link.refused.allSatisfy { $0.why.contains("CAP_NET_RAW") })
+      #expect(link.inForce.intervalMs == nil && link.changes.isEmpty)
+    }
+
+    /// A ring that falls silent, and one that says goodbye. Core 5.4, Vol 1, Part F, 2.8 and 2.19.
+    @Test(arguments: [8, 19]) func tellsWhyTheLinkWent(_ code: Int) throws {
+      let ring: Scene.Peer
+      if code == 8 {
+        ring = try scene.emulatedRing("--rate", "300", "--disconnect-after", "90")
+      } else {
+        try scene.linkedControllers()
+        ring = try scene.bumbleRing("--rate", "300", "--disconnect-after", "90")
+      }
+      let (result, path) = try capture(ring.address, ["--mode", "raw"])
+      #expect(result.status == 1)
+      try CaptureFolder(path).expectNoTrouble(samples: 90)
+      let reason = try LinkRecord.read(path).disconnectReason
+      let name = code == 8 ? "Connection Timeout" : "Remote User Terminated Connection"
+      #expect(reason == LinkRecord.Reason(code: code, name: name))
+    }
+  }
+}

@@ -1,0 +1,59 @@
+import Foundation
+import Testing
+
+/// BlueZ's own daemon and its client, beside the program under test.
+extension Scene {
+  /// Starts the bus and the daemon; it takes each adapter that is there.
+  @discardableResult
+  func bluetoothd() throws -> Program {
+    let bus = try start("dbus-daemon", ["--system", "--nofork", "--nopidfile", "--print-address"])
+    try bus.line(containing: "unix:path=")
+    let daemon = try start("bluetoothd", ["-n"])
+    try daemon.line(on: .errors, containing: "Bluetooth management interface")
+    return daemon
+  }
+
+  func bluetoothctl() throws -> Program {
+    let control = try start("bluetoothctl")
+    try control.line(containing: "Agent registered")
+    return control
+  }
+
+  /// BlueZ's emulation beside hci0: hci1 up, hci2 down and in its range.
+  func moreLinkedControllers() throws {
+    let program = try start(Place.peer("controller"), ["linked", "2"])
+    let line = try program.line(containing: "ready")
+    try #require(line == "ready hci1 hci2", "an adapter was left behind, or hci0 is missing")
+    try controller("central", 1)
+    try controller("off", 2)
+  }
+
+  /// A ring made with google/bumble on another adapter than hci1.
+  func bumbleRing(on index: Int, _ options: String...) throws -> Peer {
+    let program = try start(Place.python(), [Place.peer("bumble_ring.py"), "hci-socket:\(index)"] + options)
+    let words = try program.line(containing: "ready").split(separator: " ")
+    return Peer(address: String(try #require(words.last)), program: program)
+  }
+
+  /// A folder that everybody may write to.
+  func openFolder() throws -> String {
+    let folder = path("open")
+    try demand("mkdir", ["-m", "777", folder])
+    return folder
+  }
+
+  /// Runs ringtap as a user who may search folders, and nothing else but what is given.
+  ///
+  /// - Parameter capabilities: such as `net_admin`.
+  func unprivileged(_ arguments: [String], with capabilities: [String] = []) throws -> Program.Result {
+    let nobody = "65534"
+    let rights = (["-all", "+dac_read_search"] + capabilities.map { "+" + $0 }).joined(separator: ",")
+    return try run(
+      "setpriv",
+      [
+        "--reuid", nobody, "--regid", nobody, "--clear-groups", "--inh-caps", rights, "--ambient-caps",
+        rights,
+        "--bounding-set", rights, Place.ringtap,
+      ] + arguments)
+  }
+}

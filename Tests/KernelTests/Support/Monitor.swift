@@ -1,0 +1,75 @@
+import Foundation
+import Testing
+
+/// BlueZ's `btmon`: what passes between the kernel and its controllers, and on the management interface.
+struct Monitor {
+  /// One packet or event: its first line and what is known of it.
+  struct Packet {
+    var head: String
+    var details: [String]
+
+    /// Whether the first line has the one and, in order, the details have the others.
+    func says(_ title: String, _ words: String...) -> Bool {
+      let isNamed = head.contains(title) || details.first?.contains(title) == true
+      var rest = details[...]
+      return isNamed
+        && words.allSatisfy { word in
+          guard let index = rest.firstIndex(where: { $0.contains(word) }) else { return false }
+          rest = rest[(index + 1)...]
+          return true
+        }
+    }
+  }
+
+  private let program: Program
+
+  init(_ scene: Scene) throws {
+    program = try scene.start("stdbuf", ["-oL", "btmon"])
+    try program.line(containing: "= Note: Bluetooth subsystem")
+  }
+
+  /// Waits until the packets are as wanted, and returns all until then.
+  @discardableResult
+  func packets(untilThey what: String, _ isMet: ([Packet]) -> Bool) throws -> [Packet] {
+    Self.packets(in: try program.outputLines(untilThey: what) { isMet(Self.packets(in: $0)) })
+  }
+
+  private static func packets(in lines: [String]) -> [Packet] {
+    var packets: [Packet] = []
+    for line in lines {
+      if line.hasPrefix(" ") {
+        packets[packets.count - 1].details.append(line.trimmingCharacters(in: .whitespaces))
+      } else {
+        packets.append(Packet(head: line, details: []))
+      }
+    }
+    return packets
+  }
+}
+
+extension [Monitor.Packet] {
+  /// Timing of links as the controller told it, in order: interval in ms, latency, supervision time-out in ms.
+  ///
+  /// - Parameter adapter: whose.
+  func timings(on adapter: String = "hci0") -> [[Double]] {
+    compactMap { packet in
+      guard packet.head.hasPrefix("> HCI Event: LE Meta"), packet.head.contains("[\(adapter)]"),
+        packet.details.first?.hasPrefix("LE Connection ") == true
+          || packet.details.first?.hasPrefix("LE Enhanced Connection ") == true
+      else { return nil }
+      let values = ["Connection interval: ", "Connection latency: ", "Supervision timeout: "].compactMap {
+        name in
+        packet.details.first { $0.hasPrefix(name) }
+          .flatMap { $0.dropFirst(name.count).split(separator: " ").first }.flatMap { Double($0) }
+      }
+      return values.count == 3 ? values : nil
+    }
+  }
+
+  /// Whether the link of an adapter has gone.
+  func isOver(on adapter: String = "hci0") -> Bool {
+    contains {
+      $0.head.contains("Disconnect Complete") && $0.head.contains("[\(adapter)]") && $0.details.count >= 3
+    }
+  }
+}

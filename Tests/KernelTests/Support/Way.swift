@@ -1,0 +1,159 @@
+import Foundation
+import Testing
+
+/// A way from ringtap to the radio. The tests of `OverEachWay` are the same on each.
+enum Way: String, CaseIterable, CustomTestStringConvertible {
+  /// The kernel's host, in `raw` mode.
+  case kernel
+  /// Our own host on an adapter that is down, by the HCI user channel.
+  case userChannel
+  /// Our own host at one end of an H4 stream, with the controller at the other.
+  case tcp, unix
+  /// The same through a pseudo-terminal, which our host opens as a serial port.
+  case serial
+  /// Our own host on a controller in the same process. There is no room for a ring of bumble's.
+  case virtual
+
+  /// Those that need no kernel with Bluetooth are tested on this machine, the others in the test kernel.
+  static let here: [Way] = isInTestKernel ? [.kernel, .userChannel] : [.tcp, .unix, .serial]
+
+  /// The same for the emulated ring.
+  static let hereWithEmulation = isInTestKernel ? here : here + [.virtual]
+
+  static let isInTestKernel = ProcessInfo.processInfo.environment["RINGTAP_TEST_KERNEL"] == "1"
+
+  var testDescription: String { rawValue }
+
+  /// Whether the kernel stamps what arrives: it does so on a socket of packets, not the octets of a stream.
+  var stamps: CaptureFolder.Stamps {
+    switch self {
+    case .kernel, .userChannel, .virtual: .kernel
+    case .tcp, .unix, .serial: .arrival
+    }
+  }
+
+  /// As `session.json` has it.
+  var mode: String { self == .kernel ? "raw" : "exclusive" }
+
+  /// Notifications of a long capture. The other ways show that the loop above is the same, not how long it holds.
+  var longCount: Int { self == .kernel ? 3000 : 600 }
+}
+
+/// What is between ringtap and a ring.
+extension Scene {
+  /// Our own emulation behind a controller of ours: a kernel adapter through /dev/vhci, or a stream.
+  func emulatedRing(over way: Way, _ options: String...) throws -> Peer {
+    try emulatedRing(over: way, options)
+  }
+
+  func emulatedRing(over way: Way, _ options: [String]) throws -> Peer {
+    switch way {
+    case .kernel: return try emulatedRing(options)
+    case .userChannel:
+      var ring = try emulatedRing(options)
+      try controller("off", 0)
+      ring.options = ["--transport", "hci-socket:0"]
+      return ring
+    case .tcp:
+      let place = "127.0.0.1:\(try freePort())"
+      return try servedRing("tcp-server:\(place)", options) { _ in "tcp-client:\(place)" }
+    case .unix:
+      let place = "unix:\(path("controller"))"
+      return try servedRing(place, options) { _ in place }
+    // The terminal's name is the program's to tell.
+    case .serial: return try servedRing("pty:", options) { "serial:\($0),115200" }
+    case .virtual: return try virtualRing(options)
+    }
+  }
+
+  /// A ring of bumble's behind a controller of btvirt's, by the kernel; behind one of bumble's, by a stream.
+  func bumbleRing(over way: Way, _ options: String...) throws -> Peer {
+    switch way {
+    case .kernel:
+      let controllers = try linkedControllers()
+      var ring = try bumbleRing(options)
+      ring.controllers = controllers
+      return ring
+    case .userChannel:
+      let controllers = try linkedControllers()
+      try controller("off", 0)
+      // Our host scans when it is asked to connect, and btvirt reports an advertiser once per start.
+      var ring = try bumbleRing(options + ["--readvertise", "0.3"])
+      ring.options = ["--transport", "hci-socket:0"]
+      ring.controllers = controllers
+      return ring
+    case .tcp: return try bumbleRing(at: freePort(), options)
+    case .unix:
+      let place = path("controller")
+      return try bumbleController("unix-server:\(place)", options, "unix:\(place)")
+    case .serial:
+      let place = path("port")
+      return try bumbleController("pty:\(place)", options, "serial:\(place),115200")
+    case .virtual: throw Program.Failure(description: "bumble's ring is no part of ringtap")
+    }
+  }
+
+  /// The same at this port of TCP.
+  func bumbleRing(at port: Int, _ options: String...) throws -> Peer { try bumbleRing(at: port, options) }
+
+  private func bumbleRing(at port: Int, _ options: [String]) throws -> Peer {
+    let place = "127.0.0.1:\(port)"
+    return try bumbleController("tcp-server:\(place)", options, "tcp-client:\(place)")
+  }
+
+  /// Pulls our controller out: kills what makes it.
+  func unplug(_ ring: Peer) { (ring.controllers ?? ring.program).end() }
+
+  /// The options of `emulate ring` in the words of a transport: `--rate 300 --quiet` is `rate=300,quiet`.
+  private func virtualRing(_ options: [String]) throws -> Peer {
+    var words = ["virtual:ring"]
+    for option in options {
+      if option.hasPrefix("--") {
+        words.append(String(option.dropFirst(2)))
+      } else {
+        words[words.count - 1] += "=\(option)"
+      }
+    }
+    // The ring is in whatever command reaches it: this program only stands in the place of a peer's.
+    return Peer(
+      address: "70:CB:0D:00:A1:B2", program: try start("cat"),
+      options: ["--transport", words.joined(separator: ",")])
+  }
+
+  private func servedRing(
+    _ transport: String, _ options: [String], _ ours: (String) -> String
+  ) throws -> Peer {
+    let program = try start(Place.ringtap, ["emulate", "ring", "--transport", transport] + options)
+    let words = try program.line(containing: "ready").split(separator: " ").map(String.init)
+    try #require(words.count == 4)
+    return Peer(address: words[2], program: program, options: ["--transport", ours(words[1])])
+  }
+
+  private func bumbleController(
+    _ transport: String, _ options: [String], _ ours: String
+  ) throws -> Peer {
+    let program = try start(Place.python(), [Place.peer("bumble_controller.py"), transport] + options)
+    let words = try program.line(containing: "ready").split(separator: " ")
+    return Peer(
+      address: String(try #require(words.last)), program: program,
+      options: ["--transport", ours, "--address-type", "random"])
+  }
+
+  /// A port of this machine that nobody has: several may run the tests at a time.
+  func freePort() throws -> Int {
+    let script = "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); print(s.getsockname()[1])"
+    let words = try demand("/usr/bin/python3", ["-c", script]).outputLines
+    return try #require(words.first.flatMap { Int($0) })
+  }
+
+  /// Runs a command of ringtap's with what it needs to reach the ring.
+  func ringtap(
+    reaching ring: Peer, _ arguments: String..., within limit: Duration = Program.patience
+  ) throws -> Program.Result {
+    try run(Place.ringtap, arguments + ring.options, within: limit)
+  }
+
+  func startRingtap(reaching ring: Peer, _ arguments: String...) throws -> Program {
+    try start(Place.ringtap, arguments + ring.options)
+  }
+}
