@@ -70,6 +70,17 @@ import Testing
     #expect(written.records.map(\.header.adapter) == [4, 0])
   }
 
+  /// btsnoop has no packets longer than HCI has.
+  @Test func leavesOutWhatIsTooLong() {
+    let frame = octetsOf("00000001 02") + [UInt8](repeating: 1, count: 65_540)
+    let file = pcapFile(.little, linkType: 201, [(1, 0, frame), (2, 0, Array(frame.dropLast()))])
+    for (format, count) in [(PacketLogWriter.Format.btsnoop(.h4), 1), (.pcapng(.linuxMonitor), 2)] {
+      let reading = LogReading(converted(file, to: format))
+      #expect(reading.error == nil)
+      #expect(reading.records.count == count)
+    }
+  }
+
   @Test func leavesOutWhatHasNoPlace() {
     let monitor = pcapFile(
       .little, linkType: 254,
