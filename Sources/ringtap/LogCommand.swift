@@ -1,14 +1,13 @@
 import ArgumentParser
 import BLECore
 import BLEPacketLog
-import BLESystem
 import Foundation
 
 /// `ringtap log …`: packet logs.
 struct LogCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "log",
-    abstract: "Look into packet logs, and convert them.",
+    abstract: "Look into packet logs.",
     subcommands: [Show.self, Convert.self])
 }
 
@@ -16,7 +15,7 @@ extension LogCommand {
   struct Show: ParsableCommand {
     static let configuration = CommandConfiguration(
       commandName: "show",
-      abstract: "Print the packets of a log, with their ATT PDUs.",
+      abstract: "Print the packets of a btsnoop log, with their ATT PDUs.",
       discussion: """
         EXAMPLES
           ringtap log show packets.btsnoop
@@ -33,9 +32,8 @@ extension LogCommand {
           adb exec-out cat /sdcard/btsnoop_hci.log | ringtap log show -
               from standard input
 
-        Reads btsnoop (1001, 1002 of Android, 2001 of btmon -w), pcap, pcapng and
-        PacketLogger, also through gzip and zstd. A log that ends inside a record is
-        shown up to there; the exit status is 1.
+        Reads the btsnoop formats 1001, 1002 (Android) and 2001 (btmon -w). A log
+        that ends inside a record is shown up to there; the exit status is 1.
         """)
 
     @Argument(help: "The log; '-' for standard input.")
@@ -45,36 +43,36 @@ extension LogCommand {
     var json = false
 
     func run() throws {
-      var input = try open()
+      let input = try open()
       var reader = PacketLogReader()
       do {
-        try show(&input, &reader)
+        try show(input, &reader)
         try reader.finish()
       } catch let error as WireError {
         throw failure(
           reader.format == nil
             ? "not a packet log: \(error)" : "\(error); the \(reader.recordCount) records before are good")
-      } catch let problem as CompressedInput.Problem {
-        throw failure("\(problem)")
       } catch {
         throw failure(reason(error))
       }
     }
 
-    private func open() throws -> CompressedInput {
-      do throws(SystemError) {
-        return try CompressedInput(path: file)
+    /// Octets read at once: what bounds the memory, with the longest packet.
+    private static let chunkByteCount = 65_536
+
+    private func open() throws -> FileHandle {
+      if file == "-" { return .standardInput }
+      do {
+        return try FileHandle(forReadingFrom: URL(filePath: file))
       } catch {
-        throw failure("cannot open the log: \(error)")
+        throw failure("cannot open the log: \(reason(error))")
       }
     }
 
-    private func show(_ input: inout CompressedInput, _ reader: inout PacketLogReader) throws {
+    private func show(_ input: FileHandle, _ reader: inout PacketLogReader) throws {
       var decoder = PacketDecoder()
       var printer = PacketPrinter(style: json ? .json : .text)
-      while true {
-        let chunk = try input.next()
-        if chunk.isEmpty { break }
+      while let chunk = try input.read(upToCount: Self.chunkByteCount), !chunk.isEmpty {
         var failure: WireError?
         do throws(WireError) {
           try reader.read(chunk.span) { record in
