@@ -55,14 +55,16 @@ public struct CompressedInput: ~Copyable {
   /// Whether the input is compressed.
   public var isCompressed: Bool { decompressor != nil }
 
-  /// The next piece, at most `pieceByteCount` octets; empty at the end.
+  /// The next piece, at most `pieceByteCount` octets; empty at the end. A plain file that has grown since then
+  /// goes on.
   public mutating func next() throws(Problem) -> [UInt8] {
+    guard let decompressor else {
+      if taken == count { try refill() }
+      defer { taken = count }
+      return Array(raw[taken..<count])
+    }
     while !isAtEnd {
       if taken == count { try refill() }
-      guard let decompressor else {
-        defer { taken = count }
-        return Array(raw[taken..<count])
-      }
       var piece = [UInt8](repeating: 0, count: Self.pieceByteCount)
       let input = count - taken
       let step = decompressor.step(raw, taken..<count, into: &piece)
@@ -85,7 +87,6 @@ public struct CompressedInput: ~Copyable {
     do throws(SystemError) {
       count = try descriptor.read(into: &raw)
     } catch { throw .system(error) }
-    if count == 0, decompressor == nil { isAtEnd = true }
   }
 
   /// Reads until the kind of file can be told, or to the end: a pipe may give one octet at a time.

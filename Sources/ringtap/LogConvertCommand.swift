@@ -127,10 +127,18 @@ extension LogCommand {
       of sources: [LogSource], _ body: (StoredPacketRecord) throws -> Void
     ) throws {
       var filter = connection.flatMap(Self.choice).map { ConnectionFilter($0) }
-      while let source = sources.filter({ $0.nextTime != nil }).min(by: { earlier($0, $1) }),
-        let record = source.next()
+      var adapters = AdapterNumbers()
+      var lost: UInt32 = 0
+      while let log = sources.indices.filter({ sources[$0].nextTime != nil })
+        .min(by: { earlier(sources[$0], sources[$1]) }), var record = sources[log].next()
       {
-        if record.withRecord({ filter?.takes($0) ?? true }) { try body(record) }
+        record.header.adapter = adapters.number(of: record.header.adapter, inLog: log)
+        // What was lost before a record that is not chosen was lost before the next that is.
+        let drops = UInt32(clamping: UInt64(lost) + UInt64(record.header.drops))
+        let isTaken = record.withRecord { filter?.takes($0) ?? true }
+        lost = isTaken ? 0 : drops
+        record.header.drops = drops
+        if isTaken { try body(record) }
       }
     }
 

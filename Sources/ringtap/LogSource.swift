@@ -79,3 +79,26 @@ final class LogSource {
     failure = reason
   }
 }
+
+/// Tells the adapters of merged logs apart, so that the links of each stay its own: an adapter that another log
+/// has as well gets the first number that is free.
+struct AdapterNumbers {
+  private struct Adapter: Hashable {
+    var log: Int
+    var number: UInt16
+  }
+
+  private var numbers: [Adapter: UInt16] = [:]
+  private var taken: Set<UInt16> = []
+
+  /// The monitor's 0xFFFF is of no adapter and stays.
+  mutating func number(of adapter: UInt16, inLog log: Int) -> UInt16 {
+    if adapter == 0xFFFF { return adapter }
+    let key = Adapter(log: log, number: adapter)
+    if let known = numbers[key] { return known }
+    let number = taken.contains(adapter) ? (0..<0xFFFF).first { !taken.contains($0) } ?? adapter : adapter
+    taken.insert(number)
+    numbers[key] = number
+    return number
+  }
+}

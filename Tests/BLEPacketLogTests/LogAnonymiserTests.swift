@@ -24,7 +24,7 @@ func anonymised(_ log: [UInt8], to format: PacketLogWriter.Format) -> [UInt8] {
 }
 
 private func contains(_ octets: [UInt8], _ sequence: [UInt8]) -> Bool {
-  octets.indices.contains { octets[$0...].starts(with: sequence) }
+  octets.indices.contains { octets[$0] == sequence[0] && octets[$0...].starts(with: sequence) }
 }
 
 @Suite struct LogAnonymiserTests {

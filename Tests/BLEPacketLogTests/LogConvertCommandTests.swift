@@ -47,6 +47,8 @@ struct LogConvertCommandTests {
       let reading = try Self.read(out)
       #expect(reading.format == .pcapng)
       #expect(reading.packets.map { $0.octets[5] } == [1, 4, 2, 5, 6, 3])
+      // Both were of hci0; their links must not mix.
+      #expect(reading.records.map(\.header.adapter) == [0, 1, 0, 1, 1, 0])
     }
   }
 
@@ -173,5 +175,57 @@ struct LogConvertCommandTests {
       let octets = [UInt8](try Data(contentsOf: out))
       #expect(octets == anonymised(log(LogAnonymiserTests.packets), to: .btsnoop(.h4)))
     }
+  }
+}
+
+/// What is read, and what is claimed, is never kept.
+@Suite(
+  .enabled(if: Ringtap.path != nil && Witness.path(of: "python3") != nil, "ringtap or python3 is not there"))
+struct LogMemoryTests {
+  /// A pcapng section with a block of nobody's of 256 MiB, then one packet; as a sparse file, and gzipped to 260 KiB.
+  @Test(arguments: [false, true])
+  func staysSmall(isCompressed: Bool) throws {
+    let skipped = 256 << 20
+    var log = PcapNGBuilder()
+    let start = log.file
+    log.file = []
+    log.interface(187)
+    log.enhanced(octetsOf("01 030c00"), units: 1)
+    let head = start + octets(UInt32(99), .little) + octets(UInt32(skipped + 12), .little)
+    let tail = octets(UInt32(skipped + 12), .little) + log.file
+    try withFolder { folder in
+      var file = folder.appending(path: "large.pcapng")
+      try Data(head).write(to: file)
+      let handle = try FileHandle(forWritingTo: file)
+      try handle.seek(toOffset: UInt64(head.count + skipped))
+      try handle.write(contentsOf: Data(tail))
+      try handle.close()
+      if isCompressed {
+        let gzip = try #require(Witness.path(of: "gzip"))
+        try #require(try Witness(gzip, ["-1", file.path]).status == 0)
+        file = folder.appending(path: "large.pcapng.gz")
+      }
+      let out = folder.appending(path: "out.btsnoop")
+      let (status, peak) = try Self.peakKibibytes(["log", "convert", file.path, out.path])
+      #expect(status == 0)
+      #expect(LogReading([UInt8](try Data(contentsOf: out))).packets.count == 1)
+      // What the program takes for nothing, two pieces and the longest packet.
+      let (_, idle) = try Self.peakKibibytes(["--version"])
+      #expect(peak < idle + 8 * 1_024, "\(peak) KiB, \(idle) KiB for nothing")
+    }
+  }
+
+  /// By the kernel's account of a child that ended.
+  private static func peakKibibytes(_ arguments: [String]) throws -> (status: Int32, peak: Int) {
+    let script = """
+      import resource, subprocess, sys
+      status = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode
+      print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+      """
+    let run = try Witness(
+      try #require(Witness.path(of: "python3")), ["-c", script, try #require(Ringtap.path)] + arguments)
+    let numbers = run.output.split(whereSeparator: \.isWhitespace).compactMap { Int($0) }
+    try #require(numbers.count == 2, "\(run.errors)")
+    return (Int32(numbers[0]), numbers[1])
   }
 }

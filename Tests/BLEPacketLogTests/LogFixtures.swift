@@ -175,9 +175,10 @@ enum Logs {
   static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
     .deletingLastPathComponent().appending(path: "Captures")
 
-  static var all: [URL] {
+  static var own: [URL] {
     let names = (try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []
     return names.filter { $0.hasSuffix(".btsnoop") }.sorted().map { folder.appending(path: $0) }
-      + [SharedCaptures.treadmill].compactMap(\.self)
   }
+
+  static var all: [URL] { own + [SharedCaptures.treadmill].compactMap(\.self) }
 }

@@ -13,6 +13,9 @@ public struct PacketLogWriter: Sendable {
     case pcap(LinkType)
   }
 
+  /// The longest ACL packet; what is longer is no HCI packet.
+  private static let longestPacketByteCount = 4 + 65_535
+
   public let format: Format
   /// Records written so far.
   public private(set) var recordCount = 0
@@ -77,8 +80,13 @@ public struct PacketLogWriter: Sendable {
     if case .pcapng = format { pcapng.finish(into: &octets) }
   }
 
-  /// Whether a reader of the format could tell what the record was.
+  /// Whether a reader of the format could tell what the record was, and would take it.
   private func holds(_ record: borrowing PacketRecord) -> Bool {
+    if case .btsnoop = format {
+      guard record.packet.count <= Self.longestPacketByteCount else { return false }
+    } else {
+      guard record.packet.count < PacketLogReader.maximumPacketByteCount - 8 else { return false }
+    }
     switch format {
     case .btsnoop(.monitor), .pcapng(.linuxMonitor), .pcap(.linuxMonitor):
       return record.type != nil || record.note != nil

@@ -14,7 +14,7 @@ enum PcapNGBlock {
   /// Type and total length before, total length after.
   static let overheadByteCount = 12
   /// The longest block that is kept whole: the longest packet, and options.
-  static let maximumByteCount = PacketLogReader.maximumPacketByteCount + 65_536
+  static let maximumByteCount = PacketLogReader.maximumPacketByteCount + 2 * 65_536
 
   static let byteOrderMagic: UInt32 = 0x1A2B_3C4D
 }
