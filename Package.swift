@@ -83,7 +83,8 @@ let package = Package(
     tests(
       "VirtualLinkTests",
       [
-        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "BLEEmulation", "RingTap",
+        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost",
+        "BLEEmulation", "RingTap",
         "TestPeer",
       ]),
     tests("BLESensorsTests", ["BLECore", "BLEWire", "BLESensors"], exclude: ["Fixtures"]),

@@ -1,6 +1,7 @@
 import ArgumentParser
 import BLECore
 import BLEPacketLog
+import BLESystem
 import Foundation
 
 extension LogCommand {
@@ -30,8 +31,9 @@ extension LogCommand {
           adb exec-out cat /sdcard/btsnoop_hci.log | ringtap log show -
               from standard input
 
-        Reads the btsnoop formats 1001, 1002 (Android) and 2001 (btmon -w). A log
-        that ends inside a record is shown up to there; the exit status is 1.
+        Reads btsnoop (1001, 1002 as of Android, 2001 as of btmon -w), pcap, pcapng
+        and Apple's PacketLogger, also compressed by gzip or zstd. A log that ends
+        inside a record is shown up to there; the exit status is 1.
         """)
 
     @Argument(help: "The log; '-' for standard input.")
@@ -54,13 +56,16 @@ extension LogCommand {
     enum ColorChoice: String, ExpressibleByArgument, CaseIterable { case auto, always, never }
 
     func run() throws {
-      let input = try open()
+      var input: CompressedInput
+      do throws(SystemError) { input = try CompressedInput(path: file) } catch {
+        throw failure("cannot open the log: \(error)")
+      }
       let isPaged = !noPager && !json && !follow
       let output = LogOutput(isPaged: isPaged)
       defer { output.finish() }
       var reader = PacketLogReader()
       do {
-        try show(input, &reader, output)
+        try show(&input, &reader, output)
         // A log that is still written may end anywhere.
         try reader.finish()
       } catch let error as WireError {
@@ -70,19 +75,7 @@ extension LogCommand {
       } catch let error as Console.Closed {
         throw error
       } catch {
-        throw failure(reason(error))
-      }
-    }
-
-    /// Octets read at once: what bounds the memory, with the longest packet.
-    private static let chunkByteCount = 65_536
-
-    private func open() throws -> FileHandle {
-      if file == "-" { return .standardInput }
-      do {
-        return try FileHandle(forReadingFrom: URL(filePath: file))
-      } catch {
-        throw failure("cannot open the log: \(reason(error))")
+        throw failure("\(error)")
       }
     }
 
@@ -95,11 +88,13 @@ extension LogCommand {
       }
     }
 
-    private func show(_ input: FileHandle, _ reader: inout PacketLogReader, _ output: LogOutput) throws {
+    private func show(
+      _ input: inout CompressedInput, _ reader: inout PacketLogReader, _ output: LogOutput
+    ) throws {
       var decoder = PacketDecoder()
       var view = try PacketView(selection.filter(), style: style, context: selection.context)
-      var progress = LogProgress(input)
-      while let chunk = try next(input, reader.format == nil) {
+      var progress = LogProgress(input.isCompressed ? nil : file)
+      while let chunk = try next(&input) {
         var failure: WireError?
         do throws(WireError) {
           try read(chunk, &reader, &decoder, &view)
@@ -115,12 +110,11 @@ extension LogCommand {
       progress.finish()
     }
 
-    /// The next octets of the file, `nil` at its end. The header comes alone, so that the format is known before the
-    /// first record.
-    private func next(_ input: FileHandle, _ isStart: Bool) throws -> Data? {
-      let count = isStart ? BTSnoopHeader.byteCount : Self.chunkByteCount
+    /// The next octets of the file, `nil` at its end.
+    private func next(_ input: inout CompressedInput) throws -> [UInt8]? {
       while true {
-        if let chunk = try input.read(upToCount: count), !chunk.isEmpty { return chunk }
+        let chunk = try input.next()
+        if !chunk.isEmpty { return chunk }
         guard follow else { return nil }
         // Five times a second is soon enough for eyes; a semaphore that nobody signals is a pause.
         _ = DispatchSemaphore(value: 0).wait(timeout: .now() + .milliseconds(200))
@@ -129,24 +123,17 @@ extension LogCommand {
 
     /// Where the file's octets become records: the only place that knows the reader.
     private func read(
-      _ chunk: Data, _ reader: inout PacketLogReader, _ decoder: inout PacketDecoder, _ view: inout PacketView
+      _ chunk: [UInt8], _ reader: inout PacketLogReader, _ decoder: inout PacketDecoder,
+      _ view: inout PacketView
     ) throws(WireError) {
-      let hasNotes = reader.format == .monitor
       try reader.read(chunk.span) { record in
         view.note(record.time)
         if record.type == nil {
-          if hasNotes { view.take(note: record) }
+          if record.note != nil { view.take(note: record) }
         } else {
           decoder.decode(record) { packet in view.take(packet) }
         }
       }
-    }
-
-    /// Foundation's errors say in many words what errno says in few.
-    private func reason(_ error: any Error) -> String {
-      let underlying = (error as NSError).userInfo[NSUnderlyingErrorKey] as? NSError
-      let cause = underlying ?? error as NSError
-      return cause.localizedFailureReason ?? cause.localizedDescription
     }
 
     private func failure(_ message: String) -> ExitCode {

@@ -66,16 +66,11 @@ struct LogProgress {
   private var lastShown: UInt64 = 0
   private let isShown: Bool
 
-  init(_ input: FileHandle) {
+  /// - Parameter path: of a file whose octets are those that are read; `nil` where nobody knows how many come.
+  init(_ path: String?) {
     isShown = Console.isErrorTerminal && !LogOutput.isTerminal
-    // Of a regular file; a pipe has no end to look for.
-    let start = try? input.offset()
-    let end = try? input.seekToEnd()
-    if let start, let end, (try? input.seek(toOffset: start)) != nil {
-      byteCount = end
-    } else {
-      byteCount = nil
-    }
+    let attributes = path.flatMap { try? FileManager.default.attributesOfItem(atPath: $0) }
+    byteCount = (attributes?[.size] as? NSNumber)?.uint64Value
   }
 
   mutating func advance(_ count: Int, records: Int) {

@@ -75,11 +75,13 @@ struct LogSelection: ParsableArguments {
       try Self.required(PacketFilter.attOpcode(text), "--att-opcode: no opcode '\(text)'")
     }
     filter.attributes = try attribute.map { text in
-      try Self.required(PacketFilter.Attribute(text), "--attribute: '\(text)' is neither 0x and a handle nor a UUID")
+      try Self.required(
+        PacketFilter.Attribute(text), "--attribute: '\(text)' is neither 0x and a handle nor a UUID")
     }
-    filter.pattern = try hex.map { text in
-      try Self.required([UInt8](hex: text), "--hex: '\(text)' is not pairs of hexadecimal digits")
-    } ?? []
+    filter.pattern =
+      try hex.map { text in
+        try Self.required([UInt8](hex: text), "--hex: '\(text)' is not pairs of hexadecimal digits")
+      } ?? []
     return filter
   }
 

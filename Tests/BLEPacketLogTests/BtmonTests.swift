@@ -6,7 +6,8 @@ import Testing
 
 /// The lines that both programs must have: titles of commands and events, what an event answers, subevents, statuses.
 private func comparedLines(_ text: String) -> [String] {
-  text.utf8.split(separator: UInt8(ascii: "\n")).map { String(decoding: $0, as: UTF8.self) }.compactMap { line in
+  text.utf8.split(separator: UInt8(ascii: "\n")).map { String(decoding: $0, as: UTF8.self) }.compactMap {
+    line in
     if line.hasPrefix("< HCI") || line.hasPrefix("> HCI") {
       // Number, adapter and time end a title.
       guard let clock = line.lastIndex(of: "#") else { return line }
@@ -66,7 +67,9 @@ struct BtmonTests {
 
   @Test func namesEachEvent() throws {
     // 0x59 is of Core 5.4; 0xFE is btmon's own; an LE Meta event is nothing without its subevent.
-    let packets = (0...255 as ClosedRange<UInt8>).filter { ![0x3E, 0x59, 0xFE].contains($0) }.map { event([$0, 0]) }
+    let packets = (0...255 as ClosedRange<UInt8>).filter { ![0x3E, 0x59, 0xFE].contains($0) }.map {
+      event([$0, 0])
+    }
     #expect(try compare(log(packets, format: .monitor)) == packets.count)
   }
 
@@ -83,7 +86,8 @@ struct BtmonTests {
   @Test func saysEachParameter() throws {
     let commands = [
       "0604 03 400013", "0520 06 010203040546", "0b20 07 01 6000 3000 01 00", "0c20 02 01 00",
-      "0d20 19 6000 3000 00 01 b2a1000dcb70 00 1800 2800 0000 2a00 0000 0000", "1320 0e 4000 1800 2800 0000 2a00 0000 0000",
+      "0d20 19 6000 3000 00 01 b2a1000dcb70 00 1800 2800 0000 2a00 0000 0000",
+      "1320 0e 4000 1800 2800 0000 2a00 0000 0000",
       "1920 1c 4000 0102030405060708 0102 33333333333333333333333333333333", "2220 06 4000 fb00 4808",
       "2d20 01 01", "4e20 08 01 b2a1000dcb70 01",
     ]
@@ -91,19 +95,25 @@ struct BtmonTests {
       "3e13 01 00 4000 00 01 b2a1000dcb70 1800 0000 f401 00", "3e0a 03 00 4000 1800 0000 f401",
       "3e1f 0a 00 4000 00 01 b2a1000dcb70 010203040546 111213141556 1800 0000 f401 00",
       "3e15 02 01 00 01 b2a1000dcb70 09 020106 05 09 52303200 c4", "3e0c 04 00 4000 ff01000000000000",
-      "3e0d 05 4000 0102030405060708 0102", "3e0b 06 4000 1800 2800 0000 f401", "3e0b 07 4000 fb00 4808 fb00 4808",
+      "3e0d 05 4000 0102030405060708 0102", "3e0b 06 4000 1800 2800 0000 f401",
+      "3e0b 07 4000 fb00 4808 fb00 4808",
       "3e06 0c 00 4000 02 02", "3e06 12 00 01 4000 03", "3e09 13 01 01 b2a1000dcb70", "3e04 14 4000 01",
-      "3e22 09 00 2222222222222222222222222222222222222222222222222222222222222222", "0504 00 4000 13", "0804 00 4000 01",
-      "3003 00 4000", "1305 01 4000 0100", "1a01 01", "1001 42", "0e07 01 0220 00 fb00 08", "0e0c 01 0320 00 ff01000000000000",
-      "0e0c 01 2f20 00 fb00 4808 fb00 4808", "0e08 01 3020 00 4000 01 02", "0e07 01 0514 00 4000 c4", "0f04 0c 01 0d20",
+      "3e22 09 00 2222222222222222222222222222222222222222222222222222222222222222", "0504 00 4000 13",
+      "0804 00 4000 01",
+      "3003 00 4000", "1305 01 4000 0100", "1a01 01", "1001 42", "0e07 01 0220 00 fb00 08",
+      "0e0c 01 0320 00 ff01000000000000",
+      "0e0c 01 2f20 00 fb00 4808 fb00 4808", "0e08 01 3020 00 4000 01 02", "0e07 01 0514 00 4000 c4",
+      "0f04 0c 01 0d20",
     ]
     let keys = [
       "01 04 00 2d 10 0f 0f", "02 03 01 01 10 03 03", "05 04",
-      "06 00112233445566778899aabbccddeeff", "07 3412 0102030405060708", "08 00112233445566778899aabbccddeeff",
+      "06 00112233445566778899aabbccddeeff", "07 3412 0102030405060708",
+      "08 00112233445566778899aabbccddeeff",
       "0b 05", "0d 00112233445566778899aabbccddeeff",
     ]
     let signals = [
-      "13070200 0000", "14080a00 8000 4000 0001 4000 0a00", "15080a00 4000 0001 4000 0a00 0000", "16090400 4000 0500",
+      "13070200 0000", "14080a00 8000 4000 0001 4000 0a00", "15080a00 4000 0001 4000 0a00 0000",
+      "16090400 4000 0500",
       "060a0400 4000 4100", "070a0400 4000 4100", "010b0200 0000", "170c0c00 8000 0001 4000 0a00 4000 4100",
     ]
     var packets = commands.map {
@@ -115,7 +125,8 @@ struct BtmonTests {
         packets.append(
           LoggedPacket(
             type: .acl, direction: .controllerToHost,
-            octets: [0x40, 0x20, UInt8(payload.count + 4), 0, UInt8(payload.count), 0, channelID, 0] + payload))
+            octets: [0x40, 0x20, UInt8(payload.count + 4), 0, UInt8(payload.count), 0, channelID, 0] + payload
+          ))
       }
     }
     let tool = try #require(ExternalTool("btmon"))

@@ -96,7 +96,9 @@ import Testing
       event(octetsOf("3e03 fe 0809")), data(octetsOf("0a0b"), channelID: 0x3A),
       LoggedPacket(type: HCIPacketType(rawValue: 0x33), direction: .controllerToHost, octets: [0x0C, 0x0D]),
     ])
-    for digits in ["01 02 03", "04 05", "06 07", "08 09", "0a 0b", "0c 0d"] { #expect(shown.contains("\n        \(digits) ")) }
+    for digits in ["01 02 03", "04 05", "06 07", "08 09", "0a 0b", "0c 0d"] {
+      #expect(shown.contains("\n        \(digits) "))
+    }
     #expect(!shown.contains("malformed"))
   }
 
@@ -111,7 +113,9 @@ import Testing
   }
 
   @Test func namesFragmentsWithoutAStart() throws {
-    let shown = try text([.acl(.controllerToHost, "4010 0300 120001"), .acl(.controllerToHost, "4020 0500 0800 0400 1b")])
+    let shown = try text([
+      .acl(.controllerToHost, "4010 0300 120001"), .acl(.controllerToHost, "4020 0500 0800 0400 1b"),
+    ])
     #expect(shown.contains("! malformed: acl at octet 0"))
     #expect(shown.split(separator: "\n").count { $0.hasPrefix(">") } == 2)
   }
@@ -134,7 +138,8 @@ import Testing
       event(octetsOf("3e15 02 01 00 01 b2a1000dcb70 09 020106 05 09 52303200 c4")),
       event(octetsOf("3e1d 0d 01 1300 01 b2a1000dcb70 01 00 ff 7f c4 0000 00 000000000000 03 020106")),
       command(octetsOf("4320 1a 00 01 01 b2a1000dcb70 01 6000 3000 1800 2800 0000 2a00 0000 0000")),
-      data(octetsOf("01 04 00 2d 10 0f 0f"), channelID: 6), data(octetsOf("14080a00 8000 4000 0001 4000 0a00"), channelID: 5),
+      data(octetsOf("01 04 00 2d 10 0f 0f"), channelID: 6),
+      data(octetsOf("14080a00 8000 4000 0001 4000 0a00"), channelID: 5),
     ]
     for file in OwnCaptures.all { sources += Reading([UInt8](try Data(contentsOf: file))).packets }
     var packets: [LoggedPacket] = []

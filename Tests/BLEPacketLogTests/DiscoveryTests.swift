@@ -16,7 +16,9 @@ import Testing
     let pdu = octetsOf(pdu)
     return LoggedPacket(
       type: .acl, direction: direction,
-      octets: [handle, direction == .hostToController ? 0 : 0x20, UInt8(pdu.count + 4), 0, UInt8(pdu.count), 0, 4, 0] + pdu)
+      octets: [
+        handle, direction == .hostToController ? 0 : 0x20, UInt8(pdu.count + 4), 0, UInt8(pdu.count), 0, 4, 0,
+      ] + pdu)
   }
 
   private func event(_ octets: String) -> LoggedPacket {
@@ -41,7 +43,8 @@ import Testing
     let found = try uuids([
       acl(.controllerToHost, "1b 1200 0048"),
       acl(.hostToController, "08 0100 ffff 0328"), acl(.controllerToHost, "09 07 1100 10 1200 372a"),
-      acl(.controllerToHost, "1b 1200 0048"), acl(.hostToController, "0a 1200"), acl(.controllerToHost, "0b 0048"),
+      acl(.controllerToHost, "1b 1200 0048"), acl(.hostToController, "0a 1200"),
+      acl(.controllerToHost, "0b 0048"),
       acl(.controllerToHost, "1b 1300 0048"),
     ])
     #expect(found[0] == nil, "not known yet")
@@ -53,7 +56,8 @@ import Testing
 
   @Test func learnsFromFindInformation() throws {
     let found = try uuids([
-      acl(.hostToController, "04 1200 1300"), acl(.controllerToHost, "05 02 1200 9ecadc240ee5a9e093f3a3b50300406e"),
+      acl(.hostToController, "04 1200 1300"),
+      acl(.controllerToHost, "05 02 1200 9ecadc240ee5a9e093f3a3b50300406e"),
       acl(.controllerToHost, "1b 1200 01"),
     ])
     #expect(found[2] == Self.nus)
@@ -62,7 +66,8 @@ import Testing
   @Test func learnsFromADeclarationThatIsRead() throws {
     let found = try uuids([
       acl(.hostToController, "04 1100 1100"), acl(.controllerToHost, "05 01 1100 0328"),
-      acl(.hostToController, "0a 1100"), acl(.controllerToHost, "0b 10 1200 372a"), acl(.controllerToHost, "1b 1200 0048"),
+      acl(.hostToController, "0a 1100"), acl(.controllerToHost, "0b 10 1200 372a"),
+      acl(.controllerToHost, "1b 1200 0048"),
     ])
     #expect(found[4] == Self.heartRate)
   }

@@ -8,7 +8,9 @@ import Testing
 @Suite struct PacketViewTests {
   private static let start: Int64 = 1_700_000_000_000_000_000
 
-  private static func packet(_ type: HCIPacketType, _ direction: HCIDirection, _ octets: String, _ index: Int) -> LoggedPacket {
+  private static func packet(_ type: HCIPacketType, _ direction: HCIDirection, _ octets: String, _ index: Int)
+    -> LoggedPacket
+  {
     LoggedPacket(
       type: type, direction: direction, octets: octetsOf(octets),
       timeNanoseconds: start + Int64(index - 1) * 1_000_000_000)
@@ -19,7 +21,9 @@ import Testing
     packet(.command, .hostToController, "030c00", 1),
     packet(.event, .controllerToHost, "0e0401030c00", 2),
     packet(.event, .controllerToHost, "3e13 01 00 4000 00 01b2a1000dcb70 180000 00f401 00", 3),
-    packet(.acl, .hostToController, "4000 0900 0500 0400 08 0100ffff 0328".replacing("0900 0500", with: "0b00 0700"), 4),
+    packet(
+      .acl, .hostToController,
+      "4000 0900 0500 0400 08 0100ffff 0328".replacing("0900 0500", with: "0b00 0700"), 4),
     packet(.acl, .controllerToHost, "4020 0d00 0900 0400 09 07 1100 10 1200 372a", 5),
     packet(.acl, .controllerToHost, "4020 0900 0500 0400 1b 1200 0048", 6),
     packet(.acl, .controllerToHost, "4120 0900 0500 0400 1b 1200 0049", 7),
@@ -101,9 +105,11 @@ import Testing
       ("1970-01-01T00:00:00Z", .absolute(0)), ("2024-02-29T12:34:56", .absolute(1_709_210_096_000_000_000)),
       ("2026-11-21T06:50:00.25Z", .absolute(1_795_243_800_250_000_000)),
       ("2026-11-21T07:50:00.25+01:00", .absolute(1_795_243_800_250_000_000)),
-      ("2000-03-01T00:00:00-02:30", .absolute(951_877_800_000_000_000)), ("2100-03-01T00:00:00", .absolute(4_107_542_400_000_000_000)),
+      ("2000-03-01T00:00:00-02:30", .absolute(951_877_800_000_000_000)),
+      ("2100-03-01T00:00:00", .absolute(4_107_542_400_000_000_000)),
       ("", nil), ("yesterday", nil), ("1.2.3", nil), ("1e5", nil), ("2026-13-01T00:00:00", nil),
-      ("2026-11-21", nil), ("2026-11-21T06:50", nil), ("2026-11-21T25:00:00", nil), ("2026-11-21T06:50:00Zulu", nil),
+      ("2026-11-21", nil), ("2026-11-21T06:50", nil), ("2026-11-21T25:00:00", nil),
+      ("2026-11-21T06:50:00Zulu", nil),
       ("99999999999", nil), ("2026-11-21T06:50:00.", nil), ("٣", nil),
     ] as [(String, PacketFilter.Instant?)])
   func readsTimes(_ text: String, _ instant: PacketFilter.Instant?) {
@@ -112,8 +118,12 @@ import Testing
 
   @Test(
     arguments: [
-      ("0x0012", .handle(AttributeHandle(0x12))), ("2a37", .uuid(BluetoothUUID(0x2A37))), ("0x12345", nil), ("12", nil),
-      ("6e400003-b5a3-f393-e0a9-e50e24dcca9e", .uuid(BluetoothUUID(high: 0x6E40_0003_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E))),
+      ("0x0012", .handle(AttributeHandle(0x12))), ("2a37", .uuid(BluetoothUUID(0x2A37))), ("0x12345", nil),
+      ("12", nil),
+      (
+        "6e400003-b5a3-f393-e0a9-e50e24dcca9e",
+        .uuid(BluetoothUUID(high: 0x6E40_0003_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E))
+      ),
     ] as [(String, PacketFilter.Attribute?)])
   func readsAttributes(_ text: String, _ attribute: PacketFilter.Attribute?) {
     #expect(PacketFilter.Attribute(text) == attribute)
@@ -159,7 +169,8 @@ import Testing
     let notes: [(UInt8, String)] = [
       (0, "0000 010203040506 6863693000000000"), (8, ""), (10, "010203040506 0200"),
       (12, "4c696e7578 00"), (13, "0608 72696e6774617000 68656c6c6f00"),
-      (14, "02000000 0000 02 1600 01000000 10 72696e677461702d7265636569766500"), (15, "02000000"), (9, ""), (1, ""),
+      (14, "02000000 0000 02 1600 01000000 10 72696e677461702d7265636569766500"), (15, "02000000"), (9, ""),
+      (1, ""),
     ]
     for (opcode, note) in notes {
       let note = octetsOf(note)
@@ -173,7 +184,8 @@ import Testing
       titles == [
         "= New Index: 06:05:04:03:02:01 (Primary,Virtual,hci0)", "= Open Index: 06:05:04:03:02:01",
         "= Index Info: 06:05:04:03:02:01 (Intel Corp.)", "= Note: Linux", "= ringtap: hello",
-        "@ RAW Open: ringtap-receive (privileged) version 2.22 {0x0002}", "@ RAW Close: ringtap-receive {0x0002}",
+        "@ RAW Open: ringtap-receive (privileged) version 2.22 {0x0002}",
+        "@ RAW Close: ringtap-receive {0x0002}",
         "= Close Index: 06:05:04:03:02:01", "= Delete Index: 06:05:04:03:02:01",
       ])
     var filter = PacketFilter()

@@ -60,7 +60,8 @@ private func tsharkLines(_ log: [UInt8]) throws -> [[String: String]] {
     "btatt.handle", "btatt.uuid16", "btatt.uuid128",
   ]
   let tool = try #require(ExternalTool("tshark"))
-  let arguments = ["-T", "fields", "-E", "separator=|", "-E", "occurrence=f"] + fields.flatMap { ["-e", $0] }
+  let arguments =
+    ["-T", "fields", "-E", "separator=|", "-E", "occurrence=f"] + fields.flatMap { ["-e", $0] }
   return try tool.output(arguments + ["-r"], of: log).split(separator: "\n").map { line in
     let values = line.split(separator: "|", omittingEmptySubsequences: false).map(String.init)
     try #require(values.count == fields.count)
@@ -92,7 +93,8 @@ struct TsharkLayerTests {
       #expect(our.index == number(their["frame.number"]))
       compareLayer(our, their)
       let isCommand = our.packetType == "command"
-      #expect(our.opcode == number(their[isCommand ? "bthci_cmd.opcode" : "bthci_evt.opcode"]), "\(our.index)")
+      #expect(
+        our.opcode == number(their[isCommand ? "bthci_cmd.opcode" : "bthci_evt.opcode"]), "\(our.index)")
       #expect(our.event == number(their["bthci_evt.code"]), "\(our.index)")
       #expect(our.subevent == number(their["bthci_evt.le_meta_subevent"]), "\(our.index)")
       // Tshark reads nothing of what vendor commands return. btmon takes the first octet for a status, as we do.
@@ -100,7 +102,8 @@ struct TsharkLayerTests {
         #expect(our.status == number(their["bthci_evt.status"]), "\(our.index)")
       }
       let handle =
-        isCommand ? "bthci_cmd.connection_handle"
+        isCommand
+        ? "bthci_cmd.connection_handle"
         : our.event != nil ? "bthci_evt.connection_handle" : "bthci_acl.chandle"
       #expect(our.connectionHandle == number(their[handle]), "\(our.index)")
       #expect(our.l2cap?.cid == number(their["btl2cap.cid"]), "\(our.index)")
@@ -125,7 +128,9 @@ struct TsharkLayerTests {
   /// print both but do not count them as layers.
   private func compareLayer(_ our: LayerLine, _ their: [String: String]) {
     var layers = their["frame.protocols", default: ""].split(separator: ":")
-    while let last = layers.last, last == "btcommon" || last.hasPrefix("btgatt") || last == "data" { layers.removeLast() }
+    while let last = layers.last, last == "btcommon" || last.hasPrefix("btgatt") || last == "data" {
+      layers.removeLast()
+    }
     #expect(our.layer == layers.last.map(String.init), "\(our.index)")
   }
 
@@ -146,29 +151,41 @@ struct TsharkLayerTests {
   /// Packets that no capture here has; octets after Core 5.4, Vol 4, Part E, 7, and Vol 3, Parts A and H.
   @Test func agreesOnSignalsKeysAndEvents() throws {
     let commands = [
-      "0604 03 400013", "0d20 19 6000300000 01b2a1000dcb70 00 180028000000 2a00 00000000", "1320 0e 4000 180028000000 2a0000000000",
-      "1920 1c 4000 0102030405060708 0102 33333333333333333333333333333333", "2220 06 4000 fb004808", "3220 07 4000 0002020000",
+      "0604 03 400013", "0d20 19 6000300000 01b2a1000dcb70 00 180028000000 2a00 00000000",
+      "1320 0e 4000 180028000000 2a0000000000",
+      "1920 1c 4000 0102030405060708 0102 33333333333333333333333333333333", "2220 06 4000 fb004808",
+      "3220 07 4000 0002020000",
     ]
     let events = [
-      "3e13 01 00 4000 00 01b2a1000dcb70 180000 00f401 00", "3e0a 03 00 4000 18000000f401", "3e0c 04 00 4000 ff01000000000000",
+      "3e13 01 00 4000 00 01b2a1000dcb70 180000 00f401 00", "3e0a 03 00 4000 18000000f401",
+      "3e0c 04 00 4000 ff01000000000000",
       "3e0d 05 4000 0102030405060708 0102", "3e0b 06 4000 180028000000f401", "3e0b 07 4000 fb004808fb004808",
       "3e1f 0a 00 4000 00 01b2a1000dcb70 010203040506 111213141516 18000000f401 00", "3e06 0c 00 4000 0202",
       "3e06 12 00 01 4000 03", "3e04 14 4000 01", "0804 00 4000 01", "3003 00 4000", "0f04 0c 01 0d20",
       "0c08 00 4000 09 0f00 1234", "0504 00 4000 13",
     ]
     let signals = [
-      "12070800 180028000000f401", "13070200 0000", "14080a00 8000 4000 0001 4000 0a00", "15080a00 4000 0001 4000 0a00 0000",
+      "12070800 180028000000f401", "13070200 0000", "14080a00 8000 4000 0001 4000 0a00",
+      "15080a00 4000 0001 4000 0a00 0000",
       "16090400 4000 0500", "060a0400 4000 4100", "070a0400 4000 4100", "010b0200 0000",
     ]
     let keys = [
       "01 04 00 2d 10 0f 0f", "02 03 00 01 10 03 03", "03 00112233445566778899aabbccddeeff",
-      "04 00112233445566778899aabbccddeeff", "05 04", "06 00112233445566778899aabbccddeeff", "07 3412 0102030405060708",
-      "08 00112233445566778899aabbccddeeff", "09 01 b2a1000dcb70", "0b 01", "0d 00112233445566778899aabbccddeeff",
+      "04 00112233445566778899aabbccddeeff", "05 04", "06 00112233445566778899aabbccddeeff",
+      "07 3412 0102030405060708",
+      "08 00112233445566778899aabbccddeeff", "09 01 b2a1000dcb70", "0b 01",
+      "0d 00112233445566778899aabbccddeeff",
     ]
-    var packets = commands.map { LoggedPacket(type: .command, direction: .hostToController, octets: octetsOf($0)) }
-    packets += events.dropLast().map { LoggedPacket(type: .event, direction: .controllerToHost, octets: octetsOf($0)) }
+    var packets = commands.map {
+      LoggedPacket(type: .command, direction: .hostToController, octets: octetsOf($0))
+    }
+    packets += events.dropLast().map {
+      LoggedPacket(type: .event, direction: .controllerToHost, octets: octetsOf($0))
+    }
     packets += signals.map { data($0, channelID: 5) } + keys.map { data($0, channelID: 6) }
-    packets += events.suffix(1).map { LoggedPacket(type: .event, direction: .controllerToHost, octets: octetsOf($0)) }
+    packets += events.suffix(1).map {
+      LoggedPacket(type: .event, direction: .controllerToHost, octets: octetsOf($0))
+    }
     #expect(try compare(log(packets)) == 0)
     #expect(try layerLines(log(packets)).compactMap(\.smp).count == keys.count)
     #expect(try layerLines(log(packets)).compactMap(\.l2cap?.code).count == signals.count)

@@ -80,7 +80,8 @@ extension PacketLine {
   var asTshark: Tshark.Packet {
     Tshark.Packet(
       index: index, timeNs: timeNs, direction: direction, packetType: packetType,
-      connectionHandle: packetType == "acl" ? connectionHandle : nil, opcode: att?.opcode, handle: att?.handle,
+      connectionHandle: packetType == "acl" ? connectionHandle : nil, opcode: att?.opcode,
+      handle: att?.handle,
       value: att?.value.flatMap { $0.isEmpty ? nil : $0 })
   }
 }

@@ -29,7 +29,7 @@ import Testing
   func saysTheValue(_ uuid: UInt16, _ value: String, _ expected: [String]) throws {
     let found = acl([0x05, 0x01, 0x12, 0x00, UInt8(uuid & 0xFF), UInt8(uuid >> 8)])
     let octets = log([found, acl([0x1B, 0x12, 0x00] + octetsOf(value))])
-    var reader = BTSnoopReader()
+    var reader = PacketLogReader()
     var decoder = PacketDecoder()
     var printer = PacketPrinter(style: .text)
     try reader.read(octets.span) { record in decoder.decode(record) { printer.print($0) } }
@@ -50,7 +50,7 @@ import Testing
     ] as [(UInt8, String, String)])
   func tellsCommandsFromSamples(_ opcode: UInt8, _ value: String, _ expected: String) throws {
     let octets = log([acl([opcode, 0x10, 0x00] + octetsOf(value))])
-    var reader = BTSnoopReader()
+    var reader = PacketLogReader()
     var decoder = PacketDecoder()
     var printer = PacketPrinter(style: .text)
     try reader.read(octets.span) { record in decoder.decode(record) { printer.print($0) } }

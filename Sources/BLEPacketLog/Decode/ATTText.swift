@@ -46,7 +46,10 @@ enum ATTText {
     case .exchangeMTUResponse where octets.count == 2:
       text.line(8, "Server RX MTU: \(octets.u16(at: 0))")
     case .executeWriteRequest where octets.count == 1:
-      text.line(8, "Flags: \(octets[0] == 0 ? "Cancel all prepared writes" : "Write all pending") (0x\(hexadecimal(octets[0])))")
+      text.line(
+        8,
+        "Flags: \(octets[0] == 0 ? "Cancel all prepared writes" : "Write all pending") (0x\(hexadecimal(octets[0])))"
+      )
     case .findInformationRequest, .readByTypeRequest, .readByGroupTypeRequest, .findByTypeValueRequest:
       printSearch(att, into: &text)
     case .findInformationResponse: printInformation(octets, into: &text)
@@ -54,7 +57,9 @@ enum ATTText {
     case .readByTypeResponse: printTyped(att, into: &text)
     case .readByGroupTypeResponse: printGroups(octets, into: &text)
     case .readMultipleRequest, .readMultipleVariableRequest:
-      for index in 0..<octets.count / 2 { text.line(8, "Handle: \(PacketText.hex(octets.handle(at: 2 * index)))") }
+      for index in 0..<octets.count / 2 {
+        text.line(8, "Handle: \(PacketText.hex(octets.handle(at: 2 * index)))")
+      }
     case .multipleHandleValueNotification: printUpdates(octets, into: &text)
     default: return false
     }

@@ -41,4 +41,3 @@ enum SMPTable {
     0e Pairing Keypress Notification | =keypress Type
     """)
 }
-

@@ -95,7 +95,9 @@ enum FieldText {
   }
 
   private static func masked(_ bits: UInt64, _ events: [UInt16: PacketLayout]) -> [String] {
-    (0..<64 as Range<UInt16>).filter { bits & 1 << UInt64($0) != 0 }.map { events[$0 + 1]?.name ?? "event 0x\(hexadecimal(UInt8($0 + 1)))" }
+    (0..<64 as Range<UInt16>).filter { bits & 1 << UInt64($0) != 0 }.map {
+      events[$0 + 1]?.name ?? "event 0x\(hexadecimal(UInt8($0 + 1)))"
+    }
   }
 
   private static func words(of bits: UInt64, _ names: [String]) -> [String] {
@@ -107,7 +109,8 @@ enum FieldText {
     "LE Encryption", "Connection Parameter Request Procedure", "Extended Reject Indication",
     "Peripheral-initiated Features Exchange", "LE Ping", "LE Data Packet Length Extension", "LL Privacy",
     "Extended Scanner Filter Policies", "LE 2M PHY", "Stable Modulation Index - Transmitter",
-    "Stable Modulation Index - Receiver", "LE Coded PHY", "LE Extended Advertising", "LE Periodic Advertising",
+    "Stable Modulation Index - Receiver", "LE Coded PHY", "LE Extended Advertising",
+    "LE Periodic Advertising",
     "Channel Selection Algorithm #2", "LE Power Class 1", "Minimum Number of Used Channels Procedure",
     "Connection CTE Request", "Connection CTE Response", "Connectionless CTE Transmitter",
     "Connectionless CTE Receiver", "Antenna Switching During CTE Transmission (AoD)",

@@ -13,7 +13,8 @@ enum FieldWords {
 
   /// The address types of HCI events. Core 5.4, Vol 4, Part E, 7.7.65.2.
   static let addressTypes: [UInt16: String] = [
-    0: "Public", 1: "Random", 2: "Resolved Public", 3: "Resolved Random", 0xFE: "Anonymous", 0xFF: "Unresolved",
+    0: "Public", 1: "Random", 2: "Resolved Public", 3: "Resolved Random", 0xFE: "Anonymous",
+    0xFF: "Unresolved",
   ]
 
   private static let text = """

@@ -42,7 +42,8 @@ enum HCIText {
     }
   }
 
-  private static func print(_ event: borrowing HCIEventPacket, into text: inout PacketText) throws(WireError) {
+  private static func print(_ event: borrowing HCIEventPacket, into text: inout PacketText) throws(WireError)
+  {
     let parameters = event.parameters
     switch event.code {
     case .commandComplete:
@@ -51,7 +52,8 @@ enum HCIText {
       let returned = complete.returnParameters
       let layout = HCICommandTable.layouts[complete.opcode.rawValue]
       // A command that failed may return no more than its status.
-      let isShort = !returned.isEmpty && returned[0] != 0 && returned.count < layout?.minimumReturnedByteCount ?? 0
+      let isShort =
+        !returned.isEmpty && returned[0] != 0 && returned.count < layout?.minimumReturnedByteCount ?? 0
       print(isShort ? nil : layout?.returned, returned, into: &text, isStatus: true)
     case .commandStatus:
       let status = try CommandStatus(validating: parameters)

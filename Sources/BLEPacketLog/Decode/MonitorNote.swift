@@ -59,7 +59,9 @@ struct MonitorNotes {
 
   /// Priority, length of the identifier, identifier, text.
   private static func logging(_ octets: Span<UInt8>) -> String {
-    guard octets.count >= 2, octets.count >= 2 + Int(octets[1]) else { return "User Logging (len \(octets.count))" }
+    guard octets.count >= 2, octets.count >= 2 + Int(octets[1]) else {
+      return "User Logging (len \(octets.count))"
+    }
     let end = 2 + Int(octets[1])
     let name = PacketText.string(octets.extracting(2..<end))
     return "\(name): \(PacketText.string(octets.extracting(end...)))"

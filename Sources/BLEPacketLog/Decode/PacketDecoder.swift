@@ -150,7 +150,9 @@ public struct PacketDecoder: ~Copyable {
     let handle = ConnectionHandle(octets.u16(at: 4))
     forget(record.adapter, handle)
     let peer = octets.address(at: 8, type: octets[7] & 1 == 0 ? .public : .random)
-    add(TrackedLink(record.adapter, handle, peer: peer, remote: databases.database(of: peer), local: databases.local))
+    add(
+      TrackedLink(
+        record.adapter, handle, peer: peer, remote: databases.database(of: peer), local: databases.local))
   }
 
   private func knownLink(_ adapter: UInt16, _ handle: ConnectionHandle) -> TrackedLink? {

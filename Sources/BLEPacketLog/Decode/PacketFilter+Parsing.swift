@@ -73,7 +73,8 @@ extension PacketFilter.Instant {
     let zone = halves[1].firstIndex { "Z+-".contains($0) } ?? halves[1].endIndex
     let clock = halves[1][..<zone].split(separator: ":", omittingEmptySubsequences: false)
     guard day.count == 3, let year = day[0], let month = day[1], let date = day[2], clock.count == 3,
-      let hour = number(clock[0]), let minute = number(clock[1]), let seconds = nanoseconds(clock[2], limit: 61),
+      let hour = number(clock[0]), let minute = number(clock[1]),
+      let seconds = nanoseconds(clock[2], limit: 61),
       let offset = offset(halves[1][zone...]), (1970...2200).contains(year), (1...12).contains(month),
       (1...31).contains(date), hour < 24, minute < 60, seconds >= 0
     else { return nil }
@@ -85,7 +86,8 @@ extension PacketFilter.Instant {
   private static func offset(_ text: Substring) -> Int64? {
     if text.isEmpty || text == "Z" { return 0 }
     let parts = text.dropFirst().split(separator: ":", omittingEmptySubsequences: false).map(number)
-    guard text.first != "Z", parts.count == 2, let hours = parts[0], let minutes = parts[1], hours < 24, minutes < 60
+    guard text.first != "Z", parts.count == 2, let hours = parts[0], let minutes = parts[1], hours < 24,
+      minutes < 60
     else { return nil }
     return (hours * 60 + minutes) * (text.first == "-" ? -1 : 1)
   }

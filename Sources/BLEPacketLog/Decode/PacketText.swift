@@ -115,7 +115,8 @@ struct FieldPrinter {
   private var repetition: (start: Int, left: Int)?
 
   /// Prints `bytes` by `fields`; what is left is dumped, and a field that does not fit is said to be malformed.
-  static func print(_ fields: [PacketField], _ bytes: Span<UInt8>, _ indent: Int, into text: inout PacketText) {
+  static func print(_ fields: [PacketField], _ bytes: Span<UInt8>, _ indent: Int, into text: inout PacketText)
+  {
     var printer = FieldPrinter()
     printer.print(fields, bytes, indent, into: &text)
   }
@@ -141,7 +142,8 @@ struct FieldPrinter {
         guard printData(field, bytes, indent, into: &text) else { return }
       default: printValue(field, bytes, indent, into: &text)
       }
-      if index == fields.count, let (start, left) = repetition, left > 1, start < index, cursor < bytes.count {
+      if index == fields.count, let (start, left) = repetition, left > 1, start < index, cursor < bytes.count
+      {
         repetition = (start, left - 1)
         index = start
       }
@@ -173,7 +175,8 @@ struct FieldPrinter {
     text.line(indent, "\(field.label): \(count)")
     guard bytes.count - cursor >= count else {
       text.malformed(
-        indent, "\(field.label) \(count), \(bytes.count - cursor) octets are left", bytes.extracting(cursor...))
+        indent, "\(field.label) \(count), \(bytes.count - cursor) octets are left",
+        bytes.extracting(cursor...))
       return false
     }
     AdvertisingDataText.print(bytes.extracting(cursor..<cursor + count), indent, into: &text)

@@ -100,7 +100,8 @@ final class TrackedLink {
 
   private static func searchedType(_ pdu: Span<UInt8>) -> BluetoothUUID? {
     switch ATTOpcode(rawValue: pdu.isEmpty ? 0 : pdu[0]) {
-    case .readByTypeRequest, .readByGroupTypeRequest: pdu.count < 5 ? nil : pdu.uuid(at: 5, byteCount: pdu.count - 5)
+    case .readByTypeRequest, .readByGroupTypeRequest:
+      pdu.count < 5 ? nil : pdu.uuid(at: 5, byteCount: pdu.count - 5)
     case .findByTypeValueRequest where pdu.count >= 7: BluetoothUUID(pdu.u16(at: 5))
     default: nil
     }

@@ -27,9 +27,11 @@ enum ValueText {
     case 0x2A37: heartRate(value)
     case 0x2A38 where value.count == 1: ["Location: \(sensorLocation(value[0]))"]
     case 0x2A50 where value.count == 7:
-      ["Vendor \(PacketText.hex(UInt64(value.u16(at: 1)), digits: 4)) product "
-        + "\(PacketText.hex(UInt64(value.u16(at: 3)), digits: 4)) version "
-        + "\(PacketText.hex(UInt64(value.u16(at: 5)), digits: 4))"]
+      [
+        "Vendor \(PacketText.hex(UInt64(value.u16(at: 1)), digits: 4)) product "
+          + "\(PacketText.hex(UInt64(value.u16(at: 3)), digits: 4)) version "
+          + "\(PacketText.hex(UInt64(value.u16(at: 5)), digits: 4))"
+      ]
     default: nil
     }
   }
@@ -74,7 +76,9 @@ enum ValueText {
     var offset = flags & 1 == 0 ? 2 : 3
     guard value.count >= offset else { return nil }
     let rate = flags & 1 == 0 ? UInt16(value[1]) : value.u16(at: 1)
-    var lines = ["Heart rate: \(rate) beats/min" + (flags & 4 == 0 ? "" : flags & 2 == 0 ? ", no contact" : ", contact")]
+    var lines = [
+      "Heart rate: \(rate) beats/min" + (flags & 4 == 0 ? "" : flags & 2 == 0 ? ", no contact" : ", contact")
+    ]
     if flags & 8 != 0, value.count >= offset + 2 {
       lines.append("Energy expended: \(value.u16(at: offset)) kJ")
       offset += 2

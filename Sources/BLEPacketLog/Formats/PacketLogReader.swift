@@ -278,9 +278,6 @@ public struct PacketLogReader: ~Copyable {
   }
 }
 
-/// Its name while btsnoop was the only format.
-public typealias BTSnoopReader = PacketLogReader
-
 extension UInt32 {
   fileprivate func addingSaturating(_ other: UInt64) -> UInt32 {
     UInt32(clamping: UInt64(self).addingReportingOverflow(other).overflow ? .max : UInt64(self) + other)
