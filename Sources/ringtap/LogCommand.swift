@@ -7,8 +7,8 @@ import Foundation
 struct LogCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "log",
-    abstract: "Look into packet logs.",
-    subcommands: [Show.self])
+    abstract: "Record packet logs and look into them.",
+    subcommands: [Show.self, LogRecordCommand.self])
 }
 
 extension LogCommand {
