@@ -125,6 +125,37 @@ extension InTestKernel {
       #expect(opcodes.contains(2) && opcodes.contains(3))
     }
 
+    /// A recorder that is stopped for a while, with the small buffer of a user without CAP_NET_ADMIN: what it has and
+    /// what it says it lost are what another one has.
+    @Test func countsWhatTheKernelDrops() throws {
+      let (path, whole) = (try scene.openFolder() + "/log", scene.path("whole"))
+      let reference = try record("-o", whole)
+      let rights = "-all,+dac_read_search,+net_raw"
+      let slow = try scene.start(
+        "setpriv",
+        [
+          "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps", rights, "--ambient-caps",
+          rights, "--bounding-set", rights, Place.ringtap, "log", "record", "--json", "-o", path,
+        ])
+      try slow.line(on: .errors, containing: "recording")
+      slow.send(SIGSTOP)
+      try captureARing(1500)
+      slow.send(SIGCONT)
+      slow.send(SIGINT)
+      let result = try slow.finish()
+      _ = try end(reference)
+
+      #expect(result.status == 3)
+      func sinceTheRingCame(_ log: MonitorLog) throws -> ArraySlice<MonitorLog.Record> {
+        log.records[try #require(log.records.firstIndex { $0.opcode == Self.newIndex })...]
+      }
+      let (log, all) = (try sinceTheRingCame(MonitorLog(path)), try sinceTheRingCame(MonitorLog(whole)))
+      let lost = all.count - log.count
+      #expect(lost > 0)
+      #expect(result.output.contains("\"lost\":{\"kernelQueue\":\(lost),\"packetLog\":0,\"disk\":0}"))
+      #expect(log.last?.drops == lost)
+    }
+
     @Test func saysWhatRightIsMissing() throws {
       let path = try scene.openFolder() + "/log"
       try scene.unprivileged(["log", "record", "-o", path])

@@ -1,8 +1,10 @@
 import BLECore
+import BLEPacketLog
 import BLESystem
 import Foundation
-import RingTap
 import Testing
+
+@testable import RingTap
 
 /// Going on with a log that a killed writer or a power failure left.
 @Suite(.timeLimit(.minutes(2))) struct LogTailTests {
@@ -134,6 +136,39 @@ import Testing
       #expect(further.files == [folder + "/log.4", folder + "/log.5"])
       #expect(contents(folder + "/log.4").count == 16 + 2 * 39)
       #expect(Set(names(in: folder)) == ["log.4", "log.5"])
+    }
+  }
+
+  /// Ten seconds to a file, by a clock driven by hand; each file's drops are counted from the last of the one before,
+  /// and a further file tells first which adapters are there.
+  @Test func rotatesByTime() async throws {
+    try await withFolder { folder in
+      var plan = LogFilePlan(path: folder + "/log")
+      plan.rotateTime = .seconds(10)
+      let begin = MonotonicTime(nanoseconds: 1_000)
+      var files = try LogFiles.open(plan, BTSnoopMonitorFormat(), now: begin)
+      let payload = octetsOf("0102")
+      func record(_ opcode: UInt16) -> MonitorRecordHeader {
+        MonitorRecordHeader(opcode: opcode, adapter: 3, time: ReceiveTime(nanoseconds: 0))
+      }
+      let last = Duration.seconds(10) - .nanoseconds(1)
+      files.append(payload.span, of: record(0), drops: 0, now: begin)
+      files.append(payload.span, of: record(2), drops: 5, now: begin.advanced(by: last))
+      files.append(payload.span, of: record(3), drops: 8, now: begin.advanced(by: .seconds(10)))
+      files.flush()
+      let (paths, written, lost) = (files.paths, files.writtenRecords, files.lost)
+      #expect(paths == [folder + "/log.1", folder + "/log.2"])
+      #expect(written == 3 && lost == 0)
+      // 1970-01-01 in microseconds since the year 0 is 00DCDDB3 0F2F8000.
+      func octets(_ opcode: String, drops: String) -> [UInt8] {
+        octetsOf("00000002 00000002 0003\(opcode) \(drops) 00DCDDB3 0F2F8000 0102")
+      }
+      #expect(
+        contents(folder + "/log.1")
+          == Self.header + octets("0000", drops: "00000000") + octets("0002", drops: "00000005"))
+      #expect(
+        contents(folder + "/log.2")
+          == Self.header + octets("0000", drops: "00000000") + octets("0003", drops: "00000003"))
     }
   }
 
