@@ -140,7 +140,9 @@ struct LogRecordCommand: AsyncParsableCommand {
 
   private func source() throws -> LogRecording.Source {
     guard let synthetic else { return .monitor(adapter: try adapterIndex()) }
+    let isLogOnOutput = output == "-"
     return .synthetic(ratePerSecond: synthetic) { count, time in
+      if isLogOnOutput { return }
       // Whoever kills us may have gone first.
       try? Console.print("\(count) \(time.nanoseconds)")
     }

@@ -4,8 +4,6 @@ import Testing
 extension WithoutKernel {
   /// What a recording leaves when it is killed or the disk is full.
   @Suite final class KilledLogTests {
-    private static let ratePerSecond = 5_000
-    private static let runs = 200
     private static let runsAtATime = 5
 
     private let scene: Scene
@@ -35,18 +33,19 @@ extension WithoutKernel {
       }
     }
 
-    /// `kill -9` at 200 moments in the first two seconds: each file can be read, and holds everything that was there
-    /// a second before the end.
-    @Test func losesLessThanTheLastSecondWhenKilled() throws {
+    /// `kill -9` at 200 moments in the first two seconds, and at some of a source so slow that only the clock empties
+    /// the writer's buffer: each file can be read, and holds everything that was there a second before the end.
+    @Test(arguments: [(5_000, 200), (100, 20)])
+    func losesLessThanTheLastSecondWhenKilled(_ ratePerSecond: Int, _ runCount: Int) throws {
       var moments = Moments()
       var (readable, withLongHistory) = (0, 0)
-      for round in 0..<Self.runs / Self.runsAtATime {
+      for round in 0..<runCount / Self.runsAtATime {
         var runs: [(path: String, target: Int, program: Program)] = []
         for run in 0..<Self.runsAtATime {
           let path = scene.path("killed-\(round)-\(run)")
           let program = try scene.startRingtap(
-            "log", "record", "-o", path, "--synthetic", "\(Self.ratePerSecond)")
-          runs.append((path, 1 + moments.next(below: 2 * Self.ratePerSecond), program))
+            "log", "record", "-o", path, "--synthetic", "\(ratePerSecond)")
+          runs.append((path, 1 + moments.next(below: 2 * ratePerSecond), program))
         }
         for run in runs.sorted(by: { $0.target < $1.target }) {
           _ = try run.program.outputLines(untilThey: "reach \(run.target)") { lines in
@@ -61,9 +60,9 @@ extension WithoutKernel {
           readable += 1
         }
       }
-      #expect(readable == Self.runs)
+      #expect(readable == runCount)
       // Otherwise nothing was shown.
-      #expect(withLongHistory > Self.runs / 4)
+      #expect(withLongHistory > runCount / 4)
     }
 
     /// - Returns: how many packets are in the file, and how many had been handed over a second before the last word.
@@ -131,6 +130,22 @@ extension WithoutKernel {
     @Test(arguments: [["--json"], ["--append"], ["--rotate-count", "2"]])
     func standardOutputIsOneLog(_ arguments: [String]) throws {
       #expect(try scene.run(Place.ringtap, ["log", "record", "-o", "-"] + arguments).status == 2)
+    }
+
+    /// What a reader at the other end of a pipe gets.
+    @Test func writesToStandardOutput() throws {
+      let command =
+        "\"$0\" log record -o - --synthetic 5000 --count 300 | tshark -r - -T fields -e btatt.opcode"
+      let result = try scene.run("bash", ["-c", "set -o pipefail; " + command, Place.ringtap])
+      #expect(result.status == 0, "\(result.errors)")
+      // Notifications.
+      #expect(result.outputLines == [String](repeating: "0x1b", count: 300))
+    }
+
+    @Test func endsWhenItsReaderHasGone() throws {
+      let command = "\"$0\" log record -o - --synthetic 5000 | head -c 16 >&2; echo ${PIPESTATUS[0]}"
+      let result = try scene.run("bash", ["-c", command, Place.ringtap])
+      #expect(result.output == "0\n")
     }
 
     @Test func interruptEndsItInGoodOrder() throws {
