@@ -41,4 +41,26 @@ public enum Files {
     guard let count = try? descriptor.read(into: &buffer) else { return nil }
     return String(decoding: buffer.prefix(count), as: UTF8.self)
   }
+
+  /// Takes a file away. One that has gone before is fine.
+  package static func remove(_ path: String) throws(SystemError) {
+    do {
+      try checked("unlink \(path)") { unsafe unlink(path) }
+    } catch  where error.number == ENOENT {}
+  }
+
+  /// Lends a file to `body` piece by piece, from its start to its end or until `body` returns `false`.
+  package static func read(_ path: String, _ body: (Span<UInt8>) -> Bool) throws(SystemError) {
+    let descriptor = FileDescriptor(
+      owning: try checked("open \(path)") { unsafe open(path, O_RDONLY | O_CLOEXEC) })
+    var buffer = [UInt8](repeating: 0, count: 1 << 16)
+    var goesOn = true
+    while goesOn {
+      let count: Int
+      do throws(SystemError) { count = try descriptor.read(into: &buffer) } catch {
+        throw SystemError(call: "read \(path)", number: error.number)
+      }
+      goesOn = count > 0 && body(buffer.span.extracting(..<count))
+    }
+  }
 }

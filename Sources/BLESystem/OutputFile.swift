@@ -14,26 +14,58 @@ public struct OutputFile: ~Copyable {
   private var buffer: [UInt8] = []
   /// Where each unit of the buffer ends.
   private var ends: [Int] = []
-  private var writtenByteCount = 0
+  /// Octets of the file that the kernel has, those that were there before included.
+  public private(set) var writtenByteCount = 0
   private var failure: SystemError?
+  /// Standard output may be a file that was not empty, or not ours alone.
+  private let canBeCut: Bool
 
   /// What to do about a file that is there already.
-  public enum Existing: Sendable {
+  public enum Existing: Hashable, Sendable {
     case replace, fail
+    /// Goes on after so many octets of it, and cuts off what follows them.
+    case extend(byteCount: Int)
   }
 
   /// Creates a file with mode 0644.
   ///
-  /// `open(O_WRONLY | O_CREAT)`, with `O_TRUNC` or `O_EXCL`.
+  /// `open(O_WRONLY | O_CREAT)`, with `O_TRUNC` or `O_EXCL`, or with `ftruncate` and `lseek`.
   public init(creating path: String, ifExists existing: Existing = .replace) throws(SystemError) {
-    let disposition = existing == .replace ? O_TRUNC : O_EXCL
+    descriptor = try Self.open(path, existing)
+    self.path = path
+    canBeCut = true
+    if case .extend(let byteCount) = existing { writtenByteCount = byteCount }
+    buffer.reserveCapacity(Self.bufferByteCount + 4096)
+  }
+
+  /// Standard output, under the name `-`. Where it is full or closed, it may end inside a unit.
+  public init(toStandardOutput: Void) throws(SystemError) {
     descriptor = FileDescriptor(
+      owning: try checked("dup standard output") { fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) })
+    path = "-"
+    canBeCut = false
+    buffer.reserveCapacity(Self.bufferByteCount + 4096)
+  }
+
+  private static func open(
+    _ path: String, _ existing: Existing
+  ) throws(SystemError) -> FileDescriptor {
+    let disposition =
+      switch existing {
+      case .replace: O_TRUNC
+      case .fail: O_EXCL
+      case .extend: CInt(0)
+      }
+    let descriptor = FileDescriptor(
       owning: try checked("open \(path)") {
         // SAFETY: the path is a null-terminated string for the length of the call.
-        unsafe open(path, O_WRONLY | O_CREAT | O_CLOEXEC | disposition, 0o644)
+        unsafe Glibc.open(path, O_WRONLY | O_CREAT | O_CLOEXEC | disposition, 0o644)
       })
-    self.path = path
-    buffer.reserveCapacity(Self.bufferByteCount + 4096)
+    guard case .extend(let byteCount) = existing else { return descriptor }
+    let number = descriptor.rawValue
+    try checked("ftruncate \(path)") { ftruncate(number, off_t(byteCount)) }
+    try checked("lseek \(path)") { lseek(number, 0, SEEK_END) < 0 ? -1 : 0 }
+    return descriptor
   }
 
   /// Whether units wait in the buffer.
@@ -60,7 +92,7 @@ public struct OutputFile: ~Copyable {
       let whole = ends.lastIndex { $0 <= sent }
       sent = whole.map { ends[$0] } ?? 0
       writtenUnits += whole.map { $0 + 1 } ?? 0
-      _ = ftruncate(descriptor.rawValue, off_t(writtenByteCount + sent))
+      if canBeCut { _ = ftruncate(descriptor.rawValue, off_t(writtenByteCount + sent)) }
       failure = SystemError(call: "write \(path)", number: error.number)
     }
     writtenByteCount += sent

@@ -4,6 +4,6 @@ import ArgumentParser
 struct LogCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "log",
-    abstract: "Look into packet logs.",
-    subcommands: [Show.self, Convert.self])
+    abstract: "Record packet logs and look into them.",
+    subcommands: [LogRecordCommand.self, Show.self, Convert.self])
 }

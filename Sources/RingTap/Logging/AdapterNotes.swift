@@ -1,0 +1,39 @@
+import BLEPacketLog
+
+/// What the monitor said last of each adapter that is there: the start of each further file, so that every file of a
+/// series can be read alone.
+struct AdapterNotes {
+  /// Adapters whose notes are kept; the kernel itself knows no more than 16 at a time by default.
+  private static let limit = 64
+
+  private struct Note {
+    var record: MonitorRecordHeader
+    var payload: [UInt8]
+  }
+
+  private var notes: [Note] = []
+
+  mutating func take(_ record: MonitorRecordHeader, _ payload: Span<UInt8>) {
+    switch record.opcode {
+    case MonitorNote.newIndex, MonitorNote.deletedIndex:
+      notes.removeAll { $0.record.adapter == record.adapter }
+      guard record.opcode == MonitorNote.newIndex else { return }
+    case MonitorNote.openIndex, MonitorNote.indexInformation:
+      notes.removeAll { $0.record.adapter == record.adapter && $0.record.opcode == record.opcode }
+    case MonitorNote.closeIndex:
+      notes.removeAll { $0.record.adapter == record.adapter && $0.record.opcode == MonitorNote.openIndex }
+      return
+    default: return
+    }
+    guard notes.count < 3 * Self.limit else { return }
+    notes.append(Note(record: record, payload: payload.indices.map { payload[$0] }))
+  }
+
+  /// Calls `body` with each, in the order in which they came.
+  func forEach(_ body: (MonitorRecordHeader, Span<UInt8>) -> Void) {
+    for note in notes {
+      let payload = note.payload
+      body(note.record, payload.span)
+    }
+  }
+}

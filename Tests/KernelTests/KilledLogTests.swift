@@ -1,0 +1,166 @@
+import Foundation
+import Testing
+
+extension WithoutKernel {
+  /// What a recording leaves when it is killed or the disk is full.
+  @Suite final class KilledLogTests {
+    private static let runsAtATime = 5
+
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    /// A linear congruential generator with the constants of Knuth's MMIX: each run kills at the same counts.
+    private struct Moments {
+      var state: UInt64 = 4
+
+      mutating func next(below limit: Int) -> Int {
+        state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+        return Int(state >> 33) % limit
+      }
+    }
+
+    private struct Tick {
+      var count: Int
+      var nanoseconds: Int
+
+      static func all(in output: String) -> [Tick] {
+        output.split(separator: "\n", omittingEmptySubsequences: false).dropLast().compactMap { line in
+          let words = line.split(separator: " ").compactMap { Int($0) }
+          return words.count == 2 ? Tick(count: words[0], nanoseconds: words[1]) : nil
+        }
+      }
+    }
+
+    /// `kill -9` at 200 moments in the first two seconds, and at some of a source so slow that only the clock empties
+    /// the writer's buffer: each file can be read, and holds everything that was there a second before the end.
+    @Test(arguments: [(5_000, 200), (100, 20)])
+    func losesLessThanTheLastSecondWhenKilled(_ ratePerSecond: Int, _ runCount: Int) throws {
+      var moments = Moments()
+      var (readable, withLongHistory) = (0, 0)
+      for round in 0..<runCount / Self.runsAtATime {
+        var runs: [(path: String, target: Int, program: Program)] = []
+        for run in 0..<Self.runsAtATime {
+          let path = scene.path("killed-\(round)-\(run)")
+          let program = try scene.startRingtap(
+            "log", "record", "-o", path, "--synthetic", "\(ratePerSecond)")
+          runs.append((path, 1 + moments.next(below: 2 * ratePerSecond), program))
+        }
+        for run in runs.sorted(by: { $0.target < $1.target }) {
+          _ = try run.program.outputLines(untilThey: "reach \(run.target)") { lines in
+            lines.last.flatMap { $0.split(separator: " ").first }.flatMap { Int($0) } ?? 0 >= run.target
+          }
+          run.program.send(SIGKILL)
+          let result = try run.program.finish()
+          #expect(result.status == 128 + SIGKILL)
+          let (held, owed) = try expectNumbered(run.path, Tick.all(in: result.output))
+          #expect(held >= owed, "\(run.path): killed at \(run.target)")
+          if owed > 0 { withLongHistory += 1 }
+          readable += 1
+        }
+      }
+      #expect(readable == runCount)
+      // Otherwise nothing was shown.
+      #expect(withLongHistory > runCount / 4)
+    }
+
+    /// - Returns: how many packets are in the file, and how many had been handed over a second before the last word.
+    private func expectNumbered(_ path: String, _ ticks: [Tick]) throws -> (held: Int, owed: Int) {
+      let log = try MonitorLog(path)
+      let numbers = log.records.map { record in
+        record.payload.suffix(4).reversed().reduce(0) { $0 << 8 | Int($1) }
+      }
+      #expect(numbers == Array(0..<numbers.count), "\(path): packets are missing in between")
+      #expect(log.records.allSatisfy { $0.opcode == MonitorLog.Record.aclReceived && $0.drops == 0 })
+      // Wireshark's reader says the same; a torn record is its only complaint.
+      let result = try scene.run("tshark", ["-r", path, "-T", "fields", "-e", "frame.number"])
+      #expect(result.outputLines.count == numbers.count)
+      #expect(result.status == 0 || log.tornByteCount > 0, "\(result.errors)")
+      let last = try #require(ticks.last).nanoseconds
+      let owed = ticks.last { $0.nanoseconds <= last - 1_000_000_000 }?.count ?? 0
+      return (numbers.count, owed)
+    }
+
+    /// A limit on file sizes stops the writer as a full disk does.
+    @Test func tellsAFullDiskAndKeepsWhatIsThere() throws {
+      let path = scene.path("full")
+      // In blocks of 512 octets, as POSIX has it; bash takes 1,024.
+      let result = try scene.run(
+        "bash",
+        [
+          "-c", "trap '' XFSZ; ulimit -f 10; exec \"$@\"", "bash", Place.ringtap, "log", "record", "-o", path,
+          "--synthetic", "5000", "--json",
+        ])
+      #expect(result.status == 1)
+      #expect(result.errors.contains("write \(path): File too large; the "))
+      #expect(result.errorLines.count == 2)
+      let report = try #require(result.outputLines.last)
+      #expect(report.contains("\"endReason\":\"the disk refused to take more\""))
+      let log = try MonitorLog(path)
+      #expect(log.tornByteCount == 0)
+      // 10,240 octets hold the header's 16 and 262 records of 39.
+      #expect(log.records.count == 262)
+      #expect(report.contains("\"packets\":262,\"bytes\":10218,"))
+      #expect(try scene.run("btmon", ["-r", path]).status == 0)
+    }
+
+    @Test func overwritesNothing() throws {
+      let path = scene.path("log")
+      try Data("mine".utf8).write(to: URL(filePath: path))
+      let result = try scene.ringtap("log", "record", "-o", path, "--synthetic", "100")
+      result.expectFailure(saying: "is there already", "--append")
+      try scene.ringtap("log", "record", "-o", path, "--synthetic", "100", "--append")
+        .expectFailure(saying: "no btsnoop log")
+      #expect(try Data(contentsOf: URL(filePath: path)) == Data("mine".utf8))
+    }
+
+    @Test(arguments: [
+      ["--ring", "2"], ["--rotate-size", "0"], ["--rotate-size", "10Q"], ["--count", "0"],
+      ["--adapter", "eth0"],
+      ["--rotate-size", "9223372036854775807G"], ["--duration", "0"],
+    ])
+    func refusesWrongUsage(_ arguments: [String]) throws {
+      let result = try scene.run(
+        Place.ringtap, ["log", "record", "-o", scene.path("none"), "--synthetic", "1"] + arguments)
+      #expect(result.status == 2)
+      #expect(!FileManager.default.fileExists(atPath: scene.path("none")))
+    }
+
+    @Test(arguments: [["--json"], ["--append"], ["--rotate-count", "2"]])
+    func standardOutputIsOneLog(_ arguments: [String]) throws {
+      #expect(try scene.run(Place.ringtap, ["log", "record", "-o", "-"] + arguments).status == 2)
+    }
+
+    /// What a reader at the other end of a pipe gets.
+    @Test func writesToStandardOutput() throws {
+      let command =
+        "\"$0\" log record -o - --synthetic 5000 --count 300 | tshark -r - -T fields -e btatt.opcode"
+      let result = try scene.run("bash", ["-c", "set -o pipefail; " + command, Place.ringtap])
+      #expect(result.status == 0, "\(result.errors)")
+      // Notifications.
+      #expect(result.outputLines == [String](repeating: "0x1b", count: 300))
+    }
+
+    @Test func endsWhenItsReaderHasGone() throws {
+      let command = "\"$0\" log record -o - --synthetic 5000 | head -c 16 >&2; echo ${PIPESTATUS[0]}"
+      let result = try scene.run("bash", ["-c", command, Place.ringtap])
+      #expect(result.output == "0\n")
+    }
+
+    @Test func interruptEndsItInGoodOrder() throws {
+      let path = scene.path("log")
+      let program = try scene.startRingtap("log", "record", "-o", path, "--synthetic", "1000", "--json")
+      try program.line(containing: " ")
+      program.send(SIGINT)
+      let result = try program.finish()
+      #expect(result.status == 0)
+      let report = try #require(result.outputLines.last)
+      #expect(report.contains("\"endReason\":\"interrupted\""))
+      let log = try MonitorLog(path)
+      #expect(log.tornByteCount == 0)
+      #expect(log.records.count == Tick.all(in: result.output).last?.count)
+      #expect(report.contains("\"packets\":\(log.records.count),"))
+    }
+  }
+}

@@ -1,0 +1,184 @@
+import Foundation
+import Testing
+
+extension InTestKernel {
+  /// `ringtap log record` on the kernel's monitor, beside BlueZ's `btmon`.
+  @Suite final class LogRecordTests {
+    private static let (newIndex, deleteIndex) = (MonitorLog.Record.newIndex, MonitorLog.Record.deleteIndex)
+
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    /// Starts to record; whatever happens after it returns is in the log.
+    private func record(_ arguments: String...) throws -> Program {
+      let program = try scene.start(Place.ringtap, ["log", "record", "--json"] + arguments)
+      try program.line(on: .errors, containing: "recording")
+      return program
+    }
+
+    private func end(_ recording: Program) throws -> String {
+      recording.send(SIGINT)
+      let result = try recording.finish()
+      #expect(result.status == 0, "\(result.errors)")
+      let report = try #require(result.outputLines.last)
+      #expect(report.contains("\"lost\":{\"kernelQueue\":0,\"packetLog\":0,\"disk\":0}"))
+      return report
+    }
+
+    /// A ring comes, is captured and goes again.
+    private func captureARing(_ count: Int) throws {
+      let ring = try scene.emulatedRing("--rate", "300")
+      try scene.ringtap("capture", "--count", "\(count)", "--output", scene.path("capture")).expectSuccess()
+      ring.program.end()
+    }
+
+    /// From the first word of the adapter to the last: what two recorders that began one after the other share.
+    private func shared(_ log: MonitorLog) throws -> [MonitorLog.Record] {
+      let first = try #require(log.records.firstIndex { $0.opcode == Self.newIndex })
+      let last = try #require(log.records.lastIndex { $0.opcode == Self.deleteIndex })
+      return Array(log.records[first...last])
+    }
+
+    /// Opcode, adapter, octets, order and time of each record are the same.
+    @Test func recordsWhatBtmonRecords() throws {
+      let (ours, theirs) = (scene.path("ours"), scene.path("theirs"))
+      let btmon = try scene.start("stdbuf", ["-oL", "btmon", "-w", theirs])
+      try btmon.line(containing: "= Note: Bluetooth subsystem")
+      let recording = try record("-o", ours)
+      try captureARing(900)
+      try btmon.line(containing: "= Delete Index")
+      let report = try end(recording)
+      btmon.end()
+
+      let (log, reference) = (try MonitorLog(ours), try MonitorLog(theirs))
+      #expect(log.tornByteCount == 0)
+      #expect(report.contains("\"packets\":\(log.records.count),"))
+      let (found, expected) = (try shared(log), try shared(reference))
+      #expect(found.count == expected.count)
+      #expect(expected.count > 900)
+      let difference = zip(found, expected).enumerated().first { $0.element.0 != $0.element.1 }
+      #expect(difference == nil, "record \(String(describing: difference))")
+
+      #expect(try scene.btmonNotifications(ours) >= 900)
+      #expect(try scene.btmonNotifications(ours) == (try scene.btmonNotifications(theirs)))
+      let (read, readTheirs) = (try summary(ours), try summary(theirs))
+      // All of ours, and of theirs what they share, as Wireshark names it.
+      #expect(read.count == log.records.count)
+      #expect(read.suffix(found.count) == readTheirs.suffix(expected.count))
+    }
+
+    /// Wireshark's reading of each record.
+    private func summary(_ path: String) throws -> [String] {
+      try scene.demand(
+        "tshark",
+        [
+          "-r", path, "-T", "fields", "-e", "frame.time_epoch", "-e", "hci_mon.opcode", "-e",
+          "hci_mon.adapter_id", "-e", "btatt.opcode", "-e", "btatt.value",
+        ]
+      ).outputLines
+    }
+
+    /// Each file of a series can be read alone, and what is left of it has no gap.
+    @Test func keepsTheLastFilesOfASeries() throws {
+      let path = scene.path("series")
+      let whole = try record("-o", scene.path("whole"))
+      let recording = try record("-o", path, "--rotate-count", "50", "--ring", "3")
+      try captureARing(300)
+      let report = try end(recording)
+      _ = try end(whole)
+
+      let names = try FileManager.default.contentsOfDirectory(atPath: scene.folder.path)
+      let numbers = names.filter { $0.hasPrefix("series.") }.compactMap { Int($0.dropFirst(7)) }.sorted()
+      #expect(numbers.count == 3)
+      #expect((numbers.last ?? 0) > 6)
+      #expect(report.contains("series.\(numbers.last ?? 0)\"]"))
+      var kept: [MonitorLog.Record] = []
+      for number in numbers {
+        let file = "\(path).\(number)"
+        let log = try MonitorLog(file)
+        #expect(log.records.first?.opcode == Self.newIndex)
+        // New Index, Index Info and Open Index, again.
+        let notes = log.records.prefix { [0, 8, 10].contains($0.opcode) }
+        #expect(notes.count >= 2)
+        #expect(number == numbers.last || log.records.count - notes.count == 50)
+        kept += log.records.dropFirst(notes.count)
+        #expect(try scene.run("btmon", ["-r", file]).status == 0)
+      }
+      let all = try MonitorLog(scene.path("whole")).records
+      // The other recorder may have been ended after this one, but nothing happened between.
+      let end = try #require(all.lastIndex { $0 == kept.last })
+      #expect(Array(all[...end].suffix(kept.count)) == kept)
+    }
+
+    @Test func recordsOneAdapter() throws {
+      let path = scene.path("one")
+      let recording = try record("-o", path, "--adapter", "hci1")
+      try scene.linkedControllers()
+      _ = try end(recording)
+      let log = try MonitorLog(path)
+      #expect(Set(log.records.map(\.adapter)).subtracting([0xFFFF]) == [1])
+      let opcodes = log.records.filter { $0.adapter == 1 }.map(\.opcode)
+      #expect(opcodes.contains(Self.newIndex) && opcodes.contains(MonitorLog.Record.indexInformation))
+      // Commands and events.
+      #expect(opcodes.contains(2) && opcodes.contains(3))
+    }
+
+    /// A recorder that is stopped for a while, with the small buffer of a user without CAP_NET_ADMIN: what it has and
+    /// what it says it lost are what another one has.
+    @Test func countsWhatTheKernelDrops() throws {
+      let (path, whole) = (try scene.openFolder() + "/log", scene.path("whole"))
+      let reference = try record("-o", whole)
+      let rights = "-all,+dac_read_search,+net_raw"
+      let slow = try scene.start(
+        "setpriv",
+        [
+          "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps", rights, "--ambient-caps",
+          rights, "--bounding-set", rights, Place.ringtap, "log", "record", "--json", "-o", path,
+        ])
+      try slow.line(on: .errors, containing: "recording")
+      slow.send(SIGSTOP)
+      try captureARing(1500)
+      slow.send(SIGCONT)
+      slow.send(SIGINT)
+      let result = try slow.finish()
+      _ = try end(reference)
+
+      #expect(result.status == 3)
+      func sinceTheRingCame(_ log: MonitorLog) throws -> ArraySlice<MonitorLog.Record> {
+        log.records[try #require(log.records.firstIndex { $0.opcode == Self.newIndex })...]
+      }
+      let (log, all) = (try sinceTheRingCame(MonitorLog(path)), try sinceTheRingCame(MonitorLog(whole)))
+      let lost = all.count - log.count
+      #expect(lost > 0)
+      #expect(result.output.contains("\"lost\":{\"kernelQueue\":\(lost),\"packetLog\":0,\"disk\":0}"))
+      #expect(log.last?.drops == lost)
+    }
+
+    @Test func saysWhatRightIsMissing() throws {
+      let path = try scene.openFolder() + "/log"
+      try scene.unprivileged(["log", "record", "-o", path])
+        .expectFailure(saying: "the kernel's monitor", "CAP_NET_RAW")
+      #expect(!FileManager.default.fileExists(atPath: path))
+    }
+
+    /// A file system of 64 KiB.
+    @Test func keepsWhatAFullDiskTook() throws {
+      let folder = scene.path("small")
+      try scene.demand("mkdir", [folder])
+      try scene.demand("mount", ["-t", "tmpfs", "-o", "size=64k", "none", folder])
+      defer { _ = try? scene.demand("umount", [folder]) }
+      let path = folder + "/log"
+      let recording = try record("-o", path)
+      _ = try scene.emulatedRing("--rate", "300")
+      _ = try scene.startRingtap("capture", "--count", "100000", "--output", scene.path("capture"))
+      let result = try recording.finish()
+      #expect(result.status == 1)
+      #expect(result.errors.contains("write \(path): No space left on device"))
+      let log = try MonitorLog(path)
+      #expect(log.tornByteCount == 0)
+      #expect(log.records.count > 500)
+    }
+  }
+}
