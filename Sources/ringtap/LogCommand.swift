@@ -8,7 +8,7 @@ struct LogCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "log",
     abstract: "Look into packet logs.",
-    subcommands: [Show.self])
+    subcommands: [Show.self, Stats.self])
 }
 
 extension LogCommand {
