@@ -47,16 +47,25 @@ extension LogCommand {
           var line = JSONLine()
           line.value(report)
           line.endLine()
-          try Console.write(line.octets)
+          try write(line.octets)
         } else {
-          try Console.write(StatisticsText(report).octets)
+          try write(StatisticsText(report).utf8)
         }
       } catch { throw ExitCode.failure }
       if let svg { try draw(report, into: svg) }
       if let problem { throw failure(problem) }
     }
 
-    /// Octets read at once: what bounds the memory, with the longest packet.
+    /// In pieces: the text of many connections is long, and `Console` copies what it writes.
+    private func write(_ text: some Collection<UInt8>) throws {
+      var rest = text[...]
+      while !rest.isEmpty {
+        try Console.write(rest.prefix(Self.chunkByteCount))
+        rest = rest.dropFirst(Self.chunkByteCount)
+      }
+    }
+
+    /// Octets read or written at once: what bounds the memory, with the longest packet.
     private static let chunkByteCount = 262_144
 
     private func open() throws -> FileHandle {
@@ -72,9 +81,12 @@ extension LogCommand {
     private func measure(_ input: FileHandle) throws -> (LogReport, problem: String?) {
       var statistics = LogStatistics()
       var reader = BTSnoopReader()
+      var progress = Progress(input, isRegular: file != "-")
+      defer { progress.clear() }
       do {
         while let chunk = try input.read(upToCount: Self.chunkByteCount), !chunk.isEmpty {
           try reader.read(chunk.span) { record in statistics.take(record) }
+          progress.advance(by: chunk.count, records: reader.recordCount)
         }
         try reader.finish()
         return (statistics.finish(), nil)
@@ -84,6 +96,31 @@ extension LogCommand {
       } catch {
         throw failure(reason(error))
       }
+    }
+
+    /// How far it is, on a terminal.
+    private struct Progress {
+      /// Octets; 0 where it is not known.
+      private var total: UInt64 = 0
+      private var taken: UInt64 = 0
+      private var shown: UInt64 = 0
+
+      init(_ input: FileHandle, isRegular: Bool) {
+        // What cannot seek, such as a pipe with a name, has no length either.
+        guard isRegular, let end = try? input.seekToEnd() else { return }
+        try? input.seek(toOffset: 0)
+        total = end
+      }
+
+      mutating func advance(by byteCount: Int, records: Int) {
+        taken += UInt64(byteCount)
+        guard taken - shown >= 16_000_000 else { return }
+        shown = taken
+        let share = total > 0 ? "\(taken * 100 / total) %, " : ""
+        Console.progress("\(share)\(records) records")
+      }
+
+      func clear() { if shown > 0 { Console.progress("") } }
     }
 
     private func draw(_ report: LogReport, into path: String) throws {

@@ -31,7 +31,7 @@ package struct ConnectionReport: Sendable {
   }
 
   /// The most changes of parameters that are listed; the rest is counted.
-  package static let maximumChanges = 64
+  package static let maximumChanges = 32
 
   package var adapter: UInt16
   package var handle: ConnectionHandle
@@ -104,7 +104,7 @@ package struct AttributeReport: Sendable {
   }
 
   /// The longest pauses that are listed.
-  package static let maximumGaps = 16
+  package static let maximumGaps = 10
   /// A gap is longer than so many times the median interval, or the mean where that is longer: in a stream
   /// that comes in bursts the median is the distance inside a burst.
   package static let gapFactor = 5.0

@@ -12,7 +12,7 @@ package struct LogStatistics: ~Copyable {
   /// Connections that are followed at once; the one silent for longest makes room for another.
   package static let maximumOpenConnections = 32
   /// Connections that are reported; later ones are counted only.
-  package static let maximumConnections = 1_024
+  package static let maximumConnections = 512
   /// Commands with an error that are told apart, by opcode and status.
   static let maximumCommandErrors = 1_024
   /// How long data of a connection that has ended counts as late and not as another connection. Nanoseconds.

@@ -15,7 +15,7 @@ package struct StatisticsText {
     }
   }
 
-  package var octets: [UInt8] { Array(text.utf8) }
+  package var utf8: String.UTF8View { text.utf8 }
 
   private mutating func line(_ line: String) { text += line + "\n" }
 

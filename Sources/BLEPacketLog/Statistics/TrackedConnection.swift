@@ -7,7 +7,7 @@ import BLEWire
 /// Each direction is recombined on its own. Of the channels only the fixed one of ATT is read.
 final class TrackedConnection {
   /// Attributes with updates, and opcodes of requests, that are told apart.
-  static let maximumAttributes = 32
+  static let maximumAttributes = 24
   static let maximumRequestKinds = 32
 
   /// A request, or an indication, that waits for its answer. ATT allows one of each from each side at a time.
