@@ -208,9 +208,13 @@ struct LogStatisticsTests {
     script.packet(80, .command, .hostToController, "0d20 00")
     script.event(90, "0f04 0c 01 0d20")
     script.event(100, "0e04 01 0320 12")
+    script.drops = 9
     script.event(50, "0e04 01 0320 00")
+    // Another log was put behind the first: its count starts again.
+    script.drops = 2
+    script.event(110, "0e04 01 0320 00")
     let report = try script.report()
-    #expect(report.drops == 7)
+    #expect(report.drops == 11)
     #expect(report.malformed == 3)
     #expect(report.timeReversals == 1)
     #expect(report.commands == [0x200D: 1])
@@ -222,7 +226,31 @@ struct LogStatisticsTests {
     let connection = try #require(report.connections.first)
     #expect(connection.uncompletedPackets == 1)
     #expect(connection.malformed == 2)
-    #expect(connection.drops == 7)
+    #expect(connection.drops == 11)
+  }
+
+  /// The later forms of the event, and the one of BR/EDR, with the address at the same or another place.
+  @Test(arguments: [
+    ("3e1f 0a 00 4000 01 01 665544332211 000000000000 000000000000 1800 0000 f401 00", true),
+    ("3e22 29 00 4000 01 01 665544332211 000000000000 000000000000 1800 0000 f401 00 ff ffff", true),
+    ("030b 00 4000 665544332211 01 00", false),
+  ])
+  func knowsEachConnectionComplete(_ event: String, _ isLowEnergy: Bool) throws {
+    var script = Script()
+    script.event(0, event)
+    script.att(5, .controllerToHost, "1b 1200 00")
+    let report = try script.report()
+    try #require(report.connections.count == 1)
+    let connection = report.connections[0]
+    #expect(report.malformed == 0)
+    #expect(connection.origin == .connected)
+    #expect(connection.peer?.description == "11:22:33:44:55:66")
+    #expect(connection.peer?.type == (isLowEnergy ? .random : .public))
+    #expect(connection.role == (isLowEnergy ? .peripheral : nil))
+    #expect(connection.parameters?.interval == (isLowEnergy ? 24 : nil))
+    #expect(connection.transport == (isLowEnergy ? .lowEnergy : .classic))
+    // The fixed channel of ATT is none on BR/EDR.
+    #expect(connection.attributes.count == (isLowEnergy ? 1 : 0))
   }
 
   @Test func takesMultipleNotificationsApart() throws {
