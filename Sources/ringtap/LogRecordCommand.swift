@@ -148,7 +148,7 @@ struct LogRecordCommand: AsyncParsableCommand {
     }
   }
 
-  private func finish(_ report: LogReport) throws {
+  private func finish(_ report: LogRecordingReport) throws {
     if report.repairedByteCount > 0 {
       Console.note("cut \(report.repairedByteCount) octets of a torn record off \(output)")
     }
@@ -169,7 +169,7 @@ struct LogRecordCommand: AsyncParsableCommand {
     if report.lost.total > 0 { throw ExitCode(3) }
   }
 
-  private func text(_ report: LogReport) -> String {
+  private func text(_ report: LogRecordingReport) -> String {
     let seconds = Double(report.endedAt.nanoseconds - report.startedAt.nanoseconds) / 1e9
     let lost = report.lost
     let loss =

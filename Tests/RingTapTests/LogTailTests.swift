@@ -32,7 +32,7 @@ import Testing
   /// Appends `count` packets to a file with this content.
   private func goOn(
     _ content: [UInt8], count: Int = 1, _ change: (inout LogFilePlan) -> Void = { _ in }
-  ) async throws -> (report: LogReport?, error: LogFileError?, content: [UInt8]) {
+  ) async throws -> (report: LogRecordingReport?, error: LogFileError?, content: [UInt8]) {
     try await withFolder { folder in
       let path = folder + "/log"
       try Data(content).write(to: URL(filePath: path))

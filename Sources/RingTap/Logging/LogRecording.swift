@@ -50,7 +50,7 @@ public struct LogRecording: Sendable {
   /// - Throws: what kept it from starting; afterwards the report carries the failure.
   public func run(
     ready: @escaping @Sendable () -> Void, progress: @escaping @Sendable (Progress) -> Void
-  ) async throws(LogFileError) -> LogReport {
+  ) async throws(LogFileError) -> LogRecordingReport {
     // First, so that no file is begun where nothing can be recorded.
     let source = try open()
     let (ends, end) = AsyncStream.makeStream(of: End.self, bufferingPolicy: .bufferingOldest(1))
@@ -116,7 +116,7 @@ public struct LogRecording: Sendable {
 
   private func report(
     _ outcome: LogWriter.Outcome, _ writer: LogWriter, _ startedAt: ReceiveTime, _ reason: End?
-  ) -> LogReport {
+  ) -> LogRecordingReport {
     let endReason: StaticString =
       switch reason {
       case .count: "count reached"
@@ -124,11 +124,11 @@ public struct LogRecording: Sendable {
       case .failure: "the disk refused to take more"
       case nil: "interrupted"
       }
-    return LogReport(
+    return LogRecordingReport(
       startedAt: startedAt, endedAt: SystemClock.now(), endReason: endReason.description,
       packets: outcome.records, byteCount: outcome.byteCount, files: outcome.paths,
       repairedByteCount: outcome.tornByteCount,
-      lost: LogReport.Loss(
+      lost: LogRecordingReport.Loss(
         kernelQueue: writer.kernelDrops, packetLog: writer.queue.dropped,
         disk: outcome.lostOnDisk),
       failure: outcome.failure)

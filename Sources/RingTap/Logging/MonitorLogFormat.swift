@@ -62,7 +62,7 @@ struct BTSnoopMonitorFormat: MonitorLogFormat {
 
 /// Looks for the end of the last whole record of a btsnoop file that comes in pieces.
 private struct BTSnoopTailScan: ~Copyable {
-  private var reader = BTSnoopReader()
+  private var reader = PacketLogReader()
   private var tail = LogTail(byteCount: BTSnoopHeader.byteCount)
   private var start: [UInt8] = []
   private var fileByteCount = 0
@@ -78,15 +78,15 @@ private struct BTSnoopTailScan: ~Copyable {
     var (endsInZeros, isBroken) = (endsInZeros, isBroken)
     do throws(WireError) {
       try reader.read(piece) { record in
-        let header = record.header
-        if header.microseconds == 0, header.includedByteCount == 0 {
+        // Octets of zeros are an empty record of the year 0.
+        if record.time.nanoseconds == .min, record.packet.isEmpty {
           endsInZeros = true
         } else if endsInZeros {
           isBroken = true
         } else {
-          tail.byteCount += BTSnoopRecordHeader.byteCount + Int(header.includedByteCount)
+          tail.byteCount += BTSnoopRecordHeader.byteCount + record.packet.count
           tail.records += 1
-          tail.drops = Int(header.cumulativeDrops)
+          tail.drops = Int(record.header.cumulativeDrops)
         }
       }
     } catch { isBroken = true }

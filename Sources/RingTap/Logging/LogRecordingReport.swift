@@ -3,7 +3,7 @@ package import BLEPacketLog
 public import BLESystem
 
 /// What was recorded, and what was lost where.
-public struct LogReport: Sendable {
+public struct LogRecordingReport: Sendable {
   public struct Loss: Hashable, Sendable {
     /// Dropped by the kernel at the monitor's socket: we were too slow.
     public var kernelQueue = 0
