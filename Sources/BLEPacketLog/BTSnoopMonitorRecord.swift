@@ -17,7 +17,7 @@ public struct MonitorRecordHeader: Hashable, Sendable, BitwiseCopyable {
 }
 
 /// Opcodes of the records that say which adapters are there. `doc/btsnoop-protocol.rst` of BlueZ.
-public enum MonitorNote {
+public enum MonitorAdapterNote {
   public static let newIndex: UInt16 = 0
   public static let deletedIndex: UInt16 = 1
   public static let openIndex: UInt16 = 8

@@ -15,13 +15,15 @@ struct AdapterNotes {
 
   mutating func take(_ record: MonitorRecordHeader, _ payload: Span<UInt8>) {
     switch record.opcode {
-    case MonitorNote.newIndex, MonitorNote.deletedIndex:
+    case MonitorAdapterNote.newIndex, MonitorAdapterNote.deletedIndex:
       notes.removeAll { $0.record.adapter == record.adapter }
-      guard record.opcode == MonitorNote.newIndex else { return }
-    case MonitorNote.openIndex, MonitorNote.indexInformation:
+      guard record.opcode == MonitorAdapterNote.newIndex else { return }
+    case MonitorAdapterNote.openIndex, MonitorAdapterNote.indexInformation:
       notes.removeAll { $0.record.adapter == record.adapter && $0.record.opcode == record.opcode }
-    case MonitorNote.closeIndex:
-      notes.removeAll { $0.record.adapter == record.adapter && $0.record.opcode == MonitorNote.openIndex }
+    case MonitorAdapterNote.closeIndex:
+      notes.removeAll {
+        $0.record.adapter == record.adapter && $0.record.opcode == MonitorAdapterNote.openIndex
+      }
       return
     default: return
     }

@@ -61,45 +61,77 @@ struct BTSnoopMonitorFormat: MonitorLogFormat {
 }
 
 /// Looks for the end of the last whole record of a btsnoop file that comes in pieces.
-private struct BTSnoopTailScan: ~Copyable {
-  private var reader = PacketLogReader()
-  private var tail = LogTail(byteCount: BTSnoopHeader.byteCount)
-  private var start: [UInt8] = []
+private struct BTSnoopTailScan {
+  /// The longest payload: the monitor's length has 16 bits.
+  private static let payloadLimit: UInt32 = 65_535
+
+  private var tail = LogTail()
   private var fileByteCount = 0
+  private var start: [UInt8] = []
+  /// The header of the current record, as far as it has come.
+  private var head: [UInt8] = []
+  /// Octets of the current record's payload that are still to come.
+  private var payloadRest = 0
   private var isBroken = false
   /// Whether records without octets and time were the last.
   private var endsInZeros = false
 
   /// - Returns: whether more is wanted.
   mutating func take(_ piece: Span<UInt8>) -> Bool {
-    fileByteCount += piece.count
-    for index in 0..<min(piece.count, BTSnoopHeader.byteCount - start.count) { start.append(piece[index]) }
-    var tail = tail
-    var (endsInZeros, isBroken) = (endsInZeros, isBroken)
-    do throws(WireError) {
-      try reader.read(piece) { record in
-        // Octets of zeros are an empty record of the year 0.
-        if record.time.nanoseconds == .min, record.packet.isEmpty {
-          endsInZeros = true
-        } else if endsInZeros {
-          isBroken = true
-        } else {
-          tail.byteCount += BTSnoopRecordHeader.byteCount + record.packet.count
-          tail.records += 1
-          tail.drops = Int(record.header.cumulativeDrops)
-        }
+    var offset = 0
+    while offset < piece.count, !isBroken {
+      if start.count < BTSnoopHeader.byteCount {
+        start.append(piece[offset])
+        offset += 1
+        if start.count == BTSnoopHeader.byteCount { tail.byteCount = start.count }
+      } else if payloadRest > 0 {
+        let skipped = min(payloadRest, piece.count - offset)
+        payloadRest -= skipped
+        offset += skipped
+        if payloadRest == 0 { endRecord() }
+      } else {
+        head.append(piece[offset])
+        offset += 1
+        if head.count == BTSnoopRecordHeader.byteCount { beginRecord() }
       }
-    } catch { isBroken = true }
-    (self.tail, self.endsInZeros, self.isBroken) = (tail, endsInZeros, isBroken)
+    }
+    fileByteCount += piece.count
     return !isBroken
   }
 
-  consuming func result(_ path: String) throws(LogFileError) -> LogTail {
+  private mutating func beginRecord() {
+    guard let header = try? BTSnoopRecordHeader(validating: head.span),
+      header.includedByteCount <= Self.payloadLimit
+    else {
+      isBroken = true
+      return
+    }
+    payloadRest = Int(header.includedByteCount)
+    if payloadRest == 0 { endRecord() }
+  }
+
+  private mutating func endRecord() {
+    let head = head
+    self.head.removeAll(keepingCapacity: true)
+    guard let header = try? BTSnoopRecordHeader(validating: head.span) else { return }
+    if header.microseconds == 0, header.includedByteCount == 0 {
+      endsInZeros = true
+    } else if endsInZeros {
+      isBroken = true
+    } else {
+      tail.byteCount += BTSnoopRecordHeader.byteCount + Int(header.includedByteCount)
+      tail.records += 1
+      tail.drops = Int(header.cumulativeDrops)
+    }
+  }
+
+  func result(_ path: String) throws(LogFileError) -> LogTail {
     var header: [UInt8] = []
     BTSnoopMonitorFormat().appendHeader(to: &header)
     guard header.starts(with: start) else { throw .foreign(path) }
     guard start.count == header.count else { return LogTail(tornByteCount: start.count) }
     guard !isBroken else { throw .damaged(path, offset: tail.byteCount) }
+    var tail = tail
     tail.tornByteCount = fileByteCount - tail.byteCount
     return tail
   }
