@@ -45,6 +45,10 @@ struct EmulateRingCommand: AsyncParsableCommand {
   @Option(help: "public or random.")
   var addressType = "public"
 
+  @Option(
+    help: "So many rings, 1 … 64; the further ones are R02_0002, R02_0003, … at the addresses that follow.")
+  var rings = 1
+
   @Option(help: "Milliseconds from one advertisement to the next. A real ring takes 1000.")
   var advertisingInterval = 100
 
@@ -62,6 +66,7 @@ struct EmulateRingCommand: AsyncParsableCommand {
     guard (1...26).contains(name.utf8.count) else {
       throw ValidationError("--name must have 1 to 26 octets")
     }
+    guard (1...64).contains(rings) else { throw ValidationError("--rings must be 1 … 64") }
     guard advertisingInterval >= 20 else {
       throw ValidationError("--advertising-interval must be at least 20")
     }
@@ -98,17 +103,29 @@ struct EmulateRingCommand: AsyncParsableCommand {
   }
 
   func run() async throws {
-    let ring = try ringConfiguration()
+    let (ring, rings) = (try ringConfiguration(), rings)
     let emulation = Emulation(
       "raw notifications", key: "sentRawNotifications",
       device: .init(address: ring.address, name: ring.name)
     ) {
-      [EmulatedRing(ring)]
+      (0..<rings).map { EmulatedRing(ring.sibling($0)) }
     } sent: { peripheral in
       guard let ring = peripheral as? EmulatedRing else { return (0, 0) }
       return (ring.sentRawNotifications, ring.droppedByRing)
     }
     try await emulation.run(options)
+  }
+}
+
+extension EmulatedRing.Configuration {
+  /// Another one of the kind; number 0 is this one.
+  fileprivate func sibling(_ number: Int) -> Self {
+    guard number > 0 else { return self }
+    var ring = self
+    let digits = String(number + 1)
+    ring.name = "R02_" + String(repeating: "0", count: 4 - digits.count) + digits
+    ring.address = DeviceAddress(bits: address.bits + UInt64(number), type: address.type)
+    return ring
   }
 }
 

@@ -168,6 +168,33 @@ extension InTestKernel {
       try scene.ringtap("read", ring.address, "2a26", "--mode", "coexist").expectSuccess()
     }
 
+    /// Two of our rings on one adapter: the daemon has one, and we record the other.
+    @Test func recordsOneRingWhileTheDaemonHasAnother() throws {
+      let theirs = try scene.emulatedRing("--rings", "2", "--rate", "300", "--quiet")
+      let ours = "70:CB:0D:00:A1:B3"
+      try scene.bluetoothd()
+      let control = try scene.bluetoothctl()
+      try control.type("scan on")
+      try control.line(containing: "Device \(theirs.address)")
+      try control.type("scan off")
+      try control.line(containing: "Discovery stopped")
+      let path = scene.path("capture")
+      let capture = try scene.startRingtap(
+        "capture", ours, "--mode", "coexist", "--count", "900", "--output", path)
+      try control.line(containing: "Device \(ours) Connected: yes")
+      try control.type("connect \(theirs.address)")
+      try control.line(containing: "Connection successful")
+      try control.line(containing: "ServicesResolved: yes")
+      try control.type("gatt.list-attributes \(theirs.address)")
+      try control.line(containing: "6e400003-b5a3-f393-e0a9-e50e24dcca9e")
+      try capture.finish().expectSuccess()
+      let folder = try CaptureFolder(path)
+      folder.expectNoTrouble(samples: 900)
+      #expect(folder.session.device.address == ours)
+      try control.type("disconnect \(theirs.address)")
+      try control.line(containing: "Successful disconnected")
+    }
+
     /// Another ring on another adapter; the daemon has both adapters. (On one of btvirt's controllers a second link
     /// brings nothing back.)
     @Test func recordsBesideALinkOfTheDaemons() throws {

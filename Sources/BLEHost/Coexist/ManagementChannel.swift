@@ -272,8 +272,6 @@ actor ManagementChannel {
     case .discovering:
       if try !Discovering(validating: packet.parameters).isOn { take(keeper.ended()) }
     case .indexRemoved: release(.adapterDown(name))
-    case .newSettings:
-      if try !ControllerSettings(validating: packet.parameters).isPowered { release(.adapterDown(name)) }
     case .deviceFound where reportSink != nil:
       let found = try DeviceFound(validating: packet.parameters)
       if found.isLowEnergy { reportSink?(found.report, time) }

@@ -45,12 +45,6 @@ public struct ControllerSettings: Hashable, Sendable, BitwiseCopyable {
     try reply.require(17, .management)
     bits = reply.u32(at: 13)
   }
-
-  /// - Parameter event: of New Settings: the current settings. `mgmt-api.txt`, event 0x0006.
-  public init(validating event: Span<UInt8>) throws(WireError) {
-    try event.require(4, .management)
-    bits = event.u32(at: 0)
-  }
 }
 
 /// Looks for devices with LE addresses, public and random, actively and for about 10 s. The kernel has one discovery

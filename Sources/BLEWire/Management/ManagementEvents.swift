@@ -8,7 +8,6 @@ public struct ManagementEventCode: RawRepresentable, Hashable, Sendable, Bitwise
   public static let commandComplete = ManagementEventCode(rawValue: 0x0001)
   public static let commandStatus = ManagementEventCode(rawValue: 0x0002)
   public static let indexRemoved = ManagementEventCode(rawValue: 0x0005)
-  public static let newSettings = ManagementEventCode(rawValue: 0x0006)
   public static let deviceFound = ManagementEventCode(rawValue: 0x0012)
   public static let discovering = ManagementEventCode(rawValue: 0x0013)
 }
