@@ -62,6 +62,10 @@ extension InTestKernel {
       _ = try emulation.line(containing: "ready")
       let ring = try scene.start(
         Place.python(), [Place.peer("bumble_ring.py"), "tcp-client:127.0.0.1:6409", "--rate", "300"])
+      // The air begins when both hosts are there, and ours waits no longer than two seconds for its controller: until
+      // 6409 (0x1909) is connected, it must not start. Each look is a process, so this does not spin.
+      let isConnected = "^ *[0-9]+: [0-9A-F]+:1909 [0-9A-F]+:[0-9A-F]+ 01"
+      try scene.demand("bash", ["-c", "until grep -qE '\(isConnected)' /proc/net/tcp; do :; done"])
       let path = scene.path("capture")
       try scene.ringtap(
         "capture", "--transport", "tcp-client:127.0.0.1:6408", "--count", "900", "--output", path
