@@ -110,6 +110,9 @@ package final class PacketPort {
 
   // MARK: Out
 
+  /// Whether the other end leaves more than the kernel keeps for it.
+  package var isBehind: Bool { !outbox.isEmpty }
+
   /// Sends a packet, or keeps what does not go until there is room.
   ///
   /// - Throws: ENOBUFS where far too much waits.

@@ -180,6 +180,13 @@ public actor ControllerAttachment {
 
   /// What happens at one controller may say something to the hosts of all.
   private func send() {
+    drain()
+    let caughtUp = ports.filter { $0.controller.isHostBehind && !$0.port.isBehind }
+    for port in ports { port.controller.isHostBehind = port.port.isBehind }
+    if !caughtUp.isEmpty { drain() }
+  }
+
+  private func drain() {
     for port in ports {
       port.controller.drain { packet in
         do throws(SystemError) { try port.port.send(packet) } catch {
