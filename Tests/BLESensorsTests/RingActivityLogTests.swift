@@ -117,12 +117,13 @@ import Testing
     #expect(
       try feed([record("43 25 01 01 10 00 03")], &assembler) == .rejected(.recordCount(3, announced: 2)))
     #expect(try feed([record("43 25 01 01 10 02 02")], &assembler) == .rejected(.index(2, count: 2)))
-    #expect(try feed([record("43 25 01 01 10 01 02")], &assembler) == .incomplete)
-    #expect(try feed([record("43 25 01 01 10 01 02 00 00 01")], &assembler) == .incomplete)
+    #expect(try feed([record("43 25 01 01 10 00 02")], &assembler) == .incomplete)
+    #expect(try feed([record("43 25 01 01 10 00 02 00 00 01")], &assembler) == .incomplete)
     #expect(assembler.counters.rejected == 2)
     #expect(assembler.counters.changed == 1)
     let other = octets(of: RingCommand(0x43, payload: [0xF0, 1, 1].span))
-    guard case .complete(let log) = try feed([other, record("43 25 01 01 10 00 01")], &assembler) else {
+    #expect(try feed([other], &assembler) == .incomplete)
+    guard case .complete(let log) = try feed([record("43 25 01 01 10 00 01")], &assembler) else {
       Issue.record("another header begins another log")
       return
     }

@@ -140,6 +140,17 @@ import Testing
     #expect(assembler.counters.rejected == 7)
   }
 
+  /// Frames that a header, which comes late, does not announce.
+  @Test func dropsFramesBeyondALateHeader() throws {
+    let frames = try RingProtocolVector.named("stress-rt11cr-20251215").frames
+    let beyond = [5, 6].map { octets(of: RingCommand(0x37, $0, 9)) }
+    var assembler = RingDayLogAssembler(.stress)
+    #expect(try feed(beyond + [frames[0]], &assembler) == .incomplete)
+    #expect(assembler.counters.rejected == 2)
+    let log = try log(try feed(Array(frames[1...]), &assembler))
+    #expect(log.entries.count == 18)
+  }
+
   /// As many frames as octet 1 can count, at the interval that needs the most slots.
   @Test func takesTheLongestLog() throws {
     var assembler = RingDayLogAssembler(.unnamed)
