@@ -114,7 +114,9 @@ struct PolarFramesJSON {
     line.member("factor", factor)
     if layout.form == .floats {
       line.samples("samplesFloat", frame) { line, sample in
-        line.array { line in for index in sample.indices { line.value(PolarUnits.float(sample[index])) } }
+        line.array { line in
+          for index in sample.indices { line.value(Double(PolarUnits.float(sample[index]))) }
+        }
       }
     } else {
       line.samples("rawSamples", frame) { line, sample in
@@ -250,9 +252,6 @@ extension JSONLine {
   }
 
   fileprivate mutating func floatSamples(_ name: String, _ frame: borrowing PolarFrame) {
-    samples(name, frame) { line, sample in line.value(PolarUnits.float(sample[0])) }
+    samples(name, frame) { line, sample in line.value(Double(PolarUnits.float(sample[0]))) }
   }
-
-  /// With the fewest digits that tell it from its neighbours.
-  fileprivate mutating func value(_ number: Float) { value(Double(number.description) ?? .nan) }
 }
