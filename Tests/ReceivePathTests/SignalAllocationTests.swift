@@ -57,6 +57,6 @@ struct SignalAllocationTests {
     }
     let calls = malloc_counter_calls() - before
     #expect(calls == 0)
-    #expect(stages.windows >= 7 && stages.minutes >= 1)
+    #expect(stages.windows >= 6 && stages.minutes >= 1)
   }
 }

@@ -147,5 +147,9 @@ public struct RingTickGrouper: Sendable {
     rank[first] = 0
     rank[a] = aFollows ? 1 : 2
     rank[b] = aFollows ? 2 : 1
+    lastRank = -1
+    for kind in 0..<Self.kinds where present & (1 << UInt8(kind)) != 0 {
+      lastRank = max(lastRank, rank[kind])
+    }
   }
 }

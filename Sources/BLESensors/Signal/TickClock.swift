@@ -283,6 +283,8 @@ public struct ClockReport: Hashable, Sendable {
   public private(set) var earliest = 0.0
   public private(set) var latest = 0.0
 
+  public init() {}
+
   /// How late a tick is on average: nanoseconds.
   public var meanLateness: Double { ticks > 0 ? sum / Double(ticks) : 0 }
 

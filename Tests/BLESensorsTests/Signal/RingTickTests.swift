@@ -56,6 +56,12 @@ import Testing
     #expect(ticks.map(numbers) == (0..<100).map { [-1, -1, $0] })
   }
 
+  /// Learning the order from the pauses parts no tick.
+  @Test func groupsTwoKinds() {
+    let ticks = ticks([.ppg, .accelerometer], count: 100, period: 0.02)
+    #expect(ticks.map(numbers) == (0..<100).map { [-1, $0, $0] })
+  }
+
   /// One frame in seven is lost: its place is empty, the others stay together.
   @Test(arguments: [1, 0.04, 0.001])
   func leavesLostFramesEmpty(period: Double) {
