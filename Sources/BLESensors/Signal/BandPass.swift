@@ -52,8 +52,10 @@ public struct Biquad: Sendable {
 
 /// A Butterworth high-pass and low-pass of second order in a row.
 ///
-/// It runs forwards only, so its output lags by a time that depends on frequency: some 40 ms at 1 Hz for
-/// 0.5 … 8 Hz. The lag is the same for each beat of a steady pulse; intervals are not affected.
+/// It runs forwards only, so it shifts a wave by a time that depends on its frequency. For 0.5 … 8 Hz at 50 samples a
+/// second a sine of 1 Hz comes out 94 ms early, one of 2 Hz 2 ms early, one of 3 Hz 15 ms late (phase delay, by SciPy).
+/// The shift is the same for each beat of a steady pulse, whose intervals keep their length; where the pulse
+/// changes, so does the shift, a little from beat to beat.
 public struct BandPass: Sendable {
   private var high: Biquad
   private var low: Biquad?

@@ -19,7 +19,7 @@ public struct PulseWindow: Hashable, Sendable {
 
 /// A beat with the interval that ends with it.
 @frozen public struct PulseBeat: Hashable, Sendable, BitwiseCopyable {
-  /// Of the systolic peak of the filtered signal, on the sensor's clock; the filter adds its lag.
+  /// Of the systolic peak of the filtered signal, on the sensor's clock; `BandPass` says by how much it is shifted.
   public let time: ReceiveTime
   /// Seconds since the beat before; `nil` for the first one after an interruption.
   public let interval: Double?

@@ -4,7 +4,7 @@ import Testing
 
 /// Pulse and intervals against beats that are known, and against what neurokit2 and heartpy find.
 @Suite struct PulseMeterTests {
-  /// Pairs each beat of the reference with ours: within 150 ms once the filter's lag, the median difference, is
+  /// Pairs each beat of the reference with ours: within 150 ms once the filter's shift, the median difference, is
   /// taken off.
   private func pairs(_ reference: [Double], _ beats: [PulseBeat]) -> [(reference: Int, ours: Int)] {
     func nearest(_ time: Double) -> Int? {
