@@ -134,9 +134,10 @@ struct TsharkParameterTests {
     #expect(count == 879)
   }
 
-  @Test(arguments: OwnCaptures.all)
-  func agreesOnOurCaptures(_ file: URL) throws {
-    #expect(try compare([UInt8](Data(contentsOf: file))) > 5)
+  @Test func agreesOnOurCaptures() throws {
+    var count = 0
+    for file in OwnCaptures.all { count += try compare([UInt8](Data(contentsOf: file))) }
+    #expect(count > 100)
   }
 
   /// Octets after Core 5.4, Vol 3, Part H, 3.5.1.

@@ -10,7 +10,8 @@ import BLEWire
 /// | number | `key`: the number; eight octets are too long for many readers and are written in hexadecimal |
 /// | interval, timeout | `keyMs`: milliseconds |
 /// | time on air, delay | `keyUs`: microseconds |
-/// | power, RSSI | `keyDbm`; `null` where the controller does not know it |
+/// | power | `keyDbm`; `null` where the controller does not know it |
+/// | RSSI | `rssi`, in dBm, as `scan --json` has it; likewise |
 /// | number with words | `key` and `keyName` |
 /// | features, masks | `key` in hexadecimal and `keyNames`, an array |
 /// | address, name | `key`: text |
