@@ -163,3 +163,42 @@ private func contents(_ path: String) -> String {
     #expect(attempts == 3)
   }
 }
+
+extension OutputFileTests {
+  /// What the disk has is what the kernel has, not what waits here.
+  @Test func syncsWhatTheKernelHas() throws {
+    try withFolder { folder in
+      var file = try OutputFile(creating: folder + "/rows")
+      try file.append { $0 += "one\n".utf8 }
+      let waiting = file.isUnsynced
+      try file.flush()
+      let flushed = file.isUnsynced
+      try file.sync()
+      let synced = file.isUnsynced
+      #expect(!waiting && flushed && !synced)
+    }
+  }
+
+  /// A device has no disk to wait for.
+  @Test func syncsADevice() throws {
+    var file = try OutputFile(creating: "/dev/null")
+    try file.append { $0 += "one\n".utf8 }
+    try file.flush()
+    try file.sync()
+    let isUnsynced = file.isUnsynced
+    #expect(!isUnsynced)
+  }
+
+  @Test func noticesThatAPipesReaderHasGone() throws {
+    try withFolder { folder in
+      let path = folder + "/pipe"
+      #expect(mkfifo(path, 0o600) == 0)
+      let reader = open(path, O_RDONLY | O_NONBLOCK)
+      let file = try OutputFile(creating: path)
+      let before = file.hasLostItsReader
+      close(reader)
+      let after = file.hasLostItsReader
+      #expect(!before && after)
+    }
+  }
+}
