@@ -8,23 +8,24 @@ import RingTap
 
 /// `ringtap log record`.
 struct LogRecordCommand: AsyncParsableCommand {
-  enum Format: String, CaseIterable, ExpressibleByArgument { case btsnoop }
+  enum Format: String, CaseIterable, ExpressibleByArgument { case btsnoop, pcapng }
 
   static let configuration = CommandConfiguration(
     commandName: "record",
     abstract: "Record what passes between the kernel and its Bluetooth controllers.",
     discussion: """
       Everything on the kernel's monitor channel goes into a log that btmon, tshark and `ringtap log show` read: HCI \
-      packets of all adapters and the notes between them. Each record is in the file half a second after it came. \
-      Whatever ends the program, the file is whole up to its last record; --append cuts off what a kill or a power \
-      failure left of a further one, and goes on. No file is ever overwritten. Needs CAP_NET_RAW.
+      packets of all adapters and the notes between them. Each record is in the file half a second after it came, \
+      and on the disk within two. Whatever ends the program, the file is whole up to its last record; --append cuts \
+      off what a kill or a power failure left of a further one, and goes on. No file is ever overwritten. Needs \
+      CAP_NET_RAW.
 
       With --rotate-size, --rotate-time or --rotate-count the files are FILE.1, FILE.2 and so on: the newest has the \
       highest number, and none is ever renamed. Each begins with the adapters that are there. --ring keeps the last \
       few and deletes the older ones. `ls -v FILE.*` lists them in order.
 
       EXAMPLES
-        ringtap log record -o today.btsnoop
+        ringtap log record -o today.pcapng
         ringtap log record -o - | tshark -r -
         ringtap log record -o bt.btsnoop --rotate-size 10M --ring 5 --append
 
@@ -34,8 +35,12 @@ struct LogRecordCommand: AsyncParsableCommand {
   @Option(name: [.short, .long], help: "The log; '-' for standard output.")
   var output: String
 
-  @Option(help: "The log's format: btsnoop, with the monitor's own records (2001).")
-  var format = Format.btsnoop
+  @Option(
+    help: """
+      The log's format: btsnoop with the monitor's own records (2001), or pcapng with nanoseconds (link type 254). \
+      By the file's name if not given: pcapng for .pcapng, else btsnoop.
+      """)
+  var format: Format?
 
   @Option(help: "Only this adapter, such as hci0, and what belongs to none; all if not given.")
   var adapter: String?
@@ -113,6 +118,7 @@ struct LogRecordCommand: AsyncParsableCommand {
 
   func run() async throws {
     var plan = LogFilePlan(path: output)
+    plan.format = isPcapNG ? .pcapng : .btsnoop
     plan.existing = append ? .append : .fail
     plan.rotateByteCount = try rotateByteCount()
     plan.rotateTime = rotateTime.map { .seconds($0) }
@@ -137,6 +143,8 @@ struct LogRecordCommand: AsyncParsableCommand {
     if Console.isErrorTerminal { Console.progress("") }
     try finish(report)
   }
+
+  private var isPcapNG: Bool { format.map { $0 == .pcapng } ?? output.hasSuffix(".pcapng") }
 
   private func source() throws -> LogRecording.Source {
     guard let synthetic else { return .monitor(adapter: try adapterIndex()) }

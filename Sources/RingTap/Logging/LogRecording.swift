@@ -56,7 +56,7 @@ public struct LogRecording: Sendable {
     let (ends, end) = AsyncStream.makeStream(of: End.self, bufferingPolicy: .bufferingOldest(1))
     let writer: LogWriter
     do throws(LogFileError) {
-      writer = try await LogWriter.start(plan, BTSnoopMonitorFormat(), limit: count ?? .max) { reason in
+      writer = try await LogWriter.start(plan, limit: count ?? .max) { reason in
         end.yield(reason == .count ? .count : .failure)
       }
     } catch {
@@ -127,10 +127,8 @@ public struct LogRecording: Sendable {
     return LogRecordingReport(
       startedAt: startedAt, endedAt: SystemClock.now(), endReason: endReason.description,
       packets: outcome.records, byteCount: outcome.byteCount, files: outcome.paths,
-      repairedByteCount: outcome.tornByteCount,
-      lost: LogRecordingReport.Loss(
-        kernelQueue: writer.kernelDrops, packetLog: writer.queue.dropped,
-        disk: outcome.lostOnDisk),
+      repairedByteCount: outcome.tornByteCount, lost: LogRecordingReport.Loss(
+        kernelQueue: writer.sourceDrops, packetLog: writer.queue.dropped, disk: outcome.lostOnDisk),
       failure: outcome.failure)
   }
 }
