@@ -14,8 +14,8 @@ struct LogRecordCommand: AsyncParsableCommand {
     commandName: "record",
     abstract: "Record what passes between the kernel and its Bluetooth controllers.",
     discussion: """
-      Everything on the kernel's monitor channel goes into a log that btmon, tshark and `ringtap log show` read: HCI \
-      packets of all adapters and the notes between them. Each record is in the file half a second after it came, \
+      Everything on the kernel's monitor channel goes into a log that tshark and `ringtap log show` read, and btmon \
+      where it is btsnoop: HCI packets of all adapters and the notes between them. Each record is in the file half a second after it came, \
       and on the disk within two. Whatever ends the program, the file is whole up to its last record; --append cuts \
       off what a kill or a power failure left of a further one, and goes on. No file is ever overwritten. Needs \
       CAP_NET_RAW.
@@ -24,9 +24,14 @@ struct LogRecordCommand: AsyncParsableCommand {
       highest number, and none is ever renamed. Each begins with the adapters that are there. --ring keeps the last \
       few and deletes the older ones. `ls -v FILE.*` lists them in order.
 
+      With --capture the packets are those of another command that runs now with a packet log: from the start of \
+      that log, and on until it ends. This is the way to see them where the kernel does not (--transport), and needs \
+      no privilege. `ringtap extcap` brings the same into Wireshark.
+
       EXAMPLES
         ringtap log record -o today.pcapng
         ringtap log record -o - | tshark -r -
+        ringtap log record --capture walk -o - | ringtap log show -
         ringtap log record -o bt.btsnoop --rotate-size 10M --ring 5 --append
 
       Exit status: 0 done, 1 failed, 2 wrong usage, 3 packets were lost.
@@ -44,6 +49,12 @@ struct LogRecordCommand: AsyncParsableCommand {
 
   @Option(help: "Only this adapter, such as hci0, and what belongs to none; all if not given.")
   var adapter: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "The packets of a running command: its capture directory, its packet log or its process number.",
+      valueName: "capture"))
+  var capture: String?
 
   @Flag(help: "Go on with a log that is there, and repair its end.")
   var append = false
@@ -84,6 +95,9 @@ struct LogRecordCommand: AsyncParsableCommand {
     }
     if let synthetic, !(1...1_000_000).contains(synthetic) {
       throw ValidationError("--synthetic must be 1 … 1000000")
+    }
+    if capture != nil, adapter != nil || synthetic != nil {
+      throw ValidationError("--capture or --adapter, not both")
     }
     let isSeries = rotateSize != nil || rotateTime != nil || rotateCount != nil
     if ring != nil, !isSeries {
@@ -128,7 +142,7 @@ struct LogRecordCommand: AsyncParsableCommand {
     recording.duration = duration.map { .seconds($0) }
     recording.count = count
     let finished = recording
-    let name = adapter ?? "all adapters"
+    let name = capture.map { "the packets of \($0)" } ?? adapter ?? "all adapters"
     let report = try await Interruption.cancelling {
       do throws(LogFileError) {
         return try await finished.run {
@@ -147,6 +161,7 @@ struct LogRecordCommand: AsyncParsableCommand {
   private var isPcapNG: Bool { format.map { $0 == .pcapng } ?? output.hasSuffix(".pcapng") }
 
   private func source() throws -> LogRecording.Source {
+    if let capture { return .capture(try AnnouncedLog.find(capture).log) }
     guard let synthetic else { return .monitor(adapter: try adapterIndex()) }
     let isLogOnOutput = output == "-"
     return .synthetic(ratePerSecond: synthetic) { count, time in

@@ -89,6 +89,67 @@ extension InTestKernel {
       }
     }
 
+    /// Wireshark lists the adapters by `ringtap extcap`. What its program captures live from all of them, and what a
+    /// pipe gets from one, is what `log record` has.
+    @Test func wiresharkCapturesLive() throws {
+      // It starts a dozen programs of its own before it captures.
+      let patience = Duration.seconds(120)
+      let environment = ["HOME=\(scene.path("home"))", "XDG_CONFIG_HOME="]
+      func start(_ program: String, _ arguments: String...) throws -> Program {
+        try scene.start("env", environment + [program] + arguments)
+      }
+      #expect(try start(Place.ringtap, "extcap", "--install").finish().status == 0)
+      try scene.linkedControllers()
+      let ring = try scene.bumbleRing("--rate", "300")
+      let list = try start("tshark", "-D").finish(within: patience).output
+      #expect(list.contains("ringtap-monitor (Bluetooth: all adapters)"))
+      #expect(list.contains("ringtap-hci0 (Bluetooth: hci0 ") && list.contains("ringtap-hci1 ("))
+
+      let (live, piped, recorded) = (
+        scene.path("live.pcapng"), scene.path("piped.pcapng"), scene.path("log.pcapng")
+      )
+      let recording = try record("-o", recorded)
+      // Tests run on threads of Dispatch's, which block all signals, and programs that they start inherit that.
+      let unblocked = """
+        import os, signal, sys
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        os.execvp(sys.argv[1], sys.argv[1:])
+        """
+      let tshark = try start(
+        "python3", "-c", unblocked, "tshark", "-l", "-i", "ringtap-monitor", "-w", live, "-P")
+      let pipe = scene.path("pipe")
+      try scene.demand("mkfifo", [pipe])
+      let reader = try scene.start("bash", ["-c", "cat \"$0\" >\"$1\"", pipe, piped])
+      let extcap = try start(
+        Place.ringtap, "--capture", "--extcap-interface", "ringtap-hci0", "--fifo", pipe)
+      // The first packets of each tell of the adapters that are there.
+      try tshark.line(containing: "New Index", within: patience)
+      try scene.demand("bash", ["-c", "until [ -s \"$0\" ]; do sleep 0.05; done", piped])
+      try scene.ringtap("capture", ring.address, "--count", "600", "--output", scene.path("capture"))
+        .expectSuccess()
+      _ = try tshark.outputLines(untilThey: "have the last notification", within: patience) { lines in
+        lines.count { $0.contains("Rcvd Handle Value Notification") } >= 600
+      }
+      tshark.send(SIGINT)
+      #expect(try tshark.finish(within: patience).status == 0)
+      extcap.send(SIGTERM)
+      #expect(try extcap.finish().status == 0)
+      #expect(try reader.finish().status == 0)
+      _ = try end(recording)
+
+      // Times and octets of what hci0 received.
+      func notifications(_ path: String) throws -> [String] {
+        try summary(path).filter {
+          $0.contains("\t0x1b\t") && $0.split(separator: "\t")[2].hasSuffix("0")
+        }
+      }
+      let expected = try notifications(recorded)
+      #expect(expected.count >= 600)
+      #expect(try notifications(live) == expected)
+      #expect(try notifications(piped) == expected)
+      #expect(Set(try MonitorLog(piped).records.map(\.adapter)) == [0, 0xFFFF])
+    }
+
     /// Each file of a series can be read alone, and what is left of it has no gap.
     @Test func keepsTheLastFilesOfASeries() throws {
       let path = scene.path("series")

@@ -29,7 +29,7 @@ actor MonitorSource: LogSource {
     self.adapter = adapter
   }
 
-  func start(into writer: LogWriter) throws(SystemError) {
+  func start(into writer: LogWriter, onEnd: @escaping @Sendable () -> Void) throws(SystemError) {
     self.writer = writer
     let source = ActorSource {
       self.service($0)

@@ -3,6 +3,7 @@ public import BLEHost
 import BLEPacketLog
 public import BLESystem
 import BLEWire
+import Synchronization
 
 /// A btsnoop log of everything between a host and its controller, written on a thread of its own.
 ///
@@ -21,19 +22,25 @@ public final class PacketLogFile: Sendable {
 
   private let ring = RecordRing(byteCount: queueByteCount)
   private let writer: WriterThread<Outcome>
+  private let announcement = Mutex<LogAnnouncement?>(nil)
 
   private init() throws(SystemError) { writer = try WriterThread() }
 
   /// Creates the file and starts to write.
   ///
+  /// - Parameter origin: what other processes hear of the log; nothing if not given.
   /// - Throws: EEXIST where the file is there already: nothing recorded is ever overwritten.
-  public static func start(_ path: String) async throws(HostError) -> PacketLogFile {
+  public static func start(
+    _ path: String, announcing origin: RunningLog.Origin? = nil
+  ) async throws(HostError) -> PacketLogFile {
     do throws(SystemError) {
       let log = try PacketLogFile()
       let ring = log.ring
       try await log.writer.start(named: "ringtap-log", orThrow: { $0 }) { () throws(SystemError) in
         try PacketLogJob(path, ring)
       }
+      // The log is none the worse where nobody can be told.
+      if let origin { log.announcement.withLock { $0 = try? LogAnnouncement(of: path, origin) } }
       return log
     } catch { throw .system(error) }
   }
@@ -44,7 +51,11 @@ public final class PacketLogFile: Sendable {
   }
 
   /// Writes what waits and closes the file.
-  public func finish() async -> Outcome { await writer.finish() }
+  public func finish() async -> Outcome {
+    let outcome = await writer.finish()
+    announcement.withLock { $0.take() }?.end()
+    return outcome
+  }
 }
 
 private struct PacketLogJob: WriterJob, ~Copyable {
