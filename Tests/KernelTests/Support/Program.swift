@@ -73,6 +73,8 @@ final class Program: @unchecked Sendable {  // `condition` guards `state`
         if data.isEmpty { break }
         change { take(&$0, data) }
       }
+      // Foundation keeps the pipes of a program that has ended.
+      try? handle.close()
       change { $0.openStreams -= 1 }
     }
   }
@@ -151,6 +153,7 @@ final class Program: @unchecked Sendable {  // `condition` guards `state`
 
   /// Ends it at once; returns when the kernel has taken back what it held.
   func end() {
+    try? input.fileHandleForWriting.close()
     condition.lock()
     defer { condition.unlock() }
     if state.status == nil { send(SIGKILL) }
