@@ -106,6 +106,7 @@ struct CaptureCommand: AsyncParsableCommand {
             ? directory : CaptureGroup.directory(of: target.address, in: directory))
         capture.connectTimeout = timeout
         capture.request = request
+        capture.isAnnounced = true
         return capture
       }
       return await CaptureGroup(captures).run { progress in

@@ -30,7 +30,9 @@ struct Radio: Sendable {
       default: transport = try specification.open(on: loop)
       }
       if let path {
-        let file = try await PacketLogFile.start(path)
+        let file = try await PacketLogFile.start(
+          path,
+          announcing: RunningLog.Origin(adapter: specification.description, mode: "exclusive"))
         transport = file.capturing(transport)
         log = file
       }

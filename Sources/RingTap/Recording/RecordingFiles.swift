@@ -66,10 +66,14 @@ struct RecordingFiles: ~Copyable {
     self.encoder = encoder
   }
 
-  /// Whether something waits for a flush.
+  /// Whether something waits for a flush or for the disk.
   var isPending: Bool {
-    failure == nil && (accelerometer.isPending || ppg.isPending || spO2.isPending || log.isPending)
+    failure == nil
+      && (accelerometer.isPending || ppg.isPending || spO2.isPending || log.isPending
+        || accelerometer.isUnsynced || ppg.isUnsynced || spO2.isUnsynced || log.isUnsynced)
   }
+
+  var hasFailed: Bool { failure != nil }
 
   var outcome: Recorder.Outcome {
     var outcome = Recorder.Outcome()
@@ -119,6 +123,16 @@ struct RecordingFiles: ~Copyable {
       try ppg.flush()
       try spO2.flush()
       try log.flush()
+    } catch { fail(error) }
+  }
+
+  mutating func sync() {
+    guard failure == nil else { return }
+    do throws(SystemError) {
+      try accelerometer.sync()
+      try ppg.sync()
+      try spO2.sync()
+      try log.sync()
     } catch { fail(error) }
   }
 

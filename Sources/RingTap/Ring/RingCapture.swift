@@ -54,6 +54,8 @@ public struct RingCapture: Sendable {
   public var directory: String
   public var connectTimeout = Duration.seconds(20)
   public var request = LinkRequest()
+  /// Whether other processes hear of the packet log while it is written.
+  public var isAnnounced = false
 
   public init(_ target: Target, adapter: any Adapter, limits: Limits, directory: String) {
     self.target = target
@@ -106,6 +108,7 @@ public struct RingCapture: Sendable {
     } catch { throw .system(error) }
     adapter.loop.clock.hold { !sink.samples.isEmpty }
     await ring.connection.addWake(recorder.wake)
+    let announcement = isAnnounced ? announce() : nil
 
     let end = CaptureEnd(connection: ring.connection, sink: sink, recorder: recorder, limits: limits)
     var failure: HostError?
@@ -120,11 +123,21 @@ public struct RingCapture: Sendable {
     // Nothing below may be skipped by a cancelled task.
     let link = await Task(executorPreference: adapter.loop.preference) { await Self.stop(ring) }.value
     let outcome = await adapter.loop.clock.standing { await recorder.finish() }
+    announcement?.end()
     fill(&report, sink, packets, outcome, link)
     report.adapterFaults = await adapter.faults - faultsBefore
     if let reason = end.failure(outcome, link) { failure = failure ?? reason }
     do throws(SystemError) { try folder.finish(report) } catch { failure = failure ?? .system(error) }
     return Result(report: report, failure: failure)
+  }
+
+  /// The capture is none the worse where nobody can be told.
+  private func announce() -> LogAnnouncement? {
+    try? LogAnnouncement(
+      of: directory + "/" + RecordingFiles.packetLogName,
+      RunningLog.Origin(
+        adapter: adapter.name, mode: adapter.mode, device: target.address.description,
+        deviceName: target.name))
   }
 
   /// How the bearer stood at the end.

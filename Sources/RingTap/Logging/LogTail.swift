@@ -2,22 +2,6 @@ import BLECore
 import BLEPacketLog
 import BLESystem
 
-/// How the monitor's records become the octets of a file. A format is a conformance.
-protocol MonitorLogFormat: Sendable {
-  var headerByteCount: Int { get }
-  /// What a file starts with.
-  func appendHeader(to octets: inout [UInt8])
-  /// Octets of a record with a payload of `byteCount` octets.
-  func recordByteCount(payload byteCount: Int) -> Int
-  /// One record.
-  ///
-  /// - Parameter drops: records that did not reach this file so far.
-  func append(
-    _ payload: Span<UInt8>, of record: MonitorRecordHeader, drops: Int, to octets: inout [UInt8])
-  /// What of a file is whole.
-  func tail(of path: String) throws(LogFileError) -> LogTail
-}
-
 /// The whole part of a file that is to be continued.
 struct LogTail: Hashable, Sendable {
   /// Where the last whole record ends; 0 where not even the file's header is whole.
@@ -29,34 +13,24 @@ struct LogTail: Hashable, Sendable {
   var tornByteCount = 0
 }
 
-/// btsnoop 2001, as `btmon -w` writes it.
-struct BTSnoopMonitorFormat: MonitorLogFormat {
-  let headerByteCount = BTSnoopHeader.byteCount
-
-  func appendHeader(to octets: inout [UInt8]) {
-    octets.append(addingCapacity: BTSnoopHeader.byteCount) {
-      BTSnoopWriter(format: .monitor).encodeHeader(into: &$0)
-    }
-  }
-
-  func recordByteCount(payload byteCount: Int) -> Int { BTSnoopRecordHeader.byteCount + byteCount }
-
-  func append(
-    _ payload: Span<UInt8>, of record: MonitorRecordHeader, drops: Int, to octets: inout [UInt8]
-  ) {
-    var writer = BTSnoopWriter(format: .monitor)
-    writer.cumulativeDrops = UInt32(clamping: drops)
-    octets.append(addingCapacity: recordByteCount(payload: payload.count)) {
-      writer.encode(payload, of: record, into: &$0)
-    }
-  }
-
+extension LogTail {
+  /// Reads the file once, from its start.
+  ///
   /// A killed writer leaves a cut record, a power failure perhaps zeros after the last that reached the disk. Both are
   /// cut off; anything else that is wrong is left alone.
-  func tail(of path: String) throws(LogFileError) -> LogTail {
-    var scan = BTSnoopTailScan()
-    do throws(SystemError) { try Files.read(path) { scan.take($0) } } catch { throw .system(error) }
-    return try scan.result(path)
+  ///
+  /// - Throws: `foreign`, `damaged`, `system`.
+  static func of(_ path: String, _ format: LogFilePlan.Format) throws(LogFileError) -> LogTail {
+    switch format {
+    case .btsnoop:
+      var scan = BTSnoopTailScan()
+      do throws(SystemError) { try Files.read(path) { scan.take($0) } } catch { throw .system(error) }
+      return try scan.result(path)
+    case .pcapng:
+      var scan = PcapNGTailScan()
+      do throws(SystemError) { try Files.read(path) { scan.take($0) } } catch { throw .system(error) }
+      return try scan.result(path)
+    }
   }
 }
 
@@ -126,9 +100,10 @@ private struct BTSnoopTailScan {
   }
 
   func result(_ path: String) throws(LogFileError) -> LogTail {
-    var header: [UInt8] = []
-    BTSnoopMonitorFormat().appendHeader(to: &header)
-    guard header.starts(with: start) else { throw .foreign(path) }
+    let header = [UInt8](capacity: BTSnoopHeader.byteCount) {
+      BTSnoopHeader(format: .monitor).encode(into: &$0)
+    }
+    guard header.starts(with: start) else { throw .foreign(path, .btsnoop) }
     guard start.count == header.count else { return LogTail(tornByteCount: start.count) }
     guard !isBroken else { throw .damaged(path, offset: tail.byteCount) }
     var tail = tail

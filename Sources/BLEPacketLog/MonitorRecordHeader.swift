@@ -1,5 +1,4 @@
 public import BLECore
-import BLEWire
 
 /// What the kernel's monitor says of a record beside its octets.
 public struct MonitorRecordHeader: Hashable, Sendable, BitwiseCopyable {
@@ -14,6 +13,13 @@ public struct MonitorRecordHeader: Hashable, Sendable, BitwiseCopyable {
     self.adapter = adapter
     self.time = time
   }
+
+  /// What the monitor would have said of a record, if it is one of HCI.
+  public init?(_ record: PacketRecordHeader) {
+    guard record.type != nil || record.note != nil else { return nil }
+    self.init(
+      opcode: UInt16(truncatingIfNeeded: record.flags), adapter: record.adapter, time: record.time)
+  }
 }
 
 /// Opcodes of the records that say which adapters are there. `doc/btsnoop-protocol.rst` of BlueZ.
@@ -23,21 +29,4 @@ public enum MonitorAdapterNote {
   public static let openIndex: UInt16 = 8
   public static let closeIndex: UInt16 = 9
   public static let indexInformation: UInt16 = 10
-}
-
-extension BTSnoopWriter {
-  /// One record of the monitor as it is, HCI packet or note, in format 2001.
-  ///
-  /// It takes `recordByteCount(packet:)` octets of its payload.
-  public func encode(
-    _ payload: Span<UInt8>, of record: MonitorRecordHeader, into output: inout OutputSpan<UInt8>
-  ) {
-    precondition(format == .monitor, "only format 2001 has room for the monitor's opcodes")
-    BTSnoopRecordHeader(
-      originalByteCount: UInt32(payload.count), includedByteCount: UInt32(payload.count),
-      flags: UInt32(record.adapter) << 16 | UInt32(record.opcode), cumulativeDrops: cumulativeDrops,
-      microseconds: BTSnoopRecordHeader.microseconds(of: record.time)
-    ).encode(into: &output)
-    output.append(payload)
-  }
 }
