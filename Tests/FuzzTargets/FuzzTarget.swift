@@ -8,6 +8,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
   case h4Framer, hciHost, l2capRecombiner, attClient, attServer, gattDiscovery
   // Single packets.
   case attPDU, advertising, management, ringFrame
+  // Values of sensors.
+  case sensorValue, ringMessages
   // What people write.
   case text
 
@@ -28,6 +30,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case .advertising: fuzzAdvertising(input)
     case .management: fuzzManagement(input)
     case .ringFrame: fuzzRingFrame(input)
+    case .sensorValue: fuzzSensorValue(input)
+    case .ringMessages: fuzzRingMessages(input)
     case .text: fuzzText(input)
     }
   }
