@@ -26,6 +26,8 @@ struct CaptureCommand: AsyncParsableCommand {
             the last line is what session.json says
         ringtap capture --rings 4 --output group --duration 60
             four at once, each in a directory of its own below group
+        ringtap capture --transport replay:walk/packets.pcapng --output again
+            from a log: the same tables as the live capture, octet for octet
 
       Exit status 3: recorded, but something was lost; the report says where.
       """)
@@ -76,7 +78,13 @@ struct CaptureCommand: AsyncParsableCommand {
       do {
         let outcomes = try await failing { () async throws(HostError) in
           let targets =
-            wanted.isEmpty ? try await Self.find(rings, name, radio.adapter, plan.timeout) : wanted
+            if !wanted.isEmpty {
+              wanted
+            } else if let peer = radio.replay?.peer, rings == 1, name == nil {
+              [RingCapture.Target(address: peer)]
+            } else {
+              try await Self.find(rings, name, radio.adapter, plan.timeout)
+            }
           return await plan.capture(targets, on: radio.adapter)
         }
         await radio.close()

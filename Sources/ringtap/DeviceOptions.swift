@@ -25,7 +25,8 @@ struct AdapterOptions: ParsableArguments {
     help: ArgumentHelp(
       """
       A controller of our own instead of an adapter: hci-socket:0, serial:/dev/ttyAMA0,115200[,flow], \
-      tcp-client:HOST:PORT, tcp-server:HOST:PORT, unix:PATH, pty:, virtual:ring.
+      tcp-client:HOST:PORT, tcp-server:HOST:PORT, unix:PATH, pty:, virtual:ring; or a packet log in place of a \
+      controller: replay:FILE[,speed=1x|10x|max][,link=N].
       """, valueName: "spec"))
   var transport: String?
 

@@ -73,6 +73,8 @@ public struct RingCapture: Sendable {
     let tap = PacketTap(packets)
     let sink = RingSink(limit: limits.count, tap: tap)
     let faults = await adapter.faults
+    // A log is played no faster than it is written.
+    await adapter.hold { sink.isHalfFull || packets.isHalfFull }
     let connection = try await adapter.connect(
       to: target.address, asking: request, timeout: connectTimeout, tap: tap)
     let link = RecordingFiles.LinkStart(
