@@ -52,6 +52,18 @@ struct CaptureCommand: AsyncParsableCommand {
   @Option(help: "End after this many samples, over all streams.")
   var count: Int?
 
+  @Option(
+    help: ArgumentHelp(
+      "The packet log's format: btsnoop has microseconds, pcapng the tables' nanoseconds.",
+      valueName: "format"))
+  var logFormat = LogFormat.btsnoop
+
+  enum LogFormat: String, CaseIterable, ExpressibleByArgument {
+    case btsnoop, pcapng
+
+    var capture: CaptureLogFormat { self == .btsnoop ? .btsnoop : .pcapng }
+  }
+
   @Flag(help: "Print the report as one JSON object.")
   var json = false
 
@@ -104,6 +116,7 @@ struct CaptureCommand: AsyncParsableCommand {
     let limits: RingCapture.Limits
     let request: LinkRequest
     let timeout: Duration
+    let logFormat: CaptureLogFormat
 
     /// One goes straight into the directory, several each into one of their own below it.
     func capture(_ targets: [RingCapture.Target], on adapter: any Adapter) async -> [CaptureGroup.Outcome] {
@@ -114,6 +127,7 @@ struct CaptureCommand: AsyncParsableCommand {
             ? directory : CaptureGroup.directory(of: target.address, in: directory))
         capture.connectTimeout = timeout
         capture.request = request
+        capture.logFormat = logFormat
         return capture
       }
       return await CaptureGroup(captures).run { progress in
@@ -127,7 +141,8 @@ struct CaptureCommand: AsyncParsableCommand {
   private func plan(_ directory: String) throws -> Plan {
     Plan(
       directory: directory, limits: RingCapture.Limits(duration: duration.map { .seconds($0) }, count: count),
-      request: try device.link.request(), timeout: .seconds(device.timeout))
+      request: try device.link.request(), timeout: .seconds(device.timeout),
+      logFormat: logFormat.capture)
   }
 
   private static func find(

@@ -32,7 +32,8 @@ struct AdapterOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
-      "In exclusive mode: log every HCI packet, both ways, into this btsnoop file.", valueName: "file"))
+      "In exclusive mode: log every HCI packet, both ways, into this file: .pcapng with nanoseconds, else btsnoop.",
+      valueName: "file"))
   var packetLog: String?
 
   @Flag(name: [.short, .long], help: "Say more on standard error: malformed packets, parameters in force.")

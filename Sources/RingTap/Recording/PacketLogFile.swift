@@ -5,7 +5,8 @@ public import BLESystem
 import BLEWire
 import Synchronization
 
-/// A btsnoop log of everything between a host and its controller, written on a thread of its own.
+/// A log of everything between a host and its controller, written on a thread of its own: btsnoop, or pcapng with
+/// nanoseconds where its name ends so.
 ///
 /// Put a `CapturingTransport` that fills `ring` around the transport. What the ring has no room for is counted, and
 /// stands in the records' own field for it.
@@ -70,12 +71,11 @@ public final class PacketLogFile: Sendable {
   private func run(_ path: String, _ started: Started) {
     do throws(SystemError) {
       var file = try OutputFile(creating: path, ifExists: .fail)
-      try file.append {
-        $0.append(addingCapacity: BTSnoopHeader.byteCount) { BTSnoopWriter().encodeHeader(into: &$0) }
-      }
+      var writer = CaptureLogFormat(path: path).writer
+      try file.append { writer.start(into: &$0) }
       try file.flush()
       started.resume(returning: .success(self))
-      let outcome = write(&file)
+      let outcome = write(&file, &writer)
       let waiter = state.withLock { state in
         state.outcome = outcome
         return state.waiter
@@ -84,9 +84,9 @@ public final class PacketLogFile: Sendable {
     } catch { started.resume(returning: .failure(error)) }
   }
 
-  private func write(_ file: inout OutputFile) -> Outcome {
-    var encoder = BTSnoopWriter()
+  private func write(_ file: inout OutputFile, _ writer: inout PacketLogWriter) -> Outcome {
     var outcome = Outcome()
+    var droppedBefore = 0
     var taken = 0
     var isLast = false
     while !isLast {
@@ -96,8 +96,14 @@ public final class PacketLogFile: Sendable {
         taken += 1
         // After a failure the rest is only counted.
         guard outcome.failure == nil else { return }
-        encoder.cumulativeDrops = UInt32(clamping: dropped)
-        do throws(SystemError) { try Self.append(packet, tag, time, encoder, to: &file) } catch {
+        var header = PacketRecordHeader()
+        header.time = time
+        header.type = HCIPacketType(rawValue: packet[0])
+        header.direction = HCIDirection(rawValue: UInt8(truncatingIfNeeded: tag)) ?? .controllerToHost
+        header.drops = UInt32(clamping: dropped - droppedBefore)
+        droppedBefore = dropped
+        let record = PacketRecord(header, packet: packet.extracting(1...))
+        do throws(SystemError) { try file.append { writer.append(record, to: &$0) } } catch {
           outcome.failure = error
         }
       }) {}
@@ -108,20 +114,5 @@ public final class PacketLogFile: Sendable {
     outcome.packets = file.writtenUnits - 1
     outcome.lost = taken - outcome.packets + ring.dropped
     return outcome
-  }
-
-  private static func append(
-    _ packet: Span<UInt8>, _ tag: UInt32, _ time: ReceiveTime, _ encoder: BTSnoopWriter,
-    to file: inout OutputFile
-  ) throws(SystemError) {
-    let body = packet.extracting(1...)
-    let direction: HCIDirection =
-      tag == UInt32(HCIDirection.hostToController.rawValue) ? .hostToController : .controllerToHost
-    try file.append { octets in
-      octets.append(addingCapacity: encoder.recordByteCount(packet: body.count)) {
-        encoder.encode(
-          body, type: HCIPacketType(rawValue: packet[0]), direction: direction, at: time, into: &$0)
-      }
-    }
   }
 }

@@ -48,12 +48,15 @@ final class Recorder: Sendable {
   ///   - packets: what a `PacketTap` fills; `nil` for no packet log.
   ///   - link: whose packets these are.
   static func start(
-    in directory: String, _ sink: RingSink, packets: RecordRing?, link: RecordingFiles.LinkStart
+    in directory: String, _ sink: RingSink, packets: RecordRing?, link: RecordingFiles.LinkStart,
+    format: CaptureLogFormat = .btsnoop
   ) async throws(SystemError) -> Recorder {
     let recorder = try Recorder(sink, packets)
     let result: Result<Void, SystemError> = await withCheckedContinuation { started in
       do throws(SystemError) {
-        try SystemThread.start(named: "ringtap-writer") { recorder.run(in: directory, link, started) }
+        try SystemThread.start(named: "ringtap-writer") {
+          recorder.run(in: directory, packets == nil ? .none : .link(link, format), started)
+        }
       } catch { started.resume(returning: .failure(error)) }
     }
     try result.get()
@@ -80,10 +83,10 @@ final class Recorder: Sendable {
 
   private typealias Started = CheckedContinuation<Result<Void, SystemError>, Never>
 
-  private func run(in directory: String, _ link: RecordingFiles.LinkStart, _ started: Started) {
+  private func run(in directory: String, _ log: RecordingFiles.Log, _ started: Started) {
     var files: RecordingFiles
     do throws(SystemError) {
-      files = try RecordingFiles(in: directory, log: packets == nil ? .none : .btsnoop(link))
+      files = try RecordingFiles(in: directory, log: log)
     } catch {
       started.resume(returning: .failure(error))
       return

@@ -54,6 +54,7 @@ public struct RingCapture: Sendable {
   public var directory: String
   public var connectTimeout = Duration.seconds(20)
   public var request = LinkRequest()
+  public var logFormat = CaptureLogFormat.btsnoop
 
   public init(_ target: Target, adapter: any Adapter, limits: Limits, directory: String) {
     self.target = target
@@ -96,13 +97,14 @@ public struct RingCapture: Sendable {
     var report = SessionReport(
       device: target.address, deviceName: target.name, adapter: adapter.name, mode: adapter.mode,
       startedAt: SystemClock.now())
-    report.packetLog = RecordingFiles.packetLogName
+    report.packetLog = logFormat.fileName
     var folder = try hosting { () throws(SystemError) in
       try CaptureDirectory(creating: directory, report)
     }
     let recorder: Recorder
     do throws(SystemError) {
-      recorder = try await Recorder.start(in: directory, sink, packets: packets, link: link)
+      recorder = try await Recorder.start(
+        in: directory, sink, packets: packets, link: link, format: logFormat)
     } catch { throw .system(error) }
     await ring.connection.addWake(recorder.wake)
 
