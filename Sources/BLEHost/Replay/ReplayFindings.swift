@@ -25,14 +25,18 @@ public struct ReplayDifference: Hashable, Sendable {
   public let ours: [UInt8]?
   public let why: String?
 
+  init(kind: Kind, index: Int?, recorded: [UInt8]?, ours: [UInt8]?, why: String?) {
+    self.kind = kind
+    self.index = index.flatMap { $0 > 0 ? $0 : nil }
+    self.recorded = recorded
+    self.ours = ours
+    self.why = why
+  }
+
   init(
     _ kind: Kind, _ packet: ReplayPacket? = nil, ours: [UInt8]? = nil, why: String? = nil
   ) {
-    self.kind = kind
-    index = packet.flatMap { $0.index > 0 ? $0.index : nil }
-    recorded = packet?.octets
-    self.ours = ours
-    self.why = why
+    self.init(kind: kind, index: packet?.index, recorded: packet?.octets, ours: ours, why: why)
   }
 }
 
@@ -47,6 +51,10 @@ public struct ReplayFindings: Hashable, Sendable {
   public internal(set) var reproduced = 0
   /// Packets that ours sent when the log was at its end; no differences.
   public internal(set) var afterEnd = 0
+  /// Packets of links that are not LE, and of kinds that an LE host does not have.
+  public internal(set) var notPlayed = 0
+  /// Reports of advertisers.
+  public internal(set) var reports = 0
   /// By kind.
   public private(set) var counts: [ReplayDifference.Kind: Int] = [:]
   public private(set) var examples: [ReplayDifference] = []

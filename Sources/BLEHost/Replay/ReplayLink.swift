@@ -38,13 +38,36 @@ struct ReplayLink {
     var frames = LinkFrames(connection)
     for position in positions { frames.take(log.packets[position]) }
     if !frames.hasStart, let first = frames.packets.first {
-      frames.packets.insert(frames.start(at: first.time), at: 0)
+      frames.packets.insert(
+        Self.start(connection.handle, peer: connection.peer, at: first.time, adapter: connection.adapter),
+        at: 0)
     }
     self.number = number
     peer = connection.peer
     handle = connection.handle
     packets = frames.packets
     malformed = frames.malformed
+  }
+
+  /// The start of a link that is older than the log: without timing, and where the log does not know the peer, with an
+  /// address of nobody.
+  static func start(
+    _ handle: ConnectionHandle, peer: DeviceAddress?, at time: ReceiveTime, adapter: UInt16
+  ) -> ReplayPacket {
+    let peer = peer ?? .any
+    let octets = [UInt8](encoding: 22) {
+      $0.append(HCIPacketType.event.rawValue)
+      $0.append(HCIEventCode.leMeta.rawValue)
+      $0.append(19)
+      $0.append(LESubevent.connectionComplete.rawValue)
+      $0.append(HCIStatus.success.rawValue)
+      $0.append(u16: handle.rawValue)
+      $0.append(0)
+      $0.append(peer.type.rawValue)
+      $0.append(peer)
+      $0.append(zeros: 7)
+    }
+    return ReplayPacket(time: time, .controllerToHost, adapter: adapter, octets)
   }
 }
 
@@ -113,23 +136,5 @@ private struct LinkFrames: ~Copyable {
     }
     return ReplayPacket(
       index: packet.index, time: packet.time, packet.direction, adapter: packet.adapter, octets)
-  }
-
-  /// A link that is older than the log: with an address of nobody, and without timing.
-  func start(at time: ReceiveTime) -> ReplayPacket {
-    let peer = connection.peer ?? .any
-    let octets = [UInt8](encoding: 22) {
-      $0.append(HCIPacketType.event.rawValue)
-      $0.append(HCIEventCode.leMeta.rawValue)
-      $0.append(19)
-      $0.append(LESubevent.connectionComplete.rawValue)
-      $0.append(HCIStatus.success.rawValue)
-      $0.append(u16: connection.handle.rawValue)
-      $0.append(0)
-      $0.append(peer.type.rawValue)
-      $0.append(peer)
-      $0.append(zeros: 7)
-    }
-    return ReplayPacket(time: time, .controllerToHost, adapter: connection.adapter, octets)
   }
 }

@@ -24,7 +24,8 @@ struct ReplayPlan {
       packets = session
       standIn = nil
       reports = []
-      peer = scans ? nil : log.connections.first { $0.connection.adapter == session[0].adapter }?.connection.peer
+      peer =
+        scans ? nil : log.connections.first { $0.connection.adapter == session[0].adapter }?.connection.peer
       link = nil
       return
     }

@@ -212,7 +212,8 @@ struct ReplayScript: Sendable {
         switch b {
         case .exchangeMTURequest: return a == b
         // The same attribute.
-        case .writeRequest, .writeCommand: return a == b && recorded.count > 11 && recorded[10...11] == ours[10...11]
+        case .writeRequest, .writeCommand:
+          return a == b && recorded.count > 11 && recorded[10...11] == ours[10...11]
         default: return false
         }
       }

@@ -43,7 +43,8 @@ public struct ReplayPace: Sendable {
     self.start = start
     // A log may hold any numbers.
     let (elapsed, overflow) = time.nanoseconds.subtractingReportingOverflow(start.recorded.nanoseconds)
-    let (due, isLater) = start.here.nanoseconds.addingReportingOverflow(overflow ? 0 : elapsed / Int64(factor))
+    let (due, isLater) = start.here.nanoseconds.addingReportingOverflow(
+      overflow ? 0 : elapsed / Int64(factor))
     return isLater ? start.here : MonotonicTime(nanoseconds: due)
   }
 }

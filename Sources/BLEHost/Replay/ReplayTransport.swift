@@ -216,7 +216,9 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
     script.skip("ours was silent for \(Self.patience.components.seconds) s")
     publish()
     // A question left out leaves the recorded host's next step unreachable only if there is nothing after it.
-    if script.isAtEnd { fail("the log waits for packet \(awaited.index): \(ReplayWords.name(awaited.octets))") }
+    if script.isAtEnd {
+      fail("the log waits for packet \(awaited.index): \(ReplayWords.name(awaited.octets))")
+    }
   }
 
   private func end() {

@@ -24,6 +24,8 @@ struct StandInController {
   let peer: DeviceAddress?
   let handle: ConnectionHandle
   var address = Self.documentationAddress
+  /// Whole frames, as many as wanted.
+  var buffers: [UInt8] = [0xFF, 0xFF, 0xFF]
   private var isUp = true
 
   init(peer: DeviceAddress?, handle: ConnectionHandle) {
@@ -47,7 +49,9 @@ struct StandInController {
       isUp = false
       return .events(Self.farewell(octets) ?? [])
     default:
-      return .events([returned(opcode).map { Self.complete(opcode, $0) } ?? Self.status(opcode, .unknownCommand)])
+      return .events([
+        returned(opcode).map { Self.complete(opcode, $0) } ?? Self.status(opcode, .unknownCommand)
+      ])
     }
   }
 
@@ -64,8 +68,7 @@ struct StandInController {
     case .readLocalSupportedFeatures: [0, 0, 0, 0, 0x60, 0, 0, 0]
     case .readBDADDR: (0..<6).map { address.octet($0) }
     case .leReadLocalSupportedFeatures: [UInt8](repeating: 0, count: 8)
-    // Whole frames, as many as wanted.
-    case .leReadBufferSize: [0xFF, 0xFF, 0xFF]
+    case .leReadBufferSize: buffers
     default: nil
     }
   }
