@@ -1,5 +1,6 @@
 import BLECore
 import BLEPacketLog
+import BLEStack
 import BLESystem
 import BLEWire
 import Foundation
@@ -145,6 +146,28 @@ import Testing
         #expect(try table(folder + "/again", name).hasPrefix(live))
       }
     }
+  }
+
+  /// A client that asks otherwise than the recorded one, of a ring of bumble's: what that one was told is there.
+  @Test func answersAClientThatAsksOtherwise() async throws {
+    let captures = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent().appending(path: "Captures")
+    let log = try ReplayLog.read(captures.appending(path: "bumble-ring.btsnoop").path)
+    let loop = try EventLoop.start()
+    defer { loop.stop() }
+    let transport = try ReplayTransport(log, ReplaySource(path: ""), on: loop)
+    let adapter = try await HostAdapter.open(transport, name: "replay", on: loop)
+    let peer = try #require(transport.peer)
+    let connection = try await adapter.connect(
+      to: peer, asking: LinkRequest(), timeout: .seconds(10), tap: nil)
+    let database = try await GATTClient(connection).discover()
+    // The ring's two services: reference colmi-ring-protocol.md, 1.
+    #expect(
+      database.services.map(\.uuid.description) == [
+        "6e40fff0-b5a3-f393-e0a9-e50e24dcca9e", "de5bf728-d711-4e47-af26-65e3012a5dc7",
+      ])
+    #expect(database.services.allSatisfy { $0.characteristics.count == 2 })
+    await adapter.close()
   }
 
   // MARK: Damage

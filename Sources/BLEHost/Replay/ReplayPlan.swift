@@ -10,7 +10,7 @@ struct ReplayPlan {
   let standIn: StandInController?
   /// Reports of advertisers, for a stand-in.
   let reports: [ReplayPacket]
-  /// The device that the log is about, where a scan would not find it.
+  /// The device that the log is about, where a scan would not find it; of no address where the log does not know it.
   let peer: DeviceAddress?
   let link: Int?
 
@@ -36,7 +36,7 @@ struct ReplayPlan {
     packets = chosen.packets
     standIn = controller
     reports = log.packets.filter { $0.adapter == adapter && Self.isReport($0.octets) }
-    peer = chosen.peer
+    peer = chosen.peer ?? .any
     link = chosen.number
   }
 

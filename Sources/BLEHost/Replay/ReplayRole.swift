@@ -50,7 +50,7 @@ enum ReplayRole: Hashable {
       guard handle == other else { return false }
       // An Error Response names the request.
       if response == .errorResponse { return answer.count > 10 && answer[10] == opcode.rawValue }
-      return response.rawValue == opcode.rawValue + 1
+      return response.rawValue == opcode.rawValue &+ 1
     default: return false
     }
   }

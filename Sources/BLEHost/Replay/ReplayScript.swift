@@ -30,6 +30,8 @@ struct ReplayScript: Sendable {
   private var unasked: Set<Int> = []
   /// What answered a question the last time it was asked.
   private var known: [[UInt8]: Int] = [:]
+  /// What the log lets us know of the servers, by link.
+  private var servers: [ConnectionHandle: RecordedAttributes] = [:]
   /// All before it are done.
   private var cursor = 0
   private(set) var findings = ReplayFindings()
@@ -63,6 +65,9 @@ struct ReplayScript: Sendable {
         if let question = requests[handle], roles[question].isAnswered(by: packets[index].octets) {
           answers[question] = index
           requests[handle] = nil
+          if let asked = Self.pdu(packets[question].octets), let answered = Self.pdu(packets[index].octets) {
+            servers[handle, default: RecordedAttributes()].learn(asked, answered)
+          }
         } else {
           unasked.insert(index)
         }
@@ -153,11 +158,35 @@ struct ReplayScript: Sendable {
       return .answer(packets[index])
     }
     if let index = known[octets] { return .answer(packets[index]) }
+    if let answer = answer(octets, role) { return .answer(answer) }
     let name = ReplayWords.name(octets)
     return .unanswered(
       expected == nil
         ? "the log ends before \(name) (\(ReplayWords.hexadecimal(octets)))"
         : "the log has no \(name) (\(ReplayWords.hexadecimal(octets))); \(why ?? "")")
+  }
+
+  /// What the server would have answered to a request of another kind than those in the log.
+  private func answer(_ octets: [UInt8], _ role: ReplayRole) -> ReplayPacket? {
+    guard case .att(let handle, _) = role, let request = Self.pdu(octets),
+      let answer = servers[handle]?.answer(request), let last = packets.last
+    else { return nil }
+    let packet = [UInt8](encoding: 9 + answer.count) {
+      $0.append(HCIPacketType.acl.rawValue)
+      $0.append(u16: handle.rawValue | UInt16(ACLPacket.Boundary.firstFlushable.rawValue) << 12)
+      $0.append(u16: UInt16(L2CAPFrame.headerByteCount + answer.count))
+      $0.append(u16: UInt16(answer.count))
+      $0.append(u16: ATT.channelID)
+      $0.append(answer.span)
+    }
+    return ReplayPacket(
+      time: packets[min(cursor, packets.count - 1)].time, .controllerToHost, adapter: last.adapter, packet)
+  }
+
+  /// The ATT PDU of a packet; `nil` where it is not whole there.
+  private static func pdu(_ octets: [UInt8]) -> [UInt8]? {
+    guard octets.count > 9, Int(octets.span.u16(at: 5)) == octets.count - 9 else { return nil }
+    return Array(octets[9...])
   }
 
   /// The packet at this place was sent.
