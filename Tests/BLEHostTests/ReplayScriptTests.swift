@@ -164,6 +164,18 @@ import Testing
     #expect(script.isAtEnd && script.findings.counts == [.missing: 1])
   }
 
+  /// Ten notifications, a write after the eighth: there more than a tenth is to come, after the ninth a tenth.
+  @Test func knowsWhatIsLeftOfTheValues() {
+    let values: [(HCIDirection, [UInt8])] = (0..<10).map { _ in (.controllerToHost, Self.notification) }
+    var script = script(values[..<8] + [(.hostToController, Self.write)] + values[8...])
+    #expect(!script.isNearEnd)
+    #expect(delivered(&script).count == 8)
+    #expect(script.awaited != nil && !script.isNearEnd)
+    script.skip()
+    script.deliver()
+    #expect(script.isNearEnd)
+  }
+
   @Test func saysThatTheLogHasEnded() {
     var script = script([])
     #expect(script.isAtEnd)

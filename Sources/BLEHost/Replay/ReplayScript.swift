@@ -32,6 +32,8 @@ struct ReplayScript: Sendable {
   private var known: [[UInt8]: Int] = [:]
   /// What the log lets us know of the servers, by link.
   private var servers: [ConnectionHandle: RecordedAttributes] = [:]
+  /// Notifications and indications of the peer's, in all and delivered.
+  private var values = (count: 0, delivered: 0)
   /// All before it are done.
   private var cursor = 0
   private(set) var findings = ReplayFindings()
@@ -40,7 +42,15 @@ struct ReplayScript: Sendable {
     self.packets = packets
     roles = packets.map { ReplayRole($0.octets) }
     isDone = [Bool](repeating: false, count: packets.count)
+    values.count = packets.indices.count { isValue($0) }
     pair()
+  }
+
+  private func isValue(_ index: Int) -> Bool {
+    guard packets[index].direction == .controllerToHost, case .att(_, let opcode) = roles[index] else {
+      return false
+    }
+    return opcode.kind == .notification || opcode.kind == .indication
   }
 
   /// Finds the answer of each question.
@@ -81,8 +91,9 @@ struct ReplayScript: Sendable {
 
   var isAtEnd: Bool { cursor == packets.count }
 
-  /// Packets that are behind.
-  var position: Int { cursor }
+  /// Of what the peer has to tell, at most a tenth is still to come: what the recorded host did from here on, it did to
+  /// end.
+  var isNearEnd: Bool { 10 * (values.count - values.delivered) <= values.count }
 
   /// The packet of the controller's whose turn it is.
   var next: ReplayPacket? {
@@ -99,6 +110,7 @@ struct ReplayScript: Sendable {
   /// `next` is delivered.
   mutating func deliver() {
     findings.played += 1
+    if isValue(cursor) { values.delivered += 1 }
     isDone[cursor] = true
     advance()
   }

@@ -14,6 +14,8 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
 
   /// How long our host may be silent while the log waits for it, or has ended.
   static let patience = Duration.seconds(3)
+  /// The same when it was so before: what the recorded host did for itself, ours does not.
+  private static let shortPatience = Duration.milliseconds(100)
   /// How long the play pauses while a queue is too full.
   private static let holdPause = Duration.milliseconds(1)
   /// Packets between two looks at the queues and at what else waits in the loop.
@@ -48,6 +50,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
   private var time: ReceiveTime
   private var isFailing = false
   private var isOverTold = false
+  private var isSkipping = false
   private var pauseEnd: MonotonicTime?
   private var lastActivity = MonotonicTime(nanoseconds: 0)
   private let shared = Mutex(Shared())
@@ -101,6 +104,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
 
   public func send(_ packet: Span<UInt8>) throws(SystemError) {
     lastActivity = SystemClock.monotonic()
+    isSkipping = false
     let octets = [UInt8](encoding: packet.count) { $0.append(packet) }
     if standIn != nil, octets.first == HCIPacketType.command.rawValue {
       command(octets)
@@ -158,9 +162,11 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
   private var ownDeadline: MonotonicTime? {
     guard client != nil else { return nil }
     if isFailing || !ready.isEmpty { return lastActivity }
-    guard isPlaying, let next = script.next else { return lastActivity.advanced(by: Self.patience) }
+    guard isPlaying, let next = script.next else { return lastActivity.advanced(by: patience) }
     return pauseEnd ?? pace.due(next.time, now: SystemClock.monotonic())
   }
+
+  private var patience: Duration { isSkipping ? Self.shortPatience : Self.patience }
 
   public func expired(now: MonotonicTime) {
     guard let client else { return }
@@ -177,7 +183,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
     if count > 0 {
       lastActivity = now
       publish()
-    } else if lastActivity.advanced(by: Self.patience) <= now, !isPlaying || script.next == nil {
+    } else if lastActivity.advanced(by: patience) <= now, !isPlaying || script.next == nil {
       idle(now)
     }
     if let deadline = client.deadline(), deadline <= now { client.expired(now) }
@@ -201,6 +207,12 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
   /// Our host says nothing, and without that nothing more comes.
   private func idle(_ now: MonotonicTime) {
     lastActivity = now
+    if isPlaying, script.awaited != nil, !script.isNearEnd {
+      script.skip("ours does not do it")
+      isSkipping = true
+      publish()
+      return
+    }
     if !isOverTold {
       isOverTold = true
       if let over = shared.withLock({ $0.over.take() }) {
@@ -213,7 +225,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
       end()
       return
     }
-    script.skip("ours was silent for \(Self.patience.components.seconds) s")
+    script.skip("ours does not do it")
     publish()
     // A question left out leaves the recorded host's next step unreachable only if there is nothing after it.
     if script.isAtEnd {
