@@ -87,7 +87,8 @@ let package = Package(
         "BLEEmulation", "RingTap",
         "TestPeer",
       ]),
-    tests("BLESensorsTests", ["BLECore", "BLEWire", "BLESensors"], exclude: ["Fixtures"]),
+    tests(
+      "BLESensorsTests", ["BLECore", "BLEWire", "BLESensors", "BLEPacketLog"], exclude: ["Fixtures"]),
     tests(
       "BLEPacketLogTests", ["BLECore", "BLEWire", "BLESystem", "BLESensors", "BLEPacketLog"]),
     tests("KernelTests", [], exclude: ["Peers"]),

@@ -6,6 +6,9 @@ public struct WireError: Error, Hashable, Sendable, BitwiseCopyable {
     case btsnoop, pcap, pcapng, packetLogger
     /// A packet log of a format that its start does not tell.
     case packetLog
+    // Values of characteristics, each named after its service.
+    case battery, coreTemperature, cyclingSpeed, deviceInformation, heartRate, polarMeasurement, pulseOximeter
+    case runningSpeed, thermometer
   }
 
   public enum Reason: Hashable, Sendable, BitwiseCopyable {

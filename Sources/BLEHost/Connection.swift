@@ -31,7 +31,7 @@ public actor Connection: ATTRequester {
   public nonisolated let peer: DeviceAddress
   /// The link's handle on its controller; 0 where the kernel does not tell.
   public nonisolated let handle: ConnectionHandle
-  nonisolated let loop: EventLoop
+  public nonisolated let loop: EventLoop
   public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
 
   private let carrier: any BearerCarrier
@@ -207,7 +207,7 @@ public actor Connection: ATTRequester {
     guard current == nil, !queue.isEmpty else { return }
     let request = queue.removeFirst()
     current = request
-    machine.begin(ATTOpcode(rawValue: request.pdu.first ?? 0), now: SystemClock.monotonic())
+    machine.begin(ATTOpcode(rawValue: request.pdu.first ?? 0), now: loop.clock.monotonic())
     transmit(request.pdu)
   }
 
@@ -335,7 +335,7 @@ public actor Connection: ATTRequester {
   }
 
   private func write(_ pdu: [UInt8]) {
-    let time = SystemClock.now()
+    let time = loop.clock.now()
     do throws(SystemError) {
       try carrier.send(pdu.span)
       counters.sent += 1

@@ -96,8 +96,8 @@ public actor KernelAdapter: Adapter {
 
 extension EventLoop {
   /// The receive thread of a program, under the name that `ps -L` shows.
-  public static func start() throws(HostError) -> EventLoop {
-    do throws(SystemError) { return try EventLoop(name: "ringtap-receive") } catch {
+  public static func start(clock: LoopClock = .system) throws(HostError) -> EventLoop {
+    do throws(SystemError) { return try EventLoop(name: "ringtap-receive", clock: clock) } catch {
       throw HostError(error)
     }
   }

@@ -109,7 +109,7 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
         } else if slab.datagram(index).isEmpty {
           return (pdus, true)
         } else {
-          client.received(slab.datagram(index), SystemClock.now(), .arrival)
+          client.received(slab.datagram(index), loop.clock.now(), .arrival)
         }
       }
       if count < slab.slots { break }

@@ -106,6 +106,26 @@ package struct JSONLine {
 
   // MARK: Members
 
+  /// A device address of six octets as they come, the least significant first: `70:CB:0D:00:A1:B2`.
+  package mutating func member(_ name: String, address octets: Span<UInt8>) {
+    key(name)
+    quoted { line in
+      for index in (0..<6).reversed() {
+        line.octets.append(upperCaseDigit(octets[index] >> 4))
+        line.octets.append(upperCaseDigit(octets[index] & 0x0F))
+        if index > 0 { line.octets.append(UInt8(ascii: ":")) }
+      }
+    }
+  }
+
+  /// A little-endian number as hexadecimal digits, the most significant first.
+  package mutating func member(_ name: String, littleEndian number: Span<UInt8>) {
+    key(name)
+    quoted { line in
+      for index in number.indices.reversed() { line.appendHexadecimal(number[index]) }
+    }
+  }
+
   package mutating func member(_ name: String, _ text: String) {
     key(name)
     value(text)
@@ -211,6 +231,10 @@ package struct JSONLine {
     octets.append(hexadecimalDigit(octet >> 4))
     octets.append(hexadecimalDigit(octet & 0x0F))
   }
+}
+
+private func upperCaseDigit(_ nibble: UInt8) -> UInt8 {
+  nibble < 10 ? UInt8(ascii: "0") + nibble : UInt8(ascii: "A") + nibble - 10
 }
 
 /// The lower-case digit of a number below 16.

@@ -81,6 +81,17 @@ public struct CompressedInput: ~Copyable {
     return []
   }
 
+  /// Whether `path` names another file now than the one that is read here, or that one has become shorter: a log that
+  /// was rotated or begun anew. A name that is gone for the moment is no other file.
+  ///
+  /// `stat`, `fstat`.
+  public func isReplaced(at path: String) -> Bool {
+    var (named, own) = (stat(), stat())
+    // SAFETY: the calls fill what outlives them; the path is a null-terminated string for the length of its call.
+    guard unsafe stat(path, &named) == 0, unsafe fstat(descriptor.rawValue, &own) == 0 else { return false }
+    return named.st_ino != own.st_ino || named.st_dev != own.st_dev || Int(named.st_size) < offset + count
+  }
+
   private mutating func refill() throws(Problem) {
     offset += count
     taken = 0

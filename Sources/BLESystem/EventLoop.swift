@@ -63,7 +63,10 @@ package final class ActorSource: EventSource {
 ///
 /// It is the serial executor of `Connection`, `Adapter` and their like: their control-plane methods run
 /// between two turns of the loop, so data and control share one thread and need no lock.
-public final class EventLoop: SerialExecutor, @unchecked Sendable {
+///
+/// A task that was resumed reaches its actor by way of Swift's thread pool, unless the task prefers this loop: then it
+/// comes straight here. By virtual time it must (`preference`), or time goes on meanwhile.
+public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable {
   // `jobs` and `isStopping` are guarded by the Mutex; `sources` and `nextToken` are touched on the loop's
   // thread only (checked by precondition); `thread` is written once, before `started` is set.
   private struct Shared {
@@ -71,11 +74,24 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
     var isStopping = false
     /// The thread has ended: the next job starts another for the latecomers.
     var isOver = false
+    var timers: [Timer] = []
+    var nextTimer = 0
+  }
+
+  /// A task that sleeps.
+  private struct Timer {
+    let id: Int
+    let deadline: MonotonicTime
+    let sleeper: CheckedContinuation<Bool, Never>
   }
 
   private static let eventsPerTurn = 64
   private static let wakeToken: UInt64 = 0
+  /// How long the thread rests where virtual time is held.
+  private static let holdMicroseconds: UInt32 = 50
 
+  /// What everything on this loop takes the time from.
+  public let clock: LoopClock
   private let poll: FileDescriptor
   private let wake: FileDescriptor
   private let shared = Mutex(Shared())
@@ -85,8 +101,11 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
 
   /// Starts the thread.
   ///
-  /// - Parameter name: shown by `ps -L` and `top -H`; at most 15 characters.
-  public init(name: String) throws(SystemError) {
+  /// - Parameters:
+  ///   - name: shown by `ps -L` and `top -H`; at most 15 characters.
+  ///   - clock: a virtual one serves one loop only.
+  public init(name: String, clock: LoopClock = .system) throws(SystemError) {
+    self.clock = clock
     poll = FileDescriptor(owning: try checked("epoll_create1") { ringtap_epoll_create() })
     wake = FileDescriptor(owning: try checked("eventfd") { ringtap_wake_create() })
     try checked("epoll_ctl") {
@@ -139,6 +158,44 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
     signal()
   }
 
+  // MARK: Waiting
+
+  /// Waits by the loop's clock, from any task.
+  ///
+  /// - Throws: when the task is cancelled or the loop stops.
+  public func wait(for duration: Duration) async throws(CancellationError) {
+    let deadline = clock.monotonic().advanced(by: duration)
+    let id = shared.withLock { state in
+      state.nextTimer += 1
+      return state.nextTimer
+    }
+    let isOver = await withTaskCancellationHandler {
+      await withCheckedContinuation { sleeper in
+        let isTaken = shared.withLock { state in
+          // A cancel that comes later finds the timer.
+          guard !state.isStopping, !Task.isCancelled else { return false }
+          state.timers.append(Timer(id: id, deadline: deadline, sleeper: sleeper))
+          return true
+        }
+        guard isTaken else { return sleeper.resume(returning: false) }
+        if !isOnThread { signal() }
+      }
+    } onCancel: {
+      for timer in takeTimers({ $0.id == id }) { timer.sleeper.resume(returning: false) }
+    }
+
+    if !isOver { throw CancellationError() }
+  }
+
+  private func takeTimers(_ isMeant: (Timer) -> Bool) -> [Timer] {
+    shared.withLock { state in
+      guard state.timers.contains(where: isMeant) else { return [] }
+      let taken = state.timers.filter(isMeant)
+      state.timers.removeAll(where: isMeant)
+      return taken
+    }
+  }
+
   // MARK: Executor
 
   public func enqueue(_ job: consuming ExecutorJob) {
@@ -172,6 +229,10 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
   /// What an actor that keeps this loop in a stored property returns as its `unownedExecutor`.
   @safe public var executor: UnownedSerialExecutor { unsafe asUnownedSerialExecutor() }
 
+  /// What tasks that work with actors of this loop should prefer: the loop where time is virtual, else Swift's pool,
+  /// which does not keep the receive thread busy.
+  public var preference: (any TaskExecutor)? { clock.isVirtual ? self : nil }
+
   public func checkIsolated() { precondition(isOnThread, "not on the event loop's thread") }
 
   public func isIsolatingCurrentContext() -> Bool? { isOnThread }
@@ -194,6 +255,7 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
     let left = sources.values
     sources = [:]
     for source in left { source.stopped() }
+    for timer in takeTimers({ _ in true }) { timer.sleeper.resume(returning: false) }
     serveLatecomers()
   }
 
@@ -223,34 +285,39 @@ public final class EventLoop: SerialExecutor, @unchecked Sendable {
   }
 
   private func wait(_ events: inout [ringtap_ready]) -> Int {
-    var timeout: CInt = -1
-    if shared.withLock({ !$0.jobs.isEmpty || $0.isStopping }) {
-      timeout = 0
-    } else if let next = nextDeadline {
+    let isBusy = shared.withLock { !$0.jobs.isEmpty || $0.isStopping }
+    let next = isBusy ? nil : nextDeadline
+    var timeout: CInt = isBusy ? 0 : -1
+    if let next {
       // Rounded up, so that the deadline has passed when the wait ends.
-      let milliseconds = (next.nanoseconds - SystemClock.monotonic().nanoseconds + 999_999) / 1_000_000
-      timeout = CInt(clamping: max(0, milliseconds))
+      let milliseconds = (next.nanoseconds - clock.monotonic().nanoseconds + 999_999) / 1_000_000
+      timeout = clock.isVirtual ? 0 : CInt(clamping: max(0, milliseconds))
     }
     // SAFETY: the array holds `eventsPerTurn` events. An interrupted wait is an empty turn.
     let count = unsafe ringtap_epoll_wait(poll.rawValue, &events, CInt(Self.eventsPerTurn), timeout)
+    if count <= 0, clock.isVirtual, let next, !clock.leap(to: next) { usleep(Self.holdMicroseconds) }
     return max(0, Int(count))
   }
 
   private var nextDeadline: MonotonicTime? {
-    var earliest: MonotonicTime?
-    for source in sources.values {
-      if let deadline = source.deadline, earliest.map({ deadline < $0 }) ?? true { earliest = deadline }
+    var earliest = shared.withLock { state in
+      // A loop of its own: a closure for `min` would be made each turn.
+      var earliest: MonotonicTime?
+      for timer in state.timers { earliest = .earliest(earliest, timer.deadline) }
+      return earliest
     }
+    for source in sources.values { earliest = .earliest(earliest, source.deadline) }
     return earliest
   }
 
   private func expire() {
     guard let next = nextDeadline else { return }
-    let now = SystemClock.monotonic()
+    let now = clock.monotonic()
     guard next <= now else { return }
     for source in Array(sources.values) {
       if let deadline = source.deadline, deadline <= now { source.expired(now: now) }
     }
+    for timer in takeTimers({ $0.deadline <= now }) { timer.sleeper.resume(returning: true) }
   }
 
   /// Runs the jobs that wait now. What they leave behind comes in the next turn: sources are never starved.

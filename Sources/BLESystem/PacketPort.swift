@@ -79,11 +79,11 @@ package final class PacketPort {
       let count = try slab.receive(from: descriptor)
       for index in 0..<count {
         if let time = slab.time(index) {
-          body(slab.datagram(index), time, .kernel)
+          body(slab.datagram(index), loop.clock.isVirtual ? loop.clock.now() : time, .kernel)
         } else {
           // The end has neither octets nor a stamp.
           if slab.datagram(index).isEmpty { return false }
-          body(slab.datagram(index), SystemClock.now(), .arrival)
+          body(slab.datagram(index), loop.clock.now(), .arrival)
         }
       }
       if count < slab.slots { return true }
@@ -102,13 +102,16 @@ package final class PacketPort {
         throw error
       }
       guard count > 0 else { return false }
-      body(chunk.span.extracting(..<count), SystemClock.now(), .arrival)
+      body(chunk.span.extracting(..<count), loop.clock.now(), .arrival)
       if framing == .reads || count < chunk.count { return true }
     }
     return true
   }
 
   // MARK: Out
+
+  /// Whether the other end leaves more than the kernel keeps for it.
+  package var isBehind: Bool { !outbox.isEmpty }
 
   /// Sends a packet, or keeps what does not go until there is room.
   ///

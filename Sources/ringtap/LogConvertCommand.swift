@@ -129,6 +129,10 @@ extension LogCommand {
       var filter = connection.flatMap(Self.choice).map { ConnectionFilter($0) }
       var adapters = AdapterNumbers()
       var lost: UInt32 = 0
+      var progress = LogProgress(
+        sources.contains { $0.isCompressed } ? [] : sources.map(\.path), beside: .nothing)
+      defer { progress.finish() }
+      var seen = 0
       while let log = sources.indices.filter({ sources[$0].nextTime != nil })
         .min(by: { earlier(sources[$0], sources[$1]) }), var record = sources[log].next()
       {
@@ -137,6 +141,11 @@ extension LogCommand {
         let drops = UInt32(clamping: UInt64(lost) + UInt64(record.header.drops))
         let isTaken = record.withRecord { filter?.takes($0) ?? true }
         lost = isTaken ? 0 : drops
+        let byteCount = sources.reduce(0) { $0 + $1.byteCount }
+        if byteCount > seen {
+          progress.advance(byteCount - seen, records: sources.reduce(0) { $0 + $1.recordCount })
+          seen = byteCount
+        }
         record.header.drops = drops
         if isTaken { try body(record) }
       }

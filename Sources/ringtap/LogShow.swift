@@ -23,17 +23,25 @@ extension LogCommand {
           ringtap log show packets.btsnoop --json | jq 'select(.att.opcode==27)'
               one object a line: index, timeNs, direction, packetType, adapter,
               connectionHandle; opcode, event, subevent and status, with names;
-              l2cap, smp; att with opcode, handle, uuid and value
+              l2cap, smp; att with opcode, handle, uuid and value; parameters of
+              commands, events, signals and SMP by name, units at the key's end
+              (connectionIntervalMs, maxTxTimeUs, txPowerDbm), words in a second
+              key (roleName), and as octets what has no name
 
           ringtap log show packets.btsnoop --follow
-              and goes on as the log grows, until Ctrl-C
+              and goes on as the log grows, also when another file takes its
+              place, until Ctrl-C
 
           adb exec-out cat /sdcard/btsnoop_hci.log | ringtap log show -
               from standard input
 
         Reads btsnoop (1001, 1002 as of Android, 2001 as of btmon -w), pcap, pcapng
         and Apple's PacketLogger, also compressed by gzip or zstd. A log that ends
-        inside a record is shown up to there; the exit status is 1.
+        inside a record is shown up to there; the exit status is 1. What btmon notes
+        between the packets (newIndex, systemNote, controlOpen …) is shown too.
+
+        A terminal gets colours, unless NO_COLOR is set, and a pager: $PAGER, else
+        less.
         """)
 
     @Argument(help: "The log; '-' for standard input.")
@@ -50,7 +58,7 @@ extension LogCommand {
     @Flag(help: "Do not start a pager.")
     var noPager = false
 
-    @Option(help: "Colour: auto, always or never.")
+    @Option(help: "Colour: auto (on a terminal), always or never.")
     var color: ColorChoice = .auto
 
     enum ColorChoice: String, ExpressibleByArgument, CaseIterable { case auto, always, never }
@@ -58,7 +66,7 @@ extension LogCommand {
     func run() throws {
       var input: CompressedInput
       do throws(SystemError) { input = try CompressedInput(path: file) } catch {
-        throw failure("cannot open the log: \(error)")
+        throw failure(LogProblem.text(error))
       }
       let isPaged = !noPager && !json && !follow
       let output = LogOutput(isPaged: isPaged)
@@ -69,9 +77,7 @@ extension LogCommand {
         // A log that is still written may end anywhere.
         try reader.finish()
       } catch let error as WireError {
-        throw failure(
-          reader.format == nil
-            ? "not a packet log: \(error)" : "\(error); the \(reader.recordCount) records before are good")
+        throw failure(LogProblem.text(error, reader.format, records: reader.recordCount))
       } catch let error as Console.Closed {
         throw error
       } catch {
@@ -84,7 +90,7 @@ extension LogCommand {
       return switch color {
       case .always: .coloredText
       case .never: .text
-      case .auto: LogOutput.isTerminal ? .coloredText : .text
+      case .auto: LogOutput.wantsColor ? .coloredText : .text
       }
     }
 
@@ -92,9 +98,11 @@ extension LogCommand {
       _ input: inout CompressedInput, _ reader: inout PacketLogReader, _ output: LogOutput
     ) throws {
       var decoder = PacketDecoder()
-      var view = try PacketView(selection.filter(), style: style, context: selection.context)
-      var progress = LogProgress(input.isCompressed ? nil : file)
-      while let chunk = try next(&input) {
+      var view = try PacketView(
+        selection.filter(), style: style, context: selection.context, columns: output.columns)
+      var progress = LogProgress(input.isCompressed ? [] : [file], beside: .packets)
+      defer { progress.finish() }
+      while let chunk = try next(&input, &reader) {
         var failure: WireError?
         do throws(WireError) {
           try read(chunk, &reader, &decoder, &view)
@@ -107,15 +115,22 @@ extension LogCommand {
         progress.advance(chunk.count, records: reader.recordCount)
         if let failure { throw failure }
       }
-      progress.finish()
     }
 
     /// The next octets of the file, `nil` at its end.
-    private func next(_ input: inout CompressedInput) throws -> [UInt8]? {
+    private func next(_ input: inout CompressedInput, _ reader: inout PacketLogReader) throws -> [UInt8]? {
       while true {
+        let isReplaced = follow && file != "-" && input.isReplaced(at: file)
+        // After that look: the last record may have come just before the file was replaced.
         let chunk = try input.next()
         if !chunk.isEmpty { return chunk }
         guard follow else { return nil }
+        if isReplaced {
+          input = try CompressedInput(path: file)
+          reader = PacketLogReader()
+          Console.note("\(file) was replaced; going on with the new one")
+          continue
+        }
         // Five times a second is soon enough for eyes; a semaphore that nobody signals is a pause.
         _ = DispatchSemaphore(value: 0).wait(timeout: .now() + .milliseconds(200))
       }
@@ -137,9 +152,7 @@ extension LogCommand {
     }
 
     private func failure(_ message: String) -> ExitCode {
-      let line = "ringtap: \(file == "-" ? "standard input" : file): \(message)\n"
-      // With standard error gone there is nobody left to tell.
-      try? FileHandle.standardError.write(contentsOf: Data(line.utf8))
+      Console.note("\(LogProblem.name(file)): \(message)")
       return .failure
     }
   }

@@ -1,9 +1,19 @@
+import BLESystem
 import Foundation
 import Glibc
 
 /// Where a log's lines go: standard output, or a pager on a terminal.
 final class LogOutput {
   static var isTerminal: Bool { isatty(FileHandle.standardOutput.fileDescriptor) == 1 }
+
+  /// By the customs of terminals: https://no-color.org.
+  static var wantsColor: Bool {
+    let environment = ProcessInfo.processInfo.environment
+    return isTerminal && environment["NO_COLOR", default: ""].isEmpty && environment["TERM"] != "dumb"
+  }
+
+  /// Characters that a line should not exceed; `nil` where lines are as long as they must.
+  let columns = Terminal.outputColumns
 
   private let pager: Process?
   private let handle: FileHandle
@@ -32,20 +42,23 @@ final class LogOutput {
     pager.waitUntilExit()
   }
 
-  /// `$PAGER`, else `less`: it ends where a screen is enough and leaves the text there.
+  /// `$PAGER`, else `less`; `nil` where it is none or is not there.
   private static var pagerCommand: String? {
     let environment = ProcessInfo.processInfo.environment
-    if let pager = environment["PAGER"] { return pager.isEmpty || pager == "cat" ? nil : pager }
-    let isThere = (environment["PATH"] ?? "").split(separator: ":").contains {
-      FileManager.default.isExecutableFile(atPath: "\($0)/less")
-    }
-    return isThere ? "less -FRX" : nil
+    let command = environment["PAGER"] ?? "less"
+    let program = command.split(separator: " ").first.map(String.init) ?? "cat"
+    guard program != "cat" else { return nil }
+    let folders =
+      program.contains("/") ? [""] : (environment["PATH"] ?? "").split(separator: ":").map { "\($0)/" }
+    return folders.contains { FileManager.default.isExecutableFile(atPath: $0 + program) } ? command : nil
   }
 
   private static func start(_ command: String) -> (process: Process, input: FileHandle)? {
     let process = Process()
     process.executableURL = URL(filePath: "/bin/sh")
     process.arguments = ["-c", command]
+    // As git has it: colours, and where a screen is enough it ends and leaves the text there.
+    process.environment = ["LESS": "FRX"].merging(ProcessInfo.processInfo.environment) { $1 }
     let pipe = Pipe()
     process.standardInput = pipe
     guard (try? process.run()) != nil else { return nil }
@@ -59,25 +72,33 @@ final class LogOutput {
   }
 }
 
-/// The line on a terminal's standard error that says how far a long log is, where its text goes elsewhere.
+/// The line on a terminal's standard error that says how far a long log is.
 struct LogProgress {
+  /// What goes to standard output meanwhile: packets on the same terminal are progress enough.
+  enum Output { case packets, nothing }
+
+  /// Octets of all logs, where somebody knows how many come.
   private let byteCount: UInt64?
   private var bytesRead: UInt64 = 0
   private var lastShown: UInt64 = 0
   private let isShown: Bool
 
-  /// - Parameter path: of a file whose octets are those that are read; `nil` where nobody knows how many come.
-  init(_ path: String?) {
-    isShown = Console.isErrorTerminal && !LogOutput.isTerminal
-    let attributes = path.flatMap { try? FileManager.default.attributesOfItem(atPath: $0) }
-    byteCount = (attributes?[.size] as? NSNumber)?.uint64Value
+  /// - Parameter paths: of files whose octets are those that are read; empty where nobody knows how many come.
+  init(_ paths: [String], beside output: Output) {
+    isShown = Console.isErrorTerminal && (output == .nothing || !LogOutput.isTerminal)
+    var sum: UInt64 = 0
+    for path in paths {
+      let attributes = try? FileManager.default.attributesOfItem(atPath: path)
+      sum += (attributes?[.size] as? NSNumber)?.uint64Value ?? 0
+    }
+    byteCount = sum > 0 ? sum : nil
   }
 
   mutating func advance(_ count: Int, records: Int) {
     bytesRead += UInt64(count)
     guard isShown, bytesRead - lastShown >= 4_000_000 else { return }
     lastShown = bytesRead
-    let part = byteCount.map { $0 > 0 ? " of \($0 / 1_000_000)" : "" } ?? ""
+    let part = byteCount.map { " of \($0 / 1_000_000)" } ?? ""
     Console.progress("\(bytesRead / 1_000_000)\(part) MB, \(records) packets")
   }
 

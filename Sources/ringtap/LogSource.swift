@@ -10,6 +10,11 @@ final class LogSource {
   /// Why the records end before the file does.
   private(set) var failure: String?
 
+  /// Octets read so far, decompressed.
+  private(set) var byteCount = 0
+  var recordCount: Int { reader.recordCount }
+  var isCompressed: Bool { input.isCompressed }
+
   private var input: CompressedInput
   private var reader = PacketLogReader()
   /// The records of a piece; those before `first` were taken.
@@ -20,7 +25,9 @@ final class LogSource {
   /// - Parameter path: `-` for standard input.
   init(path: String) throws {
     self.path = path
-    input = try failing { () throws(SystemError) in try CompressedInput(path: path) }
+    do throws(SystemError) { input = try CompressedInput(path: path) } catch {
+      throw Failure("\(LogProblem.name(path)): \(LogProblem.text(error))")
+    }
     fill()
   }
 
@@ -40,7 +47,7 @@ final class LogSource {
 
   /// What a person reads on standard error.
   var failureMessage: String? {
-    failure.map { "\(path == "-" ? "standard input" : path): \($0)" }
+    failure.map { "\(LogProblem.name(path)): \($0)" }
   }
 
   /// Reads on until a record is complete or the log ends.
@@ -50,9 +57,10 @@ final class LogSource {
     while records.isEmpty, !isAtEnd {
       do throws(CompressedInput.Problem) {
         let piece = try input.next()
+        byteCount += piece.count
         take(piece)
       } catch {
-        end(reader.recordCount == 0 ? "\(error)" : after("\(error)"))
+        end("\(error)\(LogProblem.good(reader.recordCount))")
       }
     }
   }
@@ -66,17 +74,41 @@ final class LogSource {
         try reader.read(piece.span) { records.append(StoredPacketRecord(copying: $0)) }
       }
     } catch {
-      end(reader.format == nil ? "not a packet log: \(error)" : after("\(error)"))
+      end(LogProblem.text(error, reader.format, records: reader.recordCount))
     }
-  }
-
-  private func after(_ reason: String) -> String {
-    "\(reason); the \(reader.recordCount) records before are good"
   }
 
   private func end(_ reason: String) {
     isAtEnd = true
     failure = reason
+  }
+}
+
+/// Why a log cannot be read, or not to its end, in the words of all commands.
+enum LogProblem {
+  static func name(_ path: String) -> String { path == "-" ? "standard input" : path }
+
+  /// The file cannot be opened, or is none.
+  static func text(_ error: SystemError) -> String {
+    "cannot open the log: \("\(error)".dropFirst(error.call.utf8.count + 2))"
+  }
+
+  /// - Parameters:
+  ///   - format: `nil` where it was never found out.
+  ///   - records: those before.
+  static func text(_ error: WireError, _ format: PacketLogFormat?, records: Int) -> String {
+    guard format == nil else { return "\(error)\(good(records))" }
+    if case .truncated(needed: _, available: 0) = error.reason { return "not a packet log: it is empty" }
+    return "not a packet log: \(error)"
+  }
+
+  /// What can be trusted all the same.
+  static func good(_ records: Int) -> String {
+    switch records {
+    case 0: ""
+    case 1: "; the record before is good"
+    default: "; the \(records) records before are good"
+    }
   }
 }
 

@@ -42,16 +42,14 @@ extension LogCommand {
 
     func run() throws {
       let (report, problem) = try measure()
-      do {
-        if json {
-          var line = JSONLine()
-          line.value(report)
-          line.endLine()
-          try write(line.octets)
-        } else {
-          try write(StatisticsText(report).utf8)
-        }
-      } catch { throw ExitCode.failure }
+      if json {
+        var line = JSONLine()
+        line.value(report)
+        line.endLine()
+        try write(line.octets)
+      } else {
+        try write(StatisticsText(report).utf8)
+      }
       if let svg { try draw(report, into: svg) }
       if let problem { throw failure(problem) }
     }
@@ -72,11 +70,11 @@ extension LogCommand {
     private func measure() throws -> (LogReport, problem: String?) {
       var input: CompressedInput
       do throws(SystemError) { input = try CompressedInput(path: file) } catch {
-        throw failure("cannot open the log: \(error)")
+        throw failure(LogProblem.text(error))
       }
       var statistics = LogStatistics()
       var reader = PacketLogReader()
-      var progress = LogProgress(input.isCompressed ? nil : file)
+      var progress = LogProgress(input.isCompressed ? [] : [file], beside: .nothing)
       defer { progress.finish() }
       do {
         while true {
@@ -88,8 +86,9 @@ extension LogCommand {
         try reader.finish()
         return (statistics.finish(), nil)
       } catch let error as WireError {
-        guard reader.format != nil else { throw failure("not a packet log: \(error)") }
-        return (statistics.finish(), "\(error); the \(reader.recordCount) records before are good")
+        let problem = LogProblem.text(error, reader.format, records: reader.recordCount)
+        guard reader.format != nil else { throw failure(problem) }
+        return (statistics.finish(), problem)
       } catch {
         throw failure("\(error)")
       }
@@ -112,7 +111,7 @@ extension LogCommand {
     }
 
     private func failure(_ message: String) -> ExitCode {
-      Console.note("\(file == "-" ? "standard input" : file): \(message)")
+      Console.note("\(LogProblem.name(file)): \(message)")
       return .failure
     }
   }

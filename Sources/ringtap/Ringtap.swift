@@ -17,7 +17,8 @@ import Glibc
     version: "0.1.0",
     subcommands: [
       AdaptersCommand.self, ScanCommand.self, GATTCommand.self, ReadCommand.self, WriteCommand.self,
-      NotifyCommand.self, LinkCommand.self, CaptureCommand.self, LogCommand.self, EmulateCommand.self,
+      NotifyCommand.self, LinkCommand.self, CaptureCommand.self, AnalyseCommand.self, RingToolCommand.self,
+      DecodeCommand.self, LogCommand.self, EmulateCommand.self,
     ])
 
   static func main() async {

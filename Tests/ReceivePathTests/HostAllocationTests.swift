@@ -59,6 +59,10 @@ struct HostAllocationTests {
       try loop.transport(over: pair.takeHost(), .datagrams), name: "virtual", on: loop)
 
     let sink = Sink()
+    await adapter.whenLost {
+      Issue.record("the controller is gone")
+      sink.done.add()
+    }
     var clients: [GATTClient] = []
     for ring in rings {
       let client = GATTClient(

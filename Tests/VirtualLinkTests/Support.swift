@@ -11,18 +11,20 @@ struct VirtualLink {
   let adapter: HostAdapter
   let emulation: ControllerAttachment
 
-  /// - Parameter wrap: what stands around the transport.
+  /// - Parameters:
+  ///   - clock: a virtual one is for both sides.
+  ///   - wrap: what stands around the transport.
   static func open(
     _ rings: [EmulatedRing.Configuration], _ configuration: VirtualController.Configuration = .init(),
-    pace: VirtualAir.Pace = .immediate,
+    pace: VirtualAir.Pace = .immediate, clock: LoopClock = .system,
     wrap: @Sendable (any PacketTransport) -> any PacketTransport = { $0 }
   ) async throws -> VirtualLink {
-    let loop = try EventLoop.start()
+    let loop = try EventLoop.start(clock: clock)
     let controller = VirtualController(
       configuration, peripherals: rings.map { EmulatedRing($0) }, air: VirtualAir.Configuration(pace: pace))
     var pair = try ControllerPort.pair()
     let emulation = try await ControllerAttachment.attach(
-      controller, to: pair.takeController(), .datagrams)
+      controller, to: pair.takeController(), .datagrams, on: clock.isVirtual ? loop : nil)
     let transport = wrap(try loop.transport(over: pair.takeHost(), .datagrams))
     do {
       let adapter = try await HostAdapter.open(transport, name: "virtual", on: loop)

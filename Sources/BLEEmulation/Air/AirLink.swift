@@ -126,7 +126,7 @@ final class AirLink {
   }
 
   func hasRoom(for end: LinkEnd) -> Bool {
-    isImmediate || end.queue.dataCount < air.configuration.queuedFrames
+    isImmediate ? other(end).owner.takesData : end.queue.dataCount < air.configuration.queuedFrames
   }
 
   func isOverfull(end: LinkEnd) -> Bool {

@@ -15,6 +15,12 @@ protocol LinkOwner: AnyObject {
   func featuresRead(on end: LinkEnd)
   func versionRead(on end: LinkEnd)
   func ended(_ end: LinkEnd, _ reason: HCIStatus)
+  /// Whether more data may come.
+  var takesData: Bool { get }
+}
+
+extension LinkOwner {
+  var takesData: Bool { true }
 }
 
 /// One end of a link, with what it sends.

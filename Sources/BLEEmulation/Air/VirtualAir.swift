@@ -12,7 +12,8 @@ import BLEWire
 public final class VirtualAir {
   /// How fast things go.
   public enum Pace: Hashable, Sendable {
-    /// As fast as memory allows: what is sent has arrived, each advertisement is heard, nothing is ever lost.
+    /// As fast as memory allows: what is sent has arrived, each advertisement is heard, nothing is ever lost. Peripherals
+    /// wait for a host that is behind.
     case immediate
     /// As fast as radio allows: connection events, the length of packets, scan windows, time-outs.
     case air

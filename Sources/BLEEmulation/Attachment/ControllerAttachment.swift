@@ -15,6 +15,7 @@ import BLEWire
 /// ```
 public actor ControllerAttachment {
   private nonisolated let loop: EventLoop
+  private nonisolated let ownsLoop: Bool
   public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
   /// The kernel's number of the adapter, 0 for `hci0`; `nil` where no kernel is at the other end.
   public nonisolated let index: UInt16?
@@ -60,11 +61,13 @@ public actor ControllerAttachment {
   }
 
   /// Runs the controller at one end of a packet socket or of a byte stream.
+  ///
+  /// - Parameter loop: where it lives, to share the virtual time of its host; `nil` for a thread of its own.
   package static func attach(
     _ controller: sending VirtualController, to descriptor: consuming FileDescriptor,
-    _ framing: PacketPort.Framing
+    _ framing: PacketPort.Framing, on loop: EventLoop? = nil
   ) async throws(SystemError) -> ControllerAttachment {
-    let attachment = try ControllerAttachment(controller, index: nil)
+    let attachment = try ControllerAttachment(controller, index: nil, on: loop)
     try await attachment.open(descriptor, framing)
     return attachment
   }
@@ -91,8 +94,11 @@ public actor ControllerAttachment {
     try open(VirtualController(configuration, in: controller.air), descriptor, framing)
   }
 
-  private init(_ controller: sending VirtualController, index: UInt16?) throws(SystemError) {
-    loop = try EventLoop(name: "controller")
+  private init(
+    _ controller: sending VirtualController, index: UInt16?, on loop: EventLoop? = nil
+  ) throws(SystemError) {
+    ownsLoop = loop == nil
+    if let loop { self.loop = loop } else { self.loop = try EventLoop(name: "controller") }
     self.controller = controller
     self.index = index
   }
@@ -131,7 +137,7 @@ public actor ControllerAttachment {
     endWaiters = []
   }
 
-  deinit { loop.stop() }
+  deinit { if ownsLoop { loop.stop() } }
 
   /// Waits until it is detached, by whoever.
   public func ended() async {
@@ -144,13 +150,13 @@ public actor ControllerAttachment {
 
   /// Makes something go wrong in the air from now on.
   public func inject(_ fault: AirFault) {
-    controller.air.inject(fault, now: SystemClock.monotonic())
+    controller.air.inject(fault, now: loop.clock.monotonic())
     send()
   }
 
   /// Makes the first controller misbehave from now on.
   public func inject(_ fault: ControllerFault) {
-    controller.inject(fault, now: SystemClock.monotonic())
+    controller.inject(fault, now: loop.clock.monotonic())
     send()
   }
 
@@ -160,7 +166,7 @@ public actor ControllerAttachment {
     do throws(SystemError) {
       if !readiness.isDisjoint(with: .writable) { try port.port.flush() }
       let isOpen = try port.port.drain { octets, _, _ in
-        let now = SystemClock.monotonic()
+        let now = loop.clock.monotonic()
         if port.port.framing == .stream {
           port.framer.receive(octets) { port.controller.receive($0, now: now) }
         } else {
@@ -174,6 +180,13 @@ public actor ControllerAttachment {
 
   /// What happens at one controller may say something to the hosts of all.
   private func send() {
+    drain()
+    let caughtUp = ports.filter { $0.controller.isHostBehind && !$0.port.isBehind }
+    for port in ports { port.controller.isHostBehind = port.port.isBehind }
+    if !caughtUp.isEmpty { drain() }
+  }
+
+  private func drain() {
     for port in ports {
       port.controller.drain { packet in
         do throws(SystemError) { try port.port.send(packet) } catch {

@@ -130,6 +130,16 @@ public final class VirtualController {
     try outbox.drain(body)
   }
 
+  /// Whether its host leaves so much untaken that peripherals shall wait.
+  var isHostBehind = false {
+    didSet {
+      guard oldValue, !isHostBehind else { return }
+      for end in links { if let other = end.other { other.owner.acknowledged(on: other) } }
+    }
+  }
+
+  var takesData: Bool { !isHostBehind }
+
   // MARK: Data
 
   private func accept(_ packet: borrowing ACLPacket) {

@@ -134,7 +134,7 @@ extension HostAdapter {
     guard await connection.end == nil else { throw .refused(.linkLost) }
     let asked = withHost { host in
       let id = host.openChannel(
-        to: spsm, parameters, on: connection.handle, now: SystemClock.monotonic())
+        to: spsm, parameters, on: connection.handle, now: loop.clock.monotonic())
       // Before anything can happen to it.
       if let id { channels[id] = ChannelTable.State() }
       return id
@@ -205,7 +205,7 @@ extension HostAdapter {
   }
 
   private func beginClose(_ id: ChannelID) {
-    withHost { $0.close(id, now: SystemClock.monotonic()) }
+    withHost { $0.close(id, now: loop.clock.monotonic()) }
   }
 
   /// Until something has happened to a channel, or the task is cancelled.

@@ -169,7 +169,7 @@ public actor HostAdapter: Adapter {
     for carrier in carriers.all { carrier.client?.ended(.closedLocally) }
     await stopScanQuietly()
     if failure == nil, host.linkCount > 0 {
-      closeDeadline = SystemClock.monotonic().advanced(by: Self.closePatience)
+      closeDeadline = loop.clock.monotonic().advanced(by: Self.closePatience)
       await withCheckedContinuation { closing = $0 }
     }
     host.lose()
@@ -310,7 +310,7 @@ public actor HostAdapter: Adapter {
       attempt = nil
       throw error
     }
-    attempt?.deadline = SystemClock.monotonic().advanced(by: timeout)
+    attempt?.deadline = loop.clock.monotonic().advanced(by: timeout)
     let result = await withTaskCancellationHandler {
       await withCheckedContinuation { continuation in
         if let outcome = attempt?.outcome {
@@ -328,7 +328,7 @@ public actor HostAdapter: Adapter {
   }
 
   private func giveUp(_ number: Int) {
-    if attempt?.number == number { attempt?.deadline = SystemClock.monotonic() }
+    if attempt?.number == number { attempt?.deadline = loop.clock.monotonic() }
   }
 
   private func takeTurn() async {
@@ -399,7 +399,7 @@ public actor HostAdapter: Adapter {
     let stamp: PacketPort.Stamp = hasKernelStamp ? .kernel : .arrival
     isReceiving = true
     do throws(WireError) {
-      try host.receive(packet, now: SystemClock.monotonic()) { report in
+      try host.receive(packet, now: loop.clock.monotonic()) { report in
         reportSink?(report, time)
       } attribute: { handle, pdu in
         if let carrier = carriers[handle], let client = carrier.client {
@@ -452,7 +452,7 @@ public actor HostAdapter: Adapter {
     ending.removeAll(keepingCapacity: true)
     pump()
     if let waiter = closing,
-      host.linkCount == 0 || closeDeadline.map({ $0 <= SystemClock.monotonic() }) ?? true
+      host.linkCount == 0 || closeDeadline.map({ $0 <= loop.clock.monotonic() }) ?? true
     {
       closing = nil
       closeDeadline = nil
@@ -461,7 +461,7 @@ public actor HostAdapter: Adapter {
   }
 
   private func pump() {
-    let now = SystemClock.monotonic()
+    let now = loop.clock.monotonic()
     do throws(SystemError) {
       while let packet = host.nextPacket(now: now) { try transport.send(packet.span) }
     } catch { host.lose() }
@@ -500,7 +500,7 @@ public actor HostAdapter: Adapter {
   }
 
   private func note(_ handle: ConnectionHandle, _ value: LinkChange.Value) {
-    carriers[handle]?.client?.changed(LinkChange(time: SystemClock.now(), value: value))
+    carriers[handle]?.client?.changed(LinkChange(time: loop.clock.now(), value: value))
   }
 
   private func connected(_ description: LinkDescription) {

@@ -61,7 +61,7 @@ extension HostAdapter {
     _ part: LinkRequest.Part, of connection: Connection, _ command: some HCICommand
   ) async {
     do throws(HostError) { try await self.command(command) } catch {
-      await connection.note(LinkChange(time: SystemClock.now(), value: .refused(part, error)))
+      await connection.note(LinkChange(time: loop.clock.now(), value: .refused(part, error)))
     }
   }
 

@@ -89,7 +89,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
 
   public func open(_ client: TransportClient) throws(SystemError) {
     self.client = client
-    lastActivity = SystemClock.monotonic()
+    lastActivity = loop.clock.monotonic()
     token = try loop.add(self, descriptor, for: .readable)
   }
 
@@ -103,7 +103,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
   // MARK: From our host
 
   public func send(_ packet: Span<UInt8>) throws(SystemError) {
-    lastActivity = SystemClock.monotonic()
+    lastActivity = loop.clock.monotonic()
     isSkipping = false
     let octets = [UInt8](encoding: packet.count) { $0.append(packet) }
     if standIn != nil, octets.first == HCIPacketType.command.rawValue {
@@ -163,7 +163,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
     guard client != nil else { return nil }
     if isFailing || !ready.isEmpty { return lastActivity }
     guard isPlaying, let next = script.next else { return lastActivity.advanced(by: patience) }
-    return pauseEnd ?? pace.due(next.time, now: SystemClock.monotonic())
+    return pauseEnd ?? pace.due(next.time, now: loop.clock.monotonic())
   }
 
   private var patience: Duration { isSkipping ? Self.shortPatience : Self.patience }

@@ -11,10 +11,10 @@ enum SignallingTable {
     14 LE Connection Request | n16 PSM, u16 Source CID, u16 MTU, u16 MPS, u16 Credits
     15 LE Connection Response | u16 Destination CID, u16 MTU, u16 MPS, u16 Credits, ==creditresult Result
     16 LE Flow Control Credit | u16 Source CID, u16 Credits
-    17 Enhanced Credit Connection Request | n16 PSM, u16 MTU, u16 MPS, u16 Credits, all, u16 Source CID
-    18 Enhanced Credit Connection Response | u16 MTU, u16 MPS, u16 Credits, ==creditresult Result, all, \
+    17 Enhanced Credit Connection Request | n16 PSM, u16 MTU, u16 MPS, u16 Credits, all Source CIDs, u16 Source CID
+    18 Enhanced Credit Connection Response | u16 MTU, u16 MPS, u16 Credits, ==creditresult Result, all Destination CIDs, \
       u16 Destination CID
-    19 Enhanced Credit Reconfigure Request | u16 MTU, u16 MPS, all, u16 Source CID
+    19 Enhanced Credit Reconfigure Request | u16 MTU, u16 MPS, all Source CIDs, u16 Source CID
     1a Enhanced Credit Reconfigure Respond | ==reconfigured Result
     """)
 }

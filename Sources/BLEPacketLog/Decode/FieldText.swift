@@ -9,43 +9,54 @@ enum FieldText {
   static func text(_ kind: PacketField.Kind, _ value: Span<UInt8>, _ type: AddressType) -> String {
     let number = number(value)
     let digits = PacketText.hex(number, digits: 2 * value.count)
+    if let word = word(kind, value) { return "\(word) (\(digits))" }
     switch kind {
-    case .number: return "\(number)"
     case .hexadecimal, .extendedEventType, .eventMask, .subeventMask: return digits
     case .both: return "\(number) (\(digits))"
     case .octets: return PacketText.hex(value)
-    case .status, .reason:
-      return "\(HCIStatusNames.name(of: HCIStatus(rawValue: value[0]))) (\(digits))"
     case .connectionHandle: return "\(value.u16(at: 0) & 0x0FFF)"
-    case .dBm: return "\(Int8(bitPattern: value[0])) dBm (\(digits))"
+    case .dBm, .rssi:
+      return isKnownPower(value[0])
+        ? "\(Int8(bitPattern: value[0])) dBm (\(digits))" : "not available (\(digits))"
     case .slots: return "\(PacketText.decimal(Int64(number) * 625, places: 3)) msec (\(digits))"
     case .connectionIntervals: return "\(PacketText.decimal(Int64(number) * 125, places: 2)) msec (\(digits))"
     case .centiseconds: return "\(number * 10) msec (\(digits))"
-    case .addressType: return "\(FieldWords.addressTypes[UInt16(number)] ?? "Reserved") (\(digits))"
+    case .seconds: return "\(number) seconds"
     case .address: return address(value.address(at: 0, type: type))
     case .randomAddress: return address(value.address(at: 0, type: .random))
     case .publicAddress: return address(value.address(at: 0, type: .public))
-    case .enumeration(let words, _):
-      return "\(words[UInt16(truncatingIfNeeded: number)] ?? "Reserved") (\(digits))"
     case .features: return octets(value)
     case .bitCount: return "\(bitCount(value)) entries"
-    case .channels: return "\(channels(value[0])) (\(digits))"
-    case .authentication: return "\(authentication(value[0])) (\(digits))"
-    case .keyDistribution: return "\(keys(value[0])) (\(digits))"
-    case .name, .advertisingData, .padding, .times, .timesByBits, .untilEnd: return ""
+    default: return "\(number)"
     }
   }
 
-  /// Lines below it.
-  static func details(_ kind: PacketField.Kind, _ value: Span<UInt8>) -> [String] {
+  /// What one number means, where it stands for something.
+  static func word(_ kind: PacketField.Kind, _ value: Span<UInt8>) -> String? {
+    switch kind {
+    case .status, .reason: HCIStatusNames.name(of: HCIStatus(rawValue: value[0]))
+    case .addressType: FieldWords.addressTypes[UInt16(value[0])] ?? "Reserved"
+    case .enumeration(let words, _): words[UInt16(truncatingIfNeeded: number(value))] ?? "Reserved"
+    case .channels: channels(value[0])
+    case .authentication: authentication(value[0])
+    case .keyDistribution: keys(value[0])
+    default: nil
+    }
+  }
+
+  /// What the bits of a number mean; `nil` where they mean nothing.
+  static func names(_ kind: PacketField.Kind, _ value: Span<UInt8>) -> [String]? {
     switch kind {
     case .features: words(of: value.u64(at: 0), features)
     case .eventMask: masked(value.u64(at: 0), HCIEventTable.layouts)
     case .subeventMask: masked(value.u64(at: 0), HCIEventTable.subevents)
     case .extendedEventType: words(of: UInt64(value.u16(at: 0)), eventTypes)
-    default: []
+    default: nil
     }
   }
+
+  /// 127 dBm stands for "not available". Core 5.4, Vol 4, Part E, 7.7.65.2.
+  static func isKnownPower(_ octet: UInt8) -> Bool { octet != 0x7F }
 
   static func address(_ address: DeviceAddress) -> String {
     "\(address) (\(address.kindName))"
@@ -58,7 +69,7 @@ enum FieldText {
   }
 
   /// The octets as a little-endian number, as far as it has 64 bits.
-  private static func number(_ value: Span<UInt8>) -> UInt64 {
+  static func number(_ value: Span<UInt8>) -> UInt64 {
     var number: UInt64 = 0
     for index in 0..<min(8, value.count) { number |= UInt64(value[index]) << (8 * UInt64(index)) }
     return number

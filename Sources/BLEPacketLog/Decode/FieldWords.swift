@@ -22,6 +22,21 @@ enum FieldWords {
     00 Disabled
     01 Enabled
     02 Enabled with AES-CCM
+    @scans
+    00 No Scans
+    01 Inquiry Scan
+    02 Page Scan
+    03 Inquiry Scan + Page Scan
+    @scantype
+    00 Standard Scan
+    01 Interlaced Scan
+    @inquirymode
+    00 Standard Inquiry Result
+    01 Inquiry Result with RSSI
+    02 Inquiry Result with RSSI or Extended Inquiry Result
+    @fec
+    00 Not required
+    01 Required
     @own
     00 Public
     01 Random

@@ -71,7 +71,7 @@ enum HCICommandTable {
     080c Read Link Policy Settings
     080d Write Link Policy Settings
     080e Read Default Link Policy Settings
-    080f Write Default Link Policy Settings
+    080f Write Default Link Policy Settings | x16 Link policy
     0810 Flow Specification
     0811 Sniff Subrating
     0c01 Set Event Mask | events
@@ -87,23 +87,23 @@ enum HCICommandTable {
     0c13 Write Local Name | name Name
     0c14 Read Local Name | | status, name Name
     0c15 Read Connection Accept Timeout
-    0c16 Write Connection Accept Timeout
+    0c16 Write Connection Accept Timeout | slot Timeout
     0c17 Read Page Timeout
-    0c18 Write Page Timeout
+    0c18 Write Page Timeout | slot Timeout
     0c19 Read Scan Enable
-    0c1a Write Scan Enable
+    0c1a Write Scan Enable | =scans Scan enable
     0c1b Read Page Scan Activity
-    0c1c Write Page Scan Activity
+    0c1c Write Page Scan Activity | slot Interval, slot Window
     0c1d Read Inquiry Scan Activity
-    0c1e Write Inquiry Scan Activity
+    0c1e Write Inquiry Scan Activity | slot Interval, slot Window
     0c1f Read Authentication Enable
-    0c20 Write Authentication Enable
+    0c20 Write Authentication Enable | =enable Enable
     0c21 Read Encryption Mode
     0c22 Write Encryption Mode
     0c23 Read Class of Device
-    0c24 Write Class of Device
+    0c24 Write Class of Device | x24 Class
     0c25 Read Voice Setting
-    0c26 Write Voice Setting
+    0c26 Write Voice Setting | x16 Setting
     0c27 Read Automatic Flush Timeout
     0c28 Write Automatic Flush Timeout
     0c29 Read Num Broadcast Retransmissions
@@ -127,15 +127,15 @@ enum HCICommandTable {
     0c3e Write Page Scan Mode
     0c3f Set AFH Host Channel Classification
     0c42 Read Inquiry Scan Type
-    0c43 Write Inquiry Scan Type
+    0c43 Write Inquiry Scan Type | =scantype Type
     0c44 Read Inquiry Mode
-    0c45 Write Inquiry Mode
+    0c45 Write Inquiry Mode | =inquirymode Mode
     0c46 Read Page Scan Type
-    0c47 Write Page Scan Type
+    0c47 Write Page Scan Type | =scantype Type
     0c48 Read AFH Channel Assessment Mode
     0c49 Write AFH Channel Assessment Mode
     0c51 Read Extended Inquiry Response
-    0c52 Write Extended Inquiry Response
+    0c52 Write Extended Inquiry Response | =fec FEC, structures
     0c53 Refresh Encryption Key
     0c55 Read Simple Pairing Mode
     0c56 Write Simple Pairing Mode | =enable Mode
@@ -197,7 +197,7 @@ enum HCICommandTable {
     1401 Read Failed Contact Counter
     1402 Reset Failed Contact Counter
     1403 Read Link Quality
-    1405 Read RSSI | handle | status, handle, dbm RSSI
+    1405 Read RSSI | handle | status, handle, rssi RSSI
     1406 Read AFH Channel Map
     1407 Read Clock
     1408 Read Encryption Key Size
@@ -256,9 +256,9 @@ enum HCICommandTable {
       conn Max connection interval, n16 Connection latency, tmo Supervision timeout, \
       slot Min connection length, slot Max connection length | status, handle
     2021 LE Remote Connection Parameter Request Negative Reply | handle, reason | status, handle
-    2022 LE Set Data Length | handle, u16 TX octets, u16 TX time | status, handle
-    2023 LE Read Suggested Default Data Length | | status, u16 TX octets, u16 TX time
-    2024 LE Write Suggested Default Data Length | u16 TX octets, u16 TX time
+    2022 LE Set Data Length | handle, u16 TX octets, us16 TX time | status, handle
+    2023 LE Read Suggested Default Data Length | | status, u16 TX octets, us16 TX time
+    2024 LE Write Suggested Default Data Length | u16 TX octets, us16 TX time
     2025 LE Read Local P-256 Public Key |
     2026 LE Generate DHKey | hex32 Remote P-256 public key X, hex32 Remote P-256 public key Y
     2027 LE Add Device To Resolving List | =address Address type, addr Address, \
@@ -271,9 +271,9 @@ enum HCICommandTable {
     202c LE Read Local Resolvable Address | =address Peer address type, addr Peer address | status, \
       random Address
     202d LE Set Address Resolution Enable | =enable Address resolution
-    202e LE Set Resolvable Private Address Timeout | u16 Timeout in seconds
-    202f LE Read Maximum Data Length | | status, u16 Max TX octets, u16 Max TX time, u16 Max RX octets, \
-      u16 Max RX time
+    202e LE Set Resolvable Private Address Timeout | sec Timeout
+    202f LE Read Maximum Data Length | | status, u16 Max TX octets, us16 Max TX time, u16 Max RX octets, \
+      us16 Max RX time
     2030 LE Read PHY | handle | status, handle, =phy TX PHY, =phy RX PHY
     2031 LE Set Default PHY | x8 All PHYs preference, x8 TX PHYs preference, x8 RX PHYs preference
     2032 LE Set PHY | handle, x8 All PHYs preference, x8 TX PHYs preference, x8 RX PHYs preference, \

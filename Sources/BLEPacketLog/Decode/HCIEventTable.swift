@@ -94,15 +94,15 @@ enum HCIEventTable {
     01 LE Connection Complete | status, handle, =role Role, =address Peer address type, addr Peer address, \
       conn Connection interval, n16 Connection latency, tmo Supervision timeout, x8 Central clock accuracy
     02 LE Advertising Report | times Num reports, =advevent Event type, =address Address type, addr Address, \
-      data Data length, dbm RSSI
+      data Data length, rssi RSSI
     03 LE Connection Update Complete | status, handle, conn Connection interval, n16 Connection latency, \
       tmo Supervision timeout
     04 LE Read Remote Used Features | status, handle, features Features
     05 LE Long Term Key Request | handle, x64 Random number, x16 Encrypted diversifier
     06 LE Remote Connection Parameter Request | handle, conn Min connection interval, \
       conn Max connection interval, n16 Connection latency, tmo Supervision timeout
-    07 LE Data Length Change | handle, u16 Max TX octets, u16 Max TX time, u16 Max RX octets, \
-      u16 Max RX time
+    07 LE Data Length Change | handle, u16 Max TX octets, us16 Max TX time, u16 Max RX octets, \
+      us16 Max RX time
     08 LE Read Local P-256 Public Key Complete | status, hex32 Local P-256 public key X, \
       hex32 Local P-256 public key Y
     09 LE Generate DHKey Complete | status, hex32 Diffie-Hellman key
@@ -110,16 +110,16 @@ enum HCIEventTable {
       addr Peer address, random Local resolvable private address, random Peer resolvable private address, \
       conn Connection interval, n16 Connection latency, tmo Supervision timeout, x8 Central clock accuracy
     0b LE Direct Advertising Report | times Num reports, =advevent Event type, =address Address type, \
-      addr Address, =address Direct address type, addr Direct address, dbm RSSI
+      addr Address, =address Direct address type, addr Direct address, rssi RSSI
     0c LE PHY Update Complete | status, handle, =phy TX PHY, =phy RX PHY
     0d LE Extended Advertising Report | times Num reports, extended Event type, =address Address type, \
-      addr Address, =phy Primary PHY, =phy Secondary PHY, x8 SID, dbm TX power, dbm RSSI, \
+      addr Address, =phy Primary PHY, =phy Secondary PHY, x8 SID, dbm TX power, rssi RSSI, \
       conn Periodic advertising interval, =address Direct address type, addr Direct address, \
       data Data length
     0e LE Periodic Advertising Sync Established | status, u16 Sync handle, x8 Advertising SID, \
       =address Advertiser address type, addr Advertiser address, =phy Advertiser PHY, \
       conn Periodic advertising interval, x8 Advertiser clock accuracy
-    0f LE Periodic Advertising Report | u16 Sync handle, dbm TX power, dbm RSSI, x8 CTE Type, \
+    0f LE Periodic Advertising Report | u16 Sync handle, dbm TX power, rssi RSSI, x8 CTE Type, \
       x8 Data status, data Data length
     10 LE Periodic Advertising Sync Lost | u16 Sync handle
     11 LE Scan Timeout |
@@ -134,8 +134,8 @@ enum HCIEventTable {
       u8 SID, =address Address type, addr Address, =phy PHY, conn Periodic advertising interval, \
       x8 Clock accuracy
     19 LE Connected Isochronous Stream Established | status, handle Connection Handle, \
-      u24 CIG Synchronization Delay, u24 CIS Synchronization Delay, u24 Central to Peripheral Latency, \
-      u24 Peripheral to Central Latency, =phy Central to Peripheral PHY, =phy Peripheral to Central PHY, \
+      us24 CIG Synchronization Delay, us24 CIS Synchronization Delay, us24 Central to Peripheral Latency, \
+      us24 Peripheral to Central Latency, =phy Central to Peripheral PHY, =phy Peripheral to Central PHY, \
       u8 Number of Subevents, u8 Central to Peripheral Burst Number, u8 Peripheral to Central Burst Number, \
       u8 Central to Peripheral Flush Timeout, u8 Peripheral to Central Flush Timeout, \
       u16 Central to Peripheral MTU, u16 Peripheral to Central MTU, conn ISO Interval

@@ -9,9 +9,9 @@ struct MonitorNotes {
   /// Channels that are remembered.
   static let maximumChannels = 256
 
-  private var addresses: [UInt16: DeviceAddress] = [:]
+  var addresses: [UInt16: DeviceAddress] = [:]
   /// Kind and program of an open channel, by its cookie.
-  private var channels: [UInt32: (kind: String, program: String)] = [:]
+  private(set) var channels: [UInt32: (kind: String, program: String)] = [:]
 
   /// - Parameter opcode: the lower half of the record's flags.
   /// - Returns: the title of the record, and how many of its first octets that says.
@@ -37,18 +37,30 @@ struct MonitorNotes {
   }
 
   private mutating func address(_ octets: Span<UInt8>, at offset: Int, _ adapter: UInt16) -> String {
+    knownAddress(octets, at: offset, adapter).map { ": \($0)" } ?? ""
+  }
+
+  /// The adapter's address, which the record has at `offset` or an earlier one had.
+  mutating func knownAddress(_ octets: Span<UInt8>, at offset: Int, _ adapter: UInt16) -> DeviceAddress? {
     if octets.count >= offset + 6 { addresses[adapter] = octets.address(at: offset, type: .public) }
-    return addresses[adapter].map { ": \($0)" } ?? ""
+    return addresses[adapter]
   }
 
   /// Type, bus and name: `(Primary,Virtual,hci0)`.
   private static func kind(_ octets: Span<UInt8>) -> String {
     guard octets.count >= 8 else { return "" }
-    let types = ["Primary", "AMP"]
-    let buses = ["Virtual", "USB", "PCCARD", "UART", "RS232", "PCI", "SDIO", "SPI", "I2C", "SMD", "VIRTIO"]
-    let type = Int(octets[0]) < types.count ? types[Int(octets[0])] : "Unknown"
-    let bus = Int(octets[1]) < buses.count ? buses[Int(octets[1])] : "Unknown"
-    return " (\(type),\(bus),\(PacketText.string(FieldText.untilZero(octets.extracting(8...)))))"
+    return
+      " (\(word(types, octets[0])),\(word(buses, octets[1])),\(PacketText.string(FieldText.untilZero(octets.extracting(8...)))))"
+  }
+
+  static let types = ["Primary", "AMP"]
+  static let buses = [
+    "Virtual", "USB", "PCCARD", "UART", "RS232", "PCI", "SDIO", "SPI", "I2C", "SMD", "VIRTIO",
+  ]
+  static let channelKinds = ["RAW", "USER", "MGMT"]
+
+  static func word(_ words: [String], _ number: UInt8) -> String {
+    Int(number) < words.count ? words[Int(number)] : "Unknown"
   }
 
   private static func manufacturer(_ octets: Span<UInt8>) -> String {
@@ -70,12 +82,8 @@ struct MonitorNotes {
   /// Cookie, kind of channel, version, revision, flags, length of the program's name, name.
   private mutating func open(_ octets: Span<UInt8>) -> (title: String, said: Int) {
     guard octets.count >= 14 else { return ("@ Open (len \(octets.count))", 0) }
-    let kinds = ["RAW", "USER", "MGMT"]
-    let number = Int(octets.u16(at: 4))
-    let kind = number < kinds.count ? kinds[number] : "Channel \(number)"
     let cookie = octets.u32(at: 0)
-    let program = PacketText.string(octets.extracting(14..<min(octets.count, 14 + Int(octets[13]))))
-    if channels.count < Self.maximumChannels { channels[cookie] = (kind, program) }
+    let (kind, program) = noteOpen(octets)
     let privilege = octets.u32(at: 9) & 1 == 0 ? "" : " (privileged)"
     let version = "\(octets[6]).\(octets.u16(at: 7))"
     return ("@ \(kind) Open: \(program)\(privilege) version \(version) \(Self.mark(cookie))", octets.count)
@@ -84,17 +92,33 @@ struct MonitorNotes {
   private mutating func close(_ octets: Span<UInt8>) -> (title: String, said: Int) {
     guard octets.count >= 4 else { return ("@ Close (len \(octets.count))", 0) }
     let cookie = octets.u32(at: 0)
-    let channel = channels.removeValue(forKey: cookie)
+    let channel = noteClose(cookie)
     return ("@ \(channel?.kind ?? "Channel") Close: \(channel?.program ?? "unknown") \(Self.mark(cookie))", 4)
+  }
+
+  /// - Parameter octets: at least 14.
+  mutating func noteOpen(_ octets: Span<UInt8>) -> (kind: String, program: String) {
+    let number = Int(octets.u16(at: 4))
+    let kind = number < Self.channelKinds.count ? Self.channelKinds[number] : "Channel \(number)"
+    let program = PacketText.string(octets.extracting(14..<min(octets.count, 14 + Int(octets[13]))))
+    if channels.count < Self.maximumChannels { channels[octets.u32(at: 0)] = (kind, program) }
+    return (kind, program)
+  }
+
+  mutating func noteClose(_ cookie: UInt32) -> (kind: String, program: String)? {
+    channels.removeValue(forKey: cookie)
   }
 
   /// Cookie, number, parameters of the management interface.
   private func control(_ word: String, _ octets: Span<UInt8>) -> (title: String, said: Int) {
     guard octets.count >= 6 else { return ("@ \(word) (len \(octets.count))", 0) }
     let cookie = octets.u32(at: 0)
-    let number = PacketText.hex(UInt64(octets.u16(at: 4)), digits: 4)
+    let number = octets.u16(at: 4)
+    let names = word == "Command" ? ManagementNames.commands : ManagementNames.events
     let kind = channels[cookie]?.kind ?? "MGMT"
-    return ("@ \(kind) \(word): \(number) plen \(octets.count - 6) \(Self.mark(cookie))", 6)
+    let digits = PacketText.hex(UInt64(number), digits: 4)
+    let title = "@ \(kind) \(word): \(names[number] ?? "Unknown") (\(digits))"
+    return ("\(title) plen \(octets.count - 6) \(Self.mark(cookie))", 6)
   }
 
   /// `{0x0002}`: the number of a channel.

@@ -8,8 +8,10 @@ struct PacketField: Sendable {
     /// So many octets as they come.
     case octets(Int)
     case status, reason, connectionHandle
-    /// A signed octet.
-    case dBm
+    /// A signed octet; 127 is "not available".
+    case dBm, rssi
+    /// A number of so many octets in microseconds.
+    case microseconds(Int)
     /// A number of so many octets in units of 625 µs; two octets in units of 1.25 ms, and of 10 ms.
     case slots(Int), connectionIntervals, centiseconds
     case addressType, address, randomAddress, publicAddress
@@ -32,6 +34,10 @@ struct PacketField: Sendable {
     case name
     /// An octet of length and so many octets of advertising data.
     case advertisingData
+    /// Advertising data up to the end.
+    case structures
+    /// Seconds in two octets.
+    case seconds
     /// Whatever is left, which means nothing.
     case padding
     /// An octet that says how often the fields after it come; bits, each of which stands for one time.
@@ -42,21 +48,82 @@ struct PacketField: Sendable {
 
   let kind: Kind
   let label: String
+  /// Its key in JSON, and the key of what it means.
+  let key: String
+  let nameKey: String
+
+  init(kind: Kind, label: String) {
+    self.kind = kind
+    self.label = label
+    var words = label[...]
+    if case .times = kind { words = JSONKey.counted(words) }
+    let stem = JSONKey.lowerCamelCase(words)
+    key = stem + kind.unit
+    nameKey = stem + "Name"
+  }
 
   /// Octets that the field takes at least.
   var byteCount: Int {
     switch kind {
     case .number(let count), .hexadecimal(let count), .octets(let count), .slots(let count),
-      .enumeration(_, let count), .bitCount(let count):
+      .microseconds(let count), .enumeration(_, let count), .bitCount(let count):
       count
-    case .both, .connectionHandle, .connectionIntervals, .centiseconds, .extendedEventType: 2
-    case .status, .reason, .dBm, .addressType, .channels, .authentication, .keyDistribution, .advertisingData,
+    case .both, .seconds, .connectionHandle, .connectionIntervals, .centiseconds, .extendedEventType: 2
+    case .status, .reason, .dBm, .rssi, .addressType, .channels, .authentication, .keyDistribution,
+      .advertisingData,
       .times, .timesByBits:
       1
     case .address, .randomAddress, .publicAddress: 6
     case .features, .eventMask, .subeventMask: 8
-    case .name, .padding, .untilEnd: 0
+    case .name, .structures, .padding, .untilEnd: 0
     }
+  }
+}
+
+extension PacketField.Kind {
+  /// What a key of that kind ends in.
+  fileprivate var unit: String {
+    switch self {
+    case .slots, .connectionIntervals, .centiseconds: "Ms"
+    case .microseconds: "Us"
+    case .seconds: "Seconds"
+    case .dBm: "Dbm"
+    default: ""
+    }
+  }
+}
+
+/// Keys of JSON objects, made of labels for people.
+enum JSONKey {
+  /// `Max TX time` becomes `maxTxTime`.
+  static func lowerCamelCase(_ label: Substring) -> String {
+    var key: [UInt8] = []
+    var isStart = true
+    for octet in label.utf8 {
+      guard isWord(octet) else {
+        isStart = true
+        continue
+      }
+      let isCapital = isStart && !key.isEmpty
+      key.append(isCapital ? octet & ~lowerCaseBit(octet) : octet | lowerCaseBit(octet))
+      isStart = false
+    }
+    return String(decoding: key, as: UTF8.self)
+  }
+
+  /// `Num reports` becomes `reports`: an array needs no count.
+  static func counted(_ label: Substring) -> Substring {
+    for words in ["Num ", "Number of "] where label.hasPrefix(words) { return label.dropFirst(words.count) }
+    return label
+  }
+
+  private static func isWord(_ octet: UInt8) -> Bool {
+    lowerCaseBit(octet) != 0 || (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(octet)
+  }
+
+  /// The bit that tells the small letter from the capital; 0 for all but letters.
+  private static func lowerCaseBit(_ octet: UInt8) -> UInt8 {
+    (UInt8(ascii: "a")...UInt8(ascii: "z")).contains(octet | 0x20) ? 0x20 : 0
   }
 }
 
@@ -161,9 +228,13 @@ struct PacketLayout: Sendable {
     case "u24": (.number(3), "Number")
     case "x8": (.hexadecimal(1), "Value")
     case "x16": (.hexadecimal(2), "Value")
+    case "x24": (.hexadecimal(3), "Value")
     case "x64": (.hexadecimal(8), "Value")
     case "n16": (.both, "Number")
     case "dbm": (.dBm, "Power")
+    case "rssi": (.rssi, "RSSI")
+    case "us16": (.microseconds(2), "Time")
+    case "us24": (.microseconds(3), "Delay")
     case "slot": (.slots(2), "Interval")
     case "slot24": (.slots(3), "Interval")
     case "conn": (.connectionIntervals, "Connection interval")
@@ -181,6 +252,8 @@ struct PacketLayout: Sendable {
     case "keys": (.keyDistribution, "Key distribution")
     case "name": (.name, "Name")
     case "data": (.advertisingData, "Data length")
+    case "structures": (.structures, "Data")
+    case "sec": (.seconds, "Timeout")
     case "pad": (.padding, "Padding")
     case "times": (.times, "Number")
     case "phys": (.timesByBits, "PHYs")

@@ -13,6 +13,7 @@ package struct PacketPrinter {
   }
 
   private let style: Style
+  private let columns: Int?
   private var line = JSONLine()
   private var text: PacketText
   /// Times of the text form count from here.
@@ -21,8 +22,11 @@ package struct PacketPrinter {
   /// Whether the log says of which adapter its records are.
   private var namesAdapters = false
 
-  package init(style: Style) {
+  /// - Parameter columns: of the terminal whose lines should hold the header lines; they are as long as they must be
+  ///   where none is given.
+  package init(style: Style, columns: Int? = nil) {
     self.style = style
+    self.columns = columns
     text = PacketText(isColored: style == .coloredText)
   }
 
@@ -44,9 +48,9 @@ package struct PacketPrinter {
     }
   }
 
-  /// A record of format 2001 that is no packet. Programs do not see them.
+  /// A record of format 2001 that is no packet.
   package mutating func print(note record: borrowing PacketRecord) {
-    guard style != .json else { return }
+    guard style != .json else { return printJSON(note: record) }
     namesAdapters = true
     let opcode = UInt16(truncatingIfNeeded: record.header.flags)
     let (title, said) = notes.title(opcode, record.packet, adapter: record.adapter)
@@ -81,6 +85,14 @@ package struct PacketPrinter {
     line.endLine()
   }
 
+  private mutating func printJSON(note record: borrowing PacketRecord) {
+    // Two properties: one closure may not use both through `self`.
+    var notes = notes
+    line.object { line in notes.print(record, into: &line) }
+    line.endLine()
+    self.notes = notes
+  }
+
   private static func print(
     _ hci: HCISummary, _ packet: borrowing DecodedPacket, into line: inout JSONLine
   ) {
@@ -100,27 +112,19 @@ package struct PacketPrinter {
       line.member("status", status.rawValue)
       line.member("statusName", HCIStatusNames.name(of: status))
     }
-    let start = packet.type == .command ? HCICommandPacket.headerByteCount : HCIEventPacket.headerByteCount
-    if packet.packet.count > start { line.member("parameters", hex: packet.packet.extracting(start...)) }
+    HCIJSON.print(packet, into: &line)
   }
 
   private static func print(_ channelID: UInt16, _ payload: Span<UInt8>, into line: inout JSONLine) {
     line.key("l2cap")
     line.object { line in
       line.member("cid", channelID)
-      if channelID == L2CAPFrame.FixedChannel.signalling, payload.count >= 2 {
-        line.member("code", payload[0])
-        if let name = SignallingTable.layouts[UInt16(payload[0])]?.name { line.member("name", name) }
-        line.member("identifier", payload[1])
-      }
+      if channelID == L2CAPFrame.FixedChannel.signalling { ChannelJSON.printSignal(payload, into: &line) }
       if channelID != ATT.channelID { line.member("payload", hex: payload) }
     }
     guard channelID == L2CAPFrame.FixedChannel.securityManager, !payload.isEmpty else { return }
     line.key("smp")
-    line.object { line in
-      line.member("code", payload[0])
-      if let name = SMPTable.layouts[UInt16(payload[0])]?.name { line.member("name", name) }
-    }
+    line.object { line in ChannelJSON.printSMP(payload, into: &line) }
   }
 
   private static func print(_ att: borrowing DecodedATT, into line: inout JSONLine) {
@@ -161,7 +165,7 @@ package struct PacketPrinter {
   }
 
   /// Width of the header line, as `btmon` has it.
-  private static let columns = 80
+  private static let usualColumns = 80
 
   /// The title, and at the end of the line number and time.
   private mutating func header(
@@ -173,7 +177,18 @@ package struct PacketPrinter {
     let isNamed = (adapter != 0 || namesAdapters) && adapter != 0xFFFF
     let device = isNamed ? "[hci\(adapter)] " : ""
     let clock = "#\(index) \(device)\(overflow ? "?" : PacketText.decimal(elapsed / 1_000, places: 6))"
-    let gap = max(1, Self.columns - title.utf8.count - clock.utf8.count)
+    let title = columns.map { Self.shortened(title, to: $0 - clock.utf8.count - 1) } ?? title
+    let gap = max(1, (columns ?? Self.usualColumns) - title.utf8.count - clock.utf8.count)
     return title + String(repeating: " ", count: gap) + clock
+  }
+
+  /// Leaves out the end of a name that is too long, as `btmon` does, but not the number behind it.
+  private static func shortened(_ title: String, to count: Int) -> String {
+    let excess = title.utf8.count - count
+    guard excess > 0, let number = title.lastIndex(of: "(") else { return title }
+    let name = title[..<number].dropLast()
+    let kept = name.utf8.count - excess - 2
+    guard kept >= 16, name.utf8.count == name.count else { return title }
+    return "\(name.prefix(kept)).. \(title[number...])"
   }
 }

@@ -192,6 +192,9 @@ struct FieldPrinter {
     case .name:
       cursor = bytes.count
       text.line(indent, "\(field.label): \(PacketText.string(FieldText.untilZero(rest)))")
+    case .structures:
+      AdvertisingDataText.print(rest, indent, into: &text)
+      cursor = bytes.count
     case .padding: cursor = bytes.count
     default:
       let value = rest.extracting(first: field.byteCount)
@@ -199,7 +202,7 @@ struct FieldPrinter {
       if case .addressType = field.kind { addressType = UInt16(value[0]) }
       let type: AddressType = addressType & 1 == 0 ? .public : .random
       text.line(indent, "\(field.label): \(FieldText.text(field.kind, value, type))")
-      for line in FieldText.details(field.kind, value) { text.line(indent + 2, line) }
+      for line in FieldText.names(field.kind, value) ?? [] { text.line(indent + 2, line) }
     }
   }
 }

@@ -20,10 +20,11 @@ package struct PacketView {
   /// Packets that passed the filter.
   package private(set) var matches = 0
 
-  package init(_ filter: PacketFilter, style: PacketPrinter.Style, context: Int) {
+  /// - Parameter columns: of the terminal whose lines should hold the header lines.
+  package init(_ filter: PacketFilter, style: PacketPrinter.Style, context: Int, columns: Int? = nil) {
     self.filter = filter
     self.context = context
-    printer = PacketPrinter(style: style)
+    printer = PacketPrinter(style: style, columns: columns)
   }
 
   /// What was printed since the last `removeAll`.

@@ -20,6 +20,14 @@ enum UUIDNames {
   ]
 
   private static let text = """
+    110a Audio Source
+    110b Audio Sink
+    110c A/V Remote Control Target
+    110e A/V Remote Control
+    1112 Headset AG
+    111e Handsfree
+    111f Handsfree Audio Gateway
+    1200 PnP Information
     1800 Generic Access Profile
     1801 Generic Attribute Profile
     1802 Immediate Alert
@@ -359,5 +367,8 @@ enum UUIDNames {
     2bcc Source Audio Locations
     2bcd Available Audio Contexts
     2bce Supported Audio Contexts
+    fe9f Google
+    fee7 Tencent Holdings Limited.
+    feed Tile, Inc.
     """
 }

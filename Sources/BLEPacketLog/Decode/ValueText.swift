@@ -22,16 +22,11 @@ enum ValueText {
     case 0x2A04 where value.count == 8: preferredParameters(value)
     case 0x2A05 where value.count == 4:
       ["Changed: \(PacketText.hex(value.handle(at: 0)))-\(PacketText.hex(value.handle(at: 2)))"]
-    case 0x2A19 where value.count == 1: ["Battery: \(value[0]) %"]
+    case 0x2A19 where value.count == 1: battery(value)
     case 0x2A1C, 0x2A1E: temperature(value)
     case 0x2A37: heartRate(value)
-    case 0x2A38 where value.count == 1: ["Location: \(sensorLocation(value[0]))"]
-    case 0x2A50 where value.count == 7:
-      [
-        "Vendor \(PacketText.hex(UInt64(value.u16(at: 1)), digits: 4)) product "
-          + "\(PacketText.hex(UInt64(value.u16(at: 3)), digits: 4)) version "
-          + "\(PacketText.hex(UInt64(value.u16(at: 5)), digits: 4))"
-      ]
+    case 0x2A38 where value.count == 1: sensorLocation(value)
+    case 0x2A50 where value.count == 7: identity(value)
     default: nil
     }
   }
@@ -69,48 +64,53 @@ enum ValueText {
     "\(PacketText.decimal(Int64(interval) * 125, places: 2)) ms"
   }
 
-  /// Heart Rate Service 1.0, 3.1.1.
   private static func heartRate(_ value: Span<UInt8>) -> [String]? {
-    guard value.count >= 2 else { return nil }
-    let flags = value[0]
-    var offset = flags & 1 == 0 ? 2 : 3
-    guard value.count >= offset else { return nil }
-    let rate = flags & 1 == 0 ? UInt16(value[1]) : value.u16(at: 1)
-    var lines = [
-      "Heart rate: \(rate) beats/min" + (flags & 4 == 0 ? "" : flags & 2 == 0 ? ", no contact" : ", contact")
-    ]
-    if flags & 8 != 0, value.count >= offset + 2 {
-      lines.append("Energy expended: \(value.u16(at: offset)) kJ")
-      offset += 2
-    }
-    if flags & 16 != 0 {
-      var intervals: [String] = []
-      while value.count >= offset + 2 {
-        // In units of 1/1024 s, to the nearest millisecond.
-        intervals.append("\((Int(value.u16(at: offset)) * 1_000 + 512) / 1_024)")
-        offset += 2
+    guard let measurement = try? HeartRateMeasurement(decoding: value) else { return nil }
+    let contact =
+      switch measurement.contact {
+      case .notSupported: ""
+      case .notDetected: ", no contact"
+      case .detected: ", contact"
       }
-      if !intervals.isEmpty { lines.append("RR intervals: \(intervals.joined(separator: ", ")) ms") }
+    var lines = ["Heart rate: \(measurement.beatsPerMinute) beats/min\(contact)"]
+    if let energy = measurement.energyExpendedKilojoules { lines.append("Energy expended: \(energy) kJ") }
+    let intervals = measurement.rrIntervals
+    if intervals.count > 0 {
+      // To the nearest millisecond.
+      let milliseconds = intervals.indices.map { "\((Int(intervals[$0]) * 1_000 + 512) / 1_024)" }
+      lines.append("RR intervals: \(milliseconds.joined(separator: ", ")) ms")
     }
     return lines
   }
 
-  /// Health Thermometer Service 1.0, 3.1; a FLOAT of IEEE 11073-20601.
   private static func temperature(_ value: Span<UInt8>) -> [String]? {
-    guard value.count >= 5 else { return nil }
-    let mantissa = Int64(Int32(bitPattern: value.u24(at: 1) << 8) >> 8)
-    let exponent = Int8(bitPattern: value[4])
-    let unit = value[0] & 1 == 0 ? "°C" : "°F"
-    // 0x7FFFFE to 0x800002: infinities, NaN, "not at this resolution" and reserved.
-    guard value.u24(at: 1) < 0x7F_FFFE || value.u24(at: 1) > 0x80_0002 else { return ["Temperature: none"] }
+    guard let measurement = try? TemperatureMeasurement(decoding: value) else { return nil }
+    let unit = measurement.unit == .celsius ? "°C" : "°F"
+    let (mantissa, exponent) = (measurement.temperature.mantissa, measurement.temperature.exponent)
+    guard measurement.temperature.special == nil else { return ["Temperature: none"] }
+    // All digits, as they tell the precision.
     guard (-6...0).contains(exponent) else { return ["Temperature: \(mantissa)e\(exponent) \(unit)"] }
-    return ["Temperature: \(PacketText.decimal(mantissa, places: -Int(exponent))) \(unit)"]
+    return ["Temperature: \(PacketText.decimal(Int64(mantissa), places: -Int(exponent))) \(unit)"]
   }
 
-  /// Heart Rate Service 1.0, 3.2.
-  private static func sensorLocation(_ code: UInt8) -> String {
+  private static func battery(_ value: Span<UInt8>) -> [String]? {
+    guard let level = try? BatteryLevel(decoding: value) else { return nil }
+    return ["Battery: \(level.percent) %"]
+  }
+
+  private static func sensorLocation(_ value: Span<UInt8>) -> [String]? {
+    guard let location = try? BodySensorLocation(decoding: value) else { return nil }
     let names = ["other", "chest", "wrist", "finger", "hand", "ear lobe", "foot"]
-    return Int(code) < names.count ? names[Int(code)] : "reserved (\(code))"
+    let code = Int(location.rawValue)
+    return ["Location: \(code < names.count ? names[code] : "reserved (\(code))")"]
+  }
+
+  private static func identity(_ value: Span<UInt8>) -> [String]? {
+    guard let identity = try? PnPID(decoding: value) else { return nil }
+    func digits(_ number: UInt16) -> String { PacketText.hex(UInt64(number), digits: 4) }
+    return [
+      "Vendor \(digits(identity.vendor)) product \(digits(identity.product)) version \(digits(identity.version))"
+    ]
   }
 
   private static func ringCommand(_ octets: Span<UInt8>) -> String? {

@@ -11,7 +11,7 @@ package struct StatisticsPicture {
   private static let left = 70.0
   private static let plotWidth = 860.0
   private static let plotHeight = 90.0
-  private static let panelHeight = 190.0
+  private static let panelHeight = 196.0
   private static let histogramHeight = 180.0
 
   private var body = ""
@@ -57,7 +57,8 @@ package struct StatisticsPicture {
   private mutating func drawLegend() {
     var x = Self.left
     for (color, name) in [
-      (Color.rate, "updates per second"), (Color.gap, "gap"), (Color.change, "parameters changed"),
+      (Color.rate, "updates per second"), (Color.gap, "gap of an attribute"),
+      (Color.change, "parameters changed"),
       (Color.end, "disconnected"),
     ] {
       rectangle(x, y, 12, 10, color)
@@ -87,6 +88,7 @@ package struct StatisticsPicture {
       line(Self.left + Self.plotWidth, top, Self.left + Self.plotWidth, bottom, Color.end, width: 3)
     }
     drawTimeAxis(Double(connection.duration) / 1e9, y: bottom)
+    caption("time since the connection came up", y: bottom)
     y += Self.panelHeight
   }
 
@@ -154,9 +156,14 @@ package struct StatisticsPicture {
 
   private static func label(_ value: ParameterChange.Value) -> String {
     switch value {
-    case .timing(let parameters): "\(StatisticsText.fixed(parameters.intervalMilliseconds, 2)) ms"
+    case .timing(let parameters): "interval \(StatisticsText.fixed(parameters.intervalMilliseconds, 2)) ms"
     default: StatisticsText.text(value)
     }
+  }
+
+  /// What an axis shows, under its numbers.
+  private mutating func caption(_ name: String, y bottom: Double) {
+    text(Self.left + Self.plotWidth / 2, bottom + 32, name, size: 11, anchor: "middle", color: Color.quiet)
   }
 
   private mutating func drawTimeAxis(_ seconds: Double, y bottom: Double) {
@@ -188,7 +195,7 @@ package struct StatisticsPicture {
     guard let summary = DurationSummary(intervals) else { return }
     text(
       Self.left, y + 14,
-      "Intervals between updates of an attribute: \(summary.count), p50 "
+      "\(summary.count) intervals between updates of an attribute: p50 "
         + "\(StatisticsText.milliseconds(summary.p50)) ms, p99 \(StatisticsText.milliseconds(summary.p99)) ms, "
         + "max \(StatisticsText.milliseconds(summary.maximum)) ms", size: 13)
     let top = y + 26
@@ -204,9 +211,11 @@ package struct StatisticsPicture {
         Self.left + Double(index) * columnWidth, bottom - height, max(1, columnWidth - 1), height, Color.rate)
     }
     text(Self.left - 6, top + 10, StatisticsText.fixed(highest, 0), anchor: "end")
+    text(Self.left - 6, top + 24, "intervals", size: 11, anchor: "end", color: Color.quiet)
     text(Self.left - 6, bottom, "0", anchor: "end")
     drawDurationAxis(first: first, last: first + Self.octave * Double(columns.counts.count), y: bottom)
-    y = bottom + 30
+    caption("interval, logarithmic", y: bottom)
+    y = bottom + 40
   }
 
   /// Width of a column, as a part of an octave.

@@ -55,11 +55,15 @@ final class CaptureEnd: Sendable {
             elapsed: ContinuousClock.now - begin))
       }
     }
-    let link = Task { [self] in finish(.link(await connection.ended())) }
+    let link = Task(executorPreference: connection.loop.preference) { [self] in
+      finish(.link(await connection.ended()))
+    }
     var tasks = [ticker, link]
     if let duration = limits.duration {
       tasks.append(
-        Task { [self] in if (try? await Task.sleep(for: duration)) != nil { finish(.duration) } })
+        Task(executorPreference: connection.loop.preference) { [self] in
+          if (try? await connection.loop.wait(for: duration)) != nil { finish(.duration) }
+        })
     }
     state.withLock { $0.tasks += tasks }
   }

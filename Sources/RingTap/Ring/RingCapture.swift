@@ -80,7 +80,7 @@ public struct RingCapture: Sendable {
       to: target.address, asking: request, timeout: connectTimeout, tap: tap)
     let link = RecordingFiles.LinkStart(
       peer: target.address, handle: connection.handle, parameters: await connection.link.timing,
-      time: SystemClock.now())
+      time: adapter.loop.clock.now())
     do throws(HostError) {
       let ring = try await RingLink(connection)
       return try await record(ring, sink, packets, link, faults, progress)
@@ -96,16 +96,18 @@ public struct RingCapture: Sendable {
   ) async throws(HostError) -> Result {
     var report = SessionReport(
       device: target.address, deviceName: target.name, adapter: adapter.name, mode: adapter.mode,
-      startedAt: SystemClock.now())
+      startedAt: adapter.loop.clock.now())
     report.packetLog = logFormat.fileName
     var folder = try hosting { () throws(SystemError) in
       try CaptureDirectory(creating: directory, report)
     }
     let recorder: Recorder
     do throws(SystemError) {
-      recorder = try await Recorder.start(
-        in: directory, sink, packets: packets, link: link, format: logFormat)
+      recorder = try await adapter.loop.clock.standing { () async throws(SystemError) in
+        try await Recorder.start(in: directory, sink, packets: packets, link: link, format: logFormat)
+      }
     } catch { throw .system(error) }
+    adapter.loop.clock.hold { !sink.samples.isEmpty }
     await ring.connection.addWake(recorder.wake)
 
     let end = CaptureEnd(connection: ring.connection, sink: sink, recorder: recorder, limits: limits)
@@ -119,8 +121,8 @@ public struct RingCapture: Sendable {
       report.endReason = "the stream did not start"
     }
     // Nothing below may be skipped by a cancelled task.
-    let link = await Task { await Self.stop(ring) }.value
-    let outcome = await recorder.finish()
+    let link = await Task(executorPreference: adapter.loop.preference) { await Self.stop(ring) }.value
+    let outcome = await adapter.loop.clock.standing { await recorder.finish() }
     fill(&report, sink, packets, outcome, link)
     report.adapterFaults = await adapter.faults - faultsBefore
     if let reason = end.failure(outcome, link) { failure = failure ?? reason }
@@ -156,7 +158,7 @@ public struct RingCapture: Sendable {
     _ report: inout SessionReport, _ sink: RingSink, _ packets: RecordRing,
     _ outcome: Recorder.Outcome, _ link: Link
   ) {
-    report.endedAt = SystemClock.now()
+    report.endedAt = adapter.loop.clock.now()
     report.received = sink.received
     report.malformed = sink.malformed + link.statistics.malformed
     report.lastMalformed = (sink.lastMalformed ?? link.statistics.lastMalformed)?.description

@@ -2,6 +2,7 @@ import BLECore
 import BLEHost
 import BLESensors
 import BLEStack
+import BLESystem
 import BLEWire
 
 /// A connected ring: its characteristics, and the commands of the raw stream.
@@ -54,14 +55,13 @@ struct RingLink: Sendable {
   ///
   /// Twice, 120 ms apart: one stop does not always take effect (reference `colmi-ring-protocol.md`, 5.4).
   func stopRaw(within patience: Duration) async {
-    let work = Task {
+    let work = Task(executorPreference: connection.loop.preference) {
       try? await write(.rawStop)
-      try? await Task.sleep(for: .milliseconds(120))
+      try? await connection.loop.wait(for: .milliseconds(120))
       try? await write(.rawStop)
     }
-    let timer = Task {
-      try? await Task.sleep(for: patience)
-      if !Task.isCancelled { await connection.close() }
+    let timer = Task(executorPreference: connection.loop.preference) {
+      if (try? await connection.loop.wait(for: patience)) != nil { await connection.close() }
     }
     await work.value
     timer.cancel()

@@ -1,0 +1,75 @@
+public import BLECore
+import BLEWire
+
+/// How a battery is powered and charged.
+///
+/// Battery Service 1.1, 3.2; Battery Level Status (0x2BED).
+public struct BatteryLevelStatus: CharacteristicValue, BitwiseCopyable {
+  /// The 16 bits of codes about power.
+  public struct PowerState: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
+    public let rawValue: UInt16
+    public init(rawValue: UInt16) { self.rawValue = rawValue }
+
+    public var isBatteryPresent: Bool { rawValue & 1 != 0 }
+    /// 0 no, 1 yes, 2 unknown, 3 reserved.
+    public var wiredExternalPower: UInt8 { bits(1, 2) }
+    /// 0 no, 1 yes, 2 unknown, 3 reserved.
+    public var wirelessExternalPower: UInt8 { bits(3, 2) }
+    /// 0 unknown, 1 charging, 2 discharging (active), 3 discharging (inactive).
+    public var chargeState: UInt8 { bits(5, 2) }
+    /// 0 unknown, 1 good, 2 low, 3 critical.
+    public var chargeLevel: UInt8 { bits(7, 2) }
+    /// 0 unknown or not charging, 1 constant current, 2 constant voltage, 3 trickle, 4 float.
+    public var chargingType: UInt8 { bits(9, 3) }
+    /// Bit 0 battery, bit 1 external power source, bit 2 other.
+    public var chargingFaults: UInt8 { bits(12, 3) }
+
+    private func bits(_ first: UInt16, _ count: UInt16) -> UInt8 {
+      UInt8(truncatingIfNeeded: rawValue >> first & (1 << count - 1))
+    }
+  }
+
+  /// As sent, reserved bits included. Bit 0 identifier, bit 1 level, bit 2 additional status.
+  public let flags: UInt8
+  public let powerState: PowerState
+  /// Which battery, where there are several.
+  public let identifier: UInt16?
+  /// Percent; above 100 is reserved and kept, as the rest is good.
+  public let level: UInt8?
+  /// Bits 0 and 1: service required (0 no, 1 yes, 2 unknown); bit 2: the battery is faulty.
+  public let additionalStatus: UInt8?
+  public let trailingByteCount: Int
+
+  public init(
+    powerState: PowerState, identifier: UInt16? = nil, level: UInt8? = nil, additionalStatus: UInt8? = nil
+  ) {
+    flags = (identifier == nil ? 0 : 1) | (level == nil ? 0 : 2) | (additionalStatus == nil ? 0 : 4)
+    self.powerState = powerState
+    self.identifier = identifier
+    self.level = level
+    self.additionalStatus = additionalStatus
+    trailingByteCount = 0
+  }
+
+  public init(decoding value: Span<UInt8>) throws(WireError) {
+    var reader = FieldReader(value, .battery)
+    flags = try reader.u8()
+    powerState = PowerState(rawValue: try reader.u16())
+    identifier = flags & 1 != 0 ? try reader.u16() : nil
+    level = flags & 2 != 0 ? try reader.u8() : nil
+    additionalStatus = flags & 4 != 0 ? try reader.u8() : nil
+    trailingByteCount = reader.left
+  }
+
+  public var encodedByteCount: Int {
+    3 + (identifier == nil ? 0 : 2) + (level == nil ? 0 : 1) + (additionalStatus == nil ? 0 : 1)
+  }
+
+  public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(flags)
+    output.append(u16: powerState.rawValue)
+    if let identifier { output.append(u16: identifier) }
+    if let level { output.append(level) }
+    if let additionalStatus { output.append(additionalStatus) }
+  }
+}

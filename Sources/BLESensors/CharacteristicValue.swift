@@ -1,0 +1,54 @@
+public import BLECore
+import BLEWire
+
+/// The typed value of a characteristic: the bytes of a read, a write, a notification or an indication.
+///
+/// The decoder keeps what the encoder needs to give the same octets back, reserved bits included; octets after
+/// the last known field are counted where a peer may send them, and not kept.
+public protocol CharacteristicValue: Hashable, Sendable {
+  /// - Throws: `WireError` with the layer of the service and the offset of the field that is wrong.
+  init(decoding value: Span<UInt8>) throws(WireError)
+
+  var encodedByteCount: Int { get }
+
+  /// Appends exactly `encodedByteCount` octets.
+  func encode(into output: inout OutputSpan<UInt8>)
+}
+
+extension CharacteristicValue {
+  /// The encoded value in an array of its own. For the control plane and tests.
+  public var octets: [UInt8] { [UInt8](encoding: encodedByteCount) { encode(into: &$0) } }
+}
+
+/// Takes the fields of a value one after the other and checks each against what is left.
+struct FieldReader: ~Escapable {
+  let bytes: Span<UInt8>
+  let layer: WireError.Layer
+  /// Of the next field.
+  private(set) var offset = 0
+
+  @_lifetime(copy bytes)
+  init(_ bytes: Span<UInt8>, _ layer: WireError.Layer) {
+    self.bytes = bytes
+    self.layer = layer
+  }
+
+  /// Octets not taken yet.
+  var left: Int { bytes.count - offset }
+
+  /// The offset of the next field, which is taken.
+  mutating func take(_ byteCount: Int) throws(WireError) -> Int {
+    guard left >= byteCount else {
+      throw WireError(layer, offset: offset, .truncated(needed: byteCount, available: left))
+    }
+    offset += byteCount
+    return offset - byteCount
+  }
+
+  mutating func u8() throws(WireError) -> UInt8 { bytes[try take(1)] }
+  mutating func u16() throws(WireError) -> UInt16 { bytes.u16(at: try take(2)) }
+  mutating func u24() throws(WireError) -> UInt32 { bytes.u24(at: try take(3)) }
+  mutating func u32() throws(WireError) -> UInt32 { bytes.u32(at: try take(4)) }
+  mutating func u64() throws(WireError) -> UInt64 { bytes.u64(at: try take(8)) }
+  mutating func s16() throws(WireError) -> Int16 { Int16(bitPattern: try u16()) }
+}

@@ -1,0 +1,77 @@
+public import BLECore
+import BLEWire
+
+/// Where on a runner or a bicycle the sensor is.
+///
+/// Sensor Location (0x2A5D): 0 other, 1 top of shoe, 2 in shoe, 3 hip, 4 front wheel, 5 left crank, 6 right crank,
+/// 7 left pedal, 8 right pedal, 9 front hub, 10 rear dropout, 11 chainstay, 12 rear wheel, 13 rear hub, 14 chest,
+/// 15 spider, 16 chain ring.
+public struct SensorLocation: CharacteristicValue, RawRepresentable, BitwiseCopyable {
+  public let rawValue: UInt8
+  public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+  public init(decoding value: Span<UInt8>) throws(WireError) {
+    var reader = FieldReader(value, .cyclingSpeed)
+    rawValue = try reader.u8()
+  }
+
+  public var encodedByteCount: Int { 1 }
+  public func encode(into output: inout OutputSpan<UInt8>) { output.append(rawValue) }
+}
+
+/// A request to a runner's or cyclist's sensor, or its answer.
+///
+/// Cycling Speed and Cadence Service 1.0, 3.4; SC Control Point (0x2A55).
+public enum SensorControlPoint: CharacteristicValue {
+  case setCumulativeValue(UInt32)
+  case startCalibration
+  case updateLocation(SensorLocation)
+  case requestLocations
+  /// Result: 1 success, 2 not supported, 3 invalid parameter, 4 failed; `locations` answers `requestLocations`.
+  case response(requestOpcode: UInt8, result: UInt8, locations: [SensorLocation])
+
+  /// - Throws: `truncated`; `unexpectedOpcode` for one that is not assigned.
+  public init(decoding value: Span<UInt8>) throws(WireError) {
+    var reader = FieldReader(value, .cyclingSpeed)
+    let opcode = try reader.u8()
+    switch opcode {
+    case 1: self = .setCumulativeValue(try reader.u32())
+    case 2: self = .startCalibration
+    case 3: self = .updateLocation(SensorLocation(rawValue: try reader.u8()))
+    case 4: self = .requestLocations
+    case 0x10:
+      let (requestOpcode, result) = (try reader.u8(), try reader.u8())
+      var locations: [SensorLocation] = []
+      while reader.left > 0 { locations.append(SensorLocation(rawValue: try reader.u8())) }
+      self = .response(requestOpcode: requestOpcode, result: result, locations: locations)
+    default: throw WireError(.cyclingSpeed, offset: 0, .unexpectedOpcode(opcode))
+    }
+  }
+
+  public var encodedByteCount: Int {
+    switch self {
+    case .setCumulativeValue: 5
+    case .startCalibration, .requestLocations: 1
+    case .updateLocation: 2
+    case .response(_, _, let locations): 3 + locations.count
+    }
+  }
+
+  public func encode(into output: inout OutputSpan<UInt8>) {
+    switch self {
+    case .setCumulativeValue(let value):
+      output.append(1)
+      output.append(u32: value)
+    case .startCalibration: output.append(2)
+    case .updateLocation(let location):
+      output.append(3)
+      output.append(location.rawValue)
+    case .requestLocations: output.append(4)
+    case .response(let requestOpcode, let result, let locations):
+      output.append(0x10)
+      output.append(requestOpcode)
+      output.append(result)
+      for location in locations { output.append(location.rawValue) }
+    }
+  }
+}

@@ -1,0 +1,97 @@
+public import BLECore
+import BLEWire
+
+/// One notification of a heart-rate strap: rate, skin contact, energy, and the intervals between beats.
+///
+/// Heart Rate Service 1.0, 3.1; GATT Specification Supplement, Heart Rate Measurement (0x2A37). A rate of 0 is normal
+/// while a device finds its way; it is not a beat rate.
+public struct HeartRateMeasurement: CharacteristicValue, BitwiseCopyable {
+  public struct Flags: OptionSet, Hashable, Sendable, BitwiseCopyable {
+    public let rawValue: UInt8
+    public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    public static let rateIs16Bit = Flags(rawValue: 1 << 0)
+    /// Means something only together with `contactSupported`.
+    public static let contactDetected = Flags(rawValue: 1 << 1)
+    public static let contactSupported = Flags(rawValue: 1 << 2)
+    public static let hasEnergyExpended = Flags(rawValue: 1 << 3)
+    public static let hasRRIntervals = Flags(rawValue: 1 << 4)
+  }
+
+  public enum SensorContact: Hashable, Sendable, BitwiseCopyable {
+    /// This sensor does not tell, or not on this connection.
+    case notSupported
+    case notDetected
+    case detected
+  }
+
+  /// As sent, reserved bits included.
+  public let flags: Flags
+  /// Beats per minute.
+  public let beatsPerMinute: UInt16
+  /// Kilojoules since the last reset; stays at 65,535. Most sensors send it with every tenth measurement, so absent is
+  /// not 0.
+  public let energyExpendedKilojoules: UInt16?
+  /// Empty where none were sent: the flag alone does not promise one.
+  public let rrIntervals: RRIntervals
+  /// Octets after the last field: 1 is half of an interval.
+  public let trailingByteCount: Int
+
+  /// - Parameter rrIntervals: `nil` is a sensor that does not send them.
+  public init(
+    beatsPerMinute: UInt16, contact: SensorContact = .notSupported, energyExpendedKilojoules: UInt16? = nil,
+    rrIntervals: RRIntervals? = nil
+  ) {
+    var flags: Flags = beatsPerMinute > 255 ? .rateIs16Bit : []
+    switch contact {
+    case .notSupported: break
+    case .notDetected: flags.insert(.contactSupported)
+    case .detected: flags.formUnion([.contactSupported, .contactDetected])
+    }
+    if energyExpendedKilojoules != nil { flags.insert(.hasEnergyExpended) }
+    if rrIntervals != nil { flags.insert(.hasRRIntervals) }
+    self.flags = flags
+    self.beatsPerMinute = beatsPerMinute
+    self.energyExpendedKilojoules = energyExpendedKilojoules
+    self.rrIntervals = rrIntervals ?? RRIntervals()
+    trailingByteCount = 0
+  }
+
+  /// - Throws: `truncated` where a field that the flags announce does not fit, intervals excepted: there may be
+  ///   none.
+  public init(decoding value: Span<UInt8>) throws(WireError) {
+    var reader = FieldReader(value, .heartRate)
+    flags = Flags(rawValue: try reader.u8())
+    beatsPerMinute = flags.contains(.rateIs16Bit) ? try reader.u16() : UInt16(try reader.u8())
+    energyExpendedKilojoules = flags.contains(.hasEnergyExpended) ? try reader.u16() : nil
+    var rrIntervals = RRIntervals()
+    if flags.contains(.hasRRIntervals) {
+      while reader.left >= 2, rrIntervals.count < RRIntervals.capacity {
+        rrIntervals.append(try reader.u16())
+      }
+    }
+    self.rrIntervals = rrIntervals
+    trailingByteCount = reader.left
+  }
+
+  public var contact: SensorContact {
+    guard flags.contains(.contactSupported) else { return .notSupported }
+    return flags.contains(.contactDetected) ? .detected : .notDetected
+  }
+
+  public var encodedByteCount: Int {
+    (flags.contains(.rateIs16Bit) ? 3 : 2) + (flags.contains(.hasEnergyExpended) ? 2 : 0) + 2
+      * rrIntervals.count
+  }
+
+  public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(flags.rawValue)
+    if flags.contains(.rateIs16Bit) {
+      output.append(u16: beatsPerMinute)
+    } else {
+      output.append(UInt8(truncatingIfNeeded: beatsPerMinute))
+    }
+    if let energyExpendedKilojoules { output.append(u16: energyExpendedKilojoules) }
+    for index in rrIntervals.indices { output.append(u16: rrIntervals[index]) }
+  }
+}

@@ -1,0 +1,46 @@
+/// The times between successive heart beats of one measurement, oldest first, in 1/1024 s.
+///
+/// Held in place, so that a measurement can be queued without an allocation.
+public struct RRIntervals: Sendable, BitwiseCopyable {
+  /// As many as the longest value of an attribute holds: 512 octets (Core 5.4, Vol 3, Part F, 3.2.9) less the flags
+  /// and the shortest rate.
+  public static let capacity = 255
+  public static let ticksPerSecond = 1024.0
+
+  private var storage = InlineArray<255, UInt16>(repeating: 0)
+  public private(set) var count = 0
+
+  public init() {}
+
+  /// - Parameter ticks: in 1/1024 s, at most `capacity`.
+  public init(_ ticks: some Sequence<UInt16>) {
+    for tick in ticks { append(tick) }
+  }
+
+  /// - Precondition: fewer than `capacity` are there.
+  public mutating func append(_ ticks: UInt16) {
+    precondition(count < Self.capacity, "too many intervals for one value")
+    storage[count] = ticks
+    count += 1
+  }
+
+  public var indices: Range<Int> { 0..<count }
+
+  /// In 1/1024 s, as sent. 0 can occur.
+  public subscript(index: Int) -> UInt16 {
+    precondition(index < count, "no such interval")
+    return storage[index]
+  }
+
+  public func seconds(_ index: Int) -> Double { Double(self[index]) / Self.ticksPerSecond }
+}
+
+extension RRIntervals: Hashable {
+  public static func == (a: RRIntervals, b: RRIntervals) -> Bool {
+    a.count == b.count && a.indices.allSatisfy { a[$0] == b[$0] }
+  }
+
+  public func hash(into hasher: inout Hasher) {
+    for index in indices { hasher.combine(self[index]) }
+  }
+}

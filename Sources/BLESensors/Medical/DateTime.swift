@@ -1,0 +1,59 @@
+public import BLECore
+import BLEWire
+
+/// A date and time as a sensor's own clock has it: local time, without a zone.
+///
+/// GATT Specification Supplement, Date Time (0x2A08). What a sensor does not know is 0 in year, month and day. Values
+/// out of range are kept: a wrong clock does not make the measurement wrong.
+public struct DateTime: CharacteristicValue, BitwiseCopyable {
+  public static let byteCount = 7
+
+  /// 1582 … 9999; 0 is unknown.
+  public var year: UInt16
+  /// 1 … 12; 0 is unknown.
+  public var month: UInt8
+  /// 1 … 31; 0 is unknown.
+  public var day: UInt8
+  public var hour: UInt8
+  public var minute: UInt8
+  public var second: UInt8
+
+  public init(year: UInt16, month: UInt8, day: UInt8, hour: UInt8, minute: UInt8, second: UInt8) {
+    self.year = year
+    self.month = month
+    self.day = day
+    self.hour = hour
+    self.minute = minute
+    self.second = second
+  }
+
+  public init(decoding value: Span<UInt8>) throws(WireError) {
+    var reader = FieldReader(value, .thermometer)
+    self = try reader.dateTime()
+  }
+
+  /// Whether all of it is known and in range.
+  public var isComplete: Bool {
+    1582...9999 ~= year && 1...12 ~= month && 1...31 ~= day && hour < 24 && minute < 60 && second < 60
+  }
+
+  public var encodedByteCount: Int { Self.byteCount }
+
+  public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(u16: year)
+    output.append(month)
+    output.append(day)
+    output.append(hour)
+    output.append(minute)
+    output.append(second)
+  }
+}
+
+extension FieldReader {
+  mutating func dateTime() throws(WireError) -> DateTime {
+    let start = try take(DateTime.byteCount)
+    return DateTime(
+      year: bytes.u16(at: start), month: bytes[start + 2], day: bytes[start + 3], hour: bytes[start + 4],
+      minute: bytes[start + 5], second: bytes[start + 6])
+  }
+}

@@ -1,0 +1,143 @@
+import BLECore
+import BLEWire
+
+/// What the reserved mantissas of the IEEE 11073-20601 number formats mean, where the exponent is 0.
+public enum IEEE11073Special: Hashable, Sendable, BitwiseCopyable {
+  /// No valid result: a sensor that is off the body, for instance.
+  case nan
+  /// The result cannot be expressed with the exponent.
+  case notAtThisResolution
+  case positiveInfinity
+  case negativeInfinity
+  /// Reserved for future use.
+  case reserved
+}
+
+/// The 32-bit FLOAT: mantissa × 10^exponent, a signed octet of exponent above 24 bits of signed mantissa.
+///
+/// Both parts are kept: `27.20` and `27.2` are the same number measured with different precision. IEEE 11073-20601,
+/// Bluetooth "Personal Health Devices Transcoding" white paper, 2.2.
+public struct IEEE11073Float: Hashable, Sendable, BitwiseCopyable {
+  public static let byteCount = 4
+
+  /// −8,388,608 … 8,388,607.
+  public let mantissa: Int32
+  public let exponent: Int8
+
+  public init(mantissa: Int32, exponent: Int8) {
+    precondition(-0x80_0000...0x7F_FFFF ~= mantissa, "a FLOAT has 24 bits of mantissa")
+    self.mantissa = mantissa
+    self.exponent = exponent
+  }
+
+  /// The word on air, least significant octet first.
+  public init(bitPattern: UInt32) {
+    mantissa = Int32(bitPattern: bitPattern << 8) >> 8
+    exponent = Int8(bitPattern: UInt8(truncatingIfNeeded: bitPattern >> 24))
+  }
+
+  public init(_ special: IEEE11073Special) {
+    switch special {
+    case .nan: self.init(bitPattern: 0x007F_FFFF)
+    case .notAtThisResolution: self.init(bitPattern: 0x0080_0000)
+    case .positiveInfinity: self.init(bitPattern: 0x007F_FFFE)
+    case .negativeInfinity: self.init(bitPattern: 0x0080_0002)
+    case .reserved: self.init(bitPattern: 0x0080_0001)
+    }
+  }
+
+  public static let nan = IEEE11073Float(.nan)
+
+  public var bitPattern: UInt32 {
+    UInt32(UInt8(bitPattern: exponent)) << 24 | UInt32(bitPattern: mantissa) & 0xFF_FFFF
+  }
+
+  /// What the word means instead of a number.
+  public var special: IEEE11073Special? {
+    switch bitPattern {
+    case 0x007F_FFFF: .nan
+    case 0x0080_0000: .notAtThisResolution
+    case 0x007F_FFFE: .positiveInfinity
+    case 0x0080_0002: .negativeInfinity
+    case 0x0080_0001: .reserved
+    default: nil
+    }
+  }
+
+  /// The nearest binary number, or `nil` where the word means something else.
+  public var value: Double? {
+    special == nil ? decimal(mantissa, exponent) : nil
+  }
+}
+
+/// The 16-bit SFLOAT: 4 bits of signed exponent above 12 bits of signed mantissa. As `IEEE11073Float`.
+public struct IEEE11073ShortFloat: Hashable, Sendable, BitwiseCopyable {
+  public static let byteCount = 2
+
+  /// −2,048 … 2,047.
+  public let mantissa: Int16
+  /// −8 … 7.
+  public let exponent: Int8
+
+  public init(mantissa: Int16, exponent: Int8) {
+    precondition(-0x800...0x7FF ~= mantissa, "an SFLOAT has 12 bits of mantissa")
+    precondition(-8...7 ~= exponent, "an SFLOAT has 4 bits of exponent")
+    self.mantissa = mantissa
+    self.exponent = exponent
+  }
+
+  /// The word on air, least significant octet first.
+  public init(bitPattern: UInt16) {
+    mantissa = Int16(bitPattern: bitPattern << 4) >> 4
+    exponent = Int8(truncatingIfNeeded: Int16(bitPattern: bitPattern) >> 12)
+  }
+
+  public init(_ special: IEEE11073Special) {
+    switch special {
+    case .nan: self.init(bitPattern: 0x07FF)
+    case .notAtThisResolution: self.init(bitPattern: 0x0800)
+    case .positiveInfinity: self.init(bitPattern: 0x07FE)
+    case .negativeInfinity: self.init(bitPattern: 0x0802)
+    case .reserved: self.init(bitPattern: 0x0801)
+    }
+  }
+
+  public static let nan = IEEE11073ShortFloat(.nan)
+
+  public var bitPattern: UInt16 {
+    UInt16(truncatingIfNeeded: Int16(exponent)) << 12 | UInt16(bitPattern: mantissa) & 0xFFF
+  }
+
+  /// What the word means instead of a number.
+  public var special: IEEE11073Special? {
+    switch bitPattern {
+    case 0x07FF: .nan
+    case 0x0800: .notAtThisResolution
+    case 0x07FE: .positiveInfinity
+    case 0x0802: .negativeInfinity
+    case 0x0801: .reserved
+    default: nil
+    }
+  }
+
+  /// The nearest binary number, or `nil` where the word means something else.
+  public var value: Double? {
+    special == nil ? decimal(mantissa, exponent) : nil
+  }
+}
+
+/// The binary number nearest to mantissa × 10^exponent.
+private func decimal(_ mantissa: some SignedInteger, _ exponent: Int8) -> Double? {
+  // 10^22 is the last power that a Double holds exactly: one rounding only.
+  guard exponent.magnitude <= 22 else { return Double("\(mantissa)e\(exponent)") }
+  var power = 1.0
+  for _ in 0..<exponent.magnitude { power *= 10 }
+  return exponent < 0 ? Double(mantissa) / power : Double(mantissa) * power
+}
+
+extension FieldReader {
+  mutating func float() throws(WireError) -> IEEE11073Float { IEEE11073Float(bitPattern: try u32()) }
+  mutating func shortFloat() throws(WireError) -> IEEE11073ShortFloat {
+    IEEE11073ShortFloat(bitPattern: try u16())
+  }
+}

@@ -1,0 +1,141 @@
+public import BLECore
+import BLEWire
+
+/// Oxygen saturation in percent and pulse rate per minute; NaN is none.
+public struct OximeterReading: Hashable, Sendable, BitwiseCopyable {
+  public let spO2: IEEE11073ShortFloat
+  public let pulseRate: IEEE11073ShortFloat
+
+  public init(spO2: IEEE11073ShortFloat, pulseRate: IEEE11073ShortFloat) {
+    self.spO2 = spO2
+    self.pulseRate = pulseRate
+  }
+
+  func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(u16: spO2.bitPattern)
+    output.append(u16: pulseRate.bitPattern)
+  }
+}
+
+extension FieldReader {
+  fileprivate mutating func reading() throws(WireError) -> OximeterReading {
+    OximeterReading(spO2: try shortFloat(), pulseRate: try shortFloat())
+  }
+}
+
+/// One finished measurement of a pulse oximeter.
+///
+/// Pulse Oximeter Service 1.0.1, 3.1; PLX Spot-Check Measurement (0x2A5E).
+public struct OximeterSpotCheck: CharacteristicValue, BitwiseCopyable {
+  /// As sent. Bit 0 time stamp, 1 measurement status, 2 device and sensor status, 3 pulse amplitude index, 4 the
+  /// device's clock is not set.
+  public let flags: UInt8
+  public let reading: OximeterReading
+  public let timestamp: DateTime?
+  public let measurementStatus: UInt16?
+  /// 24 bits.
+  public let deviceStatus: UInt32?
+  /// Percent.
+  public let pulseAmplitudeIndex: IEEE11073ShortFloat?
+  public let trailingByteCount: Int
+
+  public init(decoding value: Span<UInt8>) throws(WireError) {
+    var reader = FieldReader(value, .pulseOximeter)
+    flags = try reader.u8()
+    reading = try reader.reading()
+    timestamp = flags & 1 != 0 ? try reader.dateTime() : nil
+    measurementStatus = flags & 2 != 0 ? try reader.u16() : nil
+    deviceStatus = flags & 4 != 0 ? try reader.u24() : nil
+    pulseAmplitudeIndex = flags & 8 != 0 ? try reader.shortFloat() : nil
+    trailingByteCount = reader.left
+  }
+
+  public var isClockNotSet: Bool { flags & 16 != 0 }
+
+  public var encodedByteCount: Int {
+    5 + (timestamp == nil ? 0 : DateTime.byteCount) + (measurementStatus == nil ? 0 : 2)
+      + (deviceStatus == nil ? 0 : 3) + (pulseAmplitudeIndex == nil ? 0 : 2)
+  }
+
+  public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(flags)
+    reading.encode(into: &output)
+    timestamp?.encode(into: &output)
+    if let measurementStatus { output.append(u16: measurementStatus) }
+    if let deviceStatus { output.append(u24: deviceStatus) }
+    if let pulseAmplitudeIndex { output.append(u16: pulseAmplitudeIndex.bitPattern) }
+  }
+}
+
+/// What a pulse oximeter measures while it is worn.
+///
+/// Pulse Oximeter Service 1.0.1, 3.2; PLX Continuous Measurement (0x2A5F).
+public struct OximeterContinuous: CharacteristicValue, BitwiseCopyable {
+  /// As sent. Bit 0 fast, 1 slow, 2 measurement status, 3 device and sensor status, 4 pulse amplitude index.
+  public let flags: UInt8
+  public let normal: OximeterReading
+  public let fast: OximeterReading?
+  public let slow: OximeterReading?
+  public let measurementStatus: UInt16?
+  /// 24 bits.
+  public let deviceStatus: UInt32?
+  /// Percent.
+  public let pulseAmplitudeIndex: IEEE11073ShortFloat?
+  public let trailingByteCount: Int
+
+  public init(decoding value: Span<UInt8>) throws(WireError) {
+    var reader = FieldReader(value, .pulseOximeter)
+    flags = try reader.u8()
+    normal = try reader.reading()
+    fast = flags & 1 != 0 ? try reader.reading() : nil
+    slow = flags & 2 != 0 ? try reader.reading() : nil
+    measurementStatus = flags & 4 != 0 ? try reader.u16() : nil
+    deviceStatus = flags & 8 != 0 ? try reader.u24() : nil
+    pulseAmplitudeIndex = flags & 16 != 0 ? try reader.shortFloat() : nil
+    trailingByteCount = reader.left
+  }
+
+  public var encodedByteCount: Int {
+    5 + (fast == nil ? 0 : 4) + (slow == nil ? 0 : 4) + (measurementStatus == nil ? 0 : 2)
+      + (deviceStatus == nil ? 0 : 3) + (pulseAmplitudeIndex == nil ? 0 : 2)
+  }
+
+  public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(flags)
+    normal.encode(into: &output)
+    fast?.encode(into: &output)
+    slow?.encode(into: &output)
+    if let measurementStatus { output.append(u16: measurementStatus) }
+    if let deviceStatus { output.append(u24: deviceStatus) }
+    if let pulseAmplitudeIndex { output.append(u16: pulseAmplitudeIndex.bitPattern) }
+  }
+}
+
+/// What a pulse oximeter can do.
+///
+/// Pulse Oximeter Service 1.0.1, 3.3; PLX Features (0x2A60).
+public struct OximeterFeatures: CharacteristicValue, BitwiseCopyable {
+  /// Bit 0 measurement status, 1 device status, 2 storage, 3 time stamp, 4 fast, 5 slow, 6 pulse amplitude index,
+  /// 7 several bonds.
+  public let supported: UInt16
+  /// Which bits of the status it uses.
+  public let measurementStatus: UInt16?
+  public let deviceStatus: UInt32?
+  public let trailingByteCount: Int
+
+  public init(decoding value: Span<UInt8>) throws(WireError) {
+    var reader = FieldReader(value, .pulseOximeter)
+    supported = try reader.u16()
+    measurementStatus = supported & 1 != 0 ? try reader.u16() : nil
+    deviceStatus = supported & 2 != 0 ? try reader.u24() : nil
+    trailingByteCount = reader.left
+  }
+
+  public var encodedByteCount: Int { 2 + (measurementStatus == nil ? 0 : 2) + (deviceStatus == nil ? 0 : 3) }
+
+  public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(u16: supported)
+    if let measurementStatus { output.append(u16: measurementStatus) }
+    if let deviceStatus { output.append(u24: deviceStatus) }
+  }
+}

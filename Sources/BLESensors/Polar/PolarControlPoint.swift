@@ -1,0 +1,219 @@
+public import BLECore
+import BLEWire
+
+/// What the control point is told. Other codes than these are kept.
+public struct PolarOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
+  public let rawValue: UInt8
+  public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+  public static let getSettings = PolarOpcode(rawValue: 1)
+  public static let start = PolarOpcode(rawValue: 2)
+  public static let stop = PolarOpcode(rawValue: 3)
+  public static let getSDKModeSettings = PolarOpcode(rawValue: 4)
+  public static let getStatus = PolarOpcode(rawValue: 5)
+  public static let getSDKModeStatus = PolarOpcode(rawValue: 6)
+  public static let getOfflineTrigger = PolarOpcode(rawValue: 7)
+  public static let setOfflineTriggerMode = PolarOpcode(rawValue: 8)
+  public static let setOfflineTriggerSettings = PolarOpcode(rawValue: 9)
+
+  /// Whether a measurement type follows.
+  public var hasType: Bool { 1...4 ~= rawValue }
+}
+
+/// What the sensor can measure: the value of the control point when read.
+///
+/// Online Measurement (2024), 3.1.
+public struct PolarFeatures: CharacteristicValue, BitwiseCopyable {
+  /// The first octet, which no other value of the control point has.
+  public static let marker: UInt8 = 0x0F
+  private static let byteCount = 17
+
+  /// Bit n stands for measurement type n.
+  public let bits: UInt64
+
+  public init(_ types: [PolarMeasurementType]) {
+    bits = types.reduce(0) { $0 | 1 << UInt64($1.rawValue) }
+  }
+
+  /// - Throws: `truncated`; `unexpectedOpcode` for another value than the features.
+  public init(decoding value: Span<UInt8>) throws(WireError) {
+    var reader = FieldReader(value, .polarMeasurement)
+    let marker = try reader.u8()
+    guard marker == Self.marker else {
+      throw WireError(.polarMeasurement, offset: 0, .unexpectedOpcode(marker))
+    }
+    var bits = UInt64(try reader.u8())
+    for index in 1..<8 where reader.left > 0 { bits |= UInt64(try reader.u8()) << (8 * UInt64(index)) }
+    self.bits = bits
+  }
+
+  public func contains(_ type: PolarMeasurementType) -> Bool { bits >> UInt64(type.rawValue) & 1 != 0 }
+
+  public var types: [PolarMeasurementType] {
+    (0..<64 as Range<UInt8>).map(PolarMeasurementType.init(rawValue:)).filter(contains)
+  }
+
+  public var encodedByteCount: Int { Self.byteCount }
+
+  public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(Self.marker)
+    output.append(u64: bits)
+    output.append(zeros: Self.byteCount - 9)
+  }
+}
+
+/// A request to the control point.
+///
+/// Online Measurement (2024), 3.2; the answer is a `PolarResponse` by indication. Without the indication enabled nothing
+/// happens.
+public struct PolarRequest: CharacteristicValue {
+  public var opcode: PolarOpcode
+  /// Meaningful where `opcode.hasType`.
+  public var type: PolarMeasurementType
+  /// Into the sensor's memory instead of over the air.
+  public var isOffline: Bool
+  /// Of a start, each with one value.
+  public var settings: [PolarSetting]
+  /// What comes after an opcode without a type.
+  public var parameters: [UInt8]
+
+  public init(
+    _ opcode: PolarOpcode, _ type: PolarMeasurementType = .ecg, settings: [PolarSetting] = [],
+    isOffline: Bool = false, parameters: [UInt8] = []
+  ) {
+    self.opcode = opcode
+    self.type = type
+    self.isOffline = isOffline
+    self.settings = settings
+    self.parameters = parameters
+  }
+
+  public init(decoding value: Span<UInt8>) throws(WireError) {
+    var reader = FieldReader(value, .polarMeasurement)
+    opcode = PolarOpcode(rawValue: try reader.u8())
+    let octet = opcode.hasType ? try reader.u8() : 0
+    type = PolarMeasurementType(rawValue: octet)
+    isOffline = octet & 0x80 != 0
+    settings = []
+    parameters = []
+    if opcode == .start {
+      while reader.left > 0 { settings.append(try reader.setting()) }
+    } else {
+      parameters = (reader.offset..<value.count).map { value[$0] }
+    }
+  }
+
+  public var encodedByteCount: Int {
+    settings.reduce(opcode.hasType ? 2 : 1) { $0 + $1.encodedByteCount } + parameters.count
+  }
+
+  public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(opcode.rawValue)
+    if opcode.hasType { output.append(type.rawValue | (isOffline ? 0x80 : 0)) }
+    for setting in settings { setting.encode(into: &output) }
+    output.append(parameters.span)
+  }
+}
+
+/// The answer to a request. A long one comes in several, each with the same header and `hasMore` but the last.
+///
+/// Online Measurement (2024), 3.3.
+public struct PolarResponse: CharacteristicValue {
+  /// The first octet.
+  public static let marker: UInt8 = 0xF0
+
+  public var opcode: PolarOpcode
+  public var type: PolarMeasurementType
+  /// 0 success; the others are in the reference of the maker.
+  public var status: UInt8
+  /// `nil` where the octet was not sent, as some errors do.
+  public var moreByte: UInt8?
+  public var parameters: [UInt8]
+
+  public init(
+    to opcode: PolarOpcode, _ type: PolarMeasurementType = .ecg, status: UInt8 = 0, parameters: [UInt8] = []
+  ) {
+    self.opcode = opcode
+    self.type = type
+    self.status = status
+    moreByte = 0
+    self.parameters = parameters
+  }
+
+  /// - Throws: `truncated`; `unexpectedOpcode` for a value that is no answer.
+  public init(decoding value: Span<UInt8>) throws(WireError) {
+    var reader = FieldReader(value, .polarMeasurement)
+    let marker = try reader.u8()
+    guard marker == Self.marker else {
+      throw WireError(.polarMeasurement, offset: 0, .unexpectedOpcode(marker))
+    }
+    opcode = PolarOpcode(rawValue: try reader.u8())
+    type = PolarMeasurementType(rawValue: try reader.u8())
+    status = try reader.u8()
+    moreByte = reader.left > 0 ? try reader.u8() : nil
+    parameters = (reader.offset..<value.count).map { value[$0] }
+  }
+
+  public var hasMore: Bool { moreByte ?? 0 != 0 }
+
+  /// Joins what follows an answer with `hasMore`.
+  ///
+  /// - Throws: `invalidValue` for an answer to something else.
+  public mutating func append(_ next: PolarResponse) throws(WireError) {
+    guard next.opcode == opcode, next.type == type else {
+      throw WireError(.polarMeasurement, offset: 1, .invalidValue(UInt32(next.opcode.rawValue)))
+    }
+    status = next.status
+    moreByte = next.moreByte
+    parameters += next.parameters
+  }
+
+  /// The settings in an answer to `getSettings`, `getSDKModeSettings` or `start`.
+  ///
+  /// One octet alone is none of them but reserved.
+  public func settings() throws(WireError) -> [PolarSetting] {
+    guard parameters.count > 1 else { return [] }
+    let octets = parameters
+    var reader = FieldReader(octets.span, .polarMeasurement)
+    var settings: [PolarSetting] = []
+    while reader.left > 0 { settings.append(try reader.setting()) }
+    return settings
+  }
+
+  public var encodedByteCount: Int { (moreByte == nil ? 4 : 5) + parameters.count }
+
+  public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(Self.marker)
+    output.append(opcode.rawValue)
+    output.append(type.rawValue)
+    output.append(status)
+    if let moreByte { output.append(moreByte) }
+    output.append(parameters.span)
+  }
+}
+
+/// What the sensor says unasked: these streams have ended.
+public struct PolarStopEvent: CharacteristicValue {
+  public static let marker: UInt8 = 0x01
+
+  public var types: [PolarMeasurementType]
+
+  public init(_ types: [PolarMeasurementType]) { self.types = types }
+
+  /// - Throws: `truncated`; `unexpectedOpcode` for another value.
+  public init(decoding value: Span<UInt8>) throws(WireError) {
+    var reader = FieldReader(value, .polarMeasurement)
+    let marker = try reader.u8()
+    guard marker == Self.marker else {
+      throw WireError(.polarMeasurement, offset: 0, .unexpectedOpcode(marker))
+    }
+    types = (1..<value.count).map { PolarMeasurementType(rawValue: value[$0]) }
+  }
+
+  public var encodedByteCount: Int { 1 + types.count }
+
+  public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(Self.marker)
+    for type in types { output.append(type.rawValue) }
+  }
+}

@@ -1,0 +1,233 @@
+public import BLECore
+import BLEWire
+
+/// One notification of raw data from a Polar sensor: a batch of samples of one kind, plain or as differences.
+///
+/// Online Measurement (2024), 4. `content` borrows the notification's value. All that can be wrong with a frame is
+/// found by `init(validating:)`; the samples are then lent one by one and nothing is allocated.
+public struct PolarFrame: ~Escapable, Sendable, BitwiseCopyable {
+  public static let headerByteCount = 10
+  /// The moment from which `timestampNanoseconds` counts, 2000-01-01T00:00:00, in seconds since the Unix epoch.
+  public static let epochUnixSeconds: Int64 = 946_684_800
+
+  public let type: PolarMeasurementType
+  /// Of the last sample, by the sensor's clock, which is rarely right; since 2000. 0 is unknown.
+  public let timestampNanoseconds: UInt64
+  /// 0 … 127.
+  public let frameType: UInt8
+  /// Whether the samples are a reference and differences from it.
+  public let isCompressed: Bool
+  /// What comes after the header.
+  public let content: Span<UInt8>
+  /// `nil` where the content is not samples: something about the measurement, or not known.
+  public let layout: PolarSampleLayout?
+  public let sampleCount: Int
+
+  /// - Throws: `truncated` for a header or a block of differences that does not fit; `lengthMismatch` for a plain
+  ///   frame that is not a whole number of samples; `invalidValue` for differences of more than 32 bits.
+  @_lifetime(copy value)
+  public init(validating value: Span<UInt8>) throws(WireError) {
+    var reader = FieldReader(value, .polarMeasurement)
+    type = PolarMeasurementType(rawValue: try reader.u8())
+    timestampNanoseconds = try reader.u64()
+    let form = try reader.u8()
+    frameType = form & 0x7F
+    isCompressed = form & 0x80 != 0
+    content = value.extracting(Self.headerByteCount...)
+    layout = PolarSampleLayout(type, frameType: frameType, isCompressed: isCompressed)
+    guard let layout else {
+      sampleCount = 0
+      return
+    }
+    guard isCompressed else {
+      guard reader.left.isMultiple(of: layout.byteCount) else {
+        let whole = reader.left - reader.left % layout.byteCount
+        throw WireError(
+          .polarMeasurement, offset: Self.headerByteCount + whole,
+          .truncated(needed: layout.byteCount, available: reader.left - whole))
+      }
+      sampleCount = reader.left / layout.byteCount
+      return
+    }
+    _ = try reader.take(layout.byteCount)
+    var count = 1
+    while reader.left > 0 { count += try reader.deltaBlock(channelCount: layout.channelCount).sampleCount }
+    sampleCount = count
+  }
+
+  /// Lends each sample in turn: `channelCount` numbers, floating-point ones as their bit patterns.
+  ///
+  /// What the numbers mean is in `PolarSampleLayout.Form` and, scaled, in `PolarUnits`.
+  public func forEachSample(_ body: (_ sample: Span<Int32>) -> Void) {
+    guard let layout else { return }
+    var values = InlineArray<25, Int32>(repeating: 0)
+    guard isCompressed else {
+      var offset = 0
+      while offset < content.count {
+        layout.readSample(content, at: offset, into: &values)
+        body(values.span.extracting(first: layout.channelCount))
+        offset += layout.byteCount
+      }
+      return
+    }
+    layout.readSample(content, at: 0, into: &values)
+    body(values.span.extracting(first: layout.channelCount))
+    var blocks = deltaBlocks
+    while let block = blocks.next() {
+      var bits = PackedBits(content, at: block.start)
+      for _ in 0..<block.sampleCount {
+        for channel in 0..<layout.channelCount { values[channel] &+= bits.next(block.deltaBits) }
+        body(values.span.extracting(first: layout.channelCount))
+      }
+    }
+  }
+
+  /// Copies the samples, one after the other, as far as whole ones fit.
+  ///
+  /// - Returns: how many samples were copied.
+  public func copySamples(into output: inout OutputSpan<Int32>) -> Int {
+    var count = 0
+    var isFull = false
+    forEachSample { sample in
+      isFull = isFull || output.freeCapacity < sample.count
+      if isFull { return }
+      for index in sample.indices { output.append(sample[index]) }
+      count += 1
+    }
+    return count
+  }
+
+  /// The blocks of differences, in order; none in a plain frame.
+  public var deltaBlocks: PolarDeltaBlocks {
+    @_lifetime(copy self) get {
+      guard isCompressed, let layout else {
+        return PolarDeltaBlocks(content, at: content.count, channelCount: 0)
+      }
+      return PolarDeltaBlocks(content, at: layout.byteCount, channelCount: layout.channelCount)
+    }
+  }
+}
+
+/// A run of differences of one width.
+public struct PolarDeltaBlock: Hashable, Sendable, BitwiseCopyable {
+  /// Bits of each difference, 0 … 32. With 0 there are no samples, whatever the block says: so reads the maker's SDK.
+  public let deltaBits: Int
+  public let sampleCount: Int
+  /// Offset of the packed differences.
+  let start: Int
+}
+
+/// Walks the blocks of a frame that was validated.
+public struct PolarDeltaBlocks: ~Escapable {
+  private let content: Span<UInt8>
+  private var offset: Int
+  private let channelCount: Int
+
+  @_lifetime(copy content)
+  init(_ content: Span<UInt8>, at offset: Int, channelCount: Int) {
+    self.content = content
+    self.offset = offset
+    self.channelCount = channelCount
+  }
+
+  public mutating func next() -> PolarDeltaBlock? {
+    guard offset < content.count else { return nil }
+    let deltaBits = Int(content[offset])
+    let sampleCount = deltaBits == 0 ? 0 : Int(content[offset + 1])
+    let block = PolarDeltaBlock(deltaBits: deltaBits, sampleCount: sampleCount, start: offset + 2)
+    offset += 2 + packedByteCount(deltaBits * sampleCount * channelCount)
+    return block
+  }
+}
+
+/// Takes two's-complement numbers of any width out of octets, lowest bit first.
+private struct PackedBits: ~Escapable {
+  private let octets: Span<UInt8>
+  private var offset: Int
+  /// Bits that were read and not yet taken, lowest first.
+  private var pending: UInt64 = 0
+  private var pendingCount = 0
+
+  @_lifetime(copy octets)
+  init(_ octets: Span<UInt8>, at offset: Int) {
+    self.octets = octets
+    self.offset = offset
+  }
+
+  /// - Parameter bits: 1 … 32.
+  mutating func next(_ bits: Int) -> Int32 {
+    while pendingCount < bits {
+      pending |= UInt64(octets[offset]) << UInt64(pendingCount)
+      offset += 1
+      pendingCount += 8
+    }
+    // Moved to the top so that the arithmetic shift back spreads the sign.
+    let value = Int32(truncatingIfNeeded: Int64(bitPattern: pending << UInt64(64 - bits)) >> Int64(64 - bits))
+    pending >>= UInt64(bits)
+    pendingCount -= bits
+    return value
+  }
+}
+
+/// Octets that so many bits take.
+func packedByteCount(_ bits: Int) -> Int { (bits + 7) / 8 }
+
+extension FieldReader {
+  fileprivate mutating func deltaBlock(channelCount: Int) throws(WireError) -> PolarDeltaBlock {
+    let deltaBits = Int(try u8())
+    guard deltaBits <= 32 else {
+      throw WireError(layer, offset: offset - 1, .invalidValue(UInt32(deltaBits)))
+    }
+    let claimed = Int(try u8())
+    let sampleCount = deltaBits == 0 ? 0 : claimed
+    let start = try take(packedByteCount(deltaBits * sampleCount * channelCount))
+    return PolarDeltaBlock(deltaBits: deltaBits, sampleCount: sampleCount, start: start)
+  }
+}
+
+extension PolarSampleLayout {
+  fileprivate func readSample(
+    _ content: Span<UInt8>, at start: Int, into values: inout InlineArray<25, Int32>
+  ) {
+    switch form {
+    case .integers(let bits):
+      for channel in 0..<channelCount {
+        values[channel] = signed(content, at: start + channel * bits / 8, bits)
+      }
+    case .floats:
+      for channel in 0..<channelCount {
+        values[channel] = Int32(bitPattern: content.u32(at: start + 4 * channel))
+      }
+    case .ecgContact:
+      let (low, high) = (Int32(content.u16(at: start)), Int32(content[start + 2]))
+      values[0] = low & 0x3FFF
+      values[1] = high & 1
+      values[2] = high >> 1 & 3
+      values[3] = high >> 3 & 3
+    case .ecgTags:
+      let bits = Int32(bitPattern: content.u24(at: start))
+      values[0] = bits & 0x3_FFFF
+      values[1] = bits >> 18 & 7
+      values[2] = bits >> 21 & 7
+    case .ecgPair:
+      values[0] = signed(content, at: start, 24)
+      values[1] = signed(content, at: start + 3, 24)
+      values[2] = Int32(content[start + 6])
+    case .ppi:
+      values[0] = Int32(content[start])
+      values[1] = Int32(content.u16(at: start + 1))
+      values[2] = Int32(content.u16(at: start + 3))
+      values[3] = Int32(content[start + 5])
+    case .octets:
+      for channel in 0..<channelCount { values[channel] = Int32(content[start + channel]) }
+    }
+  }
+
+  private func signed(_ content: Span<UInt8>, at offset: Int, _ bits: Int) -> Int32 {
+    switch bits {
+    case 8: Int32(Int8(bitPattern: content[offset]))
+    case 16: Int32(Int16(bitPattern: content.u16(at: offset)))
+    default: Int32(bitPattern: content.u24(at: offset) << 8) >> 8
+    }
+  }
+}

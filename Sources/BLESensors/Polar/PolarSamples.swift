@@ -1,0 +1,124 @@
+import BLEWire
+
+/// What the numbers of a sample mean: fields by name, and factors to units.
+///
+/// Each takes a sample as `PolarFrame.forEachSample` lends it, of a frame of its own kind.
+public struct PolarECGSample: Hashable, Sendable, BitwiseCopyable {
+  /// In frames of type 3 without a unit, else in microvolts.
+  public let value: Int32
+  /// Of type 1.
+  public let contact: Contact?
+
+  /// What frames of type 1 add.
+  public struct Contact: Hashable, Sendable, BitwiseCopyable {
+    public let isOversampled: Bool
+    /// 0 … 3.
+    public let skinContact: UInt8
+    /// 0 … 3.
+    public let impedance: UInt8
+  }
+
+  public init(_ sample: Span<Int32>, _ layout: PolarSampleLayout) {
+    value = sample[0]
+    contact =
+      layout.form == .ecgContact
+      ? Contact(
+        isOversampled: sample[1] != 0, skinContact: UInt8(truncatingIfNeeded: sample[2]),
+        impedance: UInt8(truncatingIfNeeded: sample[3]))
+      : nil
+  }
+}
+
+/// One interval between pulse waves.
+public struct PolarPPISample: Hashable, Sendable, BitwiseCopyable {
+  /// Beats per minute.
+  public let heartRate: UInt8
+  public let intervalMilliseconds: UInt16
+  public let errorEstimateMilliseconds: UInt16
+  /// Bit 0 the interval is not valid, 1 skin contact, 2 skin contact is supported.
+  public let flags: UInt8
+
+  public init(_ sample: Span<Int32>) {
+    heartRate = UInt8(truncatingIfNeeded: sample[0])
+    intervalMilliseconds = UInt16(truncatingIfNeeded: sample[1])
+    errorEstimateMilliseconds = UInt16(truncatingIfNeeded: sample[2])
+    flags = UInt8(truncatingIfNeeded: sample[3])
+  }
+
+  /// Movement: do not use the interval.
+  public var isBlocked: Bool { flags & 1 != 0 }
+  public var hasSkinContact: Bool { flags & 2 != 0 }
+  public var isSkinContactSupported: Bool { flags & 4 != 0 }
+}
+
+/// From the numbers on air to units. The factor is that of the start reply, 1 where it has none.
+public enum PolarUnits {
+  /// Milli-g to the count of an accelerometer: old firmware sends g in compressed frames of type 0, all else milli-g.
+  public static func accelerometerMilliG(frameType: UInt8, isCompressed: Bool, factor: Double) -> Double {
+    switch (isCompressed, frameType) {
+    case (true, 0): factor * 1_000
+    case (true, _): factor
+    case (false, _): 1
+    }
+  }
+
+  /// Gauss to the count of a magnetometer: frames of type 0 are in gauss, of type 1 in milligauss.
+  public static func magnetometerGauss(frameType: UInt8, factor: Double) -> Double {
+    frameType == 0 ? factor : factor / 1_000
+  }
+
+  /// A number of a layout of floating-point numbers.
+  public static func float(_ value: Int32) -> Float { Float(bitPattern: UInt32(bitPattern: value)) }
+
+  /// The status that ends a PPG sample of many channels: 20 bits in type 10, 24 in the others.
+  public static func ppgStatus(_ value: Int32, frameType: UInt8) -> UInt32 {
+    UInt32(bitPattern: value) & (frameType == 10 ? 0xF_FFFF : 0xFF_FFFF)
+  }
+}
+
+/// What the content of a PPG frame says that holds no samples.
+///
+/// The maker's SDK (`PpgData`).
+public enum PolarPPGInformation: Hashable, Sendable, BitwiseCopyable {
+  /// Types 4 and 9: of twelve channels, integration counts and the gains of both amplifiers.
+  case integration(InlineGains)
+  /// Type 5.
+  case operationMode(UInt32)
+  /// Type 6.
+  case sport(UInt64)
+  /// Type 14.
+  case gains(count: UInt8, first: UInt8, second: UInt8)
+
+  public struct InlineGains: Sendable, BitwiseCopyable {
+    public static let channelCount = 12
+    /// 12 counts, then 12 pairs of gains, as sent.
+    private var octets = InlineArray<36, UInt8>(repeating: 0)
+
+    init(_ content: Span<UInt8>) { for index in 0..<36 { octets[index] = content[index] } }
+
+    public func integrationCount(_ channel: Int) -> UInt8 { octets[channel] }
+    /// 0 … 7.
+    public func firstGain(_ channel: Int) -> UInt8 { octets[12 + 2 * channel] & 7 }
+    /// 0 … 7.
+    public func secondGain(_ channel: Int) -> UInt8 { octets[13 + 2 * channel] & 7 }
+  }
+
+  /// - Returns: `nil` for a frame of another kind or one that is too short.
+  public init?(_ frame: borrowing PolarFrame) {
+    guard frame.type == .ppg, !frame.isCompressed else { return nil }
+    let content = frame.content
+    switch frame.frameType {
+    case 4 where content.count >= 36, 9 where content.count >= 36: self = .integration(InlineGains(content))
+    case 5 where content.count >= 4: self = .operationMode(content.u32(at: 0))
+    case 6 where content.count >= 8: self = .sport(content.u64(at: 0))
+    case 14 where content.count >= 3:
+      self = .gains(count: content[0], first: content[1] & 7, second: content[2] & 7)
+    default: return nil
+    }
+  }
+}
+
+extension PolarPPGInformation.InlineGains: Hashable {
+  public static func == (a: Self, b: Self) -> Bool { (0..<36).allSatisfy { a.octets[$0] == b.octets[$0] } }
+  public func hash(into hasher: inout Hasher) { for index in 0..<36 { hasher.combine(octets[index]) } }
+}

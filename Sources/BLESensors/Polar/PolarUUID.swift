@@ -1,0 +1,98 @@
+public import BLECore
+import BLEWire
+
+/// Polar's service for raw sensor data, in the maker's own range.
+///
+/// Order of use: raise the MTU, enable indications of the control point and notifications of the data, read the
+/// features, get the settings, start.
+public enum PolarUUID {
+  public static let service = BluetoothUUID(high: 0xFB00_5C80_02E7_F387, low: 0x1CAD_8ACD_2D8D_F0C8)
+  /// `PolarControlPoint`: read, write, indicate.
+  public static let controlPoint = BluetoothUUID(high: 0xFB00_5C81_02E7_F387, low: 0x1CAD_8ACD_2D8D_F0C8)
+  /// `PolarFrame`: notify.
+  public static let data = BluetoothUUID(high: 0xFB00_5C82_02E7_F387, low: 0x1CAD_8ACD_2D8D_F0C8)
+}
+
+/// What a Polar sensor measures, or is told to do.
+///
+/// Online Measurement (2024) and the maker's SDK. Codes without a name here are kept.
+public struct PolarMeasurementType: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
+  /// 0 … 63.
+  public let rawValue: UInt8
+  public init(rawValue: UInt8) { self.rawValue = rawValue & 0x3F }
+
+  public static let ecg = PolarMeasurementType(rawValue: 0)
+  public static let ppg = PolarMeasurementType(rawValue: 1)
+  public static let accelerometer = PolarMeasurementType(rawValue: 2)
+  /// Intervals between pulse waves.
+  public static let ppi = PolarMeasurementType(rawValue: 3)
+  public static let gyroscope = PolarMeasurementType(rawValue: 5)
+  public static let magnetometer = PolarMeasurementType(rawValue: 6)
+  public static let skinTemperature = PolarMeasurementType(rawValue: 7)
+  /// Not a measurement: wider settings at the price of heart rate and intervals.
+  public static let sdkMode = PolarMeasurementType(rawValue: 9)
+  public static let location = PolarMeasurementType(rawValue: 10)
+  public static let pressure = PolarMeasurementType(rawValue: 11)
+  public static let temperature = PolarMeasurementType(rawValue: 12)
+  public static let offlineRecording = PolarMeasurementType(rawValue: 13)
+  public static let offlineHeartRate = PolarMeasurementType(rawValue: 14)
+}
+
+/// What a Polar sensor puts into its advertisement behind the company identifier.
+///
+/// From the maker's SDK (`BlePolarHrAdvertisement`).
+public struct PolarAdvertisement: CharacteristicValue, BitwiseCopyable {
+  /// Polar Electro Oy.
+  public static let company: UInt16 = 0x006B
+
+  /// Bit 0 battery status, 1 skin contact, 2 to 4 a frame counter, 5 broadcast, 6 no heart rate but a block with a
+  /// length of its own, 7 status.
+  public let flags: UInt8
+  public let transmitterCode: UInt8
+  /// Beats per minute, averaged over a short time.
+  public let fastAverage: UInt8
+  /// Beats per minute, averaged over a long time.
+  public let slowAverage: UInt8?
+  public let trailingByteCount: Int
+
+  public init(flags: UInt8, transmitterCode: UInt8, fastAverage: UInt8, slowAverage: UInt8? = nil) {
+    self.flags = flags
+    self.transmitterCode = transmitterCode
+    self.fastAverage = fastAverage
+    self.slowAverage = slowAverage
+    trailingByteCount = 0
+  }
+
+  /// - Parameter value: manufacturer-specific data, company identifier included.
+  /// - Throws: `truncated`; `invalidValue` where it is another company's or not a heart rate.
+  public init(decoding value: Span<UInt8>) throws(WireError) {
+    var reader = FieldReader(value, .polarMeasurement)
+    let company = try reader.u16()
+    guard company == Self.company else {
+      throw WireError(.polarMeasurement, offset: 0, .invalidValue(UInt32(company)))
+    }
+    flags = try reader.u8()
+    guard flags & 0x40 == 0 else {
+      throw WireError(.polarMeasurement, offset: 2, .invalidValue(UInt32(flags)))
+    }
+    transmitterCode = try reader.u8()
+    fastAverage = try reader.u8()
+    slowAverage = reader.left > 0 ? try reader.u8() : nil
+    trailingByteCount = reader.left
+  }
+
+  public var isBatteryBitSet: Bool { flags & 1 != 0 }
+  public var isContactBitSet: Bool { flags & 2 != 0 }
+  public var frameCounter: UInt8 { flags >> 2 & 7 }
+  public var isBroadcastBitSet: Bool { flags & 0x20 != 0 }
+
+  public var encodedByteCount: Int { slowAverage == nil ? 5 : 6 }
+
+  public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(u16: Self.company)
+    output.append(flags)
+    output.append(transmitterCode)
+    output.append(fastAverage)
+    if let slowAverage { output.append(slowAverage) }
+  }
+}

@@ -1,0 +1,193 @@
+import BLEWire
+
+/// A message of the big data channel, either way: 0xBC, data id, length, CRC, payload. Section 4.
+///
+/// Messages are longer than a notification where the MTU is small: see `RingBigDataReassembler`.
+public struct RingBigData: Hashable, Sendable {
+  public static let opcode: UInt8 = 0xBC
+  public static let headerByteCount = 6
+
+  public let id: UInt8
+  /// As sent. CRC-16/MODBUS of the payload, little-endian in the message.
+  public let checksum: UInt16
+  /// Whether `checksum` is that of the payload. Messages of rings always had the right one.
+  public let isChecksumValid: Bool
+  public let payload: [UInt8]
+
+  /// A message to send.
+  public init(id: UInt8, payload: [UInt8] = []) {
+    precondition(payload.count <= Int(UInt16.max), "the length field has 16 bits")
+    self.id = id
+    checksum = Self.checksum(of: payload.span)
+    isChecksumValid = true
+    self.payload = payload
+  }
+
+  /// From a whole message. A wrong checksum is kept as such: see `isChecksumValid`.
+  ///
+  /// - Throws: `notBigData`, `length`.
+  public init(parsing message: Span<UInt8>) throws(RingBigDataError) {
+    guard !message.isEmpty, message[0] == Self.opcode else {
+      throw .notBigData(octet: message.isEmpty ? nil : message[0])
+    }
+    guard message.count >= Self.headerByteCount,
+      message.count == Self.headerByteCount + Int(message.u16(at: 2))
+    else {
+      let claimed = message.count >= 4 ? Int(message.u16(at: 2)) : 0
+      throw .length(claimed: Self.headerByteCount + claimed, available: message.count)
+    }
+    id = message[1]
+    checksum = message.u16(at: 4)
+    let octets = message.extracting(Self.headerByteCount...)
+    isChecksumValid = checksum == Self.checksum(of: octets)
+    var payload: [UInt8] = []
+    payload.reserveCapacity(octets.count)
+    for index in octets.indices { payload.append(octets[index]) }
+    self.payload = payload
+  }
+
+  public var byteCount: Int { Self.headerByteCount + payload.count }
+
+  public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(Self.opcode)
+    output.append(id)
+    output.append(u16: UInt16(payload.count))
+    output.append(u16: checksum)
+    let payload = payload
+    output.append(payload.span)
+  }
+
+  /// CRC-16/MODBUS: reflected, polynomial 0xA001, from 0xFFFF. The one of "123456789" is 0x4B37.
+  public static func checksum(of octets: Span<UInt8>) -> UInt16 {
+    var checksum: UInt16 = 0xFFFF
+    for index in octets.indices {
+      checksum ^= UInt16(octets[index])
+      for _ in 0..<8 { checksum = checksum & 1 == 0 ? checksum >> 1 : checksum >> 1 ^ 0xA001 }
+    }
+    return checksum
+  }
+}
+
+/// Why octets of the big data channel made no message.
+public enum RingBigDataError: Error, Hashable, Sendable {
+  /// The checksum does not fit; the message as it came.
+  case checksum(RingBigData)
+  /// The length field claims more than the reassembler takes.
+  case tooLong(id: UInt8, byteCount: Int)
+  /// Another message began before this one was complete, or the caller gave it up; octets with header.
+  case interrupted(id: UInt8?, received: Int, expected: Int?)
+  /// Octets after the end of a message that begin no other.
+  case excess(byteCount: Int)
+  /// No message was open, and this begins none: its first octet, `nil` for an empty value.
+  case notBigData(octet: UInt8?)
+  /// A message in one piece that is shorter or longer than its length field says, header included.
+  case length(claimed: Int, available: Int)
+}
+
+/// What a host asks for on the big data channel. Section 4.
+public enum RingBigDataRequest: Hashable, Sendable {
+  /// How much of a log. Firmwares differ in which form they answer: try `day` first where the hardware is
+  /// Realtek, then the others.
+  public enum Extent: Hashable, Sendable, BitwiseCopyable {
+    /// No payload.
+    case plain
+    /// `FF`.
+    case all
+    /// The day, and 1; 0xFF for all days that are stored.
+    case day(daysAgo: UInt8)
+  }
+
+  /// 0x27.
+  case sleepLog(Extent)
+  /// 0x2A.
+  case spO2(Extent)
+  /// 0x25.
+  case temperature(days: UInt8)
+  /// 0x28; 0xFF for all days.
+  case manualHeartRate(daysAgo: UInt8)
+  /// 0x30: how the maker's app begins.
+  case beginSync
+  /// 0x41, answered by 0x42: seconds since 1970, by whatever clock the host keeps.
+  case lastSync(timestamp: UInt32)
+  /// 0x77: one packet of one day.
+  case intervalTemperature(daysAgo: UInt8, packet: UInt8)
+
+  public var message: RingBigData {
+    switch self {
+    case .sleepLog(let extent): RingBigData(id: RingBigDataID.sleep, payload: extent.payload)
+    case .spO2(let extent): RingBigData(id: RingBigDataID.spO2, payload: extent.payload)
+    case .temperature(let days): RingBigData(id: RingBigDataID.temperature, payload: [days])
+    case .manualHeartRate(let day): RingBigData(id: RingBigDataID.manualHeartRate, payload: [day])
+    case .beginSync: RingBigData(id: RingBigDataID.beginSync)
+    case .lastSync(let timestamp):
+      RingBigData(
+        id: RingBigDataID.lastSync, payload: (0..<4).map { UInt8(truncatingIfNeeded: timestamp >> (8 * $0)) })
+    case .intervalTemperature(let day, let packet):
+      RingBigData(id: RingBigDataID.intervalTemperature, payload: [day, packet])
+    }
+  }
+
+  /// From a message that a host sent; `nil` for any other than these.
+  public init?(_ message: RingBigData) {
+    let payload = message.payload
+    switch (message.id, payload.count) {
+    case (RingBigDataID.sleep, _):
+      guard let extent = Extent(payload) else { return nil }
+      self = .sleepLog(extent)
+    case (RingBigDataID.spO2, _):
+      guard let extent = Extent(payload) else { return nil }
+      self = .spO2(extent)
+    case (RingBigDataID.temperature, 1): self = .temperature(days: payload[0])
+    case (RingBigDataID.manualHeartRate, 1): self = .manualHeartRate(daysAgo: payload[0])
+    case (RingBigDataID.beginSync, 0): self = .beginSync
+    case (RingBigDataID.lastSync, 4): self = .lastSync(timestamp: payload.span.u32(at: 0))
+    case (RingBigDataID.intervalTemperature, 2):
+      self = .intervalTemperature(daysAgo: payload[0], packet: payload[1])
+    default: return nil
+    }
+  }
+}
+
+extension RingBigDataRequest.Extent {
+  fileprivate var payload: [UInt8] {
+    switch self {
+    case .plain: []
+    case .all: [0xFF]
+    case .day(let daysAgo): [daysAgo, 1]
+    }
+  }
+
+  fileprivate init?(_ payload: [UInt8]) {
+    switch (payload.count, payload.last) {
+    case (0, _): self = .plain
+    case (1, 0xFF): self = .all
+    case (2, 1): self = .day(daysAgo: payload[0])
+    default: return nil
+    }
+  }
+}
+
+/// Octet 1 of a message. Section 4.
+package enum RingBigDataID {
+  package static let temperature: UInt8 = 0x25
+  package static let sleep: UInt8 = 0x27
+  package static let manualHeartRate: UInt8 = 0x28
+  package static let spO2: UInt8 = 0x2A
+  package static let beginSync: UInt8 = 0x30
+  package static let nap: UInt8 = 0x3E
+  package static let lastSync: UInt8 = 0x41
+  package static let lastSyncReply: UInt8 = 0x42
+  package static let bloodSugar: UInt8 = 0x47
+  package static let profile: UInt8 = 0x4A
+  package static let intervalTemperature: UInt8 = 0x77
+
+  /// Whether messages with this id are known, those of firmware updates included.
+  static func isKnown(_ id: UInt8) -> Bool {
+    switch id {
+    case 0x01...0x05, temperature, sleep, manualHeartRate, spO2, beginSync, nap, lastSync, lastSyncReply,
+      bloodSugar, profile, intervalTemperature:
+      true
+    default: false
+    }
+  }
+}

@@ -1,0 +1,159 @@
+import BLEWire
+
+/// Puts the messages of the big data channel together from notifications of any size.
+///
+/// The first octet of a message, 0xBC, may also begin a continuation, so it starts nothing while a message is
+/// open. Where notifications were lost, the next message would be taken for the rest: only the checksum
+/// tells. Therefore the reassembler remembers where such octets stand, and when the checksum is wrong goes on
+/// from there. A whole message in one notification is taken out from between the pieces of another. Frames of
+/// the raw stream, which some rings send here too, are handed over as they are. A message that stops half-way
+/// stays open: call `abandon` after a second or two of silence.
+public struct RingBigDataReassembler: Sendable {
+  /// Octets of payload: ten times the longest that was seen.
+  public static let defaultMaximumPayloadByteCount = 16_384
+  /// Places in an open message where another may begin; more are not remembered.
+  static let maximumCandidateCount = 16
+  /// The longest notification: ATT_MTU 517 less three octets.
+  static let maximumNotificationByteCount = 514
+
+  public enum Event: Hashable, Sendable {
+    case message(RingBigData)
+    /// Of the raw stream.
+    case raw(RingRawSample)
+    case failed(RingBigDataError)
+  }
+
+  public struct Counters: Hashable, Sendable, BitwiseCopyable {
+    public internal(set) var messages = 0
+    public internal(set) var rawFrames = 0
+    public internal(set) var wrongChecksums = 0
+    public internal(set) var tooLong = 0
+    public internal(set) var interrupted = 0
+    /// Octets after a message, and notifications that begin none.
+    public internal(set) var strays = 0
+  }
+
+  public let maximumPayloadByteCount: Int
+  public private(set) var counters = Counters()
+  public var isOpen: Bool { !buffer.isEmpty }
+
+  /// Notifications of the open message, from its first octet on.
+  private var buffer: [UInt8] = []
+  /// Offsets into it, ascending.
+  private var candidates: [Int] = []
+
+  public init(maximumPayloadByteCount: Int = defaultMaximumPayloadByteCount) {
+    precondition(0...Int(UInt16.max) ~= maximumPayloadByteCount, "the length field has 16 bits")
+    self.maximumPayloadByteCount = maximumPayloadByteCount
+    buffer.reserveCapacity(
+      RingBigData.headerByteCount + maximumPayloadByteCount + Self.maximumNotificationByteCount)
+    candidates.reserveCapacity(Self.maximumCandidateCount)
+  }
+
+  /// - Parameter body: called for each message that is complete with this notification, and for each failure.
+  public mutating func receive(_ notification: Span<UInt8>, _ body: (Event) -> Void) {
+    if let sample = rawSample(notification) {
+      counters.rawFrames += 1
+      return body(.raw(sample))
+    }
+    let beginsMessage = !notification.isEmpty && notification[0] == RingBigData.opcode
+    if buffer.isEmpty {
+      guard beginsMessage else {
+        return fail(.notBigData(octet: notification.isEmpty ? nil : notification[0]), body)
+      }
+    } else if beginsMessage {
+      if let message = try? RingBigData(parsing: notification), message.isChecksumValid {
+        counters.messages += 1
+        return body(.message(message))
+      }
+      if candidates.count < Self.maximumCandidateCount { candidates.append(buffer.count) }
+    }
+    for index in notification.indices { buffer.append(notification[index]) }
+    drain(body)
+  }
+
+  /// Gives up the open message; what comes next begins another.
+  public mutating func abandon(_ body: (Event) -> Void) {
+    guard isOpen else { return }
+    fail(interruption(after: buffer.count), body)
+    clear()
+  }
+
+  private func rawSample(_ notification: Span<UInt8>) -> RingRawSample? {
+    guard notification.count == RingFrame.byteCount, notification[0] == RingCommand.rawStreamOpcode else {
+      return nil
+    }
+    return try? RingRawSample(decoding: notification)
+  }
+
+  /// Takes messages out of the buffer until more octets are needed.
+  private mutating func drain(_ body: (Event) -> Void) {
+    while buffer.count >= RingBigData.headerByteCount {
+      let payloadByteCount = Int(buffer.span.u16(at: 2))
+      guard payloadByteCount <= maximumPayloadByteCount else {
+        fail(.tooLong(id: buffer[1], byteCount: payloadByteCount), body)
+        resume(at: nextCandidate(from: 1) ?? buffer.count)
+        continue
+      }
+      let end = RingBigData.headerByteCount + payloadByteCount
+      guard buffer.count >= end else { return }
+      let octets = buffer
+      guard let message = try? RingBigData(parsing: octets.span.extracting(..<end)) else {
+        preconditionFailure("its length and first octet were checked")
+      }
+      if message.isChecksumValid {
+        counters.messages += 1
+        body(.message(message))
+        skipExcess(after: end, body)
+      } else if let candidate = nextCandidate(from: 1) {
+        fail(interruption(after: candidate), body)
+        resume(at: candidate)
+      } else {
+        fail(.checksum(message), body)
+        clear()
+      }
+    }
+  }
+
+  /// What follows a message in the same notification is another, or nothing that is known.
+  private mutating func skipExcess(after end: Int, _ body: (Event) -> Void) {
+    guard buffer.count > end, buffer[end] != RingBigData.opcode else { return resume(at: end) }
+    let next = nextCandidate(from: end) ?? buffer.count
+    fail(.excess(byteCount: next - end), body)
+    resume(at: next)
+  }
+
+  /// The next place where a message may begin: by a known id and a length that is possible, as far as it is
+  /// there.
+  private func nextCandidate(from offset: Int) -> Int? {
+    candidates.first { candidate in
+      guard candidate >= offset else { return false }
+      let rest = buffer.count - candidate
+      if rest >= 2, !RingBigDataID.isKnown(buffer[candidate + 1]) { return false }
+      return rest < 4 || Int(buffer.span.u16(at: candidate + 2)) <= maximumPayloadByteCount
+    }
+  }
+
+  private func interruption(after byteCount: Int) -> RingBigDataError {
+    let expected = buffer.count >= 4 ? RingBigData.headerByteCount + Int(buffer.span.u16(at: 2)) : nil
+    return .interrupted(id: buffer.count > 1 ? buffer[1] : nil, received: byteCount, expected: expected)
+  }
+
+  private mutating func resume(at offset: Int) {
+    buffer.removeFirst(offset)
+    candidates.removeAll { $0 <= offset }
+    for index in candidates.indices { candidates[index] -= offset }
+  }
+
+  private mutating func clear() { resume(at: buffer.count) }
+
+  private mutating func fail(_ error: RingBigDataError, _ body: (Event) -> Void) {
+    switch error {
+    case .checksum: counters.wrongChecksums += 1
+    case .tooLong: counters.tooLong += 1
+    case .interrupted: counters.interrupted += 1
+    case .excess, .notBigData, .length: counters.strays += 1
+    }
+    body(.failed(error))
+  }
+}

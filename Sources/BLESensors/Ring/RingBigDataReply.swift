@@ -1,0 +1,238 @@
+public import BLECore
+import BLEWire
+
+/// What a ring's message on the big data channel says. Section 4.
+public enum RingBigDataReply: Hashable, Sendable {
+  /// 0x27.
+  case sleepLog([RingSleep])
+  /// 0x3E, unasked too.
+  case nap([RingSleep])
+  /// 0x2A.
+  case spO2([RingSpO2Day])
+  /// 0x25.
+  case temperature([RingTemperatureDay])
+  /// 0x28.
+  case manualHeartRate(RingManualHeartRate)
+  /// 0x77: one packet of a day, for `RingIntervalTemperatureAssembler`.
+  case intervalTemperature(RingIntervalTemperaturePacket)
+  /// 0x30, 0x42, 0x4A: acknowledged; 0 is success.
+  case status(id: UInt8, code: UInt8)
+  /// 0x01 … 0x05. Section 6.
+  case firmware(RingFirmwareReply)
+  case unknown(RingBigData)
+
+  /// The checksum is not looked at: that is the message's.
+  ///
+  /// - Throws: `truncated` or `invalidValue` at the octet of the message where its payload makes no sense.
+  public init(decoding message: RingBigData) throws(WireError) {
+    let payload = message.payload
+    let span = payload.span
+    switch message.id {
+    case RingBigDataID.sleep: self = .sleepLog(try RingSleep.records(span))
+    case RingBigDataID.nap: self = .nap(try RingSleep.records(span))
+    case RingBigDataID.spO2: self = .spO2(try RingSpO2Day.days(span))
+    case RingBigDataID.temperature: self = .temperature(try RingTemperatureDay.days(span))
+    case RingBigDataID.manualHeartRate: self = .manualHeartRate(try RingManualHeartRate(span))
+    case RingBigDataID.intervalTemperature:
+      self = .intervalTemperature(try RingIntervalTemperaturePacket(span))
+    case RingBigDataID.beginSync, RingBigDataID.lastSyncReply, RingBigDataID.profile:
+      self = .status(id: message.id, code: try span.payloadOctet(0))
+    case 0x01...0x05:
+      self = .firmware(RingFirmwareReply(command: message.id, status: try span.payloadOctet(0)))
+    default: self = .unknown(message)
+    }
+  }
+}
+
+/// A night, or a nap. Section 4.2.
+public struct RingSleep: Hashable, Sendable {
+  public struct Stage: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
+    public let rawValue: UInt8
+    public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    public static let none = Stage(rawValue: 0)
+    public static let error = Stage(rawValue: 1)
+    public static let light = Stage(rawValue: 2)
+    public static let deep = Stage(rawValue: 3)
+    public static let rapidEyeMovement = Stage(rawValue: 4)
+    public static let awake = Stage(rawValue: 5)
+  }
+
+  public struct Span: Hashable, Sendable, BitwiseCopyable {
+    public let stage: Stage
+    public let minutes: UInt8
+
+    public init(stage: Stage, minutes: UInt8) {
+      self.stage = stage
+      self.minutes = minutes
+    }
+  }
+
+  /// Of the day on which it ended.
+  public let daysAgo: UInt8
+  /// From the ring's midnight of that day, as sent. After `endMinute` where it began the day before.
+  public let startMinute: Int16
+  public let endMinute: Int16
+  public let stages: [Span]
+
+  /// Octets of the record after its length field.
+  public var byteCount: Int { 4 + 2 * stages.count }
+  /// Negative where it began the day before.
+  public var startMinuteOfEndDay: Int { Int(startMinute) - (startMinute > endMinute ? 1440 : 0) }
+  /// Equal to the time from start to end in every capture.
+  public var stageMinutes: Int { stages.reduce(0) { $0 + Int($1.minutes) } }
+
+  /// Number of records, then for each: days ago, length of the rest, start, end (signed, little-endian), and
+  /// pairs of stage and minutes.
+  static func records(_ payload: Swift.Span<UInt8>) throws(WireError) -> [RingSleep] {
+    var records: [RingSleep] = []
+    var offset = 1
+    for _ in 0..<Int(try payload.payloadOctet(0)) {
+      try payload.requirePayload(offset + 2)
+      let byteCount = Int(payload[offset + 1])
+      guard byteCount >= 4, byteCount.isMultiple(of: 2) else {
+        throw .payload(at: offset + 1, .invalidValue(UInt32(byteCount)))
+      }
+      try payload.requirePayload(offset + 2 + byteCount)
+      records.append(RingSleep(payload.extracting(offset..<offset + 2 + byteCount)))
+      offset += 2 + byteCount
+    }
+    return records
+  }
+
+  private init(_ record: Swift.Span<UInt8>) {
+    daysAgo = record[0]
+    startMinute = Int16(bitPattern: record.u16(at: 2))
+    endMinute = Int16(bitPattern: record.u16(at: 4))
+    var stages: [Span] = []
+    for offset in stride(from: 6, to: record.count, by: 2) {
+      stages.append(Span(stage: Stage(rawValue: record[offset]), minutes: record[offset + 1]))
+    }
+    self.stages = stages
+  }
+}
+
+/// Blood oxygen of a day. Section 4.3.
+public struct RingSpO2Day: Hashable, Sendable {
+  public struct Hour: Hashable, Sendable, BitwiseCopyable {
+    /// 0 … 23 from the ring's midnight.
+    public let hour: UInt8
+    /// In per cent. Which of the two octets is which is not known: every capture has them equal.
+    public let minimum: UInt8
+    public let maximum: UInt8
+
+    public init(hour: UInt8, minimum: UInt8, maximum: UInt8) {
+      self.hour = hour
+      self.minimum = minimum
+      self.maximum = maximum
+    }
+  }
+
+  public let daysAgo: UInt8
+  /// Those with a value.
+  public let hours: [Hour]
+
+  /// Blocks of 49 octets: days ago, then two octets an hour, 0 for none.
+  static func days(_ payload: Span<UInt8>) throws(WireError) -> [RingSpO2Day] {
+    try payload.blocks(of: 49) { block in
+      var hours: [Hour] = []
+      for hour in 0..<24 {
+        let pair = (block[1 + 2 * hour], block[2 + 2 * hour])
+        guard pair != (0, 0) else { continue }
+        hours.append(Hour(hour: UInt8(hour), minimum: min(pair.0, pair.1), maximum: max(pair.0, pair.1)))
+      }
+      return RingSpO2Day(daysAgo: block[0], hours: hours)
+    }
+  }
+}
+
+/// Skin temperature of a day, each half hour. Section 4.4; no capture, published clients agree.
+public struct RingTemperatureDay: Hashable, Sendable {
+  public struct Reading: Hashable, Sendable, BitwiseCopyable {
+    /// From the ring's midnight, in multiples of the interval.
+    public let minute: Int
+    public let celsius: Double
+
+    public init(minute: Int, celsius: Double) {
+      self.minute = minute
+      self.celsius = celsius
+    }
+  }
+
+  public let daysAgo: UInt8
+  /// As sent; 30 is the only one known, and the one that `readings` has.
+  public let intervalMinutes: UInt8
+  public let readings: [Reading]
+
+  /// Blocks of 50 octets: days ago, 0x1E, then 48 of a tenth of a degree from 20 °C on, unsigned, 0 for none.
+  static func days(_ payload: Span<UInt8>) throws(WireError) -> [RingTemperatureDay] {
+    try payload.blocks(of: 50) { block in
+      var readings: [Reading] = []
+      for slot in 0..<48 where block[2 + slot] != 0 {
+        readings.append(Reading(minute: slot * 30, celsius: Double(200 + Int(block[2 + slot])) / 10))
+      }
+      return RingTemperatureDay(daysAgo: block[0], intervalMinutes: block[1], readings: readings)
+    }
+  }
+}
+
+/// Heart rates that were measured on demand. Section 4.4, 0x28; inferred from one capture.
+public struct RingManualHeartRate: Hashable, Sendable {
+  public struct Entry: Hashable, Sendable, BitwiseCopyable {
+    /// From the ring's midnight; little-endian.
+    public let minute: UInt16
+    public let beatsPerMinute: UInt8
+
+    public init(minute: UInt16, beatsPerMinute: UInt8) {
+      self.minute = minute
+      self.beatsPerMinute = beatsPerMinute
+    }
+  }
+
+  public let daysAgo: UInt8
+  public let entries: [Entry]
+
+  init(_ payload: Span<UInt8>) throws(WireError) {
+    daysAgo = try payload.payloadOctet(0)
+    guard (payload.count - 1).isMultiple(of: 3) else {
+      throw .payload(
+        at: payload.count, .truncated(needed: payload.count / 3 * 3 + 4, available: payload.count))
+    }
+    var entries: [Entry] = []
+    for offset in stride(from: 1, to: payload.count, by: 3) {
+      entries.append(Entry(minute: payload.u16(at: offset), beatsPerMinute: payload[offset + 2]))
+    }
+    self.entries = entries
+  }
+}
+
+extension Span where Element == UInt8 {
+  fileprivate func requirePayload(_ byteCount: Int) throws(WireError) {
+    guard count >= byteCount else {
+      throw .payload(at: count, .truncated(needed: byteCount, available: count))
+    }
+  }
+
+  func payloadOctet(_ offset: Int) throws(WireError) -> UInt8 {
+    try requirePayload(offset + 1)
+    return self[offset]
+  }
+
+  fileprivate func blocks<Block>(
+    of byteCount: Int, _ body: (Span<UInt8>) -> Block
+  ) throws(WireError) -> [Block] {
+    try requirePayload((count + byteCount - 1) / byteCount * byteCount)
+    var blocks: [Block] = []
+    for offset in stride(from: 0, to: count, by: byteCount) {
+      blocks.append(body(extracting(offset..<offset + byteCount)))
+    }
+    return blocks
+  }
+}
+
+extension WireError {
+  /// - Parameter offset: into the payload of a message.
+  static func payload(at offset: Int, _ reason: Reason) -> WireError {
+    WireError(.ring, offset: RingBigData.headerByteCount + offset, reason)
+  }
+}

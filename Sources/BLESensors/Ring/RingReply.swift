@@ -1,0 +1,307 @@
+public import BLECore
+import BLEWire
+
+/// A frame of the command channel from a ring: a reply, or what it tells unasked. Section 3, by opcode.
+///
+/// Nothing but the opcode ties a reply to its request, so these are dispatched on what they are.
+public enum RingReply: Hashable, Sendable {
+  /// The ring does not know the command, where the code is 0xEE. Section 2.
+  case refused(opcode: UInt8, code: UInt8)
+  /// There is no log for the day that was asked for: not an error.
+  case noData(RingLogKind)
+  /// 0x01.
+  case time(RingTimeReply)
+  /// 0x02.
+  case camera(RingCameraEvent)
+  /// 0x03.
+  case battery(RingBattery)
+  /// 0x04.
+  case phoneNameWritten
+  /// 0x0A.
+  case preferences(RingPreferences)
+  case preferencesWritten
+  /// 0x16.
+  case heartRateLogSettings(RingHeartRateLogSettings)
+  case heartRateLogSettingsWritten(isEnabled: Bool)
+  /// 0x1E; octets 1 and 2, as two sources put the value in either.
+  case realtimeHeartRate(UInt8, UInt8)
+  /// 0x21.
+  case goals(RingGoals)
+  /// 0x2C, 0x36, 0x38, 0x3A.
+  case automaticMeasurement(RingAutomaticMeasurement)
+  case automaticMeasurementWritten(RingAutomaticMeasurement)
+  /// 0x2F, unasked after the time was set: octets that a notification may hold.
+  case packetSize(UInt8)
+  /// 0x3C; no more than `bond` and `intervalTemperature`.
+  case deviceSupport(RingCapabilities)
+  /// 0x48.
+  case todayTotals(RingDayTotals)
+  /// 0x69, about twice a second.
+  case measurement(RingMeasurementFrame)
+  /// 0x6A.
+  case measurementStopped(RingMeasurement, lastValue: UInt8)
+  /// 0x73, unasked.
+  case notification(RingNotification)
+  /// 0x77.
+  case sportAcknowledged
+  /// 0x78, about once a second.
+  case sport(RingSportSample)
+  /// 0xA1, section 5.
+  case raw(RingRawSample)
+  /// A frame of a log, for its assembler.
+  case log(RingLogKind)
+  /// A record whose layout is not published.
+  case setting(RingSetting, RingCommand)
+  case unknown(RingCommand)
+
+  /// - Throws: `invalidValue` for a measurement's switch without a known action.
+  public init(decoding frame: borrowing RingFrame) throws(WireError) {
+    if frame.isError {
+      self = .refused(opcode: frame.refusedOpcode, code: frame.bytes[1])
+      return
+    }
+    let bytes = frame.bytes
+    if let kind = RingLogKind(rawValue: frame.opcode) {
+      self = bytes[1] == 0xFF ? .noData(kind) : .log(kind)
+    } else if let sensor = RingAutomaticSensor(rawValue: frame.opcode) {
+      self = try Self.automatic(sensor, bytes)
+    } else if frame.opcode == RingOpcode.rawStream {
+      self = .raw(try RingRawSample(decoding: frame))
+    } else if let reply = Self.known(bytes) {
+      self = reply
+    } else if let setting = RingSetting(rawValue: frame.opcode) {
+      self = .setting(setting, RingCommand(copying: frame))
+    } else {
+      self = .unknown(RingCommand(copying: frame))
+    }
+  }
+
+  private static func known(_ bytes: Span<UInt8>) -> RingReply? {
+    switch bytes[0] {
+    case RingOpcode.setTime: .time(RingTimeReply(bytes))
+    case RingOpcode.camera: RingCameraEvent(rawValue: bytes[1]).map { .camera($0) }
+    case RingOpcode.battery: .battery(RingBattery(percent: bytes[1], charging: bytes[2]))
+    case RingOpcode.phoneName: .phoneNameWritten
+    case RingOpcode.preferences:
+      bytes[1] == RingSettingAction.write.rawValue
+        ? .preferencesWritten : .preferences(RingPreferences(bytes))
+    case RingOpcode.heartRateLogSettings:
+      bytes[1] == RingSettingAction.write.rawValue
+        ? .heartRateLogSettingsWritten(isEnabled: bytes[2] == 1)
+        : .heartRateLogSettings(RingHeartRateLogSettings(bytes))
+    case RingOpcode.realtimeHeartRate: .realtimeHeartRate(bytes[1], bytes[2])
+    case RingOpcode.goals: .goals(RingGoals(bytes))
+    case RingOpcode.packetSize: .packetSize(bytes[1])
+    case RingOpcode.deviceSupport: .deviceSupport(RingCapabilities(deviceSupport: bytes))
+    case RingOpcode.todayTotals: .todayTotals(RingDayTotals(bytes))
+    case RingOpcode.measure: .measurement(RingMeasurementFrame(bytes))
+    case RingOpcode.stopMeasuring:
+      .measurementStopped(RingMeasurement(rawValue: bytes[1]), lastValue: bytes[2])
+    case RingOpcode.notification: .notification(RingNotification(bytes))
+    case RingOpcode.sport: .sportAcknowledged
+    case RingOpcode.sportSample: .sport(RingSportSample(bytes))
+    default: nil
+    }
+  }
+
+  private static func automatic(
+    _ sensor: RingAutomaticSensor, _ bytes: Span<UInt8>
+  ) throws(WireError) -> RingReply {
+    let offset = sensor == .temperature ? 2 : 1
+    let measurement = RingAutomaticMeasurement(sensor, isEnabled: bytes[offset + 1] == 1)
+    switch RingSettingAction(rawValue: bytes[offset]) {
+    case .read: return .automaticMeasurement(measurement)
+    case .write: return .automaticMeasurementWritten(measurement)
+    case .delete, nil: throw WireError(.ring, offset: offset, .invalidValue(UInt32(bytes[offset])))
+    }
+  }
+}
+
+/// Logs that come in frames of the command channel, by opcode.
+public enum RingLogKind: UInt8, Hashable, Sendable, BitwiseCopyable, CaseIterable {
+  case heartRate = 0x15
+  case stress = 0x37
+  case heartRateVariability = 0x39
+  case activity = 0x43
+  /// Nobody published what it counts.
+  case unnamed = 0x7A
+}
+
+/// Section 3, 0x02.
+public enum RingCameraEvent: UInt8, Hashable, Sendable, BitwiseCopyable {
+  /// The mode was entered or kept, and there was no gesture.
+  case acknowledged = 0
+  case entered = 1
+  /// A wave or a double tap. One program ignores others for 3.5 s.
+  case gesture = 2
+  case finished = 3
+}
+
+/// Section 3, 0x03 and 0x73 0x0C.
+public struct RingBattery: Hashable, Sendable, BitwiseCopyable {
+  /// 0 … 100.
+  public let percent: UInt8
+  public let isCharging: Bool
+
+  init(percent: UInt8, charging: UInt8) {
+    self.percent = percent
+    isCharging = charging == 1
+  }
+}
+
+/// Section 3, 0x21. Little-endian, unlike the counters of 0x48.
+public struct RingGoals: Hashable, Sendable, BitwiseCopyable {
+  /// 24 bits.
+  public let steps: UInt32
+  /// In small calories, 24 bits.
+  public let calories: UInt32
+  /// 24 bits.
+  public let distanceMeters: UInt32
+  public let sportMinutes: UInt16
+  public let sleepMinutes: UInt16
+
+  init(_ bytes: Span<UInt8>) {
+    steps = bytes.u24(at: 2)
+    calories = bytes.u24(at: 5)
+    distanceMeters = bytes.u24(at: 8)
+    sportMinutes = bytes.u16(at: 11)
+    sleepMinutes = bytes.u16(at: 13)
+  }
+}
+
+/// Section 3, 0x48. Big-endian, 24 bits but for the minutes.
+public struct RingDayTotals: Hashable, Sendable, BitwiseCopyable {
+  public let steps: UInt32
+  public let runningSteps: UInt32
+  /// In small calories.
+  public let calories: UInt32
+  public let distanceMeters: UInt32
+  public let activeMinutes: UInt16
+
+  init(_ bytes: Span<UInt8>) {
+    steps = bytes.u24BE(at: 1)
+    runningSteps = bytes.u24BE(at: 4)
+    calories = bytes.u24BE(at: 7)
+    distanceMeters = bytes.u24BE(at: 10)
+    activeMinutes = bytes.u16BE(at: 13)
+  }
+}
+
+/// One frame of a measurement on demand. Section 3, 0x69.
+public struct RingMeasurementFrame: Hashable, Sendable, BitwiseCopyable {
+  public struct Fault: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
+    public let rawValue: UInt8
+    public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+    public static let none = Fault(rawValue: 0)
+    /// Not worn, or in bad contact.
+    public static let contact = Fault(rawValue: 1)
+    public static let temporary = Fault(rawValue: 2)
+  }
+
+  public let measurement: RingMeasurement
+  public let fault: Fault
+  /// In the measurement's unit; 0 while the sensor warms up, which takes up to a minute.
+  public let value: UInt8
+  /// Time between two beats in milliseconds, little-endian; inferred from captures. 0 before the first, and
+  /// the same again where no beat came since the last frame.
+  public let pulseIntervalMilliseconds: UInt16
+
+  init(_ bytes: Span<UInt8>) {
+    measurement = RingMeasurement(rawValue: bytes[1])
+    fault = Fault(rawValue: bytes[2])
+    value = bytes[3]
+    pulseIntervalMilliseconds = bytes.u16(at: 6)
+  }
+}
+
+/// What a ring tells unasked. Section 3, 0x73.
+public enum RingNotification: Hashable, Sendable, BitwiseCopyable {
+  case newHeartRate
+  case newSpO2
+  case newActivity
+  case newTemperature
+  case sportEnded
+  case newBloodSugar
+  case battery(RingBattery)
+  case activity(RingLiveActivity)
+  /// 0 … 100; sent when a measurement was stored, as inferred from captures.
+  case stressStored(UInt8)
+  case unknown(subtype: UInt8)
+
+  init(_ bytes: Span<UInt8>) {
+    switch bytes[1] {
+    case 0x01: self = .newHeartRate
+    case 0x03: self = .newSpO2
+    case 0x04: self = .newActivity
+    case 0x05: self = .newTemperature
+    case 0x07: self = .sportEnded
+    case 0x0C: self = .battery(RingBattery(percent: bytes[2], charging: bytes[3]))
+    case 0x0D: self = .newBloodSugar
+    case 0x12: self = .activity(RingLiveActivity(bytes))
+    case 0x2C: self = .stressStored(bytes[2])
+    case let subtype: self = .unknown(subtype: subtype)
+    }
+  }
+
+  /// Octet 1.
+  public var subtype: UInt8 {
+    switch self {
+    case .newHeartRate: 0x01
+    case .newSpO2: 0x03
+    case .newActivity: 0x04
+    case .newTemperature: 0x05
+    case .sportEnded: 0x07
+    case .battery: 0x0C
+    case .newBloodSugar: 0x0D
+    case .activity: 0x12
+    case .stressStored: 0x2C
+    case .unknown(let subtype): subtype
+    }
+  }
+}
+
+/// Today's counters while they grow. Section 3, 0x73 0x12: big-endian, 24 bits.
+public struct RingLiveActivity: Hashable, Sendable, BitwiseCopyable {
+  public let steps: UInt32
+  /// In small calories.
+  public let calories: UInt32
+  public let distanceMeters: UInt32
+
+  init(_ bytes: Span<UInt8>) {
+    steps = bytes.u24BE(at: 2)
+    calories = bytes.u24BE(at: 5)
+    distanceMeters = bytes.u24BE(at: 8)
+  }
+}
+
+/// A workout while it goes on. Section 3, 0x78; one source, no capture. Big-endian as far as is known.
+public struct RingSportSample: Hashable, Sendable, BitwiseCopyable {
+  public let sport: RingSport
+  /// As sent.
+  public let status: UInt8
+  public let seconds: UInt16
+  /// In beats per minute.
+  public let heartRate: UInt8
+  /// 24 bits, in the ring's unit, which is not known.
+  public let calories: UInt32
+  public let steps: UInt32
+  public let distanceMeters: UInt32
+
+  init(_ bytes: Span<UInt8>) {
+    sport = RingSport(rawValue: bytes[1])
+    status = bytes[2]
+    seconds = bytes.u16BE(at: 3)
+    heartRate = bytes[5]
+    calories = bytes.u24BE(at: 6)
+    steps = bytes.u24BE(at: 9)
+    distanceMeters = bytes.u24BE(at: 12)
+  }
+}
+
+extension Span where Element == UInt8 {
+  /// The counters of 0x48, 0x73 and 0x78 are big-endian.
+  fileprivate func u24BE(at offset: Int) -> UInt32 {
+    UInt32(self[offset]) << 16 | UInt32(u16BE(at: offset + 1))
+  }
+}

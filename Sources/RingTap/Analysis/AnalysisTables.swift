@@ -1,0 +1,126 @@
+import BLECore
+import BLESensors
+import BLESystem
+
+/// The tables that an analysis writes. A cell is empty where there is nothing to say.
+struct AnalysisTables: ~Copyable {
+  private var samples: OutputFile
+  private var pulse: OutputFile
+  private var beats: OutputFile
+  private var activity: OutputFile
+
+  /// - Throws: EEXIST where one of them is there already.
+  init(in directory: String) throws(SystemError) {
+    func table(_ name: String, _ header: String) throws(SystemError) -> OutputFile {
+      var file = try OutputFile(creating: directory + "/" + name, ifExists: .fail)
+      try file.append { $0 += header.utf8 }
+      return file
+    }
+    try Files.createDirectory(directory)
+    let samples = try table(
+      "samples.csv",
+      "time_ns,fitted_time_ns,tick,missing_before,ppg_counts,spo2_counts,x_counts,y_counts,z_counts\n")
+    let pulse = try table(
+      "pulse.csv",
+      "start_ns,end_ns,beats,pulse_per_minute,template_correlation,skewness,motion_g,quality\n")
+    let beats = try table("beats.csv", "fitted_time_ns,interval_ms,accepted\n")
+    let activity = try table("activity.csv", "start_ns,seconds,counts,enmo_mg,steps,rest\n")
+    self.samples = samples
+    self.pulse = pulse
+    self.beats = beats
+    self.activity = activity
+  }
+
+  mutating func append(_ placed: PlacedTick) throws(SystemError) {
+    try samples.append { text in
+      text.append(decimal: placed.tick.time.nanoseconds)
+      text.appendCell(placed.fittedTime.nanoseconds)
+      text.appendCell(Int64(placed.index))
+      text.appendCell(Int64(placed.missingBefore))
+      text.appendCell(placed.tick.ppg.map { Int64($0.value) })
+      text.appendCell(placed.tick.spO2.map { Int64($0.value) })
+      let axes = placed.tick.accelerometer
+      text.appendCell(axes.map { Int64($0.x) })
+      text.appendCell(axes.map { Int64($0.y) })
+      text.appendCell(axes.map { Int64($0.z) })
+      text.append(UInt8(ascii: "\n"))
+    }
+  }
+
+  mutating func append(_ window: PulseWindow) throws(SystemError) {
+    try pulse.append { text in
+      text.append(decimal: window.start.nanoseconds)
+      text.appendCell(window.end.nanoseconds)
+      text.appendCell(Int64(window.beats))
+      text.appendCell(window.beatsPerMinute, decimals: 2)
+      text.appendCell(window.correlation, decimals: 4)
+      text.appendCell(window.skewness, decimals: 4)
+      text.appendCell(window.motion, decimals: 4)
+      text.appendCell(window.rejection?.rawValue ?? "good")
+      text.append(UInt8(ascii: "\n"))
+    }
+  }
+
+  mutating func append(_ beat: PulseBeat) throws(SystemError) {
+    try beats.append { text in
+      text.append(decimal: beat.time.nanoseconds)
+      text.appendCell(beat.interval.map { $0 * 1_000 }, decimals: 2)
+      text.appendCell(beat.isAccepted ? "1" : "0")
+      text.append(UInt8(ascii: "\n"))
+    }
+  }
+
+  mutating func append(_ epoch: ActivityEpoch, _ rest: RestState) throws(SystemError) {
+    try activity.append { text in
+      text.append(decimal: epoch.start.nanoseconds)
+      text.appendCell(epoch.seconds, decimals: 2)
+      text.appendCell(epoch.counts, decimals: 1)
+      text.appendCell(epoch.enmo, decimals: 2)
+      text.appendCell(epoch.steps.map { Int64($0) })
+      text.appendCell(rest.rawValue)
+      text.append(UInt8(ascii: "\n"))
+    }
+  }
+
+  mutating func finish() throws(SystemError) {
+    try samples.flush()
+    try pulse.flush()
+    try beats.flush()
+    try activity.flush()
+  }
+}
+
+extension [UInt8] {
+  fileprivate mutating func appendCell(_ number: Int64?) {
+    append(UInt8(ascii: ","))
+    if let number { append(decimal: number) }
+  }
+
+  fileprivate mutating func appendCell(_ text: String) {
+    append(UInt8(ascii: ","))
+    append(contentsOf: text.utf8)
+  }
+
+  fileprivate mutating func appendCell(_ number: Double?, decimals: Int) {
+    append(UInt8(ascii: ","))
+    if let number { append(number, decimals: decimals) }
+  }
+
+  /// With so many digits behind the point, rounded half away from zero; nothing for what is no number or too large.
+  mutating func append(_ number: Double, decimals: Int) {
+    var scale: Int64 = 1
+    for _ in 0..<decimals { scale *= 10 }
+    let scaled = (number * Double(scale)).rounded()
+    guard scaled.isFinite, abs(scaled) < 9e18 else { return }
+    let whole = Int64(scaled)
+    if whole < 0 { append(UInt8(ascii: "-")) }
+    append(decimal: Int64(whole.magnitude) / scale)
+    guard decimals > 0 else { return }
+    append(UInt8(ascii: "."))
+    var divisor = scale / 10
+    while divisor > 0 {
+      append(UInt8(ascii: "0") + UInt8(Int64(whole.magnitude) / divisor % 10))
+      divisor /= 10
+    }
+  }
+}

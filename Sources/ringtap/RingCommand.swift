@@ -1,0 +1,98 @@
+import ArgumentParser
+import BLEPacketLog
+import Foundation
+import RingTap
+
+/// `ringtap ring …`: what COLMI rings can do.
+struct RingToolCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "ring",
+    abstract: "Read what COLMI rings say.",
+    subcommands: [Decode.self])
+
+  /// `ringtap ring decode`: packets in, meaning out.
+  struct Decode: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      commandName: "decode",
+      abstract: "Say what packets of a ring mean.",
+      discussion: """
+        Reads one JSON object a line from standard input and writes one for each:
+          channel    "uart" (frames of 16 octets) or "bigdata"
+          direction  "host->ring" or "ring->host"
+          packets    values in hexadecimal digits: one frame, the frames of a log,
+                     or the pieces of a big data message
+        Other keys are left alone. A packet that is damaged yields the kind
+        "invalid"; a line that is wrong a message on standard error, and exit
+        status 1 at the end.
+
+        EXAMPLES
+          ringtap ring decode < packets.ndjson
+              {"kind":"battery","level":64,"charging":false} for the line
+              {"channel": "uart", "direction": "ring->host",
+               "packets": ["03400000000000000000000000000043"]}
+
+          ringtap ring decode < packets.ndjson | jq -r .kind | sort | uniq -c
+              what there is, and how often
+        """)
+
+    @Flag(help: "For big data in several pieces, say what the messages hold, each on a line.")
+    var contents = false
+
+    func run() throws {
+      var number = 0
+      var isWrong = false
+      while let text = readLine() {
+        number += 1
+        guard !text.allSatisfy(\.isWhitespace) else { continue }
+        var line = JSONLine()
+        do throws(Wrong) {
+          let transcript = try Self.transcript(text)
+          do throws(RingTranscript.Failure) {
+            try transcript.append(to: &line, contents ? .contents : .reassembly)
+          } catch { throw Wrong(error) }
+        } catch {
+          Console.note("line \(number): \(error.reason)")
+          isWrong = true
+          continue
+        }
+        try Console.write(line.octets)
+      }
+      if isWrong { throw ExitCode.failure }
+    }
+
+    /// A line that cannot be read, and why.
+    private struct Wrong: Error {
+      let reason: String
+
+      init(_ reason: String) { self.reason = reason }
+
+      init(_ failure: RingTranscript.Failure) {
+        switch failure {
+        case .noPackets: reason = "'packets' is empty"
+        case .severalFrames: reason = "frames that are no log stand alone, each on a line of its own"
+        }
+      }
+    }
+
+    private static func transcript(_ text: String) throws(Wrong) -> RingTranscript {
+      guard let object = try? JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any] else {
+        throw Wrong("not a JSON object")
+      }
+      guard let channel = (object["channel"] as? String).flatMap(RingTranscript.Channel.init(rawValue:))
+      else {
+        throw Wrong("'channel' is neither \"uart\" nor \"bigdata\"")
+      }
+      guard let direction = (object["direction"] as? String).flatMap(RingTranscript.Direction.init(rawValue:))
+      else { throw Wrong("'direction' is neither \"host->ring\" nor \"ring->host\"") }
+      guard let texts = object["packets"] as? [String] else { throw Wrong("'packets' is no list of strings") }
+      var packets: [[UInt8]] = []
+      for (index, text) in texts.enumerated() {
+        guard let packet = [UInt8](hex: text) else {
+          throw Wrong("packet \(index + 1) is not hexadecimal: \(text.printable)")
+        }
+        packets.append(packet)
+      }
+      return RingTranscript(channel: channel, direction: direction, packets: packets)
+    }
+  }
+}

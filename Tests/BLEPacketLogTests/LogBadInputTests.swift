@@ -1,0 +1,160 @@
+import BLEPacketLog
+import BLEWire
+import Foundation
+import Glibc
+import Testing
+
+/// A log that is broken, and what every command has to say of it.
+struct BrokenLog: Sendable, CustomTestStringConvertible {
+  enum Content: Sendable {
+    case octets([UInt8])
+    case nothing, folder, unreadable
+  }
+
+  let name: String
+  let content: Content
+  /// Records before the damage.
+  let good: Int
+  /// What the one line on standard error contains; `nil` for a log that is only odd.
+  let message: String?
+
+  var testDescription: String { name }
+
+  /// Three events of 31 octets each after a header of 16.
+  private static let whole = log((1...3).map { LogConvertCommandTests.packet(Int64($0), UInt8($0)) })
+  private static let pcapng = converted(whole, to: .pcapng(.h4WithDirection))
+
+  /// The start of the last Enhanced Packet Block.
+  private static let lastBlock: Int = {
+    var offset = 0
+    var last = 0
+    while offset + 8 <= pcapng.count {
+      if pcapng[offset] == 6 { last = offset }
+      offset += number(at: offset + 4)
+    }
+    return last
+  }()
+
+  private static func number(at offset: Int) -> Int {
+    Int(pcapng[offset]) | Int(pcapng[offset + 1]) << 8 | Int(pcapng[offset + 2]) << 16
+  }
+
+  private static func changed(_ log: [UInt8], _ offset: Int, _ octets: [UInt8]) -> [UInt8] {
+    var log = log
+    log.replaceSubrange(offset..<offset + octets.count, with: octets)
+    return log
+  }
+
+  static let all = [
+    BrokenLog(
+      name: "cut inside a record", content: .octets(whole.dropLast(3)), good: 2, message: "octet 78: needs 31"
+    ),
+    BrokenLog(
+      name: "cut inside a record's header", content: .octets(whole.dropLast(20)), good: 2, message: "octet 78"
+    ),
+    BrokenLog(
+      name: "cut inside the header", content: .octets(Array(whole.prefix(10))), good: 0, message: "octet 0"),
+    BrokenLog(
+      name: "another magic number", content: .octets(changed(whole, 0, Array("btsnoob".utf8))), good: 0,
+      message: "not a packet log"),
+    BrokenLog(name: "empty", content: .octets([]), good: 0, message: "not a packet log"),
+    BrokenLog(
+      name: "text", content: .octets(Array("time_ns,x,y,z\n".utf8)), good: 0, message: "not a packet log"),
+    BrokenLog(
+      name: "record of 4 GB", content: .octets(changed(whole, 47, [UInt8](repeating: 0xFF, count: 8))),
+      good: 1,
+      message: "octet 51: invalid value 0xffffffff"),
+    BrokenLog(
+      name: "pcapng block that does not end",
+      content: .octets(pcapng.dropLast(pcapng.count - lastBlock - 20)),
+      good: 2, message: "octet \(lastBlock)"),
+    BrokenLog(
+      name: "pcapng block of 4 GB",
+      content: .octets(changed(pcapng, lastBlock + 4, [0xFC, 0xFF, 0xFF, 0xFF])), good: 2,
+      message: "octet \(lastBlock + 4): invalid value 0xfffffffc"),
+    BrokenLog(
+      name: "pcapng block of other length at its end",
+      content: .octets(changed(pcapng, pcapng.count - 4, [0x44, 0, 0, 0])), good: 3,
+      message: "octet \(pcapng.count - 4): length field says 68"),
+    BrokenLog(name: "folder", content: .folder, good: 0, message: "Is a directory"),
+    BrokenLog(name: "missing", content: .nothing, good: 0, message: "No such file or directory"),
+    BrokenLog(name: "unreadable", content: .unreadable, good: 0, message: "Permission denied"),
+    BrokenLog(
+      name: "time that goes backwards",
+      content: .octets(log([3, 1, 2].map { LogConvertCommandTests.packet($0, 0) })), good: 3, message: nil),
+  ]
+
+  func make(in folder: URL) throws -> URL {
+    let place = folder.appending(path: "log")
+    switch content {
+    case .octets(let octets): try Data(octets).write(to: place)
+    case .nothing: break
+    case .folder: try FileManager.default.createDirectory(at: place, withIntermediateDirectories: false)
+    case .unreadable:
+      try Data(Self.whole).write(to: place)
+      try FileManager.default.setAttributes([.posixPermissions: 0], ofItemAtPath: place.path)
+    }
+    return place
+  }
+}
+
+/// Broken logs through the program itself: the good part is shown, the bad place named in one line, the status 1.
+@Suite(.enabled(if: Ringtap.path != nil, "ringtap is not beside the tests"))
+struct LogBadInputTests {
+  enum Command: String, CaseIterable {
+    case text = "show"
+    case json = "show --json"
+    case stats
+    case statsJSON = "stats --json"
+    case convert
+  }
+
+  private func run(_ command: Command, _ log: BrokenLog, _ place: URL, _ out: URL) throws -> Witness {
+    var words = ["log"] + command.rawValue.split(separator: " ").map(String.init) + [place.path]
+    if command == .convert { words += [out.path, "--format", "btsnoop"] }
+    guard case .unreadable = log.content, geteuid() == 0 else {
+      return try Witness(try #require(Ringtap.path), words)
+    }
+    // Without the capabilities that let root read everything.
+    let capabilities = ["--bounding-set", "-all", "--inh-caps", "-all"]
+    return try Witness(
+      try #require(Witness.path(of: "setpriv")), capabilities + [try #require(Ringtap.path)] + words)
+  }
+
+  private func shown(_ command: Command, _ run: Witness, _ out: URL) throws -> Int {
+    switch command {
+    case .text: return run.output.split(separator: "\n").count { $0.hasPrefix("> HCI Event") }
+    case .json: return run.output.split(separator: "\n").count { $0.hasPrefix("{\"index\":") }
+    case .stats:
+      // The first line: 3 records in 2.000 s
+      return run.output.split(separator: " ").first.flatMap { Int($0) } ?? 0
+    case .statsJSON:
+      let object = try? JSONSerialization.jsonObject(with: Data(run.output.utf8)) as? [String: Any]
+      return object?["records"] as? Int ?? 0
+    case .convert: return (try? Data(contentsOf: out)).map { LogReading([UInt8]($0)).packets.count } ?? 0
+    }
+  }
+
+  @Test(arguments: BrokenLog.all, Command.allCases)
+  func showsTheGoodPartAndNamesTheBad(_ log: BrokenLog, _ command: Command) throws {
+    try withFolder { folder in
+      let place = try log.make(in: folder)
+      let out = folder.appending(path: "out")
+      let run = try run(command, log, place, out)
+      #expect(try shown(command, run, out) == log.good, "\(run.output)")
+      guard let message = log.message else {
+        #expect(run.status == 0 && run.errors == "", "\(run.errors)")
+        return
+      }
+      #expect(run.status == 1)
+      #expect(run.errors.hasSuffix("\n") && run.errors.count { $0 == "\n" } == 1, "\(run.errors)")
+      #expect(run.errors.hasPrefix("ringtap: ") && run.errors.contains(place.path), "\(run.errors)")
+      #expect(run.errors.contains(message), "\(run.errors)")
+      let trusted = [
+        "", "; the record before is good\n", "; the 2 records before are good\n",
+        "; the 3 records before are good\n",
+      ]
+      #expect(run.errors.hasSuffix(trusted[log.good]), "\(run.errors)")
+    }
+  }
+}

@@ -1,0 +1,107 @@
+import Foundation
+import Glibc
+import Testing
+
+/// A program on a pseudo-terminal of its own, which is its controlling terminal: it can colour, page and be interrupted.
+final class TerminalRun {
+  /// Where one of its streams goes.
+  enum Stream {
+    case terminal
+    case file(URL)
+  }
+
+  /// No test takes that long; one that does has failed.
+  private static let patienceSeconds = 30.0
+
+  /// `TIOCSPTLCK` and `TIOCGPTN` of the kernel's `asm-generic/ioctls.h`, which Swift does not import.
+  private static let setLock: UInt = 0x4004_5431
+  private static let getNumber: UInt = 0x8004_5430
+
+  private let process = Process()
+  private let terminal: FileHandle
+  private var octets: [UInt8] = []
+
+  /// - Parameters:
+  ///   - environment: what differs from that of the tests; `nil` takes a variable away.
+  init(
+    _ program: String, _ arguments: [String], environment: [String: String?] = [:],
+    output: Stream = .terminal, errors: Stream = .terminal, columns: UInt16 = 100
+  ) throws {
+    let number = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC)
+    var (lock, index): (CInt, CUnsignedInt) = (0, 0)
+    try #require(number >= 0 && ioctl(number, Self.setLock, &lock) == 0)
+    try #require(ioctl(number, Self.getNumber, &index) == 0)
+    terminal = FileHandle(fileDescriptor: number, closeOnDealloc: true)
+    var size = winsize(ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0)
+    try #require(ioctl(number, UInt(TIOCSWINSZ), &size) == 0)
+    let slave = open("/dev/pts/\(index)", O_RDWR | O_NOCTTY | O_CLOEXEC)
+    try #require(slave >= 0)
+    defer { close(slave) }
+    let side = FileHandle(fileDescriptor: slave, closeOnDealloc: false)
+    // Takes the terminal of its standard input for its own, which Foundation's process cannot.
+    process.executableURL = URL(filePath: try #require(Witness.path(of: "setsid")))
+    process.arguments = ["--ctty", "--wait", program] + arguments
+    var variables = ProcessInfo.processInfo.environment.merging(["TERM": "xterm"]) { $1 }
+    for name in ["NO_COLOR", "PAGER", "LESS"] { variables[name] = nil }
+    for (name, value) in environment { variables[name] = value }
+    process.environment = variables
+    process.standardInput = side
+    process.standardOutput = try Self.handle(output, side)
+    process.standardError = try Self.handle(errors, side)
+    try Self.withSignals { try process.run() }
+  }
+
+  /// Threads of Swift's pool block signals, and programs that they start would inherit that: nobody could interrupt them.
+  private static func withSignals(_ body: () throws -> Void) rethrows {
+    var (all, before) = (sigset_t(), sigset_t())
+    sigfillset(&all)
+    pthread_sigmask(SIG_UNBLOCK, &all, &before)
+    defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
+    try body()
+  }
+
+  deinit { if process.isRunning { kill(process.processIdentifier, SIGKILL) } }
+
+  private static func handle(_ stream: Stream, _ side: FileHandle) throws -> FileHandle {
+    guard case .file(let file) = stream else { return side }
+    try Data().write(to: file)
+    return try FileHandle(forWritingTo: file)
+  }
+
+  /// What came to the terminal so far. A terminal ends lines by CR and LF.
+  var text: String { String(decoding: octets, as: UTF8.self).replacing("\r\n", with: "\n") }
+
+  func type(_ text: String) throws { try terminal.write(contentsOf: Data(text.utf8)) }
+
+  /// Reads on until the text satisfies `condition`.
+  func wait(
+    _ what: Comment, at location: SourceLocation = #_sourceLocation, until condition: (String) -> Bool
+  ) throws {
+    let end = Date.now.addingTimeInterval(Self.patienceSeconds)
+    while !condition(text), Date.now < end, read() {}
+    try #require(condition(text), what, sourceLocation: location)
+  }
+
+  /// Reads to the end.
+  ///
+  /// - Returns: the exit status.
+  func status(at location: SourceLocation = #_sourceLocation) throws -> Int32 {
+    let end = Date.now.addingTimeInterval(Self.patienceSeconds)
+    while Date.now < end, read() {}
+    try #require(Date.now < end, "the program does not end", sourceLocation: location)
+    process.waitUntilExit()
+    return process.terminationReason == .exit
+      ? process.terminationStatus : 128 + process.terminationStatus
+  }
+
+  /// - Returns: `false` at the end: nobody holds the other side of the terminal any more.
+  private func read() -> Bool {
+    var poll = pollfd(fd: terminal.fileDescriptor, events: Int16(POLLIN), revents: 0)
+    guard Glibc.poll(&poll, 1, 200) > 0 else { return true }
+    var buffer = [UInt8](repeating: 0, count: 65_536)
+    let count = Glibc.read(terminal.fileDescriptor, &buffer, buffer.count)
+    guard count > 0 else { return false }
+    octets += buffer[..<count]
+    return true
+  }
+}

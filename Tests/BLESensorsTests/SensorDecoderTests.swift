@@ -1,0 +1,137 @@
+import BLECore
+import BLEPacketLog
+import BLESensors
+import BLEWire
+import Foundation
+import Testing
+
+/// What `ringtap decode` prints, against the vectors.
+@Suite struct SensorDecoderTests {
+  /// What is told to the decoder, though the vectors have it beside what they expect.
+  private static func context(of vector: SensorVector) -> SensorDecoder.Context {
+    var context = SensorDecoder.Context()
+    context.operation = vector.operation.flatMap(SensorDecoder.Operation.init(rawValue:))
+    context.factor = vector.expect["factor"]?.number
+    context.previousTimestampNanoseconds = vector.expect["previousTimestampNanoseconds"]?.text.flatMap(
+      UInt64.init)
+    context.sampleRate = (vector.expect["sampleRateHz"] ?? vector.expect["requestedSampleRateHz"])?.number
+      .map { UInt16($0) }
+    return vector.characteristic.hasPrefix("FB005C82") ? context : context.withOperationOnly
+  }
+
+  /// Of the vectors, not of a decoder: tolerances and remarks. The samples in units have them all.
+  private static let remarks: Set<String> = [
+    "toleranceMilliG", "firstSampleMilliG", "timestampToleranceNanoseconds", "rawSamplesAre", "channelOrder",
+  ]
+
+  private static func decode(
+    _ frames: [[UInt8]], _ vector: SensorVector, _ context: SensorDecoder.Context
+  ) throws -> [String: JSONValue] {
+    var line = JSONLine()
+    let source = vector.uuid.map { SensorDecoder.Source.characteristic($0) } ?? .manufacturerData
+    try #require(SensorDecoder().decode(frames, of: source, context, into: &line))
+    return try JSONDecoder().decode([String: JSONValue].self, from: Data(line.octets))
+  }
+
+  @Test(arguments: SensorVector.all)
+  func decodesTheVector(_ vector: SensorVector) throws {
+    let found = try Self.decode(vector.octets, vector, Self.context(of: vector))
+    if vector.characteristic.hasPrefix("FB005C82"), vector.expect["error"] == nil {
+      try Self.checkFrame(found, vector)
+    } else {
+      #expect(Set(found.keys) == Set(vector.expect.keys))
+      for (key, value) in vector.expect {
+        #expect(found[key]?.matches(value) == true, "\(key): \(found[key] ?? .null), not \(value)")
+      }
+    }
+  }
+
+  /// Frames of raw data: all that is expected is there; some vectors leave out samples or units.
+  private static func checkFrame(_ found: [String: JSONValue], _ vector: SensorVector) throws {
+    for (key, value) in vector.expect where !remarks.contains(key) {
+      switch (key, vector.name) {
+      case ("rawSamples", "pmd-ppg-delta-type10"):
+        let samples = try #require(found[key]?.array)
+        #expect(.array([samples[0], samples[1], samples[samples.count - 1]]) == value)
+      case ("statusBits", "pmd-ppg-delta-type10"):
+        #expect(Set(found[key]?.array ?? []) == Set(value.array ?? []))
+      case ("frames", _): try checkFrames(found[key]?.array ?? [], value.array ?? [], vector)
+      default: #expect(found[key]?.matches(value) == true, "\(key): \(found[key] ?? .null), not \(value)")
+      }
+    }
+    if let first = vector.expect["firstSampleMilliG"]?.array {
+      let tolerance = try #require(vector.expect["toleranceMilliG"]?.number)
+      let sample = try #require(found["samplesMilliG"]?.array?.first?.array)
+      for (ours, theirs) in zip(sample, first) {
+        #expect(abs(try #require(ours.number) - (try #require(theirs.number))) <= tolerance)
+      }
+    }
+  }
+
+  private static func checkFrames(_ found: [JSONValue], _ expected: [JSONValue], _ vector: SensorVector)
+    throws
+  {
+    let tolerance = try #require(vector.expect["timestampToleranceNanoseconds"]?.number)
+    #expect(found.count == expected.count)
+    for (frame, expected) in zip(found, expected) {
+      let (frame, expected) = (try #require(frame.object), try #require(expected.object))
+      for (key, value) in expected {
+        if key == "firstSampleTimestampNanoseconds" {
+          let ours = try #require(frame[key]?.text.flatMap(Int64.init))
+          let theirs = try #require(value.text.flatMap(Int64.init))
+          #expect(Double((ours - theirs).magnitude) <= tolerance)
+        } else {
+          #expect(frame[key]?.matches(value) == true, "\(key)")
+        }
+      }
+    }
+  }
+
+  @Test func hasAllVectors() { #expect(SensorVector.all.count == 120) }
+
+  /// Without being told how a value travelled, the octets decide.
+  @Test(arguments: SensorVector.all.filter { $0.operation != nil })
+  func tellsRequestsFromAnswers(_ vector: SensorVector) throws {
+    let found = try Self.decode(vector.octets, vector, SensorDecoder.Context())
+    #expect(found["kind"] == vector.expect["kind"])
+    #expect(found["command"] == vector.expect["command"])
+  }
+
+  /// Whatever arrives gives one JSON object: truncations, and octets changed at random. Long frames are a few only, as
+  /// their samples make long lines; `PolarFrameTests` damages them without.
+  @Test(arguments: SensorVector.all)
+  func survivesDamage(_ vector: SensorVector) throws {
+    var generator = SeededGenerator(state: 11_073)
+    let context = Self.context(of: vector)
+    let frames = vector.octets
+    for (number, frame) in frames.enumerated() {
+      var damaged = frames
+      for count in stride(from: 0, to: frame.count, by: 1 + frame.count / 20) {
+        damaged[number] = Array(frame[..<count])
+        _ = try Self.decode(damaged, vector, context)
+      }
+      for _ in 0..<20 {
+        damaged[number] = frame
+        for _ in 0..<Int.random(in: 1...4, using: &generator) where !frame.isEmpty {
+          damaged[number][Int.random(in: 0..<frame.count, using: &generator)] = .random(
+            in: 0...255, using: &generator)
+        }
+        _ = try Self.decode(damaged, vector, context)
+      }
+    }
+  }
+
+  @Test func doesNotKnowEverything() {
+    var line = JSONLine()
+    #expect(!SensorDecoder().decode([[0]], of: .characteristic(BluetoothUUID(0xFFF1)), into: &line))
+    #expect(line.octets.isEmpty)
+  }
+}
+
+extension SensorDecoder.Context {
+  fileprivate var withOperationOnly: SensorDecoder.Context {
+    var context = SensorDecoder.Context()
+    context.operation = operation
+    return context
+  }
+}

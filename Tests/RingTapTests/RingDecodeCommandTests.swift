@@ -1,0 +1,97 @@
+import Foundation
+import RingTap
+import Testing
+
+/// The program itself, beside the tests.
+private enum RingtapProgram {
+  static let file: URL? = {
+    let program = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
+      .appending(path: "ringtap")
+    return FileManager.default.isExecutableFile(atPath: program.path) ? program : nil
+  }()
+}
+
+/// `ringtap ring decode`.
+@Suite(.enabled(if: RingtapProgram.file != nil, "ringtap is not beside the tests"))
+struct RingDecodeCommandTests {
+  private struct Run {
+    var lines: [String]
+    var messages: [String]
+    var status: Int32
+  }
+
+  /// - Parameter input: standard input, a line each.
+  private func decode(_ input: [String], _ arguments: [String] = []) async throws -> Run {
+    try await withFolder { folder in
+      let files = ["in", "out", "err"].map { URL(filePath: folder).appending(path: $0) }
+      try Data((input.joined(separator: "\n") + "\n").utf8).write(to: files[0])
+      for file in files[1...] { try Data().write(to: file) }
+      let process = Process()
+      process.executableURL = RingtapProgram.file
+      process.arguments = ["ring", "decode"] + arguments
+      process.standardInput = try FileHandle(forReadingFrom: files[0])
+      process.standardOutput = try FileHandle(forWritingTo: files[1])
+      process.standardError = try FileHandle(forWritingTo: files[2])
+      // Swift's threads are few: none of them waits for the program.
+      try await withCheckedThrowingContinuation { (ended: CheckedContinuation<Void, any Error>) in
+        process.terminationHandler = { _ in ended.resume() }
+        do { try process.run() } catch { ended.resume(throwing: error) }
+      }
+      let texts = try files[1...].map { String(decoding: try Data(contentsOf: $0), as: UTF8.self) }
+      let lines = texts.map { $0.split(separator: "\n").map(String.init) }
+      return Run(lines: lines[0], messages: lines[1], status: process.terminationStatus)
+    }
+  }
+
+  private static let battery =
+    #"{"channel":"uart","direction":"ring->host","packets":["03400000000000000000000000000043"]}"#
+
+  @Test func answersEachLine() async throws {
+    let run = try await decode(RingProtocolVector.all.map(\.line))
+    #expect(run.status == 0)
+    #expect(run.messages == [])
+    let answers = try run.lines.map { try #require(canonical(line: $0)) }
+    #expect(answers == RingProtocolVector.all.map(\.expect))
+  }
+
+  @Test func goesOnAfterAWrongLine() async throws {
+    let wrong = [
+      "not JSON", "[]", #"{"channel":"usb","direction":"ring->host","packets":["00"]}"#,
+      #"{"channel":"uart","direction":"up","packets":["00"]}"#,
+      #"{"channel":"uart","direction":"ring->host","packets":"00"}"#,
+      #"{"channel":"uart","direction":"ring->host","packets":["0x"]}"#,
+      #"{"channel":"uart","direction":"ring->host","packets":["0g"]}"#,
+      #"{"channel":"uart","direction":"ring->host","packets":[]}"#,
+    ]
+    let run = try await decode([Self.battery] + wrong + ["", Self.battery])
+    #expect(run.status == 1)
+    // The sixth is no octet at all, which is a damaged packet and not a wrong line.
+    let answer = #"{"kind":"battery","level":64,"charging":false}"#
+    #expect(run.lines == [answer, #"{"kind":"invalid","reason":"length"}"#, answer])
+    #expect(run.messages.map { $0.prefix { $0 != ":" } } == [Substring](repeating: "ringtap", count: 7))
+    let numbers = run.messages.compactMap { $0.split(separator: " ").dropFirst(2).first }
+    #expect(numbers == ["2:", "3:", "4:", "5:", "6:", "8:", "9:"])
+  }
+
+  @Test func saysWhatPiecesHold() async throws {
+    let pieces = try #require(RingProtocolVector.all.first { $0.name == "reassembly-split-3" })
+    let whole = try #require(RingProtocolVector.all.first { $0.name == "sleep-rt11cr-2-records" })
+    let run = try await decode([pieces.line], ["--contents"])
+    #expect(run.lines.compactMap { canonical(line: $0) } == [whole.expect])
+    #expect(run.status == 0)
+  }
+}
+
+extension RingProtocolVector {
+  /// The vector as a line of input.
+  fileprivate var line: String {
+    canonical([
+      "name": name, "channel": transcript.channel.rawValue, "direction": transcript.direction.rawValue,
+      "packets": packets.map { $0.map { String(format: "%02x", $0) }.joined() },
+    ])
+  }
+}
+
+private func canonical(line: String) -> String? {
+  (try? JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]).map { canonical($0) }
+}

@@ -1,0 +1,56 @@
+import BLECore
+import BLEEmulation
+import BLEHost
+import BLESensors
+import BLEStack
+import BLESystem
+import BLEWire
+import Synchronization
+import TestPeer
+import Testing
+
+/// A host that takes nothing for a while: peripherals of the immediate pace wait for it.
+@Suite(.timeLimit(.minutes(1))) struct SlowHostTests {
+  private static let count = 60_000
+
+  private actor Blocker {
+    nonisolated let loop: EventLoop
+    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
+
+    init(_ loop: EventLoop) { self.loop = loop }
+
+    func pass(_ gate: Gate) { gate.pass() }
+  }
+
+  @Test func everythingSentArrives() async throws {
+    var ring = quietRing(rate: 1_000_000)
+    // More octets than a port keeps for a host that is behind.
+    ring.notificationLimit = Self.count
+    let link = try await VirtualLink.open([ring])
+    let connection = try await link.adapter.connect(
+      to: ring.address, asking: LinkRequest(), timeout: .seconds(10), tap: nil)
+    let client = GATTClient(connection)
+    let database = try await client.discover()
+    let replies = try #require(database.characteristic(RingUUID.commandNotify, in: RingUUID.commandService))
+    let command = try #require(database.characteristic(RingUUID.commandWrite, in: RingUUID.commandService))
+    let received = Counter()
+    _ = try await client.subscribe(replies) { _, _ in received.add() }
+    let start = [UInt8](encoding: RingFrame.byteCount) { RingCommand.rawStart.encode(into: &$0) }
+    try await client.writeWithoutResponse(start, to: command.valueHandle)
+
+    let gate = Gate()
+    let blocker = Task { await Blocker(link.loop).pass(gate) }
+    await gate.waitForSomebody()
+    while await link.emulation.inspect({ ($0.peripherals.first as? EmulatedRing)?.droppedByRing }) == 0 {
+      await Task.yield()
+    }
+    gate.open()
+    await blocker.value
+    await received.reaches(Self.count)
+    #expect(await link.emulation.failure == nil)
+    #expect(await connection.end == nil)
+    let sent = await link.emulation.inspect { ($0.peripherals.first as? EmulatedRing)?.sentRawNotifications }
+    #expect(sent == Self.count)
+    await link.close()
+  }
+}

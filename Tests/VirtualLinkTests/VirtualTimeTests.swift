@@ -1,0 +1,38 @@
+import BLECore
+import BLEEmulation
+import BLEHost
+import BLESystem
+import Foundation
+import RingTap
+import Testing
+
+/// Host, controller and ring by one virtual clock.
+@Suite(.timeLimit(.minutes(2))) struct VirtualTimeTests {
+  /// An hour with a ring of 3 frames a second takes some seconds, and each frame comes when the ring sent it.
+  @Test func anHourIsOver() async throws {
+    let start = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
+    let link = try await VirtualLink.open(
+      [quietRing(rate: 3)], pace: .air, clock: .virtual(from: start))
+    try await withFolder { folder in
+      let target = RingCapture.Target(address: DeviceAddress(bits: 0x70CB_0D00_0001, type: .public))
+      let capture = RingCapture(
+        target, adapter: link.adapter, limits: .init(count: 3 * 3600), directory: folder + "/hour")
+      let result = try await withTaskExecutorPreference(link.loop.preference) {
+        try await capture.run { _ in }
+      }
+      #expect(result.failure == nil)
+      #expect(result.report.lost.total == 0)
+      #expect(result.report.streams.map(\.samples) == [3600, 3600, 3600])
+      let table = try String(contentsOfFile: folder + "/hour/accelerometer.csv", encoding: .utf8)
+      let stamps = table.split(separator: "\n").dropFirst().compactMap { row in
+        row.split(separator: ",").first.flatMap { Int64($0) }
+      }
+      #expect(stamps.count == 3600)
+      // One each second, at the next connection event.
+      let first = try #require(stamps.first)
+      let deviations = stamps.indices.map { abs(stamps[$0] - first - Int64($0) * 1_000_000_000) }
+      #expect(try #require(deviations.max()) <= 50_000_000)
+    }
+    await link.close()
+  }
+}
