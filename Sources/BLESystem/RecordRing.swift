@@ -104,6 +104,11 @@ import Synchronization
     return true
   }
 
+  /// Whether more than half of the storage is taken.
+  public var isHalfFull: Bool {
+    2 * (head.load(ordering: .acquiring) - tail.load(ordering: .acquiring)) > capacity
+  }
+
   public var isEmpty: Bool {
     tail.load(ordering: .acquiring) == head.load(ordering: .acquiring)
   }

@@ -5,7 +5,8 @@ public import BLESystem
 import BLEWire
 import Synchronization
 
-/// A btsnoop log of everything between a host and its controller, written on a thread of its own.
+/// A log of everything between a host and its controller, written on a thread of its own: btsnoop, or pcapng with
+/// nanoseconds where its name ends so.
 ///
 /// Put a `CapturingTransport` that fills `ring` around the transport. What the ring has no room for is counted, and
 /// stands in the records' own field for it.
@@ -61,17 +62,18 @@ public final class PacketLogFile: Sendable {
 private struct PacketLogJob: WriterJob, ~Copyable {
   private let ring: RecordRing
   private var file: OutputFile
-  private var encoder = BTSnoopWriter()
+  private var writer: PacketLogWriter
   private var taken = 0
+  private var droppedBefore = 0
   private var failure: SystemError?
 
   init(_ path: String, _ ring: RecordRing) throws(SystemError) {
     var file = try OutputFile(creating: path, ifExists: .fail)
-    try file.append {
-      $0.append(addingCapacity: BTSnoopHeader.byteCount) { BTSnoopWriter().encodeHeader(into: &$0) }
-    }
+    var writer = CaptureLogFormat(path: path).writer
+    try file.append { writer.start(into: &$0) }
     try file.flush()
     self.file = file
+    self.writer = writer
     self.ring = ring
   }
 
@@ -94,18 +96,14 @@ private struct PacketLogJob: WriterJob, ~Copyable {
     taken += 1
     // After a failure the rest is only counted.
     guard failure == nil else { return }
-    encoder.cumulativeDrops = UInt32(clamping: dropped)
-    let (encoder, body) = (encoder, packet.extracting(1...))
-    let direction: HCIDirection =
-      tag == UInt32(HCIDirection.hostToController.rawValue) ? .hostToController : .controllerToHost
-    do throws(SystemError) {
-      try file.append { octets in
-        octets.append(addingCapacity: encoder.recordByteCount(packet: body.count)) {
-          encoder.encode(
-            body, type: HCIPacketType(rawValue: packet[0]), direction: direction, at: time, into: &$0)
-        }
-      }
-    } catch { failure = error }
+    var header = PacketRecordHeader()
+    header.time = time
+    header.type = HCIPacketType(rawValue: packet[0])
+    header.direction = HCIDirection(rawValue: UInt8(truncatingIfNeeded: tag)) ?? .controllerToHost
+    header.drops = UInt32(clamping: dropped - droppedBefore)
+    droppedBefore = dropped
+    let record = PacketRecord(header, packet: packet.extracting(1...))
+    do throws(SystemError) { try file.append { writer.append(record, to: &$0) } } catch { failure = error }
   }
 
   mutating func flush() {

@@ -41,11 +41,12 @@ final class Recorder: Sendable {
   ///   - packets: what a `PacketTap` fills; `nil` for no packet log.
   ///   - link: whose packets these are.
   static func start(
-    in directory: String, _ sink: RingSink, packets: RecordRing?, link: RecordingFiles.LinkStart
+    in directory: String, _ sink: RingSink, packets: RecordRing?, link: RecordingFiles.LinkStart,
+    format: CaptureLogFormat = .btsnoop
   ) async throws(SystemError) -> Recorder {
     let recorder = try Recorder(sink, packets)
     try await recorder.writer.start(named: "ringtap-writer", orThrow: { $0 }) { () throws(SystemError) in
-      let log: RecordingFiles.Log = packets == nil ? .none : .btsnoop(link)
+      let log: RecordingFiles.Log = packets == nil ? .none : .link(link, format)
       return RecorderJob(recorder: recorder, files: try RecordingFiles(in: directory, log: log))
     }
     return recorder

@@ -56,6 +56,7 @@ public struct RingCapture: Sendable {
   public var request = LinkRequest()
   /// Whether other processes hear of the packet log while it is written.
   public var isAnnounced = false
+  public var logFormat = CaptureLogFormat.btsnoop
 
   public init(_ target: Target, adapter: any Adapter, limits: Limits, directory: String) {
     self.target = target
@@ -75,6 +76,8 @@ public struct RingCapture: Sendable {
     let tap = PacketTap(packets)
     let sink = RingSink(limit: limits.count, tap: tap)
     let faults = await adapter.faults
+    // A log is played no faster than it is written.
+    await adapter.hold { sink.isHalfFull || packets.isHalfFull }
     let connection = try await adapter.connect(
       to: target.address, asking: request, timeout: connectTimeout, tap: tap)
     let link = RecordingFiles.LinkStart(
@@ -96,14 +99,14 @@ public struct RingCapture: Sendable {
     var report = SessionReport(
       device: target.address, deviceName: target.name, adapter: adapter.name, mode: adapter.mode,
       startedAt: adapter.loop.clock.now())
-    report.packetLog = RecordingFiles.packetLogName
+    report.packetLog = logFormat.fileName
     var folder = try hosting { () throws(SystemError) in
       try CaptureDirectory(creating: directory, report)
     }
     let recorder: Recorder
     do throws(SystemError) {
       recorder = try await adapter.loop.clock.standing { () async throws(SystemError) in
-        try await Recorder.start(in: directory, sink, packets: packets, link: link)
+        try await Recorder.start(in: directory, sink, packets: packets, link: link, format: logFormat)
       }
     } catch { throw .system(error) }
     adapter.loop.clock.hold { !sink.samples.isEmpty }
@@ -134,7 +137,7 @@ public struct RingCapture: Sendable {
   /// The capture is none the worse where nobody can be told.
   private func announce() -> LogAnnouncement? {
     try? LogAnnouncement(
-      of: directory + "/" + RecordingFiles.packetLogName,
+      of: directory + "/" + logFormat.fileName,
       RunningLog.Origin(
         adapter: adapter.name, mode: adapter.mode, device: target.address.description,
         deviceName: target.name))
