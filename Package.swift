@@ -92,5 +92,18 @@ let package = Package(
     tests(
       "BLEPacketLogTests", ["BLECore", "BLEWire", "BLESystem", "BLESensors", "BLEPacketLog"]),
     tests("KernelTests", [], exclude: ["Peers"]),
+    .target(
+      name: "FuzzTargets",
+      dependencies: ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog"],
+      path: "Tests/FuzzTargets", swiftSettings: languageSettings),
+    tests("FuzzTests", ["FuzzTargets"]),
   ]
 )
+
+// Has a main function only with libFuzzer: `Tools/fuzz/run` builds it.
+if Context.environment["RINGTAP_FUZZ"] != nil {
+  package.targets.append(
+    .executableTarget(
+      name: "fuzz", dependencies: ["FuzzTargets"], path: "Tools/fuzz", exclude: ["corpus", "run", "seeds"],
+      swiftSettings: languageSettings))
+}

@@ -50,6 +50,10 @@ public protocol Adapter: Actor {
   /// such body at a time.
   func whenLost(_ body: @escaping @Sendable () -> Void) async
 
+  /// Has nothing received while `body`, called on the receive thread, says that its queues are too full. Only a log
+  /// can wait; elsewhere this does nothing.
+  func hold(while body: @escaping @Sendable () -> Bool) async
+
   /// Lets the adapter go.
   func close() async
 }
@@ -57,6 +61,8 @@ public protocol Adapter: Actor {
 extension Adapter {
   /// Where the kernel's host takes what the controller sends, it is the kernel's to count.
   public var faults: Int { 0 }
+
+  public func hold(while body: @escaping @Sendable () -> Bool) async {}
 
   /// For an adapter that cannot tell.
   public func whenLost(_ body: @escaping @Sendable () -> Void) async {}

@@ -58,6 +58,9 @@ import Synchronization
     return element
   }
 
+  /// Elements that wait. Exact for the producer until the consumer takes one, and the other way round.
+  public var count: Int { head.load(ordering: .acquiring) - tail.load(ordering: .acquiring) }
+
   public var isEmpty: Bool {
     tail.load(ordering: .acquiring) == head.load(ordering: .acquiring)
   }

@@ -10,6 +10,11 @@ public struct FileDescriptor: ~Copyable, Sendable {
 
   deinit { close(rawValue) }
 
+  /// One that is never ready: for a source of an `EventLoop` that has deadlines only.
+  package static func silent() throws(SystemError) -> FileDescriptor {
+    FileDescriptor(owning: try checked("eventfd") { ringtap_wake_create() })
+  }
+
   /// Reads at most `buffer.count` octets to its start. 0 is the end, or an empty datagram.
   package func read(into buffer: inout [UInt8]) throws(SystemError) -> Int {
     try transfer("read") {

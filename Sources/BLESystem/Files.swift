@@ -17,7 +17,7 @@ public enum Files {
   public static func exists(_ path: String) -> Bool { unsafe access(path, F_OK) == 0 }
 
   /// Names in a directory, unsorted; empty where it cannot be read.
-  package static func names(in path: String) -> [String] {
+  public static func names(in path: String) -> [String] {
     // SAFETY: the directory stream is closed below and the entries' names are copied at once.
     guard let directory = unsafe opendir(path) else { return [] }
     defer { unsafe _ = closedir(directory) }
@@ -33,7 +33,7 @@ public enum Files {
   }
 
   /// The start of a small text file, such as one under /proc; `nil` where it cannot be read.
-  package static func text(at path: String) -> String? {
+  public static func text(at path: String) -> String? {
     let number = unsafe open(path, O_RDONLY | O_CLOEXEC)
     guard number >= 0 else { return nil }
     let descriptor = FileDescriptor(owning: number)
@@ -42,8 +42,39 @@ public enum Files {
     return String(decoding: buffer.prefix(count), as: UTF8.self)
   }
 
+  /// The path from the root, without links; `nil` where nothing is there.
+  public static func absolute(_ path: String) -> String? {
+    // SAFETY: without a buffer realpath allocates one, which is freed below; its text is copied before.
+    guard let resolved = unsafe realpath(path, nil) else { return nil }
+    defer { unsafe free(resolved) }
+    return unsafe String(cString: resolved)
+  }
+
+  /// Makes a symbolic link.
+  public static func link(_ path: String, to target: String) throws(SystemError) {
+    try checked("symlink \(path)") { unsafe symlink(target, path) }
+  }
+
+  /// What a symbolic link says; `nil` for all else.
+  public static func target(ofLink path: String) -> String? {
+    var text = [CChar](repeating: 0, count: Int(PATH_MAX))
+    // SAFETY: the buffer is as long as the call is told.
+    let count = unsafe readlink(path, &text, text.count)
+    guard count > 0 else { return nil }
+    return String(decoding: text.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
+  /// Lets `path`, a pipe, be what is standard output from now on. Waits for its reader.
+  ///
+  /// `open(O_WRONLY)`, `dup2`.
+  public static func becomeStandardOutput(_ path: String) throws(SystemError) {
+    let descriptor = FileDescriptor(
+      owning: try checked("open \(path)") { unsafe open(path, O_WRONLY | O_CLOEXEC) })
+    try checked("dup2 \(path)") { dup2(descriptor.rawValue, STDOUT_FILENO) }
+  }
+
   /// Takes a file away. One that has gone before is fine.
-  package static func remove(_ path: String) throws(SystemError) {
+  public static func remove(_ path: String) throws(SystemError) {
     do {
       try checked("unlink \(path)") { unsafe unlink(path) }
     } catch  where error.number == ENOENT {}

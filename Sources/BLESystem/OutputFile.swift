@@ -16,6 +16,8 @@ public struct OutputFile: ~Copyable {
   private var ends: [Int] = []
   /// Octets of the file that the kernel has, those that were there before included.
   public private(set) var writtenByteCount = 0
+  /// Octets of it that were there, or that the disk has.
+  private var syncedByteCount = 0
   private var failure: SystemError?
   /// Standard output may be a file that was not empty, or not ours alone.
   private let canBeCut: Bool
@@ -34,7 +36,7 @@ public struct OutputFile: ~Copyable {
     descriptor = try Self.open(path, existing)
     self.path = path
     canBeCut = true
-    if case .extend(let byteCount) = existing { writtenByteCount = byteCount }
+    if case .extend(let byteCount) = existing { (writtenByteCount, syncedByteCount) = (byteCount, byteCount) }
     buffer.reserveCapacity(Self.bufferByteCount + 4096)
   }
 
@@ -71,6 +73,16 @@ public struct OutputFile: ~Copyable {
   /// Whether units wait in the buffer.
   public var isPending: Bool { !ends.isEmpty }
 
+  /// Whether the kernel has octets that a power failure may take back.
+  public var isUnsynced: Bool { canBeCut && failure == nil && syncedByteCount < writtenByteCount }
+
+  /// Whether it is a pipe whose reader has gone: the next write would fail.
+  public var hasLostItsReader: Bool {
+    var poll = pollfd(fd: descriptor.rawValue, events: 0, revents: 0)
+    // SAFETY: one entry, which outlives the call.
+    return unsafe Glibc.poll(&poll, 1, 0) > 0 && poll.revents & Int16(POLLERR) != 0
+  }
+
   /// Appends one unit.
   ///
   /// - Throws: ENOSPC and its like once the buffer is full and does not go out; the same error ever after.
@@ -80,6 +92,9 @@ public struct OutputFile: ~Copyable {
     ends.append(buffer.count)
     if buffer.count >= Self.bufferByteCount { try flush() }
   }
+
+  /// Appends one unit that is there already.
+  public mutating func append(_ unit: [UInt8]) throws(SystemError) { try append { $0 += unit } }
 
   /// Hands everything to the kernel.
   public mutating func flush() throws(SystemError) {
@@ -99,6 +114,23 @@ public struct OutputFile: ~Copyable {
     buffer.removeAll(keepingCapacity: true)
     ends.removeAll(keepingCapacity: true)
     if let failure { throw failure }
+  }
+
+  /// Waits until the disk has what the kernel has. Call `flush` before.
+  ///
+  /// `fdatasync`. A file that is no disk's (a device, a pipe) has nothing to wait for.
+  ///
+  /// - Throws: EIO and its like; the same error ever after.
+  public mutating func sync() throws(SystemError) {
+    guard isUnsynced else { return }
+    let number = descriptor.rawValue
+    do throws(SystemError) { try checked("fdatasync \(path)") { fdatasync(number) } } catch {
+      guard error.number == EINVAL || error.number == EROFS else {
+        failure = error
+        throw error
+      }
+    }
+    syncedByteCount = writtenByteCount
   }
 
   /// Replaces the whole content with `octets`, in place: the blocks that the file has are used again, so a

@@ -18,6 +18,12 @@ public enum ProcessFacts {
     return set & 1 << UInt64(capability.rawValue) != 0
   }
 
+  /// The number of this process.
+  public static var ownID: Int { Int(getpid()) }
+
+  /// The path of this program, without links.
+  public static var ownPath: String? { Files.target(ofLink: "/proc/self/exe") }
+
   /// The process number of a running program, by `/proc/*/comm` (at most 15 characters of the name).
   public static func processID(named name: String) -> Int? {
     for entry in Files.names(in: "/proc") {

@@ -40,6 +40,15 @@ import Synchronization
   /// Records refused because the queue was full.
   public var dropped: Int { droppedCount.load(ordering: .relaxed) }
 
+  /// Whether a record of so many octets would find room now. Producer only.
+  public func hasRoom(for byteCount: Int) -> Bool {
+    let needed = Self.roundedUp(Self.headerByteCount + byteCount)
+    let end = head.load(ordering: .relaxed)
+    let untilWrap = capacity - (end & (capacity - 1))
+    let filler = needed > untilWrap ? untilWrap : 0
+    return end - tail.load(ordering: .acquiring) + filler + needed <= capacity
+  }
+
   /// Copies `record` to the end. Producer only.
   ///
   /// - Parameter tag: handed to the consumer as it is; any number but `UInt32.max`.
@@ -93,6 +102,11 @@ import Synchronization
     tail.store(
       start + Self.roundedUp(Self.headerByteCount + Int(header.length)), ordering: .releasing)
     return true
+  }
+
+  /// Whether more than half of the storage is taken.
+  public var isHalfFull: Bool {
+    2 * (head.load(ordering: .acquiring) - tail.load(ordering: .acquiring)) > capacity
   }
 
   public var isEmpty: Bool {

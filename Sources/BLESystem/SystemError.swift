@@ -43,6 +43,11 @@ extension SystemError {
   package static var gone: CInt { ENOTCONN }
   package static var notSupported: CInt { EOPNOTSUPP }
 
+  /// What a write into a pipe without reader fails with.
+  package static func brokenPipe(_ path: String) -> SystemError {
+    SystemError(call: "write \(path)", number: EPIPE)
+  }
+
   public var condition: Condition {
     switch number {
     case EAFNOSUPPORT, EPROTONOSUPPORT: .unsupported

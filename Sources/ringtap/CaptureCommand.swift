@@ -26,6 +26,8 @@ struct CaptureCommand: AsyncParsableCommand {
             the last line is what session.json says
         ringtap capture --rings 4 --output group --duration 60
             four at once, each in a directory of its own below group
+        ringtap capture --transport replay:walk/packets.pcapng --output again
+            from a log: the same tables as the live capture, octet for octet
 
       Exit status 3: recorded, but something was lost; the report says where.
       """)
@@ -49,6 +51,18 @@ struct CaptureCommand: AsyncParsableCommand {
 
   @Option(help: "End after this many samples, over all streams.")
   var count: Int?
+
+  @Option(
+    help: ArgumentHelp(
+      "The packet log's format: btsnoop has microseconds, pcapng the tables' nanoseconds.",
+      valueName: "format"))
+  var logFormat = LogFormat.btsnoop
+
+  enum LogFormat: String, CaseIterable, ExpressibleByArgument {
+    case btsnoop, pcapng
+
+    var capture: CaptureLogFormat { self == .btsnoop ? .btsnoop : .pcapng }
+  }
 
   @Flag(help: "Print the report as one JSON object.")
   var json = false
@@ -76,7 +90,13 @@ struct CaptureCommand: AsyncParsableCommand {
       do {
         let outcomes = try await failing { () async throws(HostError) in
           let targets =
-            wanted.isEmpty ? try await Self.find(rings, name, radio.adapter, plan.timeout) : wanted
+            if !wanted.isEmpty {
+              wanted
+            } else if let peer = radio.replay?.peer, rings == 1, name == nil {
+              [RingCapture.Target(address: peer)]
+            } else {
+              try await Self.find(rings, name, radio.adapter, plan.timeout)
+            }
           return await plan.capture(targets, on: radio.adapter)
         }
         await radio.close()
@@ -96,6 +116,7 @@ struct CaptureCommand: AsyncParsableCommand {
     let limits: RingCapture.Limits
     let request: LinkRequest
     let timeout: Duration
+    let logFormat: CaptureLogFormat
 
     /// One goes straight into the directory, several each into one of their own below it.
     func capture(_ targets: [RingCapture.Target], on adapter: any Adapter) async -> [CaptureGroup.Outcome] {
@@ -106,6 +127,8 @@ struct CaptureCommand: AsyncParsableCommand {
             ? directory : CaptureGroup.directory(of: target.address, in: directory))
         capture.connectTimeout = timeout
         capture.request = request
+        capture.isAnnounced = true
+        capture.logFormat = logFormat
         return capture
       }
       return await CaptureGroup(captures).run { progress in
@@ -119,7 +142,8 @@ struct CaptureCommand: AsyncParsableCommand {
   private func plan(_ directory: String) throws -> Plan {
     Plan(
       directory: directory, limits: RingCapture.Limits(duration: duration.map { .seconds($0) }, count: count),
-      request: try device.link.request(), timeout: .seconds(device.timeout))
+      request: try device.link.request(), timeout: .seconds(device.timeout),
+      logFormat: logFormat.capture)
   }
 
   private static func find(

@@ -25,13 +25,15 @@ struct AdapterOptions: ParsableArguments {
     help: ArgumentHelp(
       """
       A controller of our own instead of an adapter: hci-socket:0, serial:/dev/ttyAMA0,115200[,flow], \
-      tcp-client:HOST:PORT, tcp-server:HOST:PORT, unix:PATH, pty:, virtual:ring.
+      tcp-client:HOST:PORT, tcp-server:HOST:PORT, unix:PATH, pty:, virtual:ring; or a packet log in place of a \
+      controller: replay:FILE[,speed=1x|10x|max][,link=N].
       """, valueName: "spec"))
   var transport: String?
 
   @Option(
     help: ArgumentHelp(
-      "In exclusive mode: log every HCI packet, both ways, into this btsnoop file.", valueName: "file"))
+      "In exclusive mode: log every HCI packet, both ways, into this file: .pcapng with nanoseconds, else btsnoop.",
+      valueName: "file"))
   var packetLog: String?
 
   @Flag(name: [.short, .long], help: "Say more on standard error: malformed packets, parameters in force.")

@@ -16,6 +16,9 @@ enum Interruption {
     }
   }
 
+  /// Does what a first signal does; nothing where nobody would be cancelled.
+  static func interrupt() { handler.withLock { $0.take() }?() }
+
   /// Runs `body` in a task that a signal cancels.
   static func cancelling<Value: Sendable>(
     _ body: @escaping @Sendable () async throws -> Value

@@ -5,5 +5,5 @@ struct LogCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "log",
     abstract: "Record packet logs and look into them.",
-    subcommands: [LogRecordCommand.self, Show.self, Stats.self, Convert.self])
+    subcommands: [LogRecordCommand.self, Show.self, Stats.self, Convert.self, Replay.self])
 }

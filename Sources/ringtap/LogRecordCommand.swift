@@ -8,24 +8,30 @@ import RingTap
 
 /// `ringtap log record`.
 struct LogRecordCommand: AsyncParsableCommand {
-  enum Format: String, CaseIterable, ExpressibleByArgument { case btsnoop }
+  enum Format: String, CaseIterable, ExpressibleByArgument { case btsnoop, pcapng }
 
   static let configuration = CommandConfiguration(
     commandName: "record",
     abstract: "Record what passes between the kernel and its Bluetooth controllers.",
     discussion: """
-      Everything on the kernel's monitor channel goes into a log that btmon, tshark and `ringtap log show` read: HCI \
-      packets of all adapters and the notes between them. Each record is in the file half a second after it came. \
-      Whatever ends the program, the file is whole up to its last record; --append cuts off what a kill or a power \
-      failure left of a further one, and goes on. No file is ever overwritten. Needs CAP_NET_RAW.
+      Everything on the kernel's monitor channel goes into a log that tshark and `ringtap log show` read, and btmon \
+      where it is btsnoop: HCI packets of all adapters and the notes between them. Each record is in the file half a second after it came, \
+      and on the disk within two. Whatever ends the program, the file is whole up to its last record; --append cuts \
+      off what a kill or a power failure left of a further one, and goes on. No file is ever overwritten. Needs \
+      CAP_NET_RAW.
 
       With --rotate-size, --rotate-time or --rotate-count the files are FILE.1, FILE.2 and so on: the newest has the \
       highest number, and none is ever renamed. Each begins with the adapters that are there. --ring keeps the last \
       few and deletes the older ones. `ls -v FILE.*` lists them in order.
 
+      With --capture the packets are those of another command that runs now with a packet log: from the start of \
+      that log, and on until it ends. This is the way to see them where the kernel does not (--transport), and needs \
+      no privilege. `ringtap extcap` brings the same into Wireshark.
+
       EXAMPLES
-        ringtap log record -o today.btsnoop
+        ringtap log record -o today.pcapng
         ringtap log record -o - | tshark -r -
+        ringtap log record --capture walk -o - | ringtap log show -
         ringtap log record -o bt.btsnoop --rotate-size 10M --ring 5 --append
 
       Exit status: 0 done, 1 failed, 2 wrong usage, 3 packets were lost.
@@ -34,11 +40,21 @@ struct LogRecordCommand: AsyncParsableCommand {
   @Option(name: [.short, .long], help: "The log; '-' for standard output.")
   var output: String
 
-  @Option(help: "The log's format: btsnoop, with the monitor's own records (2001).")
-  var format = Format.btsnoop
+  @Option(
+    help: """
+      The log's format: btsnoop with the monitor's own records (2001), or pcapng with nanoseconds (link type 254). \
+      By the file's name if not given: pcapng for .pcapng, else btsnoop.
+      """)
+  var format: Format?
 
   @Option(help: "Only this adapter, such as hci0, and what belongs to none; all if not given.")
   var adapter: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "The packets of a running command: its capture directory, its packet log or its process number.",
+      valueName: "capture"))
+  var capture: String?
 
   @Flag(help: "Go on with a log that is there, and repair its end.")
   var append = false
@@ -80,6 +96,9 @@ struct LogRecordCommand: AsyncParsableCommand {
     if let synthetic, !(1...1_000_000).contains(synthetic) {
       throw ValidationError("--synthetic must be 1 … 1000000")
     }
+    if capture != nil, adapter != nil || synthetic != nil {
+      throw ValidationError("--capture or --adapter, not both")
+    }
     let isSeries = rotateSize != nil || rotateTime != nil || rotateCount != nil
     if ring != nil, !isSeries {
       throw ValidationError("--ring needs --rotate-size, --rotate-time or --rotate-count")
@@ -113,6 +132,7 @@ struct LogRecordCommand: AsyncParsableCommand {
 
   func run() async throws {
     var plan = LogFilePlan(path: output)
+    plan.format = isPcapNG ? .pcapng : .btsnoop
     plan.existing = append ? .append : .fail
     plan.rotateByteCount = try rotateByteCount()
     plan.rotateTime = rotateTime.map { .seconds($0) }
@@ -122,7 +142,7 @@ struct LogRecordCommand: AsyncParsableCommand {
     recording.duration = duration.map { .seconds($0) }
     recording.count = count
     let finished = recording
-    let name = adapter ?? "all adapters"
+    let name = capture.map { "the packets of \($0)" } ?? adapter ?? "all adapters"
     let report = try await Interruption.cancelling {
       do throws(LogFileError) {
         return try await finished.run {
@@ -138,7 +158,10 @@ struct LogRecordCommand: AsyncParsableCommand {
     try finish(report)
   }
 
+  private var isPcapNG: Bool { format.map { $0 == .pcapng } ?? output.hasSuffix(".pcapng") }
+
   private func source() throws -> LogRecording.Source {
+    if let capture { return .capture(try AnnouncedLog.find(capture).log) }
     guard let synthetic else { return .monitor(adapter: try adapterIndex()) }
     let isLogOnOutput = output == "-"
     return .synthetic(ratePerSecond: synthetic) { count, time in

@@ -11,6 +11,8 @@ struct Radio: Sendable {
   var emulation: ControllerAttachment?
   /// What the host and its controller say to each other.
   var log: PacketLogFile?
+  /// A log in place of a controller.
+  var replay: ReplayTransport?
 
   /// Our own host on the controller that this names.
   ///
@@ -20,22 +22,30 @@ struct Radio: Sendable {
   ) async throws -> Radio {
     var emulation: ControllerAttachment?
     var log: PacketLogFile?
+    var replay: ReplayTransport?
     do {
       var transport: any PacketTransport
       switch specification {
       case .virtual(let description): (transport, emulation) = try await virtual(description, loop)
+      case .replay(let source):
+        let played = try ReplayTransport(source, on: loop)
+        played.whenOver { Interruption.interrupt() }
+        transport = played
+        replay = played
       case .tcpServer, .pseudoTerminal:
         let server = try StreamServer(specification) { Console.note("waiting for a controller at \($0)") }
         transport = try loop.transport(over: try await server.next().take(), .stream)
       default: transport = try specification.open(on: loop)
       }
       if let path {
-        let file = try await PacketLogFile.start(path)
+        let file = try await PacketLogFile.start(
+          path,
+          announcing: RunningLog.Origin(adapter: specification.description, mode: "exclusive"))
         transport = file.capturing(transport)
         log = file
       }
       let adapter = try await HostAdapter.open(transport, name: specification.description, on: loop)
-      return Radio(adapter: adapter, emulation: emulation, log: log)
+      return Radio(adapter: adapter, emulation: emulation, log: log, replay: replay)
     } catch {
       await emulation?.detach()
       _ = await log?.finish()
@@ -61,6 +71,7 @@ struct Radio: Sendable {
   func close() async {
     await adapter.close()
     await emulation?.detach()
+    if let replay { for note in ReplayText.notes(of: replay) { Console.note(note) } }
     guard let outcome = await log?.finish() else { return }
     if let failure = outcome.failure { Console.note("the packet log is cut: \(failure)") }
     if outcome.lost > 0 { Console.note("\(outcome.lost) packets are missing in the packet log") }

@@ -18,13 +18,15 @@ import Glibc
     subcommands: [
       AdaptersCommand.self, ScanCommand.self, GATTCommand.self, ReadCommand.self, WriteCommand.self,
       NotifyCommand.self, LinkCommand.self, CaptureCommand.self, AnalyseCommand.self, RingToolCommand.self,
-      DecodeCommand.self, LogCommand.self, EmulateCommand.self,
+      DecodeCommand.self, LogCommand.self, EmulateCommand.self, ExtcapCommand.self,
     ])
 
   static func main() async {
     do {
       try Interruption.take()
-      var command = try parseAsRoot()
+      let arguments = Array(CommandLine.arguments.dropFirst())
+      var command = try parseAsRoot(
+        ExtcapCommand.isMeant(by: arguments) ? ["extcap"] + arguments : arguments)
       if var command = command as? any AsyncParsableCommand {
         try await command.run()
       } else {

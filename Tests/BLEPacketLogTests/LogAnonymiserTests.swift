@@ -157,6 +157,15 @@ private func contains(_ octets: [UInt8], _ sequence: [UInt8]) -> Bool {
   }
 
   /// Nothing of any length or content may trap.
+  /// A Remote Name Request Complete that ends before the name: found by a fuzzer, which ended the program by it.
+  @Test(arguments: ["07 00 0a", "07 07 00 a6a5a4a3a2a1"])
+  func survivesAMissingName(_ event: String) {
+    let octets = octetsOf(event)
+    let packet = LoggedPacket(type: .event, direction: .controllerToHost, octets: octets)
+    let packets = LogReading(anonymised(log([packet]), to: .btsnoop(.h4))).packets
+    #expect(packets.map(\.octets.count) == [octets.count])
+  }
+
   @Test func survivesRandomOctets() {
     var generator = SeededGenerator(state: 9)
     for _ in 0..<500 {

@@ -1,5 +1,6 @@
 import BLECore
 import BLEPacketLog
+import BLESystem
 import BLEWire
 import Foundation
 import Testing
@@ -130,6 +131,22 @@ func converted(_ log: [UInt8], to format: PacketLogWriter.Format) -> [UInt8] {
   return octets
 }
 
+/// A log in format 2001 without the requests on which btmon 5.66 crashes.
+func withoutReadByType(_ log: [UInt8]) -> [UInt8] {
+  var writer = PacketLogWriter(.btsnoop(.monitor))
+  var octets: [UInt8] = []
+  writer.start(into: &octets)
+  for record in LogReading(log).records {
+    let packet = record.packet
+    let isRequest =
+      record.header.type == .acl && packet.count > 8 && packet[6] == ATT.channelID
+      && packet[8] == ATTOpcode.readByTypeRequest.rawValue
+    if !isRequest { record.withRecord { writer.append($0, to: &octets) } }
+  }
+  writer.finish(into: &octets)
+  return octets
+}
+
 /// A program that nobody here wrote, and what it says.
 struct Witness {
   var status: Int32
@@ -181,4 +198,23 @@ enum Logs {
   }
 
   static var all: [URL] { own + [SharedCaptures.treadmill].compactMap(\.self) }
+
+  /// The own ones with those that are another's copy: pcapng, compressed.
+  static var everyFormat: [URL] {
+    let names = (try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []
+    return names.filter { !$0.hasSuffix(".txt") && !$0.hasSuffix(".md") }.sorted().map {
+      folder.appending(path: $0)
+    }
+  }
+
+  /// A log as its reader wants it, decompressed.
+  static func octets(of file: URL) throws -> [UInt8] {
+    var input = try CompressedInput(path: file.path)
+    var octets: [UInt8] = []
+    while true {
+      let piece = try input.next()
+      if piece.isEmpty { return octets }
+      octets += piece
+    }
+  }
 }

@@ -39,4 +39,12 @@ import Testing
     #expect(LogReading(copy).format == .pcapng)
     #expect(converted(copy, to: .btsnoop(.monitor)) == original)
   }
+
+  /// The compressed copy too.
+  @Test func agreesWithItsOriginalCompressed() throws {
+    let original = Logs.folder.appending(path: "bluetoothd-monitor.btsnoop")
+    let copy = Logs.folder.appending(path: "bluetoothd-monitor.btsnoop.gz")
+    #expect(try Logs.octets(of: copy) == [UInt8](Data(contentsOf: original)))
+    #expect(try Data(contentsOf: copy).starts(with: [0x1F, 0x8B]))
+  }
 }

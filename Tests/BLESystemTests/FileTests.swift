@@ -163,3 +163,90 @@ private func contents(_ path: String) -> String {
     #expect(attempts == 3)
   }
 }
+
+@Suite struct LockedFileTests {
+  @Test func saysWhetherItsWriterLives() throws {
+    try withFolder { folder in
+      let path = folder + "/word"
+      // What a killed process left.
+      try Data("old".utf8).write(to: URL(filePath: path))
+      let stale = try LockWatch(path)
+      let before = stale.isHeld
+      #expect(!before)
+      var file: LockedFile? = try LockedFile(creating: path, Array("new".utf8))
+      #expect(contents(path) == "new")
+      #expect(Set(Files.names(in: folder)) == [".", "..", "word"])
+      let watch = try LockWatch(path)
+      let (during, again, old) = (watch.isHeld, watch.isHeld, stale.isHeld)
+      #expect(during && again)
+      #expect(!old, "another file had that name")
+      file = nil
+      let after = watch.isHeld
+      #expect(!after)
+      #expect(file == nil && !Files.exists(path))
+    }
+  }
+
+  @Test func tellsWhatIsNotThere() throws {
+    try withFolder { folder in
+      do throws(SystemError) {
+        _ = try LockWatch(folder + "/none")
+        Issue.record("nothing is there")
+      } catch { #expect(error.number == ENOENT) }
+    }
+  }
+}
+
+@Suite struct LinkTests {
+  @Test func readsAndResolves() throws {
+    try withFolder { folder in
+      try Files.createDirectory(folder + "/a")
+      try Files.link(folder + "/link", to: folder + "/a")
+      #expect(Files.target(ofLink: folder + "/link") == folder + "/a")
+      #expect(Files.target(ofLink: folder + "/a") == nil)
+      let real = Files.absolute(folder + "/a")
+      #expect(real?.hasSuffix("/a") == true)
+      #expect(Files.absolute(folder + "/link/../link") == real)
+      #expect(Files.absolute(folder + "/none") == nil)
+    }
+  }
+}
+
+extension OutputFileTests {
+  /// What the disk has is what the kernel has, not what waits here.
+  @Test func syncsWhatTheKernelHas() throws {
+    try withFolder { folder in
+      var file = try OutputFile(creating: folder + "/rows")
+      try file.append { $0 += "one\n".utf8 }
+      let waiting = file.isUnsynced
+      try file.flush()
+      let flushed = file.isUnsynced
+      try file.sync()
+      let synced = file.isUnsynced
+      #expect(!waiting && flushed && !synced)
+    }
+  }
+
+  /// A device has no disk to wait for.
+  @Test func syncsADevice() throws {
+    var file = try OutputFile(creating: "/dev/null")
+    try file.append { $0 += "one\n".utf8 }
+    try file.flush()
+    try file.sync()
+    let isUnsynced = file.isUnsynced
+    #expect(!isUnsynced)
+  }
+
+  @Test func noticesThatAPipesReaderHasGone() throws {
+    try withFolder { folder in
+      let path = folder + "/pipe"
+      #expect(mkfifo(path, 0o600) == 0)
+      let reader = open(path, O_RDONLY | O_NONBLOCK)
+      let file = try OutputFile(creating: path)
+      let before = file.hasLostItsReader
+      close(reader)
+      let after = file.hasLostItsReader
+      #expect(!before && after)
+    }
+  }
+}

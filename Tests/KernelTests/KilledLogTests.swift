@@ -35,14 +35,16 @@ extension WithoutKernel {
 
     /// `kill -9` at 200 moments in the first two seconds, and at some of a source so slow that only the clock empties
     /// the writer's buffer: each file can be read, and holds everything that was there a second before the end.
-    @Test(arguments: [(5_000, 200), (100, 20)])
-    func losesLessThanTheLastSecondWhenKilled(_ ratePerSecond: Int, _ runCount: Int) throws {
+    @Test(arguments: [("btsnoop", 5_000, 200), ("btsnoop", 100, 20), ("pcapng", 5_000, 40)])
+    func losesLessThanTheLastSecondWhenKilled(
+      _ format: String, _ ratePerSecond: Int, _ runCount: Int
+    ) throws {
       var moments = Moments()
       var (readable, withLongHistory) = (0, 0)
       for round in 0..<runCount / Self.runsAtATime {
         var runs: [(path: String, target: Int, program: Program)] = []
         for run in 0..<Self.runsAtATime {
-          let path = scene.path("killed-\(round)-\(run)")
+          let path = scene.path("killed-\(round)-\(run).\(format)")
           let program = try scene.startRingtap(
             "log", "record", "-o", path, "--synthetic", "\(ratePerSecond)")
           runs.append((path, 1 + moments.next(below: 2 * ratePerSecond), program))
@@ -133,19 +135,46 @@ extension WithoutKernel {
     }
 
     /// What a reader at the other end of a pipe gets.
-    @Test func writesToStandardOutput() throws {
+    @Test(arguments: ["btsnoop", "pcapng"])
+    func writesToStandardOutput(_ format: String) throws {
       let command =
-        "\"$0\" log record -o - --synthetic 5000 --count 300 | tshark -r - -T fields -e btatt.opcode"
+        "\"$0\" log record -o - --format \(format) --synthetic 5000 --count 300"
+        + " | tshark -r - -T fields -e btatt.opcode"
       let result = try scene.run("bash", ["-c", "set -o pipefail; " + command, Place.ringtap])
       #expect(result.status == 0, "\(result.errors)")
       // Notifications.
       #expect(result.outputLines == [String](repeating: "0x1b", count: 300))
     }
 
-    @Test func endsWhenItsReaderHasGone() throws {
-      let command = "\"$0\" log record -o - --synthetic 5000 | head -c 16 >&2; echo ${PIPESTATUS[0]}"
+    /// At once, even where there is next to nothing to write.
+    @Test(arguments: [5000, 1])
+    func endsWhenItsReaderHasGone(_ ratePerSecond: Int) throws {
+      let command =
+        "\"$0\" log record -o - --synthetic \(ratePerSecond) | head -c 16 >&2; echo ${PIPESTATUS[0]}"
       let result = try scene.run("bash", ["-c", command, Place.ringtap])
       #expect(result.output == "0\n")
+    }
+
+    /// capinfos of Wireshark finds the link type, nanoseconds, and the interface's statistics.
+    @Test func pcapngIsWhatWiresharkWouldWrite() throws {
+      let path = scene.path("log.pcapng")
+      func record(_ count: Int, _ options: String...) throws -> String {
+        let arguments = ["log", "record", "-o", path, "--synthetic", "5000", "--count", "\(count)"]
+        #expect(try scene.run(Place.ringtap, arguments + options).status == 0)
+        return try scene.demand("capinfos", ["-M", path]).output
+      }
+      let information = try record(1000)
+      for words in [
+        "File type:           pcapng", "File encapsulation:  bluetooth-linux-monitor", "nanoseconds (9)",
+        "Number of packets:   1000", "Capture application: ringtap", "interfaces in file: 1", "Name = hci0",
+        "Number of stat entries = 1",
+      ] { #expect(information.contains(words), "\(words)") }
+      // A section more.
+      let more = try record(10, "--append")
+      #expect(more.contains("Number of packets:   1010") && more.contains("interfaces in file: 2"))
+      let shown = try scene.ringtap("log", "show", path, "--json")
+      #expect(shown.status == 0)
+      #expect(shown.outputLines.count { $0.contains("\"opcode\":27,") } == 1010)
     }
 
     @Test func interruptEndsItInGoodOrder() throws {

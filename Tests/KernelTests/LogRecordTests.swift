@@ -42,8 +42,9 @@ extension InTestKernel {
     }
 
     /// Opcode, adapter, octets, order and time of each record are the same.
-    @Test func recordsWhatBtmonRecords() throws {
-      let (ours, theirs) = (scene.path("ours"), scene.path("theirs"))
+    @Test(arguments: ["btsnoop", "pcapng"])
+    func recordsWhatBtmonRecords(_ format: String) throws {
+      let (ours, theirs) = (scene.path("ours." + format), scene.path("theirs"))
       // btmon keeps the default receive queue, which holds some 300 packets, and does not tell what it loses.
       try Data("8388608".utf8).write(to: URL(filePath: "/proc/sys/net/core/rmem_default"))
       let btmon = try scene.start("stdbuf", ["-oL", "btmon", "-w", theirs])
@@ -63,15 +64,17 @@ extension InTestKernel {
       let difference = zip(found, expected).enumerated().first { $0.element.0 != $0.element.1 }
       #expect(difference == nil, "record \(String(describing: difference))")
 
-      #expect(try scene.btmonNotifications(ours) >= 900)
-      #expect(try scene.btmonNotifications(ours) == (try scene.btmonNotifications(theirs)))
+      if format == "btsnoop" {
+        #expect(try scene.btmonNotifications(ours) >= 900)
+        #expect(try scene.btmonNotifications(ours) == (try scene.btmonNotifications(theirs)))
+      }
       let (read, readTheirs) = (try summary(ours), try summary(theirs))
       // All of ours, and of theirs what they share, as Wireshark names it.
       #expect(read.count == log.records.count)
       #expect(read.suffix(found.count) == readTheirs.suffix(expected.count))
     }
 
-    /// Wireshark's reading of each record.
+    /// Wireshark's reading of each record; times in microseconds, which is what btsnoop has.
     private func summary(_ path: String) throws -> [String] {
       try scene.demand(
         "tshark",
@@ -79,7 +82,72 @@ extension InTestKernel {
           "-r", path, "-T", "fields", "-e", "frame.time_epoch", "-e", "hci_mon.opcode", "-e",
           "hci_mon.adapter_id", "-e", "btatt.opcode", "-e", "btatt.value",
         ]
-      ).outputLines
+      ).outputLines.map { line in
+        var columns = line.split(separator: "\t", omittingEmptySubsequences: false).map(String.init)
+        columns[0] = String(columns[0].dropLast(3))
+        return columns.joined(separator: "\t")
+      }
+    }
+
+    /// Wireshark lists the adapters by `ringtap extcap`. What its program captures live from all of them, and what a
+    /// pipe gets from one, is what `log record` has.
+    @Test func wiresharkCapturesLive() throws {
+      // It starts a dozen programs of its own before it captures.
+      let patience = Duration.seconds(120)
+      let environment = ["HOME=\(scene.path("home"))", "XDG_CONFIG_HOME="]
+      func start(_ program: String, _ arguments: String...) throws -> Program {
+        try scene.start("env", environment + [program] + arguments)
+      }
+      #expect(try start(Place.ringtap, "extcap", "--install").finish().status == 0)
+      try scene.linkedControllers()
+      let ring = try scene.bumbleRing("--rate", "300")
+      let list = try start("tshark", "-D").finish(within: patience).output
+      #expect(list.contains("ringtap-monitor (Bluetooth: all adapters)"))
+      #expect(list.contains("ringtap-hci0 (Bluetooth: hci0 ") && list.contains("ringtap-hci1 ("))
+
+      let (live, piped, recorded) = (
+        scene.path("live.pcapng"), scene.path("piped.pcapng"), scene.path("log.pcapng")
+      )
+      let recording = try record("-o", recorded)
+      // Tests run on threads of Dispatch's, which block all signals, and programs that they start inherit that.
+      let unblocked = """
+        import os, signal, sys
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        os.execvp(sys.argv[1], sys.argv[1:])
+        """
+      let tshark = try start(
+        "python3", "-c", unblocked, "tshark", "-l", "-i", "ringtap-monitor", "-w", live, "-P")
+      let pipe = scene.path("pipe")
+      try scene.demand("mkfifo", [pipe])
+      let reader = try scene.start("bash", ["-c", "cat \"$0\" >\"$1\"", pipe, piped])
+      let extcap = try start(
+        Place.ringtap, "--capture", "--extcap-interface", "ringtap-hci0", "--fifo", pipe)
+      // The first packets of each tell of the adapters that are there.
+      try tshark.line(containing: "New Index", within: patience)
+      try scene.demand("bash", ["-c", "until [ -s \"$0\" ]; do sleep 0.05; done", piped])
+      try scene.ringtap("capture", ring.address, "--count", "600", "--output", scene.path("capture"))
+        .expectSuccess()
+      _ = try tshark.outputLines(untilThey: "have the last notification", within: patience) { lines in
+        lines.count { $0.contains("Rcvd Handle Value Notification") } >= 600
+      }
+      tshark.send(SIGINT)
+      #expect(try tshark.finish(within: patience).status == 0)
+      extcap.send(SIGTERM)
+      #expect(try extcap.finish().status == 0)
+      #expect(try reader.finish().status == 0)
+      _ = try end(recording)
+
+      // Times and octets of what hci0 received.
+      func notifications(_ path: String) throws -> [String] {
+        try summary(path).filter {
+          $0.contains("\t0x1b\t") && $0.split(separator: "\t")[2].hasSuffix("0")
+        }
+      }
+      let expected = try notifications(recorded)
+      #expect(expected.count >= 600)
+      #expect(try notifications(live) == expected)
+      #expect(try notifications(piped) == expected)
+      #expect(Set(try MonitorLog(piped).records.map(\.adapter)) == [0, 0xFFFF])
     }
 
     /// Each file of a series can be read alone, and what is left of it has no gap.

@@ -146,7 +146,7 @@ import Testing
       var plan = LogFilePlan(path: folder + "/log")
       plan.rotateTime = .seconds(10)
       let begin = MonotonicTime(nanoseconds: 1_000)
-      var files = try LogFiles.open(plan, BTSnoopMonitorFormat(), now: begin)
+      var files = try LogFiles.open(plan, now: begin)
       let payload = octetsOf("0102")
       func record(_ opcode: UInt16) -> MonitorRecordHeader {
         MonitorRecordHeader(opcode: opcode, adapter: 3, time: ReceiveTime(nanoseconds: 0))

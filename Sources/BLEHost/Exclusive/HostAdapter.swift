@@ -162,6 +162,8 @@ public actor HostAdapter: Adapter {
     if failure == nil { lossHandler = body } else { body() }
   }
 
+  public func hold(while body: @escaping @Sendable () -> Bool) { transport.hold(while: body) }
+
   /// Ends every link and lets the controller go.
   public func close() async {
     for carrier in carriers.all { carrier.client?.ended(.closedLocally) }
@@ -493,7 +495,7 @@ public actor HostAdapter: Adapter {
       guard let carrier = carriers.remove(handle) else { break }
       carrier.disconnectReason = reason
       carrier.client?.ended(.linkLost(LinkLoss(reason)))
-    case .failed(let cause): failed(HostError.controller(name, cause))
+    case .failed(let cause): failed(transport.failure ?? HostError.controller(name, cause))
     }
   }
 

@@ -19,6 +19,8 @@ public final class CapturingTransport: PacketTransport {
 
   public var kernelQueueDrops: Int { inner.kernelQueueDrops }
   public var garbage: Int { inner.garbage }
+  public var failure: HostError? { inner.failure }
+  public func hold(while body: @escaping @Sendable () -> Bool) { inner.hold(while: body) }
 
   public func open(_ client: TransportClient) throws(SystemError) {
     let (ring, wake) = (ring, wake)

@@ -31,6 +31,8 @@ public final class FaultyTransport: PacketTransport, @unchecked Sendable {
 
   public var kernelQueueDrops: Int { inner.kernelQueueDrops }
   public var garbage: Int { inner.garbage }
+  public var failure: HostError? { inner.failure }
+  public func hold(while body: @escaping @Sendable () -> Bool) { inner.hold(while: body) }
 
   public func open(_ client: TransportClient) throws(SystemError) {
     self.client = client

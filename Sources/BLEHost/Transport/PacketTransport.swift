@@ -18,6 +18,15 @@ public protocol PacketTransport: AnyObject, Sendable {
   var kernelQueueDrops: Int { get }
   /// Octets of a stream that belonged to no packet.
   var garbage: Int { get }
+  /// Why it was lost, where it knows better than that the other end has gone.
+  var failure: HostError? { get }
+  /// Has nothing received while `body`, asked on the event loop's thread, says so. Only a log can wait.
+  func hold(while body: @escaping @Sendable () -> Bool)
+}
+
+extension PacketTransport {
+  public var failure: HostError? { nil }
+  public func hold(while body: @escaping @Sendable () -> Bool) {}
 }
 
 /// A host's entries for its transport: closures made inside the host's actor, called on its executor's thread. See

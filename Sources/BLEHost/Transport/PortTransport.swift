@@ -75,9 +75,10 @@ extension TransportSpecification {
       case .tcpClient(let host, let port):
         return try PortTransport(try ControllerPort.tcp(host: host, port: port), .stream, loop)
       case .unix(let path): return try PortTransport(try ControllerPort.unix(path: path), .stream, loop)
-      case .tcpServer, .pseudoTerminal, .virtual: break
+      case .tcpServer, .pseudoTerminal, .virtual, .replay: break
       }
     } catch { throw HostError(opening: description, error) }
+    if case .replay(let source) = self { return try ReplayTransport(source, on: loop) }
     if case .virtual = self {
       throw .unsuitable("\(self): virtual peripherals are attached by whoever emulates them")
     }

@@ -14,6 +14,8 @@ public enum TransportSpecification: Hashable, Sendable {
   case pseudoTerminal
   /// `virtual:ring`: a controller and a peripheral inside this process.
   case virtual(peripheral: String)
+  /// `replay:packets.btsnoop`, or `…,speed=10x,link=2`: a packet log in place of a controller.
+  case replay(ReplaySource)
 
   /// Why a text is no transport.
   public struct ParseError: Error, Hashable, Sendable, CustomStringConvertible {
@@ -48,9 +50,15 @@ public enum TransportSpecification: Hashable, Sendable {
     case "virtual":
       guard !rest.isEmpty else { throw Self.error(text, "virtual:ring") }
       self = .virtual(peripheral: rest)
+    case "replay":
+      guard let source = ReplaySource(rest) else {
+        throw Self.error(text, "replay:packets.btsnoop or replay:packets.btsnoop,speed=10x,link=1")
+      }
+      self = .replay(source)
     default:
       throw ParseError(
-        "'\(text)' is no transport; there are hci-socket:, serial:, tcp-client:, tcp-server:, unix:, pty:, virtual:"
+        "'\(text)' is no transport; there are hci-socket:, serial:, tcp-client:, tcp-server:, unix:, pty:, "
+          + "virtual:, replay:"
       )
     }
   }
@@ -86,6 +94,7 @@ extension TransportSpecification: CustomStringConvertible {
     case .unix(let path): "unix:\(path)"
     case .pseudoTerminal: "pty:"
     case .virtual(let peripheral): "virtual:\(peripheral)"
+    case .replay(let source): "replay:\(source)"
     }
   }
 }

@@ -30,8 +30,8 @@ enum AdvertisingDataText {
       text.line(indent, "Appearance: \(PacketText.hex(UInt64(value.u16(at: 0)), digits: 4))")
     case .manufacturerSpecificData where value.count >= 2:
       let company = value.u16(at: 0)
-      let name = FieldWords.byName["company"]?[company] ?? "Company"
-      text.line(indent, "\(name) (\(PacketText.hex(UInt64(company), digits: 4)))")
+      let name = FieldWords.byName["company"]?[company] ?? "Unknown"
+      text.line(indent, "Company: \(name) (\(PacketText.hex(UInt64(company), digits: 4)))")
       text.line(indent + 2, "Data: \(PacketText.hex(value.extracting(2...)))")
     default: printUUIDs(type, value, indent, into: &text)
     }

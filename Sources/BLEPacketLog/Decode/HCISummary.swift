@@ -81,7 +81,7 @@ public struct HCISummary: Hashable, Sendable, BitwiseCopyable {
 
 extension HCIOpcode {
   /// The name that `btmon` prints.
-  var logName: String {
+  package var logName: String {
     HCICommandTable.layouts[rawValue]?.name ?? (rawValue >> 10 == 0x3F ? "Vendor" : "Unknown")
   }
 
@@ -92,9 +92,9 @@ extension HCIOpcode {
 }
 
 extension HCIEventCode {
-  var logName: String { HCIEventTable.layouts[UInt16(rawValue)]?.name ?? "Unknown" }
+  package var logName: String { HCIEventTable.layouts[UInt16(rawValue)]?.name ?? "Unknown" }
 }
 
 extension LESubevent {
-  var logName: String { HCIEventTable.subevents[UInt16(rawValue)]?.name ?? "Unknown" }
+  package var logName: String { HCIEventTable.subevents[UInt16(rawValue)]?.name ?? "Unknown" }
 }

@@ -25,7 +25,7 @@ extension AnonymityTable {
         replaceAddress(in: &octets, at: offset)
         replaceKey(in: &octets, at: offset + 6)
       }
-    case 0x0C13: replaceName(in: &octets, first..<octets.count)
+    case 0x0C13: replaceName(in: &octets, from: first)
     case 0x0C52: rewrite(advertisingData: &octets, from: first + 1, byteCount: 240)
     default: rewrite(leCommand: &octets, opcode, first)
     }
@@ -78,7 +78,7 @@ extension AnonymityTable {
     case 0x12, 0x36: replaceAddress(in: &octets, at: first + 1)
     case 0x07:
       replaceAddress(in: &octets, at: first + 1)
-      replaceName(in: &octets, first + 7..<octets.count)
+      replaceName(in: &octets, from: first + 7)
     case 0x15:
       for offset in stride(from: first + 1, to: octets.count, by: 22) {
         replaceAddress(in: &octets, at: offset)
@@ -101,7 +101,7 @@ extension AnonymityTable {
     case 0x0408, 0x040B, 0x040C, 0x040D, 0x040E, 0x041A, 0x042B, 0x042C, 0x042D, 0x042E, 0x042F, 0x0430,
       0x0433, 0x0434, 0x0445, 0x1009, 0x202B, 0x202C:
       replaceAddress(in: &octets, at: first)
-    case 0x0C14: replaceName(in: &octets, first..<octets.count)
+    case 0x0C14: replaceName(in: &octets, from: first)
     case 0x0C51: rewrite(advertisingData: &octets, from: first + 1, byteCount: 240)
     case 0x0C57, 0x0C7D:
       for offset in stride(from: first, to: octets.count, by: 16) { replaceKey(in: &octets, at: offset) }

@@ -37,6 +37,11 @@ struct AnonymityTable: Sendable {
     for index in end..<range.upperBound { octets[index] = 0 }
   }
 
+  /// The same for a name that goes to the end, if the packet has got so far.
+  mutating func replaceName(in octets: inout [UInt8], from start: Int) {
+    if start < octets.count { replaceName(in: &octets, start..<octets.count) }
+  }
+
   /// Keys, and the random numbers and hashes that keys are made or checked with.
   mutating func replaceKey(in octets: inout [UInt8], at offset: Int, byteCount: Int = 16) {
     guard offset < octets.count else { return }

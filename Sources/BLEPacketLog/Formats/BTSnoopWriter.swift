@@ -121,7 +121,13 @@ public struct BTSnoopWriter: Sendable {
       return UInt32(adapter) << 16 | UInt32(BTSnoopMonitorOpcode.opcode(type: type, direction: direction))
     }
     let fromController = direction == .controllerToHost ? BTSnoopFlags.controllerToHost : 0
-    let kind = type == .command || type == .event ? BTSnoopFlags.commandOrEvent : 0
-    return fromController | kind
+    switch type {
+    // Format 1001 tells the two by their direction: a log that has it wrong must not turn one into the other.
+    case .command where format == .unencapsulated: return BTSnoopFlags.commandOrEvent
+    case .event where format == .unencapsulated:
+      return BTSnoopFlags.commandOrEvent | BTSnoopFlags.controllerToHost
+    case .command, .event: return fromController | BTSnoopFlags.commandOrEvent
+    default: return fromController
+    }
   }
 }

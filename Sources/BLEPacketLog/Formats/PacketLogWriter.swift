@@ -75,6 +75,37 @@ public struct PacketLogWriter: Sendable {
     }
   }
 
+  /// One record of the Linux monitor, HCI packet or note.
+  ///
+  /// - Parameter drops: records that were lost since the one before.
+  public mutating func append(
+    _ payload: Span<UInt8>, of record: MonitorRecordHeader, drops: UInt32, to octets: inout [UInt8]
+  ) {
+    var header = PacketRecordHeader()
+    header.time = record.time
+    header.adapter = record.adapter
+    header.originalByteCount = payload.count
+    header.drops = drops
+    if let packet = BTSnoopMonitorOpcode.packet(record.opcode) {
+      (header.type, header.direction) = packet
+    } else {
+      header.note = MonitorOpcode(rawValue: record.opcode)
+    }
+    append(PacketRecord(header, packet: payload), to: &octets)
+  }
+
+  /// Goes on in a btsnoop file whose last record tells of so many drops.
+  public mutating func goOn(afterDrops drops: Int) { btsnoop.cumulativeDrops = UInt32(clamping: drops) }
+
+  /// Octets that a record takes at most, with all that stands before it, and `finish` after it.
+  public func byteCountLimit(packet byteCount: Int) -> Int {
+    switch format {
+    case .btsnoop: btsnoop.recordByteCount(packet: byteCount)
+    case .pcapng: pcapng.byteCountLimit(packet: byteCount)
+    case .pcap(let linkType): PcapHeader.recordByteCount + linkType.overheadByteCount + byteCount
+    }
+  }
+
   /// What stands after the last record: pcapng's count of packets and drops of each interface.
   public mutating func finish(into octets: inout [UInt8]) {
     if case .pcapng = format { pcapng.finish(into: &octets) }

@@ -6,6 +6,10 @@ import BLEWire
 struct PcapNGWriter: Sendable {
   /// Packets of further adapters go to the last interface.
   static let maximumInterfaces = 256
+  /// Octets of an interface's description, with a name as long as `bluetooth-monitor`, and of its statistics.
+  private static let interfaceByteCountLimit = 64 + 52
+  /// Octets of a packet's block beside the packet: type, lengths, interface, time, type octet and drops.
+  private static let packetOverheadByteCount = 32 + 8 + 16
 
   private struct Interface {
     var adapter: UInt16
@@ -42,6 +46,12 @@ struct PcapNGWriter: Sendable {
       appendOption(PcapNGOption.sectionApplication, application.span, to: &octets)
       appendEndOfOptions(to: &octets)
     }
+  }
+
+  /// Octets that a record without comment takes at most, with a new interface, and the statistics after it.
+  func byteCountLimit(packet byteCount: Int) -> Int {
+    Self.packetOverheadByteCount + PcapNGOption.padded(byteCount)
+      + (interfaces.count + 1) * Self.interfaceByteCountLimit
   }
 
   mutating func append(_ record: borrowing PacketRecord, to octets: inout [UInt8]) {

@@ -1,5 +1,5 @@
 import BLECore
-import BLEWire
+package import BLEWire
 
 /// The commands that bring a controller up, one after the other, and what their answers say.
 ///
@@ -20,6 +20,8 @@ struct ControllerStartUp {
     Step(.leSetEventMask) { LESetEventMask.host.encodeParameters(into: &$0) },
     Step(.leReadLocalSupportedFeatures), Step(.leReadBufferSize),
   ]
+
+  var opcodes: [HCIOpcode] { remaining.map(\.opcode) }
 
   /// The command to send now; `nil` at the end.
   var next: Step? { remaining.first }
@@ -61,6 +63,11 @@ struct ControllerStartUp {
     description.aclByteCount = Int(byteCount)
     description.aclPacketCount = Int(packetCount)
   }
+}
+
+extension HCIHost {
+  /// The commands that every start-up begins with: by them a log of our own host is known.
+  package static let startUpOpcodes = ControllerStartUp().opcodes
 }
 
 extension ControllerStartUp.Step {

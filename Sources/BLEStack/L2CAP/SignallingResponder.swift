@@ -1,5 +1,5 @@
 import BLECore
-import BLEWire
+package import BLEWire
 
 /// Answers the peer on the LE signalling channel. Core 5.4, Vol 3, Part A, 4.
 enum SignallingResponder {
@@ -66,7 +66,7 @@ enum SignallingResponder {
 
 extension L2CAPSignal {
   /// Responses, rejects and indications: what is never answered.
-  static func isResponse(_ code: UInt8) -> Bool {
+  package static func isResponse(_ code: UInt8) -> Bool {
     switch code {
     case 0x01, 0x03, 0x05, 0x07, 0x09, 0x0B, 0x0D, 0x0F, 0x11, 0x13, 0x15, 0x16, 0x18, 0x1A: true
     default: false

@@ -6,7 +6,7 @@ public enum LogFileError: Error, Hashable, Sendable {
   /// Nothing recorded is ever overwritten.
   case exists(String)
   /// What was to be continued is another kind of file.
-  case foreign(String)
+  case foreign(String, LogFilePlan.Format)
   /// What was to be continued is broken before its end.
   case damaged(String, offset: Int)
   case host(HostError)
@@ -17,7 +17,7 @@ extension LogFileError: CustomStringConvertible {
   public var description: String {
     switch self {
     case .exists(let path): "\(path) is there already; give another name, or --append to go on with it"
-    case .foreign(let path): "\(path) is no btsnoop log of the monitor (2001), so it cannot be continued"
+    case .foreign(let path, let format): "\(path) is no \(format.name), so it cannot be continued as one"
     case .damaged(let path, let offset):
       "\(path) is broken at octet \(offset), and not only cut at its end; record into another file"
     case .host(let error): "\(error)"

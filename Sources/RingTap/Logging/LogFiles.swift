@@ -7,8 +7,17 @@ public struct LogFilePlan: Hashable, Sendable {
   /// What to do with a log that is there already.
   public enum Existing: Hashable, Sendable { case fail, append }
 
+  /// How records become octets. Link type and opcodes are the Linux monitor's, whatever the records come from.
+  public enum Format: Hashable, Sendable {
+    /// As `btmon -w` writes it: 2001. Times in microseconds; each record has the sum of drops.
+    case btsnoop
+    /// With nanoseconds, an interface for each adapter, and its drops.
+    case pcapng
+  }
+
   /// `-` is standard output.
   public var path: String
+  public var format = Format.btsnoop
   public var existing = Existing.fail
   /// A file is never larger than this, unless by its first record. In octets.
   public var rotateByteCount: Int?
@@ -44,7 +53,9 @@ public struct LogFilePlan: Hashable, Sendable {
 /// miss.
 struct LogFiles: ~Copyable {
   private let plan: LogFilePlan
-  private let format: any MonitorLogFormat
+  private var writer: PacketLogWriter
+  /// One record, or what stands before or after all.
+  private var unit: [UInt8] = []
   private var file: OutputFile
   /// Numbers of the files that are kept, the current one last.
   private var numbers: [Int]
@@ -55,10 +66,9 @@ struct LogFiles: ~Copyable {
   private var fileRecords: Int
   private var fileByteCount: Int
   private var fileBegin: MonotonicTime
-  /// 1 where the current file's header is a unit of ours.
-  private var headerUnits: Int
-  /// Added to the drops of the recording, it gives those of the current file.
-  private var dropsOffset: Int
+  /// Units of the current file that are no records: what stands before and after them.
+  private var otherUnits = 0
+  /// Drops of the recording that the files tell of.
   private var dropsWritten = 0
   private(set) var taken = 0
   private var finishedByteCount = 0
@@ -69,36 +79,33 @@ struct LogFiles: ~Copyable {
   let tornByteCount: Int
 
   /// - Throws: `exists`; `foreign` and `damaged` of what is to be continued.
-  static func open(
-    _ plan: LogFilePlan, _ format: any MonitorLogFormat, now: MonotonicTime
-  ) throws(LogFileError) -> LogFiles {
+  static func open(_ plan: LogFilePlan, now: MonotonicTime) throws(LogFileError) -> LogFiles {
     let numbers = plan.isSeries ? plan.numbersThere() : []
     let isThere = plan.path != "-" && (plan.isSeries ? !numbers.isEmpty : Files.exists(plan.path))
     let path = plan.path(numbers.last ?? 1)
     guard !isThere || plan.existing == .append else { throw .exists(path) }
-    let tail = isThere ? try format.tail(of: path) : LogTail()
+    let tail = isThere ? try LogTail.of(path, plan.format) : LogTail()
     do throws(SystemError) {
       let file = try open(path, isThere ? .extend(byteCount: tail.byteCount) : .fail)
-      var files = LogFiles(plan, format, file, numbers.isEmpty ? [1] : numbers, tail, now)
-      if tail.byteCount == 0 { try files.begin() }
+      var files = LogFiles(plan, file, numbers.isEmpty ? [1] : numbers, tail, now)
+      // What goes on in a pcapng file is a section of its own, which needs nothing of those before.
+      if tail.byteCount == 0 || plan.format == .pcapng { try files.begin() }
       return files
     } catch { throw .system(error) }
   }
 
   private init(
-    _ plan: LogFilePlan, _ format: any MonitorLogFormat, _ file: consuming OutputFile, _ numbers: [Int],
-    _ tail: LogTail, _ now: MonotonicTime
+    _ plan: LogFilePlan, _ file: consuming OutputFile, _ numbers: [Int], _ tail: LogTail, _ now: MonotonicTime
   ) {
     self.plan = plan
-    self.format = format
     self.file = file
     self.numbers = numbers
+    writer = plan.format.writer
+    writer.goOn(afterDrops: tail.drops)
     fileRecords = tail.records
     fileByteCount = tail.byteCount
     firstRecordOffset = tail.byteCount
     fileBegin = now
-    headerUnits = 0
-    dropsOffset = tail.drops
     tornByteCount = tail.tornByteCount
   }
 
@@ -108,9 +115,10 @@ struct LogFiles: ~Copyable {
     path == "-" ? try OutputFile(toStandardOutput: ()) : try OutputFile(creating: path, ifExists: existing)
   }
 
-  var isPending: Bool { failure == nil && file.isPending }
+  var isPending: Bool { failure == nil && (file.isPending || file.isUnsynced) }
+  var isPipe: Bool { plan.path == "-" }
   /// Records of this recording that the kernel has.
-  var writtenRecords: Int { finishedRecords + file.writtenUnits - headerUnits }
+  var writtenRecords: Int { finishedRecords + file.writtenUnits - otherUnits }
   /// Octets of them in the files.
   var writtenByteCount: Int { finishedByteCount + max(0, file.writtenByteCount - firstRecordOffset) }
   var lost: Int { taken - writtenRecords }
@@ -124,23 +132,37 @@ struct LogFiles: ~Copyable {
   ) {
     taken += 1
     guard failure == nil else { return }
-    let needed = format.recordByteCount(payload: payload.count)
     do throws(SystemError) {
-      if isFull(needed, now) { try rotate(at: record.time, now) }
+      if isFull(writer.byteCountLimit(packet: payload.count), now) { try rotate(at: record.time, now) }
       if plan.isSeries { notes.take(record, payload) }
-      let format = format
       let drops = max(drops, dropsWritten)
-      let fileDrops = drops + dropsOffset
-      try file.append { format.append(payload, of: record, drops: fileDrops, to: &$0) }
+      unit.removeAll(keepingCapacity: true)
+      writer.append(payload, of: record, drops: UInt32(clamping: drops - dropsWritten), to: &unit)
+      try file.append(unit)
       dropsWritten = drops
       fileRecords += 1
-      fileByteCount += needed
+      fileByteCount += unit.count
     } catch { failure = error }
   }
 
+  /// Notices a pipe's reader that has gone, too.
   mutating func flush() {
     guard failure == nil else { return }
-    do throws(SystemError) { try file.flush() } catch { failure = error }
+    do throws(SystemError) {
+      try file.flush()
+      if isPipe, file.hasLostItsReader { throw SystemError.brokenPipe(plan.path) }
+    } catch { failure = error }
+  }
+
+  mutating func sync() {
+    guard failure == nil else { return }
+    do throws(SystemError) { try file.sync() } catch { failure = error }
+  }
+
+  /// Writes what stands after the last record.
+  mutating func end() {
+    guard failure == nil else { return }
+    do throws(SystemError) { try endFile() } catch { failure = error }
   }
 
   private func isFull(_ needed: Int, _ now: MonotonicTime) -> Bool {
@@ -153,15 +175,16 @@ struct LogFiles: ~Copyable {
 
   /// Ends the current file and begins the next. Drops after the last record of the one are told by the other.
   private mutating func rotate(at time: ReceiveTime, _ now: MonotonicTime) throws(SystemError) {
-    try file.flush()
+    try endFile()
+    try file.sync()
     let number = (numbers.last ?? 0) + 1
     let next = try Self.open(plan.path(number), .fail)
     (finishedRecords, finishedByteCount) = (writtenRecords, writtenByteCount)
     file = next
+    writer = plan.format.writer
     numbers.append(number)
-    fileRecords = 0
+    (otherUnits, fileRecords, fileByteCount) = (0, 0, 0)
     fileBegin = now
-    dropsOffset = -dropsWritten
     try begin(at: time)
     while let kept = plan.keptFiles, numbers.count > kept {
       try Files.remove(plan.path(numbers.removeFirst()))
@@ -170,20 +193,48 @@ struct LogFiles: ~Copyable {
 
   /// The file's header and, in a further file, the adapters that are there: one unit.
   private mutating func begin(at time: ReceiveTime? = nil) throws(SystemError) {
-    let (format, notes) = (format, notes)
-    var start: [UInt8] = []
-    format.appendHeader(to: &start)
+    var (start, writer) = ([UInt8](), writer)
+    writer.start(into: &start)
     if let time {
       notes.forEach { record, payload in
         var record = record
         record.time = time
-        format.append(payload, of: record, drops: 0, to: &start)
+        writer.append(payload, of: record, drops: 0, to: &start)
       }
     }
-    try file.append { $0 += start }
+    self.writer = writer
+    try file.append(start)
     try file.flush()
-    headerUnits = 1
-    fileByteCount = start.count
-    firstRecordOffset = start.count
+    otherUnits = 1
+    fileByteCount += start.count
+    firstRecordOffset = fileByteCount
+  }
+
+  /// What stands after the last record, if the format has anything to say: one unit.
+  private mutating func endFile() throws(SystemError) {
+    try file.flush()
+    unit.removeAll(keepingCapacity: true)
+    writer.finish(into: &unit)
+    guard !unit.isEmpty else { return }
+    try file.append(unit)
+    try file.flush()
+    otherUnits += 1
+  }
+}
+
+extension LogFilePlan.Format {
+  fileprivate var writer: PacketLogWriter {
+    switch self {
+    case .btsnoop: PacketLogWriter(.btsnoop(.monitor))
+    case .pcapng: PacketLogWriter(.pcapng(.linuxMonitor))
+    }
+  }
+
+  /// As people call it.
+  var name: StaticString {
+    switch self {
+    case .btsnoop: "btsnoop log of the monitor (2001)"
+    case .pcapng: "pcapng file"
+    }
   }
 }

@@ -6,7 +6,11 @@ import BLESystem
 /// Where records come from.
 protocol LogSource: Sendable {
   /// Begins to hand over to a writer.
-  func start(into writer: LogWriter) async throws(SystemError)
+  ///
+  /// - Parameter onEnd: called where nothing more will come.
+  func start(
+    into writer: LogWriter, onEnd: @escaping @Sendable () -> Void
+  ) async throws(SystemError)
   /// Hands over what has come so far, and ends.
   func close() async
 }
@@ -16,6 +20,8 @@ public struct LogRecording: Sendable {
   public enum Source: Sendable {
     /// The kernel's monitor: of all adapters, or of one.
     case monitor(adapter: UInt16?)
+    /// What another process of ours logs, from the start of its log.
+    case capture(RunningLog)
     /// Numbered packets, for tests of the writer; the closure hears how many were handed over, and when.
     case synthetic(ratePerSecond: Int, @Sendable (Int, MonotonicTime) -> Void)
   }
@@ -29,7 +35,7 @@ public struct LogRecording: Sendable {
   }
 
   /// What ended it.
-  private enum End: Sendable { case count, duration, failure }
+  private enum End: Sendable { case count, duration, failure, source }
 
   public var source: Source
   public var plan: LogFilePlan
@@ -56,7 +62,7 @@ public struct LogRecording: Sendable {
     let (ends, end) = AsyncStream.makeStream(of: End.self, bufferingPolicy: .bufferingOldest(1))
     let writer: LogWriter
     do throws(LogFileError) {
-      writer = try await LogWriter.start(plan, BTSnoopMonitorFormat(), limit: count ?? .max) { reason in
+      writer = try await LogWriter.start(plan, limit: count ?? .max) { reason in
         end.yield(reason == .count ? .count : .failure)
       }
     } catch {
@@ -64,7 +70,7 @@ public struct LogRecording: Sendable {
       throw error
     }
     let startedAt = SystemClock.now()
-    do throws(SystemError) { try await source.start(into: writer) } catch {
+    do throws(SystemError) { try await source.start(into: writer) { end.yield(.source) } } catch {
       await source.close()
       _ = await writer.finish()
       throw .system(error)
@@ -102,6 +108,7 @@ public struct LogRecording: Sendable {
     do throws(SystemError) {
       switch source {
       case .monitor(let adapter): return try MonitorSource(adapter: adapter)
+      case .capture(let log): return try CaptureSource(log)
       case .synthetic(let rate, let onPush): return try SyntheticSource(ratePerSecond: rate, onPush)
       }
     } catch {
@@ -122,15 +129,20 @@ public struct LogRecording: Sendable {
       case .count: "count reached"
       case .duration: "duration over"
       case .failure: "the disk refused to take more"
+      case .source: "the capture ended"
       case nil: "interrupted"
       }
+    var lost = LogRecordingReport.Loss(packetLog: writer.queue.dropped, disk: outcome.lostOnDisk)
+    // What is missing in a capture's log, the capture lost before it wrote.
+    if case .capture = source {
+      lost.packetLog += writer.sourceDrops
+    } else {
+      lost.kernelQueue = writer.sourceDrops
+    }
     return LogRecordingReport(
       startedAt: startedAt, endedAt: SystemClock.now(), endReason: endReason.description,
       packets: outcome.records, byteCount: outcome.byteCount, files: outcome.paths,
-      repairedByteCount: outcome.tornByteCount,
-      lost: LogRecordingReport.Loss(
-        kernelQueue: writer.kernelDrops, packetLog: writer.queue.dropped,
-        disk: outcome.lostOnDisk),
+      repairedByteCount: outcome.tornByteCount, lost: lost,
       failure: outcome.failure)
   }
 }

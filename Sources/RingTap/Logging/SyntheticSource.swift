@@ -27,7 +27,7 @@ final class SyntheticSource: LogSource {
     pause = try WakeEvent()
   }
 
-  func start(into writer: LogWriter) throws(SystemError) {
+  func start(into writer: LogWriter, onEnd: @escaping @Sendable () -> Void) throws(SystemError) {
     try SystemThread.start(named: "ringtap-source") { self.run(writer) }
   }
 

@@ -5,7 +5,8 @@ public import BLESystem
 import BLEWire
 import Synchronization
 
-/// A btsnoop log of everything between a host and its controller, written on a thread of its own.
+/// A log of everything between a host and its controller, written on a thread of its own: btsnoop, or pcapng with
+/// nanoseconds where its name ends so.
 ///
 /// Put a `CapturingTransport` that fills `ring` around the transport. What the ring has no room for is counted, and
 /// stands in the records' own field for it.
@@ -21,107 +22,100 @@ public final class PacketLogFile: Sendable {
   private static let queueByteCount = 1 << 22
 
   private let ring = RecordRing(byteCount: queueByteCount)
-  private let wake: WakeEvent
-  private let isStopping = Atomic<Bool>(false)
-  private let state = Mutex(State())
+  private let writer: WriterThread<Outcome>
+  private let announcement = Mutex<LogAnnouncement?>(nil)
 
-  private struct State: Sendable {
-    var outcome: Outcome?
-    var waiter: CheckedContinuation<Outcome, Never>?
-  }
-
-  private init() throws(SystemError) { wake = try WakeEvent() }
+  private init() throws(SystemError) { writer = try WriterThread() }
 
   /// Creates the file and starts to write.
   ///
+  /// - Parameter origin: what other processes hear of the log; nothing if not given.
   /// - Throws: EEXIST where the file is there already: nothing recorded is ever overwritten.
-  public static func start(_ path: String) async throws(HostError) -> PacketLogFile {
-    let result: Result<PacketLogFile, SystemError> = await withCheckedContinuation { started in
-      do throws(SystemError) {
-        let log = try PacketLogFile()
-        try SystemThread.start(named: "ringtap-log") { log.run(path, started) }
-      } catch { started.resume(returning: .failure(error)) }
-    }
-    do throws(SystemError) { return try result.get() } catch { throw .system(error) }
+  public static func start(
+    _ path: String, announcing origin: RunningLog.Origin? = nil
+  ) async throws(HostError) -> PacketLogFile {
+    do throws(SystemError) {
+      let log = try PacketLogFile()
+      let ring = log.ring
+      try await log.writer.start(named: "ringtap-log", orThrow: { $0 }) { () throws(SystemError) in
+        try PacketLogJob(path, ring)
+      }
+      // The log is none the worse where nobody can be told.
+      if let origin { log.announcement.withLock { $0 = try? LogAnnouncement(of: path, origin) } }
+      return log
+    } catch { throw .system(error) }
   }
 
   /// The transport, with this log around it.
   public func capturing(_ transport: any PacketTransport) -> any PacketTransport {
-    CapturingTransport(transport, into: ring, waking: wake)
+    CapturingTransport(transport, into: ring, waking: writer.wake)
   }
 
   /// Writes what waits and closes the file.
   public func finish() async -> Outcome {
-    isStopping.store(true, ordering: .sequentiallyConsistent)
-    return await withCheckedContinuation { continuation in
-      let outcome = state.withLock { state in
-        if state.outcome == nil { state.waiter = continuation }
-        return state.outcome
-      }
-      if let outcome { continuation.resume(returning: outcome) }
-      wake.signal()
-    }
-  }
-
-  // MARK: The writer's thread
-
-  private typealias Started = CheckedContinuation<Result<PacketLogFile, SystemError>, Never>
-
-  private func run(_ path: String, _ started: Started) {
-    do throws(SystemError) {
-      var file = try OutputFile(creating: path, ifExists: .fail)
-      try file.append {
-        $0.append(addingCapacity: BTSnoopHeader.byteCount) { BTSnoopWriter().encodeHeader(into: &$0) }
-      }
-      try file.flush()
-      started.resume(returning: .success(self))
-      let outcome = write(&file)
-      let waiter = state.withLock { state in
-        state.outcome = outcome
-        return state.waiter
-      }
-      waiter?.resume(returning: outcome)
-    } catch { started.resume(returning: .failure(error)) }
-  }
-
-  private func write(_ file: inout OutputFile) -> Outcome {
-    var encoder = BTSnoopWriter()
-    var outcome = Outcome()
-    var taken = 0
-    var isLast = false
-    while !isLast {
-      // Read first: what came before the stop is drained below.
-      isLast = isStopping.load(ordering: .sequentiallyConsistent)
-      while ring.pop({ tag, time, dropped, packet in
-        taken += 1
-        // After a failure the rest is only counted.
-        guard outcome.failure == nil else { return }
-        encoder.cumulativeDrops = UInt32(clamping: dropped)
-        do throws(SystemError) { try Self.append(packet, tag, time, encoder, to: &file) } catch {
-          outcome.failure = error
-        }
-      }) {}
-      do throws(SystemError) { try file.flush() } catch { outcome.failure = outcome.failure ?? error }
-      if !isLast { wake.sleep { ring.isEmpty && !isStopping.load(ordering: .sequentiallyConsistent) } }
-    }
-    // The header is the first unit.
-    outcome.packets = file.writtenUnits - 1
-    outcome.lost = taken - outcome.packets + ring.dropped
+    let outcome = await writer.finish()
+    announcement.withLock { $0.take() }?.end()
     return outcome
   }
+}
 
-  private static func append(
-    _ packet: Span<UInt8>, _ tag: UInt32, _ time: ReceiveTime, _ encoder: BTSnoopWriter,
-    to file: inout OutputFile
-  ) throws(SystemError) {
-    let body = packet.extracting(1...)
-    let direction: HCIDirection =
-      tag == UInt32(HCIDirection.hostToController.rawValue) ? .hostToController : .controllerToHost
-    try file.append { octets in
-      octets.append(addingCapacity: encoder.recordByteCount(packet: body.count)) {
-        encoder.encode(
-          body, type: HCIPacketType(rawValue: packet[0]), direction: direction, at: time, into: &$0)
-      }
-    }
+private struct PacketLogJob: WriterJob, ~Copyable {
+  private let ring: RecordRing
+  private var file: OutputFile
+  private var writer: PacketLogWriter
+  private var taken = 0
+  private var droppedBefore = 0
+  private var failure: SystemError?
+
+  init(_ path: String, _ ring: RecordRing) throws(SystemError) {
+    var file = try OutputFile(creating: path, ifExists: .fail)
+    var writer = CaptureLogFormat(path: path).writer
+    try file.append { writer.start(into: &$0) }
+    try file.flush()
+    self.file = file
+    self.writer = writer
+    self.ring = ring
   }
+
+  var isIdle: Bool { ring.isEmpty }
+  var isPending: Bool { failure == nil && (file.isPending || file.isUnsynced) }
+  // Seldom many packets, and often somebody who waits for them.
+  var isLive: Bool { true }
+
+  var outcome: PacketLogFile.Outcome {
+    // The header is the first unit.
+    let packets = file.writtenUnits - 1
+    return PacketLogFile.Outcome(packets: packets, lost: taken - packets + ring.dropped, failure: failure)
+  }
+
+  mutating func drain(_ extent: WriterTurn, now: MonotonicTime) {
+    while ring.pop({ append($3, $0, $1, dropped: $2) }) {}
+  }
+
+  private mutating func append(_ packet: Span<UInt8>, _ tag: UInt32, _ time: ReceiveTime, dropped: Int) {
+    taken += 1
+    // After a failure the rest is only counted.
+    guard failure == nil else { return }
+    var header = PacketRecordHeader()
+    header.time = time
+    header.type = HCIPacketType(rawValue: packet[0])
+    header.direction = HCIDirection(rawValue: UInt8(truncatingIfNeeded: tag)) ?? .controllerToHost
+    header.drops = UInt32(clamping: dropped - droppedBefore)
+    droppedBefore = dropped
+    let record = PacketRecord(header, packet: packet.extracting(1...))
+    do throws(SystemError) { try file.append { writer.append(record, to: &$0) } } catch { failure = error }
+  }
+
+  mutating func flush() {
+    guard failure == nil else { return }
+    do throws(SystemError) { try file.flush() } catch { failure = error }
+  }
+
+  mutating func sync() {
+    guard failure == nil else { return }
+    do throws(SystemError) { try file.sync() } catch { failure = error }
+  }
+
+  mutating func endTurn() {}
+  mutating func end() {}
 }

@@ -5,8 +5,7 @@ import Synchronization
 
 /// Writes the tables and the packet log of a capture on a thread of its own.
 ///
-/// The receive thread only fills two bounded queues. The writer sleeps while they are empty; what it has taken
-/// reaches the kernel within half a second.
+/// The receive thread only fills two bounded queues.
 final class Recorder: Sendable {
   /// What is in the files.
   struct Outcome: Sendable {
@@ -18,27 +17,21 @@ final class Recorder: Sendable {
     var failure: SystemError?
   }
 
-  private struct State: Sendable {
-    var outcome: Outcome?
-    var waiter: CheckedContinuation<Outcome, Never>?
-    var onFailure: (@Sendable () -> Void)?
-  }
-
   /// Octets of packets that may wait: about 6 s of the fastest ring stream.
   static let packetQueueByteCount = 1 << 20
-  private static let flushMilliseconds = 500
 
-  let sink: RingSink
-  let packets: RecordRing?
+  fileprivate let sink: RingSink
+  fileprivate let packets: RecordRing?
+  private let writer: WriterThread<Outcome>
+  private let failureReport = Mutex<(@Sendable () -> Void)?>(nil)
+
   /// Signal it when the queues have got something.
-  let wake: WakeEvent
-  private let isStopping = Atomic<Bool>(false)
-  private let state = Mutex(State())
+  var wake: WakeEvent { writer.wake }
 
   private init(_ sink: RingSink, _ packets: RecordRing?) throws(SystemError) {
     self.sink = sink
     self.packets = packets
-    wake = try WakeEvent()
+    writer = try WriterThread()
   }
 
   /// Creates the files and starts the writer.
@@ -48,88 +41,43 @@ final class Recorder: Sendable {
   ///   - packets: what a `PacketTap` fills; `nil` for no packet log.
   ///   - link: whose packets these are.
   static func start(
-    in directory: String, _ sink: RingSink, packets: RecordRing?, link: RecordingFiles.LinkStart
+    in directory: String, _ sink: RingSink, packets: RecordRing?, link: RecordingFiles.LinkStart,
+    format: CaptureLogFormat = .btsnoop
   ) async throws(SystemError) -> Recorder {
     let recorder = try Recorder(sink, packets)
-    let result: Result<Void, SystemError> = await withCheckedContinuation { started in
-      do throws(SystemError) {
-        try SystemThread.start(named: "ringtap-writer") { recorder.run(in: directory, link, started) }
-      } catch { started.resume(returning: .failure(error)) }
+    try await recorder.writer.start(named: "ringtap-writer", orThrow: { $0 }) { () throws(SystemError) in
+      let log: RecordingFiles.Log = packets == nil ? .none : .link(link, format)
+      return RecorderJob(recorder: recorder, files: try RecordingFiles(in: directory, log: log))
     }
-    try result.get()
     return recorder
   }
 
   /// Calls `body` once if the disk refuses to go on.
-  func onFailure(_ body: @escaping @Sendable () -> Void) { state.withLock { $0.onFailure = body } }
+  func onFailure(_ body: @escaping @Sendable () -> Void) { failureReport.withLock { $0 = body } }
 
   /// Writes what waits, closes the files and tells what is in them.
-  func finish() async -> Outcome {
-    isStopping.store(true, ordering: .sequentiallyConsistent)
-    return await withCheckedContinuation { continuation in
-      let outcome = state.withLock { state in
-        if state.outcome == nil { state.waiter = continuation }
-        return state.outcome
-      }
-      if let outcome { continuation.resume(returning: outcome) }
-      wake.signal()
-    }
-  }
+  func finish() async -> Outcome { await writer.finish() }
 
-  // MARK: The writer's thread
+  fileprivate func reportFailure() { failureReport.withLock { $0.take() }?() }
+}
 
-  private typealias Started = CheckedContinuation<Result<Void, SystemError>, Never>
+private struct RecorderJob: WriterJob, ~Copyable {
+  let recorder: Recorder
+  var files: RecordingFiles
 
-  private func run(in directory: String, _ link: RecordingFiles.LinkStart, _ started: Started) {
-    var files: RecordingFiles
-    do throws(SystemError) {
-      files = try RecordingFiles(in: directory, log: packets == nil ? .none : .btsnoop(link))
-    } catch {
-      started.resume(returning: .failure(error))
-      return
-    }
-    started.resume(returning: .success(()))
-    write(&files)
-    let outcome = files.outcome
-    let waiter = state.withLock { state in
-      state.outcome = outcome
-      return state.waiter
-    }
-    waiter?.resume(returning: outcome)
-  }
+  var isIdle: Bool { recorder.sink.samples.isEmpty && recorder.packets?.isEmpty ?? true }
+  var isPending: Bool { files.isPending }
+  var isLive: Bool { false }
+  var outcome: Recorder.Outcome { files.outcome }
 
-  private func write(_ files: inout RecordingFiles) {
-    let period = Duration.milliseconds(Self.flushMilliseconds)
-    var lastFlush = SystemClock.monotonic()
-    while true {
-      // Read first: what came before the stop is drained below.
-      let isLast = isStopping.load(ordering: .sequentiallyConsistent)
-      drain(into: &files)
-      let now = SystemClock.monotonic()
-      if isLast || lastFlush.advanced(by: period) <= now {
-        files.flush()
-        lastFlush = now
-      }
-      if files.outcome.failure != nil { reportFailure() }
-      if isLast { return }
-      wake.sleep(milliseconds: files.isPending ? Self.flushMilliseconds : -1) {
-        sink.samples.isEmpty && packets?.isEmpty ?? true
-          && !isStopping.load(ordering: .sequentiallyConsistent)
-      }
-    }
-  }
-
-  private func drain(into files: inout RecordingFiles) {
-    while let sample = sink.samples.pop() { files.append(sample) }
-    guard let packets else { return }
+  mutating func drain(_ extent: WriterTurn, now: MonotonicTime) {
+    while let sample = recorder.sink.samples.pop() { files.append(sample) }
+    guard let packets = recorder.packets else { return }
     while packets.pop({ files.append($0, $1, dropped: $2, $3) }) {}
   }
 
-  private func reportFailure() {
-    let report = state.withLock { state in
-      defer { state.onFailure = nil }
-      return state.onFailure
-    }
-    report?()
-  }
+  mutating func flush() { files.flush() }
+  mutating func sync() { files.sync() }
+  mutating func endTurn() { if files.hasFailed { recorder.reportFailure() } }
+  mutating func end() {}
 }

@@ -8,7 +8,7 @@ import BLEWire
 struct RecordingFiles: ~Copyable {
   enum Log {
     case none
-    case btsnoop(LinkStart)
+    case link(LinkStart, CaptureLogFormat)
   }
 
   /// What a packet log says first.
@@ -20,14 +20,12 @@ struct RecordingFiles: ~Copyable {
     let time: ReceiveTime
   }
 
-  static let packetLogName = "packets.btsnoop"
-
   private var accelerometer: OutputFile
   private var ppg: OutputFile
   private var spO2: OutputFile
   private var log: OutputFile
   private let hasLog: Bool
-  private var encoder: BTSnoopWriter
+  private var encoder: LinkLogWriter
   private var packetsTaken = 0
   private var samplesTaken = [Int](repeating: 0, count: RingStream.allCases.count)
   private var failure: SystemError?
@@ -42,17 +40,12 @@ struct RecordingFiles: ~Copyable {
     let accelerometer = try table(.accelerometer)
     let ppg = try table(.ppg)
     let spO2 = try table(.spO2)
-    let encoder = BTSnoopWriter()
+    var encoder = LinkLogWriter(.btsnoop)
     var log: OutputFile
-    if case .btsnoop(let link) = kind {
-      log = try OutputFile(creating: directory + "/" + Self.packetLogName)
-      try log.append { octets in
-        octets.append(addingCapacity: BTSnoopHeader.byteCount + encoder.linkRecordByteCount) {
-          encoder.encodeHeader(into: &$0)
-          encoder.encode(
-            linkTo: link.peer, handle: link.handle, parameters: link.parameters, at: link.time, into: &$0)
-        }
-      }
+    if case .link(let link, let format) = kind {
+      encoder = LinkLogWriter(format)
+      log = try OutputFile(creating: directory + "/" + format.fileName)
+      try log.append { encoder.start(link, into: &$0) }
       try log.flush()
       hasLog = true
     } else {
@@ -66,10 +59,14 @@ struct RecordingFiles: ~Copyable {
     self.encoder = encoder
   }
 
-  /// Whether something waits for a flush.
+  /// Whether something waits for a flush or for the disk.
   var isPending: Bool {
-    failure == nil && (accelerometer.isPending || ppg.isPending || spO2.isPending || log.isPending)
+    failure == nil
+      && (accelerometer.isPending || ppg.isPending || spO2.isPending || log.isPending
+        || accelerometer.isUnsynced || ppg.isUnsynced || spO2.isUnsynced || log.isUnsynced)
   }
+
+  var hasFailed: Bool { failure != nil }
 
   var outcome: Recorder.Outcome {
     var outcome = Recorder.Outcome()
@@ -99,16 +96,8 @@ struct RecordingFiles: ~Copyable {
   mutating func append(_ tag: UInt32, _ time: ReceiveTime, dropped: Int, _ pdu: Span<UInt8>) {
     packetsTaken += 1
     guard failure == nil else { return }
-    encoder.cumulativeDrops = UInt32(clamping: dropped)
-    let tag = PacketTap.Tag(tag)
-    let encoder = encoder
     do throws(SystemError) {
-      try log.append { octets in
-        octets.append(addingCapacity: encoder.recordByteCount(l2capPayload: pdu.count)) { output in
-          encoder.encode(
-            l2capPayload: pdu, handle: tag.handle, direction: tag.direction, at: time, into: &output)
-        }
-      }
+      try log.append { encoder.append(pdu, PacketTap.Tag(tag), time, dropped: dropped, to: &$0) }
     } catch { fail(error) }
   }
 
@@ -119,6 +108,16 @@ struct RecordingFiles: ~Copyable {
       try ppg.flush()
       try spO2.flush()
       try log.flush()
+    } catch { fail(error) }
+  }
+
+  mutating func sync() {
+    guard failure == nil else { return }
+    do throws(SystemError) {
+      try accelerometer.sync()
+      try ppg.sync()
+      try spO2.sync()
+      try log.sync()
     } catch { fail(error) }
   }
 

@@ -41,6 +41,8 @@ final class RingSink: Sendable {
   /// Raw samples that came, whether they found room in the queue or not.
   var sampleCount: Int { received - malformed - other - repeated }
   var lastMalformed: WireError? { lastError.withLock { $0 } }
+  /// Whether more than half of the queue is taken.
+  var isHalfFull: Bool { 2 * samples.count > samples.capacity }
 
   /// Calls `body` when the last sample wanted has come.
   func onComplete(_ body: @escaping @Sendable () -> Void) { completion.withLock { $0 = body } }

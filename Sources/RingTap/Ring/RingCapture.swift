@@ -54,6 +54,9 @@ public struct RingCapture: Sendable {
   public var directory: String
   public var connectTimeout = Duration.seconds(20)
   public var request = LinkRequest()
+  /// Whether other processes hear of the packet log while it is written.
+  public var isAnnounced = false
+  public var logFormat = CaptureLogFormat.btsnoop
 
   public init(_ target: Target, adapter: any Adapter, limits: Limits, directory: String) {
     self.target = target
@@ -73,6 +76,8 @@ public struct RingCapture: Sendable {
     let tap = PacketTap(packets)
     let sink = RingSink(limit: limits.count, tap: tap)
     let faults = await adapter.faults
+    // A log is played no faster than it is written.
+    await adapter.hold { sink.isHalfFull || packets.isHalfFull }
     let connection = try await adapter.connect(
       to: target.address, asking: request, timeout: connectTimeout, tap: tap)
     let link = RecordingFiles.LinkStart(
@@ -94,18 +99,19 @@ public struct RingCapture: Sendable {
     var report = SessionReport(
       device: target.address, deviceName: target.name, adapter: adapter.name, mode: adapter.mode,
       startedAt: adapter.loop.clock.now())
-    report.packetLog = RecordingFiles.packetLogName
+    report.packetLog = logFormat.fileName
     var folder = try hosting { () throws(SystemError) in
       try CaptureDirectory(creating: directory, report)
     }
     let recorder: Recorder
     do throws(SystemError) {
       recorder = try await adapter.loop.clock.standing { () async throws(SystemError) in
-        try await Recorder.start(in: directory, sink, packets: packets, link: link)
+        try await Recorder.start(in: directory, sink, packets: packets, link: link, format: logFormat)
       }
     } catch { throw .system(error) }
     adapter.loop.clock.hold { !sink.samples.isEmpty }
     await ring.connection.addWake(recorder.wake)
+    let announcement = isAnnounced ? announce() : nil
 
     let end = CaptureEnd(connection: ring.connection, sink: sink, recorder: recorder, limits: limits)
     var failure: HostError?
@@ -120,11 +126,21 @@ public struct RingCapture: Sendable {
     // Nothing below may be skipped by a cancelled task.
     let link = await Task(executorPreference: adapter.loop.preference) { await Self.stop(ring) }.value
     let outcome = await adapter.loop.clock.standing { await recorder.finish() }
+    announcement?.end()
     fill(&report, sink, packets, outcome, link)
     report.adapterFaults = await adapter.faults - faultsBefore
     if let reason = end.failure(outcome, link) { failure = failure ?? reason }
     do throws(SystemError) { try folder.finish(report) } catch { failure = failure ?? .system(error) }
     return Result(report: report, failure: failure)
+  }
+
+  /// The capture is none the worse where nobody can be told.
+  private func announce() -> LogAnnouncement? {
+    try? LogAnnouncement(
+      of: directory + "/" + logFormat.fileName,
+      RunningLog.Origin(
+        adapter: adapter.name, mode: adapter.mode, device: target.address.description,
+        deviceName: target.name))
   }
 
   /// How the bearer stood at the end.

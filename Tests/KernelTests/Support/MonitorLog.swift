@@ -1,14 +1,16 @@
 import Foundation
 import Testing
 
-/// A btsnoop log of format 2001, read by nothing of ours: RFC 1761, and `doc/btsnoop-protocol.rst` of BlueZ.
+/// A log of the Linux monitor, read by nothing of ours: btsnoop of format 2001 by RFC 1761 and
+/// `doc/btsnoop-protocol.rst` of BlueZ, or pcapng by `draft-ietf-opsawg-pcapng`.
 struct MonitorLog {
   struct Record: Equatable {
     var opcode: Int
     /// 0xFFFF where it belongs to none.
     var adapter: Int
+    /// In btsnoop up to here, in pcapng since the record before.
     var drops: Int
-    /// Since the format's epoch.
+    /// Since btsnoop's epoch.
     var microseconds: Int
     var payload: [UInt8]
 
@@ -22,6 +24,10 @@ struct MonitorLog {
 
   init(_ path: String) throws {
     let octets = [UInt8](try Data(contentsOf: URL(filePath: path)))
+    if octets.starts(with: [0x0A, 0x0D, 0x0D, 0x0A]) {
+      try readPcapNG(octets)
+      return
+    }
     func number(_ offset: Int, _ count: Int) -> Int {
       octets[offset..<offset + count].reduce(0) { $0 << 8 | Int($1) }
     }
@@ -37,6 +43,45 @@ struct MonitorLog {
           opcode: number(offset + 10, 2), adapter: number(offset + 8, 2), drops: number(offset + 12, 4),
           microseconds: number(offset + 16, 8), payload: Array(octets[offset + 24..<offset + 24 + included])))
       offset += 24 + included
+    }
+    tornByteCount = octets.count - offset
+  }
+
+  /// Little-endian, as this machine is.
+  private mutating func readPcapNG(_ octets: [UInt8]) throws {
+    func number(_ offset: Int, _ count: Int) -> Int {
+      octets[offset..<offset + count].reversed().reduce(0) { $0 << 8 | Int($1) }
+    }
+    var (offset, interfaces) = (0, 0)
+    while octets.count - offset >= 12, octets.count - offset >= number(offset + 4, 4) {
+      let length = number(offset + 4, 4)
+      try #require(length >= 12 && length.isMultiple(of: 4))
+      try #require(number(offset + length - 4, 4) == length)
+      switch number(offset, 4) {
+      case 0x0A0D_0D0A: interfaces = 0
+      case 1:
+        interfaces += 1
+        #expect(number(offset + 8, 2) == 254)
+        // if_tsresol: nanoseconds.
+        let options = Array(octets[offset + 16..<offset + length - 4])
+        #expect(options.indices.contains { options[$0...].starts(with: [9, 0, 1, 0, 9]) })
+      case 6:
+        #expect(number(offset + 8, 4) < interfaces)
+        let included = number(offset + 20, 4)
+        #expect(number(offset + 24, 4) == included)
+        let frame = Array(octets[offset + 28..<offset + 28 + included])
+        let options = offset + 28 + (included + 3) / 4 * 4
+        // epb_dropcount is the only option there can be.
+        let drops = options < offset + length - 4 ? number(options + 4, 8) : 0
+        let nanoseconds = number(offset + 12, 4) << 32 | number(offset + 16, 4)
+        records.append(
+          Record(
+            opcode: Int(frame[2]) << 8 | Int(frame[3]), adapter: Int(frame[0]) << 8 | Int(frame[1]),
+            drops: drops, microseconds: 0x00DC_DDB3_0F2F_8000 + nanoseconds / 1_000,
+            payload: Array(frame[4...])))
+      default: break
+      }
+      offset += length
     }
     tornByteCount = octets.count - offset
   }

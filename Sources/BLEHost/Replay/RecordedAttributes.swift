@@ -1,0 +1,162 @@
+import BLECore
+import BLEWire
+
+/// What a log lets us know of a server's attributes: enough to answer a client that asks otherwise than the recorded
+/// one did. What the recorded client did not find is not there.
+struct RecordedAttributes: Sendable {
+  /// Of UUIDs of 16 bits, as on the wire. Core 5.4, Vol 3, Part G, 3.
+  private static let characteristic: [UInt8] = [0x03, 0x28]
+
+  private struct Attribute: Sendable {
+    /// Octets of the UUID, 2 or 16, as on the wire.
+    var type: [UInt8]?
+    var value: [UInt8]?
+    /// Of a service.
+    var groupEnd: UInt16?
+  }
+
+  private var attributes: [UInt16: Attribute] = [:]
+
+  // MARK: From the log
+
+  /// A request and its response, as PDUs.
+  mutating func learn(_ request: [UInt8], _ response: [UInt8]) {
+    guard let asked = request.first, response.first == asked &+ 1 else { return }
+    switch ATTOpcode(rawValue: asked) {
+    case .findInformationRequest: learnTypes(response)
+    case .findByTypeValueRequest where request.count >= 7: learnServices(request, response)
+    case .readByTypeRequest where request.count >= 7: learnValues(Array(request[5...]), response, header: 2)
+    case .readByGroupTypeRequest where request.count >= 7:
+      learnValues(Array(request[5...]), response, header: 4)
+    case .readRequest where request.count == 3:
+      attributes[request.span.u16(at: 1), default: Attribute()].value = Array(response[1...])
+    case .readBlobRequest where request.count == 5: learnPart(request, response)
+    default: break
+    }
+  }
+
+  private mutating func learnTypes(_ response: [UInt8]) {
+    guard response.count > 2 else { return }
+    let byteCount = response[1] == 1 ? 4 : 18
+    for entry in Self.entries(response[2...], byteCount) {
+      attributes[entry.span.u16(at: 0), default: Attribute()].type = Array(entry[2...])
+    }
+  }
+
+  private mutating func learnServices(_ request: [UInt8], _ response: [UInt8]) {
+    for entry in Self.entries(response[1...], 4) {
+      attributes[entry.span.u16(at: 0)] = Attribute(
+        type: Array(request[5...6]), value: Array(request[7...]), groupEnd: entry.span.u16(at: 2))
+    }
+  }
+
+  private mutating func learnValues(_ type: [UInt8], _ response: [UInt8], header: Int) {
+    guard response.count > 2, Int(response[1]) >= header else { return }
+    for entry in Self.entries(response[2...], Int(response[1])) {
+      let handle = entry.span.u16(at: 0)
+      attributes[handle, default: Attribute()].type = type
+      // A value that fills the PDU may go on.
+      if attributes[handle]?.value == nil { attributes[handle]?.value = Array(entry[header...]) }
+      if header == 4 { attributes[handle]?.groupEnd = entry.span.u16(at: 2) }
+      // Properties, handle of the value, its UUID.
+      if type == Self.characteristic, entry.count >= 7 {
+        attributes[entry.span.u16(at: 3), default: Attribute()].type = Array(entry[5...])
+      }
+    }
+  }
+
+  private mutating func learnPart(_ request: [UInt8], _ response: [UInt8]) {
+    let (handle, offset) = (request.span.u16(at: 1), Int(request.span.u16(at: 3)))
+    guard let known = attributes[handle]?.value, known.count == offset else { return }
+    attributes[handle]?.value = known + response[1...]
+  }
+
+  private static func entries(_ octets: ArraySlice<UInt8>, _ byteCount: Int) -> [[UInt8]] {
+    stride(from: octets.startIndex, to: octets.endIndex - byteCount + 1, by: byteCount).map {
+      Array(octets[$0..<$0 + byteCount])
+    }
+  }
+
+  // MARK: To a client
+
+  /// What the server would have answered, in PDUs of the default ATT_MTU.
+  ///
+  /// - Returns: `nil` where the log tells nothing of the kind.
+  func answer(_ request: [UInt8]) -> [UInt8]? {
+    let octets = request.span
+    guard let asked = request.first else { return nil }
+    switch ATTOpcode(rawValue: asked) {
+    // The recorded client never asked: the default stays.
+    case .exchangeMTURequest: return Self.refusal(asked, 0, .requestNotSupported)
+    case .readRequest where request.count == 3: return read(octets.u16(at: 1), from: 0, 0x0B)
+    case .readBlobRequest where request.count == 5:
+      return read(octets.u16(at: 1), from: Int(octets.u16(at: 3)), 0x0D)
+    case .findInformationRequest where request.count == 5:
+      return list(request) { attribute, handle in
+        guard let type = attribute.type else { return nil }
+        return handle + type
+      } header: {
+        [0x05, $0 == 4 ? 1 : 2]
+      }
+    case .findByTypeValueRequest where request.count >= 7:
+      return list(request) { attribute, handle in
+        guard let end = attribute.groupEnd, attribute.type == Array(request[5...6]),
+          attribute.value == Array(request[7...])
+        else { return nil }
+        return handle + Self.octets(end)
+      } header: { _ in
+        [0x07]
+      }
+    case .readByTypeRequest where request.count >= 7:
+      return list(request) { attribute, handle in
+        guard attribute.type == Array(request[5...]), let value = attribute.value else { return nil }
+        return handle + value.prefix(ATT.defaultMTU - 4)
+      } header: {
+        [0x09, UInt8($0)]
+      }
+    case .readByGroupTypeRequest where request.count >= 7:
+      return list(request) { attribute, handle in
+        guard attribute.type == Array(request[5...]), let end = attribute.groupEnd,
+          let value = attribute.value
+        else { return nil }
+        return handle + Self.octets(end) + value
+      } header: {
+        [0x11, UInt8($0)]
+      }
+    default: return nil
+    }
+  }
+
+  private func read(_ handle: UInt16, from offset: Int, _ opcode: UInt8) -> [UInt8]? {
+    guard let value = attributes[handle]?.value, offset <= value.count else { return nil }
+    return [opcode] + value[offset...].prefix(ATT.defaultMTU - 1)
+  }
+
+  /// Entries of one length, as many as a PDU takes; Attribute Not Found for none.
+  private func list(
+    _ request: [UInt8], _ entry: (Attribute, [UInt8]) -> [UInt8]?, header: (Int) -> [UInt8]
+  ) -> [UInt8]? {
+    guard attributes.values.contains(where: { $0.type != nil }) else { return nil }
+    let (first, last) = (request.span.u16(at: 1), request.span.u16(at: 3))
+    var list: [UInt8] = []
+    var byteCount = 0
+    for handle in attributes.keys.sorted() where handle >= first && handle <= last {
+      guard let attribute = attributes[handle], let entry = entry(attribute, Self.octets(handle)) else {
+        continue
+      }
+      if byteCount == 0 { byteCount = entry.count }
+      guard entry.count == byteCount, 2 + list.count + byteCount <= ATT.defaultMTU else { break }
+      list += entry
+    }
+    if list.isEmpty { return Self.refusal(request[0], first, .attributeNotFound) }
+    return header(byteCount) + list
+  }
+
+  private static func refusal(_ opcode: UInt8, _ handle: UInt16, _ code: ATTErrorCode) -> [UInt8] {
+    [0x01, opcode] + octets(handle) + [code.rawValue]
+  }
+
+  private static func octets(_ number: UInt16) -> [UInt8] {
+    [UInt8(truncatingIfNeeded: number), UInt8(number >> 8)]
+  }
+}

@@ -1,0 +1,140 @@
+import BLECore
+import BLEPacketLog
+import BLEStack
+import BLEWire
+
+/// One link of a log as a conversation of its own: its start, the frames of the ATT channel, its end.
+struct ReplayLink {
+  let number: Int
+  let peer: DeviceAddress?
+  let handle: ConnectionHandle
+  /// Begins with LE Connection Complete; each frame is whole in one packet.
+  let packets: [ReplayPacket]
+  /// Frames that the log has not whole.
+  let malformed: Int
+
+  /// - Parameter number: from 1, as `log stats` counts them; `nil` for the first that has ATT PDUs.
+  /// - Throws: where there is no such link, or nothing in it that could be played.
+  init(_ number: Int?, of log: ReplayLog) throws(HostError) {
+    if let number {
+      guard log.connections.indices.contains(number - 1) else {
+        throw .unsuitable("the log has \(log.connections.count) links; there is no link \(number)")
+      }
+      self.init(number, log)
+      guard hasPDUs else { throw .unsuitable("link \(number) of the log has no ATT PDU to play") }
+      return
+    }
+    for number in 1...max(1, log.connections.count) where number <= log.connections.count {
+      self.init(number, log)
+      if hasPDUs { return }
+    }
+    throw .unsuitable("the log has no link with ATT PDUs that could be played")
+  }
+
+  private var hasPDUs: Bool { packets.contains { $0.octets[0] == HCIPacketType.acl.rawValue } }
+
+  private init(_ number: Int, _ log: ReplayLog) {
+    let (connection, positions) = log.connections[number - 1]
+    var frames = LinkFrames(connection)
+    for position in positions { frames.take(log.packets[position]) }
+    if !frames.hasStart, let first = frames.packets.first {
+      frames.packets.insert(
+        Self.start(connection.handle, peer: connection.peer, at: first.time, adapter: connection.adapter),
+        at: 0)
+    }
+    self.number = number
+    peer = connection.peer
+    handle = connection.handle
+    packets = frames.packets
+    malformed = frames.malformed
+  }
+
+  /// The start of a link that is older than the log: without timing, and where the log does not know the peer, with an
+  /// address of nobody.
+  static func start(
+    _ handle: ConnectionHandle, peer: DeviceAddress?, at time: ReceiveTime, adapter: UInt16
+  ) -> ReplayPacket {
+    let peer = peer ?? .any
+    let octets = [UInt8](encoding: 22) {
+      $0.append(HCIPacketType.event.rawValue)
+      $0.append(HCIEventCode.leMeta.rawValue)
+      $0.append(19)
+      $0.append(LESubevent.connectionComplete.rawValue)
+      $0.append(HCIStatus.success.rawValue)
+      $0.append(u16: handle.rawValue)
+      $0.append(0)
+      $0.append(peer.type.rawValue)
+      $0.append(peer)
+      $0.append(zeros: 7)
+    }
+    return ReplayPacket(time: time, .controllerToHost, adapter: adapter, octets)
+  }
+}
+
+/// Puts the frames of one link together, each direction on its own.
+private struct LinkFrames: ~Copyable {
+  private let connection: LogConnection
+  var packets: [ReplayPacket] = []
+  private(set) var hasStart = false
+  private(set) var malformed = 0
+  private var toController = L2CAPRecombiner()
+  private var toHost = L2CAPRecombiner()
+
+  init(_ connection: LogConnection) { self.connection = connection }
+
+  mutating func take(_ packet: ReplayPacket) {
+    switch HCIPacketType(rawValue: packet.octets[0]) {
+    case .acl: takeData(packet)
+    case .event: takeEvent(packet)
+    default: break
+    }
+  }
+
+  private mutating func takeEvent(_ packet: ReplayPacket) {
+    guard packet.octets.count > 3 else { return }
+    switch HCIEventCode(rawValue: packet.octets[1]) {
+    // An end that our host asked for comes when it asks again.
+    case .disconnectionComplete:
+      if packet.octets.last != HCIStatus.localHostTerminated.rawValue { packets.append(packet) }
+    case .leMeta:
+      switch LESubevent(rawValue: packet.octets[3]) {
+      case .connectionComplete, .enhancedConnectionComplete:
+        hasStart = true
+        packets.append(packet)
+      case .connectionUpdateComplete, .dataLengthChange, .phyUpdateComplete: packets.append(packet)
+      default: break
+      }
+    default: break
+    }
+  }
+
+  private mutating func takeData(_ packet: ReplayPacket) {
+    let octets = packet.octets.span
+    var frames: [[UInt8]] = []
+    func keep(_ frame: borrowing L2CAPFrame) {
+      guard frame.channelID == ATT.channelID else { return }
+      frames.append(
+        [UInt8](encoding: L2CAPFrame.headerByteCount + frame.payload.count) { frame.encode(into: &$0) })
+    }
+    do throws(WireError) {
+      let fragment = try ACLPacket(validating: octets.extracting(1...))
+      switch packet.direction {
+      case .hostToController: try toController.receive(fragment, keep)
+      case .controllerToHost: try toHost.receive(fragment, keep)
+      }
+    } catch { malformed += 1 }
+    for frame in frames { packets.append(whole(frame, packet)) }
+  }
+
+  /// The boundary flag of a first fragment differs by direction. Core 5.4, Vol 4, Part E, 5.4.2.
+  private func whole(_ frame: [UInt8], _ packet: ReplayPacket) -> ReplayPacket {
+    let boundary: ACLPacket.Boundary =
+      packet.direction == .hostToController ? .firstNonFlushable : .firstFlushable
+    let octets = [UInt8](encoding: 1 + ACLPacket.headerByteCount + frame.count) {
+      $0.append(HCIPacketType.acl.rawValue)
+      ACLPacket(handle: connection.handle, boundary: boundary, data: frame.span).encode(into: &$0)
+    }
+    return ReplayPacket(
+      index: packet.index, time: packet.time, packet.direction, adapter: packet.adapter, octets)
+  }
+}

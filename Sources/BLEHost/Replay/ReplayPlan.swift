@@ -1,0 +1,86 @@
+import BLECore
+import BLEPacketLog
+import BLEStack
+import BLEWire
+
+/// What of a log is played to a host of ours, and who answers its commands.
+struct ReplayPlan {
+  let packets: [ReplayPacket]
+  /// `nil` where the log has the answers itself.
+  let standIn: StandInController?
+  /// Reports of advertisers, for a stand-in.
+  let reports: [ReplayPacket]
+  /// The device that the log is about, where a scan would not find it; of no address where the log does not know it.
+  let peer: DeviceAddress?
+  let link: Int?
+
+  /// - Throws: where the log has nothing to play.
+  init(_ log: ReplayLog, link number: Int?) throws(HostError) {
+    if number == nil, let session = Self.session(in: log) {
+      let scans = session.contains {
+        ReplayRole($0.octets) == .command(.leSetScanEnable)
+          || ReplayRole($0.octets) == .command(.leSetExtendedScanEnable)
+      }
+      packets = session
+      standIn = nil
+      reports = []
+      peer =
+        scans ? nil : log.connections.first { $0.connection.adapter == session[0].adapter }?.connection.peer
+      link = nil
+      return
+    }
+    let chosen = try ReplayLink(number, of: log)
+    var controller = StandInController(peer: chosen.peer, handle: chosen.handle)
+    let adapter = chosen.packets[0].adapter
+    if let address = Self.address(of: adapter, in: log) { controller.address = address }
+    packets = chosen.packets
+    standIn = controller
+    reports = log.packets.filter { $0.adapter == adapter && Self.isReport($0.octets) }
+    peer = chosen.peer ?? .any
+    link = chosen.number
+  }
+
+  /// The first session of a host of ours: from its Reset on, until the next.
+  static func session(in log: ReplayLog) -> [ReplayPacket]? {
+    for adapter in Set(log.packets.map(\.adapter)).sorted() {
+      let packets = log.packets.filter { $0.adapter == adapter }
+      let resets = packets.indices.filter {
+        packets[$0].direction == .hostToController && ReplayRole(packets[$0].octets) == .command(.reset)
+      }
+      for (number, start) in resets.enumerated() where beginsAsOurs(packets[start...]) {
+        let end = number + 1 < resets.count ? resets[number + 1] : packets.count
+        return Array(packets[start..<end])
+      }
+    }
+    return nil
+  }
+
+  /// Whether these are the first commands of a host of ours, as far as the log goes; the first two at least.
+  static func beginsAsOurs(_ packets: ArraySlice<ReplayPacket>) -> Bool {
+    var expected = HCIHost.startUpOpcodes[...]
+    for packet in packets where packet.direction == .hostToController {
+      guard let next = expected.first else { return true }
+      guard ReplayRole(packet.octets) == .command(next) else { return false }
+      expected.removeFirst()
+    }
+    return expected.count < HCIHost.startUpOpcodes.count - 1
+  }
+
+  /// The adapter's own address, where the log has Read BD_ADDR. Core 5.4, Vol 4, Part E, 7.4.6.
+  private static func address(of adapter: UInt16, in log: ReplayLog) -> DeviceAddress? {
+    for packet in log.packets where packet.adapter == adapter && packet.octets.count >= 13 {
+      guard ReplayRole(packet.octets) == .answer(.readBDADDR), packet.octets[6] == 0 else { continue }
+      let address = packet.octets.span.address(at: 7, type: .public)
+      return address.bits == 0 ? nil : address
+    }
+    return nil
+  }
+
+  private static func isReport(_ octets: [UInt8]) -> Bool {
+    guard octets.count > 3, octets[0] == HCIPacketType.event.rawValue,
+      octets[1] == HCIEventCode.leMeta.rawValue
+    else { return false }
+    return octets[3] == LESubevent.advertisingReport.rawValue
+      || octets[3] == LESubevent.extendedAdvertisingReport.rawValue
+  }
+}

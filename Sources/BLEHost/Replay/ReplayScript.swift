@@ -1,0 +1,264 @@
+import BLECore
+import BLEStack
+import BLEWire
+
+/// The controller's side of a recorded conversation: which of its packets come when, and what our host was to say.
+///
+/// A packet of the controller's comes when all that the recorded host sent before it were sent by ours, in whatever
+/// order. What ours sends is looked for among what is still to be sent; so a host that leaves something out, adds
+/// something or says it otherwise does not stop the play.
+struct ReplayScript: Sendable {
+  /// What has to be done about a packet of our host's.
+  enum Outcome: Hashable, Sendable {
+    case none
+    /// Not in the log's order: this answers it, at once.
+    case answer(ReplayPacket)
+    /// The log has nothing that could answer it.
+    case unanswered(String)
+  }
+
+  /// Packets of the recorded host that are looked at for one that ours sends.
+  static let lookAhead = 4096
+
+  private let packets: [ReplayPacket]
+  private let roles: [ReplayRole]
+  /// Sent by ours, delivered, or given up.
+  private var isDone: [Bool]
+  /// The packet that answers a question, by the question's place.
+  private var answers: [Int: Int] = [:]
+  /// Answers to questions that the log does not have.
+  private var unasked: Set<Int> = []
+  /// What answered a question the last time it was asked.
+  private var known: [[UInt8]: Int] = [:]
+  /// What the log lets us know of the servers, by link.
+  private var servers: [ConnectionHandle: RecordedAttributes] = [:]
+  /// Notifications and indications of the peer's, in all and delivered.
+  private var values = (count: 0, delivered: 0)
+  /// All before it are done.
+  private var cursor = 0
+  private(set) var findings = ReplayFindings()
+
+  init(_ packets: [ReplayPacket]) {
+    self.packets = packets
+    roles = packets.map { ReplayRole($0.octets) }
+    isDone = [Bool](repeating: false, count: packets.count)
+    values.count = packets.indices.count { isValue($0) }
+    pair()
+  }
+
+  private func isValue(_ index: Int) -> Bool {
+    guard packets[index].direction == .controllerToHost, case .att(_, let opcode) = roles[index] else {
+      return false
+    }
+    return opcode.kind == .notification || opcode.kind == .indication
+  }
+
+  /// Finds the answer of each question.
+  private mutating func pair() {
+    var requests: [ConnectionHandle: Int] = [:]
+    var commands: [HCIOpcode: [Int]] = [:]
+    for index in packets.indices {
+      let isFromHost = packets[index].direction == .hostToController
+      switch roles[index] {
+      case .command(let opcode): commands[opcode, default: []].append(index)
+      // Opcode 0 answers nothing: it brings credits.
+      case .answer(let opcode) where opcode.rawValue != 0:
+        guard let question = commands[opcode]?.first else {
+          unasked.insert(index)
+          break
+        }
+        commands[opcode]?.removeFirst()
+        answers[question] = index
+      case .att(let handle, let opcode) where isFromHost && opcode.kind == .request:
+        requests[handle] = index
+      case .att(let handle, let opcode) where !isFromHost && opcode.kind == .response:
+        if let question = requests[handle], roles[question].isAnswered(by: packets[index].octets) {
+          answers[question] = index
+          requests[handle] = nil
+          if let asked = Self.pdu(packets[question].octets), let answered = Self.pdu(packets[index].octets) {
+            servers[handle, default: RecordedAttributes()].learn(asked, answered)
+          }
+        } else {
+          unasked.insert(index)
+        }
+      case .disconnection(let handle): requests[handle] = nil
+      default: break
+      }
+    }
+  }
+
+  // MARK: To our host
+
+  var isAtEnd: Bool { cursor == packets.count }
+
+  /// Of what the peer has to tell, at most a tenth is still to come: what the recorded host did from here on, it did to
+  /// end.
+  var isNearEnd: Bool { 10 * (values.count - values.delivered) <= values.count }
+
+  /// The packet of the controller's whose turn it is.
+  var next: ReplayPacket? {
+    guard cursor < packets.count, packets[cursor].direction == .controllerToHost else { return nil }
+    return packets[cursor]
+  }
+
+  /// The packet that our host has to send before anything more comes.
+  var awaited: ReplayPacket? {
+    guard cursor < packets.count, packets[cursor].direction == .hostToController else { return nil }
+    return packets[cursor]
+  }
+
+  /// `next` is delivered.
+  mutating func deliver() {
+    findings.played += 1
+    if isValue(cursor) { values.delivered += 1 }
+    isDone[cursor] = true
+    advance()
+  }
+
+  /// `awaited` will not come: it and what answers it are left out.
+  mutating func skip(_ why: String? = nil) {
+    skip(cursor, why)
+    advance()
+  }
+
+  private mutating func skip(_ index: Int, _ why: String?) {
+    findings.played += 1
+    findings.add(ReplayDifference(.missing, packets[index], why: why))
+    isDone[index] = true
+    guard let answer = answers[index], !isDone[answer] else { return }
+    isDone[answer] = true
+    known[packets[index].octets] = answer
+  }
+
+  /// Passes what is done, and answers that nobody has asked for.
+  private mutating func advance() {
+    while cursor < packets.count {
+      if !isDone[cursor] {
+        guard unasked.contains(cursor) else { return }
+        findings.played += 1
+        findings.add(ReplayDifference(.unasked, packets[cursor]))
+      }
+      cursor += 1
+    }
+  }
+
+  // MARK: From our host
+
+  /// Our host sends this.
+  mutating func take(_ octets: [UInt8]) -> Outcome {
+    defer { advance() }
+    let role = ReplayRole(octets)
+    if let index = find({ packets[$0].octets == octets }) {
+      findings.reproduced += 1
+      return settle(index, role, octets)
+    }
+    if let index = find({ Self.isCounterpart(packets[$0].octets, octets) }) {
+      findings.add(ReplayDifference(.different, packets[index], ours: octets))
+      return settle(index, role, octets)
+    }
+    let expected = find { _ in true }.map { packets[$0] }
+    let why = expected.map { "the log goes on with packet \($0.index): \(ReplayWords.name($0.octets))" }
+    if isAtEnd {
+      findings.afterEnd += 1
+    } else {
+      findings.add(ReplayDifference(.unexpected, ours: octets, why: why))
+    }
+    guard role.asks else { return .none }
+    if let index = unasked.sorted().first(where: { role.isAnswered(by: packets[$0].octets) }) {
+      unasked.remove(index)
+      isDone[index] = true
+      return .answer(packets[index])
+    }
+    if let index = known[octets] { return .answer(packets[index]) }
+    if let answer = answer(octets, role) { return .answer(answer) }
+    let name = ReplayWords.name(octets)
+    return .unanswered(
+      expected == nil
+        ? "the log ends before \(name) (\(ReplayWords.hexadecimal(octets)))"
+        : "the log has no \(name) (\(ReplayWords.hexadecimal(octets))); \(why ?? "")")
+  }
+
+  /// What the server would have answered to a request of another kind than those in the log.
+  private func answer(_ octets: [UInt8], _ role: ReplayRole) -> ReplayPacket? {
+    guard case .att(let handle, _) = role, let request = Self.pdu(octets),
+      let answer = servers[handle]?.answer(request), let last = packets.last
+    else { return nil }
+    let packet = [UInt8](encoding: 9 + answer.count) {
+      $0.append(HCIPacketType.acl.rawValue)
+      $0.append(u16: handle.rawValue | UInt16(ACLPacket.Boundary.firstFlushable.rawValue) << 12)
+      $0.append(u16: UInt16(L2CAPFrame.headerByteCount + answer.count))
+      $0.append(u16: UInt16(answer.count))
+      $0.append(u16: ATT.channelID)
+      $0.append(answer.span)
+    }
+    return ReplayPacket(
+      time: packets[min(cursor, packets.count - 1)].time, .controllerToHost, adapter: last.adapter, packet)
+  }
+
+  /// The ATT PDU of a packet; `nil` where it is not whole there.
+  private static func pdu(_ octets: [UInt8]) -> [UInt8]? {
+    guard octets.count > 9, Int(octets.span.u16(at: 5)) == octets.count - 9 else { return nil }
+    return Array(octets[9...])
+  }
+
+  /// The packet at this place was sent.
+  private mutating func settle(_ index: Int, _ role: ReplayRole, _ octets: [UInt8]) -> Outcome {
+    findings.played += 1
+    isDone[index] = true
+    if case .att(let handle, let opcode) = role, opcode.kind == .request {
+      skipRequests(of: handle, before: index)
+    }
+    guard role.asks else { return .none }
+    guard let answer = answers[index] else {
+      findings.add(ReplayDifference(.unanswered, packets[index]))
+      return .unanswered(
+        "the log has no answer to packet \(packets[index].index), \(ReplayWords.name(octets))"
+          + " (\(ReplayWords.hexadecimal(octets)))")
+    }
+    known[octets] = answer
+    return .none
+  }
+
+  /// One request at a time: those before will not come any more. Core 5.4, Vol 3, Part F, 3.3.2.
+  private mutating func skipRequests(of handle: ConnectionHandle, before end: Int) {
+    for index in cursor..<end where !isDone[index] {
+      guard case .att(handle, let opcode) = roles[index], opcode.kind == .request else { continue }
+      skip(index, "ours went on with packet \(packets[end].index)")
+    }
+  }
+
+  /// The first packet of the recorded host that ours has not sent, and that is meant.
+  private func find(_ isMeant: (Int) -> Bool) -> Int? {
+    var looked = 0
+    for index in cursor..<packets.count {
+      guard !isDone[index], packets[index].direction == .hostToController else { continue }
+      if isMeant(index) { return index }
+      looked += 1
+      if looked == Self.lookAhead { return nil }
+    }
+    return nil
+  }
+
+  /// Whether two packets of a host serve the same purpose, so that the answer to one fits the other.
+  static func isCounterpart(_ recorded: [UInt8], _ ours: [UInt8]) -> Bool {
+    switch (ReplayRole(recorded), ReplayRole(ours)) {
+    case (.command(let a), .command(let b)): return a == b
+    case (.att(let link, let a), .att(let other, let b)):
+      guard link == other, a.kind == b.kind else { return false }
+      switch b.kind {
+      // The server's word on what the peer asked.
+      case .response, .confirmation: return true
+      case .notification, .indication: return a == b
+      case .request, .command:
+        switch b {
+        case .exchangeMTURequest: return a == b
+        // The same attribute.
+        case .writeRequest, .writeCommand:
+          return a == b && recorded.count > 11 && recorded[10...11] == ours[10...11]
+        default: return false
+        }
+      }
+    default: return false
+    }
+  }
+}

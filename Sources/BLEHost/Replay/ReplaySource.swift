@@ -1,0 +1,41 @@
+/// A log that is played in place of a controller, and how: `packets.btsnoop`, `packets.btsnoop,speed=10x,link=2`.
+public struct ReplaySource: Hashable, Sendable {
+  public var path: String
+  public var speed: ReplaySpeed
+  /// The link, from 1, whose ATT channel is played; `nil` for the whole log, where it is one of our own host, else for
+  /// the first link.
+  public var link: Int?
+
+  public init(path: String, speed: ReplaySpeed = .max, link: Int? = nil) {
+    self.path = path
+    self.speed = speed
+    self.link = link
+  }
+
+  /// - Returns: `nil` for an option that is none. A comma in a path stays one where no option follows it.
+  init?(_ text: String) {
+    var fields = text.split(separator: ",", omittingEmptySubsequences: false)
+    self.init(path: "")
+    while fields.count > 1, let last = fields.last, let equals = last.firstIndex(of: "=") {
+      let value = last[last.index(after: equals)...]
+      switch last[..<equals] {
+      case "speed":
+        guard let speed = ReplaySpeed(value) else { return nil }
+        self.speed = speed
+      case "link":
+        guard let link = Int(value), link > 0 else { return nil }
+        self.link = link
+      default: return nil
+      }
+      fields.removeLast()
+    }
+    path = fields.joined(separator: ",")
+    if path.isEmpty { return nil }
+  }
+}
+
+extension ReplaySource: CustomStringConvertible {
+  public var description: String {
+    path + (speed == .max ? "" : ",speed=\(speed)") + (link.map { ",link=\($0)" } ?? "")
+  }
+}

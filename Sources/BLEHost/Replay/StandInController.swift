@@ -1,0 +1,114 @@
+import BLECore
+import BLEStack
+import BLEWire
+
+/// Answers the commands of our host where a log has none: it holds a link, not the talk with a controller.
+///
+/// It brings our host up, reports who advertises in the log, and makes the one link that is played.
+struct StandInController {
+  /// What the host's command leads to.
+  enum Effect {
+    /// These events.
+    case events([[UInt8]])
+    /// These, then the reports of the log, if any.
+    case scan([[UInt8]])
+    /// These, then the play of the link.
+    case connect([[UInt8]])
+    /// A peer that the log does not have.
+    case stranger(DeviceAddress)
+  }
+
+  /// Of the range for documentation (RFC 7042, 2.1.2): the log does not tell the adapter's.
+  static let documentationAddress = DeviceAddress(bits: 0x0000_5E00_5301, type: .public)
+
+  let peer: DeviceAddress?
+  let handle: ConnectionHandle
+  var address = Self.documentationAddress
+  /// Whole frames, as many as wanted.
+  var buffers: [UInt8] = [0xFF, 0xFF, 0xFF]
+  private var isUp = true
+
+  init(peer: DeviceAddress?, handle: ConnectionHandle) {
+    self.peer = peer
+    self.handle = handle
+  }
+
+  mutating func answer(_ octets: [UInt8]) -> Effect {
+    guard case .command(let opcode) = ReplayRole(octets) else { return .events([]) }
+    switch opcode {
+    case .leSetScanEnable where octets.count > 4 && octets[4] == 1: return .scan([Self.complete(opcode)])
+    case .leCreateConnection:
+      // Interval and window, filter policy, kind and address of the peer. Core 5.4, Vol 4, Part E, 7.8.12.
+      if octets.count >= 16, octets[8] == 0, let peer {
+        let wanted = octets.span.address(at: 10, type: octets[9] & 1 == 0 ? .public : .random)
+        guard wanted.bits == peer.bits else { return .stranger(wanted) }
+      }
+      return .connect([Self.status(opcode)])
+    case .disconnect:
+      guard isUp else { return .events([Self.status(opcode, .unknownConnection)]) }
+      isUp = false
+      return .events(Self.farewell(octets) ?? [])
+    default:
+      return .events([
+        returned(opcode).map { Self.complete(opcode, $0) } ?? Self.status(opcode, .unknownCommand)
+      ])
+    }
+  }
+
+  /// What a Command Complete brings after its status; `nil` for a command that nobody knows here.
+  private func returned(_ opcode: HCIOpcode) -> [UInt8]? {
+    switch opcode {
+    case .reset, .setEventMask, .leSetEventMask, .leSetRandomAddress, .leSetScanParameters, .leSetScanEnable,
+      .leCreateConnectionCancel, .leClearFilterAcceptList, .leAddDeviceToFilterAcceptList:
+      []
+    case .readLocalVersion: [UInt8](repeating: 0, count: 8)
+    // None: the legacy family of commands is used.
+    case .readLocalSupportedCommands: [UInt8](repeating: 0, count: 64)
+    // LE supported, BR/EDR not. Core 5.4, Vol 2, Part C, 3.3.
+    case .readLocalSupportedFeatures: [0, 0, 0, 0, 0x60, 0, 0, 0]
+    case .readBDADDR: (0..<6).map { address.octet($0) }
+    case .leReadLocalSupportedFeatures: [UInt8](repeating: 0, count: 8)
+    case .leReadBufferSize: buffers
+    default: nil
+    }
+  }
+
+  /// One packet of data has been sent. Core 5.4, Vol 4, Part E, 7.7.19.
+  var completion: [UInt8] {
+    [
+      HCIPacketType.event.rawValue, HCIEventCode.numberOfCompletedPackets.rawValue, 5, 1,
+      UInt8(truncatingIfNeeded: handle.rawValue), UInt8(handle.rawValue >> 8), 1, 0,
+    ]
+  }
+
+  /// What a controller answers for sure, whatever it said before: how a host lets it go. `nil` for any other command.
+  static func farewell(_ octets: [UInt8]) -> [[UInt8]]? {
+    guard case .command(let opcode) = ReplayRole(octets) else { return nil }
+    switch opcode {
+    case .leSetScanEnable, .leSetExtendedScanEnable, .leCreateConnectionCancel: return [complete(opcode)]
+    case .disconnect where octets.count > 5:
+      let event: [UInt8] = [
+        HCIPacketType.event.rawValue, HCIEventCode.disconnectionComplete.rawValue, 4, 0, octets[4], octets[5],
+        HCIStatus.localHostTerminated.rawValue,
+      ]
+      return [status(opcode), event]
+    default: return nil
+    }
+  }
+
+  /// Core 5.4, Vol 4, Part E, 7.7.14. One more command may come.
+  static func complete(_ opcode: HCIOpcode, _ returned: [UInt8] = []) -> [UInt8] {
+    [
+      HCIPacketType.event.rawValue, HCIEventCode.commandComplete.rawValue, UInt8(4 + returned.count), 1,
+      UInt8(truncatingIfNeeded: opcode.rawValue), UInt8(opcode.rawValue >> 8), 0,
+    ] + returned
+  }
+
+  /// Core 5.4, Vol 4, Part E, 7.7.15.
+  static func status(_ opcode: HCIOpcode, _ status: HCIStatus = .success) -> [UInt8] {
+    [
+      HCIPacketType.event.rawValue, HCIEventCode.commandStatus.rawValue, 4, status.rawValue, 1,
+      UInt8(truncatingIfNeeded: opcode.rawValue), UInt8(opcode.rawValue >> 8),
+    ]
+  }
+}

@@ -1,0 +1,103 @@
+import BLEPacketLog
+
+/// Looks for the end of the last whole block of a pcapng file that comes in pieces. `draft-ietf-opsawg-pcapng`, 3.1.
+struct PcapNGTailScan {
+  /// Type, total length, and the byte-order magic of a section header: the shortest block has so many octets.
+  private static let headByteCount = 12
+  /// No block of ours is longer than a packet and its options.
+  private static let lengthLimit: UInt32 = 1 << 24
+  private static let sectionHeader: UInt32 = 0x0A0D_0D0A
+  private static let byteOrderMagic: UInt32 = 0x1A2B_3C4D
+  /// Obsolete packet, simple packet, enhanced packet.
+  private static let packets: Set<UInt32> = [2, 3, 6]
+
+  private var tail = LogTail()
+  private var fileByteCount = 0
+  /// The start of the current block, as far as it has come.
+  private var head: [UInt8] = []
+  /// Octets of the current block that are still to come after its head.
+  private var rest = 0
+  private var length: UInt32 = 0
+  /// The last four octets, as they stand in the file.
+  private var last: UInt32 = 0
+  private var isBigEndian = false
+  private var isBroken = false
+  /// Whether an empty block was the last thing read: nothing but zeros may follow.
+  private var endsInZeros = false
+
+  /// - Returns: whether more is wanted.
+  mutating func take(_ piece: Span<UInt8>) -> Bool {
+    var offset = 0
+    while offset < piece.count, !isBroken {
+      let octet = piece[offset]
+      offset += 1
+      last = last << 8 | UInt32(octet)
+      if endsInZeros {
+        isBroken = octet != 0
+      } else if rest > 0 {
+        // All but the length at the block's end is passed over.
+        let skipped = min(max(0, rest - 5), piece.count - offset)
+        offset += skipped
+        rest -= 1 + skipped
+        if rest == 0 { endBlock() }
+      } else {
+        head.append(octet)
+        if head.count == Self.headByteCount { beginBlock() }
+      }
+    }
+    fileByteCount += piece.count
+    return !isBroken
+  }
+
+  private mutating func beginBlock() {
+    if word(0) == Self.sectionHeader {
+      switch word(8) {
+      case Self.byteOrderMagic: break
+      case Self.byteOrderMagic.byteSwapped: isBigEndian.toggle()
+      default:
+        isBroken = true
+        return
+      }
+    }
+    length = word(4)
+    if word(0) == 0, length == 0 {
+      endsInZeros = true
+      isBroken = word(8) != 0
+      return
+    }
+    isBroken = length < Self.headByteCount || length > Self.lengthLimit || !length.isMultiple(of: 4)
+    // No file begins with another block.
+    if tail.byteCount == 0, word(0) != Self.sectionHeader { isBroken = true }
+    rest = Int(length) - Self.headByteCount
+    if !isBroken, rest == 0 { endBlock() }
+  }
+
+  private mutating func endBlock() {
+    guard (isBigEndian ? last : last.byteSwapped) == length else {
+      isBroken = true
+      return
+    }
+    if Self.packets.contains(word(0)) { tail.records += 1 }
+    tail.byteCount += Int(length)
+    head.removeAll(keepingCapacity: true)
+  }
+
+  /// Of the head, in the section's byte order.
+  private func word(_ offset: Int) -> UInt32 {
+    let word = (0..<4).reduce(UInt32(0)) { $0 << 8 | UInt32(head[offset + $1]) }
+    return isBigEndian ? word : word.byteSwapped
+  }
+
+  func result(_ path: String) throws(LogFileError) -> LogTail {
+    if tail.byteCount == 0 {
+      // The same in both byte orders.
+      let magic: [UInt8] = [0x0A, 0x0D, 0x0D, 0x0A]
+      guard !isBroken, magic.starts(with: head.prefix(4)) else { throw .foreign(path, .pcapng) }
+      return LogTail(tornByteCount: fileByteCount)
+    }
+    guard !isBroken else { throw .damaged(path, offset: tail.byteCount) }
+    var tail = tail
+    tail.tornByteCount = fileByteCount - tail.byteCount
+    return tail
+  }
+}

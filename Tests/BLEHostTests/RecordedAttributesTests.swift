@@ -1,0 +1,74 @@
+import BLECore
+import BLEWire
+import Testing
+
+@testable import BLEHost
+
+/// A server out of what a client was told. PDUs by hand, from Core 5.4, Vol 3, Part F, 3.4.
+@Suite struct RecordedAttributesTests {
+  /// Services 1800 (1 … 5) and 180D (6 … 9), a characteristic 2A37 with a value at 8, a descriptor 2902 at 9.
+  private func heartRateMonitor() -> RecordedAttributes {
+    var server = RecordedAttributes()
+    server.learn(
+      [0x10, 1, 0, 0xFF, 0xFF, 0x00, 0x28], [0x11, 6, 1, 0, 5, 0, 0x00, 0x18, 6, 0, 9, 0, 0x0D, 0x18])
+    server.learn([0x08, 6, 0, 9, 0, 0x03, 0x28], [0x09, 7, 7, 0, 0x10, 8, 0, 0x37, 0x2A])
+    server.learn([0x04, 9, 0, 9, 0], [0x05, 1, 9, 0, 0x02, 0x29])
+    server.learn([0x0A, 9, 0], [0x0B, 0x01, 0x00])
+    return server
+  }
+
+  @Test func answersWhatWasAskedOtherwise() {
+    let server = heartRateMonitor()
+    // All services, the same by value, one that is not there.
+    #expect(
+      server.answer([0x10, 1, 0, 0xFF, 0xFF, 0x00, 0x28])
+        == [0x11, 6, 1, 0, 5, 0, 0x00, 0x18, 6, 0, 9, 0, 0x0D, 0x18])
+    #expect(server.answer([0x10, 2, 0, 0xFF, 0xFF, 0x00, 0x28]) == [0x11, 6, 6, 0, 9, 0, 0x0D, 0x18])
+    #expect(server.answer([0x06, 1, 0, 0xFF, 0xFF, 0x00, 0x28, 0x0D, 0x18]) == [0x07, 6, 0, 9, 0])
+    #expect(server.answer([0x06, 1, 0, 0xFF, 0xFF, 0x00, 0x28, 0x09, 0x18]) == [0x01, 0x06, 1, 0, 0x0A])
+    // Types of all that has one: the value's is known from its declaration.
+    #expect(
+      server.answer([0x04, 6, 0, 9, 0])
+        == [0x05, 1, 6, 0, 0x00, 0x28, 7, 0, 0x03, 0x28, 8, 0, 0x37, 0x2A, 9, 0, 0x02, 0x29])
+    #expect(server.answer([0x08, 1, 0, 9, 0, 0x03, 0x28]) == [0x09, 7, 7, 0, 0x10, 8, 0, 0x37, 0x2A])
+    #expect(server.answer([0x0A, 9, 0]) == [0x0B, 0x01, 0x00])
+    #expect(server.answer([0x0C, 9, 0, 1, 0]) == [0x0D, 0x00])
+    // A client that wants everything asks for services of the secondary kind too: none was found.
+    #expect(server.answer([0x10, 1, 0, 0xFF, 0xFF, 0x01, 0x28]) == [0x01, 0x10, 1, 0, 0x0A])
+    // No exchange of the MTU was recorded: the default stays.
+    #expect(server.answer([0x02, 0x05, 0x02]) == [0x01, 0x02, 0, 0, 0x06])
+  }
+
+  @Test func saysNothingOfWhatItDoesNotKnow() {
+    let server = heartRateMonitor()
+    // A value that nobody read, a write.
+    #expect(server.answer([0x0A, 8, 0]) == nil)
+    #expect(server.answer([0x12, 9, 0, 1, 0]) == nil)
+    #expect(RecordedAttributes().answer([0x10, 1, 0, 0xFF, 0xFF, 0x00, 0x28]) == nil)
+    #expect(server.answer([]) == nil)
+  }
+
+  /// A long value is what its parts were.
+  @Test func putsALongValueTogether() {
+    var server = RecordedAttributes()
+    let start = [UInt8](repeating: 0x41, count: 22)
+    server.learn([0x0A, 3, 0], [0x0B] + start)
+    server.learn([0x0C, 3, 0, 22, 0], [0x0D, 0x42, 0x43])
+    #expect(server.answer([0x0A, 3, 0]) == [0x0B] + start)
+    #expect(server.answer([0x0C, 3, 0, 22, 0]) == [0x0D, 0x42, 0x43])
+    #expect(server.answer([0x0C, 3, 0, 25, 0]) == nil)
+  }
+
+  /// What a log holds may be damaged.
+  @Test(
+    arguments: [
+      ([0x10, 1, 0], [0x11, 6, 1]), ([0x10, 1, 0, 9, 0, 0, 0x28], [0x11, 2, 1, 0]),
+      ([0x08, 1, 0, 9, 0, 0, 0x28], [0x09, 0, 1, 0]), ([0x04, 1, 0, 9, 0], [0x05, 9, 1]),
+      ([0x04, 1, 0, 9, 0], [0x05]), ([0x0C, 1, 0, 0xFF, 0xFF], [0x0D]), ([], []), ([0x0A], [0x0B]),
+    ] as [([UInt8], [UInt8])])
+  func survivesDamage(_ request: [UInt8], _ response: [UInt8]) {
+    var server = RecordedAttributes()
+    server.learn(request, response)
+    #expect(server.answer([0x0A, 1, 0]) == nil)
+  }
+}

@@ -1,0 +1,241 @@
+import BLECore
+import BLEWire
+import Testing
+
+@testable import BLEHost
+
+/// What a recorded conversation does with a host that says the same, and with one that does not. Packets by hand, from
+/// Core 5.4, Vol 4, Part E, 7 and Vol 3, Part F, 3.4.
+@Suite struct ReplayScriptTests {
+  private static let reset: [UInt8] = [0x01, 0x03, 0x0C, 0x00]
+  private static let resetAnswer: [UInt8] = [0x04, 0x0E, 0x04, 0x01, 0x03, 0x0C, 0x00]
+  private static let version: [UInt8] = [0x01, 0x01, 0x10, 0x00]
+  private static let versionAnswer: [UInt8] = [
+    0x04, 0x0E, 0x0C, 0x01, 0x01, 0x10, 0x00, 13, 0, 0, 13, 0, 0, 0, 0,
+  ]
+  /// Read Request of 0x0003, its response, Write Requests of 0x0010, their response, a notification of 0x0012.
+  private static let read = data([0x0A, 0x03, 0x00])
+  private static let readAnswer = answer([0x0B, 0x41])
+  private static let write = data([0x12, 0x10, 0x00, 0xA1])
+  private static let otherWrite = data([0x12, 0x10, 0x00, 0xA2])
+  private static let writeAnswer = answer([0x13])
+  private static let notification = answer([0x1B, 0x12, 0x00, 0x07])
+
+  private static func data(_ pdu: [UInt8], _ flags: UInt8 = 0x00) -> [UInt8] {
+    [0x02, 0x40, flags, UInt8(pdu.count + 4), 0, UInt8(pdu.count), 0, 4, 0] + pdu
+  }
+  private static func answer(_ pdu: [UInt8]) -> [UInt8] { data(pdu, 0x20) }
+
+  private func script(_ packets: [(HCIDirection, [UInt8])]) -> ReplayScript {
+    ReplayScript(
+      packets.enumerated().map {
+        ReplayPacket(
+          index: $0.offset + 1, time: ReceiveTime(nanoseconds: Int64($0.offset)), $0.element.0, $0.element.1)
+      })
+  }
+
+  private func delivered(_ script: inout ReplayScript) -> [[UInt8]] {
+    var all: [[UInt8]] = []
+    while let next = script.next {
+      all.append(next.octets)
+      script.deliver()
+    }
+    return all
+  }
+
+  @Test func playsAnAnswerWhenItsQuestionWasSent() {
+    var script = script([
+      (.hostToController, Self.reset), (.controllerToHost, Self.resetAnswer),
+      (.hostToController, Self.version), (.controllerToHost, Self.versionAnswer),
+    ])
+    #expect(script.next == nil)
+    #expect(script.awaited?.index == 1)
+    #expect(script.take(Self.reset) == .none)
+    #expect(delivered(&script) == [Self.resetAnswer])
+    #expect(script.take(Self.version) == .none)
+    #expect(delivered(&script) == [Self.versionAnswer])
+    #expect(script.isAtEnd)
+    #expect(script.findings.reproduced == 2 && script.findings.played == 4)
+    #expect(script.findings.differenceCount == 0)
+  }
+
+  /// What came before a packet of the host's comes before it again; what came after waits, whoever goes first.
+  @Test func waitsForAllThatWasSentBefore() {
+    var script = script([
+      (.controllerToHost, Self.notification), (.hostToController, Self.write),
+      (.hostToController, Self.reset), (.controllerToHost, Self.writeAnswer),
+      (.controllerToHost, Self.resetAnswer),
+    ])
+    #expect(delivered(&script) == [Self.notification])
+    #expect(script.take(Self.reset) == .none)
+    #expect(delivered(&script) == [])
+    #expect(script.take(Self.write) == .none)
+    #expect(delivered(&script) == [Self.writeAnswer, Self.resetAnswer])
+    #expect(script.findings.reproduced == 2 && script.findings.differenceCount == 0)
+  }
+
+  @Test func takesAnotherValueForTheSameAttribute() throws {
+    var script = script([(.hostToController, Self.write), (.controllerToHost, Self.writeAnswer)])
+    #expect(script.take(Self.otherWrite) == .none)
+    #expect(delivered(&script) == [Self.writeAnswer])
+    let difference = try #require(script.findings.examples.first)
+    #expect(difference.kind == .different && difference.index == 1)
+    #expect(difference.recorded == Self.write && difference.ours == Self.otherWrite)
+  }
+
+  /// A client that leaves a request out goes on with the next: the answer to the other is left out too.
+  @Test func leavesOutWhatOursDoesNotAsk() {
+    var script = script([
+      (.hostToController, Self.read), (.controllerToHost, Self.readAnswer),
+      (.hostToController, Self.write), (.controllerToHost, Self.writeAnswer),
+    ])
+    #expect(script.take(Self.write) == .none)
+    #expect(delivered(&script) == [Self.writeAnswer])
+    #expect(script.findings.counts == [.missing: 1])
+  }
+
+  @Test func namesARequestThatTheLogDoesNotHave() {
+    var script = script([(.hostToController, Self.write), (.controllerToHost, Self.writeAnswer)])
+    let outcome = script.take(Self.read)
+    guard case .unanswered(let why) = outcome else {
+      Issue.record("\(outcome)")
+      return
+    }
+    #expect(why.contains("Read Request of 0x0003"))
+    #expect(why.contains("packet 1: Write Request of 0x0010"))
+    #expect(script.findings.counts == [.unexpected: 1])
+  }
+
+  /// A request that is repeated more often than in the log has the answer that it had.
+  @Test func answersARepeatedRequestAgain() {
+    var script = script([
+      (.hostToController, Self.read), (.controllerToHost, Self.readAnswer),
+      (.hostToController, Self.write), (.controllerToHost, Self.writeAnswer),
+    ])
+    _ = script.take(Self.read)
+    _ = delivered(&script)
+    let outcome = script.take(Self.read)
+    guard case .answer(let answer) = outcome else {
+      Issue.record("\(outcome)")
+      return
+    }
+    #expect(answer.index == 2)
+  }
+
+  /// The hole of a lost answer is told when the question is sent, not when nobody has answered for 30 s.
+  @Test func namesAQuestionWithoutAnswer() {
+    var script = script([
+      (.hostToController, Self.read), (.hostToController, Self.write), (.controllerToHost, Self.writeAnswer),
+    ])
+    let outcome = script.take(Self.read)
+    guard case .unanswered(let why) = outcome else {
+      Issue.record("\(outcome)")
+      return
+    }
+    #expect(why.contains("no answer to packet 1, Read Request of 0x0003"))
+    #expect(script.findings.counts == [.unanswered: 1])
+  }
+
+  /// An answer without its question would close the channel: it waits for somebody who asks.
+  @Test func keepsAnAnswerThatNobodyAskedFor() {
+    var script = script([
+      (.controllerToHost, Self.notification), (.controllerToHost, Self.readAnswer),
+      (.hostToController, Self.write), (.controllerToHost, Self.writeAnswer),
+    ])
+    #expect(delivered(&script) == [Self.notification])
+    let outcome = script.take(Self.read)
+    guard case .answer(let answer) = outcome else {
+      Issue.record("\(outcome)")
+      return
+    }
+    #expect(answer.octets == Self.readAnswer)
+    #expect(script.take(Self.write) == .none)
+    #expect(delivered(&script) == [Self.writeAnswer])
+    #expect(script.findings.counts == [.unasked: 1, .unexpected: 1])
+  }
+
+  @Test func goesOnWithoutWhatNeverComes() {
+    var script = script([
+      (.hostToController, Self.read), (.controllerToHost, Self.readAnswer),
+      (.controllerToHost, Self.notification),
+    ])
+    script.skip()
+    #expect(delivered(&script) == [Self.notification])
+    #expect(script.isAtEnd && script.findings.counts == [.missing: 1])
+  }
+
+  /// Ten notifications, a write after the eighth: there more than a tenth is to come, after the ninth a tenth.
+  @Test func knowsWhatIsLeftOfTheValues() {
+    let values: [(HCIDirection, [UInt8])] = (0..<10).map { _ in (.controllerToHost, Self.notification) }
+    var script = script(values[..<8] + [(.hostToController, Self.write)] + values[8...])
+    #expect(!script.isNearEnd)
+    #expect(delivered(&script).count == 8)
+    #expect(script.awaited != nil && !script.isNearEnd)
+    script.skip()
+    script.deliver()
+    #expect(script.isNearEnd)
+  }
+
+  @Test func saysThatTheLogHasEnded() {
+    var script = script([])
+    #expect(script.isAtEnd)
+    guard case .unanswered(let why) = script.take(Self.write) else { return }
+    #expect(why.contains("the log ends before Write Request of 0x0010"))
+    #expect(script.findings.differenceCount == 0 && script.findings.afterEnd == 1)
+  }
+}
+
+/// Virtual time: not measured.
+@Suite struct ReplayPaceTests {
+  private let start = MonotonicTime(nanoseconds: 1_000)
+
+  /// Recorded at 5 s, 5.25 s and 15 s.
+  @Test(arguments: [(1, [0, 250_000_000, 10_000_000_000]), (10, [0, 25_000_000, 1_000_000_000])])
+  func keepsTheScaledTimes(_ factor: Int, _ expected: [Int64]) {
+    var pace = ReplayPace(.times(factor))
+    let due = [5_000_000_000, 5_250_000_000, 15_000_000_000].map {
+      pace.due(ReceiveTime(nanoseconds: $0), now: start)
+    }
+    #expect(due == expected.map { MonotonicTime(nanoseconds: 1_000 + $0) })
+  }
+
+  /// The same whenever it is asked, so that a loop that sleeps until then finds it passed.
+  @Test func standsStill() {
+    var pace = ReplayPace(.times(1))
+    _ = pace.due(ReceiveTime(nanoseconds: 0), now: start)
+    let first = pace.due(ReceiveTime(nanoseconds: 70), now: MonotonicTime(nanoseconds: 1_020))
+    #expect(first == MonotonicTime(nanoseconds: 1_070))
+    #expect(pace.due(ReceiveTime(nanoseconds: 70), now: MonotonicTime(nanoseconds: 9_999)) == first)
+  }
+
+  /// As fast as it goes, and where a clock was set back or a log holds nonsense.
+  @Test func neverWaitsForThePast() {
+    var fast = ReplayPace(.max)
+    #expect(fast.due(ReceiveTime(nanoseconds: .max), now: start) < start)
+    var pace = ReplayPace(.times(1))
+    _ = pace.due(ReceiveTime(nanoseconds: 500), now: start)
+    #expect(pace.due(ReceiveTime(nanoseconds: 400), now: start) < start)
+    #expect(pace.due(ReceiveTime(nanoseconds: .min), now: start) <= start)
+  }
+}
+
+@Suite struct ReplaySourceTests {
+  @Test func parses() throws {
+    #expect(
+      try TransportSpecification("replay:walk/packets.btsnoop")
+        == .replay(ReplaySource(path: "walk/packets.btsnoop", speed: .max, link: nil)))
+    #expect(
+      try TransportSpecification("replay:a,b.btsnoop,speed=10x,link=2")
+        == .replay(ReplaySource(path: "a,b.btsnoop", speed: .times(10), link: 2)))
+    let text = "replay:a.btsnoop,speed=1x,link=3"
+    #expect(try TransportSpecification(text).description == text)
+  }
+
+  @Test(arguments: [
+    "replay:", "replay:,link=1", "replay:a,speed=0x", "replay:a,speed=2", "replay:a,link=0",
+    "replay:a,rate=3",
+  ])
+  func refuses(_ text: String) {
+    #expect(throws: TransportSpecification.ParseError.self) { _ = try TransportSpecification(text) }
+  }
+}

@@ -1,0 +1,162 @@
+import BLECore
+import BLEStack
+import BLEWire
+import Synchronization
+
+/// Each PDU by itself, with all of its entries.
+func fuzzATTPDU(_ pdu: Span<UInt8>) {
+  _ = try? ErrorResponse(validating: pdu)
+  _ = try? ExchangeMTU(validating: pdu)
+  _ = try? ReadRequest(validating: pdu)
+  _ = try? ReadBlobRequest(validating: pdu)
+  _ = try? FindInformationRequest(validating: pdu)
+  _ = try? ReadByTypeRequest(validating: pdu)
+  if let write = try? Write(validating: pdu) { check(write.value, in: pdu) }
+  if let part = try? PrepareWrite(validating: pdu) { check(part.value, in: pdu) }
+  if let request = try? FindByTypeValueRequest(validating: pdu) { check(request.value, in: pdu) }
+  if let update = try? HandleValueNotification(validating: pdu) { check(update.value, in: pdu) }
+  if let update = try? HandleValueIndication(validating: pdu) { check(update.value, in: pdu) }
+  try? MultipleHandleValueNotification(validating: pdu).forEach { check($0.value, in: pdu) }
+  if let list = try? FindInformationResponse(validating: pdu) {
+    for index in 0..<list.count { _ = list[index] }
+  }
+  if let list = try? FindByTypeValueResponse(validating: pdu) {
+    for index in 0..<list.count { _ = list[index].isValid }
+  }
+  if let list = try? ReadByTypeResponse(validating: pdu) {
+    for index in 0..<list.count {
+      check(list.value(index), in: pdu)
+      _ = list.handle(index)
+      _ = try? CharacteristicDeclaration(validating: list.value(index))
+    }
+  }
+  if let list = try? ReadByGroupTypeResponse(validating: pdu) {
+    for index in 0..<list.count { _ = (list.range(index), list.uuid(index)) }
+  }
+}
+
+private func check(_ value: Span<UInt8>, in pdu: Span<UInt8>) {
+  precondition(value.count < pdu.count, "a value longer than its PDU")
+}
+
+/// What a server sends to a client. The first octet of each PDU: bit 0 asks something before it, by bits 1 to 5; bit 6
+/// lets time go on.
+func fuzzATTClient(_ input: Span<UInt8>) {
+  var machine = ATTClientMachine()
+  var now = MonotonicTime(nanoseconds: 1)
+  var isOpen = true
+  forEachPacket(input) { kind, pdu in
+    guard isOpen else { return }
+    if kind & 1 != 0, machine.isIdle { machine.begin(ATTOpcode(rawValue: kind & 0x1E), now: now) }
+    if kind & 0x40 != 0 {
+      now = now.advanced(by: .seconds(20))
+      if machine.expire(now: now) != nil { isOpen = false }
+    }
+    let reaction = try? machine.receive(pdu) { precondition($0.value.count <= pdu.count - 3) }
+    if case .close = reaction { isOpen = false }
+    precondition((ATT.defaultMTU...ATT.maximumMTU).contains(machine.mtu))
+    precondition(machine.isIdle == (machine.deadline == nil))
+  }
+}
+
+/// A value of each kind of access, and one that is longer than an MTU.
+private let services: [GATTServiceDescription] =
+  .genericServices(name: "R02_3A4F") + [
+    GATTServiceDescription(
+      BluetoothUUID(high: 0x6E40_FFF0_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E), includes: [0],
+      characteristics: [
+        GATTCharacteristicDescription(
+          BluetoothUUID(high: 0x6E40_0002_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E),
+          [.write, .writeWithoutResponse], maximumByteCount: 20),
+        GATTCharacteristicDescription(
+          BluetoothUUID(high: 0x6E40_0003_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E), [.notify, .indicate],
+          descriptors: [GATTDescriptorDescription(BluetoothUUID(0x2901), value: [0x52, 0x58])]),
+        GATTCharacteristicDescription(
+          BluetoothUUID(0x2A24), [.read, .write], value: [UInt8](repeating: 0x41, count: 300)),
+      ]),
+    GATTServiceDescription(BluetoothUUID(0x180F), kind: .secondary, endHandle: AttributeHandle(0xFFFF)),
+  ]
+
+/// What a client sends to a server. The first octet of each PDU: bit 0 pushes a value before it, bit 1 indicates it,
+/// bit 2 has the write refused.
+func fuzzATTServer(_ input: Span<UInt8>) {
+  var database = GATTServerDatabase(services)
+  var server = ATTServer(database: database)
+  let capacity = max(server.mtu, server.receiveMTU)
+  let value = [UInt8](repeating: 0x55, count: 40)
+  let notified = database.valueHandle(
+    of: BluetoothUUID(high: 0x6E40_0003_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E))
+  guard let notified else { fatalError("no such value") }
+  forEachPacket(input) { kind, pdu in
+    if kind & 1 != 0 {
+      let push = [UInt8](encoding: capacity) {
+        _ = server.push(
+          kind & 2 == 0 ? .notification : .indication, of: notified, value: value.span, database: database,
+          into: &$0)
+      }
+      precondition(push.count <= server.mtu)
+    }
+    let answer = [UInt8](encoding: capacity) {
+      server.receive(pdu, database: &database, into: &$0) { _, value in
+        precondition(value.count <= ATT.maximumValueByteCount)
+        return kind & 4 == 0 ? nil : .writeNotPermitted
+      }
+    }
+    precondition(answer.count <= server.mtu && (ATT.defaultMTU...ATT.maximumMTU).contains(server.mtu))
+    guard let first = answer.first else { return }
+    // Each request has its answer, and nothing else has.
+    let request = ATTOpcode(rawValue: pdu[0])
+    precondition(request.kind == .request && (first == 1 || first == request.rawValue + 1))
+  }
+}
+
+/// A server that gives the answers of the input, one to a request, and then none.
+private final class ScriptedServer: ATTRequester {
+  /// More requests than any walk over 65,535 handles may need with answers of this size.
+  private static let limit = 10_000
+
+  private var answers: [[UInt8]] = []
+  private var requests = 0
+  let mtu = 64
+
+  init(_ input: Span<UInt8>) {
+    forEachPacket(input) { _, pdu in answers.append(array(pdu)) }
+    answers.reverse()
+  }
+
+  func transact(_ request: [UInt8]) async throws(GATTError) -> [UInt8] {
+    requests += 1
+    precondition(requests <= Self.limit, "a walk without end")
+    precondition(request.count <= mtu)
+    let timeout = GATTError.timedOut(ATTOpcode(rawValue: request[0]))
+    guard let answer = answers.popLast(), let first = answer.first else { throw timeout }
+    if first == ATTOpcode.errorResponse.rawValue, let error = try? ErrorResponse(validating: answer.span) {
+      throw .refused(error)
+    }
+    // What the client machine lets through.
+    guard first == request[0] + 1, answer.count <= mtu else { throw timeout }
+    return answer
+  }
+
+  func send(_ command: [UInt8]) async throws(GATTError) {}
+}
+
+/// Discovery and reads against whatever answers come.
+func fuzzGATTDiscovery(_ input: Span<UInt8>) {
+  guard !input.isEmpty else { return }
+  let action = input[0] & 3
+  let script = array(input.extracting(1...))
+  let hasEnded = Mutex(false)
+  // No answer takes time, so it ends before it returns.
+  Task.immediate {
+    let server = ScriptedServer(script.span)
+    switch action {
+    case 0: _ = try? await server.discoverDatabase()
+    case 1: _ = try? await server.discoverService(BluetoothUUID(0x180D))
+    case 2: _ = try? await server.read(AttributeHandle(3))
+    default: try? await server.write([UInt8](repeating: 0, count: 100), to: AttributeHandle(3))
+    }
+    hasEnded.withLock { $0 = true }
+  }
+  precondition(hasEnded.withLock(\.self), "discovery waits for something")
+}

@@ -1,0 +1,64 @@
+import BLECore
+import BLEPacketLog
+import BLEWire
+
+/// Packets of a log, as `log show` prints them: in words, with context, and in JSON.
+func fuzzDecoder(_ input: Span<UInt8>) {
+  var decoder = PacketDecoder()
+  var (text, json) = (PacketPrinter(style: .text), PacketPrinter(style: .json))
+  var filter = PacketFilter()
+  filter.layers = [.att, .smp]
+  var view = PacketView(filter, style: .text, context: 1)
+  var packets = 0
+  forEachRecord(input) { record in
+    view.note(record.time)
+    if record.type == nil {
+      text.print(note: record)
+      view.take(note: record)
+    }
+    decoder.decode(record) { packet in
+      packets += 1
+      text.print(packet)
+      json.print(packet)
+      view.take(packet)
+    }
+  }
+  checkText(text.octets)
+  checkText(view.octets)
+  precondition(checkJSON(json.octets) == packets, "a packet is not one line")
+}
+
+/// What `log stats` says of a log, in its three forms.
+func fuzzStatistics(_ input: Span<UInt8>) {
+  var statistics = LogStatistics()
+  var records = 0
+  forEachRecord(input) {
+    statistics.take($0)
+    records += 1
+  }
+  let report = statistics.finish()
+  precondition(report.records == records)
+  var line = JSONLine()
+  line.value(report)
+  line.endLine()
+  precondition(checkJSON(line.octets) == 1)
+  checkText(Array(StatisticsText(report).utf8))
+  checkText(StatisticsPicture(report).octets)
+}
+
+/// The three passes of `log convert --anonymise`: lengths, times and packet types stay.
+func fuzzAnonymiser(_ input: Span<UInt8>) {
+  var anonymiser = LogAnonymiser()
+  for _ in 0..<2 {
+    anonymiser.startOver()
+    forEachRecord(input) { anonymiser.learn(StoredPacketRecord(copying: $0)) }
+  }
+  anonymiser.startOver()
+  forEachRecord(input) { record in
+    guard let rewritten = anonymiser.rewrite(StoredPacketRecord(copying: record)) else {
+      precondition(record.type == nil, "a packet is gone")
+      return
+    }
+    precondition(rewritten.header == record.header && rewritten.packet.count == record.packet.count)
+  }
+}

@@ -1,0 +1,128 @@
+import BLECore
+import BLEStack
+import BLEWire
+
+/// A byte stream from either end: cut elsewhere, it gives the same packets.
+func fuzzH4Framer(_ input: Span<UInt8>) {
+  for sender in [HCIDirection.hostToController, .controllerToHost] {
+    var whole = H4Framer(from: sender)
+    var pieces = H4Framer(from: sender)
+    var (packets, same): ([[UInt8]], [[UInt8]]) = ([], [])
+    whole.receive(input) { packets.append(array($0)) }
+    let size = 1 + input.count % 7
+    var offset = 0
+    while offset < input.count {
+      let end = min(offset + size, input.count)
+      pieces.receive(input.extracting(offset..<end)) { same.append(array($0)) }
+      offset = end
+    }
+    precondition(packets == same && whole.garbage == pieces.garbage, "pieces change the packets")
+    let byteCount = packets.reduce(0) { $0 + $1.count }
+    precondition(byteCount + whole.garbage <= input.count)
+  }
+}
+
+/// ACL packets of one link, put together with and without a limit.
+func fuzzL2CAPRecombiner(_ input: Span<UInt8>) {
+  let limit = 64
+  var unlimited = L2CAPRecombiner()
+  var limited = L2CAPRecombiner(maximumPayloadByteCount: limit)
+  var (fragments, octets, frames) = (0, 0, 0)
+  forEachPacket(input) { _, packet in
+    guard let fragment = try? ACLPacket(validating: packet) else { return }
+    fragments += 1
+    octets += fragment.data.count
+    try? unlimited.receive(fragment) { frame in
+      frames += 1
+      octets -= frame.payload.count
+    }
+    try? limited.receive(fragment) { precondition($0.payload.count <= limit) }
+  }
+  precondition(octets >= 0 && frames + unlimited.droppedFrames <= 2 * fragments)
+  precondition(limited.droppedFrames <= 2 * fragments)
+}
+
+/// What a controller sends to a host that has come up.
+///
+/// The first octet of each packet: bit 7 makes time go on, bits 4 to 6 say what the host does before it.
+func fuzzHCIHost(_ input: Span<UInt8>) {
+  var session = HostSession()
+  forEachPacket(input) { kind, packet in
+    session.act(kind >> 4 & 7)
+    session.receive(packet)
+    if kind & 0x80 != 0 { session.wait() }
+    session.settle()
+  }
+}
+
+private struct HostSession: ~Copyable {
+  private static let link = ConnectionHandle(0x40)
+  private static let peer = DeviceAddress(bits: 0xF0F1_F2F3_F4F5, type: .random)
+  /// Return parameters of a controller with two LE buffers of 27 octets, by opcode; others it does not know.
+  private static let answers: [UInt16: [UInt8]] = [
+    0x0C03: [0], 0x1001: [0, 13, 0, 0, 13, 0xF1, 5, 0, 0], 0x1002: [0] + [UInt8](repeating: 0xFF, count: 64),
+    0x1003: [0, 0, 0, 0, 0, 0x60, 0, 0, 0], 0x1009: [0, 1, 0x53, 0, 0x5E, 0, 0], 0x0C01: [0], 0x2001: [0],
+    0x2003: [0, 0x23, 1, 0, 0, 0, 0, 0, 0], 0x2002: [0, 27, 0, 2],
+  ]
+
+  private var host = HCIHost()
+  private var now = MonotonicTime(nanoseconds: 1_000_000_000)
+  private var malformed = 0
+  private var channel: ChannelID?
+
+  init() {
+    host.start()
+    while let packet = host.nextPacket(now: now) {
+      let opcode = UInt16(packet[1]) | UInt16(packet[2]) << 8
+      let returned = Self.answers[opcode] ?? [1]
+      receive(([0x04, 0x0E, UInt8(3 + returned.count), 1, packet[1], packet[2]] + returned).span)
+    }
+    precondition(host.controller.aclPacketCount == 2 && malformed == 0)
+  }
+
+  mutating func receive(_ packet: Span<UInt8>) {
+    do throws(WireError) {
+      try host.receive(packet, now: now) { report in
+        var octets = 0
+        try? AdvertisingData(report.data).forEach { octets += 2 + $1.count }
+        precondition(octets <= report.data.count)
+      } attribute: { _, pdu in
+        precondition(pdu.count <= 65_535)
+      }
+    } catch {
+      malformed += 1
+    }
+  }
+
+  mutating func wait() {
+    now = now.advanced(by: .milliseconds(900))
+    host.expire(now: now)
+  }
+
+  /// What its owner wants of the host.
+  mutating func act(_ action: UInt8) {
+    let value: [UInt8] = [0x0A, 0x03, 0x00]
+    switch action {
+    case 1: _ = host.submit(LECreateConnection(to: Self.peer, ownType: .public, parameters: .default))
+    case 2: _ = host.submit(Disconnect(Self.link))
+    case 3: _ = host.submit(ReadRSSI(Self.link))
+    case 4: _ = host.send(value.span, on: Self.link)
+    case 5:
+      let parameters = CreditBasedParameters(mtu: 100, mps: 30, credits: 4)
+      channel = host.openChannel(to: 0x80, parameters, on: Self.link, now: now) ?? channel
+    case 6: if let channel { _ = host.send(value.span, on: channel) }
+    case 7: if let channel { host.close(channel, now: now) }
+    default: break
+    }
+  }
+
+  /// Takes what came of it, as an owner does.
+  mutating func settle() {
+    while host.nextPacket(now: now) != nil {}
+    for event in host.takeEvents() {
+      if case .channel(let id, .received) = event { host.taken(on: id) }
+    }
+    precondition(host.statistics.malformed == malformed)
+    precondition((0...2).contains(host.fragmentsUnderWay) && (0...4096).contains(host.linkCount))
+  }
+}

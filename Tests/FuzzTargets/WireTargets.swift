@@ -1,0 +1,82 @@
+import BLECore
+import BLEPacketLog
+import BLESensors
+import BLEStack
+import BLEWire
+
+/// LE Meta events with reports: each lies in its event, and put together it is no longer than allowed.
+func fuzzAdvertising(_ input: Span<UInt8>) {
+  var assembler = AdvertisingReportAssembler()
+  forEachPacket(input) { _, parameters in
+    var octets = 0
+    try? AdvertisingReports(validating: parameters).forEach { report in
+      octets += report.data.count
+      assembler.take(report) { whole in
+        precondition(whole.data.count <= AdvertisingReportAssembler.maximumByteCount)
+        var structures = 0
+        try? AdvertisingData(whole.data).forEach { structures += 2 + $1.count }
+        precondition(structures <= whole.data.count)
+      }
+    }
+    precondition(octets <= parameters.count)
+  }
+  var structures = 0
+  try? AdvertisingData(input).forEach { type, value in
+    structures += 2 + value.count
+    if type == .completeLocalName { _ = RingName.matches(value) }
+  }
+  precondition(structures <= input.count)
+}
+
+/// What the kernel's management socket gives.
+func fuzzManagement(_ input: Span<UInt8>) {
+  if let packet = try? ManagementPacket(validating: input) {
+    let again = [UInt8](encoding: input.count) { packet.encode(into: &$0) }
+    precondition(again == array(input), "the packet is another one")
+    let parameters = packet.parameters
+    if let reply = try? ManagementReply(validating: parameters) {
+      _ = try? ControllerSettings(informationReply: reply.parameters)
+      _ = try? ConnectionInformation(validating: reply.parameters)
+    }
+    _ = try? Discovering(validating: parameters)
+    if let found = try? DeviceFound(validating: parameters) {
+      precondition(found.report.data.count + 14 == parameters.count)
+    }
+  }
+}
+
+/// A notification of a ring.
+func fuzzRingFrame(_ input: Span<UInt8>) {
+  _ = RingName.matches(input)
+  guard let frame = try? RingFrame(validating: input) else {
+    let sample = try? RingRawSample(decoding: input)
+    precondition(sample == nil, "a sample of what is no frame")
+    return
+  }
+  // A frame of these parts has the same checksum. Opcode and payload are all of it.
+  let command = RingCommand(frame.opcode, payload: frame.payload)
+  let again = [UInt8](encoding: RingFrame.byteCount) { command.encode(into: &$0) }
+  precondition(again == array(input), "the frame is another one")
+  _ = (frame.isError, frame.refusedOpcode)
+  _ = try? RingRawSample(decoding: frame)
+}
+
+/// What people write on the command line, and what files say in words.
+func fuzzText(_ input: Span<UInt8>) {
+  let text = String(decoding: array(input), as: UTF8.self)
+  if let uuid = BluetoothUUID(text) { precondition(BluetoothUUID(uuid.description) == uuid) }
+  if let address = DeviceAddress(text, type: .random) {
+    precondition(DeviceAddress(address.description, type: .random) == address)
+  }
+  _ = PacketFilter.Attribute(text)
+  _ = PacketFilter.Instant(text)
+  _ = PacketFilter.attOpcode(text)
+  _ = RingName.matches(text)
+  var line = JSONLine()
+  line.object {
+    $0.member(text, text)
+    $0.key("octets")
+    $0.text(input)
+  }
+  checkJSON(line.octets)
+}

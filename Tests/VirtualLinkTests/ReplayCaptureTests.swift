@@ -1,0 +1,255 @@
+import BLECore
+import BLEPacketLog
+import BLEStack
+import BLESystem
+import BLEWire
+import Foundation
+import RingTap
+import Testing
+
+@testable import BLEHost
+
+/// A capture from the log of a capture: the same tables.
+@Suite(.timeLimit(.minutes(2))) struct ReplayCaptureTests {
+  private static let tables = ["accelerometer.csv", "ppg.csv", "spo2.csv"]
+  private static let count = 300
+
+  /// Records live, with a log of the capture's own and one of all HCI packets.
+  private func record(
+    in folder: String, _ format: CaptureLogFormat, count: Int? = ReplayCaptureTests.count
+  ) async throws -> String {
+    let path = folder + "/hci.\(format.rawValue)"
+    let log = try await PacketLogFile.start(path)
+    let link = try await VirtualLink.open([quietRing()]) { log.capturing($0) }
+    var capture = RingCapture(
+      try await target(link.adapter), adapter: link.adapter,
+      limits: RingCapture.Limits(count: count), directory: folder + "/live")
+    capture.logFormat = format
+    let result = try await capture.run { _ in }
+    #expect(result.failure == nil && result.report.lost.total == 0)
+    await link.close()
+    #expect(await log.finish().lost == 0)
+    return path
+  }
+
+  private func target(_ adapter: any Adapter) async throws -> RingCapture.Target {
+    let ring = try await RingFinder.find(on: adapter, within: .seconds(10))
+    return RingCapture.Target(address: ring.address, name: ring.name)
+  }
+
+  private struct Replayed {
+    var result: Result<RingCapture.Result, HostError>
+    var findings: ReplayFindings
+    var failure: HostError?
+  }
+
+  /// The same capture again, with the log in place of the controller.
+  private func replay(
+    _ log: ReplayLog, in folder: String, speed: ReplaySpeed = .max, link: Int? = nil,
+    count: Int? = ReplayCaptureTests.count
+  ) async throws -> Replayed {
+    let loop = try EventLoop.start()
+    defer { loop.stop() }
+    let transport = try ReplayTransport(log, ReplaySource(path: "", speed: speed, link: link), on: loop)
+    let result: Result<RingCapture.Result, HostError>
+    do throws(HostError) {
+      let adapter = try await HostAdapter.open(transport, name: "replay", on: loop)
+      do throws(HostError) {
+        let ring: RingCapture.Target
+        if let peer = transport.peer {
+          ring = RingCapture.Target(address: peer)
+        } else {
+          let found = try await RingFinder.find(on: adapter, within: .seconds(10))
+          ring = RingCapture.Target(address: found.address)
+        }
+        let limits = RingCapture.Limits(count: count)
+        let capture = RingCapture(ring, adapter: adapter, limits: limits, directory: folder)
+        let task = Task { () -> Result<RingCapture.Result, HostError> in
+          do throws(HostError) { return .success(try await capture.run { _ in }) } catch {
+            return .failure(error)
+          }
+        }
+        transport.whenOver { task.cancel() }
+        result = await task.value
+      } catch { result = .failure(error) }
+      await adapter.close()
+    } catch { result = .failure(error) }
+    return Replayed(result: result, findings: transport.findings, failure: transport.failure)
+  }
+
+  private func table(_ folder: String, _ name: String) throws -> String {
+    try String(contentsOfFile: folder + "/" + name, encoding: .utf8)
+  }
+
+  /// Cuts each stamp to microseconds, as btsnoop has it.
+  private func inMicroseconds(_ table: String) -> String {
+    table.split(separator: "\n", omittingEmptySubsequences: false).map { row in
+      guard let comma = row.firstIndex(of: ","), row.first?.isNumber == true else { return String(row) }
+      return row[..<comma].dropLast(3) + "000" + row[comma...]
+    }.joined(separator: "\n")
+  }
+
+  private func expectSameTables(
+    _ folder: String, _ format: CaptureLogFormat, at location: SourceLocation = #_sourceLocation
+  ) throws {
+    for name in Self.tables {
+      let live = try table(folder + "/live", name)
+      #expect(live.split(separator: "\n").count == 1 + Self.count / 3, sourceLocation: location)
+      let expected = format == .pcapng ? live : inMicroseconds(live)
+      #expect(try table(folder + "/again", name) == expected, "\(name)", sourceLocation: location)
+    }
+  }
+
+  /// From the log of all HCI packets, scan and all: octet for octet where the log has nanoseconds.
+  @Test(arguments: [CaptureLogFormat.pcapng, .btsnoop])
+  func recordsTheSameFromAConversation(_ format: CaptureLogFormat) async throws {
+    try await withFolder { folder in
+      let path = try await record(in: folder, format)
+      let log = try ReplayLog.read(path)
+      let again = try await replay(log, in: folder + "/again")
+      let result = try again.result.get()
+      #expect(result.failure == nil && result.report.endReason == "count reached")
+      #expect(result.report.received == Self.count && result.report.lost.total == 0)
+      #expect(again.findings.differenceCount == 0 && again.findings.played == log.packets.count)
+      #expect(
+        again.findings.reproduced == log.packets.count { $0.direction == .hostToController })
+      #expect(again.failure == nil)
+      try expectSameTables(folder, format)
+    }
+  }
+
+  /// From the capture's own log, which has the ATT channel of one link.
+  @Test(arguments: [CaptureLogFormat.pcapng, .btsnoop])
+  func recordsTheSameFromTheCapturesOwnLog(_ format: CaptureLogFormat) async throws {
+    try await withFolder { folder in
+      _ = try await record(in: folder, format)
+      let log = try ReplayLog.read(folder + "/live/" + format.fileName)
+      let again = try await replay(log, in: folder + "/again")
+      let result = try again.result.get()
+      #expect(result.failure == nil && result.report.endReason == "count reached")
+      #expect(again.findings.differenceCount == 0 && again.findings.played == log.packets.count)
+      try expectSameTables(folder, format)
+    }
+  }
+
+  /// One link out of a conversation, and without a count: the play's end ends the capture as Ctrl-C would.
+  @Test func recordsALinkToItsEnd() async throws {
+    try await withFolder { folder in
+      let log = try ReplayLog.read(try await record(in: folder, .pcapng))
+      let again = try await replay(log, in: folder + "/again", speed: .times(100), link: 1, count: nil)
+      let result = try again.result.get()
+      #expect(result.failure == nil && result.report.endReason == "interrupted")
+      #expect(again.findings.differenceCount == 0)
+      for name in Self.tables {
+        // The live capture closed its tables at the count; the log has what came until the link was let go.
+        let live = try table(folder + "/live", name)
+        #expect(try table(folder + "/again", name).hasPrefix(live))
+      }
+    }
+  }
+
+  /// A client that asks otherwise than the recorded one, of a ring of bumble's: what that one was told is there.
+  @Test func answersAClientThatAsksOtherwise() async throws {
+    let captures = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent().appending(path: "Captures")
+    let log = try ReplayLog.read(captures.appending(path: "bumble-ring.btsnoop").path)
+    let loop = try EventLoop.start()
+    defer { loop.stop() }
+    let transport = try ReplayTransport(log, ReplaySource(path: ""), on: loop)
+    let adapter = try await HostAdapter.open(transport, name: "replay", on: loop)
+    let peer = try #require(transport.peer)
+    let connection = try await adapter.connect(
+      to: peer, asking: LinkRequest(), timeout: .seconds(10), tap: nil)
+    let database = try await GATTClient(connection).discover()
+    // The ring's two services: reference colmi-ring-protocol.md, 1.
+    #expect(
+      database.services.map(\.uuid.description) == [
+        "6e40fff0-b5a3-f393-e0a9-e50e24dcca9e", "de5bf728-d711-4e47-af26-65e3012a5dc7",
+      ])
+    #expect(database.services.allSatisfy { $0.characteristics.count == 2 })
+    await adapter.close()
+  }
+
+  // MARK: Damage
+
+  /// The log without the records that `isLost` picks.
+  private func log(_ path: String, without isLost: (Int, borrowing PacketRecord) -> Bool) throws -> ReplayLog
+  {
+    let octets = [UInt8](try Data(contentsOf: URL(filePath: path)))
+    var log = ReplayLog()
+    var tracker = ConnectionTracker()
+    var reader = PacketLogReader()
+    var number = 0
+    try reader.read(octets.span) { record in
+      number += 1
+      if !isLost(number, record) { log.take(record, &tracker) }
+    }
+    return log
+  }
+
+  /// The first ATT PDU with this opcode.
+  private func first(_ opcode: UInt8, _ path: String) throws -> Int {
+    let all = try ReplayLog.read(path).packets
+    let found = all.first {
+      $0.octets.count > 9 && $0.octets[0] == 2 && $0.octets[7] == 4 && $0.octets[9] == opcode
+    }
+    return try #require(found).index
+  }
+
+  /// Without the answer (0x13) to the first write, the play ends with the question's name, at once.
+  @Test func namesAMissingAnswer() async throws {
+    try await withFolder { folder in
+      let path = try await record(in: folder, .pcapng)
+      let (question, answer) = (try first(0x12, path), try first(0x13, path))
+      let log = try log(path) { number, _ in number == answer }
+      let again = try await replay(log, in: folder + "/again")
+      #expect(
+        "\(again.failure.map { "\($0)" } ?? "")".contains("no answer to packet \(question), Write Request"))
+      #expect(again.findings.counts[.unanswered] == 1)
+    }
+  }
+
+  /// Without a request, its answer is still there: the capture is the same.
+  @Test func playsOnWithoutARequest() async throws {
+    try await withFolder { folder in
+      let path = try await record(in: folder, .pcapng)
+      let question = try first(0x12, path)
+      let log = try log(path) { number, _ in number == question }
+      let again = try await replay(log, in: folder + "/again")
+      #expect(try again.result.get().failure == nil)
+      #expect(again.findings.counts == [.unasked: 1, .unexpected: 1])
+      try expectSameTables(folder, .pcapng)
+    }
+  }
+
+  /// A log that breaks off has the rows until there.
+  @Test func recordsTheGoodPartOfACutLog() async throws {
+    try await withFolder { folder in
+      _ = try await record(in: folder, .pcapng)
+      let file = URL(filePath: folder + "/live/packets.pcapng")
+      let whole = try Data(contentsOf: file)
+      try whole.prefix(whole.count * 2 / 3).write(to: file)
+      let log = try ReplayLog.read(file.path)
+      #expect(log.problem?.contains("records before are good") == true)
+      let again = try await replay(log, in: folder + "/again")
+      #expect(try again.result.get().report.endReason == "interrupted")
+      for name in Self.tables {
+        let (live, part) = (try table(folder + "/live", name), try table(folder + "/again", name))
+        #expect(live.hasPrefix(part) && part.count > live.count / 2)
+      }
+    }
+  }
+
+  @Test func refusesWhatHasNothingToPlay() async throws {
+    try await withFolder { folder in
+      let path = folder + "/text"
+      try Data("no log at all, but long enough".utf8).write(to: URL(filePath: path))
+      #expect(throws: HostError.self) { _ = try ReplayLog.read(path) }
+      let loop = try EventLoop.start()
+      defer { loop.stop() }
+      #expect(throws: HostError.self) {
+        _ = try ReplayTransport(ReplayLog(), ReplaySource(path: ""), on: loop)
+      }
+    }
+  }
+}
