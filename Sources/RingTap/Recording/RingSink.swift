@@ -21,6 +21,8 @@ final class RingSink: Sendable {
   /// The attribute that brought the first raw frame: some rings repeat the stream on a second one.
   private let source = Atomic<UInt16>(0)
   private let lastError = Mutex<WireError?>(nil)
+  /// Of the samples of the link that is up.
+  let times = SampleTimes()
   private let completion = Mutex<(@Sendable () -> Void)?>(nil)
 
   /// - Parameter limit: samples after which the recording ends, packet log included.
@@ -65,12 +67,16 @@ final class RingSink: Sendable {
         return
       }
       samples.push(sample)
+      times.note(time)
       if sampleCount >= limit { finish() }
     } catch {
       malformedCount.add(1, ordering: .relaxed)
       lastError.withLock { $0 = error }
     }
   }
+
+  /// Another link has come up: the stream may come by another characteristic. Nothing comes over the one before.
+  func beginLink() { source.store(0, ordering: .relaxed) }
 
   /// Ends the recording: later notifications are neither recorded nor logged.
   private func finish() {

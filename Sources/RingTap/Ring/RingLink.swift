@@ -7,22 +7,32 @@ import BLEWire
 
 /// A connected ring: its characteristics, and the commands of the raw stream.
 struct RingLink: Sendable {
-  let connection: Connection
-  private let client: GATTClient
-  private let command: GATTDatabase.Characteristic
-  private let replies: GATTDatabase.Characteristic
-  /// Some rings send the raw stream here, or here too.
-  private let bigData: GATTDatabase.Characteristic?
+  /// Where a ring has what is needed here.
+  struct Attributes: Sendable {
+    var command: GATTDatabase.Characteristic
+    var replies: GATTDatabase.Characteristic
+    /// Some rings send the raw stream here, or here too.
+    var bigData: GATTDatabase.Characteristic?
+  }
 
-  /// Exchanges the MTU and discovers the ring's two services.
+  let connection: Connection
+  let attributes: Attributes
+  private let client: GATTClient
+
+  /// Exchanges the MTU, and discovers the ring's two services where they are not known.
   ///
+  /// - Parameter known: what an earlier link to the same ring found.
   /// - Throws: `unsuitable` where the device has no ring service.
-  init(_ connection: Connection) async throws(HostError) {
+  init(_ connection: Connection, known: Attributes? = nil) async throws(HostError) {
     self.connection = connection
     client = GATTClient(connection)
+    do throws(GATTError) { try await client.exchangeMTU() } catch { throw .gatt(error) }
+    if let known { attributes = known } else { attributes = try await Self.discover(connection) }
+  }
+
+  private static func discover(_ connection: Connection) async throws(HostError) -> Attributes {
     var database = GATTDatabase()
     do throws(GATTError) {
-      try await client.exchangeMTU()
       for uuid in [RingUUID.commandService, RingUUID.bigDataService] {
         if let service = try await connection.discoverService(uuid) { database.services.append(service) }
       }
@@ -35,16 +45,16 @@ struct RingLink: Sendable {
         "\(connection.peer) has no ring service (\(RingUUID.commandService)); "
           + "see what it has with `ringtap gatt \(connection.peer)`")
     }
-    self.command = command
-    self.replies = replies
-    bigData = database.characteristic(RingUUID.bigDataNotify, in: RingUUID.bigDataService)
+    return Attributes(
+      command: command, replies: replies,
+      bigData: database.characteristic(RingUUID.bigDataNotify, in: RingUUID.bigDataService))
   }
 
   /// Subscribes, then starts the stream: a ring loses writes that come before the subscription.
   func startRaw(into sink: RingSink) async throws(HostError) {
     do throws(GATTError) {
-      _ = try await client.subscribe(replies) { sink.take($0, at: $1) }
-      if let bigData, bigData.properties.contains(.notify) {
+      _ = try await client.subscribe(attributes.replies) { sink.take($0, at: $1) }
+      if let bigData = attributes.bigData, bigData.properties.contains(.notify) {
         _ = try await client.subscribe(bigData) { sink.take($0, at: $1) }
       }
       try await write(.rawStart)
@@ -69,10 +79,10 @@ struct RingLink: Sendable {
 
   private func write(_ frame: RingCommand) async throws(GATTError) {
     let value = [UInt8](encoding: RingFrame.byteCount) { frame.encode(into: &$0) }
-    if command.properties.contains(.write) {
-      try await client.write(value, to: command.valueHandle)
+    if attributes.command.properties.contains(.write) {
+      try await client.write(value, to: attributes.command.valueHandle)
     } else {
-      try await client.writeWithoutResponse(value, to: command.valueHandle)
+      try await client.writeWithoutResponse(value, to: attributes.command.valueHandle)
     }
   }
 }

@@ -1,0 +1,58 @@
+public import BLECore
+public import BLEStack
+public import BLEWire
+
+/// Where a session with a device stands.
+public enum SessionState: Hashable, Sendable {
+  case idle
+  case scanning
+  case connecting
+  case discovering
+  case streaming
+  /// The link is gone. `attempt` counts from 1 since then; it begins after `pause`.
+  case reconnecting(attempt: Int, pause: Duration)
+  case closed
+}
+
+/// A time without a link in a session, and what it cost.
+public struct SessionGap: Hashable, Sendable {
+  /// How the link ended, as its bearer saw it.
+  public var end: BearerEnd
+  /// The controller's word for it, where that is known: 0x08 is silence, 0x13 the device's own wish, 0x3E a link that
+  /// never had a packet. Core 5.4, Vol 1, Part F, 2.
+  public var reason: HCIStatus?
+  /// The last sample before it; `nil` where the link brought none.
+  public var lastSampleAt: ReceiveTime?
+  /// When we learned that the link is gone: after silence, a supervision time-out later than its last packet.
+  public var lostAt: ReceiveTime
+  /// Connects that were tried since.
+  public var attempts = 0
+  public var connectedAt: ReceiveTime?
+  /// The first sample after it; `nil` where none came any more.
+  public var firstSampleAt: ReceiveTime?
+
+  /// From the loss to the first new sample, in nanoseconds.
+  public var recoveryNanoseconds: Int64? { firstSampleAt.map { $0.nanoseconds - lostAt.nanoseconds } }
+
+  /// From the last sample to the next, in nanoseconds.
+  public var lengthNanoseconds: Int64? {
+    guard let firstSampleAt, let lastSampleAt else { return nil }
+    return firstSampleAt.nanoseconds - lastSampleAt.nanoseconds
+  }
+}
+
+/// How long a session waits before it connects again: at once, then longer and longer, up to half a minute.
+public struct BackOff: Hashable, Sendable {
+  public static let first = Duration.milliseconds(250)
+  public static let longest = Duration.seconds(30)
+
+  private var pause = Duration.zero
+
+  public init() {}
+
+  /// The pause before the next attempt.
+  public mutating func next() -> Duration {
+    defer { pause = pause == .zero ? Self.first : min(pause * 2, Self.longest) }
+    return pause
+  }
+}

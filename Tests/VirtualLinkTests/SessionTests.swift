@@ -1,0 +1,103 @@
+import BLECore
+import BLEEmulation
+import BLEHost
+import BLEStack
+import BLESystem
+import BLEWire
+import Testing
+
+@testable import RingTap
+
+/// Sessions that lose their link, by virtual time.
+@Suite(.timeLimit(.minutes(2))) struct SessionTests {
+  private static let start = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
+  /// Samples of each of three kinds a second.
+  private static let tickRate = 5.0
+  private static let losses = 50
+
+  private static func plan(_ ring: EmulatedRing.Configuration) -> DeviceSession.Plan {
+    var plan = DeviceSession.Plan(ring.address)
+    plan.patience = .seconds(60)
+    plan.connectTimeout = .seconds(5)
+    return plan
+  }
+
+  /// Ten minutes with a loss every twelve seconds, by turns the ring's own wish and silence.
+  @Test func fiftyLossesInTenMinutes() async throws {
+    let ring = quietRing(rate: 3 * Self.tickRate)
+    let link = try await VirtualLink.open([ring], pace: .air, clock: .virtual(from: Self.start))
+    let session = DeviceSession(Self.plan(ring), on: link.adapter)
+    let sink = RingSink(limit: nil, tap: nil)
+    let loop = link.loop
+    let running = Task(executorPreference: loop) { try await session.run(RingProfile(sink)) }
+    let script = Task(executorPreference: loop) {
+      for number in 0..<Self.losses {
+        try await loop.wait(for: .seconds(8))
+        if number.isMultiple(of: 2) {
+          await link.emulation.inject(.disconnect(ring.address, .remoteUserTerminated))
+          try await loop.wait(for: .seconds(4))
+        } else {
+          await link.emulation.inject(.outOfRange(ring.address))
+          try await loop.wait(for: .seconds(4))
+          await link.emulation.inject(.inRange(ring.address))
+        }
+      }
+      try await loop.wait(for: .seconds(8))
+    }
+    try await script.value
+    running.cancel()
+    try await running.value
+    await link.close()
+
+    let gaps = await session.gaps
+    let links = await session.links
+    #expect(gaps.count == Self.losses)
+    #expect(links.count(where: { $0.end != nil }) >= Self.losses)
+    for (number, gap) in gaps.enumerated() {
+      #expect(gap.reason == (number.isMultiple(of: 2) ? .remoteUserTerminated : .connectionTimeout))
+      #expect(gap.recoveryNanoseconds != nil)
+    }
+    let samples = Self.drain(sink)
+    #expect(samples.count == sink.sampleCount && sink.malformed == 0 && sink.samples.dropped == 0)
+    try Self.expectWhole(samples, gaps)
+    Self.report(gaps)
+  }
+
+  private static func drain(_ sink: RingSink) -> [StampedSample] {
+    var samples: [StampedSample] = []
+    while let sample = sink.samples.pop() { samples.append(sample) }
+    return samples
+  }
+
+  /// Between two gaps each tick is there: three samples, one tick after the tick before, or what a connection event
+  /// puts off.
+  private static func expectWhole(_ samples: [StampedSample], _ gaps: [SessionGap]) throws {
+    let tick = Int64(1e9 / tickRate)
+    let slack: Int64 = 60_000_000
+    let begins: [Int64] = gaps.compactMap { $0.firstSampleAt?.nanoseconds }
+    var first = try #require(samples.first).time.nanoseconds
+    var link = 0
+    var index = 0
+    for sample in samples {
+      let time = sample.time.nanoseconds
+      if link < begins.count, time >= begins[link] {
+        first = begins[link]
+        link += 1
+        index = 0
+      }
+      #expect(abs(time - first - Int64(index / 3) * tick) <= slack)
+      index += 1
+    }
+    #expect(link == begins.count)
+  }
+
+  private static func report(_ gaps: [SessionGap]) {
+    for (name, reason) in [
+      ("closed by the ring", HCIStatus.remoteUserTerminated), ("silence", .connectionTimeout),
+    ] {
+      let times = gaps.filter { $0.reason == reason }.compactMap(\.recoveryNanoseconds).sorted()
+      guard !times.isEmpty else { continue }
+      print("from the loss to the first new sample, \(name): median \(times[times.count / 2] / 1_000_000) ms")
+    }
+  }
+}
