@@ -8,11 +8,12 @@ import BLEWire
 /// A connected ring: its characteristics, and the commands of the raw stream.
 struct RingLink: Sendable {
   let connection: Connection
-  private let client: GATTClient
+  let client: GATTClient
   private let command: GATTDatabase.Characteristic
-  private let replies: GATTDatabase.Characteristic
+  let replies: GATTDatabase.Characteristic
   /// Some rings send the raw stream here, or here too.
-  private let bigData: GATTDatabase.Characteristic?
+  let bigData: GATTDatabase.Characteristic?
+  private let bigDataWrite: GATTDatabase.Characteristic?
 
   /// Exchanges the MTU and discovers the ring's two services.
   ///
@@ -38,6 +39,7 @@ struct RingLink: Sendable {
     self.command = command
     self.replies = replies
     bigData = database.characteristic(RingUUID.bigDataNotify, in: RingUUID.bigDataService)
+    bigDataWrite = database.characteristic(RingUUID.bigDataWrite, in: RingUUID.bigDataService)
   }
 
   /// Subscribes, then starts the stream: a ring loses writes that come before the subscription.
@@ -67,7 +69,17 @@ struct RingLink: Sendable {
     timer.cancel()
   }
 
-  private func write(_ frame: RingCommand) async throws(GATTError) {
+  /// Whether it has both characteristics of the big data channel.
+  var hasBigData: Bool { bigData != nil && bigDataWrite != nil }
+
+  /// - Precondition: `hasBigData`.
+  func write(_ message: RingBigData) async throws(GATTError) {
+    guard let bigDataWrite else { preconditionFailure("the ring has no big data channel") }
+    let value = [UInt8](encoding: message.byteCount) { message.encode(into: &$0) }
+    try await client.writeWithoutResponse(value, to: bigDataWrite.valueHandle)
+  }
+
+  func write(_ frame: RingCommand) async throws(GATTError) {
     let value = [UInt8](encoding: RingFrame.byteCount) { frame.encode(into: &$0) }
     if command.properties.contains(.write) {
       try await client.write(value, to: command.valueHandle)
