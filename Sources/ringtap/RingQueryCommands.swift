@@ -124,7 +124,7 @@ struct RingTimeCommand: AsyncParsableCommand {
       let finding = try await failing { () async throws(RingError) in
         try await ring.judgeClock(now, localOffsetMinutes: RingOptions.localOffsetMinutes(at: instant))
       }
-      if let warning = Self.warning(finding) { Console.note(warning) }
+      if let warning = Self.warning(finding, options) { Console.note(warning) }
       guard isSetting else {
         return try Self.show(finding, now, options)
       }
@@ -161,11 +161,11 @@ struct RingTimeCommand: AsyncParsableCommand {
     }
   }
 
-  static func warning(_ finding: RingClockCheck.Finding) -> String? {
+  static func warning(_ finding: RingClockCheck.Finding, _ options: RingOptions) -> String? {
     switch finding {
     case .otherConvention(let minutes):
       "the ring's logs are \(minutes) minutes off, as after a program that keeps the other of local time and UTC: "
-        + "read them with\(minutes < 0 ? "" : "out") --utc, or set the clock"
+        + "read them with\(options.utc ? "out" : "") --utc, or set the clock"
     case .shifted(let minutes): "the ring's logs are \(minutes) minutes in the future: set its clock"
     case .inStep, .undecided: nil
     }

@@ -63,7 +63,7 @@ struct RingSyncCommand: AsyncParsableCommand {
     let finding = try await failing { () async throws(RingError) in
       try await ring.judgeClock(now, localOffsetMinutes: offset)
     }
-    if let warning = RingTimeCommand.warning(finding) { Console.note(warning) }
+    if let warning = RingTimeCommand.warning(finding, options) { Console.note(warning) }
   }
 
   private func show(_ outcome: RingSync.Outcome) throws(Console.Closed) {
