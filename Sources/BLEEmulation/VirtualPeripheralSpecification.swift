@@ -1,4 +1,6 @@
 import BLECore
+import BLESensors
+import BLESystem
 
 /// A controller with emulated peripherals, in one line: `ring`, `ring,rate=300,real-time`,
 /// `source,payload=244,real-time`.
@@ -17,6 +19,14 @@ import BLECore
 /// | `quiet` | a ring asks the central for nothing |
 /// | `malformed-every=N` | a ring breaks each N-th raw notification |
 /// | `disconnect-after=N` | a ring loses the link after N raw notifications |
+/// | `history=N` | a ring has stored N days, 1 … 31, and its clock is this machine's, in UTC; 7 |
+/// | `all-features` | a ring has temperature and heart rate variability too |
+/// | `late-replies=MS` | a ring's replies come so many milliseconds late |
+/// | `wrong-checksum=N` | a ring breaks each N-th reply |
+/// | `foreign-replies` | a ring replies to what nobody asked before each answer |
+/// | `cut-logs=N` | a ring's logs stop after N frames |
+/// | `unasked` | a ring tells its steps between the frames of a log |
+/// | `repeat-frames` | a ring sends each frame of a log twice |
 public struct VirtualPeripheralSpecification: Hashable, Sendable {
   public enum Kind: String, CaseIterable, Hashable, Sendable {
     case ring, source
@@ -41,6 +51,10 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
   public var behaviour = EmulatedRing.Configuration().behaviour
   public var malformedEvery: Int?
   public var disconnectAfter: Int?
+  /// `nil`: a ring has none, and refuses.
+  public var history: RingHistory? = RingHistory()
+  public var features = EmulatedRing.Configuration().features
+  public var replyFaults = RingReplyFaults()
 
   public init(_ kind: Kind) { self.kind = kind }
 
@@ -77,12 +91,41 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
       disconnectAfter = try Self.whole(value, field, 1...Int.max)
     case ("loss", let value?):
       packetErrorRate = try Self.number(value, field, "0 … 1") { (0...1).contains($0) }
-    default:
-      throw ParseError(
-        description: "'\(field)' is no option of virtual:\(kind.rawValue); there are rate=N, count=N, "
-          + (kind == .source ? "payload=N, " : "quiet, malformed-every=N, disconnect-after=N, ")
-          + "devices=N, real-time, loss=P, extended")
+    case (let name, let value) where kind == .ring: try take(ringOption: name, value, field)
+    default: throw Self.unknown(field, kind)
     }
+  }
+
+  /// What only a ring that is asked shows.
+  private mutating func take(
+    ringOption name: String, _ value: String?, _ field: String
+  ) throws(ParseError) {
+    switch (name, value) {
+    case ("history", let value?): history = RingHistory(dayCount: try Self.whole(value, field, 1...31))
+    case ("all-features", nil): features = .all
+    case ("late-replies", let value?):
+      replyFaults.delay = .milliseconds(try Self.whole(value, field, 1...600_000))
+    case ("wrong-checksum", let value?):
+      replyFaults.wrongChecksumEvery = try Self.whole(value, field, 1...Int.max)
+    case ("foreign-replies", nil): replyFaults.foreignReplies = true
+    case ("cut-logs", let value?): replyFaults.logFrameLimit = try Self.whole(value, field, 1...255)
+    case ("unasked", nil): replyFaults.unaskedFrames = true
+    case ("repeat-frames", nil): replyFaults.repeatedFrames = true
+    default: throw Self.unknown(field, kind)
+    }
+  }
+
+  private static func unknown(_ field: String, _ kind: Kind) -> ParseError {
+    let own =
+      switch kind {
+      case .source: "payload=N, "
+      case .ring:
+        "quiet, malformed-every=N, disconnect-after=N, history=N, all-features, late-replies=MS, wrong-checksum=N, "
+          + "foreign-replies, cut-logs=N, unasked, repeat-frames, "
+      }
+    return ParseError(
+      description: "'\(field)' is no option of virtual:\(kind.rawValue); there are rate=N, count=N, \(own)"
+        + "devices=N, real-time, loss=P, extended")
   }
 
   private static func number(
@@ -134,6 +177,11 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     ring.behaviour = behaviour
     ring.malformedEvery = malformedEvery
     ring.disconnectAfter = disconnectAfter
+    ring.history = history
+    ring.features = features
+    ring.replyFaults = replyFaults
+    ring.clock = try? RingDateTime(
+      secondsSince1970: SystemClock.now().nanoseconds / 1_000_000_000, convention: .utc)
     if deviceCount > 1 {
       ring.name = "R02_" + Self.fourDigits(number + 1)
       ring.address = Self.address(ring.address, number)

@@ -137,12 +137,21 @@ struct DeviceOptions: ParsableArguments {
     to address: DeviceAddress,
     _ body: @escaping @Sendable (any Adapter, Connection) async throws -> Value
   ) async throws -> Value {
+    try await withLink(locating: { _ in address }, body)
+  }
+
+  /// The same with a device that is looked for first.
+  func withLink<Value: Sendable>(
+    locating locate: @escaping @Sendable (any Adapter) async throws -> DeviceAddress,
+    _ body: @escaping @Sendable (any Adapter, Connection) async throws -> Value
+  ) async throws -> Value {
     let isVerbose = radio.verbose
     let timeout = Duration.seconds(timeout)
     let (options, request) = (radio, try link.request())
     return try await Interruption.cancelling {
       let radio = try await options.open()
       do {
+        let address = try await locate(radio.adapter)
         let connection = try await failing { () async throws(HostError) in
           try await radio.adapter.connect(to: address, asking: request, timeout: timeout, tap: nil)
         }

@@ -1,6 +1,8 @@
 import ArgumentParser
 import BLECore
 import BLEEmulation
+import BLESensors
+import BLESystem
 
 /// `ringtap emulate PERIPHERAL`.
 struct EmulateCommand: AsyncParsableCommand {
@@ -61,8 +63,15 @@ struct EmulateRingCommand: AsyncParsableCommand {
   @Option(help: "Break each so-many-th raw notification: wrong checksum, or cut short.")
   var malformedEvery: Int?
 
+  @Option(help: "Days that it has stored of a made-up wearer; its clock is this machine's, in UTC.")
+  var history = RingHistory().dayCount
+
+  @Flag(help: "It measures temperature and heart rate variability too, unlike an R02.")
+  var allFeatures = false
+
   func validate() throws {
     guard rate > 0, rate <= 100_000 else { throw ValidationError("--rate must be above 0") }
+    guard (1...31).contains(history) else { throw ValidationError("--history must be 1 … 31") }
     guard (1...26).contains(name.utf8.count) else {
       throw ValidationError("--name must have 1 to 26 octets")
     }
@@ -99,6 +108,10 @@ struct EmulateRingCommand: AsyncParsableCommand {
     ring.disconnectAfter = disconnectAfter
     ring.malformedEvery = malformedEvery
     ring.behaviour = quiet ? .quiet : .active
+    ring.history = RingHistory(dayCount: history)
+    ring.features = allFeatures ? .all : .captured
+    ring.clock = try? RingDateTime(
+      secondsSince1970: SystemClock.now().nanoseconds / 1_000_000_000, convention: .utc)
     return ring
   }
 

@@ -7,8 +7,23 @@ import RingTap
 struct RingToolCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "ring",
-    abstract: "Read what COLMI rings say.",
-    subcommands: [Decode.self])
+    abstract: "Ask COLMI rings, set them, and fetch what they stored.",
+    discussion: """
+      The raw stream is `ringtap capture`.
+
+      EXAMPLES
+        ringtap ring battery                       of the first ring in range
+        ringtap ring time 70:CB:0D:00:A1:B2 --set  local time, by which the ring counts its days
+        ringtap ring realtime heart-rate --duration 60
+        ringtap ring sync --output history         all that it stored, into tables
+      """,
+    subcommands: [
+      RingInfoCommand.self, RingBatteryCommand.self, RingTimeCommand.self, RingFindCommand.self,
+      RingSettingsCommand.self, RingRealtimeCommand.self, RingStepsCommand.self, RingHeartRateCommand.self,
+      RingOxygenCommand.self, RingStressCommand.self, RingVariabilityCommand.self, RingSleepCommand.self,
+      RingSyncCommand.self, RingPowerOffCommand.self, RingRebootCommand.self, RingFactoryResetCommand.self,
+      Decode.self,
+    ])
 
   /// `ringtap ring decode`: packets in, meaning out.
   struct Decode: ParsableCommand {

@@ -27,6 +27,20 @@ import Testing
     #expect(sixteen.allSatisfy { $0.notificationsPerSecond == 12.5 && $0.notificationLimit == 90 })
   }
 
+  @Test func ringThatIsAsked() throws {
+    let text = "ring,history=31,all-features,late-replies=250,wrong-checksum=5,cut-logs=10"
+    let asked = try Specification(parsing: text + ",foreign-replies,unasked,repeat-frames")
+    let ring = try #require(asked.makePeripherals().compactMap { $0 as? EmulatedRing }.first).configuration
+    #expect(ring.history?.dayCount == 31)
+    #expect(ring.features == .all)
+    #expect(ring.replyFaults.delay == .milliseconds(250))
+    #expect(ring.replyFaults.wrongChecksumEvery == 5)
+    #expect(ring.replyFaults.logFrameLimit == 10)
+    #expect(ring.replyFaults.foreignReplies && ring.replyFaults.unaskedFrames)
+    #expect(ring.replyFaults.repeatedFrames)
+    #expect(try Specification(parsing: "ring").replyFaults == RingReplyFaults())
+  }
+
   @Test func source() throws {
     let source = try Specification(parsing: "source,payload=244,real-time")
     let sources = source.makePeripherals().compactMap { $0 as? EmulatedSource }
@@ -43,6 +57,8 @@ import Testing
     ("ring,devices=65", "1 … 64"), ("ring,count=0", "'count=0': a whole number, 1 …, is wanted"),
     ("source,payload=3", "4 … 512"), ("source,real-time=1", "'real-time=1' is no option"),
     ("ring,loss=2,real-time", "0 … 1"), ("ring,loss=0.1", "loss needs real-time"),
+    ("ring,history=32", "1 … 31"), ("ring,unasked=1", "'unasked=1' is no option"),
+    ("source,history=7", "'history=7' is no option of virtual:source"),
   ])
   func errors(text: String, message: String) {
     do throws(Specification.ParseError) {

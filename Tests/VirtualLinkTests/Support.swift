@@ -19,9 +19,19 @@ struct VirtualLink {
     pace: VirtualAir.Pace = .immediate, clock: LoopClock = .system,
     wrap: @Sendable (any PacketTransport) -> any PacketTransport = { $0 }
   ) async throws -> VirtualLink {
+    try await open(configuration, pace: pace, clock: clock, wrap: wrap) { rings.map { EmulatedRing($0) } }
+  }
+
+  /// The same with any peripherals.
+  static func open(
+    _ configuration: VirtualController.Configuration = .init(), pace: VirtualAir.Pace = .immediate,
+    clock: LoopClock = .system,
+    wrap: @Sendable (any PacketTransport) -> any PacketTransport = { $0 },
+    peripherals: @Sendable () -> [any VirtualPeripheral]
+  ) async throws -> VirtualLink {
     let loop = try EventLoop.start(clock: clock)
     let controller = VirtualController(
-      configuration, peripherals: rings.map { EmulatedRing($0) }, air: VirtualAir.Configuration(pace: pace))
+      configuration, peripherals: peripherals(), air: VirtualAir.Configuration(pace: pace))
     var pair = try ControllerPort.pair()
     let emulation = try await ControllerAttachment.attach(
       controller, to: pair.takeController(), .datagrams, on: clock.isVirtual ? loop : nil)

@@ -1,5 +1,5 @@
 public import BLECore
-import BLESensors
+public import BLESensors
 public import BLEStack
 import BLEWire
 
@@ -7,9 +7,10 @@ import BLEWire
 ///
 /// It advertises its name (not its service), takes one central, answers battery, clock and capability
 /// commands, refuses the others with `0x80 | opcode, EE`, and streams raw frames at a chosen rate.
-/// Replies and frames only go out while the central is subscribed, as with the real ring. What the link has no room
-/// for is dropped and counted in `droppedByRing`, as firmware without a queue of its own does it: no frame comes late or
-/// twice, and a limit counts frames that were sent.
+/// With a history it also answers what asks for that, for its settings and for measurements.
+/// Replies and frames only go out while the central is subscribed, as with the real ring. Raw frames that the link has no
+/// room for are dropped and counted in `droppedByRing`, as firmware without a queue of its own does it: no frame comes
+/// late or twice, and a limit counts frames that were sent. Replies wait for room.
 public final class EmulatedRing: VirtualPeripheral {
   public struct Configuration: Hashable, Sendable {
     public var name = "R02_A1B2"
@@ -28,6 +29,18 @@ public final class EmulatedRing: VirtualPeripheral {
     public var batteryPercent: UInt8 = 64
     /// Whether it exchanges MTUs and asks for slower connection parameters by itself, as the captured RT11CR did.
     public var behaviour = Behaviour.active
+    /// What it has stored; `nil` for a ring that refuses to tell.
+    public var history: RingHistory?
+    public var features = Features.captured
+    /// What its clock shows at the first connection, until it is set.
+    public var clock: RingDateTime?
+    public var replyFaults = RingReplyFaults()
+
+    public enum Features: Hashable, Sendable {
+      /// Those of the captured R02: no temperature, no heart rate variability.
+      case captured
+      case all
+    }
 
     public enum Behaviour: Hashable, Sendable {
       case active
@@ -41,6 +54,11 @@ public final class EmulatedRing: VirtualPeripheral {
   // The handles of the ring in captures CAP1 and CAP2 (reference, 1.2), gaps included.
   static let commandHandle = AttributeHandle(0x0010)
   static let replyHandle = AttributeHandle(0x0012)
+  static let bigDataHandle = AttributeHandle(0x0016)
+  static let bigDataReplyHandle = AttributeHandle(0x0018)
+
+  /// Frames and pieces that wait for their time or for room on the link; more are dropped.
+  static let outboxLimit = 4096
 
   /// After a pause of the host's clock at most so many ticks are made up for at once.
   static let maximumTicksAtOnce = 4096
@@ -58,6 +76,18 @@ public final class EmulatedRing: VirtualPeripheral {
   private var sentOnLink = 0
   private var signal = RingSignal()
   private var errands: [Errand] = []
+  private var memory: RingMemory?
+  private var measuring: RingMeasuring?
+  /// By due time.
+  private var outbox: [Outgoing] = []
+  private var isLinkFull = false
+  private var replyCount = 0
+
+  private struct Outgoing {
+    let due: MonotonicTime
+    let handle: AttributeHandle
+    let octets: [UInt8]
+  }
 
   private struct Stream {
     let start: MonotonicTime
@@ -79,7 +109,13 @@ public final class EmulatedRing: VirtualPeripheral {
     precondition(configuration.notificationsPerSecond > 0)
     precondition(configuration.name.utf8.count <= Advertisement.maximumByteCount - 5)
     self.configuration = configuration
+    if let history = configuration.history, let clock = configuration.clock ?? Self.neverSet {
+      memory = RingMemory(history, configuration.features, clock: clock)
+    }
   }
+
+  /// What a ring shows whose clock was never set.
+  private static let neverSet = try? RingDateTime(date: RingDate(year: 2024, month: 1, day: 1))
 
   // MARK: What it is
 
@@ -135,6 +171,8 @@ public final class EmulatedRing: VirtualPeripheral {
   public func connected(_ link: PeripheralLink, now: MonotonicTime) {
     sentOnLink = 0
     stream = nil
+    forgetLink()
+    memory?.begin(now: now)
     guard configuration.behaviour == .active else { return }
     // CAP2: the ring asks for the MTU, after 2.5 s for 25–50 ms, some 10 s later for 100–125 ms.
     errands = [
@@ -147,28 +185,49 @@ public final class EmulatedRing: VirtualPeripheral {
   public func disconnected(now: MonotonicTime) {
     stream = nil
     errands.removeAll()
+    forgetLink()
+  }
+
+  private func forgetLink() {
+    measuring = nil
+    outbox.removeAll()
+    isLinkFull = false
   }
 
   public func written(_ handle: AttributeHandle, link: PeripheralLink, now: MonotonicTime) {
-    guard handle == Self.commandHandle, let frame = link.database.value(of: handle) else { return }
-    guard (try? RingFrame(validating: frame.span)) != nil else {
-      rejectedCommands += 1
-      return
+    guard let octets = link.database.value(of: handle) else { return }
+    switch handle {
+    case Self.commandHandle:
+      guard (try? RingFrame(validating: octets.span)) != nil else {
+        rejectedCommands += 1
+        return
+      }
+      execute(octets, link, now)
+    case Self.bigDataHandle: answer(message: octets, link, now)
+    default: break
     }
-    execute(frame, link, now)
   }
 
   private func execute(_ frame: [UInt8], _ link: PeripheralLink, _ now: MonotonicTime) {
     switch (frame[0], frame[1]) {
     case (0x01, _):
+      setTime(frame, now)
       // The packet size that an R02 announces, then its capabilities as captured (rsp-set-time-capabilities-r02).
-      reply([0x2F, 0xF1], link)
-      reply([0x01, 0x00, 0x01, 0x00, 0x22, 0, 0, 0, 0, 0x01, 0x00, 0x30, 0x01, 0x00, 0x10], link)
-    case (0x03, _): reply([0x03, configuration.batteryPercent, 0], link)
+      let all = configuration.features == .all
+      send(ringFrame([0x2F, 0xF1]), link)
+      reply(
+        [
+          [
+            0x01, all ? 0x01 : 0x00, 0x01, 0x00, 0x22, 0, 0, 0, 0, 0x01, 0x00, 0x30, 0x01, 0x00,
+            all ? 0x30 : 0x10,
+          ]
+        ], link, now)
+    case (0x03, _): reply([[0x03, configuration.batteryPercent, 0]], link, now)
+    case (0x08, 0x00): link.disconnect(.remoteUserTerminated)
     case (0x08, 0x01):
       isPoweredOff = true
       link.disconnect(HCIStatus(rawValue: 0x15))  // Remote Device Terminated Connection due to Power Off
-    case (0x3C, _): reply([0x3C, 0x00, 0x8C, 0x27, 0x00, 0x28, 0x80], link)
+    case (0x3C, _): reply([[0x3C, 0x00, 0x8C, 0x27, 0x00, 0x28, 0x80]], link, now)
     case (0xA1, 0x02): stream = nil
     case (0xA1, 0x03):
       for subtype in RingSignal.Subtype.allCases {
@@ -176,11 +235,108 @@ public final class EmulatedRing: VirtualPeripheral {
       }
     case (0xA1, 0x04): stream = Stream(start: now.advanced(by: tickInterval))
     case (0xA1, _): break
-    default: reply([frame[0] | 0x80, 0xEE], link)
+    default: remember(frame, link, now)
     }
   }
 
-  private func reply(_ start: [UInt8], _ link: PeripheralLink) { send(ringFrame(start), link) }
+  private func setTime(_ frame: [UInt8], _ now: MonotonicTime) {
+    guard case .request(.setTime(let time, _))? = Self.request(frame) else { return }
+    memory?.set(time, now: now)
+  }
+
+  private static func request(_ frame: [UInt8]) -> RingSentFrame? {
+    guard let frame = try? RingFrame(validating: frame.span) else { return nil }
+    return try? RingSentFrame(decoding: frame)
+  }
+
+  /// What only a ring with a history knows.
+  private func remember(_ frame: [UInt8], _ link: PeripheralLink, _ now: MonotonicTime) {
+    guard memory != nil else { return refuse(frame, link, now) }
+    switch Self.request(frame) {
+    case .dangerous(.factoryReset)?:
+      memory = configuration.history.flatMap { history in
+        Self.neverSet.map { RingMemory(history, configuration.features, clock: $0, storedDayCount: 0) }
+      }
+      link.disconnect(.remoteUserTerminated)
+    case .request(.measure(let kind, let action))?: measure(kind, action, frame, link, now)
+    case .request(.stopMeasuring(let kind, let value))?:
+      measuring = nil
+      reply([[0x6A, kind.rawValue, value]], link, now)
+    case .request(let request)?:
+      guard let answer = memory?.answer(request, now: now) else { return refuse(frame, link, now) }
+      reply(answer, link, now)
+    default: refuse(frame, link, now)
+    }
+  }
+
+  private func refuse(_ frame: [UInt8], _ link: PeripheralLink, _ now: MonotonicTime) {
+    reply([[frame[0] | 0x80, 0xEE]], link, now)
+  }
+
+  private func measure(
+    _ kind: RingMeasurement, _ action: RingMeasurementAction, _ frame: [UInt8], _ link: PeripheralLink,
+    _ now: MonotonicTime
+  ) {
+    switch action {
+    case .start0, .start, .start25:
+      guard let new = RingMeasuring(kind, configuration.features, now: now) else {
+        return refuse(frame, link, now)
+      }
+      measuring = new
+    case .resume: measuring?.keepAlive(now: now)
+    default: measuring = nil
+    }
+  }
+
+  private func answer(message octets: [UInt8], _ link: PeripheralLink, _ now: MonotonicTime) {
+    guard let message = try? RingBigData(parsing: octets.span), message.isChecksumValid,
+      let request = RingBigDataRequest(message), let answer = memory?.answer(request, now: now)
+    else { return }
+    replyCount += 1
+    let whole = configuration.replyFaults.damaged(
+      [UInt8](encoding: answer.byteCount) { answer.encode(into: &$0) }, number: replyCount)
+    let cut = configuration.replyFaults.logFrameLimit == nil ? whole.count : whole.count / 2
+    let size = link.mtu - 3
+    for start in stride(from: 0, to: cut, by: size) {
+      enqueue(Array(whole[start..<min(start + size, cut)]), Self.bigDataReplyHandle, now)
+    }
+    drain(link, now)
+  }
+
+  // MARK: Replies
+
+  /// - Parameter starts: of an answer's frames, without padding and checksum.
+  private func reply(_ starts: [[UInt8]], _ link: PeripheralLink, _ now: MonotonicTime) {
+    for frame in configuration.replyFaults.spoiled(starts.map(ringFrame)) {
+      replyCount += 1
+      enqueue(configuration.replyFaults.damaged(frame, number: replyCount), Self.replyHandle, now)
+    }
+    drain(link, now)
+  }
+
+  private func enqueue(_ octets: [UInt8], _ handle: AttributeHandle, _ now: MonotonicTime) {
+    guard outbox.count < Self.outboxLimit else {
+      droppedByRing += 1
+      return
+    }
+    outbox.append(
+      Outgoing(due: now.advanced(by: configuration.replyFaults.delay), handle: handle, octets: octets))
+  }
+
+  private func drain(_ link: PeripheralLink, _ now: MonotonicTime) {
+    while !isLinkFull, let next = outbox.first, next.due <= now {
+      if link.push(of: next.handle, value: next.octets.span) == .full {
+        isLinkFull = true
+      } else {
+        outbox.removeFirst()
+      }
+    }
+  }
+
+  public func roomAvailable(_ link: PeripheralLink, now: MonotonicTime) {
+    isLinkFull = false
+    drain(link, now)
+  }
 
   private func send(_ frame: [UInt8], _ link: PeripheralLink) {
     if link.push(of: Self.replyHandle, value: frame.span) == .full { droppedByRing += 1 }
@@ -197,9 +353,9 @@ public final class EmulatedRing: VirtualPeripheral {
   }
 
   public var deadline: MonotonicTime? {
-    let tick = stream.map(due)
-    guard let errand = errands.first?.due else { return tick }
-    return tick.map { min($0, errand) } ?? errand
+    let reply = isLinkFull ? nil : outbox.first?.due
+    let own = MonotonicTime.earliest(stream.map(due), errands.first?.due)
+    return MonotonicTime.earliest(own, MonotonicTime.earliest(reply, measuring?.due))
   }
 
   public func expired(_ link: PeripheralLink, now: MonotonicTime) {
@@ -211,6 +367,9 @@ public final class EmulatedRing: VirtualPeripheral {
         link.requestParameters(interval: interval, latency: 4, supervisionTimeout: 500)
       }
     }
+    drain(link, now)
+    while let frame = measuring?.next(now: now) { send(frame, link) }
+    if measuring?.isOver ?? false { measuring = nil }
     var ticks = 0
     while let stream, due(stream) <= now, ticks < Self.maximumTicksAtOnce {
       sendTick(link)

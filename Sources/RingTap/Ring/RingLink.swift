@@ -13,11 +13,12 @@ struct RingLink: Sendable {
     var replies: GATTDatabase.Characteristic
     /// Some rings send the raw stream here, or here too.
     var bigData: GATTDatabase.Characteristic?
+    var bigDataWrite: GATTDatabase.Characteristic?
   }
 
   let connection: Connection
   let attributes: Attributes
-  private let client: GATTClient
+  let client: GATTClient
 
   /// Exchanges the MTU, and discovers the ring's two services where they are not known.
   ///
@@ -47,7 +48,8 @@ struct RingLink: Sendable {
     }
     return Attributes(
       command: command, replies: replies,
-      bigData: database.characteristic(RingUUID.bigDataNotify, in: RingUUID.bigDataService))
+      bigData: database.characteristic(RingUUID.bigDataNotify, in: RingUUID.bigDataService),
+      bigDataWrite: database.characteristic(RingUUID.bigDataWrite, in: RingUUID.bigDataService))
   }
 
   /// Subscribes, then starts the stream: a ring loses writes that come before the subscription.
@@ -77,7 +79,17 @@ struct RingLink: Sendable {
     timer.cancel()
   }
 
-  private func write(_ frame: RingCommand) async throws(GATTError) {
+  /// Whether it has both characteristics of the big data channel.
+  var hasBigData: Bool { attributes.bigData != nil && attributes.bigDataWrite != nil }
+
+  /// - Precondition: `hasBigData`.
+  func write(_ message: RingBigData) async throws(GATTError) {
+    guard let bigDataWrite = attributes.bigDataWrite else { preconditionFailure("the ring has no big data channel") }
+    let value = [UInt8](encoding: message.byteCount) { message.encode(into: &$0) }
+    try await client.writeWithoutResponse(value, to: bigDataWrite.valueHandle)
+  }
+
+  func write(_ frame: RingCommand) async throws(GATTError) {
     let value = [UInt8](encoding: RingFrame.byteCount) { frame.encode(into: &$0) }
     if attributes.command.properties.contains(.write) {
       try await client.write(value, to: attributes.command.valueHandle)

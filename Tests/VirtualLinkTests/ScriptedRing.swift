@@ -1,0 +1,144 @@
+import BLECore
+import BLEEmulation
+import BLEHost
+import BLESensors
+import BLEStack
+import BLESystem
+import BLEWire
+import Foundation
+import RingTap
+
+/// A ring that answers what it was recorded to be asked with what was recorded, and nothing else with anything.
+final class ScriptedRing: VirtualPeripheral {
+  struct Exchange: Sendable {
+    /// What a host wrote, octet by octet.
+    let request: [UInt8]
+    let replies: [[UInt8]]
+    /// On the big data channel what begins so, else on that of commands.
+    var isBigData: Bool { request.first == 0xBC }
+  }
+
+  static let address = DeviceAddress(bits: 0x70CB_0D00_0001, type: .public)
+  // Of captures CAP1 and CAP2 (reference, 1.2).
+  private static let (commands, replies) = (AttributeHandle(0x0010), AttributeHandle(0x0012))
+  private static let (messages, answers) = (AttributeHandle(0x0016), AttributeHandle(0x0018))
+
+  private let model: EmulatedRing
+  private let script: [Exchange]
+
+  init(_ script: [Exchange]) {
+    var configuration = quietRing()
+    configuration.address = Self.address
+    model = EmulatedRing(configuration)
+    self.script = script
+  }
+
+  var advertisement: Advertisement? { model.advertisement }
+  var services: [GATTServiceDescription] { model.services }
+
+  func written(_ handle: AttributeHandle, link: PeripheralLink, now: MonotonicTime) {
+    guard handle == Self.commands || handle == Self.messages, let octets = link.database.value(of: handle)
+    else { return }
+    guard let exchange = script.first(where: { $0.request == octets }) else { return }
+    for reply in exchange.replies {
+      // What begins like big data, and the pieces that follow it, come on its channel.
+      link.push(of: handle == Self.messages ? Self.answers : Self.replies, value: reply.span)
+    }
+  }
+}
+
+/// Captures of real rings and their meaning, by the editors of the reference and not by the code under test.
+struct RingCaptures: Sendable {
+  struct Vector: Sendable {
+    let packets: [[UInt8]]
+    /// As canonical JSON: sorted keys.
+    let expect: String
+  }
+
+  static let all: [String: Vector] = {
+    let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .appending(path: "BLESensorsTests/Fixtures/ring-vectors.json")
+    guard let data = try? Data(contentsOf: file),
+      let list = try? JSONSerialization.jsonObject(with: data) as? [[String: Any]]
+    else { fatalError("cannot read \(file.path)") }
+    var all: [String: Vector] = [:]
+    for object in list {
+      guard let name = object["name"] as? String, let packets = object["packets"] as? [String],
+        var expect = object["expect"] as? [String: Any]
+      else { fatalError("not a vector: \(object)") }
+      expect["note"] = nil
+      all[name] = Vector(packets: packets.map { octetsOf($0) }, expect: canonical(expect))
+    }
+    return all
+  }()
+
+  static func packets(_ name: String) -> [[UInt8]] {
+    guard let vector = all[name] else { fatalError("there is no vector \(name)") }
+    return vector.packets
+  }
+
+  static func expect(_ name: String) -> String { all[name]?.expect ?? "" }
+}
+
+func octetsOf(_ digits: String) -> [UInt8] {
+  var octets: [UInt8] = []
+  var rest = digits[...]
+  while !rest.isEmpty {
+    guard let octet = UInt8(rest.prefix(2), radix: 16) else { fatalError("not hexadecimal: \(digits)") }
+    octets.append(octet)
+    rest = rest.dropFirst(2)
+  }
+  return octets
+}
+
+func canonical(_ object: [String: Any]) -> String {
+  guard let data = try? JSONSerialization.data(withJSONObject: object, options: .sortedKeys) else {
+    preconditionFailure("not JSON: \(object)")
+  }
+  return String(decoding: data, as: UTF8.self)
+}
+
+/// Opens a link in virtual time and a conversation on it, and closes both.
+@discardableResult
+func withConversation<Value: Sendable>(
+  _ address: DeviceAddress, patience: Duration = RingConversation.defaultPatience,
+  clock: ReceiveTime = ReceiveTime(nanoseconds: 1_765_493_657_000_000_000),
+  peripherals: @Sendable () -> [any VirtualPeripheral],
+  _ body: @escaping @Sendable (RingConversation) async throws -> Value
+) async throws -> Value {
+  let link = try await VirtualLink.open(clock: .virtual(from: clock), peripherals: peripherals)
+  do {
+    let value = try await withTaskExecutorPreference(link.loop.preference) {
+      let connection = try await link.adapter.connect(
+        to: address, asking: LinkRequest(), timeout: .seconds(5), tap: nil)
+      let ring = try await RingConversation.begin(on: connection, patience: patience)
+      let value = try await body(ring)
+      await connection.close()
+      return value
+    }
+    await link.close()
+    return value
+  } catch {
+    await link.close()
+    throw error
+  }
+}
+
+/// The same with an emulated ring that has stored a week; its clock shows 2025-12-11 22:54:17, as the host's in UTC.
+@discardableResult
+func withStoredRing<Value: Sendable>(
+  _ change: @Sendable (inout EmulatedRing.Configuration) -> Void = { _ in },
+  _ body: @escaping @Sendable (RingConversation) async throws -> Value
+) async throws -> Value {
+  var ring = quietRing()
+  ring.history = RingHistory()
+  ring.features = .all
+  ring.clock = try storedRingClock()
+  change(&ring)
+  let configuration = ring
+  return try await withConversation(ring.address, peripherals: { [EmulatedRing(configuration)] }, body)
+}
+
+func storedRingClock() throws -> RingDateTime {
+  try RingDateTime(date: RingDate(year: 2025, month: 12, day: 11), hour: 22, minute: 54, second: 17)
+}
