@@ -25,7 +25,7 @@ struct AdapterOptions: ParsableArguments {
     help: ArgumentHelp(
       """
       A controller of our own instead of an adapter: hci-socket:0, serial:/dev/ttyAMA0,115200[,flow], \
-      tcp-client:HOST:PORT, tcp-server:HOST:PORT, unix:PATH, pty:, virtual:ring.
+      tcp-client:HOST:PORT, tcp-server:HOST:PORT, unix:PATH, pty:, virtual:ring (or heart-rate, thermometer, core, polar).
       """, valueName: "spec"))
   var transport: String?
 
@@ -135,12 +135,21 @@ struct DeviceOptions: ParsableArguments {
     to address: DeviceAddress,
     _ body: @escaping @Sendable (any Adapter, Connection) async throws -> Value
   ) async throws -> Value {
+    try await withLink(finding: { _ in address }, body)
+  }
+
+  /// The same with a device that is looked for first.
+  func withLink<Value: Sendable>(
+    finding find: @escaping @Sendable (any Adapter) async throws -> DeviceAddress,
+    _ body: @escaping @Sendable (any Adapter, Connection) async throws -> Value
+  ) async throws -> Value {
     let isVerbose = radio.verbose
     let timeout = Duration.seconds(timeout)
     let (options, request) = (radio, try link.request())
     return try await Interruption.cancelling {
       let radio = try await options.open()
       do {
+        let address = try await find(radio.adapter)
         let connection = try await failing { () async throws(HostError) in
           try await radio.adapter.connect(to: address, asking: request, timeout: timeout, tap: nil)
         }
