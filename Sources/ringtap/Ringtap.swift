@@ -18,7 +18,7 @@ import Glibc
     subcommands: [
       AdaptersCommand.self, ScanCommand.self, GATTCommand.self, ReadCommand.self, WriteCommand.self,
       NotifyCommand.self, LinkCommand.self, CaptureCommand.self, AnalyseCommand.self, RingToolCommand.self,
-      HeartRateCommand.self, ThermometerCommand.self,
+      HeartRateCommand.self, ThermometerCommand.self, PolarCommand.self,
       DecodeCommand.self, LogCommand.self, EmulateCommand.self,
     ])
 

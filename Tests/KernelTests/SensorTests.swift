@@ -185,5 +185,105 @@ extension WithoutKernel {
       let nobody = try scene.ringtap("heart-rate", "--transport", "virtual:ring", "--timeout", "1")
       nobody.expectFailure(saying: "heart-rate sensor")
     }
+
+    /// Sample n by the emulation's own formula, and the time of an even clock: 2019-01-01 (599,616,000 s after 2000)
+    /// and 20 ms for each.
+    @Test func accelerationOfTheVirtualPolarSensor() throws {
+      let result = try scene.ringtap(
+        "polar", "--transport", "virtual:polar,rate=10,real-time", "--stream", "acc", "--rate", "50",
+        "--count", "12")
+      #expect(result.status == 0, "\(result.errors)")
+      #expect(result.outputLines.first == "time_ns,device_time_ns,channel1,channel2,channel3")
+      let rows = try result.outputLines.dropFirst().map { line in
+        try line.split(separator: ",").map { try #require(Int64($0)) }
+      }
+      #expect(rows.count == 60)
+      let first = try #require(rows.first)
+      #expect((first[1] - 599_616_000_000_000_000) % 20_000_000 == 0)
+      for (number, row) in rows.enumerated() {
+        #expect(row[1] == first[1] + Int64(number) * 20_000_000)
+        // Up 25 steps of 3 and down again, from -40.
+        let step = number % 50
+        #expect(row[2] == Int64(3 * (step < 25 ? step : 50 - step) - 40))
+      }
+      #expect(rows.map { $0[0] } == rows.map { $0[0] }.sorted())
+    }
+
+    @Test(arguments: [
+      ("ecg", 130, false), ("acc", 100, true), ("ppg", 55, true),
+    ])
+    func framesOfTheVirtualPolarSensor(stream: String, rate: Int, isCompressed: Bool) throws {
+      let result = try scene.ringtap(
+        "polar", "--transport", "virtual:polar,rate=10,count=23,malformed-every=7", "--stream", stream,
+        "--rate",
+        "\(rate)", "--json",
+        "--count", "20")
+      #expect(result.status == 0, "\(result.errors)")
+      let lines = try lines(result)
+      #expect(lines.first?["sampleRateHz"] as? Int == rate)
+      #expect(lines.first?["modelNumber"] as? String == "H10")
+      let frames = lines.compactMap { $0["frame"] as? [String: Any] }
+      #expect(frames.count == 20)
+      #expect(frames.allSatisfy { $0["compressed"] as? Bool == isCompressed })
+      // Each seventh frame is cut: what it held shows as missing.
+      #expect(frames.contains { $0["missingSamples"] != nil })
+      let samples = frames.reduce(0) {
+        $0 + ($1["sampleCount"] as? Int ?? 0) + ($1["missingSamples"] as? Int ?? 0)
+      }
+      let times = try frames.map {
+        try #require(($0["timestampNanoseconds"] as? String).flatMap { Int64($0) })
+      }
+      let firstCount = try #require(frames.first?["sampleCount"] as? Int)
+      let last = try #require(times.last)
+      let elapsed = Double(last - times[0]) / 1e9
+      #expect(((elapsed * Double(rate)).rounded()) == Double(samples - firstCount))
+      #expect(lines.last?["malformed"] as? Int == 3)
+    }
+
+    @Test func polarRefusals() throws {
+      let polar = ["--transport", "virtual:polar,rate=10", "--stream", "ecg", "--rate", "500"]
+      try scene.run(Place.ringtap, ["polar"] + polar).expectFailure(
+        saying: "does not offer 500 Hz; it has 130")
+      let strap = ["--transport", "virtual:heart-rate", "70:CB:0D:00:18:0D"]
+      try scene.run(Place.ringtap, ["polar"] + strap).expectFailure(saying: "no raw data of Polar's")
+    }
+  }
+
+  /// bumble's profiles as client of our strap.
+  @Suite final class ForeignHeartRateTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    @Test func readsTheEmulatedStrap() throws {
+      let place = "127.0.0.1:\(try scene.freePort())"
+      let strap = try scene.startRingtap(
+        "emulate", "heart-rate", "--transport", "tcp-server:\(place)", "--rate", "20", "--off-body-every", "4"
+      )
+      try strap.line(containing: "ready")
+      let told = try scene.demand(
+        Place.python(),
+        [Place.peer("bumble_heart_rate_client.py"), "tcp-client:\(place)", "ringtap strap", "40"]
+      ).outputLines
+      #expect(
+        told.prefix(4) == [
+          "found 70:CB:0D:00:18:0D ringtap strap", "location 1", "battery 84", "manufacturer ringtap",
+        ])
+      let values = told.filter { $0.hasPrefix("measurement ") }
+      #expect(values.count == 40)
+      for (number, value) in values.enumerated() {
+        if (number + 1).isMultiple(of: 4) {
+          #expect(value == "measurement [0, false, null, []]")
+        } else {
+          #expect(value.contains(", true, "))
+        }
+      }
+      // Energy at each tenth, 0 kJ so soon. At 64 beats a minute the first ends after 960/1024 s, which is tick 19.
+      #expect(values[9].contains(", 0, ["))
+      #expect(values[18] == "measurement [65, true, null, [960]]")
+      // Heart Rate Service 1.0, 3.3: Control Point Not Supported, 0x80.
+      #expect(told.suffix(2) == ["reset", "refused 128"])
+    }
   }
 }

@@ -98,19 +98,24 @@ extension Scene {
 
   /// A strap of bumble's, likewise.
   func bumbleStrap(over way: Way, _ options: String...) throws -> Peer {
-    let script = Place.peer("bumble_heart_rate.py")
+    let script = "bumble_heart_rate.py"
     switch way {
-    case .kernel, .userChannel:
+    case .kernel:
       let controllers = try linkedControllers()
-      if way == .userChannel { try controller("off", 0) }
-      var strap = try bumble("bumble_heart_rate.py", options + ["--readvertise", "0.3"])
-      if way == .userChannel { strap.options = ["--transport", "hci-socket:0"] }
+      var strap = try bumble(script, options)
+      strap.controllers = controllers
+      return strap
+    case .userChannel:
+      let controllers = try linkedControllers()
+      try controller("off", 0)
+      var strap = try bumble(script, options + ["--readvertise", "0.3"])
+      strap.options = ["--transport", "hci-socket:0"]
       strap.controllers = controllers
       return strap
     default:
       let place = "127.0.0.1:\(try freePort())"
       let program = try start(
-        Place.python(), [script, "--controller", "tcp-server:\(place)"] + options)
+        Place.python(), [Place.peer(script), "--controller", "tcp-server:\(place)"] + options)
       let words = try program.line(containing: "ready").split(separator: " ")
       return Peer(
         address: String(try #require(words.last)), program: program,
