@@ -65,7 +65,7 @@ let package = Package(
     tests("BLECoreTests", ["BLECore"]),
     tests("BLEWireTests", ["BLECore", "BLEWire"]),
     tests("BLEStackTests", ["BLECore", "BLEWire", "BLEStack"], exclude: ["Fixtures"]),
-    tests("BLEEmulationTests", ["BLECore", "BLEWire", "BLEStack", "BLEEmulation"]),
+    tests("BLEEmulationTests", ["BLECore", "BLEWire", "BLEStack", "BLESensors", "BLEEmulation"]),
     tests("BLESystemTests", ["BLECore", "BLESystem", "TestPeer"]),
     tests(
       "ReceivePathTests",

@@ -1,5 +1,5 @@
 import BLECore
-import BLESensors
+public import BLESensors
 import BLESystem
 
 /// A controller with emulated peripherals, in one line: `ring`, `ring,rate=300,real-time`,
@@ -9,16 +9,16 @@ import BLESystem
 ///
 /// | option | meaning |
 /// |---|---|
-/// | `rate=N` | notifications a second; a ring's 300, a source's as many as the link takes |
-/// | `count=N` | stop after so many notifications: of each stream of a ring, of each link of a source |
+/// | `rate=N` | notifications a second; a ring's 300, a source's as many as the link takes; ticks of a sensor's, 1 |
+/// | `count=N` | stop after so many notifications: of each stream of a ring, of each link of a source or sensor |
 /// | `payload=N` | octets of a source's values, 4 … 512; 20 |
 /// | `devices=N` | so many of them, 1 … 64, each with a name and an address of its own |
 /// | `real-time` | the pace of the air instead of that of memory |
 /// | `loss=P` | how likely a packet arrives broken and is sent again, 0 … 1; needs `real-time` |
 /// | `extended` | the controller has the extended advertising commands |
 /// | `quiet` | a ring asks the central for nothing |
-/// | `malformed-every=N` | a ring breaks each N-th raw notification |
-/// | `disconnect-after=N` | a ring loses the link after N raw notifications |
+/// | `malformed-every=N` | a ring breaks each N-th raw notification, a sensor each N-th value |
+/// | `disconnect-after=N` | a ring loses the link after N raw notifications, a sensor after N values |
 /// | `history=N` | a ring has stored N days, 1 … 31, and its clock is this machine's, in UTC; 7 |
 /// | `all-features` | a ring has temperature and heart rate variability too |
 /// | `late-replies=MS` | a ring's replies come so many milliseconds late |
@@ -27,9 +27,37 @@ import BLESystem
 /// | `cut-logs=N` | a ring's logs stop after N frames |
 /// | `unasked` | a ring tells its steps between the frames of a log |
 /// | `repeat-frames` | a ring sends each frame of a log twice |
+/// | `off-body-every=N` | a sensor is on no body in each N-th tick |
+/// | `fahrenheit` | the unit of a thermometer or CORE sensor |
+///
+/// Sensors are `heart-rate`, `thermometer`, `core` and `polar`.
 public struct VirtualPeripheralSpecification: Hashable, Sendable {
   public enum Kind: String, CaseIterable, Hashable, Sendable {
     case ring, source
+    case heartRate = "heart-rate"
+    case thermometer, core, polar
+
+    /// Those that are an `EmulatedSensor`.
+    var isSensor: Bool {
+      switch self {
+      case .ring, .source: false
+      case .heartRate, .thermometer, .core, .polar: true
+      }
+    }
+
+    var hasUnit: Bool { self == .thermometer || self == .core }
+
+    /// What it has besides the options that all have, for a message.
+    var options: String {
+      switch self {
+      case .ring:
+        "quiet, malformed-every=N, disconnect-after=N, history=N, all-features, late-replies=MS, wrong-checksum=N, "
+          + "foreign-replies, cut-logs=N, unasked, repeat-frames, "
+      case .source: "payload=N, "
+      case .heartRate, .polar: "malformed-every=N, disconnect-after=N, off-body-every=N, "
+      case .thermometer, .core: "malformed-every=N, disconnect-after=N, off-body-every=N, fahrenheit, "
+      }
+    }
   }
 
   /// Why a text is no specification, in words for the user.
@@ -55,6 +83,8 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
   public var history: RingHistory? = RingHistory()
   public var features = EmulatedRing.Configuration().features
   public var replyFaults = RingReplyFaults()
+  public var offBodyEvery: Int?
+  public var unit = TemperatureMeasurement.Unit.celsius
 
   public init(_ kind: Kind) { self.kind = kind }
 
@@ -85,10 +115,13 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     case ("payload", let value?) where kind == .source:
       payloadByteCount = try Self.whole(value, field, EmulatedSource.payloadByteCounts)
     case ("quiet", nil) where kind == .ring: behaviour = .quiet
-    case ("malformed-every", let value?) where kind == .ring:
+    case ("malformed-every", let value?) where kind != .source:
       malformedEvery = try Self.whole(value, field, 1...Int.max)
-    case ("disconnect-after", let value?) where kind == .ring:
+    case ("disconnect-after", let value?) where kind != .source:
       disconnectAfter = try Self.whole(value, field, 1...Int.max)
+    case ("off-body-every", let value?) where kind.isSensor:
+      offBodyEvery = try Self.whole(value, field, 1...Int.max)
+    case ("fahrenheit", nil) where kind.hasUnit: unit = .fahrenheit
     case ("loss", let value?):
       packetErrorRate = try Self.number(value, field, "0 … 1") { (0...1).contains($0) }
     case (let name, let value) where kind == .ring: try take(ringOption: name, value, field)
@@ -116,15 +149,9 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
   }
 
   private static func unknown(_ field: String, _ kind: Kind) -> ParseError {
-    let own =
-      switch kind {
-      case .source: "payload=N, "
-      case .ring:
-        "quiet, malformed-every=N, disconnect-after=N, history=N, all-features, late-replies=MS, wrong-checksum=N, "
-          + "foreign-replies, cut-logs=N, unasked, repeat-frames, "
-      }
     return ParseError(
-      description: "'\(field)' is no option of virtual:\(kind.rawValue); there are rate=N, count=N, \(own)"
+      description:
+        "'\(field)' is no option of virtual:\(kind.rawValue); there are rate=N, count=N, \(kind.options)"
         + "devices=N, real-time, loss=P, extended")
   }
 
@@ -155,6 +182,10 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
       switch kind {
       case .ring: EmulatedRing(ring(number))
       case .source: EmulatedSource(source(number))
+      case .heartRate: sensor(StrapModel(), number)
+      case .thermometer: sensor(ThermometerModel(), number) { $0.unit = unit }
+      case .core: sensor(CoreModel(), number) { $0.unit = unit }
+      case .polar: sensor(PolarModel(), number)
       }
     }
   }
@@ -199,6 +230,23 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
       source.address = Self.address(source.address, number)
     }
     return source
+  }
+
+  private func sensor<Model: SensorModel>(
+    _ model: Model, _ number: Int, _ change: (inout Model) -> Void = { _ in }
+  ) -> EmulatedSensor {
+    var (model, sensor) = (model, EmulatedSensor.Configuration())
+    change(&model)
+    sensor.ticksPerSecond = rate ?? sensor.ticksPerSecond
+    sensor.valueLimit = count
+    sensor.malformedEvery = malformedEvery
+    sensor.disconnectAfter = disconnectAfter
+    sensor.offBodyEvery = offBodyEvery
+    if deviceCount > 1 {
+      model.name = String(model.name.split(separator: " ")[0]) + " " + Self.fourDigits(number + 1)
+      model.address = Self.address(model.address, number)
+    }
+    return EmulatedSensor(model, sensor)
   }
 
   /// The lowest two octets count from 1, as the names do.

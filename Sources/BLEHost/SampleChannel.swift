@@ -20,7 +20,7 @@ public final class SampleChannel<Sample: NotificationSample>: AsyncSequence, Sen
   private let isWaiting = Atomic<Bool>(false)
   private let malformedCount = Atomic<Int>(0)
 
-  init(capacity: Int) { ring = BoundedRing(capacity: capacity) }
+  package init(capacity: Int) { ring = BoundedRing(capacity: capacity) }
 
   /// Samples lost because the task was too slow.
   public var dropped: Int { ring.dropped }
@@ -29,11 +29,15 @@ public final class SampleChannel<Sample: NotificationSample>: AsyncSequence, Sen
 
   /// Decodes and queues one value. Receive thread only.
   func take(_ value: Span<UInt8>, at time: ReceiveTime) {
-    do throws(WireError) {
-      ring.push(try Sample(decoding: value, at: time))
-    } catch {
-      malformedCount.add(1, ordering: .relaxed)
-    }
+    do throws(WireError) { take(try Sample(decoding: value, at: time)) } catch { reject() }
+  }
+
+  /// Counts a value that could not be decoded. Receive thread only.
+  package func reject() { malformedCount.add(1, ordering: .relaxed) }
+
+  /// Queues a sample that was decoded elsewhere. Receive thread only.
+  package func take(_ sample: Sample) {
+    ring.push(sample)
     atomicMemoryFence(ordering: .sequentiallyConsistent)
     if isWaiting.load(ordering: .relaxed) { wake() }
   }

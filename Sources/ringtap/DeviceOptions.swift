@@ -25,8 +25,8 @@ struct AdapterOptions: ParsableArguments {
     help: ArgumentHelp(
       """
       A controller of our own instead of an adapter: hci-socket:0, serial:/dev/ttyAMA0,115200[,flow], \
-      tcp-client:HOST:PORT, tcp-server:HOST:PORT, unix:PATH, pty:, virtual:ring; or a packet log in place of a \
-      controller: replay:FILE[,speed=1x|10x|max][,link=N].
+      tcp-client:HOST:PORT, tcp-server:HOST:PORT, unix:PATH, pty:, virtual:ring (or heart-rate, thermometer, core, \
+      polar); or a packet log in place of a controller: replay:FILE[,speed=1x|10x|max][,link=N].
       """, valueName: "spec"))
   var transport: String?
 
@@ -137,12 +137,12 @@ struct DeviceOptions: ParsableArguments {
     to address: DeviceAddress,
     _ body: @escaping @Sendable (any Adapter, Connection) async throws -> Value
   ) async throws -> Value {
-    try await withLink(locating: { _ in address }, body)
+    try await withLink(finding: { _ in address }, body)
   }
 
   /// The same with a device that is looked for first.
   func withLink<Value: Sendable>(
-    locating locate: @escaping @Sendable (any Adapter) async throws -> DeviceAddress,
+    finding find: @escaping @Sendable (any Adapter) async throws -> DeviceAddress,
     _ body: @escaping @Sendable (any Adapter, Connection) async throws -> Value
   ) async throws -> Value {
     let isVerbose = radio.verbose
@@ -151,7 +151,7 @@ struct DeviceOptions: ParsableArguments {
     return try await Interruption.cancelling {
       let radio = try await options.open()
       do {
-        let address = try await locate(radio.adapter)
+        let address = try await find(radio.adapter)
         let connection = try await failing { () async throws(HostError) in
           try await radio.adapter.connect(to: address, asking: request, timeout: timeout, tap: nil)
         }

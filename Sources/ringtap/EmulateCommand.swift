@@ -10,7 +10,9 @@ struct EmulateCommand: AsyncParsableCommand {
     commandName: "emulate",
     abstract: "Runs a virtual controller with an emulated peripheral.",
     subcommands: [
-      EmulateRingCommand.self, EmulateSourceCommand.self, EmulateAirCommand.self, EmulateMeasureCommand.self,
+      EmulateRingCommand.self, EmulateHeartRateCommand.self, EmulateThermometerCommand.self,
+      EmulateCoreCommand.self, EmulatePolarCommand.self, EmulateSourceCommand.self, EmulateAirCommand.self,
+      EmulateMeasureCommand.self,
     ])
 }
 

@@ -18,7 +18,8 @@ import Glibc
     subcommands: [
       AdaptersCommand.self, ScanCommand.self, GATTCommand.self, ReadCommand.self, WriteCommand.self,
       NotifyCommand.self, LinkCommand.self, CaptureCommand.self, AnalyseCommand.self, RingToolCommand.self,
-      DecodeCommand.self, LogCommand.self, EmulateCommand.self, ExtcapCommand.self,
+      HeartRateCommand.self, ThermometerCommand.self, PolarCommand.self, DecodeCommand.self, LogCommand.self,
+      EmulateCommand.self, ExtcapCommand.self,
     ])
 
   static func main() async {

@@ -1,5 +1,6 @@
 import BLECore
 import BLEEmulation
+import BLESensors
 import Testing
 
 @Suite struct VirtualPeripheralSpecificationTests {
@@ -49,12 +50,37 @@ import Testing
     #expect(source.pace == .air)
   }
 
+  @Test func sensors() throws {
+    let text =
+      "core,rate=5,count=9,malformed-every=4,disconnect-after=8,off-body-every=3,fahrenheit,devices=2"
+    let cores = try Specification(parsing: text).makePeripherals().compactMap { $0 as? EmulatedSensor }
+    #expect(cores.map(\.model.name) == ["CORE 0001", "CORE 0002"])
+    #expect(cores.map(\.model.address.description) == ["70:CB:0D:00:00:01", "70:CB:0D:00:00:02"])
+    #expect(cores.allSatisfy { ($0.model as? CoreModel)?.unit == .fahrenheit })
+    var wanted = EmulatedSensor.Configuration()
+    wanted.ticksPerSecond = 5
+    (wanted.valueLimit, wanted.malformedEvery, wanted.disconnectAfter, wanted.offBodyEvery) = (9, 4, 8, 3)
+    #expect(cores.allSatisfy { $0.configuration == wanted })
+
+    let strap = try Specification(parsing: "heart-rate").makePeripherals().compactMap {
+      $0 as? EmulatedSensor
+    }
+    #expect(strap.map(\.model.name) == ["ringtap strap"])
+    #expect(strap.first?.configuration.ticksPerSecond == 1)
+    #expect(try Specification(parsing: "thermometer").makePeripherals().count == 1)
+    #expect(try Specification(parsing: "polar").makePeripherals().count == 1)
+  }
+
   @Test(arguments: [
-    ("", "''"), ("strap", "'strap'; there are ring, source"), ("ring,", "'' is no option"),
+    ("", "''"), ("strap", "'strap'; there are ring, source, heart-rate, thermometer, core, polar"),
+    ("ring,", "'' is no option"),
     ("ring,payload=20", "'payload=20' is no option of virtual:ring"), ("ring,rate", "'rate' is no option"),
     ("ring,rate=0", "'rate=0': a number above 0"), ("ring,rate=x", "'rate=x'"),
     ("ring,rate=nan", "'rate=nan'"),
     ("ring,devices=65", "1 … 64"), ("ring,count=0", "'count=0': a whole number, 1 …, is wanted"),
+    ("heart-rate,payload=20", "'payload=20' is no option of virtual:heart-rate"),
+    ("polar,fahrenheit", "'fahrenheit' is no option"),
+    ("ring,off-body-every=2", "'off-body-every=2' is no option"),
     ("source,payload=3", "4 … 512"), ("source,real-time=1", "'real-time=1' is no option"),
     ("ring,loss=2,real-time", "0 … 1"), ("ring,loss=0.1", "loss needs real-time"),
     ("ring,history=32", "1 … 31"), ("ring,unasked=1", "'unasked=1' is no option"),

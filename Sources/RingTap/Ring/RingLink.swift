@@ -84,7 +84,9 @@ struct RingLink: Sendable {
 
   /// - Precondition: `hasBigData`.
   func write(_ message: RingBigData) async throws(GATTError) {
-    guard let bigDataWrite = attributes.bigDataWrite else { preconditionFailure("the ring has no big data channel") }
+    guard let bigDataWrite = attributes.bigDataWrite else {
+      preconditionFailure("the ring has no big data channel")
+    }
     let value = [UInt8](encoding: message.byteCount) { message.encode(into: &$0) }
     try await client.writeWithoutResponse(value, to: bigDataWrite.valueHandle)
   }

@@ -96,7 +96,7 @@ final class Scene {
     try bumble("bumble_advertiser.py", options)
   }
 
-  private func bumble(_ script: String, _ options: [String]) throws -> Peer {
+  func bumble(_ script: String, _ options: [String]) throws -> Peer {
     let program = try start(Place.python(), [Place.peer(script), "hci-socket:1"] + options)
     let words = try program.line(containing: "ready").split(separator: " ")
     return Peer(address: String(try #require(words.last)), program: program)

@@ -20,6 +20,9 @@ enum Way: String, CaseIterable, CustomTestStringConvertible {
   /// The same for the emulated ring.
   static let hereWithEmulation = isInTestKernel ? here : here + [.virtual]
 
+  /// Those over which bumble's strap is tried: one with our host, and those of the kernel.
+  static let sensorsHere: [Way] = isInTestKernel ? [.kernel, .userChannel] : [.tcp]
+
   static let isInTestKernel = ProcessInfo.processInfo.environment["RINGTAP_TEST_KERNEL"] == "1"
 
   var testDescription: String { rawValue }
@@ -90,6 +93,33 @@ extension Scene {
       let place = path("port")
       return try bumbleController("pty:\(place)", options, "serial:\(place),115200")
     case .virtual: throw Program.Failure(description: "bumble's ring is no part of ringtap")
+    }
+  }
+
+  /// A strap of bumble's, likewise.
+  func bumbleStrap(over way: Way, _ options: String...) throws -> Peer {
+    let script = "bumble_heart_rate.py"
+    switch way {
+    case .kernel:
+      let controllers = try linkedControllers()
+      var strap = try bumble(script, options)
+      strap.controllers = controllers
+      return strap
+    case .userChannel:
+      let controllers = try linkedControllers()
+      try controller("off", 0)
+      var strap = try bumble(script, options + ["--readvertise", "0.3"])
+      strap.options = ["--transport", "hci-socket:0"]
+      strap.controllers = controllers
+      return strap
+    default:
+      let place = "127.0.0.1:\(try freePort())"
+      let program = try start(
+        Place.python(), [Place.peer(script), "--controller", "tcp-server:\(place)"] + options)
+      let words = try program.line(containing: "ready").split(separator: " ")
+      return Peer(
+        address: String(try #require(words.last)), program: program,
+        options: ["--transport", "tcp-client:\(place)", "--address-type", "random"])
     }
   }
 

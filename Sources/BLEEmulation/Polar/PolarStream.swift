@@ -1,0 +1,128 @@
+import BLESensors
+import BLEWire
+
+/// One running measurement of an emulated Polar sensor.
+///
+/// Sample n is a formula of n alone, so that whoever receives it can check it.
+struct PolarStream: Sendable {
+  /// What can be measured, and how.
+  struct Offer: Sendable {
+    let type: PolarMeasurementType
+    let frameType: UInt8
+    let isCompressed: Bool
+    let sampleRates: [UInt16]
+    let settings: [PolarSetting]
+  }
+
+  /// As an H10 (ECG, acceleration) and a Verity Sense (PPG) offer them.
+  static let offers = [
+    Offer(
+      type: .ecg, frameType: 0, isCompressed: false, sampleRates: [130],
+      settings: [PolarSetting(.sampleRate, [130]), PolarSetting(.resolution, [14])]),
+    Offer(
+      type: .ppg, frameType: 0, isCompressed: true, sampleRates: [28, 44, 55, 135, 176],
+      settings: [
+        PolarSetting(.sampleRate, [28, 44, 55, 135, 176]), PolarSetting(.resolution, [22]),
+        PolarSetting(.channels, [4]),
+      ]),
+    Offer(
+      type: .accelerometer, frameType: 1, isCompressed: true, sampleRates: [25, 50, 100, 200],
+      settings: [
+        PolarSetting(.sampleRate, [25, 50, 100, 200]), PolarSetting(.resolution, [16]),
+        PolarSetting(.range, [2, 4, 8]),
+      ]),
+  ]
+
+  private static let maximumBlockSamples = 255
+
+  let type: PolarMeasurementType
+  private let rate: UInt16
+  /// In seconds of the sensor's ticks.
+  private let start: Double
+  private let encoder: PolarFrameEncoder?
+  /// The next sample's number.
+  private var next = 0
+
+  init(_ offer: Offer, rate: UInt16, start: Double) {
+    type = offer.type
+    self.rate = rate
+    self.start = start
+    encoder = PolarFrameEncoder(offer.type, frameType: offer.frameType, isCompressed: offer.isCompressed)
+  }
+
+  /// The frames with what was sampled since the last call.
+  ///
+  /// - Parameter byteCount: of the longest frame.
+  mutating func frames(until seconds: Double, byteCount: Int) -> [[UInt8]] {
+    guard let encoder else { return [] }
+    let end = Int(((seconds - start) * Double(rate)).rounded(.down))
+    var frames: [[UInt8]] = []
+    while next < end {
+      let count = fitting(end - next, byteCount, encoder)
+      guard count > 0 else { return frames }
+      frames.append(frame(next..<next + count, encoder))
+      next += count
+    }
+    return frames
+  }
+
+  /// How many samples from the next on fit a frame, at most `count`.
+  private func fitting(_ count: Int, _ byteCount: Int, _ encoder: PolarFrameEncoder) -> Int {
+    let room = byteCount - PolarFrame.headerByteCount
+    guard encoder.isCompressed else { return min(count, room / encoder.layout.byteCount) }
+    var count = min(count, Self.maximumBlockSamples)
+    while count > 0, contentByteCount(next..<next + count, encoder) > room { count -= 1 }
+    return count
+  }
+
+  private func contentByteCount(_ numbers: Range<Int>, _ encoder: PolarFrameEncoder) -> Int {
+    guard encoder.isCompressed else { return numbers.count * encoder.layout.byteCount }
+    guard numbers.count > 1 else { return encoder.layout.byteCount }
+    let (first, rest) = (sample(numbers.lowerBound), samples(numbers.dropFirst()))
+    let bits = encoder.deltaBits(rest.span, after: first.span)
+    return encoder.layout.byteCount
+      + encoder.blockByteCount(deltaBits: bits, sampleCount: numbers.count - 1)
+  }
+
+  private func frame(_ numbers: Range<Int>, _ encoder: PolarFrameEncoder) -> [UInt8] {
+    let capacity = PolarFrame.headerByteCount + contentByteCount(numbers, encoder)
+    return [UInt8](encoding: capacity) { output in
+      encoder.encodeHeader(timestampNanoseconds: timestamp(numbers.upperBound - 1), into: &output)
+      guard encoder.isCompressed else {
+        for number in numbers {
+          let sample = sample(number)
+          encoder.encodeSample(sample.span, into: &output)
+        }
+        return
+      }
+      let (first, rest) = (sample(numbers.lowerBound), samples(numbers.dropFirst()))
+      encoder.encodeSample(first.span, into: &output)
+      guard !rest.isEmpty else { return }
+      let bits = encoder.deltaBits(rest.span, after: first.span)
+      encoder.encodeBlock(rest.span, after: first.span, deltaBits: bits, into: &output)
+    }
+  }
+
+  /// By the sensor's clock, which begins with its ticks.
+  private func timestamp(_ number: Int) -> UInt64 {
+    let started = UInt64((start * 1e9).rounded())
+    return PolarModel.epochNanoseconds + started + UInt64(number + 1) * 1_000_000_000 / UInt64(rate)
+  }
+
+  private func samples(_ numbers: Range<Int>) -> [Int32] { numbers.flatMap(sample) }
+
+  /// All channels of one sample.
+  private func sample(_ number: Int) -> [Int32] {
+    let number = Int32(truncatingIfNeeded: number)
+    // Counts up and down in steps, so that differences have both signs.
+    func wave(_ period: Int32, _ step: Int32) -> Int32 {
+      let phase = number % period
+      return step * (phase < period / 2 ? phase : period - phase)
+    }
+    return switch type {
+    case .ecg: [wave(130, 12) - 200]
+    case .accelerometer: [wave(50, 3) - 40, wave(30, 2), 1000 - wave(20, 1)]
+    default: [320_000 + wave(55, 90), 318_000 + wave(55, 80), 316_000 + wave(55, 70), 5_000 + wave(40, 4)]
+    }
+  }
+}

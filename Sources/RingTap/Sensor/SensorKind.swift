@@ -1,0 +1,75 @@
+import BLECore
+public import BLEHost
+import BLESensors
+import BLEWire
+import Synchronization
+
+/// What a scan looks for: a sensor by its advertised service, or by how its name begins.
+public enum SensorKind: Hashable, Sendable {
+  case heartRate
+  /// Health Thermometer, and CORE sensors, whose own service stands in the scan response only.
+  case thermometer
+  /// Polar sensors that have raw data: their service for it is not advertised.
+  case polar
+
+  /// For messages.
+  var text: String {
+    switch self {
+    case .heartRate: "heart-rate sensor"
+    case .thermometer: "thermometer"
+    case .polar: "Polar sensor"
+    }
+  }
+
+  private var services: [BluetoothUUID] {
+    switch self {
+    case .heartRate: [.heartRate]
+    case .thermometer: [.healthThermometer, CoreUUID.service, CoreUUID.legacyService]
+    case .polar: [PolarUUID.service]
+    }
+  }
+
+  /// Reference `sensor-services.md`, 1.4 and 4.1.
+  private var nameStarts: [String] {
+    switch self {
+    case .heartRate: ["Polar ", "TICKR ", "HRM-"]
+    case .thermometer: ["CORE"]
+    case .polar: ["Polar "]
+    }
+  }
+
+  /// Whether it is one, as far as an advertisement tells.
+  public func matches(_ advertiser: Advertiser) -> Bool {
+    if services.contains(where: advertiser.services.contains) { return true }
+    guard let name = advertiser.name else { return false }
+    return nameStarts.contains { name.hasPrefix($0) }
+  }
+}
+
+/// Finds a sensor by what it advertises.
+public enum SensorFinder {
+  /// Scans until one is seen that takes connections; the radio is off again when this returns.
+  ///
+  /// - Parameters:
+  ///   - name: an exact name to wait for, `nil` for the first of the kind.
+  ///   - duration: how long to look.
+  /// - Throws: `notFound` where none came, and whatever the adapter says.
+  public static func find(
+    _ kind: SensorKind, named name: String? = nil, on adapter: any Adapter, within duration: Duration
+  ) async throws(HostError) -> Advertiser {
+    let found = Mutex<Advertiser?>(nil)
+    _ = try await Scanner(kind: .active, duplicates: .reportOnce).run(on: adapter, for: duration) {
+      advertiser in
+      guard advertiser.isConnectable, name.map({ $0 == advertiser.name }) ?? kind.matches(advertiser) else {
+        return .goOn
+      }
+      found.withLock { $0 = $0 ?? advertiser }
+      return .stop
+    }
+    guard let advertiser = found.withLock({ $0 }) else {
+      throw .notFound(
+        name.map { "device named \($0)" } ?? kind.text, seconds: Int(duration.components.seconds))
+    }
+    return advertiser
+  }
+}

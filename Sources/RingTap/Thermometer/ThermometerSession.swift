@@ -1,0 +1,145 @@
+public import BLECore
+public import BLEHost
+public import BLESensors
+import BLEStack
+import BLEWire
+
+/// A temperature and when it came.
+public struct TemperatureSample: NotificationSample {
+  public enum Reading: Hashable, Sendable, BitwiseCopyable {
+    /// A result of a thermometer's.
+    case result(TemperatureMeasurement)
+    /// On the way to one.
+    case intermediate(TemperatureMeasurement)
+    case core(CoreBodyTemperature)
+  }
+
+  public let time: ReceiveTime
+  public let reading: Reading
+
+  /// Decodes a result; the others are made where their characteristic is known.
+  public init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError) {
+    self.init(.result(try TemperatureMeasurement(decoding: value)), at: time)
+  }
+
+  public init(_ reading: Reading, at time: ReceiveTime) {
+    self.time = time
+    self.reading = reading
+  }
+
+  public var unit: TemperatureMeasurement.Unit {
+    switch reading {
+    case .result(let measurement), .intermediate(let measurement): measurement.unit
+    case .core(let temperature): temperature.unit
+    }
+  }
+
+  /// Whether it says that it is on no body: a thermometer by NaN, a CORE sensor by having no reading.
+  public var isOffBody: Bool {
+    switch reading {
+    case .result(let measurement), .intermediate(let measurement): measurement.temperature == .nan
+    case .core(let temperature): temperature.core == .none
+    }
+  }
+
+  /// In degrees of `unit`; `nil` where the sensor is not on a body, or has no reading for another reason.
+  public var degrees: Double? {
+    switch reading {
+    case .result(let measurement), .intermediate(let measurement): measurement.temperature.value
+    case .core(let temperature): temperature.coreTemperature
+    }
+  }
+
+  /// In degrees of another unit.
+  public func degrees(in unit: TemperatureMeasurement.Unit) -> Double? {
+    degrees.map { Self.convert($0, from: self.unit, to: unit) }
+  }
+
+  /// Degrees of one unit in those of another.
+  public static func convert(
+    _ degrees: Double, from unit: TemperatureMeasurement.Unit, to other: TemperatureMeasurement.Unit
+  ) -> Double {
+    guard unit != other else { return degrees }
+    return other == .celsius ? (degrees - 32) / 1.8 : degrees * 1.8 + 32
+  }
+}
+
+/// A connected thermometer or CORE sensor, and its stream.
+///
+/// Of a CORE sensor its own service is taken, once a second, instead of the Health Thermometer beside it, once in ten.
+public struct ThermometerSession: Sendable {
+  /// Samples that may wait for a slow reader.
+  static let queueLimit = 1024
+
+  public enum Kind: Hashable, Sendable {
+    /// Health Thermometer Service 1.0.
+    case healthThermometer
+    /// CoreTemp BLE Service Specification 2.2.
+    case core
+  }
+
+  public let kind: Kind
+  public let facts: SensorFacts
+  /// Where it measures, if that never changes.
+  public let type: TemperatureType?
+  /// Values that could not be decoded are counted by it, and skipped.
+  public let samples: SampleChannel<TemperatureSample>
+
+  private let link: SensorLink
+  private let characteristics: [GATTDatabase.Characteristic]
+
+  /// Discovers, reads, and subscribes.
+  ///
+  /// - Throws: `unsuitable` where the device has neither service.
+  public static func start(on connection: Connection) async throws(HostError) -> ThermometerSession {
+    let session = try await ThermometerSession(SensorLink(connection))
+    do throws(GATTError) { try await session.subscribe() } catch { throw .gatt(error) }
+    session.link.finish(session.samples)
+    return session
+  }
+
+  private init(_ link: SensorLink) async throws(HostError) {
+    self.link = link
+    samples = SampleChannel(capacity: Self.queueLimit)
+    if let core = link.characteristic(CoreUUID.bodyTemperature, in: CoreUUID.service) {
+      (kind, characteristics) = (.core, [core])
+    } else {
+      kind = .healthThermometer
+      characteristics = [.temperatureMeasurement, .intermediateTemperature].compactMap {
+        link.characteristic($0, in: .healthThermometer)
+      }
+    }
+    guard !characteristics.isEmpty else {
+      throw link.lacks("thermometer service (1809) and is no CORE sensor")
+    }
+    facts = try await link.facts()
+    type = try await link.decoded(TemperatureType.self, .temperatureType, in: .healthThermometer)
+  }
+
+  private func subscribe() async throws(GATTError) {
+    let samples = samples
+    for characteristic in characteristics {
+      let uuid = characteristic.uuid
+      _ = try await link.client.subscribe(characteristic) { notification, time in
+        do throws(WireError) {
+          samples.take(TemperatureSample(try Self.reading(notification.value, of: uuid), at: time))
+        } catch { samples.reject() }
+      }
+    }
+  }
+
+  private static func reading(
+    _ value: Span<UInt8>, of characteristic: BluetoothUUID
+  ) throws(WireError) -> TemperatureSample.Reading {
+    switch characteristic {
+    case CoreUUID.bodyTemperature: .core(try CoreBodyTemperature(decoding: value))
+    case .intermediateTemperature: .intermediate(try TemperatureMeasurement(decoding: value))
+    default: .result(try TemperatureMeasurement(decoding: value))
+    }
+  }
+
+  /// Tells the sensor to send no more.
+  public func stop() async {
+    for characteristic in characteristics { try? await link.client.unsubscribe(all: characteristic) }
+  }
+}

@@ -1,0 +1,102 @@
+import ArgumentParser
+import BLECore
+import BLEHost
+import BLEPacketLog
+import BLESensors
+import RingTap
+
+/// `ringtap heart-rate [ADDRESS]`.
+struct HeartRateCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "heart-rate",
+    abstract: "Show what a heart-rate strap measures.",
+    discussion: """
+      Finds the strap by its service (180D) or name, or takes the address given; reads who it is and where it is worn; \
+      shows each measurement until --duration, --count or Ctrl-C. Lost contact is a state, not a rate of 0. A \
+      measurement that is shorter than its flags promise is skipped and counted.
+
+      EXAMPLES
+        ringtap heart-rate
+        ringtap heart-rate C4:12:34:56:78:9A --address-type random --count 60
+        ringtap heart-rate --reset-energy --json
+            event "device" (who it is), then one object a line: "measurement" or "state" with timeNs (the kernel's
+            receive stamp), heartRateBpm, sensorContact, energyExpendedKilojoules, rrIntervals1024ths; at last "end"
+        ringtap heart-rate --transport virtual:heart-rate --count 5
+      """)
+
+  @OptionGroup var sensor: SensorOptions
+
+  @Flag(help: "Set the energy expended to 0 first.")
+  var resetEnergy = false
+
+  func run() async throws {
+    let (json, stream, resetEnergy) = (sensor.json, sensor.stream, resetEnergy)
+    try await sensor.withSensor(.heartRate) { connection in
+      let session = try await failing { () async throws(HostError) in
+        try await HeartRateSession.start(on: connection, resetEnergy ? .resetEnergy : .none)
+      }
+      try Self.show(session, connection, json)
+      var hadContact = true
+      let outcome = try await stream.run(session.samples, of: connection) { sample in
+        let hasContact = sample.measurement.contact != .notDetected
+        defer { hadContact = hasContact }
+        if json {
+          try Self.show(sample)
+        } else if hasContact {
+          try Console.print(Self.text(sample.measurement))
+        } else if hadContact {
+          try Console.print("no contact")
+        }
+        return hasContact ? .value : .state
+      }
+      // A task that Ctrl-C cancelled must still tell the sensor.
+      await Task { await session.stop() }.value
+      return outcome
+    }
+  }
+
+  private static func show(
+    _ session: HeartRateSession, _ connection: Connection, _ json: Bool
+  ) throws(Console.Closed) {
+    guard json else {
+      let location = session.location.flatMap { names[$0] }.map { ", worn on the \($0)" } ?? ""
+      return Console.note(session.facts.text(connection.peer) + location)
+    }
+    try Console.json { line in
+      line.member("event", "device")
+      line.member("address", connection.peer.description)
+      line.member("addressType", connection.peer.type.name.description)
+      session.facts.members(into: &line)
+      if let location = session.location { line.members(of: location) }
+    }
+  }
+
+  private static let names: [BodySensorLocation: String] = [
+    .chest: "chest", .wrist: "wrist", .finger: "finger", .hand: "hand", .earLobe: "ear lobe", .foot: "foot",
+  ]
+
+  private static func show(_ sample: HeartRateSample) throws(Console.Closed) {
+    try Console.json { line in
+      if sample.measurement.contact == .notDetected {
+        line.member("event", "state")
+        line.member("state", "noContact")
+      } else {
+        line.member("event", "measurement")
+      }
+      line.member("timeNs", sample.time.nanoseconds)
+      line.members(of: sample.measurement)
+    }
+  }
+
+  /// `72 bpm  812 830 ms  12 kJ`
+  private static func text(_ measurement: HeartRateMeasurement) -> String {
+    var parts = ["\(measurement.beatsPerMinute) bpm"]
+    let intervals = measurement.rrIntervals
+    if intervals.count > 0 {
+      let milliseconds = intervals.indices.map { "\(Int((intervals.seconds($0) * 1000).rounded()))" }
+      parts.append(milliseconds.joined(separator: " ") + " ms")
+    }
+    if let energy = measurement.energyExpendedKilojoules { parts.append("\(energy) kJ") }
+    return parts.joined(separator: "  ")
+  }
+}

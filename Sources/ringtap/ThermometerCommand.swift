@@ -1,0 +1,134 @@
+import ArgumentParser
+import BLECore
+import BLEHost
+import BLEPacketLog
+import BLESensors
+import RingTap
+
+/// `ringtap thermometer [ADDRESS]`.
+struct ThermometerCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "thermometer",
+    abstract: "Show what a body thermometer or CORE sensor measures.",
+    discussion: """
+      Finds the sensor by its service (1809, or CORE's own) or name, or takes the address given, and shows each \
+      temperature until --duration, --count or Ctrl-C: results and, before them, what the thermometer has on its way \
+      there. Without a reading the sensor is not on a body: a state, not a value. A value that is shorter than its \
+      flags promise is skipped and counted.
+
+      EXAMPLES
+        ringtap thermometer
+        ringtap thermometer --unit fahrenheit --duration 60
+        ringtap thermometer C4:12:34:56:78:9A --address-type random --json
+            event "device" (who it is), then one object a line: "measurement", "intermediate" or "state" with timeNs
+            (the kernel's receive stamp) and temperatureCelsius or coreTemperatureCelsius; at last "end"
+        ringtap thermometer --transport virtual:core --count 5
+      """)
+
+  enum Unit: String, CaseIterable, ExpressibleByArgument {
+    case celsius, fahrenheit
+
+    var unit: TemperatureMeasurement.Unit { self == .celsius ? .celsius : .fahrenheit }
+    var sign: String { self == .celsius ? "°C" : "°F" }
+    /// Of a temperature in JSON.
+    func key(_ kind: ThermometerSession.Kind) -> String {
+      switch (kind, self) {
+      case (.healthThermometer, .celsius): "temperatureCelsius"
+      case (.healthThermometer, .fahrenheit): "temperatureFahrenheit"
+      case (.core, .celsius): "coreTemperatureCelsius"
+      case (.core, .fahrenheit): "coreTemperatureFahrenheit"
+      }
+    }
+  }
+
+  @OptionGroup var sensor: SensorOptions
+
+  @Option(
+    help:
+      "celsius or fahrenheit; the sensor's own if not given. JSON then has the temperature in both, if they differ."
+  )
+  var unit: Unit?
+
+  func run() async throws {
+    let (json, stream, unit) = (sensor.json, sensor.stream, unit)
+    try await sensor.withSensor(.thermometer) { connection in
+      let session = try await failing { () async throws(HostError) in
+        try await ThermometerSession.start(on: connection)
+      }
+      try Self.show(session, connection, json)
+      var hadReading = true
+      let outcome = try await stream.run(session.samples, of: connection) { sample in
+        let hasReading = sample.degrees != nil
+        defer { hadReading = hasReading }
+        if json {
+          try Self.show(sample, session.kind, unit)
+        } else if hasReading {
+          try Console.print(Self.text(sample, unit))
+        } else if hadReading {
+          try Console.print(sample.isOffBody ? "not on body" : "no reading")
+        }
+        return hasReading ? .value : .state
+      }
+      // A task that Ctrl-C cancelled must still tell the sensor.
+      await Task { await session.stop() }.value
+      return outcome
+    }
+  }
+
+  private static func show(
+    _ session: ThermometerSession, _ connection: Connection, _ json: Bool
+  ) throws(Console.Closed) {
+    guard json else { return Console.note(session.facts.text(connection.peer)) }
+    try Console.json { line in
+      line.member("event", "device")
+      line.member("address", connection.peer.description)
+      line.member("addressType", connection.peer.type.name.description)
+      session.facts.members(into: &line)
+      if let type = session.type { line.members(of: type) }
+    }
+  }
+
+  private static func show(
+    _ sample: TemperatureSample, _ kind: ThermometerSession.Kind, _ unit: Unit?
+  ) throws(Console.Closed) {
+    try Console.json { line in
+      switch (sample.degrees, sample.reading) {
+      case (nil, _):
+        line.member("event", "state")
+        line.member("state", (sample.isOffBody ? "notOnBody" : "noReading") as String)
+      case (_, .intermediate): line.member("event", "intermediate")
+      case (_, .result), (_, .core): line.member("event", "measurement")
+      }
+      line.member("timeNs", sample.time.nanoseconds)
+      if let unit, unit.unit != sample.unit, let degrees = sample.degrees(in: unit.unit) {
+        line.member(unit.key(kind), (degrees * 100).rounded() / 100)
+      }
+      switch sample.reading {
+      case .result(let measurement), .intermediate(let measurement): line.members(of: measurement)
+      case .core(let temperature): line.members(of: temperature)
+      }
+    }
+  }
+
+  /// Of the levels that are assigned; the others say nothing. CoreTemp BLE Service Specification 2.2, 3.1.
+  private static let qualities = ["invalid", "poor", "fair", "good", "excellent"]
+
+  /// `36.62 °C  skin 33.4 °C`
+  private static func text(_ sample: TemperatureSample, _ unit: Unit?) -> String {
+    let unit = unit ?? (sample.unit == .celsius ? .celsius : .fahrenheit)
+    func text(_ degrees: Double) -> String { "\((degrees * 100).rounded() / 100) \(unit.sign)" }
+    var parts = sample.degrees(in: unit.unit).map { [text($0)] } ?? []
+    switch sample.reading {
+    case .intermediate: parts.append("(on the way)")
+    case .core(let temperature):
+      if let skin = temperature.skinTemperature {
+        parts.append("skin \(text(TemperatureSample.convert(skin, from: temperature.unit, to: unit.unit)))")
+      }
+      if let level = temperature.quality?.level, level < qualities.count {
+        parts.append("quality \(qualities[Int(level)])")
+      }
+    case .result: break
+    }
+    return parts.joined(separator: "  ")
+  }
+}

@@ -1,0 +1,289 @@
+import Foundation
+import Testing
+
+extension OverEachWay {
+  /// Heart-rate straps: bumble's own profile at the other end, and ours.
+  @Suite final class HeartRateTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    /// A line of ours, or what bumble says that it sent.
+    private struct Line: Decodable, Equatable {
+      var event: String?
+      var timeNs: Int64?
+      var heartRateBpm: Int?
+      var sensorContact: String?
+      var energyExpendedKilojoules: Int?
+      var rrIntervals1024ths: [Int]?
+      var bodySensorLocation: String?
+      var batteryLevelPercent: Int?
+      var manufacturerName: String?
+      var firmwareRevision: String?
+      var values: Int?
+      var malformed: Int?
+      var lost: Int?
+
+      /// What bumble knows too.
+      var measurement: Line {
+        var line = self
+        (line.event, line.timeNs) = (nil, nil)
+        return line
+      }
+    }
+
+    private func decoded(_ text: String) throws -> Line {
+      try JSONDecoder().decode(Line.self, from: Data(text.utf8))
+    }
+
+    /// Its five measurements twice, and a cut one after every third. One of five is without contact: a state, which
+    /// does not count.
+    @Test(arguments: Way.sensorsHere)
+    func showsWhatBumbleSends(_ way: Way) throws {
+      let strap = try scene.bumbleStrap(over: way, "--malformed", "3", "--count", "10")
+      let result = try scene.ringtap(
+        reaching: strap, "heart-rate", strap.address, "--count", "8", "--json", "--reset-energy")
+      #expect(result.status == 0, "\(result.errors)")
+      let lines = try result.outputLines.map(decoded)
+
+      let device = try #require(lines.first)
+      #expect(device.event == "device")
+      #expect(device.bodySensorLocation == "wrist")
+      #expect(device.batteryLevelPercent == 57)
+      #expect(device.manufacturerName == "bumble strap works")
+      #expect(device.firmwareRevision == "1.2.3")
+
+      let values = Array(lines.dropFirst().dropLast())
+      let sent = try strap.program.outputLines(untilThey: "tell of what came") {
+        $0.count { $0.hasPrefix("sent ") } >= values.count
+      }
+      #expect(sent.contains("reset"))
+      let theirs = try sent.filter { $0.hasPrefix("sent ") }.prefix(values.count)
+        .map { try decoded(String($0.dropFirst(5))) }
+      #expect(values.map(\.measurement) == Array(theirs))
+      #expect(
+        values.prefix(5).map(\.event) == [
+          "measurement", "measurement", "state", "measurement", "measurement",
+        ])
+      #expect(values.prefix(5).map(\.heartRateBpm) == [72, 75, 0, 81, 300])
+      #expect(values.first?.rrIntervals1024ths == [853, 832])
+      let times = values.compactMap(\.timeNs)
+      #expect(times.count == values.count && times == times.sorted())
+
+      let end = try #require(lines.last)
+      #expect(end.event == "end")
+      #expect(end.values == 8)
+      #expect(values.count == 10)
+      #expect(end.malformed == 3)
+      #expect(end.lost == 0)
+      #expect(result.errors.contains("3 values were malformed"))
+    }
+
+    /// By its service, as nobody gave an address or a name.
+    @Test(arguments: Way.sensorsHere)
+    func findsBumblesStrap(_ way: Way) throws {
+      let strap = try scene.bumbleStrap(over: way)
+      let result = try scene.ringtap(reaching: strap, "heart-rate", "--count", "2")
+      #expect(result.status == 0, "\(result.errors)")
+      #expect(result.errors.contains("found bumble strap at \(strap.address)"))
+      #expect(
+        result.errors.contains("bumble strap works S-1, firmware 1.2.3, battery 57 %, worn on the wrist"))
+      #expect(result.outputLines.first == "72 bpm  833 813 ms")
+    }
+  }
+}
+
+extension WithoutKernel {
+  /// The commands with emulated sensors in the same process.
+  @Suite final class SensorCommandTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    private func lines(_ result: Program.Result) throws -> [[String: Any]] {
+      try result.outputLines.map { line in
+        try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
+      }
+    }
+
+    @Test func heartRateOfTheVirtualStrap() throws {
+      let result = try scene.ringtap(
+        "heart-rate", "--transport", "virtual:heart-rate,rate=50,count=33,off-body-every=4,malformed-every=5",
+        "--json",
+        "--count", "20")
+      #expect(result.status == 0, "\(result.errors)")
+      let lines = try lines(result)
+      #expect(lines.first?["event"] as? String == "device")
+      #expect(lines.first?["bodySensorLocation"] as? String == "chest")
+      #expect(lines.first?["batteryLevelPercent"] as? Int == 84)
+      let end = try #require(lines.last)
+      #expect(end["event"] as? String == "end")
+      #expect(end["values"] as? Int == 20)
+      let states = lines.filter { $0["event"] as? String == "state" }
+      #expect(states.allSatisfy { $0["state"] as? String == "noContact" && $0["heartRateBpm"] as? Int == 0 })
+      let rates = lines.filter { $0["event"] as? String == "measurement" }.compactMap {
+        $0["heartRateBpm"] as? Int
+      }
+      #expect(rates.count == 20 && rates.allSatisfy { (64...80).contains($0) })
+      // Tick n is malformed at each fifth, else off the body at each fourth; the 20th value is tick 33.
+      #expect(states.count == 7)
+      #expect(end["malformed"] as? Int == 6)
+    }
+
+    @Test(arguments: [
+      ("thermometer", "temperatureCelsius", "temperatureFahrenheit"),
+      ("core", "coreTemperatureCelsius", "coreTemperatureFahrenheit"),
+    ])
+    func bothUnits(kind: String, celsius: String, fahrenheit: String) throws {
+      let result = try scene.ringtap(
+        "thermometer", "--transport", "virtual:\(kind),rate=50,count=13,off-body-every=3,malformed-every=10",
+        "--json",
+        "--unit",
+        "fahrenheit", "--count", "8")
+      #expect(result.status == 0, "\(result.errors)")
+      let lines = try lines(result)
+      let values = lines.filter { $0[celsius] is Double }
+      #expect(values.count == 8)
+      for value in values {
+        let degrees = try #require(value[celsius] as? Double)
+        #expect((36.5...37.3).contains(degrees))
+        #expect(try #require(value[fahrenheit] as? Double) == ((degrees * 1.8 + 32) * 100).rounded() / 100)
+      }
+      // Each third tick is on no body; the tenth value is cut. The first ticks of a thermometer may come before the second
+      // subscription.
+      #expect((3...4).contains(lines.count { $0["state"] as? String == "notOnBody" }))
+      #expect(lines.last?["malformed"] as? Int == 1)
+    }
+
+    @Test func fahrenheitOfTheSensorItself() throws {
+      let result = try scene.ringtap(
+        "thermometer", "--transport", "virtual:core,rate=50,fahrenheit", "--count", "3", "--unit", "celsius")
+      #expect(result.status == 0, "\(result.errors)")
+      #expect(result.outputLines.allSatisfy { $0.hasPrefix("36.5") && $0.contains(" °C  skin 33") })
+      #expect(result.outputLines.count == 3)
+    }
+
+    @Test func aLostLinkIsAFailure() throws {
+      let result = try scene.ringtap(
+        "heart-rate", "--transport", "virtual:heart-rate,rate=50,disconnect-after=5")
+      #expect(result.status == 1)
+      #expect(result.outputLines.count == 5)
+      #expect(result.errors.contains("after 5 values"))
+    }
+
+    @Test func otherDevicesAreRefused() throws {
+      let ring = ["--transport", "virtual:ring,quiet", "70:CB:0D:00:A1:B2"]
+      let heartRate = try scene.run(Place.ringtap, ["heart-rate"] + ring)
+      heartRate.expectFailure(saying: "no heart-rate service (180d)", "ringtap gatt 70:CB:0D:00:A1:B2")
+      let thermometer = try scene.run(Place.ringtap, ["thermometer"] + ring)
+      thermometer.expectFailure(saying: "no thermometer service (1809)")
+      let thermometers = ["--transport", "virtual:thermometer", "70:CB:0D:00:18:09"]
+      try scene.run(Place.ringtap, ["heart-rate"] + thermometers).expectFailure(
+        saying: "no heart-rate service")
+      let nobody = try scene.ringtap("heart-rate", "--transport", "virtual:ring", "--timeout", "1")
+      nobody.expectFailure(saying: "heart-rate sensor")
+    }
+
+    /// Sample n by the emulation's own formula, and the time of an even clock: 2019-01-01 (599,616,000 s after 2000)
+    /// and 20 ms for each.
+    @Test func accelerationOfTheVirtualPolarSensor() throws {
+      let result = try scene.ringtap(
+        "polar", "--transport", "virtual:polar,rate=10,real-time", "--stream", "acc", "--rate", "50",
+        "--count", "12")
+      #expect(result.status == 0, "\(result.errors)")
+      #expect(result.outputLines.first == "time_ns,device_time_ns,channel1,channel2,channel3")
+      let rows = try result.outputLines.dropFirst().map { line in
+        try line.split(separator: ",").map { try #require(Int64($0)) }
+      }
+      #expect(rows.count == 60)
+      let first = try #require(rows.first)
+      #expect((first[1] - 599_616_000_000_000_000) % 20_000_000 == 0)
+      for (number, row) in rows.enumerated() {
+        #expect(row[1] == first[1] + Int64(number) * 20_000_000)
+        // Up 25 steps of 3 and down again, from -40.
+        let step = number % 50
+        #expect(row[2] == Int64(3 * (step < 25 ? step : 50 - step) - 40))
+      }
+      #expect(rows.map { $0[0] } == rows.map { $0[0] }.sorted())
+    }
+
+    @Test(arguments: [
+      ("ecg", 130, false), ("acc", 100, true), ("ppg", 55, true),
+    ])
+    func framesOfTheVirtualPolarSensor(stream: String, rate: Int, isCompressed: Bool) throws {
+      let result = try scene.ringtap(
+        "polar", "--transport", "virtual:polar,rate=10,count=23,malformed-every=7", "--stream", stream,
+        "--rate",
+        "\(rate)", "--json",
+        "--count", "20")
+      #expect(result.status == 0, "\(result.errors)")
+      let lines = try lines(result)
+      #expect(lines.first?["sampleRateHz"] as? Int == rate)
+      #expect(lines.first?["modelNumber"] as? String == "H10")
+      let frames = lines.compactMap { $0["frame"] as? [String: Any] }
+      #expect(frames.count == 20)
+      #expect(frames.allSatisfy { $0["compressed"] as? Bool == isCompressed })
+      // Each seventh frame is cut: what it held shows as missing.
+      #expect(frames.contains { $0["missingSamples"] != nil })
+      let samples = frames.reduce(0) {
+        $0 + ($1["sampleCount"] as? Int ?? 0) + ($1["missingSamples"] as? Int ?? 0)
+      }
+      let times = try frames.map {
+        try #require(($0["timestampNanoseconds"] as? String).flatMap { Int64($0) })
+      }
+      let firstCount = try #require(frames.first?["sampleCount"] as? Int)
+      let last = try #require(times.last)
+      let elapsed = Double(last - times[0]) / 1e9
+      #expect(((elapsed * Double(rate)).rounded()) == Double(samples - firstCount))
+      #expect(lines.last?["malformed"] as? Int == 3)
+    }
+
+    @Test func polarRefusals() throws {
+      let polar = ["--transport", "virtual:polar,rate=10", "--stream", "ecg", "--rate", "500"]
+      try scene.run(Place.ringtap, ["polar"] + polar).expectFailure(
+        saying: "does not offer 500 Hz; it has 130")
+      let strap = ["--transport", "virtual:heart-rate", "70:CB:0D:00:18:0D"]
+      try scene.run(Place.ringtap, ["polar"] + strap).expectFailure(saying: "no raw data of Polar's")
+    }
+  }
+
+  /// bumble's profiles as client of our strap.
+  @Suite final class ForeignHeartRateTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    @Test func readsTheEmulatedStrap() throws {
+      let place = "127.0.0.1:\(try scene.freePort())"
+      let strap = try scene.startRingtap(
+        "emulate", "heart-rate", "--transport", "tcp-server:\(place)", "--rate", "20", "--off-body-every", "4"
+      )
+      try strap.line(containing: "ready")
+      let told = try scene.demand(
+        Place.python(),
+        [Place.peer("bumble_heart_rate_client.py"), "tcp-client:\(place)", "ringtap strap", "40"]
+      ).outputLines
+      #expect(
+        told.prefix(4) == [
+          "found 70:CB:0D:00:18:0D ringtap strap", "location 1", "battery 84", "manufacturer ringtap",
+        ])
+      let values = told.filter { $0.hasPrefix("measurement ") }
+      #expect(values.count == 40)
+      for (number, value) in values.enumerated() {
+        if (number + 1).isMultiple(of: 4) {
+          #expect(value == "measurement [0, false, null, []]")
+        } else {
+          #expect(value.contains(", true, "))
+        }
+      }
+      // Energy at each tenth, 0 kJ so soon. At 64 beats a minute the first ends after 960/1024 s, which is tick 19.
+      #expect(values[9].contains(", 0, ["))
+      #expect(values[18] == "measurement [65, true, null, [960]]")
+      // Heart Rate Service 1.0, 3.3: Control Point Not Supported, 0x80.
+      #expect(told.suffix(2) == ["reset", "refused 128"])
+    }
+  }
+}
