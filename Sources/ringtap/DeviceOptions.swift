@@ -135,12 +135,12 @@ struct DeviceOptions: ParsableArguments {
     to address: DeviceAddress,
     _ body: @escaping @Sendable (any Adapter, Connection) async throws -> Value
   ) async throws -> Value {
-    try await withLink(finding: { _ in address }, body)
+    try await withLink(locating: { _ in address }, body)
   }
 
   /// The same with a device that is looked for first.
   func withLink<Value: Sendable>(
-    finding find: @escaping @Sendable (any Adapter) async throws -> DeviceAddress,
+    locating locate: @escaping @Sendable (any Adapter) async throws -> DeviceAddress,
     _ body: @escaping @Sendable (any Adapter, Connection) async throws -> Value
   ) async throws -> Value {
     let isVerbose = radio.verbose
@@ -149,7 +149,7 @@ struct DeviceOptions: ParsableArguments {
     return try await Interruption.cancelling {
       let radio = try await options.open()
       do {
-        let address = try await find(radio.adapter)
+        let address = try await locate(radio.adapter)
         let connection = try await failing { () async throws(HostError) in
           try await radio.adapter.connect(to: address, asking: request, timeout: timeout, tap: nil)
         }
