@@ -13,7 +13,7 @@ import Testing
   /// Our host and one sensor, connected.
   private func withSensor<Value: Sendable>(
     _ model: some SensorModel, _ change: (inout EmulatedSensor.Configuration) -> Void = { _ in },
-    _ body: (Connection) async throws -> Value
+    _ body: (Connection, ControllerAttachment) async throws -> Value
   ) async throws -> Value {
     var configuration = EmulatedSensor.Configuration()
     configuration.ticksPerSecond = 100
@@ -28,7 +28,7 @@ import Testing
     let adapter = try await HostAdapter.open(transport, name: "virtual", on: loop)
     let connection = try await adapter.connect(
       to: model.address, asking: LinkRequest(), timeout: .seconds(20), tap: nil)
-    let value = try await body(connection)
+    let value = try await body(connection, emulation)
     await connection.close()
     await adapter.close()
     await emulation.detach()
@@ -54,7 +54,7 @@ import Testing
     try await withSensor(strap) {
       $0.disconnectAfter = 12
       $0.malformedEvery = 4
-    } _: { connection in
+    } _: { connection, _ in
       let session = try await HeartRateSession.start(on: connection)
       #expect(session.location == .earLobe)
       #expect(session.facts.battery?.percent == 84)
@@ -70,13 +70,15 @@ import Testing
   }
 
   @Test func theEnergyIsResetBeforeTheFirstMeasurement() async throws {
-    let reset = try await withSensor(StrapModel()) { connection in
+    try await withSensor(StrapModel()) { connection, emulation in
       _ = try await HeartRateSession.start(on: connection, .resetEnergy)
-      return await connection.end == nil
+      let resets = await emulation.inspect { controller in
+        controller.peripherals.compactMap { (($0 as? EmulatedSensor)?.model as? StrapModel)?.resets }
+      }
+      #expect(resets == [1])
     }
-    #expect(reset)
     // A Polar sensor has no control point.
-    try await withSensor(PolarModel()) { connection in
+    try await withSensor(PolarModel()) { connection, _ in
       do throws(HostError) {
         _ = try await HeartRateSession.start(on: connection, .resetEnergy)
         Issue.record("a sensor without a control point reset its energy")
@@ -94,7 +96,7 @@ import Testing
       // Slow enough that both subscriptions stand before the first tick.
       $0.ticksPerSecond = 5
       $0.disconnectAfter = 9
-    } _: { connection in
+    } _: { connection, _ in
       let session = try await ThermometerSession.start(on: connection)
       #expect(session.kind == .healthThermometer)
       #expect(session.type == .ear)
@@ -121,7 +123,7 @@ import Testing
     try await withSensor(CoreModel()) {
       $0.offBodyEvery = 3
       $0.disconnectAfter = 6
-    } _: { connection in
+    } _: { connection, _ in
       let session = try await ThermometerSession.start(on: connection)
       #expect(session.kind == .core)
       let samples = await all(session.samples)
@@ -131,7 +133,7 @@ import Testing
   }
 
   @Test func severalStartsOfAPolarStream() async throws {
-    try await withSensor(PolarModel()) { connection in
+    try await withSensor(PolarModel()) { connection, _ in
       for rate: UInt16 in [50, 200] {
         let session = try await PolarSession.start(.accelerometer, sampleRate: rate, on: connection)
         #expect(session.sampleRate == rate)
