@@ -125,8 +125,11 @@ struct ExtcapCommand: AsyncParsableCommand {
         throw Failure(error)
       }
     }
-    // Whoever read has had enough.
-    if let failure = report.failure, failure.number != EPIPE { throw Failure(failure) }
+    if let failure = report.failure {
+      // Whoever read has had enough: what they left is not lost.
+      guard failure.number == EPIPE else { throw Failure(failure) }
+      return
+    }
     if report.lost.total > 0 { Console.note("\(report.lost.total) packets were lost") }
   }
 
