@@ -145,7 +145,9 @@ final class Program: @unchecked Sendable {  // `condition` guards `state`
 
   // MARK: Acting
 
-  func send(_ signal: Int32) { kill(process.processIdentifier, signal) }
+  var identifier: Int32 { process.processIdentifier }
+
+  func send(_ signal: Int32) { kill(identifier, signal) }
 
   func type(_ line: String) throws {
     try input.fileHandleForWriting.write(contentsOf: Data((line + "\n").utf8))

@@ -1,0 +1,88 @@
+import Foundation
+import Testing
+
+/// What reaches nobody is counted, each notification in one place: received and lost make what was sent.
+extension InTestKernel {
+  @Suite final class LossTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    /// The capture stands still while the peer sends more than the kernel keeps for it.
+    @Test(arguments: [Way.kernel, .userChannel])
+    func countsWhatTheKernelHadNoRoomFor(_ way: Way) throws {
+      let frames = 15_000
+      let ring = try scene.bumbleRing(over: way, "--rate", "0", "--count", "\(frames)")
+      let path = scene.path("capture")
+      let capture = try scene.startRingtap(reaching: ring, "capture", ring.address, "--output", path)
+      try ring.program.line(on: .errors, containing: "streaming 150")
+      capture.send(SIGSTOP)
+      let told = try ring.program.line(containing: "sent ", within: .seconds(120))
+      #expect(told == "sent \(frames)")
+      capture.send(SIGCONT)
+      capture.send(SIGINT)
+      let result = try capture.finish()
+      #expect(result.status == 3)
+
+      let folder = try CaptureFolder(path)
+      let lost = folder.session.lost
+      #expect(lost.kernelQueue > 0)
+      #expect(folder.session.received + lost.kernelQueue == frames)
+      #expect(folder.rowCount == folder.session.received)
+      #expect(lost.sampleQueue + lost.packetLog + lost.disk == 0)
+      #expect(result.output.contains("\(lost.kernelQueue)"))
+      #expect(try scene.tshark(folder.packetLog).count == folder.session.received)
+    }
+  }
+}
+
+extension WithoutKernel {
+  /// The consumer of a stream is the thread that writes.
+  @Suite final class LossTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    /// A capture at the limit of the 2M PHY for frames of the ring, once it has begun to write.
+    private func capture(_ count: Int) throws -> (program: Program, path: String) {
+      let path = scene.path("capture")
+      let program = try scene.startRingtap(
+        "capture", "--transport", "virtual:ring,rate=2083,real-time", "--count", "\(count)", "--output", path)
+      try scene.demand("bash", ["-c", "until [ -s \"$0\" ]; do sleep 0.05; done", path + "/ppg.csv"])
+      return (program, path)
+    }
+
+    private func stallWriter(of capture: Program, seconds: Int) throws {
+      let stall = try scene.start(
+        "python3", [Place.peer("stall_thread.py"), "\(capture.identifier)", "ringtap-writer", "\(seconds)"])
+      try stall.line(containing: "stalled")
+      #expect(try stall.finish().status == 0)
+    }
+
+    @Test func losesNothingWhileTheWriterStandsForASecond() throws {
+      let (capture, path) = try capture(6249)
+      try stallWriter(of: capture, seconds: 1)
+      try capture.finish().expectSuccess()
+      try CaptureFolder(path).expectNoTrouble(samples: 6249)
+    }
+
+    /// Longer than its queues last.
+    @Test func countsWhatTheQueuesHadNoRoomFor() throws {
+      let (capture, path) = try capture(30_000)
+      try stallWriter(of: capture, seconds: 12)
+      let result = try capture.finish()
+      #expect(result.status == 3)
+
+      let folder = try CaptureFolder(path)
+      let lost = folder.session.lost
+      #expect(folder.session.received == 30_000)
+      #expect(lost.sampleQueue > 0)
+      #expect(folder.rowCount + lost.sampleQueue == 30_000)
+      #expect(try scene.tshark(folder.packetLog).count + lost.packetLog == 30_000)
+      #expect(lost.kernelQueue + lost.disk == 0)
+      #expect(result.output.contains("\(lost.sampleQueue)"))
+    }
+  }
+}
