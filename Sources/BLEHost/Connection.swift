@@ -50,6 +50,7 @@ public actor Connection: ATTRequester {
   private var wakes: [WakeEvent] = []
   private var restore: (@Sendable () async -> Void)?
   private var former: LinkParameters?
+  private var discoveryObserver: (@Sendable (GATTDiscoveryResult) -> Void)?
   private var counters = BearerStatistics()
   /// What became known of the link, in order; empty where the kernel keeps it to itself.
   public private(set) var changes: [LinkChange] = []
@@ -180,6 +181,15 @@ public actor Connection: ATTRequester {
 
   /// - Parameter restore: puts back what was changed of a link that may outlive this channel.
   func atClose(_ restore: @escaping @Sendable () async -> Void) { self.restore = restore }
+
+  // MARK: Discovery
+
+  /// Has `body` called on the loop's thread after each discovery that succeeds. It must not block.
+  public func whenDiscovered(_ body: @escaping @Sendable (GATTDiscoveryResult) -> Void) {
+    discoveryObserver = body
+  }
+
+  func noteDiscovery(_ result: GATTDiscoveryResult) { discoveryObserver?(result) }
 
   // MARK: Requests
 

@@ -22,7 +22,32 @@ public actor GATTClient {
   @discardableResult
   public func discover() async throws(GATTError) -> GATTDatabase {
     database = try await connection.discoverDatabase()
+    await connection.noteDiscovery(
+      GATTDiscoveryResult(database, .whole, databaseHash: try await databaseHash()))
     return database
+  }
+
+  /// What tells whether the database is still the same; `nil` where the device has no such value. Core 5.4, Vol 3,
+  /// Part G, 7.3.
+  private func databaseHash() async throws(GATTError) -> [UInt8]? {
+    let hash = database.characteristic(.databaseHash, in: .genericAttribute)
+    guard let hash, hash.properties.contains(.read) else { return nil }
+    do throws(GATTError) { return try await connection.read(hash.valueHandle) } catch {
+      guard case .refused = error else { throw error }
+      return nil
+    }
+  }
+
+  /// Discovers some services, the first of each UUID.
+  ///
+  /// - Returns: those that are there, in the order asked for. `database` stays.
+  public func discover(services: [BluetoothUUID]) async throws(GATTError) -> GATTDatabase {
+    var found = GATTDatabase()
+    for uuid in services {
+      if let service = try await connection.discoverService(uuid) { found.services.append(service) }
+    }
+    await connection.noteDiscovery(GATTDiscoveryResult(found, .part))
+    return found
   }
 
   /// The whole value, however long.

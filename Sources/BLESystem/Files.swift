@@ -73,6 +73,66 @@ public enum Files {
     try checked("dup2 \(path)") { dup2(descriptor.rawValue, STDOUT_FILENO) }
   }
 
+  /// Gives a file whole new content: whatever happens, its name stands for the old content or the new.
+  ///
+  /// Written beside it, `fsync`, `rename`, and `fsync` of the folder, so that a power failure does not bring back the
+  /// old one after this returned. Readers that have the old one open keep it.
+  ///
+  /// - Parameter mode: of the new file, such as 0o600.
+  public static func replace(
+    _ path: String, with octets: Span<UInt8>, mode: UInt32 = 0o644
+  ) throws(SystemError) {
+    // Two processes at once do not write into each other's draft.
+    let draft = "\(path).\(getpid()).new"
+    do throws(SystemError) {
+      try write(octets, to: draft, mode)
+      try rename(draft, to: path)
+    } catch {
+      try? remove(draft)
+      throw error
+    }
+    let folder = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+    let descriptor = FileDescriptor(
+      owning: try checked("open \(folder)") { unsafe open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) })
+    let number = descriptor.rawValue
+    // A file system that cannot is none the worse.
+    _ = fsync(number)
+  }
+
+  private static func write(
+    _ octets: Span<UInt8>, to path: String, _ mode: UInt32
+  ) throws(SystemError) {
+    let descriptor = FileDescriptor(
+      owning: try checked("open \(path)") {
+        // SAFETY: the path is a null-terminated string for the length of the call.
+        unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode)
+      })
+    do throws(SystemError) { try descriptor.writeAll(octets) } catch {
+      throw SystemError(call: "write \(path)", number: error.number)
+    }
+    let number = descriptor.rawValue
+    try checked("fsync \(path)") { fsync(number) }
+  }
+
+  /// `rename`: what had the new name is gone.
+  public static func rename(_ path: String, to name: String) throws(SystemError) {
+    // SAFETY: both are null-terminated strings for the length of the call.
+    try checked("rename \(path)") { unsafe Glibc.rename(path, name) }
+  }
+
+  /// The whole of a file.
+  ///
+  /// - Throws: EFBIG for more than `limit` octets.
+  public static func octets(of path: String, limit: Int) throws(SystemError) -> [UInt8] {
+    var octets: [UInt8] = []
+    try read(path) { piece in
+      for index in piece.indices { octets.append(piece[index]) }
+      return octets.count <= limit
+    }
+    guard octets.count <= limit else { throw SystemError(call: "read \(path)", number: EFBIG) }
+    return octets
+  }
+
   /// Takes a file away. One that has gone before is fine.
   public static func remove(_ path: String) throws(SystemError) {
     do {

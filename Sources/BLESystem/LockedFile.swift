@@ -75,16 +75,30 @@ public enum RuntimeFolder {
 
   private static let root = "/run/ringtap"
 
-  private static var chosen: String? { environment("RINGTAP_RUNTIME_DIR") }
+  private static var chosen: String? { ProcessFacts.environment("RINGTAP_RUNTIME_DIR") }
 
   private static var own: String {
     if geteuid() == 0 { return root }
-    return environment("XDG_RUNTIME_DIR").map { $0 + "/ringtap" } ?? "/tmp/ringtap-\(geteuid())"
+    return ProcessFacts.environment("XDG_RUNTIME_DIR").map { $0 + "/ringtap" } ?? "/tmp/ringtap-\(geteuid())"
+  }
+}
+
+/// Where this program keeps what it remembers from one run to the next.
+public enum StateFolder {
+  /// `$XDG_STATE_HOME/ringtap`; under systemd `$STATE_DIRECTORY`; root's is `/var/lib/ringtap`, everybody else's
+  /// `~/.local/state/ringtap`. `nil` without a home.
+  ///
+  /// XDG Base Directory Specification 0.8: a path that is not absolute does not count.
+  public static var path: String? {
+    if let home = folder("XDG_STATE_HOME") { return home + "/ringtap" }
+    if let service = folder("STATE_DIRECTORY") { return service }
+    if geteuid() == 0 { return "/var/lib/ringtap" }
+    return folder("HOME").map { $0 + "/.local/state/ringtap" }
   }
 
-  private static func environment(_ name: String) -> String? {
-    // SAFETY: nobody changes the environment of this process; the text is copied at once.
-    guard let value = unsafe getenv(name), unsafe value.pointee != 0 else { return nil }
-    return unsafe String(cString: value)
+  private static func folder(_ name: String) -> String? {
+    guard let path = ProcessFacts.environment(name), path.hasPrefix("/") else { return nil }
+    // systemd lists several with colons between them; the first is the one that the unit names first.
+    return path.split(separator: ":").first.map(String.init)
   }
 }

@@ -24,6 +24,13 @@ public enum ProcessFacts {
   /// The path of this program, without links.
   public static var ownPath: String? { Files.target(ofLink: "/proc/self/exe") }
 
+  /// A variable of the environment; `nil` where it is not set or empty.
+  public static func environment(_ name: String) -> String? {
+    // SAFETY: nobody changes the environment of this process; the text is copied at once.
+    guard let value = unsafe getenv(name), unsafe value.pointee != 0 else { return nil }
+    return unsafe String(cString: value)
+  }
+
   /// The process number of a running program, by `/proc/*/comm` (at most 15 characters of the name).
   public static func processID(named name: String) -> Int? {
     for entry in Files.names(in: "/proc") {

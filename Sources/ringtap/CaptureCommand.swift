@@ -78,7 +78,7 @@ struct CaptureCommand: AsyncParsableCommand {
   }
 
   func run() async throws {
-    let wanted = try addresses.map { RingCapture.Target(address: try device.parse($0)) }
+    let wanted = try targets()
     let directory = output ?? Self.nameByTime()
     guard Files.names(in: directory).allSatisfy({ $0 == "." || $0 == ".." }) else {
       throw Failure("\(directory) is there already and not empty; give another --output")
@@ -108,6 +108,12 @@ struct CaptureCommand: AsyncParsableCommand {
     }
     if Console.isErrorTerminal { Console.progress("") }
     try finish(outcomes)
+  }
+
+  /// Those that need not be looked for.
+  private func targets() throws -> [RingCapture.Target] {
+    if rings == 1, let known = device.known(name) { return [RingCapture.Target(address: known, name: name)] }
+    return try addresses.map { RingCapture.Target(address: try device.parse($0)) }
   }
 
   /// What all captures of this command have in common.

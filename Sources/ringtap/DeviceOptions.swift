@@ -4,6 +4,7 @@ import BLEEmulation
 import BLEHost
 import BLEStack
 import BLESystem
+import RingTap
 
 /// How to reach the radio, on every command that does.
 struct AdapterOptions: ParsableArguments {
@@ -39,6 +40,13 @@ struct AdapterOptions: ParsableArguments {
   @Flag(name: [.short, .long], help: "Say more on standard error: malformed packets, parameters in force.")
   var verbose = false
 
+  @Flag(
+    help: """
+      Neither look up nor remember devices (see `ringtap devices`). RINGTAP_NO_REMEMBER=1 in the environment does the \
+      same.
+      """)
+  var noRemember = false
+
   func validate() throws {
     if packetLog != nil, try specification() == nil {
       throw ValidationError(
@@ -70,9 +78,25 @@ struct AdapterOptions: ParsableArguments {
     let loop = try failing { () throws(HostError) in try EventLoop.start() }
     guard let specification = try specification() else {
       let info = try failing { () throws(HostError) in try KernelAdapter.find(adapter) }
-      return Radio(adapter: beside(info, loop))
+      return Radio(adapter: remembering(beside(info, loop)))
     }
-    return try await Radio.exclusive(specification, log: packetLog, loop)
+    var radio = try await Radio.exclusive(specification, log: packetLog, loop)
+    radio.adapter = remembering(radio.adapter)
+    return radio
+  }
+
+  /// The devices that are known; `nil` where nothing is to be remembered. Emulated devices and those of logs are not
+  /// there when they are looked for again.
+  var knownDevices: KnownDevices? {
+    if noRemember || ProcessFacts.environment("RINGTAP_NO_REMEMBER") != nil { return nil }
+    switch try? specification() {
+    case .virtual?, .replay?: return nil
+    default: return KnownDevices.standardFolder.map { KnownDevices(in: $0) { Console.note($0) } }
+    }
+  }
+
+  private func remembering(_ adapter: any Adapter) -> any Adapter {
+    knownDevices.map { RememberingAdapter(adapter, $0) { Console.note($0) } } ?? adapter
   }
 }
 
@@ -98,8 +122,9 @@ struct DeviceOptions: ParsableArguments {
   @OptionGroup var radio: AdapterOptions
   @OptionGroup var link: LinkOptions
 
-  @Option(help: "The kind of the device's address: public or random.")
-  var addressType = AddressKind.public
+  @Option(
+    help: "The kind of the device's address: public or random; as remembered, else public, if not given.")
+  var addressType: AddressKind?
 
   @Option(help: ArgumentHelp("How long the device may take to answer.", valueName: "seconds"))
   var timeout = 20.0
@@ -114,11 +139,37 @@ struct DeviceOptions: ParsableArguments {
     guard timeout > 0, timeout <= 3600 else { throw ValidationError("--timeout must be 0 … 3600 seconds") }
   }
 
+  /// The device of an argument: an address, or the name of a device that is remembered.
   func parse(_ text: String) throws -> DeviceAddress {
-    guard let address = DeviceAddress(text, type: addressType.type) else {
-      throw ValidationError("'\(text)' is no device address; it looks like 70:CB:0D:00:A1:B2")
+    if let address = DeviceAddress(text, type: addressType?.type ?? .public) {
+      guard addressType == nil, let known = radio.knownDevices?.named(text), known.count == 1 else {
+        return address
+      }
+      return known[0].address
     }
-    return address
+    let known = radio.knownDevices?.named(text) ?? []
+    guard let device = known.first else {
+      throw ValidationError(
+        "'\(text.printable)' is no device address, such as 70:CB:0D:00:A1:B2, and no name that `ringtap devices` tells"
+      )
+    }
+    guard known.count == 1 else {
+      let addresses = known.map(\.address.description).joined(separator: ", ")
+      throw ValidationError("several devices are named '\(text.printable)': \(addresses)")
+    }
+    return device.address
+  }
+
+  /// Where a device of that name was last, so that it need not be looked for; `nil` where that is not known.
+  func known(_ name: String?) -> DeviceAddress? {
+    guard let name, let known = radio.knownDevices?.named(name), known.count == 1, known[0].name == name
+    else {
+      return nil
+    }
+    Console.note(
+      "\(name.printable) is \(known[0].address) as remembered; "
+        + "`ringtap devices forget \(known[0].address)` to have it looked for")
+    return known[0].address
   }
 
   /// Connects, exchanges the MTU, runs `body`, and closes the channel whatever happens. Ctrl-C cancels `body`.

@@ -51,12 +51,13 @@ struct PolarCommand: AsyncParsableCommand {
       }
       try Self.show(session, connection, json)
       var writer = PolarWriter(session)
-      let outcome = try await stream.run(session.frames, of: connection) { sample in
+      var outcome = try await stream.run(session.frames, of: connection) { sample in
         try json ? writer.showObject(sample) : writer.showRows(sample)
         return .value
       }
       // A task that Ctrl-C cancelled must still tell the sensor: a stream left running empties its battery.
       await Task { await session.stop() }.value
+      if session.isStoppedBySensor { outcome.reason = "the sensor stopped the stream by itself" }
       return outcome
     }
   }

@@ -6,7 +6,7 @@ import RingTap
 
 /// An adapter, and what must live as long as it.
 struct Radio: Sendable {
-  let adapter: any Adapter
+  var adapter: any Adapter
   /// The controller at the other end of a virtual transport.
   var emulation: ControllerAttachment?
   /// What the host and its controller say to each other.

@@ -21,6 +21,7 @@ struct RingToolCommand: ParsableCommand {
       RingInfoCommand.self, RingBatteryCommand.self, RingTimeCommand.self, RingFindCommand.self,
       RingSettingsCommand.self, RingRealtimeCommand.self, RingStepsCommand.self, RingHeartRateCommand.self,
       RingOxygenCommand.self, RingStressCommand.self, RingVariabilityCommand.self, RingSleepCommand.self,
+      RingTemperatureCommand.self,
       RingSyncCommand.self, RingPowerOffCommand.self, RingRebootCommand.self, RingFactoryResetCommand.self,
       Decode.self,
     ])

@@ -64,15 +64,12 @@ struct RingHeartRateCommand: AsyncParsableCommand {
   @OptionGroup var day: RingDayOptions
 
   func run() async throws {
-    let (options, daysAgo) = (ring, day.daysAgo)
-    try await options.withRing { ring in
+    let calendar = ring.calendar
+    try await ring.show(.heartRate, day, "bpm") { ring, daysAgo in
       let now = try failing { () throws(RingValueError) in
-        try options.calendar.clock(at: ring.connection.loop.clock.now())
+        try calendar.clock(at: ring.connection.loop.clock.now())
       }
-      let log = try await failing { () async throws(RingError) in
-        try await ring.heartRateLog(of: now.date.before(days: Int(daysAgo)))
-      }
-      try options.show(log, .heartRate, daysAgo, "bpm")
+      return try await ring.heartRateLog(of: now.date.before(days: Int(daysAgo)))
     }
   }
 }
@@ -90,11 +87,7 @@ struct RingStressCommand: AsyncParsableCommand {
   @OptionGroup var day: RingDayOptions
 
   func run() async throws {
-    let (options, daysAgo) = (ring, day.daysAgo)
-    try await options.withRing { ring in
-      let log = try await failing { () async throws(RingError) in try await ring.stressLog(daysAgo: daysAgo) }
-      try options.show(log, .stress, daysAgo, "")
-    }
+    try await ring.show(.stress, day, "") { try await $0.stressLog(daysAgo: $1) }
   }
 }
 
@@ -111,12 +104,8 @@ struct RingVariabilityCommand: AsyncParsableCommand {
   @OptionGroup var day: RingDayOptions
 
   func run() async throws {
-    let (options, daysAgo) = (ring, day.daysAgo)
-    try await options.withRing { ring in
-      let log = try await failing { () async throws(RingError) in
-        try await ring.heartRateVariabilityLog(daysAgo: daysAgo)
-      }
-      try options.show(log, .heartRateVariability, daysAgo, "ms")
+    try await ring.show(.heartRateVariability, day, "ms") {
+      try await $0.heartRateVariabilityLog(daysAgo: $1)
     }
   }
 }
@@ -152,7 +141,7 @@ struct RingOxygenCommand: AsyncParsableCommand {
 /// `ringtap ring sleep`.
 struct RingSleepCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "sleep", abstract: "The nights that the ring stored.",
+    commandName: "sleep", abstract: "The nights that the ring stored, and naps that it tells of.",
     discussion: """
       EXAMPLE
         ringtap ring sleep
@@ -164,17 +153,20 @@ struct RingSleepCommand: AsyncParsableCommand {
     let options = ring
     try await options.withRing { ring in
       let answers = try await failing { () async throws(RingError) in try await ring.nights() }
-      for answer in answers {
-        guard case .sleepLog(let nights) = answer.reply else { continue }
-        try options.show(.bigData(answer), nights.flatMap(Self.lines))
+      for answer in answers + (await ring.naps) {
+        switch answer.reply {
+        case .sleepLog(let nights): try options.show(.bigData(answer), nights.flatMap { Self.lines($0) })
+        case .nap(let naps): try options.show(.bigData(answer), naps.flatMap { Self.lines($0, "nap ") })
+        default: break
+        }
       }
     }
   }
 
-  private static func lines(_ night: RingSleep) -> [String] {
+  private static func lines(_ night: RingSleep, _ kind: String = "") -> [String] {
     var minute = night.startMinuteOfEndDay
     var lines = [
-      "\(RingText.daysAgo(night.daysAgo)): \(RingText.clock(minute)) … \(RingText.clock(Int(night.endMinute)))"
+      "\(kind)\(RingText.daysAgo(night.daysAgo)): \(RingText.clock(minute)) … \(RingText.clock(Int(night.endMinute)))"
     ]
     for span in night.stages {
       lines.append("  \(RingText.clock(minute))  \(span.stage.text)  \(span.minutes) min")
@@ -184,12 +176,67 @@ struct RingSleepCommand: AsyncParsableCommand {
   }
 }
 
+/// `ringtap ring temperature`.
+struct RingTemperatureCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "temperature", abstract: "The skin temperatures that the ring stored.",
+    discussion: """
+      Rings that have it keep a value each half hour, or at an interval of their own: --interval. No capture of either \
+      is published; two independent programs agree on the layout.
+
+      EXAMPLES
+        ringtap ring temperature                          all days
+        ringtap ring temperature --interval --days-ago 1
+      """)
+
+  @OptionGroup var ring: RingOptions
+  @OptionGroup var day: RingDayOptions
+  @Flag(help: "One day, at the ring's own interval.") var interval = false
+
+  func run() async throws {
+    let (options, daysAgo, interval) = (ring, day.daysAgo, interval)
+    try await options.withRing { ring in
+      guard interval else {
+        let answer = try await failing { () async throws(RingError) in
+          try await ring.temperature(days: UInt8(RingSync.defaultDays))
+        }
+        guard case .temperature(let days) = answer.reply else {
+          throw Failure("the ring's answer makes no sense")
+        }
+        let lines = days.flatMap { [RingText.daysAgo($0.daysAgo)] + Self.lines($0.readings) }
+        return try options.show(.bigData(answer), lines)
+      }
+      let log = try await failing { () async throws(RingError) in
+        try await ring.intervalTemperature(daysAgo: daysAgo)
+      }
+      guard let log else { return Console.note("nothing stored \(RingText.daysAgo(daysAgo))") }
+      let missing = log.isComplete ? [] : ["not complete: \(log.missingPackets.count) packets did not come"]
+      try options.show(.intervalTemperature(log), Self.lines(log.readings) + missing)
+    }
+  }
+
+  private static func lines(_ readings: [RingTemperatureDay.Reading]) -> [String] {
+    readings.map { "  \(RingText.clock($0.minute))  \($0.celsius) °C" }
+  }
+}
+
 extension RingOptions {
-  /// Shows a day's log, or that there is none.
+  /// Fetches a day's log and shows it, or that there is none.
   fileprivate func show(
-    _ log: RingDayLog?, _ kind: RingLogKind, _ daysAgo: UInt8, _ unit: String
-  ) throws(Console.Closed) {
-    guard let log else { return try show(.noData(kind), ["nothing stored \(RingText.daysAgo(daysAgo))"]) }
-    try show(.dayLog(log), RingText.log(log, unit: unit))
+    _ kind: RingLogKind, _ day: RingDayOptions, _ unit: String,
+    _ fetch: @escaping @Sendable (RingConversation, UInt8) async throws -> RingDayLog?
+  ) async throws {
+    let (options, daysAgo) = (self, day.daysAgo)
+    try await withRing { ring in
+      let log: RingDayLog?
+      do { log = try await fetch(ring, daysAgo) } catch let error as RingError {
+        try Task.checkCancellation()
+        throw Failure(error)
+      }
+      guard let log else {
+        return try options.show(.noData(kind), ["nothing stored \(RingText.daysAgo(daysAgo))"])
+      }
+      try options.show(.dayLog(log), RingText.log(log, unit: unit))
+    }
   }
 }

@@ -49,7 +49,9 @@ struct RingOptions: ParsableArguments {
   func withRing<Value: Sendable>(
     _ body: @escaping @Sendable (RingConversation) async throws -> Value
   ) async throws -> Value {
-    let (known, name, setTime) = (try address.map { try device.parse($0) }, name, setTime)
+    let (known, name, setTime) = (
+      try address.map { try device.parse($0) } ?? device.known(name), name, setTime
+    )
     let (patience, calendar, isVerbose) = (Duration.seconds(device.timeout), calendar, device.radio.verbose)
     return try await device.withLink { adapter in
       if let known { return known }
@@ -120,13 +122,17 @@ enum RingText {
   }
 
   static func capabilities(_ all: RingCapabilities) -> String {
+    let has = names(of: all)
+    return has.isEmpty ? "capabilities: none of those known" : "capabilities: " + has.joined(separator: ", ")
+  }
+
+  static func names(of all: RingCapabilities) -> [String] {
     let names: [(RingCapabilities, String)] = [
       (.bloodOxygen, "blood oxygen"), (.stress, "stress"), (.heartRateVariability, "heart rate variability"),
       (.temperature, "temperature"), (.manualHeartRate, "manual heart rate"),
       (.newSleepProtocol, "sleep"), (.bond, "wants a bond"), (.intervalTemperature, "interval temperature"),
     ]
-    let has = names.filter { all.contains($0.0) }.map(\.1)
-    return has.isEmpty ? "capabilities: none of those known" : "capabilities: " + has.joined(separator: ", ")
+    return names.filter { all.contains($0.0) }.map(\.1)
   }
 
   /// A line for each slot with a value.

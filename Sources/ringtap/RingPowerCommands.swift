@@ -20,7 +20,10 @@ struct RingConsent: ParsableArguments {
 }
 
 extension RingOptions {
-  fileprivate func order(_ request: RingDangerousRequest) async throws {
+  fileprivate func order(
+    _ request: RingDangerousRequest, _ consent: RingConsent, _ consequence: String
+  ) async throws {
+    try consent.ask(consequence)
     try await withRing { ring in
       try await failing { () async throws(RingError) in try await ring.order(request) }
       Console.note("sent; a ring does not reply to this")
@@ -41,8 +44,7 @@ struct RingPowerOffCommand: AsyncParsableCommand {
   @OptionGroup var consent: RingConsent
 
   func run() async throws {
-    try consent.ask("The ring will be off until it is put on its charger.")
-    try await ring.order(.powerOff)
+    try await ring.order(.powerOff, consent, "The ring will be off until it is put on its charger.")
   }
 }
 
@@ -61,8 +63,7 @@ struct RingRebootCommand: AsyncParsableCommand {
   @OptionGroup var consent: RingConsent
 
   func run() async throws {
-    try consent.ask("The ring will restart, and may stay off until it is charged.")
-    try await ring.order(.reboot)
+    try await ring.order(.reboot, consent, "The ring will restart, and may stay off until it is charged.")
   }
 }
 
@@ -79,7 +80,6 @@ struct RingFactoryResetCommand: AsyncParsableCommand {
   @OptionGroup var consent: RingConsent
 
   func run() async throws {
-    try consent.ask("The ring will lose its logs and settings.")
-    try await ring.order(.factoryReset)
+    try await ring.order(.factoryReset, consent, "The ring will lose its logs and settings.")
   }
 }

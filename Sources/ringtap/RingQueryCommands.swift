@@ -11,12 +11,14 @@ struct RingInfoCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "info", abstract: "Firmware, battery and capabilities.",
     discussion: """
-      Most capabilities are told only in reply to setting the clock: give --set-time to see them.
+      Most capabilities are told only in reply to setting the clock: give --set-time to see them. Where they are not \
+      told, no other command refuses for want of them.
 
       EXAMPLES
         ringtap ring info
         ringtap ring info 70:CB:0D:00:A1:B2 --set-time --json
-            device, battery, deviceSupport: one object each
+            device, battery, deviceSupport, capabilities: one object each; the last with its source: setTime, or \
+            deviceSupport, which tells of bond and interval temperature only
       """)
 
   @OptionGroup var ring: RingOptions
@@ -43,8 +45,23 @@ struct RingInfoCommand: AsyncParsableCommand {
         case .battery(let battery)?:
           try options.show(.reply(.battery(battery)), [RingText.battery(battery)])
         case .deviceSupport(let support)?:
-          let all = await ring.capabilities ?? support
-          try options.show(.reply(.deviceSupport(support)), [RingText.capabilities(all)])
+          let told = await ring.capabilities
+          try options.show(
+            .reply(.deviceSupport(support)),
+            [
+              RingText.capabilities(told ?? support)
+                + (told == nil
+                  ? " (without --set-time, a ring tells of bond and interval temperature only)"
+                  : " (told in reply to setting the clock)")
+            ])
+          guard options.json else { continue }
+          try Console.json { line in
+            line.member("kind", "capabilities")
+            line.member("source", told == nil ? "deviceSupport" : "setTime")
+            line.member(
+              "names",
+              array: { line in for name in RingText.names(of: told ?? support) { line.value(name) } })
+          }
         default: break
         }
       }

@@ -9,8 +9,11 @@ struct RingSettingsCommand: AsyncParsableCommand {
     commandName: "settings",
     abstract: "Show the ring's settings, and write those that are given.",
     discussion: """
-      Shows what the ring answers; what it does not know is left out. Settings whose layout nobody published are shown \
-      as octets and cannot be written. Some firmware forgets the heart rate's interval at midnight.
+      Shows what the ring answers; what it does not know is left out. Some firmware forgets the heart rate's interval at \
+      midnight. The phone's name and the touch control cannot be read back in a published form.
+
+      Settings whose layout nobody published are shown as octets and cannot be written: display, do not disturb, \
+      blood-pressure schedule, units of old firmware, menstruation. The goals can be read only.
 
       EXAMPLES
         ringtap ring settings
@@ -34,7 +37,83 @@ struct RingSettingsCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("The wearer's height.", valueName: "cm")) var height: UInt8?
   @Option(help: ArgumentHelp("The wearer's weight.", valueName: "kg")) var weight: UInt8?
 
+  @OptionGroup(title: "Wearer and display") var wearer: Wearer
+  @OptionGroup(title: "Alarms of the heart rate's log") var alarms: Alarms
+  @Option(help: "The phone's name, ASCII, at most 12 octets.") var phoneName: String?
+  @Option(help: ArgumentHelp("What the touch control steers, with --touch-strength.", valueName: "number"))
+  var touchApplication: UInt8?
+  @Option(help: ArgumentHelp("How firm a touch must be.", valueName: "number")) var touchStrength: UInt8?
+
+  /// The rest of 0x0A.
+  struct Wearer: ParsableArguments {
+    enum Clock: String, CaseIterable, ExpressibleByArgument {
+      case twelve = "12h"
+      case twentyFour = "24h"
+    }
+    enum Units: String, CaseIterable, ExpressibleByArgument { case metric, imperial }
+    enum Gender: String, CaseIterable, ExpressibleByArgument {
+      case male, female, other
+
+      var value: RingPreferences.Gender {
+        switch self {
+        case .male: .male
+        case .female: .female
+        case .other: .other
+        }
+      }
+    }
+
+    @Option(help: "12h or 24h.") var clock: Clock?
+    @Option(help: "metric or imperial.") var units: Units?
+    @Option(help: "male, female or other. Published programs disagree which of the first two is which.")
+    var gender: Gender?
+    @Option(help: ArgumentHelp("Reference for estimates.", valueName: "mmHg")) var systolic: UInt8?
+    @Option(help: ArgumentHelp("Reference for estimates.", valueName: "mmHg")) var diastolic: UInt8?
+    @Option(help: ArgumentHelp("Above it the ring warns; 0 is off.", valueName: "bpm")) var pulseAlarm: UInt8?
+
+    var isGiven: Bool {
+      clock != nil || units != nil || gender != nil || systolic != nil || diastolic != nil
+        || pulseAlarm != nil
+    }
+
+    func apply(to preferences: inout RingPreferences) {
+      if let clock { preferences.uses12HourClock = clock == .twelve }
+      if let units { preferences.usesImperialUnits = units == .imperial }
+      if let gender { preferences.gender = gender.value }
+      if let systolic { preferences.systolicPressure = systolic }
+      if let diastolic { preferences.diastolicPressure = diastolic }
+      if let pulseAlarm { preferences.heartRateAlarm = pulseAlarm }
+    }
+  }
+
+  /// The rest of 0x16, of which one program tells. What the switch's values are is not published.
+  struct Alarms: ParsableArguments {
+    @Option(help: ArgumentHelp("5 on one ring; what it means is not known.", valueName: "minutes"))
+    var startInterval: UInt8?
+    @Option(help: ArgumentHelp("Warn below it.", valueName: "bpm")) var lowAlarm: UInt8?
+    @Option(help: ArgumentHelp("Warn above it.", valueName: "bpm")) var highAlarm: UInt8?
+    @Option(help: ArgumentHelp("The alarms' switch, as an octet.", valueName: "number")) var alarmSwitch:
+      UInt8?
+
+    var isGiven: Bool {
+      startInterval != nil || lowAlarm != nil || highAlarm != nil || alarmSwitch != nil
+    }
+
+    func apply(to settings: inout RingHeartRateLogSettings) {
+      if let startInterval { settings.startIntervalMinutes = startInterval }
+      if let lowAlarm { settings.lowAlarm = lowAlarm }
+      if let highAlarm { settings.highAlarm = highAlarm }
+      if let alarmSwitch { settings.alarmSwitch = alarmSwitch }
+    }
+  }
+
   func validate() throws {
+    if (touchApplication == nil) != (touchStrength == nil) {
+      throw ValidationError("--touch-application and --touch-strength go together")
+    }
+    if let phoneName, (try? RingPhoneName(name: phoneName)) == nil {
+      throw ValidationError("--phone-name must be ASCII and have at most 12 octets")
+    }
     if let minutes = heartRateInterval, minutes == 0 || minutes > 60 || !minutes.isMultiple(of: 5) {
       throw ValidationError("--heart-rate-interval must be a multiple of 5 up to 60")
     }
@@ -57,7 +136,7 @@ struct RingSettingsCommand: AsyncParsableCommand {
     + RingSetting.allCases.map { .readSetting($0) }
 
   private func write(_ ring: RingConversation) async throws(RingError) {
-    if heartRate != nil || heartRateInterval != nil { try await writeHeartRate(ring) }
+    if heartRate != nil || heartRateInterval != nil || alarms.isGiven { try await writeHeartRate(ring) }
     let switches: [(RingAutomaticSensor, Switch?)] = [
       (.spO2, spo2), (.stress, stress), (.heartRateVariability, hrv), (.temperature, temperature),
     ]
@@ -66,7 +145,11 @@ struct RingSettingsCommand: AsyncParsableCommand {
       _ = try await ring.ask(
         .writeAutomaticMeasurement(RingAutomaticMeasurement(sensor, isEnabled: state == .on)))
     }
-    if age != nil || height != nil || weight != nil { try await writePreferences(ring) }
+    if age != nil || height != nil || weight != nil || wearer.isGiven { try await writePreferences(ring) }
+    if let phoneName, let name = try? RingPhoneName(name: phoneName) { try await ring.tell(.phoneName(name)) }
+    if let touchApplication, let touchStrength {
+      try await ring.tell(.writeTouch(appType: touchApplication, strength: touchStrength))
+    }
   }
 
   /// What is not given stays as the ring has it.
@@ -76,6 +159,7 @@ struct RingSettingsCommand: AsyncParsableCommand {
     }
     if let heartRate { settings.isEnabled = heartRate == .on }
     if let heartRateInterval { settings.intervalMinutes = heartRateInterval }
+    alarms.apply(to: &settings)
     _ = try await ring.ask(.writeHeartRateLogSettings(settings))
   }
 
@@ -86,16 +170,26 @@ struct RingSettingsCommand: AsyncParsableCommand {
     if let age { preferences.ageYears = age }
     if let height { preferences.heightCentimeters = height }
     if let weight { preferences.weightKilograms = weight }
+    wearer.apply(to: &preferences)
     _ = try await ring.ask(.writePreferences(preferences))
   }
 
   private static func lines(_ reply: RingReply) -> [String] {
     switch reply {
     case .heartRateLogSettings(let settings):
-      return ["heart rate: " + (settings.isEnabled ? "every \(settings.intervalMinutes) min" : "off")]
+      let alarms = "alarms below \(settings.lowAlarm) and above \(settings.highAlarm) bpm"
+      return [
+        "heart rate: " + (settings.isEnabled ? "every \(settings.intervalMinutes) min" : "off")
+          + (settings.lowAlarm == 0 && settings.highAlarm == 0
+            ? "" : ", \(alarms) (switch \(settings.alarmSwitch))")
+      ]
     case .preferences(let wearer):
       return [
-        "wearer: \(wearer.ageYears) years, \(wearer.heightCentimeters) cm, \(wearer.weightKilograms) kg"
+        "wearer: \(wearer.ageYears) years, \(wearer.heightCentimeters) cm, \(wearer.weightKilograms) kg, "
+          + "gender \(wearer.gender.rawValue), \(wearer.systolicPressure)/\(wearer.diastolicPressure) mmHg, "
+          + (wearer.heartRateAlarm == 0 ? "no pulse alarm" : "pulse alarm at \(wearer.heartRateAlarm) bpm"),
+        "display: \(wearer.uses12HourClock ? "12" : "24") h, "
+          + (wearer.usesImperialUnits ? "imperial" : "metric"),
       ]
     case .goals(let goals):
       return ["goals: \(goals.steps) steps, \(goals.distanceMeters) m, \(goals.calories / 1000) kcal"]

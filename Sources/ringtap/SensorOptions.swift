@@ -39,7 +39,7 @@ struct SensorOptions: ParsableArguments {
   func withSensor(
     _ kind: SensorKind, _ body: @escaping @Sendable (Connection) async throws -> SensorStream.Outcome
   ) async throws {
-    let address = try address.map { try device.parse($0) }
+    let address = try address.map { try device.parse($0) } ?? device.known(name)
     let (name, patience) = (name, Duration.seconds(device.timeout))
     let outcome = try await device.withLink { adapter in
       if let address { return address }
@@ -79,6 +79,8 @@ struct SensorStream: Sendable {
     var lost = 0
     /// Why the link ended, if it did before its time.
     var end: BearerEnd?
+    /// Why there are no more values although the link is up.
+    var reason: String?
 
     /// The last line, for programs; people are told what is not as it should be.
     func show(json: Bool) throws {
@@ -88,13 +90,14 @@ struct SensorStream: Sendable {
           line.member("values", values)
           line.member("malformed", malformed)
           line.member("lost", lost)
+          if let reason { line.member("reason", reason) }
         }
       }
       if malformed > 0 {
         Console.note("\(malformed) values were malformed: shorter than their own flags say; skipped")
       }
       if lost > 0 { Console.note("\(lost) values were lost: what reads our output is too slow") }
-      if let end { throw Failure("\(end) after \(values) values") }
+      if let end = end.map({ "\($0)" }) ?? reason { throw Failure("\(end) after \(values) values") }
     }
   }
 

@@ -164,6 +164,21 @@ import Testing
     #expect(bench.bench.request("0a" + interval) == "0b100e")
   }
 
+  /// Health Thermometer Service 1.0, 3.4: the time between two measurements.
+  @Test func aWrittenIntervalCounts() {
+    var model = ThermometerModel()
+    model.measurements = [TemperatureMeasurement(IEEE11073Float(mantissa: 3650, exponent: -2), type: .ear)]
+    let bench = Bench(model) { $0.ticksPerSecond = 10 }
+    let interval = bench.handle(.measurementInterval)
+    bench.subscribe(.temperatureMeasurement, "0200")
+    #expect(bench.values(.temperatureMeasurement, "1d", milliseconds: 800).count == 2)
+    #expect(bench.bench.request("12" + interval + "0200") == "13")
+    #expect(bench.values(.temperatureMeasurement, "1d", milliseconds: 800).count == 4)
+    #expect(bench.bench.request("12" + interval + "0a00") == "13")
+    #expect(bench.values(.temperatureMeasurement, "1d", milliseconds: 900).isEmpty)
+    #expect(bench.values(.temperatureMeasurement, "1d", milliseconds: 100).count == 1)
+  }
+
   @Test("CORE: 0x7FFF off the body, and its control point")
   func core() {
     let bench = Bench(CoreModel()) {

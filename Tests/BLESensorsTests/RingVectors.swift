@@ -30,7 +30,7 @@ struct RingVector: Decodable, CustomTestStringConvertible {
 
   static let all: [RingVector] = {
     let file = URL(filePath: #filePath).deletingLastPathComponent()
-      .appending(path: "Fixtures/ring-raw-vectors.json")
+      .appending(path: "Fixtures/ring-vectors.json")
     do {
       return try JSONDecoder().decode([RingVector].self, from: Data(contentsOf: file))
     } catch {

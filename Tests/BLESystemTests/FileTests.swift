@@ -250,3 +250,34 @@ extension OutputFileTests {
     }
   }
 }
+
+@Suite struct ReplacedFileTests {
+  @Test func replacesAFileAsAWhole() throws {
+    try withFolder { folder in
+      let path = folder + "/state"
+      let (old, new) = (Array("the old content\n".utf8), Array("new\n".utf8))
+      try Files.replace(path, with: old.span, mode: 0o600)
+      let reader = try #require(FileHandle(forReadingAtPath: path))
+      try Files.replace(path, with: new.span, mode: 0o600)
+      #expect(contents(path) == "new\n")
+      #expect(try reader.readToEnd() == Data(old))
+      let mode = try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions]
+      #expect(mode as? Int == 0o600)
+      #expect(try FileManager.default.contentsOfDirectory(atPath: folder) == ["state"])
+      #expect(try Files.octets(of: path, limit: 4) == new)
+      #expect(throws: SystemError(call: "read \(path)", number: EFBIG)) {
+        try Files.octets(of: path, limit: 3)
+      }
+    }
+  }
+
+  /// A folder stands in the way: the rename fails, and no draft is left.
+  @Test func leavesNothingWhereItFails() throws {
+    try withFolder { folder in
+      try Files.createDirectory(folder + "/state/full")
+      let octets = Array("new\n".utf8)
+      #expect(throws: SystemError.self) { try Files.replace(folder + "/state", with: octets.span) }
+      #expect(try FileManager.default.contentsOfDirectory(atPath: folder) == ["state"])
+    }
+  }
+}

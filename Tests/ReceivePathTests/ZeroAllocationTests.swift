@@ -103,7 +103,7 @@ struct ZeroAllocationTests {
     return statistics
   }
 
-  /// The captured frames of a ring (`ring-raw-vectors.json`: raw-spo2-ei-1, raw-ppg-ei-1, raw-acc-ei-1).
+  /// The captured frames of a ring (`ring-vectors.json`: raw-spo2-ei-1, raw-ppg-ei-1, raw-acc-ei-1).
   private static func send(to peer: Peer) {
     let captured: [[UInt8]] = [
       [0xA1, 0x01, 0x00, 0xA0, 0x00, 0xC2, 0x00, 0x72, 0x00, 0x95, 0x01, 0, 0, 0, 0, 0x0C],

@@ -2,45 +2,12 @@ import Foundation
 import RingTap
 import Testing
 
-/// The program itself, beside the tests.
-private enum RingtapProgram {
-  static let file: URL? = {
-    let program = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
-      .appending(path: "ringtap")
-    return FileManager.default.isExecutableFile(atPath: program.path) ? program : nil
-  }()
-}
-
 /// `ringtap ring decode`.
 @Suite(.enabled(if: RingtapProgram.file != nil, "ringtap is not beside the tests"))
 struct RingDecodeCommandTests {
-  private struct Run {
-    var lines: [String]
-    var messages: [String]
-    var status: Int32
-  }
-
   /// - Parameter input: standard input, a line each.
-  private func decode(_ input: [String], _ arguments: [String] = []) async throws -> Run {
-    try await withFolder { folder in
-      let files = ["in", "out", "err"].map { URL(filePath: folder).appending(path: $0) }
-      try Data((input.joined(separator: "\n") + "\n").utf8).write(to: files[0])
-      for file in files[1...] { try Data().write(to: file) }
-      let process = Process()
-      process.executableURL = RingtapProgram.file
-      process.arguments = ["ring", "decode"] + arguments
-      process.standardInput = try FileHandle(forReadingFrom: files[0])
-      process.standardOutput = try FileHandle(forWritingTo: files[1])
-      process.standardError = try FileHandle(forWritingTo: files[2])
-      // Swift's threads are few: none of them waits for the program.
-      try await withCheckedThrowingContinuation { (ended: CheckedContinuation<Void, any Error>) in
-        process.terminationHandler = { _ in ended.resume() }
-        do { try process.run() } catch { ended.resume(throwing: error) }
-      }
-      let texts = try files[1...].map { String(decoding: try Data(contentsOf: $0), as: UTF8.self) }
-      let lines = texts.map { $0.split(separator: "\n").map(String.init) }
-      return Run(lines: lines[0], messages: lines[1], status: process.terminationStatus)
-    }
+  private func decode(_ input: [String], _ arguments: [String] = []) async throws -> RingtapProgram.Run {
+    try await RingtapProgram.run(["ring", "decode"] + arguments, input: input)
   }
 
   private static let battery =

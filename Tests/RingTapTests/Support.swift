@@ -31,7 +31,7 @@ struct RingFrames {
 
   static let named: [String: [UInt8]] = {
     let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-      .appending(path: "BLESensorsTests/Fixtures/ring-raw-vectors.json")
+      .appending(path: "BLESensorsTests/Fixtures/ring-vectors.json")
     do {
       let vectors = try JSONDecoder().decode([Vector].self, from: Data(contentsOf: file))
       return Dictionary(uniqueKeysWithValues: vectors.map { ($0.name, octetsOf($0.packets[0])) })

@@ -3,6 +3,7 @@ import BLEEmulation
 import BLEHost
 import BLESensors
 import BLESystem
+import BLEWire
 import Foundation
 import Testing
 
@@ -116,6 +117,80 @@ import Testing
       }
       let notes = outcomes.filter { $0.note != nil }.map(\.kind)
       #expect(notes == [.hrv, .temperature])
+    }
+  }
+
+  /// By 0x77, packet after packet; the emulated ring has a value each half hour.
+  @Test func fetchesIntervalTemperatures() async throws {
+    let (log, today) = try await withStoredRing { ring in
+      (try await ring.intervalTemperature(daysAgo: 1), try await ring.intervalTemperature(daysAgo: 0))
+    }
+    let yesterday = try #require(log)
+    let tenths = RingHistory().temperatures(try RingDate(year: 2025, month: 12, day: 10))
+    #expect(yesterday.isComplete && yesterday.intervalMinutes == 30)
+    #expect(yesterday.readings.map(\.minute) == (0..<48).map { $0 * 30 })
+    #expect(yesterday.readings.map { Int(($0.celsius * 10).rounded()) } == tenths)
+    // Until 22:54.
+    #expect(try #require(today).readings.count == 46)
+  }
+
+  /// A ring that says by 0x3C that it has none is not asked.
+  @Test func intervalTemperaturesMayBeLacking() async throws {
+    let (error, timeouts) = try await withStoredRing {
+      $0.features = .captured
+    } _: { ring in
+      let error = await #expect(throws: RingError.self) { try await ring.intervalTemperature(daysAgo: 0) }
+      return (error, await ring.counters.timeouts)
+    }
+    #expect(error == .lacking("interval temperature"))
+    #expect(timeouts == 0)
+  }
+
+  /// A capture of the ring's word for a nap, before its nights: minute 774 of two days ago, five stages.
+  @Test func napsAreSleep() async throws {
+    try await withFolder { folder in
+      let request = RingBigDataRequest.sleepLog(.day(daysAgo: 0xFF)).message
+      let octets = [UInt8](encoding: request.byteCount) { request.encode(into: &$0) }
+      let script = [
+        ScriptedRing.Exchange(
+          request: octets,
+          replies: RingCaptures.packets("nap-rt11cr") + RingCaptures.packets("sleep-rt11cr-2-records"))
+      ]
+      let counters = try await withConversation(
+        ScriptedRing.address, patience: .milliseconds(300), peripherals: { [ScriptedRing(script)] }
+      ) { ring in
+        _ = try await RingSync(
+          ring, calendar: .utc, now: storedRingClock(), since: nil, directory: folder
+        ).run { _ in }
+        return await ring.counters
+      }
+      #expect(counters.foreign == 0)
+      #expect(counters.unasked == 1)
+      let rows = try Self.rows(folder, "sleep")
+      #expect(rows.count { $0[1] == "night" } == 13 + 10)
+      let naps = rows.filter { $0[1] == "nap" }
+      #expect(
+        naps == [
+          [Self.time(day: 9, minute: 774), "nap", "20", "light"],
+          [Self.time(day: 9, minute: 794), "nap", "17", "rem"],
+          [Self.time(day: 9, minute: 811), "nap", "33", "deep"],
+          [Self.time(day: 9, minute: 844), "nap", "27", "light"],
+          [Self.time(day: 9, minute: 871), "nap", "14", "light"],
+        ])
+    }
+  }
+
+  /// A table is replaced as a whole: what reads the old one keeps it, and nothing else is left in the folder.
+  @Test func replacesATableAsAWhole() async throws {
+    try await withFolder { folder in
+      _ = try await withStoredRing { try await Self.sync($0, folder, since: storedRingClock().date) }
+      let before = try String(contentsOfFile: folder + "/stress.csv", encoding: .utf8)
+      let reader = try #require(FileHandle(forReadingAtPath: folder + "/stress.csv"))
+      _ = try await withStoredRing { try await Self.sync($0, folder) }
+      #expect(String(decoding: try #require(try reader.readToEnd()), as: UTF8.self) == before)
+      #expect(try String(contentsOfFile: folder + "/stress.csv", encoding: .utf8).count > before.count)
+      let names = try FileManager.default.contentsOfDirectory(atPath: folder)
+      #expect(Set(names) == Set(RingHistoryKind.allCases.map(\.fileName)))
     }
   }
 

@@ -132,6 +132,25 @@ import Testing
     }
   }
 
+  /// The control point indicates 01 and the types; reference `sensor-services.md`, 5.2.
+  @Test func aPolarSensorStopsItsStream() async throws {
+    var polar = PolarModel()
+    polar.stopAfterSeconds = 0.5
+    try await withSensor(polar) { connection, _ in
+      let session = try await PolarSession.start(.ecg, sampleRate: nil, on: connection)
+      #expect(!session.isStoppedBySensor)
+      let frames = await all(session.frames)
+      // The link is there, the stream is not.
+      #expect(session.isStoppedBySensor)
+      #expect(await connection.end == nil)
+      #expect(frames.count < 100)
+      // It can be started again by whoever wants it.
+      let again = try await PolarSession.start(.accelerometer, sampleRate: 50, on: connection)
+      #expect(!again.isStoppedBySensor)
+      await again.stop()
+    }
+  }
+
   @Test func severalStartsOfAPolarStream() async throws {
     try await withSensor(PolarModel()) { connection, _ in
       for rate: UInt16 in [50, 200] {

@@ -16,6 +16,8 @@ public struct PolarModel: SensorModel {
   public var name = "Polar H10 0A1B2C3D"
   public var address = DeviceAddress(bits: 0x70CB_0D00_5C80, type: .public)
   public var batteryPercent: UInt8 = 77
+  /// Seconds of a link after which the sensor stops its streams by itself, as on its charger; `nil` for never.
+  public var stopAfterSeconds: Double?
 
   private var strap = StrapModel()
   private var streams: [PolarStream] = []
@@ -102,6 +104,11 @@ public struct PolarModel: SensorModel {
       var beat = tick
       beat.number = heartRates - 1
       values.append(SensorValue(.heartRateMeasurement, strap.measurement(beat).octets))
+    }
+    if let stopAfterSeconds, tick.seconds > stopAfterSeconds, !streams.isEmpty {
+      let event = PolarStopEvent(streams.map(\.type))
+      streams = []
+      return values + [SensorValue(PolarUUID.controlPoint, .indication, event.octets)]
     }
     for index in streams.indices {
       for frame in streams[index].frames(until: tick.seconds, byteCount: tick.valueByteCount) {

@@ -227,7 +227,10 @@ public final class EmulatedRing: VirtualPeripheral {
     case (0x08, 0x01):
       isPoweredOff = true
       link.disconnect(HCIStatus(rawValue: 0x15))  // Remote Device Terminated Connection due to Power Off
-    case (0x3C, _): reply([[0x3C, 0x00, 0x8C, 0x27, 0x00, 0x28, 0x80]], link, now)
+    case (0x3C, _):
+      // Octet 9 bit 7: interval temperature.
+      let has: UInt8 = configuration.features == .all ? 0x80 : 0
+      reply([[0x3C, 0x00, 0x8C, 0x27, 0x00, 0x28, 0x80, 0, 0, has]], link, now)
     case (0xA1, 0x02): stream = nil
     case (0xA1, 0x03):
       for subtype in RingSignal.Subtype.allCases {

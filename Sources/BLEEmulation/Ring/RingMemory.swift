@@ -208,7 +208,9 @@ struct RingMemory {
       return RingBigData(id: 0x28, payload: [day] + (isOver ? octets : []))
     case .beginSync: return RingBigData(id: 0x30, payload: [0])
     case .lastSync: return RingBigData(id: 0x42, payload: [0])
-    case .intervalTemperature: return nil
+    case .intervalTemperature(let day, let packet):
+      guard features == .all, days.contains(Int(day)) else { return nil }
+      return RingBigData(id: 0x77, payload: intervalTemperatures(day, packet, now))
     }
   }
 
@@ -240,6 +242,16 @@ struct RingMemory {
       let octets = history.temperatures(date(day, now)).map { UInt8($0 - 200) }
       return [UInt8(day), 30] + Self.until(last, octets)
     }
+  }
+
+  /// Days ago, 30, number of packets, index, then hundredths of a degree; 20 values in a packet.
+  private func intervalTemperatures(_ day: UInt8, _ packet: UInt8, _ now: MonotonicTime) -> [UInt8] {
+    let last = end(Int(day), now) / 30
+    let tenths = history.temperatures(date(Int(day), now))
+    let values = tenths.indices.map { $0 <= last ? UInt16(tenths[$0] * 10) : 0 }
+    let count = (values.count + 19) / 20
+    let content = values.dropFirst(Int(packet) * 20).prefix(20).flatMap { Self.littleEndian($0) }
+    return [day, 30, UInt8(count), packet] + content
   }
 
   private static func littleEndian<Number: FixedWidthInteger>(_ number: Number) -> [UInt8] {

@@ -3,12 +3,13 @@ public import BLESensors
 public import BLEStack
 public import BLEWire
 
-/// A thermometer in the ear: of each four readings three are on the way, and the last is indicated as the result.
+/// A thermometer in the ear: a reading each tick is on the way, and the last of each measurement interval is indicated
+/// as the result.
 ///
-/// Health Thermometer Service 1.0. Off the body the temperature is not a number. What is written as measurement interval
-/// is kept, and changes nothing but what is read.
+/// Health Thermometer Service 1.0. Off the body the temperature is not a number. The interval is 4 ticks, which are
+/// seconds at the usual rate, until a central writes another one: that counts from then on, to the end of its link.
 public struct ThermometerModel: SensorModel {
-  /// Readings of one measurement, the result included.
+  /// Readings of one measurement, the result included, where no central wrote another interval.
   public static let readingsPerMeasurement = 4
   public static let intervalRange = MeasurementIntervalRange(lowerSeconds: 1, upperSeconds: 3600)
 
@@ -20,7 +21,20 @@ public struct ThermometerModel: SensorModel {
   /// Sent in turn, again and again, instead of those of the made-up wearer.
   public var measurements: [TemperatureMeasurement] = []
 
+  private var interval = readingsPerMeasurement
+  /// Since the last result.
+  private var readings = 0
+
   public init() {}
+
+  public mutating func connected() { (interval, readings) = (Self.readingsPerMeasurement, 0) }
+
+  public mutating func written(_ value: [UInt8], to characteristic: BluetoothUUID) -> [SensorValue] {
+    if characteristic == .measurementInterval, let written = try? MeasurementInterval(decoding: value.span) {
+      (interval, readings) = (Int(written.seconds), 0)
+    }
+    return []
+  }
 
   public var services: [GATTServiceDescription] {
     typealias Characteristic = GATTCharacteristicDescription
@@ -32,7 +46,8 @@ public struct ThermometerModel: SensorModel {
           Characteristic(.temperatureType, .read, value: [type.rawValue]),
           Characteristic(.intermediateTemperature, .notify),
           Characteristic(
-            .measurementInterval, [.read, .write], value: MeasurementInterval(seconds: 4).octets,
+            .measurementInterval, [.read, .write],
+            value: MeasurementInterval(seconds: UInt16(Self.readingsPerMeasurement)).octets,
             maximumByteCount: 2,
             descriptors: [GATTDescriptorDescription(.validRange, value: Self.intervalRange.octets)]),
         ])
@@ -53,9 +68,10 @@ public struct ThermometerModel: SensorModel {
 
   public mutating func measure(_ tick: SensorTick) -> [SensorValue] {
     let value = measurement(tick).octets
-    return (tick.number + 1).isMultiple(of: Self.readingsPerMeasurement)
-      ? [SensorValue(.temperatureMeasurement, .indication, value)]
-      : [SensorValue(.intermediateTemperature, value)]
+    readings += 1
+    guard readings >= interval else { return [SensorValue(.intermediateTemperature, value)] }
+    readings = 0
+    return [SensorValue(.temperatureMeasurement, .indication, value)]
   }
 
   private func measurement(_ tick: SensorTick) -> TemperatureMeasurement {

@@ -3,7 +3,14 @@ import BLESensors
 import BLEWire
 
 /// Frames of raw data of a Polar sensor.
+///
+/// Which keys there are follows from what is known: `sampleCount` where the frame states its samples in blocks or the
+/// rate tells their times; samples in units beside `rawSamples` where a factor or the frame type tells the unit.
 struct PolarFramesJSON {
+  /// Acceleration of compressed frames stands twice, in counts and in units, up to so many samples. In longer frames
+  /// only the first does, and not even that where a count is a milli-g.
+  private static let repeatedSampleLimit = 32
+
   private let factor: Double
   private let previous: UInt64?
   private let sampleRate: UInt16?
@@ -45,7 +52,7 @@ struct PolarFramesJSON {
           line.object { line in
             line.member("timestampNanoseconds", "\(frame.timestampNanoseconds)")
             writeTimes(frame, &clock, into: &line)
-            writeContent(frame, into: &line)
+            writeContent(frame, isOneOfSeveral: true, into: &line)
           }
         }
       }
@@ -82,7 +89,9 @@ struct PolarFramesJSON {
     return Double(last - first) / Double(count)
   }
 
-  private func writeContent(_ frame: borrowing PolarFrame, into line: inout JSONLine) {
+  private func writeContent(
+    _ frame: borrowing PolarFrame, isOneOfSeveral: Bool = false, into line: inout JSONLine
+  ) {
     guard let layout = frame.layout else {
       if let information = PolarPPGInformation(frame) {
         writeInformation(information, into: &line)
@@ -91,7 +100,9 @@ struct PolarFramesJSON {
       }
       return
     }
-    line.member("sampleCount", frame.sampleCount)
+    if frame.isCompressed || sampleRate != nil || isOneOfSeveral {
+      line.member("sampleCount", frame.sampleCount)
+    }
     if frame.isCompressed { writeCompression(frame, layout, into: &line) }
     writeUnits(frame, layout, into: &line)
   }
@@ -131,10 +142,8 @@ struct PolarFramesJSON {
   ) {
     switch frame.type {
     case .ecg: writeECG(frame, layout, into: &line)
-    case .accelerometer:
-      let scale = PolarUnits.accelerometerMilliG(
-        frameType: frame.frameType, isCompressed: frame.isCompressed, factor: factor)
-      line.scaledSamples("samplesMilliG", frame, scale)
+    case .accelerometer: writeAcceleration(frame, into: &line)
+    case .gyroscope where frame.isCompressed && factor == 1: break
     case .gyroscope where layout.form == .floats:
       line.samples("samplesDegreesPerSecond", frame) { line, sample in
         line.array { line in
@@ -142,14 +151,7 @@ struct PolarFramesJSON {
         }
       }
     case .gyroscope: line.scaledSamples("samplesDegreesPerSecond", frame, factor)
-    case .magnetometer:
-      let scale = PolarUnits.magnetometerGauss(frameType: frame.frameType, factor: factor)
-      line.scaledSamples("samplesGauss", frame, scale, channels: 3)
-      if layout.channelCount == 4 {
-        line.samples("calibrationStatus", frame) { line, sample in
-          line.value(name(UInt8(truncatingIfNeeded: sample[3]), in: ["unknown", "poor", "ok", "good"]))
-        }
-      }
+    case .magnetometer: writeMagneticField(frame, layout, into: &line)
     case .ppg: writePPG(frame, layout, into: &line)
     case .ppi:
       line.samples("samples", frame) { line, sample in
@@ -179,6 +181,37 @@ struct PolarFramesJSON {
     }
   }
 
+  private func writeAcceleration(_ frame: borrowing PolarFrame, into line: inout JSONLine) {
+    // Of type 0, the unit of a count is what the factor tells.
+    if frame.isCompressed, frame.frameType == 0, factor == 1 { return }
+    let scale = PolarUnits.accelerometerMilliG(
+      frameType: frame.frameType, isCompressed: frame.isCompressed, factor: factor)
+    if !frame.isCompressed || frame.sampleCount <= Self.repeatedSampleLimit {
+      line.scaledSamples("samplesMilliG", frame, scale)
+    } else if scale != 1 {
+      var isFirst = true
+      frame.forEachSample { sample in
+        guard isFirst else { return }
+        isFirst = false
+        line.key("firstSampleMilliG")
+        line.array { line in for index in sample.indices { line.value(Double(sample[index]) * scale) } }
+      }
+    }
+  }
+
+  private func writeMagneticField(
+    _ frame: borrowing PolarFrame, _ layout: PolarSampleLayout, into line: inout JSONLine
+  ) {
+    // As with acceleration.
+    if frame.isCompressed, frame.frameType == 0, factor == 1 { return }
+    let scale = PolarUnits.magnetometerGauss(frameType: frame.frameType, factor: factor)
+    line.scaledSamples("samplesGauss", frame, scale, channels: 3)
+    guard layout.channelCount == 4 else { return }
+    line.samples("calibrationStatus", frame) { line, sample in
+      line.value(name(UInt8(truncatingIfNeeded: sample[3]), in: ["unknown", "poor", "ok", "good"]))
+    }
+  }
+
   private func writePPG(_ frame: borrowing PolarFrame, _ layout: PolarSampleLayout, into line: inout JSONLine)
   {
     switch (frame.isCompressed, layout.channelCount) {
@@ -188,6 +221,7 @@ struct PolarFramesJSON {
     case (true, 4): break
     default:
       let frameType = frame.frameType
+      if frameType == 10 { line.member("channelOrder", "8 red, 6 green, 6 infrared, 1 status") }
       line.samples("statusBits", frame) { line, sample in
         line.value(PolarUnits.ppgStatus(sample[sample.count - 1], frameType: frameType))
       }

@@ -84,13 +84,7 @@ public struct RingActivityLogAssembler: Sendable {
 
   public mutating func receive(_ frame: borrowing RingFrame) -> RingLogStep<RingActivityLog> {
     let step = step(frame)
-    switch step {
-    case .foreign: counters.foreign += 1
-    case .repeated: counters.repeated += 1
-    case .rejected: counters.rejected += 1
-    case .incomplete, .complete, .noData, .refused: break
-    }
-    return step
+    return counters.counting(step)
   }
 
   /// Gives up waiting: the log as far as it came, `nil` where nothing did or it was complete.
@@ -101,16 +95,12 @@ public struct RingActivityLogAssembler: Sendable {
   }
 
   private mutating func step(_ frame: borrowing RingFrame) -> RingLogStep<RingActivityLog> {
-    guard !isFinished else { return .foreign }
-    if frame.isError, frame.refusedOpcode == RingOpcode.activityLog {
-      isFinished = true
-      return .refused(code: frame.bytes[1])
+    if let opening: RingLogStep<RingActivityLog> = frame.opening(
+      ofLog: RingOpcode.activityLog, isFinished: &isFinished)
+    {
+      return opening
     }
-    guard frame.opcode == RingOpcode.activityLog else { return .foreign }
     switch frame.bytes[1] {
-    case 0xFF:
-      isFinished = true
-      return .noData
     // Not a year: binary-coded decimals have no nibble above 9.
     case 0xF0: return take(header: Header(recordCount: frame.bytes[2], flag: frame.bytes[3]))
     default: return take(RingActivityRecord(frame.bytes), of: frame.bytes[6])

@@ -84,13 +84,7 @@ public struct RingDayLogAssembler: Sendable {
 
   public mutating func receive(_ frame: borrowing RingFrame) -> RingLogStep<RingDayLog> {
     let step = step(frame)
-    switch step {
-    case .foreign: counters.foreign += 1
-    case .repeated: counters.repeated += 1
-    case .rejected: counters.rejected += 1
-    case .incomplete, .complete, .noData, .refused: break
-    }
-    return step
+    return counters.counting(step)
   }
 
   /// Gives up waiting: the log as far as it came, `nil` where not even a header did or it was complete.
@@ -101,16 +95,10 @@ public struct RingDayLogAssembler: Sendable {
   }
 
   private mutating func step(_ frame: borrowing RingFrame) -> RingLogStep<RingDayLog> {
-    guard !isFinished else { return .foreign }
-    if frame.isError, frame.refusedOpcode == kind.rawValue {
-      isFinished = true
-      return .refused(code: frame.bytes[1])
+    if let opening: RingLogStep<RingDayLog> = frame.opening(ofLog: kind.rawValue, isFinished: &isFinished) {
+      return opening
     }
-    guard frame.opcode == kind.rawValue else { return .foreign }
     switch frame.bytes[1] {
-    case 0xFF:
-      isFinished = true
-      return .noData
     case 0: return take(header: frame.bytes)
     default: return take(samples: frame.bytes)
     }

@@ -68,13 +68,7 @@ public struct RingIntervalTemperatureAssembler: Sendable {
     RingIntervalTemperatureLog
   > {
     let step = step(packet)
-    switch step {
-    case .foreign: counters.foreign += 1
-    case .repeated: counters.repeated += 1
-    case .rejected: counters.rejected += 1
-    case .incomplete, .complete, .noData, .refused: break
-    }
-    return step
+    return counters.counting(step)
   }
 
   /// Gives up waiting: the log as far as it came, `nil` where nothing did or it was complete.

@@ -41,4 +41,30 @@ public struct RingLogCounters: Hashable, Sendable, BitwiseCopyable {
   public internal(set) var rejected = 0
   /// Logs given up because another one began.
   public internal(set) var restarted = 0
+
+  /// Counts what an assembler said to a frame, and hands it on.
+  mutating func counting<Log>(_ step: RingLogStep<Log>) -> RingLogStep<Log> {
+    switch step {
+    case .foreign: foreign += 1
+    case .repeated: repeated += 1
+    case .rejected: rejected += 1
+    case .incomplete, .complete, .noData, .refused: break
+    }
+    return step
+  }
+}
+
+extension RingFrame {
+  /// What ends a log before it began, or has nothing to do with it; `nil` for a frame of the log.
+  func opening<Log>(ofLog opcode: UInt8, isFinished: inout Bool) -> RingLogStep<Log>? {
+    guard !isFinished else { return .foreign }
+    if isError, refusedOpcode == opcode {
+      isFinished = true
+      return .refused(code: bytes[1])
+    }
+    guard self.opcode == opcode else { return .foreign }
+    guard bytes[1] == 0xFF else { return nil }
+    isFinished = true
+    return .noData
+  }
 }

@@ -27,6 +27,12 @@ public struct GATTDatabase: Hashable, Sendable {
     /// Of the included service.
     public var range: HandleRange
     public var uuid: BluetoothUUID
+
+    public init(handle: AttributeHandle, range: HandleRange, uuid: BluetoothUUID) {
+      self.handle = handle
+      self.range = range
+      self.uuid = uuid
+    }
   }
 
   public struct Characteristic: Hashable, Sendable {

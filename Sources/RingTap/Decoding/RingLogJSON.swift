@@ -151,10 +151,24 @@ extension JSONLine {
   private mutating func members(of day: RingTemperatureDay) {
     member("daysAgo", day.daysAgo)
     member("intervalMinutes", day.intervalMinutes)
+    member(readings: day.readings)
+  }
+
+  /// A day of interval temperatures, put together of its packets.
+  mutating func members(of log: RingIntervalTemperatureLog) {
+    member("kind", "intervalTemperatureLog")
+    member("daysAgo", log.daysAgo)
+    member("intervalMinutes", log.intervalMinutes)
+    member(readings: log.readings)
+    if !log.isComplete { member("complete", false) }
+  }
+
+  /// Pairs of the minute of the day and degrees Celsius.
+  private mutating func member(readings: [RingTemperatureDay.Reading]) {
     member(
       "readings",
       array: { line in
-        for reading in day.readings {
+        for reading in readings {
           line.array {
             $0.value(reading.minute)
             $0.value(reading.celsius)

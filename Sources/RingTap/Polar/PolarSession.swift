@@ -4,6 +4,7 @@ public import BLESensors
 import BLEStack
 import BLESystem
 import BLEWire
+import Synchronization
 
 /// A frame of raw data as it came, copied on the receive thread.
 public struct PolarFrameSample: NotificationSample {
@@ -62,6 +63,11 @@ public struct PolarSession: Sendable {
   private let point: GATTDatabase.Characteristic
   private let data: GATTDatabase.Characteristic
   private let answers: SampleChannel<PolarAnswer>
+  private let ending: PolarEnding
+
+  /// Whether the sensor stopped the stream by itself, as it does on its charger or when another central takes it; `frames`
+  /// end then.
+  public var isStoppedBySensor: Bool { ending.isStoppedBySensor }
 
   /// Discovers, subscribes, reads the settings and starts the stream.
   ///
@@ -81,10 +87,20 @@ public struct PolarSession: Sendable {
     else { throw link.lacks("raw data of Polar's (\(PolarUUID.service))") }
     (self.link, self.point, self.data, self.type) = (link, point, data, type)
     facts = try await link.facts()
+    let ending = PolarEnding(type)
+    self.ending = ending
+    let answers = SampleChannel<PolarAnswer>(capacity: 16)
+    self.answers = answers
     do throws(GATTError) {
-      answers = try await link.client.samples(point, as: PolarAnswer.self, capacity: 16)
+      _ = try await link.client.subscribe(point) { notification, time in
+        if !ending.take(notification.value) {
+          answers.take(PolarAnswer(decoding: notification.value, at: time))
+        }
+      }
       frames = try await link.client.samples(data, as: PolarFrameSample.self, capacity: Self.queueLimit)
     } catch { throw .gatt(error) }
+    link.finish(answers)
+    ending.finishes(frames)
     let conversation = PolarConversation(link: link, point: point, answers: answers)
     if let octets = try await link.value(of: PolarUUID.controlPoint, in: PolarUUID.service),
       let features = try? PolarFeatures(decoding: octets.span), !features.contains(type)
@@ -127,6 +143,36 @@ public struct PolarSession: Sendable {
     let conversation = PolarConversation(link: link, point: point, answers: answers)
     _ = try? await conversation.settings(PolarRequest(.stop, type))
     for characteristic in [data, point] { try? await link.client.unsubscribe(all: characteristic) }
+  }
+}
+
+/// Notices that the sensor stops a stream by itself.
+///
+/// Reference `sensor-services.md`, 5.2: the control point indicates 01 and the types of the streams.
+private final class PolarEnding: Sendable {
+  private let type: PolarMeasurementType
+  private let isStopped = Atomic<Bool>(false)
+  private let frames = Mutex<SampleChannel<PolarFrameSample>?>(nil)
+
+  init(_ type: PolarMeasurementType) { self.type = type }
+
+  var isStoppedBySensor: Bool { isStopped.load(ordering: .relaxed) }
+
+  /// Has `frames` end with the stream.
+  func finishes(_ frames: SampleChannel<PolarFrameSample>) {
+    self.frames.withLock { $0 = frames }
+    if isStoppedBySensor { frames.finish() }
+  }
+
+  /// Receive thread only.
+  ///
+  /// - Returns: whether it is such a word; else it is an answer.
+  func take(_ value: Span<UInt8>) -> Bool {
+    guard let event = try? PolarStopEvent(decoding: value) else { return false }
+    guard event.types.contains(type) else { return true }
+    isStopped.store(true, ordering: .relaxed)
+    frames.withLock { $0 }?.finish()
+    return true
   }
 }
 

@@ -9,6 +9,7 @@ package enum RingAnswer: Sendable {
   case dayLog(RingDayLog)
   case activityLog(RingActivityLog)
   case bigData(RingBigDataAnswer)
+  case intervalTemperature(RingIntervalTemperatureLog)
   /// There is no log for the day.
   case noData(RingLogKind)
 
@@ -22,6 +23,7 @@ package enum RingAnswer: Sendable {
     case .reply(let reply): line.members(of: reply)
     case .dayLog(let log): line.members(of: log)
     case .activityLog(let log): line.members(of: log)
+    case .intervalTemperature(let log): line.members(of: log)
     case .bigData(let answer): line.members(of: answer.reply, answer.message)
     case .noData(let kind): line.members(of: .noData(kind))
     }

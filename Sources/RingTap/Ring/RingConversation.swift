@@ -75,6 +75,11 @@ public actor RingConversation {
   /// What the ring said that it can do; `nil` until its time was set, as it tells only then.
   public internal(set) var capabilities: RingCapabilities?
 
+  /// Naps that the ring told of its own accord, each once: rings do before they answer for the nights.
+  public private(set) var naps: [RingBigDataAnswer] = []
+  /// A week has not so many.
+  private static let napLimit = 64
+
   private var pending: Pending?
   private var nextID = 0
   private var isBusy = false
@@ -147,11 +152,22 @@ public actor RingConversation {
     for event in events {
       switch event {
       case .message(let message):
-        if !offer(.message(message)) { counters.foreign += 1 }
+        if !offer(.message(message)) { unclaimed(message) }
       case .raw: counters.unasked += 1
       case .failed(let error): damaged("\(error)")
       }
     }
+  }
+
+  /// Of section 4 of the reference: a nap comes unasked.
+  private func unclaimed(_ message: RingBigData) {
+    guard let reply = try? RingBigDataReply(decoding: message), case .nap = reply else {
+      counters.foreign += 1
+      return
+    }
+    counters.unasked += 1
+    let answer = RingBigDataAnswer(message: message, reply: reply)
+    if !naps.contains(answer), naps.count < Self.napLimit { naps.append(answer) }
   }
 
   private func damaged(_ why: String) {

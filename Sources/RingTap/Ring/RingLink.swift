@@ -28,23 +28,21 @@ struct RingLink: Sendable {
     self.connection = connection
     client = GATTClient(connection)
     do throws(GATTError) { try await client.exchangeMTU() } catch { throw .gatt(error) }
-    if let known { attributes = known } else { attributes = try await Self.discover(connection) }
+    if let known { attributes = known } else { attributes = try await Self.discover(client) }
   }
 
-  private static func discover(_ connection: Connection) async throws(HostError) -> Attributes {
-    var database = GATTDatabase()
+  private static func discover(_ client: GATTClient) async throws(HostError) -> Attributes {
+    let database: GATTDatabase
     do throws(GATTError) {
-      for uuid in [RingUUID.commandService, RingUUID.bigDataService] {
-        if let service = try await connection.discoverService(uuid) { database.services.append(service) }
-      }
+      database = try await client.discover(services: [RingUUID.commandService, RingUUID.bigDataService])
     } catch { throw .gatt(error) }
     guard
       let command = database.characteristic(RingUUID.commandWrite, in: RingUUID.commandService),
       let replies = database.characteristic(RingUUID.commandNotify, in: RingUUID.commandService)
     else {
       throw .unsuitable(
-        "\(connection.peer) has no ring service (\(RingUUID.commandService)); "
-          + "see what it has with `ringtap gatt \(connection.peer)`")
+        "\(client.connection.peer) has no ring service (\(RingUUID.commandService)); "
+          + "see what it has with `ringtap gatt \(client.connection.peer)`")
     }
     return Attributes(
       command: command, replies: replies,

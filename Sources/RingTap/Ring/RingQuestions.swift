@@ -249,6 +249,52 @@ extension RingConversation {
     try require([.temperature, .intervalTemperature], "temperature")
     return try await ask(.temperature(days: days))
   }
+
+  /// A day's temperatures at the ring's own interval, packet after packet.
+  ///
+  /// - Returns: incomplete where a packet did not come or contradicts those before; `nil` where the ring has none of the
+  ///   day.
+  /// - Throws: `lacking` where the ring says so, `noReply` where it does not even answer for the first packet.
+  public func intervalTemperature(
+    daysAgo: UInt8
+  ) async throws(RingError) -> RingIntervalTemperatureLog? {
+    if let support = try await support(), !support.contains(.intervalTemperature) {
+      throw .lacking("interval temperature")
+    }
+    var assembler = RingIntervalTemperatureAssembler(daysAgo: daysAgo)
+    while let packet = assembler.nextPacket {
+      let answer: RingBigDataAnswer
+      do throws(RingError) {
+        answer = try await ask(.intervalTemperature(daysAgo: daysAgo, packet: packet))
+      } catch {
+        guard case .noReply = error, let partial = assembler.finish() else { throw error }
+        return partial
+      }
+      guard case .intervalTemperature(let received) = answer.reply else {
+        throw .senseless("it is no packet of temperatures")
+      }
+      // No packets: nothing is stored.
+      if received.packetCount == 0 { return nil }
+      switch assembler.receive(received) {
+      case .complete(let log): return log
+      case .incomplete: break
+      case .repeated, .rejected, .foreign, .noData, .refused:
+        guard let partial = assembler.finish() else {
+          throw .senseless("packet \(packet) of the day's temperatures is another's")
+        }
+        return partial
+      }
+    }
+    return assembler.finish()
+  }
+
+  /// What the ring says that it can do where it tells without its clock being set: whether it wants a bond, and has
+  /// interval temperature. `nil` where it does not tell.
+  private func support() async throws(RingError) -> RingCapabilities? {
+    if let capabilities { return capabilities }
+    guard case .deviceSupport(let support)? = try await optional(.deviceSupport) else { return nil }
+    return support
+  }
 }
 
 /// A message of the big data channel and what it says.

@@ -83,7 +83,7 @@ public struct RingSync: Sendable {
       switch kind {
       case .sleep: rows = try await sleep()
       case .spo2: rows = try await oxygen()
-      case .temperature: rows = try await temperature()
+      case .temperature: rows = try await temperature(&outcome, &notes)
       case .heartRate, .steps, .stress, .hrv:
         for daysAgo in 0..<days {
           let (day, isComplete) = try await self.day(kind, UInt8(daysAgo))
@@ -175,23 +175,57 @@ public struct RingSync: Sendable {
   }
 
   private func sleep() async throws(RingError) -> Rows {
-    try await conversation.nights().flatMap { answer -> Rows in
-      guard case .sleepLog(let nights) = answer.reply else { return [] }
-      return nights.filter { isWanted($0.daysAgo) }.flatMap(rows)
+    let answers = try await conversation.nights()
+    // Naps come before the nights, and unasked.
+    return (answers + (await conversation.naps)).flatMap { answer -> Rows in
+      switch answer.reply {
+      case .sleepLog(let nights): nights.filter { isWanted($0.daysAgo) }.flatMap { rows($0, "night") }
+      case .nap(let naps): naps.filter { isWanted($0.daysAgo) }.flatMap { rows($0, "nap") }
+      default: []
+      }
     }
   }
 
-  private func rows(_ night: RingSleep) -> Rows {
-    let date = now.date.before(days: Int(night.daysAgo))
-    var minute = night.startMinuteOfEndDay
-    return night.stages.map { span in
+  private func rows(_ sleep: RingSleep, _ kind: String) -> Rows {
+    let date = now.date.before(days: Int(sleep.daysAgo))
+    var minute = sleep.startMinuteOfEndDay
+    return sleep.stages.map { span in
       defer { minute += Int(span.minutes) }
-      return RingTable.Row(
-        calendar.time(date, minute: minute), "night", String(span.minutes), span.stage.text)
+      return RingTable.Row(calendar.time(date, minute: minute), kind, String(span.minutes), span.stage.text)
     }
   }
 
-  private func temperature() async throws(RingError) -> Rows {
+  /// By the half hour, and by the ring's own interval where it has that. A ring has one of both, or none.
+  private func temperature(
+    _ outcome: inout Outcome, _ notes: inout [String]
+  ) async throws(RingError) -> Rows {
+    let halfHours: Result<Rows, RingError>
+    do throws(RingError) { halfHours = .success(try await halfHourTemperature()) } catch {
+      halfHours = .failure(error)
+    }
+    do throws(RingError) {
+      var rows: Rows = []
+      for daysAgo in 0..<days {
+        guard let log = try await conversation.intervalTemperature(daysAgo: UInt8(daysAgo)) else { continue }
+        let date = now.date.before(days: daysAgo)
+        rows += log.readings.map {
+          RingTable.Row(calendar.time(date, minute: $0.minute), String($0.celsius))
+        }
+        guard !log.isComplete else { continue }
+        notes.append("the temperatures of \(daysAgo) days ago are not complete")
+        outcome.isIncomplete = true
+      }
+      let times = Set(rows.map(\.time))
+      return rows + ((try? halfHours.get()) ?? []).filter { !times.contains($0.time) }
+    } catch {
+      switch error {
+      case .host, .interrupted: throw error
+      case .refused, .lacking, .noBigData, .noReply, .senseless: return try halfHours.get()
+      }
+    }
+  }
+
+  private func halfHourTemperature() async throws(RingError) -> Rows {
     let answer = try await conversation.temperature(days: UInt8(days))
     guard case .temperature(let days) = answer.reply else { return [] }
     return days.filter { isWanted($0.daysAgo) }.flatMap { day in

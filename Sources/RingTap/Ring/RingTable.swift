@@ -73,10 +73,8 @@ struct RingTable: Sendable {
       octets += Array(line.utf8)
       octets.append(UInt8(ascii: "\n"))
     }
-    // In place: a file that did not change at its start stays readable up to there, whatever happens.
-    let byteCount = Files.exists(path) ? octets.count : 0
-    var file = try OutputFile(creating: path, ifExists: .extend(byteCount: byteCount))
-    try file.replace(with: octets.span)
+    // A ring forgets after a week: what an earlier sync fetched may be nowhere else.
+    try Files.replace(path, with: octets.span)
   }
 
   private func key(_ line: String) -> String {

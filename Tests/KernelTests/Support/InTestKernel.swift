@@ -30,7 +30,7 @@ enum Place {
   /// The other sides of a link.
   static func peer(_ name: String) -> String { tests.appending(path: "KernelTests/Peers/\(name)").path }
 
-  static let ringVectors = tests.appending(path: "BLESensorsTests/Fixtures/ring-raw-vectors.json")
+  static let ringVectors = tests.appending(path: "BLESensorsTests/Fixtures/ring-vectors.json")
 
   /// The Python that has bumble.
   static func python() throws -> String {

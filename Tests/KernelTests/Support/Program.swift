@@ -45,6 +45,8 @@ final class Program: @unchecked Sendable {  // `condition` guards `state`
     name = ([program] + arguments).joined(separator: " ")
     process.executableURL = URL(filePath: try Self.path(of: program))
     process.arguments = arguments
+    // No test teaches another one, nor its user's programs, where devices are.
+    process.environment = ProcessInfo.processInfo.environment.merging(["RINGTAP_NO_REMEMBER": "1"]) { $1 }
     process.standardInput = input
     process.terminationHandler = { [weak self] process in
       let isSignal = process.terminationReason == .uncaughtSignal

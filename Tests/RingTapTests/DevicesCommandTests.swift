@@ -1,0 +1,115 @@
+import BLECore
+import BLEHost
+import BLEStack
+import BLEWire
+import Foundation
+import RingTap
+import Testing
+
+/// `ringtap devices`, and what names of known devices are to other commands.
+@Suite(.enabled(if: RingtapProgram.file != nil, "ringtap is not beside the tests"))
+struct DevicesCommandTests {
+  private func withKnown(_ body: (String) async throws -> Void) async throws {
+    try await withFolder { state in
+      let devices = KnownDevices(in: state + "/ringtap/devices") { Issue.record("\($0)") }
+      var strap = GATTDatabase.Service(
+        kind: .primary, range: HandleRange(start: AttributeHandle(16), end: AttributeHandle(18)),
+        uuid: .heartRate)
+      strap.characteristics = [
+        GATTDatabase.Characteristic(
+          handle: AttributeHandle(17), properties: .notify, valueHandle: AttributeHandle(18),
+          endHandle: AttributeHandle(18), uuid: .heartRateMeasurement)
+      ]
+      let strapAddress = DeviceAddress(bits: 0xC412_3456_789A, type: .random)
+      try devices.remember(
+        strapAddress, name: "Strap", at: ReceiveTime(nanoseconds: 2_000_000_000),
+        GATTDiscoveryResult(GATTDatabase(services: [strap]), .whole, databaseHash: [0xAB, 0xCD]))
+      for number in 1...2 {
+        try devices.remember(
+          DeviceAddress(bits: 0x70CB_0D00_0000 + UInt64(number), type: .public), name: "Twin",
+          at: ReceiveTime(nanoseconds: 1_000_000_000), GATTDiscoveryResult(GATTDatabase(), .part))
+      }
+      try await body(state)
+    }
+  }
+
+  @Test func listsThem() async throws {
+    try await withKnown { state in
+      let list = try await RingtapProgram.run(["devices", "--json"], state: state)
+      #expect(
+        list.lines == [
+          #"{"address":"C4:12:34:56:78:9A","addressType":"random","name":"Strap","kind":"heart-rate","lastSeenNs":2000000000}"#,
+          #"{"address":"70:CB:0D:00:00:01","addressType":"public","name":"Twin","kind":"other","lastSeenNs":1000000000}"#,
+          #"{"address":"70:CB:0D:00:00:02","addressType":"public","name":"Twin","kind":"other","lastSeenNs":1000000000}"#,
+        ])
+      let text = try await RingtapProgram.run(["devices"], state: state)
+      #expect(text.lines.count == 3)
+      #expect(text.lines[0].hasPrefix("C4:12:34:56:78:9A  random  heart-rate  Strap  "))
+      let none = try await RingtapProgram.run(["devices", "--json"], state: state + "/nowhere")
+      #expect(none.status == 0 && none.lines.isEmpty && none.messages.isEmpty)
+    }
+  }
+
+  @Test func showsOne() async throws {
+    try await withKnown { state in
+      let text = try await RingtapProgram.run(["devices", "show", "Strap"], state: state)
+      #expect(
+        text.lines.dropFirst() == [
+          "database hash abcd", "0x0010–0x0012  service 180d",
+          "  0x0011  characteristic 2a37  value 0x0012  [notify]",
+        ])
+      let json = try await RingtapProgram.run(
+        ["devices", "show", "c4:12:34:56:78:9a", "--json"], state: state)
+      let file = contents(state + "/ringtap/devices/C4-12-34-56-78-9A-random.json")
+      #expect(json.lines == [String(decoding: file.dropLast(), as: UTF8.self)])
+      let unknown = try await RingtapProgram.run(["devices", "show", "Nobody"], state: state)
+      #expect(unknown.status == 1 && unknown.messages.count == 1)
+    }
+  }
+
+  @Test func forgetsThem() async throws {
+    try await withKnown { state in
+      // Which of them?
+      let twins = try await RingtapProgram.run(["devices", "forget", "Twin"], state: state)
+      #expect(twins.status == 1)
+      #expect(twins.messages.first?.contains("70:CB:0D:00:00:01") == true)
+      let one = try await RingtapProgram.run(["devices", "forget", "70:CB:0D:00:00:01"], state: state)
+      #expect(one.status == 0)
+      let twin = try await RingtapProgram.run(["devices", "forget", "Twin"], state: state)
+      #expect(twin.status == 0)
+      let rest = try await RingtapProgram.run(["devices", "--json"], state: state)
+      #expect(rest.lines.count == 1)
+      for arguments in [["devices", "forget"], ["devices", "forget", "Strap", "--all"]] {
+        #expect(try await RingtapProgram.run(arguments, state: state).status == 2)
+      }
+      let all = try await RingtapProgram.run(["devices", "forget", "--all"], state: state)
+      #expect(all.messages == ["ringtap: 1 device forgotten"])
+      #expect(try FileManager.default.contentsOfDirectory(atPath: state + "/ringtap/devices") == [])
+    }
+  }
+
+  /// Wrong usage is told before the radio is asked for.
+  @Test func namesThatAreNotKnownAreWrongUsage() async throws {
+    try await withKnown { state in
+      for command in [["ring", "battery"], ["heart-rate"], ["capture"]] {
+        let unknown = try await RingtapProgram.run(command + ["Nobody"], state: state)
+        #expect(unknown.status == 2)
+        let twin = try await RingtapProgram.run(command + ["Twin"], state: state)
+        #expect(twin.status == 2)
+        #expect(twin.messages.joined().contains("several"))
+        let off = try await RingtapProgram.run(command + ["Strap", "--no-remember"], state: state)
+        #expect(off.status == 2)
+      }
+    }
+  }
+
+  /// Devices that are emulated in the process are gone with it.
+  @Test func emulatedDevicesAreNotRemembered() async throws {
+    try await withFolder { state in
+      let run = try await RingtapProgram.run(
+        ["ring", "battery", "--transport", "virtual:ring", "--json"], state: state)
+      #expect(run.lines == [#"{"kind":"battery","level":64,"charging":false}"#])
+      #expect(try FileManager.default.contentsOfDirectory(atPath: state) == [])
+    }
+  }
+}

@@ -1,0 +1,238 @@
+import BLECore
+import BLEHost
+import BLEStack
+import BLESystem
+import BLEWire
+import Foundation
+import RingTap
+import Synchronization
+import Testing
+
+/// The files of known devices.
+@Suite struct KnownDevicesTests {
+  private let address = DeviceAddress(bits: 0x70CB_0D00_A1B2, type: .public)
+  private let time = ReceiveTime(nanoseconds: 1_795_000_000_123_456_789)
+
+  /// UUIDs of the reference `colmi-ring-protocol.md`, 2.
+  private static let ringService: GATTDatabase.Service = {
+    var service = GATTDatabase.Service(
+      kind: .primary, range: HandleRange(start: AttributeHandle(16), end: AttributeHandle(21)),
+      uuid: uuid("6e40fff0-b5a3-f393-e0a9-e50e24dcca9e"))
+    service.includes = [
+      GATTDatabase.Include(
+        handle: AttributeHandle(17), range: HandleRange(start: AttributeHandle(1), end: AttributeHandle(3)),
+        uuid: BluetoothUUID(0x180F))
+    ]
+    service.characteristics = [
+      GATTDatabase.Characteristic(
+        handle: AttributeHandle(18), properties: [.write, .writeWithoutResponse],
+        valueHandle: AttributeHandle(19), endHandle: AttributeHandle(21),
+        uuid: uuid("6e400002-b5a3-f393-e0a9-e50e24dcca9e"),
+        descriptors: [GATTDatabase.Descriptor(handle: AttributeHandle(20), uuid: BluetoothUUID(0x2902))])
+    ]
+    return service
+  }()
+
+  private static func service(_ uuid: UInt16, _ start: UInt16, _ end: UInt16) -> GATTDatabase.Service {
+    GATTDatabase.Service(
+      kind: .primary, range: HandleRange(start: AttributeHandle(start), end: AttributeHandle(end)),
+      uuid: BluetoothUUID(uuid))
+  }
+
+  private static func uuid(_ text: String) -> BluetoothUUID {
+    guard let uuid = BluetoothUUID(text) else { preconditionFailure(text) }
+    return uuid
+  }
+
+  private static func whole(_ services: GATTDatabase.Service...) -> GATTDiscoveryResult {
+    GATTDiscoveryResult(GATTDatabase(services: services), .whole)
+  }
+
+  private static func part(_ services: GATTDatabase.Service...) -> GATTDiscoveryResult {
+    GATTDiscoveryResult(GATTDatabase(services: services), .part)
+  }
+
+  /// Devices in a folder of their own, and the warnings about them.
+  private func withDevices(
+    _ body: (KnownDevices, _ warnings: () -> [String]) async throws -> Void
+  ) async throws {
+    let warnings = Warnings()
+    try await withFolder { folder in
+      try await body(KnownDevices(in: folder + "/devices") { warnings.add($0) }) { warnings.all }
+    }
+  }
+
+  private final class Warnings: Sendable {
+    private let texts = Mutex<[String]>([])
+    var all: [String] { texts.withLock { $0 } }
+    func add(_ text: String) { texts.withLock { $0.append(text) } }
+  }
+
+  private func file(_ devices: KnownDevices) -> String {
+    devices.folder + "/70-CB-0D-00-A1-B2-public.json"
+  }
+
+  @Test func remembersWhatItWasTold() async throws {
+    try await withDevices { devices, warnings in
+      var found = Self.whole(Self.service(0x1801, 1, 3), Self.ringService)
+      found.databaseHash = Array(0..<16)
+      try devices.remember(address, name: "R02_\u{1B}é", at: time, found)
+      let known = try #require(devices.all().first)
+      #expect(known.address == address)
+      #expect(known.name == "R02_\u{1B}é")
+      #expect(known.kind == .ring)
+      #expect(known.lastSeen == time)
+      #expect(known.discovery == found)
+      #expect(warnings() == [])
+      // Another reader's view of the file.
+      let object = try json(file(devices))
+      #expect(object["version"] as? Int == 1)
+      #expect(object["databaseHash"] as? String == "000102030405060708090a0b0c0d0e0f")
+      let services = try #require(object["services"] as? [[String: Any]])
+      let characteristics = try #require(services[1]["characteristics"] as? [[String: Any]])
+      #expect(characteristics[0]["properties"] as? [String] == ["writeWithoutResponse", "write"])
+      #expect(characteristics[0]["valueHandle"] as? Int == 19)
+      let mode = try FileManager.default.attributesOfItem(atPath: file(devices))[.posixPermissions]
+      #expect(mode as? Int == 0o600)
+      #expect(Files.names(in: devices.folder).count { !$0.hasPrefix(".") } == 1)
+    }
+  }
+
+  @Test func isFoundByAddressAndName() async throws {
+    try await withDevices { devices, _ in
+      let other = DeviceAddress(bits: 0xC412_3456_789A, type: .random)
+      try devices.remember(address, name: "R02_A1B2", at: time, Self.whole(Self.ringService))
+      try devices.remember(other, name: "Strap", at: ReceiveTime(nanoseconds: 5), Self.whole())
+      #expect(devices.all().map(\.address) == [address, other])
+      #expect(devices.named("C4:12:34:56:78:9a").map(\.address) == [other])
+      #expect(devices.named("R02_A1B2").map(\.address) == [address])
+      #expect(devices.named("R02").isEmpty)
+      try devices.remember(other, name: "R02_A1B2", at: time, Self.whole())
+      #expect(Set(devices.named("R02_A1B2").map(\.address)) == [address, other])
+      #expect(try devices.forget(address))
+      #expect(try !devices.forget(address))
+      #expect(devices.all().map(\.address) == [other])
+      #expect(try devices.forgetAll() == 1)
+      #expect(devices.all().isEmpty)
+    }
+  }
+
+  /// Core 5.4, Vol 6, Part B, 1.3.2: the two most significant bits tell a static address (11) from those that change.
+  @Test(arguments: [(0xC0, true), (0xFF, true), (0x40, false), (0x7F, false), (0x00, false), (0x80, false)])
+  func leavesOutAddressesThatChange(_ first: UInt64, _ isKept: Bool) async throws {
+    try await withDevices { devices, _ in
+      try devices.remember(
+        DeviceAddress(bits: first << 40 | 1, type: .random), name: nil, at: time, Self.whole())
+      #expect(devices.all().count == (isKept ? 1 : 0))
+    }
+  }
+
+  @Test func aPartDoesNotDisplaceTheWhole() async throws {
+    try await withDevices { devices, _ in
+      let later = ReceiveTime(nanoseconds: time.nanoseconds + 1)
+      let whole = Self.whole(Self.service(0x1801, 1, 3), Self.ringService)
+      try devices.remember(address, name: "R02_A1B2", at: time, whole)
+      // As a search for one service finds it: it does not ask for includes.
+      var found = Self.ringService
+      found.includes = []
+      try devices.remember(address, name: nil, at: later, Self.part(found))
+      let known = try #require(devices.device(at: address))
+      #expect(known.discovery == whole)
+      #expect(known.name == "R02_A1B2")
+      #expect(known.lastSeen == later)
+      // The service is elsewhere now: so may be all else.
+      let moved = Self.service(0x1801, 4, 6)
+      try devices.remember(address, name: nil, at: later, Self.part(moved))
+      #expect(devices.device(at: address)?.discovery == Self.part(moved))
+    }
+  }
+
+  @Test func partsComeTogether() async throws {
+    try await withDevices { devices, _ in
+      try devices.remember(address, name: nil, at: time, Self.part(Self.ringService))
+      let information = Self.service(0x180A, 4, 9)
+      try devices.remember(address, name: nil, at: time, Self.part(information))
+      try devices.remember(address, name: nil, at: time, Self.part(information))
+      let known = try #require(devices.device(at: address))
+      #expect(known.discovery == Self.part(information, Self.ringService))
+      #expect(known.kind == .ring)
+    }
+  }
+
+  /// Each beginning of a file, as a full disk could leave it behind another program's back, and each octet changed.
+  @Test func damagedFilesAreSetAside() async throws {
+    try await withDevices { devices, warnings in
+      try devices.remember(address, name: "R02_A1B2", at: time, Self.whole(Self.ringService))
+      let octets = contents(file(devices))
+      var damaged = (0..<octets.count - 1).map { Array(octets[..<$0]) }
+      damaged.append(Array("{}".utf8))
+      damaged.append(Array(#"{"version":1,"address":"70:CB:0D:00:A1:B2","addressType":"public"}"#.utf8))
+      damaged.append([0xFF, 0x00])
+      for (index, content) in damaged.enumerated() {
+        try Data(content).write(to: URL(filePath: file(devices)))
+        #expect(devices.all().isEmpty)
+        #expect(warnings().count == index + 1)
+        #expect(!Files.exists(file(devices)))
+        #expect(contents(file(devices) + ".damaged") == content)
+      }
+      // It can be learned again.
+      try devices.remember(address, name: nil, at: time, Self.whole())
+      #expect(devices.all().count == 1)
+    }
+  }
+
+  /// Bytes changed at random give a device or a warning.
+  @Test func survivesChangedOctets() async throws {
+    try await withDevices { devices, _ in
+      try devices.remember(address, name: "R02_A1B2", at: time, Self.whole(Self.ringService))
+      let octets = contents(file(devices))
+      for index in octets.indices {
+        for flip: UInt8 in [0x01, 0x10, 0x80] {
+          var changed = octets
+          changed[index] ^= flip
+          try Data(changed).write(to: URL(filePath: file(devices)))
+          #expect(devices.all().count <= 1)
+        }
+      }
+    }
+  }
+
+  @Test func filesOfALaterVersionAreLeftAlone() async throws {
+    try await withDevices { devices, warnings in
+      try Files.createDirectory(devices.folder)
+      let text = #"{"version":2,"what":"nobody knows"}"#
+      try Data(text.utf8).write(to: URL(filePath: file(devices)))
+      #expect(devices.all().isEmpty)
+      try devices.remember(address, name: nil, at: time, Self.whole())
+      #expect(contents(file(devices)) == Array(text.utf8))
+      #expect(warnings().allSatisfy { $0.contains("later") })
+      #expect(try devices.forget(address))
+    }
+  }
+
+  @Test func aFolderThatCannotBeWrittenIsAnError() async throws {
+    try await withFolder { folder in
+      try Data().write(to: URL(filePath: folder + "/file"))
+      let devices = KnownDevices(in: folder + "/file/devices") { _ in }
+      #expect(throws: SystemError.self) {
+        try devices.remember(address, name: nil, at: time, Self.whole())
+      }
+      #expect(devices.all().isEmpty)
+    }
+  }
+
+  /// By their services; the reference `sensor-services.md` has the UUIDs.
+  @Test(arguments: [
+    (["180d", "180f"], KnownDevice.Kind.heartRate), (["1809"], .thermometer), (["180f"], .other),
+    ([], .other),
+    (["180d", "fb005c80-02e7-f387-1cad-8acd2d8df0c8"], .polar),
+    (["1809", "00002100-5b1e-4347-b07c-97b514dae121"], .core),
+  ])
+  func tellsKindsApart(_ uuids: [String], _ kind: KnownDevice.Kind) {
+    let services = uuids.map {
+      GATTDatabase.Service(
+        kind: .primary, range: HandleRange(start: .first, end: .first), uuid: Self.uuid($0))
+    }
+    #expect(KnownDevice.Kind(services) == kind)
+  }
+}
