@@ -43,9 +43,19 @@ private struct PolarAnswer: NotificationSample {
 /// A connected Polar sensor with one raw stream running.
 ///
 /// Online Measurement (2024): MTU, indications of the control point, notifications of the data, settings, start.
-public struct PolarSession: Sendable {
-  /// Frames that may wait for a slow reader.
-  static let queueLimit = 1024
+public struct PolarSession: SensorSession {
+  /// The stream wanted, and how fast.
+  public struct Settings: Hashable, Sendable {
+    public var type: PolarMeasurementType
+    /// In hertz, one that the sensor offers; `nil` for the usual one of the stream.
+    public var sampleRate: UInt16?
+
+    public init(_ type: PolarMeasurementType, sampleRate: UInt16? = nil) {
+      self.type = type
+      self.sampleRate = sampleRate
+    }
+  }
+
   /// For an answer of the control point.
   static let patience = Duration.seconds(5)
 
@@ -55,8 +65,6 @@ public struct PolarSession: Sendable {
   public let sampleRate: UInt16
   /// From counts to units; see `PolarUnits`.
   public let factor: Double
-  /// What is no whole frame is counted by it, and skipped.
-  public let frames: SampleChannel<PolarFrameSample>
 
   private let link: SensorLink
   private let point: GATTDatabase.Characteristic
@@ -65,17 +73,17 @@ public struct PolarSession: Sendable {
 
   /// Discovers, subscribes, reads the settings and starts the stream.
   ///
-  /// - Parameter sampleRate: in hertz, one that the sensor offers; `nil` for the usual one of the stream.
   /// - Throws: `unsuitable` where the device has no raw data, not this stream, or not this rate.
   public static func start(
-    _ type: PolarMeasurementType, sampleRate: UInt16?, on connection: Connection
+    _ settings: Settings, on connection: Connection, into sink: SampleSink<PolarFrameSample>
   ) async throws(HostError) -> PolarSession {
-    try await PolarSession(SensorLink(connection), type, sampleRate)
+    try await PolarSession(SensorLink(connection), settings, sink)
   }
 
   private init(
-    _ link: SensorLink, _ type: PolarMeasurementType, _ wanted: UInt16?
+    _ link: SensorLink, _ settings: Settings, _ sink: SampleSink<PolarFrameSample>
   ) async throws(HostError) {
+    let (type, wanted) = (settings.type, settings.sampleRate)
     guard let point = link.characteristic(PolarUUID.controlPoint, in: PolarUUID.service),
       let data = link.characteristic(PolarUUID.data, in: PolarUUID.service)
     else { throw link.lacks("raw data of Polar's (\(PolarUUID.service))") }
@@ -83,7 +91,7 @@ public struct PolarSession: Sendable {
     facts = try await link.facts()
     do throws(GATTError) {
       answers = try await link.client.samples(point, as: PolarAnswer.self, capacity: 16)
-      frames = try await link.client.samples(data, as: PolarFrameSample.self, capacity: Self.queueLimit)
+      _ = try await link.client.subscribe(data) { sink.take($0.value, at: $1) }
     } catch { throw .gatt(error) }
     let conversation = PolarConversation(link: link, point: point, answers: answers)
     if let octets = try await link.value(of: PolarUUID.controlPoint, in: PolarUUID.service),
