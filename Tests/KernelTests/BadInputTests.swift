@@ -92,7 +92,7 @@ extension InTestKernel {
 
     @Test func saysThatBluetoothdHoldsTheChannel() throws {
       try scene.linkedControllers()
-      let ring = try scene.bumbleRing("--readvertise", "0.3")
+      let ring = try scene.bumbleRing("--readvertise", "2")
       let bus = try scene.start("dbus-daemon", ["--system", "--nofork", "--nopidfile", "--print-address"])
       try bus.line(containing: "unix:path=")
       let daemon = try scene.start("bluetoothd", ["-n"])

@@ -31,7 +31,7 @@ extension InTestKernel {
       let ring = try scene.emulatedRing()
       try scene.bluetoothd()
       let monitor = try Monitor(scene)
-      let result = try scene.ringtap("scan", "--mode", "coexist", "--json", "--duration", "1.5")
+      let result = try scene.ringtap("scan", "--mode", "coexist", "--json", "--duration", "4")
       result.expectSuccess()
       let found = try #require(try result.objects(Found.self).last { $0.address == ring.address })
       #expect(found.addressType == "public")
@@ -123,7 +123,7 @@ extension InTestKernel {
     /// The adapter goes down amid a scan, and comes back.
     @Test func goesOnWhenTheAdapterIsBack() throws {
       try scene.linkedControllers()
-      let ring = try scene.bumbleRing("--readvertise", "0.3")
+      let ring = try scene.bumbleRing("--readvertise", "2")
       let scan = try scene.startRingtap("scan", "--mode", "coexist", "--json")
       try scan.line(containing: ring.address)
       try scene.controller("off", 0)
@@ -200,7 +200,7 @@ extension InTestKernel {
     @Test func recordsBesideALinkOfTheDaemons() throws {
       let theirs = try scene.emulatedRing("--rate", "300")
       try scene.moreLinkedControllers()
-      let ours = try scene.bumbleRing(on: 2, "--rate", "300", "--readvertise", "0.3")
+      let ours = try scene.bumbleRing(on: 2, "--rate", "300", "--readvertise", "2")
       try scene.bluetoothd()
       let control = try scene.bluetoothctl()
       try control.type("select 00:00:5E:00:53:01")

@@ -40,7 +40,7 @@ extension InTestKernel {
     @Test func findsTheSameTreeAsTheKernelsHost() throws {
       try scene.linkedControllers()
       try scene.controller("off", 0)
-      let ring = try scene.bumbleRing("--readvertise", "0.3")
+      let ring = try scene.bumbleRing("--readvertise", "2")
       let ours = try scene.ringtap("gatt", ring.address, "--mode", "exclusive", "--json")
       ours.expectSuccess()
       try scene.controller("central", 0)

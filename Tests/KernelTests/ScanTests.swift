@@ -23,7 +23,7 @@ extension InTestKernel {
 
     /// The last object of a device is the most complete.
     private func scan(for address: String, _ options: String...) throws -> Found {
-      let result = try scene.run(Place.ringtap, ["scan", "--json", "--duration", "1.5"] + options)
+      let result = try scene.run(Place.ringtap, ["scan", "--json", "--duration", "4"] + options)
       result.expectSuccess()
       let found = try result.objects(Found.self).filter { $0.address == address }
       return try #require(found.last, "not found: \(result.output)")
@@ -126,7 +126,7 @@ extension InTestKernel {
     @Test func countsMalformedAdvertisements() throws {
       try scene.linkedControllers()
       let peer = try scene.bumbleAdvertiser("--malformed")
-      let result = try scene.ringtap("scan", "--json", "--duration", "1.5")
+      let result = try scene.ringtap("scan", "--json", "--duration", "4")
       #expect(result.status == 0)
       #expect(result.messages.count == 1)
       #expect(result.errors.contains("malformed"))

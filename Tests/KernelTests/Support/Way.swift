@@ -69,6 +69,10 @@ extension Scene {
     }
   }
 
+  /// With the type of the address, so that no scan looks for it: btvirt reports an advertiser once, when it starts, and
+  /// a peer that starts again and again is not there for a connect that comes meanwhile.
+  private static let overUserChannel = ["--transport", "hci-socket:0", "--address-type", "public"]
+
   /// A ring of bumble's behind a controller of btvirt's, by the kernel; behind one of bumble's, by a stream.
   func bumbleRing(over way: Way, _ options: String...) throws -> Peer {
     switch way {
@@ -80,9 +84,8 @@ extension Scene {
     case .userChannel:
       let controllers = try linkedControllers()
       try controller("off", 0)
-      // Our host scans when it is asked to connect, and btvirt reports an advertiser once per start.
-      var ring = try bumbleRing(options + ["--readvertise", "0.3"])
-      ring.options = ["--transport", "hci-socket:0"]
+      var ring = try bumbleRing(options)
+      ring.options = Self.overUserChannel
       ring.controllers = controllers
       return ring
     case .tcp: return try bumbleRing(at: freePort(), options)
@@ -108,8 +111,8 @@ extension Scene {
     case .userChannel:
       let controllers = try linkedControllers()
       try controller("off", 0)
-      var strap = try bumble(script, options + ["--readvertise", "0.3"])
-      strap.options = ["--transport", "hci-socket:0"]
+      var strap = try bumble(script, options)
+      strap.options = Self.overUserChannel
       strap.controllers = controllers
       return strap
     default:
