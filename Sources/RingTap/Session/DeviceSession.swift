@@ -255,6 +255,8 @@ public actor DeviceSession {
   private static func isWorthAnother(_ failure: HostError) -> Bool {
     switch failure {
     case .noAnswer, .channelBusy, .connectFailed, .linkFailed, .gatt(.closed), .gatt(.timedOut): true
+    // The last link may still be on its way out of the controller, or one on its way in.
+    case .commandRefused: true
     default: false
     }
   }
