@@ -36,6 +36,8 @@ public actor Connection: ATTRequester {
 
   private let carrier: any BearerCarrier
   private let tap: PacketTap?
+  /// The log has heard of this link.
+  private var isLogged = false
   private var machine = ATTClientMachine()
   private var server: LocalServer
   /// Why the bearer ended, once it has.
@@ -268,7 +270,7 @@ public actor Connection: ATTRequester {
     }
     counters.received += 1
     if stamp == .arrival { counters.withoutKernelStamp += 1 }
-    tap?.log(.controllerToHost, handle, pdu, at: time)
+    log(.controllerToHost, pdu, at: time)
     do throws(WireError) {
       let reaction = try machine.receive(pdu) { deliver($0, at: time) }
       if reaction != .none { react(reaction, pdu) }
@@ -276,6 +278,21 @@ public actor Connection: ATTRequester {
       counters.malformed += 1
       counters.lastMalformed = error
     }
+  }
+
+  /// Before the first PDU stands the start of the link: its timing is known then, if it ever is.
+  private func log(_ direction: HCIDirection, _ pdu: Span<UInt8>, at time: ReceiveTime) {
+    guard let tap else { return }
+    if !isLogged {
+      isLogged = true
+      tap.log(event: PacketTap.start(of: handle, peer: peer, link.timing), handle, at: time)
+    }
+    tap.log(direction, handle, pdu, at: time)
+  }
+
+  private func logEnd() {
+    guard isLogged, let tap, let reason = disconnectReason else { return }
+    tap.log(event: PacketTap.end(of: handle, reason), handle, at: loop.clock.now())
   }
 
   private func signalWakes() { for index in wakes.indices { wakes[index].signal() } }
@@ -349,7 +366,7 @@ public actor Connection: ATTRequester {
     do throws(SystemError) {
       try carrier.send(pdu.span)
       counters.sent += 1
-      tap?.log(.hostToController, handle, pdu.span, at: time)
+      log(.hostToController, pdu.span, at: time)
     } catch {
       if error.condition == .wouldBlock {
         outbox.insert(pdu, at: 0)
@@ -362,6 +379,7 @@ public actor Connection: ATTRequester {
   private func finish(_ end: BearerEnd) {
     guard self.end == nil else { return }
     self.end = end
+    logEnd()
     carrier.close()
     failRequests(.closed(end))
     for waiter in outboxWaiters { waiter.resume() }

@@ -3,24 +3,38 @@ public import BLESystem
 public import BLEWire
 import Synchronization
 
-/// Copies every PDU of an ATT bearer into a ring that a log writer drains.
+/// Copies every PDU of an ATT bearer into a ring that a log writer drains, between the events that tell of its link.
 public final class PacketTap: Sendable {
-  /// What the writer needs beside a PDU's octets and time.
+  /// What a record is.
+  public enum Content: UInt8, Hashable, Sendable, BitwiseCopyable {
+    /// An ATT PDU.
+    case attribute
+    /// An HCI event, without its H4 type octet: a link begins or ends. The links of a log may have one handle, one after
+    /// the other.
+    case event
+  }
+
+  /// What the writer needs beside a record's octets and time.
   public struct Tag: Hashable, Sendable, BitwiseCopyable {
+    public let content: Content
     public let direction: HCIDirection
     public let handle: ConnectionHandle
 
-    init(_ direction: HCIDirection, _ handle: ConnectionHandle) {
+    init(_ direction: HCIDirection, _ handle: ConnectionHandle, _ content: Content = .attribute) {
+      self.content = content
       self.direction = direction
       self.handle = handle
     }
 
     public init(_ raw: UInt32) {
+      content = raw & 2 == 0 ? .attribute : .event
       direction = raw & 1 == 0 ? .hostToController : .controllerToHost
       handle = ConnectionHandle(UInt16(truncatingIfNeeded: raw >> 16))
     }
 
-    var raw: UInt32 { UInt32(handle.rawValue) << 16 | UInt32(direction.rawValue) }
+    var raw: UInt32 {
+      UInt32(handle.rawValue) << 16 | UInt32(content.rawValue) << 1 | UInt32(direction.rawValue)
+    }
   }
 
   private let ring: RecordRing
@@ -37,5 +51,37 @@ public final class PacketTap: Sendable {
   ) {
     guard isOpen.load(ordering: .relaxed) else { return }
     ring.push(tag: Tag(direction, handle).raw, time: time, pdu)
+  }
+
+  /// The same for an event, which may be built for it: once a link.
+  func log(event: [UInt8], _ handle: ConnectionHandle, at time: ReceiveTime) {
+    guard isOpen.load(ordering: .relaxed) else { return }
+    ring.push(tag: Tag(.controllerToHost, handle, .event).raw, time: time, event.span)
+  }
+
+  /// LE Connection Complete: readers learn from it whose PDUs follow, and Wireshark calls packets of a link without one
+  /// erroneous. Core 5.4, Vol 4, Part E, 7.7.65.1.
+  ///
+  /// - Parameter timing: `nil` where the kernel keeps it to itself: interval, latency and time-out are 0 then.
+  static func start(
+    of handle: ConnectionHandle, peer: DeviceAddress, _ timing: LinkParameters?
+  ) -> [UInt8] {
+    let complete = LEConnectionComplete(
+      handle: handle, peer: peer,
+      parameters: timing ?? LinkParameters(interval: 0, latency: 0, supervisionTimeout: 0))
+    return [UInt8](encoding: HCIEventPacket.headerByteCount + LEConnectionComplete.byteCount) {
+      $0.append(HCIEventCode.leMeta.rawValue)
+      $0.append(UInt8(LEConnectionComplete.byteCount))
+      complete.encode(into: &$0)
+    }
+  }
+
+  /// Disconnection Complete. Core 5.4, Vol 4, Part E, 7.7.5.
+  static func end(of handle: ConnectionHandle, _ reason: HCIStatus) -> [UInt8] {
+    [UInt8](encoding: HCIEventPacket.headerByteCount + 4) {
+      $0.append(HCIEventCode.disconnectionComplete.rawValue)
+      $0.append(4)
+      DisconnectionComplete(status: .success, handle: handle, reason: reason).encode(into: &$0)
+    }
   }
 }

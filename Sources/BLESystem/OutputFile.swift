@@ -4,7 +4,7 @@ import Glibc
 ///
 /// Units are gathered in a buffer. Where the disk takes only a part of it, the file is cut back to the last
 /// whole unit, so that what is there stays readable.
-public struct OutputFile: ~Copyable {
+public struct OutputFile: ~Copyable, Sendable {
   private static let bufferByteCount = 1 << 16
 
   private let descriptor: FileDescriptor

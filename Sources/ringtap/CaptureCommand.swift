@@ -17,6 +17,10 @@ struct CaptureCommand: AsyncParsableCommand {
       accelerometer.csv, ppg.csv, spo2.csv (first column: nanoseconds since the Unix epoch, stamped by the \
       kernel), packets.btsnoop and session.json with the loss report.
 
+      A lost link is a gap: the ring is connected again at once and then less and less often, for --patience seconds, \
+      and the same tables go on. session.json lists each gap with its cause and length. --duration and --count run on \
+      through gaps.
+
       With an address no privilege is needed; finding a ring needs CAP_NET_RAW (beside bluetoothd: CAP_NET_ADMIN).
 
       EXAMPLES
@@ -29,10 +33,13 @@ struct CaptureCommand: AsyncParsableCommand {
         ringtap capture --transport replay:walk/packets.pcapng --output again
             from a log: the same tables as the live capture, octet for octet
 
-      Exit status 3: recorded, but something was lost; the report says where.
+      Exit status 1: it ended before what was asked for: the ring did not come back, say. What came is recorded.
+      Exit status 3: recorded, but something that had arrived was lost; the report says where. What a ring did not send \
+      during a gap is none of that.
       """)
 
   @OptionGroup var device: DeviceOptions
+  @OptionGroup var patience: PatienceOptions
 
   @Argument(help: "The rings, such as 70:CB:0D:00:A1:B2; the first one in range if none is given.")
   var addresses: [String] = []
@@ -83,28 +90,20 @@ struct CaptureCommand: AsyncParsableCommand {
     guard Files.names(in: directory).allSatisfy({ $0 == "." || $0 == ".." }) else {
       throw Failure("\(directory) is there already and not empty; give another --output")
     }
-    let (options, plan) = (device.radio, try plan(directory))
+    let (plan, patience) = (try plan(directory), patience)
     let (name, rings) = (name, rings)
-    let outcomes = try await Interruption.cancelling {
-      let radio = try await options.open()
-      do {
-        let outcomes = try await failing { () async throws(HostError) in
-          let targets =
-            if !wanted.isEmpty {
-              wanted
-            } else if let peer = radio.replay?.peer, rings == 1, name == nil {
-              [RingCapture.Target(address: peer)]
-            } else {
-              try await Self.find(rings, name, radio.adapter, plan.timeout)
-            }
-          return await plan.capture(targets, on: radio.adapter)
+    let outcomes = try await device.withRadio { radio in
+      let targets = try await failing { () async throws(HostError) in
+        if !wanted.isEmpty { return wanted }
+        if let peer = radio.replay?.peer, rings == 1, name == nil {
+          return [RingCapture.Target(address: peer)]
         }
-        await radio.close()
-        return outcomes
-      } catch {
-        await radio.close()
-        throw error
+        return try await Self.find(rings, name, radio.adapter, plan.timeout)
       }
+      let outcomes = await plan.capture(targets, on: radio.adapter, patience: patience.duration(on: radio))
+      // Nothing was begun that could have been ended.
+      if !outcomes.contains(where: \.hasReport) { try Task.checkCancellation() }
+      return outcomes
     }
     if Console.isErrorTerminal { Console.progress("") }
     try finish(outcomes)
@@ -118,6 +117,7 @@ struct CaptureCommand: AsyncParsableCommand {
 
   /// What all captures of this command have in common.
   private struct Plan: Sendable {
+    let begunAt = SystemClock.now()
     let directory: String
     let limits: RingCapture.Limits
     let request: LinkRequest
@@ -125,7 +125,9 @@ struct CaptureCommand: AsyncParsableCommand {
     let logFormat: CaptureLogFormat
 
     /// One goes straight into the directory, several each into one of their own below it.
-    func capture(_ targets: [RingCapture.Target], on adapter: any Adapter) async -> [CaptureGroup.Outcome] {
+    func capture(
+      _ targets: [RingCapture.Target], on adapter: any Adapter, patience: Duration
+    ) async -> [CaptureGroup.Outcome] {
       let captures = targets.map { target in
         var capture = RingCapture(
           target, adapter: adapter, limits: limits,
@@ -133,14 +135,15 @@ struct CaptureCommand: AsyncParsableCommand {
             ? directory : CaptureGroup.directory(of: target.address, in: directory))
         capture.connectTimeout = timeout
         capture.request = request
+        capture.patience = patience
+        capture.begunAt = begunAt
+        capture.news = { CaptureText.note($0, of: target, isAlone: targets.count == 1) }
         capture.isAnnounced = true
         capture.logFormat = logFormat
         return capture
       }
       return await CaptureGroup(captures).run { progress in
-        Console.progress(
-          "\(progress.elapsed.components.seconds) s  \(progress.samples) samples  "
-            + "\(progress.lost) lost  \(progress.malformed) malformed   (Ctrl-C ends)")
+        Console.progress(CaptureText.line(progress, rings: targets.count))
       }
     }
   }
@@ -195,39 +198,10 @@ struct CaptureCommand: AsyncParsableCommand {
       report.encode(into: &line)
       try Console.write(line.octets)
     } else {
-      try Console.print(text(report, directory))
+      try Console.print(CaptureText.summary(report, directory))
     }
     for note in LinkText.refusals(report.changes) { Console.note(note) }
     if device.radio.verbose, let error = report.lastMalformed { Console.note("last malformed: \(error)") }
-  }
-
-  private func text(_ report: SessionReport, _ directory: String) -> String {
-    let seconds =
-      Double((report.endedAt ?? report.startedAt).nanoseconds - report.startedAt.nanoseconds) / 1e9
-    let rows = report.streams.reduce(0) { $0 + $1.samples }
-    var lines = [
-      "\(rows) samples in \(String(format: "%.1f", seconds)) s from \(report.device)"
-        + (report.deviceName.map { " (\($0.printable))" } ?? "") + "; \(report.endReason ?? "")"
-    ]
-    for stream in report.streams {
-      lines.append("  \(stream.samples) \(stream.name)  \(directory)/\(stream.file)")
-    }
-    if let log = report.packetLog { lines.append("  packets  \(directory)/\(log)") }
-    if let link = LinkText.inForce(LinkState(after: report.changes)) { lines.append("  link  \(link)") }
-    let lost = report.lost
-    lines.append(
-      lost.total == 0
-        ? "0 lost of \(report.received)"
-        : "\(lost.total) lost of \(report.received + lost.kernelQueue): kernel queue \(lost.kernelQueue), "
-          + "sample queue \(lost.sampleQueue), packet log \(lost.packetLog), disk \(lost.disk)")
-    if report.malformed > 0 { lines.append("\(report.malformed) malformed, not recorded") }
-    if report.adapterFaults > 0 {
-      lines.append("\(report.adapterFaults) faults of the controller's: notifications may be missing")
-    }
-    if report.withoutKernelStamp > 0 {
-      lines.append("\(report.withoutKernelStamp) without a kernel stamp: stamped on arrival here")
-    }
-    return lines.joined(separator: "\n")
   }
 
   private static func nameByTime() -> String {
@@ -240,6 +214,10 @@ struct CaptureCommand: AsyncParsableCommand {
 }
 
 extension CaptureGroup.Outcome {
+  fileprivate var hasReport: Bool {
+    if case .success = result { true } else { false }
+  }
+
   fileprivate var hasLost: Bool {
     if case .success(let result) = result { result.report.lost.total > 0 } else { false }
   }

@@ -198,23 +198,34 @@ struct DeviceOptions: ParsableArguments {
   ) async throws -> Value {
     let isVerbose = radio.verbose
     let timeout = Duration.seconds(timeout)
-    let (options, request) = (radio, try link.request())
+    let request = try link.request()
+    return try await withRadio { radio in
+      let address = try await locate(radio.adapter)
+      let connection = try await failing { () async throws(HostError) in
+        try await radio.adapter.connect(to: address, asking: request, timeout: timeout, tap: nil)
+      }
+      do {
+        let value = try await body(radio.adapter, connection)
+        await Self.close(connection, isVerbose)
+        return value
+      } catch {
+        await Self.close(connection, isVerbose)
+        throw error
+      }
+    }
+  }
+
+  /// Takes hold of the radio, runs `body`, and lets it go whatever happens. Ctrl-C cancels `body`.
+  func withRadio<Value: Sendable>(
+    _ body: @escaping @Sendable (Radio) async throws -> Value
+  ) async throws -> Value {
+    let options = radio
     return try await Interruption.cancelling {
       let radio = try await options.open()
       do {
-        let address = try await locate(radio.adapter)
-        let connection = try await failing { () async throws(HostError) in
-          try await radio.adapter.connect(to: address, asking: request, timeout: timeout, tap: nil)
-        }
-        do {
-          let value = try await body(radio.adapter, connection)
-          await Self.close(connection, isVerbose)
-          await radio.close()
-          return value
-        } catch {
-          await Self.close(connection, isVerbose)
-          throw error
-        }
+        let value = try await body(radio)
+        await radio.close()
+        return value
       } catch {
         await radio.close()
         throw error

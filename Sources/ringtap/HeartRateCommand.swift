@@ -13,7 +13,7 @@ struct HeartRateCommand: AsyncParsableCommand {
     discussion: """
       Finds the strap by its service (180D) or name, or takes the address given; reads who it is and where it is worn; \
       shows each measurement until --duration, --count or Ctrl-C. Lost contact is a state, not a rate of 0. A \
-      measurement that is shorter than its flags promise is skipped and counted.
+      measurement that is shorter than its flags promise is skipped and counted. A lost link is made again.
 
       EXAMPLES
         ringtap heart-rate
@@ -30,52 +30,50 @@ struct HeartRateCommand: AsyncParsableCommand {
   var resetEnergy = false
 
   func run() async throws {
-    let (json, stream, resetEnergy) = (sensor.json, sensor.stream, resetEnergy)
-    try await sensor.withSensor(.heartRate) { connection in
-      let session = try await failing { () async throws(HostError) in
-        try await HeartRateSession.start(on: connection, resetEnergy ? .resetEnergy : .none)
-      }
-      try Self.show(session, connection, json)
-      var hadContact = true
-      let outcome = try await stream.run(session.samples, of: connection) { sample in
-        let hasContact = sample.measurement.contact != .notDetected
-        defer { hadContact = hasContact }
-        if json {
-          try Self.show(sample)
-        } else if hasContact {
-          try Console.print(Self.text(sample.measurement))
-        } else if hadContact {
-          try Console.print("no contact")
-        }
-        return hasContact ? .value : .state
-      }
-      // A task that Ctrl-C cancelled must still tell the sensor.
-      await Task { await session.stop() }.value
-      return outcome
-    }
+    try await sensor.run(
+      .heartRate, resetEnergy ? .resetEnergy : .none, HeartRateWriter(isJSON: sensor.json))
   }
+}
 
-  private static func show(
-    _ session: HeartRateSession, _ connection: Connection, _ json: Bool
-  ) throws(Console.Closed) {
-    guard json else {
-      let location = session.location.flatMap { names[$0] }.map { ", worn on the \($0)" } ?? ""
-      return Console.note(session.facts.text(connection.peer) + location)
+/// Lines about heart-rate measurements.
+private struct HeartRateWriter: SensorWriter {
+  let isJSON: Bool
+  private var hadContact = true
+
+  init(isJSON: Bool) { self.isJSON = isJSON }
+
+  mutating func begin(_ session: HeartRateSession, _ peer: DeviceAddress) throws {
+    guard isJSON else {
+      let location = session.location.flatMap { Self.names[$0] }.map { ", worn on the \($0)" } ?? ""
+      return Console.note(session.facts.text(peer) + location)
     }
     try Console.json { line in
       line.member("event", "device")
-      line.member("address", connection.peer.description)
-      line.member("addressType", connection.peer.type.name.description)
+      line.member("address", peer.description)
+      line.member("addressType", peer.type.name.description)
       session.facts.members(into: &line)
       if let location = session.location { line.members(of: location) }
     }
+  }
+
+  mutating func show(_ sample: HeartRateSample) throws -> SensorStream.Verdict {
+    let hasContact = sample.measurement.contact != .notDetected
+    defer { hadContact = hasContact }
+    if isJSON {
+      try Self.showObject(sample)
+    } else if hasContact {
+      try Console.print(Self.text(sample.measurement))
+    } else if hadContact {
+      try Console.print("no contact")
+    }
+    return hasContact ? .value : .state
   }
 
   private static let names: [BodySensorLocation: String] = [
     .chest: "chest", .wrist: "wrist", .finger: "finger", .hand: "hand", .earLobe: "ear lobe", .foot: "foot",
   ]
 
-  private static func show(_ sample: HeartRateSample) throws(Console.Closed) {
+  private static func showObject(_ sample: HeartRateSample) throws(Console.Closed) {
     try Console.json { line in
       if sample.measurement.contact == .notDetected {
         line.member("event", "state")

@@ -12,7 +12,8 @@ struct PolarCommand: AsyncParsableCommand {
     abstract: "Show a raw stream of a Polar sensor: ECG, acceleration or PPG.",
     discussion: """
       Finds the sensor by its name, or takes the address given; reads its settings, starts the stream, and shows the \
-      samples until --duration, --count (of frames) or Ctrl-C; then the stream is stopped. Lines are CSV, one for each sample: when \
+      samples until --duration, --count (of frames) or Ctrl-C; then the stream is stopped. A lost link is made \
+      again. Lines are CSV, one for each sample: when \
       its frame came (nanoseconds since the Unix epoch, the kernel's receive stamp), when it was measured by the \
       sensor's own clock (nanoseconds since 2000), and its channels as they were sent.
 
@@ -44,56 +45,43 @@ struct PolarCommand: AsyncParsableCommand {
   var rate: UInt16?
 
   func run() async throws {
-    let (json, stream, type, rate) = (sensor.json, sensor.stream, stream.type, rate)
-    try await sensor.withSensor(.polar) { connection in
-      let session = try await failing { () async throws(HostError) in
-        try await PolarSession.start(type, sampleRate: rate, on: connection)
-      }
-      try Self.show(session, connection, json)
-      var writer = PolarWriter(session)
-      var outcome = try await stream.run(session.frames, of: connection) { sample in
-        try json ? writer.showObject(sample) : writer.showRows(sample)
-        return .value
-      }
-      // A task that Ctrl-C cancelled must still tell the sensor: a stream left running empties its battery.
-      await Task { await session.stop() }.value
-      if session.isStoppedBySensor { outcome.reason = "the sensor stopped the stream by itself" }
-      return outcome
-    }
+    try await sensor.run(
+      .polar, PolarSession.Settings(stream.type, sampleRate: rate), PolarWriter(isJSON: sensor.json))
   }
+}
 
-  private static func show(
-    _ session: PolarSession, _ connection: Connection, _ json: Bool
-  ) throws(Console.Closed) {
-    guard json else {
-      return Console.note(session.facts.text(connection.peer) + ", \(session.sampleRate) Hz")
-    }
+/// Writes the frames of one stream.
+private struct PolarWriter: SensorWriter {
+  private let isJSON: Bool
+  private var factor = 1.0
+  private var sampleRate: UInt16 = 1
+  private var clock = PolarSampleClock(sampleRateHertz: 1)
+  private var previous: UInt64?
+  private var hasHeader = false
+
+  init(isJSON: Bool) { self.isJSON = isJSON }
+
+  mutating func begin(_ session: PolarSession, _ peer: DeviceAddress) throws {
+    factor = session.factor
+    sampleRate = session.sampleRate
+    clock = PolarSampleClock(sampleRateHertz: session.sampleRate)
+    guard isJSON else { return Console.note(session.facts.text(peer) + ", \(session.sampleRate) Hz") }
     try Console.json { line in
       line.member("event", "device")
-      line.member("address", connection.peer.description)
-      line.member("addressType", connection.peer.type.name.description)
+      line.member("address", peer.description)
+      line.member("addressType", peer.type.name.description)
       session.facts.members(into: &line)
       line.member("sampleRateHz", session.sampleRate)
       line.member("conversionFactor", session.factor)
     }
   }
-}
 
-/// Writes the frames of one stream.
-private struct PolarWriter {
-  private let factor: Double
-  private let sampleRate: UInt16
-  private var clock: PolarSampleClock
-  private var previous: UInt64?
-  private var hasHeader = false
-
-  init(_ session: PolarSession) {
-    factor = session.factor
-    sampleRate = session.sampleRate
-    clock = PolarSampleClock(sampleRateHertz: session.sampleRate)
+  mutating func show(_ sample: PolarFrameSample) throws -> SensorStream.Verdict {
+    try isJSON ? showObject(sample) : showRows(sample)
+    return .value
   }
 
-  mutating func showObject(_ sample: PolarFrameSample) throws(Console.Closed) {
+  private mutating func showObject(_ sample: PolarFrameSample) throws(Console.Closed) {
     let octets = sample.octets
     var context = SensorDecoder.Context()
     context.operation = .notify
@@ -109,7 +97,7 @@ private struct PolarWriter {
     }
   }
 
-  mutating func showRows(_ sample: PolarFrameSample) throws(Console.Closed) {
+  private mutating func showRows(_ sample: PolarFrameSample) throws(Console.Closed) {
     let octets = sample.octets
     guard let frame = try? PolarFrame(validating: octets.span), let layout = frame.layout else { return }
     var text = ""

@@ -10,6 +10,7 @@ import RingTap
 /// A sensor to stream from, and for how long.
 struct SensorOptions: ParsableArguments {
   @OptionGroup var device: DeviceOptions
+  @OptionGroup var patience: PatienceOptions
 
   @Argument(help: "The sensor, such as 70:CB:0D:00:A1:B2; the first one in range if not given.")
   var address: String?
@@ -35,92 +36,42 @@ struct SensorOptions: ParsableArguments {
     }
   }
 
-  /// Finds and connects the sensor, runs `body`, and closes the channel whatever happens.
-  func withSensor(
-    _ kind: SensorKind, _ body: @escaping @Sendable (Connection) async throws -> SensorStream.Outcome
+  /// Finds the sensor, and shows its samples until there is reason to stop; a link that is lost meanwhile is made again.
+  ///
+  /// - Parameter writer: shows them.
+  func run<Writer: SensorWriter>(
+    _ kind: SensorKind, _ settings: Writer.Session.Settings, _ writer: Writer
   ) async throws {
     let address = try address.map { try device.parse($0) } ?? device.known(name)
-    let (name, patience) = (name, Duration.seconds(device.timeout))
-    let outcome = try await device.withLink { adapter in
-      if let address { return address }
-      let found = try await failing { () async throws(HostError) in
-        try await SensorFinder.find(kind, named: name, on: adapter, within: patience)
-      }
-      Console.note("found \(found.name?.printable ?? "a sensor without a name") at \(found.address)")
-      return found.address
-    } _: { _, connection in
-      try await body(connection)
+    let (name, timeout, isVerbose) = (name, Duration.seconds(device.timeout), device.radio.verbose)
+    let (request, patience, stream) = (try device.link.request(), patience, stream)
+    let outcome = try await device.withRadio { radio in
+      let peer =
+        if let address { address } else { try await Self.find(kind, name, radio.adapter, timeout) }
+      var plan = DeviceSession.Plan(peer)
+      plan.request = request
+      plan.connectTimeout = timeout
+      plan.patience = patience.duration(on: radio)
+      let streaming = SensorStreaming<Writer>(settings, plan, on: radio.adapter)
+      let outcome = try await streaming.run(stream, writer)
+      await streaming.showLinks(isVerbose)
+      return outcome
     }
     try outcome.show(json: json)
     if outcome.lost > 0 { throw ExitCode(3) }
   }
 
+  private static func find(
+    _ kind: SensorKind, _ name: String?, _ adapter: any Adapter, _ timeout: Duration
+  ) async throws -> DeviceAddress {
+    let found = try await failing { () async throws(HostError) in
+      try await SensorFinder.find(kind, named: name, on: adapter, within: timeout)
+    }
+    Console.note("found \(found.name?.printable ?? "a sensor without a name") at \(found.address)")
+    return found.address
+  }
+
   var stream: SensorStream { SensorStream(count: count, duration: duration.map { .seconds($0) }) }
-}
-
-/// Takes the samples of a sensor one after the other until there is reason to stop.
-struct SensorStream: Sendable {
-  let count: Int?
-  let duration: Duration?
-
-  /// What a sample was to the command.
-  enum Verdict {
-    /// It counts.
-    case value
-    /// The sensor has nothing to measure.
-    case state
-  }
-
-  struct Outcome: Sendable {
-    var values = 0
-    /// Shorter than their flags promise: skipped.
-    var malformed = 0
-    /// Our reader was too slow, or the kernel's queue was full.
-    var lost = 0
-    /// Why the link ended, if it did before its time.
-    var end: BearerEnd?
-    /// Why there are no more values although the link is up.
-    var reason: String?
-
-    /// The last line, for programs; people are told what is not as it should be.
-    func show(json: Bool) throws {
-      if json {
-        try Console.json { line in
-          line.member("event", "end")
-          line.member("values", values)
-          line.member("malformed", malformed)
-          line.member("lost", lost)
-          if let reason { line.member("reason", reason) }
-        }
-      }
-      if malformed > 0 {
-        Console.note("\(malformed) values were malformed: shorter than their own flags say; skipped")
-      }
-      if lost > 0 { Console.note("\(lost) values were lost: what reads our output is too slow") }
-      if let end = end.map({ "\($0)" }) ?? reason { throw Failure("\(end) after \(values) values") }
-    }
-  }
-
-  /// - Parameter show: prints one sample.
-  func run<Sample>(
-    _ samples: SampleChannel<Sample>, of connection: Connection, _ show: (Sample) throws -> Verdict
-  ) async throws -> Outcome {
-    let timer = duration.map { duration in
-      Task {
-        if (try? await Task.sleep(for: duration)) != nil { samples.finish() }
-      }
-    }
-    defer { timer?.cancel() }
-    var outcome = Outcome()
-    for await sample in samples {
-      if try show(sample) == .value { outcome.values += 1 }
-      if outcome.values == count { break }
-    }
-    outcome.malformed = samples.malformed
-    outcome.lost = samples.dropped + (await connection.statistics).kernelQueueDrops
-    outcome.end = await connection.end
-    return outcome
-  }
 }
 
 extension SensorFacts {

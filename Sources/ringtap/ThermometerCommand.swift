@@ -14,7 +14,7 @@ struct ThermometerCommand: AsyncParsableCommand {
       Finds the sensor by its service (1809, or CORE's own) or name, or takes the address given, and shows each \
       temperature until --duration, --count or Ctrl-C: results and, before them, what the thermometer has on its way \
       there. Without a reading the sensor is not on a body: a state, not a value. A value that is shorter than its \
-      flags promise is skipped and counted.
+      flags promise is skipped and counted. A lost link is made again.
 
       EXAMPLES
         ringtap thermometer
@@ -50,47 +50,48 @@ struct ThermometerCommand: AsyncParsableCommand {
   var unit: Unit?
 
   func run() async throws {
-    let (json, stream, unit) = (sensor.json, sensor.stream, unit)
-    try await sensor.withSensor(.thermometer) { connection in
-      let session = try await failing { () async throws(HostError) in
-        try await ThermometerSession.start(on: connection)
-      }
-      try Self.show(session, connection, json)
-      var hadReading = true
-      let outcome = try await stream.run(session.samples, of: connection) { sample in
-        let hasReading = sample.degrees != nil
-        defer { hadReading = hasReading }
-        if json {
-          try Self.show(sample, session.kind, unit)
-        } else if hasReading {
-          try Console.print(Self.text(sample, unit))
-        } else if hadReading {
-          try Console.print(sample.isOffBody ? "not on body" : "no reading")
-        }
-        return hasReading ? .value : .state
-      }
-      // A task that Ctrl-C cancelled must still tell the sensor.
-      await Task { await session.stop() }.value
-      return outcome
-    }
+    try await sensor.run(.thermometer, (), ThermometerWriter(isJSON: sensor.json, unit))
+  }
+}
+
+/// Lines about temperatures.
+private struct ThermometerWriter: SensorWriter {
+  private let isJSON: Bool
+  private let unit: ThermometerCommand.Unit?
+  private var kind = ThermometerSession.Kind.healthThermometer
+  private var hadReading = true
+
+  init(isJSON: Bool, _ unit: ThermometerCommand.Unit?) {
+    self.isJSON = isJSON
+    self.unit = unit
   }
 
-  private static func show(
-    _ session: ThermometerSession, _ connection: Connection, _ json: Bool
-  ) throws(Console.Closed) {
-    guard json else { return Console.note(session.facts.text(connection.peer)) }
+  mutating func begin(_ session: ThermometerSession, _ peer: DeviceAddress) throws {
+    kind = session.kind
+    guard isJSON else { return Console.note(session.facts.text(peer)) }
     try Console.json { line in
       line.member("event", "device")
-      line.member("address", connection.peer.description)
-      line.member("addressType", connection.peer.type.name.description)
+      line.member("address", peer.description)
+      line.member("addressType", peer.type.name.description)
       session.facts.members(into: &line)
       if let type = session.type { line.members(of: type) }
     }
   }
 
-  private static func show(
-    _ sample: TemperatureSample, _ kind: ThermometerSession.Kind, _ unit: Unit?
-  ) throws(Console.Closed) {
+  mutating func show(_ sample: TemperatureSample) throws -> SensorStream.Verdict {
+    let hasReading = sample.degrees != nil
+    defer { hadReading = hasReading }
+    if isJSON {
+      try showObject(sample)
+    } else if hasReading {
+      try Console.print(Self.text(sample, unit))
+    } else if hadReading {
+      try Console.print(sample.isOffBody ? "not on body" : "no reading")
+    }
+    return hasReading ? .value : .state
+  }
+
+  private func showObject(_ sample: TemperatureSample) throws(Console.Closed) {
     try Console.json { line in
       switch (sample.degrees, sample.reading) {
       case (nil, _):
@@ -114,7 +115,7 @@ struct ThermometerCommand: AsyncParsableCommand {
   private static let qualities = ["invalid", "poor", "fair", "good", "excellent"]
 
   /// `36.62 °C  skin 33.4 °C`
-  private static func text(_ sample: TemperatureSample, _ unit: Unit?) -> String {
+  private static func text(_ sample: TemperatureSample, _ unit: ThermometerCommand.Unit?) -> String {
     let unit = unit ?? (sample.unit == .celsius ? .celsius : .fahrenheit)
     func text(_ degrees: Double) -> String { "\((degrees * 100).rounded() / 100) \(unit.sign)" }
     var parts = sample.degrees(in: unit.unit).map { [text($0)] } ?? []

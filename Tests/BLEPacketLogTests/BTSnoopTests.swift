@@ -51,22 +51,6 @@ import Testing
     #expect(record.count == 24 + 3)
   }
 
-  /// LE Connection Complete with handle 0x0040 and peer 70:CB:0D:00:A1:B2. Core 5.4, Vol 4, Part E, 7.7.65.1.
-  @Test func startsALink() throws {
-    let writer = BTSnoopWriter()
-    let peer = try #require(DeviceAddress("70:CB:0D:00:A1:B2", type: .random))
-    let timing = LinkParameters(interval: 0x18, latency: 4, supervisionTimeout: 0x01F4)
-    for (parameters, tail) in [(nil, "0000 0000 0000 00"), (timing, "1800 0400 f401 00")] {
-      let record = [UInt8](encoding: writer.linkRecordByteCount) {
-        writer.encode(
-          linkTo: peer, handle: ConnectionHandle(0x0040), parameters: parameters,
-          at: ReceiveTime(nanoseconds: 0), into: &$0)
-      }
-      #expect(Array(record[..<12]) == octetsOf("00000016 00000016 00000003"))
-      #expect(Array(record[24...]) == octetsOf("04 3e 13 01 00 4000 00 01 b2a1000dcb70" + tail))
-    }
-  }
-
   @Test func wrapsAnL2CAPPayload() {
     let pdu = octetsOf("1b1200 0502")
     let writer = BTSnoopWriter()

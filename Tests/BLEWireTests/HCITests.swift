@@ -27,6 +27,12 @@ import Testing
       let event = try CommandComplete(validating: octets.span)
       return [UInt8](encoding: octets.count) { event.encode(into: &$0) }
     },
+    // Core 5.4, Vol 4, Part E, 7.7.65.1.
+    PDUCase("LE Connection Complete", "01 00 4000 00 01 b2a1000dcb70 1800 0400 f401 00", minimum: 19) {
+      (octets) throws(WireError) in
+      let event = try LEConnectionComplete(validating: octets.span)
+      return [UInt8](encoding: octets.count) { event.encode(into: &$0) }
+    },
     PDUCase("Command Status", "00 04 4320", minimum: 4) { (octets) throws(WireError) in
       let event = try CommandStatus(validating: octets.span)
       return [UInt8](encoding: octets.count) { event.encode(into: &$0) }

@@ -93,7 +93,7 @@ extension WithoutKernel {
       let (ring, proxy) = try disturbedRing(insertion.hex, options)
       let path = scene.path("capture")
       let result = try scene.ringtap(
-        reaching: ring, "capture", ring.address, "--count", "300", "--output", path)
+        reaching: ring, "capture", ring.address, "--count", "300", "--patience", "0", "--output", path)
       #expect(result.status == 1)
       #expect(result.messages.count == 1)
       #expect(result.errors.contains(path))

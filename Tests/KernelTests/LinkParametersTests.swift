@@ -108,7 +108,7 @@ extension InTestKernel {
         try scene.linkedControllers()
         ring = try scene.bumbleRing("--rate", "300", "--disconnect-after", "90")
       }
-      let (result, path) = try capture(ring.address, ["--mode", "raw"])
+      let (result, path) = try capture(ring.address, ["--mode", "raw", "--patience", "0"])
       #expect(result.status == 1)
       try CaptureFolder(path).expectNoTrouble(samples: 90)
       let reason = try LinkRecord.read(path).disconnectReason

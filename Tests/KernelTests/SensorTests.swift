@@ -167,10 +167,29 @@ extension WithoutKernel {
 
     @Test func aLostLinkIsAFailure() throws {
       let result = try scene.ringtap(
-        "heart-rate", "--transport", "virtual:heart-rate,rate=50,disconnect-after=5")
+        "heart-rate", "--transport", "virtual:heart-rate,rate=50,disconnect-after=5", "--patience", "0")
       #expect(result.status == 1)
       #expect(result.outputLines.count == 5)
       #expect(result.errors.contains("after 5 values"))
+    }
+
+    /// The sensor is back: the same output goes on.
+    @Test(arguments: [
+      ("heart-rate", "heart-rate"), ("thermometer", "core"), ("polar", "polar"),
+    ]) func aLostLinkIsMadeAgain(_ command: String, _ sensor: String) throws {
+      let result = try scene.ringtap(
+        command, "--transport", "virtual:\(sensor),rate=50,disconnect-after=5", "--count", "12", "--json")
+      #expect(result.status == 0, "\(result.errors)")
+      #expect(result.messages.count { $0.contains("(0x08, Connection Timeout); connecting again") } == 2)
+      #expect(result.messages.count { $0.contains("streaming again") } == 2)
+      let events = try result.outputLines.map { line in
+        try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
+      }
+      #expect(events.first?["event"] as? String == "device")
+      #expect(events.count { $0["event"] as? String == "device" } == 1)
+      #expect(events.last?["gaps"] as? Int == 2 && events.last?["values"] as? Int == 12)
+      let times = events.compactMap { $0["timeNs"] as? Int }
+      #expect(times.count == 12 && zip(times, times.dropFirst()).allSatisfy { $0 <= $1 })
     }
 
     @Test func otherDevicesAreRefused() throws {

@@ -19,11 +19,6 @@ extension RingSink {
   }
 }
 
-extension RecordingFiles.LinkStart {
-  static let test = RecordingFiles.LinkStart(
-    peer: .any, handle: ConnectionHandle(0x40), parameters: nil, time: ReceiveTime(nanoseconds: 1_000))
-}
-
 @Suite struct RingSinkTests {
   @Test func tellsWhatCame() {
     let sink = RingSink(limit: nil, tap: nil)
@@ -69,7 +64,7 @@ extension RecordingFiles.LinkStart {
   @Test func writesWhatWasQueued() async throws {
     try await withFolder { folder in
       let sink = RingSink(limit: nil, tap: nil)
-      let recorder = try await Recorder.start(in: folder, sink, packets: nil, link: .test)
+      let recorder = try await Recorder.start(in: folder, sink, packets: nil)
       for number in 1...1_000 as ClosedRange<Int64> {
         for frame in RingFrames.tick { sink.take(frame, at: number) }
         recorder.wake.signal()
@@ -91,7 +86,7 @@ extension RecordingFiles.LinkStart {
     for _ in 0..<50 {
       try await withFolder { folder in
         let recorder = try await Recorder.start(
-          in: folder, RingSink(limit: nil, tap: nil), packets: RecordRing(byteCount: 4096), link: .test)
+          in: folder, RingSink(limit: nil, tap: nil), packets: RecordRing(byteCount: 4096))
         let outcome = await recorder.finish()
         #expect(outcome.samples == [0, 0, 0])
         #expect(try LoggedPDU.all(folder + "/packets.btsnoop").isEmpty)
@@ -103,7 +98,7 @@ extension RecordingFiles.LinkStart {
     try await withFolder { folder in
       do throws(SystemError) {
         _ = try await Recorder.start(
-          in: folder + "/none", RingSink(limit: nil, tap: nil), packets: nil, link: .test)
+          in: folder + "/none", RingSink(limit: nil, tap: nil), packets: nil)
         Issue.record("there is no such folder")
       } catch { #expect(error.number == ENOENT) }
     }
@@ -115,7 +110,7 @@ extension RecordingFiles.LinkStart {
       try FileManager.default.createSymbolicLink(
         atPath: folder + "/ppg.csv", withDestinationPath: "/dev/full")
       do throws(SystemError) {
-        _ = try await Recorder.start(in: folder, RingSink(limit: nil, tap: nil), packets: nil, link: .test)
+        _ = try await Recorder.start(in: folder, RingSink(limit: nil, tap: nil), packets: nil)
         Issue.record("the disk is full")
       } catch { #expect(error.number == ENOSPC) }
     }
@@ -130,7 +125,7 @@ extension RecordingFiles.LinkStart {
       #expect(setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0)
       try await withFolder { folder in
         let sink = RingSink(limit: nil, tap: nil)
-        let recorder = try await Recorder.start(in: folder, sink, packets: nil, link: .test)
+        let recorder = try await Recorder.start(in: folder, sink, packets: nil)
         let failed = Counter()
         recorder.onFailure { failed.add() }
         for number in 1...1_000 as ClosedRange<Int64> {

@@ -1,4 +1,5 @@
 import BLECore
+import BLEEmulation
 import BLEPacketLog
 import BLEStack
 import BLESystem
@@ -129,6 +130,40 @@ import Testing
       #expect(result.failure == nil && result.report.endReason == "count reached")
       #expect(again.findings.differenceCount == 0 && again.findings.played == log.packets.count)
       try expectSameTables(folder, format)
+    }
+  }
+
+  /// Each link of a capture that lost three: rows one after the other are those of the capture. After the first the ring was
+  /// asked less; what the first was told answers for it.
+  @Test func recordsEachLinkOfACaptureWithGaps() async throws {
+    try await withFolder { folder in
+      var ring = quietRing()
+      ring.disconnectAfter = 90
+      let link = try await VirtualLink.open([ring])
+      var capture = RingCapture(
+        RingCapture.Target(address: ring.address), adapter: link.adapter,
+        limits: RingCapture.Limits(count: Self.count), directory: folder + "/live")
+      capture.logFormat = .pcapng
+      capture.patience = .seconds(20)
+      let live = try await capture.run { _ in }
+      await link.close()
+      #expect(live.failure == nil && live.report.linkCount == 4)
+
+      let log = try ReplayLog.read(folder + "/live/packets.pcapng")
+      var again: [String: String] = [:]
+      for number in 1...4 {
+        let path = folder + "/again\(number)"
+        let played = try await replay(log, in: path, link: number, count: nil)
+        let result = try played.result.get()
+        #expect(result.report.received == (number < 4 ? 90 : 30))
+        #expect(result.failure == (number < 4 ? .gatt(.closed(.linkLost(.silence))) : nil))
+        for name in Self.tables {
+          let rows = try table(path, name)
+          again[name, default: ""] +=
+            number == 1 ? rows[...] : rows[(rows.firstIndex(of: "\n") ?? rows.startIndex)...].dropFirst()
+        }
+      }
+      for name in Self.tables { #expect(try table(folder + "/live", name) == again[name], "\(name)") }
     }
   }
 

@@ -10,32 +10,42 @@ import Testing
 
 /// The sensor sessions over a virtual link, against sensors that send known values in turn.
 @Suite(.timeLimit(.minutes(1))) struct SensorSessionTests {
-  /// Our host and one sensor, connected.
-  private func withSensor<Value: Sendable>(
-    _ model: some SensorModel, _ change: (inout EmulatedSensor.Configuration) -> Void = { _ in },
-    _ body: (Connection, ControllerAttachment) async throws -> Value
-  ) async throws -> Value {
+  /// Our host and one sensor, and a session with it until the link is lost for good or `body` has seen enough.
+  ///
+  /// - Parameter settings: by which the stream is started.
+  /// - Returns: the session, for what it knows of its links, and what it ended with.
+  @discardableResult
+  private func withSession<Session: SensorSession>(
+    _ type: Session.Type, _ settings: Session.Settings, with model: some SensorModel,
+    patience: Duration = .zero, _ change: (inout EmulatedSensor.Configuration) -> Void = { _ in },
+    _ body: (Session, SensorProfile<Session>, ControllerAttachment) async throws -> Void
+  ) async throws -> (session: DeviceSession, failure: HostError?) {
     var configuration = EmulatedSensor.Configuration()
     configuration.ticksPerSecond = 100
     configuration.advertisingInterval = .milliseconds(20)
     change(&configuration)
-    let loop = try EventLoop.start()
-    defer { loop.stop() }
-    let controller = VirtualController(peripherals: [EmulatedSensor(model, configuration)])
-    var pair = try ControllerPort.pair()
-    let emulation = try await ControllerAttachment.attach(controller, to: pair.takeController(), .datagrams)
-    let transport = try loop.transport(over: pair.takeHost(), .datagrams)
-    let adapter = try await HostAdapter.open(transport, name: "virtual", on: loop)
-    let connection = try await adapter.connect(
-      to: model.address, asking: LinkRequest(), timeout: .seconds(20), tap: nil)
-    let value = try await body(connection, emulation)
-    await connection.close()
-    await adapter.close()
-    await emulation.detach()
-    return value
+    let sensor = configuration
+    let link = try await VirtualLink.open { [EmulatedSensor(model, sensor)] }
+    var plan = DeviceSession.Plan(model.address)
+    plan.patience = patience
+    let session = DeviceSession(plan, on: link.adapter)
+    let profile = SensorProfile<Session>(settings)
+    let running = Task { () -> HostError? in
+      defer { profile.finish() }
+      do throws(HostError) {
+        try await session.run(profile)
+        return nil
+      } catch { return error }
+    }
+    var sessions = profile.sessions.makeAsyncIterator()
+    if let first = await sessions.next() { try await body(first, profile, link.emulation) }
+    running.cancel()
+    let failure = await running.value
+    await link.close()
+    return (session, failure)
   }
 
-  /// What came until the link ended.
+  /// What came until the session ended.
   private func all<Sample>(_ samples: SampleChannel<Sample>) async -> [Sample] {
     var values: [Sample] = []
     for await sample in samples { values.append(sample) }
@@ -51,39 +61,64 @@ import Testing
       HeartRateMeasurement(beatsPerMinute: 0, contact: .notDetected),
     ]
     let sent = strap.measurements
-    try await withSensor(strap) {
+    let end = try await withSession(HeartRateSession.self, .none, with: strap) {
       $0.disconnectAfter = 12
       $0.malformedEvery = 4
-    } _: { connection, _ in
-      let session = try await HeartRateSession.start(on: connection)
+    } _: { session, profile, _ in
       #expect(session.location == .earLobe)
       #expect(session.facts.battery?.percent == 84)
       #expect(session.facts.manufacturer == "ringtap")
-      let samples = await all(session.samples)
+      let samples = await all(profile.samples)
       // The fourth, eighth and twelfth are cut.
       let wanted = (0..<12).filter { ($0 + 1) % 4 != 0 }.map { sent[$0 % 3] }
       #expect(samples.map(\.measurement) == wanted)
-      #expect(session.samples.malformed == 3)
-      #expect(session.samples.dropped == 0)
-      #expect(await connection.end != nil)
+      #expect(profile.samples.malformed == 3)
+      #expect(profile.samples.dropped == 0)
     }
+    #expect(end.failure == .gatt(.closed(.linkLost(.silence))))
+    #expect(await end.session.links.count == 1)
+  }
+
+  /// The same after five lost links: one sequence, and the gaps between.
+  @Test func heartRateOverSeveralLinks() async throws {
+    var strap = StrapModel()
+    strap.measurements = (60..<70).map { HeartRateMeasurement(beatsPerMinute: $0) }
+    let end = try await withSession(
+      HeartRateSession.self, .resetEnergy, with: strap, patience: .seconds(20)
+    ) {
+      $0.disconnectAfter = 10
+    } _: { _, profile, emulation in
+      var rates: [UInt16] = []
+      for await sample in profile.samples {
+        rates.append(sample.measurement.beatsPerMinute)
+        if rates.count == 55 { break }
+      }
+      // Each link brings ten, whichever of the ten rates its first one has.
+      for start in stride(from: 0, to: 50, by: 10) { #expect(Set(rates[start..<start + 10]).count == 10) }
+      let resets = await emulation.inspect { controller in
+        controller.peripherals.compactMap { (($0 as? EmulatedSensor)?.model as? StrapModel)?.resets }
+      }
+      #expect(resets == [1], "the energy is reset once")
+    }
+    #expect(end.failure == nil)
+    let gaps = await end.session.gaps
+    #expect(gaps.count == 5)
+    #expect(gaps.allSatisfy { $0.reason?.rawValue == 0x08 && $0.firstSampleAt != nil && $0.attempts >= 1 })
+    #expect(await end.session.linkCount >= 6)
   }
 
   @Test func theEnergyIsResetBeforeTheFirstMeasurement() async throws {
-    try await withSensor(StrapModel()) { connection, emulation in
-      _ = try await HeartRateSession.start(on: connection, .resetEnergy)
+    try await withSession(HeartRateSession.self, .resetEnergy, with: StrapModel()) { _, _, emulation in
       let resets = await emulation.inspect { controller in
         controller.peripherals.compactMap { (($0 as? EmulatedSensor)?.model as? StrapModel)?.resets }
       }
       #expect(resets == [1])
     }
     // A Polar sensor has no control point.
-    try await withSensor(PolarModel()) { connection, _ in
-      do throws(HostError) {
-        _ = try await HeartRateSession.start(on: connection, .resetEnergy)
-        Issue.record("a sensor without a control point reset its energy")
-      } catch { #expect("\(error)".contains("no heart-rate control point (2a39)")) }
+    let end = try await withSession(HeartRateSession.self, .resetEnergy, with: PolarModel()) { _, _, _ in
+      Issue.record("a sensor without a control point reset its energy")
     }
+    #expect(end.failure.map { "\($0)" }?.contains("no heart-rate control point (2a39)") == true)
   }
 
   @Test func resultsAreIndicatedAndIntermediateOnesNotified() async throws {
@@ -92,15 +127,14 @@ import Testing
       TemperatureMeasurement(IEEE11073Float(mantissa: 981, exponent: -1), unit: .fahrenheit, type: .mouth),
       TemperatureMeasurement(.nan),
     ]
-    try await withSensor(thermometer) {
+    try await withSession(ThermometerSession.self, (), with: thermometer) {
       // Slow enough that both subscriptions stand before the first tick.
       $0.ticksPerSecond = 5
       $0.disconnectAfter = 9
-    } _: { connection, _ in
-      let session = try await ThermometerSession.start(on: connection)
+    } _: { session, profile, _ in
       #expect(session.kind == .healthThermometer)
       #expect(session.type == .ear)
-      let samples = await all(session.samples)
+      let samples = await all(profile.samples)
       // The ninth is a notification: it has left before the link goes.
       #expect(samples.count == 9)
       for (number, sample) in samples.enumerated() {
@@ -120,13 +154,12 @@ import Testing
   }
 
   @Test func ofACoreSensorItsOwnServiceIsTaken() async throws {
-    try await withSensor(CoreModel()) {
+    try await withSession(ThermometerSession.self, (), with: CoreModel()) {
       $0.offBodyEvery = 3
       $0.disconnectAfter = 6
-    } _: { connection, _ in
-      let session = try await ThermometerSession.start(on: connection)
+    } _: { session, profile, _ in
       #expect(session.kind == .core)
-      let samples = await all(session.samples)
+      let samples = await all(profile.samples)
       #expect(samples.map(\.isOffBody) == [false, false, true, false, false, true])
       #expect(samples.first?.degrees == 36.5)
     }
@@ -136,42 +169,50 @@ import Testing
   @Test func aPolarSensorStopsItsStream() async throws {
     var polar = PolarModel()
     polar.stopAfterSeconds = 0.5
-    try await withSensor(polar) { connection, _ in
-      let session = try await PolarSession.start(.ecg, sampleRate: nil, on: connection)
-      #expect(!session.isStoppedBySensor)
-      let frames = await all(session.frames)
-      // The link is there, the stream is not.
-      #expect(session.isStoppedBySensor)
-      #expect(await connection.end == nil)
+    let settings = PolarSession.Settings(.ecg)
+    let ended = try await withSession(PolarSession.self, settings, with: polar) { session, profile, _ in
+      let frames = await all(profile.samples)
+      #expect(profile.isEndedBySensor)
       #expect(frames.count < 100)
-      // It can be started again by whoever wants it.
-      let again = try await PolarSession.start(.accelerometer, sampleRate: 50, on: connection)
-      #expect(!again.isStoppedBySensor)
-      await again.stop()
+    }
+    // The link is there, the stream is not.
+    #expect(ended.failure == nil)
+    #expect(await ended.session.gapCount == 0)
+  }
+
+  @Test(arguments: [50, 200] as [UInt16]) func aPolarStream(_ rate: UInt16) async throws {
+    let settings = PolarSession.Settings(.accelerometer, sampleRate: rate)
+    try await withSession(PolarSession.self, settings, with: PolarModel()) { session, profile, _ in
+      #expect(session.sampleRate == rate)
+      #expect(session.factor == 1)
+      var stamps: [UInt64] = []
+      var counts: [Int] = []
+      for await sample in profile.samples {
+        let octets = sample.octets
+        let frame = try PolarFrame(validating: octets.span)
+        stamps.append(frame.timestampNanoseconds)
+        counts.append(frame.sampleCount)
+        if stamps.count == 5 { break }
+      }
+      // From frame to frame as many nanoseconds as samples.
+      for index in 1..<stamps.count {
+        #expect(stamps[index] - stamps[index - 1] == UInt64(counts[index]) * 1_000_000_000 / UInt64(rate))
+      }
     }
   }
 
+  /// A stop and another start on the same link.
   @Test func severalStartsOfAPolarStream() async throws {
-    try await withSensor(PolarModel()) { connection, _ in
-      for rate: UInt16 in [50, 200] {
-        let session = try await PolarSession.start(.accelerometer, sampleRate: rate, on: connection)
-        #expect(session.sampleRate == rate)
-        #expect(session.factor == 1)
-        var stamps: [UInt64] = []
-        var counts: [Int] = []
-        for await sample in session.frames {
-          let octets = sample.octets
-          let frame = try PolarFrame(validating: octets.span)
-          stamps.append(frame.timestampNanoseconds)
-          counts.append(frame.sampleCount)
-          if stamps.count == 5 { break }
-        }
-        await session.stop()
-        // From frame to frame as many nanoseconds as samples.
-        for index in 1..<stamps.count {
-          #expect(stamps[index] - stamps[index - 1] == UInt64(counts[index]) * 1_000_000_000 / UInt64(rate))
-        }
-      }
+    let link = try await VirtualLink.open { [EmulatedSensor(PolarModel(), EmulatedSensor.Configuration())] }
+    let connection = try await link.adapter.connect(
+      to: PolarModel().address, asking: LinkRequest(), timeout: .seconds(20), tap: nil)
+    for rate: UInt16 in [50, 200] {
+      let profile = SensorProfile<PolarSession>(PolarSession.Settings(.accelerometer, sampleRate: rate))
+      let session = try await profile.start(on: connection)
+      #expect(session.sampleRate == rate)
+      for await _ in profile.samples { break }
+      await session.stop()
     }
+    await link.close()
   }
 }

@@ -22,7 +22,8 @@ import Testing
     return plan
   }
 
-  /// Ten minutes with a loss every twelve seconds, by turns the ring's own wish and silence.
+  /// Ten minutes with a loss every twelve seconds, by turns the ring's own wish, silence, and a silence in which the ring
+  /// is seen but does not hear that it is connected.
   @Test func fiftyLossesInTenMinutes() async throws {
     let ring = quietRing(rate: 3 * Self.tickRate)
     let link = try await VirtualLink.open([ring], pace: .air, clock: .virtual(from: Self.start))
@@ -31,18 +32,7 @@ import Testing
     let loop = link.loop
     let running = Task(executorPreference: loop) { try await session.run(RingProfile(sink)) }
     let script = Task(executorPreference: loop) {
-      for number in 0..<Self.losses {
-        try await loop.wait(for: .seconds(8))
-        if number.isMultiple(of: 2) {
-          await link.emulation.inject(.disconnect(ring.address, .remoteUserTerminated))
-          try await loop.wait(for: .seconds(4))
-        } else {
-          await link.emulation.inject(.outOfRange(ring.address))
-          try await loop.wait(for: .seconds(4))
-          await link.emulation.inject(.inRange(ring.address))
-        }
-      }
-      try await loop.wait(for: .seconds(8))
+      try await LossScript(ring.address, link.emulation, loop).run(Self.losses)
     }
     try await script.value
     running.cancel()
@@ -53,8 +43,10 @@ import Testing
     let links = await session.links
     #expect(gaps.count == Self.losses)
     #expect(links.count(where: { $0.end != nil }) >= Self.losses)
-    for (number, gap) in gaps.enumerated() {
-      #expect(gap.reason == (number.isMultiple(of: 2) ? .remoteUserTerminated : .connectionTimeout))
+    for (gap, loss) in zip(gaps, LossScript.losses(Self.losses)) {
+      #expect(gap.reason?.rawValue == loss.reason)
+      #expect(gap.failures.contains { $0.reason?.rawValue == 0x3E } == (loss == .deaf))
+      #expect(gap.attempts == gap.failures.count + 1)
       #expect(gap.recoveryNanoseconds != nil)
     }
     let samples = Self.drain(sink)
@@ -92,12 +84,11 @@ import Testing
   }
 
   private static func report(_ gaps: [SessionGap]) {
-    for (name, reason) in [
-      ("closed by the ring", HCIStatus.remoteUserTerminated), ("silence", .connectionTimeout),
-    ] {
-      let times = gaps.filter { $0.reason == reason }.compactMap(\.recoveryNanoseconds).sorted()
-      guard !times.isEmpty else { continue }
-      print("from the loss to the first new sample, \(name): median \(times[times.count / 2] / 1_000_000) ms")
+    for kind in LossScript.Loss.allCases {
+      let gaps = zip(gaps, LossScript.losses(gaps.count)).filter { $0.1 == kind }.map(\.0)
+      guard let median = gaps.medianRecoveryNanoseconds else { continue }
+      print(
+        "from the loss to the first new sample, \(kind): median \(median / 1_000_000) ms of \(gaps.count)")
     }
   }
 }

@@ -510,13 +510,15 @@ public actor HostAdapter: Adapter {
       return
     }
     let handle = description.handle
+    // What was dropped before is no loss of this link's.
+    let dropsBefore = transport.kernelQueueDrops
     let carrier = HostCarrier(
       HostLink {
         self.send($0, on: handle)
       } disconnect: {
         self.disconnect(handle)
       } kernelQueueDrops: {
-        self.transport.kernelQueueDrops
+        self.transport.kernelQueueDrops - dropsBefore
       })
     let connection = Connection(
       carrier, peer: description.peer, handle: description.handle, on: loop, tap: attempt.tap)

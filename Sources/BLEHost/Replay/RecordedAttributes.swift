@@ -19,6 +19,14 @@ struct RecordedAttributes: Sendable {
 
   // MARK: From the log
 
+  /// A packet with a request, and the one with its response.
+  mutating func learn(_ request: ReplayPacket, _ response: ReplayPacket) {
+    guard let asked = ReplayRole.attributePDU(request.octets),
+      let answered = ReplayRole.attributePDU(response.octets)
+    else { return }
+    learn(asked, answered)
+  }
+
   /// A request and its response, as PDUs.
   mutating func learn(_ request: [UInt8], _ response: [UInt8]) {
     guard let asked = request.first, response.first == asked &+ 1 else { return }

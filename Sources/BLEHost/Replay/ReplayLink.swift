@@ -12,6 +12,8 @@ struct ReplayLink {
   let packets: [ReplayPacket]
   /// Frames that the log has not whole.
   let malformed: Int
+  /// What the other links of the log to the same peer tell of it: a client that comes back asks less.
+  let server: RecordedAttributes
 
   /// - Parameter number: from 1, as `log stats` counts them; `nil` for the first that has ATT PDUs.
   /// - Throws: where there is no such link, or nothing in it that could be played.
@@ -47,6 +49,28 @@ struct ReplayLink {
     handle = connection.handle
     packets = frames.packets
     malformed = frames.malformed
+    server = Self.server(beside: number, log)
+  }
+
+  private static func server(beside number: Int, _ log: ReplayLog) -> RecordedAttributes {
+    var server = RecordedAttributes()
+    let connection = log.connections[number - 1].connection
+    guard let peer = connection.peer else { return server }
+    for (other, positions) in log.connections where other.peer == peer && other != connection {
+      var frames = LinkFrames(other)
+      for position in positions { frames.take(log.packets[position]) }
+      var request: ReplayPacket?
+      for packet in frames.packets {
+        guard case .att(_, let opcode) = ReplayRole(packet.octets) else { continue }
+        if packet.direction == .hostToController, opcode.kind == .request {
+          request = packet
+        } else if packet.direction == .controllerToHost, opcode.kind == .response, let asked = request {
+          request = nil
+          server.learn(asked, packet)
+        }
+      }
+    }
+    return server
   }
 
   /// The start of a link that is older than the log: without timing, and where the log does not know the peer, with an
@@ -55,19 +79,8 @@ struct ReplayLink {
     _ handle: ConnectionHandle, peer: DeviceAddress?, at time: ReceiveTime, adapter: UInt16
   ) -> ReplayPacket {
     let peer = peer ?? .any
-    let octets = [UInt8](encoding: 22) {
-      $0.append(HCIPacketType.event.rawValue)
-      $0.append(HCIEventCode.leMeta.rawValue)
-      $0.append(19)
-      $0.append(LESubevent.connectionComplete.rawValue)
-      $0.append(HCIStatus.success.rawValue)
-      $0.append(u16: handle.rawValue)
-      $0.append(0)
-      $0.append(peer.type.rawValue)
-      $0.append(peer)
-      $0.append(zeros: 7)
-    }
-    return ReplayPacket(time: time, .controllerToHost, adapter: adapter, octets)
+    let start = [HCIPacketType.event.rawValue] + PacketTap.start(of: handle, peer: peer, nil)
+    return ReplayPacket(time: time, .controllerToHost, adapter: adapter, start)
   }
 }
 

@@ -6,6 +6,8 @@ import BLEWire
 /// What of a log is played to a host of ours, and who answers its commands.
 struct ReplayPlan {
   let packets: [ReplayPacket]
+  /// What the log tells of servers beside these packets.
+  let servers: [ConnectionHandle: RecordedAttributes]
   /// `nil` where the log has the answers itself.
   let standIn: StandInController?
   /// Reports of advertisers, for a stand-in.
@@ -22,6 +24,7 @@ struct ReplayPlan {
           || ReplayRole($0.octets) == .command(.leSetExtendedScanEnable)
       }
       packets = session
+      servers = [:]
       standIn = nil
       reports = []
       peer =
@@ -34,6 +37,7 @@ struct ReplayPlan {
     let adapter = chosen.packets[0].adapter
     if let address = Self.address(of: adapter, in: log) { controller.address = address }
     packets = chosen.packets
+    servers = [chosen.handle: chosen.server]
     standIn = controller
     reports = log.packets.filter { $0.adapter == adapter && Self.isReport($0.octets) }
     peer = chosen.peer ?? .any

@@ -33,6 +33,12 @@ enum ReplayRole: Hashable {
     }
   }
 
+  /// The ATT PDU of a packet; `nil` where it is not whole there.
+  static func attributePDU(_ octets: [UInt8]) -> [UInt8]? {
+    guard octets.count > 9, Int(octets.span.u16(at: 5)) == octets.count - 9 else { return nil }
+    return Array(octets[9...])
+  }
+
   /// Whether whoever sends it waits for an answer.
   var asks: Bool {
     switch self {

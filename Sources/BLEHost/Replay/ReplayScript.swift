@@ -38,8 +38,10 @@ struct ReplayScript: Sendable {
   private var cursor = 0
   private(set) var findings = ReplayFindings()
 
-  init(_ packets: [ReplayPacket]) {
+  /// - Parameter servers: what is known of them beside these packets.
+  init(_ packets: [ReplayPacket], servers: [ConnectionHandle: RecordedAttributes] = [:]) {
     self.packets = packets
+    self.servers = servers
     roles = packets.map { ReplayRole($0.octets) }
     isDone = [Bool](repeating: false, count: packets.count)
     values.count = packets.indices.count { isValue($0) }
@@ -75,9 +77,7 @@ struct ReplayScript: Sendable {
         if let question = requests[handle], roles[question].isAnswered(by: packets[index].octets) {
           answers[question] = index
           requests[handle] = nil
-          if let asked = Self.pdu(packets[question].octets), let answered = Self.pdu(packets[index].octets) {
-            servers[handle, default: RecordedAttributes()].learn(asked, answered)
-          }
+          servers[handle, default: RecordedAttributes()].learn(packets[question], packets[index])
         } else {
           unasked.insert(index)
         }
@@ -180,7 +180,7 @@ struct ReplayScript: Sendable {
 
   /// What the server would have answered to a request of another kind than those in the log.
   private func answer(_ octets: [UInt8], _ role: ReplayRole) -> ReplayPacket? {
-    guard case .att(let handle, _) = role, let request = Self.pdu(octets),
+    guard case .att(let handle, _) = role, let request = ReplayRole.attributePDU(octets),
       let answer = servers[handle]?.answer(request), let last = packets.last
     else { return nil }
     let packet = [UInt8](encoding: 9 + answer.count) {
@@ -193,12 +193,6 @@ struct ReplayScript: Sendable {
     }
     return ReplayPacket(
       time: packets[min(cursor, packets.count - 1)].time, .controllerToHost, adapter: last.adapter, packet)
-  }
-
-  /// The ATT PDU of a packet; `nil` where it is not whole there.
-  private static func pdu(_ octets: [UInt8]) -> [UInt8]? {
-    guard octets.count > 9, Int(octets.span.u16(at: 5)) == octets.count - 9 else { return nil }
-    return Array(octets[9...])
   }
 
   /// The packet at this place was sent.

@@ -70,7 +70,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
     reports = plan.reports
     standIn = plan.standIn
     isPlaying = plan.standIn == nil
-    script = ReplayScript(plan.packets)
+    script = ReplayScript(plan.packets, servers: plan.servers)
     pace = ReplayPace(source.speed)
     time = plan.packets.first?.time ?? ReceiveTime(nanoseconds: 0)
   }

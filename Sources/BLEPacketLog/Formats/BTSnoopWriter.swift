@@ -71,38 +71,6 @@ public struct BTSnoopWriter: Sendable {
     L2CAPFrame(channelID: channelID, payload: payload).encode(into: &output)
   }
 
-  /// Octets of the record that `encode(linkTo:…)` writes.
-  public var linkRecordByteCount: Int { recordByteCount(packet: Self.connectionCompleteByteCount) }
-
-  private static let connectionCompleteByteCount = HCIEventPacket.headerByteCount + 19
-
-  /// The start of a link, as an LE Connection Complete event: readers learn from it whose PDUs follow, and
-  /// Wireshark calls packets of a link without one erroneous.
-  ///
-  /// Core 5.4, Vol 4, Part E, 7.7.65.1.
-  ///
-  /// - Parameter parameters: `nil` where the kernel keeps the link: interval, latency and time-out are 0 then.
-  public func encode(
-    linkTo peer: DeviceAddress, handle: ConnectionHandle, parameters: LinkParameters?,
-    at time: ReceiveTime, into output: inout OutputSpan<UInt8>
-  ) {
-    encodeRecordHeader(
-      packetByteCount: Self.connectionCompleteByteCount, type: .event, direction: .controllerToHost,
-      adapter: 0, at: time, into: &output)
-    output.append(HCIEventCode.leMeta.rawValue)
-    output.append(UInt8(Self.connectionCompleteByteCount - HCIEventPacket.headerByteCount))
-    output.append(LESubevent.connectionComplete.rawValue)
-    output.append(HCIStatus.success.rawValue)
-    output.append(u16: handle.rawValue)
-    output.append(0)  // role: central
-    output.append(peer.type.rawValue)
-    output.append(peer)
-    output.append(u16: parameters?.interval ?? 0)
-    output.append(u16: parameters?.latency ?? 0)
-    output.append(u16: parameters?.supervisionTimeout ?? 0)
-    output.append(0)  // clock accuracy: not told
-  }
-
   private func encodeRecordHeader(
     packetByteCount: Int, type: HCIPacketType, direction: HCIDirection, adapter: UInt16,
     at time: ReceiveTime, into output: inout OutputSpan<UInt8>

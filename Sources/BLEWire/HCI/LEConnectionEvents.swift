@@ -13,6 +13,17 @@ public import BLECore
   public let peer: DeviceAddress
   public let parameters: LinkParameters
 
+  public init(
+    status: HCIStatus = .success, handle: ConnectionHandle, role: Role = .central, peer: DeviceAddress,
+    parameters: LinkParameters
+  ) {
+    self.status = status
+    self.handle = handle
+    self.role = role
+    self.peer = peer
+    self.parameters = parameters
+  }
+
   /// - Parameter event: parameters of the LE Meta event, from the subevent on.
   public init(validating event: Span<UInt8>) throws(WireError) {
     try event.require(1, .hciEvent)
@@ -25,6 +36,24 @@ public import BLECore
     role = Role(rawValue: event[4]) ?? .central
     peer = event.address(at: 6, type: event[5] & 1 == 0 ? .public : .random)
     parameters = event.linkParameters(at: timing)
+  }
+
+  /// Of the form that `encode` writes.
+  public static let byteCount = 19
+
+  /// Parameters of the LE Meta event, from the subevent on, in the form that is not enhanced. The central's clock
+  /// accuracy is 0.
+  public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(LESubevent.connectionComplete.rawValue)
+    output.append(status.rawValue)
+    output.append(u16: handle.rawValue)
+    output.append(role.rawValue)
+    output.append(peer.type.rawValue)
+    output.append(peer)
+    output.append(u16: parameters.interval)
+    output.append(u16: parameters.latency)
+    output.append(u16: parameters.supervisionTimeout)
+    output.append(0)
   }
 }
 

@@ -2,6 +2,7 @@ public import BLECore
 public import BLEHost
 public import BLESensors
 import BLEStack
+import BLEWire
 
 /// A measurement of a heart-rate sensor and when it came.
 public struct HeartRateSample: NotificationSample {
@@ -17,28 +18,26 @@ public struct HeartRateSample: NotificationSample {
 /// A connected heart-rate sensor: who it is, where it is worn, and its stream.
 ///
 /// Heart Rate Service 1.0.
-public struct HeartRateSession: Sendable {
-  /// Measurements that may wait for a slow reader.
-  static let queueLimit = 1024
-
+public struct HeartRateSession: SensorSession {
   public let facts: SensorFacts
   /// `nil` where the sensor does not tell: it need not.
   public let location: BodySensorLocation?
-  /// Values that could not be decoded are counted by it, and skipped.
-  public let samples: SampleChannel<HeartRateSample>
 
   private let link: SensorLink
   private let measurement: GATTDatabase.Characteristic
 
   /// Discovers, reads, and subscribes.
   ///
-  /// - Parameter preparation: what is done before the first measurement comes.
+  /// - Parameter settings: what is done before the first measurement comes.
   /// - Throws: `unsuitable` where the device has no heart-rate service, or no control point though the energy shall be reset.
   public static func start(
-    on connection: Connection, _ preparation: Preparation = .none
+    _ settings: Preparation, on connection: Connection, into sink: SampleSink<HeartRateSample>
   ) async throws(HostError) -> HeartRateSession {
-    try await HeartRateSession(SensorLink(connection), preparation)
+    try await HeartRateSession(SensorLink(connection), settings, sink)
   }
+
+  /// A reset is for the first link: the energy of a session is one sum.
+  public static func again(_ settings: Preparation) -> Preparation { .none }
 
   public enum Preparation: Hashable, Sendable {
     case none
@@ -46,7 +45,9 @@ public struct HeartRateSession: Sendable {
     case resetEnergy
   }
 
-  private init(_ link: SensorLink, _ preparation: Preparation) async throws(HostError) {
+  private init(
+    _ link: SensorLink, _ preparation: Preparation, _ sink: SampleSink<HeartRateSample>
+  ) async throws(HostError) {
     guard let measurement = link.characteristic(.heartRateMeasurement, in: .heartRate) else {
       throw link.lacks("heart-rate service (180d)")
     }
@@ -56,8 +57,7 @@ public struct HeartRateSession: Sendable {
     location = try await link.decoded(BodySensorLocation.self, .bodySensorLocation, in: .heartRate)
     if preparation == .resetEnergy { try await Self.resetEnergy(link) }
     do throws(GATTError) {
-      samples = try await link.client.samples(
-        measurement, as: HeartRateSample.self, capacity: Self.queueLimit)
+      _ = try await link.client.subscribe(measurement) { sink.take($0.value, at: $1) }
     } catch { throw .gatt(error) }
   }
 

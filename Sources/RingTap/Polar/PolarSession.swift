@@ -4,7 +4,6 @@ public import BLESensors
 import BLEStack
 import BLESystem
 import BLEWire
-import Synchronization
 
 /// A frame of raw data as it came, copied on the receive thread.
 public struct PolarFrameSample: NotificationSample {
@@ -44,9 +43,19 @@ private struct PolarAnswer: NotificationSample {
 /// A connected Polar sensor with one raw stream running.
 ///
 /// Online Measurement (2024): MTU, indications of the control point, notifications of the data, settings, start.
-public struct PolarSession: Sendable {
-  /// Frames that may wait for a slow reader.
-  static let queueLimit = 1024
+public struct PolarSession: SensorSession {
+  /// The stream wanted, and how fast.
+  public struct Settings: Hashable, Sendable {
+    public var type: PolarMeasurementType
+    /// In hertz, one that the sensor offers; `nil` for the usual one of the stream.
+    public var sampleRate: UInt16?
+
+    public init(_ type: PolarMeasurementType, sampleRate: UInt16? = nil) {
+      self.type = type
+      self.sampleRate = sampleRate
+    }
+  }
+
   /// For an answer of the control point.
   static let patience = Duration.seconds(5)
 
@@ -56,51 +65,39 @@ public struct PolarSession: Sendable {
   public let sampleRate: UInt16
   /// From counts to units; see `PolarUnits`.
   public let factor: Double
-  /// What is no whole frame is counted by it, and skipped.
-  public let frames: SampleChannel<PolarFrameSample>
 
   private let link: SensorLink
   private let point: GATTDatabase.Characteristic
   private let data: GATTDatabase.Characteristic
   private let answers: SampleChannel<PolarAnswer>
-  private let ending: PolarEnding
-
-  /// Whether the sensor stopped the stream by itself, as it does on its charger or when another central takes it; `frames`
-  /// end then.
-  public var isStoppedBySensor: Bool { ending.isStoppedBySensor }
 
   /// Discovers, subscribes, reads the settings and starts the stream.
   ///
-  /// - Parameter sampleRate: in hertz, one that the sensor offers; `nil` for the usual one of the stream.
   /// - Throws: `unsuitable` where the device has no raw data, not this stream, or not this rate.
   public static func start(
-    _ type: PolarMeasurementType, sampleRate: UInt16?, on connection: Connection
+    _ settings: Settings, on connection: Connection, into sink: SampleSink<PolarFrameSample>
   ) async throws(HostError) -> PolarSession {
-    try await PolarSession(SensorLink(connection), type, sampleRate)
+    try await PolarSession(SensorLink(connection), settings, sink)
   }
 
   private init(
-    _ link: SensorLink, _ type: PolarMeasurementType, _ wanted: UInt16?
+    _ link: SensorLink, _ settings: Settings, _ sink: SampleSink<PolarFrameSample>
   ) async throws(HostError) {
+    let (type, wanted) = (settings.type, settings.sampleRate)
     guard let point = link.characteristic(PolarUUID.controlPoint, in: PolarUUID.service),
       let data = link.characteristic(PolarUUID.data, in: PolarUUID.service)
     else { throw link.lacks("raw data of Polar's (\(PolarUUID.service))") }
     (self.link, self.point, self.data, self.type) = (link, point, data, type)
     facts = try await link.facts()
-    let ending = PolarEnding(type)
-    self.ending = ending
-    let answers = SampleChannel<PolarAnswer>(capacity: 16)
-    self.answers = answers
     do throws(GATTError) {
-      _ = try await link.client.subscribe(point) { notification, time in
-        if !ending.take(notification.value) {
-          answers.take(PolarAnswer(decoding: notification.value, at: time))
-        }
+      answers = try await link.client.samples(point, as: PolarAnswer.self, capacity: 16)
+      // On its charger, or when another central takes it, the sensor stops by itself. Reference `sensor-services.md`, 5.2.
+      _ = try await link.client.subscribe(point) { notification, _ in
+        let event = try? PolarStopEvent(decoding: notification.value)
+        if event?.types.contains(type) == true { sink.end() }
       }
-      frames = try await link.client.samples(data, as: PolarFrameSample.self, capacity: Self.queueLimit)
+      _ = try await link.client.subscribe(data) { sink.take($0.value, at: $1) }
     } catch { throw .gatt(error) }
-    link.finish(answers)
-    ending.finishes(frames)
     let conversation = PolarConversation(link: link, point: point, answers: answers)
     if let octets = try await link.value(of: PolarUUID.controlPoint, in: PolarUUID.service),
       let features = try? PolarFeatures(decoding: octets.span), !features.contains(type)
@@ -143,36 +140,6 @@ public struct PolarSession: Sendable {
     let conversation = PolarConversation(link: link, point: point, answers: answers)
     _ = try? await conversation.settings(PolarRequest(.stop, type))
     for characteristic in [data, point] { try? await link.client.unsubscribe(all: characteristic) }
-  }
-}
-
-/// Notices that the sensor stops a stream by itself.
-///
-/// Reference `sensor-services.md`, 5.2: the control point indicates 01 and the types of the streams.
-private final class PolarEnding: Sendable {
-  private let type: PolarMeasurementType
-  private let isStopped = Atomic<Bool>(false)
-  private let frames = Mutex<SampleChannel<PolarFrameSample>?>(nil)
-
-  init(_ type: PolarMeasurementType) { self.type = type }
-
-  var isStoppedBySensor: Bool { isStopped.load(ordering: .relaxed) }
-
-  /// Has `frames` end with the stream.
-  func finishes(_ frames: SampleChannel<PolarFrameSample>) {
-    self.frames.withLock { $0 = frames }
-    if isStoppedBySensor { frames.finish() }
-  }
-
-  /// Receive thread only.
-  ///
-  /// - Returns: whether it is such a word; else it is an answer.
-  func take(_ value: Span<UInt8>) -> Bool {
-    guard let event = try? PolarStopEvent(decoding: value) else { return false }
-    guard event.types.contains(type) else { return true }
-    isStopped.store(true, ordering: .relaxed)
-    frames.withLock { $0 }?.finish()
-    return true
   }
 }
 

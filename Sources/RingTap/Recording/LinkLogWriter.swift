@@ -23,7 +23,7 @@ public enum CaptureLogFormat: String, CaseIterable, Sendable {
   }
 }
 
-/// Turns the PDUs of one link into the records of a packet log.
+/// Turns the PDUs of links, and the events around them, into the records of a packet log.
 struct LinkLogWriter {
   /// H4 type octet and record header that `BTSnoopWriter` puts before a packet.
   private static let overheadByteCount = BTSnoopRecordHeader.byteCount + 1
@@ -35,41 +35,48 @@ struct LinkLogWriter {
 
   init(_ format: CaptureLogFormat) { if format != .btsnoop { other = format.writer } }
 
-  /// The head of the file and the start of the link, as one unit.
-  mutating func start(_ link: RecordingFiles.LinkStart, into octets: inout [UInt8]) {
+  /// The head of the file.
+  mutating func start(into octets: inout [UInt8]) {
     let encoder = btsnoop
     guard other != nil else {
-      octets.append(addingCapacity: BTSnoopHeader.byteCount + encoder.linkRecordByteCount) {
-        encoder.encodeHeader(into: &$0)
-        encoder.encode(
-          linkTo: link.peer, handle: link.handle, parameters: link.parameters, at: link.time, into: &$0)
-      }
+      octets.append(addingCapacity: BTSnoopHeader.byteCount) { encoder.encodeHeader(into: &$0) }
       return
     }
     other?.start(into: &octets)
-    let record = [UInt8](encoding: encoder.linkRecordByteCount) {
-      encoder.encode(
-        linkTo: link.peer, handle: link.handle, parameters: link.parameters, at: link.time, into: &$0)
-    }
-    append(record, .event, .controllerToHost, link.time, 0, to: &octets)
   }
 
+  /// One record of a `PacketTap`.
+  ///
   /// - Parameter dropped: packets that were lost before this one, in all.
   mutating func append(
-    _ pdu: Span<UInt8>, _ tag: PacketTap.Tag, _ time: ReceiveTime, dropped: Int, to octets: inout [UInt8]
+    _ content: Span<UInt8>, _ tag: PacketTap.Tag, _ time: ReceiveTime, dropped: Int,
+    to octets: inout [UInt8]
   ) {
     btsnoop.cumulativeDrops = UInt32(clamping: dropped)
-    let encoder = btsnoop
     guard other != nil else {
-      octets.append(addingCapacity: encoder.recordByteCount(l2capPayload: pdu.count)) {
-        encoder.encode(l2capPayload: pdu, handle: tag.handle, direction: tag.direction, at: time, into: &$0)
-      }
+      octets.append(addingCapacity: recordByteCount(content, tag)) { encode(content, tag, time, into: &$0) }
       return
     }
-    let record = [UInt8](encoding: encoder.recordByteCount(l2capPayload: pdu.count)) {
-      encoder.encode(l2capPayload: pdu, handle: tag.handle, direction: tag.direction, at: time, into: &$0)
+    let record = [UInt8](encoding: recordByteCount(content, tag)) { encode(content, tag, time, into: &$0) }
+    append(record, tag.content == .event ? .event : .acl, tag.direction, time, dropped, to: &octets)
+  }
+
+  private func recordByteCount(_ content: Span<UInt8>, _ tag: PacketTap.Tag) -> Int {
+    switch tag.content {
+    case .attribute: btsnoop.recordByteCount(l2capPayload: content.count)
+    case .event: btsnoop.recordByteCount(packet: content.count)
     }
-    append(record, .acl, tag.direction, time, dropped, to: &octets)
+  }
+
+  private func encode(
+    _ content: Span<UInt8>, _ tag: PacketTap.Tag, _ time: ReceiveTime, into output: inout OutputSpan<UInt8>
+  ) {
+    switch tag.content {
+    case .attribute:
+      btsnoop.encode(
+        l2capPayload: content, handle: tag.handle, direction: tag.direction, at: time, into: &output)
+    case .event: btsnoop.encode(content, type: .event, direction: tag.direction, at: time, into: &output)
+    }
   }
 
   private mutating func append(

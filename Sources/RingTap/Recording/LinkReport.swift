@@ -38,10 +38,7 @@ extension SessionReport {
           }
         })
       if let disconnectReason {
-        line.member("disconnectReason") { line in
-          line.member("code", disconnectReason.rawValue)
-          line.member("name", "\(disconnectReason.name)")
-        }
+        line.member("disconnectReason", disconnectReason)
       }
     }
   }

@@ -39,15 +39,13 @@ final class Recorder: Sendable {
   /// - Parameters:
   ///   - directory: is there.
   ///   - packets: what a `PacketTap` fills; `nil` for no packet log.
-  ///   - link: whose packets these are.
   static func start(
-    in directory: String, _ sink: RingSink, packets: RecordRing?, link: RecordingFiles.LinkStart,
-    format: CaptureLogFormat = .btsnoop
+    in directory: String, _ sink: RingSink, packets: RecordRing?, format: CaptureLogFormat = .btsnoop
   ) async throws(SystemError) -> Recorder {
     let recorder = try Recorder(sink, packets)
     try await recorder.writer.start(named: "ringtap-writer", orThrow: { $0 }) { () throws(SystemError) in
-      let log: RecordingFiles.Log = packets == nil ? .none : .link(link, format)
-      return RecorderJob(recorder: recorder, files: try RecordingFiles(in: directory, log: log))
+      let files = try RecordingFiles(in: directory, log: packets == nil ? nil : format)
+      return RecorderJob(recorder: recorder, files: files)
     }
     return recorder
   }

@@ -6,20 +6,6 @@ import BLEWire
 
 /// The open files of a recording. After the first failure they take nothing more and count what they miss.
 struct RecordingFiles: ~Copyable {
-  enum Log {
-    case none
-    case link(LinkStart, CaptureLogFormat)
-  }
-
-  /// What a packet log says first.
-  struct LinkStart: Sendable {
-    let peer: DeviceAddress
-    let handle: ConnectionHandle
-    /// `nil` where the kernel keeps them to itself.
-    let parameters: LinkParameters?
-    let time: ReceiveTime
-  }
-
   private var accelerometer: OutputFile
   private var ppg: OutputFile
   private var spO2: OutputFile
@@ -30,7 +16,8 @@ struct RecordingFiles: ~Copyable {
   private var samplesTaken = [Int](repeating: 0, count: RingStream.allCases.count)
   private var failure: SystemError?
 
-  init(in directory: String, log kind: Log) throws(SystemError) {
+  /// - Parameter format: of the packet log; `nil` for none.
+  init(in directory: String, log format: CaptureLogFormat?) throws(SystemError) {
     func table(_ stream: RingStream) throws(SystemError) -> OutputFile {
       var file = try OutputFile(creating: directory + "/" + stream.fileName)
       try file.append { $0 += stream.header.utf8 }
@@ -40,12 +27,11 @@ struct RecordingFiles: ~Copyable {
     let accelerometer = try table(.accelerometer)
     let ppg = try table(.ppg)
     let spO2 = try table(.spO2)
-    var encoder = LinkLogWriter(.btsnoop)
+    var encoder = LinkLogWriter(format ?? .btsnoop)
     var log: OutputFile
-    if case .link(let link, let format) = kind {
-      encoder = LinkLogWriter(format)
+    if let format {
       log = try OutputFile(creating: directory + "/" + format.fileName)
-      try log.append { encoder.start(link, into: &$0) }
+      try log.append { encoder.start(into: &$0) }
       try log.flush()
       hasLog = true
     } else {

@@ -59,7 +59,13 @@ public struct SessionReport: Hashable, Sendable {
   public var asked = LinkRequest()
   /// What became known of the link, in order; empty where the kernel keeps it to itself.
   public var changes: [LinkChange] = []
-  /// The controller's word for the end of the link, where it is known.
+  /// Times without a link, in order, and how many there were of them and of links: of very many not all are kept.
+  public var gaps: [SessionGap] = []
+  public var gapCount = 0
+  public var linkCount = 0
+  /// From the start of the command to the first sample, in nanoseconds.
+  public var timeToFirstSample: Int64?
+  /// The controller's word for the end of the last link, where it is known.
   public var disconnectReason: HCIStatus?
 
   /// One JSON object and a line feed.
@@ -92,6 +98,7 @@ public struct SessionReport: Hashable, Sendable {
         }
       }
       if let packetLog { line.member("packetLog", packetLog) }
+      encodeGaps(&line)
       encodeConnection(&line)
     }
     line.endLine()

@@ -1,71 +1,102 @@
 import BLECore
 import BLEHost
-import BLEStack
 import BLESystem
 import Synchronization
 
-/// Waits for the first thing that ends a capture, and shows progress meanwhile.
+/// Waits for the first thing that ends a capture, and tells meanwhile how it goes.
 final class CaptureEnd: Sendable {
   enum Reason: Hashable, Sendable {
     case count, duration, interrupted, disk
-    case link(BearerEnd)
-
-    /// As in `session.json`.
-    var text: String {
-      switch self {
-      case .count: "count reached"
-      case .duration: "duration over"
-      case .interrupted: "interrupted"
-      case .disk: "the disk refused to take more"
-      case .link(let end): "\(end)"
-      }
-    }
+    /// The session is over: the link was lost for good, or the stream did not start.
+    case session(HostError?)
   }
 
   private struct State: Sendable {
     var reason: Reason?
     var waiter: CheckedContinuation<Reason, Never>?
     var tasks: [Task<Void, Never>] = []
+    var hasBegun = false
+    var isLost = false
   }
 
-  private let connection: Connection
+  private let session: DeviceSession
   private let sink: RingSink
-  private let recorder: Recorder
   private let limits: RingCapture.Limits
   private let state = Mutex(State())
 
-  init(connection: Connection, sink: RingSink, recorder: Recorder, limits: RingCapture.Limits) {
-    self.connection = connection
+  init(_ session: DeviceSession, _ sink: RingSink, _ limits: RingCapture.Limits) {
+    self.session = session
     self.sink = sink
-    self.recorder = recorder
     self.limits = limits
-    recorder.onFailure { [weak self] in self?.finish(.disk) }
     sink.onComplete { [weak self] in self?.finish(.count) }
   }
 
-  /// Starts to look at the clock and the link.
-  func startTimers(_ progress: @escaping @Sendable (RingCapture.Progress) -> Void) {
-    let begin = ContinuousClock.now
-    let ticker = Task { [self] in
-      while (try? await Task.sleep(for: .seconds(1))) != nil {
-        progress(
-          RingCapture.Progress(
-            samples: sink.sampleCount, malformed: sink.malformed,
-            lost: sink.samples.dropped + (await connection.statistics.kernelQueueDrops),
-            elapsed: ContinuousClock.now - begin))
+  func watch(_ recorder: Recorder) { recorder.onFailure { [weak self] in self?.finish(.disk) } }
+
+  /// Looks at the session from now on, and at the clock once the stream runs.
+  func follow(
+    _ progress: @escaping @Sendable (RingCapture.Progress) -> Void,
+    _ news: @escaping @Sendable (RingCapture.News) -> Void
+  ) async {
+    let states = await session.states()
+    keep(
+      Task(executorPreference: session.adapter.loop.preference) { [self] in
+        for await state in states { await take(state, progress, news) }
+      })
+  }
+
+  private func take(
+    _ session: SessionState, _ progress: @escaping @Sendable (RingCapture.Progress) -> Void,
+    _ news: @Sendable (RingCapture.News) -> Void
+  ) async {
+    let gap = await self.session.gaps.last
+    switch session {
+    case .streaming:
+      let (isFirst, wasLost) = state.withLock { state in
+        defer { (state.hasBegun, state.isLost) = (true, false) }
+        return (!state.hasBegun, state.isLost)
       }
+      if isFirst { startTimers(progress) }
+      if wasLost, let gap { news(.back(gap)) }
+    case .reconnecting:
+      let isNew = state.withLock { state in
+        defer { state.isLost = state.hasBegun }
+        return state.hasBegun && !state.isLost
+      }
+      if isNew, let gap { news(.lost(gap)) }
+    case .idle, .scanning, .connecting, .discovering, .closed: break
     }
-    let link = Task(executorPreference: connection.loop.preference) { [self] in
-      finish(.link(await connection.ended()))
+  }
+
+  private func startTimers(_ progress: @escaping @Sendable (RingCapture.Progress) -> Void) {
+    let begin = ContinuousClock.now
+    let loop = session.adapter.loop
+    keep(
+      Task { [self] in
+        while (try? await Task.sleep(for: .seconds(1))) != nil {
+          progress(await standing(after: ContinuousClock.now - begin))
+        }
+      })
+    guard let duration = limits.duration else { return }
+    keep(
+      Task(executorPreference: loop.preference) { [self] in
+        if (try? await loop.wait(for: duration)) != nil { finish(.duration) }
+      })
+  }
+
+  private func standing(after elapsed: Duration) async -> RingCapture.Progress {
+    let drops = await session.statistics.kernelQueueDrops + session.currentStatistics.kernelQueueDrops
+    return RingCapture.Progress(
+      samples: sink.sampleCount, malformed: sink.malformed, lost: sink.samples.dropped + drops,
+      gaps: await session.gapCount, withoutLink: await session.state == .streaming ? 0 : 1, elapsed: elapsed)
+  }
+
+  private func keep(_ task: Task<Void, Never>) {
+    let isOver = state.withLock { state in
+      state.tasks.append(task)
+      return state.reason != nil
     }
-    var tasks = [ticker, link]
-    if let duration = limits.duration {
-      tasks.append(
-        Task(executorPreference: connection.loop.preference) { [self] in
-          if (try? await connection.loop.wait(for: duration)) != nil { finish(.duration) }
-        })
-    }
-    state.withLock { $0.tasks += tasks }
+    if isOver { task.cancel() }
   }
 
   /// Returns the reason; a cancelled task is `interrupted`.
@@ -85,14 +116,7 @@ final class CaptureEnd: Sendable {
     return reason
   }
 
-  /// The error that the capture ends with, if it was not asked to end.
-  func failure(_ outcome: Recorder.Outcome, _ link: RingCapture.Link) -> HostError? {
-    if let failure = outcome.failure { return .system(failure) }
-    if case .link(let end) = state.withLock(\.reason) { return .gatt(.closed(end)) }
-    return nil
-  }
-
-  private func finish(_ reason: Reason) {
+  func finish(_ reason: Reason) {
     let waiter = state.withLock { state in
       guard state.reason == nil else { return state.waiter.take() }
       state.reason = reason

@@ -65,13 +65,17 @@ public struct CaptureGroup: Sendable {
 }
 
 extension RingCapture.Progress {
-  fileprivate var none: Self { Self(samples: 0, malformed: 0, lost: 0, elapsed: .zero) }
+  fileprivate var none: Self {
+    Self(samples: 0, malformed: 0, lost: 0, gaps: 0, withoutLink: 0, elapsed: .zero)
+  }
 
   fileprivate mutating func add(_ other: Self?) {
     guard let other else { return }
     samples += other.samples
     malformed += other.malformed
     lost += other.lost
+    gaps += other.gaps
+    withoutLink += other.withoutLink
     elapsed = max(elapsed, other.elapsed)
   }
 }

@@ -36,7 +36,18 @@ public struct RingCapture: Sendable {
     public var samples: Int
     public var malformed: Int
     public var lost: Int
+    /// Links that were lost.
+    public var gaps: Int
+    /// Rings that are not streaming now.
+    public var withoutLink: Int
     public var elapsed: Duration
+  }
+
+  /// What happened to the link of a capture that goes on.
+  public enum News: Sendable {
+    case lost(SessionGap)
+    /// The stream runs again.
+    case back(SessionGap)
   }
 
   /// What remains of a capture: the report, and what ended it early if anything did.
@@ -45,15 +56,17 @@ public struct RingCapture: Sendable {
     public var failure: HostError?
   }
 
-  /// How long the ring may take to obey a stop.
-  private static let stopPatience = Duration.seconds(2)
-
   public var target: Target
   public var adapter: any Adapter
   public var limits: Limits
   public var directory: String
   public var connectTimeout = Duration.seconds(20)
   public var request = LinkRequest()
+  /// How long to go on without the ring after a lost link; zero: a lost link is the end.
+  public var patience = Duration.zero
+  /// From when the time to the first sample counts; `nil`: from `run`.
+  public var begunAt: ReceiveTime?
+  public var news: @Sendable (News) -> Void = { _ in }
   /// Whether other processes hear of the packet log while it is written.
   public var isAnnounced = false
   public var logFormat = CaptureLogFormat.btsnoop
@@ -72,131 +85,119 @@ public struct RingCapture: Sendable {
   public func run(
     progress: @escaping @Sendable (Progress) -> Void
   ) async throws(HostError) -> Result {
+    let begunAt = begunAt ?? adapter.loop.clock.now()
     let packets = RecordRing(byteCount: Recorder.packetQueueByteCount)
     let tap = PacketTap(packets)
     let sink = RingSink(limit: limits.count, tap: tap)
     let faults = await adapter.faults
     // A log is played no faster than it is written.
     await adapter.hold { sink.isHalfFull || packets.isHalfFull }
-    let connection = try await adapter.connect(
-      to: target.address, asking: request, timeout: connectTimeout, tap: tap)
-    let link = RecordingFiles.LinkStart(
-      peer: target.address, handle: connection.handle, parameters: await connection.link.timing,
-      time: adapter.loop.clock.now())
-    do throws(HostError) {
-      let ring = try await RingLink(connection)
-      return try await record(ring, sink, packets, link, faults, progress)
-    } catch {
-      await connection.close()
-      throw error
+
+    let session = DeviceSession(plan(tap), on: adapter)
+    let end = CaptureEnd(session, sink, limits)
+    await end.follow(progress, news)
+    let recording = CaptureRecording(self, sink, packets, end)
+    let profile = RingProfile(sink) { connection throws(HostError) in
+      try await recording.begin(on: connection)
     }
+    // Its end is ours to choose: a cancelled task must not skip what is below.
+    let running = Task(executorPreference: adapter.loop.preference) { () -> HostError? in
+      do throws(HostError) {
+        try await session.run(profile)
+        return nil
+      } catch { return error }
+    }
+    let watch = Task(executorPreference: adapter.loop.preference) {
+      end.finish(.session(await running.value))
+    }
+    let reason = await end.wait()
+    running.cancel()
+    await watch.value
+
+    guard let files = recording.take() else { throw await running.value ?? .gatt(.closed(.closedLocally)) }
+    var report = await report(session, sink, packets, reason)
+    report.startedAt = files.startedAt
+    // Samples of a log have its times.
+    report.timeToFirstSample = await session.firstSampleAt.map { $0.nanoseconds - begunAt.nanoseconds }
+      .flatMap { $0 < 0 ? nil : $0 }
+    report.adapterFaults = await adapter.faults - faults
+    let failure = await files.finish(&report, packets, adapter.loop.clock)
+    if let failure { return Result(report: report, failure: failure) }
+    if case .session(let error) = reason { return Result(report: report, failure: error) }
+    return Result(report: report, failure: nil)
   }
 
-  private func record(
-    _ ring: RingLink, _ sink: RingSink, _ packets: RecordRing, _ link: RecordingFiles.LinkStart,
-    _ faultsBefore: Int, _ progress: @escaping @Sendable (Progress) -> Void
-  ) async throws(HostError) -> Result {
+  private func plan(_ tap: PacketTap) -> DeviceSession.Plan {
+    var plan = DeviceSession.Plan(target.address)
+    plan.request = request
+    plan.connectTimeout = connectTimeout
+    plan.patience = patience
+    plan.tap = tap
+    return plan
+  }
+
+  /// What is known before the first link.
+  func emptyReport() -> SessionReport {
     var report = SessionReport(
       device: target.address, deviceName: target.name, adapter: adapter.name, mode: adapter.mode,
       startedAt: adapter.loop.clock.now())
     report.packetLog = logFormat.fileName
-    var folder = try hosting { () throws(SystemError) in
-      try CaptureDirectory(creating: directory, report)
-    }
-    let recorder: Recorder
-    do throws(SystemError) {
-      recorder = try await adapter.loop.clock.standing { () async throws(SystemError) in
-        try await Recorder.start(in: directory, sink, packets: packets, link: link, format: logFormat)
-      }
-    } catch { throw .system(error) }
-    adapter.loop.clock.hold { !sink.samples.isEmpty }
-    await ring.connection.addWake(recorder.wake)
-    let announcement = isAnnounced ? announce() : nil
-
-    let end = CaptureEnd(connection: ring.connection, sink: sink, recorder: recorder, limits: limits)
-    var failure: HostError?
-    do throws(HostError) {
-      try await ring.startRaw(into: sink)
-      end.startTimers(progress)
-      report.endReason = await end.wait().text
-    } catch {
-      failure = error
-      report.endReason = "the stream did not start"
-    }
-    // Nothing below may be skipped by a cancelled task.
-    let link = await Task(executorPreference: adapter.loop.preference) { await Self.stop(ring) }.value
-    let outcome = await adapter.loop.clock.standing { await recorder.finish() }
-    announcement?.end()
-    fill(&report, sink, packets, outcome, link)
-    report.adapterFaults = await adapter.faults - faultsBefore
-    if let reason = end.failure(outcome, link) { failure = failure ?? reason }
-    do throws(SystemError) { try folder.finish(report) } catch { failure = failure ?? .system(error) }
-    return Result(report: report, failure: failure)
+    return report
   }
 
-  /// The capture is none the worse where nobody can be told.
-  private func announce() -> LogAnnouncement? {
-    try? LogAnnouncement(
-      of: directory + "/" + logFormat.fileName,
-      RunningLog.Origin(
-        adapter: adapter.name, mode: adapter.mode, device: target.address.description,
-        deviceName: target.name))
-  }
-
-  /// How the bearer stood at the end.
-  struct Link: Sendable {
-    var statistics: BearerStatistics
-    var end: BearerEnd?
-    var mtu: Int
-    var handle: ConnectionHandle
-    var receiveBufferByteCount: Int
-    var changes: [LinkChange]
-    var disconnectReason: HCIStatus?
-  }
-
-  private static func stop(_ ring: RingLink) async -> Link {
-    let connection = ring.connection
-    let end = await connection.end
-    if end == nil { await ring.stopRaw(within: stopPatience) }
-    let link = Link(
-      statistics: await connection.statistics, end: end, mtu: await connection.mtu,
-      handle: connection.handle,
-      receiveBufferByteCount: await connection.receiveBufferByteCount,
-      changes: await connection.changes, disconnectReason: await connection.disconnectReason)
-    await connection.close()
-    return link
-  }
-
-  private func fill(
-    _ report: inout SessionReport, _ sink: RingSink, _ packets: RecordRing,
-    _ outcome: Recorder.Outcome, _ link: Link
-  ) {
-    report.endedAt = adapter.loop.clock.now()
+  /// What is known after the last; what is in the files comes later.
+  private func report(
+    _ session: DeviceSession, _ sink: RingSink, _ packets: RecordRing, _ reason: CaptureEnd.Reason
+  ) async -> SessionReport {
+    var report = emptyReport()
+    let statistics = await session.statistics
+    report.endReason = text(reason, hasStreamed: await session.hasStreamed, lost: await session.gaps.last)
     report.received = sink.received
-    report.malformed = sink.malformed + link.statistics.malformed
-    report.lastMalformed = (sink.lastMalformed ?? link.statistics.lastMalformed)?.description
+    report.malformed = sink.malformed + statistics.malformed
+    report.lastMalformed = (sink.lastMalformed ?? statistics.lastMalformed)?.description
     report.otherFrames = sink.other
     report.repeated = sink.repeated
-    report.withoutKernelStamp = link.statistics.withoutKernelStamp
-    report.lost.kernelQueue = link.statistics.kernelQueueDrops
+    report.withoutKernelStamp = statistics.withoutKernelStamp
+    report.lost.kernelQueue = statistics.kernelQueueDrops
     report.lost.sampleQueue = sink.samples.dropped
-    report.lost.packetLog = packets.dropped + outcome.lostPackets
-    report.lost.disk = outcome.lostSamples
-    report.streams = RingStream.allCases.map {
-      SessionReport.Stream(name: $0.name, file: $0.fileName, samples: outcome.samples[$0.rawValue])
-    }
-    report.mtu = link.mtu
     report.asked = request
-    report.changes = link.changes
-    report.disconnectReason = link.disconnectReason
-    report.connectionHandle = link.handle
-    report.receiveBufferByteCount = link.receiveBufferByteCount
+    report.gaps = await session.gaps
+    report.gapCount = await session.gapCount
+    report.linkCount = await session.linkCount
+    report.fill(await session.links)
+    return report
+  }
+
+  /// As in `session.json`.
+  private func text(_ reason: CaptureEnd.Reason, hasStreamed: Bool, lost: SessionGap?) -> String {
+    switch reason {
+    case .count: "count reached"
+    case .duration: "duration over"
+    case .interrupted, .session(nil): "interrupted"
+    case .disk: "the disk refused to take more"
+    case .session(let error?):
+      if !hasStreamed {
+        "the stream did not start"
+      } else if let lost, case .noAnswer = error {
+        "\(lost.end), and it was not back within \(patience.components.seconds) s"
+      } else {
+        "\(error)"
+      }
+    }
   }
 }
 
-/// Turns a failed system call into an error of the host, where a `do` cannot: around noncopyable values.
-private func hosting<T: ~Copyable>(
-  _ body: () throws(SystemError) -> T
-) throws(HostError) -> T {
-  do throws(SystemError) { return try body() } catch { throw .system(error) }
+extension SessionReport {
+  fileprivate mutating func fill(_ links: [DeviceSession.LinkSummary]) {
+    // Each link is asked for the same: a wish that is refused again is no news.
+    for change in links.flatMap(\.changes) {
+      if case .refused = change.value, changes.contains(where: { $0.value == change.value }) { continue }
+      changes.append(change)
+    }
+    guard let last = links.last else { return }
+    mtu = last.mtu
+    connectionHandle = last.handle
+    receiveBufferByteCount = last.receiveBufferByteCount
+    disconnectReason = last.disconnectReason
+  }
 }

@@ -12,14 +12,21 @@ final class RingProfile: SessionProfile {
 
   private let sink: RingSink
   private let known = Mutex<RingLink.Attributes?>(nil)
+  private let prepare: @Sendable (Connection) async throws(HostError) -> Void
 
-  init(_ sink: RingSink) { self.sink = sink }
+  /// - Parameter prepare: what is done on each link before the stream starts, where it is known to be a ring's.
+  init(
+    _ sink: RingSink, prepare: @escaping @Sendable (Connection) async throws(HostError) -> Void = { _ in }
+  ) {
+    self.sink = sink
+    self.prepare = prepare
+  }
 
   var times: SampleTimes { sink.times }
 
   func start(on connection: Connection) async throws(HostError) -> RingLink {
     sink.beginLink()
-    if let attributes = known.withLock({ $0.take() }) {
+    if let attributes = known.withLock({ $0 }) {
       let ring = try await RingLink(connection, known: attributes)
       do throws(HostError) { return try await start(ring) } catch {
         guard case .gatt(.refused) = error else { throw error }
@@ -29,6 +36,7 @@ final class RingProfile: SessionProfile {
   }
 
   private func start(_ ring: RingLink) async throws(HostError) -> RingLink {
+    try await prepare(ring.connection)
     try await ring.startRaw(into: sink)
     known.withLock { $0 = ring.attributes }
     return ring

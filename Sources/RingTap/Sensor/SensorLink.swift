@@ -76,13 +76,4 @@ struct SensorLink: Sendable {
     facts.battery = try await decoded(BatteryLevel.self, .batteryLevel, in: .battery)
     return facts
   }
-
-  /// Ends `channel` when the link ends.
-  func finish<Sample>(_ channel: SampleChannel<Sample>) {
-    let connection = connection
-    Task {
-      _ = await connection.ended()
-      channel.finish()
-    }
-  }
 }

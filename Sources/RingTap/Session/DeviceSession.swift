@@ -46,6 +46,15 @@ public actor DeviceSession {
     public init(_ peer: DeviceAddress) { self.peer = peer }
   }
 
+  /// A time without a stream in which it is worth trying again.
+  private struct Outage {
+    let since: ReceiveTime
+    var attempts = 0
+  }
+
+  /// Gaps and links that are kept: of more, the first and the latest.
+  static let historyLimit = 4096
+
   public nonisolated let adapter: any Adapter
   public nonisolated let plan: Plan
   public nonisolated var unownedExecutor: UnownedSerialExecutor { adapter.loop.executor }
@@ -54,15 +63,31 @@ public actor DeviceSession {
   /// In order.
   public private(set) var gaps: [SessionGap] = []
   public private(set) var links: [LinkSummary] = []
+  /// All that there were, kept or not.
+  public private(set) var gapCount = 0
+  public private(set) var linkCount = 0
+  /// Over all links that have ended.
+  public private(set) var statistics = BearerStatistics()
+  /// The first sample of all.
+  public private(set) var firstSampleAt: ReceiveTime?
   private var observers: [AsyncStream<SessionState>.Continuation] = []
   private var current: Connection?
+  private var outage: Outage?
   /// Whoever waits for the end of the link or of the session.
   private var waiter: CheckedContinuation<Void, Never>?
   private var isEnding = false
+  private var isLinkOver = false
+  /// A stream has started, at least once.
+  public private(set) var hasStreamed = false
 
   public init(_ plan: Plan, on adapter: any Adapter) {
     self.plan = plan
     self.adapter = adapter
+  }
+
+  /// What happened on the link that is up; nothing where there is none.
+  public var currentStatistics: BearerStatistics {
+    get async { await current?.statistics ?? BearerStatistics() }
   }
 
   /// The states from now on; a slow reader gets the latest ones.
@@ -77,7 +102,8 @@ public actor DeviceSession {
   /// Connects and streams until the task is cancelled, which stops the stream and closes the link, or until the device
   /// does not come back.
   ///
-  /// - Throws: what kept the first link from streaming, or what ended the last one.
+  /// - Throws: what kept the first link from streaming, or what ended the last one: `noAnswer` where the patience was in
+  ///   vain.
   public func run(_ profile: some SessionProfile) async throws(HostError) {
     let result: Result<Void, HostError> = await withTaskCancellationHandler {
       do throws(HostError) { return .success(try await stream(profile)) } catch { return .failure(error) }
@@ -90,17 +116,27 @@ public actor DeviceSession {
 
   private func stream(_ profile: some SessionProfile) async throws(HostError) {
     var backOff = BackOff()
-    while !Task.isCancelled {
-      guard let failure = await attempt(profile), !Task.isCancelled else { return }
-      guard let lost = gaps.last, Self.isWorthAnother(failure) else { throw failure }
-      let without = Duration.nanoseconds(adapter.loop.clock.now().nanoseconds - lost.lostAt.nanoseconds)
-      guard without < plan.patience else { throw failure }
+    while !isOver {
+      guard let failure = await attempt(profile), !isOver else { return }
+      let patience = patienceLeft
+      guard let outage, Self.isWorthAnother(failure), plan.patience > .zero else { throw failure }
+      guard patience > .zero else {
+        throw .noAnswer(plan.peer, seconds: Int(plan.patience.components.seconds))
+      }
       // A link that streamed was worth it: the next attempt comes at once.
-      if lost.attempts == 0 { backOff = BackOff() }
-      let pause = backOff.next()
-      set(.reconnecting(attempt: lost.attempts + 1, pause: pause))
+      if outage.attempts == 0 { backOff = BackOff() }
+      let pause = min(backOff.next(), patience)
+      set(.reconnecting(attempt: outage.attempts + 1, pause: pause))
       if pause > .zero { try? await adapter.loop.wait(for: pause) }
     }
+  }
+
+  private var isOver: Bool { isEnding || Task.isCancelled }
+
+  /// Of the outage that is on; all of it where there is none.
+  private var patienceLeft: Duration {
+    guard let outage else { return plan.patience }
+    return plan.patience - .nanoseconds(adapter.loop.clock.now().nanoseconds - outage.since.nanoseconds)
   }
 
   // MARK: One link
@@ -108,21 +144,29 @@ public actor DeviceSession {
   /// - Returns: why the link ended or did not come up; `nil` where the session ends.
   private func attempt(_ profile: some SessionProfile) async -> HostError? {
     set(.connecting)
-    if !gaps.isEmpty { gaps[gaps.count - 1].attempts += 1 }
+    var timeout = plan.connectTimeout
+    if outage != nil {
+      outage?.attempts += 1
+      if !gaps.isEmpty { gaps[gaps.count - 1].attempts += 1 }
+      timeout = max(min(timeout, patienceLeft), .milliseconds(1))
+    }
     let connection: Connection
     do throws(HostError) {
       connection = try await adapter.connect(
-        to: plan.peer, asking: plan.request, timeout: plan.connectTimeout, tap: plan.tap)
-    } catch { return error }
+        to: plan.peer, asking: plan.request, timeout: timeout, tap: plan.tap)
+    } catch {
+      noteFailure(error, nil)
+      return error
+    }
     current = connection
     profile.times.begin()
     let connectedAt = adapter.loop.clock.now()
     do throws(HostError) {
       set(.discovering)
       let stream = try await profile.start(on: connection)
-      if !gaps.isEmpty, gaps[gaps.count - 1].connectedAt == nil {
-        gaps[gaps.count - 1].connectedAt = connectedAt
-      }
+      if outage != nil, !gaps.isEmpty { gaps[gaps.count - 1].connectedAt = connectedAt }
+      outage = nil
+      hasStreamed = true
       set(.streaming)
       await wait(for: connection)
       let end = await connection.end
@@ -130,23 +174,33 @@ public actor DeviceSession {
       if end == nil {
         await Task(executorPreference: adapter.loop.preference) { await profile.stop(stream) }.value
       }
-      await leave(connection, profile, streamed: true)
+      await leave(connection, profile)
       guard let end else { return nil }
+      if !isOver { beginGap(end, await connection.disconnectReason, profile.times) }
       return .gatt(.closed(end))
     } catch {
-      await leave(connection, profile, streamed: false)
+      await leave(connection, profile)
+      noteFailure(error, await connection.disconnectReason)
       return error
     }
   }
 
   /// Waits for the link's end or the session's.
   private func wait(for connection: Connection) async {
-    let watch = Task(executorPreference: adapter.loop.preference) { [weak self] in
+    isLinkOver = false
+    let number = linkCount
+    Task(executorPreference: adapter.loop.preference) { [weak self] in
       _ = await connection.ended()
-      await self?.resume()
+      await self?.linkEnded(number)
     }
-    if !isEnding, await connection.end == nil { await withCheckedContinuation { waiter = $0 } }
-    watch.cancel()
+    while !isEnding, !isLinkOver { await withCheckedContinuation { waiter = $0 } }
+  }
+
+  /// - Parameter number: of links before it: one that ended long ago does not end another.
+  private func linkEnded(_ number: Int) {
+    guard number == linkCount else { return }
+    isLinkOver = true
+    resume()
   }
 
   private func end() {
@@ -159,35 +213,50 @@ public actor DeviceSession {
     waiter = nil
   }
 
-  /// Keeps what is to be known of a link, and begins a gap.
-  private func leave(_ connection: Connection, _ profile: some SessionProfile, streamed: Bool) async {
-    let end = await connection.end
-    let reason = await connection.disconnectReason
-    links.append(
-      LinkSummary(
-        handle: connection.handle, mtu: await connection.mtu,
-        receiveBufferByteCount: await connection.receiveBufferByteCount,
-        statistics: await connection.statistics, changes: await connection.changes, end: end,
-        disconnectReason: reason))
-    completeGap(profile.times)
-    if streamed, let end, !isEnding {
-      gaps.append(
-        SessionGap(
-          end: end, reason: reason, lastSampleAt: profile.times.last, lostAt: adapter.loop.clock.now()))
+  /// Keeps what is to be known of a link, and closes it.
+  private func leave(_ connection: Connection, _ profile: some SessionProfile) async {
+    let summary = LinkSummary(
+      handle: connection.handle, mtu: await connection.mtu,
+      receiveBufferByteCount: await connection.receiveBufferByteCount,
+      statistics: await connection.statistics, changes: await connection.changes,
+      end: await connection.end, disconnectReason: await connection.disconnectReason)
+    statistics.add(summary.statistics)
+    links.append(limited: summary)
+    linkCount += 1
+    firstSampleAt = firstSampleAt ?? profile.times.first
+    if !gaps.isEmpty, gaps[gaps.count - 1].firstSampleAt == nil {
+      gaps[gaps.count - 1].firstSampleAt = profile.times.first
     }
     await connection.close()
     current = nil
   }
 
-  private func completeGap(_ times: SampleTimes) {
-    guard !gaps.isEmpty, gaps[gaps.count - 1].firstSampleAt == nil else { return }
-    gaps[gaps.count - 1].firstSampleAt = times.first
+  // MARK: Gaps
+
+  private func beginGap(_ end: BearerEnd, _ reason: HCIStatus?, _ times: SampleTimes) {
+    let gap = SessionGap(
+      end: end, reason: reason, lastSampleAt: times.last, lostAt: adapter.loop.clock.now())
+    gaps.append(limited: gap)
+    gapCount += 1
+    outage = Outage(since: gap.lostAt)
+  }
+
+  private func noteFailure(_ error: HostError, _ reason: HCIStatus?) {
+    guard !isOver else { return }
+    let time = adapter.loop.clock.now()
+    if outage != nil, !gaps.isEmpty, gaps[gaps.count - 1].failures.count < SessionGap.failureLimit {
+      gaps[gaps.count - 1].failures.append(SessionGap.Failure(time: time, error: error, reason: reason))
+    }
+    // The device was there, and did not hear that it was connected: that is worth another attempt from the first on.
+    if outage == nil, reason?.rawValue == 0x3E { outage = Outage(since: time, attempts: 1) }
   }
 
   /// Whether the device may be there again: not where the adapter is gone or the device is another one.
   private static func isWorthAnother(_ failure: HostError) -> Bool {
     switch failure {
     case .noAnswer, .channelBusy, .connectFailed, .linkFailed, .gatt(.closed), .gatt(.timedOut): true
+    // The last link may still be on its way out of the controller, or one on its way in.
+    case .commandRefused: true
     default: false
     }
   }
@@ -203,5 +272,26 @@ public actor DeviceSession {
     set(.closed)
     for observer in observers { observer.finish() }
     observers = []
+  }
+}
+
+extension Array {
+  fileprivate mutating func append(limited element: Element) {
+    if count == DeviceSession.historyLimit { remove(at: 1) }
+    append(element)
+  }
+}
+
+extension BearerStatistics {
+  fileprivate mutating func add(_ other: BearerStatistics) {
+    received += other.received
+    notifications += other.notifications
+    unclaimed += other.unclaimed
+    malformed += other.malformed
+    lastMalformed = other.lastMalformed ?? lastMalformed
+    withoutKernelStamp += other.withoutKernelStamp
+    kernelQueueDrops += other.kernelQueueDrops
+    sent += other.sent
+    batches += other.batches
   }
 }

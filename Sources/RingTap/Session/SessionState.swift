@@ -1,4 +1,5 @@
 public import BLECore
+public import BLEHost
 public import BLEStack
 public import BLEWire
 
@@ -16,10 +17,21 @@ public enum SessionState: Hashable, Sendable {
 
 /// A time without a link in a session, and what it cost.
 public struct SessionGap: Hashable, Sendable {
+  /// A connect that failed, or a link that went before it brought a stream.
+  public struct Failure: Hashable, Sendable {
+    public var time: ReceiveTime
+    public var error: HostError
+    /// The controller's word for it, where there was a link: 0x3E is one that never had a packet.
+    public var reason: HCIStatus?
+  }
+
+  /// Failures of one gap that are kept.
+  static let failureLimit = 256
+
   /// How the link ended, as its bearer saw it.
   public var end: BearerEnd
-  /// The controller's word for it, where that is known: 0x08 is silence, 0x13 the device's own wish, 0x3E a link that
-  /// never had a packet. Core 5.4, Vol 1, Part F, 2.
+  /// The controller's word for it, where that is known: 0x08 is silence, 0x13 the device's own wish. Core 5.4, Vol 1,
+  /// Part F, 2.
   public var reason: HCIStatus?
   /// The last sample before it; `nil` where the link brought none.
   public var lastSampleAt: ReceiveTime?
@@ -27,17 +39,29 @@ public struct SessionGap: Hashable, Sendable {
   public var lostAt: ReceiveTime
   /// Connects that were tried since.
   public var attempts = 0
+  /// Those of them that failed, in order.
+  public var failures: [Failure] = []
   public var connectedAt: ReceiveTime?
   /// The first sample after it; `nil` where none came any more.
   public var firstSampleAt: ReceiveTime?
 
-  /// From the loss to the first new sample, in nanoseconds.
-  public var recoveryNanoseconds: Int64? { firstSampleAt.map { $0.nanoseconds - lostAt.nanoseconds } }
+  /// From the loss to the first new sample, in nanoseconds; `nil` also where the samples are of a log, with its times.
+  public var recoveryNanoseconds: Int64? {
+    firstSampleAt.map { $0.nanoseconds - lostAt.nanoseconds }.flatMap { $0 < 0 ? nil : $0 }
+  }
 
   /// From the last sample to the next, in nanoseconds.
   public var lengthNanoseconds: Int64? {
     guard let firstSampleAt, let lastSampleAt else { return nil }
     return firstSampleAt.nanoseconds - lastSampleAt.nanoseconds
+  }
+}
+
+extension [SessionGap] {
+  /// From a loss to the first new sample, in nanoseconds; `nil` where no gap has ended.
+  public var medianRecoveryNanoseconds: Int64? {
+    let sorted = compactMap(\.recoveryNanoseconds).sorted()
+    return sorted.isEmpty ? nil : sorted[sorted.count / 2]
   }
 }
 

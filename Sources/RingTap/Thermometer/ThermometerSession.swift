@@ -67,10 +67,7 @@ public struct TemperatureSample: NotificationSample {
 /// A connected thermometer or CORE sensor, and its stream.
 ///
 /// Of a CORE sensor its own service is taken, once a second, instead of the Health Thermometer beside it, once in ten.
-public struct ThermometerSession: Sendable {
-  /// Samples that may wait for a slow reader.
-  static let queueLimit = 1024
-
+public struct ThermometerSession: SensorSession {
   public enum Kind: Hashable, Sendable {
     /// Health Thermometer Service 1.0.
     case healthThermometer
@@ -82,8 +79,6 @@ public struct ThermometerSession: Sendable {
   public let facts: SensorFacts
   /// Where it measures, if that never changes.
   public let type: TemperatureType?
-  /// Values that could not be decoded are counted by it, and skipped.
-  public let samples: SampleChannel<TemperatureSample>
 
   private let link: SensorLink
   private let characteristics: [GATTDatabase.Characteristic]
@@ -91,16 +86,16 @@ public struct ThermometerSession: Sendable {
   /// Discovers, reads, and subscribes.
   ///
   /// - Throws: `unsuitable` where the device has neither service.
-  public static func start(on connection: Connection) async throws(HostError) -> ThermometerSession {
+  public static func start(
+    _ settings: Void, on connection: Connection, into sink: SampleSink<TemperatureSample>
+  ) async throws(HostError) -> ThermometerSession {
     let session = try await ThermometerSession(SensorLink(connection))
-    do throws(GATTError) { try await session.subscribe() } catch { throw .gatt(error) }
-    session.link.finish(session.samples)
+    do throws(GATTError) { try await session.subscribe(sink) } catch { throw .gatt(error) }
     return session
   }
 
   private init(_ link: SensorLink) async throws(HostError) {
     self.link = link
-    samples = SampleChannel(capacity: Self.queueLimit)
     if let core = link.characteristic(CoreUUID.bodyTemperature, in: CoreUUID.service) {
       (kind, characteristics) = (.core, [core])
     } else {
@@ -116,14 +111,14 @@ public struct ThermometerSession: Sendable {
     type = try await link.decoded(TemperatureType.self, .temperatureType, in: .healthThermometer)
   }
 
-  private func subscribe() async throws(GATTError) {
-    let samples = samples
+  private func subscribe(_ sink: SampleSink<TemperatureSample>) async throws(GATTError) {
     for characteristic in characteristics {
       let uuid = characteristic.uuid
       _ = try await link.client.subscribe(characteristic) { notification, time in
-        do throws(WireError) {
-          samples.take(TemperatureSample(try Self.reading(notification.value, of: uuid), at: time))
-        } catch { samples.reject() }
+        let value = notification.value
+        sink.take(at: time) { () throws(WireError) in
+          TemperatureSample(try Self.reading(value, of: uuid), at: time)
+        }
       }
     }
   }

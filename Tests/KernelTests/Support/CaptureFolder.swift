@@ -21,6 +21,20 @@ struct CaptureFolder {
       var file: String
     }
 
+    struct Gap: Decodable {
+      struct Reason: Decodable {
+        var code: Int
+        var name: String
+      }
+
+      var cause: String
+      /// Where the controller's word for it is known.
+      var reason: Reason?
+      var attempts: Int
+      /// Of a gap that has ended.
+      var lengthMs: Double?
+    }
+
     var device: Device
     var mode: String
     var startedAtNs: Int64
@@ -32,6 +46,9 @@ struct CaptureFolder {
     var withoutKernelStamp: Int
     var adapterFaults: Int
     var lost: Loss
+    var links: Int
+    var gapCount: Int
+    var gaps: [Gap]
     var streams: [String: Stream]
   }
 

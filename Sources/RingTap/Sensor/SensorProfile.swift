@@ -1,0 +1,98 @@
+import BLECore
+public import BLEHost
+import BLEStack
+import Synchronization
+
+/// One kind of sensor on one link: who it is, and its stream.
+public protocol SensorSession: Sendable {
+  associatedtype Sample: NotificationSample
+  /// What the stream is started with.
+  associatedtype Settings: Sendable
+
+  var facts: SensorFacts { get }
+  /// Discovers, reads, and subscribes.
+  ///
+  /// - Throws: `unsuitable` where the device is no such sensor.
+  static func start(
+    _ settings: Settings, on connection: Connection, into sink: SampleSink<Sample>
+  ) async throws(HostError) -> Self
+  /// Tells the sensor to send no more.
+  func stop() async
+  /// For a link after the first.
+  static func again(_ settings: Settings) -> Settings
+}
+
+extension SensorSession {
+  public static func again(_ settings: Settings) -> Settings { settings }
+}
+
+/// Where the samples of a sensor go on the receive thread, over all links.
+public final class SampleSink<Sample: NotificationSample>: Sendable {
+  let samples: SampleChannel<Sample>
+  let times = SampleTimes()
+  private let isEnded = Atomic<Bool>(false)
+
+  init(capacity: Int) { samples = SampleChannel(capacity: capacity) }
+
+  /// Decodes and queues one value; what cannot be decoded is counted. Receive thread only.
+  func take(_ value: Span<UInt8>, at time: ReceiveTime) {
+    take(at: time) { () throws(WireError) in try Sample(decoding: value, at: time) }
+  }
+
+  /// The same with a decoder for values that have more than one form.
+  func take(at time: ReceiveTime, _ decode: () throws(WireError) -> Sample) {
+    do throws(WireError) {
+      samples.take(try decode())
+      times.note(time)
+    } catch { samples.reject() }
+  }
+
+  /// Whether the sensor ended the stream, though the link is up.
+  var isEndedBySensor: Bool { isEnded.load(ordering: .relaxed) }
+
+  /// Receive thread only.
+  func end() {
+    isEnded.store(true, ordering: .relaxed)
+    samples.finish()
+  }
+}
+
+/// A session with a sensor: its samples are one sequence, whatever becomes of the links.
+public final class SensorProfile<Session: SensorSession>: SessionProfile {
+  /// Samples that may wait for a slow reader.
+  private static var queueLimit: Int { 1024 }
+
+  /// Values that could not be decoded are counted by it, and skipped. It ends when `finish` is called.
+  public var samples: SampleChannel<Session.Sample> { sink.samples }
+  /// Each link that streams; it ends when `finish` is called.
+  public let sessions: AsyncStream<Session>
+  public var times: SampleTimes { sink.times }
+  /// Whether the sensor ended the stream by itself, though the link is up; `samples` end then.
+  public var isEndedBySensor: Bool { sink.isEndedBySensor }
+
+  private let settings: Session.Settings
+  private let sink = SampleSink<Session.Sample>(capacity: SensorProfile.queueLimit)
+  private let started: AsyncStream<Session>.Continuation
+  private let isFirst = Atomic<Bool>(true)
+
+  public init(_ settings: Session.Settings) {
+    self.settings = settings
+    (sessions, started) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
+  }
+
+  public func start(on connection: Connection) async throws(HostError) -> Session {
+    let settings = isFirst.load(ordering: .relaxed) ? settings : Session.again(settings)
+    let session = try await Session.start(settings, on: connection, into: sink)
+    isFirst.store(false, ordering: .relaxed)
+    started.yield(session)
+    return session
+  }
+
+  public func stop(_ session: Session) async { await session.stop() }
+
+  /// Nothing more comes.
+  public func finish() {
+    started.finish()
+    samples.finish()
+  }
+}

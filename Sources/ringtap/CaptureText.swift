@@ -1,0 +1,93 @@
+import BLECore
+import BLEHost
+import BLEWire
+import Foundation
+import RingTap
+
+/// A capture in words.
+enum CaptureText {
+  /// For the terminal's last line.
+  static func line(_ progress: RingCapture.Progress, rings: Int) -> String {
+    var line = "\(progress.elapsed.components.seconds) s  \(progress.samples) samples  "
+    if progress.withoutLink > 0 {
+      line +=
+        rings == 1
+        ? "no link, connecting again  " : "\(progress.withoutLink) of \(rings) rings without a link  "
+    }
+    if progress.gaps > 0 { line += "\(progress.gaps) \(progress.gaps == 1 ? "gap" : "gaps")  " }
+    return line + "\(progress.lost) lost  \(progress.malformed) malformed   (Ctrl-C ends)"
+  }
+
+  /// - Parameter isAlone: no other ring is recorded, and none needs a name.
+  static func note(_ news: RingCapture.News, of target: RingCapture.Target, isAlone: Bool) {
+    Console.progress("")
+    let ring = isAlone ? "" : "\(target.address): "
+    switch news {
+    case .lost(let gap): Console.note("\(ring)\(GapText.cause(gap)); connecting again")
+    case .back(let gap):
+      Console.note(
+        "\(ring)streaming again after \(gap.attempts) \(gap.attempts == 1 ? "attempt" : "attempts")")
+    }
+  }
+
+  /// What a person reads at the end.
+  static func summary(_ report: SessionReport, _ directory: String) -> String {
+    let duration = (report.endedAt ?? report.startedAt).nanoseconds - report.startedAt.nanoseconds
+    let rows = report.streams.reduce(0) { $0 + $1.samples }
+    var lines = [
+      "\(rows) samples in \(seconds(duration)) from \(report.device)"
+        + (report.deviceName.map { " (\($0.printable))" } ?? "") + "; \(report.endReason ?? "")"
+    ]
+    for stream in report.streams {
+      lines.append("  \(stream.samples) \(stream.name)  \(directory)/\(stream.file)")
+    }
+    if let log = report.packetLog { lines.append("  packets  \(directory)/\(log)") }
+    if let link = LinkText.inForce(LinkState(after: report.changes)) { lines.append("  link  \(link)") }
+    if let gaps = gaps(report) { lines.append(gaps) }
+    lines += losses(report)
+    return lines.joined(separator: "\n")
+  }
+
+  /// `2 gaps, 12.3 s without samples: 1 of 0x08, 1 of 0x13; median 0.9 s from a lost link to the next sample`
+  private static func gaps(_ report: SessionReport) -> String? {
+    guard report.gapCount > 0 else { return nil }
+    let length = report.gaps.compactMap(\.lengthNanoseconds).reduce(0, +)
+    let causes = Dictionary(grouping: report.gaps) { gap in
+      gap.reason.map { "0x" + String(format: "%02x", $0.rawValue) } ?? "\(gap.end)"
+    }.map { "\($1.count) of \($0)" }.sorted()
+    var line =
+      "\(report.gapCount) \(report.gapCount == 1 ? "gap" : "gaps"), \(time(length)) without samples: "
+      + causes.joined(separator: ", ")
+    if let median = report.gaps.medianRecoveryNanoseconds {
+      line += "; median \(time(median)) from a lost link to the next sample"
+    }
+    return line
+  }
+
+  private static func losses(_ report: SessionReport) -> [String] {
+    let lost = report.lost
+    var lines = [
+      lost.total == 0
+        ? "0 lost of \(report.received)"
+        : "\(lost.total) lost of \(report.received + lost.kernelQueue): kernel queue \(lost.kernelQueue), "
+          + "sample queue \(lost.sampleQueue), packet log \(lost.packetLog), disk \(lost.disk)"
+    ]
+    if report.malformed > 0 { lines.append("\(report.malformed) malformed, not recorded") }
+    if report.adapterFaults > 0 {
+      lines.append("\(report.adapterFaults) faults of the controller's: notifications may be missing")
+    }
+    if report.withoutKernelStamp > 0 {
+      lines.append("\(report.withoutKernelStamp) without a kernel stamp: stamped on arrival here")
+    }
+    return lines
+  }
+
+  private static func seconds(_ nanoseconds: Int64) -> String {
+    String(format: "%.1f s", Double(nanoseconds) / 1e9)
+  }
+
+  /// What is short in milliseconds.
+  private static func time(_ nanoseconds: Int64) -> String {
+    nanoseconds < 1_000_000_000 ? "\((nanoseconds + 500_000) / 1_000_000) ms" : seconds(nanoseconds)
+  }
+}

@@ -1,0 +1,305 @@
+import BLECore
+import BLEEmulation
+import BLEHost
+import BLEPacketLog
+import BLEStack
+import BLESystem
+import BLEWire
+import Foundation
+import RingTap
+import Synchronization
+import Testing
+
+/// Captures that lose their link, by virtual time: the files go on.
+@Suite(.timeLimit(.minutes(3))) struct CaptureGapTests {
+  private static let start = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
+  private static let losses = 50
+
+  /// What remains of one capture.
+  private struct Run: Sendable {
+    var result: RingCapture.Result
+    /// Raw frames that the ring has sent, over all links.
+    var sent: Int
+    /// Link states that were told meanwhile: `true` for a loss.
+    var news: [Bool]
+    /// Nanoseconds since the start.
+    var duration: Int64
+  }
+
+  /// A capture in virtual time that is interrupted when `script` is over, or ends before.
+  private func capture(
+    in folder: String, patience: Duration = .seconds(60), _ change: (inout RingCapture) -> Void = { _ in },
+    wrap: @Sendable (any PacketTransport) -> any PacketTransport = { $0 },
+    _ script: @escaping @Sendable (DeviceAddress, ControllerAttachment, EventLoop) async throws -> Void
+  ) async throws -> Run {
+    let ring = quietRing(rate: 15)
+    let link = try await VirtualLink.open([ring], pace: .air, clock: .virtual(from: Self.start), wrap: wrap)
+    let loop = link.loop
+    var capture = RingCapture(
+      RingCapture.Target(address: ring.address), adapter: link.adapter, limits: .init(),
+      directory: folder + "/capture")
+    capture.patience = patience
+    capture.connectTimeout = .seconds(5)
+    change(&capture)
+    let news = NewsList()
+    capture.news = { news.append($0) }
+    let plan = capture
+    let running = Task(executorPreference: loop) { try await plan.run { _ in } }
+    let timing = Task(executorPreference: loop) {
+      try await script(ring.address, link.emulation, loop)
+      running.cancel()
+    }
+    let result = try await running.value
+    timing.cancel()
+    let duration = loop.clock.now().nanoseconds - Self.start.nanoseconds
+    let sent = await link.emulation.inspect { controller in
+      controller.peripherals.compactMap { ($0 as? EmulatedRing)?.sentRawNotifications }.reduce(0, +)
+    }
+    await link.close()
+    return Run(result: result, sent: sent, news: news.all, duration: duration)
+  }
+
+  private func stamps(_ folder: String, _ table: String) throws -> [Int64] {
+    let text = try String(contentsOfFile: folder + "/capture/" + table, encoding: .utf8)
+    return text.split(separator: "\n").dropFirst().compactMap { Int64($0.prefix { $0 != "," }) }
+  }
+
+  private func session(_ folder: String) throws -> [String: Any] {
+    let data = try Data(contentsOf: URL(filePath: folder + "/capture/session.json"))
+    return try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
+  }
+
+  /// Ten minutes with fifty lost links: rows of all that the controller delivered, each gap with its cause, and a packet
+  /// log that others read.
+  @Test func fiftyLossesInTenMinutes() async throws {
+    try await withFolder { folder in
+      let log = try await PacketLogFile.start(folder + "/hci.btsnoop")
+      let run = try await capture(in: folder, wrap: { log.capturing($0) }) { ring, emulation, loop in
+        try await LossScript(ring, emulation, loop).run(Self.losses)
+      }
+      #expect(await log.finish().lost == 0)
+      let report = run.result.report
+      #expect(run.result.failure == nil && report.endReason == "interrupted")
+      #expect(report.lost.total == 0 && report.malformed == 0)
+      #expect(run.duration > 600_000_000_000)
+
+      // Each loss in its place, told when it came, and over.
+      #expect(report.gaps.count == Self.losses && report.gapCount == Self.losses)
+      for (gap, loss) in zip(report.gaps, LossScript.losses(Self.losses)) {
+        #expect(gap.reason?.rawValue == loss.reason)
+        #expect(gap.failures.contains { $0.reason?.rawValue == 0x3E } == (loss == .deaf))
+      }
+      #expect(run.news == (0..<2 * Self.losses).map { $0.isMultiple(of: 2) })
+
+      // The same number by each way: tables, report, the log of the capture and that of the controller.
+      let tables = try ["accelerometer.csv", "ppg.csv", "spo2.csv"].map { try stamps(folder, $0) }
+      let rows = tables.reduce(0) { $0 + $1.count }
+      #expect(report.received == rows)
+      let logged = try LogFrames.notifications(folder + "/capture/packets.btsnoop")
+      let delivered = try LogFrames.notifications(folder + "/hci.btsnoop")
+      #expect(logged == delivered && logged.count == rows)
+      // What the ring sent and nobody got was under way when its link went: at 15 a second, in 420 ms of silence and
+      // until the next connection event.
+      #expect((0...Self.losses * 12).contains(run.sent - rows))
+      for stamps in tables {
+        #expect(zip(stamps, stamps.dropFirst()).allSatisfy { $0 < $1 })
+        // No sample within a gap, and none missing outside: one each 200 ms, or what a connection event puts off.
+        let breaks = zip(stamps, stamps.dropFirst()).filter { $1 - $0 > 300_000_000 }
+        #expect(breaks.count <= Self.losses)
+        for (last, first) in breaks {
+          #expect(
+            report.gaps.contains {
+              last <= ($0.lastSampleAt?.nanoseconds ?? 0) && first > $0.lostAt.nanoseconds
+            })
+        }
+      }
+      try expectGaps(try session(folder), report)
+      try expectReadable(folder + "/capture/packets.btsnoop", notifications: rows)
+    }
+  }
+
+  private func expectGaps(_ session: [String: Any], _ report: SessionReport) throws {
+    let gaps = try #require(session["gaps"] as? [[String: Any]])
+    #expect(gaps.count == Self.losses && session["gapCount"] as? Int == Self.losses)
+    for (object, loss) in zip(gaps, LossScript.losses(Self.losses)) {
+      let reason = try #require(object["reason"] as? [String: Any])
+      #expect(reason["code"] as? Int == Int(loss.reason))
+      // Core 5.4, Vol 1, Part F, 2: the names.
+      #expect(
+        reason["name"] as? String
+          == (loss == .leaving ? "Remote User Terminated Connection" : "Connection Timeout"))
+      let failures = try #require(object["failures"] as? [[String: Any]])
+      let names = failures.compactMap { ($0["reason"] as? [String: Any])?["name"] as? String }
+      #expect(names.contains("Connection Failed to be Established") == (loss == .deaf))
+      #expect(object["attempts"] as? Int == failures.count + 1)
+      let length = try #require(object["lengthMs"] as? Double)
+      // Away for four seconds, or at once back: it advertises every 20 ms.
+      if loss == .leaving { #expect(length < 1000) } else { #expect((3_000...8_000).contains(length)) }
+      #expect(object["recoveryMs"] is Double && object["connectedAtNs"] is Int)
+    }
+    #expect(session["links"] as? Int == report.linkCount)
+    #expect(try #require(session["timeToFirstSampleMs"] as? Double) > 0)
+    let median = try #require(session["medianRecoveryMs"] as? Double)
+    let connection = try #require(session["connection"] as? [String: Any])
+    let inForce = try #require(connection["inForce"] as? [String: Any])
+    let interval = try #require(inForce["intervalMs"] as? Double)
+    print("median from a lost link to the next sample: \(median) ms at an interval of \(interval) ms")
+  }
+
+  /// tshark and btmon find each link, each end and each notification, and complain of nothing.
+  private func expectReadable(_ log: String, notifications: Int) throws {
+    let fields = ["bthci_evt.le_meta_subevent", "bthci_evt.reason", "btatt.opcode", "_ws.malformed"]
+    let arguments = ["-r", log, "--disable-protocol", "btgatt", "-T", "fields", "-E", "separator=|"]
+    if let text = try OtherProgram.output("tshark", arguments + fields.flatMap { ["-e", $0] }) {
+      let lines = text.split(separator: "\n").map {
+        $0.split(separator: "|", omittingEmptySubsequences: false).map(String.init)
+      }
+      let reasons = lines.map { $0[1] }
+      #expect(reasons.count { $0 == "0x13" } == 17 && reasons.count { $0 == "0x08" } == 33)
+      #expect(reasons.count { $0 == "0x3e" } >= 16)
+      // Each link begins before it ends: all but the last have ended.
+      let ends = reasons.count { !$0.isEmpty }
+      #expect(lines.count { $0[0] == "0x01" } == ends + 1)
+      #expect(lines.count { $0[2] == "0x1b" } == notifications)
+      #expect(lines.allSatisfy { $0[3].isEmpty })
+    }
+    if let text = try OtherProgram.output("btmon", ["-r", log]) {
+      #expect(
+        text.split(separator: "\n").count { $0.contains("Handle Value Notification (0x1b)") } == notifications
+      )
+      for word in ["invalid", "malformed", "too short", "unexpected"] {
+        #expect(!text.lowercased().contains(word))
+      }
+    }
+  }
+
+  // MARK: Ends
+
+  /// A ring that does not come back: after the patience the capture ends, and what came is whole.
+  @Test func endsWhenTheRingDoesNotComeBack() async throws {
+    try await withFolder { folder in
+      let run = try await capture(in: folder, patience: .seconds(30)) { ring, emulation, loop in
+        try await loop.wait(for: .seconds(10))
+        await emulation.inject(.outOfRange(ring))
+        try await loop.wait(for: .seconds(3600))
+      }
+      let report = run.result.report
+      #expect(
+        run.result.failure == .noAnswer(DeviceAddress(bits: 0x70CB_0D00_0001, type: .public), seconds: 30))
+      #expect(
+        report.endReason
+          == "the link was lost: the device went silent, and it was not back within 30 s")
+      let gap = try #require(report.gaps.first)
+      #expect(report.gaps.count == 1 && gap.firstSampleAt == nil && gap.attempts == gap.failures.count)
+      let end = try #require(report.endedAt)
+      #expect((30_000_000_000...30_100_000_000).contains(end.nanoseconds - gap.lostAt.nanoseconds))
+      #expect(try stamps(folder, "ppg.csv").count == report.streams[1].samples && report.received > 100)
+      let object = try #require((try session(folder)["gaps"] as? [[String: Any]])?.first)
+      #expect(object["firstSampleAtNs"] == nil && object["lengthMs"] == nil)
+      #expect(run.news == [true])
+    }
+  }
+
+  /// Ctrl-C while the ring is away is no failure.
+  @Test func isInterruptedWhileItConnects() async throws {
+    try await withFolder { folder in
+      let run = try await capture(in: folder) { ring, emulation, loop in
+        try await loop.wait(for: .seconds(10))
+        await emulation.inject(.outOfRange(ring))
+        try await loop.wait(for: .seconds(20))
+      }
+      #expect(run.result.failure == nil && run.result.report.endReason == "interrupted")
+      #expect(run.result.report.gapCount == 1)
+      #expect(try session(folder)["endReason"] as? String == "interrupted")
+    }
+  }
+
+  /// The time goes on while there is no link.
+  @Test func theDurationIsOverInAGap() async throws {
+    try await withFolder { folder in
+      let run = try await capture(in: folder) {
+        $0.limits.duration = .seconds(20)
+      } _: { ring, emulation, loop in
+        try await loop.wait(for: .seconds(10))
+        await emulation.inject(.outOfRange(ring))
+        try await loop.wait(for: .seconds(3600))
+      }
+      #expect(run.result.failure == nil && run.result.report.endReason == "duration over")
+      #expect((20_000_000_000...30_000_000_000).contains(run.duration))
+    }
+  }
+
+  /// The first link of all may be one that the ring does not hear of.
+  @Test func triesAgainWhatWasNeverEstablished() async throws {
+    try await withFolder { folder in
+      let ring = quietRing(rate: 15)
+      let link = try await VirtualLink.open([ring], pace: .air, clock: .virtual(from: Self.start))
+      let loop = link.loop
+      await link.emulation.inject(.deafen(ring.address))
+      var capture = RingCapture(
+        RingCapture.Target(address: ring.address), adapter: link.adapter, limits: .init(count: 30),
+        directory: folder + "/capture")
+      capture.patience = .seconds(20)
+      let plan = capture
+      let running = Task(executorPreference: loop) { try await plan.run { _ in } }
+      try await loop.wait(for: .seconds(3))
+      await link.emulation.inject(.inRange(ring.address))
+      let result = try await running.value
+      await link.close()
+      #expect(result.failure == nil && result.report.endReason == "count reached")
+      #expect(result.report.gapCount == 0 && result.report.linkCount > 1)
+      #expect(try #require(result.report.timeToFirstSample) > 3_000_000_000)
+    }
+  }
+}
+
+private final class NewsList: Sendable {
+  private let list = Mutex<[Bool]>([])
+
+  var all: [Bool] { list.withLock { $0 } }
+
+  func append(_ news: RingCapture.News) {
+    list.withLock { list in
+      if case .lost = news { list.append(true) } else { list.append(false) }
+    }
+  }
+}
+
+/// Notifications of a log.
+private enum LogFrames {
+  /// Microseconds of each.
+  static func notifications(_ path: String) throws -> [Int64] {
+    let octets = [UInt8](try Data(contentsOf: URL(filePath: path)))
+    var found: [Int64] = []
+    var reader = PacketLogReader()
+    try reader.read(octets.span) { record in
+      // ACL header and L2CAP header of four octets each, then the opcode.
+      guard record.type == .acl, record.packet.count > 8, record.packet[8] == 0x1B else { return }
+      found.append(record.time.nanoseconds / 1000)
+    }
+    try reader.finish()
+    return found
+  }
+}
+
+/// A program on this machine that reads logs and that nobody here wrote.
+private enum OtherProgram {
+  /// Its standard output; `nil` where it is not installed.
+  static func output(_ name: String, _ arguments: [String]) throws -> String? {
+    let found = ProcessInfo.processInfo.environment["PATH"]?.split(separator: ":")
+      .map { URL(filePath: String($0)).appending(path: name) }
+      .first { FileManager.default.isExecutableFile(atPath: $0.path) }
+    guard let found else { return nil }
+    let process = Process()
+    process.executableURL = found
+    process.arguments = arguments
+    let output = Pipe()
+    process.standardOutput = output
+    process.standardError = FileHandle.nullDevice
+    try process.run()
+    let text = String(decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
+    process.waitUntilExit()
+    #expect(process.terminationReason == .exit && process.terminationStatus == 0, "\(name) failed")
+    return text
+  }
+}
