@@ -2,6 +2,7 @@ import ArgumentParser
 import BLECore
 import BLEHost
 import BLEPacketLog
+import BLESensors
 import BLESystem
 import Foundation
 import RingTap
@@ -15,7 +16,8 @@ struct CaptureCommand: AsyncParsableCommand {
       Finds the ring by its name (or takes the address given), connects, subscribes, starts the raw stream and \
       records until --duration, --count or Ctrl-C; then the stream is stopped. The capture is a directory: \
       accelerometer.csv, ppg.csv, spo2.csv (first column: nanoseconds since the Unix epoch, stamped by the \
-      kernel), packets.btsnoop and session.json with the loss report.
+      kernel), samples.csv (the same tick by tick, on the sensor's own clock), packets.btsnoop and session.json \
+      with the loss report, the sampling rate and its jitter.
 
       With an address no privilege is needed; finding a ring needs CAP_NET_RAW (beside bluetoothd: CAP_NET_ADMIN).
 
@@ -204,7 +206,11 @@ struct CaptureCommand: AsyncParsableCommand {
         + (report.deviceName.map { " (\($0.printable))" } ?? "") + "; \(report.endReason ?? "")"
     ]
     for stream in report.streams {
-      lines.append("  \(stream.samples) \(stream.name)  \(directory)/\(stream.file)")
+      let clock = stream.part.flatMap(Self.clock).map { "  " + $0 } ?? ""
+      lines.append("  \(stream.samples) \(stream.name)  \(directory)/\(stream.file)\(clock)")
+    }
+    if let ticks = report.ticks, let file = report.ticksFile {
+      lines.append("  \(ticks.ticks) ticks  \(directory)/\(file)  \(Self.gaps(ticks, report.startedAt))")
     }
     if let log = report.packetLog { lines.append("  packets  \(directory)/\(log)") }
     if let link = LinkText.inForce(LinkState(after: report.changes)) { lines.append("  link  \(link)") }
@@ -222,6 +228,25 @@ struct CaptureCommand: AsyncParsableCommand {
       lines.append("\(report.withoutKernelStamp) without a kernel stamp: stamped on arrival here")
     }
     return lines.joined(separator: "\n")
+  }
+
+  /// Rate and jitter of one stream.
+  private static func clock(_ part: TickReport.Part) -> String? {
+    guard let rate = part.rate, part.samples > 0 else { return nil }
+    return String(
+      format: "%.4g Hz, jitter %.1f ms RMS, %.1f ms p99", rate, part.residual / 1e6, part.residualP99 / 1e6)
+  }
+
+  /// What never came; of many gaps the first few.
+  private static func gaps(_ ticks: TickReport, _ start: ReceiveTime) -> String {
+    let clock = ticks.clock
+    guard clock.missing > 0 else { return "none missing" }
+    let shown = ticks.gaps.prefix(3).map { gap in
+      let seconds = Double(gap.after.nanoseconds - start.nanoseconds) / 1e9
+      return "\(gap.ticks) after \(String(format: "%.1f", seconds)) s"
+    }
+    return "\(clock.missing) missing in \(clock.gaps) gaps: " + shown.joined(separator: ", ")
+      + (clock.gaps > shown.count ? " …" : "")
   }
 
   private static func nameByTime() -> String {

@@ -182,9 +182,7 @@ public struct RingCapture: Sendable {
     report.lost.sampleQueue = sink.samples.dropped
     report.lost.packetLog = packets.dropped + outcome.lostPackets
     report.lost.disk = outcome.lostSamples
-    report.streams = RingStream.allCases.map {
-      SessionReport.Stream(name: $0.name, file: $0.fileName, samples: outcome.samples[$0.rawValue])
-    }
+    report.take(outcome)
     report.mtu = link.mtu
     report.asked = request
     report.changes = link.changes
