@@ -141,8 +141,10 @@ struct DeviceOptions: ParsableArguments {
   }
 
   /// The same with a device that is looked for first.
+  ///
+  /// - Parameter tap: for a packet log of the link.
   func withLink<Value: Sendable>(
-    locating locate: @escaping @Sendable (any Adapter) async throws -> DeviceAddress,
+    tap: PacketTap? = nil, locating locate: @escaping @Sendable (any Adapter) async throws -> DeviceAddress,
     _ body: @escaping @Sendable (any Adapter, Connection) async throws -> Value
   ) async throws -> Value {
     let isVerbose = radio.verbose
@@ -153,7 +155,7 @@ struct DeviceOptions: ParsableArguments {
       do {
         let address = try await locate(radio.adapter)
         let connection = try await failing { () async throws(HostError) in
-          try await radio.adapter.connect(to: address, asking: request, timeout: timeout, tap: nil)
+          try await radio.adapter.connect(to: address, asking: request, timeout: timeout, tap: tap)
         }
         do {
           let value = try await body(radio.adapter, connection)

@@ -21,6 +21,8 @@ struct HeartRateCommand: AsyncParsableCommand {
         ringtap heart-rate --reset-energy --json
             event "device" (who it is), then one object a line: "measurement" or "state" with timeNs (the kernel's
             receive stamp), heartRateBpm, sensorContact, energyExpendedKilojoules, rrIntervals1024ths; at last "end"
+        ringtap heart-rate --output ride --duration 3600
+            into heart_rate.csv, rr_intervals.csv, packets.btsnoop and session.json
         ringtap heart-rate --transport virtual:heart-rate --count 5
       """)
 
@@ -30,6 +32,7 @@ struct HeartRateCommand: AsyncParsableCommand {
   var resetEnergy = false
 
   func run() async throws {
+    if let output = sensor.output { return try await record(into: output) }
     let (json, stream, resetEnergy) = (sensor.json, sensor.stream, resetEnergy)
     try await sensor.withSensor(.heartRate) { connection in
       let session = try await failing { () async throws(HostError) in
@@ -52,6 +55,15 @@ struct HeartRateCommand: AsyncParsableCommand {
       // A task that Ctrl-C cancelled must still tell the sensor.
       await Task { await session.stop() }.value
       return outcome
+    }
+  }
+
+  private func record(into output: String) async throws {
+    let resetEnergy = resetEnergy
+    try await sensor.record(.heartRate, into: output) { recording, adapter, connection throws(HostError) in
+      let session = try await HeartRateSession.start(on: connection, resetEnergy ? .resetEnergy : .none)
+      return try await recording.run(
+        session, of: connection, over: adapter, progress: SensorOptions.progress)
     }
   }
 

@@ -20,6 +20,8 @@ struct PolarCommand: AsyncParsableCommand {
         ringtap polar --stream ecg --duration 60 > ecg.csv
         ringtap polar --stream acc --rate 100 --json
             event "device", then one object a frame: timeNs, and under "frame" what `ringtap decode` says; at last "end"
+        ringtap polar --stream ecg --output ride
+            into ecg.csv (microvolts), packets.btsnoop and session.json; likewise accelerometer.csv and ppg.csv
         ringtap polar --stream ppg --transport virtual:polar --count 5
       """)
 
@@ -44,6 +46,7 @@ struct PolarCommand: AsyncParsableCommand {
   var rate: UInt16?
 
   func run() async throws {
+    if let output = sensor.output { return try await record(into: output) }
     let (json, stream, type, rate) = (sensor.json, sensor.stream, stream.type, rate)
     try await sensor.withSensor(.polar) { connection in
       let session = try await failing { () async throws(HostError) in
@@ -58,6 +61,15 @@ struct PolarCommand: AsyncParsableCommand {
       // A task that Ctrl-C cancelled must still tell the sensor: a stream left running empties its battery.
       await Task { await session.stop() }.value
       return outcome
+    }
+  }
+
+  private func record(into output: String) async throws {
+    let (type, rate) = (stream.type, rate)
+    try await sensor.record(.polar, into: output) { recording, adapter, connection throws(HostError) in
+      let session = try await PolarSession.start(type, sampleRate: rate, on: connection)
+      return try await recording.run(
+        session, of: connection, over: adapter, progress: SensorOptions.progress)
     }
   }
 

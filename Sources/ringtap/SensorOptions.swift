@@ -23,6 +23,11 @@ struct SensorOptions: ParsableArguments {
   @Option(help: ArgumentHelp("End after this time.", valueName: "seconds"))
   var duration: Double?
 
+  @Option(
+    name: [.short, .long],
+    help: ArgumentHelp("Record into this directory, and show only how it goes.", valueName: "directory"))
+  var output: String?
+
   @Flag(help: "Print one JSON object a line.")
   var json = false
 
@@ -39,20 +44,80 @@ struct SensorOptions: ParsableArguments {
   func withSensor(
     _ kind: SensorKind, _ body: @escaping @Sendable (Connection) async throws -> SensorStream.Outcome
   ) async throws {
+    let outcome = try await onLink(kind, tap: nil) { _, connection in try await body(connection) }
+    try outcome.show(json: json)
+    if outcome.lost > 0 { throw ExitCode(3) }
+  }
+
+  /// The same where something is recorded.
+  func record(
+    _ kind: SensorKind, into directory: String,
+    _ body:
+      @escaping @Sendable (SensorRecording, any Adapter, Connection) async throws(HostError)
+      -> SensorRecording.Result
+  ) async throws {
+    guard Files.names(in: directory).allSatisfy({ $0 == "." || $0 == ".." }) else {
+      throw Failure("\(directory) is there already and not empty; give another --output")
+    }
+    let recording = SensorRecording(
+      directory: directory,
+      limits: SensorRecording.Limits(duration: duration.map { .seconds($0) }, count: count))
+    let result = try await onLink(kind, tap: recording.tap) { adapter, connection in
+      try await failing { () async throws(HostError) in try await body(recording, adapter, connection) }
+    }
+    if Console.isErrorTerminal { Console.progress("") }
+    try show(result, directory)
+    if let failure = result.failure {
+      throw Failure("\(failure); what was recorded until then is in \(directory)")
+    }
+    if result.report.lost.total > 0 { throw ExitCode(3) }
+  }
+
+  /// For the `progress` of a recording.
+  static let progress: @Sendable (SensorRecording.Progress) -> Void = { progress in
+    Console.progress(
+      "\(progress.elapsed.components.seconds) s  \(progress.values) values  "
+        + "\(progress.lost) lost  \(progress.malformed) malformed   (Ctrl-C ends)")
+  }
+
+  private func show(_ result: SensorRecording.Result, _ directory: String) throws {
+    let report = result.report
+    guard !json else {
+      var line = JSONLine()
+      report.encode(into: &line)
+      return try Console.write(line.octets)
+    }
+    var lines = ["\(result.values) values from \(report.device); \(report.endReason ?? "")"]
+    for stream in report.streams {
+      lines.append("  \(stream.samples) \(stream.name)  \(directory)/\(stream.file)")
+    }
+    if let log = report.packetLog { lines.append("  packets  \(directory)/\(log)") }
+    let lost = report.lost
+    lines.append(
+      lost.total == 0
+        ? "0 lost of \(report.received)"
+        : "\(lost.total) lost: kernel queue \(lost.kernelQueue), sample queue \(lost.sampleQueue), "
+          + "packet log \(lost.packetLog), disk \(lost.disk)")
+    if report.malformed > 0 { lines.append("\(report.malformed) malformed, not recorded") }
+    try Console.print(lines.joined(separator: "\n"))
+  }
+
+  private func onLink<Value: Sendable>(
+    _ kind: SensorKind, tap: PacketTap?,
+    _ body: @escaping @Sendable (any Adapter, Connection) async throws -> Value
+  ) async throws -> Value {
     let address = try address.map { try device.parse($0) }
     let (name, patience) = (name, Duration.seconds(device.timeout))
-    let outcome = try await device.withLink { adapter in
+    return try await device.withLink(tap: tap) { adapter in
       if let address { return address }
       let found = try await failing { () async throws(HostError) in
         try await SensorFinder.find(kind, named: name, on: adapter, within: patience)
       }
       Console.note("found \(found.name?.printable ?? "a sensor without a name") at \(found.address)")
       return found.address
-    } _: { _, connection in
-      try await body(connection)
+    } _: { adapter, connection in
+      try await body(adapter, connection)
     }
-    try outcome.show(json: json)
-    if outcome.lost > 0 { throw ExitCode(3) }
   }
 
   var stream: SensorStream { SensorStream(count: count, duration: duration.map { .seconds($0) }) }

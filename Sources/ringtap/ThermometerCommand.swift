@@ -22,6 +22,8 @@ struct ThermometerCommand: AsyncParsableCommand {
         ringtap thermometer C4:12:34:56:78:9A --address-type random --json
             event "device" (who it is), then one object a line: "measurement", "intermediate" or "state" with timeNs
             (the kernel's receive stamp) and temperatureCelsius or coreTemperatureCelsius; at last "end"
+        ringtap thermometer --output night
+            into temperature.csv, packets.btsnoop and session.json
         ringtap thermometer --transport virtual:core --count 5
       """)
 
@@ -50,6 +52,7 @@ struct ThermometerCommand: AsyncParsableCommand {
   var unit: Unit?
 
   func run() async throws {
+    if let output = sensor.output { return try await record(into: output) }
     let (json, stream, unit) = (sensor.json, sensor.stream, unit)
     try await sensor.withSensor(.thermometer) { connection in
       let session = try await failing { () async throws(HostError) in
@@ -72,6 +75,14 @@ struct ThermometerCommand: AsyncParsableCommand {
       // A task that Ctrl-C cancelled must still tell the sensor.
       await Task { await session.stop() }.value
       return outcome
+    }
+  }
+
+  private func record(into output: String) async throws {
+    try await sensor.record(.thermometer, into: output) { recording, adapter, connection throws(HostError) in
+      let session = try await ThermometerSession.start(on: connection)
+      return try await recording.run(
+        session, of: connection, over: adapter, progress: SensorOptions.progress)
     }
   }
 
