@@ -68,49 +68,20 @@ import Testing
     }
   }
 
-  /// A ring that drops what the link has no room for: what never came is told, the rest is placed.
-  @Test func saysWhatNeverCame() async throws {
-    try await withFolder { folder in
-      let item = Case(rate: 25, length: 120, interval: 23)
-      let report = try await capture(item, into: folder + "/ring", pause: (40, 6))
-      let ticks = try #require(report.ticks)
-      #expect(ticks.clock.missing > 0 && ticks.gaps.count == 1)
-      let gap = try #require(ticks.gaps.first)
-      let rows = try table(folder + "/ring/samples.csv")
-      #expect(ticks.ticks == rows.count)
-      #expect(rows.last?[1] == Int64(rows.count + gap.ticks - 1))
-      let errors = rows.map { Double($0[0] - Self.start.nanoseconds) - Double($0[1]) * 4e7 }
-      print(
-        "after a stall: \(gap), off by \(deviation(errors)) ms; first \(errors.first ?? 0), last \(errors.last ?? 0)"
-      )
-      // Which of them are missing, those that waited or others, the stamps do not say: off by the few that waited.
-      #expect(deviation(errors) < 20)
-      try expectTheSameOfTheTables(folder)
-    }
-  }
-
   private func capture(
-    _ item: Case, into directory: String, pause: (after: Double, seconds: Double)? = nil
+    _ item: Case, into directory: String
   ) async throws -> SessionReport {
     let ring = quietRing(rate: 3 * item.rate)
     let link = try await VirtualLink.open(
       [ring], pace: item.interval == nil ? .immediate : .air, clock: .virtual(from: Self.start))
     var capture = RingCapture(
       RingCapture.Target(address: ring.address), adapter: link.adapter,
-      limits: .init(count: 3 * (item.ticks - Int((pause?.seconds ?? 0) * item.rate))), directory: directory)
+      limits: .init(count: 3 * item.ticks), directory: directory)
     if let interval = item.interval { capture.request.interval = interval...interval }
     capture.request.supervisionTimeout = 3_200
     if item.errorRate > 0 { await link.emulation.inject(.packetErrorRate(item.errorRate)) }
-    let script = Task(executorPreference: link.loop.preference) {
-      guard let pause else { return }
-      try await link.loop.wait(for: .seconds(pause.after))
-      await link.emulation.inject(.outOfRange(ring.address))
-      try await link.loop.wait(for: .seconds(pause.seconds))
-      await link.emulation.inject(.inRange(ring.address))
-    }
     let running = capture
     let result = try await withTaskExecutorPreference(link.loop.preference) { try await running.run { _ in } }
-    script.cancel()
     await link.close()
     #expect(result.failure == nil)
     return result.report
