@@ -70,7 +70,7 @@ let package = Package(
     tests(
       "ReceivePathTests",
       [
-        "CMallocCounter", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost",
+        "CMallocCounter", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "RingTap",
         "BLEEmulation", "TestPeer",
       ]),
     tests("BLEHostTests", ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLEHost", "TestPeer"]),

@@ -117,7 +117,7 @@ public actor GATTClient {
       channel.take(notification.value, at: time)
     }
     let connection = connection
-    Task {
+    Task(executorPreference: connection.loop.preference) {
       _ = await connection.ended()
       channel.finish()
     }

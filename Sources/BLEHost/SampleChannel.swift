@@ -1,5 +1,5 @@
 public import BLECore
-import BLESystem
+package import BLESystem
 import Synchronization
 
 /// A value that is decoded on the receive thread.
@@ -15,7 +15,8 @@ public final class SampleChannel<Sample: NotificationSample>: AsyncSequence, Sen
     var isFinished = false
   }
 
-  private let ring: BoundedRing<Sample>
+  /// A recorder takes the samples straight from here; then nobody may iterate.
+  package let ring: BoundedRing<Sample>
   private let state = Mutex(State())
   private let isWaiting = Atomic<Bool>(false)
   private let malformedCount = Atomic<Int>(0)

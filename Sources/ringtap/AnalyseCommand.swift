@@ -18,7 +18,7 @@ struct AnalyseCommand: ParsableCommand {
       EXAMPLES
         ringtap analyse ringtap-20251211-225417
         ringtap analyse walk --output walk-analysed
-            also writes samples.csv (each tick, with kernel stamp and fitted time),
+            also writes samples.csv (each tick, with kernel stamps and fitted time; as the capture did),
             pulse.csv (each ten seconds, with quality), beats.csv (each interval)
             and activity.csv (each minute, with counts, steps and rest)
         ringtap analyse walk --json | jq .pulse
@@ -67,15 +67,15 @@ struct AnalyseCommand: ParsableCommand {
     let start = report.start?.nanoseconds ?? 0
     let seconds = Double((report.end?.nanoseconds ?? start) - start) / 1e9
     return [
-      "samples   \(samples); \(report.ticks) ticks in \(fixed(seconds, 1)) s, "
-        + "\(report.ticks - report.wholeTicks) of them not whole"
+      "samples   \(samples); \(report.ticks.ticks) ticks in \(fixed(seconds, 1)) s, "
+        + "\(report.ticks.ticks - report.ticks.wholeTicks) of them not whole"
     ]
   }
 
   private func clockLines(_ report: AnalysisReport) -> [String] {
-    let clock = report.clock
+    let clock = report.ticks.clock
     var lines = [
-      "rate      \(report.rate.map { fixed($0, 4) } ?? "?") ticks a second by the sensor's clock",
+      "rate      \(report.ticks.rate.map { fixed($0, 4) } ?? "?") ticks a second by the sensor's clock",
       "clock     stamps late by \(milliseconds(clock.meanLateness)) ms on average, residual "
         + "\(milliseconds(clock.residual)) ms RMS, \(milliseconds(clock.earliest)) … "
         + "\(milliseconds(clock.latest)) ms",

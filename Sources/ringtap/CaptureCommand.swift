@@ -2,6 +2,7 @@ import ArgumentParser
 import BLECore
 import BLEHost
 import BLEPacketLog
+import BLESensors
 import BLESystem
 import Foundation
 import RingTap
@@ -15,7 +16,8 @@ struct CaptureCommand: AsyncParsableCommand {
       Finds the ring by its name (or takes the address given), connects, subscribes, starts the raw stream and \
       records until --duration, --count or Ctrl-C; then the stream is stopped. The capture is a directory: \
       accelerometer.csv, ppg.csv, spo2.csv (first column: nanoseconds since the Unix epoch, stamped by the \
-      kernel), packets.btsnoop and session.json with the loss report.
+      kernel), samples.csv (the same tick by tick, on the sensor's own clock), packets.btsnoop and session.json \
+      with the loss report, the sampling rate and its jitter.
 
       A lost link is a gap: the ring is connected again at once and then less and less often, for --patience seconds, \
       and the same tables go on. session.json lists each gap with its cause and length. --duration and --count run on \

@@ -1,5 +1,6 @@
 import BLECore
 import BLEHost
+import BLESensors
 import BLEWire
 import Foundation
 import RingTap
@@ -39,7 +40,11 @@ enum CaptureText {
         + (report.deviceName.map { " (\($0.printable))" } ?? "") + "; \(report.endReason ?? "")"
     ]
     for stream in report.streams {
-      lines.append("  \(stream.samples) \(stream.name)  \(directory)/\(stream.file)")
+      let clock = stream.part.flatMap(clock).map { "  " + $0 } ?? ""
+      lines.append("  \(stream.samples) \(stream.name)  \(directory)/\(stream.file)\(clock)")
+    }
+    if let ticks = report.ticks, let file = report.ticksFile {
+      lines.append("  \(ticks.ticks) ticks  \(directory)/\(file)  \(missing(ticks, report.startedAt))")
     }
     if let log = report.packetLog { lines.append("  packets  \(directory)/\(log)") }
     if let link = LinkText.inForce(LinkState(after: report.changes)) { lines.append("  link  \(link)") }
@@ -49,7 +54,7 @@ enum CaptureText {
   }
 
   /// `2 gaps, 12.3 s without samples: 1 of 0x08, 1 of 0x13; median 0.9 s from a lost link to the next sample`
-  private static func gaps(_ report: SessionReport) -> String? {
+  static func gaps(_ report: SessionReport) -> String? {
     guard report.gapCount > 0 else { return nil }
     let length = report.gaps.compactMap(\.lengthNanoseconds).reduce(0, +)
     let causes = Dictionary(grouping: report.gaps) { gap in
@@ -64,7 +69,25 @@ enum CaptureText {
     return line
   }
 
-  private static func losses(_ report: SessionReport) -> [String] {
+  /// Rate and jitter of one stream.
+  private static func clock(_ part: TickReport.Part) -> String? {
+    guard let rate = part.rate, part.samples > 0 else { return nil }
+    return String(
+      format: "%.4g Hz, jitter %.1f ms RMS, %.1f ms p99", rate, part.residual / 1e6, part.residualP99 / 1e6)
+  }
+
+  /// What never came; of many gaps the first few.
+  private static func missing(_ ticks: TickReport, _ start: ReceiveTime) -> String {
+    let clock = ticks.clock
+    guard clock.missing > 0 else { return "none missing" }
+    let shown = ticks.gaps.prefix(3).map { gap in
+      "\(gap.ticks) after \(seconds(gap.after.nanoseconds - start.nanoseconds))"
+    }
+    return "\(clock.missing) missing in \(clock.gaps) gaps: " + shown.joined(separator: ", ")
+      + (clock.gaps > shown.count ? " …" : "")
+  }
+
+  static func losses(_ report: SessionReport) -> [String] {
     let lost = report.lost
     var lines = [
       lost.total == 0

@@ -192,8 +192,10 @@ struct DeviceOptions: ParsableArguments {
   }
 
   /// The same with a device that is looked for first.
+  ///
+  /// - Parameter tap: for a packet log of the link.
   func withLink<Value: Sendable>(
-    locating locate: @escaping @Sendable (any Adapter) async throws -> DeviceAddress,
+    tap: PacketTap? = nil, locating locate: @escaping @Sendable (any Adapter) async throws -> DeviceAddress,
     _ body: @escaping @Sendable (any Adapter, Connection) async throws -> Value
   ) async throws -> Value {
     let isVerbose = radio.verbose

@@ -21,6 +21,8 @@ struct HeartRateCommand: AsyncParsableCommand {
         ringtap heart-rate --reset-energy --json
             event "device" (who it is), then one object a line: "measurement" or "state" with timeNs (the kernel's
             receive stamp), heartRateBpm, sensorContact, energyExpendedKilojoules, rrIntervals1024ths; at last "end"
+        ringtap heart-rate --output ride --duration 3600
+            into heart_rate.csv, rr_intervals.csv, packets.btsnoop and session.json
         ringtap heart-rate --transport virtual:heart-rate --count 5
       """)
 
@@ -30,8 +32,13 @@ struct HeartRateCommand: AsyncParsableCommand {
   var resetEnergy = false
 
   func run() async throws {
-    try await sensor.run(
-      .heartRate, resetEnergy ? .resetEnergy : .none, HeartRateWriter(isJSON: sensor.json))
+    let settings: HeartRateSession.Settings = resetEnergy ? .resetEnergy : .none
+    guard let output = sensor.output else {
+      return try await sensor.run(.heartRate, settings, HeartRateWriter(isJSON: sensor.json))
+    }
+    try await sensor.record(.heartRate, into: output) { recording throws(HostError) in
+      try await recording.heartRate(settings, progress: SensorOptions.progress)
+    }
   }
 }
 

@@ -21,6 +21,8 @@ struct PolarCommand: AsyncParsableCommand {
         ringtap polar --stream ecg --duration 60 > ecg.csv
         ringtap polar --stream acc --rate 100 --json
             event "device", then one object a frame: timeNs, and under "frame" what `ringtap decode` says; at last "end"
+        ringtap polar --stream ecg --output ride
+            into ecg.csv (microvolts), packets.btsnoop and session.json; likewise accelerometer.csv and ppg.csv
         ringtap polar --stream ppg --transport virtual:polar --count 5
       """)
 
@@ -45,8 +47,13 @@ struct PolarCommand: AsyncParsableCommand {
   var rate: UInt16?
 
   func run() async throws {
-    try await sensor.run(
-      .polar, PolarSession.Settings(stream.type, sampleRate: rate), PolarWriter(isJSON: sensor.json))
+    let settings = PolarSession.Settings(stream.type, sampleRate: rate)
+    guard let output = sensor.output else {
+      return try await sensor.run(.polar, settings, PolarWriter(isJSON: sensor.json))
+    }
+    try await sensor.record(.polar, into: output) { recording throws(HostError) in
+      try await recording.polar(settings, progress: SensorOptions.progress)
+    }
   }
 }
 

@@ -24,6 +24,11 @@ struct SensorOptions: ParsableArguments {
   @Option(help: ArgumentHelp("End after this time.", valueName: "seconds"))
   var duration: Double?
 
+  @Option(
+    name: [.short, .long],
+    help: ArgumentHelp("Record into this directory, and show only how it goes.", valueName: "directory"))
+  var output: String?
+
   @Flag(help: "Print one JSON object a line.")
   var json = false
 
@@ -42,23 +47,79 @@ struct SensorOptions: ParsableArguments {
   func run<Writer: SensorWriter>(
     _ kind: SensorKind, _ settings: Writer.Session.Settings, _ writer: Writer
   ) async throws {
-    let address = try address.map { try device.parse($0) } ?? device.known(name)
-    let (name, timeout, isVerbose) = (name, Duration.seconds(device.timeout), device.radio.verbose)
-    let (request, patience, stream) = (try device.link.request(), patience, stream)
-    let outcome = try await device.withRadio { radio in
-      let peer =
-        if let address { address } else { try await Self.find(kind, name, radio.adapter, timeout) }
-      var plan = DeviceSession.Plan(peer)
-      plan.request = request
-      plan.connectTimeout = timeout
-      plan.patience = patience.duration(on: radio)
-      let streaming = SensorStreaming<Writer>(settings, plan, on: radio.adapter)
+    let (stream, isVerbose) = (stream, device.radio.verbose)
+    let outcome = try await withPlan(kind) { plan, adapter in
+      let streaming = SensorStreaming<Writer>(settings, plan, on: adapter)
       let outcome = try await streaming.run(stream, writer)
       await streaming.showLinks(isVerbose)
       return outcome
     }
     try outcome.show(json: json)
     if outcome.lost > 0 { throw ExitCode(3) }
+  }
+
+  /// The same, into a directory.
+  func record(
+    _ kind: SensorKind, into directory: String,
+    _ body: @escaping @Sendable (SensorRecording) async throws(HostError) -> SensorRecording.Result
+  ) async throws {
+    guard Files.names(in: directory).allSatisfy({ $0 == "." || $0 == ".." }) else {
+      throw Failure("\(directory) is there already and not empty; give another --output")
+    }
+    let limits = SensorRecording.Limits(duration: stream.duration, count: count)
+    let result = try await withPlan(kind) { plan, adapter in
+      let recording = SensorRecording(plan, on: adapter, into: directory, limits)
+      return try await failing { () async throws(HostError) in try await body(recording) }
+    }
+    if Console.isErrorTerminal { Console.progress("") }
+    try show(result, directory)
+    if let failure = result.failure {
+      throw Failure("\(failure); what was recorded until then is in \(directory)")
+    }
+    if result.report.lost.total > 0 { throw ExitCode(3) }
+  }
+
+  /// For the `progress` of a recording.
+  static let progress: @Sendable (SensorRecording.Progress) -> Void = { progress in
+    let gaps = progress.gaps > 0 ? "\(progress.gaps) \(progress.gaps == 1 ? "gap" : "gaps")  " : ""
+    Console.progress(
+      "\(progress.elapsed.components.seconds) s  \(progress.values) values  \(gaps)"
+        + "\(progress.lost) lost  \(progress.malformed) malformed   (Ctrl-C ends)")
+  }
+
+  private func show(_ result: SensorRecording.Result, _ directory: String) throws {
+    let report = result.report
+    guard !json else {
+      var line = JSONLine()
+      report.encode(into: &line)
+      return try Console.write(line.octets)
+    }
+    var lines = ["\(result.values) values from \(report.device); \(report.endReason ?? "")"]
+    for stream in report.streams {
+      lines.append("  \(stream.samples) \(stream.name)  \(directory)/\(stream.file)")
+    }
+    if let log = report.packetLog { lines.append("  packets  \(directory)/\(log)") }
+    if let gaps = CaptureText.gaps(report) { lines.append(gaps) }
+    try Console.print((lines + CaptureText.losses(report)).joined(separator: "\n"))
+  }
+
+  /// Finds the sensor, and tells how to connect to it.
+  private func withPlan<Value: Sendable>(
+    _ kind: SensorKind, _ body: @escaping @Sendable (DeviceSession.Plan, any Adapter) async throws -> Value
+  ) async throws -> Value {
+    let address = try address.map { try device.parse($0) } ?? device.known(name)
+    let (name, timeout, request, patience) = (
+      name, Duration.seconds(device.timeout), try device.link.request(), patience
+    )
+    return try await device.withRadio { radio in
+      let peer =
+        if let address { address } else { try await Self.find(kind, name, radio.adapter, timeout) }
+      var plan = DeviceSession.Plan(peer)
+      plan.request = request
+      plan.connectTimeout = timeout
+      plan.patience = patience.duration(on: radio)
+      return try await body(plan, radio.adapter)
+    }
   }
 
   private static func find(

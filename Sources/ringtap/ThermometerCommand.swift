@@ -22,6 +22,8 @@ struct ThermometerCommand: AsyncParsableCommand {
         ringtap thermometer C4:12:34:56:78:9A --address-type random --json
             event "device" (who it is), then one object a line: "measurement", "intermediate" or "state" with timeNs
             (the kernel's receive stamp) and temperatureCelsius or coreTemperatureCelsius; at last "end"
+        ringtap thermometer --output night
+            into temperature.csv, packets.btsnoop and session.json
         ringtap thermometer --transport virtual:core --count 5
       """)
 
@@ -50,7 +52,12 @@ struct ThermometerCommand: AsyncParsableCommand {
   var unit: Unit?
 
   func run() async throws {
-    try await sensor.run(.thermometer, (), ThermometerWriter(isJSON: sensor.json, unit))
+    guard let output = sensor.output else {
+      return try await sensor.run(.thermometer, (), ThermometerWriter(isJSON: sensor.json, unit))
+    }
+    try await sensor.record(.thermometer, into: output) { recording throws(HostError) in
+      try await recording.thermometer(progress: SensorOptions.progress)
+    }
   }
 }
 

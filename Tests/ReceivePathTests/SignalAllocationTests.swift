@@ -3,13 +3,14 @@ import BLESensors
 import CMallocCounter
 import Testing
 
+@testable import RingTap
+
 /// Frames to ticks, clock, pulse, movement and rest, without a single allocation once everything is made.
 @Suite(.serialized, .enabled(if: malloc_counter_counts(), "the sanitizer has an allocator of its own"))
 struct SignalAllocationTests {
-  /// All stages, as a recorder would hold them.
+  /// All stages of an analysis; a recorder has the first of them.
   private struct Stages {
-    var grouper = RingTickGrouper()
-    var clock = TickClock()
+    var stream = TickStream()
     var pulse: PulseMeter
     var motion: MotionMeter
     var rest = SleepRule()
@@ -23,9 +24,8 @@ struct SignalAllocationTests {
     }
 
     mutating func take(_ sample: RingRawSample, at time: ReceiveTime) {
-      guard let tick = grouper.take(sample, at: time) else { return }
-      clock.take(tick)
-      while let placed = clock.next() {
+      stream.take(sample, at: time)
+      while let placed = stream.next() {
         if pulse.take(placed) != nil { windows += 1 }
         if let minute = motion.take(placed) {
           minutes += 1
@@ -58,5 +58,38 @@ struct SignalAllocationTests {
     let calls = malloc_counter_calls() - before
     #expect(calls == 0)
     #expect(stages.windows >= 6 && stages.minutes >= 1)
+  }
+
+  /// Samples to rows of four tables, as a recorder's thread does it: frames at 50 and at 1,000 ticks a second.
+  @Test(arguments: [(50, 12_000), (1_000, 40_000)] as [(Int, Int)])
+  func writesRowsWithoutAllocating(rate: Int, ticks: Int) {
+    var stream = TickStream()
+    var rows = TickRows()
+    var text: [UInt8] = []
+    text.reserveCapacity(1 << 16)
+    let samples: InlineArray<3, RingRawSample> = [
+      .spO2(SpO2RawSample(value: 160, max: 194, min: 114, diff: 149)),
+      .ppg(PPGRawSample(value: 10_625, max: 10_957, min: 10_689, diff: 268)),
+      .accelerometer(AccelerometerSample(x: 372, y: 291, z: -189)),
+    ]
+    var before: UInt64 = 0
+    var placedTicks = 0
+    for tick in 0..<ticks where tick % 100 != 99 {
+      if tick == ticks / 4 { before = malloc_counter_calls() }
+      if text.count > 1 << 15 { text.removeAll(keepingCapacity: true) }
+      let event = (tick * 1_000_000_000 / rate / 30_000_000 + 1) * 30_000_000
+      for place in samples.indices {
+        let time = ReceiveTime(nanoseconds: Int64(event + place * 100_000))
+        StampedSample(time: time, sample: samples[place]).appendRow(to: &text)
+        stream.take(samples[place], at: time)
+        while let placed = stream.next() {
+          rows.append(placed, to: &text)
+          placedTicks += 1
+        }
+      }
+    }
+    let calls = malloc_counter_calls() - before
+    #expect(calls == 0)
+    #expect(placedTicks > 9 * ticks / 10 - 4 * rate)
   }
 }

@@ -63,9 +63,11 @@ import Testing
       try write(fixture, into: folder, lost: Set([500] + Array(1_500..<1_600)))
       let output = folder + "/out"
       let report = try CaptureAnalysis.run(folder, output: output)
-      #expect(report.ticks == 2_899 && report.wholeTicks == 2_899)
-      #expect(report.clock.missing == 101 && report.clock.gaps == 2 && report.clock.longestGap == 100)
-      let rate = try #require(report.rate)
+      #expect(report.ticks.ticks == 2_899 && report.ticks.wholeTicks == 2_899)
+      let clock = report.ticks.clock
+      #expect(clock.missing == 101 && clock.gaps == 2 && clock.longestGap == 100)
+      #expect(report.ticks.gaps.map(\.ticks) == [1, 100])
+      let rate = try #require(report.ticks.rate)
       #expect(abs(rate - 50) < 0.01)
       // 30 s before the gap, 28 s after it.
       #expect(report.pulse.goodWindows == 5 && report.pulse.rejections == [.interrupted: 1])
@@ -82,14 +84,23 @@ import Testing
   /// Kernel stamps are what the tables had, fitted times are evenly spaced, and no tick is invented.
   private func check(_ output: String, _ report: AnalysisReport, of fixture: Fixture) throws {
     let samples = cells(output + "/samples.csv")
-    #expect(samples.count == report.ticks + 1)
-    #expect(samples[0].prefix(4) == ["time_ns", "fitted_time_ns", "tick", "missing_before"])
-    #expect(Array(samples[1][4...]) == ["\(fixture.ppg[0])", "160", "372", "291", "189"])
-    #expect(samples.dropFirst().reduce(0) { $0 + (Int($1[3]) ?? 0) } == 101)
+    #expect(samples.count == report.ticks.ticks + 1)
+    #expect(samples[0].prefix(4) == ["fitted_time_ns", "tick", "missing_before", "fit"])
+    #expect(samples.allSatisfy { $0.count == 21 })
+    #expect(Array(samples[1][5...8]) == ["160", "194", "114", "149"])
+    #expect(Array(samples[1][10...13]) == ["\(fixture.ppg[0])", "10957", "10689", "268"])
+    #expect(Array(samples[1][15...]) == ["372", "291", "189", "0.726563", "0.568359", "0.369141"])
+    #expect(samples.dropFirst().reduce(0) { $0 + (Int($1[2]) ?? 0) } == 101)
+    // The stamps are those of the three tables.
+    for (stream, column) in [(RingStream.spO2, 4), (.ppg, 9), (.accelerometer, 14)] {
+      let folder = URL(filePath: output).deletingLastPathComponent().path
+      let stamps = cells(folder + "/" + stream.fileName).map { $0[0] }
+      #expect(samples.dropFirst().map { $0[column] } == Array(stamps.dropFirst()))
+    }
     for (before, row) in zip(samples.dropFirst(), samples.dropFirst(2)) {
-      let (step, time) = (try number(row[2]) - number(before[2]), try number(row[1]) - number(before[1]))
+      let (step, time) = (try number(row[1]) - number(before[1]), try number(row[0]) - number(before[0]))
       #expect(step >= 1 && abs(time - 20_000_000 * step) < 1_000_000)
-      #expect((try number(row[0]) - Self.start) % 30_000_000 <= 600_000)
+      #expect((try number(row[4]) - Self.start) % 30_000_000 <= 600_000)
     }
     let pulse = cells(output + "/pulse.csv")
     #expect(pulse.count == report.pulse.windows + 1)
@@ -127,7 +138,8 @@ import Testing
     try await withFolder { folder in
       try write(try Fixture.named("clean 50 Hz 75/min"), into: folder, spacing: 0)
       let report = try CaptureAnalysis.run(folder, output: nil)
-      #expect(report.ticks == 3_000 && report.wholeTicks == 3_000 && report.clock.missing == 0)
+      #expect(
+        report.ticks.ticks == 3_000 && report.ticks.wholeTicks == 3_000 && report.ticks.clock.missing == 0)
       #expect(report.pulse.goodWindows == 6)
     }
   }
@@ -140,7 +152,7 @@ import Testing
     try await withFolder { folder in
       try write(fixture, into: folder)
       let report = try CaptureAnalysis.run(folder, output: nil)
-      let rate = try #require(report.rate)
+      let rate = try #require(report.ticks.rate)
       #expect(abs(rate - 1) < 0.001)
       #expect(report.pulse.refusal == "1.0 samples a second are too few for a pulse: the method needs 18")
       #expect(report.activity.minutes == 30 && report.activity.steps == nil)
@@ -175,7 +187,7 @@ import Testing
       let expected = row.hasSuffix("\n") ? problem : "the last line is cut off; the 100 rows before are good"
       #expect(report.problems == ["ppg.csv: " + expected])
       #expect(report.tables.map(\.rows) == [3_000, 100, 3_000])
-      #expect(report.ticks == 3_000 && report.wholeTicks == 100)
+      #expect(report.ticks.ticks == 3_000 && report.ticks.wholeTicks == 100)
     }
   }
 
@@ -190,7 +202,7 @@ import Testing
           text.isEmpty
             ? "spo2.csv: empty" : "spo2.csv: the first line is not the header of a capture's table"
         ])
-      #expect(report.wholeTicks == 3_000)
+      #expect(report.ticks.wholeTicks == 3_000)
     }
   }
 
@@ -204,7 +216,7 @@ import Testing
       #expect(report.activity.minutes == 1)
       try FileManager.default.removeItem(atPath: folder + "/accelerometer.csv")
       let less = try CaptureAnalysis.run(folder, output: nil)
-      #expect(less.activity.refusal == "no samples of the accelerometer" && less.ticks == 3_000)
+      #expect(less.activity.refusal == "no samples of the accelerometer" && less.ticks.ticks == 3_000)
       try FileManager.default.removeItem(atPath: folder + "/spo2.csv")
       #expect(throws: AnalysisError.self) { _ = try CaptureAnalysis.run(folder, output: nil) }
     }

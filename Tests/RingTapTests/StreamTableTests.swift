@@ -143,7 +143,7 @@ import Testing
       var directory = try CaptureDirectory(creating: path, report(nil))
       let made = directory.path
       #expect(made == path)
-      #expect(contents(path + "/session.json").count == 4096)
+      #expect(contents(path + "/session.json").count == 8192)
       #expect(contents(path + "/session.json").last == UInt8(ascii: "\n"))
       #expect(try json(path + "/session.json")["endReason"] is NSNull)
       try directory.finish(report("count reached"))

@@ -51,7 +51,7 @@ import Testing
     }
     let result = try await running.value
     timing.cancel()
-    let duration = loop.clock.now().nanoseconds - Self.start.nanoseconds
+    let duration = try #require(result.report.endedAt).nanoseconds - Self.start.nanoseconds
     let sent = await link.emulation.inspect { controller in
       controller.peripherals.compactMap { ($0 as? EmulatedRing)?.sentRawNotifications }.reduce(0, +)
     }

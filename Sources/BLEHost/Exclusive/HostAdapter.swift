@@ -322,7 +322,7 @@ public actor HostAdapter: Adapter {
         }
       }
     } onCancel: {
-      Task { await self.giveUp(number) }
+      Task(executorPreference: loop.preference) { await self.giveUp(number) }
     }
     return try result.get()
   }

@@ -5,11 +5,18 @@ public import BLECore
 /// The ring sends the three frames back to back (reference `colmi-ring-protocol.md`, 5.3). Nothing in a frame
 /// says which belong together; `RingTickGrouper` decides.
 @frozen public struct RingTick: Hashable, Sendable, BitwiseCopyable {
+  /// What a tick has one frame of each of, in the order of sending.
+  @frozen public enum Part: Int, CaseIterable, Sendable { case spO2, ppg, accelerometer }
+
   /// The kernel's stamp of the first of its frames.
   public var time: ReceiveTime
   public var spO2: SpO2RawSample?
   public var ppg: PPGRawSample?
   public var accelerometer: AccelerometerSample?
+  /// The kernel's stamps of the single frames; `nil` for those that did not come.
+  public var spO2Time: ReceiveTime?
+  public var ppgTime: ReceiveTime?
+  public var accelerometerTime: ReceiveTime?
 
   @inlinable public init(
     time: ReceiveTime, spO2: SpO2RawSample? = nil, ppg: PPGRawSample? = nil,
@@ -19,6 +26,39 @@ public import BLECore
     self.spO2 = spO2
     self.ppg = ppg
     self.accelerometer = accelerometer
+    spO2Time = spO2.map { _ in time }
+    ppgTime = ppg.map { _ in time }
+    accelerometerTime = accelerometer.map { _ in time }
+  }
+
+  /// The kernel's stamp of one of its frames; `nil` where that did not come.
+  public func time(of part: Part) -> ReceiveTime? {
+    switch part {
+    case .spO2: spO2Time
+    case .ppg: ppgTime
+    case .accelerometer: accelerometerTime
+    }
+  }
+
+  mutating func take(_ sample: RingRawSample, at time: ReceiveTime) {
+    switch sample {
+    case .spO2(let sample): (spO2, spO2Time) = (sample, time)
+    case .ppg(let sample): (ppg, ppgTime) = (sample, time)
+    case .accelerometer(let sample): (accelerometer, accelerometerTime) = (sample, time)
+    case .unknown: break
+    }
+  }
+}
+
+extension RingRawSample {
+  /// Its place in a tick; `nil` for a subtype that nobody knows.
+  public var part: RingTick.Part? {
+    switch self {
+    case .spO2: .spO2
+    case .ppg: .ppg
+    case .accelerometer: .accelerometer
+    case .unknown: nil
+    }
   }
 }
 
@@ -61,7 +101,7 @@ public struct RingTickGrouper: Sendable {
   ///
   /// - Returns: the tick before, if this frame starts another. A subtype that nobody knows belongs to no tick.
   public mutating func take(_ sample: RingRawSample, at time: ReceiveTime) -> RingTick? {
-    guard let kind = Self.kind(of: sample) else { return nil }
+    guard let kind = sample.part?.rawValue else { return nil }
     let now = time.nanoseconds
     learn(kind, now)
     let startsTick = startsTick(kind, now)
@@ -71,12 +111,7 @@ public struct RingTickGrouper: Sendable {
       previousTickTime = now
       tick = RingTick(time: time)
     }
-    switch sample {
-    case .spO2(let sample): tick?.spO2 = sample
-    case .ppg(let sample): tick?.ppg = sample
-    case .accelerometer(let sample): tick?.accelerometer = sample
-    case .unknown: break
-    }
+    tick?.take(sample, at: time)
     present |= 1 << UInt8(kind)
     lastRank = rank[kind]
     lastTime = now
@@ -91,15 +126,6 @@ public struct RingTickGrouper: Sendable {
       lastRank = -1
     }
     return tick
-  }
-
-  private static func kind(of sample: RingRawSample) -> Int? {
-    switch sample {
-    case .spO2: 0
-    case .ppg: 1
-    case .accelerometer: 2
-    case .unknown: nil
-    }
   }
 
   private func startsTick(_ kind: Int, _ now: Int64) -> Bool {

@@ -40,14 +40,15 @@ public import BLECore
 /// one was; and in the first seconds, while the rate is not known well enough, losses shorter than
 /// the jitter may be taken for a slower clock. A loss in the last half second of a stream is not told from
 /// lateness. Where the kernel's clock is set back, or after a pause of more than `longestGapSeconds`, the fit begins
-/// anew.
+/// anew: a link was lost and made again, and the ring starts its timer with the stream. A link that comes back sooner
+/// leaves the line off by up to half a period, until a minute has forgotten it.
 public struct TickClock: Sendable {
   public static let capacity = 4_096
   public static let warmUpSeconds = 4.0
   public static let lagSeconds = 1.0
   public static let minimumWarmUp = 12
   public static let patience = 16
-  public static let longestGapSeconds = 60.0
+  public static let longestGapSeconds = 2.5
   private static let firstLook = 32
 
   /// Ticks of one gap, at most: stamps that make no sense must not overflow the numbers.
@@ -72,6 +73,8 @@ public struct TickClock: Sendable {
   private var isFinished = false
   /// Whether the ticks that have a number go out without a lag, because the next one begins another line.
   private var isSettling = false
+  /// By how much the tick that was looked at last is later than the most punctual that followed it: nanoseconds.
+  private var holdUp = 0.0
   public private(set) var report = ClockReport()
 
   public init() {
@@ -168,9 +171,12 @@ public struct TickClock: Sendable {
           return
         }
         restarts[position] = true
+        // A link that comes back first delivers what waited: the line goes through the most punctual.
+        let start = isEarly ? time : time - Int64(min(holdUp, 1e12))
         fit = ClockFit(
-          index: numbers[position], time: time, period: fit?.period ?? 1, guessTicks: RateEstimator.capacity)
+          index: numbers[position], time: start, period: fit?.period ?? 1, guessTicks: RateEstimator.capacity)
         usual = UsualLateness()
+        usual.take(0, at: time)
         fitStart = time
       } else {
         restarts[position] = false
@@ -185,7 +191,7 @@ public struct TickClock: Sendable {
 
   /// Ticks lost before the one at `position` in the queue: below zero if it is too early for the line, `nil` if only
   /// what follows can tell.
-  private func lostTicks(before position: Int, _ time: Int64) -> Int? {
+  private mutating func lostTicks(before position: Int, _ time: Int64) -> Int? {
     guard let fit, lastNumber >= 0 else { return 0 }
     let period = fit.period
     let lateness = fit.lateness(of: time, at: lastNumber + 1) - usual.lowest
@@ -193,6 +199,7 @@ public struct TickClock: Sendable {
     let limit = 0.75 * period + margin(time)
     guard lateness > limit else { return 0 }
     var least = lateness
+    var level = Double.infinity
     var sinceBetter = 0
     var betterTime = time
     var ahead = position + 1
@@ -202,9 +209,10 @@ public struct TickClock: Sendable {
       // In time again; or so much later that what happened happened there.
       if late <= limit || late > least + usual.spread + limit { return 0 }
       if late < least - 0.5 * period {
-        (sinceBetter, betterTime) = (0, later)
+        (sinceBetter, betterTime, level) = (0, later, .infinity)
       } else {
         sinceBetter += 1
+        level = min(level, late)
       }
       least = min(least, late)
       if sinceBetter >= Self.patience, later - betterTime >= 500_000_000 { break }
@@ -215,6 +223,9 @@ public struct TickClock: Sendable {
       // Too few followed to tell a loss from lateness.
       guard least > limit + usual.spread else { return 0 }
     }
+    // A burst that waited while others were lost is less late at its end than all that follows: the gap is behind it.
+    if level.isFinite, least < level - 0.5 * (period + usual.spread) { return 0 }
+    holdUp = lateness - least
     return Int(min((least / period).rounded(), Self.largestGap))
   }
 

@@ -9,6 +9,8 @@ package struct AnalysisReport: Sendable {
     package var rows: Int
     /// Why its rows end before the file does, or why there are none.
     package var problem: String?
+    /// Its share of the ticks.
+    package var part = TickReport.Part()
   }
 
   package struct Pulse: Sendable {
@@ -61,14 +63,9 @@ package struct AnalysisReport: Sendable {
   }
 
   package var tables: [Table] = []
-  package var ticks = 0
-  /// Ticks that have a frame of each kind that the capture has.
-  package var wholeTicks = 0
+  package var ticks = TickReport()
   package var start: ReceiveTime?
   package var end: ReceiveTime?
-  /// Ticks a second, by the sensor's clock; `nil` where there are none.
-  package var rate: Double?
-  package var clock = ClockReport()
   package var pulse = Pulse()
   package var activity = Activity()
 
@@ -82,32 +79,20 @@ package struct AnalysisReport: Sendable {
           line.member(table.stream.name) { line in
             line.member("samples", table.rows)
             if let problem = table.problem { line.member("problem", problem) }
+            table.part.encode(into: &line)
           }
         }
       }
-      line.member("ticks", ticks)
-      line.member("wholeTicks", wholeTicks)
+      line.member("ticks", ticks.ticks)
+      line.member("wholeTicks", ticks.wholeTicks)
       if let start { line.member("startNs", start.nanoseconds) }
       if let end { line.member("endNs", end.nanoseconds) }
-      if let rate { line.member("rateHz", rate) }
-      encodeClock(&line)
+      if let rate = ticks.rate { line.member("rateHz", rate) }
+      line.member("clock") { line in ticks.encodeClock(into: &line) }
       encodePulse(&line)
       encodeActivity(&line)
     }
     line.endLine()
-  }
-
-  private func encodeClock(_ line: inout JSONLine) {
-    line.member("clock") { line in
-      line.member("residualRmsNs", clock.residual)
-      line.member("meanLatenessNs", clock.meanLateness)
-      line.member("earliestNs", clock.earliest)
-      line.member("latestNs", clock.latest)
-      line.member("missingTicks", clock.missing)
-      line.member("gaps", clock.gaps)
-      line.member("longestGapTicks", clock.longestGap)
-      line.member("restarts", clock.restarts)
-    }
   }
 
   private func encodePulse(_ line: inout JSONLine) {

@@ -5,21 +5,26 @@ import BLESystem
 /// The tables that an analysis writes. A cell is empty where there is nothing to say.
 struct AnalysisTables: ~Copyable {
   private var samples: OutputFile
+  private var rows = TickRows()
   private var pulse: OutputFile
   private var beats: OutputFile
   private var activity: OutputFile
 
+  /// What becomes of `samples.csv`, which a capture writes too.
+  enum Samples: Hashable, Sendable { case make, keepIfThere }
+
   /// - Throws: EEXIST where one of them is there already.
-  init(in directory: String) throws(SystemError) {
+  init(in directory: String, samples kind: Samples) throws(SystemError) {
     func table(_ name: String, _ header: String) throws(SystemError) -> OutputFile {
       var file = try OutputFile(creating: directory + "/" + name, ifExists: .fail)
       try file.append { $0 += header.utf8 }
       return file
     }
     try Files.createDirectory(directory)
-    let samples = try table(
-      "samples.csv",
-      "time_ns,fitted_time_ns,tick,missing_before,ppg_counts,spo2_counts,x_counts,y_counts,z_counts\n")
+    let isThere = kind == .keepIfThere && Files.exists(directory + "/" + TickRows.table.fileName)
+    let samples =
+      isThere
+      ? try OutputFile(creating: "/dev/null") : try table(TickRows.table.fileName, TickRows.table.header)
     let pulse = try table(
       "pulse.csv",
       "start_ns,end_ns,beats,pulse_per_minute,template_correlation,skewness,motion_g,quality\n")
@@ -32,30 +37,18 @@ struct AnalysisTables: ~Copyable {
   }
 
   mutating func append(_ placed: PlacedTick) throws(SystemError) {
-    try samples.append { text in
-      text.append(decimal: placed.tick.time.nanoseconds)
-      text.appendCell(placed.fittedTime.nanoseconds)
-      text.appendCell(Int64(placed.index))
-      text.appendCell(Int64(placed.missingBefore))
-      text.appendCell(placed.tick.ppg.map { Int64($0.value) })
-      text.appendCell(placed.tick.spO2.map { Int64($0.value) })
-      let axes = placed.tick.accelerometer
-      text.appendCell(axes.map { Int64($0.x) })
-      text.appendCell(axes.map { Int64($0.y) })
-      text.appendCell(axes.map { Int64($0.z) })
-      text.append(UInt8(ascii: "\n"))
-    }
+    try samples.append { rows.append(placed, to: &$0) }
   }
 
   mutating func append(_ window: PulseWindow) throws(SystemError) {
     try pulse.append { text in
       text.append(decimal: window.start.nanoseconds)
-      text.appendCell(window.end.nanoseconds)
-      text.appendCell(Int64(window.beats))
-      text.appendCell(window.beatsPerMinute, decimals: 2)
-      text.appendCell(window.correlation, decimals: 4)
-      text.appendCell(window.skewness, decimals: 4)
-      text.appendCell(window.motion, decimals: 4)
+      text.appendColumn(window.end.nanoseconds)
+      text.appendColumn(Int64(window.beats))
+      text.appendColumn(window.beatsPerMinute, decimals: 2)
+      text.appendColumn(window.correlation, decimals: 4)
+      text.appendColumn(window.skewness, decimals: 4)
+      text.appendColumn(window.motion, decimals: 4)
       text.appendCell(window.rejection?.rawValue ?? "good")
       text.append(UInt8(ascii: "\n"))
     }
@@ -64,7 +57,7 @@ struct AnalysisTables: ~Copyable {
   mutating func append(_ beat: PulseBeat) throws(SystemError) {
     try beats.append { text in
       text.append(decimal: beat.time.nanoseconds)
-      text.appendCell(beat.interval.map { $0 * 1_000 }, decimals: 2)
+      text.appendColumn(beat.interval.map { $0 * 1_000 }, decimals: 2)
       text.appendCell(beat.isAccepted ? "1" : "0")
       text.append(UInt8(ascii: "\n"))
     }
@@ -73,10 +66,10 @@ struct AnalysisTables: ~Copyable {
   mutating func append(_ epoch: ActivityEpoch, _ rest: RestState) throws(SystemError) {
     try activity.append { text in
       text.append(decimal: epoch.start.nanoseconds)
-      text.appendCell(epoch.seconds, decimals: 2)
-      text.appendCell(epoch.counts, decimals: 1)
-      text.appendCell(epoch.enmo, decimals: 2)
-      text.appendCell(epoch.steps.map { Int64($0) })
+      text.appendColumn(epoch.seconds, decimals: 2)
+      text.appendColumn(epoch.counts, decimals: 1)
+      text.appendColumn(epoch.enmo, decimals: 2)
+      text.appendColumn(epoch.steps.map { Int64($0) })
       text.appendCell(rest.rawValue)
       text.append(UInt8(ascii: "\n"))
     }
@@ -91,19 +84,9 @@ struct AnalysisTables: ~Copyable {
 }
 
 extension [UInt8] {
-  fileprivate mutating func appendCell(_ number: Int64?) {
-    append(UInt8(ascii: ","))
-    if let number { append(decimal: number) }
-  }
-
   fileprivate mutating func appendCell(_ text: String) {
     append(UInt8(ascii: ","))
     append(contentsOf: text.utf8)
-  }
-
-  fileprivate mutating func appendCell(_ number: Double?, decimals: Int) {
-    append(UInt8(ascii: ","))
-    if let number { append(number, decimals: decimals) }
   }
 
   /// With so many digits behind the point, rounded half away from zero; nothing for what is no number or too large.

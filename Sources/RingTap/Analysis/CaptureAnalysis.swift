@@ -29,8 +29,7 @@ package struct CaptureAnalysis: ~Copyable {
   /// The place of the one that the last row was taken from.
   private var lastTable = 0
   private var output: AnalysisTables?
-  private var grouper = RingTickGrouper()
-  private var clock = TickClock()
+  private var stream = TickStream()
   private var pulse: PulseMeter?
   private var motion: MotionMeter?
   private var rest = SleepRule()
@@ -56,7 +55,10 @@ package struct CaptureAnalysis: ~Copyable {
     var analysis = CaptureAnalysis()
     try analysis.open(directory)
     do throws(SystemError) {
-      if let output { analysis.output = try AnalysisTables(in: output) }
+      if let output {
+        analysis.output = try AnalysisTables(
+          in: output, samples: output == directory ? .keepIfThere : .make)
+      }
       try analysis.readAll()
       try analysis.finish()
     } catch { throw .output(error) }
@@ -87,7 +89,8 @@ package struct CaptureAnalysis: ~Copyable {
       lastTable = place
       if report.start == nil { report.start = row.time }
       report.end = row.time
-      if let tick = grouper.take(row.sample, at: row.time) { try take(tick) }
+      stream.take(row.sample, at: row.time)
+      try takeTicks()
     }
   }
 
@@ -104,34 +107,20 @@ package struct CaptureAnalysis: ~Copyable {
     return found
   }
 
-  private mutating func take(_ tick: RingTick) throws(SystemError) {
-    clock.take(tick)
-    while let placed = clock.next() { try take(placed) }
+  private mutating func takeTicks() throws(SystemError) {
+    while let placed = stream.next() { try take(placed) }
   }
 
   private mutating func take(_ placed: PlacedTick) throws(SystemError) {
     makeMeters()
-    report.ticks += 1
-    if isWhole(placed.tick) { report.wholeTicks += 1 }
     try output?.append(placed)
     if let window = pulse?.take(placed) { try take(window) }
     if let epoch = motion?.take(placed) { try take(epoch) }
   }
 
-  private func isWhole(_ tick: RingTick) -> Bool {
-    tables.allSatisfy { table in
-      guard table.rows > 0 else { return true }
-      return switch table.stream {
-      case .accelerometer: tick.accelerometer != nil
-      case .ppg: tick.ppg != nil
-      case .spO2: tick.spO2 != nil
-      }
-    }
-  }
-
   /// Once the rate is known.
   private mutating func makeMeters() {
-    guard !hasMeters, let period = clock.period else { return }
+    guard !hasMeters, let period = stream.period else { return }
     hasMeters = true
     let rate = 1e9 / period
     if has(.ppg) {
@@ -182,18 +171,18 @@ package struct CaptureAnalysis: ~Copyable {
   }
 
   private mutating func finish() throws(SystemError) {
-    if let tick = grouper.finish() { try take(tick) }
-    clock.finish()
-    while let placed = clock.next() { try take(placed) }
+    stream.finish()
+    try takeTicks()
     if let window = pulse?.finish() { try take(window) }
     if let epoch = motion?.finish() { try take(epoch) }
     for _ in 0..<Self.minutesAhead { try take(minute: nil) }
     try output?.finish()
     report.activity.steps = motion?.stepCount
-    report.clock = clock.report
-    report.rate = clock.period.map { 1e9 / $0 }
+    let ticks = stream.report
+    report.ticks = ticks
     report.tables += tables.map {
-      AnalysisReport.Table(stream: $0.stream, rows: $0.rows, problem: $0.problem)
+      AnalysisReport.Table(
+        stream: $0.stream, rows: $0.rows, problem: $0.problem, part: ticks.parts[$0.stream.part.rawValue])
     }
     report.tables.sort { $0.stream.rawValue < $1.stream.rawValue }
   }

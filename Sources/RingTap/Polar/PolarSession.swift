@@ -23,6 +23,13 @@ public struct PolarFrameSample: NotificationSample {
 
   /// A `PolarFrame`.
   public var octets: [UInt8] { (0..<byteCount).map { storage[$0] } }
+
+  /// Lends it as a frame, without a copy on the heap.
+  func withFrame(_ body: (borrowing PolarFrame) -> Void) {
+    let octets = storage.span
+    guard let frame = try? PolarFrame(validating: octets.extracting(first: byteCount)) else { return }
+    body(frame)
+  }
 }
 
 /// A value that the control point indicated.

@@ -5,7 +5,7 @@ import BLESystem
 /// The folder of one capture and its `session.json`.
 struct CaptureDirectory: ~Copyable {
   /// Room that `session.json` takes from the start, so that it can be completed on a full disk.
-  private static let reservedByteCount = 4096
+  private static let reservedByteCount = 8192
 
   let path: String
   private var session: OutputFile

@@ -1,4 +1,5 @@
 import BLECore
+import BLEHost
 import BLEPacketLog
 import BLEWire
 
@@ -49,5 +50,34 @@ extension JSONLine {
       line.member("code", reason.rawValue)
       line.member("name", reason.name)
     }
+  }
+}
+
+extension SessionReport {
+  /// What a session that is over knows of its links.
+  mutating func take(_ session: DeviceSession) async {
+    let statistics = await session.statistics
+    malformed = statistics.malformed
+    lastMalformed = statistics.lastMalformed?.description
+    withoutKernelStamp = statistics.withoutKernelStamp
+    lost.kernelQueue = statistics.kernelQueueDrops
+    asked = session.plan.request
+    gaps = await session.gaps
+    gapCount = await session.gapCount
+    linkCount = await session.linkCount
+    fill(await session.links)
+  }
+
+  private mutating func fill(_ links: [DeviceSession.LinkSummary]) {
+    // Each link is asked for the same: a wish that is refused again is no news.
+    for change in links.flatMap(\.changes) {
+      if case .refused = change.value, changes.contains(where: { $0.value == change.value }) { continue }
+      changes.append(change)
+    }
+    guard let last = links.last else { return }
+    mtu = last.mtu
+    connectionHandle = last.handle
+    receiveBufferByteCount = last.receiveBufferByteCount
+    disconnectReason = last.disconnectReason
   }
 }

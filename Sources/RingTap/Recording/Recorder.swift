@@ -1,16 +1,20 @@
 import BLECore
 import BLEHost
+import BLESensors
 import BLESystem
 import Synchronization
 
-/// Writes the tables and the packet log of a capture on a thread of its own.
+/// Writes the tables and the packet log of a recording on a thread of its own.
 ///
-/// The receive thread only fills two bounded queues.
+/// The receive thread only fills two bounded queues. What the samples are and which tables become of them is the business
+/// of some `SampleTables`.
 final class Recorder: Sendable {
   /// What is in the files.
   struct Outcome: Sendable {
-    /// By `RingStream.rawValue`.
-    var samples = [Int](repeating: 0, count: RingStream.allCases.count)
+    /// Of each table.
+    var rows: [Int] = []
+    /// What became known of the sensor's clock.
+    var ticks: TickReport?
     /// Samples and packets that the disk did not take.
     var lostSamples = 0
     var lostPackets = 0
@@ -20,32 +24,36 @@ final class Recorder: Sendable {
   /// Octets of packets that may wait: about 6 s of the fastest ring stream.
   static let packetQueueByteCount = 1 << 20
 
-  fileprivate let sink: RingSink
-  fileprivate let packets: RecordRing?
   private let writer: WriterThread<Outcome>
   private let failureReport = Mutex<(@Sendable () -> Void)?>(nil)
 
   /// Signal it when the queues have got something.
   var wake: WakeEvent { writer.wake }
 
-  private init(_ sink: RingSink, _ packets: RecordRing?) throws(SystemError) {
-    self.sink = sink
-    self.packets = packets
-    writer = try WriterThread()
+  private init() throws(SystemError) { writer = try WriterThread() }
+
+  /// Records a ring.
+  static func start(
+    in directory: String, _ sink: RingSink, packets: RecordRing?, format: CaptureLogFormat = .btsnoop
+  ) async throws(SystemError) -> Recorder {
+    try await start(in: directory, sink.samples, RingTables(), packets: packets, format: format)
   }
 
   /// Creates the files and starts the writer.
   ///
   /// - Parameters:
   ///   - directory: is there.
+  ///   - samples: what the receive thread fills.
   ///   - packets: what a `PacketTap` fills; `nil` for no packet log.
-  static func start(
-    in directory: String, _ sink: RingSink, packets: RecordRing?, format: CaptureLogFormat = .btsnoop
+  static func start<Tables: SampleTables>(
+    in directory: String, _ samples: BoundedRing<Tables.Sample>, _ tables: Tables, packets: RecordRing?,
+    format: CaptureLogFormat = .btsnoop
   ) async throws(SystemError) -> Recorder {
-    let recorder = try Recorder(sink, packets)
+    let recorder = try Recorder()
     try await recorder.writer.start(named: "ringtap-writer", orThrow: { $0 }) { () throws(SystemError) in
-      let files = try RecordingFiles(in: directory, log: packets == nil ? nil : format)
-      return RecorderJob(recorder: recorder, files: files)
+      RecorderJob(
+        recorder: recorder, samples: samples, packets: packets, tables: tables,
+        files: try RecordingFiles(in: directory, tables.tables, log: packets == nil ? nil : format))
     }
     return recorder
   }
@@ -59,23 +67,31 @@ final class Recorder: Sendable {
   fileprivate func reportFailure() { failureReport.withLock { $0.take() }?() }
 }
 
-private struct RecorderJob: WriterJob, ~Copyable {
+private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   let recorder: Recorder
+  let samples: BoundedRing<Tables.Sample>
+  let packets: RecordRing?
+  var tables: Tables
   var files: RecordingFiles
 
-  var isIdle: Bool { recorder.sink.samples.isEmpty && recorder.packets?.isEmpty ?? true }
+  var isIdle: Bool { samples.isEmpty && packets?.isEmpty ?? true }
   var isPending: Bool { files.isPending }
   var isLive: Bool { false }
-  var outcome: Recorder.Outcome { files.outcome }
+
+  var outcome: Recorder.Outcome {
+    var outcome = files.outcome
+    outcome.ticks = tables.ticks
+    return outcome
+  }
 
   mutating func drain(_ extent: WriterTurn, now: MonotonicTime) {
-    while let sample = recorder.sink.samples.pop() { files.append(sample) }
-    guard let packets = recorder.packets else { return }
+    while let sample = samples.pop() { tables.append(sample, to: &files) }
+    guard let packets else { return }
     while packets.pop({ files.append($0, $1, dropped: $2, $3) }) {}
   }
 
   mutating func flush() { files.flush() }
   mutating func sync() { files.sync() }
   mutating func endTurn() { if files.hasFailed { recorder.reportFailure() } }
-  mutating func end() {}
+  mutating func end() { tables.finish(&files) }
 }

@@ -6,27 +6,41 @@ import BLEWire
 
 /// The open files of a recording. After the first failure they take nothing more and count what they miss.
 struct RecordingFiles: ~Copyable {
-  private var accelerometer: OutputFile
-  private var ppg: OutputFile
-  private var spO2: OutputFile
+  /// A class, since arrays hold no noncopyable values.
+  private final class Table {
+    let content: RecordedTable.Content
+    var file: OutputFile
+    var rowsTaken = 0
+    var hasHeader: Bool
+
+    init(_ table: RecordedTable, in directory: String) throws(SystemError) {
+      var file = try OutputFile(creating: directory + "/" + table.fileName)
+      hasHeader = !table.header.isEmpty
+      if hasHeader {
+        try file.append { $0 += table.header.utf8 }
+        try file.flush()
+      }
+      self.file = file
+      content = table.content
+    }
+
+    /// The file's first unit is its header.
+    var rowsWritten: Int { max(0, file.writtenUnits - (hasHeader ? 1 : 0)) }
+  }
+
+  private let tables: [Table]
   private var log: OutputFile
   private let hasLog: Bool
   private var encoder: LinkLogWriter
   private var packetsTaken = 0
-  private var samplesTaken = [Int](repeating: 0, count: RingStream.allCases.count)
   private var failure: SystemError?
 
   /// - Parameter format: of the packet log; `nil` for none.
-  init(in directory: String, log format: CaptureLogFormat?) throws(SystemError) {
-    func table(_ stream: RingStream) throws(SystemError) -> OutputFile {
-      var file = try OutputFile(creating: directory + "/" + stream.fileName)
-      try file.append { $0 += stream.header.utf8 }
-      try file.flush()
-      return file
-    }
-    let accelerometer = try table(.accelerometer)
-    let ppg = try table(.ppg)
-    let spO2 = try table(.spO2)
+  init(
+    in directory: String, _ descriptions: [RecordedTable], log format: CaptureLogFormat?
+  ) throws(SystemError) {
+    var tables: [Table] = []
+    for description in descriptions { tables.append(try Table(description, in: directory)) }
     var encoder = LinkLogWriter(format ?? .btsnoop)
     var log: OutputFile
     if let format {
@@ -38,45 +52,45 @@ struct RecordingFiles: ~Copyable {
       log = try OutputFile(creating: "/dev/null")
       hasLog = false
     }
-    self.accelerometer = accelerometer
-    self.ppg = ppg
-    self.spO2 = spO2
+    self.tables = tables
     self.log = log
     self.encoder = encoder
   }
 
   /// Whether something waits for a flush or for the disk.
   var isPending: Bool {
-    failure == nil
-      && (accelerometer.isPending || ppg.isPending || spO2.isPending || log.isPending
-        || accelerometer.isUnsynced || ppg.isUnsynced || spO2.isUnsynced || log.isUnsynced)
+    guard failure == nil else { return false }
+    if log.isPending || log.isUnsynced { return true }
+    return tables.contains { $0.file.isPending || $0.file.isUnsynced }
   }
 
   var hasFailed: Bool { failure != nil }
 
   var outcome: Recorder.Outcome {
     var outcome = Recorder.Outcome()
-    // Each file's first unit is its header.
-    outcome.samples = [accelerometer.writtenUnits - 1, ppg.writtenUnits - 1, spO2.writtenUnits - 1]
+    outcome.rows = tables.map(\.rowsWritten)
     outcome.failure = failure
     if failure != nil {
-      outcome.lostSamples = samplesTaken.reduce(0, +) - outcome.samples.reduce(0, +)
+      for table in tables where table.content == .samples {
+        outcome.lostSamples += table.rowsTaken - table.rowsWritten
+      }
       outcome.lostPackets = hasLog ? packetsTaken - (log.writtenUnits - 1) : 0
     }
     return outcome
   }
 
-  mutating func append(_ sample: StampedSample) {
-    guard let stream = sample.stream else { return }
-    samplesTaken[stream.rawValue] += 1
+  /// Appends a row, its line feed included.
+  mutating func append(to table: Int, _ row: (inout [UInt8]) -> Void) {
+    tables[table].rowsTaken += 1
     guard failure == nil else { return }
-    do throws(SystemError) {
-      switch stream {
-      case .accelerometer: try accelerometer.append { sample.appendRow(to: &$0) }
-      case .ppg: try ppg.append { sample.appendRow(to: &$0) }
-      case .spO2: try spO2.append { sample.appendRow(to: &$0) }
-      }
-    } catch { fail(error) }
+    do throws(SystemError) { try tables[table].file.append(row) } catch { fail(error) }
+  }
+
+  /// The first line of a table that was made without, before any row.
+  mutating func appendHeader(to table: Int, _ header: (inout [UInt8]) -> Void) {
+    tables[table].hasHeader = true
+    guard failure == nil else { return }
+    do throws(SystemError) { try tables[table].file.append(header) } catch { fail(error) }
   }
 
   mutating func append(_ tag: UInt32, _ time: ReceiveTime, dropped: Int, _ pdu: Span<UInt8>) {
@@ -90,9 +104,7 @@ struct RecordingFiles: ~Copyable {
   mutating func flush() {
     guard failure == nil else { return }
     do throws(SystemError) {
-      try accelerometer.flush()
-      try ppg.flush()
-      try spO2.flush()
+      for table in tables { try table.file.flush() }
       try log.flush()
     } catch { fail(error) }
   }
@@ -100,9 +112,7 @@ struct RecordingFiles: ~Copyable {
   mutating func sync() {
     guard failure == nil else { return }
     do throws(SystemError) {
-      try accelerometer.sync()
-      try ppg.sync()
-      try spO2.sync()
+      for table in tables { try table.file.sync() }
       try log.sync()
     } catch { fail(error) }
   }
@@ -110,9 +120,7 @@ struct RecordingFiles: ~Copyable {
   /// Saves what the other files can still take; a full disk may have room for a small rest.
   private mutating func fail(_ error: SystemError) {
     failure = error
-    try? accelerometer.flush()
-    try? ppg.flush()
-    try? spO2.flush()
+    for table in tables { try? table.file.flush() }
     try? log.flush()
   }
 }

@@ -1,6 +1,7 @@
 public import BLECore
 public import BLEHost
 package import BLEPacketLog
+public import BLESensors
 public import BLEWire
 
 /// Everything `session.json` says; also the last line of `capture --json`.
@@ -10,6 +11,8 @@ public struct SessionReport: Hashable, Sendable {
     public var name: String
     public var file: String
     public var samples: Int
+    /// Its share of the ticks; `nil` for what does not come in ticks.
+    public var part: TickReport.Part?
   }
 
   /// What did not reach the files, each loss in exactly one place.
@@ -49,6 +52,9 @@ public struct SessionReport: Hashable, Sendable {
   public var adapterFaults = 0
   public var lost = Loss()
   public var streams: [Stream] = []
+  /// What became known of the sensor's clock, and the table that says it tick by tick.
+  public var ticks: TickReport?
+  public var ticksFile: String?
   public var packetLog: String?
   /// ATT_MTU in force, and the link's handle on its controller.
   public var mtu: Int?
@@ -67,6 +73,17 @@ public struct SessionReport: Hashable, Sendable {
   public var timeToFirstSample: Int64?
   /// The controller's word for the end of the last link, where it is known.
   public var disconnectReason: HCIStatus?
+
+  /// What the recorder of a ring wrote.
+  mutating func take(_ outcome: Recorder.Outcome) {
+    ticks = outcome.ticks
+    ticksFile = TickRows.table.fileName
+    streams = RingStream.allCases.map { stream in
+      Stream(
+        name: stream.name, file: stream.fileName, samples: outcome.rows[stream.rawValue],
+        part: outcome.ticks?.parts[stream.part.rawValue])
+    }
+  }
 
   /// One JSON object and a line feed.
   package func encode(into line: inout JSONLine) {
@@ -94,14 +111,27 @@ public struct SessionReport: Hashable, Sendable {
           line.member(stream.name) { line in
             line.member("samples", stream.samples)
             line.member("file", stream.file)
+            stream.part?.encode(into: &line)
           }
         }
       }
+      encodeTicks(&line)
       if let packetLog { line.member("packetLog", packetLog) }
       encodeGaps(&line)
       encodeConnection(&line)
     }
     line.endLine()
+  }
+
+  private func encodeTicks(_ line: inout JSONLine) {
+    guard let ticks else { return }
+    line.member("ticks") { line in
+      if let ticksFile { line.member("file", ticksFile) }
+      line.member("rows", ticks.ticks)
+      line.member("whole", ticks.wholeTicks)
+      if let rate = ticks.rate { line.member("rateHz", rate) }
+      line.member("clock") { line in ticks.encodeClock(into: &line) }
+    }
   }
 
   private func encodeLoss(_ line: inout JSONLine) {

@@ -17,6 +17,17 @@ public enum RingStream: Int, CaseIterable, Sendable {
 
   public var fileName: String { name + ".csv" }
 
+  var table: RecordedTable { RecordedTable(name: name, header: header) }
+
+  /// Its place in a tick.
+  var part: RingTick.Part {
+    switch self {
+    case .accelerometer: .accelerometer
+    case .ppg: .ppg
+    case .spO2: .spO2
+    }
+  }
+
   /// The table's first line. Counts are the sensor's own; 512 counts are 1 g.
   var header: String {
     switch self {
@@ -43,16 +54,7 @@ struct StampedSample: BitwiseCopyable, Sendable {
 
   func appendRow(to text: inout [UInt8]) {
     text.append(decimal: time.nanoseconds)
-    switch sample {
-    case .accelerometer(let a):
-      for axis in [a.x, a.y, a.z] { text.appendColumn(Int64(axis)) }
-      for axis in [a.x, a.y, a.z] { text.appendColumn(microG: axis) }
-    case .ppg(let p):
-      for column in [p.value, p.max, p.min, p.diff] { text.appendColumn(Int64(column)) }
-    case .spO2(let s):
-      for column in [s.value, s.max, s.min, s.diff] { text.appendColumn(Int64(column)) }
-    case .unknown: break
-    }
+    text.appendColumns(sample)
     text.append(UInt8(ascii: "\n"))
   }
 }
@@ -60,18 +62,50 @@ struct StampedSample: BitwiseCopyable, Sendable {
 extension [UInt8] {
   mutating func append(decimal number: Int64) {
     if number < 0 { append(UInt8(ascii: "-")) }
-    var digits = number.magnitude
-    let start = count
+    var rest = number.magnitude
+    var digits = InlineArray<20, UInt8>(repeating: 0)
+    var first = digits.count
     repeat {
-      append(UInt8(ascii: "0") + UInt8(digits % 10))
-      digits /= 10
-    } while digits > 0
-    self[start...].reverse()
+      first -= 1
+      digits[first] = UInt8(ascii: "0") + UInt8(rest % 10)
+      rest /= 10
+    } while rest > 0
+    for index in first..<digits.count { append(digits[index]) }
   }
 
-  fileprivate mutating func appendColumn(_ number: Int64) {
+  /// An empty one where there is no number.
+  mutating func appendColumn(_ number: Int64?) {
     append(UInt8(ascii: ","))
-    append(decimal: number)
+    if let number { append(decimal: number) }
+  }
+
+  /// With so many digits behind the point; an empty one where there is no number.
+  mutating func appendColumn(_ number: Double?, decimals: Int) {
+    append(UInt8(ascii: ","))
+    if let number { append(number, decimals: decimals) }
+  }
+
+  /// The values of a raw sample.
+  mutating func appendColumns(_ sample: RingRawSample) {
+    switch sample {
+    case .accelerometer(let a):
+      appendColumn(Int64(a.x))
+      appendColumn(Int64(a.y))
+      appendColumn(Int64(a.z))
+      appendColumn(microG: a.x)
+      appendColumn(microG: a.y)
+      appendColumn(microG: a.z)
+    case .ppg(let p): appendCounts(p.value, p.max, p.min, p.diff)
+    case .spO2(let s): appendCounts(s.value, s.max, s.min, s.diff)
+    case .unknown: break
+    }
+  }
+
+  private mutating func appendCounts(_ value: UInt16, _ max: UInt16, _ min: UInt16, _ diff: UInt16) {
+    appendColumn(Int64(value))
+    appendColumn(Int64(max))
+    appendColumn(Int64(min))
+    appendColumn(Int64(diff))
   }
 
   /// Counts as g with six decimals: 1 count is 1953.125 µg, rounded away from zero at half.

@@ -21,7 +21,9 @@ final class CaptureRecording: Sendable {
       let recorder = recorder
       let outcome = await clock.standing { await recorder.finish() }
       announcement.take()?.end()
-      report.fill(outcome, packets)
+      report.lost.packetLog = packets.dropped + outcome.lostPackets
+      report.lost.disk = outcome.lostSamples
+      report.take(outcome)
       report.endedAt = clock.now()
       var failure = outcome.failure.map { HostError.system($0) }
       do throws(SystemError) { try folder.finish(report) } catch { failure = failure ?? .system(error) }
@@ -79,14 +81,4 @@ final class CaptureRecording: Sendable {
 
   /// The open files, if any were made. Once only.
   func take() -> Files? { files.withLock { $0.take() } }
-}
-
-extension SessionReport {
-  fileprivate mutating func fill(_ outcome: Recorder.Outcome, _ packets: RecordRing) {
-    lost.packetLog = packets.dropped + outcome.lostPackets
-    lost.disk = outcome.lostSamples
-    streams = RingStream.allCases.map {
-      Stream(name: $0.name, file: $0.fileName, samples: outcome.samples[$0.rawValue])
-    }
-  }
 }

@@ -150,21 +150,14 @@ public struct RingCapture: Sendable {
     _ session: DeviceSession, _ sink: RingSink, _ packets: RecordRing, _ reason: CaptureEnd.Reason
   ) async -> SessionReport {
     var report = emptyReport()
-    let statistics = await session.statistics
+    await report.take(session)
     report.endReason = text(reason, hasStreamed: await session.hasStreamed, lost: await session.gaps.last)
     report.received = sink.received
-    report.malformed = sink.malformed + statistics.malformed
-    report.lastMalformed = (sink.lastMalformed ?? statistics.lastMalformed)?.description
+    report.malformed += sink.malformed
+    if let error = sink.lastMalformed { report.lastMalformed = error.description }
     report.otherFrames = sink.other
     report.repeated = sink.repeated
-    report.withoutKernelStamp = statistics.withoutKernelStamp
-    report.lost.kernelQueue = statistics.kernelQueueDrops
     report.lost.sampleQueue = sink.samples.dropped
-    report.asked = request
-    report.gaps = await session.gaps
-    report.gapCount = await session.gapCount
-    report.linkCount = await session.linkCount
-    report.fill(await session.links)
     return report
   }
 
@@ -184,20 +177,5 @@ public struct RingCapture: Sendable {
         "\(error)"
       }
     }
-  }
-}
-
-extension SessionReport {
-  fileprivate mutating func fill(_ links: [DeviceSession.LinkSummary]) {
-    // Each link is asked for the same: a wish that is refused again is no news.
-    for change in links.flatMap(\.changes) {
-      if case .refused = change.value, changes.contains(where: { $0.value == change.value }) { continue }
-      changes.append(change)
-    }
-    guard let last = links.last else { return }
-    mtu = last.mtu
-    connectionHandle = last.handle
-    receiveBufferByteCount = last.receiveBufferByteCount
-    disconnectReason = last.disconnectReason
   }
 }

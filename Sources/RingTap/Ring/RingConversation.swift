@@ -224,7 +224,7 @@ public actor RingConversation {
     let ending = await withTaskCancellationHandler {
       await self.outcome()
     } onCancel: {
-      Task { await self.finish(id, .interrupted) }
+      Task(executorPreference: connection.loop.preference) { await self.finish(id, .interrupted) }
     }
     switch ending {
     case .answered: return true

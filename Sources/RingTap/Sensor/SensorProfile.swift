@@ -32,7 +32,8 @@ public final class SampleSink<Sample: NotificationSample>: Sendable {
   let times = SampleTimes()
   private let isEnded = Atomic<Bool>(false)
 
-  init(capacity: Int) { samples = SampleChannel(capacity: capacity) }
+  /// - Parameter capacity: samples that may wait for a slow reader.
+  init(capacity: Int = 1024) { samples = SampleChannel(capacity: capacity) }
 
   /// Decodes and queues one value; what cannot be decoded is counted. Receive thread only.
   func take(_ value: Span<UInt8>, at time: ReceiveTime) {
@@ -59,9 +60,6 @@ public final class SampleSink<Sample: NotificationSample>: Sendable {
 
 /// A session with a sensor: its samples are one sequence, whatever becomes of the links.
 public final class SensorProfile<Session: SensorSession>: SessionProfile {
-  /// Samples that may wait for a slow reader.
-  private static var queueLimit: Int { 1024 }
-
   /// Values that could not be decoded are counted by it, and skipped. It ends when `finish` is called.
   public var samples: SampleChannel<Session.Sample> { sink.samples }
   /// Each link that streams; it ends when `finish` is called.
@@ -71,12 +69,24 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
   public var isEndedBySensor: Bool { sink.isEndedBySensor }
 
   private let settings: Session.Settings
-  private let sink = SampleSink<Session.Sample>(capacity: SensorProfile.queueLimit)
+  private let sink: SampleSink<Session.Sample>
   private let started: AsyncStream<Session>.Continuation
   private let isFirst = Atomic<Bool>(true)
 
-  public init(_ settings: Session.Settings) {
+  private let begin: @Sendable (Session, Connection) async throws(HostError) -> Void
+
+  public convenience init(_ settings: Session.Settings) {
+    self.init(settings, SampleSink()) { _, _ in }
+  }
+
+  /// - Parameter begin: what is done on each link once the stream runs.
+  init(
+    _ settings: Session.Settings, _ sink: SampleSink<Session.Sample>,
+    begin: @escaping @Sendable (Session, Connection) async throws(HostError) -> Void
+  ) {
     self.settings = settings
+    self.sink = sink
+    self.begin = begin
     (sessions, started) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
   }
 
@@ -84,6 +94,7 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
     let settings = isFirst.load(ordering: .relaxed) ? settings : Session.again(settings)
     let session = try await Session.start(settings, on: connection, into: sink)
     isFirst.store(false, ordering: .relaxed)
+    try await begin(session, connection)
     started.yield(session)
     return session
   }

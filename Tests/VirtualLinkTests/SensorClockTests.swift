@@ -1,0 +1,115 @@
+import BLECore
+import BLEEmulation
+import BLEHost
+import BLESensors
+import BLESystem
+import Foundation
+import RingTap
+import Testing
+
+/// What a running capture says of the ring's clock, against the emulated ring's own: in virtual time the ring ticks at
+/// whole multiples of its period, and a tick arrives with a connection event.
+@Suite(.serialized, .timeLimit(.minutes(3))) struct SensorClockTests {
+  struct Case: Sendable, CustomTestStringConvertible {
+    /// Ticks a second.
+    var rate: Double
+    /// Seconds.
+    var length: Double
+    /// In units of 1.25 ms; `nil`: packets arrive when they are sent.
+    var interval: UInt16?
+    var errorRate = 0.0
+
+    var ticks: Int { Int(rate * length) }
+    var testDescription: String {
+      "\(rate) Hz, \(interval.map { "\(Double($0) * 1.25) ms events" } ?? "no air"), \(errorRate) of packets lost"
+    }
+  }
+
+  static let cases = [
+    Case(rate: 1, length: 600, interval: 39), Case(rate: 5, length: 240, interval: 39),
+    Case(rate: 10, length: 120, interval: 39), Case(rate: 25, length: 60, interval: 23),
+    Case(rate: 25, length: 60, interval: 11, errorRate: 0.1), Case(rate: 50, length: 60, interval: 11),
+    Case(rate: 300, length: 20, interval: 11),
+    Case(rate: 1_000, length: 15, interval: nil),
+  ]
+
+  private static let start = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
+
+  @Test(arguments: cases) func isTheRingsOwn(_ item: Case) async throws {
+    try await withFolder { folder in
+      let report = try await capture(item, into: folder + "/ring")
+      let ticks = try #require(report.ticks)
+      #expect(report.lost.total == 0)
+      #expect(ticks.ticks == item.ticks && ticks.wholeTicks == item.ticks)
+      #expect(ticks.clock.missing == 0 && ticks.clock.restarts == 0 && ticks.gaps.isEmpty)
+
+      let rows = try table(folder + "/ring/samples.csv")
+      let isCounted = rows.map { $0[1] } == (0..<item.ticks).map { Int64($0) }
+      #expect(isCounted)
+      let period = 1e9 / item.rate
+      let fitted = deviation(rows.map { $0[0] }, period)
+      let stamps = deviation(rows.map { $0[4] }, period)
+      let rate = try #require(ticks.rate)
+      print(
+        "\(item.testDescription): rate off by \((rate / item.rate - 1) * 1e6) ppm, stamps \(stamps) ms RMS "
+          + "(reported \(ticks.clock.residual / 1e6)), fitted \(fitted) ms")
+      #expect(abs(rate / item.rate - 1) < 0.001)
+      #expect(fitted < max(stamps / 3, 0.001))
+      #expect(abs(ticks.clock.residual / 1e6 - stamps) <= 0.2 * stamps + 0.001)
+      for (stream, column) in [("spo2", 4), ("ppg", 9), ("accelerometer", 14)] {
+        let stream = try #require(report.streams.first { $0.name == stream })
+        let part = try #require(stream.part)
+        #expect(part.samples == item.ticks && part.missing == 0 && stream.samples == item.ticks)
+        // The stamps of the ticks are those of the stream's own table.
+        let isSame = try table(folder + "/ring/" + stream.file).map { $0[0] } == rows.map { $0[column] }
+        #expect(isSame)
+      }
+      try expectTheSameOfTheTables(folder)
+    }
+  }
+
+  private func capture(
+    _ item: Case, into directory: String
+  ) async throws -> SessionReport {
+    let ring = quietRing(rate: 3 * item.rate)
+    let link = try await VirtualLink.open(
+      [ring], pace: item.interval == nil ? .immediate : .air, clock: .virtual(from: Self.start))
+    var capture = RingCapture(
+      RingCapture.Target(address: ring.address), adapter: link.adapter,
+      limits: .init(count: 3 * item.ticks), directory: directory)
+    if let interval = item.interval { capture.request.interval = interval...interval }
+    capture.request.supervisionTimeout = 3_200
+    if item.errorRate > 0 { await link.emulation.inject(.packetErrorRate(item.errorRate)) }
+    let running = capture
+    let result = try await withTaskExecutorPreference(link.loop.preference) { try await running.run { _ in } }
+    await link.close()
+    #expect(result.failure == nil)
+    return result.report
+  }
+
+  /// An analysis of the three tables makes the same `samples.csv`, octet for octet.
+  private func expectTheSameOfTheTables(_ folder: String) throws {
+    _ = try CaptureAnalysis.run(folder + "/ring", output: folder + "/again")
+    let live = FileManager.default.contents(atPath: folder + "/ring/samples.csv")
+    #expect(live != nil && live == FileManager.default.contents(atPath: folder + "/again/samples.csv"))
+  }
+
+  /// Whole numbers; empty cells are 0, others are left out.
+  private func table(_ path: String) throws -> [[Int64]] {
+    try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n").dropFirst().map { row in
+      row.split(separator: ",", omittingEmptySubsequences: false).map { Int64($0) ?? 0 }
+    }
+  }
+
+  /// From ticks of this period, whatever the constant delay: milliseconds, root mean square.
+  private func deviation(_ times: [Int64], _ period: Double) -> Double {
+    guard let first = times.first else { return 0 }
+    return deviation(times.enumerated().map { Double($1 - first) - Double($0) * period })
+  }
+
+  private func deviation(_ errors: [Double]) -> Double {
+    let mean = errors.reduce(0, +) / Double(errors.count)
+    let squares = errors.reduce(0) { $0 + ($1 - mean) * ($1 - mean) }
+    return (squares / Double(errors.count)).squareRoot() / 1e6
+  }
+}

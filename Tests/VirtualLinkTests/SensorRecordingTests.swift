@@ -1,0 +1,108 @@
+import BLECore
+import BLEEmulation
+import BLEHost
+import BLESensors
+import BLEStack
+import BLESystem
+import BLEWire
+import Foundation
+import RingTap
+import Testing
+
+/// Recordings of sensors that send known values: the tables hold them.
+@Suite(.timeLimit(.minutes(1))) struct SensorRecordingTests {
+  private func record(
+    _ model: some SensorModel, count: Int?, into directory: String, patience: Duration = .zero,
+    _ change: (inout EmulatedSensor.Configuration) -> Void = { _ in },
+    _ body: (SensorRecording) async throws -> SensorRecording.Result
+  ) async throws -> SensorRecording.Result {
+    var configuration = EmulatedSensor.Configuration()
+    configuration.ticksPerSecond = 100
+    configuration.advertisingInterval = .milliseconds(20)
+    change(&configuration)
+    let sensor = configuration
+    let link = try await VirtualLink.open { [EmulatedSensor(model, sensor)] }
+    var plan = DeviceSession.Plan(model.address)
+    plan.patience = patience
+    let recording = SensorRecording(
+      plan, on: link.adapter, into: directory, SensorRecording.Limits(count: count))
+    let result = try await body(recording)
+    await link.close()
+    return result
+  }
+
+  private func lines(_ path: String) throws -> [String] {
+    try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n").map(String.init)
+  }
+
+  /// Rows without their stamp.
+  private func values(_ path: String) throws -> [String] {
+    try lines(path).dropFirst().map { String($0.drop { $0 != "," }.dropFirst()) }
+  }
+
+  @Test func heartRate() async throws {
+    try await withFolder { folder in
+      var strap = StrapModel()
+      strap.measurements = [
+        HeartRateMeasurement(beatsPerMinute: 61, contact: .detected, rrIntervals: RRIntervals([1000, 1007])),
+        HeartRateMeasurement(beatsPerMinute: 300, energyExpendedKilojoules: 65_535),
+        HeartRateMeasurement(beatsPerMinute: 0, contact: .notDetected),
+      ]
+      let directory = folder + "/strap"
+      let result = try await record(strap, count: 5, into: directory) {
+        try await $0.heartRate(.none) { _ in }
+      }
+      #expect(result.failure == nil && result.values == 5)
+      #expect(result.report.endReason == "count reached" && result.report.lost.total == 0)
+      // Two values and a state by turns.
+      let turn = ["61,1,", "300,,65535", ",0,"]
+      #expect(try values(directory + "/heart_rate.csv") == turn + turn + [turn[0]])
+      let intervals = ["1000,976.563", "1007,983.398"]
+      #expect(try values(directory + "/rr_intervals.csv") == intervals + intervals + intervals)
+      #expect(result.report.streams.map(\.samples) == [7, 6])
+      let stamps = try lines(directory + "/heart_rate.csv").dropFirst().compactMap { row in
+        row.split(separator: ",").first.flatMap { Int64($0) }
+      }
+      #expect(stamps.count == 7 && stamps == stamps.sorted())
+      let session = try JSONSerialization.jsonObject(
+        with: Data(contentsOf: URL(filePath: directory + "/session.json")))
+      #expect((session as? [String: Any])?["endReason"] as? String == "count reached")
+      #expect(Files.exists(directory + "/packets.btsnoop"))
+    }
+  }
+
+  /// A lost link and values that are cut short: what came whole is there, and the report tells the rest.
+  @Test func untilTheLinkIsLost() async throws {
+    try await withFolder { folder in
+      var strap = StrapModel()
+      strap.measurements = [HeartRateMeasurement(beatsPerMinute: 72)]
+      let directory = folder + "/strap"
+      let result = try await record(strap, count: nil, into: directory) {
+        $0.disconnectAfter = 12
+        $0.malformedEvery = 4
+      } _: {
+        try await $0.heartRate(.none) { _ in }
+      }
+      #expect(result.failure != nil)
+      #expect(try values(directory + "/heart_rate.csv") == [String](repeating: "72,,", count: 9))
+      #expect(result.report.malformed == 3 && result.report.received == 12 && result.report.lost.total == 0)
+    }
+  }
+
+  /// Samples of a frame each have a row, and device times that follow each other at the sensor's rate.
+  @Test func polar() async throws {
+    try await withFolder { folder in
+      let directory = folder + "/polar"
+      let result = try await record(PolarModel(), count: 4, into: directory) {
+        try await $0.polar(PolarSession.Settings(.ecg)) { _ in }
+      }
+      #expect(result.failure == nil && result.values == 4)
+      let rows = try lines(directory + "/ecg.csv")
+      #expect(rows.first == "time_ns,device_time_ns,ecg_uv")
+      #expect(rows.count - 1 == result.report.streams.first?.samples)
+      let times = rows.dropFirst().compactMap { Int64($0.split(separator: ",")[1]) }
+      // 130 Hz, the only rate of an H10's ECG.
+      #expect(zip(times, times.dropFirst()).allSatisfy { abs($1 - $0 - 7_692_308) <= 1 })
+    }
+  }
+}
