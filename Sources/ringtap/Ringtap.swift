@@ -19,7 +19,7 @@ import Glibc
       AdaptersCommand.self, ScanCommand.self, GATTCommand.self, ReadCommand.self, WriteCommand.self,
       NotifyCommand.self, LinkCommand.self, CaptureCommand.self, AnalyseCommand.self, RingToolCommand.self,
       HeartRateCommand.self, ThermometerCommand.self, PolarCommand.self, DecodeCommand.self, LogCommand.self,
-      EmulateCommand.self, ExtcapCommand.self,
+      EmulateCommand.self, BenchCommand.self, ExtcapCommand.self,
     ])
 
   static func main() async {
