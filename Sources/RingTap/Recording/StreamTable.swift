@@ -41,49 +41,77 @@ struct StampedSample: BitwiseCopyable, Sendable {
     }
   }
 
+  /// Octets of the longest row: a time of 20 octets, three counts of 7, three accelerations of 11, a line end.
+  private static let rowLimit = 96
+
   func appendRow(to text: inout [UInt8]) {
-    text.append(decimal: time.nanoseconds)
+    text.append(addingCapacity: Self.rowLimit) { encodeRow(into: &$0) }
+  }
+
+  private func encodeRow(into output: inout OutputSpan<UInt8>) {
+    output.append(decimal: time.nanoseconds)
     switch sample {
     case .accelerometer(let a):
-      for axis in [a.x, a.y, a.z] { text.appendColumn(Int64(axis)) }
-      for axis in [a.x, a.y, a.z] { text.appendColumn(microG: axis) }
-    case .ppg(let p):
-      for column in [p.value, p.max, p.min, p.diff] { text.appendColumn(Int64(column)) }
-    case .spO2(let s):
-      for column in [s.value, s.max, s.min, s.diff] { text.appendColumn(Int64(column)) }
+      output.append(column: Int64(a.x))
+      output.append(column: Int64(a.y))
+      output.append(column: Int64(a.z))
+      output.append(microG: a.x)
+      output.append(microG: a.y)
+      output.append(microG: a.z)
+    case .ppg(let p): output.append(columns: p.value, p.max, p.min, p.diff)
+    case .spO2(let s): output.append(columns: s.value, s.max, s.min, s.diff)
     case .unknown: break
     }
-    text.append(UInt8(ascii: "\n"))
+    output.append(UInt8(ascii: "\n"))
   }
 }
 
 extension [UInt8] {
   mutating func append(decimal number: Int64) {
+    append(addingCapacity: OutputSpan<UInt8>.decimalLimit) { $0.append(decimal: number) }
+  }
+}
+
+extension OutputSpan<UInt8> {
+  /// Octets of the longest number.
+  fileprivate static var decimalLimit: Int { 20 }
+
+  fileprivate mutating func append(decimal number: Int64) {
     if number < 0 { append(UInt8(ascii: "-")) }
-    var digits = number.magnitude
-    let start = count
+    // From the last digit on, and then in their order.
+    var digits = InlineArray<20, UInt8>(repeating: 0)
+    var first = digits.count
+    var rest = number.magnitude
     repeat {
-      append(UInt8(ascii: "0") + UInt8(digits % 10))
-      digits /= 10
-    } while digits > 0
-    self[start...].reverse()
+      first -= 1
+      digits[first] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
+      rest /= 10
+    } while rest > 0
+    for index in first..<digits.count { append(digits[index]) }
   }
 
-  fileprivate mutating func appendColumn(_ number: Int64) {
+  fileprivate mutating func append(column number: Int64) {
     append(UInt8(ascii: ","))
     append(decimal: number)
   }
 
+  fileprivate mutating func append(columns value: UInt16, _ max: UInt16, _ min: UInt16, _ diff: UInt16) {
+    append(column: Int64(value))
+    append(column: Int64(max))
+    append(column: Int64(min))
+    append(column: Int64(diff))
+  }
+
   /// Counts as g with six decimals: 1 count is 1953.125 µg, rounded away from zero at half.
-  fileprivate mutating func appendColumn(microG counts: Int16) {
+  fileprivate mutating func append(microG counts: Int16) {
     append(UInt8(ascii: ","))
     if counts < 0 { append(UInt8(ascii: "-")) }
-    let microG = (UInt64(counts.magnitude) * 1_000_000 + 256) / 512
+    let microG = (UInt32(counts.magnitude) * 125_000 + 32) / 64
     append(decimal: Int64(microG / 1_000_000))
     append(UInt8(ascii: "."))
-    var divisor: UInt64 = 100_000
+    var divisor: UInt32 = 100_000
     while divisor > 0 {
-      append(UInt8(ascii: "0") + UInt8(microG / divisor % 10))
+      append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: microG / divisor % 10))
       divisor /= 10
     }
   }
