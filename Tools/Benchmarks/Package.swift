@@ -12,5 +12,10 @@ let package = Package(
         .product(name: "BLEEmulation", package: "ringtap"),
         .product(name: "BLEPacketLog", package: "ringtap"),
         .product(name: "BLESensors", package: "ringtap"),
-      ])
+      ]),
+    .executableTarget(
+      name: "minimal",
+      dependencies: [
+        .product(name: "BLEHost", package: "ringtap"), .product(name: "RingTap", package: "ringtap"),
+      ]),
   ])

@@ -80,14 +80,12 @@ final class NotificationMeter: Sendable {
       }
     }
     let byteCount = UInt16(value.count)
-    let batch = receiver.withLock { receiver in
-      note(&receiver, stamp: time.nanoseconds, calls)
-    }
-    guard let batch else { return }
+    guard let batch = receiver.withLock({ note(&$0, stamp: time.nanoseconds, calls) }) else { return }
     arrivals.push(
       Arrival(
         stamp: time.nanoseconds, arrived: arrived, endToEnd: endToEnd, sequence: sequence, batch: batch,
         byteCount: byteCount))
+    if window.count != nil { receiver.withLock { if $0.measured == window.count { close(&$0) } } }
   }
 
   /// - Returns: the number of the batch, or `nil` outside the window.
@@ -96,7 +94,7 @@ final class NotificationMeter: Sendable {
     receiver.first = first
     let elapsed = Duration.nanoseconds(stamp - first)
     guard elapsed >= window.settling else { return nil }
-    guard receiver.measured < window.count ?? .max, elapsed < window.settling + window.duration else {
+    guard elapsed < window.settling + window.duration else {
       close(&receiver)
       return nil
     }

@@ -1,10 +1,10 @@
 // The least that a receiver can do: subscribe, start a ring's stream, and recv() until the last notification.
 //
-// Usage: receive COUNT [--latency] [--stall MILLISECONDS] [--address ADDRESS [--adapter ADDRESS]]
+// Usage: receive COUNT [--latency] [--source] [--address ADDRESS]
 //
 // Reads descriptor 3, or connects the ATT channel of a device over the kernel's L2CAP socket (CID 4). --latency takes
-// the kernel's stamps too (recvmsg), and prints percentiles of the time from the stamp to here. --stall waits once,
-// after the first tenth. Ends after COUNT raw frames, or 2 s of silence. One JSON object on standard output.
+// the kernel's stamps too (recvmsg), and prints percentiles of the time from the stamp to here. --source takes an
+// emulated source in place of a ring, and the time from its values. Ends after COUNT raw frames, or 2 s of silence. One JSON object on standard output.
 #define _GNU_SOURCE
 #include <errno.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { COMMAND = 0x10, CONFIGURATION = 0x13, FAMILY_BLUETOOTH = 31, PROTOCOL_L2CAP = 0, CHANNEL_ATT = 4 };
+enum { COMMAND = 0x10, CONFIGURATION = 0x13, SOURCE_CONFIGURATION = 0x0A, FAMILY_BLUETOOTH = 31, PROTOCOL_L2CAP = 0, CHANNEL_ATT = 4 };
 
 // As in the kernel's include/net/bluetooth/l2cap.h.
 struct l2cap_address {
@@ -50,11 +50,11 @@ static struct l2cap_address parse(const char *text) {
   return address;
 }
 
-static int open_channel(const char *peer, const char *adapter) {
+static int open_channel(const char *peer) {
   if (!peer) return 3;
   int fd = socket(FAMILY_BLUETOOTH, SOCK_SEQPACKET | SOCK_CLOEXEC, PROTOCOL_L2CAP);
   if (fd < 0) die("socket");
-  struct l2cap_address own = parse(adapter ? adapter : "00:00:00:00:00:00"), other = parse(peer);
+  struct l2cap_address own = parse("00:00:00:00:00:00"), other = parse(peer);
   if (bind(fd, (struct sockaddr *)&own, sizeof own) < 0) die("bind");
   if (connect(fd, (struct sockaddr *)&other, sizeof other) < 0) die("connect");
   return fd;
@@ -97,44 +97,52 @@ static long resident_kilobytes(void) {
 }
 
 int main(int argc, char **argv) {
-  const char *peer = NULL, *adapter = NULL;
-  long count = argc > 1 ? atol(argv[1]) : 0, stall = 0;
+  const char *peer = NULL;
+  long count = argc > 1 ? atol(argv[1]) : 0;
+  int is_source = 0;
   int64_t *latencies = NULL;
   for (int i = 2; i < argc; i++) {
     if (strcmp(argv[i], "--latency") == 0) latencies = calloc((size_t)count, sizeof *latencies);
-    else if (i + 1 < argc && strcmp(argv[i], "--stall") == 0) stall = atol(argv[++i]);
+    else if (strcmp(argv[i], "--source") == 0) is_source = 1;
     else if (i + 1 < argc && strcmp(argv[i], "--address") == 0) peer = argv[++i];
-    else if (i + 1 < argc && strcmp(argv[i], "--adapter") == 0) adapter = argv[++i];
   }
+  if (is_source) latencies = calloc((size_t)count, sizeof *latencies);
   if (count < 1) {
-    fprintf(stderr, "usage: receive COUNT [--latency] [--stall MILLISECONDS] [--address ADDRESS [--adapter ADDRESS]]\n");
+    fprintf(stderr, "usage: receive COUNT [--latency] [--source] [--address ADDRESS]\n");
     return 2;
   }
   int64_t begin = clock_of(CLOCK_MONOTONIC), first = 0, last = 0;
-  int fd = open_channel(peer, adapter), one = 1;
+  int fd = open_channel(peer), one = 1;
   struct timeval patience = {2, 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
   if (latencies) setsockopt(fd, SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof one);
   static const uint8_t notify[] = {1, 0}, start[16] = {0xA1, 0x04, [15] = 0xA5}, stop[16] = {0xA1, 0x02, [15] = 0xA3};
-  write_value(fd, CONFIGURATION, notify, sizeof notify);
+  write_value(fd, is_source ? SOURCE_CONFIGURATION : CONFIGURATION, notify, sizeof notify);
   long frames = 0, taken = 0;
   int is_started = 0;
   while (frames < count) {
     uint8_t pdu[512];
     int64_t stamp = 0;
-    ssize_t got = take(fd, pdu, sizeof pdu, latencies ? &stamp : NULL);
+    ssize_t got = take(fd, pdu, sizeof pdu, latencies && !is_source ? &stamp : NULL);
+    // Stopped and going on.
+    if (got < 0 && errno == EINTR) continue;
     if (got <= 0) break;
     if (pdu[0] == 0x13 && !is_started) {
       is_started = 1;
-      write_value(fd, COMMAND, start, sizeof start);
+      if (!is_source) write_value(fd, COMMAND, start, sizeof start);
     }
     if (pdu[0] != 0x1B) continue;
     if (frames == 0) first = clock_of(CLOCK_MONOTONIC);
     if (latencies && stamp) latencies[taken++] = clock_of(CLOCK_REALTIME) - stamp;
-    if (++frames == count / 10 && stall > 0) usleep((useconds_t)stall * 1000);
+    if (is_source && got >= 15) {
+      int64_t sent;
+      memcpy(&sent, pdu + 7, sizeof sent);
+      latencies[taken++] = clock_of(CLOCK_MONOTONIC) - sent;
+    }
+    frames++;
   }
   last = clock_of(CLOCK_MONOTONIC);
-  write_value(fd, COMMAND, stop, sizeof stop);
+  if (!is_source) write_value(fd, COMMAND, stop, sizeof stop);
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
   double cpu = usage.ru_utime.tv_sec + usage.ru_stime.tv_sec + (usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) / 1e6;
