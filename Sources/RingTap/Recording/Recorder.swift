@@ -17,6 +17,9 @@ final class Recorder: Sendable {
     var failure: SystemError?
   }
 
+  /// Whether the source waits for the writer.
+  enum Pace: Hashable, Sendable { case held, free }
+
   /// Octets of packets that may wait: about 6 s of the fastest ring stream.
   static let packetQueueByteCount = 1 << 20
 
@@ -40,14 +43,16 @@ final class Recorder: Sendable {
   ///   - directory: is there.
   ///   - packets: what a `PacketTap` fills; `nil` for no packet log.
   ///   - link: whose packets these are.
+  ///   - pace: `.held` where the source waits until the queues are empty, as a replayed log does.
   static func start(
     in directory: String, _ sink: RingSink, packets: RecordRing?, link: RecordingFiles.LinkStart,
-    format: CaptureLogFormat = .btsnoop
+    format: CaptureLogFormat = .btsnoop, pace: Pace = .held
   ) async throws(SystemError) -> Recorder {
     let recorder = try Recorder(sink, packets)
     try await recorder.writer.start(named: "ringtap-writer", orThrow: { $0 }) { () throws(SystemError) in
       let log: RecordingFiles.Log = packets == nil ? .none : .link(link, format)
-      return RecorderJob(recorder: recorder, files: try RecordingFiles(in: directory, log: log))
+      return RecorderJob(
+        recorder: recorder, files: try RecordingFiles(in: directory, log: log), gathers: pace == .free)
     }
     return recorder
   }
@@ -64,6 +69,7 @@ final class Recorder: Sendable {
 private struct RecorderJob: WriterJob, ~Copyable {
   let recorder: Recorder
   var files: RecordingFiles
+  let gathers: Bool
 
   var isIdle: Bool { recorder.sink.samples.isEmpty && recorder.packets?.isEmpty ?? true }
   var isPending: Bool { files.isPending }

@@ -106,7 +106,9 @@ public struct RingCapture: Sendable {
     let recorder: Recorder
     do throws(SystemError) {
       recorder = try await adapter.loop.clock.standing { () async throws(SystemError) in
-        try await Recorder.start(in: directory, sink, packets: packets, link: link, format: logFormat)
+        try await Recorder.start(
+          in: directory, sink, packets: packets, link: link, format: logFormat,
+          pace: adapter.loop.clock.isVirtual ? .held : .free)
       }
     } catch { throw .system(error) }
     adapter.loop.clock.hold { !sink.samples.isEmpty }
