@@ -115,7 +115,7 @@ class Run:
             subprocess.run(["bluetoothctl", "power", "on"], stdout=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
         elif receiver == "bumble":
             controller("off")
-        folder = f"/tmp/capture-{receiver}-{rate}-{count}"
+        self.folder = folder = Path(f"/tmp/capture-{receiver}-{rate}-{count}")
         self.line = self.measure(
             receiver_command(receiver, kind, count, address, binaries, folder), daemons, stall)
         self.peripheral.send_signal(signal.SIGINT)
@@ -123,9 +123,13 @@ class Run:
         self.line["sent"] = next((int(word) for word in rest.split() if word.isdigit()), None)
         self.scene.end()
 
+    def tables(self):
+        """The rows of a capture of ringtap's; its first sample counts from the start of the program."""
+        return [path.read_text().splitlines() for path in self.folder.glob("*.csv")]
+
     def measure(self, command, daemons, stall):
         before = sum(processor_seconds(pid)[0] for pid in daemons)
-        begin = time.monotonic()
+        begin, begin_ns = time.monotonic(), time.time_ns()
         program = self.scene.start(*command, stderr=subprocess.DEVNULL)
         pids = [program.pid] + daemons
         if self.receiver == "gatttool":
@@ -152,7 +156,8 @@ class Run:
         result = json.loads(lines[-1]) if lines else {}
         result["cpuSeconds"] = sum(u[0] for u in used.values()) - before
         result["residentKilobytes"] = sum(u[1] for u in used.values())
-        result["wallSeconds"] = time.monotonic() - begin
+        if firsts := [row[1].split(",")[0] for row in self.tables() if len(row) > 1]:
+            result["firstMilliseconds"] = (min(map(int, firsts)) - begin_ns) / 1e6
         return result
 
 
