@@ -18,8 +18,8 @@ struct BenchSocketCommand: AsyncParsableCommand {
   @Option(help: "The descriptor.")
   var descriptor: Int32 = 3
 
-  @Option(help: "Samples after which to end.")
-  var count: Int
+  @OptionGroup var device: DeviceOptions
+  @OptionGroup var options: BenchOptions
 
   @Option(help: "A whole capture into this directory; else the latencies are measured.")
   var output: String?
@@ -41,7 +41,7 @@ struct BenchSocketCommand: AsyncParsableCommand {
 
   private func capture(_ adapter: SocketAdapter, into directory: String) async throws {
     let capture = RingCapture(
-      RingCapture.Target(address: .any), adapter: adapter, limits: RingCapture.Limits(count: count),
+      RingCapture.Target(address: .any), adapter: adapter, limits: RingCapture.Limits(count: options.count),
       directory: directory)
     let result = try await failing { () async throws(HostError) in try await capture.run { _ in } }
     try Console.json { line in
@@ -56,9 +56,7 @@ struct BenchSocketCommand: AsyncParsableCommand {
     let connection = try await failing { () async throws(HostError) in
       try await adapter.connect(to: .any, asking: LinkRequest(), timeout: .seconds(10), tap: nil)
     }
-    var options = BenchOptions()
-    (options.settling, options.duration, options.count) = (0, 3600, count)
-    let run = BenchRun(device: DeviceOptions(), address: .any, characteristic: nil, options: options)
+    let run = BenchRun(device: device, address: .any, characteristic: nil, options: options)
     try await run.measure(adapter, connection, since: begin).show(json: true)
     await connection.close()
   }
