@@ -21,7 +21,7 @@ import RingTap
       ).run { _ in }
       exit(result.failure == nil ? 0 : 1)
     } catch {
-      _ = write(2, "the capture did not start\n", 26)
+      print(error)
       exit(1)
     }
   }
