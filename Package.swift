@@ -32,7 +32,8 @@ let package = Package(
     .library(name: "BLESensors", targets: ["BLESensors"]),
   ],
   dependencies: [
-    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2")
+    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+    .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", exact: "0.2.0"),
   ],
   targets: [
     .target(name: "CBluetoothLinux"),
@@ -54,11 +55,12 @@ let package = Package(
       name: "ringtap",
       dependencies: [
         "BLECore", "BLEWire", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "RingTap",
-        "BLEEmulation",
+        "BLEEmulation", "CMallocCounter",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        .product(name: "Histogram", package: "hdrhistogram-swift"),
       ],
       swiftSettings: swiftSettings),
-    .target(name: "CMallocCounter", path: "Tests/CMallocCounter"),
+    .target(name: "CMallocCounter"),
     .target(
       name: "TestPeer", dependencies: ["BLESystem"], path: "Tests/TestPeer",
       swiftSettings: languageSettings),

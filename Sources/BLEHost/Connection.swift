@@ -219,7 +219,9 @@ public actor Connection: ATTRequester {
     guard current == nil, !queue.isEmpty else { return }
     let request = queue.removeFirst()
     current = request
-    machine.begin(ATTOpcode(rawValue: request.pdu.first ?? 0), now: loop.clock.monotonic())
+    let opcode = ATTOpcode(rawValue: request.pdu.first ?? 0)
+    let exchange = opcode == .exchangeMTURequest ? try? ExchangeMTU(validating: request.pdu.span) : nil
+    machine.begin(opcode, offering: exchange.map { Int($0.mtu) }, now: loop.clock.monotonic())
     transmit(request.pdu)
   }
 

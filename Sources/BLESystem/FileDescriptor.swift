@@ -78,6 +78,7 @@ public struct FileDescriptor: ~Copyable, Sendable {
     _ call: String, _ body: () -> Int
   ) throws(SystemError) -> Int {
     while true {
+      ringtap_note_system_call()
       let result = body()
       if result >= 0 { return result }
       let number = lastError()

@@ -26,4 +26,12 @@ public final class WakeEvent: Sendable {
     if isIdle() { ringtap_wake_wait(descriptor.rawValue, CInt(clamping: milliseconds)) }
     isSleeping.store(false, ordering: .relaxed)
   }
+
+  /// Waits for `milliseconds`, whatever is signalled meanwhile. Only `interrupt` ends it early.
+  public func pause(milliseconds: Int) {
+    ringtap_wake_wait(descriptor.rawValue, CInt(clamping: milliseconds))
+  }
+
+  /// Ends a sleep or a pause, or the next one.
+  public func interrupt() { ringtap_wake_signal(descriptor.rawValue) }
 }

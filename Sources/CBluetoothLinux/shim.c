@@ -165,7 +165,14 @@ static void read_control(struct msghdr *header, struct ringtap_datagram *datagra
   }
 }
 
+static _Thread_local uint64_t system_calls;
+
+uint64_t ringtap_system_calls(void) { return system_calls; }
+
+void ringtap_note_system_call(void) { system_calls++; }
+
 int ringtap_slab_receive(struct ringtap_slab *slab, int fd) {
+  system_calls++;
   for (unsigned i = 0; i < slab->slots; i++) slab->headers[i].msg_hdr.msg_controllen = CONTROL_BYTES;
   int count;
   do count = recvmmsg(fd, slab->headers, slab->slots, MSG_DONTWAIT, NULL);
@@ -213,6 +220,7 @@ int ringtap_epoll_modify(int epoll, int fd, uint64_t token, uint32_t events) {
 int ringtap_epoll_remove(int epoll, int fd) { return epoll_control(epoll, EPOLL_CTL_DEL, fd, 0, 0); }
 
 int ringtap_epoll_wait(int epoll, struct ringtap_ready *ready, int capacity, int timeout_ms) {
+  system_calls++;
   struct epoll_event events[64];
   int count = epoll_wait(epoll, events, capacity < 64 ? capacity : 64, timeout_ms);
   for (int i = 0; i < count; i++)
@@ -225,12 +233,14 @@ int ringtap_wake_create(void) { return eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); }
 // A full counter means that a wake-up is pending already: nothing is lost by ignoring it.
 void ringtap_wake_signal(int fd) {
   uint64_t one = 1;
+  system_calls++;
   ssize_t ignored = write(fd, &one, sizeof one);
   (void)ignored;
 }
 
 void ringtap_wake_drain(int fd) {
   uint64_t counter;
+  system_calls++;
   ssize_t ignored = read(fd, &counter, sizeof counter);
   (void)ignored;
 }

@@ -65,20 +65,9 @@ struct EmulateMeasureCommand: AsyncParsableCommand {
 
   private static func text(_ value: Double) -> String { "\((value * 10).rounded() / 10)" }
 
-  /// Data packets, T_IFS, empty packets, T_IFS, as many as fit the interval. Core 5.4, Vol 6, Part B, 2.1 and 4.1.1.
   private var allowed: Double {
-    func microseconds(_ octets: Int) -> Double {
-      phy == 2 ? Double(11 + octets) * 4 : Double(10 + octets) * 8
-    }
-    // 3 octets of ATT and 4 of L2CAP before the value.
-    var rest = payload + 7
-    var cycle = 0.0
-    while rest > 0 {
-      cycle += microseconds(min(rest, dataLength)) + 150 + microseconds(0) + 150
-      rest -= dataLength
-    }
-    return rest + dataLength == payload + 7
-      ? (interval * 1000 / cycle).rounded(.down) * 1000 / interval : 1_000_000 / cycle
+    LinkCapacity(isLE2M: phy == 2, dataLength: dataLength, interval: interval)
+      .notificationsPerSecond(payload: payload)
   }
 
   // MARK: The link

@@ -20,7 +20,9 @@ private final class Bench {
     }
   }
 
-  func begin(_ request: ATTOpcode) { machine.begin(request, now: now) }
+  func begin(_ request: ATTOpcode, offering offer: Int? = nil) {
+    machine.begin(request, offering: offer, now: now)
+  }
   func pass(_ duration: Duration) { now = now.advanced(by: duration) }
   func expire() -> ATTOpcode? { machine.expire(now: now) }
   var isIdle: Bool { machine.isIdle }
@@ -188,6 +190,15 @@ private func unexpected(_ opcode: UInt8, at offset: Int = 0) -> WireError {
     let asked = Bench(receiveMTU: own)
     #expect(try asked.receive("02" + peer) == .serve)
     #expect(asked.mtu == agreed, "the peer's exchange counts as well as ours")
+  }
+
+  /// What the request names counts, not what could have been offered. Core 5.4, Vol 3, Part F, 3.4.2.2.
+  @Test(arguments: [(100, "f700", 100), (23, "0502", 23), (517, "f700", 247)] as [(Int, String, Int)])
+  func agreesOnWhatItOffered(_ offer: Int, _ peer: String, _ agreed: Int) throws {
+    let bench = Bench()
+    bench.begin(.exchangeMTURequest, offering: offer)
+    #expect(try bench.receive("03" + peer) == .completed)
+    #expect(bench.mtu == agreed)
   }
 
   @Test func staysAtTheMinimumWhenRefused() throws {

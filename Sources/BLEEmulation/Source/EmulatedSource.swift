@@ -4,8 +4,9 @@ import BLEWire
 
 /// A device that notifies as fast as the link takes it, or at a chosen rate: for measuring.
 ///
-/// It has one service with one characteristic (notify), and sends from the subscription to the end of the link or of
-/// the subscription. A value, all numbers little-endian:
+/// It has one service. The first characteristic (notify) sends from the subscription to the end of the link or of the
+/// subscription; the second (read, write, write without response) keeps what was written. A value that is sent, all
+/// numbers little-endian:
 ///
 /// | octets | content |
 /// |---|---|
@@ -32,6 +33,7 @@ public final class EmulatedSource: VirtualPeripheral {
 
   public static let service = BluetoothUUID(high: 0x7D1A_0001_6F2B_4C58, low: 0x9A3E_5249_4E47_5441)
   public static let characteristic = BluetoothUUID(high: 0x7D1A_0002_6F2B_4C58, low: 0x9A3E_5249_4E47_5441)
+  public static let store = BluetoothUUID(high: 0x7D1A_0003_6F2B_4C58, low: 0x9A3E_5249_4E47_5441)
 
   public static let payloadByteCounts = 4...512
   /// Octets from which on a value has a time.
@@ -69,7 +71,12 @@ public final class EmulatedSource: VirtualPeripheral {
     table =
       .genericServices(name: configuration.name) + [
         GATTServiceDescription(
-          Self.service, characteristics: [GATTCharacteristicDescription(Self.characteristic, .notify)])
+          Self.service,
+          characteristics: [
+            GATTCharacteristicDescription(Self.characteristic, .notify),
+            GATTCharacteristicDescription(
+              Self.store, [.read, .write, .writeWithoutResponse], value: [UInt8](repeating: 0, count: 20)),
+          ])
       ]
     valueHandle = GATTServerDatabase(table).valueHandle(of: Self.characteristic) ?? .none
   }

@@ -32,11 +32,14 @@ public struct ATTClientMachine: ~Copyable {
   /// Our receive MTU, offered in an exchange.
   public let receiveMTU: Int
   private var outstanding: (request: ATTOpcode, deadline: MonotonicTime)?
+  /// What the exchange under way offers.
+  private var offeredMTU: Int
 
   /// - Parameter receiveMTU: 23 … 517.
   public init(receiveMTU: Int = ATT.maximumMTU) {
     precondition((ATT.defaultMTU...ATT.maximumMTU).contains(receiveMTU))
     self.receiveMTU = receiveMTU
+    offeredMTU = receiveMTU
   }
 
   public var isIdle: Bool { outstanding == nil }
@@ -45,7 +48,10 @@ public struct ATTClientMachine: ~Copyable {
   public var deadline: MonotonicTime? { outstanding?.deadline }
 
   /// Marks a request as handed to the bearer. Only one may be outstanding.
-  public mutating func begin(_ request: ATTOpcode, now: MonotonicTime) {
+  ///
+  /// - Parameter offer: the receive MTU that an exchange names, where it is less than `receiveMTU`.
+  public mutating func begin(_ request: ATTOpcode, offering offer: Int? = nil, now: MonotonicTime) {
+    offeredMTU = min(offer ?? receiveMTU, receiveMTU)
     precondition(outstanding == nil, "one ATT request at a time")
     outstanding = (request, now.advanced(by: Self.transactionTimeout))
   }
@@ -84,7 +90,7 @@ public struct ATTClientMachine: ~Copyable {
     case .request:
       // One of another length is refused by the server: then nothing is agreed.
       if opcode == .exchangeMTURequest, pdu.count == ExchangeMTU.byteCount {
-        agree(on: Int(try ExchangeMTU(validating: pdu).mtu))
+        agree(on: Int(try ExchangeMTU(validating: pdu).mtu), offering: receiveMTU)
       }
       return .serve
     case .command: return .serve
@@ -109,13 +115,15 @@ public struct ATTClientMachine: ~Copyable {
           ? .failed(WireError(.att, offset: 4, .invalidValue(0))) : .refused(error)
       }
       guard opcode.rawValue == request.rawValue + 1 else { return .failed(unexpected) }
-      if opcode == .exchangeMTUResponse { agree(on: Int(try ExchangeMTU(validating: pdu).mtu)) }
+      if opcode == .exchangeMTUResponse {
+        agree(on: Int(try ExchangeMTU(validating: pdu).mtu), offering: offeredMTU)
+      }
       return .completed
     } catch { return .failed(error) }
   }
 
   /// Core 5.4, Vol 3, Part F, 3.4.2.2: the smaller of both, never under 23.
-  private mutating func agree(on peerMTU: Int) {
-    mtu = max(ATT.defaultMTU, min(receiveMTU, peerMTU))
+  private mutating func agree(on peerMTU: Int, offering ours: Int) {
+    mtu = max(ATT.defaultMTU, min(ours, peerMTU))
   }
 }

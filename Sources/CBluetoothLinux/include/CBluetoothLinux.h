@@ -118,6 +118,12 @@ void ringtap_wake_drain(int fd);
 /// Sleeps until it is signalled, then makes it quiet. `timeout_ms` -1: for ever.
 void ringtap_wake_wait(int fd, int timeout_ms);
 
+/// System calls that this thread has made to wait, receive, read, write, send and wake: all that a receive loop makes
+/// while it streams.
+uint64_t ringtap_system_calls(void);
+/// Counts one that was made elsewhere.
+void ringtap_note_system_call(void);
+
 // --- Threads ---------------------------------------------------------------------------------------
 
 /// pthread_setname_np for the calling thread (hidden behind _GNU_SOURCE). At most 15 characters are kept.

@@ -21,6 +21,9 @@ final class Recorder: Sendable {
     var failure: SystemError?
   }
 
+  /// Whether the source waits for the writer.
+  enum Pace: Hashable, Sendable { case held, free }
+
   /// Octets of packets that may wait: about 6 s of the fastest ring stream.
   static let packetQueueByteCount = 1 << 20
 
@@ -34,9 +37,11 @@ final class Recorder: Sendable {
 
   /// Records a ring.
   static func start(
-    in directory: String, _ sink: RingSink, packets: RecordRing?, format: CaptureLogFormat = .btsnoop
+    in directory: String, _ sink: RingSink, packets: RecordRing?, format: CaptureLogFormat = .btsnoop,
+    pace: Pace = .held
   ) async throws(SystemError) -> Recorder {
-    try await start(in: directory, sink.samples, RingTables(), packets: packets, format: format)
+    try await start(
+      in: directory, sink.samples, RingTables(), packets: packets, format: format, pace: pace)
   }
 
   /// Creates the files and starts the writer.
@@ -45,15 +50,17 @@ final class Recorder: Sendable {
   ///   - directory: is there.
   ///   - samples: what the receive thread fills.
   ///   - packets: what a `PacketTap` fills; `nil` for no packet log.
+  ///   - pace: `.held` where the source waits until the queues are empty, as a replayed log does.
   static func start<Tables: SampleTables>(
     in directory: String, _ samples: BoundedRing<Tables.Sample>, _ tables: Tables, packets: RecordRing?,
-    format: CaptureLogFormat = .btsnoop
+    format: CaptureLogFormat = .btsnoop, pace: Pace = .held
   ) async throws(SystemError) -> Recorder {
     let recorder = try Recorder()
     try await recorder.writer.start(named: "ringtap-writer", orThrow: { $0 }) { () throws(SystemError) in
       RecorderJob(
         recorder: recorder, samples: samples, packets: packets, tables: tables,
-        files: try RecordingFiles(in: directory, tables.tables, log: packets == nil ? nil : format))
+        files: try RecordingFiles(in: directory, tables.tables, log: packets == nil ? nil : format),
+        gathers: pace == .free)
     }
     return recorder
   }
@@ -73,6 +80,7 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   let packets: RecordRing?
   var tables: Tables
   var files: RecordingFiles
+  let gathers: Bool
 
   var isIdle: Bool { samples.isEmpty && packets?.isEmpty ?? true }
   var isPending: Bool { files.isPending }

@@ -220,7 +220,8 @@ private final class SensorFiles: Sendable {
       report.packetLog = CaptureLogFormat.btsnoop.fileName
       let folder = try CaptureDirectory(creating: directory, report)
       let recorder = try await clock.standing { () async throws(SystemError) in
-        try await Recorder.start(in: directory, samples, tables, packets: packets)
+        try await Recorder.start(
+          in: directory, samples, tables, packets: packets, pace: clock.isVirtual ? .held : .free)
       }
       clock.hold { !samples.isEmpty }
       recorder.onFailure(failed)

@@ -52,25 +52,21 @@ struct StampedSample: BitwiseCopyable, Sendable {
     }
   }
 
+  /// Octets of the longest row: a time of 20 octets, three counts of 7, three accelerations of 11, a line end.
+  fileprivate static let rowLimit = 96
+
   func appendRow(to text: inout [UInt8]) {
-    text.append(decimal: time.nanoseconds)
-    text.appendColumns(sample)
-    text.append(UInt8(ascii: "\n"))
+    text.append(addingCapacity: Self.rowLimit) { output in
+      output.append(decimal: time.nanoseconds)
+      output.append(columns: sample)
+      output.append(UInt8(ascii: "\n"))
+    }
   }
 }
 
 extension [UInt8] {
   mutating func append(decimal number: Int64) {
-    if number < 0 { append(UInt8(ascii: "-")) }
-    var rest = number.magnitude
-    var digits = InlineArray<20, UInt8>(repeating: 0)
-    var first = digits.count
-    repeat {
-      first -= 1
-      digits[first] = UInt8(ascii: "0") + UInt8(rest % 10)
-      rest /= 10
-    } while rest > 0
-    for index in first..<digits.count { append(digits[index]) }
+    append(addingCapacity: OutputSpan<UInt8>.decimalLimit) { $0.append(decimal: number) }
   }
 
   /// An empty one where there is no number.
@@ -87,37 +83,65 @@ extension [UInt8] {
 
   /// The values of a raw sample.
   mutating func appendColumns(_ sample: RingRawSample) {
+    append(addingCapacity: StampedSample.rowLimit) { $0.append(columns: sample) }
+  }
+}
+
+extension OutputSpan<UInt8> {
+  /// Octets of the longest number.
+  fileprivate static var decimalLimit: Int { 20 }
+
+  fileprivate mutating func append(columns sample: RingRawSample) {
     switch sample {
     case .accelerometer(let a):
-      appendColumn(Int64(a.x))
-      appendColumn(Int64(a.y))
-      appendColumn(Int64(a.z))
-      appendColumn(microG: a.x)
-      appendColumn(microG: a.y)
-      appendColumn(microG: a.z)
-    case .ppg(let p): appendCounts(p.value, p.max, p.min, p.diff)
-    case .spO2(let s): appendCounts(s.value, s.max, s.min, s.diff)
+      append(column: Int64(a.x))
+      append(column: Int64(a.y))
+      append(column: Int64(a.z))
+      append(microG: a.x)
+      append(microG: a.y)
+      append(microG: a.z)
+    case .ppg(let p): append(columns: p.value, p.max, p.min, p.diff)
+    case .spO2(let s): append(columns: s.value, s.max, s.min, s.diff)
     case .unknown: break
     }
   }
 
-  private mutating func appendCounts(_ value: UInt16, _ max: UInt16, _ min: UInt16, _ diff: UInt16) {
-    appendColumn(Int64(value))
-    appendColumn(Int64(max))
-    appendColumn(Int64(min))
-    appendColumn(Int64(diff))
+  fileprivate mutating func append(decimal number: Int64) {
+    if number < 0 { append(UInt8(ascii: "-")) }
+    // From the last digit on, and then in their order.
+    var digits = InlineArray<20, UInt8>(repeating: 0)
+    var first = digits.count
+    var rest = number.magnitude
+    repeat {
+      first -= 1
+      digits[first] = UInt8(ascii: "0") + UInt8(truncatingIfNeeded: rest % 10)
+      rest /= 10
+    } while rest > 0
+    for index in first..<digits.count { append(digits[index]) }
+  }
+
+  fileprivate mutating func append(column number: Int64) {
+    append(UInt8(ascii: ","))
+    append(decimal: number)
+  }
+
+  fileprivate mutating func append(columns value: UInt16, _ max: UInt16, _ min: UInt16, _ diff: UInt16) {
+    append(column: Int64(value))
+    append(column: Int64(max))
+    append(column: Int64(min))
+    append(column: Int64(diff))
   }
 
   /// Counts as g with six decimals: 1 count is 1953.125 µg, rounded away from zero at half.
-  fileprivate mutating func appendColumn(microG counts: Int16) {
+  fileprivate mutating func append(microG counts: Int16) {
     append(UInt8(ascii: ","))
     if counts < 0 { append(UInt8(ascii: "-")) }
-    let microG = (UInt64(counts.magnitude) * 1_000_000 + 256) / 512
+    let microG = (UInt32(counts.magnitude) * 125_000 + 32) / 64
     append(decimal: Int64(microG / 1_000_000))
     append(UInt8(ascii: "."))
-    var divisor: UInt64 = 100_000
+    var divisor: UInt32 = 100_000
     while divisor > 0 {
-      append(UInt8(ascii: "0") + UInt8(microG / divisor % 10))
+      append(UInt8(ascii: "0") + UInt8(truncatingIfNeeded: microG / divisor % 10))
       divisor /= 10
     }
   }

@@ -58,7 +58,8 @@ final class CaptureRecording: Sendable {
     let clock = capture.adapter.loop.clock
     let recorder = try await clock.standing { () async throws(SystemError) in
       try await Recorder.start(
-        in: capture.directory, sink, packets: packets, format: capture.logFormat)
+        in: capture.directory, sink, packets: packets, format: capture.logFormat,
+        pace: clock.isVirtual ? .held : .free)
     }
     clock.hold { [sink] in !sink.samples.isEmpty }
     end.watch(recorder)

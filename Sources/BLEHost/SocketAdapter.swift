@@ -1,0 +1,44 @@
+package import BLECore
+package import BLESystem
+package import BLEWire
+
+/// A datagram socket that is connected already in place of a radio, one ATT PDU to a datagram.
+///
+/// It has the receive path of the `raw` mode without a kernel that has Bluetooth: for measuring what that path costs.
+package actor SocketAdapter: Adapter {
+  package nonisolated let loop: EventLoop
+  package nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
+  package nonisolated let name = "socket"
+  package nonisolated let mode = "socket"
+  package let malformed = 0
+
+  private var descriptor: FileDescriptor?
+
+  package init(_ descriptor: consuming FileDescriptor, on loop: EventLoop) {
+    self.descriptor = consume descriptor
+    self.loop = loop
+  }
+
+  package func startScan(
+    _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter, _ sink: @escaping ReportSink
+  ) async throws(HostError) { throw Self.noRadio }
+
+  package func stopScan() async throws(HostError) {}
+
+  /// Once. What is asked for of the link has nobody to ask.
+  package func connect(
+    to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
+  ) async throws(HostError) -> Connection {
+    guard let descriptor = descriptor.take() else { throw Self.noRadio }
+    return try await Connection.adopt(descriptor, peer: peer, on: loop, tap: tap)
+  }
+
+  package func change(_ connection: Connection, to request: LinkRequest) async {}
+
+  package func facts(of connection: Connection) async throws(HostError) -> LinkFacts { throw Self.noRadio }
+
+  package func close() async { descriptor = nil }
+
+  private static let noRadio = HostError.unsuitable(
+    "a socket is no radio: it is one link, and knows nothing of it")
+}

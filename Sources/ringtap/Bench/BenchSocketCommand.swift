@@ -1,0 +1,63 @@
+import ArgumentParser
+import BLECore
+import BLEHost
+import BLEPacketLog
+import BLESystem
+import Glibc
+import RingTap
+
+/// `ringtap bench socket`: the receive path over a datagram socket that is open already, for `Tools/Benchmarks`.
+///
+/// The other end is an ATT server; it has the raw stream of a ring at the handles that it says.
+struct BenchSocketCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "socket",
+    abstract: "Receives from a socket that this process has inherited.",
+    shouldDisplay: false)
+
+  @Option(help: "The descriptor.")
+  var descriptor: Int32 = 3
+
+  @OptionGroup var device: DeviceOptions
+  @OptionGroup var options: BenchOptions
+
+  @Option(help: "A whole capture into this directory; else the latencies are measured.")
+  var output: String?
+
+  func run() async throws {
+    let flags = fcntl(descriptor, F_GETFL)
+    guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) >= 0 else {
+      throw Failure("descriptor \(descriptor) is not open")
+    }
+    let loop = try failing { () throws(HostError) in try EventLoop.start() }
+    let adapter = SocketAdapter(FileDescriptor(owning: descriptor), on: loop)
+    if let output {
+      try await capture(adapter, into: output)
+    } else {
+      try await measure(adapter)
+    }
+    await adapter.close()
+  }
+
+  private func capture(_ adapter: SocketAdapter, into directory: String) async throws {
+    let capture = RingCapture(
+      RingCapture.Target(address: .any), adapter: adapter, limits: RingCapture.Limits(count: options.count),
+      directory: directory)
+    let result = try await failing { () async throws(HostError) in try await capture.run { _ in } }
+    try Console.json { line in
+      line.member("received", result.report.received)
+      line.member("lost", result.report.lost.total)
+      line.member("residentKilobytes", ProcessFacts.residentKilobytes ?? 0)
+    }
+  }
+
+  private func measure(_ adapter: SocketAdapter) async throws {
+    let begin = SystemClock.monotonic()
+    let connection = try await failing { () async throws(HostError) in
+      try await adapter.connect(to: .any, asking: LinkRequest(), timeout: .seconds(10), tap: nil)
+    }
+    let run = BenchRun(device: device, address: .any, characteristic: nil, options: options)
+    try await run.measure(adapter, connection, since: begin).show(json: true)
+    await connection.close()
+  }
+}

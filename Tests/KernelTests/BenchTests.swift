@@ -1,0 +1,106 @@
+import Foundation
+import Testing
+
+extension WithoutKernel {
+  /// `ringtap bench` on an emulated source in the same process. What is asserted is counted, not timed.
+  @Suite final class BenchTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    private struct Percentiles: Decodable {
+      var p50: UInt64
+      var p99: UInt64
+      var max: UInt64
+    }
+
+    private struct Report: Decodable {
+      struct Lost: Decodable, Equatable {
+        var kernelQueue: Int
+        var ourQueue: Int
+        var sequence: Int
+      }
+
+      var asked: String?
+      var notifications: Int
+      var payloadOctets: Int
+      var mtu: Int
+      var allowedPerSecond: Double
+      var latencyNs: Percentiles
+      var endToEndNs: Percentiles?
+      var batch: Percentiles
+      var systemCallsPerNotification: Double
+      var lost: Lost
+    }
+
+    @Test func measuresASource() throws {
+      let picture = scene.path("latency.svg")
+      let result = try scene.ringtap(
+        "bench", "notify", "--transport", "virtual:source", "--settling", "0", "--count", "500", "--json",
+        "--svg", picture)
+      result.expectSuccess()
+      let report = try #require(try result.objects(Report.self).first)
+      #expect(report.notifications == 500)
+      #expect(report.payloadOctets == 20)
+      #expect(report.lost == Report.Lost(kernelQueue: 0, ourQueue: 0, sequence: 0))
+      #expect(report.latencyNs.p50 <= report.latencyNs.p99)
+      let endToEnd = try #require(report.endToEndNs)
+      #expect(endToEnd.p50 >= report.latencyNs.p50)
+      #expect(report.batch.max >= 1)
+      #expect(report.systemCallsPerNotification > 0)
+      // After connecting, LE 1M and 27 octets, 50 ms: a packet of 27 octets takes 296 µs, an empty one 80, T_IFS
+      // twice 150: 73 whole exchanges an interval. Core 5.4, Vol 6, Part B, 2.1 and 4.1.1.
+      #expect(report.allowedPerSecond == 73 * 20)
+      let drawn = try String(contentsOfFile: picture, encoding: .utf8)
+      #expect(drawn.hasPrefix("<?xml") && drawn.hasSuffix("</svg>\n"))
+    }
+
+    /// A stream that ends before the window does is measured as far as it went.
+    @Test func aStreamThatStopsIsMeasured() throws {
+      let result = try scene.ringtap(
+        "bench", "--transport", "virtual:source,count=40,payload=100", "--settling", "0", "--duration", "0.2",
+        "--json")
+      result.expectSuccess()
+      let report = try #require(try result.objects(Report.self).first)
+      #expect(report.notifications == 40)
+      #expect(report.payloadOctets == 100)
+    }
+
+    @Test func sweepsOverEachCombination() throws {
+      let result = try scene.ringtap(
+        "bench", "sweep", "--intervals", "7.5,15", "--phys", "1m,2m", "--payloads", "20", "--mtus", "23,247",
+        "--settling", "0", "--count", "20", "--json")
+      result.expectSuccess()
+      let reports = try result.objects(Report.self)
+      #expect(reports.count == 8)
+      #expect(Set(reports.map(\.asked)).count == 8)
+      #expect(reports.map(\.mtu) == [23, 247, 23, 247, 23, 247, 23, 247])
+      #expect(reports.allSatisfy { $0.notifications == 20 })
+    }
+
+    private struct Requests: Decodable {
+      var count: Int
+      var readNs: Percentiles
+      var writeNs: Percentiles
+      var writesWithoutResponsePerSecond: Double
+    }
+
+    @Test func readsAndWrites() throws {
+      let result = try scene.ringtap(
+        "bench", "requests", "--transport", "virtual:source", "--write", "--count", "50", "--json")
+      result.expectSuccess()
+      let report = try #require(try result.objects(Requests.self).first)
+      #expect(report.count == 50)
+      #expect(report.readNs.p50 <= report.readNs.max)
+      #expect(report.writeNs.p50 <= report.writeNs.max)
+      #expect(report.writesWithoutResponsePerSecond > 0)
+    }
+
+    @Test func wantsAnAddressOrAnEmulation() throws {
+      let result = try scene.ringtap("bench", "notify", "--transport", "unix:/nowhere")
+      #expect(result.status == 2)
+      #expect(result.errors.contains("an address is needed"))
+    }
+  }
+}

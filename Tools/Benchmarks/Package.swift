@@ -1,0 +1,21 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// Apart from the main package, so that who uses ringtap resolves and builds nothing for measuring.
+let package = Package(
+  name: "Benchmarks",
+  dependencies: [.package(name: "ringtap", path: "../..")],
+  targets: [
+    .executableTarget(
+      name: "micro",
+      dependencies: [
+        .product(name: "BLEEmulation", package: "ringtap"),
+        .product(name: "BLEPacketLog", package: "ringtap"),
+        .product(name: "BLESensors", package: "ringtap"),
+      ]),
+    .executableTarget(
+      name: "minimal",
+      dependencies: [
+        .product(name: "BLEHost", package: "ringtap"), .product(name: "RingTap", package: "ringtap"),
+      ]),
+  ])

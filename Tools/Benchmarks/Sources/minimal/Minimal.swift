@@ -1,0 +1,28 @@
+import BLECore
+import BLEHost
+import BLESystem
+import Glibc
+import RingTap
+
+/// The least program that captures, on the libraries alone: for `Tools/footprint`.
+///
+/// `minimal ADDRESS DIRECTORY COUNT`: raw samples of a ring by the kernel's first adapter.
+@main enum Minimal {
+  static func main() async {
+    let arguments = CommandLine.arguments
+    guard arguments.count == 4, let address = DeviceAddress(arguments[1], type: .public),
+      let count = Int(arguments[3])
+    else { exit(2) }
+    do throws(HostError) {
+      let adapter = KernelAdapter(try KernelAdapter.find(nil), on: try EventLoop.start())
+      let result = try await RingCapture(
+        RingCapture.Target(address: address), adapter: adapter, limits: .init(count: count),
+        directory: arguments[2]
+      ).run { _ in }
+      exit(result.failure == nil ? 0 : 1)
+    } catch {
+      print(error)
+      exit(1)
+    }
+  }
+}
