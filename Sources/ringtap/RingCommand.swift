@@ -9,7 +9,7 @@ struct RingToolCommand: ParsableCommand {
     commandName: "ring",
     abstract: "Ask COLMI rings, set them, and fetch what they stored.",
     discussion: """
-      The raw stream is `ringtap capture`.
+      `ringtap capture` records the raw stream.
 
       EXAMPLES
         ringtap ring battery                       of the first ring in range
@@ -19,7 +19,8 @@ struct RingToolCommand: ParsableCommand {
       """,
     subcommands: [
       RingInfoCommand.self, RingBatteryCommand.self, RingTimeCommand.self, RingFindCommand.self,
-      RingSettingsCommand.self, RingRealtimeCommand.self, RingStepsCommand.self, RingHeartRateCommand.self,
+      RingSettingsCommand.self, RingRealtimeCommand.self, RingRawCommand.self, RingStepsCommand.self,
+      RingHeartRateCommand.self,
       RingOxygenCommand.self, RingStressCommand.self, RingVariabilityCommand.self, RingSleepCommand.self,
       RingTemperatureCommand.self,
       RingSyncCommand.self, RingPowerOffCommand.self, RingRebootCommand.self, RingFactoryResetCommand.self,

@@ -46,6 +46,30 @@ extension OverEachWay {
       #expect(capture.tables["accelerometer"]?.map { $0.values[0] } == Array(0..<ticks))
     }
 
+    private struct Raw: Decodable {
+      var event: String
+      var timeNs: Int64?
+      var subtype: Int?
+      var value: Int?
+      var x: Int?
+    }
+
+    @Test(arguments: Way.here)
+    func printsTheRawStreamOfABumbleRing(_ way: Way) throws {
+      let ring = try scene.bumbleRing(over: way, "--rate", "300")
+      let result = try scene.ringtap(reaching: ring, "ring", "raw", ring.address, "--count", "30", "--json")
+      result.expectSuccess()
+      let objects = try result.objects(Raw.self)
+      #expect(objects.last?.event == "end")
+      let samples = objects.filter { $0.event == "sample" }
+      // The peer numbers its frames: red from 0, PPG from 1600, the x axis from 0.
+      #expect(samples.filter { $0.subtype == 1 }.map(\.value) == Array(0..<10))
+      #expect(samples.filter { $0.subtype == 2 }.map(\.value) == Array(1600..<1610))
+      #expect(samples.filter { $0.subtype == 3 }.map(\.x) == Array(0..<10))
+      let times = samples.compactMap(\.timeNs)
+      #expect(times.count == 30 && times == times.sorted())
+    }
+
     private func expectAll(
       _ count: Int, _ capture: CaptureFolder, _ stamps: CaptureFolder.Stamps
     ) throws -> [RawFrame] {

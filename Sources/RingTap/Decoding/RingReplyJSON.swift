@@ -1,5 +1,5 @@
-import BLEPacketLog
-import BLESensors
+package import BLEPacketLog
+package import BLESensors
 
 /// Keys of what rings send on the command channel, as programs rely on them.
 extension JSONLine {
@@ -132,7 +132,7 @@ extension JSONLine {
     }
   }
 
-  mutating func members(of sample: RingRawSample) {
+  package mutating func members(of sample: RingRawSample) {
     member("kind", "raw")
     switch sample {
     case .spO2(let sample):

@@ -18,8 +18,7 @@ final class RingSink: Sendable {
   private let malformedCount = Atomic<Int>(0)
   private let otherCount = Atomic<Int>(0)
   private let repeatedCount = Atomic<Int>(0)
-  /// The attribute that brought the first raw frame: some rings repeat the stream on a second one.
-  private let source = Atomic<UInt16>(0)
+  private let source = RawSource()
   private let lastError = Mutex<WireError?>(nil)
   /// Of the samples of the link that is up.
   let times = SampleTimes()
@@ -62,7 +61,7 @@ final class RingSink: Sendable {
         otherCount.add(1, ordering: .relaxed)
         return
       }
-      guard isFirstCopy(on: notification.handle) else {
+      guard source.isFirst(notification.handle) else {
         repeatedCount.add(1, ordering: .relaxed)
         return
       }
@@ -75,19 +74,13 @@ final class RingSink: Sendable {
     }
   }
 
-  /// Another link has come up: the stream may come by another characteristic. Nothing comes over the one before.
-  func beginLink() { source.store(0, ordering: .relaxed) }
+  /// Another link has come up.
+  func beginLink() { source.forget() }
 
   /// Ends the recording: later notifications are neither recorded nor logged.
   private func finish() {
     isOpen.store(false, ordering: .relaxed)
     tap?.close()
     completion.withLock { $0 }?()
-  }
-
-  private func isFirstCopy(on handle: AttributeHandle) -> Bool {
-    let known = source.load(ordering: .relaxed)
-    if known == 0 { source.store(handle.rawValue, ordering: .relaxed) }
-    return known == 0 || known == handle.rawValue
   }
 }

@@ -51,11 +51,15 @@ struct RingLink: Sendable {
   }
 
   /// Subscribes, then starts the stream: a ring loses writes that come before the subscription.
-  func startRaw(into sink: RingSink) async throws(HostError) {
+  ///
+  /// - Parameter take: gets every notification of the ring, on the receive thread.
+  func startRaw(
+    _ take: @escaping @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
+  ) async throws(HostError) {
     do throws(GATTError) {
-      _ = try await client.subscribe(attributes.replies) { sink.take($0, at: $1) }
+      _ = try await client.subscribe(attributes.replies, take)
       if let bigData = attributes.bigData, bigData.properties.contains(.notify) {
-        _ = try await client.subscribe(bigData) { sink.take($0, at: $1) }
+        _ = try await client.subscribe(bigData, take)
       }
       try await write(.rawStart)
     } catch { throw .gatt(error) }

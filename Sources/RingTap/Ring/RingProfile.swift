@@ -37,7 +37,7 @@ final class RingProfile: SessionProfile {
 
   private func start(_ ring: RingLink) async throws(HostError) -> RingLink {
     try await prepare(ring.connection)
-    try await ring.startRaw(into: sink)
+    try await ring.startRaw { [sink] in sink.take($0, at: $1) }
     known.withLock { $0 = ring.attributes }
     return ring
   }

@@ -11,6 +11,8 @@ public enum SensorKind: Hashable, Sendable {
   case thermometer
   /// Polar sensors that have raw data: their service for it is not advertised.
   case polar
+  /// COLMI rings, which seldom advertise their service.
+  case ring
 
   /// For messages.
   var text: String {
@@ -18,6 +20,7 @@ public enum SensorKind: Hashable, Sendable {
     case .heartRate: "heart-rate sensor"
     case .thermometer: "thermometer"
     case .polar: "Polar sensor"
+    case .ring: "ring"
     }
   }
 
@@ -26,6 +29,7 @@ public enum SensorKind: Hashable, Sendable {
     case .heartRate: [.heartRate]
     case .thermometer: [.healthThermometer, CoreUUID.service, CoreUUID.legacyService]
     case .polar: [PolarUUID.service]
+    case .ring: [RingUUID.commandService]
     }
   }
 
@@ -35,6 +39,7 @@ public enum SensorKind: Hashable, Sendable {
     case .heartRate: ["Polar ", "TICKR ", "HRM-"]
     case .thermometer: ["CORE"]
     case .polar: ["Polar "]
+    case .ring: []
     }
   }
 
@@ -42,7 +47,7 @@ public enum SensorKind: Hashable, Sendable {
   public func matches(_ advertiser: Advertiser) -> Bool {
     if services.contains(where: advertiser.services.contains) { return true }
     guard let name = advertiser.name else { return false }
-    return nameStarts.contains { name.hasPrefix($0) }
+    return nameStarts.contains { name.hasPrefix($0) } || self == .ring && RingName.matches(name)
   }
 }
 
