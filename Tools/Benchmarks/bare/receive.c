@@ -111,7 +111,7 @@ int main(int argc, char **argv) {
     fprintf(stderr, "usage: receive COUNT [--latency] [--source] [--address ADDRESS]\n");
     return 2;
   }
-  int64_t begin = clock_of(CLOCK_MONOTONIC), first = 0, last = 0;
+  int64_t begin = clock_of(CLOCK_MONOTONIC), first = 0, last = 0, silence = 0;
   int fd = open_channel(peer), one = 1;
   struct timeval patience = {2, 0};
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
@@ -126,7 +126,11 @@ int main(int argc, char **argv) {
     ssize_t got = take(fd, pdu, sizeof pdu, latencies && !is_source ? &stamp : NULL);
     // Stopped and going on.
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
+    if (got <= 0) {
+      // The silence after the last one does not count.
+      silence = got < 0 && errno == EAGAIN ? (int64_t)patience.tv_sec * 1000000000 : 0;
+      break;
+    }
     if (pdu[0] == 0x13 && !is_started) {
       is_started = 1;
       if (!is_source) write_value(fd, COMMAND, start, sizeof start);
@@ -141,7 +145,7 @@ int main(int argc, char **argv) {
     }
     frames++;
   }
-  last = clock_of(CLOCK_MONOTONIC);
+  last = clock_of(CLOCK_MONOTONIC) - silence;
   if (!is_source) write_value(fd, COMMAND, stop, sizeof stop);
   struct rusage usage;
   getrusage(RUSAGE_SELF, &usage);
