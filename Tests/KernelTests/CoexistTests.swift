@@ -181,7 +181,8 @@ extension InTestKernel {
       let path = scene.path("capture")
       let capture = try scene.startRingtap(
         "capture", ours, "--mode", "coexist", "--count", "900", "--output", path)
-      try control.line(containing: "Device \(ours) Connected: yes")
+      // The client tells of a device that is new and connected in one line, or in two.
+      try scene.waitForTables(of: path)
       try control.type("connect \(theirs.address)")
       try control.line(containing: "Connection successful")
       try control.line(containing: "ServicesResolved: yes")

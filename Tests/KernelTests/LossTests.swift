@@ -50,7 +50,7 @@ extension WithoutKernel {
       let path = scene.path("capture")
       let program = try scene.startRingtap(
         "capture", "--transport", "virtual:ring,rate=2083,real-time", "--count", "\(count)", "--output", path)
-      try scene.demand("bash", ["-c", "until [ -s \"$0\" ]; do sleep 0.05; done", path + "/ppg.csv"])
+      try scene.waitForTables(of: path)
       return (program, path)
     }
 

@@ -167,6 +167,11 @@ struct RawFrame {
 }
 
 extension Scene {
+  /// Waits until a capture has a link to its ring: then it makes its tables.
+  func waitForTables(of path: String) throws {
+    try demand("bash", ["-c", "until [ -s \"$0\" ]; do sleep 0.05; done", path + "/ppg.csv"])
+  }
+
   /// A capture that ended before its time: each file is complete, and the packet log has no less than the tables.
   func wholeCapture(_ path: String) throws -> CaptureFolder {
     let capture = try CaptureFolder(path)
