@@ -242,8 +242,11 @@ import Testing
       capture.patience = .seconds(20)
       let plan = capture
       let running = Task(executorPreference: loop) { try await plan.run { _ in } }
-      try await loop.wait(for: .seconds(3))
-      await link.emulation.inject(.inRange(ring.address))
+      // On the loop, so that its time does not run on before the ring hears again.
+      try await Task(executorPreference: loop) {
+        try await loop.wait(for: .seconds(3))
+        await link.emulation.inject(.inRange(ring.address))
+      }.value
       let result = try await running.value
       await link.close()
       #expect(result.failure == nil && result.report.endReason == "count reached")

@@ -48,7 +48,7 @@ public actor DeviceSession {
 
   /// A time without a stream in which it is worth trying again.
   private struct Outage {
-    let since: ReceiveTime
+    let since: MonotonicTime
     var attempts = 0
   }
 
@@ -136,7 +136,7 @@ public actor DeviceSession {
   /// Of the outage that is on; all of it where there is none.
   private var patienceLeft: Duration {
     guard let outage else { return plan.patience }
-    return plan.patience - .nanoseconds(adapter.loop.clock.now().nanoseconds - outage.since.nanoseconds)
+    return plan.patience - outage.since.duration(to: adapter.loop.clock.monotonic())
   }
 
   // MARK: One link
@@ -238,7 +238,7 @@ public actor DeviceSession {
       end: end, reason: reason, lastSampleAt: times.last, lostAt: adapter.loop.clock.now())
     gaps.append(limited: gap)
     gapCount += 1
-    outage = Outage(since: gap.lostAt)
+    outage = Outage(since: adapter.loop.clock.monotonic())
   }
 
   private func noteFailure(_ error: HostError, _ reason: HCIStatus?) {
@@ -248,7 +248,9 @@ public actor DeviceSession {
       gaps[gaps.count - 1].failures.append(SessionGap.Failure(time: time, error: error, reason: reason))
     }
     // The device was there, and did not hear that it was connected: that is worth another attempt from the first on.
-    if outage == nil, reason?.rawValue == 0x3E { outage = Outage(since: time, attempts: 1) }
+    if outage == nil, reason?.rawValue == 0x3E {
+      outage = Outage(since: adapter.loop.clock.monotonic(), attempts: 1)
+    }
   }
 
   /// Whether the device may be there again: not where the adapter is gone or the device is another one.
