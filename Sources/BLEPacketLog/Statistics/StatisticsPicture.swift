@@ -37,18 +37,7 @@ package struct StatisticsPicture {
   }
 
   /// The whole file.
-  package var octets: [UInt8] {
-    let height = Self.number(y + 10)
-    let picture = """
-      <?xml version="1.0" encoding="UTF-8"?>
-      <svg xmlns="http://www.w3.org/2000/svg" width="960" height="\(height)" viewBox="0 0 960 \(height)" \
-      font-family="sans-serif" font-size="12" fill="#222">
-      <rect width="960" height="\(height)" fill="#fff"/>
-      \(body)</svg>
-
-      """
-    return Array(picture.utf8)
-  }
+  package var octets: [UInt8] { SVG.page(body, height: y + 10) }
 
   private static func updates(_ connection: ConnectionReport) -> Int {
     connection.timeline.counts.reduce(0) { $0 + Int($1) }
@@ -123,13 +112,13 @@ package struct StatisticsPicture {
     func x(_ bin: Int) -> Double {
       Self.left + min(1, Double(bin) * Double(timeline.binWidth) / span) * Self.plotWidth
     }
-    var path = "M\(Self.number(Self.left)) \(Self.number(bottom))"
+    var path = "M\(SVG.number(Self.left)) \(SVG.number(bottom))"
     for bin in timeline.counts.indices {
       let height = Double(timeline.counts[bin]) * perSecond / maximum * Self.plotHeight
-      path += "L\(Self.number(x(bin))) \(Self.number(bottom - height))"
-      path += "L\(Self.number(x(bin + 1))) \(Self.number(bottom - height))"
+      path += "L\(SVG.number(x(bin))) \(SVG.number(bottom - height))"
+      path += "L\(SVG.number(x(bin + 1))) \(SVG.number(bottom - height))"
     }
-    path += "L\(Self.number(x(timeline.counts.count))) \(Self.number(bottom))Z"
+    path += "L\(SVG.number(x(timeline.counts.count))) \(SVG.number(bottom))Z"
     body += "<path d=\"\(path)\" fill=\"\(Color.rate)\" fill-opacity=\"0.75\"/>\n"
     text(Self.left - 6, top + 10, "\(StatisticsText.fixed(maximum, maximum < 10 ? 1 : 0))/s", anchor: "end")
     text(Self.left - 6, bottom, "0", anchor: "end")
@@ -265,37 +254,20 @@ package struct StatisticsPicture {
   private mutating func rectangle(
     _ x: Double, _ y: Double, _ width: Double, _ height: Double, _ color: String, opacity: Double = 1
   ) {
-    body += "<rect x=\"\(Self.number(x))\" y=\"\(Self.number(y))\" width=\"\(Self.number(width))\""
-    body += " height=\"\(Self.number(height))\" fill=\"\(color)\""
-    if opacity < 1 { body += " fill-opacity=\"\(Self.number(opacity))\"" }
+    body += "<rect x=\"\(SVG.number(x))\" y=\"\(SVG.number(y))\" width=\"\(SVG.number(width))\""
+    body += " height=\"\(SVG.number(height))\" fill=\"\(color)\""
+    if opacity < 1 { body += " fill-opacity=\"\(SVG.number(opacity))\"" }
     body += "/>\n"
   }
 
   private mutating func line(
     _ x1: Double, _ y1: Double, _ x2: Double, _ y2: Double, _ color: String, width: Double = 1
   ) {
-    body += "<line x1=\"\(Self.number(x1))\" y1=\"\(Self.number(y1))\" x2=\"\(Self.number(x2))\""
-    body += " y2=\"\(Self.number(y2))\" stroke=\"\(color)\" stroke-width=\"\(Self.number(width))\"/>\n"
+    body += "<line x1=\"\(SVG.number(x1))\" y1=\"\(SVG.number(y1))\" x2=\"\(SVG.number(x2))\""
+    body += " y2=\"\(SVG.number(y2))\" stroke=\"\(color)\" stroke-width=\"\(SVG.number(width))\"/>\n"
   }
 
   private mutating func text(
     _ x: Double, _ y: Double, _ text: String, size: Int = 12, anchor: String = "start", color: String = "#222"
-  ) {
-    body += "<text x=\"\(Self.number(x))\" y=\"\(Self.number(y))\" font-size=\"\(size)\""
-    body += " text-anchor=\"\(anchor)\" fill=\"\(color)\">\(Self.escaped(text))</text>\n"
-  }
-
-  /// A hundredth of a pixel is enough.
-  private static func number(_ value: Double) -> String { "\((value * 100).rounded() / 100)" }
-
-  private static func escaped(_ text: String) -> String {
-    text.reduce(into: "") { escaped, character in
-      switch character {
-      case "&": escaped += "&amp;"
-      case "<": escaped += "&lt;"
-      case ">": escaped += "&gt;"
-      default: escaped.append(character)
-      }
-    }
-  }
+  ) { body += SVG.text(x, y, text, size: size, anchor: anchor, color: color) }
 }

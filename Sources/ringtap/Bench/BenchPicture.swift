@@ -1,3 +1,4 @@
+import BLEPacketLog
 import Foundation
 import Histogram
 
@@ -31,18 +32,7 @@ struct BenchPicture {
     for report in reports.prefix(Self.histogramLimit) { histogram(report) }
   }
 
-  private var octets: [UInt8] {
-    let height = Self.number(y + 10)
-    let picture = """
-      <?xml version="1.0" encoding="UTF-8"?>
-      <svg xmlns="http://www.w3.org/2000/svg" width="960" height="\(height)" viewBox="0 0 960 \(height)" \
-      font-family="sans-serif" font-size="12" fill="#222">
-      <rect width="960" height="\(height)" fill="#fff"/>
-      \(body)</svg>
-
-      """
-    return Array(picture.utf8)
-  }
+  private var octets: [UInt8] { SVG.page(body, height: y + 10) }
 
   private mutating func bars(_ title: String, _ reports: [BenchReport], _ value: (BenchReport) -> Double) {
     text(20, y, title, size: 15)
@@ -80,7 +70,7 @@ struct BenchPicture {
       rectangle(
         50 + Double(column - first) * columnWidth, bottom - height, max(1, columnWidth - 1), height)
     }
-    body += "<path d=\"M50 \(Self.number(bottom))H930\" stroke=\"#555\"/>\n"
+    body += "<path d=\"M50 \(SVG.number(bottom))H930\" stroke=\"#555\"/>\n"
     for power in 3...10 {
       let position = (log2(pow(10, Double(power))) * 8 - Double(first)) * columnWidth
       guard (0...880).contains(position) else { continue }
@@ -94,18 +84,11 @@ struct BenchPicture {
   }
 
   private mutating func rectangle(_ x: Double, _ y: Double, _ width: Double, _ height: Double) {
-    body += "<rect x=\"\(Self.number(x))\" y=\"\(Self.number(y))\" width=\"\(Self.number(width))\""
-    body += " height=\"\(Self.number(height))\" fill=\"#2b6cb0\"/>\n"
+    body += "<rect x=\"\(SVG.number(x))\" y=\"\(SVG.number(y))\" width=\"\(SVG.number(width))\""
+    body += " height=\"\(SVG.number(height))\" fill=\"#2b6cb0\"/>\n"
   }
 
   private mutating func text(
     _ x: Double, _ y: Double, _ text: String, size: Int = 12, anchor: String = "start"
-  ) {
-    let escaped = text.replacing("&", with: "&amp;").replacing("<", with: "&lt;").replacing(">", with: "&gt;")
-    body += "<text x=\"\(Self.number(x))\" y=\"\(Self.number(y))\" font-size=\"\(size)\""
-    body += " text-anchor=\"\(anchor)\">\(escaped)</text>\n"
-  }
-
-  /// A hundredth of a pixel is enough.
-  private static func number(_ value: Double) -> String { "\((value * 100).rounded() / 100)" }
+  ) { body += SVG.text(x, y, text, size: size, anchor: anchor) }
 }

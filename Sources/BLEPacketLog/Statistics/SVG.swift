@@ -1,0 +1,37 @@
+/// Pieces of a picture: SVG 1.1 without scripts, and without fonts or images from elsewhere.
+package enum SVG {
+  /// A white page, 960 wide.
+  package static func page(_ body: String, height: Double) -> [UInt8] {
+    let height = number(height)
+    let picture = """
+      <?xml version="1.0" encoding="UTF-8"?>
+      <svg xmlns="http://www.w3.org/2000/svg" width="960" height="\(height)" viewBox="0 0 960 \(height)" \
+      font-family="sans-serif" font-size="12" fill="#222">
+      <rect width="960" height="\(height)" fill="#fff"/>
+      \(body)</svg>
+
+      """
+    return Array(picture.utf8)
+  }
+
+  package static func text(
+    _ x: Double, _ y: Double, _ text: String, size: Int = 12, anchor: String = "start", color: String = "#222"
+  ) -> String {
+    "<text x=\"\(number(x))\" y=\"\(number(y))\" font-size=\"\(size)\" text-anchor=\"\(anchor)\" fill=\"\(color)\">"
+      + "\(escaped(text))</text>\n"
+  }
+
+  /// A hundredth of a pixel is enough.
+  package static func number(_ value: Double) -> String { "\((value * 100).rounded() / 100)" }
+
+  private static func escaped(_ text: String) -> String {
+    text.reduce(into: "") { escaped, character in
+      switch character {
+      case "&": escaped += "&amp;"
+      case "<": escaped += "&lt;"
+      case ">": escaped += "&gt;"
+      default: escaped.append(character)
+      }
+    }
+  }
+}
