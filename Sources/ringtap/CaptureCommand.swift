@@ -121,7 +121,7 @@ struct CaptureCommand: AsyncParsableCommand {
   private struct Plan: Sendable {
     let begunAt = SystemClock.now()
     let directory: String
-    let limits: RingCapture.Limits
+    let limits: RecordingLimits
     let request: LinkRequest
     let timeout: Duration
     let logFormat: CaptureLogFormat
@@ -152,7 +152,7 @@ struct CaptureCommand: AsyncParsableCommand {
 
   private func plan(_ directory: String) throws -> Plan {
     Plan(
-      directory: directory, limits: RingCapture.Limits(duration: duration.map { .seconds($0) }, count: count),
+      directory: directory, limits: RecordingLimits(duration: duration.map { .seconds($0) }, count: count),
       request: try device.link.request(), timeout: .seconds(device.timeout),
       logFormat: logFormat.capture)
   }

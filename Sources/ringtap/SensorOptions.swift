@@ -66,7 +66,7 @@ struct SensorOptions: ParsableArguments {
     guard Files.names(in: directory).allSatisfy({ $0 == "." || $0 == ".." }) else {
       throw Failure("\(directory) is there already and not empty; give another --output")
     }
-    let limits = SensorRecording.Limits(duration: stream.duration, count: count)
+    let limits = RecordingLimits(duration: stream.duration, count: count)
     let result = try await withPlan(kind) { plan, adapter in
       let recording = SensorRecording(plan, on: adapter, into: directory, limits)
       return try await failing { () async throws(HostError) in try await body(recording) }

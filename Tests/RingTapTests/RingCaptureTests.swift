@@ -22,7 +22,7 @@ import Testing
   ) async throws -> RingCapture.Result {
     try await RingCapture(
       RingCapture.Target(address: DeviceAddress(bits: 0x70CB_0D00_A1B2, type: .public), name: "R02_A1B2"),
-      adapter: adapter, limits: RingCapture.Limits(count: count), directory: directory
+      adapter: adapter, limits: RecordingLimits(count: count), directory: directory
     ).run { _ in }
   }
 
@@ -193,7 +193,7 @@ import Testing
           (0..<200).flatMap { _ in RingFrames.tick.map { ScriptedRing.Event.frame($0) } })
         let adapter = try SocketAdapter(ring)
         let result = try await RingCapture(
-          RingCapture.Target(address: .any), adapter: adapter, limits: RingCapture.Limits(), directory: folder
+          RingCapture.Target(address: .any), adapter: adapter, limits: RecordingLimits(), directory: folder
         ).run { _ in }
         guard case .system(let cause)? = result.failure else {
           Issue.record("ended with \(String(describing: result.failure))")

@@ -24,7 +24,7 @@ import Testing
     let link = try await VirtualLink.open([quietRing()]) { log.capturing($0) }
     var capture = RingCapture(
       try await target(link.adapter), adapter: link.adapter,
-      limits: RingCapture.Limits(count: count), directory: folder + "/live")
+      limits: RecordingLimits(count: count), directory: folder + "/live")
     capture.logFormat = format
     let result = try await capture.run { _ in }
     #expect(result.failure == nil && result.report.lost.total == 0)
@@ -63,7 +63,7 @@ import Testing
           let found = try await RingFinder.find(on: adapter, within: .seconds(10))
           ring = RingCapture.Target(address: found.address)
         }
-        let limits = RingCapture.Limits(count: count)
+        let limits = RecordingLimits(count: count)
         let capture = RingCapture(ring, adapter: adapter, limits: limits, directory: folder)
         let task = Task { () -> Result<RingCapture.Result, HostError> in
           do throws(HostError) { return .success(try await capture.run { _ in }) } catch {
@@ -142,7 +142,7 @@ import Testing
       let link = try await VirtualLink.open([ring])
       var capture = RingCapture(
         RingCapture.Target(address: ring.address), adapter: link.adapter,
-        limits: RingCapture.Limits(count: Self.count), directory: folder + "/live")
+        limits: RecordingLimits(count: Self.count), directory: folder + "/live")
       capture.logFormat = .pcapng
       capture.patience = .seconds(20)
       let live = try await capture.run { _ in }

@@ -25,7 +25,7 @@ import Testing
     var plan = DeviceSession.Plan(model.address)
     plan.patience = patience
     let recording = SensorRecording(
-      plan, on: link.adapter, into: directory, SensorRecording.Limits(count: count))
+      plan, on: link.adapter, into: directory, RecordingLimits(count: count))
     let result = try await body(recording)
     await link.close()
     return result
@@ -86,6 +86,40 @@ import Testing
       #expect(result.failure != nil)
       #expect(try values(directory + "/heart_rate.csv") == [String](repeating: "72,,", count: 9))
       #expect(result.report.malformed == 3 && result.report.received == 12 && result.report.lost.total == 0)
+    }
+  }
+
+  /// On its charger, say: the recording ends too, and says why.
+  @Test func untilAPolarSensorStops() async throws {
+    try await withFolder { folder in
+      var polar = PolarModel()
+      polar.stopAfterSeconds = 0.5
+      let directory = folder + "/polar"
+      let result = try await record(polar, count: nil, into: directory) {
+        try await $0.polar(PolarSession.Settings(.ecg)) { _ in }
+      }
+      #expect(result.failure == .unsuitable("the sensor stopped the stream by itself"))
+      #expect(result.report.endReason == "the sensor stopped the stream by itself")
+      #expect(result.report.gapCount == 0 && result.report.timeToFirstSample != nil)
+      #expect(try lines(directory + "/ecg.csv").count - 1 == result.report.streams.first?.samples)
+    }
+  }
+
+  /// A CORE sensor that is taken off, and a thermometer: a state is no number.
+  @Test func temperatures() async throws {
+    try await withFolder { folder in
+      let directory = folder + "/core"
+      let result = try await record(CoreModel(), count: 4, into: directory) {
+        $0.offBodyEvery = 3
+      } _: {
+        try await $0.thermometer { _ in }
+      }
+      #expect(result.failure == nil && result.values == 4)
+      let rows = try values(directory + "/temperature.csv").map { row in
+        row.split(separator: ",", omittingEmptySubsequences: false).prefix(2).map(String.init)
+      }
+      #expect(rows.map(\.first) == ["measured", "measured", "not_on_body", "measured", "measured"])
+      #expect(rows.first?.last == "36.500" && rows[2].last == "")
     }
   }
 

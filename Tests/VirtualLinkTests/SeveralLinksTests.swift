@@ -22,7 +22,7 @@ import Testing
       let captures = found.map {
         RingCapture(
           RingCapture.Target(address: $0.address, name: $0.name), adapter: link.adapter,
-          limits: RingCapture.Limits(count: Self.samples),
+          limits: RecordingLimits(count: Self.samples),
           directory: CaptureGroup.directory(of: $0.address, in: folder))
       }
       let outcomes = await CaptureGroup(captures).run { _ in }
@@ -66,7 +66,7 @@ import Testing
       let captures = rings.map {
         RingCapture(
           RingCapture.Target(address: $0.address), adapter: link.adapter,
-          limits: RingCapture.Limits(count: Self.samples),
+          limits: RecordingLimits(count: Self.samples),
           directory: CaptureGroup.directory(of: $0.address, in: folder))
       }
       let outcomes = await CaptureGroup(captures).run { _ in }

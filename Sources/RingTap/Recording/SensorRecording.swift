@@ -10,18 +10,6 @@ import Synchronization
 /// Samples go from the session's own queue to the writer's thread. A lost link is made again while the plan is patient, and
 /// the tables go on.
 public struct SensorRecording: Sendable {
-  /// When to end, beside a link that stays lost, a full disk and a cancelled task. All `nil`: only these.
-  public struct Limits: Sendable {
-    public var duration: Duration?
-    /// Values; states of the sensor do not count.
-    public var count: Int?
-
-    public init(duration: Duration? = nil, count: Int? = nil) {
-      self.duration = duration
-      self.count = count
-    }
-  }
-
   /// How it stands, for a progress line.
   public struct Progress: Sendable {
     public var values: Int
@@ -39,7 +27,7 @@ public struct SensorRecording: Sendable {
   }
 
   private enum End: Hashable, Sendable {
-    case count, duration, disk
+    case count, duration, disk, sensor
     /// The session is over: the link was lost for good, or the stream did not start.
     case session(HostError?)
 
@@ -49,18 +37,30 @@ public struct SensorRecording: Sendable {
       case .count: "count reached"
       case .duration: "duration over"
       case .disk: "the disk refused to take more"
+      case .sensor: "the sensor stopped the stream by itself"
       case .session(nil): "interrupted"
       case .session(let error?): "\(error)"
+      }
+    }
+
+    /// What it ended with before its time.
+    var failure: HostError? {
+      switch self {
+      case .count, .duration, .disk: nil
+      case .sensor: .unsuitable(text)
+      case .session(let error): error
       }
     }
   }
 
   public let directory: String
-  public let limits: Limits
+  public let limits: RecordingLimits
   private let session: DeviceSession
   private let packets: RecordRing
 
-  public init(_ plan: DeviceSession.Plan, on adapter: any Adapter, into directory: String, _ limits: Limits) {
+  public init(
+    _ plan: DeviceSession.Plan, on adapter: any Adapter, into directory: String, _ limits: RecordingLimits
+  ) {
     self.directory = directory
     self.limits = limits
     packets = RecordRing(byteCount: Recorder.packetQueueByteCount)
@@ -100,14 +100,26 @@ public struct SensorRecording: Sendable {
   ) async throws(HostError) -> Result where Tables.Sample == Session.Sample {
     let (ends, end) = AsyncStream.makeStream(of: End.self, bufferingPolicy: .bufferingOldest(1))
     let counts = SensorCounts(limit: limits.count) { end.yield(.count) }
-    let files = SensorFiles(directory, session.adapter.loop.clock) { end.yield(.disk) }
-    let sink = SampleSink<Session.Sample>()
+    let clock = session.adapter.loop.clock
+    let begunAt = clock.now()
+    let recording = OpenRecording(directory, clock) { end.yield(.disk) }
+    let sink = SampleSink<Session.Sample> { end.yield(.sensor) }
     let profile = SensorProfile<Session>(settings, sink) {
-      [session, packets] started, connection throws(HostError) in
-      let report = SessionReport(
+      [session, packets, directory] started, connection throws(HostError) in
+      var report = SessionReport(
         device: connection.peer, deviceName: started.facts.model, adapter: session.adapter.name,
-        mode: session.adapter.mode, startedAt: session.adapter.loop.clock.now())
-      try await files.begin(report, sink.samples.ring, tables(started, counts), packets, on: connection)
+        mode: session.adapter.mode, startedAt: clock.now())
+      report.packetLog = CaptureLogFormat.btsnoop.fileName
+      let tables = tables(started, counts)
+      report.streams = tables.tables.map {
+        SessionReport.Stream(name: $0.name, file: $0.fileName, samples: 0)
+      }
+      try await recording.begin(report, on: connection) { pace throws(SystemError) in
+        let samples = sink.samples.ring
+        let recorder = try await Recorder.start(in: directory, samples, tables, packets: packets, pace: pace)
+        clock.hold { !samples.isEmpty }
+        return recorder
+      }
     }
     let loop = session.adapter.loop
     let running = Task(executorPreference: loop.preference) { [session] () -> HostError? in
@@ -128,34 +140,24 @@ public struct SensorRecording: Sendable {
     // Its end stops the stream and closes the link: the sensor's battery depends on it.
     running.cancel()
     await watch.value
-    guard let opened = files.take() else { throw await running.value ?? .gatt(.closed(.closedLocally)) }
-    return await finish(opened, profile, counts, reason)
+    guard let files = recording.take() else { throw await running.value ?? .gatt(.closed(.closedLocally)) }
+    var report = files.report
+    await fill(&report, profile.samples, counts)
+    report.endReason = reason?.text ?? "interrupted"
+    report.timeToFirstSample = await session.firstSampleAt.map { $0.nanoseconds - begunAt.nanoseconds }
+    let failure = await files.finish(&report, packets, clock) { report, outcome in
+      for (table, rows) in outcome.rows.enumerated() { report.streams[table].samples = rows }
+    }
+    return Result(report: report, values: counts.values, failure: failure ?? reason?.failure)
   }
 
-  private func finish<Session: SensorSession>(
-    _ opened: consuming SensorFiles.Opened, _ profile: SensorProfile<Session>, _ counts: SensorCounts,
-    _ reason: End?
-  ) async -> Result {
-    let (recorder, tables, clock) = (opened.recorder, opened.tables, session.adapter.loop.clock)
-    let outcome = await clock.standing { await recorder.finish() }
-    var report = opened.report
+  private func fill<Sample>(
+    _ report: inout SessionReport, _ samples: SampleChannel<Sample>, _ counts: SensorCounts
+  ) async {
     await report.take(session)
-    let samples = profile.samples
-    report.endReason =
-      profile.isEndedBySensor ? "the sensor stopped the stream by itself" : reason?.text ?? "interrupted"
-    report.endedAt = clock.now()
     report.malformed += samples.malformed
     report.received = counts.values + counts.states + samples.dropped + samples.malformed
     report.lost.sampleQueue = samples.dropped
-    report.lost.packetLog = packets.dropped + outcome.lostPackets
-    report.lost.disk = outcome.lostSamples
-    report.streams = zip(tables, outcome.rows).map {
-      SessionReport.Stream(name: $0.name, file: $0.fileName, samples: $1)
-    }
-    var failure = outcome.failure.map { HostError.system($0) }
-    if case .session(let error)? = reason { failure = failure ?? error }
-    do throws(SystemError) { try opened.folder.finish(report) } catch { failure = failure ?? .system(error) }
-    return Result(report: report, values: counts.values, failure: failure)
   }
 
   private func ticker<Session: SensorSession>(
@@ -186,54 +188,4 @@ public struct SensorRecording: Sendable {
       if (try? await loop.wait(for: duration)) != nil { _ = end.yield(.duration) }
     }
   }
-}
-
-/// The files of a recording: made on the first link, kept through all that follow.
-private final class SensorFiles: Sendable {
-  /// What is open.
-  struct Opened: ~Copyable {
-    let report: SessionReport
-    var folder: CaptureDirectory
-    let recorder: Recorder
-    let tables: [RecordedTable]
-  }
-
-  private let directory: String
-  private let clock: LoopClock
-  private let failed: @Sendable () -> Void
-  private let opened = Mutex<Opened?>(nil)
-
-  /// - Parameter failed: called where the disk refuses to go on.
-  init(_ directory: String, _ clock: LoopClock, failed: @escaping @Sendable () -> Void) {
-    self.directory = directory
-    self.clock = clock
-    self.failed = failed
-  }
-
-  func begin<Tables: SampleTables>(
-    _ report: SessionReport, _ samples: BoundedRing<Tables.Sample>, _ tables: Tables, _ packets: RecordRing,
-    on connection: Connection
-  ) async throws(HostError) {
-    if let recorder = opened.withLock({ $0?.recorder }) { return await connection.addWake(recorder.wake) }
-    do throws(SystemError) {
-      var report = report
-      report.packetLog = CaptureLogFormat.btsnoop.fileName
-      let folder = try CaptureDirectory(creating: directory, report)
-      let recorder = try await clock.standing { () async throws(SystemError) in
-        try await Recorder.start(
-          in: directory, samples, tables, packets: packets, pace: clock.isVirtual ? .held : .free)
-      }
-      clock.hold { !samples.isEmpty }
-      recorder.onFailure(failed)
-      await connection.addWake(recorder.wake)
-      // The stream runs already.
-      recorder.wake.signal()
-      // A closure cannot consume what it captures, but it can take it.
-      var made: Opened? = Opened(report: report, folder: folder, recorder: recorder, tables: tables.tables)
-      opened.withLock { $0 = made.take() }
-    } catch { throw .system(error) }
-  }
-
-  /// The open files, if any were made. Once only.
-  func take() -> Opened? { opened.withLock { $0.take() } }
 }

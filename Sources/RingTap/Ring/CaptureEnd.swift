@@ -21,17 +21,15 @@ final class CaptureEnd: Sendable {
 
   private let session: DeviceSession
   private let sink: RingSink
-  private let limits: RingCapture.Limits
+  private let limits: RecordingLimits
   private let state = Mutex(State())
 
-  init(_ session: DeviceSession, _ sink: RingSink, _ limits: RingCapture.Limits) {
+  init(_ session: DeviceSession, _ sink: RingSink, _ limits: RecordingLimits) {
     self.session = session
     self.sink = sink
     self.limits = limits
     sink.onComplete { [weak self] in self?.finish(.count) }
   }
-
-  func watch(_ recorder: Recorder) { recorder.onFailure { [weak self] in self?.finish(.disk) } }
 
   /// Looks at the session from now on, and at the clock once the stream runs.
   func follow(

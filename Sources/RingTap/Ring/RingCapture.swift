@@ -19,18 +19,6 @@ public struct RingCapture: Sendable {
     }
   }
 
-  /// When to end, beside a lost link, a full disk and a cancelled task. All `nil`: only these.
-  public struct Limits: Sendable {
-    public var duration: Duration?
-    /// Samples; the recording, packet log included, ends with the last of them.
-    public var count: Int?
-
-    public init(duration: Duration? = nil, count: Int? = nil) {
-      self.duration = duration
-      self.count = count
-    }
-  }
-
   /// How a capture stands, for a progress line.
   public struct Progress: Sendable {
     public var samples: Int
@@ -58,7 +46,7 @@ public struct RingCapture: Sendable {
 
   public var target: Target
   public var adapter: any Adapter
-  public var limits: Limits
+  public var limits: RecordingLimits
   public var directory: String
   public var connectTimeout = Duration.seconds(20)
   public var request = LinkRequest()
@@ -71,7 +59,7 @@ public struct RingCapture: Sendable {
   public var isAnnounced = false
   public var logFormat = CaptureLogFormat.btsnoop
 
-  public init(_ target: Target, adapter: any Adapter, limits: Limits, directory: String) {
+  public init(_ target: Target, adapter: any Adapter, limits: RecordingLimits, directory: String) {
     self.target = target
     self.adapter = adapter
     self.limits = limits
@@ -96,9 +84,15 @@ public struct RingCapture: Sendable {
     let session = DeviceSession(plan(tap), on: adapter)
     let end = CaptureEnd(session, sink, limits)
     await end.follow(progress, news)
-    let recording = CaptureRecording(self, sink, packets, end)
+    let recording = OpenRecording(directory, adapter.loop.clock) { [weak end] in end?.finish(.disk) }
     let profile = RingProfile(sink) { connection throws(HostError) in
-      try await recording.begin(on: connection)
+      try await recording.begin(emptyReport(), on: connection, announce: announce) {
+        pace throws(SystemError) in
+        let recorder = try await Recorder.start(
+          in: directory, sink, packets: packets, format: logFormat, pace: pace)
+        adapter.loop.clock.hold { !sink.samples.isEmpty }
+        return recorder
+      }
     }
     // Its end is ours to choose: a cancelled task must not skip what is below.
     let running = Task(executorPreference: adapter.loop.preference) { () -> HostError? in
@@ -116,15 +110,24 @@ public struct RingCapture: Sendable {
 
     guard let files = recording.take() else { throw await running.value ?? .gatt(.closed(.closedLocally)) }
     var report = await report(session, sink, packets, reason)
-    report.startedAt = files.startedAt
     // Samples of a log have its times.
     report.timeToFirstSample = await session.firstSampleAt.map { $0.nanoseconds - begunAt.nanoseconds }
       .flatMap { $0 < 0 ? nil : $0 }
     report.adapterFaults = await adapter.faults - faults
-    let failure = await files.finish(&report, packets, adapter.loop.clock)
+    let failure = await files.finish(&report, packets, adapter.loop.clock) { $0.take($1) }
     if let failure { return Result(report: report, failure: failure) }
     if case .session(let error) = reason { return Result(report: report, failure: error) }
     return Result(report: report, failure: nil)
+  }
+
+  /// The capture is none the worse where nobody can be told.
+  private func announce() -> LogAnnouncement? {
+    guard isAnnounced else { return nil }
+    return try? LogAnnouncement(
+      of: directory + "/" + logFormat.fileName,
+      RunningLog.Origin(
+        adapter: adapter.name, mode: adapter.mode, device: target.address.description,
+        deviceName: target.name))
   }
 
   private func plan(_ tap: PacketTap) -> DeviceSession.Plan {
@@ -137,7 +140,7 @@ public struct RingCapture: Sendable {
   }
 
   /// What is known before the first link.
-  func emptyReport() -> SessionReport {
+  private func emptyReport() -> SessionReport {
     var report = SessionReport(
       device: target.address, deviceName: target.name, adapter: adapter.name, mode: adapter.mode,
       startedAt: adapter.loop.clock.now())

@@ -31,9 +31,15 @@ public final class SampleSink<Sample: NotificationSample>: Sendable {
   let samples: SampleChannel<Sample>
   let times = SampleTimes()
   private let isEnded = Atomic<Bool>(false)
+  private let ended: @Sendable () -> Void
 
-  /// - Parameter capacity: samples that may wait for a slow reader.
-  init(capacity: Int = 1024) { samples = SampleChannel(capacity: capacity) }
+  /// - Parameters:
+  ///   - capacity: samples that may wait for a slow reader.
+  ///   - ended: called where the sensor ends the stream by itself.
+  init(capacity: Int = 1024, ended: @escaping @Sendable () -> Void = {}) {
+    samples = SampleChannel(capacity: capacity)
+    self.ended = ended
+  }
 
   /// Decodes and queues one value; what cannot be decoded is counted. Receive thread only.
   func take(_ value: Span<UInt8>, at time: ReceiveTime) {
@@ -55,6 +61,7 @@ public final class SampleSink<Sample: NotificationSample>: Sendable {
   func end() {
     isEnded.store(true, ordering: .relaxed)
     samples.finish()
+    ended()
   }
 }
 

@@ -41,7 +41,7 @@ struct BenchSocketCommand: AsyncParsableCommand {
 
   private func capture(_ adapter: SocketAdapter, into directory: String) async throws {
     let capture = RingCapture(
-      RingCapture.Target(address: .any), adapter: adapter, limits: RingCapture.Limits(count: options.count),
+      RingCapture.Target(address: .any), adapter: adapter, limits: RecordingLimits(count: options.count),
       directory: directory)
     let result = try await failing { () async throws(HostError) in try await capture.run { _ in } }
     try Console.json { line in
