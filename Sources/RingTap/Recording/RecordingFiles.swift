@@ -104,7 +104,7 @@ struct RecordingFiles: ~Copyable {
   mutating func flush() {
     guard failure == nil else { return }
     do throws(SystemError) {
-      for table in tables { try table.file.flush() }
+      for table in tables.indices { try tables[table].file.flush() }
       try log.flush()
     } catch { fail(error) }
   }
@@ -112,7 +112,7 @@ struct RecordingFiles: ~Copyable {
   mutating func sync() {
     guard failure == nil else { return }
     do throws(SystemError) {
-      for table in tables { try table.file.sync() }
+      for table in tables.indices { try tables[table].file.sync() }
       try log.sync()
     } catch { fail(error) }
   }
