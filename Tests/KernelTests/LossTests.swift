@@ -86,3 +86,50 @@ extension WithoutKernel {
     }
   }
 }
+
+extension OverEachWay {
+  /// What prints is slower than the ring: a pipe whose reader stands still.
+  @Suite final class SlowReaderTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    private struct Event: Decodable {
+      var event: String
+      var values: Int?
+      var lost: Int?
+    }
+
+    @Test(arguments: Way.sensorsHere)
+    func countsWhatTheReaderHadNoTimeFor(_ way: Way) throws {
+      let frames = 15_000
+      let ring = try scene.bumbleRing(over: way, "--rate", "0", "--count", "\(frames)")
+      let (pipe, path) = (scene.path("pipe"), scene.path("lines"))
+      try scene.demand("mkfifo", [pipe])
+      let reader = try scene.start("bash", ["-c", "exec cat \"$0\" >\"$1\"", pipe, path])
+      let program = try scene.start(
+        "bash",
+        ["-c", "exec \"$0\" ring raw \"${@:2}\" >\"$1\"", Place.ringtap, pipe, "--json"] + ring.options
+          + [ring.address])
+      try ring.program.line(on: .errors, containing: "streaming 150")
+      reader.send(SIGSTOP)
+      let told = try ring.program.line(containing: "sent ", within: .seconds(120))
+      #expect(told == "sent \(frames)")
+      reader.send(SIGCONT)
+      program.send(SIGINT)
+      let result = try program.finish()
+      #expect(try reader.finish().status == 0)
+
+      let events = try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n")
+        .map { try JSONDecoder().decode(Event.self, from: Data($0.utf8)) }
+      let samples = events.count { $0.event == "sample" }
+      let end = try #require(events.last)
+      let lost = try #require(end.lost)
+      #expect(end.event == "end" && end.values == samples)
+      #expect(lost > 0)
+      #expect(samples + lost == frames)
+      #expect(result.errors.contains("\(lost) values were lost"))
+    }
+  }
+}
