@@ -10,12 +10,14 @@ extension InTestKernel {
     deinit { scene.end() }
 
     /// The capture stands still while the peer sends more than the kernel keeps for it.
-    @Test(arguments: [Way.kernel, .userChannel])
-    func countsWhatTheKernelHadNoRoomFor(_ way: Way) throws {
+    @Test(arguments: ["raw", "coexist", "exclusive"])
+    func countsWhatTheKernelHadNoRoomFor(_ mode: String) throws {
       let frames = 15_000
-      let ring = try scene.bumbleRing(over: way, "--rate", "0", "--count", "\(frames)")
+      let ring = try scene.bumbleRing(
+        over: mode == "exclusive" ? .userChannel : .kernel, "--rate", "0", "--count", "\(frames)")
       let path = scene.path("capture")
-      let capture = try scene.startRingtap(reaching: ring, "capture", ring.address, "--output", path)
+      let capture = try scene.startRingtap(
+        reaching: ring, "capture", ring.address, "--mode", mode, "--output", path)
       try ring.program.line(on: .errors, containing: "streaming 150")
       capture.send(SIGSTOP)
       let told = try ring.program.line(containing: "sent ", within: .seconds(120))
@@ -26,6 +28,7 @@ extension InTestKernel {
       #expect(result.status == 3)
 
       let folder = try CaptureFolder(path)
+      #expect(folder.session.mode == mode)
       let lost = folder.session.lost
       #expect(lost.kernelQueue > 0)
       #expect(folder.session.received + lost.kernelQueue == frames)
