@@ -37,8 +37,7 @@ public enum SecurityToolbox {
 
   /// The short-term key of a legacy pairing. Core 5.4, Vol 3, Part H, 2.2.4.
   ///
-  /// - Parameters:
-  ///   - responderRandom: of which the low half becomes the high one.
+  /// - Parameter responderRandom: its low half becomes the high one.
   public static func s1(_ key: UInt128, _ responderRandom: UInt128, _ initiatorRandom: UInt128) -> UInt128 {
     let low = UInt128(UInt64.max)
     return AES128(key: key).encrypt((responderRandom & low) << 64 | initiatorRandom & low)
