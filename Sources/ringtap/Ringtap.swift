@@ -20,7 +20,7 @@ import Glibc
       WriteCommand.self,
       NotifyCommand.self, LinkCommand.self, CaptureCommand.self, AnalyseCommand.self, RingToolCommand.self,
       HeartRateCommand.self, ThermometerCommand.self, PolarCommand.self, DecodeCommand.self, LogCommand.self,
-      EmulateCommand.self, BenchCommand.self, ExtcapCommand.self,
+      EmulateCommand.self, ScriptPeerCommand.self, BenchCommand.self, ExtcapCommand.self,
     ])
 
   static func main() async {
