@@ -83,7 +83,7 @@ let package = Package(
       [
         "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "RingTap",
         "TestPeer",
-      ]),
+      ], exclude: ["Readers"]),
     tests(
       "VirtualLinkTests",
       [

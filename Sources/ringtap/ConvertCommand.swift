@@ -84,7 +84,7 @@ struct ConvertCommand: ParsableCommand {
     } else if path != "-" {
       try Console.print(text(report))
     }
-    for problem in report.problems { Console.note(problem) }
+    for note in report.leftOut + report.problems { Console.note(note) }
     if !report.problems.isEmpty { throw ExitCode.failure }
   }
 

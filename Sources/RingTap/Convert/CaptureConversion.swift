@@ -6,7 +6,8 @@ package enum ConversionFormat: String, CaseIterable, Sendable {
 
   /// Where it goes if nobody says.
   package func output(of directory: String) -> String {
-    var name = Substring(directory)
+    // Of "." and the like the true name.
+    var name = Substring(directory.hasSuffix(".") ? Files.absolute(directory) ?? directory : directory)
     while name.count > 1, name.hasSuffix("/") { name = name.dropLast() }
     return switch self {
     case .csv, .npy, .wfdb: "\(name)-\(rawValue)"
@@ -39,7 +40,7 @@ package enum CaptureConversion {
       format.isFolder ? Files.names(in: output).count != 2 && Files.exists(output) : Files.exists(output)
     guard !isTaken else { throw .outputExists(output) }
     var report = ConversionReport(format, output)
-    report.problems = capture.problems
+    report.leftOut = capture.leftOut
     switch format {
     case .csv: try TableConversion.run(capture, to: output, .csv, &report, progress: progress)
     case .npy: try TableConversion.run(capture, to: output, .npy, &report, progress: progress)

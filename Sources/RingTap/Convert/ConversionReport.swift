@@ -36,7 +36,9 @@ package struct ConversionReport: Sendable {
   /// Whether these have the last value that came.
   package var filled = false
   package var notes = 0
-  /// What was not converted, and why.
+  /// Files that are no tables of a recording, such as those of an analysis.
+  package var leftOut: [String] = []
+  /// Where a table breaks off.
   package var problems: [String] = []
 
   init(_ format: ConversionFormat, _ output: String) {
@@ -68,6 +70,7 @@ package struct ConversionReport: Sendable {
       line.member("output", output)
       line.member("tables") { line in for table in tables { line.member(table.name, table.rows) } }
       if !signals.isEmpty { encodeSignals(&line) }
+      line.member("leftOut", array: { line in for file in leftOut { line.value(file) } })
       line.member("problems", array: { line in for problem in problems { line.value(problem) } })
     }
     line.endLine()

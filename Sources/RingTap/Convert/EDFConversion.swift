@@ -4,6 +4,8 @@ import BLESystem
 enum EDFConversion {
   /// Seconds of a data record.
   private static let recordSeconds = 0.5...2.0
+  /// 1985-01-01 … 2084-12-31, in nanoseconds since the Unix epoch.
+  private static let years: Range<Int64> = 473_385_600_000_000_000..<3_629_059_200_000_000_000
   /// The file's own unit of time is 10 µs.
   private static let unitNanoseconds = 10_000.0
 
@@ -13,6 +15,10 @@ enum EDFConversion {
   ) throws(ConversionError) {
     let table = try SignalTable(of: capture)
     let scan = try SignalScan(capture, table) { progress(ConversionProgress("reading", $0)) }
+    guard years.contains(scan.start) else {
+      throw .unsuitable(
+        "the first sample is of \(UTCText(scan.start).wfdb), and EDF knows 1985 … 2084; use wfdb")
+    }
     let channels = SignalChannel.all(table, scan, bits: kind == .edf ? 16 : 24)
     let (samples, duration) = Self.record(period: scan.period)
     var layout = EDFFile.Layout(

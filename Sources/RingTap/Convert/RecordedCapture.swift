@@ -6,8 +6,8 @@ struct RecordedCapture {
   let directory: String
   let format: TableFormat
   let tables: [RecordedTable]
-  /// What is wrong with files that look like tables, or is left out.
-  let problems: [String]
+  /// Files that look like tables and are none of a recording's, and why.
+  let leftOut: [String]
   /// `nil` where there is none that can be read.
   let session: JSONDocument?
 
@@ -20,14 +20,14 @@ struct RecordedCapture {
     let names = Files.names(in: directory)
     if names.contains(ColumnIndex.fileName) {
       format = .npy
-      (tables, problems) = try Self.arrays(directory)
+      (tables, leftOut) = try Self.arrays(directory)
     } else {
       format = .csv
-      (tables, problems) = Self.texts(directory, names)
+      (tables, leftOut) = Self.texts(directory, names)
     }
     guard tables.isEmpty else { return }
     let why = Files.exists(directory) ? "it has neither \(ColumnIndex.fileName) nor tables" : "there is none"
-    throw .noCapture(directory: directory, why: ([why] + problems).joined(separator: "; "))
+    throw .noCapture(directory: directory, why: ([why] + leftOut).joined(separator: "; "))
   }
 
   func reader(_ table: RecordedTable) throws(SystemError) -> any TableReader {
@@ -47,41 +47,41 @@ struct RecordedCapture {
 
   private static func texts(
     _ directory: String, _ names: [String]
-  ) -> (tables: [RecordedTable], problems: [String]) {
-    var (tables, problems): ([RecordedTable], [String]) = ([], [])
+  ) -> (tables: [RecordedTable], leftOut: [String]) {
+    var (tables, leftOut): ([RecordedTable], [String]) = ([], [])
     for name in names.sorted() where name.hasSuffix(".csv") {
       let header: String
       do throws(SystemError) { header = try TextTableReader.header(directory + "/" + name) } catch {
-        problems.append("\(error)")
+        leftOut.append("\(error)")
         continue
       }
       let columns = header.split(separator: ",").map(String.init)
       if let table = RecordedTable.known(String(name.dropLast(4)), columns) {
         tables.append(table)
       } else {
-        problems.append("\(name): the first line is not the header of a recorded table; left out")
+        leftOut.append("\(name): the first line is not the header of a recorded table; left out")
       }
     }
-    return (tables, problems)
+    return (tables, leftOut)
   }
 
   private static func arrays(
     _ directory: String
-  ) throws(ConversionError) -> (tables: [RecordedTable], problems: [String]) {
+  ) throws(ConversionError) -> (tables: [RecordedTable], leftOut: [String]) {
     let path = directory + "/" + ColumnIndex.fileName
     guard let index = document(path), case .object(let members)? = index["tables"] else {
       throw .noCapture(directory: directory, why: "\(ColumnIndex.fileName) cannot be read")
     }
-    var (tables, problems): ([RecordedTable], [String]) = ([], [])
+    var (tables, leftOut): ([RecordedTable], [String]) = ([], [])
     for (name, member) in members.sorted(by: { $0.key < $1.key }) {
       let columns = (member["columns"]?.array ?? []).compactMap { $0["name"]?.text }
       if let table = RecordedTable.known(name, columns) {
         tables.append(table)
       } else {
-        problems.append("\(ColumnIndex.fileName): nobody knows the columns of \(name); left out")
+        leftOut.append("\(ColumnIndex.fileName): nobody knows the columns of \(name); left out")
       }
     }
-    return (tables, problems)
+    return (tables, leftOut)
   }
 }
 

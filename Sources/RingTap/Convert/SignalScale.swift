@@ -56,7 +56,7 @@ extension SignalGrain {
 
   /// The finest power of ten at which the largest value still finds room.
   private static func decimal(_ decimals: Int, bits: Int, largest: Double) -> SignalScale {
-    let limit = bits == 16 ? 32_000 : 8_000_000
+    let limit = bits == 16 ? 32_000 : bits == 24 ? 8_000_000 : 2_000_000_000
     var coarser = 0
     while Double(limit) * power(coarser - decimals) < largest, coarser < 12 { coarser += 1 }
     return SignalScale(

@@ -15,7 +15,7 @@ enum TableConversion {
       for (place, table) in capture.tables.enumerated() {
         try forEachRow(capture, table, &report, progress) { row throws(SystemError) in
           files.append(row, to: place)
-          if let failure = files.outcome.failure { throw failure }
+          if files.hasFailed, let failure = files.outcome.failure { throw failure }
         }
       }
       files.end(rate: capture.tickRate)

@@ -39,7 +39,7 @@ enum WFDBConversion {
         return (bits, channels)
       }
     }
-    return (32, SignalChannel.all(table, scan, bits: 24))
+    return (32, SignalChannel.all(table, scan, bits: 32))
   }
 
   /// Of the record: letters, digits, hyphens and underscores of the folder's name.

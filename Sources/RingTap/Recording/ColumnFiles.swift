@@ -73,13 +73,14 @@ struct ColumnFiles: ~Copyable {
   private mutating func spill() throws(SystemError) {
     let count = rows.words.count / columns.count
     guard count > 0 else { return }
-    do throws(SystemError) {
-      for place in columns.indices {
-        octets.removeAll(keepingCapacity: true)
-        gather(place, count)
-        try arrays[place].append(octets.span)
-      }
-    } catch { return try fail(error) }
+    // Where one finds no room the others go on: what counts is what all have.
+    var refusal: SystemError?
+    for place in columns.indices {
+      octets.removeAll(keepingCapacity: true)
+      gather(place, count)
+      do throws(SystemError) { try arrays[place].append(octets.span) } catch { refusal = refusal ?? error }
+    }
+    if let refusal { try fail(refusal) }
     noteEnds(count)
     writtenRows += count
     rows.removeAll()

@@ -111,7 +111,9 @@ struct RecordingFiles: ~Copyable {
   mutating func end(rate: Double?) {
     guard index != nil else { return }
     flush()
-    do throws(SystemError) { try index?.write(tables, isComplete: true, rate: rate) } catch { fail(error) }
+    do throws(SystemError) { try index?.write(tables, isComplete: true, rate: rate) } catch {
+      if failure == nil { fail(error) }
+    }
   }
 
   /// Saves what the other files can still take; a full disk may have room for a small rest.
