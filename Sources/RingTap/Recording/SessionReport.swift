@@ -80,10 +80,10 @@ public struct SessionReport: Hashable, Sendable {
   /// What the recorder of a ring wrote.
   mutating func take(_ outcome: Recorder.Outcome) {
     ticks = outcome.ticks
-    ticksFile = TickRows.table.fileName
+    ticksFile = outcome.format.fileName(TickRows.table.name)
     streams = RingStream.allCases.map { stream in
       Stream(
-        name: stream.name, file: stream.fileName, samples: outcome.rows[stream.rawValue],
+        name: stream.name, file: outcome.format.fileName(stream.name), samples: outcome.rows[stream.rawValue],
         part: outcome.ticks?.parts[stream.part.rawValue])
     }
   }

@@ -58,6 +58,7 @@ public struct RingCapture: Sendable {
   /// Whether other processes hear of the packet log while it is written.
   public var isAnnounced = false
   public var logFormat = CaptureLogFormat.btsnoop
+  public var tableFormat = TableFormat.csv
 
   public init(_ target: Target, adapter: any Adapter, limits: RecordingLimits, directory: String) {
     self.target = target
@@ -89,7 +90,7 @@ public struct RingCapture: Sendable {
       try await recording.begin(emptyReport(), on: connection, announce: announce) {
         pace throws(SystemError) in
         let recorder = try await Recorder.start(
-          in: directory, sink, packets: packets, format: logFormat, pace: pace)
+          in: directory, sink, as: tableFormat, packets: packets, format: logFormat, pace: pace)
         adapter.loop.clock.hold { !sink.samples.isEmpty }
         return recorder
       }
