@@ -29,8 +29,11 @@ protocol BearerCarrier: AnyObject, Sendable {
 /// loop's thread. `assumeIsolated` would do as well, at two allocations a call.
 final class BearerClient {
   let received: (Span<UInt8>, ReceiveTime, PacketPort.Stamp) -> Void
-  /// A system call has brought PDUs; all that came were delivered.
+  /// A system call has brought PDUs, which follow.
   let batchBegan: () -> Void
+  /// They all were: the carrier sends again. For who calls `batchBegan`.
+  let batchDelivered: () -> Void
+  /// Nothing more has come for now.
   let batchEnded: () -> Void
   /// There is room again.
   let writable: () -> Void
@@ -42,13 +45,14 @@ final class BearerClient {
 
   init(
     received: @escaping (Span<UInt8>, ReceiveTime, PacketPort.Stamp) -> Void,
-    batchBegan: @escaping () -> Void, batchEnded: @escaping () -> Void,
-    writable: @escaping () -> Void, changed: @escaping (LinkChange) -> Void,
+    batchBegan: @escaping () -> Void, batchDelivered: @escaping () -> Void,
+    batchEnded: @escaping () -> Void, writable: @escaping () -> Void, changed: @escaping (LinkChange) -> Void,
     ended: @escaping (BearerEnd) -> Void, deadline: @escaping () -> MonotonicTime?,
     expired: @escaping (MonotonicTime) -> Void
   ) {
     self.received = received
     self.batchBegan = batchBegan
+    self.batchDelivered = batchDelivered
     self.batchEnded = batchEnded
     self.writable = writable
     self.changed = changed

@@ -49,6 +49,8 @@ public actor Connection: ATTRequester {
   private var isQueuedWriteOpen = false
   private var queuedWriteWaiters: [CheckedContinuation<Void, Never>] = []
   private var outbox: [[UInt8]] = []
+  /// PDUs of one system call are being delivered: what is said meanwhile waits until all are.
+  private var isDelivering = false
   private var outboxWaiters: [CheckedContinuation<Void, Never>] = []
   private var endWaiters: [CheckedContinuation<BearerEnd, Never>] = []
   private var subscribers: [Subscriber] = []
@@ -127,8 +129,9 @@ public actor Connection: ATTRequester {
   /// Lets the carrier begin.
   func attach() throws(HostError) {
     let client = BearerClient(
-      received: { self.received($0, at: $1, $2) }, batchBegan: { self.counters.batches += 1 },
-      batchEnded: { self.signalWakes() }, writable: { self.flushOutbox() },
+      received: { self.received($0, at: $1, $2) }, batchBegan: { self.beginDelivery() },
+      batchDelivered: { self.endDelivery() }, batchEnded: { self.signalWakes() },
+      writable: { self.flushOutbox() },
       changed: { self.note($0) },
       ended: { self.finish($0) }, deadline: { self.machine.deadline }, expired: { self.expire($0) })
     do throws(SystemError) { try carrier.attach(client) } catch { throw HostError(error) }
@@ -249,6 +252,9 @@ public actor Connection: ATTRequester {
     transmit(command)
   }
 
+  /// Those that wait for the answer to another.
+  package var waitingRequests: Int { queue.count }
+
   private func pump() {
     if let end {
       failRequests(.closed(end))
@@ -302,6 +308,17 @@ public actor Connection: ATTRequester {
 
   // MARK: From the carrier, on the receive thread
 
+  private func beginDelivery() {
+    counters.batches += 1
+    isDelivering = true
+  }
+
+  /// Sends what was put off: a request that follows an answer, say. No notification waits for a system call of another's.
+  private func endDelivery() {
+    isDelivering = false
+    if !outbox.isEmpty { flushOutbox() }
+  }
+
   private func received(_ pdu: Span<UInt8>, at time: ReceiveTime, _ stamp: PacketPort.Stamp) {
     // A send that failed may have ended the bearer amid a batch. What came before the link went still counts.
     switch end {
@@ -313,7 +330,9 @@ public actor Connection: ATTRequester {
     log(.controllerToHost, pdu, at: time)
     do throws(WireError) {
       let reaction = try machine.receive(pdu) { deliver($0, at: time) }
-      if reaction != .none { react(reaction, pdu) }
+      // By pattern: `!=` asks a witness of another module.
+      if case .none = reaction { return }
+      react(reaction, pdu)
     } catch {
       counters.malformed += 1
       counters.lastMalformed = error
@@ -390,7 +409,7 @@ public actor Connection: ATTRequester {
 
   private func transmit(_ pdu: [UInt8]) {
     guard end == nil else { return }
-    guard !outbox.isEmpty else {
+    guard isDelivering || !outbox.isEmpty else {
       write(pdu)
       return
     }

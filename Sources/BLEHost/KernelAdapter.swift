@@ -96,9 +96,24 @@ public actor KernelAdapter: Adapter {
 
 extension EventLoop {
   /// The receive thread of a program, under the name that `ps -L` shows.
-  public static func start(clock: LoopClock = .system) throws(HostError) -> EventLoop {
-    do throws(SystemError) { return try EventLoop(name: "ringtap-receive", clock: clock) } catch {
-      throw HostError(error)
+  ///
+  /// - Throws: `notPermitted` for a priority that this process may not have, `unsuitable` for a processor that is not
+  ///   there.
+  public static func start(
+    clock: LoopClock = .system, tuning: LoopTuning = LoopTuning()
+  ) throws(HostError) -> EventLoop {
+    do throws(SystemError) {
+      return try EventLoop(name: "ringtap-receive", clock: clock, tuning: tuning)
+    } catch {
+      switch (error.condition, tuning.processor, tuning.realTimePriority) {
+      case (.notPermitted, _, .some):
+        throw .notPermitted(action: "a real-time priority", capability: "CAP_SYS_NICE")
+      case (.invalid, let processor?, _):
+        throw .unsuitable(
+          "processor \(processor) is not there, or this process may not use it; `taskset -p $$` tells which it may"
+        )
+      default: throw HostError(error)
+      }
     }
   }
 }

@@ -61,6 +61,9 @@ import Synchronization
   /// Elements that wait. Exact for the producer until the consumer takes one, and the other way round.
   public var count: Int { head.load(ordering: .acquiring) - tail.load(ordering: .acquiring) }
 
+  /// Whether more than half of the places are taken.
+  public var isHalfFull: Bool { 2 * count > capacity }
+
   public var isEmpty: Bool {
     tail.load(ordering: .acquiring) == head.load(ordering: .acquiring)
   }

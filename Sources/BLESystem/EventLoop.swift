@@ -67,8 +67,8 @@ package final class ActorSource: EventSource {
 /// A task that was resumed reaches its actor by way of Swift's thread pool, unless the task prefers this loop: then it
 /// comes straight here. By virtual time it must (`preference`), or time goes on meanwhile.
 public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable {
-  // `jobs` and `isStopping` are guarded by the Mutex; `sources` and `nextToken` are touched on the loop's
-  // thread only (checked by precondition); `thread` is written once, before `started` is set.
+  // What is in `Shared` is guarded by the Mutex; `sources`, `tokens` and what stands with them is touched on the loop's
+  // thread only (checked by precondition).
   private struct Shared {
     var jobs: [UnownedJob] = []
     var isStopping = false
@@ -76,6 +76,13 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     var isOver = false
     var timers: [Timer] = []
     var nextTimer = 0
+
+    var earliestTimer: MonotonicTime? {
+      // A loop of its own: a closure for `min` would be made each time.
+      var earliest: MonotonicTime?
+      for timer in timers { earliest = .earliest(earliest, timer.deadline) }
+      return earliest
+    }
   }
 
   /// A task that sleeps.
@@ -95,23 +102,44 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
   private let poll: FileDescriptor
   private let wake: FileDescriptor
   private let shared = Mutex(Shared())
+  /// `shared` has changed since the loop last looked: a turn without takes no lock.
+  private let hasNews = Atomic<Bool>(false)
   private let owner = Atomic<UInt>(0)
-  private var sources: [UInt64: any EventSource] = [:]
+  /// Few, so that looking at each costs less than hashing.
+  private var sources: [any EventSource] = []
+  /// Of each source, its token.
+  private var tokens: [UInt64] = []
   private var nextToken: UInt64 = 1
+  /// The earliest of `shared`'s, at the last look.
+  private var nextTimer: MonotonicTime?
+  /// Whether nothing has happened since `deadline` was the earliest of all.
+  private var isDeadlineKnown = false
+  private var deadline: MonotonicTime?
+  private var spinsUntil: MonotonicTime?
+  /// How the thread gets at its processor.
+  public let tuning: LoopTuning
+  /// Whether this loop keeps the process's memory resident.
+  public let locksMemory: Bool
 
   /// Starts the thread.
   ///
   /// - Parameters:
   ///   - name: shown by `ps -L` and `top -H`; at most 15 characters.
   ///   - clock: a virtual one serves one loop only.
-  public init(name: String, clock: LoopClock = .system) throws(SystemError) {
+  /// - Throws: EPERM where the tuning's priority needs CAP_SYS_NICE, EINVAL where its processor is not there.
+  public init(
+    name: String, clock: LoopClock = .system, tuning: LoopTuning = LoopTuning()
+  ) throws(SystemError) {
     self.clock = clock
+    self.tuning = tuning
+    // Where only some memory may be locked, later allocations would fail.
+    locksMemory = tuning.realTimePriority != nil && ProcessFacts.has(.ipcLock) && ringtap_lock_memory() == 0
     poll = FileDescriptor(owning: try checked("epoll_create1") { ringtap_epoll_create() })
     wake = FileDescriptor(owning: try checked("eventfd") { ringtap_wake_create() })
     try checked("epoll_ctl") {
       ringtap_epoll_add(poll.rawValue, wake.rawValue, Self.wakeToken, RINGTAP_READABLE)
     }
-    try SystemThread.start(named: name) { self.run() }
+    try SystemThread.start(named: name, as: tuning.isDefault ? .ordinary : .tuned(tuning)) { self.run() }
   }
 
   // MARK: Sources (on the loop's thread)
@@ -132,7 +160,8 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     try checked("epoll_ctl") {
       ringtap_epoll_add(poll.rawValue, number, token, readiness.rawValue)
     }
-    sources[token] = source
+    sources.append(source)
+    tokens.append(token)
     return token
   }
 
@@ -148,13 +177,18 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
   /// Call it before the descriptor closes.
   package func remove(_ token: UInt64, _ descriptor: borrowing FileDescriptor) {
     precondition(isOnThread)
-    guard sources.removeValue(forKey: token) != nil else { return }
+    guard let index = tokens.firstIndex(of: token) else { return }
+    tokens.remove(at: index)
+    sources.remove(at: index)
     _ = ringtap_epoll_remove(poll.rawValue, descriptor.rawValue)
   }
 
   /// Ends the thread after the jobs that wait now. Sources that are left hear of it.
   public func stop() {
-    shared.withLock { $0.isStopping = true }
+    shared.withLock { state in
+      state.isStopping = true
+      hasNews.store(true, ordering: .releasing)
+    }
     signal()
   }
 
@@ -175,6 +209,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
           // A cancel that comes later finds the timer.
           guard !state.isStopping, !Task.isCancelled else { return false }
           state.timers.append(Timer(id: id, deadline: deadline, sleeper: sleeper))
+          hasNews.store(true, ordering: .releasing)
           return true
         }
         guard isTaken else { return sleeper.resume(returning: false) }
@@ -192,6 +227,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
       guard state.timers.contains(where: isMeant) else { return [] }
       let taken = state.timers.filter(isMeant)
       state.timers.removeAll(where: isMeant)
+      hasNews.store(true, ordering: .releasing)
       return taken
     }
   }
@@ -202,6 +238,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     let unowned = UnownedJob(job)
     let isLate = shared.withLock { state in
       state.jobs.append(unowned)
+      hasNews.store(true, ordering: .releasing)
       defer { state.isOver = false }
       return state.isOver
     }
@@ -252,8 +289,8 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
       expire()
     }
     // A source keeps its loop and the loop its sources: whoever is left would stay for ever, descriptors and all.
-    let left = sources.values
-    sources = [:]
+    let left = sources
+    (sources, tokens) = ([], [])
     for source in left { source.stopped() }
     for timer in takeTimers({ _ in true }) { timer.sleeper.resume(returning: false) }
     serveLatecomers()
@@ -277,15 +314,19 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
   }
 
   private func dispatch(_ event: ringtap_ready) {
-    if event.token == Self.wakeToken {
-      ringtap_wake_drain(wake.rawValue)
-    } else if let source = sources[event.token] {
-      source.ready(Readiness(rawValue: event.events))
+    isDeadlineKnown = false
+    if event.token == Self.wakeToken { return ringtap_wake_drain(wake.rawValue) }
+    if tuning.spinMicroseconds > 0 {
+      spinsUntil = clock.monotonic().advanced(by: .microseconds(tuning.spinMicroseconds))
+    }
+    for index in tokens.indices where tokens[index] == event.token {
+      let source = sources[index]
+      return source.ready(Readiness(rawValue: event.events))
     }
   }
 
   private func wait(_ events: inout [ringtap_ready]) -> Int {
-    let isBusy = shared.withLock { !$0.jobs.isEmpty || $0.isStopping }
+    let isBusy = hasNews.load(ordering: .relaxed)
     let next = isBusy ? nil : nextDeadline
     var timeout: CInt = isBusy ? 0 : -1
     if let next {
@@ -293,20 +334,34 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
       let milliseconds = (next.nanoseconds - clock.monotonic().nanoseconds + 999_999) / 1_000_000
       timeout = clock.isVirtual ? 0 : CInt(clamping: max(0, milliseconds))
     }
-    // SAFETY: the array holds `eventsPerTurn` events. An interrupted wait is an empty turn.
-    let count = unsafe ringtap_epoll_wait(poll.rawValue, &events, CInt(Self.eventsPerTurn), timeout)
+    if timeout != 0, let limit = spinsUntil {
+      let count = spin(&events, until: next.map { min($0, limit) } ?? limit)
+      if count != 0 || limit > clock.monotonic() { return max(0, count) }
+      spinsUntil = nil
+      return 0
+    }
+    let count = takeReady(&events, timeout)
     if count <= 0, clock.isVirtual, let next, !clock.leap(to: next) { usleep(Self.holdMicroseconds) }
-    return max(0, Int(count))
+    return max(0, count)
+  }
+
+  /// Looks without sleeping.
+  private func spin(_ events: inout [ringtap_ready], until limit: MonotonicTime) -> Int {
+    var count = 0
+    repeat { count = takeReady(&events, 0) } while count == 0 && clock.monotonic() < limit
+    return count
+  }
+
+  private func takeReady(_ events: inout [ringtap_ready], _ timeout: CInt) -> Int {
+    // SAFETY: the array holds `eventsPerTurn` events. An interrupted wait is an empty turn.
+    Int(unsafe ringtap_epoll_wait(poll.rawValue, &events, CInt(Self.eventsPerTurn), timeout))
   }
 
   private var nextDeadline: MonotonicTime? {
-    var earliest = shared.withLock { state in
-      // A loop of its own: a closure for `min` would be made each turn.
-      var earliest: MonotonicTime?
-      for timer in state.timers { earliest = .earliest(earliest, timer.deadline) }
-      return earliest
-    }
-    for source in sources.values { earliest = .earliest(earliest, source.deadline) }
+    guard !isDeadlineKnown else { return deadline }
+    var earliest = nextTimer
+    for index in sources.indices { earliest = .earliest(earliest, sources[index].deadline) }
+    (deadline, isDeadlineKnown) = (earliest, true)
     return earliest
   }
 
@@ -314,7 +369,9 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     guard let next = nextDeadline else { return }
     let now = clock.monotonic()
     guard next <= now else { return }
-    for source in Array(sources.values) {
+    isDeadlineKnown = false
+    // Of those that there are now.
+    for source in sources {
       if let deadline = source.deadline, deadline <= now { source.expired(now: now) }
     }
     for timer in takeTimers({ $0.deadline <= now }) { timer.sleeper.resume(returning: true) }
@@ -324,8 +381,14 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
   ///
   /// - Returns: whether the loop goes on.
   private func runJobs() -> Bool {
+    guard hasNews.load(ordering: .acquiring) else { return true }
+    hasNews.store(false, ordering: .relaxed)
+    isDeadlineKnown = false
     let (jobs, isStopping) = shared.withLock { state in
       defer { state.jobs = [] }
+      nextTimer = state.earliestTimer
+      // Until there are no more jobs.
+      if state.isStopping { hasNews.store(true, ordering: .relaxed) }
       return (state.jobs, state.isStopping)
     }
     // SAFETY: taken out of the queue under the lock, so each job runs once.

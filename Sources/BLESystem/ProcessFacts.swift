@@ -3,10 +3,12 @@ import Glibc
 
 /// What this process may do, and which others are in the way.
 public enum ProcessFacts {
-  /// Capabilities that the kernel's Bluetooth sockets ask for. The raw value is the kernel's number.
+  /// Capabilities that the kernel's Bluetooth sockets and its scheduler ask for. The raw value is the kernel's number.
   public enum Capability: Int, Sendable {
     case netAdmin = 12
     case netRaw = 13
+    case ipcLock = 14
+    case sysNice = 23
   }
 
   /// Whether the effective set has it, by `/proc/self/status`.

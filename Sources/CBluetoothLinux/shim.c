@@ -11,12 +11,15 @@
 #include <linux/sock_diag.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <time.h>
@@ -256,6 +259,56 @@ void ringtap_thread_set_name(const char *name) {
   kept[sizeof kept - 1] = '\0';
   pthread_setname_np(pthread_self(), kept);
 }
+
+// Whether some thread has a processor of its own: only then need others be told theirs.
+static atomic_int is_placed;
+
+static int place(pthread_attr_t *attributes, int processor) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (processor >= 0) {
+    if (processor >= CPU_SETSIZE) return EINVAL;
+    CPU_SET(processor, &set);
+    is_placed = 1;
+  } else if (!is_placed || sched_getaffinity(getpid(), sizeof set, &set) < 0) {
+    return 0;
+  }
+  return pthread_attr_setaffinity_np(attributes, sizeof set, &set);
+}
+
+static int give_priority(pthread_attr_t *attributes, int priority) {
+  struct sched_param parameters = {.sched_priority = priority};
+  int error = pthread_attr_setinheritsched(attributes, PTHREAD_EXPLICIT_SCHED);
+  if (error == 0) error = pthread_attr_setschedpolicy(attributes, SCHED_FIFO);
+  return error ? error : pthread_attr_setschedparam(attributes, &parameters);
+}
+
+int ringtap_thread_create(void *(*body)(void *), void *argument, int processor, int priority) {
+  pthread_attr_t attributes;
+  pthread_t thread;
+  int error = pthread_attr_init(&attributes);
+  if (error) return error;
+  error = pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
+  if (error == 0) error = place(&attributes, processor);
+  if (error == 0 && priority > 0) error = give_priority(&attributes, priority);
+  if (error == 0) error = pthread_create(&thread, &attributes, body, argument);
+  pthread_attr_destroy(&attributes);
+  return error;
+}
+
+void ringtap_thread_keep_priority(void) {
+  struct sched_param parameters;
+  int policy = sched_getscheduler(0);
+  if (policy >= 0 && sched_getparam(0, &parameters) == 0)
+    sched_setscheduler(0, policy | SCHED_RESET_ON_FORK, &parameters);
+}
+
+void ringtap_thread_be_patient(void) {
+  struct sched_param parameters = {0};
+  sched_setscheduler(0, SCHED_BATCH, &parameters);
+}
+
+int ringtap_lock_memory(void) { return mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT); }
 
 static int interrupt_pipe[2] = {-1, -1};
 

@@ -45,6 +45,7 @@ struct CaptureCommand: AsyncParsableCommand {
 
   @OptionGroup var device: DeviceOptions
   @OptionGroup var patience: PatienceOptions
+  @OptionGroup var thread: ReceiveThreadOptions
 
   @Argument(help: "The rings, such as 70:CB:0D:00:A1:B2; the first one in range if none is given.")
   var addresses: [String] = []
@@ -99,7 +100,7 @@ struct CaptureCommand: AsyncParsableCommand {
     }
     let (plan, patience) = (try plan(directory), patience)
     let (name, rings) = (name, rings)
-    let outcomes = try await device.withRadio { radio in
+    let outcomes = try await device.withRadio(thread.tuning) { radio in
       let targets = try await failing { () async throws(HostError) in
         if !wanted.isEmpty { return wanted }
         if let peer = radio.replay?.peer, rings == 1, name == nil {
@@ -151,7 +152,10 @@ struct CaptureCommand: AsyncParsableCommand {
         capture.tableFormat = tableFormat
         return capture
       }
-      return await CaptureGroup(captures).run { progress in
+      let group = CaptureGroup(captures)
+      // A timer for nobody's eyes would be all that wakes beside the ring.
+      guard Console.isErrorTerminal else { return await group.run() }
+      return await group.run { progress in
         Console.progress(CaptureText.line(progress, rings: targets.count))
       }
     }

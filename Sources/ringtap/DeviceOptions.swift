@@ -74,8 +74,8 @@ struct AdapterOptions: ParsableArguments {
   }
 
   /// Takes hold of the radio and says how.
-  func open() async throws -> Radio {
-    let loop = try failing { () throws(HostError) in try EventLoop.start() }
+  func open(_ tuning: LoopTuning = LoopTuning()) async throws -> Radio {
+    let loop = try failing { () throws(HostError) in try EventLoop.start(tuning: tuning) }
     guard let specification = try specification() else {
       let info = try failing { () throws(HostError) in try KernelAdapter.find(adapter) }
       return Radio(adapter: remembering(beside(info, loop)))
@@ -193,15 +193,18 @@ struct DeviceOptions: ParsableArguments {
 
   /// The same with a device that is looked for first.
   ///
-  /// - Parameter tap: for a packet log of the link.
+  /// - Parameters:
+  ///   - tuning: of the receive thread.
+  ///   - tap: for a packet log of the link.
   func withLink<Value: Sendable>(
-    tap: PacketTap? = nil, locating locate: @escaping @Sendable (any Adapter) async throws -> DeviceAddress,
+    _ tuning: LoopTuning = LoopTuning(), tap: PacketTap? = nil,
+    locating locate: @escaping @Sendable (any Adapter) async throws -> DeviceAddress,
     _ body: @escaping @Sendable (any Adapter, Connection) async throws -> Value
   ) async throws -> Value {
     let isVerbose = radio.verbose
     let timeout = Duration.seconds(timeout)
     let request = try link.request()
-    return try await withRadio { radio in
+    return try await withRadio(tuning) { radio in
       let address = try await locate(radio.adapter)
       let connection = try await failing { () async throws(HostError) in
         try await radio.adapter.connect(to: address, asking: request, timeout: timeout, tap: nil)
@@ -218,12 +221,14 @@ struct DeviceOptions: ParsableArguments {
   }
 
   /// Takes hold of the radio, runs `body`, and lets it go whatever happens. Ctrl-C cancels `body`.
+  ///
+  /// - Parameter tuning: of the receive thread.
   func withRadio<Value: Sendable>(
-    _ body: @escaping @Sendable (Radio) async throws -> Value
+    _ tuning: LoopTuning = LoopTuning(), _ body: @escaping @Sendable (Radio) async throws -> Value
   ) async throws -> Value {
     let options = radio
     return try await Interruption.cancelling {
-      let radio = try await options.open()
+      let radio = try await options.open(tuning)
       do {
         let value = try await body(radio)
         await radio.close()

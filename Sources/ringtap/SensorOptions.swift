@@ -11,6 +11,7 @@ import RingTap
 struct SensorOptions: ParsableArguments {
   @OptionGroup var device: DeviceOptions
   @OptionGroup var patience: PatienceOptions
+  @OptionGroup var thread: ReceiveThreadOptions
 
   @Argument(help: "The sensor, such as 70:CB:0D:00:A1:B2; the first one in range if not given.")
   var address: String?
@@ -83,8 +84,13 @@ struct SensorOptions: ParsableArguments {
     if result.report.lost.total > 0 { throw ExitCode(3) }
   }
 
-  /// For the `progress` of a recording.
-  static let progress: @Sendable (SensorRecording.Progress) -> Void = { progress in
+  /// For the `progress` of a recording, where somebody sees it.
+  static var progress: (@Sendable (SensorRecording.Progress) -> Void)? {
+    guard Console.isErrorTerminal else { return nil }
+    return { tell($0) }
+  }
+
+  private static func tell(_ progress: SensorRecording.Progress) {
     let gaps = progress.gaps > 0 ? "\(progress.gaps) \(progress.gaps == 1 ? "gap" : "gaps")  " : ""
     Console.progress(
       "\(progress.elapsed.components.seconds) s  \(progress.values) values  \(gaps)"
@@ -115,7 +121,7 @@ struct SensorOptions: ParsableArguments {
     let (name, timeout, request, patience) = (
       name, Duration.seconds(device.timeout), try device.link.request(), patience
     )
-    return try await device.withRadio { radio in
+    return try await device.withRadio(thread.tuning) { radio in
       let peer =
         if let address { address } else { try await Self.find(kind, name, radio.adapter, timeout) }
       var plan = DeviceSession.Plan(peer)

@@ -221,6 +221,38 @@ private final class Tally: Sendable {
     }
   }
 
+  /// A pause goes on through signals until one of them is urgent.
+  @Test func pausesUntilItIsUrgent() async throws {
+    let (asked, over) = (Counter(), Counter())
+    let urgency = Urgency(asked)
+    let wake = try WakeEvent { urgency.isUrgent }
+    try SystemThread.start(named: "writer") {
+      wake.pause(milliseconds: 1 << 30)
+      over.add()
+    }
+    // It has looked before it rests.
+    await asked.reaches(1)
+    while asked.value < 10 { wake.signal() }
+    #expect(over.value == 0)
+    urgency.set()
+    wake.signal()
+    await over.reaches(1)
+  }
+
+  private final class Urgency: Sendable {
+    private let flag = Atomic<Bool>(false)
+    let asked: Counter
+
+    init(_ asked: Counter) { self.asked = asked }
+
+    func set() { flag.store(true, ordering: .sequentiallyConsistent) }
+
+    var isUrgent: Bool {
+      asked.add()
+      return flag.load(ordering: .sequentiallyConsistent)
+    }
+  }
+
   @Test func doesNotSleepOnWorkThatIsThere() throws {
     let wake = try WakeEvent()
     wake.sleep { false }

@@ -128,6 +128,16 @@ void ringtap_note_system_call(void);
 
 /// pthread_setname_np for the calling thread (hidden behind _GNU_SOURCE). At most 15 characters are kept.
 void ringtap_thread_set_name(const char *name);
+/// A detached thread with what its attributes can say (CPU_SET is a macro, the rest is hidden behind _GNU_SOURCE).
+/// `processor`: the only one it may run on; -1 for those of the main thread, whichever thread calls. `priority`: of
+/// SCHED_FIFO, 1 … 99; 0 for none. Returns 0 or an errno; with one there is no thread.
+int ringtap_thread_create(void *(*body)(void *), void *argument, int processor, int priority);
+/// SCHED_RESET_ON_FORK: threads that the calling one starts do not have its priority.
+void ringtap_thread_keep_priority(void);
+/// SCHED_BATCH: the calling thread, when it wakes, does not take the processor from another.
+void ringtap_thread_be_patient(void);
+/// mlockall for what is touched from now on (the flags are macros). -1 with errno.
+int ringtap_lock_memory(void);
 
 /// Turns SIGINT, SIGTERM and SIGHUP into what `ringtap_signals_wait` returns, and ignores SIGPIPE. By handlers and
 /// not by `sigwait`: `dispatch_main` parks the main thread with all signals unblocked. Once per process; −1 with

@@ -35,7 +35,9 @@ final class Recorder: Sendable {
   /// Signal it when the queues have got something.
   var wake: WakeEvent { writer.wake }
 
-  private init() throws(SystemError) { writer = try WriterThread() }
+  private init(urgent isUrgent: @escaping @Sendable () -> Bool) throws(SystemError) {
+    writer = try WriterThread(urgent: isUrgent)
+  }
 
   /// Records a ring.
   static func start(
@@ -60,7 +62,7 @@ final class Recorder: Sendable {
     as tableFormat: TableFormat = .csv, packets: RecordRing?, format: CaptureLogFormat = .btsnoop,
     pace: Pace = .held
   ) async throws(SystemError) -> Recorder {
-    let recorder = try Recorder()
+    let recorder = try Recorder { samples.isHalfFull || packets?.isHalfFull ?? false }
     try await recorder.writer.start(named: "ringtap-writer", orThrow: { $0 }) { () throws(SystemError) in
       RecorderJob(
         recorder: recorder, samples: samples, packets: packets, tables: tables,

@@ -41,7 +41,7 @@ final class RingSink: Sendable {
   var sampleCount: Int { received - malformed - other - repeated }
   var lastMalformed: WireError? { lastError.withLock { $0 } }
   /// Whether more than half of the queue is taken.
-  var isHalfFull: Bool { 2 * samples.count > samples.capacity }
+  var isHalfFull: Bool { samples.isHalfFull }
 
   /// Calls `body` when the last sample wanted has come.
   func onComplete(_ body: @escaping @Sendable () -> Void) { completion.withLock { $0 = body } }

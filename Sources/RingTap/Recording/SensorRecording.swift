@@ -74,21 +74,22 @@ public struct SensorRecording: Sendable {
 
   /// Records until there is a reason to end, and stops the stream.
   ///
+  /// - Parameter progress: called each second; `nil`: nothing of the recording wakes while the sensor is silent.
   /// - Throws: what kept it from starting; later the result carries the failure instead.
   public func heartRate(
-    _ settings: HeartRateSession.Settings, progress: @escaping @Sendable (Progress) -> Void
+    _ settings: HeartRateSession.Settings, progress: (@Sendable (Progress) -> Void)? = nil
   ) async throws(HostError) -> Result {
     try await record(HeartRateSession.self, settings, progress) { HeartRateTables(counts: $1) }
   }
 
   public func thermometer(
-    progress: @escaping @Sendable (Progress) -> Void
+    progress: (@Sendable (Progress) -> Void)? = nil
   ) async throws(HostError) -> Result {
     try await record(ThermometerSession.self, (), progress) { TemperatureTables(counts: $1) }
   }
 
   public func polar(
-    _ settings: PolarSession.Settings, progress: @escaping @Sendable (Progress) -> Void
+    _ settings: PolarSession.Settings, progress: (@Sendable (Progress) -> Void)? = nil
   ) async throws(HostError) -> Result {
     try await record(PolarSession.self, settings, progress) {
       PolarTables($0.type, sampleRate: $0.sampleRate, factor: $0.factor, counts: $1)
@@ -98,7 +99,7 @@ public struct SensorRecording: Sendable {
   // MARK: One recording
 
   private func record<Session: SensorSession, Tables: SampleTables>(
-    _ type: Session.Type, _ settings: Session.Settings, _ progress: @escaping @Sendable (Progress) -> Void,
+    _ type: Session.Type, _ settings: Session.Settings, _ progress: (@Sendable (Progress) -> Void)?,
     _ tables: @escaping @Sendable (Session, SensorCounts) -> Tables
   ) async throws(HostError) -> Result where Tables.Sample == Session.Sample {
     let (ends, end) = AsyncStream.makeStream(of: End.self, bufferingPolicy: .bufferingOldest(1))
@@ -113,6 +114,7 @@ public struct SensorRecording: Sendable {
         device: connection.peer, deviceName: started.facts.model, adapter: session.adapter.name,
         mode: session.adapter.mode, startedAt: clock.now())
       report.packetLog = CaptureLogFormat.btsnoop.fileName
+      report.takeTuning(of: session.adapter.loop)
       let tables = tables(started, counts)
       report.streams = tables.tables.map {
         SessionReport.Stream(name: $0.name, file: format.fileName($0.name), samples: 0)
@@ -134,7 +136,7 @@ public struct SensorRecording: Sendable {
       } catch { return error }
     }
     let watch = Task(executorPreference: loop.preference) { _ = end.yield(.session(await running.value)) }
-    let tasks = [ticker(profile, counts, progress), timer(profile, end)]
+    let tasks = [progress.map { ticker(profile, counts, $0) }, timer(profile, end)].compactMap(\.self)
     var reason: End?
     for await first in ends {
       reason = first

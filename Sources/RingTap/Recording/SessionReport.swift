@@ -33,6 +33,8 @@ public struct SessionReport: Hashable, Sendable {
   public var deviceName: String?
   public var adapter: String
   public var mode: String
+  /// How the receive thread got at its processor, where anything was asked for.
+  public var receiveThread: ReceiveThreadReport?
   public var startedAt: ReceiveTime
   public var endedAt: ReceiveTime?
   public var endReason: String?
@@ -98,6 +100,7 @@ public struct SessionReport: Hashable, Sendable {
       }
       line.member("adapter", adapter)
       line.member("mode", mode)
+      receiveThread?.encode(into: &line)
       line.member("startedAtNs", startedAt.nanoseconds)
       line.optional("endedAtNs", endedAt?.nanoseconds)
       line.optional("endReason", endReason)

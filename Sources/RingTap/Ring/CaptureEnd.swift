@@ -32,8 +32,10 @@ final class CaptureEnd: Sendable {
   }
 
   /// Looks at the session from now on, and at the clock once the stream runs.
+  ///
+  /// - Parameter progress: called each second; `nil`: no timer runs.
   func follow(
-    _ progress: @escaping @Sendable (RingCapture.Progress) -> Void,
+    _ progress: (@Sendable (RingCapture.Progress) -> Void)?,
     _ news: @escaping @Sendable (RingCapture.News) -> Void
   ) async {
     let states = await session.states()
@@ -44,7 +46,7 @@ final class CaptureEnd: Sendable {
   }
 
   private func take(
-    _ session: SessionState, _ progress: @escaping @Sendable (RingCapture.Progress) -> Void,
+    _ session: SessionState, _ progress: (@Sendable (RingCapture.Progress) -> Void)?,
     _ news: @Sendable (RingCapture.News) -> Void
   ) async {
     let gap = await self.session.gaps.last
@@ -66,15 +68,17 @@ final class CaptureEnd: Sendable {
     }
   }
 
-  private func startTimers(_ progress: @escaping @Sendable (RingCapture.Progress) -> Void) {
+  private func startTimers(_ progress: (@Sendable (RingCapture.Progress) -> Void)?) {
     let begin = ContinuousClock.now
     let loop = session.adapter.loop
-    keep(
-      Task { [self] in
-        while (try? await Task.sleep(for: .seconds(1))) != nil {
-          progress(await standing(after: ContinuousClock.now - begin))
-        }
-      })
+    if let progress {
+      keep(
+        Task { [self] in
+          while (try? await Task.sleep(for: .seconds(1))) != nil {
+            progress(await standing(after: ContinuousClock.now - begin))
+          }
+        })
+    }
     guard let duration = limits.duration else { return }
     keep(
       Task(executorPreference: loop.preference) { [self] in

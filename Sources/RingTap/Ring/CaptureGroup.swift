@@ -23,15 +23,18 @@ public struct CaptureGroup: Sendable {
 
   /// Runs all to their ends; one that fails does not disturb the others. Cancelling ends all like Ctrl-C.
   ///
-  /// - Parameter progress: called whenever one has news, with the sums over all.
+  /// - Parameter progress: called whenever one has news, with the sums over all; `nil`: see `RingCapture.run`.
   /// - Returns: in the order of the captures.
   public func run(
-    progress: @escaping @Sendable (RingCapture.Progress) -> Void
+    progress: (@Sendable (RingCapture.Progress) -> Void)? = nil
   ) async -> [Outcome] {
     let sums = Sums(captures.count)
     return await withTaskGroup(of: (Int, Outcome).self) { group in
       for (index, capture) in captures.enumerated() {
-        group.addTask { (index, await Self.run(capture) { progress(sums.replacing(index, by: $0)) }) }
+        let part = progress.map { progress in
+          { @Sendable (news: RingCapture.Progress) in progress(sums.replacing(index, by: news)) }
+        }
+        group.addTask { (index, await Self.run(capture, part)) }
       }
       var outcomes: [(Int, Outcome)] = []
       for await outcome in group { outcomes.append(outcome) }
@@ -40,7 +43,7 @@ public struct CaptureGroup: Sendable {
   }
 
   private static func run(
-    _ capture: RingCapture, _ progress: @escaping @Sendable (RingCapture.Progress) -> Void
+    _ capture: RingCapture, _ progress: (@Sendable (RingCapture.Progress) -> Void)?
   ) async -> Outcome {
     let result: Result<RingCapture.Result, HostError>
     do throws(HostError) { result = .success(try await capture.run(progress: progress)) } catch {

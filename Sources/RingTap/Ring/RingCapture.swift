@@ -69,10 +69,10 @@ public struct RingCapture: Sendable {
 
   /// Runs to the end. A cancelled task ends it like Ctrl-C: stream stopped, files complete.
   ///
-  /// - Parameter progress: called about once a second.
+  /// - Parameter progress: called about once a second; `nil`: nothing of the capture wakes while the ring is silent.
   /// - Throws: what kept it from starting; once the stream runs, the result carries the failure instead.
   public func run(
-    progress: @escaping @Sendable (Progress) -> Void
+    progress: (@Sendable (Progress) -> Void)? = nil
   ) async throws(HostError) -> Result {
     let begunAt = begunAt ?? adapter.loop.clock.now()
     let packets = RecordRing(byteCount: Recorder.packetQueueByteCount)
@@ -146,6 +146,7 @@ public struct RingCapture: Sendable {
       device: target.address, deviceName: target.name, adapter: adapter.name, mode: adapter.mode,
       startedAt: adapter.loop.clock.now())
     report.packetLog = logFormat.fileName
+    report.takeTuning(of: adapter.loop)
     return report
   }
 

@@ -75,7 +75,7 @@ struct CaptureCost: Sendable {
     let begin = ThreadUsage.processNanoseconds
     malloc_counter_watch()
     let plan = capture
-    let result = try await failing { () async throws(HostError) in try await plan.run { _ in } }
+    let result = try await failing { () async throws(HostError) in try await plan.run() }
     let resident = ProcessFacts.residentKilobytes ?? 0
     if let failure = result.failure { throw Failure("\(failure)") }
     return CaptureCost(

@@ -51,6 +51,7 @@ struct BenchNotifyCommand: AsyncParsableCommand {
 
   @OptionGroup var device: DeviceOptions
   @OptionGroup var options: BenchOptions
+  @OptionGroup var thread: ReceiveThreadOptions
 
   @Argument(help: "The device, such as 70:CB:0D:00:A1:B2; not needed with --transport virtual:…")
   var address: String?
@@ -67,7 +68,7 @@ struct BenchNotifyCommand: AsyncParsableCommand {
   func run() async throws {
     let run = BenchRun(
       device: device, address: try BenchTarget.address(address, device), characteristic: characteristic,
-      options: options)
+      options: options, tuning: thread.tuning)
     let report = try await run.notifications()
     try report.show(json: json)
     if let svg { try BenchPicture.write([report], to: svg) }
@@ -85,6 +86,12 @@ struct BenchOptions: ParsableArguments {
 
   @Option(help: "End after this many notifications.")
   var count: Int?
+
+  @Flag(
+    name: .customLong("with-requests"),
+    help:
+      "Read and discover on the same link all the while: what that does to the latency of the notifications.")
+  var withRequests = false
 
   @Option(help: "The ATT_MTU to ask for, 23 … 517.")
   var mtu: Int = 517

@@ -17,6 +17,9 @@ struct BenchReport: Sendable {
   var residentKilobytes: Int?
   /// From the call to the subscription: connecting, MTU, discovery.
   var connectMilliseconds = 0.0
+  /// Requests that went over the link meanwhile; `nil` where none were wanted.
+  var requests: Int?
+  var receiveThread: ReceiveThreadReport?
   /// What was asked for, in a sweep.
   var label = ""
 
@@ -72,6 +75,8 @@ struct BenchReport: Sendable {
         + "most \(m.batches.summary?.max ?? 0)",
       "lost: \(lost) (kernel's queue \(lostInKernel), our queue \(m.lostInQueue), gaps in the numbers \(lostInSequence))",
     ]
+    if let requests { lines.append("\(requests) requests on the same link meanwhile") }
+    if let receiveThread { lines.append("receive thread: \(receiveThread)") }
     if unstamped > 0 { lines.append("\(unstamped) without the kernel's stamp: theirs is ours") }
     return lines.joined(separator: "\n")
   }
@@ -122,6 +127,8 @@ struct BenchReport: Sendable {
       line.member("sequence", lostInSequence)
     }
     line.member("withoutKernelStamp", unstamped)
+    if let requests { line.member("requests", requests) }
+    receiveThread?.encode(into: &line)
   }
 
   private func encodeLink(into line: inout JSONLine) {

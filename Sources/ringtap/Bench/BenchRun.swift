@@ -5,6 +5,7 @@ import BLESensors
 import BLEStack
 import BLESystem
 import BLEWire
+import RingTap
 
 /// One link and what is measured on it.
 struct BenchRun: Sendable {
@@ -12,6 +13,7 @@ struct BenchRun: Sendable {
   let address: DeviceAddress
   let characteristic: CharacteristicArgument?
   let options: BenchOptions
+  var tuning = LoopTuning()
 
   /// What to subscribe to, and what starts the stream.
   private struct Stream: Sendable {
@@ -26,7 +28,7 @@ struct BenchRun: Sendable {
 
   func notifications() async throws -> BenchReport {
     let begin = SystemClock.monotonic()
-    return try await device.withLink(locating: { _ in address }) { adapter, connection in
+    return try await device.withLink(tuning, locating: { _ in address }) { adapter, connection in
       try await measure(adapter, connection, since: begin)
     }
   }
@@ -51,6 +53,7 @@ struct BenchRun: Sendable {
       try await send(.rawStart, to: command, client)
     }
     let stopper = NotificationMeter.Stopper(connection.loop)
+    let requests = options.withRequests ? Task { await Self.request(client) } : nil
     let timer = Task { [options] in
       let limit = options.window.settling + options.window.duration + Self.patience
       if (try? await connection.loop.wait(for: limit)) != nil { await stopper.stop(meter) }
@@ -66,6 +69,8 @@ struct BenchRun: Sendable {
     }
     timer.cancel()
     end.cancel()
+    requests?.cancel()
+    let requestCount = await requests?.value
     let resident = ProcessFacts.residentKilobytes
     let after = await connection.statistics
     if await connection.end == nil {
@@ -81,8 +86,27 @@ struct BenchRun: Sendable {
     report.lostInKernel = after.kernelQueueDrops - before.kernelQueueDrops
     report.unstamped = after.withoutKernelStamp - before.withoutKernelStamp
     report.residentKilobytes = resident
+    report.requests = requestCount
+    report.receiveThread = ReceiveThreadReport(connection.loop)
     report.connectMilliseconds = Double(start.nanoseconds - begin.nanoseconds) / 1e6
     return report
+  }
+
+  /// Reads and discovers, one request after the other, until the task is cancelled or the link goes.
+  ///
+  /// - Returns: how many requests were answered, and refused.
+  private static func request(_ client: GATTClient) async -> Int {
+    let before = await client.connection.statistics.sent
+    while !Task.isCancelled {
+      do throws(GATTError) {
+        let database = try await client.discover()
+        for characteristic in database.services.flatMap(\.characteristics)
+        where characteristic.properties.contains(.read) {
+          _ = try await client.read(characteristic.valueHandle)
+        }
+      } catch { if await client.connection.end != nil { break } }
+    }
+    return await client.connection.statistics.sent - before
   }
 
   private func send(

@@ -20,6 +20,7 @@ struct BenchSocketCommand: AsyncParsableCommand {
 
   @OptionGroup var device: DeviceOptions
   @OptionGroup var options: BenchOptions
+  @OptionGroup var thread: ReceiveThreadOptions
 
   @Option(help: "A whole capture into this directory; else the latencies are measured.")
   var output: String?
@@ -29,7 +30,7 @@ struct BenchSocketCommand: AsyncParsableCommand {
     guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) >= 0 else {
       throw Failure("descriptor \(descriptor) is not open")
     }
-    let loop = try failing { () throws(HostError) in try EventLoop.start() }
+    let loop = try failing { () throws(HostError) in try EventLoop.start(tuning: thread.tuning) }
     let adapter = SocketAdapter(FileDescriptor(owning: descriptor), on: loop)
     if let output {
       try await CaptureCost.measure(.any, adapter, options.count ?? 10_000, output).show(json: true)

@@ -21,6 +21,7 @@ struct BenchSweepCommand: AsyncParsableCommand {
 
   @OptionGroup var device: DeviceOptions
   @OptionGroup var options: BenchOptions
+  @OptionGroup var thread: ReceiveThreadOptions
 
   @Argument(help: "The device, such as 70:CB:0D:00:A1:B2; an emulated source if not given.")
   var address: String?
@@ -125,8 +126,8 @@ struct BenchSweepCommand: AsyncParsableCommand {
     }
     _ = try device.link.request()
     return BenchRun(
-      device: device, address: try BenchTarget.address(address, device), characteristic: nil, options: options
-    )
+      device: device, address: try BenchTarget.address(address, device), characteristic: nil,
+      options: options, tuning: thread.tuning)
   }
 
   // MARK: Lines

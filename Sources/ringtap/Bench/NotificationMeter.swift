@@ -47,7 +47,7 @@ final class NotificationMeter: Sendable {
   }
 
   static let capacity = 1 << 16
-  private static let gatherMilliseconds = 10
+  private static let gatherMilliseconds = 250
 
   private let content: Content
   private let window: Window
@@ -62,8 +62,8 @@ final class NotificationMeter: Sendable {
   init(_ content: Content, _ window: Window) throws(SystemError) {
     self.content = content
     self.window = window
-    wake = try WakeEvent()
-    try SystemThread.start(named: "ringtap-meter") { [self] in count() }
+    wake = try WakeEvent { [arrivals] in arrivals.isHalfFull }
+    try SystemThread.start(named: "ringtap-meter", as: .patient) { [self] in count() }
   }
 
   // MARK: The receive thread
@@ -152,13 +152,14 @@ final class NotificationMeter: Sendable {
     while true {
       // Read first: what came before the end is counted below.
       let isLast = isOver.load(ordering: .sequentiallyConsistent)
+      let hadNothing = arrivals.isEmpty
       while let arrival = arrivals.pop() {
         measurement.take(arrival, after: last, &interval, &inBatch)
         last = arrival
       }
       if isLast { break }
-      wake.sleep { arrivals.isEmpty && !isOver.load(ordering: .sequentiallyConsistent) }
       // As a capture's writer: it does not take the processor from the receive thread for each batch.
+      if hadNothing { wake.sleep { arrivals.isEmpty && !isOver.load(ordering: .sequentiallyConsistent) } }
       if !isOver.load(ordering: .sequentiallyConsistent) { wake.pause(milliseconds: Self.gatherMilliseconds) }
     }
     measurement.endBatch(inBatch)

@@ -6,8 +6,8 @@
 //   --rate   so many a second instead, in bursts of --burst (1)
 //   COMMAND  is started with the receiving end as descriptor 3
 //
-// The sending end answers as the ATT server of a ring does: the least that a client needs to find the ring's service,
-// subscribe, and start the stream (Core 5.4, Vol 3, Part F). One JSON object on standard output tells the receiver's
+// The sending end answers as the ATT server of a ring does, at a rate also while it sends: the least that a client needs
+// to find the ring's service, subscribe, and start the stream (Core 5.4, Vol 3, Part F). One JSON object on standard output tells the receiver's
 // user and system time (wait4), its greatest resident memory, context switches, and the time from the first to the last
 // notification.
 #define _GNU_SOURCE
@@ -132,13 +132,26 @@ static uint8_t notifications[3][19] = {
     {0x1B, REPLIES, 0, 0xA1, 0x02, 0x29, 0x81, 0x2A, 0xCD, 0x29, 0xC1, 0x01, 0x0C, 0x01, 0, 0, 0, 0, 0x3C},
     {0x1B, REPLIES, 0, 0xA1, 0x03, 0x12, 0x03, 0x0B, 0x0D, 0x17, 0x04, 0, 0, 0, 0, 0, 0, 0, 0xEC}};
 
+// Answers requests until it is time to send again.
+static void serve_until(int fd, int64_t due) {
+  for (;;) {
+    int64_t left = due - now();
+    struct timespec patience = {left > 0 ? left / 1000000000 : 0, left > 0 ? left % 1000000000 : 0};
+    struct pollfd wanted = {.fd = fd, .events = POLLIN};
+    if (ppoll(&wanted, 1, &patience, NULL) < 1) return;
+    uint8_t request[600] = {0};
+    ssize_t got = recv(fd, request, sizeof request, 0);
+    if (got <= 0) return;
+    serve(fd, request, (size_t)got);
+  }
+}
+
 static int64_t stream(int fd, long count, double rate, long burst) {
   int64_t start = now();
   for (long number = 0; number < count; number++) {
     if (rate > 0 && number % burst == 0) {
       int64_t due = start + (int64_t)(number / rate * 1e9);
-      struct timespec until = {due / 1000000000, due % 1000000000};
-      clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+      serve_until(fd, due);
     }
     if (send(fd, notifications[number % 3], sizeof notifications[0], MSG_NOSIGNAL) < 0) die("send");
   }

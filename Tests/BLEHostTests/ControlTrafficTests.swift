@@ -1,0 +1,139 @@
+import BLECore
+import BLEHost
+import BLEStack
+import BLESystem
+import BLEWire
+import Synchronization
+import TestPeer
+import Testing
+
+/// Reading, writing and discovering on a link that streams: no notification waits for any of it.
+@Suite(.timeLimit(.minutes(1))) struct ControlTrafficTests {
+  /// What the receive thread had done when a notification reached its subscriber.
+  private struct Call: Equatable, Sendable {
+    var number: Int
+    /// System calls that brought PDUs, this one's included.
+    var batch: Int
+    /// PDUs sent by us.
+    var sent: Int
+    /// All system calls.
+    var systemCalls: UInt64
+
+    /// Whether we did anything for the link between two notifications that one system call brought.
+    func isDelayed(after last: Call) -> Bool {
+      batch == last.batch && (sent != last.sent || systemCalls != last.systemCalls)
+    }
+  }
+
+  private final class Calls: Sendable {
+    private let calls = Mutex<[Call]>([])
+    let count = Counter()
+
+    var all: [Call] { calls.withLock { $0 } }
+
+    func take(_ notification: borrowing HandleValueNotification, on connection: Connection) {
+      let value = notification.value
+      let number = Int(value[0]) << 8 | Int(value[1])
+      let statistics = connection.assumeIsolated { $0.statistics }
+      let systemCalls = ThreadUsage.currentSystemCalls
+      calls.withLock {
+        $0.append(
+          Call(
+            number: number, batch: statistics.batches, sent: statistics.sent, systemCalls: systemCalls))
+      }
+      count.add()
+    }
+  }
+
+  private static let handle: UInt16 = 3
+
+  private static func notification(_ number: Int) -> String {
+    "1b0300" + hexOf([UInt8(truncatingIfNeeded: number >> 8), UInt8(truncatingIfNeeded: number)])
+  }
+
+  private func subscribe(_ link: Link, _ calls: Calls) async throws -> Subscription {
+    let connection = link.connection
+    return try await GATTClient(connection).subscribe(Link.characteristic(Self.handle)) { value, _ in
+      calls.take(value, on: connection)
+    }
+  }
+
+  /// An answer amid a batch lets the next request go: after the batch.
+  @Test func theNextRequestWaitsForTheWholeBatch() async throws {
+    let link = try await Link.open { $0.hasPrefix("12") ? ["13"] : [] }
+    let calls = Calls()
+    let subscription = try await subscribe(link, calls)
+    let reads = (8...9 as ClosedRange<UInt16>).map { handle in
+      Task { try await link.connection.read(AttributeHandle(handle)) }
+    }
+    // The configuration and the first read; the other read is in our queue once it was asked for too.
+    let first = await link.peer.received(atLeast: 2)
+    while await link.connection.waitingRequests < 1 { await Task.yield() }
+    let gate = Gate()
+    let held = Task { await link.connection.hold(at: gate) }
+    await gate.waitForSomebody()
+    link.send(Self.notification(0))
+    link.send("0b" + hexOf([first[1][1]]))
+    for number in 1...9 { link.send(Self.notification(number)) }
+    gate.open()
+    await held.value
+    await calls.count.reaches(10)
+    let second = await link.peer.received(atLeast: 3)
+    #expect(hexOf(second[2].prefix(1)) == "0a", "the other read follows")
+    link.send("0b" + hexOf([second[2][1]]))
+    for read in reads { #expect(try await read.value.count == 1) }
+
+    let all = calls.all
+    #expect(all.map(\.number) == Array(0..<10))
+    #expect(Set(all.map(\.batch)).count == 1, "one system call brought them all")
+    #expect(all.allSatisfy { $0.sent == 2 && $0.systemCalls == all[0].systemCalls })
+    try await GATTClient(link.connection).unsubscribe(subscription)
+    await link.close()
+  }
+
+  /// A stream of 30,000, and requests of each kind as fast as they are answered.
+  @Test func aBusyLinkDeliversEachBatchAtOnce() async throws {
+    let count = 30_000
+    let link = try await Link.open { pdu in
+      switch pdu.prefix(2) {
+      // One primary service without attributes, then no more.
+      case "10":
+        [
+          pdu == "100100ffff0028"
+            ? "1106" + "0100" + "2000" + "0d18" : "0110" + pdu.dropFirst(2).prefix(4) + "0a"
+        ]
+      case "08", "04": ["01" + pdu.prefix(2) + pdu.dropFirst(2).prefix(4) + "0a"]
+      case "0a": ["0b" + pdu.dropFirst(2)]
+      case "12": ["13"]
+      default: []
+      }
+    }
+    let calls = Calls()
+    let subscription = try await subscribe(link, calls)
+    let requests = Task {
+      var rounds = 0
+      let client = GATTClient(link.connection)
+      while !Task.isCancelled {
+        #expect(try await client.discover().services.count == 1)
+        #expect(try await client.read(AttributeHandle(8)) == [8, 0])
+        try await client.write([1], to: AttributeHandle(9))
+        rounds += 1
+      }
+      return rounds
+    }
+    let peer = link.peer
+    try SystemThread.start(named: "stream") {
+      for number in 0..<count { peer.send(octetsOf(Self.notification(number))) }
+    }
+    await calls.count.reaches(count)
+    requests.cancel()
+    let rounds = try await requests.value
+    let all = calls.all
+    #expect(all.map(\.number) == Array(0..<count))
+    #expect(zip(all.dropFirst(), all).filter { $0.isDelayed(after: $1) }.isEmpty)
+    #expect(rounds > 0)
+    #expect(all[count - 1].sent > all[0].sent, "requests went between the notifications")
+    try await GATTClient(link.connection).unsubscribe(subscription)
+    await link.close()
+  }
+}
