@@ -41,8 +41,9 @@ enum WriterTurn: Hashable, Sendable { case some, all }
 
 /// A thread that writes, so that the receive thread only fills bounded queues.
 ///
-/// It sleeps while they are empty, without a timer, and takes the processor from nobody when it wakes. What it has taken is with the kernel within half a second, where a killed process
-/// cannot lose it, and on the disk within two, where a power failure cannot.
+/// It sleeps while they are empty, without a timer, and takes the processor from nobody when it wakes. What it has taken is
+/// with the kernel within half a second, where a killed process cannot lose it, and on the disk within two, where a power
+/// failure cannot.
 final class WriterThread<Outcome: Sendable>: Sendable {
   /// Signal it when a queue has got something.
   let wake: WakeEvent
