@@ -25,9 +25,9 @@ struct RecordingAllocationTests {
     var before: UInt64 = 0
     for tick in 0..<24_000 {
       if tick == 12_000 { before = malloc_counter_calls() }
-      for sample in samples {
+      for place in samples.indices {
         let time = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000 + Int64(tick) * 20_000_000)
-        rows.append(StampedSample(time: time, sample: sample), to: &files)
+        rows.append(StampedSample(time: time, sample: samples[place]), to: &files)
       }
       if tick % 100 == 0 {
         files.flush()
