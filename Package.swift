@@ -68,7 +68,7 @@ let package = Package(
       swiftSettings: languageSettings),
     tests("BLECoreTests", ["BLECore"]),
     tests("BLEWireTests", ["BLECore", "BLEWire"]),
-    tests("BLEStackTests", ["BLECore", "BLEWire", "BLEStack"], exclude: ["Fixtures"]),
+    tests("BLEStackTests", ["BLECore", "BLEWire", "BLEStack"]),
     tests("BLEEmulationTests", ["BLECore", "BLEWire", "BLEStack", "BLESensors", "BLEEmulation"]),
     tests("BLESystemTests", ["BLECore", "BLESystem", "TestPeer"]),
     tests(
@@ -91,6 +91,11 @@ let package = Package(
         "BLEEmulation", "RingTap",
         "TestPeer",
       ]),
+    tests(
+      "ConformanceTests",
+      [
+        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "BLEEmulation", "TestPeer",
+      ], exclude: ["Dialogues"]),
     tests(
       "BLESensorsTests", ["BLECore", "BLEWire", "BLESensors", "BLEPacketLog"], exclude: ["Fixtures"]),
     tests(

@@ -67,17 +67,44 @@ public actor GATTClient {
     try await connection.writeWithoutResponse(value, to: handle)
   }
 
-  /// Subscribes to a characteristic: by notifications where it has them, else by indications.
+  /// The values of several attributes with one request; each knows whether it is whole. Two handles or more.
+  public func read(_ handles: [AttributeHandle]) async throws(GATTError) -> [AttributeValue] {
+    try await connection.read(handles)
+  }
+
+  /// Every value of one type in a range of handles, without discovery.
+  public func readValues(
+    of uuid: BluetoothUUID, in range: HandleRange = .all
+  ) async throws(GATTError) -> [AttributeValue] {
+    try await connection.readValues(of: uuid, in: range)
+  }
+
+  /// What the descriptors of a characteristic say about its value.
+  public func readDetails(
+    of characteristic: GATTDatabase.Characteristic
+  ) async throws(GATTError) -> CharacteristicDetails {
+    try await connection.readDetails(of: characteristic)
+  }
+
+  /// Writes all of these values or none; each was echoed by the device as it was sent.
+  public func writeTogether(_ writes: [AttributeWrite]) async throws(GATTError) {
+    try await connection.writeTogether(writes)
+  }
+
+  /// Subscribes to a characteristic: by notifications where it has them, else by indications, or as told.
   ///
   /// `body` runs on the receive thread. It must not block or allocate, and cannot keep the view. It is in place
   /// before the device hears of it, so the first value is not lost.
   ///
   /// - Throws: `notSupported` where the characteristic has neither, or what the device answers.
   public func subscribe(
-    _ characteristic: GATTDatabase.Characteristic, _ body: @escaping Connection.Sink
+    _ characteristic: GATTDatabase.Characteristic, by way: ServerPush? = nil,
+    _ body: @escaping Connection.Sink
   ) async throws(GATTError) -> Subscription {
     let configuration: ClientCharacteristicConfiguration
-    if characteristic.properties.contains(.notify) {
+    if let way {
+      configuration = ClientCharacteristicConfiguration(rawValue: UInt16(way.rawValue))
+    } else if characteristic.properties.contains(.notify) {
       configuration = .notification
     } else if characteristic.properties.contains(.indicate) {
       configuration = .indication

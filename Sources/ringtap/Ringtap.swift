@@ -21,7 +21,7 @@ import Glibc
       NotifyCommand.self, LinkCommand.self, CaptureCommand.self, AnalyseCommand.self, ConvertCommand.self,
       RingToolCommand.self,
       HeartRateCommand.self, ThermometerCommand.self, PolarCommand.self, DecodeCommand.self, LogCommand.self,
-      EmulateCommand.self, BenchCommand.self, ExtcapCommand.self,
+      EmulateCommand.self, ScriptPeerCommand.self, BenchCommand.self, ExtcapCommand.self,
     ])
 
   static func main() async {

@@ -3,10 +3,12 @@ import BLEHost
 import BLEPacketLog
 import BLEWire
 
-/// The members `links`, `timeToFirstSampleMs`, `medianRecoveryMs` and `gaps` of `session.json`: what the link cost.
+/// The members `links`, `firstSampleAtNs`, `lastSampleAtNs`, `timeToFirstSampleMs`, `medianRecoveryMs` and `gaps` of `session.json`: what the link cost.
 extension SessionReport {
   func encodeGaps(_ line: inout JSONLine) {
     line.member("links", linkCount)
+    if let time = firstSampleAt { line.member("firstSampleAtNs", time.nanoseconds) }
+    if let time = lastSampleAt { line.member("lastSampleAtNs", time.nanoseconds) }
     if let timeToFirstSample { line.member("timeToFirstSampleMs", Self.milliseconds(timeToFirstSample)) }
     if let median = gaps.medianRecoveryNanoseconds {
       line.member("medianRecoveryMs", Self.milliseconds(median))
@@ -65,6 +67,8 @@ extension SessionReport {
     gaps = await session.gaps
     gapCount = await session.gapCount
     linkCount = await session.linkCount
+    firstSampleAt = await session.firstSampleAt
+    lastSampleAt = await session.lastSampleAt
     fill(await session.links)
   }
 

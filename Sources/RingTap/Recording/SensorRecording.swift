@@ -148,7 +148,7 @@ public struct SensorRecording: Sendable {
     var report = files.report
     await fill(&report, profile.samples, counts)
     report.endReason = reason?.text ?? "interrupted"
-    report.timeToFirstSample = await session.firstSampleAt.map { $0.nanoseconds - begunAt.nanoseconds }
+    report.timeToFirstSample = report.firstSampleAt.map { $0.nanoseconds - begunAt.nanoseconds }
     let failure = await files.finish(&report, packets, clock) { report, outcome in
       for (table, rows) in outcome.rows.enumerated() { report.streams[table].samples = rows }
     }

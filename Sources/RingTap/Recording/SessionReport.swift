@@ -69,6 +69,9 @@ public struct SessionReport: Hashable, Sendable {
   public var gaps: [SessionGap] = []
   public var gapCount = 0
   public var linkCount = 0
+  /// Stamps of the first sample of all and of the last.
+  public var firstSampleAt: ReceiveTime?
+  public var lastSampleAt: ReceiveTime?
   /// From the start of the command to the first sample, in nanoseconds.
   public var timeToFirstSample: Int64?
   /// The controller's word for the end of the last link, where it is known.

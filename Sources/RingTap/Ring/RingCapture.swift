@@ -112,7 +112,7 @@ public struct RingCapture: Sendable {
     guard let files = recording.take() else { throw await running.value ?? .gatt(.closed(.closedLocally)) }
     var report = await report(session, sink, packets, reason)
     // Samples of a log have its times.
-    report.timeToFirstSample = await session.firstSampleAt.map { $0.nanoseconds - begunAt.nanoseconds }
+    report.timeToFirstSample = report.firstSampleAt.map { $0.nanoseconds - begunAt.nanoseconds }
       .flatMap { $0 < 0 ? nil : $0 }
     report.adapterFaults = await adapter.faults - faults
     let failure = await files.finish(&report, packets, adapter.loop.clock) { $0.take($1) }
