@@ -1,4 +1,5 @@
 import ArgumentParser
+import BLECore
 import BLEEmulation
 import BLEHost
 import BLEPacketLog

@@ -4,7 +4,7 @@ import BLEWire
 import Testing
 
 /// Answers from a list of request → reply; each request is remembered.
-private actor Answers: ATTRequester {
+actor Answers: ATTRequester {
   private(set) var mtu: Int
   private var replies: ArraySlice<String>
   private(set) var requests: [String] = []
@@ -34,7 +34,7 @@ private actor Answers: ATTRequester {
   func send(_ command: [UInt8]) async throws(GATTError) { requests.append(hexOf(command)) }
 }
 
-private func isMalformed(_ body: () async throws(GATTError) -> Void) async -> Bool {
+func isMalformed(_ body: () async throws(GATTError) -> Void) async -> Bool {
   do throws(GATTError) {
     try await body()
     return false

@@ -15,6 +15,12 @@ public struct DialoguePlayer: Sendable {
     public var expected: [String]
     /// What it sent; `nil` where it ended the link.
     public var found: String?
+
+    public init(line: Int?, expected: [String], found: String?) {
+      self.line = line
+      self.expected = expected
+      self.found = found
+    }
   }
 
   /// A step that was put off, and what the server says to it.
