@@ -14,6 +14,8 @@ package final class ArrayFile {
   /// A multiple of 64, as the format asks for.
   package static let headerByteCount = 128
 
+  private static let endOfHeader = Array(",), }".utf8)
+
   package let path: String
   /// Octets of the elements that the kernel has, claimed or not.
   package private(set) var byteCount = 0
@@ -106,8 +108,8 @@ package final class ArrayFile {
       divisor /= 10
       offset += 1
     }
-    for octet in ",), }".utf8 {
-      header[offset] = octet
+    for place in Self.endOfHeader.indices {
+      header[offset] = Self.endOfHeader[place]
       offset += 1
     }
     while offset < header.count - 1 {

@@ -62,12 +62,12 @@ struct SignalAllocationTests {
   }
 
   /// Samples through the files of a recording, flushed as its thread does it: 0 for each sample.
-  @Test func recordsWithoutAllocating() throws {
+  @Test(arguments: TableFormat.allCases) func recordsWithoutAllocating(_ format: TableFormat) throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "ringtap-\(UUID().uuidString)").path
     try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(atPath: folder) }
     var tables = RingTables()
-    var files = try RecordingFiles(in: folder, tables.tables, log: nil)
+    var files = try RecordingFiles(in: folder, tables.tables, as: format, log: nil)
     let ticks = 20_000
     var before: UInt64 = 0
     for tick in 0..<ticks {

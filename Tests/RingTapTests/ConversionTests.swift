@@ -264,7 +264,7 @@ struct ConversionTests {
       signal(SIGXFSZ, SIG_IGN)
       try await withFolder { folder in
         var text = TickRows.table.header
-        for tick in 0..<20_000 {
+        for tick in 0..<6_000 {
           text += "\(1_700_000_000_000_000_000 + tick * 20_000_000),\(tick),0,1,,,,,,1,7,7,7,7,,,,,,,\n"
         }
         try text.write(toFile: folder + "/samples.csv", atomically: false, encoding: .utf8)

@@ -63,7 +63,7 @@ struct ColumnFiles: ~Copyable {
   /// Waits until the disk has what the kernel has.
   mutating func sync() throws(SystemError) {
     guard failure == nil else { return }
-    do throws(SystemError) { for array in arrays { try array.sync() } } catch {
+    do throws(SystemError) { for place in arrays.indices { try arrays[place].sync() } } catch {
       failure = error
       throw error
     }
@@ -88,7 +88,7 @@ struct ColumnFiles: ~Copyable {
 
   private mutating func claim() throws(SystemError) {
     guard claimedRows < writtenRows else { return }
-    for place in arrays.indices.reversed() { try arrays[place].claim(writtenRows) }
+    for place in arrays.indices { try arrays[arrays.count - 1 - place].claim(writtenRows) }
     claimedRows = writtenRows
   }
 

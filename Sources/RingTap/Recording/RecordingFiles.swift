@@ -92,7 +92,8 @@ struct RecordingFiles: ~Copyable {
   mutating func flush() {
     guard failure == nil else { return }
     do throws(SystemError) {
-      for table in tables.indices { try tables[table].flush() }
+      // Not over the tables: unless optimised, each step of that allocates.
+      for place in tables.indices { try tables[place].flush() }
       try log.flush()
     } catch { fail(error) }
   }
@@ -100,7 +101,7 @@ struct RecordingFiles: ~Copyable {
   mutating func sync() {
     guard failure == nil else { return }
     do throws(SystemError) {
-      for table in tables.indices { try tables[table].sync() }
+      for place in tables.indices { try tables[place].sync() }
       try log.sync()
     } catch { fail(error) }
   }
