@@ -15,6 +15,6 @@ public struct LoopTuning: Hashable, Sendable {
 
   public init() {}
 
-  /// Whether anything is asked for.
+  /// Whether nothing is asked for.
   public var isDefault: Bool { self == LoopTuning() }
 }
