@@ -4,7 +4,6 @@ import BLEHost
 import BLEPacketLog
 import BLESensors
 import BLESystem
-import Foundation
 import RingTap
 
 /// `ringtap capture [ADDRESS]`: the main job.
@@ -145,6 +144,7 @@ struct CaptureCommand: AsyncParsableCommand {
         return capture
       }
       return await CaptureGroup(captures).run { progress in
+        if progress.samples > 0 { ProgramCode.releaseOnce() }
         Console.progress(CaptureText.line(progress, rings: targets.count))
       }
     }
@@ -207,11 +207,10 @@ struct CaptureCommand: AsyncParsableCommand {
   }
 
   private static func nameByTime() -> String {
-    let parts = Calendar.current.dateComponents(
-      [.year, .month, .day, .hour, .minute, .second], from: Date())
-    func two(_ part: Int?) -> String { String(format: "%02d", part ?? 0) }
-    return "ringtap-\(parts.year ?? 0)\(two(parts.month))\(two(parts.day))-"
-      + "\(two(parts.hour))\(two(parts.minute))\(two(parts.second))"
+    let now = LocalTime(SystemClock.now())
+    func two(_ part: Int) -> String { NumberText.padded(part, 2) }
+    return "ringtap-\(now.year)\(two(now.month))\(two(now.day))-"
+      + "\(two(now.hour))\(two(now.minute))\(two(now.second))"
   }
 }
 
