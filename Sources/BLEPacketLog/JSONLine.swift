@@ -1,4 +1,5 @@
 package import BLECore
+import BLEWire
 
 /// Builds JSON text as octets: one object to a line, no Foundation, no temporary strings.
 ///
@@ -88,9 +89,7 @@ package struct JSONLine {
 
   /// Octets that should be UTF-8 and need not be, such as a name from the air. What is not becomes U+FFFD.
   package mutating func text(_ bytes: Span<UInt8>) {
-    var copy: [UInt8] = []
-    copy.reserveCapacity(bytes.count)
-    for index in bytes.indices { copy.append(bytes[index]) }
+    let copy = [UInt8](encoding: bytes.count) { $0.append(bytes) }
     value(String(decoding: copy, as: UTF8.self))
   }
 

@@ -114,6 +114,30 @@ public enum Files {
     try checked("fsync \(path)") { fsync(number) }
   }
 
+  /// Writes a file for people, such as a picture, in place of what it had.
+  ///
+  /// `open(O_WRONLY | O_CREAT | O_TRUNC)` with mode 0644, `write`.
+  public static func write(_ octets: Span<UInt8>, to path: String) throws(SystemError) {
+    let descriptor = FileDescriptor(
+      owning: try checked("open \(path)") {
+        // SAFETY: the path is a null-terminated string for the length of the call.
+        unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
+      })
+    do throws(SystemError) { try descriptor.writeAll(octets) } catch {
+      throw SystemError(call: "write \(path)", number: error.number)
+    }
+  }
+
+  /// How long a file is; `nil` where it cannot be asked, or is none such as a pipe.
+  ///
+  /// `stat`.
+  public static func byteCount(of path: String) -> Int? {
+    var status = stat()
+    // SAFETY: `status` outlives the call.
+    guard unsafe stat(path, &status) == 0, status.st_mode & S_IFMT == S_IFREG else { return nil }
+    return Int(status.st_size)
+  }
+
   /// `rename`: what had the new name is gone.
   public static func rename(_ path: String, to name: String) throws(SystemError) {
     // SAFETY: both are null-terminated strings for the length of the call.

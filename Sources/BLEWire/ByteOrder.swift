@@ -10,12 +10,17 @@ extension Span where Element == UInt8 {
     UInt32(u16(at: offset)) | UInt32(self[offset + 2]) << 16
   }
 
+  /// With one check for all of them, the octets make one load.
   @inlinable package func u32(at offset: Int) -> UInt32 {
-    UInt32(u16(at: offset)) | UInt32(u16(at: offset + 2)) << 16
+    let octets = extracting(offset...)
+    precondition(octets.count >= 4, "the octets are not there")
+    return UInt32(octets[0]) | UInt32(octets[1]) << 8 | UInt32(octets[2]) << 16 | UInt32(octets[3]) << 24
   }
 
   @inlinable package func u64(at offset: Int) -> UInt64 {
-    UInt64(u32(at: offset)) | UInt64(u32(at: offset + 4)) << 32
+    let octets = extracting(offset...)
+    precondition(octets.count >= 8, "the octets are not there")
+    return UInt64(octets.u32(at: 0)) | UInt64(octets.u32(at: 4)) << 32
   }
 
   @inlinable package func u128(at offset: Int) -> UInt128 {
@@ -26,13 +31,8 @@ extension Span where Element == UInt8 {
     UInt16(self[offset]) << 8 | UInt16(self[offset + 1])
   }
 
-  @inlinable package func u32BE(at offset: Int) -> UInt32 {
-    UInt32(u16BE(at: offset)) << 16 | UInt32(u16BE(at: offset + 2))
-  }
-
-  @inlinable package func u64BE(at offset: Int) -> UInt64 {
-    UInt64(u32BE(at: offset)) << 32 | UInt64(u32BE(at: offset + 4))
-  }
+  @inlinable package func u32BE(at offset: Int) -> UInt32 { u32(at: offset).byteSwapped }
+  @inlinable package func u64BE(at offset: Int) -> UInt64 { u64(at: offset).byteSwapped }
 
   @inlinable package func handle(at offset: Int) -> AttributeHandle {
     AttributeHandle(u16(at: offset))
@@ -58,28 +58,61 @@ extension Span where Element == UInt8 {
       throw .truncated(layer, needed: byteCount, available: count)
     }
   }
-
 }
 
 extension OutputSpan where Element == UInt8 {
-  @inlinable package mutating func append(u16 value: UInt16) {
+  /// One check for octets that are appended next, one by one: in a function without branches, which is why those below
+  /// are not inlined, the optimiser then makes one store of them.
+  @inlinable @inline(__always) func requireRoom(_ byteCount: Int) {
+    precondition(capacity >= byteCount && count <= capacity &- byteCount, "no room for the octets")
+  }
+
+  @inlinable @inline(never) package mutating func append(u16 value: UInt16) {
+    requireRoom(2)
     append(UInt8(truncatingIfNeeded: value))
     append(UInt8(truncatingIfNeeded: value >> 8))
   }
 
-  @inlinable package mutating func append(u24 value: UInt32) {
-    append(u16: UInt16(truncatingIfNeeded: value))
+  @inlinable @inline(never) package mutating func append(u24 value: UInt32) {
+    requireRoom(3)
+    append(UInt8(truncatingIfNeeded: value))
+    append(UInt8(truncatingIfNeeded: value >> 8))
     append(UInt8(truncatingIfNeeded: value >> 16))
   }
 
-  @inlinable package mutating func append(u32 value: UInt32) {
-    append(u16: UInt16(truncatingIfNeeded: value))
-    append(u16: UInt16(truncatingIfNeeded: value >> 16))
+  @inlinable @inline(never) package mutating func append(u32 value: UInt32) {
+    requireRoom(4)
+    append(UInt8(truncatingIfNeeded: value))
+    append(UInt8(truncatingIfNeeded: value >> 8))
+    append(UInt8(truncatingIfNeeded: value >> 16))
+    append(UInt8(truncatingIfNeeded: value >> 24))
   }
 
-  @inlinable package mutating func append(u64 value: UInt64) {
-    append(u32: UInt32(truncatingIfNeeded: value))
-    append(u32: UInt32(truncatingIfNeeded: value >> 32))
+  @inlinable @inline(never) package mutating func append(u64 value: UInt64) {
+    requireRoom(8)
+    append(UInt8(truncatingIfNeeded: value))
+    append(UInt8(truncatingIfNeeded: value >> 8))
+    append(UInt8(truncatingIfNeeded: value >> 16))
+    append(UInt8(truncatingIfNeeded: value >> 24))
+    append(UInt8(truncatingIfNeeded: value >> 32))
+    append(UInt8(truncatingIfNeeded: value >> 40))
+    append(UInt8(truncatingIfNeeded: value >> 48))
+    append(UInt8(truncatingIfNeeded: value >> 56))
+  }
+
+  @inlinable @inline(never) mutating func append(block: SIMD16<UInt8>) {
+    requireRoom(16)
+    for index in 0..<16 { append(block[index]) }
+  }
+
+  @inlinable @inline(never) mutating func append(block: SIMD8<UInt8>) {
+    requireRoom(8)
+    for index in 0..<8 { append(block[index]) }
+  }
+
+  @inlinable @inline(never) mutating func append(block: SIMD4<UInt8>) {
+    requireRoom(4)
+    for index in 0..<4 { append(block[index]) }
   }
 
   @inlinable package mutating func append(u128 value: UInt128) {
@@ -96,7 +129,8 @@ extension OutputSpan where Element == UInt8 {
   }
 
   @inlinable package mutating func append(_ address: DeviceAddress) {
-    for index in 0..<6 { append(address.octet(index)) }
+    append(u32: UInt32(truncatingIfNeeded: address.bits))
+    append(u16: UInt16(truncatingIfNeeded: address.bits >> 32))
   }
 
   /// The short form where there is one, as every ATT PDU allows.
@@ -109,13 +143,33 @@ extension OutputSpan where Element == UInt8 {
     append(u64: uuid.high)
   }
 
+  /// Sixteen octets at a time: the standard library has no bulk copy into an `OutputSpan` that is safe.
   @inlinable package mutating func append(_ bytes: Span<UInt8>) {
-    for index in bytes.indices { append(bytes[index]) }
+    var rest = bytes
+    while rest.count >= 16 {
+      var block = SIMD16<UInt8>()
+      for index in 0..<16 { block[index] = rest[index] }
+      append(block: block)
+      rest = rest.extracting(droppingFirst: 16)
+    }
+    if rest.count >= 8 {
+      var block = SIMD8<UInt8>()
+      for index in 0..<8 { block[index] = rest[index] }
+      append(block: block)
+      rest = rest.extracting(droppingFirst: 8)
+    }
+    if rest.count >= 4 {
+      var block = SIMD4<UInt8>()
+      for index in 0..<4 { block[index] = rest[index] }
+      append(block: block)
+      rest = rest.extracting(droppingFirst: 4)
+    }
+    if rest.count > 0 { append(rest[0]) }
+    if rest.count > 1 { append(rest[1]) }
+    if rest.count > 2 { append(rest[2]) }
   }
 
-  @inlinable package mutating func append(zeros count: Int) {
-    for _ in 0..<count { append(0) }
-  }
+  @inlinable package mutating func append(zeros count: Int) { append(repeating: 0, count: count) }
 }
 
 #if !hasFeature(Embedded)
@@ -125,6 +179,11 @@ extension OutputSpan where Element == UInt8 {
       encoding capacity: Int, _ body: (inout OutputSpan<UInt8>) throws(E) -> Void
     ) throws(E) {
       try self.init(capacity: capacity, initializingWith: body)
+    }
+
+    /// Appends a copy of the octets.
+    @inlinable package mutating func append(copying octets: Span<UInt8>) {
+      append(addingCapacity: octets.count) { $0.append(octets) }
     }
   }
 #endif

@@ -3,7 +3,6 @@ import BLECore
 import BLEPacketLog
 import BLESensors
 import BLESystem
-import Foundation
 import RingTap
 
 /// `ringtap analyse DIR`: from raw signals to numbers.
@@ -122,7 +121,7 @@ struct AnalyseCommand: ParsableCommand {
     return lines
   }
 
-  private func fixed(_ number: Double, _ decimals: Int) -> String { String(format: "%.\(decimals)f", number) }
+  private func fixed(_ number: Double, _ decimals: Int) -> String { NumberText.fixed(number, decimals) }
 
   private func milliseconds(_ nanoseconds: Double) -> String { fixed(nanoseconds / 1e6, 2) }
 }

@@ -4,7 +4,6 @@ import BLEHost
 import BLEPacketLog
 import BLESensors
 import BLESystem
-import Foundation
 import RingTap
 
 /// `ringtap capture [ADDRESS]`: the main job.
@@ -146,7 +145,11 @@ struct CaptureCommand: AsyncParsableCommand {
         capture.request = request
         capture.patience = patience
         capture.begunAt = begunAt
-        capture.news = { CaptureText.note($0, of: target, isAlone: targets.count == 1) }
+        capture.news = { news in
+          // Most of the code that is in memory by now is the start's.
+          if case .begun = news { ProgramCode.releaseOnce() }
+          CaptureText.note(news, of: target, isAlone: targets.count == 1)
+        }
         capture.isAnnounced = true
         capture.logFormat = logFormat
         capture.tableFormat = tableFormat
@@ -218,11 +221,10 @@ struct CaptureCommand: AsyncParsableCommand {
   }
 
   private static func nameByTime() -> String {
-    let parts = Calendar.current.dateComponents(
-      [.year, .month, .day, .hour, .minute, .second], from: Date())
-    func two(_ part: Int?) -> String { String(format: "%02d", part ?? 0) }
-    return "ringtap-\(parts.year ?? 0)\(two(parts.month))\(two(parts.day))-"
-      + "\(two(parts.hour))\(two(parts.minute))\(two(parts.second))"
+    let now = LocalTime(SystemClock.now())
+    func two(_ part: Int) -> String { NumberText.padded(part, 2) }
+    return "ringtap-\(now.year)\(two(now.month))\(two(now.day))-"
+      + "\(two(now.hour))\(two(now.minute))\(two(now.second))"
   }
 }
 

@@ -1,8 +1,8 @@
+import BLESystem
 import BLECore
 import BLEHost
 import BLESensors
 import BLEWire
-import Foundation
 import RingTap
 
 /// A capture in words.
@@ -21,11 +21,14 @@ enum CaptureText {
 
   /// - Parameter isAlone: no other ring is recorded, and none needs a name.
   static func note(_ news: RingCapture.News, of target: RingCapture.Target, isAlone: Bool) {
-    Console.progress("")
     let ring = isAlone ? "" : "\(target.address): "
     switch news {
-    case .lost(let gap): Console.note("\(ring)\(GapText.cause(gap)); connecting again")
+    case .begun: break
+    case .lost(let gap):
+      Console.progress("")
+      Console.note("\(ring)\(GapText.cause(gap)); connecting again")
     case .back(let gap):
+      Console.progress("")
       Console.note(
         "\(ring)streaming again after \(gap.attempts) \(gap.attempts == 1 ? "attempt" : "attempts")")
     }
@@ -58,7 +61,7 @@ enum CaptureText {
     guard report.gapCount > 0 else { return nil }
     let length = report.gaps.compactMap(\.lengthNanoseconds).reduce(0, +)
     let causes = Dictionary(grouping: report.gaps) { gap in
-      gap.reason.map { "0x" + String(format: "%02x", $0.rawValue) } ?? "\(gap.end)"
+      gap.reason.map { "0x" + hexadecimal($0.rawValue) } ?? "\(gap.end)"
     }.map { "\($1.count) of \($0)" }.sorted()
     var line =
       "\(report.gapCount) \(report.gapCount == 1 ? "gap" : "gaps"), \(time(length)) without samples: "
@@ -72,8 +75,9 @@ enum CaptureText {
   /// Rate and jitter of one stream.
   private static func clock(_ part: TickReport.Part) -> String? {
     guard let rate = part.rate, part.samples > 0 else { return nil }
-    return String(
-      format: "%.4g Hz, jitter %.1f ms RMS, %.1f ms p99", rate, part.residual / 1e6, part.residualP99 / 1e6)
+    func milliseconds(_ nanoseconds: Double) -> String { NumberText.fixed(nanoseconds / 1e6, 1) + " ms" }
+    return "\(NumberText.significant(rate, 4)) Hz, jitter \(milliseconds(part.residual)) RMS, "
+      + "\(milliseconds(part.residualP99)) p99"
   }
 
   /// What never came; of many gaps the first few.
@@ -106,7 +110,7 @@ enum CaptureText {
   }
 
   private static func seconds(_ nanoseconds: Int64) -> String {
-    String(format: "%.1f s", Double(nanoseconds) / 1e9)
+    NumberText.fixed(Double(nanoseconds) / 1e9, 1) + " s"
   }
 
   /// What is short in milliseconds.

@@ -1,18 +1,17 @@
 import BLEPacketLog
-import Foundation
+import BLESystem
 
 /// Standard output for results, standard error for all else.
 enum Console {
   /// Whoever read our output has gone: nothing to report, just stop.
   struct Closed: Error {}
 
-  static var isErrorTerminal: Bool { isatty(FileHandle.standardError.fileDescriptor) == 1 }
+  static var isErrorTerminal: Bool { StandardStream.error.isTerminal }
 
   /// Writes results at once, also into a pipe.
   static func write(_ octets: some Sequence<UInt8>) throws(Closed) {
-    do {
-      try FileHandle.standardOutput.write(contentsOf: Data(octets))
-    } catch { throw Closed() }
+    let octets = [UInt8](octets)
+    do throws(SystemError) { try StandardStream.output.write(octets.span) } catch { throw Closed() }
   }
 
   static func print(_ line: String) throws(Closed) { try write((line + "\n").utf8) }
@@ -26,19 +25,24 @@ enum Console {
 
   /// One line for a person on standard error.
   static func note(_ text: String) {
-    // With standard error gone there is nobody left to tell.
-    try? FileHandle.standardError.write(contentsOf: Data("ringtap: \(text)\n".utf8))
+    tell("ringtap: \(text)\n")
   }
 
   /// The parser's own message for wrong usage.
   static func usage(_ text: String) {
-    try? FileHandle.standardError.write(contentsOf: Data((text + "\n").utf8))
+    tell(text + "\n")
   }
 
   /// Replaces the current line of the terminal; nothing elsewhere.
   static func progress(_ text: String) {
     guard isErrorTerminal else { return }
-    try? FileHandle.standardError.write(contentsOf: Data("\r\u{1B}[K\(text)".utf8))
+    tell("\r\u{1B}[K\(text)")
+  }
+
+  private static func tell(_ text: String) {
+    let octets = [UInt8](text.utf8)
+    // With standard error gone there is nobody left to tell.
+    try? StandardStream.error.write(octets.span)
   }
 }
 

@@ -1,7 +1,7 @@
 import ArgumentParser
 import BLECore
 import BLEPacketLog
-import Foundation
+import FoundationEssentials
 
 /// `ringtap decode`: payloads of known characteristics, from standard input.
 struct DecodeCommand: ParsableCommand {

@@ -3,7 +3,6 @@ import BLECore
 import BLEHost
 import BLEPacketLog
 import BLESystem
-import Foundation
 import RingTap
 
 /// `ringtap devices`.
@@ -127,13 +126,11 @@ struct DevicesCommand: ParsableCommand {
 
   /// `70:CB:0D:00:A1:B2  public  ring  R02_A1B2  2026-11-21 13:20:04`
   fileprivate static func text(_ device: KnownDevice) -> String {
-    let seen = Date(timeIntervalSince1970: Double(device.lastSeen.nanoseconds) / 1e9)
-    let parts = Calendar.current.dateComponents(
-      [.year, .month, .day, .hour, .minute, .second], from: seen)
-    let time = String(
-      format: "%04d-%02d-%02d %02d:%02d:%02d", parts.year ?? 0, parts.month ?? 0, parts.day ?? 0,
-      parts.hour ?? 0,
-      parts.minute ?? 0, parts.second ?? 0)
+    let seen = LocalTime(device.lastSeen)
+    func two(_ part: Int) -> String { NumberText.padded(part, 2) }
+    let time =
+      "\(NumberText.padded(seen.year, 4))-\(two(seen.month))-\(two(seen.day)) "
+      + "\(two(seen.hour)):\(two(seen.minute)):\(two(seen.second))"
     return [
       device.address.description, device.address.type.name.description, device.kind.rawValue,
       device.name?.printable ?? "-", time,

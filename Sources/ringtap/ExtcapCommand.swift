@@ -1,7 +1,7 @@
 import ArgumentParser
 import BLEHost
 import BLESystem
-import Foundation
+import FoundationEssentials
 import Glibc
 import RingTap
 

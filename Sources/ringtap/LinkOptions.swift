@@ -1,7 +1,6 @@
 import ArgumentParser
 import BLEHost
 import BLEWire
-import Foundation
 import RingTap
 
 /// What a link is asked for, on every command that connects.

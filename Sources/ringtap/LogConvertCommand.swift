@@ -2,7 +2,7 @@ import ArgumentParser
 import BLECore
 import BLEPacketLog
 import BLESystem
-import Foundation
+import FoundationEssentials
 
 extension LogCommand {
   /// `ringtap log convert …`

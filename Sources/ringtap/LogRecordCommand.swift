@@ -2,7 +2,6 @@ import ArgumentParser
 import BLECore
 import BLEPacketLog
 import BLESystem
-import Foundation
 import Glibc
 import RingTap
 
@@ -202,7 +201,7 @@ struct LogRecordCommand: AsyncParsableCommand {
     let files =
       report.files.count == 1
       ? report.files[0] : "\(report.files.count) files up to \(report.files.last ?? output)"
-    return "\(report.packets) packets, \(report.byteCount) bytes in \(String(format: "%.1f", seconds)) s "
+    return "\(report.packets) packets, \(report.byteCount) bytes in \(NumberText.fixed(seconds, 1)) s "
       + "in \(files); \(report.endReason); \(loss)"
   }
 }

@@ -1,7 +1,6 @@
 import ArgumentParser
 import BLEHost
 import BLEPacketLog
-import Foundation
 import RingTap
 
 extension LogCommand {

@@ -2,7 +2,7 @@ import ArgumentParser
 import BLECore
 import BLEPacketLog
 import BLESystem
-import Foundation
+import Dispatch
 
 extension LogCommand {
   struct Show: ParsableCommand {

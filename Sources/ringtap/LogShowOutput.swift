@@ -1,10 +1,9 @@
 import BLESystem
-import Foundation
-import Glibc
+import FoundationEssentials
 
 /// Where a log's lines go: standard output, or a pager on a terminal.
 final class LogOutput {
-  static var isTerminal: Bool { isatty(FileHandle.standardOutput.fileDescriptor) == 1 }
+  static var isTerminal: Bool { StandardStream.output.isTerminal }
 
   /// By the customs of terminals: https://no-color.org.
   static var wantsColor: Bool {
@@ -15,31 +14,24 @@ final class LogOutput {
   /// Characters that a line should not exceed; `nil` where lines are as long as they must.
   let columns = Terminal.outputColumns
 
-  private let pager: Process?
-  private let handle: FileHandle
+  private let pager: ReadingCommand?
 
   init(isPaged: Bool) {
-    guard isPaged, Self.isTerminal, let command = Self.pagerCommand, let pager = Self.start(command) else {
-      self.pager = nil
-      handle = .standardOutput
-      return
-    }
-    self.pager = pager.process
-    handle = pager.input
+    // As git has it: colours, and where a screen is enough it ends and leaves the text there.
+    pager =
+      isPaged && Self.isTerminal
+      ? Self.pagerCommand.flatMap { ReadingCommand("LESS=\"${LESS-FRX}\"; export LESS; " + $0) } : nil
   }
 
   func write(_ octets: [UInt8]) throws(Console.Closed) {
     if octets.isEmpty { return }
-    do {
-      try handle.write(contentsOf: Data(octets))
-    } catch { throw Console.Closed() }
+    guard let pager else { return try Console.write(octets) }
+    do throws(SystemError) { try pager.write(octets.span) } catch { throw Console.Closed() }
   }
 
   /// Waits until the reader has left the pager.
   func finish() {
-    guard let pager else { return }
-    try? handle.close()
-    pager.waitUntilExit()
+    pager?.finish()
   }
 
   /// `$PAGER`, else `less`; `nil` where it is none or is not there.
@@ -51,24 +43,6 @@ final class LogOutput {
     let folders =
       program.contains("/") ? [""] : (environment["PATH"] ?? "").split(separator: ":").map { "\($0)/" }
     return folders.contains { FileManager.default.isExecutableFile(atPath: $0 + program) } ? command : nil
-  }
-
-  private static func start(_ command: String) -> (process: Process, input: FileHandle)? {
-    let process = Process()
-    process.executableURL = URL(filePath: "/bin/sh")
-    process.arguments = ["-c", command]
-    // As git has it: colours, and where a screen is enough it ends and leaves the text there.
-    process.environment = ["LESS": "FRX"].merging(ProcessInfo.processInfo.environment) { $1 }
-    let pipe = Pipe()
-    process.standardInput = pipe
-    guard (try? process.run()) != nil else { return nil }
-    // Foundation starts it in a process group of its own, which may not read the terminal until it is in front.
-    let child = process.processIdentifier
-    if getpgid(child) != getpgrp() {
-      tcsetpgrp(FileHandle.standardOutput.fileDescriptor, getpgid(child))
-      kill(-getpgid(child), SIGCONT)
-    }
-    return (process, pipe.fileHandleForWriting)
   }
 }
 
@@ -88,8 +62,7 @@ struct LogProgress {
     isShown = Console.isErrorTerminal && (output == .nothing || !LogOutput.isTerminal)
     var sum: UInt64 = 0
     for path in paths {
-      let attributes = try? FileManager.default.attributesOfItem(atPath: path)
-      sum += (attributes?[.size] as? NSNumber)?.uint64Value ?? 0
+      sum += UInt64(Files.byteCount(of: path) ?? 0)
     }
     byteCount = sum > 0 ? sum : nil
   }

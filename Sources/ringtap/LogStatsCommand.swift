@@ -2,7 +2,6 @@ import ArgumentParser
 import BLECore
 import BLEPacketLog
 import BLESystem
-import Foundation
 
 extension LogCommand {
   /// `ringtap log stats`: what a log holds, in numbers.
@@ -96,18 +95,10 @@ extension LogCommand {
 
     private func draw(_ report: LogReport, into path: String) throws {
       let picture = StatisticsPicture(report)
-      do {
-        try Data(picture.octets).write(to: URL(filePath: path))
-      } catch {
-        throw failure("cannot write \(path): \(reason(error))")
+      let octets = picture.octets
+      do throws(SystemError) { try Files.write(octets.span, to: path) } catch {
+        throw failure("cannot write \(path): \(error)")
       }
-    }
-
-    /// Foundation's errors say in many words what errno says in few.
-    private func reason(_ error: any Error) -> String {
-      let underlying = (error as NSError).userInfo[NSUnderlyingErrorKey] as? NSError
-      let cause = underlying ?? error as NSError
-      return cause.localizedFailureReason ?? cause.localizedDescription
     }
 
     private func failure(_ message: String) -> ExitCode {

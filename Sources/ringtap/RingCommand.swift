@@ -1,6 +1,5 @@
 import ArgumentParser
 import BLEPacketLog
-import Foundation
 import RingTap
 
 /// `ringtap ring …`: what COLMI rings can do.
@@ -92,16 +91,18 @@ struct RingToolCommand: ParsableCommand {
     }
 
     private static func transcript(_ text: String) throws(Wrong) -> RingTranscript {
-      guard let object = try? JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any] else {
+      guard let object = try? JSONDocument([UInt8](text.utf8)), case .object = object else {
         throw Wrong("not a JSON object")
       }
-      guard let channel = (object["channel"] as? String).flatMap(RingTranscript.Channel.init(rawValue:))
+      guard let channel = object["channel"]?.text.flatMap(RingTranscript.Channel.init(rawValue:))
       else {
         throw Wrong("'channel' is neither \"uart\" nor \"bigdata\"")
       }
-      guard let direction = (object["direction"] as? String).flatMap(RingTranscript.Direction.init(rawValue:))
+      guard let direction = object["direction"]?.text.flatMap(RingTranscript.Direction.init(rawValue:))
       else { throw Wrong("'direction' is neither \"host->ring\" nor \"ring->host\"") }
-      guard let texts = object["packets"] as? [String] else { throw Wrong("'packets' is no list of strings") }
+      guard let members = object["packets"]?.array, case let texts = members.compactMap(\.text),
+        texts.count == members.count
+      else { throw Wrong("'packets' is no list of strings") }
       var packets: [[UInt8]] = []
       for (index, text) in texts.enumerated() {
         guard let packet = [UInt8](hex: text) else {

@@ -4,7 +4,6 @@ import BLEHost
 import BLEPacketLog
 import BLESensors
 import BLESystem
-import Foundation
 import RingTap
 
 /// Which ring, and how its answers are shown: on every command that talks to one.
@@ -38,8 +37,7 @@ struct RingOptions: ParsableArguments {
   var calendar: RingCalendar { utc ? .utc : Self.localCalendar }
 
   private static var localCalendar: RingCalendar {
-    let zone = TimeZone.current
-    return RingCalendar { Int32(zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double($0)))) }
+    RingCalendar { Int32(LocalTime(unixSeconds: Int64($0)).offsetSeconds) }
   }
 
   /// Between this machine's local time and UTC.
@@ -106,15 +104,17 @@ enum RingText {
   /// `07:05` of a minute of the day.
   static func clock(_ minute: Int) -> String {
     let minute = (minute % 1440 + 1440) % 1440
-    return String(format: "%02d:%02d", minute / 60, minute % 60)
+    return "\(NumberText.padded(minute / 60, 2)):\(NumberText.padded(minute % 60, 2))"
   }
 
   static func date(_ date: RingDate) -> String {
-    String(format: "%04d-%02d-%02d", Int(date.year), Int(date.month), Int(date.day))
+    "\(NumberText.padded(Int(date.year), 4))-\(NumberText.padded(Int(date.month), 2))-"
+      + NumberText.padded(Int(date.day), 2)
   }
 
   static func date(_ time: RingDateTime) -> String {
-    date(time.date) + String(format: " %02d:%02d:%02d", Int(time.hour), Int(time.minute), Int(time.second))
+    date(time.date) + " \(NumberText.padded(Int(time.hour), 2)):\(NumberText.padded(Int(time.minute), 2)):"
+      + NumberText.padded(Int(time.second), 2)
   }
 
   static func battery(_ battery: RingBattery) -> String {

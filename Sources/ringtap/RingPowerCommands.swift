@@ -1,7 +1,7 @@
+import BLESystem
 import ArgumentParser
 import BLEHost
 import BLESensors
-import Foundation
 import RingTap
 
 /// Asks before something that cannot be undone.
@@ -11,7 +11,7 @@ struct RingConsent: ParsableArguments {
   /// - Throws: where the answer is not `yes`, or nobody can be asked.
   func ask(_ question: String) throws {
     guard !yes else { return }
-    guard isatty(FileHandle.standardInput.fileDescriptor) == 1 else {
+    guard StandardStream.input.isTerminal else {
       throw Failure("\(question) Nobody is there to be asked: give --yes")
     }
     Console.note("\(question) Type yes:")

@@ -1,5 +1,5 @@
 import BLESystem
-import Foundation
+import FoundationEssentials
 import RingTap
 
 /// A packet log that another process of ours writes, and what it says of itself.

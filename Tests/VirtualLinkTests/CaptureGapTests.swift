@@ -263,7 +263,11 @@ private final class NewsList: Sendable {
 
   func append(_ news: RingCapture.News) {
     list.withLock { list in
-      if case .lost = news { list.append(true) } else { list.append(false) }
+      switch news {
+      case .begun: break
+      case .lost: list.append(true)
+      case .back: list.append(false)
+      }
     }
   }
 }

@@ -11,6 +11,7 @@ import BLEWire
 /// of the event has room for another exchange. Controllers guess.
 final class AirLink {
   unowned let air: VirtualAir
+  let isImmediate: Bool
   let central: LinkEnd
   let peripheral: LinkEnd
   private let created: MonotonicTime
@@ -59,6 +60,7 @@ final class AirLink {
     firstAnchor: MonotonicTime, now: MonotonicTime
   ) {
     self.air = air
+    isImmediate = air.configuration.pace == .immediate
     self.central = central
     self.peripheral = peripheral
     self.parameters = parameters
@@ -68,7 +70,6 @@ final class AirLink {
     peripheral.link = self
   }
 
-  var isImmediate: Bool { air.configuration.pace == .immediate }
   var interval: Int64 { Int64(parameters.interval) * AirTiming.intervalUnit }
 
   func other(_ end: LinkEnd) -> LinkEnd { end === central ? peripheral : central }
@@ -129,6 +130,7 @@ final class AirLink {
     isImmediate ? other(end).owner.takesData : end.queue.dataCount < air.configuration.queuedFrames
   }
 
+  /// Answers too would grow without limit.
   func isOverfull(end: LinkEnd) -> Bool {
     !isImmediate
       && end.queue.dataCount >= air.configuration.queuedFrames + PeripheralLink.maximumAnswersQueued

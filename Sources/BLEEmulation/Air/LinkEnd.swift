@@ -72,9 +72,6 @@ final class LinkEnd {
   /// Whether more values may be pushed: fewer frames wait than the air's configuration allows.
   var hasRoom: Bool { link?.hasRoom(for: self) ?? false }
 
-  /// Answers too would grow without limit.
-  var isOverfull: Bool { link?.isOverfull(end: self) ?? false }
-
   var other: LinkEnd? { link?.other(self) }
 }
 

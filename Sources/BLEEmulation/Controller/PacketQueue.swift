@@ -6,38 +6,58 @@ final class PacketQueue {
   /// Reserved at the start; a queue that is drained after each call never outgrows it.
   private static let initialByteCount = 1 << 16
 
-  private var bytes: [UInt8] = []
-  private var ends: [Int] = []
+  private struct Contents {
+    var bytes: [UInt8] = []
+    var ends: [Int] = []
 
-  init() {
-    bytes.reserveCapacity(Self.initialByteCount)
-    ends.reserveCapacity(1024)
-  }
-
-  /// - Parameter capacity: the most octets that `body` appends.
-  func append(
-    _ type: HCIPacketType, capacity: Int, _ body: (inout OutputSpan<UInt8>) -> Void
-  ) {
-    bytes.append(type.rawValue)
-    bytes.append(addingCapacity: capacity, initializingWith: body)
-    ends.append(bytes.count)
-  }
-
-  /// Hands each packet to `body` in order and forgets it, also those after one that `body` throws at.
-  func drain<E: Error>(_ body: (Span<UInt8>) throws(E) -> Void) throws(E) {
-    defer {
+    mutating func removeAll() {
       bytes.removeAll(keepingCapacity: true)
       ends.removeAll(keepingCapacity: true)
     }
+  }
+
+  /// Taken out for as long as a closure runs: an access that lasts would be checked each time.
+  private var contents = Contents()
+
+  init() {
+    contents.bytes.reserveCapacity(Self.initialByteCount)
+    contents.ends.reserveCapacity(1024)
+  }
+
+  /// - Parameter capacity: the most octets that `body` appends; it must not use the queue.
+  func append(
+    _ type: HCIPacketType, capacity: Int, _ body: (inout OutputSpan<UInt8>) -> Void
+  ) {
+    var taken = Contents()
+    swap(&taken, &contents)
+    taken.bytes.append(addingCapacity: 1 + capacity) {
+      $0.append(type.rawValue)
+      body(&$0)
+    }
+    taken.ends.append(taken.bytes.count)
+    swap(&taken, &contents)
+  }
+
+  /// Hands each packet to `body` in order and forgets it, also those after one that `body` throws at.
+  ///
+  /// What comes while `body` runs stays for the next time.
+  func drain<E: Error>(_ body: (Span<UInt8>) throws(E) -> Void) throws(E) {
+    var taken = Contents()
+    swap(&taken, &contents)
+    defer { giveBack(taken) }
     var start = 0
-    for end in ends {
-      try body(bytes.span.extracting(start..<end))
+    for end in taken.ends {
+      try body(taken.bytes.span.extracting(start..<end))
       start = end
     }
   }
 
-  func removeAll() {
-    bytes.removeAll(keepingCapacity: true)
-    ends.removeAll(keepingCapacity: true)
+  /// The emptied buffers, unless there are new ones by now.
+  private func giveBack(_ taken: consuming Contents) {
+    guard contents.ends.isEmpty else { return }
+    taken.removeAll()
+    swap(&taken, &contents)
   }
+
+  func removeAll() { contents.removeAll() }
 }

@@ -23,8 +23,6 @@ public final class PeripheralLink {
   let end: LinkEnd
   /// A push was refused; whoever pushed is told when there is room.
   var isFull = false
-  /// The peripheral's attributes, with the values of the moment.
-  public var database: GATTServerDatabase
   /// PDUs and frames that made no sense: dropped and counted.
   public private(set) var faults = 0
 
@@ -32,19 +30,25 @@ public final class PeripheralLink {
   private var endReason: HCIStatus?
   private var isLeaving = false
 
-  private var server: ATTServer
+  /// In one property: each access to it is checked.
+  fileprivate struct Attributes {
+    var server: ATTServer
+    var database: GATTServerDatabase
+  }
+
+  private var attributes: Attributes
   /// In place of the server, where the device says what it was told to.
   private var answerer: ((Span<UInt8>) -> [[UInt8]])?
   private var recombiner = L2CAPRecombiner()
-  /// One frame, header first.
+  /// Storage of one frame, out of here while there is one: to send it may lead to the next.
   private var scratch: [UInt8] = []
   private var written: [AttributeHandle] = []
   private var nextSignalIdentifier: UInt8 = 1
 
   init(_ end: LinkEnd, database: GATTServerDatabase, receiveMTU: Int) {
     self.end = end
-    self.database = database
-    server = ATTServer(database: database, receiveMTU: receiveMTU)
+    attributes = Attributes(
+      server: ATTServer(database: database, receiveMTU: receiveMTU), database: database)
     scratch.reserveCapacity(receiveMTU + L2CAPFrame.headerByteCount)
   }
 
@@ -57,17 +61,27 @@ public final class PeripheralLink {
   }
 
   /// ATT_MTU in force.
-  public var mtu: Int { server.mtu }
+  public var mtu: Int { attributes.server.mtu }
+
+  /// The peripheral's attributes, with the values of the moment.
+  public var database: GATTServerDatabase { attributes.database }
+
+  /// Replaces a value, as the device itself does it: no permission is asked.
+  ///
+  /// - Precondition: the handle exists and the value fits.
+  public func setValue(_ value: Span<UInt8>, of handle: AttributeHandle) {
+    attributes.database.setValue(value, of: handle)
+  }
 
   /// How secure the link is: what it lets the central read and write.
   public var security: ATTSecurity {
-    get { server.security }
-    set { server.security = newValue }
+    get { attributes.server.security }
+    set { attributes.server.security = newValue }
   }
 
   /// Whether the central wants the value of this characteristic pushed.
   public func isSubscribed(to valueHandle: AttributeHandle, _ push: ServerPush = .notification) -> Bool {
-    server.isSubscribed(to: valueHandle, push, in: database)
+    attributes.server.isSubscribed(to: valueHandle, push, in: attributes.database)
   }
 
   /// Sends a value, if the central asked for it; cut to ATT_MTU − 3 octets.
@@ -76,19 +90,17 @@ public final class PeripheralLink {
     _ push: ServerPush = .notification, of valueHandle: AttributeHandle, value: Span<UInt8>
   ) -> PushOutcome {
     guard !isLeaving else { return .notSubscribed }
-    if !end.hasRoom, isSubscribed(to: valueHandle, push) {
+    let link = end.link
+    if !(link?.hasRoom(for: end) ?? false), isSubscribed(to: valueHandle, push) {
       isFull = true
       return .full
     }
-    var result = PushResult.notSubscribed
-    startFrame()
-    scratch.append(addingCapacity: server.mtu) { output in
-      result = server.push(push, of: valueHandle, value: value, database: database, into: &output)
-    }
+    var frame = takeScratch()
+    let result = attributes.append(push, of: valueHandle, value: value, to: &frame)
+    if result == .encoded { send(&frame, on: ATT.channelID, link) }
+    swap(&frame, &scratch)
     switch result {
-    case .encoded:
-      sendFrame(on: ATT.channelID)
-      return .queued
+    case .encoded: return .queued
     case .notSubscribed: return .notSubscribed
     case .awaitsConfirmation: return .awaitsConfirmation
     }
@@ -96,7 +108,7 @@ public final class PeripheralLink {
 
   /// Asks the central for its MTU, as some peripherals do. Core 5.4, Vol 3, Part F, 3.4.2.
   public func requestMTU() {
-    let request = ExchangeMTU(request: UInt16(server.receiveMTU))
+    let request = ExchangeMTU(request: UInt16(attributes.server.receiveMTU))
     let pdu = [UInt8](encoding: ExchangeMTU.byteCount) { request.encode(into: &$0) }
     send(pdu.span, on: ATT.channelID)
   }
@@ -174,24 +186,24 @@ public final class PeripheralLink {
     let opcode = ATTOpcode(rawValue: pdu[0])
     switch opcode.kind {
     case .request, .command, .confirmation:
-      startFrame()
-      scratch.append(addingCapacity: server.receiveMTU) { output in
-        server.receive(pdu, database: &database, into: &output) { handle, value in
-          let refusal = check(handle, value)
-          if refusal == nil { written.append(handle) }
-          return refusal
+      var frame = takeScratch()
+      attributes.answer(pdu, into: &frame) { handle, value in
+        let refusal = check(handle, value)
+        if refusal == nil { written.append(handle) }
+        return refusal
+      }
+      if frame.count > L2CAPFrame.headerByteCount {
+        // A refused request of several writes has stored none of them.
+        if frame[L2CAPFrame.headerByteCount] == ATTOpcode.errorResponse.rawValue {
+          written.removeAll(keepingCapacity: true)
         }
+        send(&frame, on: ATT.channelID, end.link)
       }
-      // A refused request of several writes has stored none of them.
-      guard scratch.count > L2CAPFrame.headerByteCount else { return }
-      if scratch[L2CAPFrame.headerByteCount] == ATTOpcode.errorResponse.rawValue {
-        written.removeAll(keepingCapacity: true)
-      }
-      sendFrame(on: ATT.channelID)
+      swap(&frame, &scratch)
     case .response:
       // The only request that peripherals make here. An error leaves the MTU as it is.
       if opcode == .exchangeMTUResponse, let response = try? ExchangeMTU(validating: pdu) {
-        server.exchangedMTU(peerMTU: response.mtu)
+        attributes.server.exchangedMTU(peerMTU: response.mtu)
       }
     case .indication:
       let pdu = [HandleValueIndication.confirmation]
@@ -235,30 +247,59 @@ public final class PeripheralLink {
   }
 
   private func send(_ payload: Span<UInt8>, on channelID: UInt16) {
-    startFrame()
-    scratch.append(addingCapacity: payload.count) { $0.append(payload) }
-    sendFrame(on: channelID)
-  }
-
-  /// Leaves room for the header; the payload is appended next.
-  private func startFrame() {
-    scratch.removeAll(keepingCapacity: true)
-    scratch.append(addingCapacity: L2CAPFrame.headerByteCount) {
+    var frame = takeScratch()
+    frame.append(addingCapacity: L2CAPFrame.headerByteCount + payload.count) {
       $0.append(zeros: L2CAPFrame.headerByteCount)
+      $0.append(payload)
     }
+    send(&frame, on: channelID, end.link)
+    swap(&frame, &scratch)
   }
 
-  private func sendFrame(on channelID: UInt16) {
-    guard !end.isOverfull else {
+  /// Empty, with the capacity of earlier frames.
+  private func takeScratch() -> [UInt8] {
+    var frame: [UInt8] = []
+    swap(&frame, &scratch)
+    frame.removeAll(keepingCapacity: true)
+    return frame
+  }
+
+  /// Writes the header of a frame, for which there is room at its start, and sends it.
+  private func send(_ frame: inout [UInt8], on channelID: UInt16, _ link: AirLink?) {
+    guard let link else { return }
+    guard !link.isOverfull(end: end) else {
       faults += 1
       return
     }
-    let byteCount = UInt16(truncatingIfNeeded: scratch.count - L2CAPFrame.headerByteCount)
-    scratch[0] = UInt8(truncatingIfNeeded: byteCount)
-    scratch[1] = UInt8(truncatingIfNeeded: byteCount >> 8)
-    scratch[2] = UInt8(truncatingIfNeeded: channelID)
-    scratch[3] = UInt8(truncatingIfNeeded: channelID >> 8)
-    let frame = scratch  // shares the buffer for as long as its span is lent
-    end.send(frame.span, .firstFlushable)
+    let byteCount = UInt16(truncatingIfNeeded: frame.count - L2CAPFrame.headerByteCount)
+    var octets = frame.mutableSpan
+    octets[0] = UInt8(truncatingIfNeeded: byteCount)
+    octets[1] = UInt8(truncatingIfNeeded: byteCount >> 8)
+    octets[2] = UInt8(truncatingIfNeeded: channelID)
+    octets[3] = UInt8(truncatingIfNeeded: channelID >> 8)
+    link.send(frame.span, .firstFlushable, from: end)
+  }
+}
+
+extension PeripheralLink.Attributes {
+  /// Appends the header's room and the PDU.
+  fileprivate mutating func append(
+    _ push: ServerPush, of handle: AttributeHandle, value: Span<UInt8>, to frame: inout [UInt8]
+  ) -> PushResult {
+    var result = PushResult.notSubscribed
+    frame.append(addingCapacity: L2CAPFrame.headerByteCount + server.mtu) { output in
+      output.append(zeros: L2CAPFrame.headerByteCount)
+      result = server.push(push, of: handle, value: value, database: database, into: &output)
+    }
+    return result
+  }
+
+  /// Appends the header's room and the answer, if there is one.
+  fileprivate mutating func answer(_ pdu: Span<UInt8>, into frame: inout [UInt8], check: ATTServer.WriteCheck)
+  {
+    frame.append(addingCapacity: L2CAPFrame.headerByteCount + server.receiveMTU) { output in
+      output.append(zeros: L2CAPFrame.headerByteCount)
+      server.receive(pdu, database: &database, into: &output, check: check)
+    }
   }
 }

@@ -64,6 +64,7 @@ public final class EmulatedRing: VirtualPeripheral {
   static let maximumTicksAtOnce = 4096
 
   public let configuration: Configuration
+  private let pace: RingPace
   /// Raw notifications sent, over all links.
   public private(set) var sentRawNotifications = 0
   /// Replies and raw frames that the link had no room for, over all links.
@@ -109,6 +110,8 @@ public final class EmulatedRing: VirtualPeripheral {
     precondition(configuration.notificationsPerSecond > 0)
     precondition(configuration.name.utf8.count <= Advertisement.maximumByteCount - 5)
     self.configuration = configuration
+    pace = RingPace(
+      .seconds(Double(RingSignal.Subtype.allCases.count) / configuration.notificationsPerSecond))
     if let history = configuration.history, let clock = configuration.clock ?? Self.neverSet {
       memory = RingMemory(history, configuration.features, clock: clock)
     }
@@ -214,7 +217,8 @@ public final class EmulatedRing: VirtualPeripheral {
       setTime(frame, now)
       // The packet size that an R02 announces, then its capabilities as captured (rsp-set-time-capabilities-r02).
       let all = configuration.features == .all
-      send(ringFrame([0x2F, 0xF1]), link)
+      let announced = ringFrame([0x2F, 0xF1])
+      send(announced.span, link)
       reply(
         [
           [
@@ -234,9 +238,10 @@ public final class EmulatedRing: VirtualPeripheral {
     case (0xA1, 0x02): stream = nil
     case (0xA1, 0x03):
       for subtype in RingSignal.Subtype.allCases {
-        send(signal.frame(subtype, tick: stream?.tick ?? 0, seconds: 0), link)
+        let frame = signal.frame(subtype, tick: stream?.tick ?? 0, seconds: 0)
+        send(frame.span, link)
       }
-    case (0xA1, 0x04): stream = Stream(start: now.advanced(by: tickInterval))
+    case (0xA1, 0x04): stream = Stream(start: pace.time(ofTick: 1, since: now))
     case (0xA1, _): break
     default: remember(frame, link, now)
     }
@@ -341,19 +346,13 @@ public final class EmulatedRing: VirtualPeripheral {
     drain(link, now)
   }
 
-  private func send(_ frame: [UInt8], _ link: PeripheralLink) {
-    if link.push(of: Self.replyHandle, value: frame.span) == .full { droppedByRing += 1 }
+  private func send(_ frame: Span<UInt8>, _ link: PeripheralLink) {
+    if link.push(of: Self.replyHandle, value: frame) == .full { droppedByRing += 1 }
   }
 
   // MARK: Time
 
-  private var tickInterval: Duration {
-    .seconds(Double(RingSignal.Subtype.allCases.count) / configuration.notificationsPerSecond)
-  }
-
-  private func due(_ stream: Stream) -> MonotonicTime {
-    stream.start.advanced(by: tickInterval * stream.tick)
-  }
+  private func due(_ stream: Stream) -> MonotonicTime { pace.time(ofTick: stream.tick, since: stream.start) }
 
   public var deadline: MonotonicTime? {
     let reply = isLinkFull ? nil : outbox.first?.due
@@ -371,7 +370,7 @@ public final class EmulatedRing: VirtualPeripheral {
       }
     }
     drain(link, now)
-    while let frame = measuring?.next(now: now) { send(frame, link) }
+    while let frame = measuring?.next(now: now) { send(frame.span, link) }
     if measuring?.isOver ?? false { measuring = nil }
     var ticks = 0
     while let stream, due(stream) <= now, ticks < Self.maximumTicksAtOnce {
@@ -383,16 +382,14 @@ public final class EmulatedRing: VirtualPeripheral {
   private func sendTick(_ link: PeripheralLink) {
     guard let tick = stream?.tick else { return }
     stream?.tick += 1
-    let parts = tickInterval.components
-    let seconds = (Double(parts.seconds) + Double(parts.attoseconds) / 1e18) * Double(tick)
+    let seconds = pace.seconds * Double(tick)
     for subtype in RingSignal.Subtype.allCases {
       guard let sent = stream?.sent, sent < configuration.notificationLimit ?? .max else {
         stream = nil
         return
       }
       let frame = signal.frame(subtype, tick: tick, seconds: seconds)
-      let value = spoiled(frame, number: sent + 1)
-      let outcome = link.push(of: Self.replyHandle, value: value.span)
+      let outcome = push(frame, number: sent + 1, link)
       if outcome == .full { droppedByRing += 1 }
       guard outcome == .queued else { continue }
       stream?.sent += 1
@@ -407,11 +404,38 @@ public final class EmulatedRing: VirtualPeripheral {
   }
 
   /// - Parameter number: of the frame in its stream, from 1.
-  private func spoiled(_ frame: [UInt8], number: Int) -> [UInt8] {
-    guard let every = configuration.malformedEvery, number.isMultiple(of: every) else { return frame }
-    if (number / every).isMultiple(of: 2) { return [UInt8](frame.prefix(RingFrame.byteCount / 2)) }
-    var frame = frame
-    frame[RingFrame.byteCount - 1] ^= 0xFF
-    return frame
+  private func push(
+    _ frame: RingSignal.Frame, number: Int, _ link: PeripheralLink
+  ) -> PeripheralLink.PushOutcome {
+    guard let every = configuration.malformedEvery, number.isMultiple(of: every) else {
+      return link.push(of: Self.replyHandle, value: frame.span)
+    }
+    if (number / every).isMultiple(of: 2) {
+      return link.push(of: Self.replyHandle, value: frame.span.extracting(first: RingFrame.byteCount / 2))
+    }
+    var broken = frame
+    broken[RingFrame.byteCount - 1] ^= 0xFF
+    return link.push(of: Self.replyHandle, value: broken.span)
+  }
+}
+
+/// From one tick of a stream to the next: a `Duration`, taken apart once instead of with each frame.
+private struct RingPace {
+  /// As a number, for the wearer's time.
+  let seconds: Double
+  private let nanoseconds: Int64
+  /// Below a nanosecond.
+  private let attoseconds: Int64
+
+  init(_ interval: Duration) {
+    let parts = interval.components
+    seconds = Double(parts.seconds) + Double(parts.attoseconds) / 1e18
+    nanoseconds = parts.seconds * 1_000_000_000 + parts.attoseconds / 1_000_000_000
+    attoseconds = parts.attoseconds % 1_000_000_000
+  }
+
+  func time(ofTick tick: Int, since start: MonotonicTime) -> MonotonicTime {
+    let number = Int64(tick)
+    return start.advanced(nanoseconds: number * nanoseconds + number * attoseconds / 1_000_000_000)
   }
 }

@@ -13,20 +13,23 @@ struct RingSignal {
     case accelerometer = 3
   }
 
+  /// The 16 octets of a `RingFrame`: a value, so that a stream allocates nothing.
+  typealias Frame = InlineArray<16, UInt8>
+
   // From `ring-test-vectors.json`; all are captures from real rings.
   /// raw-spo2-ei-1 (edgeimpulse/example-data-collection-colmi-r02), raw-spo2-r06 (CitizenOneX/colmi_r06_fbp).
-  static let capturedSpO2: [[UInt8]] = [
+  static let capturedSpO2: [Frame] = [
     [0xA1, 0x01, 0x00, 0xA0, 0x00, 0xC2, 0x00, 0x72, 0x00, 0x95, 0x01, 0, 0, 0, 0, 0x0C],
     [0xA1, 0x01, 0x00, 0x4A, 0x00, 0x88, 0x00, 0x4C, 0x00, 0x65, 0x01, 0, 0, 0, 0, 0x26],
   ]
   /// raw-ppg-ei-1, raw-ppg-ei-zero (edgeimpulse), raw-ppg-oc (PaulinaRogala/open-colmi).
-  static let capturedPPG: [[UInt8]] = [
+  static let capturedPPG: [Frame] = [
     [0xA1, 0x02, 0x29, 0x81, 0x2A, 0xCD, 0x29, 0xC1, 0x01, 0x0C, 0x01, 0, 0, 0, 0, 0x3C],
     [0xA1, 0x02, 0x00, 0x00, 0x2A, 0xCD, 0x29, 0xC1, 0x01, 0x0C, 0x01, 0, 0, 0, 0, 0x92],
     [0xA1, 0x02, 0x06, 0x63, 0x20, 0x28, 0x1F, 0x51, 0x00, 0xD7, 0x00, 0, 0, 0, 0, 0x9B],
   ]
   /// raw-acc-ei-1, raw-acc-ei-3 (edgeimpulse), raw-acc-r06 (CitizenOneX), raw-acc-oc-highnibble (open-colmi).
-  static let capturedAccelerometer: [[UInt8]] = [
+  static let capturedAccelerometer: [Frame] = [
     [0xA1, 0x03, 0x12, 0x03, 0x0B, 0x0D, 0x17, 0x04, 0, 0, 0, 0, 0, 0, 0, 0xEC],
     [0xA1, 0x03, 0x12, 0x01, 0x0C, 0x00, 0x16, 0x0E, 0, 0, 0, 0, 0, 0, 0, 0xE7],
     [0xA1, 0x03, 0x00, 0x0C, 0x1F, 0x06, 0xFB, 0x03, 0, 0, 0, 0, 0, 0, 0, 0xD3],
@@ -52,7 +55,7 @@ struct RingSignal {
   /// - Parameters:
   ///   - tick: from 0 since the stream started.
   ///   - seconds: of the wearer's time at that tick.
-  mutating func frame(_ subtype: Subtype, tick: Int, seconds: Double) -> [UInt8] {
+  mutating func frame(_ subtype: Subtype, tick: Int, seconds: Double) -> Frame {
     switch subtype {
     case .spo2:
       if tick < Self.capturedSpO2.count { return Self.capturedSpO2[tick] }
@@ -69,7 +72,7 @@ struct RingSignal {
   /// Value, maximum, minimum and difference, all big-endian; octet 10 is 1 in the captures.
   private mutating func optical(
     _ subtype: Subtype, _ bounds: (high: UInt16, low: UInt16), _ seconds: Double
-  ) -> [UInt8] {
+  ) -> Frame {
     let place = seconds * Self.pulse * Double(Self.beat.count)
     let index = Int(place) % Self.beat.count
     let part = place - place.rounded(.down)
@@ -77,24 +80,53 @@ struct RingSignal {
     // The wave fills 90 % of the bounds: with the noise it stays inside them.
     let swing = Double(bounds.high - bounds.low) * 0.9
     let value = Int(Double(bounds.low) + 5 + (swing - 5) * wave) + nextNoise(3)
-    return ringFrame(
-      [0xA1, subtype.rawValue] + Self.bigEndian(UInt16(value)) + Self.bigEndian(bounds.high)
-        + Self.bigEndian(bounds.low) + Self.bigEndian(bounds.high - bounds.low) + [1])
+    var frame = Self.start(subtype)
+    Self.set(&frame, 2, UInt16(value))
+    Self.set(&frame, 4, bounds.high)
+    Self.set(&frame, 6, bounds.low)
+    Self.set(&frame, 8, bounds.high - bounds.low)
+    frame[10] = 1
+    return Self.summed(frame)
   }
 
   /// A hand that turns slowly: the three axes keep to 1 g together.
-  private mutating func acceleration(_ seconds: Double) -> [UInt8] {
+  private mutating func acceleration(_ seconds: Double) -> Frame {
     let x = 0.5 * Self.sway(seconds / 7)
     let y = 0.4 * Self.sway(seconds / 5 + 0.3)
     let z = max(0, 1 - x * x - y * y).squareRoot()
-    return ringFrame(
-      [0xA1, Subtype.accelerometer.rawValue] + axis(y) + axis(z) + axis(x))
+    var frame = Self.start(.accelerometer)
+    setAxis(&frame, 2, y)
+    setAxis(&frame, 4, z)
+    setAxis(&frame, 6, x)
+    return Self.summed(frame)
   }
 
   /// Twelve bits in two's complement: the high eight, then the low four.
-  private mutating func axis(_ g: Double) -> [UInt8] {
+  private mutating func setAxis(_ frame: inout Frame, _ index: Int, _ g: Double) {
     let raw = UInt16(bitPattern: Int16((g * Self.unitsPerG).rounded()) + Int16(nextNoise(2))) & 0x0FFF
-    return [UInt8(raw >> 4), UInt8(raw & 0x0F)]
+    frame[index] = UInt8(raw >> 4)
+    frame[index + 1] = UInt8(raw & 0x0F)
+  }
+
+  private static func start(_ subtype: Subtype) -> Frame {
+    var frame = Frame(repeating: 0)
+    frame[0] = RingCommand.rawStreamOpcode
+    frame[1] = subtype.rawValue
+    return frame
+  }
+
+  private static func set(_ frame: inout Frame, _ index: Int, _ value: UInt16) {
+    frame[index] = UInt8(value >> 8)
+    frame[index + 1] = UInt8(value & 0xFF)
+  }
+
+  /// With its checksum, which was 0.
+  private static func summed(_ frame: Frame) -> Frame {
+    var frame = frame
+    var sum: UInt8 = 0
+    for index in 0..<RingFrame.byteCount { sum &+= frame[index] }
+    frame[RingFrame.byteCount - 1] = sum
+    return frame
   }
 
   /// −1 … 1 with period 1: a parabola for each half wave, near enough to a sine.
@@ -109,10 +141,6 @@ struct RingSignal {
   private mutating func nextNoise(_ amplitude: Int) -> Int {
     noise = noise &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
     return Int(noise >> 40) % (2 * amplitude + 1) - amplitude
-  }
-
-  private static func bigEndian(_ value: UInt16) -> [UInt8] {
-    [UInt8(value >> 8), UInt8(value & 0xFF)]
   }
 }
 

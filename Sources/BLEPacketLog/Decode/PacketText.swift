@@ -19,8 +19,7 @@ struct PacketText {
   }
 
   static func string(_ octets: Span<UInt8>) -> String {
-    var copy: [UInt8] = []
-    for index in octets.indices { copy.append(octets[index]) }
+    var copy = [UInt8](encoding: octets.count) { $0.append(octets) }
     while copy.last == 0 { copy.removeLast() }
     return printable(String(decoding: copy, as: UTF8.self))
   }

@@ -118,13 +118,13 @@ public struct PacketLogReader: ~Copyable {
       }
       guard !rest.isEmpty else { return }
       let taken = min(needed - unit.count, rest.count)
-      for index in 0..<taken { unit.append(rest[index]) }
+      unit.append(copying: rest.extracting(first: taken))
       rest = rest.extracting(taken...)
     }
     while !rest.isEmpty {
       needed = try unitByteCount(rest)
       guard rest.count >= needed else {
-        for index in rest.indices { unit.append(rest[index]) }
+        unit.append(copying: rest)
         return
       }
       try deliver(rest.extracting(first: needed), body)

@@ -40,10 +40,7 @@ public struct RingBigData: Hashable, Sendable {
     checksum = message.u16(at: 4)
     let octets = message.extracting(Self.headerByteCount...)
     isChecksumValid = checksum == Self.checksum(of: octets)
-    var payload: [UInt8] = []
-    payload.reserveCapacity(octets.count)
-    for index in octets.indices { payload.append(octets[index]) }
-    self.payload = payload
+    payload = [UInt8](encoding: octets.count) { $0.append(octets) }
   }
 
   public var byteCount: Int { Self.headerByteCount + payload.count }

@@ -68,7 +68,7 @@ public struct RingBigDataReassembler: Sendable {
       }
       if candidates.count < Self.maximumCandidateCount { candidates.append(buffer.count) }
     }
-    for index in notification.indices { buffer.append(notification[index]) }
+    buffer.append(copying: notification)
     drain(body)
   }
 

@@ -143,7 +143,7 @@ struct PreparedWrites: Sendable {
       bytes.count + value.count <= ATTServer.preparedByteLimit
     else { return false }
     let start = bytes.count
-    for index in value.indices { bytes.append(value[index]) }
+    bytes.append(copying: value)
     writes.append(Part(handle: handle, offset: offset, range: start..<bytes.count))
     return true
   }

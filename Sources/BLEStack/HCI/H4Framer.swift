@@ -21,10 +21,10 @@ public struct H4Framer: ~Copyable {
   public mutating func receive(_ chunk: Span<UInt8>, _ body: (Span<UInt8>) -> Void) {
     guard !pending.isEmpty else {
       let used = cut(chunk, body)
-      for index in used..<chunk.count { pending.append(chunk[index]) }
+      pending.append(copying: chunk.extracting(used...))
       return
     }
-    for index in chunk.indices { pending.append(chunk[index]) }
+    pending.append(copying: chunk)
     var octets: [UInt8] = []
     swap(&octets, &pending)
     let used = cut(octets.span, body)

@@ -29,20 +29,27 @@ extension HCIHost {
       holdBack(handle, octets)
       return
     }
-    let droppedBefore = link.recombiner.droppedFrames
+    // Out of the link for as long as it lends frames: an access that lasts would be checked each time.
+    var recombiner = L2CAPRecombiner()
+    swap(&recombiner, &link.recombiner)
+    let droppedBefore = recombiner.droppedFrames
+    var hasData = false
     defer {
-      counts.droppedFrames += link.recombiner.droppedFrames - droppedBefore
-      if let cid = link.recombiner.oversizedChannelID { link.channels.receiveOversized(on: cid, now: now) }
-      tellChannelEvents(of: link)
+      counts.droppedFrames += recombiner.droppedFrames - droppedBefore
+      if let cid = recombiner.oversizedChannelID { link.channels.receiveOversized(on: cid, now: now) }
+      swap(&recombiner, &link.recombiner)
+      if !hasData { tellChannelEvents(of: link) }
     }
     var reaction = SignallingResponder.Reaction.none
     var answer: [UInt8] = []
     var channelID: UInt16 = 0
     var isStray = false
-    try link.recombiner.receive(packet) { frame in
+    try recombiner.receive(packet) { frame in
       channelID = frame.channelID
       switch channelID {
-      case ATT.channelID: attribute(handle, frame.payload)
+      case ATT.channelID:
+        attribute(handle, frame.payload)
+        hasData = true
       case L2CAPFrame.FixedChannel.signalling:
         reaction = SignallingResponder.react(
           to: frame.payload, isUpdating: link.isUpdating, channels: &link.channels, now: now)

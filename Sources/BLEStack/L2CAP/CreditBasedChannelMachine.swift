@@ -116,7 +116,7 @@ public struct CreditBasedChannelMachine: ~Copyable {
     }
     let expected = expectedByteCount ?? 0
     guard sdu.count + part.count <= expected else { throw .sduOverrun }
-    for index in part.indices { sdu.append(part[index]) }
+    sdu.append(copying: part)
     guard sdu.count == expected else {
       returnable += 1
       return nil

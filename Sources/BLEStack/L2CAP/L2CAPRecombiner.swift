@@ -79,7 +79,7 @@ public struct L2CAPRecombiner: ~Copyable {
   }
 
   private mutating func append(_ data: Span<UInt8>) {
-    for index in data.indices { frame.append(data[index]) }
+    frame.append(copying: data)
     if expectedByteCount == 0, frame.count >= 2 {
       expectedByteCount = L2CAPFrame.headerByteCount + Int(frame.span.u16(at: 0))
     }

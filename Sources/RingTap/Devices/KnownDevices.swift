@@ -83,7 +83,9 @@ public struct KnownDevices: Sendable {
   /// - Returns: how many devices there were.
   public func forgetAll() throws(SystemError) -> Int {
     var count = 0
-    for name in Files.names(in: folder) where name.contains(".json") {
+    // Not `contains(".json")`, here and below: that takes the matching of regular expressions into the program.
+    for name in Files.names(in: folder) where name.indices.contains(where: { name[$0...].hasPrefix(".json") })
+    {
       try Files.remove(folder + "/" + name)
       if name.hasSuffix(".json") { count += 1 }
     }
@@ -92,7 +94,7 @@ public struct KnownDevices: Sendable {
 
   /// `70-CB-0D-00-A1-B2-public.json`
   private func path(_ address: DeviceAddress) -> String {
-    "\(folder)/\(address.description.replacing(":", with: "-"))-\(address.type.name).json"
+    "\(folder)/\(address.fileName)-\(address.type.name).json"
   }
 
   private func read(_ path: String) -> KnownDevice? {
@@ -122,4 +124,9 @@ public struct KnownDevices: Sendable {
       warn("\(path) is damaged (\(reason)): set aside as \(aside); the device is as good as unknown")
     } catch { warn("\(path) is damaged (\(reason)), and cannot be set aside: \(error)") }
   }
+}
+
+extension DeviceAddress {
+  /// For names of files: `70-CB-0D-00-A1-B2`.
+  var fileName: String { String(description.map { $0 == ":" ? "-" : $0 }) }
 }

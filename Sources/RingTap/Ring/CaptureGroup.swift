@@ -18,7 +18,7 @@ public struct CaptureGroup: Sendable {
 
   /// The directory of one ring in that of the group: its address, such as `70-CB-0D-00-A1-B2`.
   public static func directory(of address: DeviceAddress, in directory: String) -> String {
-    directory + "/" + address.description.replacing(":", with: "-")
+    directory + "/" + address.fileName
   }
 
   /// Runs all to their ends; one that fails does not disturb the others. Cancelling ends all like Ctrl-C.

@@ -31,8 +31,11 @@ public struct RingCapture: Sendable {
     public var elapsed: Duration
   }
 
-  /// What happened to the link of a capture that goes on.
+  /// What happened to the stream of a capture.
   public enum News: Sendable {
+    /// It runs for the first time.
+    case begun
+    /// The link was lost, and is made again.
     case lost(SessionGap)
     /// The stream runs again.
     case back(SessionGap)

@@ -1,5 +1,6 @@
+import BLESystem
 import BLEPacketLog
-import Foundation
+import Glibc
 import Histogram
 
 /// Draws measurements as one SVG file: a histogram of latencies for each, and bars that compare several. SVG 1.1; no
@@ -17,8 +18,9 @@ struct BenchPicture {
 
   static func write(_ reports: [BenchReport], to path: String) throws {
     let picture = BenchPicture(reports)
-    do { try Data(picture.octets).write(to: URL(filePath: path)) } catch {
-      throw Failure("cannot write \(path): \(error.localizedDescription)")
+    let octets = picture.octets
+    do throws(SystemError) { try Files.write(octets.span, to: path) } catch {
+      throw Failure("cannot write \(path): \(error)")
     }
   }
 

@@ -18,7 +18,7 @@ import RingTap
       let result = try await RingCapture(
         RingCapture.Target(address: address), adapter: adapter, limits: .init(count: count),
         directory: arguments[2]
-      ).run { _ in }
+      ).run { if $0.samples > 0 { ProgramCode.releaseOnce() } }
       exit(result.failure == nil ? 0 : 1)
     } catch {
       print(error)
