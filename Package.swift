@@ -28,12 +28,14 @@ let package = Package(
     .library(name: "RingTap", targets: ["RingTap"]),
     .library(name: "BLEHost", targets: ["BLEHost"]),
     .library(name: "BLEEmulation", targets: ["BLEEmulation"]),
+    .library(name: "BLESecurity", targets: ["BLESecurity"]),
     .library(name: "BLEPacketLog", targets: ["BLEPacketLog"]),
     .library(name: "BLESensors", targets: ["BLESensors"]),
   ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
     .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", exact: "0.2.0"),
+    .package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2"),
   ],
   targets: [
     .target(name: "CBluetoothLinux"),
@@ -44,6 +46,8 @@ let package = Package(
     library("BLECore", []),
     library("BLEWire", ["BLECore"]),
     library("BLEStack", ["BLECore", "BLEWire"]),
+    library(
+      "BLESecurity", ["BLECore", "BLEStack", .product(name: "Crypto", package: "swift-crypto")]),
     library("BLESystem", ["CBluetoothLinux", "CCompression", "CEDF", "BLECore"]),
     library("BLESensors", ["BLECore", "BLEWire"]),
     library("BLEPacketLog", ["BLECore", "BLEWire", "BLEStack", "BLESensors"]),
@@ -57,7 +61,7 @@ let package = Package(
       name: "ringtap",
       dependencies: [
         "BLECore", "BLEWire", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "RingTap",
-        "BLEEmulation", "CMallocCounter",
+        "BLESecurity", "BLEEmulation", "CMallocCounter",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Histogram", package: "hdrhistogram-swift"),
       ],
@@ -68,7 +72,8 @@ let package = Package(
       swiftSettings: languageSettings),
     tests("BLECoreTests", ["BLECore"]),
     tests("BLEWireTests", ["BLECore", "BLEWire"]),
-    tests("BLEStackTests", ["BLECore", "BLEWire", "BLEStack"]),
+    tests("BLEStackTests", ["BLECore", "BLEWire", "BLEStack"], exclude: ["Fixtures"]),
+    tests("BLESecurityTests", ["BLEWire", "BLEStack", "BLESecurity"]),
     tests("BLEEmulationTests", ["BLECore", "BLEWire", "BLEStack", "BLESensors", "BLEEmulation"]),
     tests("BLESystemTests", ["BLECore", "BLESystem", "TestPeer"]),
     tests(
@@ -77,7 +82,9 @@ let package = Package(
         "CMallocCounter", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "RingTap",
         "BLEEmulation", "TestPeer",
       ]),
-    tests("BLEHostTests", ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLEHost", "TestPeer"]),
+    tests(
+      "BLEHostTests",
+      ["BLECore", "BLEWire", "BLEStack", "BLESecurity", "BLESystem", "BLEHost", "TestPeer"]),
     tests(
       "RingTapTests",
       [

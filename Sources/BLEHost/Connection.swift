@@ -58,6 +58,8 @@ public actor Connection: ATTRequester {
   private var wakes: [WakeEvent] = []
   private var restore: (@Sendable () async -> Void)?
   private var former: LinkParameters?
+  /// Makes a link more secure that a device finds too insecure.
+  private var securityRaiser: (@Sendable (Connection, ATTErrorCode) async -> Bool)?
   private var discoveryObserver: (@Sendable (GATTDiscoveryResult) -> Void)?
   private var counters = BearerStatistics()
   /// What became known of the link, in order; empty where the kernel keeps it to itself.
@@ -202,12 +204,28 @@ public actor Connection: ATTRequester {
 
   // MARK: Requests
 
+  /// - Parameter body: makes the link more secure; says whether it is worth asking again.
+  func whenRefused(_ body: @escaping @Sendable (Connection, ATTErrorCode) async -> Bool) {
+    securityRaiser = body
+  }
+
   /// Requests go out in the order in which they come. Each caller waits for the answer to its own, so that several take
   /// turns.
   ///
   /// A request that still waits is taken back where its task is cancelled; one that was sent cannot be. The requests of
   /// a task that was cancelled before go out as any other: that is how it puts things in order.
+  ///
+  /// Where the device refuses for want of security, the request is repeated once on a link that has more.
   public func transact(_ request: [UInt8]) async throws(GATTError) -> [UInt8] {
+    do throws(GATTError) { return try await exchange(request) } catch {
+      guard case .refused(let response) = error, response.code.wantsSecurity, let securityRaiser,
+        await securityRaiser(self, response.code)
+      else { throw error }
+      return try await exchange(request)
+    }
+  }
+
+  private func exchange(_ request: [UInt8]) async throws(GATTError) -> [UInt8] {
     lastRequest += 1
     let number = lastRequest
     let wasCancelled = Task.isCancelled

@@ -28,6 +28,8 @@ public enum HostError: Error, Hashable, Sendable {
   case connectFailed(DeviceAddress, SystemError)
   /// The controller could not make the link.
   case linkFailed(DeviceAddress, HCIStatus)
+  /// A device and we found no keys for each other.
+  case pairing(DeviceAddress, PairingError)
   /// A controller of our own, by its transport, does not work (any more).
   case controller(String, HCIHostFailure)
   /// The adapter is not free for a host of our own.
@@ -81,6 +83,7 @@ extension HostError: CustomStringConvertible {
     case .linkFailed(let address, let status):
       "cannot connect to \(address): \(status.name) (0x\(String(status.rawValue, radix: 16))); "
         + "bring the device near and try again"
+    case .pairing(let address, let error): "cannot pair with \(address): \(error)"
     case .controller(let name, let failure): Self.controllerFailure(name, failure)
     case .adapterBusy(let name, let holder):
       "\(name) is in use by \(holder ?? "the kernel or another program"); free it with "

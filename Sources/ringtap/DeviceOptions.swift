@@ -81,8 +81,17 @@ struct AdapterOptions: ParsableArguments {
       return Radio(adapter: remembering(beside(info, loop)))
     }
     var radio = try await Radio.exclusive(specification, log: packetLog, loop)
+    if let bonds = bondFiles, !bonds.bonds().isEmpty, let host = radio.host {
+      try await failing { () async throws(HostError) in try await host.secure(SecuritySettings(store: bonds))
+      }
+    }
     radio.adapter = remembering(radio.adapter)
     return radio
+  }
+
+  /// The keys of devices that were paired with; `nil` where nothing is to be remembered.
+  var bondFiles: BondFiles? {
+    knownDevices.map { devices in BondFiles(in: devices.folder) { Console.note($0) } }
   }
 
   /// The devices that are known; `nil` where nothing is to be remembered. Emulated devices and those of logs are not

@@ -7,6 +7,8 @@ import RingTap
 /// An adapter, and what must live as long as it.
 struct Radio: Sendable {
   var adapter: any Adapter
+  /// Our own host under it, in exclusive mode.
+  var host: HostAdapter?
   /// The controller at the other end of a virtual transport.
   var emulation: ControllerAttachment?
   /// What the host and its controller say to each other.
@@ -45,7 +47,7 @@ struct Radio: Sendable {
         log = file
       }
       let adapter = try await HostAdapter.open(transport, name: specification.description, on: loop)
-      return Radio(adapter: adapter, emulation: emulation, log: log, replay: replay)
+      return Radio(adapter: adapter, host: adapter, emulation: emulation, log: log, replay: replay)
     } catch {
       await emulation?.detach()
       _ = await log?.finish()

@@ -12,22 +12,31 @@ final class BumblePeer: Sendable {
   let address: DeviceAddress
   private let identifier: pid_t
 
-  /// The Python that `Tools/install` made; `nil` where it has not: `Tools/test` has it made before.
+  /// The Python with bumble that `Tools/install` made; `nil` where it has not: `Tools/test` has it made before.
   static let python: String? = {
     let environment = ProcessInfo.processInfo.environment
     let cache = environment["XDG_CACHE_HOME"] ?? (environment["HOME"] ?? "") + "/.cache"
     let folder = URL(filePath: cache).appending(path: "ringtap")
     let names = (try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []
     return names.filter { $0.hasPrefix("python-") }.map { folder.appending(path: $0) }
-      .first { FileManager.default.fileExists(atPath: $0.appending(path: "complete").path) }?
+      .first { FileManager.default.fileExists(atPath: $0.appending(path: "complete").path) && hasBumble($0) }?
       .appending(path: "bin/python").path
   }()
 
+  /// There is another one for the benchmarks.
+  private static func hasBumble(_ environment: URL) -> Bool {
+    let libraries = environment.appending(path: "lib")
+    let names = (try? FileManager.default.contentsOfDirectory(atPath: libraries.path)) ?? []
+    return names.contains {
+      FileManager.default.fileExists(atPath: libraries.appending(path: "\($0)/site-packages/bumble").path)
+    }
+  }
+
   /// Starts it and waits until it is ready.
-  static func start(_ script: String) async throws -> BumblePeer {
+  static func start(_ script: String, _ arguments: [String] = []) async throws -> BumblePeer {
     let peers = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
       .appending(path: "KernelTests/Peers")
-    let (line, identifier) = await run(try #require(python), peers.appending(path: script).path)
+    let (line, identifier) = await run(try #require(python), [peers.appending(path: script).path] + arguments)
     let words = line.split(separator: " ")
     guard words.count == 3, words[0] == "ready", let port = UInt16(words[1]),
       let address = DeviceAddress(String(words[2]), type: .random)
@@ -41,12 +50,14 @@ final class BumblePeer: Sendable {
   /// Runs it on a thread of its own, which waits for its end.
   ///
   /// - Returns: its first line of output, and its number.
-  private static func run(_ python: String, _ script: String) async -> (line: String, identifier: pid_t?) {
+  private static func run(
+    _ python: String, _ arguments: [String]
+  ) async -> (line: String, identifier: pid_t?) {
     await withCheckedContinuation { continuation in
       Thread.detachNewThread {
         let (process, output) = (Process(), Pipe())
         process.executableURL = URL(filePath: python)
-        process.arguments = [script]
+        process.arguments = arguments
         process.standardOutput = output
         do { try process.run() } catch {
           continuation.resume(returning: ("", nil))

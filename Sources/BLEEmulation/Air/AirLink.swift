@@ -37,6 +37,8 @@ final class AirLink {
   var waitingChanges: [LinkControl] = []
   /// What the central's host wanted when it asked for another PHY.
   var centralWish = PHYWish.any
+  /// What the central's host wants the link encrypted with, until the peripheral has answered.
+  var wantedEncryption: LinkEncryption?
   /// The ends made a change at different times, and hear each other no more.
   var isApart = false
 

@@ -65,6 +65,9 @@ extension AirLink {
     case .featureResponse: end.owner.featuresRead(on: end)
     case .versionRequest: send(.versionResponse, from: end)
     case .versionResponse: end.owner.versionRead(on: end)
+    case .encryptionRequest(let wanted): end.owner.keyWanted(wanted.random, wanted.diversifier, on: end)
+    case .encryptionAnswer(let key): compare(key)
+    case .encryptionStart: encrypted(end)
     }
   }
 

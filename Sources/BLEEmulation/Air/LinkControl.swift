@@ -14,11 +14,18 @@ enum LinkControl {
   case lengthResponse(DataLength)
   case featureRequest, featureResponse
   case versionRequest, versionResponse
+  case encryptionRequest(LinkEncryption)
+  /// The key is not in the packet: it is what both ends have, or have not.
+  case encryptionAnswer(UInt128?)
+  case encryptionStart
 
   /// Octets of the packet's payload, opcode first.
   var byteCount: Int {
     switch self {
     case .vanish: 0
+    case .encryptionStart: 1
+    case .encryptionRequest: 23
+    case .encryptionAnswer: 13
     case .terminate: 2
     case .phyRequest, .phyResponse: 3
     case .phyUpdate: 5

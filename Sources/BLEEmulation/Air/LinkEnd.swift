@@ -14,6 +14,9 @@ protocol LinkOwner: AnyObject {
   func phyChanged(on end: LinkEnd)
   func featuresRead(on end: LinkEnd)
   func versionRead(on end: LinkEnd)
+  /// The central wants to encrypt; answer with the link's `answerEncryption`.
+  func keyWanted(_ random: UInt64, _ diversifier: UInt16, on end: LinkEnd)
+  func encryptionEnded(_ status: HCIStatus, isRefresh: Bool, on end: LinkEnd)
   func ended(_ end: LinkEnd, _ reason: HCIStatus)
   /// Whether more data may come.
   var takesData: Bool { get }
@@ -44,6 +47,9 @@ final class LinkEnd {
   /// For sending: in force, and what the owner allows.
   var dataLength = DataLength.minimum
   var allowedDataLength = DataLength.minimum
+  var isEncrypted = false
+  /// The owner was asked for a key.
+  var awaitsKey = false
   var queue = TransmitQueue()
   var state = Acknowledgement()
   /// The last packet that arrived whole.

@@ -38,7 +38,8 @@ final class Station: Advertiser, LinkOwner {
   }
 
   func connected(_ end: LinkEnd) {
-    let link = PeripheralLink(end, database: database, receiveMTU: peripheral.receiveMTU)
+    let link = PeripheralLink(
+      end, database: database, receiveMTU: peripheral.receiveMTU, security: peripheral.security)
     self.link = link
     peripheral.connected(link, now: now)
     settle()
@@ -71,6 +72,15 @@ final class Station: Advertiser, LinkOwner {
     link = nil
     peripheral.disconnected(now: now)
     air?.resumeAdvertising()
+  }
+
+  func keyWanted(_ random: UInt64, _ diversifier: UInt16, on end: LinkEnd) {
+    end.link?.answerEncryption(link?.key(random, diversifier))
+  }
+
+  func encryptionEnded(_ status: HCIStatus, isRefresh: Bool, on end: LinkEnd) {
+    link?.encryptionEnded(status)
+    settle()
   }
 
   func parametersChanged(on end: LinkEnd) {}

@@ -36,7 +36,11 @@ enum ControllerCommand: UInt16, CaseIterable {
   case setHostChannelClassification = 0x2014
   case readChannelMap = 0x2015
   case readRemoteFeatures = 0x2016
+  case encrypt = 0x2017
   case rand = 0x2018
+  case enableEncryption = 0x2019
+  case longTermKeyRequestReply = 0x201A
+  case longTermKeyRequestNegativeReply = 0x201B
   case readSupportedStates = 0x201C
   case setDataLength = 0x2022
   case readDefaultDataLength = 0x2023
@@ -88,7 +92,7 @@ enum ControllerCommand: UInt16, CaseIterable {
   var hasStatusOnly: Bool {
     switch self {
     case .disconnect, .readRemoteVersion, .createConnection, .extendedCreateConnection,
-      .connectionUpdate, .readRemoteFeatures, .setPHY:
+      .connectionUpdate, .readRemoteFeatures, .setPHY, .enableEncryption:
       true
     default: false
     }
@@ -99,7 +103,8 @@ enum ControllerCommand: UInt16, CaseIterable {
     switch self {
     case .disconnect, .readTransmitPowerLevel, .setDefaultPHY: 3
     case .readRemoteVersion, .readRSSI, .readChannelMap, .readRemoteFeatures, .readPHY,
-      .setScanEnable, .setPrivateAddressTimeout, .setExtendedAdvertisingEnable:
+      .setScanEnable, .setPrivateAddressTimeout, .setExtendedAdvertisingEnable,
+      .longTermKeyRequestNegativeReply:
       2
     case .setEventMask, .setEventMaskPage2, .setLEEventMask: 8
     case .setRandomAddress: 6
@@ -115,6 +120,9 @@ enum ControllerCommand: UInt16, CaseIterable {
     case .setDataLength, .setExtendedScanEnable: 6
     case .writeDefaultDataLength, .setExtendedAdvertisingData, .setExtendedScanResponseData: 4
     case .addToResolvingList: 39
+    case .encrypt: 32
+    case .enableEncryption: 28
+    case .longTermKeyRequestReply: 18
     case .setExtendedScanParameters: 8
     case .extendedCreateConnection: 26
     default: 0
@@ -166,7 +174,11 @@ enum ControllerCommand: UInt16, CaseIterable {
     case .setHostChannelClassification: (27, 3)
     case .readChannelMap: (27, 4)
     case .readRemoteFeatures: (27, 5)
+    case .encrypt: (27, 6)
     case .rand: (27, 7)
+    case .enableEncryption: (28, 0)
+    case .longTermKeyRequestReply: (28, 1)
+    case .longTermKeyRequestNegativeReply: (28, 2)
     case .readSupportedStates: (28, 3)
     case .setDataLength: (33, 6)
     case .readDefaultDataLength: (33, 7)

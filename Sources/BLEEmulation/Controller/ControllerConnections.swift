@@ -125,6 +125,8 @@ extension VirtualController {
       link.requestDataLength(
         DataLength(octets: parameters.u16(at: 2), time: parameters.u16(at: 4)), from: end)
     case .setPHY: setPHY(link, end, parameters)
+    case .enableEncryption, .longTermKeyRequestReply, .longTermKeyRequestNegativeReply:
+      executeEncryption(command, parameters, link, end)
     default: read(command, end, link)
     }
   }

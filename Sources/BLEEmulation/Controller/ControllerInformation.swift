@@ -11,11 +11,11 @@ extension VirtualController {
   private static let supportedStates: UInt64 = 0x0000_03FF_FFFF_FFFF
   private static let resolvingListCapacity: UInt8 = 8
 
-  /// Data Packet Length Extension and LE 2M PHY, and Extended Advertising if configured.
+  /// LE Encryption, Data Packet Length Extension and LE 2M PHY, and Extended Advertising if configured.
   ///
-  /// LE Encryption is absent: this controller does not encrypt. Core 5.4, Vol 6, Part B, 4.6.
+  /// Core 5.4, Vol 6, Part B, 4.6.
   var features: UInt64 {
-    let always: UInt64 = 1 << 5 | 1 << 8
+    let always: UInt64 = 1 << 0 | 1 << 5 | 1 << 8
     return configuration.commandSet == .extended ? always | 1 << 12 : always
   }
 
@@ -52,8 +52,10 @@ extension VirtualController {
       .clearAdvertisingSets:
       changeAdvertising(command, packet.parameters)
     case .disconnect, .readRemoteVersion, .readRSSI, .readTransmitPowerLevel, .connectionUpdate,
-      .readChannelMap, .readRemoteFeatures, .setDataLength, .readPHY, .setPHY:
+      .readChannelMap, .readRemoteFeatures, .setDataLength, .readPHY, .setPHY, .enableEncryption,
+      .longTermKeyRequestReply, .longTermKeyRequestNegativeReply:
       executeOnLink(command, packet.parameters)
+    case .encrypt: encryptBlock(packet.parameters)
     default: inform(command, packet.parameters)
     }
   }

@@ -44,11 +44,16 @@ public final class PeripheralLink {
   private var scratch: [UInt8] = []
   private var written: [AttributeHandle] = []
   private var nextSignalIdentifier: UInt8 = 1
+  private var pairing: LinkSecurity?
 
-  init(_ end: LinkEnd, database: GATTServerDatabase, receiveMTU: Int) {
+  init(
+    _ end: LinkEnd, database: GATTServerDatabase, receiveMTU: Int, security: PeripheralSecurity? = nil
+  ) {
     self.end = end
     attributes = Attributes(
       server: ATTServer(database: database, receiveMTU: receiveMTU), database: database)
+    pairing = security.map { LinkSecurity($0, own: end.address, peer: end.peer) }
+    if let pairing { attributes.server.security = pairing.level }
     scratch.reserveCapacity(receiveMTU + L2CAPFrame.headerByteCount)
   }
 
@@ -142,6 +147,27 @@ public final class PeripheralLink {
     endReason = reason
   }
 
+  /// Whether the link is encrypted, and whether by a key that nobody in the middle knows.
+  public var isEncrypted: Bool { pairing?.isEncrypted ?? false }
+  public var isAuthenticated: Bool { pairing?.isAuthenticated ?? false }
+
+  /// The key that the central is to encrypt with; `nil` where there is none.
+  func key(_ random: UInt64, _ diversifier: UInt16) -> UInt128? { pairing?.key(random, diversifier) }
+
+  func encryptionEnded(_ status: HCIStatus) {
+    send(pairing?.encryptionEnded(status, now: now) ?? [])
+  }
+
+  private var now: MonotonicTime { end.link?.air.now ?? MonotonicTime(nanoseconds: 0) }
+
+  private func send(_ answers: [SecurityManagerPDU]) {
+    if let pairing { attributes.server.security = pairing.level }
+    for answer in answers {
+      let octets = [UInt8](encoding: SecurityManagerPDU.maximumByteCount) { answer.encode(into: &$0) }
+      send(octets.span, on: L2CAPFrame.FixedChannel.securityManager)
+    }
+  }
+
   /// Once only.
   func takeEndReason() -> HCIStatus? { endReason.take() }
 
@@ -226,10 +252,11 @@ public final class PeripheralLink {
     }
   }
 
-  /// Pairing Request is answered with Pairing Failed, "Pairing Not Supported".
+  /// Without security a Pairing Request is answered with Pairing Failed, "Pairing Not Supported".
   ///
   /// Core 5.4, Vol 3, Part H, 3.5.5. The rings of this family need no bond.
   private func acceptSecurity(_ payload: Span<UInt8>) {
+    if pairing != nil { return send(pairing?.receive(payload, now: now) ?? []) }
     let (pairingRequest, pairingFailed, notSupported): (UInt8, UInt8, UInt8) = (0x01, 0x05, 0x05)
     if payload[0] == pairingRequest {
       let pdu = [pairingFailed, notSupported]

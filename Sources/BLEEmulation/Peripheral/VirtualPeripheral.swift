@@ -48,6 +48,8 @@ public protocol VirtualPeripheral: AnyObject {
   var advertisement: Advertisement? { get }
   /// Its attributes; asked once, when the controller is made.
   var services: [GATTServiceDescription] { get }
+  /// How it pairs; `nil`: not at all.
+  var security: PeripheralSecurity? { get }
   /// The longest ATT PDU that it takes: 23 … 517.
   var receiveMTU: Int { get }
 
@@ -69,6 +71,7 @@ public protocol VirtualPeripheral: AnyObject {
 }
 
 extension VirtualPeripheral {
+  public var security: PeripheralSecurity? { nil }
   public var receiveMTU: Int { ATT.maximumMTU }
   public func connected(_ link: PeripheralLink, now: MonotonicTime) {}
   public func disconnected(now: MonotonicTime) {}

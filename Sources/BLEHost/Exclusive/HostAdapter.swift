@@ -65,6 +65,7 @@ public actor HostAdapter: Adapter {
   private var isConnecting = false
   private var carriers = CarrierTable()
   var channels = ChannelTable()
+  var security = SecurityTable()
   private var early: [EarlyPDU] = []
   private var reportSink: ReportSink?
   private var isReceiving = false
@@ -143,6 +144,16 @@ public actor HostAdapter: Adapter {
       if let address = make(UInt64.random(in: 0 ... .max)) { return address }
     }
   }
+
+  /// Goes on under another static address, if it has none of its own.
+  func goOn(as known: DeviceAddress) async throws(HostError) {
+    guard let own = ownAddress, known != own, known.type == .random else { return }
+    try await command(LESetRandomAddress(known))
+    ownAddress = known
+  }
+
+  /// Of a link that is up.
+  func peer(of handle: ConnectionHandle) -> DeviceAddress? { carriers[handle]?.peer }
 
   /// Under which this host scans and connects: the controller's public address, or a random static one.
   public var address: DeviceAddress { ownAddress ?? controller.address }
@@ -490,8 +501,11 @@ public actor HostAdapter: Adapter {
       note(handle, .refused(.phy, .commandRefused(.leSetPHY, status)))
     case .remoteFeatures, .remoteVersion: break
     case .channel(let id, let what): channels.take(what, of: id)
+    case .security(let handle, let what): take(what, of: handle)
+    case .encryption: break
     case .disconnected(let handle, let reason):
       end({ $0.handle == handle }, .failure(.gatt(.closed(.linkLost(LinkLoss(reason))))))
+      security.lose(handle)
       guard let carrier = carriers.remove(handle) else { break }
       carrier.disconnectReason = reason
       carrier.client?.ended(.linkLost(LinkLoss(reason)))
@@ -520,11 +534,15 @@ public actor HostAdapter: Adapter {
       } kernelQueueDrops: {
         self.transport.kernelQueueDrops - dropsBefore
       })
+    carrier.peer = description.peer
     let connection = Connection(
       carrier, peer: description.peer, handle: description.handle, on: loop, tap: attempt.tap)
     carriers.add(carrier, description.handle)
     // Attaching to a link of our own cannot fail.
-    connection.assumeIsolated { try? $0.attach() }
+    connection.assumeIsolated {
+      try? $0.attach()
+      $0.whenRefused { [weak self] connection, code in await self?.raise(connection, after: code) ?? false }
+    }
     note(description.handle, .timing(description.parameters))
     for pdu in early where pdu.handle == description.handle {
       carrier.client?.received(pdu.octets.span, pdu.time, pdu.stamp)

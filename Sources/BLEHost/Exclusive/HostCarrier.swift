@@ -38,6 +38,7 @@ final class HostCarrier: BearerCarrier, @unchecked Sendable {
   /// A send found no room.
   var isFull = false
   var disconnectReason: HCIStatus?
+  var peer: DeviceAddress?
 
   init(_ link: HostLink) { self.link = link }
 

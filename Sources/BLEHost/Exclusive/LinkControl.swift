@@ -8,6 +8,7 @@ extension HostAdapter {
   public func connect(
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
+    let peer = try await currentAddress(of: peer, within: timeout)
     let connection = try await connect([peer], timeout: timeout, tap: tap) { () async throws(HostError) in
       let parameters = request.timing ?? .default
       if controller.usesExtendedCommands {
@@ -16,6 +17,7 @@ extension HostAdapter {
         try await command(LECreateConnection(to: peer, ownType: address.type, parameters: parameters))
       }
     }
+    await encryptIfBonded(connection)
     await askBeyondTiming(request, of: connection)
     return connection
   }

@@ -1,9 +1,18 @@
 import BLECore
+import BLEStack
 public import BLESystem
 import BLEWire
 
 /// Copies every packet, both ways, into a ring that a log writer drains.
 public final class CapturingTransport: PacketTransport {
+  /// What becomes of keys in the packets.
+  public enum Keys: Hashable, Sendable {
+    /// There are zeros in their place.
+    case concealed
+    case logged
+  }
+
+  private let keys: Keys
   private let inner: any PacketTransport
   private let ring: RecordRing
   private let wake: WakeEvent?
@@ -11,7 +20,12 @@ public final class CapturingTransport: PacketTransport {
   /// - Parameter ring: gets whole packets, H4 type octet first, tagged with the direction's raw value. A full ring
   ///   drops the record and counts it.
   /// - Parameter wake: signalled when there is something in the ring.
-  public init(_ inner: any PacketTransport, into ring: RecordRing, waking wake: WakeEvent? = nil) {
+  /// - Parameter keys: whoever has them can listen to the links of that device.
+  public init(
+    _ inner: any PacketTransport, into ring: RecordRing, waking wake: WakeEvent? = nil,
+    keys: Keys = .concealed
+  ) {
+    self.keys = keys
     self.inner = inner
     self.ring = ring
     self.wake = wake
@@ -23,11 +37,11 @@ public final class CapturingTransport: PacketTransport {
   public func hold(while body: @escaping @Sendable () -> Bool) { inner.hold(while: body) }
 
   public func open(_ client: TransportClient) throws(SystemError) {
-    let (ring, wake) = (ring, wake)
+    let (ring, wake, keys) = (ring, wake, keys)
     try inner.open(
       TransportClient(
         received: { packet, time, hasKernelStamp in
-          ring.push(tag: UInt32(HCIDirection.controllerToHost.rawValue), time: time, packet)
+          Self.log(.controllerToHost, time, packet, ring, keys)
           client.received(packet, time, hasKernelStamp)
         },
         settled: {
@@ -38,10 +52,21 @@ public final class CapturingTransport: PacketTransport {
   }
 
   public func send(_ packet: Span<UInt8>) throws(SystemError) {
-    ring.push(tag: UInt32(HCIDirection.hostToController.rawValue), time: SystemClock.now(), packet)
+    Self.log(.hostToController, SystemClock.now(), packet, ring, keys)
     wake?.signal()
     try inner.send(packet)
   }
 
   public func close() { inner.close() }
+
+  private static func log(
+    _ direction: HCIDirection, _ time: ReceiveTime, _ packet: Span<UInt8>, _ ring: RecordRing, _ keys: Keys
+  ) {
+    let tag = UInt32(direction.rawValue)
+    if keys == .concealed, let concealed = KeyConcealment.concealed(packet) {
+      ring.push(tag: tag, time: time, concealed.span)
+    } else {
+      ring.push(tag: tag, time: time, packet)
+    }
+  }
 }

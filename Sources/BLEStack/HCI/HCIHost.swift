@@ -37,6 +37,12 @@ public struct HCIHost: ~Copyable {
   var lastChannelNumber: UInt64 = 0
   /// Some link has, or had a moment ago, a credit-based channel. Without, nothing is looked for.
   var hasChannels = false
+  /// Some link pairs, or did a moment ago. Without, nothing is looked for.
+  var hasPairings = false
+  var takesSecurityRequests = false
+  var attempts = RepeatedAttempts()
+  /// LE Enable Encryption, by the link that it is for.
+  var encryptions: [CommandID: ConnectionHandle] = [:]
   var events: [HCIHostEvent] = []
   var counts = HCIHostStatistics()
   public internal(set) var lastMalformed: WireError?
@@ -176,6 +182,9 @@ public struct HCIHost: ~Copyable {
     if hasChannels {
       for link in links.values { earliest = .earliest(earliest, link.channels.deadline) }
     }
+    if hasPairings {
+      for link in links.values { earliest = .earliest(earliest, link.pairing?.deadline) }
+    }
     return earliest
   }
 
@@ -185,6 +194,7 @@ public struct HCIHost: ~Copyable {
     for link in links.values {
       link.channels.expire(now: now)
       tellChannelEvents(of: link)
+      expirePairing(of: link, now)
     }
   }
 
@@ -196,6 +206,7 @@ public struct HCIHost: ~Copyable {
     state = .failed(failure)
     for (handle, link) in links {
       for (id, event) in link.channels.lose() { events.append(.channel(id, event)) }
+      losePairing(of: link, nil)
       events.append(.disconnected(handle, reason: .unspecifiedError))
     }
     links = [:]
@@ -204,6 +215,7 @@ public struct HCIHost: ~Copyable {
     assembler.reset()
     commands.reset()
     ownCommands = [:]
+    encryptions = [:]
     acl.reset()
     events.append(.failed(failure))
   }

@@ -15,6 +15,10 @@ final class HCILink {
   /// shall not fill the command queue.
   var isUpdating = false
   var channels = CreditBasedChannels()
+  var isEncrypted = false
+  var pairing: Pairing?
+  /// No PDU of the Security Manager may be sent any more.
+  var hasPairingTimedOut = false
 
   init(_ description: LinkDescription) { self.description = description }
 }
@@ -53,7 +57,7 @@ extension HCIHost {
       case L2CAPFrame.FixedChannel.signalling:
         reaction = SignallingResponder.react(
           to: frame.payload, isUpdating: link.isUpdating, channels: &link.channels, now: now)
-      case L2CAPFrame.FixedChannel.securityManager: answer = Self.refusePairing(frame.payload)
+      case L2CAPFrame.FixedChannel.securityManager: answer = takeSecurity(frame.payload, on: link, now: now)
       case L2CAPFrame.dynamicChannels:
         isStray = !link.channels.receive(frame.payload, on: channelID, now: now)
       // Nothing is sent on a channel that is not there. Core 5.4, Vol 3, Part A, 2.1.
@@ -87,13 +91,5 @@ extension HCIHost {
       counts.droppedAnswers += 1
       return
     }
-  }
-
-  /// Pairing is not for now: a request or a Security Request is told so, all else on that channel is ignored.
-  ///
-  /// Core 5.4, Vol 3, Part H, 3.5.5: Pairing Failed, Pairing Not Supported.
-  private static func refusePairing(_ payload: Span<UInt8>) -> [UInt8] {
-    guard payload.count > 0, payload[0] == 0x01 || payload[0] == 0x0B else { return [] }
-    return [0x05, 0x05]
   }
 }

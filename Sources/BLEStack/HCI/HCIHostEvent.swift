@@ -66,6 +66,10 @@ public enum HCIHostEvent: Hashable, Sendable {
   case remoteVersion(ConnectionHandle, HCIStatus, LinkLayerVersion)
   /// Something happened to a credit-based channel.
   case channel(ChannelID, ChannelEvent)
+  /// What the Security Manager of a link has to say.
+  case security(ConnectionHandle, SecurityEvent)
+  /// A link is encrypted, has another key, or could not be encrypted.
+  case encryption(ConnectionHandle, HCIStatus)
   case disconnected(ConnectionHandle, reason: HCIStatus)
   /// Nothing works any more; every link is gone.
   case failed(HCIHostFailure)
@@ -77,7 +81,7 @@ public enum HCIHostEvent: Hashable, Sendable {
 /// `answered`, or with the link.
 public struct LinkProcedure: Hashable, Sendable {
   public enum Kind: Hashable, Sendable {
-    case connectionUpdate, phyUpdate, remoteFeatures, remoteVersion
+    case connectionUpdate, phyUpdate, remoteFeatures, remoteVersion, encryption
   }
 
   public let handle: ConnectionHandle
@@ -99,6 +103,7 @@ extension HCIHostEvent {
     case .phyChanged(let handle, _): (LinkProcedure(.phyUpdate, on: handle), .success)
     case .phyUnchanged(let handle, let status): (LinkProcedure(.phyUpdate, on: handle), status)
     case .remoteFeatures(let handle, let status, _): (LinkProcedure(.remoteFeatures, on: handle), status)
+    case .encryption(let handle, let status): (LinkProcedure(.encryption, on: handle), status)
     case .remoteVersion(let handle, let status, _): (LinkProcedure(.remoteVersion, on: handle), status)
     default: nil
     }

@@ -12,10 +12,10 @@ extension HCIHost {
       let reply = try CommandComplete(validating: parameters)
       let status = reply.returnParameters.isEmpty ? .success : HCIStatus(rawValue: reply.returnParameters[0])
       let rest = reply.returnParameters.extracting(min(1, reply.returnParameters.count)...)
-      answered(reply.opcode, reply.credits, status, [UInt8](encoding: rest.count) { $0.append(rest) })
+      answered(reply.opcode, reply.credits, status, [UInt8](encoding: rest.count) { $0.append(rest) }, now)
     case .commandStatus:
       let reply = try CommandStatus(validating: parameters)
-      answered(reply.opcode, reply.credits, reply.status, [])
+      answered(reply.opcode, reply.credits, reply.status, [], now)
     case .hardwareError:
       try parameters.require(1, .hciEvent)
       fail(.hardwareError(parameters[0]))
@@ -28,10 +28,19 @@ extension HCIHost {
       }
     case .disconnectionComplete:
       let end = try DisconnectionComplete(validating: parameters)
-      if end.status == .success { disconnected(end.handle, end.reason) }
+      if end.status == .success { disconnected(end.handle, end.reason, now) }
     case .readRemoteVersionComplete:
       let read = try ReadRemoteVersionComplete(validating: parameters)
       tell(.remoteVersion(read.handle, read.status, read.version), of: read.handle)
+    case .encryptionChange:
+      let change = try EncryptionChange(validating: parameters)
+      encryptionEnded(change.handle, change.status, isEncrypted: change.isEncrypted, now)
+    case .encryptionChangeV2:
+      let change = try EncryptionChange(validatingV2: parameters)
+      encryptionEnded(change.handle, change.status, isEncrypted: change.isEncrypted, now)
+    case .encryptionKeyRefreshComplete:
+      let refresh = try EncryptionKeyRefreshComplete(validating: parameters)
+      encryptionEnded(refresh.handle, refresh.status, isEncrypted: true, now)
     case .dataBufferOverflow: counts.bufferOverflows += 1
     case .leMeta: try takeLE(parameters, now, report, attribute)
     default: break
@@ -39,7 +48,8 @@ extension HCIHost {
   }
 
   private mutating func answered(
-    _ opcode: HCIOpcode, _ credits: UInt8, _ status: HCIStatus, _ returned: [UInt8]
+    _ opcode: HCIOpcode, _ credits: UInt8, _ status: HCIStatus, _ returned: [UInt8],
+    _ now: MonotonicTime
   ) {
     guard let id = commands.answered(opcode, credits: credits) else {
       // Opcode 0 answers nothing: it brings credits.
@@ -52,6 +62,11 @@ extension HCIHost {
     }
     if let handle = ownCommands.removeValue(forKey: id) {
       if status != .success { links[handle]?.isUpdating = false }
+      return
+    }
+    if let handle = encryptions.removeValue(forKey: id) {
+      // Success says that it has begun: the end is an event of its own.
+      if status != .success { encryptionEnded(handle, status, isEncrypted: false, now) }
       return
     }
     guard id == startUpCommand else {
@@ -163,13 +178,16 @@ extension HCIHost {
     heldBack = []
   }
 
-  private mutating func disconnected(_ handle: ConnectionHandle, _ reason: HCIStatus) {
+  private mutating func disconnected(
+    _ handle: ConnectionHandle, _ reason: HCIStatus, _ now: MonotonicTime
+  ) {
     guard let link = links.removeValue(forKey: handle) else {
       counts.strayEvents += 1
       return
     }
     acl.remove(handle)
     for (id, event) in link.channels.lose() { events.append(.channel(id, event)) }
+    losePairing(of: link, now)
     events.append(.disconnected(handle, reason: reason))
   }
 }

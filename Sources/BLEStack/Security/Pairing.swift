@@ -19,6 +19,8 @@ public struct PairingConfiguration: Sendable {
   public var identity: DeviceIdentity?
   /// Out-of-band data of a legacy pairing.
   public var temporaryKey: UInt128?
+  /// Shown in place of a random one: that of a device without a display, which has it printed on.
+  public var passkey: UInt32?
 
   public init(
     features: PairingFeatures, protection: Protection = .encrypted, minimumKeyByteCount: UInt8 = 16,
@@ -47,6 +49,27 @@ public enum PairingError: Error, Hashable, Sendable {
   /// The link ended.
   case linkLost
   case cancelled
+}
+
+extension PairingError: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .refused(.pairingNotSupported): "the device does not pair; make it ready for that, or do without"
+    case .refused(.repeatedAttempts), .tooSoon: "the last attempt failed a moment ago; wait, and try again"
+    case .refused(let reason): "the device refused: \(reason.name)"
+    case .failed(.confirmValueFailed), .failed(.dhKeyCheckFailed):
+      "the values do not agree: a wrong passkey, or somebody in the middle"
+    case .failed(.authenticationRequirements):
+      "the device cannot show or be told a passkey, so that somebody could be in the middle"
+    case .failed(.numericComparisonFailed): "the numbers were not confirmed to be the same"
+    case .failed(.passkeyEntryFailed): "no passkey was given"
+    case .failed(let reason): "what the device sent does not do: \(reason.name)"
+    case .timedOut: "the device said nothing for 30 s; connect again"
+    case .notEncrypted(let status): "the link could not be encrypted: \(status.name)"
+    case .linkLost: "the link ended"
+    case .cancelled: "it was cancelled"
+    }
+  }
 }
 
 /// What a pairing wants done, in order.
@@ -348,7 +371,7 @@ public struct Pairing {
     guard case .passkey(let entry) = method else { return passkeyKnown() }
     let shows: PairingMethod.PasskeyEntry = role == .initiator ? .initiatorShows : .responderShows
     if entry == shows {
-      passkey = UInt32(makeRandom() % 1_000_000)
+      passkey = configuration.passkey ?? UInt32(makeRandom() % 1_000_000)
       actions.append(.showPasskey(passkey))
       passkeyKnown()
     } else {

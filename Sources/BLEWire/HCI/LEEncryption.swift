@@ -6,6 +6,7 @@ extension HCIOpcode {
   public static let leEnableEncryption = HCIOpcode(group: 0x08, command: 0x019)
   public static let leLongTermKeyRequestReply = HCIOpcode(group: 0x08, command: 0x01A)
   public static let leLongTermKeyRequestNegativeReply = HCIOpcode(group: 0x08, command: 0x01B)
+  public static let leAddDeviceToResolvingList = HCIOpcode(group: 0x08, command: 0x027)
 }
 
 extension HCIEventCode {

@@ -1,0 +1,213 @@
+import BLECore
+public import BLEStack
+import BLESystem
+import BLEWire
+
+/// The security of an adapter's links, and who waits for what. On the loop's thread only.
+struct SecurityTable {
+  typealias PairingWaiter = CheckedContinuation<Result<Bond, PairingError>, Never>
+
+  var settings: SecuritySettings?
+  fileprivate var waiters: [ConnectionHandle: [PairingWaiter]] = [:]
+  /// Bonds of links that are up, with those that are not kept.
+  fileprivate var bonds: [ConnectionHandle: Bond] = [:]
+  /// Links whose peer does not know its key any more.
+  fileprivate var forgotten: Set<ConnectionHandle> = []
+
+  mutating func lose(_ handle: ConnectionHandle) {
+    bonds[handle] = nil
+    forgotten.remove(handle)
+    finish(handle, .failure(.linkLost))
+  }
+
+  fileprivate mutating func finish(_ handle: ConnectionHandle, _ result: Result<Bond, PairingError>) {
+    for waiter in waiters.removeValue(forKey: handle) ?? [] { waiter.resume(returning: result) }
+  }
+}
+
+/// Pairing, encryption by stored keys, private addresses. Core 5.4, Vol 3, Part H; Part C, 10.
+extension HostAdapter {
+  /// Lets links be encrypted and devices be paired with. A controller without an address of its own goes on under the one
+  /// by which bonded devices know us.
+  public func secure(_ settings: SecuritySettings) async throws(HostError) {
+    security.settings = settings
+    withHost { $0.takeSecurityRequests() }
+    let known = settings.store?.bonds().last { $0.local.type == .random }
+    if let known { try await goOn(as: known.local) }
+  }
+
+  /// Pairs with a device, or waits for the pairing that is under way.
+  ///
+  /// - Returns: the bond, which is kept already if the settings say where.
+  /// - Throws: `pairing` with the reason.
+  public func pair(_ connection: Connection) async throws(HostError) -> Bond {
+    let handle = connection.handle
+    let result = await withTaskCancellationHandler {
+      await withCheckedContinuation { (waiter: SecurityTable.PairingWaiter) in
+        let isFirst = security.waiters[handle, default: []].isEmpty
+        security.waiters[handle, default: []].append(waiter)
+        if isFirst { beginPairing(on: handle) }
+        if Task.isCancelled { cancelPairing(on: handle) }
+      }
+    } onCancel: {
+      Task(executorPreference: loop.preference) { await self.cancelPairing(on: handle) }
+    }
+    do throws(PairingError) { return try result.get() } catch {
+      throw .pairing(connection.peer, error)
+    }
+  }
+
+  /// What a device that is connected is bonded by, for now or for good.
+  public func bond(of connection: Connection) -> Bond? {
+    security.bonds[connection.handle] ?? storedBond(of: connection.peer)?.bond
+  }
+
+  public func isEncrypted(_ connection: Connection) -> Bool {
+    withHost { $0.isEncrypted(connection.handle) }
+  }
+
+  // MARK: On the way up and down
+
+  /// Encrypts a link whose device is bonded. What the device makes of it shows when it is asked for something.
+  func encryptIfBonded(_ connection: Connection) async {
+    guard let key = storedBond(of: connection.peer)?.bond.peerKey else { return }
+    _ = await encrypt(connection.handle, key)
+  }
+
+  /// Answers a device that refuses for want of security.
+  ///
+  /// - Returns: whether it is worth asking again.
+  func raise(_ connection: Connection, after code: ATTErrorCode) async -> Bool {
+    guard let settings = security.settings, peer(of: connection.handle) != nil else { return false }
+    let handle = connection.handle
+    let isEncrypted = withHost { $0.isEncrypted(handle) }
+    let bond = bond(of: connection)
+    if !isEncrypted, !security.forgotten.contains(handle), let key = bond?.peerKey {
+      if await encrypt(handle, key) { return true }
+    }
+    guard settings.raising == .byPairing else { return false }
+    // What is encrypted and still not enough wants somebody to look.
+    if isEncrypted, settings.agent.capability == .noInputNoOutput || bond?.isAuthenticated == true {
+      return false
+    }
+    return (try? await pair(connection)) != nil
+  }
+
+  /// The address at which a bonded device is now: it may hide behind private ones.
+  ///
+  /// - Returns: `peer` itself where the device is not known to hide.
+  func currentAddress(of peer: DeviceAddress, within timeout: Duration) async throws(HostError)
+    -> DeviceAddress
+  {
+    guard let stored = storedBond(of: peer), let identity = stored.bond.peerIdentity,
+      identity.resolvingKey != 0
+    else { return peer }
+    let found = FoundAddress()
+    _ = try await Scanner(kind: .passive, duplicates: .reportOnce).run(on: self, for: timeout) { advertiser in
+      guard stored.isMeant(by: advertiser.address) else { return .goOn }
+      found.address = advertiser.address
+      return .stop
+    }
+    guard let address = found.address else {
+      throw .noAnswer(peer, seconds: Int(timeout.components.seconds))
+    }
+    return address
+  }
+
+  func take(_ event: SecurityEvent, of handle: ConnectionHandle) {
+    guard let settings = security.settings else { return }
+    let agent = settings.agent
+    switch event {
+    case .requested(let requirements): requested(requirements, on: handle, settings)
+    case .showPasskey(let passkey): agent.showPasskey(passkey)
+    case .askPasskey:
+      Task(executorPreference: loop.preference) {
+        let passkey = await agent.askPasskey()
+        await self.enter(passkey, on: handle)
+      }
+    case .compare(let number):
+      Task(executorPreference: loop.preference) {
+        let areEqual = await agent.compare(number)
+        await self.confirm(areEqual, on: handle)
+      }
+    case .paired(let result):
+      if case .success(let bond) = result { keep(bond, of: handle, settings) }
+      security.finish(handle, result)
+    }
+  }
+
+  // MARK: Parts
+
+  private func storedBond(of peer: DeviceAddress) -> StoredBond? {
+    security.settings?.store?.bonds().last { $0.isMeant(by: peer) }
+  }
+
+  private func keep(_ bond: Bond, of handle: ConnectionHandle, _ settings: SecuritySettings) {
+    security.bonds[handle] = bond
+    security.forgotten.remove(handle)
+    guard bond.isBonded, let peer = peer(of: handle) else { return }
+    settings.store?.keep(
+      StoredBond(device: bond.peerIdentity?.address ?? peer, local: address, bond: bond))
+  }
+
+  private func encrypt(_ handle: ConnectionHandle, _ key: LongTermKey) async -> Bool {
+    let command = LEEnableEncryption(
+      handle, random: key.random, diversifier: key.diversifier, key: key.key)
+    do throws(HostError) {
+      let end = try await self.command(command, endingWith: LinkProcedure(.encryption, on: handle))
+      guard case .encryption(_, let status) = end else { return false }
+      if status == .pinOrKeyMissing { security.forgotten.insert(handle) }
+      return status == .success
+    } catch { return false }
+  }
+
+  private func beginPairing(on handle: ConnectionHandle) {
+    guard let settings = security.settings else {
+      return security.finish(handle, .failure(.failed(.pairingNotSupported)))
+    }
+    let supplies = PairingSupplies(keyPair: settings.makeKeyPair?())
+    let (local, now) = (address, loop.clock.monotonic())
+    let hasBegun = withHost {
+      $0.pair(on: handle, settings.configuration, local: local, supplies, now: now)
+    }
+    if !hasBegun { security.finish(handle, .failure(.linkLost)) }
+  }
+
+  private func requested(
+    _ requirements: AuthenticationRequirements, on handle: ConnectionHandle, _ settings: SecuritySettings
+  ) {
+    let key = peer(of: handle).flatMap { storedBond(of: $0)?.bond }
+    let isEnough = key.map { $0.isAuthenticated || !requirements.contains(.authenticated) } ?? false
+    if isEnough, let key = key?.peerKey, !security.forgotten.contains(handle) {
+      Task(executorPreference: loop.preference) { await self.encrypt(handle, key) }
+    } else if settings.raising == .byPairing, security.waiters[handle] == nil {
+      Task(executorPreference: loop.preference) { await self.beginPairing(on: handle) }
+    }
+  }
+
+  private func enter(_ passkey: UInt32?, on handle: ConnectionHandle) {
+    let now = loop.clock.monotonic()
+    withHost { $0.enterPasskey(passkey, on: handle, now: now) }
+  }
+
+  private func confirm(_ areEqual: Bool, on handle: ConnectionHandle) {
+    let now = loop.clock.monotonic()
+    withHost { $0.confirmNumber(areEqual, on: handle, now: now) }
+  }
+
+  private func cancelPairing(on handle: ConnectionHandle) {
+    let now = loop.clock.monotonic()
+    withHost { $0.cancelPairing(on: handle, now: now) }
+  }
+}
+
+/// What a scan looked for. On the loop's thread until the scan has ended.
+private final class FoundAddress: @unchecked Sendable {
+  // No lock: written on the loop's thread, read after the scan.
+  var address: DeviceAddress?
+}
+
+extension ATTErrorCode {
+  /// More security would change the answer. Core 5.4, Vol 3, Part C, 10.3.2.
+  var wantsSecurity: Bool { self == .insufficientAuthentication || self == .insufficientEncryption }
+}

@@ -1,0 +1,105 @@
+public import BLECore
+public import BLEStack
+public import BLEWire
+
+/// Who answers what a pairing asks: a person, or a program in place of one.
+public struct PairingAgent: Sendable {
+  /// What can be shown and typed; decides how the pairing is made sure of.
+  public var capability: IOCapability
+  /// Shows a passkey, 0 … 999,999, for the device's keyboard. Must not block.
+  public var showPasskey: @Sendable (UInt32) -> Void
+  /// Has the passkey typed that the device shows; `nil` for none.
+  public var askPasskey: @Sendable () async -> UInt32?
+  /// Has a number compared with the one that the device shows.
+  public var compare: @Sendable (UInt32) async -> Bool
+
+  public init(
+    _ capability: IOCapability, showPasskey: @escaping @Sendable (UInt32) -> Void = { _ in },
+    askPasskey: @escaping @Sendable () async -> UInt32? = { nil },
+    compare: @escaping @Sendable (UInt32) async -> Bool = { _ in false }
+  ) {
+    self.capability = capability
+    self.showPasskey = showPasskey
+    self.askPasskey = askPasskey
+    self.compare = compare
+  }
+
+  /// Nobody: only Just Works is left.
+  public static let nobody = PairingAgent(.noInputNoOutput)
+}
+
+/// What is kept of a device that was paired with.
+public struct StoredBond: Hashable, Sendable {
+  /// Under which the device is known: its identity address, where it told one.
+  public var device: DeviceAddress
+  /// Under which this side was on the link: the device looks for its key by it.
+  public var local: DeviceAddress
+  public var bond: Bond
+
+  public init(device: DeviceAddress, local: DeviceAddress, bond: Bond) {
+    self.device = device
+    self.local = local
+    self.bond = bond
+  }
+
+  /// Whether this address is the device's, for now or for good.
+  public func isMeant(by address: DeviceAddress) -> Bool {
+    device == address || bond.peerIdentity?.matches(address) ?? false
+  }
+}
+
+/// Where bonds are kept. Called on the receive thread: it must not block for long.
+public protocol BondStore: Sendable {
+  func bonds() -> [StoredBond]
+  /// Keeps a bond in the place of an older one of the same device.
+  func keep(_ bond: StoredBond)
+}
+
+/// What an adapter needs to encrypt and to pair.
+public struct SecuritySettings: Sendable {
+  /// What is done when a device wants more security.
+  public enum Raising: Hashable, Sendable {
+    /// The link is encrypted, if the device's key is known.
+    case byStoredKey
+    /// And paired, if it is not.
+    case byPairing
+  }
+
+  public var agent: PairingAgent
+  public var raising: Raising
+  public var protection: PairingConfiguration.Protection
+  /// Where keys are kept; `nil`: until the link ends.
+  public var store: (any BondStore)?
+  /// Makes a key pair for each pairing; `nil` leaves legacy pairing.
+  public var makeKeyPair: (@Sendable () -> any P256KeyAgreement)?
+  /// The shortest key that is put up with, 7 … 16 octets. Core 5.4, Vol 3, Part H, 2.3.4.
+  public var minimumKeyByteCount: UInt8
+
+  public init(
+    agent: PairingAgent = .nobody, raising: Raising = .byStoredKey,
+    protection: PairingConfiguration.Protection = .encrypted, store: (any BondStore)? = nil,
+    minimumKeyByteCount: UInt8 = 16, makeKeyPair: (@Sendable () -> any P256KeyAgreement)? = nil
+  ) {
+    self.agent = agent
+    self.raising = raising
+    self.protection = protection
+    self.store = store
+    self.minimumKeyByteCount = minimumKeyByteCount
+    self.makeKeyPair = makeKeyPair
+  }
+
+  /// What is asked of a peripheral. It gets no identity of ours: we never hide behind private addresses, and a peer that
+  /// knows a resolving key may insist on them. Core 5.4, Vol 6, Part B, 4.7.
+  var configuration: PairingConfiguration {
+    var requirements = AuthenticationRequirements()
+    if store != nil { requirements.insert(.bonding) }
+    if agent.capability != .noInputNoOutput { requirements.insert(.authenticated) }
+    if makeKeyPair != nil { requirements.insert(.secureConnections) }
+    return PairingConfiguration(
+      features: PairingFeatures(
+        capability: agent.capability, requirements: requirements,
+        initiatorKeys: store == nil ? [] : [.signing],
+        responderKeys: store == nil ? [] : [.encryption, .identity, .signing]),
+      protection: protection, minimumKeyByteCount: minimumKeyByteCount)
+  }
+}

@@ -1,0 +1,177 @@
+public import BLECore
+public import BLEWire
+
+/// What a pairing, or a peer that wants one, has a host tell its owner.
+public enum SecurityEvent: Hashable, Sendable {
+  /// The peripheral asks for security: encrypt with its key, or pair. Core 5.4, Vol 3, Part H, 2.4.6.
+  case requested(AuthenticationRequirements)
+  /// Show this passkey until the pairing has ended.
+  case showPasskey(UInt32)
+  /// Answer with `enterPasskey`.
+  case askPasskey
+  /// Answer with `confirmNumber`.
+  case compare(UInt32)
+  case paired(Result<Bond, PairingError>)
+}
+
+/// What a link's Security Manager needs besides its configuration.
+public struct PairingSupplies: Sendable {
+  /// A key pair for one pairing; `nil` for one without Secure Connections.
+  public var keyPair: (any P256KeyAgreement)?
+  public var random: @Sendable () -> UInt128
+
+  public init(
+    keyPair: (any P256KeyAgreement)?,
+    random: @escaping @Sendable () -> UInt128 = { UInt128.random(in: 0 ... .max) }
+  ) {
+    self.keyPair = keyPair
+    self.random = random
+  }
+}
+
+/// The Security Manager of an LE central. Core 5.4, Vol 3, Part H.
+extension HCIHost {
+  /// Whether peers may ask for security. Otherwise they are told that pairing is not supported.
+  public mutating func takeSecurityRequests() { takesSecurityRequests = true }
+
+  /// Pairs with the peer of a link; ends with the event `paired`.
+  ///
+  /// - Parameter local: the address under which this side is on the link.
+  /// - Returns: `false` where the link is gone or pairs already.
+  public mutating func pair(
+    on handle: ConnectionHandle, _ configuration: PairingConfiguration, local: DeviceAddress,
+    _ supplies: PairingSupplies, now: MonotonicTime
+  ) -> Bool {
+    guard let link = links[handle], link.pairing == nil else { return false }
+    let peer = link.description.peer
+    // After a time-out nothing more may be said on this link. Core 5.4, Vol 3, Part H, 3.4.
+    if link.hasPairingTimedOut || attempts.mustWait(peer, now: now) {
+      events.append(.security(handle, .paired(.failure(link.hasPairingTimedOut ? .timedOut : .tooSoon))))
+      return true
+    }
+    var pairing = Pairing(
+      .initiator, configuration, local: local, peer: peer, keyPair: supplies.keyPair,
+      random: supplies.random)
+    pairing.start(now: now)
+    link.pairing = pairing
+    hasPairings = true
+    perform(on: link, now)
+    return true
+  }
+
+  /// Six digits that a person typed; `nil` where there are none.
+  public mutating func enterPasskey(_ passkey: UInt32?, on handle: ConnectionHandle, now: MonotonicTime) {
+    guard let link = links[handle] else { return }
+    link.pairing?.enter(passkey: passkey, now: now)
+    perform(on: link, now)
+  }
+
+  /// A person says whether both numbers are the same.
+  public mutating func confirmNumber(_ areEqual: Bool, on handle: ConnectionHandle, now: MonotonicTime) {
+    guard let link = links[handle] else { return }
+    link.pairing?.confirm(areEqual, now: now)
+    perform(on: link, now)
+  }
+
+  /// Gives a pairing up.
+  public mutating func cancelPairing(on handle: ConnectionHandle, now: MonotonicTime) {
+    guard let link = links[handle] else { return }
+    link.pairing?.cancel()
+    perform(on: link, now)
+  }
+
+  /// Whether a link is encrypted.
+  public func isEncrypted(_ handle: ConnectionHandle) -> Bool { links[handle]?.isEncrypted ?? false }
+
+  // MARK: From below
+
+  mutating func takeSecurity(_ payload: Span<UInt8>, on link: HCILink, now: MonotonicTime) -> [UInt8] {
+    if link.pairing != nil {
+      link.pairing?.receive(payload, now: now)
+      perform(on: link, now)
+      return []
+    }
+    if takesSecurityRequests, let pdu = try? SecurityManagerPDU(validating: payload),
+      case .securityRequest(let requirements) = pdu
+    {
+      events.append(.security(link.description.handle, .requested(requirements)))
+      return []
+    }
+    return Self.refusePairing(payload)
+  }
+
+  /// Pairing is not for now: a request or a Security Request is told so, all else on that channel is ignored.
+  ///
+  /// Core 5.4, Vol 3, Part H, 3.5.5: Pairing Failed, Pairing Not Supported.
+  private static func refusePairing(_ payload: Span<UInt8>) -> [UInt8] {
+    guard payload.count > 0, payload[0] == 0x01 || payload[0] == 0x0B else { return [] }
+    return [0x05, 0x05]
+  }
+
+  /// Encryption has changed, could not be begun, or has another key.
+  mutating func encryptionEnded(
+    _ handle: ConnectionHandle, _ status: HCIStatus, isEncrypted: Bool, _ now: MonotonicTime
+  ) {
+    guard let link = links[handle] else {
+      counts.strayEvents += 1
+      return
+    }
+    if status == .success { link.isEncrypted = isEncrypted }
+    events.append(.encryption(handle, status))
+    link.pairing?.encryptionEnded(isEncrypted || status != .success ? status : .pinOrKeyMissing, now: now)
+    perform(on: link, now)
+  }
+
+  mutating func expirePairing(of link: HCILink, _ now: MonotonicTime) {
+    link.pairing?.expire(now: now)
+    perform(on: link, now)
+  }
+
+  /// The link is gone.
+  mutating func losePairing(of link: HCILink, _ now: MonotonicTime?) {
+    link.pairing?.lose()
+    perform(on: link, now)
+  }
+
+  /// Does what a pairing wants.
+  private mutating func perform(on link: HCILink, _ now: MonotonicTime?) {
+    guard link.pairing != nil else { return }
+    let handle = link.description.handle
+    for action in link.pairing?.takeActions() ?? [] {
+      switch action {
+      case .send(let pdu):
+        let octets = [UInt8](encoding: SecurityManagerPDU.maximumByteCount) { pdu.encode(into: &$0) }
+        if !acl.append(octets.span, channelID: L2CAPFrame.FixedChannel.securityManager, to: handle) {
+          counts.droppedAnswers += 1
+        }
+      case .showPasskey(let passkey): events.append(.security(handle, .showPasskey(passkey)))
+      case .askPasskey: events.append(.security(handle, .askPasskey))
+      case .compare(let number): events.append(.security(handle, .compare(number)))
+      case .encrypt(let key): _ = submitEncryption(LEEnableEncryption(handle, key: key))
+      case .finished(let result): finishPairing(of: link, result, now)
+      }
+    }
+  }
+
+  private mutating func finishPairing(
+    of link: HCILink, _ result: Result<Bond, PairingError>, _ now: MonotonicTime?
+  ) {
+    link.pairing = nil
+    let peer = link.description.peer
+    switch result {
+    case .success: attempts.succeeded(peer)
+    case .failure(.linkLost), .failure(.cancelled): break
+    case .failure(let error):
+      link.hasPairingTimedOut = error == .timedOut
+      if let now { attempts.failed(peer, now: now) }
+    }
+    events.append(.security(link.description.handle, .paired(result)))
+  }
+
+  /// The answer says only that it has begun; a refusal ends what was to be encrypted.
+  private mutating func submitEncryption(_ command: LEEnableEncryption) -> Bool {
+    guard let id = submit(command) else { return false }
+    encryptions[id] = command.handle
+    return true
+  }
+}

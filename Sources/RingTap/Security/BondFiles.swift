@@ -1,0 +1,163 @@
+public import BLECore
+public import BLEHost
+import BLEPacketLog
+import BLEStack
+public import BLESystem
+import Synchronization
+
+/// The keys of devices that were paired with: a file for each, beside those of `KnownDevices`, that only its owner may read.
+///
+/// Each file is replaced as a whole. Nothing else that this program writes has keys in it. What cannot be read is left
+/// alone, with a warning: the device has to be paired with again.
+public final class BondFiles: BondStore {
+  /// Of one file.
+  static let fileLimit = 1 << 16
+  static let version = 1
+
+  public let folder: String
+  private let warn: @Sendable (String) -> Void
+  private let known: Mutex<[StoredBond]>
+
+  /// - Parameter warn: gets a line about each file that is damaged, and about what cannot be written.
+  public init(in folder: String, warn: @escaping @Sendable (String) -> Void) {
+    self.folder = folder
+    self.warn = warn
+    known = Mutex(Self.read(folder, warn))
+  }
+
+  /// The one used last is the last.
+  public func bonds() -> [StoredBond] { known.withLock { $0 } }
+
+  /// Writes at once, a few hundred octets: that a pairing gave keys is worth more than a moment of the receive thread.
+  public func keep(_ bond: StoredBond) {
+    known.withLock { known in
+      known.removeAll { $0.device == bond.device }
+      known.append(bond)
+    }
+    var line = JSONLine()
+    bond.encode(into: &line)
+    let octets = line.octets
+    do throws(SystemError) {
+      try Files.createDirectory(folder)
+      try Files.replace(path(bond.device), with: octets.span, mode: 0o600)
+    } catch { warn("the keys of \(bond.device) are not kept: \(error)") }
+  }
+
+  /// - Returns: whether there was one.
+  @discardableResult
+  public func forget(_ device: DeviceAddress) throws(SystemError) -> Bool {
+    known.withLock { $0.removeAll { $0.device == device } }
+    let path = path(device)
+    guard Files.exists(path) else { return false }
+    try Files.remove(path)
+    return true
+  }
+
+  /// `70-CB-0D-00-A1-B2-public.bond`
+  private func path(_ device: DeviceAddress) -> String {
+    "\(folder)/\(device.description.replacing(":", with: "-"))-\(device.type.name).bond"
+  }
+
+  private static func read(_ folder: String, _ warn: (String) -> Void) -> [StoredBond] {
+    Files.names(in: folder).filter { $0.hasSuffix(".bond") }.sorted().compactMap { name in
+      let path = folder + "/" + name
+      guard let octets = try? Files.octets(of: path, limit: fileLimit),
+        let document = try? JSONDocument(octets), let bond = StoredBond(document)
+      else {
+        warn("\(path) is damaged: pair with the device again")
+        return nil
+      }
+      return bond
+    }
+  }
+}
+
+// MARK: One file
+
+extension StoredBond {
+  fileprivate func encode(into line: inout JSONLine) {
+    line.object { line in
+      line.member("version", BondFiles.version)
+      line.member("address", device.description)
+      line.member("addressType", device.type.name)
+      line.member("localAddress", local.description)
+      line.member("localAddressType", local.type.name)
+      line.member("authenticated", bond.isAuthenticated)
+      line.member("secureConnections", bond.isSecureConnections)
+      line.member("keySize", bond.keyByteCount)
+      if let key = bond.peerKey { line.member("peerKey", key) }
+      if let key = bond.localKey { line.member("localKey", key) }
+      if let identity = bond.peerIdentity {
+        line.member("identityKey", key: identity.resolvingKey)
+        line.member("identityAddress", identity.address.description)
+        line.member("identityAddressType", identity.address.type.name)
+      }
+      if let key = bond.peerSigningKey { line.member("peerSigningKey", key: key) }
+      if let key = bond.localSigningKey { line.member("localSigningKey", key: key) }
+    }
+    line.endLine()
+  }
+
+  fileprivate init?(_ file: JSONDocument) {
+    guard file["version"]?.integer(Int.self) == BondFiles.version, let device = file.address("address"),
+      let local = file.address("localAddress"), let isAuthenticated = file["authenticated"]?.flag,
+      let isSecureConnections = file["secureConnections"]?.flag,
+      let keyByteCount = file["keySize"]?.integer(UInt8.self)
+    else { return nil }
+    var bond = Bond(
+      isAuthenticated: isAuthenticated, isSecureConnections: isSecureConnections, keyByteCount: keyByteCount,
+      isBonded: true)
+    bond.peerKey = file["peerKey"].flatMap { LongTermKey($0) }
+    bond.localKey = file["localKey"].flatMap { LongTermKey($0) }
+    if let key = file.key("identityKey"), let address = file.address("identityAddress") {
+      bond.peerIdentity = DeviceIdentity(resolvingKey: key, address: address)
+    }
+    bond.peerSigningKey = file.key("peerSigningKey")
+    bond.localSigningKey = file.key("localSigningKey")
+    self.init(device: device, local: local, bond: bond)
+  }
+}
+
+extension LongTermKey {
+  fileprivate init?(_ object: JSONDocument) {
+    guard let key = object.key("key"), let diversifier = object["diversifier"]?.integer(UInt16.self),
+      let random = object["random"]?.integer(UInt64.self)
+    else { return nil }
+    self.init(key: key, diversifier: diversifier, random: random)
+  }
+}
+
+extension JSONLine {
+  fileprivate mutating func member(_ name: String, key: UInt128) {
+    let digits = String(key, radix: 16)
+    member(name, String(repeating: "0", count: 32 - digits.count) + digits)
+  }
+
+  fileprivate mutating func member(_ name: String, _ key: LongTermKey) {
+    member(
+      name,
+      object: { line in
+        line.member("key", key: key.key)
+        line.member("diversifier", key.diversifier)
+        line.member("random", key.random)
+      })
+  }
+}
+
+extension JSONDocument {
+  fileprivate func key(_ name: String) -> UInt128? {
+    self[name]?.text.flatMap { $0.utf8.count == 32 ? UInt128($0, radix: 16) : nil }
+  }
+
+  /// With its type in a member of the same name and `Type`.
+  fileprivate func address(_ name: String) -> DeviceAddress? {
+    let type: AddressType? =
+      switch self[name + "Type"]?.text {
+      case "public": .public
+      case "random": .random
+      default: nil
+      }
+    guard let type, let text = self[name]?.text else { return nil }
+    return DeviceAddress(text, type: type)
+  }
+}

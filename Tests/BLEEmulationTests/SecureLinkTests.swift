@@ -1,0 +1,225 @@
+import BLECore
+import BLEEmulation
+import BLEStack
+import BLEWire
+import Testing
+
+/// Our host pairs with an emulated peripheral over a virtual controller, and finds its key again.
+///
+/// Both Security Managers are ours, and agree with other stacks elsewhere (`PairingVectorTests`, `PairingPeerTests`): what is
+/// shown here is the way between them.
+@Suite struct SecureLinkTests {
+  /// Wants encryption for its only value.
+  final class Locked: VirtualPeripheral {
+    static let address = DeviceAddress(bits: 0x70CB_0D00_A1B3, type: .public)
+    static let valueHandle = AttributeHandle(3)
+    let advertisement: Advertisement? = Advertisement(address: address, data: [2, 1, 6])
+    let services = [
+      GATTServiceDescription(
+        .heartRate, characteristics: [GATTCharacteristicDescription(BluetoothUUID(0x2A39), [.write])])
+    ]
+    let security: PeripheralSecurity?
+    private var link: PeripheralLink?
+
+    init(_ security: PeripheralSecurity) { self.security = security }
+
+    func connected(_ link: PeripheralLink, now: MonotonicTime) { self.link = link }
+
+    func check(write value: Span<UInt8>, to handle: AttributeHandle) -> ATTErrorCode? {
+      link?.isEncrypted == true ? nil : .insufficientEncryption
+    }
+  }
+
+  private static let central = DeviceAddress(bits: 0x0000_5E00_5301, type: .public)
+
+  private static func configuration(_ capability: IOCapability) -> PairingConfiguration {
+    PairingConfiguration(
+      features: PairingFeatures(
+        capability: capability, requirements: [.bonding, .authenticated], initiatorKeys: [.signing],
+        responderKeys: [.encryption, .identity, .signing]))
+  }
+
+  /// Write Request and its answers. Core 5.4, Vol 3, Part F, 3.4.5.1.
+  private let write: [UInt8] = [0x12, 0x03, 0x00, 0x01]
+  private let refusal: [UInt8] = [0x01, 0x12, 0x03, 0x00, 0x0F]
+  private let response: [UInt8] = [0x13]
+
+  @Test(arguments: [VirtualAir.Pace.immediate, .air]) func pairsAndComesBack(_ pace: VirtualAir.Pace) throws {
+    var passkey = Self.configuration(.displayOnly)
+    passkey.passkey = 46128
+    let security = PeripheralSecurity(passkey)
+    let pair = SecurePair(Locked(security), pace)
+    let first = try pair.connect(Locked.address)
+    let handle = try #require(first)
+    #expect(try pair.request(write, on: handle) == refusal)
+
+    #expect(try pair.pair(on: handle, Self.configuration(.keyboardOnly), as: Self.central, typing: 46128))
+    let bond = try #require(pair.bond)
+    #expect(bond.isAuthenticated)
+    #expect(security.bonds[Self.central]?.localKey == bond.peerKey)
+    #expect(pair.isEncrypted(handle))
+    #expect(try pair.request(write, on: handle) == response)
+
+    // The same device at the next link: nothing but the key.
+    try pair.disconnect(handle)
+    let second = try pair.connect(Locked.address)
+    let again = try #require(second)
+    #expect(try pair.request(write, on: again) == refusal)
+    let key = try #require(bond.peerKey)
+    #expect(try pair.encrypt(again, key) == .success)
+    #expect(try pair.request(write, on: again) == response)
+    // Once more: another event tells of it.
+    #expect(try pair.encrypt(again, key) == .success)
+  }
+
+  @Test(arguments: [VirtualAir.Pace.immediate, .air]) func missesAKey(_ pace: VirtualAir.Pace) throws {
+    let security = PeripheralSecurity(Self.configuration(.noInputNoOutput))
+    let pair = SecurePair(Locked(security), pace)
+    let first = try pair.connect(Locked.address)
+    let handle = try #require(first)
+    #expect(try pair.encrypt(handle, LongTermKey(key: 1, diversifier: 2, random: 3)) == .pinOrKeyMissing)
+    #expect(!pair.isEncrypted(handle))
+    #expect(try pair.request(write, on: handle) == refusal)
+  }
+
+  /// A link whose ends have different keys cannot be read: 0x3D, MIC failure.
+  @Test(arguments: [VirtualAir.Pace.immediate, .air]) func losesTheLinkByAWrongKey(_ pace: VirtualAir.Pace)
+    throws
+  {
+    let security = PeripheralSecurity(Self.configuration(.noInputNoOutput))
+    let pair = SecurePair(Locked(security), pace)
+    let first = try pair.connect(Locked.address)
+    let handle = try #require(first)
+    #expect(try pair.pair(on: handle, Self.configuration(.noInputNoOutput), as: Self.central, typing: nil))
+    let known = try #require(pair.bond?.peerKey)
+    try pair.disconnect(handle)
+    let second = try pair.connect(Locked.address)
+    let again = try #require(second)
+    let wrong = LongTermKey(key: known.key ^ 1, diversifier: known.diversifier, random: known.random)
+    #expect(try pair.encrypt(again, wrong) == nil)
+    let events = pair.events
+    #expect(events.contains(.disconnected(again, reason: HCIStatus(rawValue: 0x3D))))
+  }
+
+  @Test func doesNotPairByAWrongPasskey() throws {
+    var passkey = Self.configuration(.displayOnly)
+    passkey.passkey = 46128
+    let security = PeripheralSecurity(passkey)
+    let pair = SecurePair(Locked(security), .immediate)
+    let first = try pair.connect(Locked.address)
+    let handle = try #require(first)
+    #expect(
+      try !pair.pair(on: handle, Self.configuration(.keyboardOnly), as: Self.central, typing: 46129))
+    #expect(security.bonds.isEmpty)
+    let events = pair.events
+    #expect(events.contains(.security(handle, .paired(.failure(.refused(.confirmValueFailed))))))
+  }
+
+  /// LE Encrypt, with the sample of Core 5.4, Vol 6, Part C, 1; LE Enable Encryption of a link that is not there.
+  @Test func answersCommands() {
+    let bench = ControllerBench()
+    #expect(
+      bench.send("01172020 bf01fb9d4ef3bc36d874f5394138684c 1302f1e0dfcebdac7968574635241302")
+        == ["040e1401172000" + "66c6c2278e3b8e053e7ea326521bad99"])
+    #expect(
+      bench.send("0119201c 4000 0000000000000000 0000 00000000000000000000000000000000") == ["040f0402011920"]
+    )
+  }
+}
+
+/// Our host and a virtual controller with one peripheral.
+private final class SecurePair {
+  private var host = HCIHost()
+  private let controller: VirtualController
+  private var now = MonotonicTime(nanoseconds: 1_000_000_000)
+  private var pdus: [[UInt8]] = []
+  private(set) var events: [HCIHostEvent] = []
+
+  init(_ peripheral: some VirtualPeripheral, _ pace: VirtualAir.Pace) {
+    controller = VirtualController(
+      peripherals: [peripheral], air: VirtualAir.Configuration(pace: pace))
+    host.start()
+  }
+
+  func isEncrypted(_ handle: ConnectionHandle) -> Bool { host.isEncrypted(handle) }
+
+  var bond: Bond? {
+    for case .security(_, .paired(.success(let bond))) in events { return bond }
+    return nil
+  }
+
+  /// Carries packets both ways until neither side has any.
+  func run() throws {
+    var isQuiet = false
+    while !isQuiet {
+      isQuiet = true
+      while let packet = host.nextPacket(now: now) {
+        isQuiet = false
+        controller.receive(packet.span, now: now)
+      }
+      controller.advance(to: now)
+      var packets: [[UInt8]] = []
+      controller.drain { packet in packets.append([UInt8](encoding: packet.count) { $0.append(packet) }) }
+      for packet in packets {
+        isQuiet = false
+        try host.receive(packet.span, now: now) { _ in
+        } attribute: { _, pdu in
+          pdus.append([UInt8](encoding: pdu.count) { $0.append(pdu) })
+        }
+      }
+      events += host.takeEvents()
+    }
+  }
+
+  /// Two virtual seconds.
+  func wait() throws {
+    for _ in 0..<200 {
+      now = now.advanced(by: .milliseconds(10))
+      try run()
+    }
+  }
+
+  func connect(_ peer: DeviceAddress) throws -> ConnectionHandle? {
+    try run()
+    events = []
+    _ = host.submit(LECreateConnection(to: peer, ownType: .public, parameters: .default))
+    try wait()
+    for case .connected(let link) in events { return link.handle }
+    return nil
+  }
+
+  func disconnect(_ handle: ConnectionHandle) throws {
+    _ = host.submit(Disconnect(handle))
+    try wait()
+  }
+
+  func request(_ pdu: [UInt8], on handle: ConnectionHandle) throws -> [UInt8]? {
+    pdus = []
+    _ = host.send(pdu.span, on: handle)
+    try wait()
+    return pdus.first
+  }
+
+  func pair(
+    on handle: ConnectionHandle, _ configuration: PairingConfiguration, as own: DeviceAddress,
+    typing passkey: UInt32?
+  ) throws -> Bool {
+    _ = host.pair(
+      on: handle, configuration, local: own, PairingSupplies(keyPair: nil), now: now)
+    try wait()
+    if events.contains(.security(handle, .askPasskey)) {
+      host.enterPasskey(passkey, on: handle, now: now)
+      try wait()
+    }
+    return bond != nil
+  }
+
+  func encrypt(_ handle: ConnectionHandle, _ key: LongTermKey) throws -> HCIStatus? {
+    events = []
+    _ = host.submit(
+      LEEnableEncryption(handle, random: key.random, diversifier: key.diversifier, key: key.key))
+    try wait()
+    for case .encryption(handle, let status) in events { return status }
+    return nil
+  }
+}

@@ -1,0 +1,247 @@
+import BLECore
+import BLEHost
+import BLESecurity
+import BLEStack
+import BLESystem
+import BLEWire
+import Foundation
+import Synchronization
+import Testing
+
+/// Our Security Manager against google/bumble's, over controllers of bumble's, which compare the keys that both hosts
+/// encrypt with.
+@Suite(
+  .serialized, .enabled(if: BumblePeer.python != nil, "bumble is not installed: Tools/install peers"),
+  .timeLimit(.minutes(1)))
+struct PairingPeerTests {
+  /// A way to pair, with what bumble is told.
+  struct Case: CustomTestStringConvertible, Sendable {
+    let testDescription: String
+    let own: IOCapability
+    let arguments: [String]
+    let isAuthenticated: Bool
+    let isSecure: Bool
+
+    init(
+      _ name: String, _ own: IOCapability, _ arguments: String..., authenticated: Bool = false, secure: Bool
+    ) {
+      testDescription = name
+      self.own = own
+      self.arguments = arguments
+      isAuthenticated = authenticated
+      isSecure = secure
+    }
+  }
+
+  static let cases = [
+    Case("Just Works", .noInputNoOutput, secure: true),
+    Case("legacy Just Works", .noInputNoOutput, "--legacy", secure: false),
+    Case(
+      "numeric comparison", .displayYesNo, "--capability", "yes-no", "--mitm", authenticated: true,
+      secure: true),
+    Case(
+      "passkey that bumble shows", .keyboardOnly, "--capability", "display", "--mitm", authenticated: true,
+      secure: true),
+    Case(
+      "passkey that we show", .displayOnly, "--capability", "keyboard", "--mitm", authenticated: true,
+      secure: true),
+    Case(
+      "legacy passkey that bumble shows", .keyboardOnly, "--capability", "display", "--mitm", "--legacy",
+      authenticated: true, secure: false),
+    Case(
+      "legacy passkey that we show", .displayOnly, "--capability", "keyboard", "--mitm", "--legacy",
+      authenticated: true, secure: false),
+  ]
+
+  /// A read that is refused pairs and succeeds; a second host with the stored key encrypts and reads without a pairing.
+  @Test(arguments: cases) func pairsAndComesBack(_ way: Case) async throws {
+    let numbers = Numbers()
+    let store = MemoryBonds()
+    let peer = try await BumblePeer.start("bumble_secure.py", way.arguments + ["--numbers", numbers.path])
+    let loop = try EventLoop.start()
+    defer { loop.stop() }
+    let adapter = try await HostAdapter.open(.tcpClient(host: "127.0.0.1", port: peer.port), on: loop)
+    try await adapter.secure(
+      SecuritySettings(
+        agent: numbers.agent(way.own), raising: .byPairing,
+        protection: way.isAuthenticated ? .authenticated : .encrypted, store: store,
+        makeKeyPair: { P256KeyPair() }))
+
+    let first = try await connect(adapter, peer)
+    #expect(try await first.read("AA01") == "open")
+    #expect(await adapter.isEncrypted(first.connection) == false)
+    #expect(try await first.read("AA02") == "encrypted")
+    #expect(try await first.read("AA03") == "authenticated")
+    try await first.write("AA04", "new")
+    #expect(await adapter.isEncrypted(first.connection))
+    let bond = try #require(await adapter.bond(of: first.connection))
+    #expect(bond.isAuthenticated == way.isAuthenticated)
+    #expect(bond.isSecureConnections == way.isSecure)
+    #expect(bond.keyByteCount == 16)
+    #expect(store.bonds().map(\.device) == [peer.address])
+    #expect(numbers.ours == numbers.theirs)
+    await first.connection.close()
+
+    // Nobody is asked any more, and pairing is out of the question.
+    try await adapter.secure(SecuritySettings(store: store))
+    let second = try await connect(adapter, peer)
+    #expect(await adapter.isEncrypted(second.connection))
+    #expect(try await second.read("AA02") == "encrypted")
+    #expect(store.bonds().count == 1)
+    await adapter.close()
+  }
+
+  /// Without keys and without leave to pair the refusal reaches the caller.
+  @Test func doesNotPairUnasked() async throws {
+    let peer = try await BumblePeer.start("bumble_secure.py")
+    let loop = try EventLoop.start()
+    defer { loop.stop() }
+    let adapter = try await HostAdapter.open(.tcpClient(host: "127.0.0.1", port: peer.port), on: loop)
+    try await adapter.secure(SecuritySettings(store: MemoryBonds()))
+    let link = try await connect(adapter, peer)
+    await #expect { _ = try await link.read("AA02") } throws: { error in
+      guard case GATTError.refused(let response) = error else { return false }
+      return response.code == .insufficientEncryption
+    }
+    await adapter.close()
+  }
+
+  @Test func noticesAWrongPasskey() async throws {
+    let numbers = Numbers()
+    let peer = try await BumblePeer.start(
+      "bumble_secure.py", ["--capability", "display", "--mitm", "--numbers", numbers.path])
+    let loop = try EventLoop.start()
+    defer { loop.stop() }
+    let adapter = try await HostAdapter.open(.tcpClient(host: "127.0.0.1", port: peer.port), on: loop)
+    let agent = PairingAgent(.keyboardOnly, askPasskey: { numbers.read().map { ($0 + 1) % 1_000_000 } })
+    try await adapter.secure(SecuritySettings(agent: agent, makeKeyPair: { P256KeyPair() }))
+    let link = try await connect(adapter, peer)
+    await #expect(throws: HostError.self) { _ = try await adapter.pair(link.connection) }
+    #expect(await adapter.isEncrypted(link.connection) == false)
+    #expect(await link.connection.end == nil)
+    // At once again is too soon.
+    await #expect(throws: HostError.pairing(peer.address, .tooSoon)) {
+      _ = try await adapter.pair(link.connection)
+    }
+    await adapter.close()
+  }
+
+  /// The bond tells who is behind an address that changes with each advertising.
+  @Test func findsABondedDeviceBehindPrivateAddresses() async throws {
+    let store = MemoryBonds()
+    let peer = try await BumblePeer.start("bumble_secure.py", ["--private"])
+    let loop = try EventLoop.start()
+    defer { loop.stop() }
+    let adapter = try await HostAdapter.open(.tcpClient(host: "127.0.0.1", port: peer.port), on: loop)
+    try await adapter.secure(
+      SecuritySettings(raising: .byPairing, store: store, makeKeyPair: { P256KeyPair() }))
+    let before = Mutex<DeviceAddress?>(nil)
+    _ = try await Scanner(kind: .passive).run(on: adapter, for: .seconds(10)) { advertiser in
+      before.withLock { $0 = advertiser.address }
+      return .stop
+    }
+    let address = try #require(before.withLock { $0 })
+    #expect(RandomAddressKind(address) == .resolvablePrivate)
+    let first = try await connect(adapter, to: address)
+    #expect(try await first.read("AA02") == "encrypted")
+    #expect(store.bonds().map(\.device) == [peer.address])
+    await first.connection.close()
+    _ = await first.connection.ended()
+
+    let second = try await connect(adapter, to: peer.address)
+    #expect(RandomAddressKind(second.connection.peer) == .resolvablePrivate)
+    #expect(await adapter.isEncrypted(second.connection))
+    #expect(try await second.read("AA02") == "encrypted")
+    await adapter.close()
+  }
+
+  // MARK: Parts
+
+  private func connect(_ adapter: HostAdapter, _ peer: BumblePeer) async throws -> SecureLink {
+    try await connect(adapter, to: peer.address)
+  }
+
+  private func connect(_ adapter: HostAdapter, to address: DeviceAddress) async throws -> SecureLink {
+    let connection = try await adapter.connect(
+      to: address, asking: LinkRequest(), timeout: .seconds(10), tap: nil)
+    let client = GATTClient(connection)
+    try await client.exchangeMTU()
+    return SecureLink(connection: connection, client: client, database: try await client.discover())
+  }
+}
+
+/// A link with the handles of its characteristics.
+private struct SecureLink {
+  let connection: Connection
+  let client: GATTClient
+  let database: GATTDatabase
+
+  func handle(_ uuid: String) throws -> AttributeHandle {
+    let uuid = try #require(BluetoothUUID(uuid))
+    let all = database.services.flatMap(\.characteristics)
+    return try #require(all.first { $0.uuid == uuid }).valueHandle
+  }
+
+  func read(_ uuid: String) async throws -> String {
+    String(decoding: try await client.read(handle(uuid)), as: UTF8.self)
+  }
+
+  func write(_ uuid: String, _ text: String) async throws {
+    try await client.write(Array(text.utf8), to: handle(uuid))
+  }
+}
+
+/// The number that both sides show, or that one shows and the other types; a file is the person between them.
+private final class Numbers: Sendable {
+  let path: String
+  private let shown = Mutex<UInt32?>(nil)
+
+  init() { path = FileManager.default.temporaryDirectory.path + "/ringtap-number-\(UUID().uuidString)" }
+  deinit { try? FileManager.default.removeItem(atPath: path) }
+
+  /// Ours, where there is one.
+  var ours: UInt32? { shown.withLock { $0 } }
+  var theirs: UInt32? { read() }
+
+  func read() -> UInt32? {
+    (try? String(contentsOfFile: path, encoding: .ascii)).flatMap { UInt32($0.dropLast()) }
+  }
+
+  func agent(_ capability: IOCapability) -> PairingAgent {
+    PairingAgent(
+      capability,
+      showPasskey: { number in
+        self.shown.withLock { $0 = number }
+        try? Data("\(number)\n".utf8).write(to: URL(filePath: self.path), options: .atomic)
+      },
+      askPasskey: {
+        // bumble writes it before it answers with its public key, or its response.
+        let number = await self.written()
+        self.shown.withLock { $0 = number }
+        return number
+      },
+      compare: { number in
+        self.shown.withLock { $0 = number }
+        return true
+      })
+  }
+
+  /// Waits for what bumble shows.
+  private func written() async -> UInt32? {
+    while read() == nil, !Task.isCancelled { await Task.yield() }
+    return read()
+  }
+}
+
+private final class MemoryBonds: BondStore {
+  private let kept = Mutex<[StoredBond]>([])
+
+  func bonds() -> [StoredBond] { kept.withLock { $0 } }
+
+  func keep(_ bond: StoredBond) {
+    kept.withLock { kept in
+      kept.removeAll { $0.device == bond.device }
+      kept.append(bond)
+    }
+  }
+}

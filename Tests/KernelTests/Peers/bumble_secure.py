@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""A peripheral made with google/bumble whose attributes want a secure link, behind a controller that is served over TCP.
+
+  bumble_secure.py [--capability NAME] [--legacy] [--mitm] [--private] [--numbers FILE]
+
+A bumble device with its own controller advertises; a second controller on the same virtual link is served as an H4 byte
+stream on a port of 127.0.0.1 that is free. bumble's controllers compare the keys that both hosts encrypt with. Keys are
+kept until the program ends. Standard output, one line: "ready PORT ADDRESS", where the address is its identity.
+
+Characteristics: AA01 is open, AA02 wants encryption, AA03 wants authentication to be read, AA04 encryption to be written.
+Each that is read says its name.
+
+  --capability  display, yes-no, keyboard, none, keyboard-display
+  --legacy      no Secure Connections
+  --mitm        asks for protection against somebody in the middle
+  --private     advertises under resolvable private addresses, a new one for each advertising
+  --numbers     where the number is written that bumble shows or compares; a keyboard types what it finds there
+"""
+
+import argparse
+import asyncio
+import os
+import socket
+
+from bumble import hci
+from bumble.controller import Controller
+from bumble.core import UUID
+from bumble.device import Device, DeviceConfiguration
+from bumble.gatt import Characteristic, Service
+from bumble.host import Host
+from bumble.link import LocalLink
+from bumble.pairing import PairingConfig, PairingDelegate
+from bumble.transport import open_transport
+from bumble.transport.common import AsyncPipeSink
+
+ADDRESS = "F0:F1:F2:F3:F4:F8"
+CAPABILITIES = {
+    "display": PairingDelegate.DISPLAY_OUTPUT_ONLY,
+    "yes-no": PairingDelegate.DISPLAY_OUTPUT_AND_YES_NO_INPUT,
+    "keyboard": PairingDelegate.KEYBOARD_INPUT_ONLY,
+    "none": PairingDelegate.NO_OUTPUT_NO_INPUT,
+    "keyboard-display": PairingDelegate.DISPLAY_OUTPUT_AND_KEYBOARD_INPUT,
+}
+
+
+class Delegate(PairingDelegate):
+    def __init__(self, capability, path):
+        super().__init__(CAPABILITIES[capability])
+        self.path = path
+
+    def write(self, number):
+        if self.path:
+            with open(self.path + ".new", "w", encoding="ascii") as file:
+                file.write(f"{number}\n")
+            os.rename(self.path + ".new", self.path)
+
+    async def compare_numbers(self, number, digits):
+        self.write(number)
+        return True
+
+    async def display_number(self, number, digits):
+        self.write(number)
+
+    async def get_number(self):
+        while not os.path.exists(self.path):
+            await asyncio.sleep(0.01)
+        with open(self.path, encoding="ascii") as file:
+            return int(file.read())
+
+
+def service():
+    readable = Characteristic.READABLE
+    encrypted, authenticated = Characteristic.READ_REQUIRES_ENCRYPTION, Characteristic.READ_REQUIRES_AUTHENTICATION
+
+    def characteristic(uuid, permissions, value, properties=Characteristic.Properties.READ):
+        return Characteristic(UUID(uuid), properties, permissions, value)
+
+    return Service(
+        UUID("AA00"),
+        [
+            characteristic("AA01", readable, b"open"),
+            characteristic("AA02", readable | encrypted, b"encrypted"),
+            characteristic("AA03", readable | authenticated, b"authenticated"),
+            characteristic(
+                "AA04", readable | Characteristic.WRITEABLE | Characteristic.WRITE_REQUIRES_ENCRYPTION, b"written",
+                Characteristic.Properties.READ | Characteristic.Properties.WRITE),
+        ])
+
+
+async def hide(device):
+    """A new resolvable private address. Device.update_rpa gives the controller the one before."""
+    address = hci.Address.generate_private_address(device.irk)
+    await device.send_sync_command(hci.HCI_LE_Set_Random_Address_Command(random_address=address))
+    device.random_address = address
+
+
+def look_for_own_keys(device):
+    """As the peripheral of a legacy pairing bumble 0.0.236 looks for the central's key where its own is wanted."""
+    usual = device.get_long_term_key
+
+    async def own_key(handle, rand, ediv):
+        connection = device.lookup_connection(handle)
+        if connection is None or device.smp_manager.get_long_term_key(connection, rand, ediv):
+            return await usual(handle, rand, ediv)
+        keys = await device.keystore.get(str(connection.peer_address))
+        own = keys.ltk_central if keys else None
+        if own and own.ediv == ediv and own.rand == rand:
+            return own.value
+        return await usual(handle, rand, ediv)
+
+    device.host.long_term_key_provider = own_key
+
+
+async def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--capability", choices=CAPABILITIES, default="none")
+    parser.add_argument("--legacy", action="store_true")
+    parser.add_argument("--mitm", action="store_true")
+    parser.add_argument("--private", action="store_true")
+    parser.add_argument("--numbers")
+    options = parser.parse_args()
+
+    link = LocalLink()
+    near = Controller("peer", link=link)
+    configuration = DeviceConfiguration(name="secure", address=hci.Address(ADDRESS))
+    configuration.irk = bytes(range(1, 17))
+    device = Device(config=configuration, host=Host(near, AsyncPipeSink(near)))
+    delegate = Delegate(options.capability, options.numbers)
+    device.pairing_config_factory = lambda connection: PairingConfig(
+        sc=not options.legacy, mitm=options.mitm, bonding=True, delegate=delegate,
+        identity_address_type=PairingConfig.AddressType.RANDOM)
+    device.add_service(service())
+    await device.power_on()
+    look_for_own_keys(device)
+    if options.private:
+        await hide(device)
+    await device.start_advertising(own_address_type=hci.OwnAddressType.RANDOM)
+
+    async def advertise_again():
+        if options.private:
+            await hide(device)
+        await device.start_advertising(own_address_type=hci.OwnAddressType.RANDOM)
+
+    device.on(
+        "connection",
+        lambda connection: connection.on(
+            "disconnection", lambda _: asyncio.get_running_loop().create_task(advertise_again())))
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    while True:
+        async with await open_transport(f"tcp-server:127.0.0.1:{port}") as (source, sink):
+            # Without a public address: bumble's link carries data between random addresses only.
+            Controller("served", host_source=source, host_sink=sink, link=link)
+            print("ready", port, ADDRESS, flush=True)
+            await asyncio.get_running_loop().create_future()
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(main())
+    except KeyboardInterrupt:
+        pass

@@ -1,0 +1,61 @@
+import BLECore
+import BLEHost
+import BLEStack
+import Foundation
+import RingTap
+import Testing
+
+/// The files of keys: whole, private, and read again.
+@Suite struct BondFilesTests {
+  private let folder = FileManager.default.temporaryDirectory.path + "/ringtap-bonds-\(UUID().uuidString)"
+  private let device = DeviceAddress(bits: 0xC412_3456_789A, type: .random)
+
+  private var stored: StoredBond {
+    StoredBond(
+      device: device, local: DeviceAddress(bits: 0xF000_0000_0001, type: .random),
+      bond: Bond(
+        isAuthenticated: true, isSecureConnections: false, keyByteCount: 16, isBonded: true,
+        peerKey: LongTermKey(
+          key: 0x0087_e13b_b101_e5a8_0830_73f3_ff16_9b2f, diversifier: 0xf8e0, random: .max),
+        peerIdentity: DeviceIdentity(resolvingKey: 0xab, address: device), peerSigningKey: 1))
+  }
+
+  @Test func keepsAndFinds() throws {
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    let files = BondFiles(in: folder) { Issue.record("\($0)") }
+    #expect(files.bonds().isEmpty)
+    files.keep(stored)
+    #expect(files.bonds() == [stored])
+    let again = BondFiles(in: folder) { Issue.record("\($0)") }
+    #expect(again.bonds() == [stored])
+    let path = folder + "/C4-12-34-56-78-9A-random.bond"
+    let mode = try #require(try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int)
+    #expect(mode == 0o600)
+    let text = try String(contentsOfFile: path, encoding: .utf8)
+    #expect(text.contains("\"key\":\"0087e13bb101e5a8083073f3ff169b2f\""))
+    #expect(try again.forget(device))
+    #expect(!FileManager.default.fileExists(atPath: path))
+    #expect(again.bonds().isEmpty)
+    #expect(try !again.forget(device))
+  }
+
+  @Test(arguments: [
+    "", "{}", "{\"version\":2}", "{\"version\":1,\"address\":\"C4:12:34:56:78:9A\"}", "\u{0}",
+  ])
+  func leavesOutWhatIsDamaged(_ content: String) throws {
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    BondFiles(in: folder) { Issue.record("\($0)") }.keep(stored)
+    let path = folder + "/00-00-00-00-00-01-public.bond"
+    try Data(content.utf8).write(to: URL(filePath: path))
+    let warnings = Warnings()
+    #expect(BondFiles(in: folder) { warnings.lines.append($0) }.bonds() == [stored])
+    #expect(warnings.lines.count == 1)
+    #expect(warnings.lines.first?.hasPrefix(path) == true)
+    #expect(FileManager.default.fileExists(atPath: path))
+  }
+}
+
+private final class Warnings: @unchecked Sendable {
+  // No lock: one test on one thread.
+  var lines: [String] = []
+}
