@@ -39,6 +39,9 @@ enum Console {
     tell("\r\u{1B}[K\(text)")
   }
 
+  /// A question whose answer follows it on the line.
+  static func ask(_ question: String) { tell(question) }
+
   private static func tell(_ text: String) {
     let octets = [UInt8](text.utf8)
     // With standard error gone there is nobody left to tell.

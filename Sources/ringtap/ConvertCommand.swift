@@ -1,6 +1,6 @@
 import ArgumentParser
 import BLEPacketLog
-import Foundation
+import BLESystem
 import RingTap
 
 /// `ringtap convert DIR --to FORMAT`: a capture for other programs.
@@ -95,7 +95,8 @@ struct ConvertCommand: ParsableCommand {
         report.gaps == 0
         ? "no gaps" : "\(report.gaps) gaps, \(report.filled ? "filled with the last value" : "left empty")"
       lines.append(
-        "  \(report.signals.count) signals of \(report.samples) samples at \(fixed(rate, 4)) Hz; \(gaps)")
+        "  \(report.signals.count) signals of \(report.samples) samples at \(NumberText.fixed(rate, 4)) Hz; \(gaps)"
+      )
     }
     for signal in report.signals where !signal.isExact {
       lines.append(
@@ -103,6 +104,4 @@ struct ConvertCommand: ParsableCommand {
     }
     return lines.joined(separator: "\n")
   }
-
-  private func fixed(_ number: Double, _ decimals: Int) -> String { String(format: "%.\(decimals)f", number) }
 }

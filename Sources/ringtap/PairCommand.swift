@@ -6,7 +6,6 @@ import BLESecurity
 import BLEStack
 import BLESystem
 import BLEWire
-import Foundation
 import RingTap
 
 /// `ringtap pair DEVICE`.
@@ -115,7 +114,7 @@ private struct PairingPrompt: Sendable {
   let takesAnyNumber: Bool
 
   private static var hasPerson: Bool {
-    isatty(FileHandle.standardInput.fileDescriptor) == 1 && Console.isErrorTerminal
+    StandardStream.input.isTerminal && Console.isErrorTerminal
   }
 
   var agent: PairingAgent {
@@ -142,15 +141,16 @@ private struct PairingPrompt: Sendable {
   }
 
   private static func digits(_ number: UInt32) -> String {
-    let digits = String(number)
-    return String(repeating: "0", count: max(0, 6 - digits.count)) + digits
+    NumberText.padded(Int(number), 6)
   }
 
   /// A line of standard input, read on a thread of its own: a person may take long.
   private static func line(_ question: String) async -> String? {
-    try? FileHandle.standardError.write(contentsOf: Data(question.utf8))
+    Console.ask(question)
     return await withCheckedContinuation { continuation in
-      Thread.detachNewThread { continuation.resume(returning: readLine()) }
+      do throws(SystemError) {
+        try SystemThread.start(named: "ringtap-prompt") { continuation.resume(returning: readLine()) }
+      } catch { continuation.resume(returning: nil) }
     }
   }
 }

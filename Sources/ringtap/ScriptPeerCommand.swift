@@ -4,7 +4,6 @@ import BLEEmulation
 import BLEHost
 import BLEPacketLog
 import BLESystem
-import Foundation
 import Synchronization
 
 /// `ringtap script-peer FILE`.
@@ -69,8 +68,10 @@ struct ScriptPeerCommand: AsyncParsableCommand {
 
   private func read() throws -> [ATTDialogue] {
     let text: String
-    do { text = try String(contentsOfFile: file, encoding: .utf8) } catch {
-      throw Failure("cannot read \(file): it is not there, or no text; see `ringtap script-peer --help`")
+    do throws(SystemError) {
+      text = String(decoding: try Files.octets(of: file, limit: 1 << 24), as: UTF8.self)
+    } catch {
+      throw Failure("cannot read \(file): \(error); see `ringtap script-peer --help`")
     }
     let parsed: ATTDialogueFile
     do throws(ATTDialogueError) { parsed = try ATTDialogueFile(parsing: text) } catch {

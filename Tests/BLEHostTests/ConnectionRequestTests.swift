@@ -44,6 +44,23 @@ import Testing
     await link.close()
   }
 
+  /// Once, for what security can change, and only where it was raised. Core 5.4, Vol 3, Part C, 10.3.2.
+  @Test(
+    arguments: [
+      (0x05, true, 2), (0x0F, true, 2), (0x05, false, 1), (0x08, true, 1), (0x0C, true, 1), (0x02, true, 1),
+    ] as [(UInt8, Bool, Int)])
+  func repeatsARefusedRequestOnce(_ code: UInt8, _ isRaised: Bool, _ requests: Int) async throws {
+    let link = try await Link.open { _ in ["010a0300" + hexOf([code])] }
+    await link.connection.whenRefused { _, _ in isRaised }
+    let refusal = ErrorResponse(
+      request: .readRequest, handle: AttributeHandle(3), code: ATTErrorCode(rawValue: code))
+    await #expect(throws: GATTError.refused(refusal)) {
+      try await link.connection.read(AttributeHandle(3))
+    }
+    #expect(link.peer.received.count == requests)
+    await link.close()
+  }
+
   /// Whatever the peer sends between request and response, the request goes on.
   @Test func goesOnThroughWhatComesBetween() async throws {
     let values = Values()

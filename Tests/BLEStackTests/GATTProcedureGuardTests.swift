@@ -113,25 +113,4 @@ import Testing
         _ = try await Answers(["0b 01", "0b 4142", "0b"]).readDetails(of: characteristic)
       })
   }
-
-  private struct Security: LinkSecurity {
-    let isRaised: Bool
-    func raise(after code: ATTErrorCode) async -> Bool { isRaised }
-  }
-
-  /// Once, for what security can change, and only where it was raised.
-  @Test(
-    arguments: [
-      (0x05, true, 2), (0x0F, true, 2), (0x05, false, 1), (0x08, true, 1), (0x0C, true, 1), (0x02, true, 1),
-    ] as [(UInt8, Bool, Int)])
-  func repeatsARefusedRequestOnce(_ code: UInt8, _ isRaised: Bool, _ requests: Int) async {
-    let refusal = "01 0a 0300 " + hexOf([code])
-    let server = Answers([refusal, refusal, "0b 01"])
-    let secured = SecuredRequester(server, Security(isRaised: isRaised))
-    #expect(
-      await failure { () async throws(GATTError) in try await secured.read(AttributeHandle(3)) }
-        == .refused(
-          ErrorResponse(request: .readRequest, handle: .none, code: ATTErrorCode(rawValue: code))))
-    #expect(await server.requests.count == requests)
-  }
 }

@@ -31,8 +31,8 @@ struct DialogueRun {
   private func outcome() async throws -> [String] {
     let start = link.clock.monotonic()
     do throws(GATTError) {
-      return isSecured
-        ? try await perform(SecuredRequester(connection, security)) : try await perform(connection)
+      if isSecured { await connection.whenRefused { [security] _, _ in security.raise() } }
+      return try await perform(connection)
     } catch {
       switch error {
       case .refused(let response): return ["error \(hexOf([response.code.rawValue]))"]
@@ -212,12 +212,12 @@ struct DialogueRun {
 }
 
 /// A link whose security can be raised, and that counts how often it was.
-final class CountingSecurity: LinkSecurity {
+final class CountingSecurity: Sendable {
   private let count = Atomic<Int>(0)
 
   var raises: Int { count.load(ordering: .relaxed) }
 
-  func raise(after code: ATTErrorCode) async -> Bool {
+  func raise() -> Bool {
     count.add(1, ordering: .relaxed)
     return true
   }
