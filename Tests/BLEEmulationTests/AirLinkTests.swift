@@ -171,7 +171,7 @@ import Testing
     bench.send("01162002 4000")
     bench.send("011d0402 4000")
     let features = try #require(bench.wait(for: "043e0c04"))
-    #expect(features.text == "043e0c040040002001000000000000")
+    #expect(features.text == "043e0c040040002101000000000000")
     #expect(microseconds(anchor, features) == 962)
     #expect(bench.wait(for: "040c0800400009ffff0000") != nil)
   }

@@ -15,12 +15,12 @@ import Testing
       ("01031000", "040e0c010310000000000060000000"),
       ("01091000", "040e0a010910000153005e0000"),
       ("01022000", "040e0701022000fb0008"),
-      ("01032000", "040e0c010320002001000000000000"),
+      ("01032000", "040e0c010320002101000000000000"),
       ("010f2000", "040e05010f200010"),
       ("01102000", "040e0401102000"),
       ("012f2000", "040e0c012f2000fb004808fb004808"),
-      // LE Encrypt, LE Set Extended Scan Enable, a vendor's command: unknown here.
-      ("01172020" + String(repeating: "00", count: 32), "040e0401172001"),
+      // LE Read Local P-256 Public Key, LE Set Extended Scan Enable, a vendor's command: unknown here.
+      ("01252000", "040e0401252001"),
       ("01422006000000000000", "040e0401422001"),
       ("0101fc00", "040e040101fc01"),
       // A wrong length.
@@ -46,7 +46,7 @@ import Testing
     #expect(legacy[5] & 0x80 != 0)
     #expect(commands(.extended)[37] & 0xE0 == 0xE0)
     let bench = ControllerBench(VirtualController.Configuration(commandSet: .extended))
-    #expect(bench.send("01032000") == ["040e0c010320002011000000000000"])
+    #expect(bench.send("01032000") == ["040e0c010320002111000000000000"])
   }
 
   static let report = "043e1902010000b2a1000dcb700d02010609095230325f41314232c9"
@@ -127,7 +127,7 @@ import Testing
   func connection() {
     let bench = ControllerBench()
     bench.connect()
-    #expect(bench.send("01162002 4000") == ["040f0400011620", "043e0c040040002001000000000000"])
+    #expect(bench.send("01162002 4000") == ["040f0400011620", "043e0c040040002101000000000000"])
     #expect(bench.send("011d0402 4000") == ["040f0400011d04", "040c0800400009ffff0000"])
     #expect(
       bench.send("0113200e 4000 1400 2800 0400 f401 0000 0000")

@@ -225,12 +225,12 @@ extension VirtualController: LinkOwner {
     }
   }
 
-  /// Longer data packets and LE 2M PHY, as all here have them.
+  /// Encryption, longer data packets and LE 2M PHY, as all here have them.
   func featuresRead(on end: LinkEnd) {
     event(.readRemoteFeaturesComplete, capacity: 11) {
       $0.append(HCIStatus.success.rawValue)
       $0.append(u16: end.handle.rawValue)
-      $0.append(u64: 1 << 5 | 1 << 8)
+      $0.append(u64: 1 << 0 | 1 << 5 | 1 << 8)
     }
   }
 
