@@ -52,7 +52,10 @@ public actor Connection: ATTRequester {
   private var wakes: [WakeEvent] = []
   private var restore: (@Sendable () async -> Void)?
   private var former: LinkParameters?
-  private var discoveryObserver: (@Sendable (GATTDiscoveryResult) -> Void)?
+  var attributes = LinkAttributes()
+  /// Exchange MTU goes once. Core 5.4, Vol 3, Part F, 3.4.2.1.
+  private(set) var hasAskedMTU = false
+  public nonisolated let requests = RequestCounter()
   private var counters = BearerStatistics()
   /// What became known of the link, in order; empty where the kernel keeps it to itself.
   public private(set) var changes: [LinkChange] = []
@@ -150,6 +153,7 @@ public actor Connection: ATTRequester {
   public var statistics: BearerStatistics {
     var result = counters
     result.kernelQueueDrops = carrier.kernelQueueDrops
+    result.requests = requests.value
     return result
   }
 
@@ -184,18 +188,17 @@ public actor Connection: ATTRequester {
   /// - Parameter restore: puts back what was changed of a link that may outlive this channel.
   func atClose(_ restore: @escaping @Sendable () async -> Void) { self.restore = restore }
 
-  // MARK: Discovery
-
-  /// Has `body` called on the loop's thread after each discovery that succeeds. It must not block.
-  public func whenDiscovered(_ body: @escaping @Sendable (GATTDiscoveryResult) -> Void) {
-    discoveryObserver = body
-  }
-
-  func noteDiscovery(_ result: GATTDiscoveryResult) { discoveryObserver?(result) }
-
   // MARK: Requests
 
   public func transact(_ request: [UInt8]) async throws(GATTError) -> [UInt8] {
+    do throws(GATTError) { return try await ask(request) } catch {
+      guard case .refused(let refusal) = error, refusal.code == .databaseOutOfSync, try await isInStep()
+      else { throw error }
+    }
+    return try await ask(request)
+  }
+
+  private func ask(_ request: [UInt8]) async throws(GATTError) -> [UInt8] {
     let result = await withCheckedContinuation { continuation in
       queue.append(Request(pdu: request, answer: continuation))
       pump()
@@ -222,6 +225,8 @@ public actor Connection: ATTRequester {
     let opcode = ATTOpcode(rawValue: request.pdu.first ?? 0)
     let exchange = opcode == .exchangeMTURequest ? try? ExchangeMTU(validating: request.pdu.span) : nil
     machine.begin(opcode, offering: exchange.map { Int($0.mtu) }, now: loop.clock.monotonic())
+    if exchange != nil { hasAskedMTU = true }
+    requests.add()
     transmit(request.pdu)
   }
 
@@ -257,6 +262,10 @@ public actor Connection: ATTRequester {
 
   func removeSubscribers(of handle: AttributeHandle) {
     subscribers.removeAll { $0.handle == handle }
+  }
+
+  func removeSubscribers(in range: HandleRange, but kept: AttributeHandle?) {
+    subscribers.removeAll { range.contains($0.handle) && $0.handle != kept }
   }
 
   /// Signals `wake` after each batch of PDUs, and at the end.
@@ -388,6 +397,7 @@ public actor Connection: ATTRequester {
     for waiter in endWaiters { waiter.resume(returning: end) }
     outboxWaiters = []
     endWaiters = []
+    wakeAttributeWaiters()
     signalWakes()
   }
 }

@@ -28,6 +28,7 @@ public struct ATTServer: Sendable {
 
   /// CCCD values, by slot.
   var configurations: [UInt8]
+  var caching = ClientCaching()
   var prepared = PreparedWrites()
 
   /// - Parameter receiveMTU: 23 … 517.
@@ -57,12 +58,14 @@ public struct ATTServer: Sendable {
       faults += 1
       return
     }
+    if opcode.kind == .command, caching.isHeldBack { return }
     switch opcode.kind {
     case .command:
       if opcode == .writeCommand { acceptCommand(pdu, &database, check) }
     case .confirmation: confirm(pdu)
     case .request:
       do throws(Refusal) {
+        try caching.admit(opcode, pdu)
         try answer(opcode, pdu, &database, &output, check)
       } catch {
         ErrorResponse(request: opcode, handle: error.handle, code: error.code).encode(into: &output)
@@ -89,12 +92,15 @@ public struct ATTServer: Sendable {
     database: borrowing GATTServerDatabase, into output: inout OutputSpan<UInt8>
   ) -> PushResult {
     guard isSubscribed(to: valueHandle, push, in: database) else { return .notSubscribed }
+    let isChange = database.valueHandle(of: .serviceChanged) == valueHandle
+    if caching.isHeldBack, !isChange { return .notSubscribed }
     let value = value.extracting(..<min(value.count, mtu - 3))
     switch push {
     case .notification: HandleValueNotification(handle: valueHandle, value: value).encode(into: &output)
     case .indication:
       if awaitsConfirmation { return .awaitsConfirmation }
       awaitsConfirmation = true
+      caching.isIndicated = isChange
       HandleValueIndication(handle: valueHandle, value: value).encode(into: &output)
     }
     return .encoded
@@ -102,6 +108,7 @@ public struct ATTServer: Sendable {
 
   private mutating func confirm(_ pdu: Span<UInt8>) {
     if !awaitsConfirmation || pdu.count != 1 { faults += 1 }
+    caching.confirmed()
     awaitsConfirmation = false
   }
 
@@ -143,7 +150,8 @@ public enum ServerPush: UInt8, Hashable, Sendable, BitwiseCopyable {
 /// What became of a value that was to be pushed.
 public enum PushResult: Hashable, Sendable, BitwiseCopyable {
   case encoded
-  /// The client did not ask for it, or the characteristic does not offer it.
+  /// The client did not ask for it, the characteristic does not offer it, or the client does not know yet that the
+  /// database has changed.
   case notSubscribed
   /// One indication at a time. Core 5.4, Vol 3, Part F, 3.3.2.
   case awaitsConfirmation
