@@ -176,6 +176,24 @@ extension GATTClient {
     await connection.attributesChanged(in: .all)
   }
 
+  /// Looks whether attributes of an earlier link are as they were, by a discovery that leaves subscriptions alone: for a
+  /// device that must not change, and behaves as if it had. A hash that was equal is enough.
+  public func verify() async throws(GATTError) {
+    guard let found = await connection.discovery, await connection.usesEarlierDiscovery,
+      found.proof == .lasting
+    else { return }
+    try await exchangeMTU()
+    if try await !isAsItWas(found) { await connection.attributesChanged(in: .all) }
+  }
+
+  private func isAsItWas(_ found: GATTDiscoveryResult) async throws(GATTError) -> Bool {
+    if found.extent == .whole { return try await connection.discoverDatabase() == found.database }
+    for service in found.database.services {
+      guard try await connection.discoverService(service.uuid) == service else { return false }
+    }
+    return true
+  }
+
   /// Has the device tell of changes from now on, as far as it can.
   ///
   /// - Returns: its Database Hash, as it is when changes are told already.

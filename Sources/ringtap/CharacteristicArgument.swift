@@ -2,6 +2,7 @@ import ArgumentParser
 import BLECore
 import BLEHost
 import BLEStack
+import BLEWire
 
 /// Names a characteristic on the command line: a UUID, or a value handle with `0x` before it.
 enum CharacteristicArgument: ExpressibleByArgument, Sendable {
@@ -27,9 +28,30 @@ enum CharacteristicArgument: ExpressibleByArgument, Sendable {
     return try await characteristic(client).valueHandle
   }
 
-  /// The characteristic, by discovery.
+  /// Does something with the attribute; once more, after a discovery, where the device refuses a handle that an earlier
+  /// link had found.
+  func use<Value: Sendable>(
+    _ client: GATTClient, _ body: (AttributeHandle) async throws(GATTError) -> Value
+  ) async throws -> (handle: AttributeHandle, value: Value) {
+    let handle = try await handle(client)
+    do throws(GATTError) { return (handle, try await body(handle)) } catch {
+      let connection = client.connection
+      guard case .refused = error, await connection.usesEarlierDiscovery else {
+        return try await failing { () async throws(GATTError) in throw error }
+      }
+      await connection.attributesChanged(in: .all)
+    }
+    let found = try await self.handle(client)
+    return (found, try await failing { () async throws(GATTError) in try await body(found) })
+  }
+
+  /// The characteristic, by discovery where it is not certain that it is where an earlier link found it.
   func characteristic(_ client: GATTClient) async throws -> GATTDatabase.Characteristic {
-    let database = try await failing { () async throws(GATTError) in try await client.discover() }
+    let database = try await failing { () async throws(GATTError) in
+      let database = try await client.attributes()
+      try await client.exchangeMTU()
+      return database
+    }
     let found =
       switch self {
       case .uuid(let uuid): database.characteristic(uuid)

@@ -26,8 +26,7 @@ struct ReadCommand: AsyncParsableCommand {
     let address = try device.parse(address)
     let characteristic = characteristic
     let (handle, value) = try await device.withConnection(to: address) { client in
-      let handle = try await characteristic.handle(client)
-      return (handle, try await failing { () async throws(GATTError) in try await client.read(handle) })
+      try await characteristic.use(client) { handle throws(GATTError) in try await client.read(handle) }
     }
     try ValueLine(time: SystemClock.now(), handle: handle, value: value).show(json: json)
   }
@@ -61,15 +60,13 @@ struct WriteCommand: AsyncParsableCommand {
     }
     let (characteristic, withoutResponse) = (characteristic, withoutResponse)
     let handle = try await device.withConnection(to: address) { client in
-      let handle = try await characteristic.handle(client)
-      try await failing { () async throws(GATTError) in
+      try await characteristic.use(client) { handle throws(GATTError) in
         if withoutResponse {
           try await client.writeWithoutResponse(octets, to: handle)
         } else {
           try await client.write(octets, to: handle)
         }
-      }
-      return handle
+      }.handle
     }
     try ValueLine(time: SystemClock.now(), handle: handle, value: octets).show(json: json)
   }

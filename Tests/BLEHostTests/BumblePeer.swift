@@ -24,10 +24,11 @@ final class BumblePeer: Sendable {
   }()
 
   /// Starts it and waits until it is ready.
-  static func start(_ script: String) async throws -> BumblePeer {
+  static func start(_ script: String, _ options: [String] = []) async throws -> BumblePeer {
     let peers = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
       .appending(path: "KernelTests/Peers")
-    let (line, identifier) = await run(try #require(python), peers.appending(path: script).path)
+    let (line, identifier) = await run(
+      try #require(python), [peers.appending(path: script).path] + options)
     let words = line.split(separator: " ")
     guard words.count == 3, words[0] == "ready", let port = UInt16(words[1]),
       let address = DeviceAddress(String(words[2]), type: .random)
@@ -41,12 +42,14 @@ final class BumblePeer: Sendable {
   /// Runs it on a thread of its own, which waits for its end.
   ///
   /// - Returns: its first line of output, and its number.
-  private static func run(_ python: String, _ script: String) async -> (line: String, identifier: pid_t?) {
+  private static func run(
+    _ python: String, _ arguments: [String]
+  ) async -> (line: String, identifier: pid_t?) {
     await withCheckedContinuation { continuation in
       Thread.detachNewThread {
         let (process, output) = (Process(), Pipe())
         process.executableURL = URL(filePath: python)
-        process.arguments = [script]
+        process.arguments = arguments
         process.standardOutput = output
         do { try process.run() } catch {
           continuation.resume(returning: ("", nil))

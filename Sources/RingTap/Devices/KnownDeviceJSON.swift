@@ -101,10 +101,8 @@ extension KnownDevice {
     if let checksum = file["checksum"] {
       guard checksum.text == self.checksum else { throw .damaged("its checksum is of something else") }
     } else {
-      // Of an earlier program: nothing says that the handles are as they were written.
-      discovery.extent = .part
-      discovery.databaseHash = nil
-      discovery.absent = []
+      // Of an earlier program: nothing says that the handles are as they were written. They are shown, and not used.
+      discovery.extent = .none
     }
   }
 

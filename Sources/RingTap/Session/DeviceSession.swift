@@ -60,7 +60,7 @@ public actor DeviceSession {
   static let historyLimit = 4096
   /// Times that a stream is started anew on one link because the device's attributes have changed.
   static let restartLimit = 8
-  /// After this time without a sample, attributes of an earlier link are doubted, once.
+  /// After this time without a sample, attributes of an earlier link are looked at again, once.
   static let doubtAfter = Duration.seconds(5)
 
   public nonisolated let adapter: any Adapter
@@ -244,12 +244,12 @@ public actor DeviceSession {
     }
   }
 
-  /// Has what was put off for the first sample's sake done after it. Where none comes, the attributes are looked for anew.
+  /// Has what was put off for the first sample's sake done after it. Where none comes, the attributes are looked at again.
   private func checkAttributes(of connection: Connection, _ times: SampleTimes) {
     let loop = adapter.loop
     let doubt = Task(executorPreference: loop.preference) {
       guard (try? await loop.wait(for: Self.doubtAfter)) != nil, times.first == nil else { return }
-      if await connection.end == nil { await connection.attributesChanged(in: .all) }
+      if await connection.end == nil { try? await GATTClient(connection).verify() }
     }
     Task(executorPreference: loop.preference) {
       await times.waitForFirst()
@@ -320,7 +320,6 @@ public actor DeviceSession {
     } else if await connection.attributeChangeCount > 0 {
       known = nil
     }
-    profile.times.end()
     statistics.add(summary.statistics)
     links.append(limited: summary)
     linkCount += 1
@@ -330,6 +329,7 @@ public actor DeviceSession {
       gaps[gaps.count - 1].requestsBeforeFirstSample = summary.requestsBeforeFirstSample
     }
     await connection.close()
+    profile.times.end()
     current = nil
   }
 
