@@ -13,6 +13,8 @@ extension BluetoothUUID {
   public static let characteristicExtendedProperties = BluetoothUUID(0x2900)
   public static let characteristicUserDescription = BluetoothUUID(0x2901)
   public static let clientCharacteristicConfiguration = BluetoothUUID(0x2902)
+  public static let characteristicPresentationFormat = BluetoothUUID(0x2904)
+  public static let characteristicAggregateFormat = BluetoothUUID(0x2905)
   public static let validRange = BluetoothUUID(0x2906)
 
   // Services

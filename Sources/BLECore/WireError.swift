@@ -2,7 +2,7 @@
 public struct WireError: Error, Hashable, Sendable, BitwiseCopyable {
   /// The format that was being read.
   public enum Layer: UInt8, Hashable, Sendable, BitwiseCopyable {
-    case h4, hciCommand, hciEvent, acl, advertisingData, l2cap, att, ring, management
+    case h4, hciCommand, hciEvent, acl, advertisingData, l2cap, att, smp, ring, management
     case btsnoop, pcap, pcapng, packetLogger
     /// A packet log of a format that its start does not tell.
     case packetLog

@@ -18,6 +18,7 @@ public actor Connection: ATTRequester {
   static let changeLimit = 1024
 
   private struct Request {
+    let number: Int
     let pdu: [UInt8]
     let answer: CheckedContinuation<Result<[UInt8], GATTError>, Never>
   }
@@ -44,6 +45,9 @@ public actor Connection: ATTRequester {
   public private(set) var end: BearerEnd?
   private var current: Request?
   private var queue: [Request] = []
+  private var lastRequest = 0
+  private var isQueuedWriteOpen = false
+  private var queuedWriteWaiters: [CheckedContinuation<Void, Never>] = []
   private var outbox: [[UInt8]] = []
   private var outboxWaiters: [CheckedContinuation<Void, Never>] = []
   private var endWaiters: [CheckedContinuation<BearerEnd, Never>] = []
@@ -190,6 +194,11 @@ public actor Connection: ATTRequester {
 
   // MARK: Requests
 
+  /// Requests go out in the order in which they come. Each caller waits for the answer to its own, so that several take
+  /// turns.
+  ///
+  /// A request that still waits is taken back where its task is cancelled; one that was sent cannot be. The requests of
+  /// a task that was cancelled before go out as any other: that is how it puts things in order.
   public func transact(_ request: [UInt8]) async throws(GATTError) -> [UInt8] {
     do throws(GATTError) { return try await ask(request) } catch {
       guard case .refused(let refusal) = error, refusal.code == .databaseOutOfSync, try await isInStep()
@@ -199,11 +208,40 @@ public actor Connection: ATTRequester {
   }
 
   private func ask(_ request: [UInt8]) async throws(GATTError) -> [UInt8] {
-    let result = await withCheckedContinuation { continuation in
-      queue.append(Request(pdu: request, answer: continuation))
-      pump()
+    lastRequest += 1
+    let number = lastRequest
+    let wasCancelled = Task.isCancelled
+    let result = await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        queue.append(Request(number: number, pdu: request, answer: continuation))
+        pump()
+      }
+    } onCancel: {
+      if !wasCancelled { Task { await self.takeBack(number) } }
     }
     return try result.get()
+  }
+
+  private func takeBack(_ number: Int) {
+    guard let index = queue.firstIndex(where: { $0.number == number }) else { return }
+    queue.remove(at: index).answer.resume(returning: .failure(.cancelled))
+  }
+
+  public func beginQueuedWrite() async {
+    guard isQueuedWriteOpen else {
+      isQueuedWriteOpen = true
+      return
+    }
+    await withCheckedContinuation { queuedWriteWaiters.append($0) }
+  }
+
+  public func endQueuedWrite() {
+    // The next in the line takes over what is open.
+    if queuedWriteWaiters.isEmpty {
+      isQueuedWriteOpen = false
+    } else {
+      queuedWriteWaiters.removeFirst().resume()
+    }
   }
 
   public func send(_ command: [UInt8]) async throws(GATTError) {

@@ -71,17 +71,44 @@ public actor GATTClient {
     try await connection.writeWithoutResponse(value, to: handle)
   }
 
-  /// Subscribes to a characteristic: by notifications where it has them, else by indications.
+  /// The values of several attributes with one request; each knows whether it is whole. Two handles or more.
+  public func read(_ handles: [AttributeHandle]) async throws(GATTError) -> [AttributeValue] {
+    try await connection.read(handles)
+  }
+
+  /// Every value of one type in a range of handles, without discovery.
+  public func readValues(
+    of uuid: BluetoothUUID, in range: HandleRange = .all
+  ) async throws(GATTError) -> [AttributeValue] {
+    try await connection.readValues(of: uuid, in: range)
+  }
+
+  /// What the descriptors of a characteristic say about its value.
+  public func readDetails(
+    of characteristic: GATTDatabase.Characteristic
+  ) async throws(GATTError) -> CharacteristicDetails {
+    try await connection.readDetails(of: characteristic)
+  }
+
+  /// Writes all of these values or none; each was echoed by the device as it was sent.
+  public func writeTogether(_ writes: [AttributeWrite]) async throws(GATTError) {
+    try await connection.writeTogether(writes)
+  }
+
+  /// Subscribes to a characteristic: by notifications where it has them, else by indications, or as told.
   ///
   /// `body` runs on the receive thread. It must not block or allocate, and cannot keep the view. It is in place
   /// before the device hears of it, so the first value is not lost.
   ///
   /// - Throws: `notSupported` where the characteristic has neither, or what the device answers.
   public func subscribe(
-    _ characteristic: GATTDatabase.Characteristic, _ body: @escaping Connection.Sink
+    _ characteristic: GATTDatabase.Characteristic, by way: ServerPush? = nil,
+    _ body: @escaping Connection.Sink
   ) async throws(GATTError) -> Subscription {
     let configuration: ClientCharacteristicConfiguration
-    if characteristic.properties.contains(.notify) {
+    if let way {
+      configuration = ClientCharacteristicConfiguration(rawValue: UInt16(way.rawValue))
+    } else if characteristic.properties.contains(.notify) {
       configuration = .notification
     } else if characteristic.properties.contains(.indicate) {
       configuration = .indication
@@ -135,7 +162,7 @@ extension GATTClient {
   /// Attributes to work with: those of an earlier link if it is proven that they are as they were, else by discovery.
   ///
   /// Of an earlier link they cost one round trip where the device has a Database Hash, and none where it has no Service
-  /// Changed; the MTU is as it is then, until `catchUp` or `exchangeMTU`.
+  /// Changed; else some services cost one for each declaration and for the descriptors of each characteristic. The MTU is as it is then, until `catchUp` or `exchangeMTU`.
   /// - Parameter services: the first of each UUID; `nil` for all there are.
   /// - Returns: those that are there, in the order asked for.
   public func attributes(of services: [BluetoothUUID]? = nil) async throws(GATTError) -> GATTDatabase {
@@ -153,7 +180,8 @@ extension GATTClient {
     switch known.proof {
     case .hash(let hash): holds = try await connection.readDatabaseHash() == hash
     case .lasting: holds = true
-    case .none: holds = false
+    // Nothing says so but the attributes themselves, each asked for what is wanted of it.
+    case .none: holds = if services == nil { false } else { try await stands(database) }
     }
     guard holds else {
       await connection.dropKnown()
@@ -171,9 +199,34 @@ extension GATTClient {
     guard let found = await connection.discovery, await connection.usesEarlierDiscovery,
       let generic = found.database(of: [.genericAttribute])?.services.first
     else { return }
+    if found.proof == .none, try await !stands(GATTDatabase(services: [generic])) {
+      return await connection.attributesChanged(in: .all)
+    }
     try await watch(generic)
     guard let hash = found.databaseHash, try await connection.readDatabaseHash() != hash else { return }
     await connection.attributesChanged(in: .all)
+  }
+
+  /// Whether characteristics are where they were: a declaration names properties, handle and UUID of its value, so the
+  /// same octets at the same place say all of it.
+  private func stands(_ database: GATTDatabase) async throws(GATTError) -> Bool {
+    for characteristic in database.services.flatMap(\.characteristics) {
+      let declaration = [UInt8](encoding: 19) {
+        CharacteristicDeclaration(
+          properties: characteristic.properties, valueHandle: characteristic.valueHandle,
+          uuid: characteristic.uuid
+        ).encode(into: &$0)
+      }
+      do throws(GATTError) {
+        guard try await connection.read(characteristic.handle) == declaration,
+          try await connection.discoverDescriptors(of: characteristic) == characteristic.descriptors
+        else { return false }
+      } catch {
+        guard case .refused = error else { throw error }
+        return false
+      }
+    }
+    return true
   }
 
   /// Looks whether attributes of an earlier link are as they were, by a discovery that leaves subscriptions alone: for a

@@ -40,6 +40,7 @@ public struct GATTDiscoveryResult: Hashable, Sendable {
   }
 
   public var proof: Proof {
+    guard extent != .none else { return .none }
     if let databaseHash { return .hash(databaseHash) }
     guard hasLookedFor(.genericAttribute),
       database.characteristic(.serviceChanged, in: .genericAttribute) == nil

@@ -33,6 +33,18 @@ public struct FileDescriptor: ~Copyable, Sendable {
     }
   }
 
+  /// Writes to a place in a file, wherever the last write ended.
+  ///
+  /// - Returns: octets taken.
+  package func write(_ bytes: Span<UInt8>, at offset: Int) throws(SystemError) -> Int {
+    try transfer("pwrite") {
+      // SAFETY: the pointer covers the span for the length of the call.
+      unsafe bytes.withUnsafeBufferPointer {
+        unsafe pwrite(rawValue, $0.baseAddress, $0.count, off_t(offset))
+      }
+    }
+  }
+
   /// Sends one packet on a socket. A peer that is gone is an EPIPE, never a SIGPIPE.
   ///
   /// - Returns: octets taken.

@@ -18,6 +18,10 @@ extension Span where Element == UInt8 {
     UInt64(u32(at: offset)) | UInt64(u32(at: offset + 4)) << 32
   }
 
+  @inlinable package func u128(at offset: Int) -> UInt128 {
+    UInt128(u64(at: offset)) | UInt128(u64(at: offset + 8)) << 64
+  }
+
   @inlinable package func u16BE(at offset: Int) -> UInt16 {
     UInt16(self[offset]) << 8 | UInt16(self[offset + 1])
   }
@@ -76,6 +80,11 @@ extension OutputSpan where Element == UInt8 {
   @inlinable package mutating func append(u64 value: UInt64) {
     append(u32: UInt32(truncatingIfNeeded: value))
     append(u32: UInt32(truncatingIfNeeded: value >> 32))
+  }
+
+  @inlinable package mutating func append(u128 value: UInt128) {
+    append(u64: UInt64(truncatingIfNeeded: value))
+    append(u64: UInt64(truncatingIfNeeded: value >> 64))
   }
 
   @inlinable package mutating func append(u16BE value: UInt16) { append(u16: value.byteSwapped) }

@@ -1,7 +1,9 @@
 #include "CMallocCounter.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <stddef.h>
+#include <time.h>
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
@@ -12,6 +14,29 @@
 static _Thread_local uint64_t calls;
 
 uint64_t malloc_counter_calls(void) { return calls; }
+
+#define KEPT 65536
+
+static atomic_bool watching;
+static atomic_uint_fast64_t watched;
+static atomic_int_fast64_t times[KEPT];
+
+void malloc_counter_watch(void) { atomic_store(&watching, true); }
+
+int64_t malloc_counter_between(int64_t begin, int64_t end) {
+  uint64_t count = atomic_load(&watched);
+  if (count > KEPT) {
+    // What is kept must reach back to before the beginning.
+    if (atomic_load(&times[count % KEPT]) >= begin) return -1;
+    count = KEPT;
+  }
+  int64_t inside = 0;
+  for (uint64_t i = 0; i < count; i++) {
+    int64_t time = atomic_load(&times[i]);
+    if (time >= begin && time < end) inside++;
+  }
+  return inside;
+}
 
 #ifdef SANITIZED
 
@@ -27,33 +52,41 @@ extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *block, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 
-void *malloc(size_t size) {
+static inline void note(void) {
   calls++;
+  if (!atomic_load_explicit(&watching, memory_order_relaxed)) return;
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  times[atomic_fetch_add(&watched, 1) % KEPT] = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+}
+
+void *malloc(size_t size) {
+  note();
   return __libc_malloc(size);
 }
 
 void *calloc(size_t count, size_t size) {
-  calls++;
+  note();
   return __libc_calloc(count, size);
 }
 
 void *realloc(void *block, size_t size) {
-  calls++;
+  note();
   return __libc_realloc(block, size);
 }
 
 void *memalign(size_t alignment, size_t size) {
-  calls++;
+  note();
   return __libc_memalign(alignment, size);
 }
 
 void *aligned_alloc(size_t alignment, size_t size) {
-  calls++;
+  note();
   return __libc_memalign(alignment, size);
 }
 
 int posix_memalign(void **block, size_t alignment, size_t size) {
-  calls++;
+  note();
   void *result = __libc_memalign(alignment, size);
   if (!result) return ENOMEM;
   *block = result;

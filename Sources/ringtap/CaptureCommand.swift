@@ -17,7 +17,8 @@ struct CaptureCommand: AsyncParsableCommand {
       records until --duration, --count or Ctrl-C; then the stream is stopped. The capture is a directory: \
       accelerometer.csv, ppg.csv, spo2.csv (first column: nanoseconds since the Unix epoch, stamped by the \
       kernel), samples.csv (the same tick by tick, on the sensor's own clock), packets.btsnoop and session.json \
-      with the loss report, the sampling rate and its jitter.
+      with the loss report, the sampling rate and its jitter. With --format npy each table is a folder of NumPy arrays \
+      instead, one for each column, which columns.json lists; `ringtap convert` turns either into the other.
 
       A lost link is a gap: the ring is connected again at once and then less and less often, for --patience seconds, \
       and the same tables go on. session.json lists each gap with its cause and length. --duration and --count run on \
@@ -28,6 +29,8 @@ struct CaptureCommand: AsyncParsableCommand {
       EXAMPLES
         ringtap capture --duration 60
         ringtap capture 70:CB:0D:00:A1:B2 --count 3000 --output walk
+        ringtap capture --format npy --output walk
+            numpy.load("walk/ppg/value_counts.npy"), also while it is recorded
         ringtap capture --json | jq .lost
             the last line is what session.json says
         ringtap capture --rings 4 --output group --duration 60
@@ -66,6 +69,8 @@ struct CaptureCommand: AsyncParsableCommand {
       "The packet log's format: btsnoop has microseconds, pcapng the tables' nanoseconds.",
       valueName: "format"))
   var logFormat = LogFormat.btsnoop
+
+  @OptionGroup var tables: TableOptions
 
   enum LogFormat: String, CaseIterable, ExpressibleByArgument {
     case btsnoop, pcapng
@@ -125,6 +130,7 @@ struct CaptureCommand: AsyncParsableCommand {
     let request: LinkRequest
     let timeout: Duration
     let logFormat: CaptureLogFormat
+    let tableFormat: TableFormat
 
     /// One goes straight into the directory, several each into one of their own below it.
     func capture(
@@ -142,6 +148,7 @@ struct CaptureCommand: AsyncParsableCommand {
         capture.news = { CaptureText.note($0, of: target, isAlone: targets.count == 1) }
         capture.isAnnounced = true
         capture.logFormat = logFormat
+        capture.tableFormat = tableFormat
         return capture
       }
       return await CaptureGroup(captures).run { progress in
@@ -154,7 +161,7 @@ struct CaptureCommand: AsyncParsableCommand {
     Plan(
       directory: directory, limits: RecordingLimits(duration: duration.map { .seconds($0) }, count: count),
       request: try device.link.request(), timeout: .seconds(device.timeout),
-      logFormat: logFormat.capture)
+      logFormat: logFormat.capture, tableFormat: tables.tableFormat)
   }
 
   private static func find(

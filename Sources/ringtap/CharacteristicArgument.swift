@@ -22,27 +22,25 @@ enum CharacteristicArgument: ExpressibleByArgument, Sendable {
   static let help = ArgumentHelp(
     "The characteristic: a UUID such as 2a19, or a handle such as 0x0012.", valueName: "characteristic")
 
-  /// The attribute to read or write. A handle is taken as it is, without discovery.
-  func handle(_ client: GATTClient) async throws -> AttributeHandle {
-    if case .handle(let handle) = self { return handle }
-    return try await characteristic(client).valueHandle
-  }
-
   /// Does something with the attribute; once more, after a discovery, where the device refuses a handle that an earlier
-  /// link had found.
+  /// link had found. A handle is taken as it is, without discovery.
   func use<Value: Sendable>(
-    _ client: GATTClient, _ body: (AttributeHandle) async throws(GATTError) -> Value
-  ) async throws -> (handle: AttributeHandle, value: Value) {
-    let handle = try await handle(client)
-    do throws(GATTError) { return (handle, try await body(handle)) } catch {
+    _ client: GATTClient,
+    _ body: (AttributeHandle, GATTDatabase.Characteristic?) async throws(GATTError) -> Value
+  ) async throws -> Value {
+    if case .handle(let handle) = self {
+      return try await failing { () async throws(GATTError) in try await body(handle, nil) }
+    }
+    let found = try await characteristic(client)
+    do throws(GATTError) { return try await body(found.valueHandle, found) } catch {
       let connection = client.connection
       guard case .refused = error, await connection.usesEarlierDiscovery else {
         return try await failing { () async throws(GATTError) in throw error }
       }
       await connection.attributesChanged(in: .all)
     }
-    let found = try await self.handle(client)
-    return (found, try await failing { () async throws(GATTError) in try await body(found) })
+    let again = try await characteristic(client)
+    return try await failing { () async throws(GATTError) in try await body(again.valueHandle, again) }
   }
 
   /// The characteristic, by discovery where it is not certain that it is where an earlier link found it.

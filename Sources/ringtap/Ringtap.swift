@@ -18,9 +18,10 @@ import Glibc
     subcommands: [
       AdaptersCommand.self, ScanCommand.self, DevicesCommand.self, GATTCommand.self, ReadCommand.self,
       WriteCommand.self,
-      NotifyCommand.self, LinkCommand.self, CaptureCommand.self, AnalyseCommand.self, RingToolCommand.self,
+      NotifyCommand.self, LinkCommand.self, CaptureCommand.self, AnalyseCommand.self, ConvertCommand.self,
+      RingToolCommand.self,
       HeartRateCommand.self, ThermometerCommand.self, PolarCommand.self, DecodeCommand.self, LogCommand.self,
-      EmulateCommand.self, BenchCommand.self, ExtcapCommand.self,
+      EmulateCommand.self, ScriptPeerCommand.self, BenchCommand.self, ExtcapCommand.self,
     ])
 
   static func main() async {

@@ -29,10 +29,13 @@ struct SensorOptions: ParsableArguments {
     help: ArgumentHelp("Record into this directory, and show only how it goes.", valueName: "directory"))
   var output: String?
 
+  @OptionGroup var tables: TableOptions
+
   @Flag(help: "Print one JSON object a line.")
   var json = false
 
   func validate() throws {
+    if output == nil, tables.format != .csv { throw ValidationError("--format needs an --output directory") }
     if let count, count < 1 { throw ValidationError("--count must be at least 1") }
     if let duration, duration <= 0 { throw ValidationError("--duration must be above 0") }
     if let address {
@@ -67,8 +70,9 @@ struct SensorOptions: ParsableArguments {
       throw Failure("\(directory) is there already and not empty; give another --output")
     }
     let limits = RecordingLimits(duration: stream.duration, count: count)
+    let format = tables.tableFormat
     let result = try await withPlan(kind) { plan, adapter in
-      let recording = SensorRecording(plan, on: adapter, into: directory, limits)
+      let recording = SensorRecording(plan, on: adapter, into: directory, limits, as: format)
       return try await failing { () async throws(HostError) in try await body(recording) }
     }
     if Console.isErrorTerminal { Console.progress("") }

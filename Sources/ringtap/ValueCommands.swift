@@ -2,6 +2,7 @@ import ArgumentParser
 import BLECore
 import BLEHost
 import BLEPacketLog
+import BLESensors
 import BLEStack
 import BLESystem
 
@@ -11,10 +12,13 @@ struct ReadCommand: AsyncParsableCommand {
     commandName: "read",
     abstract: "Read a value, however long.",
     discussion: """
+      Where the characteristic has a presentation format, the value is shown as number and unit too. A handle is read \
+      as it is, without discovery.
+
       EXAMPLES
         ringtap read 70:CB:0D:00:A1:B2 2a26
         ringtap read 70:CB:0D:00:A1:B2 0x0012 --json
-            timeNs, handle, value (hexadecimal)
+            timeNs, handle, value (hexadecimal), texts (of a presentation format)
       """)
 
   @OptionGroup var device: DeviceOptions
@@ -25,10 +29,29 @@ struct ReadCommand: AsyncParsableCommand {
   func run() async throws {
     let address = try device.parse(address)
     let characteristic = characteristic
-    let (handle, value) = try await device.withConnection(to: address) { client in
-      try await characteristic.use(client) { handle throws(GATTError) in try await client.read(handle) }
+    let line = try await device.withConnection(to: address) { client in
+      try await characteristic.use(client) { handle, found throws(GATTError) in
+        if let found { return try await Self.read(found, client) }
+        let value = try await client.read(handle)
+        return ValueLine(time: SystemClock.now(), handle: handle, value: value)
+      }
     }
-    try ValueLine(time: SystemClock.now(), handle: handle, value: value).show(json: json)
+    try line.show(json: json)
+  }
+
+  private static func read(
+    _ characteristic: GATTDatabase.Characteristic, _ client: GATTClient
+  ) async throws(GATTError) -> ValueLine {
+    let value = try await client.read(characteristic.valueHandle)
+    var line = ValueLine(time: SystemClock.now(), handle: characteristic.valueHandle, value: value)
+    let isPresented = characteristic.descriptors.contains {
+      $0.uuid == .characteristicPresentationFormat || $0.uuid == .characteristicAggregateFormat
+    }
+    guard isPresented else { return line }
+    let formats = try await client.readDetails(of: characteristic).formats
+    // A value that is not what its format says is shown as it is.
+    line.texts = (try? formats.texts(of: value.span)) ?? []
+    return line
   }
 }
 
@@ -60,13 +83,14 @@ struct WriteCommand: AsyncParsableCommand {
     }
     let (characteristic, withoutResponse) = (characteristic, withoutResponse)
     let handle = try await device.withConnection(to: address) { client in
-      try await characteristic.use(client) { handle throws(GATTError) in
+      try await characteristic.use(client) { handle, _ throws(GATTError) in
         if withoutResponse {
           try await client.writeWithoutResponse(octets, to: handle)
         } else {
           try await client.write(octets, to: handle)
         }
-      }.handle
+        return handle
+      }
     }
     try ValueLine(time: SystemClock.now(), handle: handle, value: octets).show(json: json)
   }
@@ -136,10 +160,12 @@ struct NotifyCommand: AsyncParsableCommand {
 }
 
 /// A value as the read, write and notify commands print it.
-private struct ValueLine {
+private struct ValueLine: Sendable {
   let time: ReceiveTime
   let handle: AttributeHandle
   let value: [UInt8]
+  /// The value by its presentation formats.
+  var texts: [String] = []
 
   func show(json: Bool) throws(Console.Closed) {
     if json {
@@ -147,7 +173,15 @@ private struct ValueLine {
         line.member("timeNs", time.nanoseconds)
         line.member("handle", handle.rawValue)
         line.member("value", hex: value.span)
+        guard !texts.isEmpty else { return }
+        line.member(
+          "texts",
+          array: { line in
+            for text in texts { line.value(text) }
+          })
       }
+    } else if !texts.isEmpty {
+      try Console.print("\(handle.rawValue.handleText)  \(value.hexText)  \(texts.joined(separator: ", "))")
     } else {
       let isText = !value.isEmpty && value.allSatisfy { 0x20...0x7E ~= $0 }
       let text = isText ? "  \"\(String(decoding: value, as: UTF8.self))\"" : ""

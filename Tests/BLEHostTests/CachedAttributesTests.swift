@@ -81,12 +81,12 @@ import Testing
       isUsed: true),
     Case(
       description: "Service Changed without a bond", known: known(hash: nil, serviceChanged: true),
-      requests: discovery, isUsed: false),
+      requests: ["0a2100"] + discovery, isUsed: false),
     Case(
       description: "nobody has looked for Service Changed",
       known: GATTDiscoveryResult(
         GATTDatabase(services: [service(.heartRate, 0x20, 0x23, [Link.characteristic(0x22)])]), .part),
-      requests: discovery, isUsed: false),
+      requests: ["0a2100"] + discovery, isUsed: false),
     Case(
       description: "the service was not asked for",
       known: GATTDiscoveryResult(GATTDatabase(), .part, absent: [.genericAttribute]),
@@ -113,6 +113,31 @@ import Testing
     let found = try await GATTClient(link.connection).attributes(of: [.battery, .heartRate])
     #expect(found.services.map(\.uuid) == [.heartRate])
     #expect(link.peer.received.isEmpty)
+    await link.close()
+  }
+
+  /// Nothing proves that all is as it was: what is used is asked for. The declaration is
+  /// at 0x21, the CCCD at 0x23.
+  @Test(arguments: [
+    (["0b10" + "2200" + "0d18", "0501" + "2300" + "0229"], true), (["0b12" + "2200" + "0d18"], false),
+    (["0b10" + "2200" + "0d18", "0501" + "2300" + "0129"], false), (["010a210001"], false),
+    (["0b10" + "2200" + "0d18", "010423000a"], false),
+  ])
+  func asksForWhatItUses(_ answers: [String], _ isUsed: Bool) async throws {
+    let usual = Self.peer(Self.hashAnswer)
+    let link = try await Link.open { pdu in
+      switch pdu {
+      case "0a2100": [answers[0]]
+      case "0423002300": [answers[1]]
+      default: usual(pdu)
+      }
+    }
+    await link.connection.supply(Self.known(hash: nil, serviceChanged: true))
+    let found = try await GATTClient(link.connection).attributes(of: [.heartRate])
+    #expect(await link.connection.usesEarlierDiscovery == isUsed)
+    #expect(found.services.isEmpty == !isUsed)
+    let asked = ["0a2100", "0423002300"].prefix(answers.count) + (isUsed ? [] : Self.discovery)
+    #expect(link.peer.received.map { hexOf($0) } == Array(asked))
     await link.close()
   }
 

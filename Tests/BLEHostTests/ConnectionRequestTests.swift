@@ -143,6 +143,67 @@ import Testing
     #expect(try await next.value == [8])
     await link.close()
   }
+
+  /// One that still waits is taken back, and those behind it move up.
+  @Test func takesBackAWaitingRequest() async throws {
+    let link = try await Link.open()
+    let first = Task { try await link.connection.read(AttributeHandle(1)) }
+    _ = await link.peer.received(atLeast: 1)
+    let second = Task {
+      await failure { () async throws(GATTError) in try await link.connection.read(AttributeHandle(2)) }
+    }
+    for _ in 0..<100 { _ = await link.connection.mtu }
+    let third = Task { try await link.connection.read(AttributeHandle(3)) }
+    for _ in 0..<100 { _ = await link.connection.mtu }
+    second.cancel()
+    #expect(await second.value == .cancelled)
+    link.send("0b07")
+    #expect(try await first.value == [7])
+    #expect(await link.peer.received(atLeast: 2).map { hexOf($0) } == ["0a0100", "0a0300"])
+    link.send("0b09")
+    #expect(try await third.value == [9])
+    await link.close()
+  }
+
+  /// Who is cancelled may still put things in order.
+  @Test func sendsTheRequestsOfACancelledTask() async throws {
+    let link = try await Link.open { _ in ["13"] }
+    let gate = Gate()
+    let task = Task {
+      await link.connection.hold(at: gate)
+      try await link.connection.write([0, 0], to: AttributeHandle(4))
+    }
+    await gate.waitForSomebody()
+    task.cancel()
+    gate.open()
+    try await task.value
+    #expect(link.peer.received.map { hexOf($0) } == ["1204000000"])
+    await link.close()
+  }
+
+  /// The server has one queue for each client: writes of two callers must not be executed together.
+  @Test func letsOneCallerFillTheQueueOfWrites() async throws {
+    let link = try await Link.open { pdu in
+      pdu.hasPrefix("16") ? ["17" + pdu.dropFirst(2)] : ["19"]
+    }
+    try await withThrowingTaskGroup { group in
+      for handle in 1...8 as ClosedRange<UInt16> {
+        group.addTask {
+          try await link.connection.writeLong(
+            [UInt8](repeating: UInt8(handle), count: 40), to: AttributeHandle(handle))
+        }
+      }
+      try await group.waitForAll()
+    }
+    let received = link.peer.received
+    #expect(received.count == 8 * 4)
+    for start in stride(from: 0, to: received.count, by: 4) {
+      let parts = received[start..<start + 3]
+      #expect(parts.allSatisfy { $0[0] == 0x16 && $0[1] == received[start][1] })
+      #expect(received[start + 3] == [0x18, 0x01])
+    }
+    await link.close()
+  }
 }
 
 /// Reference `att-gatt-conformance.md`, 6: what whoever holds the channel must answer.

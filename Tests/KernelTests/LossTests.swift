@@ -10,12 +10,14 @@ extension InTestKernel {
     deinit { scene.end() }
 
     /// The capture stands still while the peer sends more than the kernel keeps for it.
-    @Test(arguments: [Way.kernel, .userChannel])
-    func countsWhatTheKernelHadNoRoomFor(_ way: Way) throws {
+    @Test(arguments: ["raw", "coexist", "exclusive"])
+    func countsWhatTheKernelHadNoRoomFor(_ mode: String) throws {
       let frames = 15_000
-      let ring = try scene.bumbleRing(over: way, "--rate", "0", "--count", "\(frames)")
+      let ring = try scene.bumbleRing(
+        over: mode == "exclusive" ? .userChannel : .kernel, "--rate", "0", "--count", "\(frames)")
       let path = scene.path("capture")
-      let capture = try scene.startRingtap(reaching: ring, "capture", ring.address, "--output", path)
+      let capture = try scene.startRingtap(
+        reaching: ring, "capture", ring.address, "--mode", mode, "--output", path)
       try ring.program.line(on: .errors, containing: "streaming 150")
       capture.send(SIGSTOP)
       let told = try ring.program.line(containing: "sent ", within: .seconds(120))
@@ -26,6 +28,7 @@ extension InTestKernel {
       #expect(result.status == 3)
 
       let folder = try CaptureFolder(path)
+      #expect(folder.session.mode == mode)
       let lost = folder.session.lost
       #expect(lost.kernelQueue > 0)
       #expect(folder.session.received + lost.kernelQueue == frames)
@@ -83,6 +86,53 @@ extension WithoutKernel {
       #expect(try scene.tshark(folder.packetLog).count + lost.packetLog == 30_000)
       #expect(lost.kernelQueue + lost.disk == 0)
       #expect(result.output.contains("\(lost.sampleQueue)"))
+    }
+  }
+}
+
+extension OverEachWay {
+  /// What prints is slower than the ring: a pipe whose reader stands still.
+  @Suite final class SlowReaderTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    private struct Event: Decodable {
+      var event: String
+      var values: Int?
+      var lost: Int?
+    }
+
+    @Test(arguments: Way.sensorsHere)
+    func countsWhatTheReaderHadNoTimeFor(_ way: Way) throws {
+      let frames = 15_000
+      let ring = try scene.bumbleRing(over: way, "--rate", "0", "--count", "\(frames)")
+      let (pipe, path) = (scene.path("pipe"), scene.path("lines"))
+      try scene.demand("mkfifo", [pipe])
+      let reader = try scene.start("bash", ["-c", "exec cat \"$0\" >\"$1\"", pipe, path])
+      let program = try scene.start(
+        "bash",
+        ["-c", "exec \"$0\" ring raw \"${@:2}\" >\"$1\"", Place.ringtap, pipe, "--json"] + ring.options
+          + [ring.address])
+      try ring.program.line(on: .errors, containing: "streaming 150")
+      reader.send(SIGSTOP)
+      let told = try ring.program.line(containing: "sent ", within: .seconds(120))
+      #expect(told == "sent \(frames)")
+      reader.send(SIGCONT)
+      program.send(SIGINT)
+      let result = try program.finish()
+      #expect(try reader.finish().status == 0)
+
+      let events = try String(contentsOfFile: path, encoding: .utf8).split(separator: "\n")
+        .map { try JSONDecoder().decode(Event.self, from: Data($0.utf8)) }
+      let samples = events.count { $0.event == "sample" }
+      let end = try #require(events.last)
+      let lost = try #require(end.lost)
+      #expect(end.event == "end" && end.values == samples)
+      #expect(lost > 0)
+      #expect(samples + lost == frames)
+      #expect(result.errors.contains("\(lost) values were lost"))
     }
   }
 }

@@ -1,6 +1,7 @@
 import BLECore
 import BLESensors
 import CMallocCounter
+import Foundation
 import Testing
 
 @testable import RingTap
@@ -58,6 +59,37 @@ struct SignalAllocationTests {
     let calls = malloc_counter_calls() - before
     #expect(calls == 0)
     #expect(stages.windows >= 6 && stages.minutes >= 1)
+  }
+
+  /// Samples through the files of a recording, flushed as its thread does it: 0 for each sample.
+  @Test func recordsWithoutAllocating() throws {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "ringtap-\(UUID().uuidString)").path
+    try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    var tables = RingTables()
+    var files = try RecordingFiles(in: folder, tables.tables, log: nil)
+    let ticks = 20_000
+    var before: UInt64 = 0
+    for tick in 0..<ticks {
+      if tick == ticks / 2 { before = malloc_counter_calls() }
+      let time = Int64(tick) * 20_000_000
+      let samples: InlineArray<3, RingRawSample> = [
+        .spO2(SpO2RawSample(value: 160, max: 194, min: 114, diff: 149)),
+        .ppg(PPGRawSample(value: 10_625, max: 10_957, min: 10_689, diff: 268)),
+        .accelerometer(AccelerometerSample(x: 372, y: 291, z: -189)),
+      ]
+      for part in samples.indices {
+        let stamp = ReceiveTime(nanoseconds: time + Int64(part) * 100_000)
+        tables.append(StampedSample(time: stamp, sample: samples[part]), to: &files)
+      }
+      if tick % 25 == 24 { files.flush() }
+    }
+    let calls = malloc_counter_calls() - before
+    #expect(calls == 0)
+    tables.finish(&files)
+    files.flush()
+    let outcome = files.outcome
+    #expect(outcome.rows == [ticks, ticks, ticks, ticks] && outcome.failure == nil)
   }
 
   /// Samples to rows of four tables, as a recorder's thread does it: frames at 50 and at 1,000 ticks a second.

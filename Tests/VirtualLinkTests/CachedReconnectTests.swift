@@ -114,7 +114,7 @@ import Testing
   /// Where the service is, its types in five runs, two declarations.
   private static let service: [UInt8] = [0x06, 0x04, 0x04, 0x04, 0x04, 0x04, 0x0A, 0x0A]
 
-  /// Subscription, start, and the second channel, for which the first sample does not wait.
+  /// Two subscriptions and the start.
   private static let beginning = [write, write, write]
 
   /// MTU; where the Generic Attribute service is and what is in it; then the ring's services.
@@ -128,18 +128,19 @@ import Testing
     return [0x02] + generic + service + service + beginning
   }
 
-  /// The hash where there is one; everything where nothing proves anything.
+  /// The hash where there is one; where nothing proves anything, each declaration and what follows each value that has a
+  /// descriptor.
   private static func reconnect(_ kind: RingAttributes.Kind) -> [UInt8] {
     switch kind {
     case .lasting: beginning
     case .hashed: [hash] + beginning
-    case .captured: discovery(.captured)
+    case .captured: [0x0A, 0x0A, 0x04, 0x0A, 0x0A, 0x04] + beginning
     }
   }
 
   /// The numbers that README states.
   @Test func numbers() {
-    #expect(RingAttributes.Kind.allCases.map { Self.reconnect($0).count } == [24, 3, 4])
+    #expect(RingAttributes.Kind.allCases.map { Self.reconnect($0).count } == [9, 3, 4])
     #expect(RingAttributes.Kind.allCases.map { Self.discovery($0).count } == [24, 22, 28])
   }
 
@@ -151,7 +152,7 @@ import Testing
     #expect(run.asked[0].opcodes == Self.discovery(kind))
     for asked in run.asked[1...] { #expect(asked.opcodes == Self.reconnect(kind)) }
     #expect(run.links.map(\.requestsBeforeFirstSample) == run.asked.map(\.before.count))
-    #expect(run.links.map(\.usedEarlierDiscovery) == [false] + [Bool](repeating: kind != .captured, count: 3))
+    #expect(run.links.map(\.usedEarlierDiscovery) == [false, true, true, true])
     for (summary, asked) in zip(run.links, run.asked) {
       #expect(summary.statistics.requests == asked.before.count + asked.after.count)
     }
@@ -160,7 +161,7 @@ import Testing
     switch kind {
     case .lasting: #expect(after == [0x02])
     case .hashed: #expect(after == [0x02, Self.write, Self.write, Self.hash])
-    case .captured: #expect(after == [])
+    case .captured: #expect(after == [0x02, 0x0A, 0x04, Self.write])
     }
   }
 
@@ -187,7 +188,7 @@ import Testing
     #expect(run.failure == nil && run.samples == 100 && run.links.count == 4)
     let second = run.asked[1].opcodes
     switch (kind, move) {
-    case (.captured, _): #expect(second == Self.discovery(kind))
+    case (.captured, _): #expect(second == [0x0A] + Self.discovery(kind))
     case (.hashed, _): #expect(second == [Self.hash] + Self.discovery(kind))
     // It must not have changed, and says so by refusing: nothing is where the subscription was.
     case (.lasting, .away): #expect(second == [Self.write] + Self.discovery(kind))

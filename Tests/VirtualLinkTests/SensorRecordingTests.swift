@@ -12,7 +12,8 @@ import Testing
 /// Recordings of sensors that send known values: the tables hold them.
 @Suite(.timeLimit(.minutes(1))) struct SensorRecordingTests {
   private func record(
-    _ model: some SensorModel, count: Int?, into directory: String, patience: Duration = .zero,
+    _ model: some SensorModel, count: Int?, into directory: String, as format: TableFormat = .csv,
+    patience: Duration = .zero,
     _ change: (inout EmulatedSensor.Configuration) -> Void = { _ in },
     _ body: (SensorRecording) async throws -> SensorRecording.Result
   ) async throws -> SensorRecording.Result {
@@ -25,7 +26,7 @@ import Testing
     var plan = DeviceSession.Plan(model.address)
     plan.patience = patience
     let recording = SensorRecording(
-      plan, on: link.adapter, into: directory, RecordingLimits(count: count))
+      plan, on: link.adapter, into: directory, RecordingLimits(count: count), as: format)
     let result = try await body(recording)
     await link.close()
     return result
@@ -137,6 +138,42 @@ import Testing
       let times = rows.dropFirst().compactMap { Int64($0.split(separator: ",")[1]) }
       // 130 Hz, the only rate of an H10's ECG.
       #expect(zip(times, times.dropFirst()).allSatisfy { abs($1 - $0 - 7_692_308) <= 1 })
+    }
+  }
+
+  /// In arrays, and text made of them: the same rows.
+  @Test func inArrays() async throws {
+    try await withFolder { folder in
+      var strap = StrapModel()
+      strap.measurements = [
+        HeartRateMeasurement(beatsPerMinute: 61, contact: .detected, rrIntervals: RRIntervals([1000, 1007])),
+        HeartRateMeasurement(beatsPerMinute: 300, energyExpendedKilojoules: 65_535),
+        HeartRateMeasurement(beatsPerMinute: 0, contact: .notDetected),
+      ]
+      let result = try await record(strap, count: 2, into: folder + "/strap", as: .npy) {
+        try await $0.heartRate(.none) { _ in }
+      }
+      #expect(result.report.streams.map(\.file) == ["heart_rate", "rr_intervals"])
+      _ = try await record(
+        CoreModel(), count: 3, into: folder + "/core", as: .npy, { $0.offBodyEvery = 3 },
+        { try await $0.thermometer { _ in } })
+      _ = try await record(PolarModel(), count: 2, into: folder + "/polar", as: .npy) {
+        try await $0.polar(PolarSession.Settings(.ecg)) { _ in }
+      }
+      for name in ["strap", "core", "polar"] {
+        let report = try CaptureConversion.run(
+          folder + "/" + name, to: .csv, output: folder + "/\(name)-text"
+        ) { _ in }
+        #expect(report.problems.isEmpty)
+      }
+      #expect(try values(folder + "/strap-text/heart_rate.csv") == ["61,1,", "300,,65535"])
+      #expect(try values(folder + "/strap-text/rr_intervals.csv") == ["1000,976.563", "1007,983.398"])
+      let states = try values(folder + "/core-text/temperature.csv").map { $0.prefix { $0 != "," } }
+      #expect(states == ["measured", "measured", "not_on_body", "measured"])
+      let rows = try lines(folder + "/polar-text/ecg.csv")
+      #expect(rows.first == "time_ns,device_time_ns,ecg_uv")
+      let times = rows.dropFirst().compactMap { Int64($0.split(separator: ",")[1]) }
+      #expect(times.count > 2 && zip(times, times.dropFirst()).allSatisfy { abs($1 - $0 - 7_692_308) <= 1 })
     }
   }
 }

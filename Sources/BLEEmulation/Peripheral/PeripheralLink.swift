@@ -33,6 +33,8 @@ public final class PeripheralLink {
   private var isLeaving = false
 
   private var server: ATTServer
+  /// In place of the server, where the device says what it was told to.
+  private var answerer: ((Span<UInt8>) -> [[UInt8]])?
   private var recombiner = L2CAPRecombiner()
   /// One frame, header first.
   private var scratch: [UInt8] = []
@@ -56,6 +58,12 @@ public final class PeripheralLink {
 
   /// ATT_MTU in force.
   public var mtu: Int { server.mtu }
+
+  /// How secure the link is: what it lets the central read and write.
+  public var security: ATTSecurity {
+    get { server.security }
+    set { server.security = newValue }
+  }
 
   /// Whether the central wants the value of this characteristic pushed.
   public func isSubscribed(to valueHandle: AttributeHandle, _ push: ServerPush = .notification) -> Bool {
@@ -166,7 +174,16 @@ public final class PeripheralLink {
     }
   }
 
+  /// Hands ATT PDUs to `body` from now on, and sends what it returns.
+  func answerATT(_ body: @escaping (Span<UInt8>) -> [[UInt8]]) { answerer = body }
+
+  func sendATT(_ pdu: Span<UInt8>) { send(pdu, on: ATT.channelID) }
+
   private func acceptATT(_ pdu: Span<UInt8>, _ check: ATTServer.WriteCheck) {
+    if let answerer {
+      for answer in answerer(pdu) { sendATT(answer.span) }
+      return
+    }
     let opcode = ATTOpcode(rawValue: pdu[0])
     switch opcode.kind {
     case .request, .command, .confirmation:

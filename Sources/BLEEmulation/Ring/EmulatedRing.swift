@@ -132,7 +132,7 @@ public final class EmulatedRing: VirtualPeripheral {
   public var services: [GATTServiceDescription] {
     typealias Characteristic = GATTCharacteristicDescription
     return [
-      configuration.attributes.generic(isMoved: isMoved),
+      configuration.attributes.generic,
       GATTServiceDescription(
         .genericAccess,
         characteristics: [

@@ -61,7 +61,7 @@ public struct RingAttributes: Hashable, Sendable {
   }
 
   /// The Generic Attribute service.
-  func generic(isMoved: Bool) -> GATTServiceDescription {
+  var generic: GATTServiceDescription {
     typealias Characteristic = GATTCharacteristicDescription
     let changed = Characteristic(.serviceChanged, .indicate, value: [1, 0, 0xFF, 0xFF])
     let characteristics: [Characteristic] =
@@ -71,24 +71,12 @@ public struct RingAttributes: Hashable, Sendable {
       case .hashed:
         [
           changed, Characteristic(.clientSupportedFeatures, [.read, .write], value: [0]),
-          Characteristic(.databaseHash, .read, value: hash(isMoved: isMoved)),
+          Characteristic(.databaseHash, .read),
         ]
       }
     // What comes behind is where it is, whatever is in here.
     return GATTServiceDescription(
       .genericAttribute, endHandle: kind == .hashed ? nil : AttributeHandle(0x0004),
       characteristics: characteristics)
-  }
-
-  /// AES-CMAC of the octets that `GATTServerDatabase.hashedOctets` gives, with a key of zeros; worked out beforehand.
-  /// Core 5.4, Vol 3, Part G, 7.3.1.
-  private func hash(isMoved: Bool) -> [UInt8] {
-    let value: UInt128 =
-      switch (isMoved, move) {
-      case (false, _): 0x2A64_5795_E518_B1D3_E1A0_354C_13DA_A381
-      case (true, .away): 0xE2F6_E72B_FD60_EC90_5E39_8A1F_671C_247B
-      case (true, .swapped): 0x52AC_55F7_F009_FDC5_6481_31BC_F1B0_EBB6
-      }
-    return (0..<16).map { UInt8(truncatingIfNeeded: value >> UInt128(120 - 8 * $0)) }
   }
 }

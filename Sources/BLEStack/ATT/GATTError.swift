@@ -11,6 +11,8 @@ public enum GATTError: Error, Hashable, Sendable {
   case timedOut(ATTOpcode)
   /// The bearer ended before the answer came.
   case closed(BearerEnd)
+  /// The caller's task was cancelled before the procedure was through. What was sent has been answered.
+  case cancelled
   /// A value that the procedure cannot carry: its octets, and how many go.
   case valueTooLong(byteCount: Int, limit: Int)
   /// The echo of a prepared write differs from what was sent.
@@ -49,6 +51,7 @@ extension GATTError: CustomStringConvertible {
     case .malformed(let error): "the device's answer is malformed: \(error)"
     case .timedOut(let opcode): "no answer to \(opcode.name) within 30 s"
     case .closed(let end): "\(end)"
+    case .cancelled: "cancelled"
     case .valueTooLong(let byteCount, let limit):
       "the value has \(byteCount) octets; at most \(limit) go"
     case .writeNotVerified(let handle):

@@ -16,9 +16,17 @@ public protocol ATTRequester {
 
   /// Sends a PDU that has no answer.
   func send(_ command: [UInt8]) async throws(GATTError)
+
+  /// Waits until nobody else fills the server's queue of prepared writes. Each is ended by `endQueuedWrite`.
+  func beginQueuedWrite() async
+  func endQueuedWrite() async
 }
 
 extension ATTRequester {
+  /// Enough where there is one caller at a time.
+  public func beginQueuedWrite() async {}
+  public func endQueuedWrite() async {}
+
   /// A request whose refusal with one of `codes` is the normal end of a walk, given as `nil`.
   func answer(
     to request: [UInt8], orNilFor codes: ATTErrorCode...

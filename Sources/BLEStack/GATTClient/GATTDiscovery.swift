@@ -198,7 +198,8 @@ extension ATTRequester {
     }
   }
 
-  private func walk<Item>(
+  /// Asks on from the last found handle + 1, until the server finds nothing or the range is at its end.
+  func walk<Item>(
     _ range: HandleRange, request: (HandleRange) -> some DiscoveryRequest,
     decode: (Span<UInt8>, inout [Item]) throws(WireError) -> Void, extent: (Item) -> HandleRange
   ) async throws(GATTError) -> [Item] {
@@ -224,13 +225,14 @@ extension ATTRequester {
         last = extent.end
       }
       guard let next = last?.next, next <= range.end else { return found }
+      if Task.isCancelled { throw .cancelled }
       rest = HandleRange(start: next, end: range.end)
     }
   }
 }
 
 /// A request that asks about a range of handles.
-private protocol DiscoveryRequest {
+protocol DiscoveryRequest {
   func encode(into output: inout OutputSpan<UInt8>)
 }
 

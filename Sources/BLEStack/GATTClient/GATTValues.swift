@@ -16,18 +16,29 @@ extension ATTRequester {
   }
 
   /// A whole value, however long: Read Request, then Read Blob while answers are full. 4.8.1 and 4.8.3.
-  public func read(_ handle: AttributeHandle) async throws(GATTError) -> [UInt8] {
-    let request = [UInt8](encoding: 3) { ReadRequest(handle: handle).encode(into: &$0) }
+  ///
+  /// - Parameter offset: octets from the start that are left out; with any, the first request is a Read Blob too.
+  public func read(
+    _ handle: AttributeHandle, from offset: UInt16 = 0
+  ) async throws(GATTError) -> [UInt8] {
+    let request = [UInt8](encoding: 5) {
+      if offset == 0 {
+        ReadRequest(handle: handle).encode(into: &$0)
+      } else {
+        ReadBlobRequest(handle: handle, offset: offset).encode(into: &$0)
+      }
+    }
     var before = await mtu
     var value = Array(try await transact(request).dropFirst())
     var last = value.count
-    while value.count < ATT.maximumValueByteCount {
+    while Int(offset) + value.count < ATT.maximumValueByteCount {
       // The peer's own MTU exchange may cross the answer, which is full if it is so by either MTU.
       let after = await mtu
       guard last == before - 1 || last == after - 1 else { break }
       before = after
+      if Task.isCancelled { throw .cancelled }
       let blob = [UInt8](encoding: 5) {
-        ReadBlobRequest(handle: handle, offset: UInt16(value.count)).encode(into: &$0)
+        ReadBlobRequest(handle: handle, offset: offset + UInt16(value.count)).encode(into: &$0)
       }
       // A value that exactly fills the answers may be ended by Not Long or Invalid Offset.
       guard
@@ -74,32 +85,5 @@ extension ATTRequester {
       throw .notSupported(characteristic.valueHandle, needs: [.notify, .indicate])
     }
     try await write([UInt8](encoding: 2) { $0.append(u16: configuration.rawValue) }, to: handle)
-  }
-
-  private func writeLong(_ value: [UInt8], to handle: AttributeHandle) async throws(GATTError) {
-    let part = await mtu - 5
-    var offset = 0
-    do throws(GATTError) {
-      while offset < value.count {
-        let end = min(offset + part, value.count)
-        let request = [UInt8](encoding: end - offset + 5) {
-          PrepareWrite(
-            request: handle, offset: UInt16(offset), value: value.span.extracting(offset..<end)
-          ).encode(into: &$0)
-        }
-        let echo = try await transact(request)
-        guard echo.dropFirst() == request.dropFirst() else { throw .writeNotVerified(handle) }
-        offset = end
-      }
-    } catch {
-      // What was prepared must not linger; the first cause is what the caller needs to see.
-      _ = try? await execute(.cancel)
-      throw error
-    }
-    try await execute(.write)
-  }
-
-  private func execute(_ action: ExecuteWriteRequest.Action) async throws(GATTError) {
-    _ = try await transact([UInt8](encoding: 2) { ExecuteWriteRequest(action).encode(into: &$0) })
   }
 }

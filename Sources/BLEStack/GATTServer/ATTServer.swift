@@ -17,6 +17,15 @@ public struct ATTServer: Sendable {
   /// Asked before a write is stored: an error code refuses it. The value borrows the PDU.
   public typealias WriteCheck = (_ handle: AttributeHandle, _ value: Span<UInt8>) -> ATTErrorCode?
 
+  /// Asked before a signed write is stored: whether the signature is the client's, and newer than all before.
+  /// Core 5.4, Vol 3, Part H, 2.4.5.
+  public typealias SignatureCheck = @Sendable (borrowing SignedWriteCommand) -> Bool
+
+  /// The link as it is now; whoever encrypts it says so here.
+  public var security = ATTSecurity()
+  /// Without one, signed writes are dropped.
+  public var signatureCheck: SignatureCheck?
+
   /// The longest PDU that this end takes, announced in the MTU exchange.
   public let receiveMTU: Int
   /// In force on the bearer, for both directions. Core 5.4, Vol 3, Part F, 3.2.8.
@@ -61,7 +70,11 @@ public struct ATTServer: Sendable {
     if opcode.kind == .command, caching.isHeldBack { return }
     switch opcode.kind {
     case .command:
-      if opcode == .writeCommand { acceptCommand(pdu, &database, check) }
+      switch opcode {
+      case .writeCommand: acceptCommand(pdu, &database, check)
+      case .signedWriteCommand: acceptSignedCommand(pdu, &database, check)
+      default: break
+      }
     case .confirmation: confirm(pdu)
     case .request:
       do throws(Refusal) {
@@ -104,6 +117,34 @@ public struct ATTServer: Sendable {
       HandleValueIndication(handle: valueHandle, value: value).encode(into: &output)
     }
     return .encoded
+  }
+
+  /// Appends a Multiple Handle Value Notification of those values that the client wants, as many as go in whole.
+  ///
+  /// Only for a client that has set bit 2 of Client Supported Features. Core 5.4, Vol 3, Part F, 3.4.7.4.
+  /// - Returns: how many of `values` are settled, sent or not wanted; the rest goes with another PDU. Nothing is
+  ///   appended for a single value: that is a `push`.
+  public func pushTogether(
+    _ values: [(handle: AttributeHandle, value: [UInt8])], database: borrowing GATTServerDatabase,
+    into output: inout OutputSpan<UInt8>
+  ) -> Int {
+    var (room, settled, taken) = (mtu - 1, 0, [Int]())
+    for (handle, value) in values {
+      if isSubscribed(to: handle, .notification, in: database) {
+        guard value.count + 4 <= room else { break }
+        room -= value.count + 4
+        taken.append(settled)
+      }
+      settled += 1
+    }
+    guard taken.count != 1 else { return taken[0] }
+    if taken.isEmpty { return settled }
+    output.append(ATTOpcode.multipleHandleValueNotification.rawValue)
+    for index in taken {
+      let value = values[index].value
+      HandleValueNotification(handle: values[index].handle, value: value.span).encodeTuple(into: &output)
+    }
+    return settled
   }
 
   private mutating func confirm(_ pdu: Span<UInt8>) {
@@ -171,7 +212,7 @@ struct Refusal: Error {
 }
 
 extension ATTAccess {
-  func require(_ handle: AttributeHandle) throws(Refusal) {
-    if case .refused(let code) = self { throw Refusal(handle, code) }
+  func require(_ handle: AttributeHandle, _ security: ATTSecurity) throws(Refusal) {
+    if let code = refusal(on: security) { throw Refusal(handle, code) }
   }
 }

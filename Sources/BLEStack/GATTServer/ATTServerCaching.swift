@@ -103,6 +103,13 @@ extension ATTServer {
 }
 
 extension GATTServerDatabase {
+  /// 16 octets, the most significant first, as BlueZ sends it; others send the least significant first, and no client needs to know. Core 5.4, Vol 3, Part G, 7.3.1.
+  public var databaseHash: [UInt8] {
+    let message = hashedOctets
+    let code = AESCMAC(key: 0).code(message.span)
+    return (0..<16).map { UInt8(truncatingIfNeeded: code >> UInt128(120 - 8 * $0)) }
+  }
+
   /// What the Database Hash is the AES-CMAC of, with a key of 16 zero octets: declarations with their values, other
   /// descriptors of the specification without, nothing else. Core 5.4, Vol 3, Part G, 7.3.1.
   public var hashedOctets: [UInt8] {

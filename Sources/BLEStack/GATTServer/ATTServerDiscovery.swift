@@ -39,7 +39,8 @@ extension ATTServer {
     var room = mtu - 1
     for index in database.firstIndex(from: range.start)..<database.attributes.count {
       guard database.attributes[index].handle <= range.end, room >= 4 else { break }
-      guard database.attributes[index].type == type, database.attributes[index].readAccess == .allowed,
+      guard database.attributes[index].type == type,
+        database.attributes[index].readAccess.refusal(on: security) == nil,
         hasValue(wanted, at: index, database)
       else { continue }
       if room == mtu - 1 { output.append(ATTOpcode.findByTypeValueResponse.rawValue) }
@@ -61,7 +62,7 @@ extension ATTServer {
     for index in database.firstIndex(from: range.start)..<database.attributes.count {
       guard database.attributes[index].handle <= range.end else { break }
       guard database.attributes[index].type == type else { continue }
-      if case .refused(let code) = database.attributes[index].readAccess {
+      if let code = database.attributes[index].readAccess.refusal(on: security) {
         // Only the first match's refusal is told; later ones end the list.
         if valueByteCount < 0 { throw Refusal(database.attributes[index].handle, code) }
         break

@@ -81,7 +81,7 @@ extension ATTServer {
     _ handle: AttributeHandle, _ database: borrowing GATTServerDatabase
   ) throws(Refusal) -> Int {
     guard let index = database.index(of: handle) else { throw Refusal(handle, .invalidHandle) }
-    try database.attributes[index].readAccess.require(handle)
+    try database.attributes[index].readAccess.require(handle, security)
     return index
   }
 }

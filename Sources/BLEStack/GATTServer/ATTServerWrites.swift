@@ -20,13 +20,25 @@ extension ATTServer {
     try? write(pdu.extracting(3...), to: pdu.handle(at: 1), &database, check)
   }
 
+  /// A signature stands for the encryption that a plain write would need; one that does not hold is dropped, too.
+  mutating func acceptSignedCommand(
+    _ pdu: Span<UInt8>, _ database: inout GATTServerDatabase, _ check: WriteCheck
+  ) {
+    guard let command = try? SignedWriteCommand(validating: pdu),
+      let index = database.index(of: command.handle),
+      database.attributes[index].signedWriteAccess.refusal(on: security) == nil,
+      signatureCheck?(command) ?? false, (try? validate(command.value, to: index, database, check)) != nil
+    else { return }
+    store(command.value, to: command.handle, &database)
+  }
+
   mutating func prepareWrite(
     _ pdu: Span<UInt8>, _ database: borrowing GATTServerDatabase, _ output: inout OutputSpan<UInt8>
   ) throws(Refusal) {
     guard pdu.count >= 5 else { throw .invalidPDU }
     let handle = pdu.handle(at: 1)
     guard let index = database.index(of: handle) else { throw Refusal(handle, .invalidHandle) }
-    try database.attributes[index].writeAccess.require(handle)
+    try database.attributes[index].writeAccess.require(handle, security)
     guard prepared.append(pdu.extracting(5...), to: handle, at: Int(pdu.u16(at: 3))) else {
       throw Refusal(handle, .prepareQueueFull)
     }
@@ -56,7 +68,11 @@ extension ATTServer {
         try values[place].value.replaceTail(
           from: write.offset, with: queue.bytes[write.range], write.handle, database)
       }
-      for (handle, value) in values { try validate(value.span, to: handle, database, check) }
+      for (handle, value) in values {
+        guard let index = database.index(of: handle) else { throw Refusal(handle, .invalidHandle) }
+        try database.attributes[index].writeAccess.require(handle, security)
+        try validate(value.span, to: index, database, check)
+      }
       for (handle, value) in values { store(value.span, to: handle, &database) }
     }
     output.append(ATTOpcode.executeWriteResponse.rawValue)
@@ -77,16 +93,16 @@ extension ATTServer {
     _ value: Span<UInt8>, to handle: AttributeHandle, _ database: inout GATTServerDatabase,
     _ check: WriteCheck
   ) throws(Refusal) {
-    try validate(value, to: handle, database, check)
+    guard let index = database.index(of: handle) else { throw Refusal(handle, .invalidHandle) }
+    try database.attributes[index].writeAccess.require(handle, security)
+    try validate(value, to: index, database, check)
     store(value, to: handle, &database)
   }
 
   private func validate(
-    _ value: Span<UInt8>, to handle: AttributeHandle, _ database: borrowing GATTServerDatabase,
-    _ check: WriteCheck
+    _ value: Span<UInt8>, to index: Int, _ database: borrowing GATTServerDatabase, _ check: WriteCheck
   ) throws(Refusal) {
-    guard let index = database.index(of: handle) else { throw Refusal(handle, .invalidHandle) }
-    try database.attributes[index].writeAccess.require(handle)
+    let handle = database.attributes[index].handle
     guard value.count <= database.attributes[index].maximumByteCount else {
       throw Refusal(handle, .invalidAttributeValueLength)
     }

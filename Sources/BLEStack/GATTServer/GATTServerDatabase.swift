@@ -26,6 +26,7 @@ public struct GATTServerDatabase: Sendable {
     public let maximumByteCount: Int
     public let readAccess: ATTAccess
     public let writeAccess: ATTAccess
+    public let signedWriteAccess: ATTAccess
     public internal(set) var value: [UInt8]
   }
 
@@ -36,12 +37,16 @@ public struct GATTServerDatabase: Sendable {
 
   /// Gives out handles.
   ///
+  /// Where there is a Database Hash, its value is worked out, whatever the description says.
   /// - Precondition: given handles rise, there are enough of them, and includes name services of the list.
   public init(_ services: [GATTServiceDescription]) {
     var builder = Builder()
     builder.place(services)
     attributes = builder.attributes
     configurationCount = builder.configurationCount
+    if let hash = attributes.firstIndex(where: { $0.type == .databaseHash && $0.role == .value }) {
+      attributes[hash].value = databaseHash
+    }
   }
 
   /// Where the attribute with this handle is in `attributes`.
@@ -90,6 +95,7 @@ extension GATTServerDatabase {
   private struct Builder {
     var attributes: [Attribute] = []
     var configurationCount = 0
+    private static let unsigned = ATTAccess.refused(.writeNotPermitted)
     /// `nil` after 0xFFFF.
     private var nextHandle: AttributeHandle? = .first
 
@@ -138,7 +144,8 @@ extension GATTServerDatabase {
           handle: valueHandle, type: characteristic.uuid, role: .value, groupEnd: valueHandle,
           configurationSlot: isPushed ? configurationCount : nil,
           maximumByteCount: characteristic.maximumByteCount, readAccess: characteristic.readAccess,
-          writeAccess: characteristic.writeAccess, value: characteristic.value))
+          writeAccess: characteristic.writeAccess, signedWriteAccess: characteristic.signedWriteAccess,
+          value: characteristic.value))
       if isPushed {
         let handle = take(nil)
         // Bit 0 notifies, bit 1 indicates. Core 5.4, Vol 3, Part G, 3.3.3.3.
@@ -147,8 +154,8 @@ extension GATTServerDatabase {
           Attribute(
             handle: handle, type: .clientCharacteristicConfiguration,
             role: .configuration(slot: configurationCount, allowed: allowed), groupEnd: handle,
-            configurationSlot: nil, maximumByteCount: 2, readAccess: .allowed, writeAccess: .allowed,
-            value: []))
+            configurationSlot: nil, maximumByteCount: 2, readAccess: .allowed,
+            writeAccess: characteristic.configurationAccess, signedWriteAccess: Self.unsigned, value: []))
         configurationCount += 1
       }
       for descriptor in characteristic.descriptors {
@@ -157,7 +164,8 @@ extension GATTServerDatabase {
           Attribute(
             handle: handle, type: descriptor.uuid, role: .descriptor, groupEnd: handle,
             configurationSlot: nil, maximumByteCount: ATT.maximumValueByteCount,
-            readAccess: .allowed, writeAccess: descriptor.writeAccess, value: descriptor.value))
+            readAccess: descriptor.readAccess, writeAccess: descriptor.writeAccess,
+            signedWriteAccess: Self.unsigned, value: descriptor.value))
       }
     }
 
@@ -169,7 +177,7 @@ extension GATTServerDatabase {
         Attribute(
           handle: handle, type: type, role: .declaration, groupEnd: groupEnd ?? handle,
           configurationSlot: nil, maximumByteCount: ATT.maximumValueByteCount, readAccess: .allowed,
-          writeAccess: .refused(.writeNotPermitted), value: value))
+          writeAccess: .refused(.writeNotPermitted), signedWriteAccess: Self.unsigned, value: value))
     }
 
     /// First and last handle of each service: an include may name a service that comes later.

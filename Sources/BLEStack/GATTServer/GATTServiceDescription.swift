@@ -1,13 +1,6 @@
 public import BLECore
 public import BLEWire
 
-/// Whether a client may do something with an attribute, and what it is told if not.
-public enum ATTAccess: Hashable, Sendable, BitwiseCopyable {
-  case allowed
-  /// Any refusal of Core 5.4, Vol 3, Part F, 3.4.1.1: 02 and 03, or one that asks for security.
-  case refused(ATTErrorCode)
-}
-
 /// One service as a server offers it, before handles are given out.
 ///
 /// A database is built from a list of these. Handles rise in the order of the lists; give `handle` only to
@@ -53,6 +46,10 @@ public struct GATTCharacteristicDescription: Sendable {
   /// Follow from the properties unless given.
   public var readAccess: ATTAccess
   public var writeAccess: ATTAccess
+  /// Of writes without a response that carry a signature, whatever the link is.
+  public var signedWriteAccess: ATTAccess
+  /// Of writing the Client Characteristic Configuration descriptor, where there is one.
+  public var configurationAccess = ATTAccess.allowed
   public var descriptors: [GATTDescriptorDescription]
   /// The declaration's handle, or `nil` for the next free one.
   public var handle: AttributeHandle?
@@ -73,23 +70,27 @@ public struct GATTCharacteristicDescription: Sendable {
     writeAccess =
       properties.isDisjoint(with: [.write, .writeWithoutResponse])
       ? .refused(.writeNotPermitted) : .allowed
+    signedWriteAccess =
+      properties.contains(.authenticatedSignedWrites) ? .allowed : .refused(.writeNotPermitted)
   }
 }
 
-/// A descriptor with a fixed value; readable, writable if it says so.
+/// A descriptor: readable, unless it says otherwise; writable if it says so.
 public struct GATTDescriptorDescription: Sendable {
   public var uuid: BluetoothUUID
   public var value: [UInt8]
+  public var readAccess: ATTAccess
   public var writeAccess: ATTAccess
   /// Its handle, or `nil` for the next free one.
   public var handle: AttributeHandle?
 
   public init(
     _ uuid: BluetoothUUID, value: [UInt8], handle: AttributeHandle? = nil,
-    writeAccess: ATTAccess = .refused(.writeNotPermitted)
+    readAccess: ATTAccess = .allowed, writeAccess: ATTAccess = .refused(.writeNotPermitted)
   ) {
     self.uuid = uuid
     self.value = value
+    self.readAccess = readAccess
     self.handle = handle
     self.writeAccess = writeAccess
   }

@@ -25,7 +25,10 @@ public struct ATTErrorCode: RawRepresentable, Hashable, Sendable, BitwiseCopyabl
   public static let insufficientResources = ATTErrorCode(0x11)
   public static let databaseOutOfSync = ATTErrorCode(0x12)
   public static let valueNotAllowed = ATTErrorCode(0x13)
+  public static let writeRequestRejected = ATTErrorCode(0xFC)
   public static let cccdImproperlyConfigured = ATTErrorCode(0xFD)
+  public static let procedureAlreadyInProgress = ATTErrorCode(0xFE)
+  public static let outOfRange = ATTErrorCode(0xFF)
 
   /// The specification's name, or the range that an unknown code lies in.
   public var name: StaticString {

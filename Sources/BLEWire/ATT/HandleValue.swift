@@ -26,6 +26,13 @@ public import BLECore
     output.append(handle)
     output.append(value)
   }
+
+  /// One of the updates of a `MultipleHandleValueNotification`, behind its opcode and those before.
+  @inlinable public func encodeTuple(into output: inout OutputSpan<UInt8>) {
+    output.append(handle)
+    output.append(u16: UInt16(truncatingIfNeeded: value.count))
+    output.append(value)
+  }
 }
 
 /// A server-initiated value update that the client confirms. Core 5.4, Vol 3, Part F, 3.4.7.2.

@@ -1,4 +1,4 @@
-// Counts what a thread allocates. Linked into a test program, it stands in for the C library's allocator.
+// Counts what a thread allocates. Linked into a program, it stands in for the C library's allocator.
 #pragma once
 
 #include <stdbool.h>
@@ -9,3 +9,10 @@ uint64_t malloc_counter_calls(void);
 
 /// False under a sanitizer, which has an allocator of its own: then nothing is counted.
 bool malloc_counter_counts(void);
+
+/// From now on the time of each call, of any thread, is kept: of the latest 65,536.
+void malloc_counter_watch(void);
+
+/// Calls of all threads since `malloc_counter_watch` whose time, in nanoseconds of CLOCK_REALTIME, is in
+/// `begin` ..< `end`; below zero where there were more calls than are kept.
+int64_t malloc_counter_between(int64_t begin, int64_t end);

@@ -13,6 +13,8 @@ package enum AnalysisError: Error, Sendable, CustomStringConvertible {
 
   package var description: String {
     switch self {
+    case .noTables(let directory, _) where Files.exists(directory + "/" + ColumnIndex.fileName):
+      "the tables in \(directory) are arrays; make text of them first: ringtap convert \(directory) --to csv"
     case .noTables(let directory, let error):
       "\(directory) is not a capture's directory: \(error)"
     case .noRows(let directory, let problems):

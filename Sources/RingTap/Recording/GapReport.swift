@@ -3,10 +3,13 @@ import BLEHost
 import BLEPacketLog
 import BLEWire
 
-/// The members `links`, `timeToFirstSampleMs`, `attRequests`, `medianRecoveryMs` and `gaps` of `session.json`: what the link cost.
+/// The members `links`, `firstSampleAtNs`, `lastSampleAtNs`, `timeToFirstSampleMs`, `attRequests`, `medianRecoveryMs` and
+/// `gaps` of `session.json`: what the link cost.
 extension SessionReport {
   func encodeGaps(_ line: inout JSONLine) {
     line.member("links", linkCount)
+    if let time = firstSampleAt { line.member("firstSampleAtNs", time.nanoseconds) }
+    if let time = lastSampleAt { line.member("lastSampleAtNs", time.nanoseconds) }
     if let timeToFirstSample { line.member("timeToFirstSampleMs", Self.milliseconds(timeToFirstSample)) }
     if let median = gaps.medianRecoveryNanoseconds {
       line.member("medianRecoveryMs", Self.milliseconds(median))
@@ -74,6 +77,8 @@ extension SessionReport {
     gapCount = await session.gapCount
     linkCount = await session.linkCount
     attRequests = statistics.requests
+    firstSampleAt = await session.firstSampleAt
+    lastSampleAt = await session.lastSampleAt
     fill(await session.links)
   }
 

@@ -4,8 +4,8 @@ import BLESensors
 struct RecordedTable: Hashable, Sendable {
   /// As in `session.json`.
   var name: String
-  /// The first line, with its end; empty where only the first sample tells it.
-  var header: String
+  /// Empty where only the first sample tells them.
+  var columns: [RecordedColumn]
   var content = Content.samples
 
   enum Content: Hashable, Sendable {
@@ -15,7 +15,13 @@ struct RecordedTable: Hashable, Sendable {
     case derived
   }
 
-  var fileName: String { name + ".csv" }
+  /// The first line of its text, with its end; empty without columns.
+  var header: String {
+    columns.isEmpty ? "" : columns.map(\.name).joined(separator: ",") + "\n"
+  }
+
+  /// Of its text.
+  var fileName: String { TableFormat.csv.fileName(name) }
 }
 
 /// The tables that one kind of sensor fills: what of it crosses from the receive thread to the writer, and which rows

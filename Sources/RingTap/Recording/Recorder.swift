@@ -19,6 +19,8 @@ final class Recorder: Sendable {
     var lostSamples = 0
     var lostPackets = 0
     var failure: SystemError?
+    /// Of the tables.
+    var format = TableFormat.csv
   }
 
   /// Whether the source waits for the writer.
@@ -37,11 +39,12 @@ final class Recorder: Sendable {
 
   /// Records a ring.
   static func start(
-    in directory: String, _ sink: RingSink, packets: RecordRing?, format: CaptureLogFormat = .btsnoop,
-    pace: Pace = .held
+    in directory: String, _ sink: RingSink, as tableFormat: TableFormat = .csv, packets: RecordRing?,
+    format: CaptureLogFormat = .btsnoop, pace: Pace = .held
   ) async throws(SystemError) -> Recorder {
     try await start(
-      in: directory, sink.samples, RingTables(), packets: packets, format: format, pace: pace)
+      in: directory, sink.samples, RingTables(), as: tableFormat, packets: packets, format: format,
+      pace: pace)
   }
 
   /// Creates the files and starts the writer.
@@ -49,17 +52,20 @@ final class Recorder: Sendable {
   /// - Parameters:
   ///   - directory: is there.
   ///   - samples: what the receive thread fills.
+  ///   - tableFormat: of the tables.
   ///   - packets: what a `PacketTap` fills; `nil` for no packet log.
   ///   - pace: `.held` where the source waits until the queues are empty, as a replayed log does.
   static func start<Tables: SampleTables>(
-    in directory: String, _ samples: BoundedRing<Tables.Sample>, _ tables: Tables, packets: RecordRing?,
-    format: CaptureLogFormat = .btsnoop, pace: Pace = .held
+    in directory: String, _ samples: BoundedRing<Tables.Sample>, _ tables: Tables,
+    as tableFormat: TableFormat = .csv, packets: RecordRing?, format: CaptureLogFormat = .btsnoop,
+    pace: Pace = .held
   ) async throws(SystemError) -> Recorder {
     let recorder = try Recorder()
     try await recorder.writer.start(named: "ringtap-writer", orThrow: { $0 }) { () throws(SystemError) in
       RecorderJob(
         recorder: recorder, samples: samples, packets: packets, tables: tables,
-        files: try RecordingFiles(in: directory, tables.tables, log: packets == nil ? nil : format),
+        files: try RecordingFiles(
+          in: directory, tables.tables, as: tableFormat, log: packets == nil ? nil : format),
         gathers: pace == .free)
     }
     return recorder
@@ -101,5 +107,9 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   mutating func flush() { files.flush() }
   mutating func sync() { files.sync() }
   mutating func endTurn() { if files.hasFailed { recorder.reportFailure() } }
-  mutating func end() { tables.finish(&files) }
+
+  mutating func end() {
+    tables.finish(&files)
+    files.end(rate: tables.ticks?.rate)
+  }
 }

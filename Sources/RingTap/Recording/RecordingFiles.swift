@@ -6,41 +6,26 @@ import BLEWire
 
 /// The open files of a recording. After the first failure they take nothing more and count what they miss.
 struct RecordingFiles: ~Copyable {
-  /// A class, since arrays hold no noncopyable values.
-  private final class Table {
-    let content: RecordedTable.Content
-    var file: OutputFile
-    var rowsTaken = 0
-    var hasHeader: Bool
-
-    init(_ table: RecordedTable, in directory: String) throws(SystemError) {
-      var file = try OutputFile(creating: directory + "/" + table.fileName)
-      hasHeader = !table.header.isEmpty
-      if hasHeader {
-        try file.append { $0 += table.header.utf8 }
-        try file.flush()
-      }
-      self.file = file
-      content = table.content
-    }
-
-    /// The file's first unit is its header.
-    var rowsWritten: Int { max(0, file.writtenUnits - (hasHeader ? 1 : 0)) }
-  }
-
-  private let tables: [Table]
+  private let tables: [TableFile]
+  private var index: ColumnIndex?
   private var log: OutputFile
   private let hasLog: Bool
   private var encoder: LinkLogWriter
   private var packetsTaken = 0
   private var failure: SystemError?
 
-  /// - Parameter format: of the packet log; `nil` for none.
+  /// - Parameters:
+  ///   - tableFormat: of the tables.
+  ///   - format: of the packet log; `nil` for none.
   init(
-    in directory: String, _ descriptions: [RecordedTable], log format: CaptureLogFormat?
+    in directory: String, _ descriptions: [RecordedTable], as tableFormat: TableFormat = .csv,
+    log format: CaptureLogFormat?
   ) throws(SystemError) {
-    var tables: [Table] = []
-    for description in descriptions { tables.append(try Table(description, in: directory)) }
+    var tables: [TableFile] = []
+    for description in descriptions {
+      tables.append(try TableFile(description, as: tableFormat, in: directory))
+    }
+    index = tableFormat == .npy ? try ColumnIndex(creating: directory, tables) : nil
     var encoder = LinkLogWriter(format ?? .btsnoop)
     var log: OutputFile
     if let format {
@@ -61,7 +46,7 @@ struct RecordingFiles: ~Copyable {
   var isPending: Bool {
     guard failure == nil else { return false }
     if log.isPending || log.isUnsynced { return true }
-    return tables.contains { $0.file.isPending || $0.file.isUnsynced }
+    return tables.contains(where: \.isPending)
   }
 
   var hasFailed: Bool { failure != nil }
@@ -69,9 +54,10 @@ struct RecordingFiles: ~Copyable {
   var outcome: Recorder.Outcome {
     var outcome = Recorder.Outcome()
     outcome.rows = tables.map(\.rowsWritten)
+    outcome.format = index == nil ? .csv : .npy
     outcome.failure = failure
     if failure != nil {
-      for table in tables where table.content == .samples {
+      for table in tables where table.table.content == .samples {
         outcome.lostSamples += table.rowsTaken - table.rowsWritten
       }
       outcome.lostPackets = hasLog ? packetsTaken - (log.writtenUnits - 1) : 0
@@ -79,18 +65,20 @@ struct RecordingFiles: ~Copyable {
     return outcome
   }
 
-  /// Appends a row, its line feed included.
-  mutating func append(to table: Int, _ row: (inout [UInt8]) -> Void) {
+  /// Appends a row.
+  mutating func append(_ row: some RecordedRow, to table: Int) {
     tables[table].rowsTaken += 1
     guard failure == nil else { return }
-    do throws(SystemError) { try tables[table].file.append(row) } catch { fail(error) }
+    do throws(SystemError) { try tables[table].append(row) } catch { fail(error) }
   }
 
-  /// The first line of a table that was made without, before any row.
-  mutating func appendHeader(to table: Int, _ header: (inout [UInt8]) -> Void) {
-    tables[table].hasHeader = true
+  /// Tells the columns of a table that was made without, before any row.
+  mutating func open(_ table: Int, with columns: [RecordedColumn]) {
     guard failure == nil else { return }
-    do throws(SystemError) { try tables[table].file.append(header) } catch { fail(error) }
+    do throws(SystemError) {
+      try tables[table].open(with: columns)
+      try index?.write(tables, isComplete: false)
+    } catch { fail(error) }
   }
 
   mutating func append(_ tag: UInt32, _ time: ReceiveTime, dropped: Int, _ pdu: Span<UInt8>) {
@@ -104,7 +92,7 @@ struct RecordingFiles: ~Copyable {
   mutating func flush() {
     guard failure == nil else { return }
     do throws(SystemError) {
-      for table in tables { try table.file.flush() }
+      for table in tables.indices { try tables[table].flush() }
       try log.flush()
     } catch { fail(error) }
   }
@@ -112,15 +100,26 @@ struct RecordingFiles: ~Copyable {
   mutating func sync() {
     guard failure == nil else { return }
     do throws(SystemError) {
-      for table in tables { try table.file.sync() }
+      for table in tables.indices { try tables[table].sync() }
       try log.sync()
     } catch { fail(error) }
+  }
+
+  /// Nothing more comes: completes the index, if there is one.
+  ///
+  /// - Parameter rate: rows a second of the table of ticks.
+  mutating func end(rate: Double?) {
+    guard index != nil else { return }
+    flush()
+    do throws(SystemError) { try index?.write(tables, isComplete: true, rate: rate) } catch {
+      if failure == nil { fail(error) }
+    }
   }
 
   /// Saves what the other files can still take; a full disk may have room for a small rest.
   private mutating func fail(_ error: SystemError) {
     failure = error
-    for table in tables { try? table.file.flush() }
+    for table in tables { try? table.flush() }
     try? log.flush()
   }
 }

@@ -2,7 +2,7 @@ import BLESensors
 
 /// The tables of a ring: one for each subtype as it came, and one of ticks.
 struct RingTables: SampleTables {
-  /// The place of `samples.csv`.
+  /// The place of the table `samples`.
   private static let ticksTable = RingStream.allCases.count
 
   private var stream = TickStream()
@@ -13,7 +13,7 @@ struct RingTables: SampleTables {
 
   mutating func append(_ sample: StampedSample, to files: inout RecordingFiles) {
     guard let table = sample.stream?.rawValue else { return }
-    files.append(to: table) { sample.appendRow(to: &$0) }
+    files.append(sample, to: table)
     stream.take(sample.sample, at: sample.time)
     takeTicks(&files)
   }
@@ -25,7 +25,7 @@ struct RingTables: SampleTables {
 
   private mutating func takeTicks(_ files: inout RecordingFiles) {
     while let placed = stream.next() {
-      files.append(to: Self.ticksTable) { rows.append(placed, to: &$0) }
+      files.append(rows.row(placed), to: Self.ticksTable)
     }
   }
 }

@@ -55,12 +55,15 @@ public struct SensorRecording: Sendable {
 
   public let directory: String
   public let limits: RecordingLimits
+  private let format: TableFormat
   private let session: DeviceSession
   private let packets: RecordRing
 
   public init(
-    _ plan: DeviceSession.Plan, on adapter: any Adapter, into directory: String, _ limits: RecordingLimits
+    _ plan: DeviceSession.Plan, on adapter: any Adapter, into directory: String, _ limits: RecordingLimits,
+    as format: TableFormat = .csv
   ) {
+    self.format = format
     self.directory = directory
     self.limits = limits
     packets = RecordRing(byteCount: Recorder.packetQueueByteCount)
@@ -105,18 +108,19 @@ public struct SensorRecording: Sendable {
     let recording = OpenRecording(directory, clock) { end.yield(.disk) }
     let sink = SampleSink<Session.Sample> { end.yield(.sensor) }
     let profile = SensorProfile<Session>(settings, sink) {
-      [session, packets, directory] started, connection throws(HostError) in
+      [session, packets, directory, format] started, connection throws(HostError) in
       var report = SessionReport(
         device: connection.peer, deviceName: started.facts.model, adapter: session.adapter.name,
         mode: session.adapter.mode, startedAt: clock.now())
       report.packetLog = CaptureLogFormat.btsnoop.fileName
       let tables = tables(started, counts)
       report.streams = tables.tables.map {
-        SessionReport.Stream(name: $0.name, file: $0.fileName, samples: 0)
+        SessionReport.Stream(name: $0.name, file: format.fileName($0.name), samples: 0)
       }
       try await recording.begin(report, on: connection) { pace throws(SystemError) in
         let samples = sink.samples.ring
-        let recorder = try await Recorder.start(in: directory, samples, tables, packets: packets, pace: pace)
+        let recorder = try await Recorder.start(
+          in: directory, samples, tables, as: format, packets: packets, pace: pace)
         clock.hold { !samples.isEmpty }
         return recorder
       }
@@ -144,7 +148,7 @@ public struct SensorRecording: Sendable {
     var report = files.report
     await fill(&report, profile.samples, counts)
     report.endReason = reason?.text ?? "interrupted"
-    report.timeToFirstSample = await session.firstSampleAt.map { $0.nanoseconds - begunAt.nanoseconds }
+    report.timeToFirstSample = report.firstSampleAt.map { $0.nanoseconds - begunAt.nanoseconds }
     let failure = await files.finish(&report, packets, clock) { report, outcome in
       for (table, rows) in outcome.rows.enumerated() { report.streams[table].samples = rows }
     }

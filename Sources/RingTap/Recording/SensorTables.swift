@@ -35,40 +35,62 @@ final class SensorCounts: Sendable {
 struct HeartRateTables: SampleTables {
   let counts: SensorCounts
 
-  var tables: [RecordedTable] {
-    [
-      RecordedTable(name: "heart_rate", header: "time_ns,bpm,contact,energy_kj\n"),
-      RecordedTable(name: "rr_intervals", header: "time_ns,rr_1024ths,rr_ms\n"),
-    ]
-  }
+  static let tables = [
+    RecordedTable(
+      name: "heart_rate",
+      columns: [
+        .time("time_ns"), RecordedColumn("bpm", .float32(decimals: 0), unit: "1/min"),
+        RecordedColumn("contact", .float32(decimals: 0)),
+        RecordedColumn("energy_kj", .float32(decimals: 0), unit: "kJ"),
+      ]),
+    RecordedTable(
+      name: "rr_intervals",
+      columns: [
+        .time("time_ns"), RecordedColumn("rr_1024ths", .uint16, unit: "s/1024"),
+        RecordedColumn("rr_ms", .float64(decimals: 3), unit: "ms"),
+      ]),
+  ]
+
+  var tables: [RecordedTable] { Self.tables }
 
   mutating func append(_ sample: HeartRateSample, to files: inout RecordingFiles) {
     guard counts.isOpen else { return }
-    let (measurement, time) = (sample.measurement, sample.time.nanoseconds)
-    let hasContact = measurement.contact != .notDetected
-    files.append(to: 0) { text in
-      text.append(decimal: time)
-      // Without contact the rate is a left-over or 0.
-      text.appendColumn(hasContact ? Int64(measurement.beatsPerMinute) : nil)
-      switch measurement.contact {
-      case .notSupported: text.appendColumn(nil)
-      case .notDetected: text.appendColumn(0)
-      case .detected: text.appendColumn(1)
-      }
-      text.appendColumn(measurement.energyExpendedKilojoules.map { Int64($0) })
-      text.append(UInt8(ascii: "\n"))
+    files.append(HeartRateRow(sample), to: 0)
+    let intervals = sample.measurement.rrIntervals
+    for index in intervals.indices {
+      files.append(RRIntervalRow(time: sample.time, ticks: intervals[index]), to: 1)
     }
-    for index in measurement.rrIntervals.indices {
-      let ticks = measurement.rrIntervals[index]
-      files.append(to: 1) { text in
-        text.append(decimal: time)
-        text.appendColumn(Int64(ticks))
-        text.append(UInt8(ascii: ","))
-        text.append(Double(ticks) * 1_000 / RRIntervals.ticksPerSecond, decimals: 3)
-        text.append(UInt8(ascii: "\n"))
-      }
+    counts.add(isValue: sample.measurement.contact != .notDetected)
+  }
+}
+
+private struct HeartRateRow: RecordedRow {
+  private let sample: HeartRateSample
+
+  init(_ sample: HeartRateSample) { self.sample = sample }
+
+  func encode<Output: RowOutput>(into output: inout Output) {
+    let measurement = sample.measurement
+    output.append(sample.time.nanoseconds)
+    // Without contact the rate is a left-over or 0.
+    output.append(measurement.contact == .notDetected ? nil : Int64(measurement.beatsPerMinute))
+    switch measurement.contact {
+    case .notSupported: output.appendMissing(1)
+    case .notDetected: output.append(0 as Int64)
+    case .detected: output.append(1 as Int64)
     }
-    counts.add(isValue: hasContact)
+    output.append(measurement.energyExpendedKilojoules.map { Int64($0) })
+  }
+}
+
+private struct RRIntervalRow: RecordedRow {
+  let time: ReceiveTime
+  let ticks: UInt16
+
+  func encode<Output: RowOutput>(into output: inout Output) {
+    output.append(time.nanoseconds)
+    output.append(Int64(ticks))
+    output.append(Double(ticks) * 1_000 / RRIntervals.ticksPerSecond, decimals: 3)
   }
 }
 
@@ -76,38 +98,49 @@ struct HeartRateTables: SampleTables {
 struct TemperatureTables: SampleTables {
   let counts: SensorCounts
 
-  var tables: [RecordedTable] {
-    [
-      RecordedTable(
-        name: "temperature",
-        header: "time_ns,state,temperature_celsius,skin_celsius,quality,heart_rate_bpm,heat_strain_index\n")
-    ]
-  }
+  static let tables = [
+    RecordedTable(
+      name: "temperature",
+      columns: [
+        .time("time_ns"), RecordedColumn("state", .word(TemperatureRow.states)),
+        RecordedColumn("temperature_celsius", .float64(decimals: 3), unit: "Cel"),
+        RecordedColumn("skin_celsius", .float64(decimals: 3), unit: "Cel"),
+        RecordedColumn("quality", .float32(decimals: 0)),
+        RecordedColumn("heart_rate_bpm", .float32(decimals: 0), unit: "1/min"),
+        RecordedColumn("heat_strain_index", .float64(decimals: 1)),
+      ])
+  ]
+
+  var tables: [RecordedTable] { Self.tables }
 
   mutating func append(_ sample: TemperatureSample, to files: inout RecordingFiles) {
     guard counts.isOpen else { return }
-    files.append(to: 0) { text in
-      text.append(decimal: sample.time.nanoseconds)
-      text.append(UInt8(ascii: ","))
-      text.append(contentsOf: Self.state(sample).utf8)
-      text.appendColumn(sample.degrees(in: .celsius), decimals: 3)
-      if case .core(let core) = sample.reading {
-        text.appendColumn(
-          core.skinTemperature.map { TemperatureSample.convert($0, from: core.unit, to: .celsius) },
-          decimals: 3)
-        text.appendColumn(core.quality.map { Int64($0.level) })
-        // 0 is none received.
-        text.appendColumn(core.heartRate.flatMap { $0 == 0 ? nil : Int64($0) })
-        text.appendColumn(core.heatStrainIndexTenths.map { Double($0) / 10 }, decimals: 1)
-      } else {
-        for _ in 0..<4 { text.appendColumn(nil) }
-      }
-      text.append(UInt8(ascii: "\n"))
-    }
+    files.append(TemperatureRow(sample), to: 0)
     counts.add(isValue: sample.degrees != nil)
   }
+}
 
-  private static func state(_ sample: TemperatureSample) -> String {
+private struct TemperatureRow: RecordedRow {
+  static let states = ["measured", "intermediate", "no_reading", "not_on_body"]
+
+  private let sample: TemperatureSample
+
+  init(_ sample: TemperatureSample) { self.sample = sample }
+
+  func encode<Output: RowOutput>(into output: inout Output) {
+    output.append(sample.time.nanoseconds)
+    output.append(word: state)
+    output.append(sample.degrees(in: .celsius), decimals: 3)
+    guard case .core(let core) = sample.reading else { return output.appendMissing(4) }
+    output.append(
+      core.skinTemperature.map { TemperatureSample.convert($0, from: core.unit, to: .celsius) }, decimals: 3)
+    output.append(core.quality.map { Int64($0.level) })
+    // 0 is none received.
+    output.append(core.heartRate.flatMap { $0 == 0 ? nil : Int64($0) })
+    output.append(core.heatStrainIndexTenths.map { Double($0) / 10 }, decimals: 1)
+  }
+
+  private var state: String {
     if sample.isOffBody { return "not_on_body" }
     guard sample.degrees != nil else { return "no_reading" }
     if case .intermediate = sample.reading { return "intermediate" }
@@ -123,6 +156,8 @@ struct PolarTables: SampleTables {
   private var clock: PolarSampleClock
   /// Of the first frame with samples. The rows of others would not fit.
   private var channelCount: Int?
+  /// Of one sample.
+  private var row: [Int64] = []
 
   init(_ type: PolarMeasurementType, sampleRate: UInt16, factor: Double, counts: SensorCounts) {
     self.type = type
@@ -131,9 +166,10 @@ struct PolarTables: SampleTables {
     clock = PolarSampleClock(sampleRateHertz: sampleRate)
   }
 
-  var tables: [RecordedTable] { [RecordedTable(name: name, header: "")] }
+  var tables: [RecordedTable] { [RecordedTable(name: Self.name(type), columns: [])] }
 
-  private var name: String {
+  /// Of the table.
+  private static func name(_ type: PolarMeasurementType) -> String {
     switch type {
     case .ecg: "ecg"
     case .accelerometer: "accelerometer"
@@ -142,13 +178,26 @@ struct PolarTables: SampleTables {
     }
   }
 
-  /// Columns after the two times; what nobody names is numbered.
-  private func columns(_ channelCount: Int) -> String {
+  /// Those that may be recorded under a name with so many channels.
+  static func tables(named name: String, channelCount: Int) -> [RecordedTable] {
+    guard channelCount > 0 else { return [] }
+    let types = (0...63 as ClosedRange<UInt8>).map { PolarMeasurementType(rawValue: $0) }
+    return types.filter { Self.name($0) == name }.map {
+      RecordedTable(name: name, columns: columns($0, channelCount))
+    }
+  }
+
+  /// Two times and the channels; what nobody names is numbered.
+  static func columns(_ type: PolarMeasurementType, _ channelCount: Int) -> [RecordedColumn] {
+    let times: [RecordedColumn] = [.time("time_ns"), .time("device_time_ns")]
     switch (type, channelCount) {
-    case (.ecg, 1): "ecg_uv"
-    case (.accelerometer, 3): "x_mg,y_mg,z_mg"
-    case (.ppg, 4): "ppg0_counts,ppg1_counts,ppg2_counts,ambient_counts"
-    default: (0..<channelCount).map { "channel\($0)" }.joined(separator: ",")
+    case (.ecg, 1): return times + [RecordedColumn("ecg_uv", .int32, unit: "uV")]
+    case (.accelerometer, 3):
+      return times + ["x_mg", "y_mg", "z_mg"].map { RecordedColumn($0, .float64(decimals: 3), unit: "mg") }
+    case (.ppg, 4):
+      return times
+        + ["ppg0_counts", "ppg1_counts", "ppg2_counts", "ambient_counts"].map { .counts($0, .int32) }
+    default: return times + (0..<channelCount).map { RecordedColumn("channel\($0)", .float64(decimals: 3)) }
     }
   }
 
@@ -158,8 +207,7 @@ struct PolarTables: SampleTables {
       guard frame.type == type, let layout = frame.layout else { return }
       if channelCount == nil {
         channelCount = layout.channelCount
-        let header = "time_ns,device_time_ns," + columns(layout.channelCount) + "\n"
-        files.appendHeader(to: 0) { $0 += header.utf8 }
+        files.open(0, with: Self.columns(type, layout.channelCount))
       }
       guard channelCount == layout.channelCount else { return }
       let scale =
@@ -177,19 +225,28 @@ struct PolarTables: SampleTables {
     let timing = clock.timing(of: frame.timestampNanoseconds, sampleCount: frame.sampleCount)
     var number = 0
     frame.forEachSample { values in
-      files.append(to: 0) { text in
-        text.append(decimal: time.nanoseconds)
-        text.appendColumn(timing.map { Int64(clamping: $0.nanoseconds(number)) })
-        for index in values.indices {
-          if scale == 1 {
-            text.appendColumn(Int64(values[index]))
-          } else {
-            text.appendColumn(Double(values[index]) * scale, decimals: 3)
-          }
-        }
-        text.append(UInt8(ascii: "\n"))
-      }
+      row.removeAll(keepingCapacity: true)
+      for index in values.indices { row.append(Int64(values[index])) }
+      files.append(
+        PolarRow(
+          time: time, deviceTime: timing.map { Int64(clamping: $0.nanoseconds(number)) }, values: row,
+          scale: scale), to: 0)
       number += 1
+    }
+  }
+}
+
+private struct PolarRow: RecordedRow {
+  let time: ReceiveTime
+  let deviceTime: Int64?
+  let values: [Int64]
+  let scale: Double
+
+  func encode<Output: RowOutput>(into output: inout Output) {
+    output.append(time.nanoseconds)
+    output.append(deviceTime)
+    for value in values {
+      if scale == 1 { output.append(value) } else { output.append(Double(value) * scale, decimals: 3) }
     }
   }
 }

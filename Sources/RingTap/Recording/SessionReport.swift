@@ -75,6 +75,9 @@ public struct SessionReport: Hashable, Sendable {
   public var requestsBeforeFirstSample: [Int] = []
   /// Links that began with the attributes that an earlier one had found.
   public var linksWithKnownAttributes = 0
+  /// Stamps of the first sample of all and of the last.
+  public var firstSampleAt: ReceiveTime?
+  public var lastSampleAt: ReceiveTime?
   /// From the start of the command to the first sample, in nanoseconds.
   public var timeToFirstSample: Int64?
   /// The controller's word for the end of the last link, where it is known.
@@ -83,10 +86,10 @@ public struct SessionReport: Hashable, Sendable {
   /// What the recorder of a ring wrote.
   mutating func take(_ outcome: Recorder.Outcome) {
     ticks = outcome.ticks
-    ticksFile = TickRows.table.fileName
+    ticksFile = outcome.format.fileName(TickRows.table.name)
     streams = RingStream.allCases.map { stream in
       Stream(
-        name: stream.name, file: stream.fileName, samples: outcome.rows[stream.rawValue],
+        name: stream.name, file: outcome.format.fileName(stream.name), samples: outcome.rows[stream.rawValue],
         part: outcome.ticks?.parts[stream.part.rawValue])
     }
   }

@@ -17,7 +17,7 @@ public enum RingStream: Int, CaseIterable, Sendable {
 
   public var fileName: String { name + ".csv" }
 
-  var table: RecordedTable { RecordedTable(name: name, header: header) }
+  var table: RecordedTable { RecordedTable(name: name, columns: columns) }
 
   /// Its place in a tick.
   var part: RingTick.Part {
@@ -28,17 +28,29 @@ public enum RingStream: Int, CaseIterable, Sendable {
     }
   }
 
-  /// The table's first line. Counts are the sensor's own; 512 counts are 1 g.
-  var header: String {
+  /// Counts are the sensor's own; 512 counts are 1 g.
+  var columns: [RecordedColumn] {
     switch self {
-    case .accelerometer: "time_ns,x_counts,y_counts,z_counts,x_g,y_g,z_g\n"
-    case .ppg, .spO2: "time_ns,value_counts,max_counts,min_counts,diff_counts\n"
+    case .accelerometer: [.time("time_ns")] + Self.acceleration(.int16)
+    case .ppg, .spO2: [.time("time_ns")] + Self.light(prefix: "", .uint16)
     }
   }
+
+  static func acceleration(_ kind: RecordedColumn.Kind) -> [RecordedColumn] {
+    ["x_counts", "y_counts", "z_counts"].map { .counts($0, kind) }
+      + ["x_g", "y_g", "z_g"].map { RecordedColumn($0, .float32(decimals: 6), unit: "g") }
+  }
+
+  static func light(prefix: String, _ kind: RecordedColumn.Kind) -> [RecordedColumn] {
+    ["value_counts", "max_counts", "min_counts", "diff_counts"].map { .counts(prefix + $0, kind) }
+  }
+
+  /// The table's first line as text.
+  var header: String { table.header }
 }
 
 /// One decoded sample with its kernel stamp, as it crosses from the receive thread to the writer.
-struct StampedSample: BitwiseCopyable, Sendable {
+struct StampedSample: RecordedRow, BitwiseCopyable, Sendable {
   let time: ReceiveTime
   let sample: RingRawSample
 
@@ -52,15 +64,12 @@ struct StampedSample: BitwiseCopyable, Sendable {
     }
   }
 
-  /// Octets of the longest row: a time of 20 octets, three counts of 7, three accelerations of 11, a line end.
-  fileprivate static let rowLimit = 96
+  /// Octets of the longest row's values: three counts of 7, three accelerations of 11.
+  fileprivate static let valueLimit = 64
 
-  func appendRow(to text: inout [UInt8]) {
-    text.append(addingCapacity: Self.rowLimit) { output in
-      output.append(decimal: time.nanoseconds)
-      output.append(columns: sample)
-      output.append(UInt8(ascii: "\n"))
-    }
+  func encode<Output: RowOutput>(into output: inout Output) {
+    output.append(time.nanoseconds)
+    output.append(sample)
   }
 }
 
@@ -83,7 +92,7 @@ extension [UInt8] {
 
   /// The values of a raw sample.
   mutating func appendColumns(_ sample: RingRawSample) {
-    append(addingCapacity: StampedSample.rowLimit) { $0.append(columns: sample) }
+    append(addingCapacity: StampedSample.valueLimit) { $0.append(columns: sample) }
   }
 }
 

@@ -1,43 +1,54 @@
 import BLECore
 import BLESensors
 
-/// The rows of `samples.csv`: one for each tick, on the sensor's own clock, with the kernel's stamp and the values of each
-/// subtype that came.
+/// The rows of the table `samples`: one for each tick, on the sensor's own clock, with the kernel's stamp and the values of
+/// each subtype that came.
 struct TickRows: Sendable {
   static let table = RecordedTable(
     name: "samples",
-    header: "fitted_time_ns,tick,missing_before,fit,"
-      + "spo2_time_ns,spo2_value_counts,spo2_max_counts,spo2_min_counts,spo2_diff_counts,"
-      + "ppg_time_ns,ppg_value_counts,ppg_max_counts,ppg_min_counts,ppg_diff_counts,"
-      + "accelerometer_time_ns,x_counts,y_counts,z_counts,x_g,y_g,z_g\n",
+    columns: [.time("fitted_time_ns")]
+      + ["tick", "missing_before", "fit"].map { RecordedColumn($0, .int64) }
+      + [.time("spo2_time_ns")] + RingStream.light(prefix: "spo2_", .float32(decimals: 0))
+      + [.time("ppg_time_ns")] + RingStream.light(prefix: "ppg_", .float32(decimals: 0))
+      + [.time("accelerometer_time_ns")] + RingStream.acceleration(.float32(decimals: 0)),
     content: .derived)
 
   /// Counts from 1; each restart of the clock begins another.
   private var fit = 1
 
-  mutating func append(_ placed: PlacedTick, to text: inout [UInt8]) {
+  /// The row of the next tick.
+  mutating func row(_ placed: PlacedTick) -> TickRow {
     if placed.isRestart { fit += 1 }
-    text.append(decimal: placed.fittedTime.nanoseconds)
-    text.appendColumn(Int64(placed.index))
-    text.appendColumn(Int64(placed.missingBefore))
-    text.appendColumn(Int64(fit))
-    placed.tick.appendColumns(of: .spO2, to: &text)
-    placed.tick.appendColumns(of: .ppg, to: &text)
-    placed.tick.appendColumns(of: .accelerometer, to: &text)
-    text.append(UInt8(ascii: "\n"))
+    return TickRow(placed: placed, fit: fit)
+  }
+
+  mutating func append(_ placed: PlacedTick, to text: inout [UInt8]) { row(placed).appendRow(to: &text) }
+}
+
+/// One tick in the table.
+struct TickRow: RecordedRow {
+  let placed: PlacedTick
+  let fit: Int
+
+  func encode<Output: RowOutput>(into output: inout Output) {
+    output.append(placed.fittedTime.nanoseconds)
+    output.append(Int64(placed.index))
+    output.append(Int64(placed.missingBefore))
+    output.append(Int64(fit))
+    placed.tick.encode(.spO2, into: &output)
+    placed.tick.encode(.ppg, into: &output)
+    placed.tick.encode(.accelerometer, into: &output)
   }
 }
 
 extension RingTick {
   /// Stamp and values; empty where it did not come.
-  fileprivate func appendColumns(of part: Part, to text: inout [UInt8]) {
+  fileprivate func encode<Output: RowOutput>(_ part: Part, into output: inout Output) {
     guard let time = time(of: part), let sample = sample(of: part) else {
-      let columns = part == .accelerometer ? 7 : 5
-      for _ in 0..<columns { text.append(UInt8(ascii: ",")) }
-      return
+      return output.appendMissing(part == .accelerometer ? 7 : 5)
     }
-    text.appendColumn(time.nanoseconds)
-    text.appendColumns(sample)
+    output.append(time.nanoseconds)
+    output.append(sample)
   }
 
   private func sample(of part: Part) -> RingRawSample? {

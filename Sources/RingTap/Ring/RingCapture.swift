@@ -58,6 +58,7 @@ public struct RingCapture: Sendable {
   /// Whether other processes hear of the packet log while it is written.
   public var isAnnounced = false
   public var logFormat = CaptureLogFormat.btsnoop
+  public var tableFormat = TableFormat.csv
 
   public init(_ target: Target, adapter: any Adapter, limits: RecordingLimits, directory: String) {
     self.target = target
@@ -89,7 +90,7 @@ public struct RingCapture: Sendable {
       try await recording.begin(emptyReport(), on: connection, announce: announce) {
         pace throws(SystemError) in
         let recorder = try await Recorder.start(
-          in: directory, sink, packets: packets, format: logFormat, pace: pace)
+          in: directory, sink, as: tableFormat, packets: packets, format: logFormat, pace: pace)
         adapter.loop.clock.hold { !sink.samples.isEmpty }
         return recorder
       }
@@ -111,7 +112,7 @@ public struct RingCapture: Sendable {
     guard let files = recording.take() else { throw await running.value ?? .gatt(.closed(.closedLocally)) }
     var report = await report(session, sink, packets, reason)
     // Samples of a log have its times.
-    report.timeToFirstSample = await session.firstSampleAt.map { $0.nanoseconds - begunAt.nanoseconds }
+    report.timeToFirstSample = report.firstSampleAt.map { $0.nanoseconds - begunAt.nanoseconds }
       .flatMap { $0 < 0 ? nil : $0 }
     report.adapterFaults = await adapter.faults - faults
     let failure = await files.finish(&report, packets, adapter.loop.clock) { $0.take($1) }

@@ -50,8 +50,7 @@ struct RingLink: Sendable {
 
   /// Subscribes, then starts the stream: a ring loses writes that come before the subscription.
   ///
-  /// So little must come before the first sample: raw frames fit into the smallest MTU, and the second channel, on which
-  /// some rings stream instead, is subscribed to when the stream runs.
+  /// The MTU may wait: raw frames fit into the smallest.
   ///
   /// - Parameter take: gets every notification of the ring, on the receive thread.
   func startRaw(
@@ -59,10 +58,10 @@ struct RingLink: Sendable {
   ) async throws(HostError) {
     do throws(GATTError) {
       _ = try await client.subscribe(attributes.replies, take)
-      try await write(.rawStart)
       if let bigData = attributes.bigData, bigData.properties.contains(.notify) {
         _ = try await client.subscribe(bigData, take)
       }
+      try await write(.rawStart)
     } catch { throw .gatt(error) }
   }
 

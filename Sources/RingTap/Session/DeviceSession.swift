@@ -78,6 +78,8 @@ public actor DeviceSession {
   public private(set) var statistics = BearerStatistics()
   /// The first sample of all.
   public private(set) var firstSampleAt: ReceiveTime?
+  /// The last one of the links that have ended.
+  public private(set) var lastSampleAt: ReceiveTime?
   private var observers: [AsyncStream<SessionState>.Continuation] = []
   private var current: Connection?
   /// The device's attributes, of the last link.
@@ -324,6 +326,7 @@ public actor DeviceSession {
     links.append(limited: summary)
     linkCount += 1
     firstSampleAt = firstSampleAt ?? profile.times.first
+    lastSampleAt = profile.times.last ?? lastSampleAt
     if !gaps.isEmpty, gaps[gaps.count - 1].firstSampleAt == nil {
       gaps[gaps.count - 1].firstSampleAt = profile.times.first
       gaps[gaps.count - 1].requestsBeforeFirstSample = summary.requestsBeforeFirstSample

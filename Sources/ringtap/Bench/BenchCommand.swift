@@ -17,12 +17,15 @@ struct BenchCommand: AsyncParsableCommand {
             the notifications of a ring
         ringtap bench notify --transport virtual:source,payload=244,real-time --phy 2m --data-length 251
             of an emulated source, at the pace of the air
+        ringtap bench capture 70:CB:0D:00:A1:B2 --output walk
+            what it costs to record it
         ringtap bench sweep --intervals 7.5,30 --phys 1m,2m --payloads 20,244 --json
         ringtap bench requests --transport virtual:source
             reads and writes
       """,
     subcommands: [
-      BenchNotifyCommand.self, BenchSweepCommand.self, BenchRequestsCommand.self, BenchSocketCommand.self,
+      BenchNotifyCommand.self, BenchCaptureCommand.self, BenchSweepCommand.self, BenchRequestsCommand.self,
+      BenchSocketCommand.self,
     ],
     defaultSubcommand: BenchNotifyCommand.self)
 }

@@ -32,23 +32,11 @@ struct BenchSocketCommand: AsyncParsableCommand {
     let loop = try failing { () throws(HostError) in try EventLoop.start() }
     let adapter = SocketAdapter(FileDescriptor(owning: descriptor), on: loop)
     if let output {
-      try await capture(adapter, into: output)
+      try await CaptureCost.measure(.any, adapter, options.count ?? 10_000, output).show(json: true)
     } else {
       try await measure(adapter)
     }
     await adapter.close()
-  }
-
-  private func capture(_ adapter: SocketAdapter, into directory: String) async throws {
-    let capture = RingCapture(
-      RingCapture.Target(address: .any), adapter: adapter, limits: RecordingLimits(count: options.count),
-      directory: directory)
-    let result = try await failing { () async throws(HostError) in try await capture.run { _ in } }
-    try Console.json { line in
-      line.member("received", result.report.received)
-      line.member("lost", result.report.lost.total)
-      line.member("residentKilobytes", ProcessFacts.residentKilobytes ?? 0)
-    }
   }
 
   private func measure(_ adapter: SocketAdapter) async throws {

@@ -1,0 +1,94 @@
+public import BLECore
+public import BLEWire
+
+/// What a client and a server say to each other on one ATT bearer, PDU by PDU.
+///
+/// The form of the SIG's GATT test suite: a tester plays the server's half, and looks at what the client sends.
+public struct ATTDialogue: Hashable, Sendable {
+  public enum Side: Hashable, Sendable { case client, server }
+
+  /// How strictly a step of the client is meant.
+  public enum Leniency: Hashable, Sendable {
+    /// Next, and nothing else.
+    case required
+    /// The dialogue may be over before it.
+    case optional
+    /// It may come later and among others, with what the server answers.
+    case deferrable
+  }
+
+  /// A PDU, some of whose octets may be left open.
+  public struct Pattern: Hashable, Sendable {
+    /// `nil` for any octet.
+    public var octets: [UInt8?]
+
+    public init(_ octets: [UInt8?]) { self.octets = octets }
+
+    public func matches(_ pdu: Span<UInt8>) -> Bool {
+      guard pdu.count == octets.count else { return false }
+      for index in pdu.indices where octets[index].map({ $0 != pdu[index] }) ?? false { return false }
+      return true
+    }
+  }
+
+  public struct Step: Hashable, Sendable {
+    public var side: Side
+    /// One or more. The server answers with the one that stands where the client's choice stood.
+    public var choices: [Pattern]
+    public var leniency: Leniency
+    /// In the file, from 1.
+    public var line: Int
+
+    public init(_ side: Side, _ choices: [Pattern], _ leniency: Leniency = .required, line: Int = 0) {
+      self.side = side
+      self.choices = choices
+      self.leniency = leniency
+      self.line = line
+    }
+  }
+
+  /// Of a database that answers what a client asks to find its way.
+  public struct Attribute: Hashable, Sendable {
+    /// Its own handle; where it declares a service, to the last of the group.
+    public var range: HandleRange
+    public var type: BluetoothUUID
+    public var value: [UInt8]
+
+    public init(range: HandleRange, type: BluetoothUUID, value: [UInt8]) {
+      self.range = range
+      self.type = type
+      self.value = value
+    }
+
+    public var handle: AttributeHandle { range.start }
+  }
+
+  public var name: String
+  /// The SIG's id, where it is one of its tests.
+  public var test = ""
+  public var title = ""
+  /// What the client is to do, in words, and what must come of it, in lines: for whoever drives the client.
+  public var action: [String] = []
+  public var expectation: [String] = []
+  /// Our receive MTU, and the longest PDU that is sent.
+  public var mtu = ATT.defaultMTU
+  /// Rising in handle; empty where everything asked must be in the steps.
+  public var database: [Attribute] = []
+  public var steps: [Step] = []
+
+  public init(_ name: String) { self.name = name }
+}
+
+/// What is wrong with a file of dialogues.
+public struct ATTDialogueError: Error, Hashable, Sendable, CustomStringConvertible {
+  /// From 1; 0 for the file as a whole.
+  public var line: Int
+  public var reason: String
+
+  public init(line: Int, _ reason: String) {
+    self.line = line
+    self.reason = reason
+  }
+
+  public var description: String { line > 0 ? "line \(line): \(reason)" : reason }
+}

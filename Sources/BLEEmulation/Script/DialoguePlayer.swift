@@ -1,0 +1,169 @@
+import BLECore
+import BLEStack
+import BLEWire
+
+/// Plays the server of a dialogue, and finds the first PDU of the client that differs. No I/O.
+///
+/// What a client does to find its way, or to agree on an MTU, is answered beside the steps: it may come or not, in any
+/// order.
+public struct DialoguePlayer: Sendable {
+  /// Where the client left the dialogue.
+  public struct Mismatch: Hashable, Sendable {
+    /// In the file, from 1; `nil` behind the last step.
+    public var line: Int?
+    /// What the client could have sent, in hexadecimal, with `..` for any octet; empty behind the last step.
+    public var expected: [String]
+    /// What it sent; `nil` where it ended the link.
+    public var found: String?
+
+    public init(line: Int?, expected: [String], found: String?) {
+      self.line = line
+      self.expected = expected
+      self.found = found
+    }
+  }
+
+  /// A step that was put off, and what the server says to it.
+  private struct Deferred: Sendable {
+    let step: ATTDialogue.Step
+    let answers: [ATTDialogue.Step]
+  }
+
+  public let dialogue: ATTDialogue
+  /// ATT_MTU in force.
+  public private(set) var mtu = ATT.defaultMTU
+  public private(set) var mismatch: Mismatch?
+  private var steps: ArraySlice<ATTDialogue.Step>
+  private var deferred: [Deferred] = []
+  private let database: DialogueDatabase
+
+  public init(_ dialogue: ATTDialogue) {
+    self.dialogue = dialogue
+    steps = dialogue.steps[...]
+    database = DialogueDatabase(attributes: dialogue.database)
+  }
+
+  /// Whether the client has done all that it had to.
+  public var isComplete: Bool {
+    mismatch == nil && deferred.isEmpty
+      && steps.first { $0.side == .client && $0.leniency == .required } == nil
+      && !steps.contains { $0.side == .client && $0.leniency == .deferrable }
+  }
+
+  /// What the server says before the client has said anything.
+  public mutating func begin() -> [[UInt8]] { takeAnswers(choice: 0) }
+
+  /// Takes a PDU of the client's.
+  ///
+  /// - Returns: what the server sends then.
+  public mutating func receive(_ pdu: Span<UInt8>) -> [[UInt8]] {
+    guard pdu.count > 0, mismatch == nil else { return refusal(of: pdu) }
+    if let index = deferred.firstIndex(where: { $0.step.choice(for: pdu) != nil }) {
+      return deferred.remove(at: index).answers.map { encoded($0, choice: 0) }
+    }
+    if let answers = takeStep(pdu) {
+      _ = agree(on: pdu)
+      return answers
+    }
+    if let answer = agree(on: pdu) { return [answer] }
+    if let answer = database.answer(pdu) { return [Array(answer.prefix(mtu))] }
+    let next = steps.first
+    mismatch = Mismatch(
+      line: next?.line, expected: next?.choices.map(\.text) ?? [], found: ATTDialogue.Pattern(pdu).text)
+    return refusal(of: pdu)
+  }
+
+  /// The link has ended.
+  public mutating func end() {
+    guard mismatch == nil, !isComplete else { return }
+    let next = deferred.first?.step ?? steps.first { $0.side == .client }
+    mismatch = Mismatch(line: next?.line, expected: next?.choices.map(\.text) ?? [], found: nil)
+  }
+
+  // MARK: Steps
+
+  /// - Returns: `nil` where the client's next step is another.
+  private mutating func takeStep(_ pdu: Span<UInt8>) -> [[UInt8]]? {
+    var ahead = steps
+    var putOff: [Deferred] = []
+    while let step = ahead.popFirst() {
+      if let choice = step.choice(for: pdu) {
+        steps = ahead
+        deferred += putOff
+        return takeAnswers(choice: choice)
+      }
+      guard step.leniency == .deferrable else { return nil }
+      var answers: [ATTDialogue.Step] = []
+      while let answer = ahead.first, answer.side == .server {
+        answers.append(answer)
+        ahead.removeFirst()
+      }
+      putOff.append(Deferred(step: step, answers: answers))
+    }
+    return nil
+  }
+
+  private mutating func takeAnswers(choice: Int) -> [[UInt8]] {
+    var answers: [[UInt8]] = []
+    while let step = steps.first, step.side == .server {
+      answers.append(encoded(step, choice: choice))
+      steps.removeFirst()
+    }
+    return answers
+  }
+
+  /// No PDU is longer than ATT_MTU, whatever the dialogue says.
+  private func encoded(_ step: ATTDialogue.Step, choice: Int) -> [UInt8] {
+    let pattern = step.choices[step.choices.count > 1 ? choice : 0]
+    return pattern.octets.prefix(mtu).map { $0 ?? 0 }
+  }
+
+  /// An MTU exchange, whether it is in the steps or not. Core 5.4, Vol 3, Part F, 3.4.2.
+  private mutating func agree(on pdu: Span<UInt8>) -> [UInt8]? {
+    guard pdu[0] == ATTOpcode.exchangeMTURequest.rawValue, pdu.count == ExchangeMTU.byteCount else {
+      return nil
+    }
+    mtu = max(ATT.defaultMTU, min(Int(pdu.u16(at: 1)), dialogue.mtu))
+    return [UInt8](encoding: ExchangeMTU.byteCount) {
+      ExchangeMTU(response: UInt16(dialogue.mtu)).encode(into: &$0)
+    }
+  }
+
+  /// So that a client that went astray does not wait for half a minute.
+  private func refusal(of pdu: Span<UInt8>) -> [[UInt8]] {
+    guard pdu.count > 0 else { return [] }
+    let opcode = ATTOpcode(rawValue: pdu[0])
+    guard opcode.kind == .request else { return [] }
+    return [
+      [UInt8](encoding: ErrorResponse.byteCount) {
+        ErrorResponse(request: opcode, handle: .none, code: .unlikelyError).encode(into: &$0)
+      }
+    ]
+  }
+}
+
+extension ATTDialogue.Step {
+  /// Which of the client's choices a PDU is.
+  fileprivate func choice(for pdu: Span<UInt8>) -> Int? {
+    guard side == .client else { return nil }
+    for index in choices.indices where choices[index].matches(pdu) { return index }
+    return nil
+  }
+}
+
+extension ATTDialogue.Pattern {
+  fileprivate init(_ pdu: Span<UInt8>) { octets = pdu.indices.map { pdu[$0] } }
+
+  /// In hexadecimal, with `..` for any octet.
+  public var text: String { octets.map { $0.map { hexadecimal($0) } ?? ".." }.joined() }
+}
+
+extension DialoguePlayer.Mismatch: CustomStringConvertible {
+  public var description: String {
+    let place = line.map { "line \($0): " } ?? ""
+    let wanted =
+      expected.isEmpty ? "the dialogue is over" : "the dialogue has \(expected.joined(separator: " or "))"
+    guard let found else { return "\(place)the client ended the link; \(wanted)" }
+    return "\(place)the client sent \(found); \(wanted)"
+  }
+}

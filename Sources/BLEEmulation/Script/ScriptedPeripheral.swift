@@ -1,0 +1,119 @@
+public import BLECore
+public import BLEStack
+import Synchronization
+
+/// A device that says what dialogues say, one dialogue to a link, and remembers how each went.
+public final class ScriptedPeripheral: VirtualPeripheral {
+  public static let defaultAddress = DeviceAddress(bits: 0x70CB_0D00_5C01, type: .public)
+
+  private let address: DeviceAddress
+  private let session: DialogueSession
+  private var isLinked = false
+
+  /// - Parameter session: may be shared by peripherals that follow each other.
+  public init(_ session: DialogueSession, address: DeviceAddress = defaultAddress) {
+    self.session = session
+    self.address = address
+  }
+
+  /// Connectable while there is a dialogue left.
+  public var advertisement: Advertisement? {
+    guard !session.isOver else { return nil }
+    let name = Array("script".utf8)
+    return Advertisement(
+      address: address, interval: .milliseconds(20),
+      data: [0x02, 0x01, 0x06, UInt8(name.count + 1), 0x09] + name)
+  }
+
+  /// None: the dialogue is all that there is.
+  public var services: [GATTServiceDescription] { [] }
+
+  public func connected(_ link: PeripheralLink, now: MonotonicTime) {
+    isLinked = true
+    link.answerATT { [session] in session.receive($0) }
+    for pdu in session.begin() { link.sendATT(pdu.span) }
+  }
+
+  public func disconnected(now: MonotonicTime) { end() }
+
+  /// The link has ended; once for each.
+  public func end() {
+    if isLinked { session.end() }
+    isLinked = false
+  }
+}
+
+/// Dialogues that are played one after the other.
+public final class DialogueSession: Sendable {
+  /// How one dialogue went.
+  public struct Outcome: Hashable, Sendable {
+    public let name: String
+    public let test: String
+    /// `nil` where the client said all that it had to.
+    public let mismatch: DialoguePlayer.Mismatch?
+  }
+
+  private struct State: Sendable {
+    var waiting: [ATTDialogue]
+    var player: DialoguePlayer?
+    var outcomes: [Outcome] = []
+    var overWaiters: [CheckedContinuation<Void, Never>] = []
+
+    var isOver: Bool { waiting.isEmpty && player == nil }
+  }
+
+  private let state: Mutex<State>
+  private let ended: @Sendable (Outcome) -> Void
+
+  /// - Parameter ended: called on the thread of the peripheral; must not block.
+  public init(_ dialogues: [ATTDialogue], ended: @escaping @Sendable (Outcome) -> Void = { _ in }) {
+    state = Mutex(State(waiting: dialogues.reversed()))
+    self.ended = ended
+  }
+
+  public var outcomes: [Outcome] { state.withLock(\.outcomes) }
+
+  /// Nothing is left to play.
+  public var isOver: Bool { state.withLock(\.isOver) }
+
+  /// Waits until nothing is left to play.
+  public func over() async {
+    await withCheckedContinuation { continuation in
+      let isOver = state.withLock { state in
+        if !state.isOver { state.overWaiters.append(continuation) }
+        return state.isOver
+      }
+      if isOver { continuation.resume() }
+    }
+  }
+
+  func begin() -> [[UInt8]] {
+    state.withLock { state in
+      state.player = state.waiting.popLast().map { DialoguePlayer($0) }
+      return state.player?.begin() ?? []
+    }
+  }
+
+  func receive(_ pdu: Span<UInt8>) -> [[UInt8]] {
+    state.withLock { $0.player?.receive(pdu) ?? [] }
+  }
+
+  func end() {
+    let outcome: Outcome? = state.withLock { state in
+      guard var player = state.player.take() else { return nil }
+      player.end()
+      let outcome = Outcome(
+        name: player.dialogue.name, test: player.dialogue.test, mismatch: player.mismatch)
+      state.outcomes.append(outcome)
+      return outcome
+    }
+    guard let outcome else { return }
+    ended(outcome)
+    let waiters = state.withLock { state in
+      let waiters = state.isOver ? state.overWaiters : []
+      if state.isOver { state.overWaiters = [] }
+      return waiters
+    }
+    for waiter in waiters { waiter.resume() }
+  }
+}

@@ -1,0 +1,90 @@
+public import BLECore
+
+/// A long-term key with the numbers by which the side that gave it away finds it. Core 5.4, Vol 3, Part H, 2.4.2.
+public struct LongTermKey: Hashable, Sendable {
+  public var key: UInt128
+  /// EDIV and Rand; 0 for a key of Secure Connections.
+  public var diversifier: UInt16
+  public var random: UInt64
+
+  public init(key: UInt128, diversifier: UInt16 = 0, random: UInt64 = 0) {
+    self.key = key
+    self.diversifier = diversifier
+    self.random = random
+  }
+}
+
+/// Who a device is behind its private addresses. Core 5.4, Vol 3, Part H, 2.4.2.1.
+public struct DeviceIdentity: Hashable, Sendable {
+  public var resolvingKey: UInt128
+  /// Public or static.
+  public var address: DeviceAddress
+
+  public init(resolvingKey: UInt128, address: DeviceAddress) {
+    self.resolvingKey = resolvingKey
+    self.address = address
+  }
+
+  /// Whether this device made the resolvable private address. Core 5.4, Vol 6, Part B, 1.3.2.3.
+  public func matches(_ private: DeviceAddress) -> Bool {
+    // A key of zeros resolves nothing. Core 5.4, Vol 3, Part H, 2.4.2.1.
+    guard `private`.type == .random, `private`.bits >> 46 == 0b01, resolvingKey != 0 else { return false }
+    let hash = SecurityToolbox.ah(resolvingKey, UInt32(truncatingIfNeeded: `private`.bits >> 24))
+    return hash == UInt32(truncatingIfNeeded: `private`.bits & 0xFF_FFFF)
+  }
+}
+
+/// What a pairing leaves behind. Its text shows no key.
+public struct Bond: Hashable, Sendable {
+  /// Nobody was in the middle: passkey or numeric comparison.
+  public var isAuthenticated: Bool
+  public var isSecureConnections: Bool
+  /// 7 … 16 octets.
+  public var keyByteCount: UInt8
+  /// The peer asked to keep the keys, and so did we.
+  public var isBonded: Bool
+  /// By which we encrypt as the central.
+  public var peerKey: LongTermKey?
+  /// By which a central encrypts with us.
+  public var localKey: LongTermKey?
+  public var peerIdentity: DeviceIdentity?
+  /// For checking what the peer signs, and for signing ourselves.
+  public var peerSigningKey: UInt128?
+  public var localSigningKey: UInt128?
+
+  public init(
+    isAuthenticated: Bool, isSecureConnections: Bool, keyByteCount: UInt8, isBonded: Bool,
+    peerKey: LongTermKey? = nil, localKey: LongTermKey? = nil, peerIdentity: DeviceIdentity? = nil,
+    peerSigningKey: UInt128? = nil, localSigningKey: UInt128? = nil
+  ) {
+    self.isAuthenticated = isAuthenticated
+    self.isSecureConnections = isSecureConnections
+    self.keyByteCount = keyByteCount
+    self.isBonded = isBonded
+    self.peerKey = peerKey
+    self.localKey = localKey
+    self.peerIdentity = peerIdentity
+    self.peerSigningKey = peerSigningKey
+    self.localSigningKey = localSigningKey
+  }
+}
+
+// No key gets into a log by way of a text: neither of these, nor of what holds them.
+extension LongTermKey: CustomStringConvertible, CustomReflectable {
+  public var description: String { "key" }
+  public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+extension DeviceIdentity: CustomStringConvertible, CustomReflectable {
+  public var description: String { "\(address)" }
+  public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+extension Bond: CustomStringConvertible, CustomReflectable {
+  public var description: String {
+    (isAuthenticated ? "authenticated" : "unauthenticated")
+      + (isSecureConnections ? ", Secure Connections" : ", legacy") + ", \(keyByteCount) octets"
+      + (isBonded ? ", bonded" : "")
+  }
+  public var customMirror: Mirror { Mirror(self, children: []) }
+}

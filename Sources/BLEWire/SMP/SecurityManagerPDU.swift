@@ -1,0 +1,205 @@
+public import BLECore
+
+/// The first octet of each PDU of the Security Manager. Core 5.4, Vol 3, Part H, 3.3.
+public enum SecurityManagerCode: UInt8, Hashable, Sendable, BitwiseCopyable {
+  case pairingRequest = 0x01
+  case pairingResponse = 0x02
+  case pairingConfirm = 0x03
+  case pairingRandom = 0x04
+  case pairingFailed = 0x05
+  case encryptionInformation = 0x06
+  case centralIdentification = 0x07
+  case identityInformation = 0x08
+  case identityAddress = 0x09
+  case signingInformation = 0x0A
+  case securityRequest = 0x0B
+  case publicKey = 0x0C
+  case dhKeyCheck = 0x0D
+  case keypress = 0x0E
+
+  /// Octets of the PDU, this one among them.
+  @inlinable public var byteCount: Int {
+    switch self {
+    case .pairingRequest, .pairingResponse: 1 + PairingFeatures.byteCount
+    case .pairingConfirm, .pairingRandom, .encryptionInformation, .identityInformation,
+      .signingInformation, .dhKeyCheck:
+      17
+    case .pairingFailed, .securityRequest, .keypress: 2
+    case .centralIdentification: 11
+    case .identityAddress: 8
+    case .publicKey: 1 + P256PublicKey.byteCount
+    }
+  }
+}
+
+/// Why a pairing ends without keys. Core 5.4, Vol 3, Part H, 3.5.5. Unknown codes are kept.
+public struct PairingFailure: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
+  public let rawValue: UInt8
+  @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+  public static let passkeyEntryFailed = PairingFailure(rawValue: 0x01)
+  public static let outOfBandNotAvailable = PairingFailure(rawValue: 0x02)
+  public static let authenticationRequirements = PairingFailure(rawValue: 0x03)
+  public static let confirmValueFailed = PairingFailure(rawValue: 0x04)
+  public static let pairingNotSupported = PairingFailure(rawValue: 0x05)
+  public static let encryptionKeySize = PairingFailure(rawValue: 0x06)
+  public static let commandNotSupported = PairingFailure(rawValue: 0x07)
+  public static let unspecifiedReason = PairingFailure(rawValue: 0x08)
+  public static let repeatedAttempts = PairingFailure(rawValue: 0x09)
+  public static let invalidParameters = PairingFailure(rawValue: 0x0A)
+  public static let dhKeyCheckFailed = PairingFailure(rawValue: 0x0B)
+  public static let numericComparisonFailed = PairingFailure(rawValue: 0x0C)
+  public static let keyRejected = PairingFailure(rawValue: 0x0F)
+
+  /// The specification's name, else `other`.
+  public var name: StaticString {
+    switch rawValue {
+    case 0x01: "Passkey Entry Failed"
+    case 0x02: "OOB Not Available"
+    case 0x03: "Authentication Requirements"
+    case 0x04: "Confirm Value Failed"
+    case 0x05: "Pairing Not Supported"
+    case 0x06: "Encryption Key Size"
+    case 0x07: "Command Not Supported"
+    case 0x08: "Unspecified Reason"
+    case 0x09: "Repeated Attempts"
+    case 0x0A: "Invalid Parameters"
+    case 0x0B: "DHKey Check Failed"
+    case 0x0C: "Numeric Comparison Failed"
+    case 0x0D: "BR/EDR Pairing In Progress"
+    case 0x0E: "Cross-transport Key Derivation/Generation Not Allowed"
+    case 0x0F: "Key Rejected"
+    default: "other"
+    }
+  }
+}
+
+/// A PDU of the Security Manager, on the channel 0x0006. Core 5.4, Vol 3, Part H, 3.5 and 3.6.
+///
+/// Numbers of 128 bits are little-endian on air, as all of it.
+public enum SecurityManagerPDU: Hashable, Sendable, BitwiseCopyable {
+  /// The longest: a public key.
+  public static let maximumByteCount = 1 + P256PublicKey.byteCount
+
+  case pairingRequest(PairingFeatures)
+  case pairingResponse(PairingFeatures)
+  case pairingConfirm(UInt128)
+  case pairingRandom(UInt128)
+  case pairingFailed(PairingFailure)
+  /// The sender's long-term key.
+  case encryptionInformation(UInt128)
+  /// EDIV and Rand, by which the sender finds its long-term key again.
+  case centralIdentification(UInt16, UInt64)
+  /// The sender's identity resolving key.
+  case identityInformation(UInt128)
+  case identityAddress(DeviceAddress)
+  /// The sender's signature resolving key.
+  case signingInformation(UInt128)
+  case securityRequest(AuthenticationRequirements)
+  case publicKey(P256PublicKey)
+  case dhKeyCheck(UInt128)
+  /// What was pressed, 0 … 4. Core 5.4, Vol 3, Part H, 3.5.8.
+  case keypress(UInt8)
+
+  /// - Throws: `unexpectedOpcode` for a code that is not known, `truncated` or `lengthMismatch` unless the PDU has the
+  ///   length of its kind, `invalidValue` for an IO capability, an OOB flag, a key size or an address type without a meaning.
+  public init(validating pdu: Span<UInt8>) throws(WireError) {
+    try pdu.require(1, .smp)
+    guard let code = SecurityManagerCode(rawValue: pdu[0]) else {
+      throw WireError(.smp, offset: 0, .unexpectedOpcode(pdu[0]))
+    }
+    try pdu.require(code.byteCount, .smp)
+    guard pdu.count == code.byteCount else {
+      throw WireError(.smp, offset: 0, .lengthMismatch(claimed: code.byteCount, available: pdu.count))
+    }
+    switch code {
+    case .pairingRequest: self = .pairingRequest(try pdu.pairingFeatures())
+    case .pairingResponse: self = .pairingResponse(try pdu.pairingFeatures())
+    case .pairingConfirm: self = .pairingConfirm(pdu.u128(at: 1))
+    case .pairingRandom: self = .pairingRandom(pdu.u128(at: 1))
+    case .pairingFailed: self = .pairingFailed(PairingFailure(rawValue: pdu[1]))
+    case .encryptionInformation: self = .encryptionInformation(pdu.u128(at: 1))
+    case .centralIdentification: self = .centralIdentification(pdu.u16(at: 1), pdu.u64(at: 3))
+    case .identityInformation: self = .identityInformation(pdu.u128(at: 1))
+    case .identityAddress:
+      guard let type = AddressType(rawValue: pdu[1]) else { throw .invalid(pdu, at: 1) }
+      self = .identityAddress(pdu.address(at: 2, type: type))
+    case .signingInformation: self = .signingInformation(pdu.u128(at: 1))
+    case .securityRequest: self = .securityRequest(AuthenticationRequirements(rawValue: pdu[1]))
+    case .publicKey:
+      self = .publicKey(P256PublicKey(x: pdu.coordinate(at: 1), y: pdu.coordinate(at: 33)))
+    case .dhKeyCheck: self = .dhKeyCheck(pdu.u128(at: 1))
+    case .keypress: self = .keypress(pdu[1])
+    }
+  }
+
+  public var code: SecurityManagerCode {
+    switch self {
+    case .pairingRequest: .pairingRequest
+    case .pairingResponse: .pairingResponse
+    case .pairingConfirm: .pairingConfirm
+    case .pairingRandom: .pairingRandom
+    case .pairingFailed: .pairingFailed
+    case .encryptionInformation: .encryptionInformation
+    case .centralIdentification: .centralIdentification
+    case .identityInformation: .identityInformation
+    case .identityAddress: .identityAddress
+    case .signingInformation: .signingInformation
+    case .securityRequest: .securityRequest
+    case .publicKey: .publicKey
+    case .dhKeyCheck: .dhKeyCheck
+    case .keypress: .keypress
+    }
+  }
+
+  public func encode(into output: inout OutputSpan<UInt8>) {
+    output.append(code.rawValue)
+    switch self {
+    case .pairingRequest(let features), .pairingResponse(let features): output.append(features)
+    case .pairingConfirm(let value), .pairingRandom(let value), .encryptionInformation(let value),
+      .identityInformation(let value), .signingInformation(let value), .dhKeyCheck(let value):
+      output.append(u128: value)
+    case .pairingFailed(let reason): output.append(reason.rawValue)
+    case .centralIdentification(let diversifier, let random):
+      output.append(u16: diversifier)
+      output.append(u64: random)
+    case .identityAddress(let address):
+      output.append(address.type.rawValue)
+      output.append(address)
+    case .securityRequest(let requirements): output.append(requirements.rawValue)
+    case .publicKey(let key):
+      output.append(key.x)
+      output.append(key.y)
+    case .keypress(let what): output.append(what)
+    }
+  }
+}
+
+extension WireError {
+  fileprivate static func invalid(_ pdu: Span<UInt8>, at offset: Int) -> WireError {
+    WireError(.smp, offset: offset, .invalidValue(UInt32(pdu[offset])))
+  }
+}
+
+extension Span where Element == UInt8 {
+  fileprivate func pairingFeatures() throws(WireError) -> PairingFeatures {
+    guard let capability = IOCapability(rawValue: self[1]) else { throw .invalid(self, at: 1) }
+    guard self[2] <= 1 else { throw .invalid(self, at: 2) }
+    guard (7...16).contains(self[4]) else { throw .invalid(self, at: 4) }
+    return PairingFeatures(
+      capability: capability, requirements: AuthenticationRequirements(rawValue: self[3]),
+      hasOutOfBandData: self[2] == 1, maximumKeyByteCount: self[4],
+      initiatorKeys: KeyDistribution(rawValue: self[5]), responderKeys: KeyDistribution(rawValue: self[6]))
+  }
+}
+
+extension OutputSpan where Element == UInt8 {
+  fileprivate mutating func append(_ features: PairingFeatures) {
+    append(features.capability.rawValue)
+    append(features.hasOutOfBandData ? 1 : 0)
+    append(features.requirements.rawValue)
+    append(features.maximumKeyByteCount)
+    append(features.initiatorKeys.rawValue)
+    append(features.responderKeys.rawValue)
+  }
+}

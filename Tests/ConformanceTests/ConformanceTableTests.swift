@@ -1,0 +1,84 @@
+import BLEEmulation
+import Foundation
+import Testing
+
+/// `CONFORMANCE.md` and the dialogues say the same.
+@Suite struct ConformanceTableTests {
+  struct Row {
+    let id: String
+    let status: String
+    /// Names of dialogues.
+    let tests: [String]
+    let remark: String
+  }
+
+  /// Lines such as `| GATT/CL/GAR/BV-01-C | Read … | passes | TP/GAR/CL/BV-01-C | |`.
+  private static let rows: [Row] = {
+    let file = DialogueFiles.folder.deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent().appending(path: "CONFORMANCE.md")
+    let text = (try? String(contentsOf: file, encoding: .utf8)) ?? ""
+    return text.split(separator: "\n").filter { $0.hasPrefix("| GATT/") }.map { line in
+      let cells = line.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
+      let tests =
+        cells.count > 3 ? cells[3].split(separator: ",").map { $0.trimmingCharacters(in: .whitespaces) } : []
+      return Row(
+        id: cells[0], status: cells.count > 2 ? cells[2] : "", tests: tests.filter { !$0.isEmpty },
+        remark: cells.count > 4 ? cells[4] : "")
+    }
+  }()
+
+  /// The client's ids: those that BlueZ's unit test has, and those of the current suite that it has not.
+  private static let ids: Set<String> = {
+    func ids(_ group: String, _ kind: String, _ numbers: Int...) -> [String] {
+      numbers.map { "GATT/CL/\(group)/\(kind)-\($0 < 10 ? "0" : "")\($0)-C" }
+    }
+    return Set(
+      ids("GAC", "BV", 1) + ids("GAD", "BV", 1, 2, 3, 4, 5, 6, 7, 8)
+        + ids("GAR", "BV", 1, 3, 4, 5, 6, 7, 8, 10, 11)
+        + ids("GAR", "BI", 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22)
+        + ids("GAR", "BI", 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36, 38, 40, 42, 44)
+        + ids("GAW", "BV", 1, 2, 3, 5, 6, 8, 9)
+        + ids("GAW", "BI", 2, 3, 4, 5, 6, 7, 8, 9, 11, 12, 13, 14, 15, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26)
+        + ids("GAW", "BI", 29, 30, 31, 32, 33, 34)
+        + ids("GAN", "BV", 1, 2) + ids("GAI", "BV", 1) + ids("GAI", "BI", 1) + ids("GAS", "BV", 1, 2, 3, 4, 5)
+        + ids("GAT", "BV", 1, 2, 3) + ids("GPA", "BV", 11, 12) + ids("GPM", "BV", 7, 8, 9, 10, 11, 12))
+  }()
+
+  @Test func hasEachIDOnce() {
+    #expect(Set(Self.rows.map(\.id)) == Self.ids)
+    #expect(Self.rows.count == Self.ids.count)
+  }
+
+  @Test func namesEachDialogueInItsRow() {
+    for row in Self.rows {
+      let tests = DialogueFiles.all.filter { $0.test == row.id }.map(\.name)
+      #expect(row.tests.sorted() == tests.sorted(), "\(row.id)")
+    }
+    let unknown = DialogueFiles.all.filter { !Self.ids.contains($0.test) }.map(\.name)
+    #expect(unknown == [])
+  }
+
+  /// What passes has a test; what does not says why.
+  @Test func saysWhatIsMissing() {
+    for row in Self.rows {
+      switch row.status {
+      case "passes": #expect(!row.tests.isEmpty, "\(row.id)")
+      case "open", "not applicable": #expect(!row.remark.isEmpty, "\(row.id)")
+      default: Issue.record("\(row.id) has the status '\(row.status)'")
+      }
+    }
+  }
+
+  /// The sentence above the table counts its rows.
+  @Test func countsItsRows() throws {
+    let file = DialogueFiles.folder.deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent().appending(path: "CONFORMANCE.md")
+    let text = try String(contentsOf: file, encoding: .utf8)
+    let counts = ["passes", "open", "not applicable"].map { status in
+      Self.rows.count { $0.status == status }
+    }
+    #expect(
+      text.contains(
+        "\(Self.rows.count) ids: \(counts[0]) pass, \(counts[1]) are open, \(counts[2]) do not apply"))
+  }
+}

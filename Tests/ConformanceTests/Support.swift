@@ -1,0 +1,79 @@
+import BLECore
+import BLEEmulation
+import BLEHost
+import BLEStack
+import BLESystem
+import BLEWire
+import Foundation
+import TestPeer
+import Testing
+
+/// Our host and a device that plays a dialogue, each at one end of a virtual link, by virtual time.
+struct DialogueLink {
+  let loop: EventLoop
+  let adapter: HostAdapter
+  let emulation: ControllerAttachment
+  let session: DialogueSession
+  let clock: LoopClock
+  /// Dialogues that are over.
+  let ended: Counter
+
+  static func open(_ dialogue: ATTDialogue) async throws -> DialogueLink {
+    let clock = LoopClock.virtual(from: ReceiveTime(nanoseconds: 1_700_000_000_000_000_000))
+    let loop = try EventLoop.start(clock: clock)
+    let ended = Counter()
+    let session = DialogueSession([dialogue]) { _ in ended.add() }
+    let controller = VirtualController(
+      .init(), peripherals: [ScriptedPeripheral(session)], air: VirtualAir.Configuration(pace: .immediate))
+    var pair = try ControllerPort.pair()
+    let emulation = try await ControllerAttachment.attach(
+      controller, to: pair.takeController(), .datagrams, on: loop)
+    let transport = try loop.transport(over: pair.takeHost(), .datagrams)
+    let adapter = try await HostAdapter.open(transport, name: "virtual", on: loop)
+    return DialogueLink(
+      loop: loop, adapter: adapter, emulation: emulation, session: session, clock: clock, ended: ended)
+  }
+
+  func connect() async throws -> Connection {
+    try await adapter.connect(
+      to: ScriptedPeripheral.defaultAddress, asking: LinkRequest(), timeout: .seconds(10), tap: nil)
+  }
+
+  func close() async {
+    await adapter.close()
+    await emulation.detach()
+    loop.stop()
+  }
+}
+
+/// The files with dialogues, in the repository.
+enum DialogueFiles {
+  static let folder = URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Dialogues")
+
+  static let names = ["discovery", "reads", "writes", "updates", "timeouts"]
+
+  static let all: [ATTDialogue] = names.flatMap { name in
+    let file = folder.appending(path: name + ".txt")
+    do {
+      return try ATTDialogueFile(parsing: String(contentsOf: file, encoding: .utf8)).dialogues
+    } catch { fatalError("\(file.path): \(error)") }
+  }
+}
+
+/// A dialogue as the argument of a test, which is named by it.
+struct NamedDialogue: CustomTestStringConvertible {
+  let dialogue: ATTDialogue
+
+  var testDescription: String { "\(dialogue.test) (\(dialogue.name)): \(dialogue.title)" }
+}
+
+func hexOf(_ octets: some Sequence<UInt8>) -> String {
+  octets.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
+}
+
+extension AttributeHandle {
+  var text: String {
+    let digits = String(rawValue, radix: 16)
+    return "0x" + String(repeating: "0", count: 4 - digits.count) + digits
+  }
+}

@@ -1,0 +1,134 @@
+import BLECore
+import BLEHost
+import BLESystem
+import Foundation
+import TestPeer
+import Testing
+
+@testable import RingTap
+
+/// Recordings in arrays, opened with NumPy: whole ones, and those that a full disk or a signal has ended.
+@Suite(.timeLimit(.minutes(2)), .enabled(if: Readers.python != nil, Readers.missing))
+struct ColumnRecordingTests {
+  private func record(_ format: TableFormat, in folder: String) async throws -> Recorder.Outcome {
+    try Files.createDirectory(folder)
+    let sink = RingSink(limit: nil, tap: nil)
+    let recorder = try await Recorder.start(in: folder, sink, as: format, packets: nil)
+    for number in 0..<2_000 as Range<Int64> {
+      for (place, frame) in RingFrames.tick.enumerated() {
+        // A frame of each kind is lost now and then.
+        guard (number + Int64(place)) % 97 != 0 else { continue }
+        sink.take(frame, at: 1_700_000_000_000_000_000 + number * 20_000_000 + Int64(place) * 1_000_000)
+      }
+      recorder.wake.signal()
+    }
+    return await recorder.finish()
+  }
+
+  /// The same frames give the same tables.
+  @Test func holdsWhatTheTextHolds() async throws {
+    try await withFolder { folder in
+      let text = try await record(.csv, in: folder + "/text")
+      let arrays = try await record(.npy, in: folder + "/arrays")
+      #expect(arrays.rows == text.rows && arrays.rows[..<3].allSatisfy { $0 > 1_900 })
+      let read = try await Readers.run("arrays", folder + "/text", folder + "/arrays")
+      let rows = try #require(read["rows"] as? [String: Int])
+      #expect(["accelerometer", "ppg", "spo2", "samples"].map { rows[$0] } == text.rows.map { $0 })
+      #expect(!Files.exists(folder + "/arrays/ppg.csv"))
+    }
+  }
+
+  /// A limit on file sizes stands for a disk that becomes full: all columns are as long as the longest type allows.
+  @Test func keepsWholeRowsOnAFullDisk() async {
+    await #expect(processExitsWith: .success) {
+      signal(SIGXFSZ, SIG_IGN)
+      var limit = rlimit(rlim_cur: 20_000, rlim_max: 20_000)
+      #expect(setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0)
+      try await withFolder { folder in
+        let sink = RingSink(limit: nil, tap: nil)
+        let recorder = try await Recorder.start(in: folder, sink, as: .npy, packets: nil)
+        let failed = Counter()
+        recorder.onFailure { failed.add() }
+        for number in 1...4_000 as ClosedRange<Int64> {
+          sink.take(RingFrames.frame("raw-ppg-ei-1"), at: 1_700_000_000_000_000_000 + number)
+        }
+        recorder.wake.signal()
+        await failed.reaches(1)
+        sink.take(RingFrames.frame("raw-spo2-ei-1"))
+        let outcome = await recorder.finish()
+        #expect(outcome.failure?.number == EFBIG)
+        // Stamps of eight octets behind a head of 128.
+        let rows = (20_000 - 128) / 8
+        #expect(outcome.rows[..<3] == [0, rows, 0])
+        #expect(outcome.lostSamples == 4_001 - rows)
+        for (name, byteCount) in [("time_ns", 8), ("value_counts", 2), ("diff_counts", 2)] {
+          #expect(contents(folder + "/ppg/\(name).npy").count == 128 + rows * byteCount)
+        }
+        let read = try await Readers.run("open", folder)
+        #expect((read["rows"] as? [String: Int])?["ppg"] == rows)
+        #expect(failed.value == 1, "once")
+      }
+    }
+  }
+
+  @Test func tellsAFullDiskAtTheStart() async throws {
+    try await withFolder { folder in
+      try Files.createDirectory(folder + "/ppg")
+      try Files.link(folder + "/ppg/max_counts.npy", to: "/dev/full")
+      do throws(SystemError) {
+        _ = try await Recorder.start(in: folder, RingSink(limit: nil, tap: nil), as: .npy, packets: nil)
+        Issue.record("the disk is full")
+      } catch { #expect(error.number == ENOSPC) }
+    }
+  }
+
+  /// Rows that the head of a table's first column claims.
+  private static func claimed(_ directory: String) -> Int {
+    let text = String(decoding: contents(directory + "/ppg/time_ns.npy").prefix(128), as: UTF8.self)
+    guard let shape = text.range(of: "'shape': (") else { return 0 }
+    return Int(text[shape.upperBound...].prefix(while: \.isNumber)) ?? 0
+  }
+
+  /// Ended by a signal that no program can answer, at moments of all kinds: everything opens, and nothing that a head
+  /// claimed before has gone.
+  @Test(.enabled(if: RingtapProgram.file != nil, "ringtap is not beside the tests"), arguments: 1...8)
+  func opensAfterASuddenEnd(_ round: Int) async throws {
+    try await withFolder { folder in
+      let directory = folder + "/capture"
+      let process = Process()
+      process.executableURL = RingtapProgram.file
+      process.arguments = [
+        "capture", "--transport", "virtual:ring,rate=2000", "--format", "npy", "--output", directory,
+        "--duration", "600",
+      ]
+      process.environment = ProcessInfo.processInfo.environment.merging(["RINGTAP_NO_REMEMBER": "1"]) { $1 }
+      process.standardOutput = FileHandle.nullDevice
+      process.standardError = FileHandle.nullDevice
+      let wanted = round * 137
+      let claimed = try await withCheckedThrowingContinuation {
+        (ended: CheckedContinuation<Int, any Error>) in
+        Thread.detachNewThread {
+          do { try process.run() } catch { return ended.resume(throwing: error) }
+          // By turns as soon as a head claims rows, and as soon as the last column has them: before it is claimed.
+          let column = URL(filePath: directory).appending(path: "ppg/diff_counts.npy").path
+          var (claimed, written) = (0, 0)
+          while (round.isMultiple(of: 2) ? written : claimed) < wanted, process.isRunning {
+            claimed = Self.claimed(directory)
+            written = (contents(column).count - 128) / 2
+          }
+          kill(process.processIdentifier, SIGKILL)
+          process.waitUntilExit()
+          ended.resume(returning: claimed)
+        }
+      }
+      #expect(process.terminationReason == .uncaughtSignal)
+      let read = try await Readers.run("open", directory)
+      #expect(read["complete"] as? Bool == false)
+      let rows = try #require((read["rows"] as? [String: Int])?["ppg"])
+      #expect(rows >= claimed)
+      let report = try CaptureConversion.run(directory, to: .csv, output: folder + "/text") { _ in }
+      #expect(report.problems.isEmpty)
+      #expect(report.tables.first { $0.name == "ppg" }?.rows == rows)
+    }
+  }
+}

@@ -1,0 +1,290 @@
+import BLEPacketLog
+import BLESystem
+import Foundation
+import Testing
+
+@testable import RingTap
+
+/// Captures whose every value is known, read back by the programs that people use for such files.
+@Suite(.timeLimit(.minutes(2)), .enabled(if: Readers.python != nil, Readers.missing))
+struct ConversionTests {
+  @discardableResult private func convert(
+    _ directory: String, _ format: ConversionFormat, _ output: String
+  ) throws -> ConversionReport {
+    let report = try CaptureConversion.run(directory, to: format, output: output) { _ in }
+    #expect(report.problems.isEmpty && report.leftOut.isEmpty)
+    return report
+  }
+
+  @Test func arraysOfText() async throws {
+    try await withFolder { folder in
+      let capture = folder + "/capture"
+      try await Readers.run("make", capture)
+      let report = try convert(capture, .npy, folder + "/arrays")
+      let read = try await Readers.run("arrays", capture, folder + "/arrays")
+      let rows = ["accelerometer": 994, "ppg": 993, "samples": 995, "spo2": 995]
+      #expect(read["rows"] as? [String: Int] == rows)
+      #expect(read["rateHz"] as? Double == 1e9 / 19_987_654)
+      #expect(Dictionary(uniqueKeysWithValues: report.tables.map { ($0.name, $0.rows) }) == rows)
+      let session = try json(folder + "/arrays/session.json")
+      #expect(((session["streams"] as? [String: Any])?["ppg"] as? [String: Any])?["file"] as? String == "ppg")
+    }
+  }
+
+  /// There and back is the same text, octet for octet.
+  @Test(arguments: ["make", "make-ecg"]) func textOfArrays(_ kind: String) async throws {
+    try await withFolder { folder in
+      let capture = folder + "/capture"
+      try await Readers.run(kind, capture)
+      try convert(capture, .npy, folder + "/arrays")
+      try convert(folder + "/arrays", .csv, folder + "/again")
+      let names = Files.names(in: capture).filter { $0.hasSuffix(".csv") }.sorted()
+      #expect(
+        names == (kind == "make" ? ["accelerometer", "ppg", "samples", "spo2"] : ["ecg"]).map { $0 + ".csv" })
+      for name in names { #expect(contents(folder + "/again/" + name) == contents(capture + "/" + name)) }
+      if kind == "make" {
+        #expect(contents(folder + "/again/session.json") == contents(capture + "/session.json"))
+      }
+    }
+  }
+
+  /// Every count of a ring has room in 16 bits, and a ring's acceleration is exact in both.
+  @Test(arguments: [ConversionFormat.edf, .bdf]) func signalsOfARing(_ format: ConversionFormat) async throws
+  {
+    try await withFolder { folder in
+      let (capture, file) = (folder + "/capture", folder + "/ring.\(format.rawValue)")
+      try await Readers.run("make", capture)
+      let report = try convert(capture, format, file)
+      #expect(report.signals.count == 11 && report.signals.allSatisfy(\.isExact))
+      #expect(report.start == 1_700_000_000_123_456_789)
+      #expect(report.gaps == 4 && report.samples == 1149)
+      let read = try await Readers.run("edf", file, "ring")
+      #expect(read["signals"] as? Int == 11)
+      #expect(read["samples"] as? Int == 1149)
+      #expect(read["worst"] as? Double == 0)
+      #expect(read["steps"] as? [Double] == [1.0 / 512, 1])
+    }
+  }
+
+  /// ±100,000 µV do not fit 16 bits: EDF has steps of 10 µV and says so, BDF has each value.
+  @Test(arguments: [(ConversionFormat.edf, 10.0, 5.0), (.bdf, 1, 0)])
+  func signalsOfAStrap(_ format: ConversionFormat, _ step: Double, _ worst: Double) async throws {
+    try await withFolder { folder in
+      let (capture, file) = (folder + "/capture", folder + "/strap.\(format.rawValue)")
+      try await Readers.run("make-ecg", capture)
+      let report = try convert(capture, format, file)
+      #expect(report.signals.map(\.resolution) == [step])
+      #expect(report.signals.map(\.isExact) == [format == .bdf])
+      let read = try await Readers.run("edf", file, "ecg")
+      #expect(read["samples"] as? Int == 2930)
+      #expect(read["worst"] as? Double == worst)
+      #expect(read["steps"] as? [Double] == [step])
+    }
+  }
+
+  @Test(arguments: [("make", "ring", 1705), ("make-ecg", "ecg", 10)])
+  func recordOfPhysioNet(_ make: String, _ kind: String, _ missing: Int) async throws {
+    try await withFolder { folder in
+      try await Readers.run(make, folder + "/capture")
+      try convert(folder + "/capture", .wfdb, folder + "/a record")
+      let read = try await Readers.run("wfdb", folder + "/a record/a_record", kind)
+      #expect(read["format"] as? String == "24")
+      #expect(read["missing"] as? Int == missing)
+    }
+  }
+
+  @Test func linesOfJSON() async throws {
+    try await withFolder { folder in
+      try await Readers.run("make", folder + "/capture")
+      try convert(folder + "/capture", .ndjson, folder + "/lines")
+      let read = try await Readers.run("lines", folder + "/capture", folder + "/lines")
+      #expect(
+        read["rows"] as? [String: Int] == ["accelerometer": 994, "ppg": 993, "samples": 995, "spo2": 995])
+    }
+  }
+}
+
+/// What is no capture, or a broken one: the message names the place and the remedy.
+@Suite struct ConversionErrorTests {
+  private func message(_ directory: String, _ format: ConversionFormat, _ output: String) -> String {
+    do throws(ConversionError) {
+      _ = try CaptureConversion.run(directory, to: format, output: output) { _ in }
+      return "converted"
+    } catch { return "\(error)" }
+  }
+
+  private func write(_ text: String, _ path: String) throws {
+    try text.write(toFile: path, atomically: false, encoding: .utf8)
+  }
+
+  private static let header = "time_ns,value_counts,max_counts,min_counts,diff_counts\n"
+
+  @Test func noCapture() async throws {
+    try await withFolder { folder in
+      #expect(
+        message(folder + "/none", .npy, folder + "/out")
+          == "\(folder)/none is not a capture's directory: there is none")
+      #expect(
+        message(folder, .npy, folder + "/out")
+          == "\(folder) is not a capture's directory: it has neither columns.json nor tables")
+      try write("a,b\n1,2\n", folder + "/other.csv")
+      #expect(
+        message(folder, .npy, folder + "/out")
+          == "\(folder) is not a capture's directory: it has neither columns.json nor tables; "
+          + "other.csv: the first line is not the header of a recorded table; left out")
+      try write("{", folder + "/columns.json")
+      #expect(
+        message(folder, .npy, folder + "/out")
+          == "\(folder) is not a capture's directory: columns.json cannot be read")
+      #expect(!Files.exists(folder + "/out"))
+    }
+  }
+
+  /// An analysis has left its tables beside those of the capture.
+  @Test func leavesOutWhatIsNoRecording() async throws {
+    try await withFolder { folder in
+      try write(Self.header + "1,2,3,4,5\n", folder + "/ppg.csv")
+      try write("fitted_time_ns,interval_ms,accepted\n", folder + "/beats.csv")
+      let report = try CaptureConversion.run(folder, to: .npy, output: folder + "/out") { _ in }
+      #expect(report.tables == [ConversionReport.Table(name: "ppg", rows: 1)])
+      #expect(
+        report.leftOut == ["beats.csv: the first line is not the header of a recorded table; left out"])
+      #expect(report.problems.isEmpty && !Files.exists(folder + "/out/beats"))
+    }
+  }
+
+  @Test(arguments: ConversionFormat.allCases) func neverOverwrites(_ format: ConversionFormat) async throws {
+    try await withFolder { folder in
+      try write(Self.header + "1,2,3,4,5\n", folder + "/ppg.csv")
+      let output = folder + "/out"
+      if format == .csv || format == .npy || format == .wfdb {
+        try Files.createDirectory(output)
+        try write("mine", output + "/file")
+      } else {
+        try write("mine", output)
+      }
+      #expect(message(folder, format, output) == "\(output) is there already; give another --output")
+      let file = Files.names(in: output).isEmpty ? output : output + "/file"
+      #expect(contents(file) == Array("mine".utf8))
+    }
+  }
+
+  /// Signals need a rate.
+  @Test func noSteadyRate() async throws {
+    try await withFolder { folder in
+      try write(Self.header + "1,2,3,4,5\n", folder + "/ppg.csv")
+      #expect(
+        message(folder, .edf, folder + "/out").hasSuffix(
+          "make it: ringtap analyse \(folder) --output \(folder)"))
+    }
+    try await withFolder { folder in
+      try write("time_ns,bpm,contact,energy_kj\n1,60,,\n", folder + "/heart_rate.csv")
+      #expect(
+        message(folder, .bdf, folder + "/out")
+          == "no table in \(folder) has the steady rate that signals need (heart_rate); "
+          + "convert to csv, npy or ndjson")
+      #expect(!Files.exists(folder + "/out"))
+    }
+    try await withFolder { folder in
+      try write(
+        TickRows.table.header + "1,0,0,1\(String(repeating: ",", count: 17))\n", folder + "/samples.csv")
+      let text = message(folder, .wfdb, folder + "/out")
+      #expect(text == "the table 'samples' has too few rows for a rate")
+    }
+  }
+
+  /// A board without a clock begins in 1970.
+  @Test func beforeTheYearsOfEDF() async throws {
+    try await withFolder { folder in
+      let rest = String(repeating: ",", count: 5) + ",1,7,7,7,7" + String(repeating: ",", count: 7)
+      let rows = (0..<9).map { "\($0 * 20_000_000),\($0),0,1\(rest)\n" }.joined()
+      try write(TickRows.table.header + rows, folder + "/samples.csv")
+      #expect(
+        message(folder, .edf, folder + "/out")
+          == "the first sample is of 00:00:00.000000 01/01/1970, and EDF knows 1985 … 2084; use wfdb")
+      #expect(message(folder, .wfdb, folder + "/out") == "converted")
+    }
+  }
+
+  /// Rows before the damage are converted, and the report says where it is.
+  @Test(
+    arguments: [
+      ("3,1,2,3,4\n4,1,2,x,4\n", 1, "ppg.csv, line 3: 'x' is no min_counts; the 1 rows before it are good"),
+      ("3,1,2,3,65536\n", 0, "ppg.csv, line 2: '65536' is no diff_counts; the 0 rows before it are good"),
+      ("3,1,2,3\n", 0, "ppg.csv, line 2: too few columns; the 0 rows before it are good"),
+      ("3,1,2,3,4,5\n", 0, "ppg.csv, line 2: too many columns; the 0 rows before it are good"),
+      ("3,1,,3,4\n", 0, "ppg.csv, line 2: '' is no max_counts; the 0 rows before it are good"),
+      ("3,1,2,3,4\n4,1,2", 1, "ppg.csv, line 3: it is cut off; the 1 rows before it are good"),
+      (
+        "99999999999999999999,1,2,3,4\n", 0,
+        "ppg.csv, line 2: '99999999999999999999' is no time_ns; the 0 rows before it are good"
+      ),
+    ])
+  func tornText(_ rows: String, _ good: Int, _ problem: String) async throws {
+    try await withFolder { folder in
+      try write(Self.header + rows, folder + "/ppg.csv")
+      let report = try CaptureConversion.run(folder, to: .npy, output: folder + "/out") { _ in }
+      #expect(report.tables == [ConversionReport.Table(name: "ppg", rows: good)])
+      #expect(report.problems == [problem])
+    }
+  }
+
+  /// A column that is shorter than it claims, none at all, or of another type.
+  @Test func tornArrays() async throws {
+    try await withFolder { folder in
+      try write(Self.header + "3,1,2,3,4\n4,1,2,3,4\n", folder + "/ppg.csv")
+      let arrays = folder + "/arrays"
+      _ = try CaptureConversion.run(folder, to: .npy, output: arrays) { _ in }
+      let path = arrays + "/ppg/min_counts.npy"
+      let whole = contents(path)
+      func problem(_ octets: [UInt8]) throws -> [String] {
+        try Data(octets).write(to: URL(filePath: path))
+        let output = folder + "/\(UUID().uuidString)"
+        return try CaptureConversion.run(arrays, to: .csv, output: output) { _ in }.problems
+      }
+      #expect(try problem(whole) == [])
+      #expect(
+        try problem(whole.dropLast()) == [
+          "ppg/min_counts.npy: it ends before its time; the 1 rows before are good"
+        ])
+      #expect(
+        try problem(Array(whole.prefix(100))) == ["ppg/min_counts.npy: its head is cut off; table left out"])
+      #expect(
+        try problem(Array("no".utf8)) == ["ppg/min_counts.npy: no NumPy array of format 1.0; table left out"])
+      #expect(
+        try problem(contents(arrays + "/ppg/time_ns.npy")) == [
+          "ppg/min_counts.npy: not one dimension of <u2; table left out"
+        ])
+    }
+  }
+
+  /// A full disk: the message, and no file that nobody can read.
+  @Test func fullDisk() async {
+    await #expect(processExitsWith: .success) {
+      signal(SIGXFSZ, SIG_IGN)
+      try await withFolder { folder in
+        var text = TickRows.table.header
+        for tick in 0..<20_000 {
+          text += "\(1_700_000_000_000_000_000 + tick * 20_000_000),\(tick),0,1,,,,,,1,7,7,7,7,,,,,,,\n"
+        }
+        try text.write(toFile: folder + "/samples.csv", atomically: false, encoding: .utf8)
+        var limit = rlimit(rlim_cur: 20_000, rlim_max: 20_000)
+        #expect(setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0)
+        for format in ConversionFormat.allCases {
+          do throws(ConversionError) {
+            let output = folder + "/out.\(format.rawValue)"
+            _ = try CaptureConversion.run(folder, to: format, output: output) { _ in }
+            Issue.record("\(format) found room")
+          } catch {
+            guard case .output(let error) = error else {
+              Issue.record("\(error)")
+              continue
+            }
+            #expect(error.number == EFBIG || (error.number == EIO && [.edf, .bdf].contains(format)))
+          }
+        }
+        #expect(!Files.exists(folder + "/out.edf") && !Files.exists(folder + "/out.bdf"))
+      }
+    }
+  }
+}
