@@ -43,6 +43,7 @@ extension BluetoothUUID {
   public static let softwareRevision = BluetoothUUID(0x2A28)
   public static let manufacturerName = BluetoothUUID(0x2A29)
   public static let regulatoryCertification = BluetoothUUID(0x2A2A)
+  public static let clientSupportedFeatures = BluetoothUUID(0x2B29)
   public static let databaseHash = BluetoothUUID(0x2B2A)
   public static let heartRateMeasurement = BluetoothUUID(0x2A37)
   public static let bodySensorLocation = BluetoothUUID(0x2A38)

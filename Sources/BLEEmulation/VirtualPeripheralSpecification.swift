@@ -27,6 +27,10 @@ import BLESystem
 /// | `cut-logs=N` | a ring's logs stop after N frames |
 /// | `unasked` | a ring tells its steps between the frames of a log |
 /// | `repeat-frames` | a ring sends each frame of a log twice |
+/// | `attributes=KIND` | what tells of changes to a ring's attributes: `captured` (Service Changed), `lasting` (nothing), `hashed` (that and a hash) |
+/// | `move=WHERE` | where a ring's attributes go when they change: `away`, `swapped` |
+/// | `move-after=N` | they do after N raw notifications of a link |
+/// | `move-between-links` | they do when the first link has ended |
 /// | `off-body-every=N` | a sensor is on no body in each N-th tick |
 /// | `fahrenheit` | the unit of a thermometer or CORE sensor |
 ///
@@ -52,7 +56,8 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
       switch self {
       case .ring:
         "quiet, malformed-every=N, disconnect-after=N, history=N, all-features, late-replies=MS, wrong-checksum=N, "
-          + "foreign-replies, cut-logs=N, unasked, repeat-frames, "
+          + "foreign-replies, cut-logs=N, unasked, repeat-frames, attributes=KIND, move=WHERE, move-after=N, "
+          + "move-between-links, "
       case .source: "payload=N, "
       case .heartRate, .polar: "malformed-every=N, disconnect-after=N, off-body-every=N, "
       case .thermometer, .core: "malformed-every=N, disconnect-after=N, off-body-every=N, fahrenheit, "
@@ -83,6 +88,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
   public var history: RingHistory? = RingHistory()
   public var features = EmulatedRing.Configuration().features
   public var replyFaults = RingReplyFaults()
+  public var attributes = RingAttributes()
   public var offBodyEvery: Int?
   public var unit = TemperatureMeasurement.Unit.celsius
 
@@ -144,6 +150,11 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     case ("cut-logs", let value?): replyFaults.logFrameLimit = try Self.whole(value, field, 1...255)
     case ("unasked", nil): replyFaults.unaskedFrames = true
     case ("repeat-frames", nil): replyFaults.repeatedFrames = true
+    case ("attributes", let value?): attributes.kind = try Self.word(value, field)
+    case ("move", let value?): attributes.move = try Self.word(value, field)
+    case ("move-after", let value?):
+      attributes.moment = .afterNotifications(try Self.whole(value, field, 1...Int.max))
+    case ("move-between-links", nil): attributes.moment = .betweenLinks
     default: throw Self.unknown(field, kind)
     }
   }
@@ -153,6 +164,16 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
       description:
         "'\(field)' is no option of virtual:\(kind.rawValue); there are rate=N, count=N, \(kind.options)"
         + "devices=N, real-time, loss=P, extended")
+  }
+
+  private static func word<Word: CaseIterable & RawRepresentable<String>>(
+    _ text: String, _ field: String
+  ) throws(ParseError) -> Word {
+    guard let word = Word(rawValue: text) else {
+      let words = Word.allCases.map(\.rawValue).joined(separator: ", ")
+      throw ParseError(description: "'\(field)': one of \(words) is wanted")
+    }
+    return word
   }
 
   private static func number(
@@ -211,6 +232,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     ring.history = history
     ring.features = features
     ring.replyFaults = replyFaults
+    ring.attributes = attributes
     ring.clock = try? RingDateTime(
       secondsSince1970: SystemClock.now().nanoseconds / 1_000_000_000, convention: .utc)
     if deviceCount > 1 {

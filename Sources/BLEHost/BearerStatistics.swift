@@ -17,6 +17,8 @@ public struct BearerStatistics: Hashable, Sendable {
   public var kernelQueueDrops = 0
   /// PDUs that were sent.
   public var sent = 0
+  /// ATT requests among them: each is a round trip.
+  public var requests = 0
   /// System calls that brought at least one PDU.
   public var batches = 0
 

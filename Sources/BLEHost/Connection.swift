@@ -60,7 +60,10 @@ public actor Connection: ATTRequester {
   private var former: LinkParameters?
   /// Makes a link more secure that a device finds too insecure.
   private var securityRaiser: (@Sendable (Connection, ATTErrorCode) async -> Bool)?
-  private var discoveryObserver: (@Sendable (GATTDiscoveryResult) -> Void)?
+  var attributes = LinkAttributes()
+  /// Exchange MTU goes once. Core 5.4, Vol 3, Part F, 3.4.2.1.
+  private(set) var hasAskedMTU = false
+  public nonisolated let requests = RequestCounter()
   private var counters = BearerStatistics()
   /// What became known of the link, in order; empty where the kernel keeps it to itself.
   public private(set) var changes: [LinkChange] = []
@@ -159,6 +162,7 @@ public actor Connection: ATTRequester {
   public var statistics: BearerStatistics {
     var result = counters
     result.kernelQueueDrops = carrier.kernelQueueDrops
+    result.requests = requests.value
     return result
   }
 
@@ -193,15 +197,6 @@ public actor Connection: ATTRequester {
   /// - Parameter restore: puts back what was changed of a link that may outlive this channel.
   func atClose(_ restore: @escaping @Sendable () async -> Void) { self.restore = restore }
 
-  // MARK: Discovery
-
-  /// Has `body` called on the loop's thread after each discovery that succeeds. It must not block.
-  public func whenDiscovered(_ body: @escaping @Sendable (GATTDiscoveryResult) -> Void) {
-    discoveryObserver = body
-  }
-
-  func noteDiscovery(_ result: GATTDiscoveryResult) { discoveryObserver?(result) }
-
   // MARK: Requests
 
   /// - Parameter body: makes the link more secure; says whether it is worth asking again.
@@ -218,11 +213,17 @@ public actor Connection: ATTRequester {
   /// Where the device refuses for want of security, the request is repeated once on a link that has more.
   public func transact(_ request: [UInt8]) async throws(GATTError) -> [UInt8] {
     do throws(GATTError) { return try await exchange(request) } catch {
-      guard case .refused(let response) = error, response.code.wantsSecurity, let securityRaiser,
-        await securityRaiser(self, response.code)
-      else { throw error }
-      return try await exchange(request)
+      guard case .refused(let refusal) = error, try await isWorthRepeating(after: refusal.code) else {
+        throw error
+      }
     }
+    return try await exchange(request)
+  }
+
+  private func isWorthRepeating(after code: ATTErrorCode) async throws(GATTError) -> Bool {
+    if code == .databaseOutOfSync { return try await isInStep() }
+    guard code.wantsSecurity, let securityRaiser else { return false }
+    return await securityRaiser(self, code)
   }
 
   private func exchange(_ request: [UInt8]) async throws(GATTError) -> [UInt8] {
@@ -284,6 +285,8 @@ public actor Connection: ATTRequester {
     let opcode = ATTOpcode(rawValue: request.pdu.first ?? 0)
     let exchange = opcode == .exchangeMTURequest ? try? ExchangeMTU(validating: request.pdu.span) : nil
     machine.begin(opcode, offering: exchange.map { Int($0.mtu) }, now: loop.clock.monotonic())
+    if exchange != nil { hasAskedMTU = true }
+    requests.add()
     transmit(request.pdu)
   }
 
@@ -319,6 +322,10 @@ public actor Connection: ATTRequester {
 
   func removeSubscribers(of handle: AttributeHandle) {
     subscribers.removeAll { $0.handle == handle }
+  }
+
+  func removeSubscribers(in range: HandleRange, but kept: AttributeHandle?) {
+    subscribers.removeAll { range.contains($0.handle) && $0.handle != kept }
   }
 
   /// Signals `wake` after each batch of PDUs, and at the end.
@@ -463,6 +470,7 @@ public actor Connection: ATTRequester {
     for waiter in endWaiters { waiter.resume(returning: end) }
     outboxWaiters = []
     endWaiters = []
+    wakeAttributeWaiters()
     signalWakes()
   }
 }

@@ -10,44 +10,48 @@ public actor GATTClient {
 
   /// What the last discovery found.
   public private(set) var database = GATTDatabase()
+  /// The Generic Attribute service, which tells of changes.
+  private var generic: GATTDatabase.Service?
 
   public init(_ connection: Connection) { self.connection = connection }
 
   /// Exchanges the MTU, once per connection. A device that refuses stays at 23.
   public func exchangeMTU(_ mtu: Int = ATT.maximumMTU) async throws(GATTError) {
+    if await connection.hasAskedMTU { return }
     try await connection.exchangeMTU(mtu)
   }
 
   /// Discovers everything and keeps it as `database`.
   @discardableResult
   public func discover() async throws(GATTError) -> GATTDatabase {
+    // Before the rest: attributes that change meanwhile are remembered with a hash that is not theirs.
+    try await discover(hash: try await connection.readDatabaseHash())
+  }
+
+  private func discover(hash: [UInt8]?) async throws(GATTError) -> GATTDatabase {
     database = try await connection.discoverDatabase()
-    await connection.noteDiscovery(
-      GATTDiscoveryResult(database, .whole, databaseHash: try await databaseHash()))
+    await connection.noteDiscovery(GATTDiscoveryResult(database, .whole, databaseHash: hash))
     return database
   }
 
-  /// What tells whether the database is still the same; `nil` where the device has no such value. Core 5.4, Vol 3,
-  /// Part G, 7.3.
-  private func databaseHash() async throws(GATTError) -> [UInt8]? {
-    let hash = database.characteristic(.databaseHash, in: .genericAttribute)
-    guard let hash, hash.properties.contains(.read) else { return nil }
-    do throws(GATTError) { return try await connection.read(hash.valueHandle) } catch {
-      guard case .refused = error else { throw error }
-      return nil
-    }
-  }
-
-  /// Discovers some services, the first of each UUID.
+  /// Discovers some services, the first of each UUID, and what tells of their changes.
   ///
   /// - Returns: those that are there, in the order asked for. `database` stays.
   public func discover(services: [BluetoothUUID]) async throws(GATTError) -> GATTDatabase {
-    var found = GATTDatabase()
-    for uuid in services {
-      if let service = try await connection.discoverService(uuid) { found.services.append(service) }
+    let hash = try await watch()
+    var result = GATTDiscoveryResult(GATTDatabase(), .part, databaseHash: hash)
+    let wanted = services.contains(.genericAttribute) ? services : [.genericAttribute] + services
+    for uuid in wanted {
+      if uuid == .genericAttribute, let generic {
+        result.database.services.append(generic)
+      } else if uuid != .genericAttribute, let service = try await connection.discoverService(uuid) {
+        result.database.services.append(service)
+      } else {
+        result.absent.append(uuid)
+      }
     }
-    await connection.noteDiscovery(GATTDiscoveryResult(found, .part))
-    return found
+    await connection.noteDiscovery(result)
+    return result.database(of: services) ?? GATTDatabase()
   }
 
   /// The whole value, however long.
@@ -150,6 +154,144 @@ public actor GATTClient {
     }
     return channel
   }
+}
+
+// MARK: Attributes of an earlier link
+
+extension GATTClient {
+  /// Attributes to work with: those of an earlier link if it is proven that they are as they were, else by discovery.
+  ///
+  /// Of an earlier link they cost one round trip where the device has a Database Hash, and none where it has no Service
+  /// Changed; else some services cost one for each declaration and for the descriptors of each characteristic. The MTU is as it is then, until `catchUp` or `exchangeMTU`.
+  /// - Parameter services: the first of each UUID; `nil` for all there are.
+  /// - Returns: those that are there, in the order asked for.
+  public func attributes(of services: [BluetoothUUID]? = nil) async throws(GATTError) -> GATTDatabase {
+    if let earlier = try await earlierAttributes(of: services) { return earlier }
+    try await exchangeMTU()
+    if let services { return try await discover(services: services) }
+    return try await discover(hash: try await watch())
+  }
+
+  private func earlierAttributes(
+    of services: [BluetoothUUID]?
+  ) async throws(GATTError) -> GATTDatabase? {
+    guard let known = await connection.known, let database = known.database(of: services) else { return nil }
+    let holds: Bool
+    switch known.proof {
+    case .hash(let hash): holds = try await connection.readDatabaseHash() == hash
+    case .lasting: holds = true
+    // Nothing says so but the attributes themselves, each asked for what is wanted of it.
+    case .none: holds = if services == nil { false } else { try await stands(database) }
+    }
+    guard holds else {
+      await connection.dropKnown()
+      return nil
+    }
+    await connection.useKnown()
+    if services == nil { self.database = database }
+    return database
+  }
+
+  /// What a link with attributes of an earlier one still owes when its stream runs: the MTU, and to hear of changes. The
+  /// hash is compared again, as the device may have changed before it knew that we want to hear of it.
+  public func catchUp() async throws(GATTError) {
+    try await exchangeMTU()
+    guard let found = await connection.discovery, await connection.usesEarlierDiscovery,
+      let generic = found.database(of: [.genericAttribute])?.services.first
+    else { return }
+    if found.proof == .none, try await !stands(GATTDatabase(services: [generic])) {
+      return await connection.attributesChanged(in: .all)
+    }
+    try await watch(generic)
+    guard let hash = found.databaseHash, try await connection.readDatabaseHash() != hash else { return }
+    await connection.attributesChanged(in: .all)
+  }
+
+  /// Whether characteristics are where they were: a declaration names properties, handle and UUID of its value, so the
+  /// same octets at the same place say all of it.
+  private func stands(_ database: GATTDatabase) async throws(GATTError) -> Bool {
+    for characteristic in database.services.flatMap(\.characteristics) {
+      let declaration = [UInt8](encoding: 19) {
+        CharacteristicDeclaration(
+          properties: characteristic.properties, valueHandle: characteristic.valueHandle,
+          uuid: characteristic.uuid
+        ).encode(into: &$0)
+      }
+      do throws(GATTError) {
+        guard try await connection.read(characteristic.handle) == declaration,
+          try await connection.discoverDescriptors(of: characteristic) == characteristic.descriptors
+        else { return false }
+      } catch {
+        guard case .refused = error else { throw error }
+        return false
+      }
+    }
+    return true
+  }
+
+  /// Looks whether attributes of an earlier link are as they were, by a discovery that leaves subscriptions alone: for a
+  /// device that must not change, and behaves as if it had. A hash that was equal is enough.
+  public func verify() async throws(GATTError) {
+    guard let found = await connection.discovery, await connection.usesEarlierDiscovery,
+      found.proof == .lasting
+    else { return }
+    try await exchangeMTU()
+    if try await !isAsItWas(found) { await connection.attributesChanged(in: .all) }
+  }
+
+  private func isAsItWas(_ found: GATTDiscoveryResult) async throws(GATTError) -> Bool {
+    if found.extent == .whole { return try await connection.discoverDatabase() == found.database }
+    for service in found.database.services {
+      guard try await connection.discoverService(service.uuid) == service else { return false }
+    }
+    return true
+  }
+
+  /// Has the device tell of changes from now on, as far as it can.
+  ///
+  /// - Returns: its Database Hash, as it is when changes are told already.
+  private func watch() async throws(GATTError) -> [UInt8]? {
+    generic = try await connection.discoverService(.genericAttribute)
+    guard let generic else { return nil }
+    try await watch(generic)
+    guard generic.characteristics.contains(where: { $0.uuid == .databaseHash }) else { return nil }
+    return try await connection.readDatabaseHash()
+  }
+
+  /// Service Changed indications (Core 5.4, Vol 3, Part G, 7.1), and robust caching (7.2). A device that refuses does
+  /// without.
+  private func watch(_ generic: GATTDatabase.Service) async throws(GATTError) {
+    for characteristic in generic.characteristics {
+      do throws(GATTError) {
+        switch characteristic.uuid {
+        case .serviceChanged: try await watch(changes: characteristic)
+        case .clientSupportedFeatures where characteristic.properties.contains(.write):
+          try await connection.write([ClientFeatures.robustCaching], to: characteristic.valueHandle)
+        default: break
+        }
+      } catch {
+        guard case .refused(let refusal) = error, refusal.code != .databaseOutOfSync else { throw error }
+      }
+    }
+  }
+
+  private func watch(changes characteristic: GATTDatabase.Characteristic) async throws(GATTError) {
+    guard characteristic.configuration != nil, characteristic.properties.contains(.indicate) else { return }
+    if await connection.beginWatch(characteristic.valueHandle) {
+      _ = await connection.addSubscriber(characteristic.valueHandle) { [weak connection] notification, _ in
+        let range = HandleRange(serviceChanged: notification.value)
+        guard let connection else { return }
+        // Amid a batch: the subscribers are being gone through.
+        Task(executorPreference: connection.loop.preference) { await connection.attributesChanged(in: range) }
+      }
+    }
+    try await connection.configure(characteristic, .indication)
+  }
+}
+
+/// Bits of Client Supported Features. Core 5.4, Vol 3, Part G, 7.2.
+private enum ClientFeatures {
+  static let robustCaching: UInt8 = 0x01
 }
 
 /// One listener of one characteristic.

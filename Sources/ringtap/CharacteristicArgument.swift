@@ -2,6 +2,7 @@ import ArgumentParser
 import BLECore
 import BLEHost
 import BLEStack
+import BLEWire
 
 /// Names a characteristic on the command line: a UUID, or a value handle with `0x` before it.
 enum CharacteristicArgument: ExpressibleByArgument, Sendable {
@@ -21,15 +22,34 @@ enum CharacteristicArgument: ExpressibleByArgument, Sendable {
   static let help = ArgumentHelp(
     "The characteristic: a UUID such as 2a19, or a handle such as 0x0012.", valueName: "characteristic")
 
-  /// The attribute to read or write. A handle is taken as it is, without discovery.
-  func handle(_ client: GATTClient) async throws -> AttributeHandle {
-    if case .handle(let handle) = self { return handle }
-    return try await characteristic(client).valueHandle
+  /// Does something with the attribute; once more, after a discovery, where the device refuses a handle that an earlier
+  /// link had found. A handle is taken as it is, without discovery.
+  func use<Value: Sendable>(
+    _ client: GATTClient,
+    _ body: (AttributeHandle, GATTDatabase.Characteristic?) async throws(GATTError) -> Value
+  ) async throws -> Value {
+    if case .handle(let handle) = self {
+      return try await failing { () async throws(GATTError) in try await body(handle, nil) }
+    }
+    let found = try await characteristic(client)
+    do throws(GATTError) { return try await body(found.valueHandle, found) } catch {
+      let connection = client.connection
+      guard case .refused = error, await connection.usesEarlierDiscovery else {
+        return try await failing { () async throws(GATTError) in throw error }
+      }
+      await connection.attributesChanged(in: .all)
+    }
+    let again = try await characteristic(client)
+    return try await failing { () async throws(GATTError) in try await body(again.valueHandle, again) }
   }
 
-  /// The characteristic, by discovery.
+  /// The characteristic, by discovery where it is not certain that it is where an earlier link found it.
   func characteristic(_ client: GATTClient) async throws -> GATTDatabase.Characteristic {
-    let database = try await failing { () async throws(GATTError) in try await client.discover() }
+    let database = try await failing { () async throws(GATTError) in
+      let database = try await client.attributes()
+      try await client.exchangeMTU()
+      return database
+    }
     let found =
       switch self {
       case .uuid(let uuid): database.characteristic(uuid)

@@ -86,8 +86,10 @@ struct DevicesCommand: ParsableCommand {
         try Console.print(DevicesCommand.text(device))
         if let hash = device.discovery.databaseHash { try Console.print("database hash \(hash.hexText)") }
         try GATTTree().show(device.discovery.database)
-        if device.discovery.extent == .part {
-          Console.note("only what was asked for; `ringtap gatt \(device.address)` asks for all")
+        switch device.discovery.extent {
+        case .whole: break
+        case .part: Console.note("only what was asked for; `ringtap gatt \(device.address)` asks for all")
+        case .none: Console.note("not used any more: `ringtap gatt \(device.address)` asks anew")
         }
       }
     }

@@ -30,12 +30,11 @@ struct ReadCommand: AsyncParsableCommand {
     let address = try device.parse(address)
     let characteristic = characteristic
     let line = try await device.withConnection(to: address) { client in
-      if case .handle(let handle) = characteristic {
-        let value = try await failing { () async throws(GATTError) in try await client.read(handle) }
+      try await characteristic.use(client) { handle, found throws(GATTError) in
+        if let found { return try await Self.read(found, client) }
+        let value = try await client.read(handle)
         return ValueLine(time: SystemClock.now(), handle: handle, value: value)
       }
-      let found = try await characteristic.characteristic(client)
-      return try await failing { () async throws(GATTError) in try await Self.read(found, client) }
     }
     try line.show(json: json)
   }
@@ -84,15 +83,14 @@ struct WriteCommand: AsyncParsableCommand {
     }
     let (characteristic, withoutResponse) = (characteristic, withoutResponse)
     let handle = try await device.withConnection(to: address) { client in
-      let handle = try await characteristic.handle(client)
-      try await failing { () async throws(GATTError) in
+      try await characteristic.use(client) { handle, _ throws(GATTError) in
         if withoutResponse {
           try await client.writeWithoutResponse(octets, to: handle)
         } else {
           try await client.write(octets, to: handle)
         }
+        return handle
       }
-      return handle
     }
     try ValueLine(time: SystemClock.now(), handle: handle, value: octets).show(json: json)
   }

@@ -24,6 +24,26 @@ import Testing
       .map { octets(String($0.dropFirst(24))) }
   }
 
+  /// Worked out by Python's `cryptography` (AES-CMAC) from the table of Core 5.4, Vol 3, Part G, 7.3.1, and from the
+  /// handles and UUIDs of the reference.
+  @Test(arguments: [
+    (RingAttributes.Move.away, false, "2a645795e518b1d3e1a0354c13daa381"),
+    (.away, true, "e2f6e72bfd60ec905e398a1f671c247b"), (.swapped, true, "52ac55f7f009fdc5648131bcf1b0ebb6"),
+  ])
+  func hashesItsAttributes(_ move: RingAttributes.Move, _ isMoved: Bool, _ hash: String) throws {
+    var configuration = EmulatedRing.Configuration()
+    configuration.attributes.kind = .hashed
+    configuration.attributes.move = move
+    configuration.attributes.moment = .betweenLinks
+    let ring = EmulatedRing(configuration)
+    if isMoved { ring.disconnected(now: MonotonicTime(nanoseconds: 0)) }
+    #expect(ring.attributesVersion == (isMoved ? 1 : 0))
+    let database = GATTServerDatabase(ring.services)
+    let handle = try #require(database.valueHandle(of: .databaseHash))
+    let value = try #require(database.value(of: handle))
+    #expect(value.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined() == hash)
+  }
+
   @Test("section 1: services, and the handles of captures CAP1 and CAP2")
   func table() {
     let bench = bench()

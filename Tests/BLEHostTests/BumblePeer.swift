@@ -33,10 +33,11 @@ final class BumblePeer: Sendable {
   }
 
   /// Starts it and waits until it is ready.
-  static func start(_ script: String, _ arguments: [String] = []) async throws -> BumblePeer {
+  static func start(_ script: String, _ options: [String] = []) async throws -> BumblePeer {
     let peers = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
       .appending(path: "KernelTests/Peers")
-    let (line, identifier) = await run(try #require(python), [peers.appending(path: script).path] + arguments)
+    let (line, identifier) = await run(
+      try #require(python), [peers.appending(path: script).path] + options)
     let words = line.split(separator: " ")
     guard words.count == 3, words[0] == "ready", let port = UInt16(words[1]),
       let address = DeviceAddress(String(words[2]), type: .random)

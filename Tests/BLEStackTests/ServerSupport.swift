@@ -45,6 +45,13 @@ struct ServerBench {
     return hex(answer)
   }
 
+  /// The device has other attributes now.
+  mutating func change(to services: [GATTServiceDescription]) {
+    let changed = GATTServerDatabase(services)
+    server.databaseChanged(from: database, to: changed)
+    database = changed
+  }
+
   mutating func push(_ push: ServerPush, _ handle: UInt16, _ value: String) -> (PushResult, String) {
     let value = octets(value)
     var result = PushResult.notSubscribed

@@ -1,5 +1,6 @@
 import BLECore
 import BLEHost
+import BLESensors
 import BLEStack
 import BLESystem
 import BLEWire
@@ -181,19 +182,72 @@ import Testing
     }
   }
 
-  /// Bytes changed at random give a device or a warning.
-  @Test func survivesChangedOctets() async throws {
-    try await withDevices { devices, _ in
-      try devices.remember(address, name: "R02_A1B2", at: time, Self.whole(Self.ringService))
+  /// One bit changed anywhere: what was written, or nothing and a warning; never other handles.
+  @Test func isNotDeceivedByChangedOctets() async throws {
+    try await withDevices { devices, warnings in
+      var found = Self.whole(Self.service(0x1801, 1, 3), Self.ringService)
+      found.databaseHash = Array(0..<16)
+      try devices.remember(address, name: "R02_A1B2", at: time, found)
+      let device = try #require(devices.all().first)
       let octets = contents(file(devices))
       for index in octets.indices {
-        for flip: UInt8 in [0x01, 0x10, 0x80] {
-          var changed = octets
-          changed[index] ^= flip
-          try Data(changed).write(to: URL(filePath: file(devices)))
-          #expect(devices.all().count <= 1)
-        }
+        var changed = octets
+        changed[index] ^= 1 << UInt8(index % 8)
+        try Data(changed).write(to: URL(filePath: file(devices)))
+        let count = warnings().count
+        let all = devices.all()
+        // A damaged key of the checksum makes a file of a former program, which proves nothing.
+        let isHarmless = all == [device] || all.first?.discovery.proof == GATTDiscoveryResult.Proof.none
+        #expect(all.isEmpty ? warnings().count == count + 1 : isHarmless)
       }
+    }
+  }
+
+  /// A file of another device's, by whatever way it came here.
+  @Test func aForeignFileIsSetAside() async throws {
+    try await withDevices { devices, warnings in
+      try devices.remember(address, name: nil, at: time, Self.whole(Self.ringService))
+      let foreign = devices.folder + "/70-CB-0D-00-A1-B3-public.json"
+      try Data(contents(file(devices))).write(to: URL(filePath: foreign))
+      #expect(devices.device(at: DeviceAddress(bits: 0x70CB_0D00_A1B3, type: .public)) == nil)
+      #expect(warnings().count == 1)
+      #expect(devices.all().map(\.address) == [address])
+    }
+  }
+
+  /// Of a program before this one, whose files had no checksum: good to be shown, not to be used.
+  @Test func aFileWithoutChecksumProvesNothing() async throws {
+    try await withDevices { devices, warnings in
+      try devices.remember(address, name: "R02_A1B2", at: time, Self.whole(Self.ringService))
+      #expect(devices.device(at: address)?.discovery.proof == .lasting)
+      let text = String(decoding: contents(file(devices)), as: UTF8.self)
+      let former = text.replacing(#/,"checksum":"[0-9a-f]+"/#, with: "")
+      #expect(former.count < text.count)
+      try Data(former.utf8).write(to: URL(filePath: file(devices)))
+      let known = try #require(devices.device(at: address))
+      #expect(known.discovery.database == GATTDatabase(services: [Self.ringService]))
+      #expect(known.discovery.proof == GATTDiscoveryResult.Proof.none)
+      #expect(warnings() == [])
+    }
+  }
+
+  @Test func whatHasChangedIsNotUsed() async throws {
+    try await withDevices { devices, _ in
+      var found = Self.whole(Self.service(0x1801, 1, 3), Self.ringService)
+      found.databaseHash = Array(0..<16)
+      try devices.remember(address, name: "R02_A1B2", at: time, found)
+      try devices.remember(address, name: nil, at: time, GATTDiscoveryResult(GATTDatabase(), .none))
+      let known = try #require(devices.device(at: address))
+      #expect(known.kind == .ring && known.name == "R02_A1B2")
+      #expect(known.discovery.proof == GATTDiscoveryResult.Proof.none)
+      #expect(known.discovery.database(of: [RingUUID.commandService]) == nil)
+      // A part with another hash displaces the whole, whatever is in it.
+      try devices.remember(address, name: nil, at: time, found)
+      var part = Self.part(Self.service(0x1801, 1, 3))
+      part.databaseHash = Array(1..<17)
+      part.absent = [.battery]
+      try devices.remember(address, name: nil, at: time, part)
+      #expect(devices.device(at: address)?.discovery == part)
     }
   }
 

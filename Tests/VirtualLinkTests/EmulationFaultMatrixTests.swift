@@ -58,7 +58,7 @@ import Testing
 
   private static var silence: [Case] {
     let requests: [SessionStep: ATTOpcode] = [
-      .mtu: .exchangeMTURequest, .discovery: .readByGroupTypeRequest, .subscribe: .writeRequest,
+      .mtu: .exchangeMTURequest, .discovery: .readByTypeRequest, .subscribe: .writeRequest,
       .stream: .writeRequest,
     ]
     return cases(

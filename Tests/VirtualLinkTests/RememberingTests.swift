@@ -54,7 +54,7 @@ import Testing
       #expect(known.discovery.extent == .part)
       #expect(
         Set(known.discovery.database.services.map(\.uuid))
-          == [RingUUID.commandService, RingUUID.bigDataService])
+          == [.genericAttribute, RingUUID.commandService, RingUUID.bigDataService])
       await link.close()
     }
   }

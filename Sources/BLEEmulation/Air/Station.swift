@@ -14,11 +14,13 @@ final class Station: Advertiser, LinkOwner {
 
   /// As the peripheral left it after its last link.
   private var database: GATTServerDatabase
+  private var attributesVersion: Int
 
   init(_ peripheral: any VirtualPeripheral, number: Int) {
     self.peripheral = peripheral
     self.number = number
     database = GATTServerDatabase(peripheral.services)
+    attributesVersion = peripheral.attributesVersion
   }
 
   private var now: MonotonicTime { air?.now ?? MonotonicTime(nanoseconds: 0) }
@@ -38,6 +40,10 @@ final class Station: Advertiser, LinkOwner {
   }
 
   func connected(_ end: LinkEnd) {
+    if attributesVersion != peripheral.attributesVersion {
+      database = GATTServerDatabase(peripheral.services)
+      attributesVersion = peripheral.attributesVersion
+    }
     let link = PeripheralLink(
       end, database: database, receiveMTU: peripheral.receiveMTU, security: peripheral.security)
     self.link = link

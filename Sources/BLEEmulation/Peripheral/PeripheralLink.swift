@@ -111,6 +111,19 @@ public final class PeripheralLink {
     }
   }
 
+  /// Gives the device other attributes; a central that wants to hear of it is sent Service Changed, for all handles.
+  public func change(to services: [GATTServiceDescription]) {
+    let changed = GATTServerDatabase(services)
+    server.databaseChanged(from: database, to: changed)
+    database = changed
+    guard let handle = changed.valueHandle(of: .serviceChanged) else { return }
+    let value = [UInt8](encoding: 4) {
+      $0.append(HandleRange.all.start)
+      $0.append(HandleRange.all.end)
+    }
+    push(.indication, of: handle, value: value.span)
+  }
+
   /// Asks the central for its MTU, as some peripherals do. Core 5.4, Vol 3, Part F, 3.4.2.
   public func requestMTU() {
     let request = ExchangeMTU(request: UInt16(attributes.server.receiveMTU))

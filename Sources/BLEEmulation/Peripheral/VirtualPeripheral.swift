@@ -46,8 +46,9 @@ public struct Advertisement: Hashable, Sendable {
 public protocol VirtualPeripheral: AnyObject {
   /// `nil` while it does not advertise. Not asked while a central is connected.
   var advertisement: Advertisement? { get }
-  /// Its attributes; asked once, when the controller is made.
+  /// Its attributes; asked when the controller is made, and when a central connects after `attributesVersion` has changed.
   var services: [GATTServiceDescription] { get }
+  var attributesVersion: Int { get }
   /// How it pairs; `nil`: not at all.
   var security: PeripheralSecurity? { get }
   /// The longest ATT PDU that it takes: 23 … 517.
@@ -71,6 +72,7 @@ public protocol VirtualPeripheral: AnyObject {
 }
 
 extension VirtualPeripheral {
+  public var attributesVersion: Int { 0 }
   public var security: PeripheralSecurity? { nil }
   public var receiveMTU: Int { ATT.maximumMTU }
   public func connected(_ link: PeripheralLink, now: MonotonicTime) {}

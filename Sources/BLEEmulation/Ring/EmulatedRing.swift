@@ -35,6 +35,7 @@ public final class EmulatedRing: VirtualPeripheral {
     /// What its clock shows at the first connection, until it is set.
     public var clock: RingDateTime?
     public var replyFaults = RingReplyFaults()
+    public var attributes = RingAttributes()
 
     public enum Features: Hashable, Sendable {
       /// Those of the captured R02: no temperature, no heart rate variability.
@@ -51,12 +52,6 @@ public final class EmulatedRing: VirtualPeripheral {
     public init() {}
   }
 
-  // The handles of the ring in captures CAP1 and CAP2 (reference, 1.2), gaps included.
-  static let commandHandle = AttributeHandle(0x0010)
-  static let replyHandle = AttributeHandle(0x0012)
-  static let bigDataHandle = AttributeHandle(0x0016)
-  static let bigDataReplyHandle = AttributeHandle(0x0018)
-
   /// Frames and pieces that wait for their time or for room on the link; more are dropped.
   static let outboxLimit = 4096
 
@@ -72,6 +67,9 @@ public final class EmulatedRing: VirtualPeripheral {
   /// Commands whose length or checksum was wrong. They are not answered.
   public private(set) var rejectedCommands = 0
 
+  /// The attributes are where they are after the one change.
+  private var isMoved = false
+  private var places = RingAttributes.Places()
   private var isPoweredOff = false
   private var stream: Stream?
   private var sentOnLink = 0
@@ -137,36 +135,50 @@ public final class EmulatedRing: VirtualPeripheral {
   public var services: [GATTServiceDescription] {
     typealias Characteristic = GATTCharacteristicDescription
     return [
-      GATTServiceDescription(
-        .genericAttribute,
-        characteristics: [Characteristic(.serviceChanged, .indicate, value: [1, 0, 0xFF, 0xFF])]),
+      configuration.attributes.generic,
       GATTServiceDescription(
         .genericAccess,
         characteristics: [
           Characteristic(.deviceName, .read, value: [UInt8](configuration.name.utf8)),
           Characteristic(.appearance, .read, value: [0, 0]),
         ]),
+    ] + ringServices + [
       GATTServiceDescription(
-        RingUUID.commandService, handle: AttributeHandle(0x000E),
+        .deviceInformation, handle: places.information,
         characteristics: [
           Characteristic(
-            RingUUID.commandWrite, [.write, .writeWithoutResponse], handle: AttributeHandle(0x000F)),
+            .hardwareRevision, .read, value: [UInt8]("R02_V3.0".utf8),
+            handle: AttributeHandle(places.information.rawValue + 3)),
+          Characteristic(.firmwareRevision, .read, value: [UInt8]("R02_3.00.06_240523".utf8)),
+        ])
+    ]
+  }
+
+  /// In the order of their handles, gaps as in captures CAP1 and CAP2 (reference, 1.2).
+  private var ringServices: [GATTServiceDescription] {
+    typealias Characteristic = GATTCharacteristicDescription
+    let services = [
+      GATTServiceDescription(
+        RingUUID.commandService, handle: places.command,
+        characteristics: [
+          Characteristic(RingUUID.commandWrite, [.write, .writeWithoutResponse]),
           Characteristic(RingUUID.commandNotify, .notify),
         ]),
       GATTServiceDescription(
-        RingUUID.bigDataService, handle: AttributeHandle(0x0014),
+        RingUUID.bigDataService, handle: places.bigData,
         characteristics: [
           Characteristic(RingUUID.bigDataWrite, .writeWithoutResponse),
           Characteristic(RingUUID.bigDataNotify, .notify),
         ]),
-      GATTServiceDescription(
-        .deviceInformation, handle: AttributeHandle(0x001A),
-        characteristics: [
-          Characteristic(
-            .hardwareRevision, .read, value: [UInt8]("R02_V3.0".utf8), handle: AttributeHandle(0x001D)),
-          Characteristic(.firmwareRevision, .read, value: [UInt8]("R02_3.00.06_240523".utf8)),
-        ]),
     ]
+    return places.command < places.bigData ? services : services.reversed()
+  }
+
+  public var attributesVersion: Int { isMoved ? 1 : 0 }
+
+  private func move() {
+    isMoved = true
+    places = configuration.attributes.places(isMoved: true)
   }
 
   // MARK: Link
@@ -189,6 +201,7 @@ public final class EmulatedRing: VirtualPeripheral {
     stream = nil
     errands.removeAll()
     forgetLink()
+    if configuration.attributes.moment == .betweenLinks { move() }
   }
 
   private func forgetLink() {
@@ -200,13 +213,13 @@ public final class EmulatedRing: VirtualPeripheral {
   public func written(_ handle: AttributeHandle, link: PeripheralLink, now: MonotonicTime) {
     guard let octets = link.database.value(of: handle) else { return }
     switch handle {
-    case Self.commandHandle:
+    case places.commandValue:
       guard (try? RingFrame(validating: octets.span)) != nil else {
         rejectedCommands += 1
         return
       }
       execute(octets, link, now)
-    case Self.bigDataHandle: answer(message: octets, link, now)
+    case places.bigDataValue: answer(message: octets, link, now)
     default: break
     }
   }
@@ -306,7 +319,7 @@ public final class EmulatedRing: VirtualPeripheral {
     let cut = configuration.replyFaults.logFrameLimit == nil ? whole.count : whole.count / 2
     let size = link.mtu - 3
     for start in stride(from: 0, to: cut, by: size) {
-      enqueue(Array(whole[start..<min(start + size, cut)]), Self.bigDataReplyHandle, now)
+      enqueue(Array(whole[start..<min(start + size, cut)]), places.bigDataReply, now)
     }
     drain(link, now)
   }
@@ -317,7 +330,7 @@ public final class EmulatedRing: VirtualPeripheral {
   private func reply(_ starts: [[UInt8]], _ link: PeripheralLink, _ now: MonotonicTime) {
     for frame in configuration.replyFaults.spoiled(starts.map(ringFrame)) {
       replyCount += 1
-      enqueue(configuration.replyFaults.damaged(frame, number: replyCount), Self.replyHandle, now)
+      enqueue(configuration.replyFaults.damaged(frame, number: replyCount), places.reply, now)
     }
     drain(link, now)
   }
@@ -347,7 +360,7 @@ public final class EmulatedRing: VirtualPeripheral {
   }
 
   private func send(_ frame: Span<UInt8>, _ link: PeripheralLink) {
-    if link.push(of: Self.replyHandle, value: frame) == .full { droppedByRing += 1 }
+    if link.push(of: places.reply, value: frame) == .full { droppedByRing += 1 }
   }
 
   // MARK: Time
@@ -400,6 +413,13 @@ public final class EmulatedRing: VirtualPeripheral {
         link.disconnect(.connectionTimeout)
         return
       }
+      if !isMoved, configuration.attributes.moment == .afterNotifications(sentOnLink) {
+        // The firmware begins anew.
+        stream = nil
+        move()
+        link.change(to: services)
+        return
+      }
     }
   }
 
@@ -408,14 +428,14 @@ public final class EmulatedRing: VirtualPeripheral {
     _ frame: RingSignal.Frame, number: Int, _ link: PeripheralLink
   ) -> PeripheralLink.PushOutcome {
     guard let every = configuration.malformedEvery, number.isMultiple(of: every) else {
-      return link.push(of: Self.replyHandle, value: frame.span)
+      return link.push(of: places.reply, value: frame.span)
     }
     if (number / every).isMultiple(of: 2) {
-      return link.push(of: Self.replyHandle, value: frame.span.extracting(first: RingFrame.byteCount / 2))
+      return link.push(of: places.reply, value: frame.span.extracting(first: RingFrame.byteCount / 2))
     }
     var broken = frame
     broken[RingFrame.byteCount - 1] ^= 0xFF
-    return link.push(of: Self.replyHandle, value: broken.span)
+    return link.push(of: places.reply, value: broken.span)
   }
 }
 

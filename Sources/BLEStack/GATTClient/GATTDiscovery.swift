@@ -31,7 +31,7 @@ extension ATTRequester {
   public func discoverService(
     _ uuid: BluetoothUUID
   ) async throws(GATTError) -> GATTDatabase.Service? {
-    guard var service = try await discoverPrimaryServices(uuid).first else { return nil }
+    guard var service = try await firstPrimaryService(uuid) else { return nil }
     guard let start = service.range.start.next, start <= service.range.end else { return service }
     let attributes = try await findInformation(HandleRange(start: start, end: service.range.end))
     for attribute in attributes {
@@ -103,6 +103,19 @@ extension ATTRequester {
     } extent: {
       $0.range
     }
+  }
+
+  /// The same, without the question whether there are more.
+  private func firstPrimaryService(_ uuid: BluetoothUUID) async throws(GATTError) -> GATTDatabase.Service? {
+    let request = [UInt8](encoding: 23) { FindService(range: .all, uuid: uuid).encode(into: &$0) }
+    guard let response = try await answer(to: request, orNilFor: .attributeNotFound) else { return nil }
+    let range = try decoding { () throws(WireError) in
+      try FindByTypeValueResponse(validating: response.span)[0]
+    }
+    guard range.isValid else {
+      throw .malformed(WireError(.att, offset: 1, .invalidValue(UInt32(range.start.rawValue))))
+    }
+    return GATTDatabase.Service(kind: .primary, range: range, uuid: uuid)
   }
 
   /// Find Included Services, 4.5.1. A 128-bit UUID is not in the reply and is read from the service.

@@ -37,6 +37,7 @@ public struct ATTServer: Sendable {
 
   /// CCCD values, by slot.
   var configurations: [UInt8]
+  var caching = ClientCaching()
   var prepared = PreparedWrites()
 
   /// - Parameter receiveMTU: 23 … 517.
@@ -66,6 +67,7 @@ public struct ATTServer: Sendable {
       faults += 1
       return
     }
+    if opcode.kind == .command, caching.isHeldBack { return }
     switch opcode.kind {
     case .command:
       switch opcode {
@@ -76,6 +78,7 @@ public struct ATTServer: Sendable {
     case .confirmation: confirm(pdu)
     case .request:
       do throws(Refusal) {
+        try caching.admit(opcode, pdu)
         try answer(opcode, pdu, &database, &output, check)
       } catch {
         ErrorResponse(request: opcode, handle: error.handle, code: error.code).encode(into: &output)
@@ -102,12 +105,15 @@ public struct ATTServer: Sendable {
     database: borrowing GATTServerDatabase, into output: inout OutputSpan<UInt8>
   ) -> PushResult {
     guard isSubscribed(to: valueHandle, push, in: database) else { return .notSubscribed }
+    let isChange = database.valueHandle(of: .serviceChanged) == valueHandle
+    if caching.isHeldBack, !isChange { return .notSubscribed }
     let value = value.extracting(..<min(value.count, mtu - 3))
     switch push {
     case .notification: HandleValueNotification(handle: valueHandle, value: value).encode(into: &output)
     case .indication:
       if awaitsConfirmation { return .awaitsConfirmation }
       awaitsConfirmation = true
+      caching.isIndicated = isChange
       HandleValueIndication(handle: valueHandle, value: value).encode(into: &output)
     }
     return .encoded
@@ -143,6 +149,7 @@ public struct ATTServer: Sendable {
 
   private mutating func confirm(_ pdu: Span<UInt8>) {
     if !awaitsConfirmation || pdu.count != 1 { faults += 1 }
+    caching.confirmed()
     awaitsConfirmation = false
   }
 
@@ -184,7 +191,8 @@ public enum ServerPush: UInt8, Hashable, Sendable, BitwiseCopyable {
 /// What became of a value that was to be pushed.
 public enum PushResult: Hashable, Sendable, BitwiseCopyable {
   case encoded
-  /// The client did not ask for it, or the characteristic does not offer it.
+  /// The client did not ask for it, the characteristic does not offer it, or the client does not know yet that the
+  /// database has changed.
   case notSubscribed
   /// One indication at a time. Core 5.4, Vol 3, Part F, 3.3.2.
   case awaitsConfirmation

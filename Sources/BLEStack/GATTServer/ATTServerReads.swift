@@ -58,10 +58,12 @@ extension ATTServer {
   /// Octets of the value as this client sees it.
   func byteCount(at index: Int, in database: borrowing GATTServerDatabase) -> Int {
     if case .configuration = database.attributes[index].role { return 2 }
+    if database.attributes[index].type == .clientSupportedFeatures { return ClientCaching.featuresByteCount }
     return database.attributes[index].value.count
   }
 
   func octet(_ offset: Int, at index: Int, _ database: borrowing GATTServerDatabase) -> UInt8 {
+    if database.attributes[index].type == .clientSupportedFeatures { return caching.features }
     guard case .configuration(let slot, _) = database.attributes[index].role else {
       return database.attributes[index].value[offset]
     }

@@ -85,6 +85,7 @@ extension ATTServer {
     if case .configuration(let slot, _) = database.attributes[index].role {
       return [configurations[slot], 0]
     }
+    if database.attributes[index].type == .clientSupportedFeatures { return [caching.features] }
     return database.attributes[index].value
   }
 
@@ -111,6 +112,7 @@ extension ATTServer {
         throw Refusal(handle, .cccdImproperlyConfigured)
       }
     }
+    if database.attributes[index].type == .clientSupportedFeatures { try caching.require(value, handle) }
     if let code = check(handle, value) { throw Refusal(handle, code) }
   }
 
@@ -120,6 +122,8 @@ extension ATTServer {
     guard let index = database.index(of: handle) else { return }
     if case .configuration(let slot, _) = database.attributes[index].role {
       configurations[slot] = value[0]
+    } else if database.attributes[index].type == .clientSupportedFeatures {
+      caching.features = value[0] & ClientCaching.knownFeatures
     } else {
       database.store(value, at: index)
     }

@@ -37,12 +37,16 @@ public struct GATTServerDatabase: Sendable {
 
   /// Gives out handles.
   ///
+  /// Where there is a Database Hash, its value is worked out, whatever the description says.
   /// - Precondition: given handles rise, there are enough of them, and includes name services of the list.
   public init(_ services: [GATTServiceDescription]) {
     var builder = Builder()
     builder.place(services)
     attributes = builder.attributes
     configurationCount = builder.configurationCount
+    if let hash = attributes.firstIndex(where: { $0.type == .databaseHash && $0.role == .value }) {
+      attributes[hash].value = databaseHash
+    }
   }
 
   /// Where the attribute with this handle is in `attributes`.

@@ -60,21 +60,37 @@ public struct KnownDevice: Hashable, Sendable {
     switch later.extent {
     case .whole: discovery = later
     case .part:
-      let isChanged = later.database.services.contains { service in
-        discovery.database.services.contains { $0.range == service.range || $0.uuid == service.uuid }
-          && !discovery.database.services.contains { $0.agrees(with: service) }
-      }
-      if isChanged {
+      if isContradicted(by: later) {
         discovery = later
       } else if discovery.extent == .part {
-        let known = discovery.database.services
-        discovery.database.services += later.database.services.filter { service in
-          !known.contains { $0.range == service.range }
-        }
-        discovery.database.services.sort { $0.range.start < $1.range.start }
+        add(later)
       }
+    case .none:
+      discovery = later
+      // It is what it was, wherever it has it now.
+      return
     }
     kind = Kind(discovery.database.services)
+  }
+
+  private func isContradicted(by later: GATTDiscoveryResult) -> Bool {
+    if discovery.extent == .none || discovery.databaseHash != later.databaseHash { return true }
+    let known = discovery.database.services
+    return later.absent.contains { uuid in known.contains { $0.uuid == uuid } }
+      || later.database.services.contains { service in
+        discovery.absent.contains(service.uuid)
+          || known.contains { $0.range == service.range || $0.uuid == service.uuid }
+            && !known.contains { $0.agrees(with: service) }
+      }
+  }
+
+  private mutating func add(_ later: GATTDiscoveryResult) {
+    let known = discovery.database.services
+    discovery.database.services += later.database.services.filter { service in
+      !known.contains { $0.range == service.range }
+    }
+    discovery.database.services.sort { $0.range.start < $1.range.start }
+    discovery.absent += later.absent.filter { !discovery.absent.contains($0) }
   }
 
   /// Whether the address will be the device's tomorrow: a public or a static random one. Core 5.4, Vol 6, Part B, 1.3.

@@ -18,17 +18,35 @@ extension KnownDevice {
 
   package func encode(into line: inout JSONLine) {
     line.object { line in
-      line.member("version", Self.version)
-      encodeSummary(into: &line)
-      line.member("isWhole", discovery.extent == .whole)
-      if let hash = discovery.databaseHash { line.member("databaseHash", hex: hash.span) }
-      line.member(
-        "services",
-        array: { line in
-          for service in discovery.database.services { line.object { service.encode(into: &$0) } }
-        })
+      encodeContent(into: &line)
+      line.member("checksum", checksum)
     }
     line.endLine()
+  }
+
+  /// Of the content as this program writes it: 64 bits of FNV-1a, in hexadecimal. It finds damage, not malice.
+  private var checksum: String {
+    var line = JSONLine()
+    line.object { encodeContent(into: &$0) }
+    var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+    for octet in line.octets { hash = (hash ^ UInt64(octet)) &* 0x100_0000_01B3 }
+    return String(hash, radix: 16)
+  }
+
+  private func encodeContent(into line: inout JSONLine) {
+    line.member("version", Self.version)
+    encodeSummary(into: &line)
+    line.member("isWhole", discovery.extent == .whole)
+    if discovery.extent == .none { line.member("isOutdated", true) }
+    if !discovery.absent.isEmpty {
+      line.member("absent", array: { line in for uuid in discovery.absent { line.value(uuid.description) } })
+    }
+    if let hash = discovery.databaseHash { line.member("databaseHash", hex: hash.span) }
+    line.member(
+      "services",
+      array: { line in
+        for service in discovery.database.services { line.object { service.encode(into: &$0) } }
+      })
   }
 
   /// Who it is, without its attributes.
@@ -66,10 +84,26 @@ extension KnownDevice {
       hash = Self.octets(text)
       guard hash != nil else { throw .damaged("the database hash is not hexadecimal") }
     }
+    let extent: GATTDiscoveryResult.Extent =
+      file["isOutdated"]?.flag == true ? .none : isWhole ? .whole : .part
+    var absent: [BluetoothUUID] = []
+    for element in file["absent"]?.array ?? [] {
+      guard let uuid = element.text.flatMap({ BluetoothUUID($0) }) else {
+        throw .damaged("a UUID is damaged")
+      }
+      absent.append(uuid)
+    }
     self.init(
       address: address, name: file["name"]?.text, lastSeen: ReceiveTime(nanoseconds: lastSeen),
       discovery: GATTDiscoveryResult(
-        GATTDatabase(services: services), isWhole ? .whole : .part, databaseHash: hash))
+        GATTDatabase(services: services), extent, databaseHash: hash, absent: absent))
+    if extent == .none { kind = file["kind"]?.text.flatMap(Kind.init) ?? kind }
+    if let checksum = file["checksum"] {
+      guard checksum.text == self.checksum else { throw .damaged("its checksum is of something else") }
+    } else {
+      // Of an earlier program: nothing says that the handles are as they were written. They are shown, and not used.
+      discovery.extent = .none
+    }
   }
 
   private static func octets(_ digits: String) -> [UInt8]? {

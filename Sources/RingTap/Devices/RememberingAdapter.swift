@@ -43,8 +43,10 @@ public actor RememberingAdapter: Adapter {
   public func connect(
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
-    let connection = try await base.connect(to: peer, asking: request, timeout: timeout, tap: tap)
     let (journal, clock) = (journal, base.loop.clock)
+    let known = await clock.standing { await journal.discovery(of: peer) }
+    let connection = try await base.connect(to: peer, asking: request, timeout: timeout, tap: tap)
+    if let known { await connection.supply(known) }
     await connection.whenDiscovered { journal.remember(peer, $0, at: clock.now()) }
     return connection
   }
@@ -98,6 +100,12 @@ private final class DeviceJournal: Sendable {
         names[address] = name
       }
     }
+  }
+
+  /// What is in the file of a device when all is written; read by a thread that may wait for the disk.
+  func discovery(of peer: DeviceAddress) async -> GATTDiscoveryResult? {
+    await finish()
+    return await Task.detached { [devices] in devices.device(at: peer)?.discovery }.value
   }
 
   /// On the receive thread.

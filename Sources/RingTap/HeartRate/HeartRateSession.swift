@@ -53,12 +53,14 @@ public struct HeartRateSession: SensorSession {
     }
     self.link = link
     self.measurement = measurement
-    facts = try await link.facts()
-    location = try await link.decoded(BodySensorLocation.self, .bodySensorLocation, in: .heartRate)
     if preparation == .resetEnergy { try await Self.resetEnergy(link) }
+    // First of all: nothing that is read delays a measurement.
     do throws(GATTError) {
       _ = try await link.client.subscribe(measurement) { sink.take($0.value, at: $1) }
+      try await link.client.exchangeMTU()
     } catch { throw .gatt(error) }
+    facts = try await link.facts()
+    location = try await link.decoded(BodySensorLocation.self, .bodySensorLocation, in: .heartRate)
   }
 
   /// Heart Rate Service 1.0, 3.3.

@@ -95,6 +95,8 @@ public struct PolarSession: SensorSession {
       let data = link.characteristic(PolarUUID.data, in: PolarUUID.service)
     else { throw link.lacks("raw data of Polar's (\(PolarUUID.service))") }
     (self.link, self.point, self.data, self.type) = (link, point, data, type)
+    // Its frames are as long as the MTU allows.
+    do throws(GATTError) { try await link.client.exchangeMTU() } catch { throw .gatt(error) }
     facts = try await link.facts()
     do throws(GATTError) {
       answers = try await link.client.samples(point, as: PolarAnswer.self, capacity: 16)

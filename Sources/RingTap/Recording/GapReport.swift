@@ -3,7 +3,8 @@ import BLEHost
 import BLEPacketLog
 import BLEWire
 
-/// The members `links`, `firstSampleAtNs`, `lastSampleAtNs`, `timeToFirstSampleMs`, `medianRecoveryMs` and `gaps` of `session.json`: what the link cost.
+/// The members `links`, `firstSampleAtNs`, `lastSampleAtNs`, `timeToFirstSampleMs`, `attRequests`, `medianRecoveryMs` and
+/// `gaps` of `session.json`: what the link cost.
 extension SessionReport {
   func encodeGaps(_ line: inout JSONLine) {
     line.member("links", linkCount)
@@ -12,6 +13,13 @@ extension SessionReport {
     if let timeToFirstSample { line.member("timeToFirstSampleMs", Self.milliseconds(timeToFirstSample)) }
     if let median = gaps.medianRecoveryNanoseconds {
       line.member("medianRecoveryMs", Self.milliseconds(median))
+    }
+    line.member("attRequests") { line in
+      line.member("total", attRequests)
+      line.member(
+        "beforeFirstSample",
+        array: { line in for count in requestsBeforeFirstSample { line.value(count) } })
+      line.member("linksWithKnownAttributes", linksWithKnownAttributes)
     }
     line.member("gapCount", gapCount)
     line.member("gaps", array: { line in for gap in gaps { line.object { Self.encode(gap, &$0) } } })
@@ -36,6 +44,7 @@ extension SessionReport {
       })
     if let time = gap.connectedAt { line.member("connectedAtNs", time.nanoseconds) }
     if let time = gap.firstSampleAt { line.member("firstSampleAtNs", time.nanoseconds) }
+    if let count = gap.requestsBeforeFirstSample { line.member("attRequests", count) }
     if let recovery = gap.recoveryNanoseconds { line.member("recoveryMs", milliseconds(recovery)) }
     if let length = gap.lengthNanoseconds { line.member("lengthMs", milliseconds(length)) }
   }
@@ -67,6 +76,7 @@ extension SessionReport {
     gaps = await session.gaps
     gapCount = await session.gapCount
     linkCount = await session.linkCount
+    attRequests = statistics.requests
     firstSampleAt = await session.firstSampleAt
     lastSampleAt = await session.lastSampleAt
     fill(await session.links)
@@ -78,6 +88,8 @@ extension SessionReport {
       if case .refused = change.value, changes.contains(where: { $0.value == change.value }) { continue }
       changes.append(change)
     }
+    requestsBeforeFirstSample = links.compactMap(\.requestsBeforeFirstSample)
+    linksWithKnownAttributes = links.count(where: \.usedEarlierDiscovery)
     guard let last = links.last else { return }
     mtu = last.mtu
     connectionHandle = last.handle

@@ -71,6 +71,12 @@ public struct SessionReport: Hashable, Sendable {
   public var gaps: [SessionGap] = []
   public var gapCount = 0
   public var linkCount = 0
+  /// ATT requests over all links: each is a round trip.
+  public var attRequests = 0
+  /// Those of each link until its first sample, in order; a link without samples has no place.
+  public var requestsBeforeFirstSample: [Int] = []
+  /// Links that began with the attributes that an earlier one had found.
+  public var linksWithKnownAttributes = 0
   /// Stamps of the first sample of all and of the last.
   public var firstSampleAt: ReceiveTime?
   public var lastSampleAt: ReceiveTime?

@@ -102,8 +102,24 @@ public actor RingConversation {
   public static func begin(
     on connection: Connection, patience: Duration = defaultPatience
   ) async throws(HostError) -> RingConversation {
+    do throws(HostError) { return try await start(on: connection, patience) } catch {
+      // A ring that has changed may refuse what is asked of handles that an earlier link found.
+      guard case .gatt(.refused) = error, await connection.usesEarlierDiscovery else { throw error }
+      await connection.attributesChanged(in: .all)
+      await connection.endSubscriptions()
+      return try await start(on: connection, patience)
+    }
+  }
+
+  private static func start(
+    on connection: Connection, _ patience: Duration
+  ) async throws(HostError) -> RingConversation {
     let conversation = RingConversation(try await RingLink(connection), patience: patience)
-    do throws(GATTError) { try await conversation.listen() } catch { throw .gatt(error) }
+    do throws(GATTError) {
+      try await conversation.listen()
+      // Answers of the big data channel are as long as the MTU allows.
+      try await conversation.ring.client.catchUp()
+    } catch { throw .gatt(error) }
     return conversation
   }
 

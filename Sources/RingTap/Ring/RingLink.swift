@@ -20,21 +20,19 @@ struct RingLink: Sendable {
   let attributes: Attributes
   let client: GATTClient
 
-  /// Exchanges the MTU, and discovers the ring's two services where they are not known.
+  /// Finds the ring's two services: by discovery, where it is not certain that they are where an earlier link found them.
   ///
-  /// - Parameter known: what an earlier link to the same ring found.
   /// - Throws: `unsuitable` where the device has no ring service.
-  init(_ connection: Connection, known: Attributes? = nil) async throws(HostError) {
+  init(_ connection: Connection) async throws(HostError) {
     self.connection = connection
     client = GATTClient(connection)
-    do throws(GATTError) { try await client.exchangeMTU() } catch { throw .gatt(error) }
-    if let known { attributes = known } else { attributes = try await Self.discover(client) }
+    attributes = try await Self.discover(client)
   }
 
   private static func discover(_ client: GATTClient) async throws(HostError) -> Attributes {
     let database: GATTDatabase
     do throws(GATTError) {
-      database = try await client.discover(services: [RingUUID.commandService, RingUUID.bigDataService])
+      database = try await client.attributes(of: [RingUUID.commandService, RingUUID.bigDataService])
     } catch { throw .gatt(error) }
     guard
       let command = database.characteristic(RingUUID.commandWrite, in: RingUUID.commandService),
@@ -51,6 +49,8 @@ struct RingLink: Sendable {
   }
 
   /// Subscribes, then starts the stream: a ring loses writes that come before the subscription.
+  ///
+  /// The MTU may wait: raw frames fit into the smallest.
   ///
   /// - Parameter take: gets every notification of the ring, on the receive thread.
   func startRaw(

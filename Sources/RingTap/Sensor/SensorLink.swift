@@ -28,13 +28,12 @@ struct SensorLink: Sendable {
     .manufacturerName, .modelNumber, .serialNumber, .hardwareRevision, .firmwareRevision, .softwareRevision,
   ]
 
-  /// Exchanges the MTU and discovers everything.
+  /// Finds all attributes: by discovery, where it is not certain that they are where an earlier link found them.
   init(_ connection: Connection) async throws(HostError) {
     self.connection = connection
     client = GATTClient(connection)
     do throws(GATTError) {
-      try await client.exchangeMTU()
-      database = try await client.discover()
+      database = try await client.attributes()
     } catch { throw .gatt(error) }
   }
 

@@ -32,6 +32,10 @@ public actor DeviceSession {
     public var changes: [LinkChange]
     public var end: BearerEnd?
     public var disconnectReason: HCIStatus?
+    /// Whether it began with the attributes that an earlier link had found.
+    public var usedEarlierDiscovery: Bool
+    /// ATT requests until its first sample; `nil` where none came.
+    public var requestsBeforeFirstSample: Int?
   }
 
   /// How to connect, and how long to go on without the device.
@@ -54,6 +58,10 @@ public actor DeviceSession {
 
   /// Gaps and links that are kept: of more, the first and the latest.
   static let historyLimit = 4096
+  /// Times that a stream is started anew on one link because the device's attributes have changed.
+  static let restartLimit = 8
+  /// After this time without a sample, attributes of an earlier link are looked at again, once.
+  static let doubtAfter = Duration.seconds(5)
 
   public nonisolated let adapter: any Adapter
   public nonisolated let plan: Plan
@@ -74,11 +82,16 @@ public actor DeviceSession {
   public private(set) var lastSampleAt: ReceiveTime?
   private var observers: [AsyncStream<SessionState>.Continuation] = []
   private var current: Connection?
+  /// The device's attributes, of the last link.
+  private var known: GATTDiscoveryResult?
   private var outage: Outage?
   /// Whoever waits for the end of the link or of the session.
   private var waiter: CheckedContinuation<Void, Never>?
   private var isEnding = false
   private var isLinkOver = false
+  /// `Connection.attributeChangeCount` when the stream was started.
+  private var changesAtStart = 0
+  private var areAttributesChanged = false
   /// A stream has started, at least once.
   public private(set) var hasStreamed = false
 
@@ -161,41 +174,118 @@ public actor DeviceSession {
       return error
     }
     current = connection
-    profile.times.begin()
+    profile.times.begin(connection.requests)
+    if let known { await connection.supply(known) }
     let connectedAt = adapter.loop.clock.now()
+    var isStreaming = false
     do throws(HostError) {
       set(.discovering)
-      let stream = try await profile.start(on: connection)
+      var stream = try await start(profile, on: connection)
+      let usedEarlierDiscovery = await connection.usesEarlierDiscovery
       if outage != nil, !gaps.isEmpty { gaps[gaps.count - 1].connectedAt = connectedAt }
       outage = nil
-      hasStreamed = true
+      (hasStreamed, isStreaming) = (true, true)
       set(.streaming)
-      await wait(for: connection)
+      if usedEarlierDiscovery { checkAttributes(of: connection, profile.times) }
+      while await wait(for: connection) {
+        await connection.endSubscriptions()
+        stream = try await start(profile, on: connection)
+      }
       let end = await connection.end
       // A cancelled task must not skip the stop.
       if end == nil {
         await Task(executorPreference: adapter.loop.preference) { await profile.stop(stream) }.value
       }
-      await leave(connection, profile)
+      await leave(connection, profile, usedEarlierDiscovery)
       guard let end else { return nil }
       if !isOver { beginGap(end, await connection.disconnectReason, profile.times) }
       return .gatt(.closed(end))
     } catch {
+      let end = await connection.end
       await leave(connection, profile)
-      noteFailure(error, await connection.disconnectReason)
+      let reason = await connection.disconnectReason
+      // Lost while the stream was started anew: the link had one.
+      if isStreaming, let end, !isOver {
+        beginGap(end, reason, profile.times)
+      } else {
+        noteFailure(error, reason)
+      }
       return error
     }
   }
 
-  /// Waits for the link's end or the session's.
-  private func wait(for connection: Connection) async {
+  /// Starts the stream; anew where the device's attributes change meanwhile, or those of an earlier link were wrong.
+  private func start<Profile: SessionProfile>(
+    _ profile: Profile, on connection: Connection
+  ) async throws(HostError) -> Profile.Stream {
+    for _ in 0..<Self.restartLimit {
+      let changes = await connection.attributeChangeCount
+      do throws(HostError) {
+        let stream = try await profile.start(on: connection)
+        guard await connection.attributeChangeCount != changes else {
+          changesAtStart = changes
+          return stream
+        }
+      } catch {
+        guard await connection.end == nil else { throw error }
+        if await connection.attributeChangeCount == changes {
+          guard await connection.usesEarlierDiscovery, Self.mayBeOfOldHandles(error) else { throw error }
+          await connection.attributesChanged(in: .all)
+        }
+      }
+      await connection.endSubscriptions()
+    }
+    throw .unsuitable("\(plan.peer) changes its attributes without end")
+  }
+
+  /// Whether a device that has changed may answer so to one who does not know.
+  private static func mayBeOfOldHandles(_ failure: HostError) -> Bool {
+    switch failure {
+    case .gatt(.refused), .gatt(.malformed), .gatt(.notSupported), .gatt(.writeNotVerified), .unsuitable: true
+    default: false
+    }
+  }
+
+  /// Has what was put off for the first sample's sake done after it. Where none comes, the attributes are looked at again.
+  private func checkAttributes(of connection: Connection, _ times: SampleTimes) {
+    let loop = adapter.loop
+    let doubt = Task(executorPreference: loop.preference) {
+      guard (try? await loop.wait(for: Self.doubtAfter)) != nil, times.first == nil else { return }
+      if await connection.end == nil { try? await GATTClient(connection).verify() }
+    }
+    Task(executorPreference: loop.preference) {
+      await times.waitForFirst()
+      doubt.cancel()
+      // What ends the link ends the session's wait for it too; a refusal changes nothing.
+      if await connection.end == nil { try? await GATTClient(connection).catchUp() }
+    }
+  }
+
+  /// Waits for the link's end or the session's, or until the device's attributes have changed.
+  ///
+  /// - Returns: whether they have.
+  private func wait(for connection: Connection) async -> Bool {
     isLinkOver = false
+    areAttributesChanged = false
     let number = linkCount
+    let changes = changesAtStart
     Task(executorPreference: adapter.loop.preference) { [weak self] in
       _ = await connection.ended()
       await self?.linkEnded(number)
     }
-    while !isEnding, !isLinkOver { await withCheckedContinuation { waiter = $0 } }
+    Task(executorPreference: adapter.loop.preference) { [weak self] in
+      await connection.attributesChanged(since: changes)
+      if await connection.end == nil { await self?.attributesChanged(number) }
+    }
+    while !isEnding, !isLinkOver, !areAttributesChanged { await withCheckedContinuation { waiter = $0 } }
+    return !isEnding && !isLinkOver
+  }
+
+  /// - Parameter number: as below.
+  private func attributesChanged(_ number: Int) {
+    guard number == linkCount else { return }
+    areAttributesChanged = true
+    resume()
   }
 
   /// - Parameter number: of links before it: one that ended long ago does not end another.
@@ -216,12 +306,22 @@ public actor DeviceSession {
   }
 
   /// Keeps what is to be known of a link, and closes it.
-  private func leave(_ connection: Connection, _ profile: some SessionProfile) async {
+  private func leave(
+    _ connection: Connection, _ profile: some SessionProfile, _ usedEarlierDiscovery: Bool = false
+  ) async {
     let summary = LinkSummary(
       handle: connection.handle, mtu: await connection.mtu,
       receiveBufferByteCount: await connection.receiveBufferByteCount,
       statistics: await connection.statistics, changes: await connection.changes,
-      end: await connection.end, disconnectReason: await connection.disconnectReason)
+      end: await connection.end, disconnectReason: await connection.disconnectReason,
+      usedEarlierDiscovery: usedEarlierDiscovery,
+      requestsBeforeFirstSample: profile.times.requestsBeforeFirst)
+    // A link that went before it was known is no reason to forget.
+    if let found = await connection.discovery {
+      known = found
+    } else if await connection.attributeChangeCount > 0 {
+      known = nil
+    }
     statistics.add(summary.statistics)
     links.append(limited: summary)
     linkCount += 1
@@ -229,8 +329,10 @@ public actor DeviceSession {
     lastSampleAt = profile.times.last ?? lastSampleAt
     if !gaps.isEmpty, gaps[gaps.count - 1].firstSampleAt == nil {
       gaps[gaps.count - 1].firstSampleAt = profile.times.first
+      gaps[gaps.count - 1].requestsBeforeFirstSample = summary.requestsBeforeFirstSample
     }
     await connection.close()
+    profile.times.end()
     current = nil
   }
 
@@ -297,6 +399,7 @@ extension BearerStatistics {
     withoutKernelStamp += other.withoutKernelStamp
     kernelQueueDrops += other.kernelQueueDrops
     sent += other.sent
+    requests += other.requests
     batches += other.batches
   }
 }

@@ -44,6 +44,8 @@ public struct SessionGap: Hashable, Sendable {
   public var connectedAt: ReceiveTime?
   /// The first sample after it; `nil` where none came any more.
   public var firstSampleAt: ReceiveTime?
+  /// ATT requests of the new link until then: each is a round trip.
+  public var requestsBeforeFirstSample: Int?
 
   /// From the loss to the first new sample, in nanoseconds; `nil` also where the samples are of a log, with its times.
   public var recoveryNanoseconds: Int64? {

@@ -89,12 +89,10 @@ public struct ThermometerSession: SensorSession {
   public static func start(
     _ settings: Void, on connection: Connection, into sink: SampleSink<TemperatureSample>
   ) async throws(HostError) -> ThermometerSession {
-    let session = try await ThermometerSession(SensorLink(connection))
-    do throws(GATTError) { try await session.subscribe(sink) } catch { throw .gatt(error) }
-    return session
+    try await ThermometerSession(SensorLink(connection), sink)
   }
 
-  private init(_ link: SensorLink) async throws(HostError) {
+  private init(_ link: SensorLink, _ sink: SampleSink<TemperatureSample>) async throws(HostError) {
     self.link = link
     if let core = link.characteristic(CoreUUID.bodyTemperature, in: CoreUUID.service) {
       (kind, characteristics) = (.core, [core])
@@ -107,17 +105,25 @@ public struct ThermometerSession: SensorSession {
     guard !characteristics.isEmpty else {
       throw link.lacks("thermometer service (1809) and is no CORE sensor")
     }
+    // First of all: nothing that is read delays a measurement.
+    do throws(GATTError) {
+      try await Self.subscribe(to: characteristics, of: link, sink)
+      try await link.client.exchangeMTU()
+    } catch { throw .gatt(error) }
     facts = try await link.facts()
     type = try await link.decoded(TemperatureType.self, .temperatureType, in: .healthThermometer)
   }
 
-  private func subscribe(_ sink: SampleSink<TemperatureSample>) async throws(GATTError) {
+  private static func subscribe(
+    to characteristics: [GATTDatabase.Characteristic], of link: SensorLink,
+    _ sink: SampleSink<TemperatureSample>
+  ) async throws(GATTError) {
     for characteristic in characteristics {
       let uuid = characteristic.uuid
       _ = try await link.client.subscribe(characteristic) { notification, time in
         let value = notification.value
         sink.take(at: time) { () throws(WireError) in
-          TemperatureSample(try Self.reading(value, of: uuid), at: time)
+          TemperatureSample(try reading(value, of: uuid), at: time)
         }
       }
     }

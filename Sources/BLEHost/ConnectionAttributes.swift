@@ -1,0 +1,124 @@
+import BLECore
+import BLEStack
+public import BLEWire
+import Synchronization
+
+/// What a connection knows of its device's attributes, and by whom.
+struct LinkAttributes {
+  /// Of an earlier link, not proven yet.
+  var known: GATTDiscoveryResult?
+  /// True on this link, as far as we were told.
+  var found: GATTDiscoveryResult?
+  /// `found` is of an earlier link.
+  var isFromEarlierLink = false
+  var changeCount = 0
+  /// The device's word for changes, where we have asked for it.
+  var changeHandle: AttributeHandle?
+  var isSynchronising = false
+  var observer: (@Sendable (GATTDiscoveryResult) -> Void)?
+  var waiters: [CheckedContinuation<Void, Never>] = []
+}
+
+/// How many ATT requests were sent on a connection; for the receive thread too.
+public final class RequestCounter: Sendable {
+  private let count = Atomic<Int>(0)
+
+  public var value: Int { count.load(ordering: .relaxed) }
+
+  func add() { count.add(1, ordering: .relaxed) }
+}
+
+/// The attributes from one link to the next, and what changes them. Core 5.4, Vol 3, Part G, 2.5.2.
+extension Connection {
+  /// Has `body` called on the loop's thread after each discovery that succeeds, when attributes of an earlier link are
+  /// found to hold, and with nothing in it when they have changed. It must not block.
+  public func whenDiscovered(_ body: @escaping @Sendable (GATTDiscoveryResult) -> Void) {
+    attributes.observer = body
+  }
+
+  /// What an earlier link to the same device found. `GATTClient` uses it where it is proven to hold.
+  public func supply(_ known: GATTDiscoveryResult) { attributes.known = known }
+
+  /// What was found over this link, or before it and proven; nothing once it has changed.
+  public var discovery: GATTDiscoveryResult? { attributes.found }
+
+  /// Whether `discovery` is of an earlier link.
+  public var usesEarlierDiscovery: Bool { attributes.isFromEarlierLink }
+
+  /// Times that the device's attributes changed while it was connected, or that what was known proved to be wrong.
+  public var attributeChangeCount: Int { attributes.changeCount }
+
+  /// Waits until `attributeChangeCount` differs from this number, or the bearer has ended.
+  public func attributesChanged(since count: Int) async {
+    while attributes.changeCount == count, end == nil {
+      await withCheckedContinuation { attributes.waiters.append($0) }
+    }
+  }
+
+  func noteDiscovery(_ result: GATTDiscoveryResult) {
+    attributes.found = result
+    attributes.isFromEarlierLink = false
+    attributes.observer?(result)
+  }
+
+  var known: GATTDiscoveryResult? { attributes.known }
+
+  /// What is known is proven.
+  func useKnown() {
+    guard let known = attributes.known.take() else { return }
+    noteDiscovery(known)
+    attributes.isFromEarlierLink = true
+  }
+
+  func dropKnown() { attributes.known = nil }
+
+  /// Handles in this range are of no use any more. Nobody is told of their values, and whoever remembers them hears of
+  /// it.
+  public func attributesChanged(in range: HandleRange) {
+    attributes.known = nil
+    attributes.observer?(GATTDiscoveryResult(GATTDatabase(), .none))
+    if let found = attributes.found, found.extent == .part,
+      !found.database.services.contains(where: { $0.range.start <= range.end && range.start <= $0.range.end })
+    {
+      // What is used here is as it was, but not what tells so to a later link.
+      attributes.found?.databaseHash = nil
+      return
+    }
+    attributes.changeCount += 1
+    attributes.found = nil
+    attributes.isFromEarlierLink = false
+    removeSubscribers(in: range, but: attributes.changeHandle)
+    wakeAttributeWaiters()
+  }
+
+  /// Also at the end of the bearer.
+  func wakeAttributeWaiters() {
+    let waiters = attributes.waiters
+    attributes.waiters = []
+    for waiter in waiters { waiter.resume() }
+  }
+
+  /// Nobody listens to the device any more, but to its word for changes.
+  public func endSubscriptions() { removeSubscribers(in: .all, but: attributes.changeHandle) }
+
+  /// - Returns: whether nobody listens for changes there yet.
+  func beginWatch(_ handle: AttributeHandle) -> Bool {
+    defer { attributes.changeHandle = handle }
+    return attributes.changeHandle != handle
+  }
+
+  /// Whether a request that was refused as Database Out Of Sync may go out again: the hash tells.
+  ///
+  /// Core 5.4, Vol 3, Part G, 2.5.2.1. With one bearer and one request at a time no other is pending then.
+  func isInStep() async throws(GATTError) -> Bool {
+    guard !attributes.isSynchronising else { return false }
+    attributes.isSynchronising = true
+    defer { attributes.isSynchronising = false }
+    let count = attributes.changeCount
+    if let hash = attributes.found?.databaseHash, try await readDatabaseHash() == hash {
+      return attributes.changeCount == count
+    }
+    attributesChanged(in: .all)
+    return false
+  }
+}

@@ -1,0 +1,134 @@
+import BLECore
+import BLEWire
+
+/// What a server keeps of one client's idea of the database. Core 5.4, Vol 3, Part G, 2.5.2.1 and 7.2.
+///
+/// Only a client that has switched robust caching on is held to it: others have Service Changed, or nothing.
+struct ClientCaching: Sendable {
+  private enum Awareness: Sendable {
+    case aware
+    /// The database has changed since.
+    case unaware
+    /// It was told so, or has read the hash: its next request is taken for knowledge.
+    case told
+  }
+
+  static let featuresByteCount = 1
+  /// Robust caching, enhanced bearers, several values in a notification: the others are for future use.
+  static let knownFeatures: UInt8 = 0x07
+  private static let robustCaching: UInt8 = 0x01
+
+  /// The Client Supported Features of this client.
+  var features: UInt8 = 0
+  /// The indication that waits for its confirmation is Service Changed.
+  var isIndicated = false
+  private var awareness = Awareness.aware
+
+  private var isRobust: Bool { features & Self.robustCaching != 0 }
+
+  /// Commands of the client are ignored and values for it held back, but for Service Changed.
+  var isHeldBack: Bool { isRobust && awareness != .aware }
+
+  mutating func databaseChanged() { awareness = .unaware }
+
+  mutating func confirmed() {
+    if isIndicated { awareness = .aware }
+    isIndicated = false
+  }
+
+  /// A client sets bits and never clears one: Value Not Allowed. Core 5.4, Vol 3, Part G, 7.2.
+  func require(_ value: Span<UInt8>, _ handle: AttributeHandle) throws(Refusal) {
+    guard value.count == Self.featuresByteCount else { throw Refusal(handle, .invalidAttributeValueLength) }
+    guard features & ~value[0] == 0 else { throw Refusal(handle, .valueNotAllowed) }
+  }
+
+  /// - Throws: Database Out Of Sync, once, for a request that names a handle of a database that is no more.
+  mutating func admit(_ opcode: ATTOpcode, _ pdu: Span<UInt8>) throws(Refusal) {
+    guard isRobust else { return }
+    switch awareness {
+    case .aware: break
+    case .told: awareness = .aware
+    case .unaware:
+      switch Self.purpose(opcode, pdu) {
+      case .discovery: break
+      case .hash: awareness = .told
+      case .value:
+        awareness = .told
+        throw Refusal(pdu.count >= 3 ? pdu.handle(at: 1) : .none, .databaseOutOfSync)
+      }
+    }
+  }
+
+  /// What a request is for.
+  private enum Purpose {
+    case discovery, hash, value
+  }
+
+  private static func purpose(_ opcode: ATTOpcode, _ pdu: Span<UInt8>) -> Purpose {
+    switch opcode {
+    case .readRequest, .readBlobRequest, .readMultipleRequest, .readMultipleVariableRequest, .writeRequest,
+      .prepareWriteRequest:
+      return .value
+    case .readByTypeRequest:
+      guard pdu.count == 7 || pdu.count == 21 else { return .discovery }
+      switch pdu.uuid(at: 5, byteCount: pdu.count - 5) {
+      case BluetoothUUID.include, BluetoothUUID.characteristic: return .discovery
+      case BluetoothUUID.databaseHash:
+        return HandleRange(start: pdu.handle(at: 1), end: pdu.handle(at: 3)) == .all ? .hash : .value
+      default: return .value
+      }
+    default: return .discovery
+    }
+  }
+}
+
+extension ATTServer {
+  /// The device has other attributes now. CCCDs of characteristics that are where they were stay as they are.
+  public mutating func databaseChanged(
+    from old: borrowing GATTServerDatabase, to new: borrowing GATTServerDatabase
+  ) {
+    var kept = [UInt8](repeating: 0, count: new.configurationCount)
+    for attribute in new.attributes {
+      guard case .configuration(let slot, _) = attribute.role, let index = old.index(of: attribute.handle),
+        case .configuration(let former, _) = old.attributes[index].role, index > 0,
+        let place = new.index(of: attribute.handle), place > 0,
+        old.attributes[index - 1].type == new.attributes[place - 1].type
+      else { continue }
+      kept[slot] = configurations[former]
+    }
+    configurations = kept
+    prepared = PreparedWrites()
+    caching.databaseChanged()
+  }
+}
+
+extension GATTServerDatabase {
+  /// 16 octets, the most significant first, as BlueZ sends it; others send the least significant first, and no client needs to know. Core 5.4, Vol 3, Part G, 7.3.1.
+  public var databaseHash: [UInt8] {
+    let message = hashedOctets
+    let code = AESCMAC(key: 0).code(message.span)
+    return (0..<16).map { UInt8(truncatingIfNeeded: code >> UInt128(120 - 8 * $0)) }
+  }
+
+  /// What the Database Hash is the AES-CMAC of, with a key of 16 zero octets: declarations with their values, other
+  /// descriptors of the specification without, nothing else. Core 5.4, Vol 3, Part G, 7.3.1.
+  public var hashedOctets: [UInt8] {
+    var octets: [UInt8] = []
+    for attribute in attributes {
+      guard let type = attribute.type.short else { continue }
+      var value: [UInt8] = []
+      switch type {
+      // Service and include declarations, characteristic declarations, extended properties.
+      case 0x2800...0x2803, 0x2900: value = attribute.value
+      case 0x2901...0x2905: break
+      default: continue
+      }
+      octets += [UInt8](encoding: 4 + value.count) {
+        $0.append(attribute.handle)
+        $0.append(u16: type)
+        $0.append(value.span)
+      }
+    }
+    return octets
+  }
+}

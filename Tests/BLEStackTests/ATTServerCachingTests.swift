@@ -1,0 +1,152 @@
+import BLECore
+import BLEStack
+import BLEWire
+import Testing
+
+/// Database Hash, Client Supported Features and robust caching at the server. Core 5.4, Vol 3, Part G, 2.5.2.1 and 7.
+struct ATTServerCachingTests {
+  private typealias Service = GATTServiceDescription
+  private typealias Characteristic = GATTCharacteristicDescription
+
+  private static func handle(_ value: UInt16) -> AttributeHandle { AttributeHandle(value) }
+
+  /// The sample of Core 5.4, Vol 3, Part G, Appendix B.
+  private static let sample: [Service] = [
+    Service(
+      .genericAccess,
+      characteristics: [
+        Characteristic(.deviceName, [.read, .write]), Characteristic(.appearance, .read, value: [0, 0]),
+      ]),
+    Service(
+      .genericAttribute, handle: handle(6),
+      characteristics: [
+        Characteristic(.serviceChanged, .indicate),
+        Characteristic(.clientSupportedFeatures, [.read, .write], value: [0]),
+        Characteristic(.databaseHash, .read),
+      ]),
+    Service(
+      BluetoothUUID(0x1808), handle: handle(0x0E), includes: [3],
+      characteristics: [
+        Characteristic(
+          BluetoothUUID(0x2A18), [.read, .indicate, .extendedProperties],
+          descriptors: [GATTDescriptorDescription(.characteristicExtendedProperties, value: [0, 0])])
+      ]),
+    Service(
+      .battery, kind: .secondary, handle: handle(0x14),
+      characteristics: [Characteristic(.batteryLevel, .read, value: [50])]),
+  ]
+
+  /// The message of the same appendix, whose AES-CMAC is f1ca2d48 ecf58bac 8a8830bb b9fba990.
+  @Test func hashesWhatTheSpecificationHashes() {
+    let message =
+      "010000280018020003280a0300002a04000328020500012a06000028011807000328200800052a090002290a0003280a0b00292b0c"
+      + "000328020d002a2b0e00002808180f000228140016000f1810000328a21100182a12000229130000290000140001280f1815000328"
+      + "021600192a"
+    let database = GATTServerDatabase(Self.sample)
+    #expect(hex(database.hashedOctets) == message)
+    #expect(hex(database.databaseHash) == "f1ca2d48ecf58bac8a8830bbb9fba990")
+    #expect(database.value(of: Self.handle(0x0D)).map(hex) == "f1ca2d48ecf58bac8a8830bbb9fba990")
+  }
+
+  private static let moved = [sample[0], sample[1], sample[3]]
+
+  /// A server whose client has robust caching on and Service Changed subscribed to, after a change.
+  private static func unaware() -> ServerBench {
+    var bench = ServerBench(sample)
+    #expect(bench.send("120b0001") == "13")
+    #expect(bench.send("1209000200") == "13")
+    bench.change(to: moved)
+    return bench
+  }
+
+  /// Bits are set, and never cleared; those for future use are not kept.
+  @Test func clientFeaturesAreTheClients() {
+    var bench = ServerBench(Self.sample)
+    #expect(bench.send("0a0b00") == "0b00")
+    #expect(bench.send("120b0005") == "13")
+    #expect(bench.send("0a0b00") == "0b05")
+    #expect(bench.send("120b0001") == "01120b0013")
+    #expect(bench.send("120b00ff") == "13")
+    #expect(bench.send("0a0b00") == "0b07")
+    #expect(bench.send("120b00") == "01120b000d")
+  }
+
+  @Test func isOutOfSyncOnce() {
+    var bench = Self.unaware()
+    #expect(bench.send("0a0300") == "010a030012")
+    #expect(bench.send("0a0500") == "0b0000")
+    #expect(bench.send("0a0500") == "0b0000")
+  }
+
+  @Test(arguments: [
+    "0a0500", "0c05000000", "0e05000d00", "120300ff", "1603000000", "080100ffff002a", "2005000d00",
+  ])
+  func isOutOfSyncForWhatNamesAHandle(_ request: String) {
+    var bench = Self.unaware()
+    let answer = bench.send(request)
+    #expect(answer.hasPrefix("01" + request.prefix(2)) && answer.hasSuffix("12"))
+  }
+
+  /// Discovery goes on, and does not count as knowledge.
+  @Test(arguments: [
+    "020002", "040100ffff", "060100ffff00280018", "100100ffff0028", "080100ffff0328", "080100ffff0228",
+  ])
+  func discoveryIsServed(_ request: String) {
+    var bench = Self.unaware()
+    #expect(!bench.send(request).hasSuffix("12"))
+    #expect(bench.send("0a0500") == "010a050012")
+  }
+
+  /// Worked out by Python's `cryptography` over the message of the appendix without service 0x1808.
+  @Test func theHashIsReadAndThenAllIsServed() {
+    var bench = Self.unaware()
+    #expect(bench.send("080100ffff2a2b") == "09120d002b3208354b0c8e881111808aebd85274")
+    #expect(bench.send("0a0500") == "0b0000")
+  }
+
+  @Test func theConfirmationOfServiceChangedIsKnowledge() {
+    var bench = Self.unaware()
+    let (result, indication) = bench.push(.indication, 0x0008, "0100ffff")
+    #expect(result == .encoded)
+    #expect(indication == "1d08000100ffff")
+    #expect(bench.send("1e") == "")
+    #expect(bench.send("0a0500") == "0b0000")
+  }
+
+  @Test func commandsAreIgnoredAndValuesHeldBack() {
+    var services = Self.sample
+    services[0].characteristics.append(
+      Characteristic(.batteryLevel, [.writeWithoutResponse, .notify, .read], value: [1]))
+    services[1].handle = nil
+    services.removeLast(2)
+    var bench = ServerBench(services)
+    // 0x0006 declares it; 0x0007 is the value, 0x0008 its CCCD; Client Supported Features is at 0x000E.
+    #expect(bench.send("1208000100") == "13")
+    #expect(bench.send("120e0001") == "13")
+    bench.change(to: services)
+    #expect(bench.send("52070005") == "")
+    #expect(bench.push(.notification, 0x0007, "05").0 == .notSubscribed)
+    #expect(bench.send("0a0700") == "010a070012")
+    #expect(bench.send("0a0700") == "0b01")
+    #expect(bench.push(.notification, 0x0007, "05").1 == "1b070005")
+    #expect(bench.send("52070005") == "")
+    #expect(bench.send("0a0700") == "0b05")
+  }
+
+  /// Others know nothing of robust caching, and are not held to it.
+  @Test func othersAreServed() {
+    var bench = ServerBench(Self.sample)
+    bench.change(to: Self.moved)
+    #expect(bench.send("0a0500") == "0b0000")
+  }
+
+  /// Service Changed is where it was, and still subscribed to; the other is no more.
+  @Test func cccdsStayWithTheirCharacteristics() {
+    var bench = ServerBench(Self.sample)
+    #expect(bench.send("1209000200") == "13")
+    #expect(bench.send("1212000200") == "13")
+    bench.change(to: Self.moved)
+    #expect(bench.send("0a0900") == "0b0200")
+    #expect(bench.send("0a1200") == "010a120001")
+  }
+}

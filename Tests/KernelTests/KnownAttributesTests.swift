@@ -1,0 +1,67 @@
+import Foundation
+import Testing
+
+extension InTestKernel {
+  /// What was found over an earlier link, with BlueZ's own daemon as the device: its Database Hash, its Service Changed.
+  @Suite final class KnownAttributesTests {
+    /// Of btvirt's second controller.
+    private static let device = "00:AA:01:01:00:01"
+
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    /// Reads the device's name with a program that remembers.
+    ///
+    /// - Returns: the opcodes of its requests, as the kernel's monitor has them; without the exchange of the MTU, which
+    ///   bluetoothd asks for too, and whoever is first spares the other.
+    private func readName(_ name: String) throws -> [UInt8] {
+      let path = scene.path(name + ".btsnoop")
+      let recording = try scene.start(Place.ringtap, ["log", "record", "--output", path])
+      try recording.line(on: .errors, containing: "recording")
+      let read = try scene.run(
+        "env",
+        [
+          "-u", "RINGTAP_NO_REMEMBER", "XDG_STATE_HOME=\(scene.path("state"))", Place.ringtap, "read",
+          Self.device,
+          "2a00", "--adapter", "hci0", "--mode", "raw", "--json",
+        ])
+      #expect(read.status == 0, "\(read.errors)")
+      #expect(read.output.contains("value"))
+      recording.send(SIGINT)
+      #expect(try recording.finish().status == 0)
+      // 4 is ACL data that goes out; behind two headers the opcode. Our side of the link is hci0.
+      return try MonitorLog(path).records.filter { $0.opcode == 4 && $0.adapter == 0 && $0.payload.count > 8 }
+        .filter { Array($0.payload[6...7]) == [4, 0] }.map { $0.payload[8] }
+        .filter { $0.isMultiple(of: 2) && $0 < 0x1E && $0 != 0x02 }
+    }
+
+    @Test func discoversBluetoothdOnlyWhenItHasChanged() throws {
+      try scene.linkedControllers()
+      try scene.bluetoothd()
+      let control = try scene.bluetoothctl()
+      try control.type("select \(Self.device)")
+      try control.type("power on")
+      try control.line(containing: "succeeded")
+      try control.type("advertise on")
+      try control.line(containing: "Advertising object registered")
+
+      // Read By Group Type is how services are found, Read By Type how the hash is read.
+      let (groups, hash, read): (UInt8, UInt8, UInt8) = (0x10, 0x08, 0x0A)
+      let first = try readName("first")
+      #expect(first.contains(groups))
+      let second = try readName("second")
+      #expect(second == [hash, read])
+
+      try control.type("gatt.register-service 0000fff0-0000-1000-8000-00805f9b34fb")
+      try control.type("yes")
+      try control.type("gatt.register-application")
+      try control.line(containing: "Application registered")
+      let third = try readName("third")
+      #expect(third.first == hash && third.contains(groups))
+      let fourth = try readName("fourth")
+      #expect(fourth == [hash, read])
+    }
+  }
+}

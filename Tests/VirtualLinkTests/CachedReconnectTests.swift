@@ -1,0 +1,311 @@
+import BLECore
+import BLEEmulation
+import BLEHost
+import BLESensors
+import BLEStack
+import BLESystem
+import BLEWire
+import Foundation
+import Synchronization
+import Testing
+
+@testable import RingTap
+
+/// Sessions that connect again: how many ATT round trips come before the first sample, as the log of the controller
+/// tells, and what becomes of attributes that change. Core 5.4, Vol 3, Part G, 2.5.2.
+@Suite(.timeLimit(.minutes(2))) struct CachedReconnectTests {
+  private static let start = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
+
+  /// What our host asked over one link: requests before the first raw frame, and after it.
+  private struct Asked {
+    var before: [[UInt8]] = []
+    var after: [[UInt8]] = []
+    var hasFrame = false
+
+    var opcodes: [UInt8] { before.map { $0[0] } }
+  }
+
+  /// By link, from a log of all between host and controller.
+  private static func asked(_ path: String) throws -> [Asked] {
+    var links: [Asked] = []
+    var link = Asked()
+    for packet in try ReplayLog.read(path).packets {
+      let octets = packet.octets
+      // H4 type; for an event its code, for data two headers and the opcode.
+      if octets[0] == 0x04, octets[1] == 0x05 {
+        links.append(link)
+        link = Asked()
+      }
+      guard octets[0] == 0x02, octets.count > 9, octets[7] == 4 else { continue }
+      let isRequest = ATTOpcode(rawValue: octets[9]).kind == .request
+      if packet.direction == .hostToController, isRequest {
+        if link.hasFrame {
+          link.after.append(Array(octets[9...]))
+        } else {
+          link.before.append(Array(octets[9...]))
+        }
+      } else if packet.direction == .controllerToHost, octets[9] == 0x1B, octets[12] == 0xA1 {
+        link.hasFrame = true
+      }
+    }
+    return links
+  }
+
+  /// What remains of a session.
+  private struct Run {
+    var links: [DeviceSession.LinkSummary]
+    var asked: [Asked]
+    var samples: Int
+    var failure: HostError?
+    var times: [Int64]
+  }
+
+  /// A session in virtual time with a ring that leaves after each 30 frames, until so many frames have come.
+  private func run(
+    _ count: Int, leaves: Bool = true, remembering devices: KnownDevices? = nil,
+    _ change: (inout RingAttributes) -> Void
+  ) async throws -> Run {
+    try await withFolder { folder in
+      var ring = quietRing(rate: 15)
+      if leaves { ring.disconnectAfter = 30 }
+      change(&ring.attributes)
+      let log = try await PacketLogFile.start(folder + "/hci.btsnoop")
+      let link = try await VirtualLink.open([ring], pace: .air, clock: .virtual(from: Self.start)) {
+        log.capturing($0)
+      }
+      let adapter: any Adapter =
+        devices.map { RememberingAdapter(link.adapter, $0) { Issue.record("\($0)") } } ?? link.adapter
+      var plan = DeviceSession.Plan(ring.address)
+      plan.patience = .seconds(60)
+      let session = DeviceSession(plan, on: adapter)
+      let sink = RingSink(limit: count, tap: nil)
+      let (ends, end) = AsyncStream.makeStream(of: Void.self)
+      // Time stands still until the session has heard that it is over.
+      let isComplete = Flag()
+      link.loop.clock.hold { isComplete.isSet }
+      sink.onComplete {
+        isComplete.set(true)
+        end.finish()
+      }
+      let running = Task(executorPreference: link.loop) { () -> HostError? in
+        defer { end.finish() }
+        do throws(HostError) {
+          try await session.run(RingProfile(sink))
+          return nil
+        } catch { return error }
+      }
+      for await _ in ends {}
+      running.cancel()
+      isComplete.set(false)
+      let failure = await running.value
+      if devices != nil { await adapter.close() }
+      await link.close()
+      #expect(await log.finish().lost == 0)
+      var times: [Int64] = []
+      while let sample = sink.samples.pop() { times.append(sample.time.nanoseconds) }
+      return Run(
+        links: await session.links, asked: try Self.asked(folder + "/hci.btsnoop"), samples: times.count,
+        failure: failure, times: times)
+    }
+  }
+
+  private static let hash: UInt8 = 0x08
+  private static let write: UInt8 = 0x12
+  /// Where the service is, its types in five runs, two declarations.
+  private static let service: [UInt8] = [0x06, 0x04, 0x04, 0x04, 0x04, 0x04, 0x0A, 0x0A]
+
+  /// Two subscriptions and the start.
+  private static let beginning = [write, write, write]
+
+  /// MTU; where the Generic Attribute service is and what is in it; then the ring's services.
+  private static func discovery(_ kind: RingAttributes.Kind) -> [UInt8] {
+    let generic: [UInt8] =
+      switch kind {
+      case .lasting: [0x06, 0x04]
+      case .captured: [0x06, 0x04, 0x0A, write]
+      case .hashed: [0x06, 0x04, 0x0A, 0x0A, 0x0A, write, write, hash]
+      }
+    return [0x02] + generic + service + service + beginning
+  }
+
+  /// The hash where there is one; where nothing proves anything, each declaration and what follows each value that has a
+  /// descriptor.
+  private static func reconnect(_ kind: RingAttributes.Kind) -> [UInt8] {
+    switch kind {
+    case .lasting: beginning
+    case .hashed: [hash] + beginning
+    case .captured: [0x0A, 0x0A, 0x04, 0x0A, 0x0A, 0x04] + beginning
+    }
+  }
+
+  /// The numbers that README states.
+  @Test func numbers() {
+    #expect(RingAttributes.Kind.allCases.map { Self.reconnect($0).count } == [9, 3, 4])
+    #expect(RingAttributes.Kind.allCases.map { Self.discovery($0).count } == [24, 22, 28])
+  }
+
+  @Test(arguments: RingAttributes.Kind.allCases)
+  func asksAsLittleAsItMay(_ kind: RingAttributes.Kind) async throws {
+    let run = try await run(100) { $0.kind = kind }
+    #expect(run.failure == nil && run.samples == 100)
+    #expect(run.asked.count == 4 && run.links.count == 4)
+    #expect(run.asked[0].opcodes == Self.discovery(kind))
+    for asked in run.asked[1...] { #expect(asked.opcodes == Self.reconnect(kind)) }
+    #expect(run.links.map(\.requestsBeforeFirstSample) == run.asked.map(\.before.count))
+    #expect(run.links.map(\.usedEarlierDiscovery) == [false, true, true, true])
+    for (summary, asked) in zip(run.links, run.asked) {
+      #expect(summary.statistics.requests == asked.before.count + asked.after.count)
+    }
+    // After the first sample, where attributes are of an earlier link: the MTU, and to hear of changes.
+    let after = run.asked[1].after.map { $0[0] }
+    switch kind {
+    case .lasting: #expect(after == [0x02])
+    case .hashed: #expect(after == [0x02, Self.write, Self.write, Self.hash])
+    case .captured: #expect(after == [0x02, 0x0A, 0x04, Self.write])
+    }
+  }
+
+  /// Two programs one after the other: what one has found the next uses.
+  @Test(arguments: RingAttributes.Kind.allCases)
+  func remembersFromProgramToProgram(_ kind: RingAttributes.Kind) async throws {
+    try await withFolder { folder in
+      let devices = KnownDevices(in: folder + "/devices") { Issue.record("\($0)") }
+      _ = try await run(20, leaves: false, remembering: devices) { $0.kind = kind }
+      let later = try await run(20, leaves: false, remembering: devices) { $0.kind = kind }
+      #expect(later.failure == nil && later.samples == 20)
+      #expect(later.asked.map(\.opcodes) == [Self.reconnect(kind)])
+    }
+  }
+
+  /// Another program's ring of the same address has changed meanwhile.
+  @Test(arguments: RingAttributes.Kind.allCases, RingAttributes.Move.allCases)
+  func findsWhatIsElsewhereNow(_ kind: RingAttributes.Kind, _ move: RingAttributes.Move) async throws {
+    let run = try await run(100) {
+      $0.kind = kind
+      $0.move = move
+      $0.moment = .betweenLinks
+    }
+    #expect(run.failure == nil && run.samples == 100 && run.links.count == 4)
+    let second = run.asked[1].opcodes
+    switch (kind, move) {
+    case (.captured, _): #expect(second == [0x0A] + Self.discovery(kind))
+    case (.hashed, _): #expect(second == [Self.hash] + Self.discovery(kind))
+    // It must not have changed, and says so by refusing: nothing is where the subscription was.
+    case (.lasting, .away): #expect(second == [Self.write] + Self.discovery(kind))
+    // It takes what is meant for others, and sends nothing: after five seconds that is doubted.
+    case (.lasting, .swapped):
+      let again = Self.discovery(kind).dropFirst()
+      #expect(second.prefix(4) == [Self.write, Self.write, Self.write, 0x02])
+      #expect(second.suffix(again.count) == again)
+      let pause = run.times[30] - run.times[29]
+      #expect(pause > 5_000_000_000)
+    }
+    // What was found then is good for the next.
+    #expect(run.asked[2].opcodes == Self.reconnect(kind))
+  }
+
+  /// Service Changed while the stream runs: it is started anew on the same link, at the new handles.
+  @Test(arguments: [RingAttributes.Kind.captured, .hashed], RingAttributes.Move.allCases)
+  func followsAChangeWhileConnected(
+    _ kind: RingAttributes.Kind, _ move: RingAttributes.Move
+  ) async throws {
+    let run = try await run(60, leaves: false) {
+      $0.kind = kind
+      $0.move = move
+      $0.moment = .afterNotifications(30)
+    }
+    #expect(run.failure == nil && run.samples == 60)
+    #expect(run.links.count == 1)
+    #expect(run.links[0].end == nil)
+    // MTU only once.
+    let after = run.asked[0].after.map { $0[0] }
+    #expect(after.starts(with: Self.discovery(kind).dropFirst()))
+  }
+
+  /// The same on a link that began with attributes of an earlier program.
+  @Test func followsAChangeOfWhatWasKnown() async throws {
+    try await withFolder { folder in
+      let devices = KnownDevices(in: folder + "/devices") { Issue.record("\($0)") }
+      _ = try await run(20, leaves: false, remembering: devices) { $0.kind = .hashed }
+      let later = try await run(60, leaves: false, remembering: devices) {
+        $0.kind = .hashed
+        $0.moment = .afterNotifications(30)
+      }
+      #expect(later.failure == nil && later.samples == 60 && later.links.count == 1)
+      #expect(later.asked[0].opcodes == Self.reconnect(.hashed))
+      // And what is remembered is the new place.
+      let known = try #require(devices.all().first)
+      let service = known.discovery.database.services.first { $0.uuid == RingUUID.commandService }
+      #expect(service?.range.start == AttributeHandle(0x2E))
+    }
+  }
+
+  /// A strap without Service Changed: the subscription is the first that a second link hears, the rest comes after it.
+  @Test func aStrapIsSubscribedToFirst() async throws {
+    try await withFolder { folder in
+      var sensor = EmulatedSensor.Configuration()
+      sensor.disconnectAfter = 10
+      sensor.advertisingInterval = .milliseconds(20)
+      let configuration = sensor
+      let log = try await PacketLogFile.start(folder + "/hci.btsnoop")
+      let link = try await VirtualLink.open(
+        pace: .air, clock: .virtual(from: Self.start), wrap: { log.capturing($0) },
+        peripherals: { [EmulatedSensor(StrapModel(), configuration)] })
+      var plan = DeviceSession.Plan(StrapModel().address)
+      plan.patience = .seconds(60)
+      let session = DeviceSession(plan, on: link.adapter)
+      let profile = SensorProfile<HeartRateSession>(.none)
+      let isComplete = Flag()
+      link.loop.clock.hold { isComplete.isSet }
+      let running = Task(executorPreference: link.loop) {
+        defer { profile.finish() }
+        try await session.run(profile)
+      }
+      var rates = 0
+      for await _ in profile.samples {
+        rates += 1
+        if rates == 25 { break }
+      }
+      isComplete.set(true)
+      running.cancel()
+      isComplete.set(false)
+      _ = await running.result
+      await link.close()
+      _ = await log.finish()
+      let asked = try Self.asked(folder + "/hci.btsnoop")
+      // GAP has five attributes, GATT one; then the service, the measurement's declaration and value, its CCCD.
+      let subscription: [UInt8] = [Self.write, 0x0A, 0x00, 0x01, 0x00]
+      #expect(asked[0].before.first?[0] == 0x02 && asked[0].before.contains(subscription))
+      #expect(asked[1].before.first == subscription)
+      #expect(asked[2].before.first == subscription)
+      #expect(await session.links.prefix(3).map(\.usedEarlierDiscovery) == [false, true, true])
+    }
+  }
+
+  /// A file that says something else than it was written with is set aside, and the device is looked at anew.
+  @Test func aChangedFileIsNotBelieved() async throws {
+    try await withFolder { folder in
+      let warnings = Mutex<[String]>([])
+      let devices = KnownDevices(in: folder + "/devices") { text in warnings.withLock { $0.append(text) } }
+      _ = try await run(20, leaves: false, remembering: devices) { $0.kind = .lasting }
+      let name = try #require(Files.names(in: devices.folder).first { $0.hasSuffix(".json") })
+      let path = devices.folder + "/" + name
+      let text = try String(contentsOfFile: path, encoding: .utf8)
+      // Where the ring is written to: another handle, as valid as this one.
+      let changed = text.replacing(#""valueHandle":16"#, with: #""valueHandle":18"#)
+      #expect(changed != text)
+      try Data(changed.utf8).write(to: URL(filePath: path))
+      let later = try await run(20, leaves: false, remembering: devices) { $0.kind = .lasting }
+      #expect(later.samples == 20)
+      #expect(later.asked.map(\.opcodes) == [Self.discovery(.lasting)])
+      #expect(warnings.withLock { $0 }.count == 1)
+      #expect(Files.exists(path + ".damaged"))
+    }
+  }
+}
+
+private final class Flag: Sendable {
+  private let value = Atomic<Bool>(false)
+  var isSet: Bool { value.load(ordering: .relaxed) }
+  func set(_ isSet: Bool) { value.store(isSet, ordering: .relaxed) }
+}
