@@ -129,6 +129,8 @@ struct CaptureCommand: AsyncParsableCommand {
     func capture(
       _ targets: [RingCapture.Target], on adapter: any Adapter, patience: Duration
     ) async -> [CaptureGroup.Outcome] {
+      // The ring is found: in a moment it streams, for hours.
+      ProgramCode.releaseOnce(after: .seconds(5))
       let captures = targets.map { target in
         var capture = RingCapture(
           target, adapter: adapter, limits: limits,
@@ -144,7 +146,6 @@ struct CaptureCommand: AsyncParsableCommand {
         return capture
       }
       return await CaptureGroup(captures).run { progress in
-        if progress.samples > 0 { ProgramCode.releaseOnce() }
         Console.progress(CaptureText.line(progress, rings: targets.count))
       }
     }
