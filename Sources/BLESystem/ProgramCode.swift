@@ -8,14 +8,20 @@ public enum ProgramCode {
   /// Gives back, once, what has been read of it: most of that only the start needed. What goes on running is mapped again
   /// page by page, without the disk while the kernel has it in its cache.
   ///
-  /// Not before the steady state of a long job, and on a thread of its own: a start costs half of a program's resident
-  /// memory, some 14 of 28 MB. Breakpoints of a debugger are lost.
+  /// For long jobs, on a thread of its own: a start costs half of a program's resident memory, some 14 of 28 MB.
+  /// Breakpoints of a debugger are lost.
   ///
-  /// `madvise(MADV_DONTNEED)` for each executable mapping of a file in `/proc/self/maps`.
-  public static func releaseOnce() {
+  /// `nanosleep`, `madvise(MADV_DONTNEED)` for each executable mapping of a file in `/proc/self/maps`.
+  ///
+  /// - Parameter delay: until the job is in its steady state.
+  public static func releaseOnce(after delay: Duration) {
     guard !isReleased.exchange(true, ordering: .relaxed) else { return }
     // Without it the program is larger, and that is all.
     try? SystemThread.start(named: "release") {
+      let parts = delay.components
+      var time = timespec(tv_sec: Int(parts.seconds), tv_nsec: Int(parts.attoseconds / 1_000_000_000))
+      // SAFETY: `time` outlives the call. An early end does no harm.
+      _ = unsafe nanosleep(&time, nil)
       guard let octets = try? Files.octets(of: "/proc/self/maps", limit: 1 << 20) else { return }
       for line in String(decoding: octets, as: UTF8.self).split(separator: "\n") { release(line) }
     }

@@ -136,6 +136,8 @@ struct CaptureCommand: AsyncParsableCommand {
     func capture(
       _ targets: [RingCapture.Target], on adapter: any Adapter, patience: Duration
     ) async -> [CaptureGroup.Outcome] {
+      // The ring is found: in a moment it streams, for hours.
+      ProgramCode.releaseOnce(after: .seconds(5))
       let captures = targets.map { target in
         var capture = RingCapture(
           target, adapter: adapter, limits: limits,
@@ -145,11 +147,7 @@ struct CaptureCommand: AsyncParsableCommand {
         capture.request = request
         capture.patience = patience
         capture.begunAt = begunAt
-        capture.news = { news in
-          // Most of the code that is in memory by now is the start's.
-          if case .begun = news { ProgramCode.releaseOnce() }
-          CaptureText.note(news, of: target, isAlone: targets.count == 1)
-        }
+        capture.news = { CaptureText.note($0, of: target, isAlone: targets.count == 1) }
         capture.isAnnounced = true
         capture.logFormat = logFormat
         capture.tableFormat = tableFormat

@@ -21,14 +21,11 @@ enum CaptureText {
 
   /// - Parameter isAlone: no other ring is recorded, and none needs a name.
   static func note(_ news: RingCapture.News, of target: RingCapture.Target, isAlone: Bool) {
+    Console.progress("")
     let ring = isAlone ? "" : "\(target.address): "
     switch news {
-    case .begun: break
-    case .lost(let gap):
-      Console.progress("")
-      Console.note("\(ring)\(GapText.cause(gap)); connecting again")
+    case .lost(let gap): Console.note("\(ring)\(GapText.cause(gap)); connecting again")
     case .back(let gap):
-      Console.progress("")
       Console.note(
         "\(ring)streaming again after \(gap.attempts) \(gap.attempts == 1 ? "attempt" : "attempts")")
     }

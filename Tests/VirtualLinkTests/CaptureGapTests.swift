@@ -264,11 +264,7 @@ private final class NewsList: Sendable {
 
   func append(_ news: RingCapture.News) {
     list.withLock { list in
-      switch news {
-      case .begun: break
-      case .lost: list.append(true)
-      case .back: list.append(false)
-      }
+      if case .lost = news { list.append(true) } else { list.append(false) }
     }
   }
 }

@@ -56,10 +56,7 @@ final class CaptureEnd: Sendable {
         defer { (state.hasBegun, state.isLost) = (true, false) }
         return (!state.hasBegun, state.isLost)
       }
-      if isFirst {
-        startTimers(progress)
-        news(.begun)
-      }
+      if isFirst { startTimers(progress) }
       if wasLost, let gap { news(.back(gap)) }
     case .reconnecting:
       let isNew = state.withLock { state in

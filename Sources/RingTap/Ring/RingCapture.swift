@@ -31,11 +31,8 @@ public struct RingCapture: Sendable {
     public var elapsed: Duration
   }
 
-  /// What happened to the stream of a capture.
+  /// What happened to the link of a capture that goes on.
   public enum News: Sendable {
-    /// It runs for the first time.
-    case begun
-    /// The link was lost, and is made again.
     case lost(SessionGap)
     /// The stream runs again.
     case back(SessionGap)

@@ -15,10 +15,11 @@ import RingTap
     else { exit(2) }
     do throws(HostError) {
       let adapter = KernelAdapter(try KernelAdapter.find(nil), on: try EventLoop.start())
+      ProgramCode.releaseOnce(after: .seconds(5))
       let result = try await RingCapture(
         RingCapture.Target(address: address), adapter: adapter, limits: .init(count: count),
         directory: arguments[2]
-      ).run { if $0.samples > 0 { ProgramCode.releaseOnce() } }
+      ).run { _ in }
       exit(result.failure == nil ? 0 : 1)
     } catch {
       print(error)
