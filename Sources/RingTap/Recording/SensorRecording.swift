@@ -146,21 +146,23 @@ public struct SensorRecording: Sendable {
     await watch.value
     guard let files = recording.take() else { throw await running.value ?? .gatt(.closed(.closedLocally)) }
     var report = files.report
-    await fill(&report, profile.samples, counts)
+    await fill(&report, profile.samples)
     report.endReason = reason?.text ?? "interrupted"
     report.timeToFirstSample = report.firstSampleAt.map { $0.nanoseconds - begunAt.nanoseconds }
     let failure = await files.finish(&report, packets, clock) { report, outcome in
       for (table, rows) in outcome.rows.enumerated() { report.streams[table].samples = rows }
+      // Only now has the writer seen all that came.
+      let samples = profile.samples
+      report.received = counts.values + counts.states + samples.dropped + samples.malformed
     }
     return Result(report: report, values: counts.values, failure: failure ?? reason?.failure)
   }
 
   private func fill<Sample>(
-    _ report: inout SessionReport, _ samples: SampleChannel<Sample>, _ counts: SensorCounts
+    _ report: inout SessionReport, _ samples: SampleChannel<Sample>
   ) async {
     await report.take(session)
     report.malformed += samples.malformed
-    report.received = counts.values + counts.states + samples.dropped + samples.malformed
     report.lost.sampleQueue = samples.dropped
   }
 
