@@ -1,4 +1,6 @@
 public import BLECore
+// Swift's importer takes the members of C's `tm` for its: EDFlib's header has <time.h> too.
+import CEDF
 import Glibc
 
 /// Date and time of day by this machine's time zone.

@@ -153,8 +153,9 @@ public struct SensorRecording: Sendable {
     report.timeToFirstSample = report.firstSampleAt.map { $0.nanoseconds - begunAt.nanoseconds }
     let failure = await files.finish(&report, packets, clock) { report, outcome in
       for (table, rows) in outcome.rows.enumerated() { report.streams[table].samples = rows }
-      // Counted by the writer, who has had them all only now.
-      report.received += counts.values + counts.states
+      // Only now has the writer seen all that came.
+      let samples = profile.samples
+      report.received = counts.values + counts.states + samples.dropped + samples.malformed
     }
     return Result(report: report, values: counts.values, failure: failure ?? reason?.failure)
   }
@@ -164,7 +165,6 @@ public struct SensorRecording: Sendable {
   ) async {
     await report.take(session)
     report.malformed += samples.malformed
-    report.received = samples.dropped + samples.malformed
     report.lost.sampleQueue = samples.dropped
   }
 
