@@ -114,8 +114,8 @@ public final class PeripheralLink {
   /// Gives the device other attributes; a central that wants to hear of it is sent Service Changed, for all handles.
   public func change(to services: [GATTServiceDescription]) {
     let changed = GATTServerDatabase(services)
-    server.databaseChanged(from: database, to: changed)
-    database = changed
+    attributes.server.databaseChanged(from: attributes.database, to: changed)
+    attributes.database = changed
     guard let handle = changed.valueHandle(of: .serviceChanged) else { return }
     let value = [UInt8](encoding: 4) {
       $0.append(HandleRange.all.start)
