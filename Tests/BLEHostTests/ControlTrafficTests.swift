@@ -95,13 +95,15 @@ import Testing
   private static func request(over connection: Connection) async throws -> Int {
     var rounds = 0
     let client = GATTClient(connection)
-    while !Task.isCancelled {
-      let services = try await client.discover().services.count
-      let value = try await client.read(AttributeHandle(8))
-      try await client.write([1], to: AttributeHandle(9))
-      #expect(services == 1 && value == [8, 0])
-      rounds += 1
-    }
+    do throws(GATTError) {
+      while !Task.isCancelled {
+        let services = try await client.discover().services.count
+        let value = try await client.read(AttributeHandle(8))
+        try await client.write([1], to: AttributeHandle(9))
+        #expect(services == 1 && value == [8, 0])
+        rounds += 1
+      }
+    } catch { guard error == .cancelled else { throw error } }
     return rounds
   }
 
