@@ -104,3 +104,39 @@ extension WithoutKernel {
     }
   }
 }
+
+extension OverEachWay {
+  /// What a recorded notification costs, in all modes.
+  @Suite final class CaptureCostTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    private struct Cost: Decodable {
+      var mode: String
+      var received: Int
+      var lost: Int
+      /// Of all threads, in the second half.
+      var mallocs: Int?
+    }
+
+    private static let modes: [(Way, String)] =
+      Way.isInTestKernel
+      ? [(.kernel, "raw"), (.kernel, "coexist"), (.userChannel, "exclusive")]
+      : Way.here.map { ($0, "exclusive") }
+
+    /// Once it is six seconds old, and nobody watches any more whether the stream has begun.
+    @Test(arguments: Self.modes) func theSteadyStateAllocatesNothing(_ way: Way, _ mode: String) throws {
+      let ring = try scene.emulatedRing(over: way, "--rate", "500", "--quiet")
+      let result = try scene.ringtap(
+        reaching: ring, "bench", "capture", ring.address, "--mode", mode, "--count", "6600", "--output",
+        scene.path("capture"), "--json")
+      result.expectSuccess()
+      let cost = try #require(try result.objects(Cost.self).first)
+      #expect(cost.mode == mode)
+      #expect(cost.received == 6600 && cost.lost == 0)
+      #expect(cost.mallocs == 0)
+    }
+  }
+}
