@@ -97,7 +97,7 @@ struct DevicesCommand: ParsableCommand {
 
   struct Forget: ParsableCommand {
     static let configuration = CommandConfiguration(
-      commandName: "forget", abstract: "Forget one, or all.")
+      commandName: "forget", abstract: "Forget one, or all, with the keys of its pairing.")
 
     @Argument(help: "The device's address or name.")
     var device: String?
@@ -111,8 +111,12 @@ struct DevicesCommand: ParsableCommand {
 
     func run() throws {
       let known = try DevicesCommand.known()
+      let bonds = BondFiles(in: known.folder) { Console.note($0) }
       guard let device else {
-        let count = try failing { () throws(SystemError) in try known.forgetAll() }
+        let count = try failing { () throws(SystemError) in
+          for bond in bonds.bonds() { try bonds.forget(bond.device) }
+          return try known.forgetAll()
+        }
         return Console.note("\(count) \(count == 1 ? "device" : "devices") forgotten")
       }
       let found = try DevicesCommand.devices(device, in: known)
@@ -122,7 +126,12 @@ struct DevicesCommand: ParsableCommand {
         throw Failure(
           "several devices are named '\(device.printable)': \(addresses); forget one by its address")
       }
-      for device in found { try failing { () throws(SystemError) in _ = try known.forget(device.address) } }
+      try failing { () throws(SystemError) in
+        for device in found {
+          try known.forget(device.address)
+          try bonds.forget(device.address)
+        }
+      }
     }
   }
 

@@ -73,8 +73,18 @@ struct DevicesCommandTests {
       let twins = try await RingtapProgram.run(["devices", "forget", "Twin"], state: state)
       #expect(twins.status == 1)
       #expect(twins.messages.first?.contains("70:CB:0D:00:00:01") == true)
+      let bonds = BondFiles(in: state + "/ringtap/devices") { Issue.record("\($0)") }
+      for address in ["70:CB:0D:00:00:01", "70:CB:0D:00:00:02"] {
+        let device = try #require(DeviceAddress(address, type: .public))
+        bonds.keep(
+          StoredBond(
+            device: device, local: device,
+            bond: Bond(isAuthenticated: false, isSecureConnections: true, keyByteCount: 16, isBonded: true)))
+      }
       let one = try await RingtapProgram.run(["devices", "forget", "70:CB:0D:00:00:01"], state: state)
       #expect(one.status == 0)
+      let kept = BondFiles(in: state + "/ringtap/devices") { Issue.record("\($0)") }.bonds()
+      #expect(kept.map(\.device.description) == ["70:CB:0D:00:00:02"])
       let twin = try await RingtapProgram.run(["devices", "forget", "Twin"], state: state)
       #expect(twin.status == 0)
       let rest = try await RingtapProgram.run(["devices", "--json"], state: state)

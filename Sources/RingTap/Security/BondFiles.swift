@@ -55,7 +55,7 @@ public final class BondFiles: BondStore {
 
   /// `70-CB-0D-00-A1-B2-public.bond`
   private func path(_ device: DeviceAddress) -> String {
-    "\(folder)/\(device.description.replacing(":", with: "-"))-\(device.type.name).bond"
+    "\(folder)/\(device.fileName)-\(device.type.name).bond"
   }
 
   private static func read(_ folder: String, _ warn: (String) -> Void) -> [StoredBond] {
