@@ -162,7 +162,9 @@ extension GATTClient {
   /// Attributes to work with: those of an earlier link if it is proven that they are as they were, else by discovery.
   ///
   /// Of an earlier link they cost one round trip where the device has a Database Hash, and none where it has no Service
-  /// Changed; else some services cost one for each declaration and for the descriptors of each characteristic. The MTU is as it is then, until `catchUp` or `exchangeMTU`.
+  /// Changed; else some services cost one for each declaration and for the descriptors of each characteristic. The MTU is
+  /// as it is then, until `catchUp` or `exchangeMTU`.
+  ///
   /// - Parameter services: the first of each UUID; `nil` for all there are.
   /// - Returns: those that are there, in the order asked for.
   public func attributes(of services: [BluetoothUUID]? = nil) async throws(GATTError) -> GATTDatabase {
