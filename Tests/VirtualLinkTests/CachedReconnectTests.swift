@@ -225,6 +225,21 @@ import Testing
     #expect(after.starts(with: Self.discovery(kind).dropFirst()))
   }
 
+  /// A ring that streams by its second channel: on a later link that one is subscribed to after a second, and the ring is
+  /// told again to start.
+  @Test(arguments: RingAttributes.Kind.allCases)
+  func hearsTheSecondChannelToo(_ kind: RingAttributes.Kind) async throws {
+    let run = try await run(60) {
+      $0.kind = kind
+      $0.streamChannel = .bigData
+    }
+    #expect(run.failure == nil && run.samples == 60 && run.links.count == 2)
+    #expect(run.asked[0].opcodes == Self.discovery(kind))
+    let proof: [UInt8] = kind == .captured ? [0x0A, 0x0A, 0x04] : []
+    #expect(run.asked[1].opcodes == Self.reconnect(kind) + proof + Self.again)
+    #expect((1_000_000_000..<3_000_000_000).contains(run.times[30] - run.times[29]))
+  }
+
   /// The same on a link that began with attributes of an earlier program.
   @Test func followsAChangeOfWhatWasKnown() async throws {
     try await withFolder { folder in
