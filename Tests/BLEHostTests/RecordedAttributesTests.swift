@@ -32,6 +32,8 @@ import Testing
         == [0x05, 1, 6, 0, 0x00, 0x28, 7, 0, 0x03, 0x28, 8, 0, 0x37, 0x2A, 9, 0, 0x02, 0x29])
     #expect(server.answer([0x08, 1, 0, 9, 0, 0x03, 0x28]) == [0x09, 7, 7, 0, 0x10, 8, 0, 0x37, 0x2A])
     #expect(server.answer([0x0A, 9, 0]) == [0x0B, 0x01, 0x00])
+    // A subscription that the recorded client did without.
+    #expect(server.answer([0x12, 9, 0, 0, 0]) == [0x13])
     #expect(server.answer([0x0C, 9, 0, 1, 0]) == [0x0D, 0x00])
     // A client that wants everything asks for services of the secondary kind too: none was found.
     #expect(server.answer([0x10, 1, 0, 0xFF, 0xFF, 0x01, 0x28]) == [0x01, 0x10, 1, 0, 0x0A])
@@ -43,7 +45,7 @@ import Testing
     let server = heartRateMonitor()
     // A value that nobody read, a write.
     #expect(server.answer([0x0A, 8, 0]) == nil)
-    #expect(server.answer([0x12, 9, 0, 1, 0]) == nil)
+    #expect(server.answer([0x12, 8, 0, 1, 0]) == nil)
     #expect(RecordedAttributes().answer([0x10, 1, 0, 0xFF, 0xFF, 0x00, 0x28]) == nil)
     #expect(server.answer([]) == nil)
   }

@@ -6,6 +6,7 @@ import BLEWire
 struct RecordedAttributes: Sendable {
   /// Of UUIDs of 16 bits, as on the wire. Core 5.4, Vol 3, Part G, 3.
   private static let characteristic: [UInt8] = [0x03, 0x28]
+  private static let clientConfiguration: [UInt8] = [0x02, 0x29]
 
   private struct Attribute: Sendable {
     /// Octets of the UUID, 2 or 16, as on the wire.
@@ -96,6 +97,10 @@ struct RecordedAttributes: Sendable {
     switch ATTOpcode(rawValue: asked) {
     // The recorded client never asked: the default stays.
     case .exchangeMTURequest: return Self.refusal(asked, 0, .requestNotSupported)
+    // The recorded client did without; a server has it so that it is written.
+    case .writeRequest where request.count == 5:
+      let isConfiguration = attributes[octets.u16(at: 1)]?.type == Self.clientConfiguration
+      return isConfiguration ? [ATTOpcode.writeResponse.rawValue] : nil
     case .readRequest where request.count == 3: return read(octets.u16(at: 1), from: 0, 0x0B)
     case .readBlobRequest where request.count == 5:
       return read(octets.u16(at: 1), from: Int(octets.u16(at: 3)), 0x0D)
