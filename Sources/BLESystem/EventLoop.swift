@@ -236,17 +236,16 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
 
   public func enqueue(_ job: consuming ExecutorJob) {
     let unowned = UnownedJob(job)
+    // All under the lock: a job that can be taken may be the end of the last who holds the loop.
     let isLate = shared.withLock { state in
       state.jobs.append(unowned)
       hasNews.store(true, ordering: .releasing)
+      if !state.isOver, !isOnThread { signal() }
       defer { state.isOver = false }
       return state.isOver
     }
-    if isLate {
-      startLatecomers()
-    } else if !isOnThread {
-      signal()
-    }
+    // Nobody takes jobs until it has begun.
+    if isLate { startLatecomers() }
   }
 
   private func startLatecomers() {
