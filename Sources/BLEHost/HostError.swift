@@ -57,7 +57,7 @@ extension HostError: CustomStringConvertible {
         + "(check `rfkill list` if that fails)"
     case .notPermitted(let action, let capability):
       "\(action) needs \(capability); run as root, or once `sudo setcap "
-        + "cap_net_raw,cap_net_admin\(capability == "CAP_SYS_NICE" ? ",cap_sys_nice" : "")+ep` on the ringtap binary"
+        + "cap_net_raw,cap_net_admin\(capability == "CAP_SYS_NICE" ? ",cap_sys_nice" : "")+eip` on the ringtap binary"
     case .commandRefused(let opcode, let status):
       ErrorGuide.text(
         "the controller refused command 0x\(String(opcode.rawValue, radix: 16)): \(status.text)",

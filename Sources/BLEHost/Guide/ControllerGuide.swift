@@ -1,6 +1,6 @@
 extension ErrorGuide {
   /// Error codes of HCI. Core 5.4, Vol 1, Part F, 2. What only BR/EDR can bring about says so.
-  static let controller = table(
+  package static let controller = table(
     """
     01 | the controller does not know the command | leave out the option that needs it, or use a newer adapter
     02 | the link is gone, or never was | connect again

@@ -1,6 +1,6 @@
 extension ErrorGuide {
   /// Error codes of an attribute server. Core 5.4, Vol 3, Part F, 3.4.1.1; 0xFC … 0xFF: CSS 11, Part B, 1.2.
-  static let attribute = table(
+  package static let attribute = table(
     """
     01 | the device has no attribute of that handle | `ringtap gatt ADDRESS` lists those it has; its firmware may be another than remembered
     02 | the attribute cannot be read | use `ringtap notify` or `ringtap write`, whichever `ringtap gatt ADDRESS` lists for it
@@ -29,7 +29,7 @@ extension ErrorGuide {
     """)
 
   /// Reasons of a failed pairing. Core 5.4, Vol 3, Part H, 3.5.5.
-  static let pairing = table(
+  package static let pairing = table(
     """
     01 | the passkey was not given, or its entry was cancelled | give it with --passkey, or answer on a terminal
     02 | out-of-band data is wanted that one side lacks | pair without it: by passkey or by comparison

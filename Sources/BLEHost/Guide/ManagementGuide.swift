@@ -1,7 +1,7 @@
 extension ErrorGuide {
   /// Statuses of the kernel's management interface. BlueZ, `doc/mgmt-api.txt`, "Error codes"; Linux 6.1,
   /// `include/net/bluetooth/mgmt.h`.
-  static let management = table(
+  package static let management = table(
     """
     01 | the kernel is too old for the command | use --mode raw, or a newer kernel
     02 | the device is not connected | connect again
