@@ -52,7 +52,8 @@ public enum HandedSockets {
   /// More than any program hands over.
   private static let limit = 64
 
-  private static let waiting = Mutex(adopted())
+  private static let handed = adopted()
+  private static let waiting = Mutex(handed)
 
   /// Whether it was handed over, and is not in use yet.
   public static func has(_ socket: HandedSocket) -> Bool { waiting.withLock { $0[socket] != nil } }
@@ -60,13 +61,10 @@ public enum HandedSockets {
   /// All that were handed over and are not in use yet.
   public static var all: [HandedSocket] { waiting.withLock { Array($0.keys) } }
 
-  /// The adapter whose user channel was handed over, if there is one.
-  public static var userChannel: UInt16? {
-    waiting.withLock { sockets in
-      for case .userChannel(let index) in sockets.keys { return index }
-      return nil
-    }
-  }
+  /// The adapter whose user channel was handed over, in use or not; the first if there are several.
+  public static let userChannel = handed.keys.compactMap { socket -> UInt16? in
+    if case .userChannel(let index) = socket { index } else { nil }
+  }.min()
 
   /// Hands it on, once.
   static func take(_ socket: HandedSocket) -> FileDescriptor? {

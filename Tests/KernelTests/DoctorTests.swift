@@ -70,9 +70,8 @@ extension InTestKernel {
       troubles = try doctor()
       #expect(troubles["rfkill"] == nil)
       #expect(troubles["adapterState"]?.says("hci0 is down", "btmgmt --index 0 power on") == true)
-      try scene.controller("central", 0)
-      #expect(try doctor().isEmpty)
-      _ = try doctor("--adapter", "hci0")
+      try scene.demand("hciconfig", ["hci0", "up"])
+      #expect(try doctor("--adapter", "hci0").isEmpty)
     }
 
     @Test func findsWhatAnUnprivilegedUserLacks() throws {
@@ -122,9 +121,9 @@ extension InTestKernel {
       scan.send(SIGINT)
       _ = try scan.finish()
 
-      let other = try scene.startRingtap(
-        "notify", ring.address, "6e400003-b5a3-f393-e0a9-e50e24dcca9e")
-      try ring.program.line(on: .errors, containing: "connected")
+      let path = scene.path("capture")
+      let other = try scene.startRingtap("capture", ring.address, "--output", path)
+      try scene.waitForTables(of: path)
       let connected = try doctor()
       #expect(
         connected["links"]?.says("connected to \(ring.address)", "(process \(other.identifier))") == true)

@@ -37,13 +37,7 @@ extension InTestKernel {
       #expect(lines["NoNewPrivs"] == "1", sourceLocation: location)
     }
 
-    /// Where nobody may execute it.
-    private func program() throws -> String {
-      let path = try scene.openFolder() + "/ringtap"
-      try scene.demand("cp", [Place.ringtap, path])
-      try scene.demand("chmod", ["755", scene.folder.path, path])
-      return path
-    }
+    private func program() throws -> String { try scene.programForAll() }
 
     /// Our own host on a handed user channel, against our emulation and against bumble's ring on btvirt's controller.
     @Test(arguments: ["emulated", "bumble"])
@@ -56,12 +50,10 @@ extension InTestKernel {
       let path = scene.path("open/capture")
       let capture = try handed(
         ["--user-channel", "hci0"],
-        [program, "capture", ring.address, "--address-type", "public", "--count", "600", "--output", path])
-      try scene.waitForTables(of: path)
+        [program, "capture", ring.address, "--address-type", "public", "--output", path])
+      try scene.waitForRows(of: path)
       try expectNoPrivilege(capture.identifier)
-      try capture.finish().expectSuccess()
-      let recorded = try CaptureFolder(path)
-      recorded.expectNoTrouble(samples: 600)
+      let recorded = try scene.wholeCapture(path, endedBy: capture)
       #expect(recorded.session.mode == "exclusive")
     }
 
@@ -71,12 +63,10 @@ extension InTestKernel {
       let program = try program()
       let path = scene.path("open/capture")
       let capture = try handed(
-        ["--management"], [program, "capture", "--count", "600", "--output", path])
-      try scene.waitForTables(of: path)
+        ["--management"], [program, "capture", "--output", path])
+      try scene.waitForRows(of: path)
       try expectNoPrivilege(capture.identifier)
-      try capture.finish().expectSuccess()
-      let recorded = try CaptureFolder(path)
-      recorded.expectNoTrouble(samples: 600)
+      let recorded = try scene.wholeCapture(path, endedBy: capture)
       #expect(recorded.session.mode == "coexist")
       #expect(recorded.session.device.address == ring.address)
     }
@@ -85,10 +75,11 @@ extension InTestKernel {
       let ring = try scene.emulatedRing()
       let program = try program()
       let path = scene.path("open/air.btsnoop")
-      let log = try handed(["--monitor"], [program, "log", "record", "-o", path, "--duration", "3"])
+      let log = try handed(["--monitor"], [program, "log", "record", "-o", path])
       try scene.demand("bash", ["-c", "until [ -s \"$0\" ]; do sleep 0.05; done", path])
       try expectNoPrivilege(log.identifier)
       try scene.ringtap("read", ring.address, "2a26").expectSuccess()
+      log.send(SIGINT)
       #expect(try log.finish().status == 0)
       #expect(try scene.demand("btmon", ["-r", path]).output.contains("ATT: Read Request (0x0a)"))
     }
@@ -96,7 +87,7 @@ extension InTestKernel {
     /// The command gets its sockets from descriptor 3 on, and no other.
     @Test func handsOverWhatTheConventionSays() throws {
       _ = try scene.emulatedRing(over: .userChannel)
-      let script = "echo \"$LISTEN_PID $$ $LISTEN_FDS $LISTEN_FDNAMES $HOME\"; ls /proc/$$/fd"
+      let script = "echo \"$LISTEN_PID $$ $LISTEN_FDS $LISTEN_FDNAMES $HOME\"; ls /proc/$$/fd; true"
       let result = try handed(
         ["--user-channel", "hci0", "--management", "--monitor"], ["bash", "-c", script]
       ).finish()
@@ -114,49 +105,27 @@ extension InTestKernel {
       }
       let busy = try scene.ringtap("open", "--user-channel", "hci0", "--user", "nobody", "--", "true")
       busy.expectFailure(saying: "bind(HCI_CHANNEL_USER)", "power off")
-      let missing = try scene.ringtap("open", "--management", "--user", "nobody", "--", "no-such-program")
-      missing.expectFailure(saying: "execute no-such-program", "check the path")
+      let missing = try scene.ringtap("open", "--management", "--user", "nobody", "--", "/no/such/program")
+      missing.expectFailure(saying: "execute /no/such/program", "check the path")
       try scene.unprivileged(["open", "--monitor", "--", "true"])
-        .expectFailure(saying: "the monitor", "setcap")
+        .expectFailure(saying: "bind(HCI_CHANNEL_MONITOR)", "setcap")
     }
 
-    /// As `setcap cap_net_raw,cap_net_admin+eip` on the program has it. Only where files keep capabilities.
-    @Test(.enabled(if: PrivilegeTests.filesKeepCapabilities, "this kernel's tmpfs keeps no capabilities"))
+    /// Only where files keep capabilities: the test kernel's tmpfs has no extended attributes.
+    @Test(.enabled(if: FileCapabilities.areKept, "files keep no capabilities here"))
     func recordsWithFileCapabilities() throws {
       let ring = try scene.emulatedRing("--rate", "300")
-      let program = try program()
-      try scene.demand("setcap", ["cap_net_raw,cap_net_admin+eip", program])
-      let path = scene.path("open/capture")
-      let capture = try scene.start(
-        "setpriv",
-        [
-          "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps", "-all", program, "capture",
-          "--count", "600", "--output", path,
-        ])
-      try scene.waitForTables(of: path)
-      let lines = try status(capture.identifier)
-      #expect(lines["CapEff"] == "0000000000003000")
-      #expect(lines["Uid"] == "65534\t65534\t65534\t65534")
-      try capture.finish().expectSuccess()
-      try CaptureFolder(path).expectNoTrouble(samples: 600)
-      #expect(try CaptureFolder(path).session.device.address == ring.address)
+      let recorded = try scene.captureWithFileCapabilities([], as: try program())
+      #expect(recorded.session.device.address == ring.address)
+      #expect(recorded.session.mode == "raw")
     }
-
-    static let filesKeepCapabilities: Bool = {
-      let path = "/tmp/ringtap-\(UUID().uuidString)"
-      defer { try? FileManager.default.removeItem(atPath: path) }
-      guard FileManager.default.createFile(atPath: path, contents: Data()) else { return false }
-      return (try? Program("setcap", ["cap_net_raw+ep", path]).finish().status) == 0
-    }()
 
     /// As the unit has it: ambient capabilities, no_new_privs and an empty bounding set but for these two.
     @Test(arguments: ["raw", "exclusive"]) func recordsWithAmbientCapabilities(_ mode: String) throws {
       let isRaw = mode == "raw"
       let ring = try scene.emulatedRing(over: isRaw ? .kernel : .userChannel, "--rate", "300")
-      let path = try scene.openFolder() + "/capture"
-      let program = scene.path("open/ringtap")
-      try scene.demand("cp", [Place.ringtap, program])
-      try scene.demand("chmod", ["755", scene.folder.path, program])
+      let program = try program()
+      let path = scene.path("open/capture")
       let rights = "-all,+net_raw,+net_admin"
       let capture = try scene.start(
         "setpriv",
@@ -166,19 +135,95 @@ extension InTestKernel {
           "600",
           "--output", path,
         ])
-      try scene.waitForTables(of: path)
+      try scene.waitForRows(of: path)
       let lines = try status(capture.identifier)
       #expect(lines["CapEff"] == "0000000000003000" && lines["CapBnd"] == "0000000000003000")
       #expect(lines["NoNewPrivs"] == "1")
-      try capture.finish().expectSuccess()
-      let recorded = try CaptureFolder(path)
-      recorded.expectNoTrouble(samples: 600)
+      let recorded = try scene.wholeCapture(path, endedBy: capture)
       #expect(recorded.session.device.address == ring.address)
     }
   }
 }
 
+/// `setcap cap_net_raw,cap_net_admin+eip`, as the help says it.
+private enum FileCapabilities {
+  static let setcap = "/usr/sbin/setcap"
+  static let wanted = "cap_net_raw,cap_net_admin+eip"
+
+  /// Tried: only root may, and not every file system keeps them.
+  static let areKept: Bool = {
+    let path = FileManager.default.temporaryDirectory.appending(path: "ringtap-\(UUID().uuidString)").path
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    guard FileManager.default.createFile(atPath: path, contents: Data()),
+      FileManager.default.isExecutableFile(atPath: setcap)
+    else { return false }
+    return (try? Program(setcap, [wanted, path]).finish().status) == 0
+  }()
+}
+
+extension Scene {
+  /// Waits until a capture has some seconds' worth of rows on disk.
+  fileprivate func waitForRows(of path: String) throws {
+    let script = "until [ -s \"$0\" ] && [ $(stat -c %s \"$0\") -gt 2000 ]; do sleep 0.05; done"
+    try demand("bash", ["-c", script, path + "/ppg.csv"])
+  }
+
+  /// Ends a capture as Ctrl-C does; nothing may be wrong with it.
+  fileprivate func wholeCapture(_ path: String, endedBy program: Program) throws -> CaptureFolder {
+    program.send(SIGINT)
+    let result = try program.finish()
+    #expect(result.status == 0, "\(result.errors)")
+    let capture = try wholeCapture(path)
+    #expect(capture.rowCount > 60)
+    capture.expectNoTrouble(samples: capture.rowCount)
+    return capture
+  }
+
+  /// Runs a capture as nobody, with a program whose file has the capabilities.
+  fileprivate func captureWithFileCapabilities(
+    _ options: [String], as program: String
+  ) throws -> CaptureFolder {
+    try demand(FileCapabilities.setcap, [FileCapabilities.wanted, program])
+    let path = self.path("open/capture")
+    let capture = try start(
+      "setpriv",
+      [
+        "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps", "-all", program, "capture",
+        "--output", path,
+      ] + options)
+    try waitForRows(of: path)
+    let status = try String(contentsOfFile: "/proc/\(capture.identifier)/status", encoding: .utf8)
+    #expect(status.contains("CapEff:\t0000000000003000\n"))
+    #expect(status.contains("Uid:\t65534\t65534\t65534\t65534\n"))
+    return try wholeCapture(path, endedBy: capture)
+  }
+
+  /// A copy of the program where nobody may execute it.
+  fileprivate func programForAll() throws -> String {
+    let path = try openFolder() + "/ringtap"
+    try demand("cp", [Place.ringtap, path])
+    try demand("chmod", ["755", folder.path, path])
+    return path
+  }
+}
+
 extension WithoutKernel {
+  @Suite final class FileCapabilityTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    /// With the ring in its own process: what is shown is that a program with capabilities of its file records.
+    @Test(
+      .enabled(if: FileCapabilities.areKept, "only root may set them, and not every file system keeps them"))
+    func recordsWithFileCapabilities() throws {
+      let recorded = try scene.captureWithFileCapabilities(
+        ["--transport", "virtual:ring,rate=300"], as: try scene.programForAll())
+      #expect(recorded.session.mode == "exclusive")
+    }
+  }
+
   /// The unit of systemd's, by systemd's own judgement.
   @Suite final class SystemdUnitTests {
     private let scene: Scene

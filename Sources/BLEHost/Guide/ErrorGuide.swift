@@ -113,6 +113,7 @@ extension ErrorGuide {
     case let error as GATTError: text("\(error)", error.remedy)
     case let error as SystemError: text("\(error)", error.guide?.remedy)
     case let error as PairingError: text("\(error)", error.remedy)
+    case VHCIError.system(let cause): text("\(error)", cause.guide?.remedy)
     default: "\(error)"
     }
   }
