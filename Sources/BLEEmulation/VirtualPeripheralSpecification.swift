@@ -28,6 +28,7 @@ import BLESystem
 /// | `unasked` | a ring tells its steps between the frames of a log |
 /// | `repeat-frames` | a ring sends each frame of a log twice |
 /// | `attributes=KIND` | what tells of changes to a ring's attributes: `captured` (Service Changed), `lasting` (nothing), `hashed` (that and a hash) |
+/// | `stream-by=CHANNEL` | the characteristic that brings raw frames: `replies`, `big-data` |
 /// | `move=WHERE` | where a ring's attributes go when they change: `away`, `swapped` |
 /// | `move-after=N` | they do after N raw notifications of a link |
 /// | `move-between-links` | they do when the first link has ended |
@@ -56,8 +57,8 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
       switch self {
       case .ring:
         "quiet, malformed-every=N, disconnect-after=N, history=N, all-features, late-replies=MS, wrong-checksum=N, "
-          + "foreign-replies, cut-logs=N, unasked, repeat-frames, attributes=KIND, move=WHERE, move-after=N, "
-          + "move-between-links, "
+          + "foreign-replies, cut-logs=N, unasked, repeat-frames, attributes=KIND, stream-by=CHANNEL, move=WHERE, "
+          + "move-after=N, move-between-links, "
       case .source: "payload=N, "
       case .heartRate, .polar: "malformed-every=N, disconnect-after=N, off-body-every=N, "
       case .thermometer, .core: "malformed-every=N, disconnect-after=N, off-body-every=N, fahrenheit, "
@@ -151,6 +152,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     case ("unasked", nil): replyFaults.unaskedFrames = true
     case ("repeat-frames", nil): replyFaults.repeatedFrames = true
     case ("attributes", let value?): attributes.kind = try Self.word(value, field)
+    case ("stream-by", let value?): attributes.streamChannel = try Self.word(value, field)
     case ("move", let value?): attributes.move = try Self.word(value, field)
     case ("move-after", let value?):
       attributes.moment = .afterNotifications(try Self.whole(value, field, 1...Int.max))

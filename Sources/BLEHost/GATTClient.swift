@@ -165,19 +165,25 @@ extension GATTClient {
   /// Changed; else some services cost one for each declaration and for the descriptors of each characteristic. The MTU is
   /// as it is then, until `catchUp` or `exchangeMTU`.
   ///
-  /// - Parameter services: the first of each UUID; `nil` for all there are.
+  /// - Parameters:
+  ///   - services: the first of each UUID; `nil` for all there are.
+  ///   - urgent: where each declaration has to be asked for, these services only; the others by `furtherAttributes`, once
+  ///     nothing waits any more.
   /// - Returns: those that are there, in the order asked for.
-  public func attributes(of services: [BluetoothUUID]? = nil) async throws(GATTError) -> GATTDatabase {
-    if let earlier = try await earlierAttributes(of: services) { return earlier }
+  public func attributes(
+    of services: [BluetoothUUID]? = nil, urgent: [BluetoothUUID]? = nil
+  ) async throws(GATTError) -> GATTDatabase {
+    if let earlier = try await earlierAttributes(of: services, urgent: urgent) { return earlier }
     try await exchangeMTU()
     if let services { return try await discover(services: services) }
     return try await discover(hash: try await watch())
   }
 
   private func earlierAttributes(
-    of services: [BluetoothUUID]?
+    of services: [BluetoothUUID]?, urgent: [BluetoothUUID]?
   ) async throws(GATTError) -> GATTDatabase? {
-    guard let known = await connection.known, let database = known.database(of: services) else { return nil }
+    guard let known = await connection.known, var database = known.database(of: services) else { return nil }
+    if known.proof == .none, let urgent, let part = known.database(of: urgent) { database = part }
     let holds: Bool
     switch known.proof {
     case .hash(let hash): holds = try await connection.readDatabaseHash() == hash
@@ -194,18 +200,27 @@ extension GATTClient {
     return database
   }
 
+  /// More services of the earlier link whose attributes are in use.
+  ///
+  /// - Returns: `nil` where there is no such link, or where they have changed; whoever waits for changes hears of it.
+  public func furtherAttributes(of services: [BluetoothUUID]) async throws(GATTError) -> GATTDatabase? {
+    guard await connection.usesEarlierDiscovery, let found = await connection.discovery,
+      let database = found.database(of: services)
+    else { return nil }
+    if found.proof == .none, try await !stands(database) {
+      await connection.attributesChanged(in: .all)
+      return nil
+    }
+    return database
+  }
+
   /// What a link with attributes of an earlier one still owes when its stream runs: the MTU, and to hear of changes. The
   /// hash is compared again, as the device may have changed before it knew that we want to hear of it.
   public func catchUp() async throws(GATTError) {
     try await exchangeMTU()
-    guard let found = await connection.discovery, await connection.usesEarlierDiscovery,
-      let generic = found.database(of: [.genericAttribute])?.services.first
-    else { return }
-    if found.proof == .none, try await !stands(GATTDatabase(services: [generic])) {
-      return await connection.attributesChanged(in: .all)
-    }
+    guard let generic = try await furtherAttributes(of: [.genericAttribute])?.services.first else { return }
     try await watch(generic)
-    guard let hash = found.databaseHash, try await connection.readDatabaseHash() != hash else { return }
+    guard let hash = await connection.discovery?.databaseHash, try await connection.readDatabaseHash() != hash else { return }
     await connection.attributesChanged(in: .all)
   }
 

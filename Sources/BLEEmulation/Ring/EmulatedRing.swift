@@ -427,15 +427,16 @@ public final class EmulatedRing: VirtualPeripheral {
   private func push(
     _ frame: RingSignal.Frame, number: Int, _ link: PeripheralLink
   ) -> PeripheralLink.PushOutcome {
+    let handle = configuration.attributes.streamChannel == .bigData ? places.bigDataReply : places.reply
     guard let every = configuration.malformedEvery, number.isMultiple(of: every) else {
-      return link.push(of: places.reply, value: frame.span)
+      return link.push(of: handle, value: frame.span)
     }
     if (number / every).isMultiple(of: 2) {
-      return link.push(of: places.reply, value: frame.span.extracting(first: RingFrame.byteCount / 2))
+      return link.push(of: handle, value: frame.span.extracting(first: RingFrame.byteCount / 2))
     }
     var broken = frame
     broken[RingFrame.byteCount - 1] ^= 0xFF
-    return link.push(of: places.reply, value: broken.span)
+    return link.push(of: handle, value: broken.span)
   }
 }
 

@@ -30,7 +30,15 @@ public struct RingAttributes: Hashable, Sendable {
     case afterNotifications(Int)
   }
 
+  /// Which characteristic brings raw frames.
+  public enum StreamChannel: String, Hashable, Sendable, CaseIterable {
+    case replies
+    /// As some rings have it (reference, 5).
+    case bigData = "big-data"
+  }
+
   public var kind = Kind.captured
+  public var streamChannel = StreamChannel.replies
   public var move = Move.away
   public var moment = Moment.never
 

@@ -19,20 +19,27 @@ struct RingLink: Sendable {
   let connection: Connection
   let attributes: Attributes
   let client: GATTClient
+  /// The second channel is subscribed to when the stream runs, not before.
+  private let isListeningFurther: Bool
 
   /// Finds the ring's two services: by discovery, where it is not certain that they are where an earlier link found them.
   ///
+  /// - Parameter isForStream: what the stream does not wait for may be left to `listenFurther`.
   /// - Throws: `unsuitable` where the device has no ring service.
-  init(_ connection: Connection) async throws(HostError) {
+  init(_ connection: Connection, isForStream: Bool = false) async throws(HostError) {
     self.connection = connection
     client = GATTClient(connection)
-    attributes = try await Self.discover(client)
+    attributes = try await Self.discover(client, urgent: isForStream ? [RingUUID.commandService] : nil)
+    isListeningFurther = await connection.usesEarlierDiscovery && isForStream
   }
 
-  private static func discover(_ client: GATTClient) async throws(HostError) -> Attributes {
+  private static func discover(
+    _ client: GATTClient, urgent: [BluetoothUUID]?
+  ) async throws(HostError) -> Attributes {
     let database: GATTDatabase
     do throws(GATTError) {
-      database = try await client.attributes(of: [RingUUID.commandService, RingUUID.bigDataService])
+      database = try await client.attributes(
+        of: [RingUUID.commandService, RingUUID.bigDataService], urgent: urgent)
     } catch { throw .gatt(error) }
     guard
       let command = database.characteristic(RingUUID.commandWrite, in: RingUUID.commandService),
@@ -48,7 +55,8 @@ struct RingLink: Sendable {
       bigDataWrite: database.characteristic(RingUUID.bigDataWrite, in: RingUUID.bigDataService))
   }
 
-  /// Subscribes, then starts the stream: a ring loses writes that come before the subscription.
+  /// Subscribes, then starts the stream: a ring loses writes that come before the subscription. Raw frames come where replies
+  /// do, from some rings also by the second channel (reference `colmi-ring-protocol.md`, 5).
   ///
   /// The MTU may wait: raw frames fit into the smallest.
   ///
@@ -58,11 +66,27 @@ struct RingLink: Sendable {
   ) async throws(HostError) {
     do throws(GATTError) {
       _ = try await client.subscribe(attributes.replies, take)
-      if let bigData = attributes.bigData, bigData.properties.contains(.notify) {
+      if !isListeningFurther, let bigData = attributes.bigData, bigData.properties.contains(.notify) {
         _ = try await client.subscribe(bigData, take)
       }
       try await write(.rawStart)
     } catch { throw .gatt(error) }
+  }
+
+  /// Subscribes to the second channel too, where the start did not wait for that.
+  ///
+  /// - Parameter isSilent: nothing has come by the first: the ring is told again to start.
+  func listenFurther(
+    isSilent: Bool,
+    _ take: @escaping @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
+  ) async throws(GATTError) {
+    guard isListeningFurther,
+      let bigData = try await client.furtherAttributes(of: [RingUUID.bigDataService])?
+        .characteristic(RingUUID.bigDataNotify, in: RingUUID.bigDataService),
+      bigData.properties.contains(.notify)
+    else { return }
+    _ = try await client.subscribe(bigData, take)
+    if isSilent { try await write(.rawStart) }
   }
 
   /// Stops the stream. A ring that does not answer in time is left to the end of the link.

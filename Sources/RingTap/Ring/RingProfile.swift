@@ -21,10 +21,15 @@ final class RingProfile: SessionProfile {
 
   func start(on connection: Connection) async throws(HostError) -> RingLink {
     sink.beginLink()
-    let ring = try await RingLink(connection)
+    let ring = try await RingLink(connection, isForStream: true)
     try await prepare(connection)
     try await ring.startRaw { [sink] in sink.take($0, at: $1) }
     return ring
+  }
+
+  func complete(_ ring: RingLink) async {
+    // What ends the link ends the session's wait for it too; a refusal changes nothing.
+    try? await ring.listenFurther(isSilent: times.first == nil) { [sink] in sink.take($0, at: $1) }
   }
 
   func stop(_ ring: RingLink) async { await ring.stopRaw(within: Self.stopPatience) }

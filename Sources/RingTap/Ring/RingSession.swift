@@ -27,6 +27,8 @@ public struct RingSession: SensorSession {
   /// Nothing: `ringtap ring info` asks for it.
   public let facts = SensorFacts()
   private let ring: RingLink
+  private let times: SampleTimes
+  private let take: @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
 
   /// Discovers, subscribes and starts the stream.
   ///
@@ -34,9 +36,9 @@ public struct RingSession: SensorSession {
   public static func start(
     _ settings: Void, on connection: Connection, into sink: SampleSink<RingRawReading>
   ) async throws(HostError) -> RingSession {
-    let ring = try await RingLink(connection)
+    let ring = try await RingLink(connection, isForStream: true)
     let source = RawSource()
-    try await ring.startRaw { notification, time in
+    let session = RingSession(ring: ring, times: sink.times) { notification, time in
       let value = notification.value
       // Answers to commands come the same way.
       guard value.count != RingFrame.byteCount || value[0] == RingCommand.rawStreamOpcode,
@@ -44,8 +46,11 @@ public struct RingSession: SensorSession {
       else { return }
       sink.take(value, at: time)
     }
-    return RingSession(ring: ring)
+    try await ring.startRaw(session.take)
+    return session
   }
+
+  public func complete() async { try? await ring.listenFurther(isSilent: times.first == nil, take) }
 
   public func stop() async { await ring.stopRaw(within: Self.stopPatience) }
 }

@@ -16,6 +16,8 @@ public protocol SensorSession: Sendable {
   static func start(
     _ settings: Settings, on connection: Connection, into sink: SampleSink<Sample>
   ) async throws(HostError) -> Self
+  /// What the first sample need not wait for; at most once a link.
+  func complete() async
   /// Tells the sensor to send no more.
   func stop() async
   /// For a link after the first.
@@ -23,6 +25,8 @@ public protocol SensorSession: Sendable {
 }
 
 extension SensorSession {
+  public func complete() async {}
+
   public static func again(_ settings: Settings) -> Settings { settings }
 }
 
@@ -105,6 +109,8 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
     started.yield(session)
     return session
   }
+
+  public func complete(_ session: Session) async { await session.complete() }
 
   public func stop(_ session: Session) async { await session.stop() }
 

@@ -14,6 +14,9 @@ public protocol SessionProfile: Sendable {
   ///
   /// - Throws: `gatt(closed)` where the link ends meanwhile, which is tried again; anything else ends the session.
   func start(on connection: Connection) async throws(HostError) -> Stream
+  /// Does what the first sample need not wait for, where `start` used attributes of an earlier link: once that sample is
+  /// there, or does not come.
+  func complete(_ stream: Stream) async
   /// Asks the device to send no more, while the link is up.
   func stop(_ stream: Stream) async
 }
@@ -60,6 +63,8 @@ public actor DeviceSession {
   static let historyLimit = 4096
   /// Times that a stream is started anew on one link because the device's attributes have changed.
   static let restartLimit = 8
+  /// After this time without a sample, what was put off for its sake is done without it.
+  static let completesAfter = Duration.seconds(1)
   /// After this time without a sample, attributes of an earlier link are looked at again, once.
   static let doubtAfter = Duration.seconds(5)
 
@@ -92,6 +97,7 @@ public actor DeviceSession {
   /// `Connection.attributeChangeCount` when the stream was started.
   private var changesAtStart = 0
   private var areAttributesChanged = false
+  private var isStreamComplete = false
   /// A stream has started, at least once.
   public private(set) var hasStreamed = false
 
@@ -186,7 +192,7 @@ public actor DeviceSession {
       outage = nil
       (hasStreamed, isStreaming) = (true, true)
       set(.streaming)
-      if usedEarlierDiscovery { checkAttributes(of: connection, profile.times) }
+      if usedEarlierDiscovery { complete(stream, profile, on: connection) }
       while await wait(for: connection) {
         await connection.endSubscriptions()
         stream = try await start(profile, on: connection)
@@ -247,18 +253,33 @@ public actor DeviceSession {
   }
 
   /// Has what was put off for the first sample's sake done after it. Where none comes, the attributes are looked at again.
-  private func checkAttributes(of connection: Connection, _ times: SampleTimes) {
-    let loop = adapter.loop
-    let doubt = Task(executorPreference: loop.preference) {
-      guard (try? await loop.wait(for: Self.doubtAfter)) != nil, times.first == nil else { return }
+  private func complete<Profile: SessionProfile>(
+    _ stream: Profile.Stream, _ profile: Profile, on connection: Connection
+  ) {
+    let (loop, times) = (adapter.loop, profile.times)
+    isStreamComplete = false
+    let doubt = Task(executorPreference: loop.preference) { [weak self] in
+      guard (try? await loop.wait(for: Self.completesAfter)) != nil, times.first == nil else { return }
+      await self?.completeOnce(stream, profile, on: connection)
+      guard (try? await loop.wait(for: Self.doubtAfter - Self.completesAfter)) != nil, times.first == nil
+      else { return }
       if await connection.end == nil { try? await GATTClient(connection).verify() }
     }
-    Task(executorPreference: loop.preference) {
+    Task(executorPreference: loop.preference) { [weak self] in
       await times.waitForFirst()
       doubt.cancel()
       // What ends the link ends the session's wait for it too; a refusal changes nothing.
       if await connection.end == nil { try? await GATTClient(connection).catchUp() }
+      await self?.completeOnce(stream, profile, on: connection)
     }
+  }
+
+  private func completeOnce<Profile: SessionProfile>(
+    _ stream: Profile.Stream, _ profile: Profile, on connection: Connection
+  ) async {
+    guard !isStreamComplete, await connection.usesEarlierDiscovery, await connection.end == nil else { return }
+    isStreamComplete = true
+    await profile.complete(stream)
   }
 
   /// Waits for the link's end or the session's, or until the device's attributes have changed.
