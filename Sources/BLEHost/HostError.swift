@@ -96,8 +96,8 @@ extension HostError: CustomStringConvertible {
       "no \(what) found within \(seconds) s; wake it, bring it near, disconnect it from other hosts, "
         + "or give its address"
     case .unsuitable(let why): why
-    case .gatt(let error): ErrorGuide.text(of: error)
-    case .system(let error): ErrorGuide.text(of: error)
+    case .gatt(let error): "\(error)"
+    case .system(let error): "\(error)"
     }
   }
 

@@ -130,7 +130,7 @@ import Testing
       ErrorGuide.text(of: refusal).hasSuffix(
         "Insufficient Encryption (0xf); pair with it (`ringtap pair ADDRESS`)"))
     #expect(ErrorGuide.text(of: HostError.gatt(refusal)) == ErrorGuide.text(of: refusal))
-    #expect("\(HostError.gatt(refusal))" == ErrorGuide.text(of: refusal))
+    #expect("\(HostError.gatt(refusal))" == "\(refusal)", "what session.json has as its end")
     let disallowed = HostError.commandRefused(HCIOpcode(rawValue: 0x200C), .commandDisallowed)
     #expect(
       "\(disallowed)".hasPrefix("the controller refused command 0x200c: Command Disallowed (0xc); stop other")
