@@ -57,16 +57,18 @@ extension HostError: CustomStringConvertible {
         + "(check `rfkill list` if that fails)"
     case .notPermitted(let action, let capability):
       "\(action) needs \(capability); run as root, or once `sudo setcap "
-        + "cap_net_raw,cap_net_admin\(capability == "CAP_SYS_NICE" ? ",cap_sys_nice" : "")+ep` on the ringtap binary"
+        + "cap_net_raw,cap_net_admin\(capability == "CAP_SYS_NICE" ? ",cap_sys_nice" : "")+eip` on the ringtap binary"
     case .commandRefused(let opcode, let status):
-      "the controller refused command 0x\(String(opcode.rawValue, radix: 16)): \(status.name) "
-        + "(0x\(String(status.rawValue, radix: 16))); reset the adapter and try again"
+      ErrorGuide.text(
+        "the controller refused command 0x\(String(opcode.rawValue, radix: 16)): \(status.text)",
+        status.guide?.remedy)
     case .commandTimedOut(let opcode):
       "the controller did not answer command 0x\(String(opcode.rawValue, radix: 16)); "
         + "reset or replug the adapter"
     case .managementRefused(let opcode, let status):
-      "the kernel refused management command 0x\(String(opcode.rawValue, radix: 16)): \(status.name) "
-        + "(0x\(String(status.rawValue, radix: 16))); try again, or use --mode raw"
+      ErrorGuide.text(
+        "the kernel refused management command 0x\(String(opcode.rawValue, radix: 16)): \(status.text)",
+        status.guide?.remedy)
     case .managementTimedOut(let opcode):
       "the kernel did not answer management command 0x\(String(opcode.rawValue, radix: 16)); "
         + "reset or replug the adapter"
@@ -79,11 +81,13 @@ extension HostError: CustomStringConvertible {
     case .channelBusy(let address, let holder):
       "the ATT channel of \(address) is held by \(holder ?? "another program"); disconnect it there "
         + "first (`bluetoothctl disconnect \(address)`)"
-    case .connectFailed(let address, let error): Self.connectFailure(address, error)
+    case .connectFailed(let address, let error):
+      "cannot connect to \(address) (\(error)): "
+        + (error.guide.map { "\($0.cause); \($0.remedy)" } ?? "bring the device near and try again")
     case .linkFailed(let address, let status):
-      "cannot connect to \(address): \(status.name) (0x\(String(status.rawValue, radix: 16))); "
-        + "bring the device near and try again"
-    case .pairing(let address, let error): "cannot pair with \(address): \(error)"
+      ErrorGuide.text("cannot connect to \(address): \(status.text)", status.guide?.remedy)
+    case .pairing(let address, let error):
+      "cannot pair with \(address): \(ErrorGuide.text(of: error))"
     case .controller(let name, let failure): Self.controllerFailure(name, failure)
     case .adapterBusy(let name, let holder):
       "\(name) is in use by \(holder ?? "the kernel or another program"); free it with "
@@ -100,8 +104,9 @@ extension HostError: CustomStringConvertible {
   private static func controllerFailure(_ name: String, _ failure: HCIHostFailure) -> String {
     switch failure {
     case .startUpRefused(let opcode, let status):
-      "\(name): the controller refused command 0x\(String(opcode.rawValue, radix: 16)) of the start-up: "
-        + "\(status.name); reset it and try again"
+      ErrorGuide.text(
+        "\(name): the controller refused command 0x\(String(opcode.rawValue, radix: 16)) of the start-up: "
+          + status.text, status.guide?.remedy)
     case .commandTimedOut(let opcode):
       "\(name): the controller did not answer command 0x\(String(opcode.rawValue, radix: 16)) within 2 s; "
         + "check the transport (baud rate, flow control), reset the controller"
@@ -110,19 +115,6 @@ extension HostError: CustomStringConvertible {
     case .notLowEnergy: "\(name): the controller has no Bluetooth LE; use another one"
     case .noDataBuffers: "\(name): the controller has no data buffers; use another one"
     case .transportLost: "\(name): the controller is gone; replug it or restart what is at the other end"
-    }
-  }
-
-  private static func connectFailure(_ address: DeviceAddress, _ error: SystemError) -> String {
-    let what = "cannot connect to \(address) (\(error))"
-    switch error.condition {
-    case .unreachable, .adapterGone:
-      return "\(what): no adapter is up; bring one up with `btmgmt --index 0 power on`"
-    case .refused: return "\(what): LE is switched off; `btmgmt --index 0 le on`"
-    case .notPermitted: return "\(what): the kernel does not allow it; try as root"
-    case .noMemory: return "\(what): the controller has no room for another link; close one"
-    case .invalid: return "\(what): check the address and --address-type"
-    default: return "\(what): bring the device near and try again"
     }
   }
 }

@@ -12,10 +12,11 @@ public enum ControllerPort {
   /// The HCI user channel: one packet to a datagram, H4 type octet first. The kernel's host lets the adapter go
   /// until it is closed.
   ///
-  /// `bind(HCI_CHANNEL_USER)`. Needs CAP_NET_ADMIN and an adapter that is down.
+  /// `bind(HCI_CHANNEL_USER)`. Needs CAP_NET_ADMIN and an adapter that is down; nothing where it was handed over.
   ///
   /// - Throws: EBUSY while the adapter is up, EUSERS while another program has it, ENODEV where there is none.
   package static func userChannel(index: UInt16) throws(SystemError) -> FileDescriptor {
+    if let handed = HandedSockets.take(.userChannel(index)) { return handed }
     let descriptor = try openSocket(
       family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_RAW, protocol: BTPROTO_HCI,
       name: "AF_BLUETOOTH, HCI")

@@ -10,6 +10,13 @@ public struct FileDescriptor: ~Copyable, Sendable {
 
   deinit { close(rawValue) }
 
+  /// Gives it up open: whoever has the number closes it.
+  consuming func release() -> CInt {
+    let number = rawValue
+    discard self
+    return number
+  }
+
   /// One that is never ready: for a source of an `EventLoop` that has deadlines only.
   package static func silent() throws(SystemError) -> FileDescriptor {
     FileDescriptor(owning: try checked("eventfd") { ringtap_wake_create() })

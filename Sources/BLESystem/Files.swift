@@ -73,6 +73,23 @@ public enum Files {
     try checked("dup2 \(path)") { dup2(descriptor.rawValue, STDOUT_FILENO) }
   }
 
+  /// Octets that this process may still write to the file system of a folder.
+  ///
+  /// `statvfs`.
+  public static func freeByteCount(at path: String) throws(SystemError) -> Int {
+    var status = statvfs()
+    // SAFETY: `status` outlives the call, and the path is a null-terminated string.
+    try checked("statvfs \(path)") { unsafe statvfs(path, &status) }
+    return Int(status.f_bavail) * Int(status.f_frsize)
+  }
+
+  /// Whether this process may read and write what has that name.
+  ///
+  /// `access(R_OK | W_OK)`.
+  public static func checkWritable(_ path: String) throws(SystemError) {
+    try checked("access \(path)") { unsafe access(path, R_OK | W_OK) }
+  }
+
   /// Gives a file whole new content: whatever happens, its name stands for the old content or the new.
   ///
   /// Written beside it, `fsync`, `rename`, and `fsync` of the folder, so that a power failure does not bring back the

@@ -13,6 +13,10 @@ public struct AdapterInfo: Hashable, Sendable {
 
   public var name: String { "hci\(index)" }
 
+  public init(index: UInt16, address: DeviceAddress, isUp: Bool, bus: UInt8) {
+    (self.index, self.address, self.isUp, self.bus) = (index, address, isUp, bus)
+  }
+
   /// All adapters, by index. Needs no capability.
   ///
   /// `ioctl(HCIGETDEVLIST)`, `ioctl(HCIGETDEVINFO)`.

@@ -13,10 +13,12 @@ public enum MonitorSocket {
 
   /// Opens the monitor channel with stamps and a large receive buffer. The adapters that are there are told first.
   ///
-  /// `socket(AF_BLUETOOTH, SOCK_RAW, BTPROTO_HCI)`, `bind(HCI_DEV_NONE, HCI_CHANNEL_MONITOR)`. Needs CAP_NET_RAW.
+  /// `socket(AF_BLUETOOTH, SOCK_RAW, BTPROTO_HCI)`, `bind(HCI_DEV_NONE, HCI_CHANNEL_MONITOR)`. Needs CAP_NET_RAW; nothing
+  /// where it was handed over.
   ///
   /// - Throws: EPERM without that capability.
   package static func open() throws(SystemError) -> FileDescriptor {
+    if let handed = HandedSockets.take(.monitor) { return handed }
     let descriptor = try openSocket(
       family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_RAW, protocol: BTPROTO_HCI, name: "AF_BLUETOOTH, HCI")
     let number = descriptor.rawValue

@@ -12,12 +12,19 @@ public enum ProcessFacts {
   }
 
   /// Whether the effective set has it, by `/proc/self/status`.
-  public static func has(_ capability: Capability) -> Bool {
-    guard let status = Files.text(at: "/proc/self/status"),
-      let line = status.split(separator: "\n").first(where: { $0.hasPrefix("CapEff:") }),
-      let set = UInt64(line.dropFirst("CapEff:".count).drop { $0 == "\t" || $0 == " " }, radix: 16)
-    else { return false }
+  ///
+  /// - Parameter root: a folder that stands for `/`.
+  public static func has(_ capability: Capability, root: String = "") -> Bool {
+    guard let text = status("CapEff", root: root), let set = UInt64(text, radix: 16) else { return false }
     return set & 1 << UInt64(capability.rawValue) != 0
+  }
+
+  /// A line of `/proc/self/status` without its name.
+  public static func status(_ name: String, root: String = "") -> String? {
+    guard let text = Files.text(at: "\(root)/proc/self/status"),
+      let line = text.split(separator: "\n").first(where: { $0.hasPrefix(name + ":") })
+    else { return nil }
+    return String(line.dropFirst(name.utf8.count + 1).drop { $0 == "\t" || $0 == " " })
   }
 
   /// The number of this process.
@@ -34,12 +41,33 @@ public enum ProcessFacts {
   }
 
   /// The process number of a running program, by `/proc/*/comm` (at most 15 characters of the name).
-  public static func processID(named name: String) -> Int? {
-    for entry in Files.names(in: "/proc") {
-      guard let id = Int(entry) else { continue }
-      if Files.text(at: "/proc/\(id)/comm")?.dropLast() == name.prefix(15) { return id }
+  public static func processID(named name: String, root: String = "") -> Int? {
+    processIDs(root: root).first { processName($0, root: root) == String(name.prefix(15)) }
+  }
+
+  /// The numbers of all processes.
+  public static func processIDs(root: String = "") -> [Int] {
+    Files.names(in: "\(root)/proc").compactMap { Int($0) }.sorted()
+  }
+
+  /// `nil` for one that has gone.
+  public static func processName(_ id: Int, root: String = "") -> String? {
+    Files.text(at: "\(root)/proc/\(id)/comm").map { String($0.prefix { $0 != "\n" }) }
+  }
+
+  /// Who has which socket open, by inode, as far as this process may see: `/proc/*/fd`.
+  public static func socketHolders(root: String = "") -> [UInt64: [Int]] {
+    var holders: [UInt64: [Int]] = [:]
+    for id in processIDs(root: root) {
+      let folder = "\(root)/proc/\(id)/fd"
+      for entry in Files.names(in: folder) {
+        guard let target = Files.target(ofLink: folder + "/" + entry), target.hasPrefix("socket:["),
+          let inode = UInt64(target.dropFirst(8).dropLast())
+        else { continue }
+        if holders[inode]?.contains(id) != true { holders[inode, default: []].append(id) }
+      }
     }
-    return nil
+    return holders
   }
 }
 

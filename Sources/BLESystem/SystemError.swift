@@ -1,3 +1,4 @@
+import CBluetoothLinux
 import Glibc
 
 /// A system call that failed: which, and the kernel's error number.
@@ -68,6 +69,12 @@ extension SystemError {
 
 extension SystemError: CustomStringConvertible {
   public var description: String { "\(call): \(Self.text(for: number))" }
+
+  /// `EBUSY`; a number that has no name here as it is. `strerrorname_np`.
+  public var name: String {
+    // SAFETY: the text is a constant of the C library.
+    unsafe ringtap_error_name(number).map { unsafe String(cString: $0) } ?? String(number)
+  }
 
   private static func text(for number: CInt) -> String {
     // SAFETY: strerror returns a string that is valid until its next call; it is copied at once.

@@ -1,3 +1,4 @@
+import BLEHost
 import BLEPacketLog
 import BLESystem
 
@@ -53,7 +54,7 @@ enum Console {
 struct Failure: Error {
   let message: String
 
-  init(_ error: some Error) { message = "\(error)" }
+  init(_ error: some Error) { message = ErrorGuide.text(of: error) }
   init(_ message: String) { self.message = message }
 }
 

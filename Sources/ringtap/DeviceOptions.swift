@@ -65,8 +65,12 @@ struct AdapterOptions: ParsableArguments {
         throw ValidationError(error.description)
       }
     }
-    guard mode == .exclusive else { return nil }
-    let name = adapter ?? "hci0"
+    let handed = HandedSockets.userChannel.map { "hci\($0)" }
+    // What was handed over is meant to be used.
+    guard mode == .exclusive || mode == .auto && handed != nil && adapter ?? handed == handed else {
+      return nil
+    }
+    let name = adapter ?? handed ?? "hci0"
     guard name.hasPrefix("hci"), let index = UInt16(name.dropFirst(3)) else {
       throw ValidationError("'\(name)' is no adapter; it looks like hci0")
     }
@@ -116,7 +120,9 @@ extension AdapterOptions {
     case .coexist: return CoexistAdapter(info, on: loop) { Console.note($0) }
     case .raw, .exclusive: return KernelAdapter(info, on: loop)
     case .auto:
-      let capabilities = [ProcessFacts.Capability.netAdmin, .netRaw].filter { ProcessFacts.has($0) }
+      let capabilities = [ProcessFacts.Capability.netAdmin, .netRaw].filter {
+        ProcessFacts.has($0) || $0 == .netAdmin && HandedSockets.has(.management)
+      }
       let choice = ModeChoice(
         daemon: ProcessFacts.processID(named: "bluetoothd"), capabilities: Set(capabilities))
       Console.note(choice.note(on: info.name))

@@ -16,7 +16,8 @@ import Glibc
       """,
     version: "0.1.0",
     subcommands: [
-      AdaptersCommand.self, ScanCommand.self, DevicesCommand.self, GATTCommand.self, PairCommand.self,
+      AdaptersCommand.self, DoctorCommand.self, OpenCommand.self, ScanCommand.self, DevicesCommand.self,
+      GATTCommand.self, PairCommand.self,
       ReadCommand.self,
       WriteCommand.self,
       NotifyCommand.self, LinkCommand.self, CaptureCommand.self, AnalyseCommand.self, ConvertCommand.self,

@@ -50,7 +50,7 @@ actor ManagementChannel {
   static func open(
     _ info: AdapterInfo, on loop: EventLoop, _ note: @escaping Note
   ) async throws(HostError) -> ManagementChannel {
-    guard ProcessFacts.has(.netAdmin) else {
+    guard ProcessFacts.has(.netAdmin) || HandedSockets.has(.management) else {
       throw .notPermitted(action: "the kernel's management interface", capability: "CAP_NET_ADMIN")
     }
     let channel: ManagementChannel

@@ -54,8 +54,8 @@ public enum PairingError: Error, Hashable, Sendable {
 extension PairingError: CustomStringConvertible {
   public var description: String {
     switch self {
-    case .refused(.pairingNotSupported): "the device does not pair; make it ready for that, or do without"
-    case .refused(.repeatedAttempts), .tooSoon: "the last attempt failed a moment ago; wait, and try again"
+    case .refused(.pairingNotSupported): "the device does not pair"
+    case .refused(.repeatedAttempts), .tooSoon: "the last attempt failed a moment ago"
     case .refused(let reason): "the device refused: \(reason.name)"
     case .failed(.confirmValueFailed), .failed(.dhKeyCheckFailed):
       "the values do not agree: a wrong passkey, or somebody in the middle"
@@ -64,7 +64,7 @@ extension PairingError: CustomStringConvertible {
     case .failed(.numericComparisonFailed): "the numbers were not confirmed to be the same"
     case .failed(.passkeyEntryFailed): "no passkey was given"
     case .failed(let reason): "what the device sent does not do: \(reason.name)"
-    case .timedOut: "the device said nothing for 30 s; connect again"
+    case .timedOut: "the device said nothing for 30 s"
     case .notEncrypted(let status): "the link could not be encrypted: \(status.name)"
     case .linkLost: "the link ended"
     case .cancelled: "it was cancelled"

@@ -36,38 +36,84 @@ public struct HCIStatus: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public static let unspecifiedError = HCIStatus(rawValue: 0x1F)
   public static let unacceptableConnectionParameters = HCIStatus(rawValue: 0x3B)
 
-  /// The specification's name where this stack meets the code, else `other`.
-  public var name: StaticString {
+  /// The specification's name, for a feature that LE has in common with BR/EDR that of LE; `other` for a code without one.
+  public var name: StaticString { rawValue < 0x24 ? lowName : highName }
+
+  private var lowName: StaticString {
     switch rawValue {
     case 0x00: "Success"
     case 0x01: "Unknown HCI Command"
     case 0x02: "Unknown Connection Identifier"
     case 0x03: "Hardware Failure"
+    case 0x04: "Page Timeout"
     case 0x05: "Authentication Failure"
     case 0x06: "PIN or Key Missing"
     case 0x07: "Memory Capacity Exceeded"
     case 0x08: "Connection Timeout"
     case 0x09: "Connection Limit Exceeded"
+    case 0x0A: "Synchronous Connection Limit to a Device Exceeded"
     case 0x0B: "Connection Already Exists"
     case 0x0C: "Command Disallowed"
     case 0x0D: "Connection Rejected due to Limited Resources"
+    case 0x0E: "Connection Rejected due to Security Reasons"
+    case 0x0F: "Connection Rejected due to Unacceptable BD_ADDR"
+    case 0x10: "Connection Accept Timeout Exceeded"
     case 0x11: "Unsupported Feature or Parameter Value"
     case 0x12: "Invalid HCI Command Parameters"
     case 0x13: "Remote User Terminated Connection"
     case 0x14: "Remote Device Terminated Connection due to Low Resources"
     case 0x15: "Remote Device Terminated Connection due to Power Off"
     case 0x16: "Connection Terminated by Local Host"
+    case 0x17: "Repeated Attempts"
+    case 0x18: "Pairing Not Allowed"
+    case 0x19: "Unknown LMP PDU"
     case 0x1A: "Unsupported Remote Feature"
+    case 0x1B: "SCO Offset Rejected"
+    case 0x1C: "SCO Interval Rejected"
+    case 0x1D: "SCO Air Mode Rejected"
     case 0x1E: "Invalid LL Parameters"
     case 0x1F: "Unspecified Error"
+    case 0x20: "Unsupported LL Parameter Value"
+    case 0x21: "Role Change Not Allowed"
     case 0x22: "LL Response Timeout"
     case 0x23: "LL Procedure Collision"
+    default: "other"
+    }
+  }
+
+  private var highName: StaticString {
+    switch rawValue {
+    case 0x24: "LMP PDU Not Allowed"
+    case 0x25: "Encryption Mode Not Acceptable"
+    case 0x26: "Link Key cannot be Changed"
+    case 0x27: "Requested QoS Not Supported"
     case 0x28: "Instant Passed"
+    case 0x29: "Pairing With Unit Key Not Supported"
+    case 0x2A: "Different Transaction Collision"
+    case 0x2C: "QoS Unacceptable Parameter"
+    case 0x2D: "QoS Rejected"
+    case 0x2E: "Channel Classification Not Supported"
+    case 0x2F: "Insufficient Security"
+    case 0x30: "Parameter Out of Mandatory Range"
+    case 0x32: "Role Switch Pending"
+    case 0x34: "Reserved Slot Violation"
+    case 0x35: "Role Switch Failed"
+    case 0x36: "Extended Inquiry Response Too Large"
+    case 0x37: "Secure Simple Pairing Not Supported By Host"
+    case 0x38: "Host Busy - Pairing"
+    case 0x39: "Connection Rejected due to No Suitable Channel Found"
     case 0x3A: "Controller Busy"
     case 0x3B: "Unacceptable Connection Parameters"
     case 0x3C: "Advertising Timeout"
     case 0x3D: "Connection Terminated due to MIC Failure"
     case 0x3E: "Connection Failed to be Established"
+    case 0x3F: "MAC Connection Failed"
+    case 0x40: "Coarse Clock Adjustment Rejected but Will Try to Adjust Using Clock Dragging"
+    case 0x41: "Type0 Submap Not Defined"
+    case 0x42: "Unknown Advertising Identifier"
+    case 0x43: "Limit Reached"
+    case 0x44: "Operation Cancelled by Host"
+    case 0x45: "Packet Too Long"
     default: "other"
     }
   }

@@ -145,3 +145,5 @@ int ringtap_lock_memory(void);
 int ringtap_signals_take(void);
 /// Sleeps until one of these signals comes; returns its number.
 int ringtap_signals_wait(void);
+
+#include "CBluetoothProcess.h"

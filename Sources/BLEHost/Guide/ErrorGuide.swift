@@ -1,0 +1,135 @@
+public import BLEStack
+public import BLESystem
+public import BLEWire
+
+/// What stands behind an error code, and what to do about it: the one table for codes of the kernel, the controller and
+/// the device.
+///
+/// A command ends with one line: what happened, then the remedy.
+public struct ErrorGuide: Hashable, Sendable {
+  /// What brings the code about.
+  public let cause: String
+  /// What a person does, to be put after a semicolon.
+  public let remedy: String
+
+  /// Reads a table: a line for each code or for several that mean the same, `key key | cause | remedy`.
+  static func table(_ text: String) -> [String: ErrorGuide] {
+    var table: [String: ErrorGuide] = [:]
+    for line in text.split(separator: "\n") {
+      let parts = line.split(separator: "|").map { trimmed($0) }
+      precondition(parts.count == 3, "no row of a guide: \(line)")
+      for key in parts[0].split(separator: " ") {
+        let guide = ErrorGuide(cause: parts[1], remedy: parts[2])
+        precondition(table.updateValue(guide, forKey: String(key)) == nil, "twice in a guide: \(key)")
+      }
+    }
+    return table
+  }
+
+  private static func trimmed(_ text: Substring) -> String {
+    let start = text.drop { $0 == " " }
+    guard let last = start.lastIndex(where: { $0 != " " }) else { return "" }
+    return String(start[...last])
+  }
+
+  /// The key of a code: two lower-case digits.
+  static func key(_ code: UInt8) -> String {
+    let digits = String(code, radix: 16)
+    return digits.utf8.count == 1 ? "0" + digits : digits
+  }
+}
+
+extension HCIStatus {
+  /// Why a controller says so; `nil` for success and for codes that no version up to Core 5.4 has.
+  public var guide: ErrorGuide? { ErrorGuide.controller[ErrorGuide.key(rawValue)] }
+
+  /// `Command Disallowed (0xc)`.
+  var text: String { "\(name) (0x\(String(rawValue, radix: 16)))" }
+}
+
+extension ManagementStatus {
+  /// Why the kernel's host says so; `nil` for success and for codes that Linux 6.1 lacks.
+  public var guide: ErrorGuide? { ErrorGuide.management[ErrorGuide.key(rawValue)] }
+
+  var text: String { "\(name) (0x\(String(rawValue, radix: 16)))" }
+}
+
+extension ATTErrorCode {
+  /// Why a server says so; `nil` for codes that are reserved.
+  public var guide: ErrorGuide? {
+    ErrorGuide.attribute[(0x80...0x9F).contains(rawValue) ? "80-9f" : ErrorGuide.key(rawValue)]
+  }
+}
+
+extension PairingFailure {
+  /// Why a pairing fails with it; `nil` for codes that are reserved.
+  public var guide: ErrorGuide? { ErrorGuide.pairing[ErrorGuide.key(rawValue)] }
+}
+
+extension SystemError {
+  /// What the number means to us: of this call if it means something else there, else in general; `nil` only for a
+  /// number that Linux has no name for.
+  public var guide: ErrorGuide? { ErrorGuide.system["\(name)@\(call)"] ?? ErrorGuide.system[name] }
+}
+
+extension GATTError {
+  /// What to do about it, where a code or its kind tells.
+  public var remedy: String? {
+    switch self {
+    case .refused(let error): error.code.guide?.remedy
+    case .timedOut, .closed(.transactionTimeout):
+      "bring the device near and connect again; restart it if it stays so"
+    case .closed(.linkLost(.silence)): "bring the device near; see that its battery is charged"
+    case .closed(.linkLost(.closedByPeer)): "wake the device, or end what else is connected to it"
+    case .closed(.linkLost(.unknown)): "bring the device near and connect again"
+    case .malformed, .closed(.protocolViolation):
+      "the device is at fault: look for newer firmware, and keep a log (`btmon -w FILE`)"
+    case .valueTooLong: "write less, or with a device that takes a larger MTU"
+    case .writeNotVerified: "write again"
+    case .notSupported: "`ringtap gatt ADDRESS` tells what each characteristic can do"
+    case .cancelled, .closed(.closedLocally): nil
+    }
+  }
+}
+
+extension PairingError {
+  /// What to do about it, where the description does not say.
+  public var remedy: String? {
+    switch self {
+    case .refused(let reason), .failed(let reason): reason.guide?.remedy
+    case .notEncrypted(let status): status.guide?.remedy
+    case .timedOut: "bring the device near, make it ready to pair, and connect again"
+    case .tooSoon: "wait half a minute, and try again"
+    case .linkLost: "bring the device near and try again"
+    case .cancelled: nil
+    }
+  }
+}
+
+extension HostError {
+  fileprivate var guided: String {
+    switch self {
+    case .gatt(let error): ErrorGuide.text("\(error)", error.remedy)
+    case .system(let error): ErrorGuide.text("\(error)", error.guide?.remedy)
+    default: "\(self)"
+    }
+  }
+}
+
+extension ErrorGuide {
+  /// What happened, and what to do where a table says it. Most of `HostError` says both by itself; where it only passes
+  /// on what came from below, that is what a capture's `endReason` has, which is no advice.
+  public static func text(of error: some Error) -> String {
+    switch error {
+    case let error as GATTError: text("\(error)", error.remedy)
+    case let error as SystemError: text("\(error)", error.guide?.remedy)
+    case let error as HostError: error.guided
+    case let error as PairingError: text("\(error)", error.remedy)
+    default: "\(error)"
+    }
+  }
+
+  static func text(_ what: String, _ remedy: String?) -> String {
+    remedy.map { "\(what); \($0)" } ?? what
+  }
+}

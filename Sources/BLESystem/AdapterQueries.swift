@@ -1,0 +1,85 @@
+public import BLECore
+import CBluetoothLinux
+import Glibc
+
+/// A link of an adapter, whoever made it.
+public struct AdapterLink: Hashable, Sendable {
+  /// The kernel does not tell the kind of the address here.
+  public let peer: DeviceAddress
+  public let handle: ConnectionHandle
+  public let isLowEnergy: Bool
+
+  public init(peer: DeviceAddress, handle: ConnectionHandle, isLowEnergy: Bool) {
+    self.peer = peer
+    self.handle = handle
+    self.isLowEnergy = isLowEnergy
+  }
+
+  private static let limit = 64
+
+  /// All links of an adapter that the kernel's host has, at most 64. Needs no capability.
+  ///
+  /// `ioctl(HCIGETCONNLIST)`.
+  public static func all(index: UInt16) throws(SystemError) -> [AdapterLink] {
+    let descriptor = try openSocket(
+      family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_RAW, protocol: BTPROTO_HCI, name: "AF_BLUETOOTH, HCI")
+    let number = descriptor.rawValue
+    var links = [ringtap_hci_link](repeating: ringtap_hci_link(), count: limit)
+    let count = try checked("ioctl(HCIGETCONNLIST)") {
+      // SAFETY: `links` has room for as many as the call is told.
+      unsafe ringtap_hci_links(number, index, &links, CInt(limit))
+    }
+    return links.prefix(Int(count)).map {
+      AdapterLink(
+        peer: DeviceAddress(bits: $0.address, type: .public), handle: ConnectionHandle($0.handle),
+        isLowEnergy: $0.is_low_energy != 0)
+    }
+  }
+}
+
+extension ManagementSocket {
+  private static let answerByteCount = 1024
+  /// Packets that may come before the answer: events of other adapters.
+  private static let packetLimit = 64
+  private static let patienceMilliseconds: CInt = 1000
+
+  /// Sends one packet on a socket of its own and lends each packet that comes to `take`, until that returns `true`.
+  /// Waits: not for a task or an event loop.
+  ///
+  /// - Throws: ETIMEDOUT where `take` was not content within about a second.
+  public static func ask(
+    _ packet: Span<UInt8>, _ take: (Span<UInt8>) -> Bool
+  ) throws(SystemError) {
+    let descriptor = try openSocket(
+      family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_RAW, protocol: BTPROTO_HCI, name: "AF_BLUETOOTH, HCI")
+    let number = descriptor.rawValue
+    try checked("bind(HCI_CHANNEL_CONTROL)") {
+      ringtap_hci_bind(number, UInt16(HCI_DEV_NONE), UInt16(HCI_CHANNEL_CONTROL))
+    }
+    var answer = [UInt8](repeating: 0, count: answerByteCount)
+    var length = CInt(packet.count)
+    for _ in 0..<packetLimit {
+      let count = try checked("exchange(HCI_CHANNEL_CONTROL)") {
+        // SAFETY: both arrays are as long as the call is told.
+        unsafe packet.withUnsafeBufferPointer {
+          unsafe ringtap_exchange(
+            number, $0.baseAddress, length, &answer, CInt(answerByteCount), patienceMilliseconds)
+        }
+      }
+      if count == 0 { break }
+      if take(answer.span.extracting(..<Int(count))) { return }
+      length = 0
+    }
+    throw SystemError(call: "exchange(HCI_CHANNEL_CONTROL)", number: ETIMEDOUT)
+  }
+}
+
+/// Receive stamps of the kernel's.
+public enum TimeStamps {
+  /// Whether sockets take them, tried on new ones.
+  ///
+  /// `setsockopt(SO_TIMESTAMPNS)` on an L2CAP socket, `setsockopt(HCI_TIME_STAMP)` on an HCI socket.
+  public static func check() throws(SystemError) {
+    try checked("setsockopt(SO_TIMESTAMPNS)") { ringtap_try_time_stamps() }
+  }
+}

@@ -1,0 +1,33 @@
+// What the kernel says of a process, and lets it give up, as Swift can use it. The reasons are in CBluetoothLinux.h.
+#pragma once
+
+#include <stdint.h>
+
+/// The name of an error number, `EBUSY` (strerrorname_np is hidden behind _GNU_SOURCE); NULL for a number without one.
+const char *ringtap_error_name(int number);
+
+/// One link of an adapter, by HCIGETCONNLIST (the ioctl number is a macro, the array flexible).
+struct ringtap_hci_link {
+  uint64_t address;
+  uint16_t handle;
+  uint8_t is_low_energy;
+};
+/// Returns the count of `links` filled in, or -1.
+int ringtap_hci_links(int fd, uint16_t id, struct ringtap_hci_link *links, int capacity);
+
+/// Whether a descriptor is an HCI socket, by SO_DOMAIN and SO_PROTOCOL.
+int ringtap_is_hci_socket(int fd);
+/// Whether a new L2CAP socket and a raw HCI socket take receive stamps. 0, or -1 with errno.
+int ringtap_try_time_stamps(void);
+/// Sends one packet and waits for packets that come after it. Returns the octets of the next, 0 if none came in time,
+/// or -1.
+int ringtap_exchange(int fd, const uint8_t *packet, int length, uint8_t *answer, int capacity, int timeout_ms);
+
+/// A user by name or number (getpwnam fills a structure that is not ours). -1 where there is none.
+int ringtap_user(const char *name, uint32_t *user, uint32_t *group, char *home, int capacity);
+/// Gives up groups, user, bounding, ambient and all other capabilities of the calling thread, and the right to get any
+/// by executing a file. 0, or -1 with errno, whatever is given up by then.
+int ringtap_drop_privileges(uint32_t user, uint32_t group);
+/// Has descriptors be 3, 4, … and all others close at exec, sets a closed pipe's signal back, and becomes another
+/// program, found in PATH. Returns only if that fails, -1 with errno.
+int ringtap_execute_with(const int *descriptors, int count, char *const *arguments);

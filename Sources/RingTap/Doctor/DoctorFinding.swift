@@ -1,0 +1,34 @@
+/// What one check of `ringtap doctor` found.
+public struct DoctorFinding: Hashable, Sendable {
+  public enum Check: String, CaseIterable, Hashable, Sendable {
+    case bluetooth, networkNamespace, capabilities, rfkill, adapters, adapterState, holders, scan, links
+    case kernelVersion, emulation, folder, clock, timeStamps
+  }
+
+  public enum State: String, Hashable, Sendable {
+    case good
+    /// Worth knowing; the work goes on without.
+    case note
+    /// It stands in the way.
+    case obstacle
+  }
+
+  public let check: Check
+  public let state: State
+  public let finding: String
+  public let cause: String?
+  /// What to type, or to do.
+  public let nextStep: String?
+
+  public init(
+    _ check: Check, _ state: State, _ finding: String, cause: String? = nil, nextStep: String? = nil
+  ) {
+    precondition(
+      state == .good || cause != nil && nextStep != nil, "what is wrong has a cause and a next step")
+    self.check = check
+    self.state = state
+    self.finding = finding
+    self.cause = cause
+    self.nextStep = nextStep
+  }
+}

@@ -1,0 +1,272 @@
+import Foundation
+import Testing
+
+extension InTestKernel {
+  /// Whole captures by a user without privileges.
+  @Suite final class PrivilegeTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    /// Runs a command of ringtap's behind the opener, as nobody. So that nobody finds its way to the program, it and
+    /// its folder are where everybody may search.
+    private func handed(_ sockets: [String], _ command: [String]) throws -> Program {
+      try scene.start(Place.ringtap, ["open"] + sockets + ["--user", "nobody", "--"] + command)
+    }
+
+    /// Lines of /proc/PID/status by name.
+    private func status(_ process: Int32) throws -> [String: String] {
+      let text = try String(contentsOfFile: "/proc/\(process)/status", encoding: .utf8)
+      var lines: [String: String] = [:]
+      for line in text.split(separator: "\n") {
+        let parts = line.split(separator: ":", maxSplits: 1)
+        lines[String(parts[0])] = parts.count > 1 ? parts[1].trimmingCharacters(in: .whitespaces) : ""
+      }
+      return lines
+    }
+
+    private func expectNoPrivilege(_ process: Int32, at location: SourceLocation = #_sourceLocation) throws {
+      let lines = try status(process)
+      for name in ["CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"] {
+        #expect(lines[name] == "0000000000000000", "\(name)", sourceLocation: location)
+      }
+      #expect(lines["Uid"] == "65534\t65534\t65534\t65534", sourceLocation: location)
+      #expect(lines["Gid"] == "65534\t65534\t65534\t65534", sourceLocation: location)
+      #expect(lines["Groups"] == "", sourceLocation: location)
+      #expect(lines["NoNewPrivs"] == "1", sourceLocation: location)
+    }
+
+    private func program() throws -> String { try scene.programForAll() }
+
+    /// Our own host on a handed user channel, against our emulation and against bumble's ring on btvirt's controller.
+    @Test(arguments: ["emulated", "bumble"])
+    func recordsInExclusiveModeWithAHandedSocket(_ kind: String) throws {
+      let ring =
+        try kind == "bumble"
+        ? scene.bumbleRing(over: .userChannel, "--rate", "300")
+        : scene.emulatedRing(over: .userChannel, "--rate", "300")
+      let program = try program()
+      let path = scene.path("open/capture")
+      let capture = try handed(
+        ["--user-channel", "hci0"],
+        [program, "capture", ring.address, "--address-type", "public", "--output", path])
+      try scene.waitForRows(of: path)
+      try expectNoPrivilege(capture.identifier)
+      let recorded = try scene.wholeCapture(path, endedBy: capture)
+      #expect(recorded.session.mode == "exclusive")
+    }
+
+    /// The kernel's host, by a handed management socket for the scan; the connect needs nothing.
+    @Test func findsAndRecordsInCoexistModeWithAHandedSocket() throws {
+      let ring = try scene.emulatedRing("--rate", "300")
+      let program = try program()
+      let path = scene.path("open/capture")
+      let capture = try handed(
+        ["--management"], [program, "capture", "--output", path])
+      try scene.waitForRows(of: path)
+      try expectNoPrivilege(capture.identifier)
+      let recorded = try scene.wholeCapture(path, endedBy: capture)
+      #expect(recorded.session.mode == "coexist")
+      #expect(recorded.session.device.address == ring.address)
+    }
+
+    @Test func logsWithAHandedMonitor() throws {
+      let ring = try scene.emulatedRing()
+      let program = try program()
+      let path = scene.path("open/air.btsnoop")
+      let log = try handed(["--monitor"], [program, "log", "record", "-o", path])
+      try scene.demand("bash", ["-c", "until [ -s \"$0\" ]; do sleep 0.05; done", path])
+      try expectNoPrivilege(log.identifier)
+      try scene.ringtap("read", ring.address, "2a26").expectSuccess()
+      log.send(SIGINT)
+      #expect(try log.finish().status == 0)
+      #expect(try scene.demand("btmon", ["-r", path]).output.contains("ATT: Read Request (0x0a)"))
+    }
+
+    /// The command gets its sockets from descriptor 3 on, and no other.
+    @Test func handsOverWhatTheConventionSays() throws {
+      _ = try scene.emulatedRing(over: .userChannel)
+      let script = "echo \"$LISTEN_PID $$ $LISTEN_FDS $LISTEN_FDNAMES $HOME\"; ls /proc/$$/fd; true"
+      let result = try handed(
+        ["--user-channel", "hci0", "--management", "--monitor"], ["bash", "-c", script]
+      ).finish()
+      let words = result.outputLines[0].split(separator: " ").map(String.init)
+      #expect(words[0] == words[1])
+      #expect(Array(words[2...]) == ["3", "hci0-user:hci-management:hci-monitor", "/nonexistent"])
+      #expect(
+        result.outputLines.dropFirst().compactMap { Int($0) }.filter { $0 < 200 } == [0, 1, 2, 3, 4, 5])
+    }
+
+    @Test func refusesToStayRootAndSaysWhatFails() throws {
+      _ = try scene.emulatedRing()
+      for arguments in [["--management", "--", "true"], ["--management", "--user", "root", "--", "true"]] {
+        #expect(try scene.run(Place.ringtap, ["open"] + arguments).status == 2)
+      }
+      let busy = try scene.ringtap("open", "--user-channel", "hci0", "--user", "nobody", "--", "true")
+      busy.expectFailure(saying: "bind(HCI_CHANNEL_USER)", "power off")
+      let missing = try scene.ringtap("open", "--management", "--user", "nobody", "--", "/no/such/program")
+      missing.expectFailure(saying: "execute /no/such/program", "check the path")
+      try scene.unprivileged(["open", "--monitor", "--", "true"])
+        .expectFailure(saying: "bind(HCI_CHANNEL_MONITOR)", "setcap")
+    }
+
+    /// Only where files keep capabilities: the test kernel's tmpfs has no extended attributes.
+    @Test(.enabled(if: FileCapabilities.areKept, "files keep no capabilities here"))
+    func recordsWithFileCapabilities() throws {
+      let ring = try scene.emulatedRing("--rate", "300")
+      let recorded = try scene.captureWithFileCapabilities([], as: try program())
+      #expect(recorded.session.device.address == ring.address)
+      #expect(recorded.session.mode == "raw")
+    }
+
+    /// As the unit has it: ambient capabilities, no_new_privs and an empty bounding set but for these two.
+    @Test(arguments: ["raw", "exclusive"]) func recordsWithAmbientCapabilities(_ mode: String) throws {
+      let isRaw = mode == "raw"
+      let ring = try scene.emulatedRing(over: isRaw ? .kernel : .userChannel, "--rate", "300")
+      let program = try program()
+      let path = scene.path("open/capture")
+      let rights = "-all,+net_raw,+net_admin"
+      let capture = try scene.start(
+        "setpriv",
+        [
+          "--reuid", "65534", "--regid", "65534", "--clear-groups", "--no-new-privs", "--inh-caps", rights,
+          "--ambient-caps", rights, "--bounding-set", rights, program, "capture", "--mode", mode, "--count",
+          "600",
+          "--output", path,
+        ])
+      try scene.waitForRows(of: path)
+      let lines = try status(capture.identifier)
+      #expect(lines["CapEff"] == "0000000000003000" && lines["CapBnd"] == "0000000000003000")
+      #expect(lines["NoNewPrivs"] == "1")
+      let recorded = try scene.wholeCapture(path, endedBy: capture)
+      #expect(recorded.session.device.address == ring.address)
+    }
+  }
+}
+
+/// `setcap cap_net_raw,cap_net_admin+eip`, as the help says it.
+private enum FileCapabilities {
+  static let setcap = "/usr/sbin/setcap"
+  static let wanted = "cap_net_raw,cap_net_admin+eip"
+
+  /// Tried: only root may, and not every file system keeps them.
+  static let areKept: Bool = {
+    let path = FileManager.default.temporaryDirectory.appending(path: "ringtap-\(UUID().uuidString)").path
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    guard FileManager.default.createFile(atPath: path, contents: Data()),
+      FileManager.default.isExecutableFile(atPath: setcap)
+    else { return false }
+    return (try? Program(setcap, [wanted, path]).finish().status) == 0
+  }()
+}
+
+extension Scene {
+  /// Waits until a capture has some seconds' worth of rows on disk.
+  fileprivate func waitForRows(of path: String) throws {
+    let script = "until [ -s \"$0\" ] && [ $(stat -c %s \"$0\") -gt 2000 ]; do sleep 0.05; done"
+    try demand("bash", ["-c", script, path + "/ppg.csv"])
+  }
+
+  /// Ends a capture as Ctrl-C does; nothing may be wrong with it.
+  fileprivate func wholeCapture(_ path: String, endedBy program: Program) throws -> CaptureFolder {
+    program.send(SIGINT)
+    let result = try program.finish()
+    #expect(result.status == 0, "\(result.errors)")
+    let capture = try wholeCapture(path)
+    #expect(capture.rowCount > 60)
+    capture.expectNoTrouble(samples: capture.rowCount)
+    return capture
+  }
+
+  /// Runs a capture as nobody, with a program whose file has the capabilities.
+  fileprivate func captureWithFileCapabilities(
+    _ options: [String], as program: String
+  ) throws -> CaptureFolder {
+    try demand(FileCapabilities.setcap, [FileCapabilities.wanted, program])
+    let path = self.path("open/capture")
+    let capture = try start(
+      "setpriv",
+      [
+        "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps", "-all", program, "capture",
+        "--output", path,
+      ] + options)
+    try waitForRows(of: path)
+    let status = try String(contentsOfFile: "/proc/\(capture.identifier)/status", encoding: .utf8)
+    #expect(status.contains("CapEff:\t0000000000003000\n"))
+    #expect(status.contains("Uid:\t65534\t65534\t65534\t65534\n"))
+    return try wholeCapture(path, endedBy: capture)
+  }
+
+  /// A copy of the program where nobody may execute it.
+  fileprivate func programForAll() throws -> String {
+    let path = try openFolder() + "/ringtap"
+    try demand("cp", [Place.ringtap, path])
+    try demand("chmod", ["755", folder.path, path])
+    return path
+  }
+}
+
+extension WithoutKernel {
+  @Suite final class FileCapabilityTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    /// With the ring in its own process: what is shown is that a program with capabilities of its file records.
+    @Test(
+      .enabled(if: FileCapabilities.areKept, "only root may set them, and not every file system keeps them"))
+    func recordsWithFileCapabilities() throws {
+      let recorded = try scene.captureWithFileCapabilities(
+        ["--transport", "virtual:ring,rate=300"], as: try scene.programForAll())
+      #expect(recorded.session.mode == "exclusive")
+    }
+  }
+
+  /// The unit of systemd's, by systemd's own judgement.
+  @Suite final class SystemdUnitTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    private static let unit = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+      .deletingLastPathComponent().appending(path: "Tools/systemd/ringtap-capture@.service")
+
+    /// A copy that names the program under test.
+    private func copy() throws -> String {
+      let text = try String(contentsOf: Self.unit, encoding: .utf8)
+      let path = scene.path("ringtap-capture@.service")
+      let local = text.replacingOccurrences(of: "/usr/local/bin/ringtap", with: Place.ringtap)
+      #expect(local != text)
+      try Data(local.utf8).write(to: URL(filePath: path))
+      return path
+    }
+
+    @Test func isWhatSystemdUnderstands() throws {
+      let result = try scene.run("systemd-analyze", ["verify", try copy()])
+      #expect(result.status == 0)
+      // Of lines that it does not know it only tells.
+      #expect(result.errors == "" && result.output == "", "\(result.errors)\(result.output)")
+    }
+
+    /// systemd's measure of exposure, 0 … 100: an ordinary service has 96.
+    @Test func isLockedDown() throws {
+      let result = try scene.run(
+        "systemd-analyze",
+        ["security", "--offline=yes", "--threshold=20", "--no-pager", try copy()])
+      #expect(result.status == 0, "\(result.outputLines.last ?? "")")
+    }
+
+    /// What would keep Bluetooth sockets from working, or bluetoothd from being seen.
+    @Test func leavesBluetoothItsSockets() throws {
+      let lines = try String(contentsOf: Self.unit, encoding: .utf8).split(separator: "\n").map(String.init)
+      let families = lines.filter { $0.hasPrefix("RestrictAddressFamilies=") }
+      #expect(families == ["RestrictAddressFamilies=AF_BLUETOOTH AF_UNIX"])
+      for name in ["PrivateNetwork", "PrivateUsers", "ProtectProc", "ProcSubset", "NetworkNamespacePath"] {
+        #expect(!lines.contains { $0.hasPrefix(name + "=") }, "\(name)")
+      }
+    }
+  }
+}

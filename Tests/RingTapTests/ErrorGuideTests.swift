@@ -1,0 +1,140 @@
+import BLECore
+import BLEHost
+import BLEStack
+import BLESystem
+import BLEWire
+import Foundation
+import Testing
+
+/// No code that can be met is without a row in the guides. What there is comes from others: the C headers, Wireshark,
+/// BlueZ, the specification.
+@Suite struct ErrorGuideTests {
+  /// The lines that a command of the shell prints.
+  private func lines(_ command: String) async throws -> [[String]] {
+    try await withFolder { folder in
+      let file = URL(filePath: folder).appending(path: "out")
+      try Data().write(to: file)
+      let process = Process()
+      process.executableURL = URL(filePath: "/bin/sh")
+      process.arguments = ["-c", command]
+      process.currentDirectoryURL = URL(filePath: folder)
+      process.standardInput = FileHandle.nullDevice
+      process.standardOutput = try FileHandle(forWritingTo: file)
+      process.standardError = FileHandle.nullDevice
+      try await withCheckedThrowingContinuation { (ended: CheckedContinuation<Void, any Error>) in
+        process.terminationHandler = { _ in ended.resume() }
+        do { try process.run() } catch { ended.resume(throwing: error) }
+      }
+      let text = String(decoding: try Data(contentsOf: file), as: UTF8.self)
+      return text.split(separator: "\n").map {
+        $0.split(whereSeparator: { " \t".contains($0) }).map(String.init)
+      }
+    }
+  }
+
+  /// The codes that Wireshark knows of a field.
+  private func wireshark(_ field: String) async throws -> Set<UInt8> {
+    let command = "LC_ALL=C.UTF-8 tshark -G values | grep -P '^V\\t\(field)\\t'"
+    let codes = try await lines(command).compactMap { words -> UInt8? in
+      guard words.count > 2 else { return nil }
+      return words[2].hasPrefix("0x") ? UInt8(words[2].dropFirst(2), radix: 16) : UInt8(words[2])
+    }
+    try #require(codes.count > 10, "tshark is not installed: Tools/install peers")
+    return Set(codes)
+  }
+
+  /// All codes with a guide; each says something.
+  private func guided(_ guide: (UInt8) -> ErrorGuide?) -> Set<UInt8> {
+    let codes = (UInt8.min...UInt8.max).filter { guide($0) != nil }
+    #expect(codes.allSatisfy { guide($0).map { !$0.cause.isEmpty && !$0.remedy.isEmpty } == true })
+    return Set(codes)
+  }
+
+  /// Whatever a call sets `errno` to is one of these numbers, so no list of calls and their errors can be longer.
+  @Test func knowsEveryErrorNumberOfLinux() async throws {
+    let definitions = try await lines(
+      "printf '#include <errno.h>\\n' | gcc -dM -E - | grep -E '^#define E[A-Z0-9]+ '")
+    let numbers = definitions.compactMap { words in
+      words.count == 3 ? CInt(words[2]).map { (name: words[1], number: $0) } : nil
+    }
+    try #require(numbers.count > 130, "no C compiler: Tools/install build")
+    for (name, number) in numbers {
+      let error = SystemError(call: "call", number: number)
+      #expect(error.name == name)
+      let guide = try #require(error.guide, "\(name)")
+      #expect(!guide.cause.isEmpty && !guide.remedy.isEmpty, "\(name)")
+    }
+    let names = Set(numbers.map(\.name))
+    let known = ErrorGuide.system.keys.map { String($0.prefix { $0 != "@" }) }
+    #expect(Set(known) == names, "a row of a number that is none")
+    #expect(SystemError(call: "call", number: 9999).guide == nil)
+  }
+
+  /// Core 5.4, Vol 1, Part F, 2: 0x01 … 0x45, of which three are reserved.
+  @Test func knowsEveryStatusOfAController() async throws {
+    let guided = guided { HCIStatus(rawValue: $0).guide }
+    #expect(guided == Set(0x01...0x45).subtracting([0x2B, 0x31, 0x33]))
+    let known = try await wireshark("bthci_evt.status")
+    #expect(known.subtracting(guided).filter { (1...0x45).contains($0) } == [])
+    #expect(guided.allSatisfy { HCIStatus(rawValue: $0).name.description != "other" })
+    #expect([0x2B, 0x31, 0x33, 0x46].allSatisfy { HCIStatus(rawValue: $0).name.description == "other" })
+  }
+
+  /// Core 5.4, Vol 3, Part F, 3.4.1.1, and CSS, Part B, 1.2. What a profile has from 0xA0 on is reserved there.
+  @Test func knowsEveryErrorOfAnAttributeServer() async throws {
+    let guided = guided { ATTErrorCode(rawValue: $0).guide }
+    #expect(guided == Set(0x01...0x13).union(0x80...0x9F).union(0xFC...0xFF))
+    let known = try await wireshark("btatt.error_code")
+    #expect(known.subtracting(guided).filter { !(0xA0...0xDF).contains($0) } == [])
+  }
+
+  /// Core 5.4, Vol 3, Part H, 3.5.5.
+  @Test func knowsEveryReasonOfAFailedPairing() async throws {
+    let guided = guided { PairingFailure(rawValue: $0).guide }
+    #expect(guided == Set(0x01...0x0F))
+    #expect(try await wireshark("btsmp.reason").subtracting(guided).filter { $0 != 0 } == [])
+  }
+
+  /// All that BlueZ's monitor has a name for, found by a log with every status there can be.
+  @Test func knowsEveryStatusOfTheManagementInterface() async throws {
+    let script = """
+      python3 -c '
+      import struct
+      out, time = open("log", "wb"), 0x00E03AB44A676000
+      out.write(b"btsnoop\\0" + struct.pack(">II", 1, 2001))
+      records = [(14, struct.pack("<IHBHIB", 1, 2, 1, 22, 1, 4) + b"test")]
+      records += [(17, struct.pack("<IHHB", 1, 2, 4, status)) for status in range(256)]
+      for opcode, data in records:
+          out.write(struct.pack(">IIIIQ", len(data), len(data), opcode, 0, time) + data)
+      ' && btmon -r log | grep -o 'Status: .* (0x..)' | grep -v 'Unknown (0x'
+      """
+    let named = try await lines(script).compactMap { words in
+      words.last.flatMap { UInt8($0.dropFirst(3).dropLast(), radix: 16) }
+    }
+    try #require(named.count > 10, "btmon is not installed: Tools/install peers")
+    #expect(guided { ManagementStatus(rawValue: $0).guide } == Set(named).subtracting([0]))
+  }
+
+  /// The same number says something else of a connect than of a file.
+  @Test func tellsOneCallFromAnother() {
+    let refused = ECONNREFUSED
+    #expect(SystemError(call: "connect(L2CAP)", number: refused).guide?.cause == "LE is switched off")
+    #expect(SystemError(call: "connect 127.0.0.1:1", number: refused).guide?.cause == "nobody answers there")
+  }
+
+  /// One line: what happened, then what to do.
+  @Test func endsALineWithTheRemedy() throws {
+    let refusal = GATTError.refused(
+      ErrorResponse(request: .readRequest, handle: AttributeHandle(0x12), code: .insufficientEncryption))
+    #expect(
+      ErrorGuide.text(of: refusal).hasSuffix(
+        "Insufficient Encryption (0xf); pair with it (`ringtap pair ADDRESS`)"))
+    #expect(ErrorGuide.text(of: HostError.gatt(refusal)) == ErrorGuide.text(of: refusal))
+    #expect("\(HostError.gatt(refusal))" == "\(refusal)", "what session.json has as its end")
+    let disallowed = HostError.commandRefused(HCIOpcode(rawValue: 0x200C), .commandDisallowed)
+    #expect(
+      "\(disallowed)".hasPrefix("the controller refused command 0x200c: Command Disallowed (0xc); stop other")
+    )
+    #expect(ErrorGuide.text(of: GATTError.cancelled) == "cancelled")
+  }
+}
