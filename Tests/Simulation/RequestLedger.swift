@@ -16,6 +16,8 @@ final class RequestLedger {
 
   /// How long one may take: its own time-out and those of the few that may be before it.
   private static let limit = Duration.seconds(200)
+  /// How long one may go on after its link: three commands to the controller, which has two seconds for each.
+  private static let endLimit = Duration.seconds(7)
 
   private(set) var begun = 0
   private(set) var outcomes: [Outcome: Int] = [:]
@@ -43,7 +45,7 @@ final class RequestLedger {
       guard let request = pending[number] else { continue }
       let age = request.since.duration(to: now)
       if age > Self.limit { return "\(request.what) has waited for \(age)" }
-      if let endedAt = request.link?.endedAt, endedAt.duration(to: now) > .seconds(3) {
+      if let endedAt = request.link?.endedAt, endedAt.duration(to: now) > Self.endLimit {
         return "\(request.what) still waits \(endedAt.duration(to: now)) after the end of its link"
       }
     }
