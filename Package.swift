@@ -96,7 +96,7 @@ let package = Package(
       [
         "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost",
         "BLEEmulation", "RingTap",
-        "TestPeer",
+        "TestPeer", "CTestSystem",
       ]),
     tests(
       "ConformanceTests",
