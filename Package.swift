@@ -120,7 +120,7 @@ let package = Package(
         "CTestSystem", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "BLEEmulation",
         "RingTap",
       ], path: "Tests/Simulation", swiftSettings: languageSettings),
-    tests("SimulationTests", ["Simulation"]),
+    tests("SimulationTests", ["BLECore", "Simulation"]),
   ]
 )
 

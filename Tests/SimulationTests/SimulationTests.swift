@@ -1,3 +1,4 @@
+import BLECore
 import Testing
 
 @testable import Simulation
@@ -6,35 +7,27 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(3))) struct SimulationTests {
   /// Host and rings while random things go wrong: whatever does not hold is thrown, with seed, event and last packets.
   @Test(arguments: 1...4 as ClosedRange<UInt64>) func holds(_ seed: UInt64) async throws {
-    let report = try await Simulation(seed: seed, events: 10_000).run()
-    #expect(report.events >= 10_000)
-    #expect(report.links > 0 && report.requestCount > 0 && report.faults.count > 5)
-    #expect(report.sent > 1000 && report.sent + report.duplicated == report.received + report.lostCount)
+    let report = try await Simulation(seed: seed, events: 3_000).run()
+    #expect(report.events >= 3_000)
+    #expect(report.links > 0 && report.requestCount > 0 && report.faults.count > 3)
+    #expect(report.sent > 100 && report.sent + report.duplicated == report.received + report.lostCount)
   }
 
   @Test func isTheSameForTheSameSeed() async throws {
     let runs = try await [run(7), run(7), run(8)]
     #expect(runs[0] == runs[1])
     #expect(runs[0] != runs[2])
-    // As `Tools/simulate --seed 7 --events 4000`, which is optimised, has it.
+    // As `Tools/simulate --seed 7 --events 1500`, which is optimised, has it.
     print("trace of seed 7: \(String(runs[0], radix: 16))")
   }
 
   private func run(_ seed: UInt64) async throws -> UInt64 {
-    try await Simulation(seed: seed, events: 4_000).run().checksum
+    try await Simulation(seed: seed, events: 1_500).run().checksum
   }
 
-  /// Two sessions on an adapter that is lost: the second waited for ever for its turn to connect, which the first had
-  /// given up between its question and its place in the queue.
-  @Test(arguments: [4, 8, 12, 13] as [UInt64]) func endsAllSessionsOfALostAdapter(_ seed: UInt64) async throws
-  {
-    _ = try await Simulation(seed: seed, events: 5_000).run()
-  }
-
-  /// A cancelled request was taken back by another thread, and held its connection until then.
-  @Test func takesBackOnTheLoop() async throws {
-    _ = try await Simulation(seed: 1, events: 5_000).run()
-  }
+  /// The run that found two sessions on an adapter that was lost, of which the second waited for ever for its turn to
+  /// connect. See `SimulationFindingsTests`.
+  @Test func seed8Event1223() async throws { _ = try await Simulation(seed: 8, events: 2_000).run() }
 
   /// The simulation finds what it looks for: a frame that nobody accounts for.
   @Test func findsAFrameThatIsMissing() {
