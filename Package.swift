@@ -89,14 +89,14 @@ let package = Package(
       "RingTapTests",
       [
         "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "RingTap",
-        "TestPeer",
+        "TestPeer", "CTestSystem",
       ], exclude: ["Readers"]),
     tests(
       "VirtualLinkTests",
       [
         "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost",
         "BLEEmulation", "RingTap",
-        "TestPeer",
+        "TestPeer", "CTestSystem",
       ]),
     tests(
       "ConformanceTests",
@@ -113,8 +113,23 @@ let package = Package(
       dependencies: ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog"],
       path: "Tests/FuzzTargets", swiftSettings: languageSettings),
     tests("FuzzTests", ["FuzzTargets"]),
+    .target(name: "CTestSystem", path: "Tests/CTestSystem"),
+    .target(
+      name: "Simulation",
+      dependencies: [
+        "CTestSystem", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "BLEEmulation",
+        "RingTap",
+      ], path: "Tests/Simulation", swiftSettings: languageSettings),
+    tests("SimulationTests", ["BLECore", "Simulation"]),
   ]
 )
+
+if Context.environment["RINGTAP_SIMULATE"] != nil {
+  package.targets.append(
+    .executableTarget(
+      name: "simulate", dependencies: ["Simulation"], path: "Tests/SimulationProgram",
+      swiftSettings: languageSettings))
+}
 
 // Has a main function only with libFuzzer: `Tools/fuzz/run` builds it.
 if Context.environment["RINGTAP_FUZZ"] != nil {

@@ -17,10 +17,16 @@ protocol BearerCarrier: AnyObject, Sendable {
   func close()
   /// PDUs that the kernel dropped so far because its queue was full.
   var kernelQueueDrops: Int { get }
+  /// Calls that the kernel had no memory for, and that were made again.
+  var memoryShortages: Int { get }
   /// Why the link ended, as the controller said, where that is known.
   var disconnectReason: HCIStatus? { get }
   /// The kernel's receive queue in octets of kernel memory; 0 where there is none of the bearer's own.
   var receiveBufferByteCount: Int { get }
+}
+
+extension BearerCarrier {
+  var memoryShortages: Int { 0 }
 }
 
 /// A connection's entries for its carrier.

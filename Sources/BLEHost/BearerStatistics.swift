@@ -15,6 +15,8 @@ public struct BearerStatistics: Hashable, Sendable {
   public var withoutKernelStamp = 0
   /// PDUs that the kernel dropped because its receive queue was full (SO_MEMINFO).
   public var kernelQueueDrops = 0
+  /// Calls that the kernel had no memory for (ENOMEM, ENOBUFS). They were made again.
+  public var memoryShortages = 0
   /// PDUs that were sent.
   public var sent = 0
   /// ATT requests among them: each is a round trip.

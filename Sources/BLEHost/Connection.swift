@@ -162,6 +162,7 @@ public actor Connection: ATTRequester {
   public var statistics: BearerStatistics {
     var result = counters
     result.kernelQueueDrops = carrier.kernelQueueDrops
+    result.memoryShortages = carrier.memoryShortages
     result.requests = requests.value
     return result
   }
@@ -171,8 +172,9 @@ public actor Connection: ATTRequester {
 
   /// Waits until the bearer has ended.
   public func ended() async -> BearerEnd {
-    if let end { return end }
-    return await withCheckedContinuation { endWaiters.append($0) }
+    await withCheckedContinuation { waiter in
+      if let end { waiter.resume(returning: end) } else { endWaiters.append(waiter) }
+    }
   }
 
   /// Puts back what was changed, and closes the channel. The kernel drops the link when its own disconnect time-out
@@ -236,7 +238,7 @@ public actor Connection: ATTRequester {
         pump()
       }
     } onCancel: {
-      if !wasCancelled { Task { await self.takeBack(number) } }
+      if !wasCancelled { Task(executorPreference: loop.preference) { await self.takeBack(number) } }
     }
     return try result.get()
   }
@@ -247,11 +249,11 @@ public actor Connection: ATTRequester {
   }
 
   public func beginQueuedWrite() async {
-    guard isQueuedWriteOpen else {
+    await withCheckedContinuation { turn in
+      if isQueuedWriteOpen { return queuedWriteWaiters.append(turn) }
       isQueuedWriteOpen = true
-      return
+      turn.resume()
     }
-    await withCheckedContinuation { queuedWriteWaiters.append($0) }
   }
 
   public func endQueuedWrite() {
@@ -265,7 +267,9 @@ public actor Connection: ATTRequester {
 
   public func send(_ command: [UInt8]) async throws(GATTError) {
     while !outbox.isEmpty, end == nil {
-      await withCheckedContinuation { outboxWaiters.append($0) }
+      await withCheckedContinuation { waiter in
+        if outbox.isEmpty || end != nil { waiter.resume() } else { outboxWaiters.append(waiter) }
+      }
     }
     if let end { throw .closed(end) }
     transmit(command)

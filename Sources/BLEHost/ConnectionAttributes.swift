@@ -51,7 +51,10 @@ extension Connection {
   /// Waits until `attributeChangeCount` differs from this number, or the bearer has ended.
   public func attributesChanged(since count: Int) async {
     while attributes.changeCount == count, end == nil {
-      await withCheckedContinuation { attributes.waiters.append($0) }
+      await withCheckedContinuation { waiter in
+        let isOver = attributes.changeCount != count || end != nil
+        if isOver { waiter.resume() } else { attributes.waiters.append(waiter) }
+      }
     }
   }
 

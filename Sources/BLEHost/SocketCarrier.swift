@@ -18,6 +18,10 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
   /// Slabs drained in one turn: then the loop's jobs and other sources have theirs, however fast the peer sends.
   private static let slabsPerTurn = 8
 
+  /// Calls in a row that the kernel may have no memory for. They are made again, and nothing is lost by it; who has none
+  /// for so long will not have any.
+  private static let shortageLimit = 1000
+
   private let descriptor: FileDescriptor
   private let loop: EventLoop
   private var slab: ReceiveSlab
@@ -37,6 +41,8 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
 
   var connectionHandle: ConnectionHandle? { handle }
   var kernelQueueDrops: Int { descriptor.receiveQueueDrops }
+  private(set) var memoryShortages = 0
+  private var shortagesInARow = 0
   var receiveBufferByteCount: Int { (try? descriptor.receiveBufferByteCount()) ?? 0 }
 
   func attach(_ client: BearerClient) throws(SystemError) {
@@ -46,10 +52,23 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
   }
 
   func send(_ pdu: Span<UInt8>) throws(SystemError) {
-    do throws(SystemError) { _ = try descriptor.send(pdu) } catch {
-      if error.condition == .wouldBlock { want([.readable, .writable]) }
-      throw error
+    do throws(SystemError) {
+      _ = try descriptor.send(pdu)
+      shortagesInARow = 0
+    } catch {
+      let isTransient = self.isTransient(error)
+      guard isTransient || error.condition == .wouldBlock else { throw error }
+      want([.readable, .writable])
+      throw isTransient ? SystemError(call: error.call, number: SystemError.full) : error
     }
+  }
+
+  /// Whether a call that failed for want of memory is to be made again.
+  private func isTransient(_ error: SystemError) -> Bool {
+    guard error.condition == .noMemory else { return false }
+    memoryShortages += 1
+    shortagesInARow += 1
+    return shortagesInARow < Self.shortageLimit
   }
 
   func close() {
@@ -104,7 +123,13 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
     var pdus = 0
     for _ in 0..<limit {
       guard token != nil else { break }
-      let count = try slab.receive(from: descriptor)
+      let count: Int
+      do throws(SystemError) { count = try slab.receive(from: descriptor) } catch {
+        // The loop comes back while something waits.
+        if isTransient(error) { return (max(1, pdus), false) }
+        throw error
+      }
+      if count > 0 { shortagesInARow = 0 }
       pdus += count
       if count > 0 { client.batchBegan() }
       for index in 0..<count {

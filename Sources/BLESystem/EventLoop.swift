@@ -183,6 +183,9 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     _ = ringtap_epoll_remove(poll.rawValue, descriptor.rawValue)
   }
 
+  /// What is served and who sleeps, for whoever looks for leaks. On the loop's thread.
+  package var load: (sources: Int, sleepers: Int) { (sources.count, shared.withLock(\.timers.count)) }
+
   /// Ends the thread after the jobs that wait now. Sources that are left hear of it.
   public func stop() {
     shared.withLock { state in
@@ -390,9 +393,21 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
       if state.isStopping { hasNews.store(true, ordering: .relaxed) }
       return (state.jobs, state.isStopping)
     }
-    // SAFETY: taken out of the queue under the lock, so each job runs once.
-    for job in jobs { unsafe job.runSynchronously(on: asUnownedSerialExecutor()) }
+    for job in jobs { run(job) }
     return !isStopping || !jobs.isEmpty
+  }
+
+  /// A task that prefers this loop must be told that it is there, or it would leave the thread and come back at each step;
+  /// one that does not must not.
+  private func run(_ job: UnownedJob) {
+    if clock.isVirtual {
+      // SAFETY: taken out of the queue under the lock, so each job runs once.
+      unsafe job.runSynchronously(
+        isolatedTo: asUnownedSerialExecutor(), taskExecutor: asUnownedTaskExecutor())
+    } else {
+      // SAFETY: likewise.
+      unsafe job.runSynchronously(on: asUnownedSerialExecutor())
+    }
   }
 
   private func signal() { ringtap_wake_signal(wake.rawValue) }

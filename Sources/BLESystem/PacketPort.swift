@@ -21,6 +21,8 @@ package final class PacketPort {
   private static let outboxLimit = 1 << 20
   /// Slabs or reads in one turn: then the loop's jobs and other sources have theirs.
   private static let turnLimit = 8
+  /// Receives in a row that the kernel may have no memory for.
+  private static let shortageLimit = 1000
   private static let slabSlots = 64
   private static let slabSlotByteCount = 4096
 
@@ -31,6 +33,7 @@ package final class PacketPort {
   private var outbox: [[UInt8]] = []
   private var outboxByteCount = 0
   private var token: UInt64?
+  private var shortages = 0
   private let loop: EventLoop
 
   package init(
@@ -76,7 +79,16 @@ package final class PacketPort {
     _ body: (Span<UInt8>, ReceiveTime, Stamp) -> Void
   ) throws(SystemError) -> Bool {
     for _ in 0..<Self.turnLimit where token != nil {
-      let count = try slab.receive(from: descriptor)
+      let count: Int
+      do throws(SystemError) { count = try slab.receive(from: descriptor) } catch {
+        // What waits is there when the loop comes back.
+        if error.condition == .noMemory, shortages < Self.shortageLimit {
+          shortages += 1
+          return true
+        }
+        throw error
+      }
+      shortages = 0
       for index in 0..<count {
         if let time = slab.time(index) {
           body(slab.datagram(index), loop.clock.isVirtual ? loop.clock.now() : time, .kernel)
@@ -150,7 +162,8 @@ package final class PacketPort {
   /// - Returns: octets taken; 0 where there is no room.
   private func write(_ packet: Span<UInt8>) throws(SystemError) -> Int {
     do throws(SystemError) { return try descriptor.write(packet) } catch {
-      if error.condition == .wouldBlock { return 0 }
+      // Without memory in the kernel too it is tried again, until far too much waits.
+      if error.condition == .wouldBlock || error.condition == .noMemory { return 0 }
       throw error
     }
   }

@@ -40,6 +40,18 @@ public enum ProcessFacts {
     return unsafe String(cString: value)
   }
 
+  /// Whether this process may open so many descriptors besides those that it has.
+  public static func canOpen(_ count: Int) -> Bool {
+    var opened: [CInt] = []
+    while opened.count < count {
+      let number = ringtap_wake_create()
+      guard number >= 0 else { break }
+      opened.append(number)
+    }
+    for number in opened { close(number) }
+    return opened.count == count
+  }
+
   /// The process number of a running program, by `/proc/*/comm` (at most 15 characters of the name).
   public static func processID(named name: String, root: String = "") -> Int? {
     processIDs(root: root).first { processName($0, root: root) == String(name.prefix(15)) }

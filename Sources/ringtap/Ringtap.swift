@@ -28,6 +28,7 @@ import Glibc
 
   static func main() async {
     do {
+      try OpenFiles.check()
       try Interruption.take()
       let arguments = Array(CommandLine.arguments.dropFirst())
       var command = try parseAsRoot(

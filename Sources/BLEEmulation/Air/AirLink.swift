@@ -164,6 +164,7 @@ final class AirLink {
   func close(_ end: LinkEnd, _ reason: HCIStatus) {
     guard end.isOpen else { return }
     end.isOpen = false
+    if end === peripheral { giveUpFrames(of: end) }
     end.queue.removeAll()
     end.owner.ended(end, reason)
     forgetIfOver()

@@ -37,6 +37,7 @@ extension AirLink {
     invalidInARow = 0
     goesOn = false
     makeChange()
+    air.eventCount += 1
     guard !air.isRadioTaken(for: self, until: now.advanced(nanoseconds: nextExchange)) else {
       missedInARow += 1
       return closeEvent()

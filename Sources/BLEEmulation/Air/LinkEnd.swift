@@ -151,4 +151,11 @@ struct TransmitQueue {
   }
 
   mutating func removeAll() { self = TransmitQueue() }
+
+  /// Frames that wait, each as a whole.
+  func forEachFrame(_ body: ([UInt8]) -> Void) {
+    for item in items[start...] {
+      if case .data(let octets, _) = item { body(octets) }
+    }
+  }
 }

@@ -53,6 +53,10 @@ public final class VirtualAir {
   private(set) var now = MonotonicTime(nanoseconds: 0)
   var faults: AirFaults
   var random: AirRandom
+  /// Connection events of all links so far. Those in which nobody had anything to say are passed over and not counted.
+  package internal(set) var eventCount = 0
+  /// Gets each frame of a peripheral that comes to nothing here.
+  package var whenFrameLost: ((FrameLoss, Span<UInt8>) -> Void)?
 
   /// Controllers keep the air alive, not the other way round.
   private struct Member {
@@ -271,6 +275,9 @@ public final class VirtualAir {
       return other.missedInARow > link.missedInARow && other.claim.map { $0 < end } ?? false
     }
   }
+
+  /// Links that are up, at one end at least.
+  package var linkCount: Int { links.count }
 
   func forget(_ link: AirLink) { links.removeAll { $0 === link } }
 

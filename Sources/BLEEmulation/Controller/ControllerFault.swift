@@ -95,7 +95,10 @@ extension VirtualController {
   ///
   /// - Parameter octets: without the H4 type octet.
   func tamper(_ type: HCIPacketType, _ octets: [UInt8]) {
-    if injected.isSilent { return }
+    if injected.isSilent {
+      if type == .acl { air.whenFrameLost?(.silentController, octets.span) }
+      return
+    }
     guard type == .event else {
       if injected.staleHandles > 0, type == .acl {
         injected.staleHandles -= 1

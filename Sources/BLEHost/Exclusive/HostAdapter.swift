@@ -161,6 +161,9 @@ public actor HostAdapter: Adapter {
   /// What the controller is.
   public var controller: ControllerDescription { host.controller }
 
+  /// What waits or is up, for whoever looks for leaks.
+  package var load: Int { commands.count + carriers.count + turns.count + host.linkCount }
+
   /// Packets that broke the format.
   public var malformed: Int { host.malformed }
 
@@ -169,11 +172,12 @@ public actor HostAdapter: Adapter {
     return counts.malformed + counts.strayData + counts.droppedFrames + transport.garbage
   }
 
-  public func whenLost(_ body: @escaping @Sendable () -> Void) {
+  // Asynchronous, or a caller in an asynchronous function would get the protocol's own.
+  public func whenLost(_ body: @escaping @Sendable () -> Void) async {
     if failure == nil { lossHandler = body } else { body() }
   }
 
-  public func hold(while body: @escaping @Sendable () -> Bool) { transport.hold(while: body) }
+  public func hold(while body: @escaping @Sendable () -> Bool) async { transport.hold(while: body) }
 
   /// Ends every link and lets the controller go.
   public func close() async {
@@ -343,11 +347,12 @@ public actor HostAdapter: Adapter {
   }
 
   private func takeTurn() async {
-    guard isConnecting else {
+    // Asked where nothing can come between the question and the place in the queue.
+    await withCheckedContinuation { turn in
+      if isConnecting { return turns.append(turn) }
       isConnecting = true
-      return
+      turn.resume()
     }
-    await withCheckedContinuation { turns.append($0) }
   }
 
   private func endTurn() {

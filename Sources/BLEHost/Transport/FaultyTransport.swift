@@ -20,13 +20,16 @@ public final class FaultyTransport: PacketTransport, @unchecked Sendable {
 
   private let inner: any PacketTransport
   private let plan: FaultPlan
+  private let clock: LoopClock
   private var client: TransportClient?
   /// Packets that wait, by direction.
   private var held: [HCIDirection: [Held]] = [:]
 
-  public init(_ inner: any PacketTransport, _ plan: FaultPlan) {
+  /// - Parameter clock: of the loop that it lives on.
+  public init(_ inner: any PacketTransport, _ plan: FaultPlan, clock: LoopClock = .system) {
     self.inner = inner
     self.plan = plan
+    self.clock = clock
   }
 
   public var kernelQueueDrops: Int { inner.kernelQueueDrops }
@@ -50,11 +53,14 @@ public final class FaultyTransport: PacketTransport, @unchecked Sendable {
   }
 
   public func send(_ packet: Span<UInt8>) throws(SystemError) {
-    try pass(packet, from: .hostToController, SystemClock.now(), false)
+    try pass(packet, from: .hostToController, clock.now(), false)
   }
 
   public func close() {
     client = nil
+    for (direction, packets) in held {
+      for packet in packets { plan.tell(.end, packet.octets.span, from: direction) }
+    }
     held = [:]
     inner.close()
   }
@@ -66,10 +72,11 @@ public final class FaultyTransport: PacketTransport, @unchecked Sendable {
       held[direction, default: []].append(
         Held(
           octets: [UInt8](encoding: packet.count) { $0.append(packet) }, time: time,
-          hasKernelStamp: hasKernelStamp, due: SystemClock.monotonic().advanced(by: duration),
+          hasKernelStamp: hasKernelStamp, due: clock.monotonic().advanced(by: duration),
           isOvertaken: isOvertaken))
     }
     let action = plan.action(for: packet, from: direction)
+    if let action { plan.tell(action, packet, from: direction) }
     if let first = held[direction]?.first, action == nil {
       guard first.isOvertaken else { return hold(for: .zero, isOvertaken: false) }
       held[direction]?.removeFirst()

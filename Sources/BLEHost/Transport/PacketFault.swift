@@ -87,8 +87,23 @@ public final class FaultPlan: Sendable {
   }
 
   private let state = Mutex(State())
+  /// Gets each packet that is hit, before anything becomes of it, and with `end` each that still waited at the end of
+  /// the transport.
+  private let observer: (@Sendable (PacketFault.Action, Span<UInt8>, HCIDirection) -> Void)?
 
-  public init(_ faults: [PacketFault] = []) { state.withLock { $0.faults = faults } }
+  /// - Parameter observer: for whoever keeps account of each packet.
+  package init(observer: @escaping @Sendable (PacketFault.Action, Span<UInt8>, HCIDirection) -> Void) {
+    self.observer = observer
+  }
+
+  func tell(_ action: PacketFault.Action, _ packet: Span<UInt8>, from direction: HCIDirection) {
+    observer?(action, packet, direction)
+  }
+
+  public init(_ faults: [PacketFault] = []) {
+    observer = nil
+    state.withLock { $0.faults = faults }
+  }
 
   public func add(_ fault: PacketFault) { state.withLock { $0.faults.append(fault) } }
 

@@ -21,9 +21,15 @@ struct CaptureDirectory: ~Copyable {
     self.session = session
   }
 
-  /// Completes `session.json` in place.
+  /// Completes `session.json` in place. On a full disk it may be without its lists, which have no limit: their counts are
+  /// there.
   mutating func finish(_ report: SessionReport) throws(SystemError) {
-    try session.replace(with: Self.text(report, paddedTo: 0).span)
+    do throws(SystemError) { try session.replace(with: Self.text(report, paddedTo: 0).span) } catch {
+      var short = report
+      (short.gaps, short.changes, short.requestsBeforeFirstSample) = ([], [], [])
+      try session.replace(with: Self.text(short, paddedTo: 0).span)
+      throw error
+    }
   }
 
   private static func text(_ report: SessionReport, paddedTo byteCount: Int) -> [UInt8] {

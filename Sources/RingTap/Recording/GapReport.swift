@@ -50,7 +50,7 @@ extension SessionReport {
   }
 
   /// To the microsecond.
-  private static func milliseconds(_ nanoseconds: Int64) -> Double {
+  static func milliseconds(_ nanoseconds: Int64) -> Double {
     (Double(nanoseconds) / 1000).rounded() / 1000
   }
 }

@@ -7,8 +7,12 @@ import Synchronization
 final class OpenRecording: Sendable {
   /// What is open.
   struct Files: ~Copyable {
+    /// A difference that is no step: what the clocks may drift, and the files take to be made.
+    private static let stepTolerance: Int64 = 1_000_000_000
+
     /// As it was when the files were made.
     let report: SessionReport
+    let begunAt: MonotonicTime
     var folder: CaptureDirectory
     let recorder: Recorder
     var announcement: LogAnnouncement?
@@ -25,7 +29,12 @@ final class OpenRecording: Sendable {
       let outcome = await clock.standing { await recorder.finish() }
       announcement.take()?.end()
       report.startedAt = self.report.startedAt
-      report.endedAt = clock.now()
+      let endedAt = clock.now()
+      report.endedAt = endedAt
+      let step =
+        endedAt.nanoseconds - report.startedAt.nanoseconds
+        - (clock.monotonic().nanoseconds - begunAt.nanoseconds)
+      if abs(step) > Self.stepTolerance { report.clockStepNanoseconds = step }
       report.lost.packetLog = packets.dropped + outcome.lostPackets
       report.lost.disk = outcome.lostSamples
       take(&report, outcome)
@@ -69,7 +78,8 @@ final class OpenRecording: Sendable {
       recorder.wake.signal()
       // A closure cannot consume what it captures, but it can take it.
       var made: Files? = Files(
-        report: report, folder: folder, recorder: recorder, announcement: announce())
+        report: report, begunAt: clock.monotonic(), folder: folder, recorder: recorder,
+        announcement: announce())
       files.withLock { $0 = made.take() }
     } catch { throw .system(error) }
   }

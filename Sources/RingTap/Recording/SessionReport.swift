@@ -38,6 +38,9 @@ public struct SessionReport: Hashable, Sendable {
   public var startedAt: ReceiveTime
   public var endedAt: ReceiveTime?
   public var endReason: String?
+  /// By how much the wall clock, whose stamps all times here are, was set forward meanwhile, beside the clock that is
+  /// never stepped; `nil` where it went on as it should.
+  public var clockStepNanoseconds: Int64?
   /// Notifications that arrived while recording.
   public var received = 0
   /// Notifications and ATT PDUs that broke their format.
@@ -110,6 +113,7 @@ public struct SessionReport: Hashable, Sendable {
       line.member("startedAtNs", startedAt.nanoseconds)
       line.optional("endedAtNs", endedAt?.nanoseconds)
       line.optional("endReason", endReason)
+      if let step = clockStepNanoseconds { line.member("clockStepMs", Self.milliseconds(step)) }
       line.member("received", received)
       line.member("malformed", malformed)
       if let lastMalformed { line.member("lastMalformed", lastMalformed) }

@@ -298,7 +298,12 @@ public actor DeviceSession {
       await connection.attributesChanged(since: changes)
       if await connection.end == nil { await self?.attributesChanged(number) }
     }
-    while !isEnding, !isLinkOver, !areAttributesChanged { await withCheckedContinuation { waiter = $0 } }
+    while !isEnding, !isLinkOver, !areAttributesChanged {
+      await withCheckedContinuation { continuation in
+        let isOver = isEnding || isLinkOver || areAttributesChanged
+        if isOver { continuation.resume() } else { waiter = continuation }
+      }
+    }
     return !isEnding && !isLinkOver
   }
 
@@ -419,6 +424,7 @@ extension BearerStatistics {
     lastMalformed = other.lastMalformed ?? lastMalformed
     withoutKernelStamp += other.withoutKernelStamp
     kernelQueueDrops += other.kernelQueueDrops
+    memoryShortages += other.memoryShortages
     sent += other.sent
     requests += other.requests
     batches += other.batches

@@ -1,0 +1,16 @@
+// What tests need of the C library: how much is allocated, and system calls that fail. Linked into a program, it stands in
+// for some of the C library's wrappers.
+#pragma once
+
+#include <stdint.h>
+
+/// Octets of all heaps that are allocated.
+int64_t test_allocated(void);
+
+enum test_call { TEST_RECVMMSG, TEST_SEND };
+
+/// Has calls of this thread fail, after `skip` more of them, `count` times with this errno. Zero times: no more.
+void test_fail(enum test_call call, int number, int skip, int count);
+
+/// Calls of this thread that have failed so since the last `test_fail`.
+int test_failures(enum test_call call);

@@ -1,0 +1,98 @@
+import Foundation
+import Testing
+
+extension WithoutKernel {
+  /// What a capture does where this machine gives it no more.
+  @Suite final class ResourceLimitTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    /// One clear line for each limit that is too low, and none of Swift's own threads traps for want of a descriptor.
+    @Test(arguments: [6, 8, 10, 12, 14, 16, 18, 20, 22, 26, 32, 48, 64])
+    func saysThatTooFewFilesMayBeOpen(_ limit: Int) throws {
+      let path = scene.path("capture")
+      let result = try scene.run(
+        "bash",
+        [
+          "-c", "ulimit -n \(limit); exec \"$@\"", "bash", Place.ringtap, "capture", "70:CB:0D:00:A1:B2",
+          "--transport", "virtual:ring,rate=300", "--count", "30", "--output", path,
+        ])
+      result.expectFailure(saying: "open files", "ulimit -n")
+      #expect(!FileManager.default.fileExists(atPath: path))
+    }
+
+    @Test func recordsWithTheDescriptorsThatItNeeds() throws {
+      let path = scene.path("capture")
+      try scene.run(
+        "bash",
+        [
+          "-c", "ulimit -n 80; exec \"$@\"", "bash", Place.ringtap, "capture", "70:CB:0D:00:A1:B2",
+          "--transport", "virtual:ring,rate=300", "--count", "30", "--output", path,
+        ]
+      ).expectSuccess()
+      try CaptureFolder(path).expectNoTrouble(samples: 30)
+    }
+  }
+}
+
+extension InTestKernel {
+  /// What the machine does to a capture that runs.
+  @Suite final class ResourceLimitTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    /// A link that is made again needs a socket: without one the capture ends, and what it has is whole.
+    @Test func keepsWhatItHasWhenNoSocketCanBeOpened() throws {
+      let ring = try scene.emulatedRing("--rate", "300", "--disconnect-after", "600")
+      let path = scene.path("capture")
+      let capture = try scene.startRingtap("capture", ring.address, "--output", path)
+      try scene.waitForTables(of: path)
+      try scene.demand("prlimit", ["--pid", "\(capture.identifier)", "--nofile=3"])
+      let result = try capture.finish()
+      #expect(result.status == 1)
+      #expect(result.errors.contains("Too many open files"))
+      let folder = try scene.wholeCapture(path)
+      folder.expectNoTrouble(samples: 600)
+    }
+
+    /// The wall clock is set by an hour, in mid-stream: stamps follow it, nothing else does, and the session says so.
+    @Test(arguments: [3600, -3600]) func goesOnWhenTheClockIsSet(_ seconds: Int) throws {
+      let ring = try scene.emulatedRing("--rate", "300")
+      let path = scene.path("capture")
+      let capture = try scene.startRingtap("capture", ring.address, "--duration", "6", "--output", path)
+      try scene.waitForTables(of: path)
+      try scene.demand("date", ["-s", "\(seconds > 0 ? "+" : "")\(seconds) seconds"])
+      let result = try capture.finish()
+      try scene.demand("date", ["-s", "\(seconds < 0 ? "+" : "")\(-seconds) seconds"])
+      #expect(result.status == 0, "\(result.errors)")
+      let data = try Data(contentsOf: URL(filePath: path + "/session.json"))
+      let session = try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
+      #expect(session["endReason"] as? String == "duration over")
+      #expect(session["gapCount"] as? Int == 0)
+      let step = try #require(session["clockStepMs"] as? Double)
+      #expect(abs(step - Double(seconds) * 1000) < 1500)
+      let (begin, end) = (
+        try #require(session["startedAtNs"] as? Int), try #require(session["endedAtNs"] as? Int)
+      )
+      // The duration is by the clock that is never set.
+      #expect(abs(Double(end - begin) / 1e6 - step - 6000) < 3000)
+      let stamps = try ["accelerometer", "ppg", "spo2"].map { name in
+        try String(contentsOfFile: "\(path)/\(name).csv", encoding: .utf8).split(separator: "\n").dropFirst()
+          .compactMap { Int($0.prefix { $0 != "," }) }
+      }
+      #expect(stamps.reduce(0) { $0 + $1.count } == session["received"] as? Int)
+      for stamps in stamps {
+        // One step of an hour, and no other: what came before is stamped by the old clock, the rest by the new.
+        let steps = zip(stamps, stamps.dropFirst()).map { $1 - $0 }
+        let far = steps.filter { abs($0) > 60_000_000_000 }
+        #expect(far.count == 1)
+        #expect(abs(Double(far.first ?? 0) / 1e9 - Double(seconds)) < 5)
+        #expect(steps.count { $0 <= 0 } == (seconds < 0 ? 1 : 0))
+      }
+    }
+  }
+}

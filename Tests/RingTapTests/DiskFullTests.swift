@@ -1,0 +1,89 @@
+import BLECore
+import BLEHost
+import BLEStack
+import BLESystem
+import BLEWire
+import Foundation
+import TestPeer
+import Testing
+
+@testable import RingTap
+
+/// A disk that is full when a capture starts, or when it completes its `session.json`. See also `RecorderTests`,
+/// `RingCaptureTests` and, with a real one, `InterruptedCaptureTests`.
+@Suite(.timeLimit(.minutes(1))) struct DiskFullTests {
+  /// The packet log's first block: the capture does not start without it.
+  @Test func tellsThatThePacketLogCannotBegin() async throws {
+    try await withFolder { folder in
+      try Files.link(folder + "/packets.btsnoop", to: "/dev/full")
+      guard case .system(let error)? = try await capture(folder) else {
+        Issue.record("the disk is full")
+        return
+      }
+      #expect(error.number == ENOSPC)
+      #expect(error.description.contains("packets.btsnoop"))
+      // What is there is as it began.
+      #expect(try json(folder + "/session.json")["received"] as? Int == 0)
+    }
+  }
+
+  /// `session.json` takes its room when it is made, or there is no capture.
+  @Test func tellsThatTheSessionFileCannotBegin() async {
+    await #expect(processExitsWith: .success) {
+      limitFiles(to: 4096)
+      try await withFolder { folder in
+        guard case .system(let error)? = try await capture(folder) else {
+          Issue.record("the disk is full")
+          return
+        }
+        #expect(error.number == EFBIG)
+        #expect(rows(folder + "/ppg.csv").isEmpty)
+      }
+    }
+  }
+
+  /// Of a report that outgrows the room that it has, the lists are left out, and what is there is valid.
+  @Test func keepsTheCountsOfAReportThatDoesNotFit() async {
+    await #expect(processExitsWith: .success) {
+      limitFiles(to: 9000)
+      try await withFolder { folder in
+        var report = SessionReport(
+          device: .any, deviceName: nil, adapter: "hci0", mode: "raw", startedAt: ReceiveTime(nanoseconds: 1))
+        var directory = try CaptureDirectory(creating: folder + "/capture", report)
+        report.endReason = "count reached"
+        report.received = 12345
+        let gap = SessionGap(
+          end: .linkLost(.silence), reason: HCIStatus(rawValue: 8), lastSampleAt: nil,
+          lostAt: ReceiveTime(nanoseconds: 2))
+        report.gaps = Array(repeating: gap, count: 200)
+        report.gapCount = 200
+        do throws(SystemError) {
+          try directory.finish(report)
+          Issue.record("the disk is full")
+        } catch { #expect(error.number == EFBIG) }
+        let session = try json(folder + "/capture/session.json")
+        #expect(session["received"] as? Int == 12345 && session["gapCount"] as? Int == 200)
+        #expect(session["endReason"] as? String == "count reached")
+        #expect((session["gaps"] as? [Any])?.isEmpty == true)
+      }
+    }
+  }
+}
+
+private func capture(_ folder: String) async throws -> HostError? {
+  let adapter = try SocketAdapter(
+    ScriptedRing((0..<200).flatMap { _ in RingFrames.tick.map { ScriptedRing.Event.frame($0) } }))
+  let capture = RingCapture(
+    RingCapture.Target(address: .any), adapter: adapter, limits: RecordingLimits(count: 300),
+    directory: folder)
+  var failure: HostError?
+  do throws(HostError) { failure = try await capture.run { _ in }.failure } catch { failure = error }
+  await adapter.close()
+  return failure
+}
+
+private func limitFiles(to byteCount: rlim_t) {
+  signal(SIGXFSZ, SIG_IGN)
+  var limit = rlimit(rlim_cur: byteCount, rlim_max: byteCount)
+  #expect(setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0)
+}

@@ -1,0 +1,76 @@
+import BLECore
+import BLEHost
+import BLEStack
+import BLESystem
+import BLEWire
+import CTestSystem
+import Foundation
+import TestPeer
+import Testing
+
+@testable import RingTap
+
+/// System calls that the kernel has no memory for. They fail as the kernel would have it, in the process itself.
+@Suite(.timeLimit(.minutes(1))) struct MemoryShortageTests {
+  private func capture(_ adapter: SocketAdapter, _ folder: String) async -> Result<
+    RingCapture.Result, HostError
+  > {
+    let capture = RingCapture(
+      RingCapture.Target(address: .any), adapter: adapter, limits: RecordingLimits(count: 300),
+      directory: folder + "/capture")
+    do throws(HostError) { return .success(try await capture.run { _ in }) } catch { return .failure(error) }
+  }
+
+  private func run(
+    failing call: test_call, _ number: CInt, skip: CInt = 0, count: CInt,
+    _ check: (Result<RingCapture.Result, HostError>, ScriptedRing, CInt) throws -> Void
+  ) async throws {
+    try await withFolder { folder in
+      let ring = ScriptedRing((0..<200).flatMap { _ in RingFrames.tick.map { ScriptedRing.Event.frame($0) } })
+      let adapter = try SocketAdapter(ring)
+      // Of the receive thread's calls, no one else's.
+      await Task(executorPreference: adapter.loop) { test_fail(call, number, skip, count) }.value
+      let result = await capture(adapter, folder)
+      let failures = await Task(executorPreference: adapter.loop) { () -> CInt in
+        defer { test_fail(call, 0, 0, 0) }
+        return test_failures(call)
+      }.value
+      try check(result, ring, failures)
+      await adapter.close()
+    }
+  }
+
+  /// Nothing is lost: what waits in the socket is received when there is memory again.
+  @Test(arguments: [ENOMEM, ENOBUFS], [0, 3] as [CInt])
+  func receivesAllTheSame(_ number: CInt, _ skip: CInt) async throws {
+    try await run(failing: TEST_RECVMMSG, number, skip: skip, count: 20) { result, _, failures in
+      let result = try result.get()
+      #expect(failures == 20)
+      #expect(result.failure == nil && result.report.received == 300 && result.report.lost.total == 0)
+      #expect(result.report.streams.map(\.samples).reduce(0, +) == 300)
+    }
+  }
+
+  /// Each command goes out once.
+  @Test(arguments: [ENOMEM, ENOBUFS]) func sendsAllTheSame(_ number: CInt) async throws {
+    try await run(failing: TEST_SEND, number, skip: 2, count: 20) { result, ring, failures in
+      let result = try result.get()
+      #expect(failures == 20)
+      #expect(result.failure == nil && result.report.received == 300)
+      #expect(ring.commands.first.map { Array($0.prefix(2)) } == [0xA1, 0x04])
+      #expect(ring.commands.count { $0.prefix(2) == [0xA1, 0x04] } == 1)
+    }
+  }
+
+  /// A kernel that never has memory ends the link, and the capture says so.
+  @Test(arguments: [TEST_RECVMMSG, TEST_SEND]) func givesUpInTheEnd(_ call: test_call) async throws {
+    try await run(failing: call, ENOMEM, count: .max) { result, _, failures in
+      #expect(failures >= 1000)
+      guard case .failure(let error) = result else {
+        Issue.record("there was no memory")
+        return
+      }
+      #expect(error == .gatt(.closed(.linkLost(.unknown))))
+    }
+  }
+}

@@ -1,0 +1,97 @@
+import BLECore
+import BLEHost
+import BLEStack
+import BLESystem
+import BLEWire
+import Foundation
+import TestPeer
+import Testing
+
+@testable import RingTap
+
+/// A process that may open no more files.
+@Suite(.timeLimit(.minutes(2))) struct OpenFilesTests {
+  /// Whichever open is the first to fail: the capture ends at once and says why.
+  @Test func tellsWhichOpenFailed() async {
+    await #expect(processExitsWith: .success) {
+      var hasSucceeded = false
+      var names: Set<String> = []
+      for more in 0..<40 where !hasSucceeded {
+        try await withFolder { folder in
+          let adapter = try SocketAdapter(ScriptedRing(frames(20)))
+          try allow(more)
+          let result = await capture(adapter, folder + "/capture", count: 30)
+          try allow(1000)
+          switch result {
+          case .failure(.system(let error)):
+            #expect(error.number == EMFILE, "\(error)")
+            names.insert(error.call)
+          case .failure(let error): Issue.record("\(error)")
+          case .success(let result):
+            #expect(result.failure == nil && result.report.received == 30)
+            hasSucceeded = true
+          }
+          await adapter.close()
+        }
+      }
+      #expect(hasSucceeded)
+      #expect(names.count > 3)
+    }
+  }
+
+  /// In the midst of a capture only a new link opens something: where it cannot, what was recorded stays.
+  @Test func keepsWhatWasRecordedWhenNoLinkCanBeOpened() async {
+    await #expect(processExitsWith: .success) {
+      try await withFolder { folder in
+        let adapter = try SocketAdapter(ScriptedRing(frames(20) + [.hangUp]))
+        let running = Task {
+          await capture(adapter, folder + "/capture", patience: .seconds(30), count: 1000)
+        }
+        // All files are open by then.
+        while !Files.exists(folder + "/capture/packets.btsnoop") { await Task.yield() }
+        try allow(0)
+        let result = try await running.value.get()
+        try allow(1000)
+        guard case .system(let error)? = result.failure else {
+          Issue.record("ended with \(String(describing: result.failure))")
+          return
+        }
+        #expect(error.number == EMFILE)
+        #expect(result.report.received >= 60 && result.report.received.isMultiple(of: 60))
+        let recorded = RingStream.allCases.reduce(0) {
+          $0 + rows(folder + "/capture/" + $1.fileName).count - 1
+        }
+        #expect(recorded == result.report.received)
+        let session = try json(folder + "/capture/session.json")
+        #expect(session["received"] as? Int == result.report.received)
+        let logged = try LoggedPDU.all(folder + "/capture/packets.btsnoop").filter { $0.octets[0] == 0x1B }
+        #expect(logged.count == result.report.received)
+        await adapter.close()
+      }
+    }
+  }
+}
+
+/// Lets so many more descriptors be opened.
+private func allow(_ more: Int) throws {
+  let open = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { Int($0) }
+  var limit = rlimit(rlim_cur: rlim_t((open.max() ?? 2) + 1 + more), rlim_max: 0)
+  var now = rlimit()
+  #expect(getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &now) == 0)
+  limit.rlim_max = now.rlim_max
+  #expect(setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0)
+}
+
+private func capture(
+  _ adapter: SocketAdapter, _ folder: String, patience: Duration = .zero, count: Int
+) async -> Result<RingCapture.Result, HostError> {
+  var capture = RingCapture(
+    RingCapture.Target(address: .any), adapter: adapter, limits: RecordingLimits(count: count),
+    directory: folder)
+  capture.patience = patience
+  do throws(HostError) { return .success(try await capture.run { _ in }) } catch { return .failure(error) }
+}
+
+private func frames(_ ticks: Int) -> [ScriptedRing.Event] {
+  (0..<ticks).flatMap { _ in RingFrames.tick.map { ScriptedRing.Event.frame($0) } }
+}

@@ -1,0 +1,138 @@
+import BLECore
+import BLEEmulation
+import BLEHost
+import BLESensors
+import BLEWire
+import RingTap
+
+/// What became of each raw frame that a ring has sent.
+///
+/// The rings count what they send; here each frame is seen where it is lost, or where a sample comes of it. Nothing is
+/// concluded from what is missing: a frame that is seen nowhere makes the two sides differ.
+final class FrameLedger: @unchecked Sendable {
+  // No lock: touched on the event loop's thread only.
+
+  enum Place: String, CaseIterable {
+    /// Waited in the ring when the link ended.
+    case linkEnd
+    case silentController
+    /// Left the controller when there was no host.
+    case noHost
+    /// Dropped, spoiled, or cut off between controller and host.
+    case transportDropped, transportDamaged, transportEnded
+    /// The bearer had ended, at the host.
+    case afterEnd
+    case unclaimed
+    /// As the ring sent it: a wrong checksum, or cut short.
+    case malformed
+    case other, repeated
+  }
+
+  private(set) var received = 0
+  /// More than once, by a fault between controller and host.
+  private(set) var duplicated = 0
+  private(set) var lost: [Place: Int] = [:]
+  /// Samples of receptions that are over.
+  private var formerSamples = 0
+  private var receptions: [RingReception] = []
+  /// The packet that comes next was spoiled on its way, and was a raw frame.
+  private var isDamaged = false
+  /// A frame of which nobody knows what became, or of which too much did.
+  private(set) var fault: String?
+  /// Whether a link at this handle is up for the host.
+  var isUp: (ConnectionHandle) -> Bool = { _ in false }
+
+  var lostCount: Int { lost.values.reduce(0, +) }
+
+  /// Both sides of the account, of all frames that are not on their way any more.
+  func isBalanced(sent: Int) -> Bool { sent + duplicated == received + lostCount }
+
+  func begin(_ reception: RingReception) { receptions.append(reception) }
+
+  func end(_ reception: RingReception) {
+    receptions.removeAll { $0 === reception }
+    formerSamples += reception.sampleCount
+  }
+
+  private func lose(_ place: Place, _ count: Int = 1) { lost[place, default: 0] += count }
+
+  // MARK: Places
+
+  /// - Parameter octets: of an L2CAP frame, or of an ACL packet without its H4 type octet.
+  func lostInEmulation(_ loss: FrameLoss, _ octets: Span<UInt8>) {
+    switch loss {
+    case .linkEnd: if Self.isRaw(frame: octets) { lose(.linkEnd) }
+    case .silentController:
+      if octets.count > 4, Self.isRaw(frame: octets.extracting(4...)) { lose(.silentController) }
+    }
+  }
+
+  func left(_ packet: Span<UInt8>, hasHost: Bool) {
+    if !hasHost, Self.isRaw(packet: packet) { lose(.noHost) }
+  }
+
+  func hit(_ action: PacketFault.Action, _ packet: Span<UInt8>) {
+    guard Self.isRaw(packet: packet) else { return }
+    switch action {
+    case .drop: lose(.transportDropped)
+    case .duplicate: duplicated += 1
+    case .corrupt, .truncate: isDamaged = true
+    case .end: lose(.transportEnded)
+    case .delay, .reorder: break
+    }
+  }
+
+  /// - Parameter deliver: gives the packet to the host, and all of it to whom it is for.
+  func arrived(_ packet: Span<UInt8>, _ deliver: () -> Void) {
+    let isDamaged = isDamaged
+    self.isDamaged = false
+    guard isDamaged || Self.isRaw(packet: packet) else { return deliver() }
+    let before = samples
+    let countsBefore = counts
+    deliver()
+    switch samples - before {
+    case 1: received += 1
+    case 0 where isDamaged: lose(.transportDamaged)
+    case 0: lose(place(countsBefore, ConnectionHandle(packet.u16(at: 1) & 0x0FFF)))
+    case let count: fault = "\(count) samples came of one frame"
+    }
+  }
+
+  private func place(_ before: RingReception.Counts, _ handle: ConnectionHandle) -> Place {
+    let after = counts
+    if after.malformed > before.malformed { return .malformed }
+    if after.other > before.other { return .other }
+    if after.repeated > before.repeated { return .repeated }
+    return isUp(handle) ? .unclaimed : .afterEnd
+  }
+
+  private var samples: Int { receptions.reduce(0) { $0 + $1.sampleCount } }
+
+  private var counts: RingReception.Counts {
+    receptions.reduce(into: RingReception.Counts()) { sum, reception in
+      let counts = reception.counts
+      sum.malformed += counts.malformed
+      sum.other += counts.other
+      sum.repeated += counts.repeated
+    }
+  }
+
+  /// What the sinks have counted in all, which is another count of `received`.
+  var sampleCount: Int { formerSamples + samples }
+
+  // MARK: Raw frames
+
+  /// With its H4 type octet; the rings have the lowest handles.
+  private static func isRaw(packet: Span<UInt8>) -> Bool {
+    guard packet.count > 5, packet[0] == HCIPacketType.acl.rawValue, packet[2] & 0x30 != 0x10,
+      packet.u16(at: 1) & 0x0FFF < 0x0E00
+    else { return false }
+    return isRaw(frame: packet.extracting(5...))
+  }
+
+  /// L2CAP header, opcode, handle; then the ring's own opcode.
+  private static func isRaw(frame: Span<UInt8>) -> Bool {
+    frame.count > 7 && frame.u16(at: 2) == ATT.channelID
+      && frame[4] == ATTOpcode.handleValueNotification.rawValue && frame[7] == RingCommand.rawStreamOpcode
+  }
+}

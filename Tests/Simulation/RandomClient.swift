@@ -1,0 +1,114 @@
+import BLECore
+import BLEHost
+import BLEStack
+import BLESystem
+import BLEWire
+
+/// Somebody who asks this and that of a ring while it streams, and now and then does not wait for the answer.
+final class RandomClient: @unchecked Sendable {
+  // No lock: touched on the event loop's thread only.
+
+  private let scene: SimulatedScene
+  private let connection: Connection
+  private let link: SimulatedLink
+  private var random: SimulationRandom
+
+  init(_ scene: SimulatedScene, _ connection: Connection, _ link: SimulatedLink) {
+    self.scene = scene
+    self.connection = connection
+    self.link = link
+    random = SimulationRandom(seed: scene.world.random.next())
+  }
+
+  static func request(_ random: inout SimulationRandom) -> LinkRequest {
+    var request = LinkRequest()
+    let interval = UInt16(random.integer(6...40))
+    request.interval = interval...interval
+    request.latency = UInt16(random.pick([0, 0, 1, 4]))
+    request.supervisionTimeout = UInt16(random.integer(60...600))
+    request.phy = random.pick([nil, .le1M, .le2M])
+    request.dataLength = random.pick([nil, 27, 100, 251])
+    return request
+  }
+
+  func run() async {
+    let client = GATTClient(connection)
+    while !scene.isOver, link.endedAt == nil {
+      do { try await scene.loop.wait(for: random.milliseconds(0...5000)) } catch { return }
+      if link.endedAt != nil { return }
+      let action = Action.random(&random)
+      guard random.happens(0.2) else {
+        await ask(action, client)
+        continue
+      }
+      let task = Task(executorPreference: scene.loop) { await self.ask(action, client) }
+      try? await scene.loop.wait(for: random.milliseconds(0...100))
+      task.cancel()
+      await task.value
+    }
+  }
+
+  private func ask(_ action: Action, _ client: GATTClient) async {
+    let world = scene.world
+    let number = world.requests.begin("\(action)", on: link, at: world.now)
+    let outcome: RequestLedger.Outcome
+    do {
+      try await perform(action, client)
+      outcome = .value
+    } catch { outcome = .init(error) }
+    world.requests.end(number, outcome)
+    world.trace.note("\(action) \(number): \(outcome)", at: world.now)
+  }
+
+  private enum Action: CaseIterable {
+    case readName, readNothing, readValues, readSeveral, readLong
+    case battery, nonsense, command, writeNothing, queuedWrite, exchangeMTU
+    case discover, subscribe, change
+
+    static func random(_ random: inout SimulationRandom) -> Action { random.pick(Action.allCases) }
+  }
+
+  /// Where the ring has its name, its commands, and nothing. Where its services move, other things are there.
+  private static let nameHandle = AttributeHandle(0x0007)
+  private static let commandHandle = AttributeHandle(0x0010)
+  private static let noHandle = AttributeHandle(0x0070)
+
+  private func perform(_ action: Action, _ client: GATTClient) async throws {
+    switch action {
+    case .readName: _ = try await client.read(Self.nameHandle)
+    case .readNothing: _ = try await client.read(Self.noHandle)
+    case .readValues: _ = try await client.readValues(of: .deviceName)
+    case .readSeveral: _ = try await client.read([Self.nameHandle, AttributeHandle(0x0009)])
+    case .readLong: _ = try await client.read(AttributeHandle(0x001D))
+    case .battery: try await client.write(Self.frame(0x03), to: Self.commandHandle)
+    case .nonsense: try await client.write(Self.frame(0x77), to: Self.commandHandle)
+    case .command: try await client.writeWithoutResponse(Self.frame(0x03), to: Self.commandHandle)
+    case .writeNothing: try await client.write([1, 2, 3], to: Self.noHandle)
+    case .queuedWrite:
+      try await client.writeTogether([AttributeWrite(Self.frame(0x03), to: Self.commandHandle)])
+    case .exchangeMTU: try await client.exchangeMTU()
+    case .discover: _ = try await connection.discoverDatabase()
+    case .subscribe: try await subscribe(client)
+    case .change: await scene.adapter?.change(connection, to: Self.request(&random))
+    }
+  }
+
+  /// To the ring's other characteristic, which says nothing.
+  private func subscribe(_ client: GATTClient) async throws {
+    let database = try await connection.discoverDatabase()
+    guard
+      let characteristic = database.services.flatMap(\.characteristics).last(where: {
+        $0.properties.contains(.notify)
+      })
+    else { return }
+    let subscription = try await client.subscribe(characteristic) { _, _ in }
+    try await scene.loop.wait(for: random.milliseconds(0...2000))
+    // Others may listen to it: the session, where this one is the ring's replies.
+    _ = subscription
+  }
+
+  /// A frame of the ring's with its checksum.
+  private static func frame(_ opcode: UInt8) -> [UInt8] {
+    [opcode] + [UInt8](repeating: 0, count: 14) + [opcode]
+  }
+}

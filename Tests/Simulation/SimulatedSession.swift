@@ -1,0 +1,122 @@
+import BLECore
+import BLEEmulation
+import BLEHost
+import BLESystem
+import RingTap
+
+/// A capture of one ring in all but its files, begun anew whenever it has ended by itself.
+final class SimulatedSession: @unchecked Sendable {
+  // No lock: touched on the event loop's thread only.
+
+  private unowned let scene: SimulatedScene
+  private let ring: EmulatedRing
+  private let adapter: SimulatedAdapter
+  private var task: Task<Void, Never>?
+  private var reception: RingReception?
+  private var lastEnd = ""
+  private weak var session: DeviceSession?
+  /// Samples of receptions that are over, and those that were taken out of queues.
+  private var formerCount = 0
+  private var expectedAbove = 0
+  /// Nobody takes samples until then.
+  private var stalledUntil = MonotonicTime(nanoseconds: 0)
+  private var taken = 0
+  private var lastTime: ReceiveTime?
+
+  init(_ scene: SimulatedScene, _ ring: EmulatedRing, on adapter: SimulatedAdapter) {
+    self.scene = scene
+    self.ring = ring
+    self.adapter = adapter
+  }
+
+  private var world: SimulatedWorld { scene.world }
+
+  func start() { scene.spawn { await self.runOn() } }
+
+  private func runOn() async {
+    while !scene.isOver, !scene.isAdapterLost {
+      await runOnce()
+      if scene.isOver { return }
+      try? await scene.loop.wait(for: .seconds(1))
+    }
+  }
+
+  private func runOnce() async {
+    var plan = DeviceSession.Plan(ring.configuration.address)
+    plan.patience = .seconds(world.random.pick([0, 30, 300]))
+    plan.connectTimeout = .seconds(world.random.integer(1...10))
+    plan.request = RandomClient.request(&world.random)
+    let session = DeviceSession(plan, on: adapter)
+    let reception = RingReception()
+    world.watch(session, "a session")
+    self.session = session
+    world.watch(reception, "a reception")
+    world.frames.begin(reception)
+    self.reception = reception
+    (taken, lastTime) = (0, nil)
+    let task = Task(executorPreference: scene.loop) {
+      do throws(HostError) {
+        try await reception.run(session)
+        self.lastEnd = "ended"
+      } catch { self.lastEnd = "\(error)" }
+    }
+    self.task = task
+    world.trace.note("session begins \(ring.configuration.name)", at: world.now)
+    await task.value
+    self.task = nil
+    world.trace.note("session: \(lastEnd)", at: world.now)
+    drain(reception)
+    world.frames.end(reception)
+    let counts = reception.counts
+    if taken + counts.dropped != counts.samples {
+      fault = "\(counts.samples) samples, of which \(taken) were taken and \(counts.dropped) dropped"
+    }
+    world.report.dropped += counts.dropped
+    formerCount += counts.samples
+    self.reception = nil
+  }
+
+  private var fault: String?
+
+  func cancel() { task?.cancel() }
+
+  func stall(for duration: Duration) { stalledUntil = world.now.advanced(by: duration) }
+
+  /// Takes what waits, unless the writer is stalled.
+  func tick() throws {
+    if let reception, world.now >= stalledUntil { drain(reception) }
+    try finish()
+  }
+
+  func finish() throws {
+    if let fault { throw world.finding(fault) }
+  }
+
+  private func drain(_ reception: RingReception) {
+    reception.drain { time in
+      // Packets that overtake each other keep their times.
+      if let lastTime, time.nanoseconds < lastTime.nanoseconds, scene.kind != .packets {
+        fault = "a sample of \(lastTime.nanoseconds) before one of \(time.nanoseconds)"
+      }
+      lastTime = time
+      taken += 1
+    }
+  }
+
+  // MARK: Recovery
+
+  private var sampleCount: Int { formerCount + (reception?.sampleCount ?? 0) }
+
+  func expectSample() { expectedAbove = sampleCount }
+
+  var hasNewSample: Bool { sampleCount > expectedAbove }
+
+  /// For a finding: where it stands.
+  var sessionState: String {
+    get async { if let session { await "\(session.state)" } else { "none" } }
+  }
+
+  var state: String {
+    "\(ring.configuration.name): \(task == nil ? "not running" : "running"), before: \(lastEnd)"
+  }
+}

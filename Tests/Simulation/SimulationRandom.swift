@@ -1,0 +1,24 @@
+/// SplitMix64: the same numbers for the same seed, on each machine and in each build.
+struct SimulationRandom {
+  private var state: UInt64
+
+  init(seed: UInt64) { state = seed }
+
+  mutating func next() -> UInt64 {
+    state &+= 0x9E37_79B9_7F4A_7C15
+    var mixed = state
+    mixed = (mixed ^ mixed >> 30) &* 0xBF58_476D_1CE4_E5B9
+    mixed = (mixed ^ mixed >> 27) &* 0x94D0_49BB_1331_11EB
+    return mixed ^ mixed >> 31
+  }
+
+  mutating func integer(_ range: ClosedRange<Int>) -> Int {
+    range.lowerBound + Int(next() % UInt64(range.count))
+  }
+
+  mutating func happens(_ probability: Double) -> Bool { Double(next() >> 11) * 0x1p-53 < probability }
+
+  mutating func pick<Element>(_ elements: [Element]) -> Element { elements[integer(0...elements.count - 1)] }
+
+  mutating func milliseconds(_ range: ClosedRange<Int>) -> Duration { .milliseconds(integer(range)) }
+}

@@ -1,0 +1,41 @@
+import BLECore
+import BLEEmulation
+import BLEHost
+import BLEStack
+import BLESystem
+import BLEWire
+import CTestSystem
+import Foundation
+import Testing
+
+/// A kernel without memory under a host of ours.
+@Suite(.timeLimit(.minutes(1))) struct MemoryShortageLinkTests {
+  /// What waits at the controller's socket is received when there is memory again.
+  @Test(arguments: [ENOMEM, ENOBUFS]) func receivesAllTheSame(_ number: CInt) async throws {
+    let link = try await VirtualLink.open([quietRing()])
+    await Task(executorPreference: link.loop) { test_fail(TEST_RECVMMSG, number, 5, 50) }.value
+    let connection = try await link.adapter.connect(
+      to: quietRing().address, asking: LinkRequest(), timeout: .seconds(5), tap: nil)
+    let database = try await GATTClient(connection).discover()
+    #expect(database.services.count == 5)
+    let failures = await Task(executorPreference: link.loop) { () -> CInt in
+      defer { test_fail(TEST_RECVMMSG, 0, 0, 0) }
+      return test_failures(TEST_RECVMMSG)
+    }.value
+    #expect(failures == 50)
+    #expect(await link.adapter.faults == 0)
+    await link.close()
+  }
+
+  /// One that never has any is a controller that is gone.
+  @Test func isLostInTheEnd() async throws {
+    let link = try await VirtualLink.open([quietRing()])
+    await Task(executorPreference: link.loop) { test_fail(TEST_RECVMMSG, ENOMEM, 0, .max) }.value
+    do throws(HostError) {
+      _ = try await link.adapter.connect(
+        to: quietRing().address, asking: LinkRequest(), timeout: .seconds(5), tap: nil)
+      Issue.record("nothing can have come")
+    } catch { #expect(error == .controller("virtual", .transportLost)) }
+    await link.close()
+  }
+}

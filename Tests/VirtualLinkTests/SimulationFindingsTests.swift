@@ -1,0 +1,90 @@
+import BLECore
+import BLEEmulation
+import BLEHost
+import BLEStack
+import BLESystem
+import BLEWire
+import TestPeer
+import Testing
+
+/// What `Tools/simulate` has found, each by itself.
+@Suite(.timeLimit(.minutes(1))) struct SimulationFindingsTests {
+  private static let start = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
+  private static let request = LinkRequest()
+
+  private static func connect(_ link: VirtualLink) -> Task<Result<Connection, HostError>, Never> {
+    let adapter = link.adapter
+    return Task(executorPreference: link.loop) {
+      do throws(HostError) {
+        return .success(
+          try await adapter.connect(
+            to: quietRing().address, asking: request, timeout: .seconds(5), tap: nil))
+      } catch { return .failure(error) }
+    }
+  }
+
+  /// Seed 8, event 1223. The first gave its turn up between the question and the place in the queue of the second, which
+  /// then waited for ever. And who asked the adapter itself to be told of its loss was not told.
+  @Test func twoConnectsOnALostAdapterBothEnd() async throws {
+    let link = try await VirtualLink.open([quietRing()], pace: .air, clock: .virtual(from: Self.start))
+    let lost = Counter()
+    await link.adapter.whenLost { lost.add() }
+    await link.emulation.inject(.hardwareError(0x42))
+    await lost.reaches(1)
+    let connects = (1...4).map { _ in Self.connect(link) }
+    for connect in connects {
+      guard case .failure(let error) = await connect.value else {
+        Issue.record("there is no controller")
+        continue
+      }
+      #expect(error == .controller("virtual", .hardwareError(0x42)))
+    }
+    await link.close()
+  }
+
+  /// Seed 1, event 562. A request that is taken back ends at once by the loop's time: it was taken back by way of another
+  /// thread, while virtual time went on.
+  @Test func aCancelledRequestEndsAtOnce() async throws {
+    let link = try await VirtualLink.open([quietRing()], pace: .air, clock: .virtual(from: Self.start))
+    let connection = try await Self.connect(link).value.get()
+    let loop = link.loop
+    let elapsed = try await Task(executorPreference: loop) {
+      // Nobody answers the first, so that the second waits.
+      await link.emulation.inject(.outOfRange(quietRing().address))
+      let first = Task(executorPreference: loop) { try await connection.transact([0x0A, 7, 0]) }
+      let second = Task(executorPreference: loop) { () -> (GATTError?, MonotonicTime) in
+        do throws(GATTError) {
+          _ = try await connection.transact([0x0A, 9, 0])
+          return (nil, loop.clock.monotonic())
+        } catch { return (error, loop.clock.monotonic()) }
+      }
+      try await loop.wait(for: .milliseconds(100))
+      let cancelled = loop.clock.monotonic()
+      second.cancel()
+      let (error, ended) = await second.value
+      #expect(error == .cancelled)
+      _ = await first.result
+      return cancelled.duration(to: ended)
+    }.value
+    #expect(elapsed == .zero)
+    await link.close()
+  }
+
+  /// Before any seed: held packets waited by the system's clock, in virtual time for ever.
+  @Test func heldPacketsWaitByTheLoopsClock() async throws {
+    let plan = FaultPlan()
+    let clock = LoopClock.virtual(from: Self.start)
+    let link = try await VirtualLink.open(
+      [quietRing()], pace: .air, clock: clock, wrap: { FaultyTransport($0, plan, clock: clock) })
+    let connection = try await Self.connect(link).value.get()
+    plan.add(PacketFault(.delay(.seconds(3)), .att(.readResponse), from: .controllerToHost))
+    let elapsed = try await Task(executorPreference: link.loop) {
+      let begun = clock.monotonic()
+      _ = try await connection.transact([0x0A, 7, 0])
+      return begun.duration(to: clock.monotonic())
+    }.value
+    #expect(elapsed >= .seconds(3) && elapsed < .seconds(4))
+    #expect(plan.hits == 1)
+    await link.close()
+  }
+}
