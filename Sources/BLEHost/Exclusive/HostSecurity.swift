@@ -1,4 +1,4 @@
-import BLECore
+public import BLECore
 public import BLEStack
 import BLESystem
 import BLEWire
@@ -66,11 +66,33 @@ extension HostAdapter {
     withHost { $0.isEncrypted(connection.handle) }
   }
 
+  /// Writes what the device can tell to be ours: signed on a link without encryption, else as any other.
+  ///
+  /// - Throws: `cannotSign` where the device is not bonded, or was given no key.
+  public func writeSigned(
+    _ value: [UInt8], to handle: AttributeHandle, on connection: Connection
+  ) async throws(GATTError) {
+    if isEncrypted(connection) { return try await connection.writeWithoutResponse(value, to: handle) }
+    guard let store = security.settings?.store, let stored = storedBond(of: connection.peer),
+      let signer = BondSigner(stored, in: store)
+    else { throw .cannotSign }
+    try await connection.writeSigned(value, to: handle, by: signer)
+  }
+
+  /// Tells the identity of bonded devices that hide behind private addresses; `nil` where there are none.
+  public var addressResolver: AddressResolver? {
+    let identities = (security.settings?.store?.bonds() ?? []).compactMap(\.bond.peerIdentity)
+      .filter { $0.resolvingKey != 0 }
+    guard !identities.isEmpty else { return nil }
+    return { address in identities.last { $0.matches(address) }?.address }
+  }
+
   // MARK: On the way up and down
 
   /// Encrypts a link whose device is bonded. What the device makes of it shows when it is asked for something.
   func encryptIfBonded(_ connection: Connection) async {
-    guard let key = storedBond(of: connection.peer)?.bond.peerKey else { return }
+    guard security.settings?.encryption == .atOnce, let key = storedBond(of: connection.peer)?.bond.peerKey
+    else { return }
     _ = await encrypt(connection.handle, key)
   }
 

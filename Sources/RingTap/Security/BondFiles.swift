@@ -34,13 +34,38 @@ public final class BondFiles: BondStore {
       known.removeAll { $0.device == bond.device }
       known.append(bond)
     }
+    do throws(SystemError) { try write(bond) } catch {
+      warn("the keys of \(bond.device) are not kept: \(error)")
+    }
+  }
+
+  /// The file has the number that follows, and the disk has the file, before this returns. What another run of the program
+  /// has signed meanwhile counts.
+  public func takeSignCounter(of device: DeviceAddress) -> UInt32? {
+    known.withLock { known in
+      guard let place = known.lastIndex(where: { $0.device == device }) else { return nil }
+      var stored = known[place]
+      if let written = Self.bond(in: path(device)),
+        written.bond.localSigningKey == stored.bond.localSigningKey
+      {
+        stored.bond.localSignCounter = max(stored.bond.localSignCounter, written.bond.localSignCounter)
+      }
+      guard let counter = stored.bond.takeSignCounter() else { return nil }
+      do throws(SystemError) { try write(stored) } catch {
+        warn("nothing is signed for \(device), as what was used cannot be kept: \(error)")
+        return nil
+      }
+      known[place] = stored
+      return counter
+    }
+  }
+
+  private func write(_ bond: StoredBond) throws(SystemError) {
     var line = JSONLine()
     bond.encode(into: &line)
     let octets = line.octets
-    do throws(SystemError) {
-      try Files.createDirectory(folder)
-      try Files.replace(path(bond.device), with: octets.span, mode: 0o600)
-    } catch { warn("the keys of \(bond.device) are not kept: \(error)") }
+    try Files.createDirectory(folder)
+    try Files.replace(path(bond.device), with: octets.span, mode: 0o600)
   }
 
   /// - Returns: whether there was one.
@@ -61,14 +86,20 @@ public final class BondFiles: BondStore {
   private static func read(_ folder: String, _ warn: (String) -> Void) -> [StoredBond] {
     Files.names(in: folder).filter { $0.hasSuffix(".bond") }.sorted().compactMap { name in
       let path = folder + "/" + name
-      guard let octets = try? Files.octets(of: path, limit: fileLimit),
-        let document = try? JSONDocument(octets), let bond = StoredBond(document)
-      else {
+      guard let bond = bond(in: path) else {
         warn("\(path) is damaged: pair with the device again")
         return nil
       }
       return bond
     }
+  }
+
+  /// `nil` for a file that cannot be read.
+  private static func bond(in path: String) -> StoredBond? {
+    guard let octets = try? Files.octets(of: path, limit: fileLimit),
+      let document = try? JSONDocument(octets)
+    else { return nil }
+    return StoredBond(document)
   }
 }
 
@@ -93,7 +124,10 @@ extension StoredBond {
         line.member("identityAddressType", identity.address.type.name)
       }
       if let key = bond.peerSigningKey { line.member("peerSigningKey", key: key) }
-      if let key = bond.localSigningKey { line.member("localSigningKey", key: key) }
+      if let key = bond.localSigningKey {
+        line.member("localSigningKey", key: key)
+        line.member("localSignCounter", bond.localSignCounter)
+      }
     }
     line.endLine()
   }
@@ -114,6 +148,11 @@ extension StoredBond {
     }
     bond.peerSigningKey = file.key("peerSigningKey")
     bond.localSigningKey = file.key("localSigningKey")
+    // A file without one is of a program that did not sign; one that cannot be read might have been used.
+    if let member = file["localSignCounter"] {
+      guard let counter = member.integer(UInt32.self) else { return nil }
+      bond.localSignCounter = counter
+    }
     self.init(device: device, local: local, bond: bond)
   }
 }
