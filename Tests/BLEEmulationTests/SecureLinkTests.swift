@@ -97,7 +97,8 @@ import Testing
     try pair.disconnect(handle)
     let second = try pair.connect(Locked.address)
     let again = try #require(second)
-    let counter = try #require(bond.takeSignCounter())
+    let taken = bond.takeSignCounter()
+    let counter = try #require(taken)
     let message: [UInt8] = [0xD2, 0x05, 0x00, 0x07]
     let signed = message + MessageSignature(of: message.span, counter: counter, key: key).octets
     _ = try pair.request(signed, on: again)

@@ -84,6 +84,23 @@ struct PairCommandTests {
     }
   }
 
+  /// The quickest trial: device and host in one process, whose keys end with it.
+  @Test func pairsInsideOneProcess() async throws {
+    try await withFolder { folder in
+      let pair = ["pair", Self.address, "--json", "--passkey", "7", "--transport"]
+      let specification = "virtual:heart-rate,security=authenticated,passkey=7"
+      let run = try await run(pair + [specification], state: folder)
+      #expect(run.status == 0, "\(run.messages)")
+      #expect(run.output.first?.contains(#""authenticated":true,"secureConnections":true"#) == true)
+      #expect(run.output.first?.contains(#""bonded":false"#) == true)
+      let legacy = try await self.run(pair + [specification + ",legacy-pairing"], state: folder)
+      #expect(legacy.output.first?.contains(#""secureConnections":false"#) == true)
+      for wrong in ["virtual:ring,passkey=1", "virtual:ring,security=authenticated,io-capability=none"] {
+        #expect(try await self.run(pair + [wrong], state: folder).status == 2, "usage")
+      }
+    }
+  }
+
   /// A wrong passkey, and a device that shows one to nobody.
   @Test func saysWhyItDoesNotPair() async throws {
     try await withStrap(["--security", "authenticated"]) { transport, folder in

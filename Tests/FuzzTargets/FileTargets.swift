@@ -8,6 +8,12 @@ import BLEWire
 import Foundation
 import Glibc
 import RingTap
+import Synchronization
+
+/// Folders that are removed when the process ends.
+private let folders = Mutex<[String]>([])
+
+private func removeFolders() { for path in folders.withLock({ $0 }) { FuzzFolder.remove(path) } }
 
 /// A folder in memory for what only reads files, emptied before each input.
 private final class FuzzFolder: Sendable {
@@ -16,13 +22,15 @@ private final class FuzzFolder: Sendable {
   init(_ name: String) {
     let root = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"
     path = "\(root)/ringtap-fuzz-\(getpid())-\(name)"
+    folders.withLock { folders in
+      if folders.isEmpty { atexit(removeFolders) }
+      folders.append(path)
+    }
     empty()
   }
 
-  deinit { remove(path) }
-
   func empty() {
-    remove(path)
+    Self.remove(path)
     guard mkdir(path, 0o700) == 0 else { fatalError("no folder \(path)") }
   }
 
@@ -32,7 +40,7 @@ private final class FuzzFolder: Sendable {
     fclose(file)
   }
 
-  private func remove(_ path: String) {
+  static func remove(_ path: String) {
     for name in Files.names(in: path) where name != "." && name != ".." {
       if unlink("\(path)/\(name)") != 0 { remove("\(path)/\(name)") }
     }

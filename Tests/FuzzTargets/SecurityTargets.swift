@@ -260,7 +260,10 @@ private struct FuzzedMeeting {
       return
     }
     precondition(own.peerKey == other.localKey && own.localKey == other.peerKey, "different keys")
-    precondition(own.peerSigningKey == other.localSigningKey && own.localSigningKey == other.peerSigningKey)
+    // Which keys are given away nobody confirms with Secure Connections. Core 5.4, Vol 3, Part H, 2.2.8.
+    precondition(
+      isHarmed
+        || own.peerSigningKey == other.localSigningKey && own.localSigningKey == other.peerSigningKey)
     precondition(own.isAuthenticated == other.isAuthenticated && own.keyByteCount == other.keyByteCount)
     precondition(own.isSecureConnections == other.isSecureConnections && own.isBonded == other.isBonded)
   }

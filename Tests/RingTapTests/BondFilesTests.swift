@@ -79,6 +79,12 @@ import Testing
   }
 
   @Test(arguments: [
+    // Found by the fuzzer of bonds: a key that cannot be read was left out, and its counter taken.
+    """
+    {"version":1,"address":"00:00:00:00:00:01","addressType":"public","localAddress":"00:00:5E:00:53:01",
+    "localAddressType":"public","authenticated":true,"secureConnections":false,"keySize":15,
+    "localSigningKey":"0123456789abcdef01234?6789abcdef","localSignCounter":7}
+    """,
     "", "{}", "{\"version\":2}", "{\"version\":1,\"address\":\"C4:12:34:56:78:9A\"}", "\u{0}",
   ])
   func leavesOutWhatIsDamaged(_ content: String) throws {

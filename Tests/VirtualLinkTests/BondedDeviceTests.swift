@@ -19,7 +19,8 @@ import Testing
   private final class Signed: VirtualPeripheral, Sendable {
     static let address = DeviceAddress(bits: 0x70CB_0D00_A1B4, type: .public)
     static let valueHandle = AttributeHandle(3)
-    let written = Mutex<[[UInt8]]>([])
+    private let taken = Mutex<[[UInt8]]>([])
+    var written: [[UInt8]] { taken.withLock { $0 } }
     var advertisement: Advertisement? { Advertisement(address: Self.address, data: [2, 1, 6]) }
     var services: [GATTServiceDescription] {
       [
@@ -35,7 +36,7 @@ import Testing
 
     func check(write value: Span<UInt8>, to handle: AttributeHandle) -> ATTErrorCode? {
       let octets = [UInt8](encoding: value.count) { $0.append(value) }
-      written.withLock { $0.append(octets) }
+      taken.withLock { $0.append(octets) }
       return nil
     }
   }
@@ -149,7 +150,7 @@ import Testing
         #expect(try await link.read(Signed.valueHandle) == [number + 0x10])
         await bench.close(link)
       }
-      #expect(bench.device.written.withLock(\.count) == 6)
+      #expect(bench.device.written.count == 6)
       let kept = try #require(bench.security.bonds.values.first)
       #expect(kept.peerSignCounter == 3)
       #expect(BondFiles(in: folder) { _ in }.bonds().first?.bond.localSignCounter == 3)
@@ -172,7 +173,7 @@ import Testing
       let link = try await bench.connect(to: Signed.address)
       try await bench.adapter.writeSigned([1], to: Signed.valueHandle, on: link)
       await #expect(throws: GATTError.self) { _ = try await link.read(Signed.valueHandle) }
-      #expect(bench.device.written.withLock(\.isEmpty))
+      #expect(bench.device.written.isEmpty)
       await bench.close(link)
       await bench.close()
     }

@@ -11,6 +11,27 @@ public final class PeripheralSecurity: Sendable {
   private let makeKeyPair: (@Sendable () -> any P256KeyAgreement)?
   private let kept = Mutex<[DeviceAddress: Bond]>([:])
 
+  private let hidden = Mutex<DeviceAddress?>(nil)
+
+  /// Under which the device hides; `nil` where it has no resolving key.
+  var privateAddress: DeviceAddress? {
+    hidden.withLock { hidden in
+      if hidden == nil { hidden = makePrivateAddress() }
+      return hidden
+    }
+  }
+
+  /// Another one from now on.
+  func changePrivateAddress() { hidden.withLock { $0 = makePrivateAddress() } }
+
+  /// The two highest bits are 01; neither all zeros nor all ones in the rest. Core 5.4, Vol 6, Part B, 1.3.2.2.
+  private func makePrivateAddress() -> DeviceAddress? {
+    guard let key = configuration.identity?.resolvingKey else { return nil }
+    let random = UInt32.random(in: 1..<0x3F_FFFF) | 0x40_0000
+    return DeviceAddress(
+      bits: UInt64(random) << 24 | UInt64(SecurityToolbox.ah(key, random)), type: .random)
+  }
+
   /// By the central's address, or its identity.
   public var bonds: [DeviceAddress: Bond] { kept.withLock { $0 } }
 

@@ -96,7 +96,6 @@ public final class SecuredPeripheral: VirtualPeripheral {
   public let security: PeripheralSecurity?
   private let level: PeripheralProtection.Level
   private let address: Address
-  private var privateAddress: DeviceAddress?
 
   public init(
     _ base: any VirtualPeripheral, _ level: PeripheralProtection.Level, _ security: PeripheralSecurity,
@@ -106,12 +105,11 @@ public final class SecuredPeripheral: VirtualPeripheral {
     self.level = level
     self.security = security
     self.address = address
-    privateAddress = address == .private ? security.makePrivateAddress() : nil
   }
 
   public var advertisement: Advertisement? {
     guard var advertisement = base.advertisement else { return nil }
-    if let privateAddress { advertisement.address = privateAddress }
+    if address == .private, let hidden = security?.privateAddress { advertisement.address = hidden }
     return advertisement
   }
 
@@ -131,7 +129,7 @@ public final class SecuredPeripheral: VirtualPeripheral {
   public func connected(_ link: PeripheralLink, now: MonotonicTime) { base.connected(link, now: now) }
 
   public func disconnected(now: MonotonicTime) {
-    if address == .private { privateAddress = security?.makePrivateAddress() }
+    if address == .private { security?.changePrivateAddress() }
     base.disconnected(now: now)
   }
 
@@ -149,16 +147,6 @@ public final class SecuredPeripheral: VirtualPeripheral {
 
   public var deadline: MonotonicTime? { base.deadline }
   public func expired(_ link: PeripheralLink, now: MonotonicTime) { base.expired(link, now: now) }
-}
-
-extension PeripheralSecurity {
-  fileprivate func makePrivateAddress() -> DeviceAddress? {
-    guard let key = configuration.identity?.resolvingKey else { return nil }
-    // The two highest bits are 01; neither all zeros nor all ones in the rest.
-    let random = UInt32.random(in: 1..<0x3F_FFFF) | 0x40_0000
-    return DeviceAddress(
-      bits: UInt64(random) << 24 | UInt64(SecurityToolbox.ah(key, random)), type: .random)
-  }
 }
 
 extension GATTCharacteristicDescription {

@@ -132,34 +132,40 @@ extension StoredBond {
     line.endLine()
   }
 
+  /// A key that is there and cannot be read makes the file a damaged one: without it the device would be told nonsense.
   fileprivate init?(_ file: JSONDocument) {
     guard file["version"]?.integer(Int.self) == BondFiles.version, let device = file.address("address"),
       let local = file.address("localAddress"), let isAuthenticated = file["authenticated"]?.flag,
       let isSecureConnections = file["secureConnections"]?.flag,
-      let keyByteCount = file["keySize"]?.integer(UInt8.self)
+      let keyByteCount = file["keySize"]?.integer(UInt8.self), (7...16).contains(keyByteCount)
     else { return nil }
     var bond = Bond(
       isAuthenticated: isAuthenticated, isSecureConnections: isSecureConnections, keyByteCount: keyByteCount,
       isBonded: true)
-    bond.peerKey = file["peerKey"].flatMap { LongTermKey($0) }
-    bond.localKey = file["localKey"].flatMap { LongTermKey($0) }
-    if let key = file.key("identityKey"), let address = file.address("identityAddress") {
-      bond.peerIdentity = DeviceIdentity(resolvingKey: key, address: address)
-    }
-    bond.peerSigningKey = file.key("peerSigningKey")
-    bond.localSigningKey = file.key("localSigningKey")
-    // A file without one is of a program that did not sign; one that cannot be read might have been used.
-    if let member = file["localSignCounter"] {
-      guard let counter = member.integer(UInt32.self) else { return nil }
-      bond.localSignCounter = counter
-    }
+    do throws(Unreadable) {
+      bond.peerKey = try file.member("peerKey") { LongTermKey($0) }
+      bond.localKey = try file.member("localKey") { LongTermKey($0) }
+      if let key = try file.member("identityKey", \.key) {
+        guard let address = file.address("identityAddress") else { return nil }
+        bond.peerIdentity = DeviceIdentity(resolvingKey: key, address: address)
+      }
+      bond.peerSigningKey = try file.member("peerSigningKey", \.key)
+      bond.localSigningKey = try file.member("localSigningKey", \.key)
+      if bond.localSigningKey != nil {
+        // A file without one is of a program that did not sign.
+        bond.localSignCounter = try file.member("localSignCounter") { $0.integer(UInt32.self) } ?? 0
+      }
+    } catch { return nil }
     self.init(device: device, local: local, bond: bond)
   }
 }
 
+/// A member that is there and makes no sense.
+private struct Unreadable: Error {}
+
 extension LongTermKey {
   fileprivate init?(_ object: JSONDocument) {
-    guard let key = object.key("key"), let diversifier = object["diversifier"]?.integer(UInt16.self),
+    guard let key = object["key"]?.key, let diversifier = object["diversifier"]?.integer(UInt16.self),
       let random = object["random"]?.integer(UInt64.self)
     else { return nil }
     self.init(key: key, diversifier: diversifier, random: random)
@@ -184,8 +190,18 @@ extension JSONLine {
 }
 
 extension JSONDocument {
-  fileprivate func key(_ name: String) -> UInt128? {
-    self[name]?.text.flatMap { $0.utf8.count == 32 ? UInt128($0, radix: 16) : nil }
+  /// 32 hexadecimal digits, and no sign.
+  fileprivate var key: UInt128? {
+    text.flatMap { $0.utf8.count == 32 && $0.utf8.allSatisfy { $0 >= 0x30 } ? UInt128($0, radix: 16) : nil }
+  }
+
+  /// - Returns: `nil` for a member that is missing.
+  fileprivate func member<Value>(
+    _ name: String, _ read: (JSONDocument) -> Value?
+  ) throws(Unreadable) -> Value? {
+    guard let member = self[name] else { return nil }
+    guard let value = read(member) else { throw Unreadable() }
+    return value
   }
 
   /// With its type in a member of the same name and `Type`.
