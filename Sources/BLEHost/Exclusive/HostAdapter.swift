@@ -390,6 +390,7 @@ public actor HostAdapter: Adapter {
 
   private func batchEnded() {
     settle()
+    if security.isDraining { resumeDrained() }
     // By index: a link may end meanwhile.
     var index = 0
     while index < carriers.count {
@@ -587,6 +588,7 @@ public actor HostAdapter: Adapter {
       }
     }
     commands = [:]
+    security.loseAll()
     transport.close()
     lossHandler.take()?()
   }

@@ -13,11 +13,24 @@ struct SecurityTable {
   fileprivate var bonds: [ConnectionHandle: Bond] = [:]
   /// Links whose peer does not know its key any more.
   fileprivate var forgotten: Set<ConnectionHandle> = []
+  /// Those who wait until all that a link had to say is on air.
+  fileprivate var drains: [ConnectionHandle: [CheckedContinuation<Void, Never>]] = [:]
+  var isDraining: Bool { !drains.isEmpty }
 
   mutating func lose(_ handle: ConnectionHandle) {
     bonds[handle] = nil
     forgotten.remove(handle)
     finish(handle, .failure(.linkLost))
+    drained(handle)
+  }
+
+  /// The controller is gone, and with it what waited for it.
+  mutating func loseAll() {
+    for handle in drains.keys { drained(handle) }
+  }
+
+  fileprivate mutating func drained(_ handle: ConnectionHandle) {
+    for waiter in drains.removeValue(forKey: handle) ?? [] { waiter.resume() }
   }
 
   fileprivate mutating func finish(_ handle: ConnectionHandle, _ result: Result<Bond, PairingError>) {
@@ -52,9 +65,28 @@ extension HostAdapter {
     } onCancel: {
       Task(executorPreference: loop.preference) { await self.cancelPairing(on: handle) }
     }
-    do throws(PairingError) { return try result.get() } catch {
+    do throws(PairingError) {
+      let bond = try result.get()
+      // The keys that were given away last: who ends the link now must not cut them off.
+      if isBusy(handle) { await withCheckedContinuation { security.drains[handle, default: []].append($0) } }
+      return bond
+    } catch {
       throw .pairing(connection.peer, error)
     }
+  }
+
+  /// Whether something that was said on a link is not on air yet. With several links up it is enough that the controller
+  /// has it.
+  private func isBusy(_ handle: ConnectionHandle) -> Bool {
+    guard peer(of: handle) != nil else { return false }
+    return withHost {
+      $0.waitingFragments(handle) > 0 || $0.linkCount == 1 && $0.fragmentsUnderWay > 0
+    }
+  }
+
+  /// After each batch, while somebody waits.
+  func resumeDrained() {
+    for handle in security.drains.keys where !isBusy(handle) { security.drained(handle) }
   }
 
   /// What a device that is connected is bonded by, for now or for good.
