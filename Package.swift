@@ -110,7 +110,10 @@ let package = Package(
     tests("KernelTests", [], exclude: ["Peers"]),
     .target(
       name: "FuzzTargets",
-      dependencies: ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog"],
+      dependencies: [
+        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost",
+        "BLEEmulation", "RingTap",
+      ],
       path: "Tests/FuzzTargets", swiftSettings: languageSettings),
     tests("FuzzTests", ["FuzzTargets"]),
     .target(name: "CTestSystem", path: "Tests/CTestSystem"),

@@ -1,5 +1,6 @@
 import BLECore
 public import BLESensors
+public import BLEStack
 import BLESystem
 
 /// A controller with emulated peripherals, in one line: `ring`, `ring,rate=300,real-time`,
@@ -34,6 +35,10 @@ import BLESystem
 /// | `move-between-links` | they do when the first link has ended |
 /// | `off-body-every=N` | a sensor is on no body in each N-th tick |
 /// | `fahrenheit` | the unit of a thermometer or CORE sensor |
+/// | `security=LEVEL` | what a central has to do before it may use the device: `encrypted`, `authenticated` |
+/// | `passkey=N` | what the device then shows and types; 123456 |
+/// | `io-capability=NAME` | what it can show and type: `none`, `display`, `yes-no`, `keyboard`, `keyboard-display` |
+/// | `legacy-pairing` | it pairs without Secure Connections |
 ///
 /// Sensors are `heart-rate`, `thermometer`, `core` and `polar`.
 public struct VirtualPeripheralSpecification: Hashable, Sendable {
@@ -92,6 +97,9 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
   public var attributes = RingAttributes()
   public var offBodyEvery: Int?
   public var unit = TemperatureMeasurement.Unit.celsius
+  /// `nil`: anybody may use it.
+  public var protection: PeripheralProtection? { security.protection }
+  private var security = SecurityFields()
 
   public init(_ kind: Kind) { self.kind = kind }
 
@@ -107,6 +115,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     if packetErrorRate > 0, pace == .immediate {
       throw ParseError(description: "loss needs real-time in '\(text)'")
     }
+    if let problem = security.problem { throw ParseError(description: "\(problem) in '\(text)'") }
   }
 
   private mutating func take(_ field: String) throws(ParseError) {
@@ -129,6 +138,10 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     case ("off-body-every", let value?) where kind.isSensor:
       offBodyEvery = try Self.whole(value, field, 1...Int.max)
     case ("fahrenheit", nil) where kind.hasUnit: unit = .fahrenheit
+    case ("security", let value?): security.level = try Self.word(value, field)
+    case ("passkey", let value?): security.passkey = UInt32(try Self.whole(value, field, 0...999_999))
+    case ("io-capability", let value?): security.capability = try Self.word(value, field)
+    case ("legacy-pairing", nil): security.isLegacy = true
     case ("loss", let value?):
       packetErrorRate = try Self.number(value, field, "0 … 1") { (0...1).contains($0) }
     case (let name, let value) where kind == .ring: try take(ringOption: name, value, field)
@@ -165,7 +178,8 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     return ParseError(
       description:
         "'\(field)' is no option of virtual:\(kind.rawValue); there are rate=N, count=N, \(kind.options)"
-        + "devices=N, real-time, loss=P, extended")
+        + "devices=N, real-time, loss=P, extended, security=LEVEL, passkey=N, io-capability=NAME, "
+        + "legacy-pairing")
   }
 
   private static func word<Word: CaseIterable & RawRepresentable<String>>(
@@ -200,7 +214,21 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
   // MARK: What it describes
 
   /// Peripherals that are there for nobody else; the first has its kind's own name and address if it is alone.
-  public func makePeripherals() -> [any VirtualPeripheral] {
+  ///
+  /// - Parameter keyPairs: for Secure Connections; without, a protected one pairs in the legacy way.
+  public func makePeripherals(
+    keyPairs: (@Sendable () -> any P256KeyAgreement)? = nil
+  ) -> [any VirtualPeripheral] {
+    guard let protection else { return makeOpenPeripherals() }
+    return makeOpenPeripherals().map { peripheral in
+      let address = peripheral.advertisement?.address ?? .any
+      let keyPairs = protection.kind == .legacy ? nil : keyPairs
+      return SecuredPeripheral(
+        peripheral, protection.level, PeripheralSecurity(protection, of: address, makeKeyPair: keyPairs))
+    }
+  }
+
+  private func makeOpenPeripherals() -> [any VirtualPeripheral] {
     (0..<deviceCount).map { number in
       switch kind {
       case .ring: EmulatedRing(ring(number))
@@ -213,13 +241,18 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     }
   }
 
-  public func makeAir() -> VirtualAir {
+  public func makeAir(keyPairs: (@Sendable () -> any P256KeyAgreement)? = nil) -> VirtualAir {
     VirtualAir(
-      VirtualAir.Configuration(pace: pace, packetErrorRate: packetErrorRate), peripherals: makePeripherals())
+      VirtualAir.Configuration(pace: pace, packetErrorRate: packetErrorRate),
+      peripherals: makePeripherals(keyPairs: keyPairs))
   }
 
   /// A controller alone in an air of its own with the peripherals.
-  public func makeController() -> VirtualController { VirtualController(controller, in: makeAir()) }
+  public func makeController(
+    keyPairs: (@Sendable () -> any P256KeyAgreement)? = nil
+  ) -> VirtualController {
+    VirtualController(controller, in: makeAir(keyPairs: keyPairs))
+  }
 
   public var controller: VirtualController.Configuration { .init(commandSet: commandSet) }
 
@@ -281,5 +314,29 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
   private static func fourDigits(_ number: Int) -> String {
     let digits = String(number)
     return String(repeating: "0", count: max(0, 4 - digits.count)) + digits
+  }
+}
+
+/// What a specification says of security.
+private struct SecurityFields: Hashable, Sendable {
+  var level: PeripheralProtection.Level?
+  var passkey: UInt32?
+  var capability: PeripheralProtection.Capability?
+  var isLegacy = false
+
+  var protection: PeripheralProtection? {
+    guard let level else { return nil }
+    var protection = PeripheralProtection(level, passkey: passkey, capability: capability)
+    if isLegacy { protection.kind = .legacy }
+    return protection
+  }
+
+  /// Why this cannot be.
+  var problem: String? {
+    guard let protection else {
+      return passkey != nil || capability != nil || isLegacy
+        ? "passkey, io-capability and legacy-pairing need security=LEVEL" : nil
+    }
+    return protection.isPossible ? nil : "a device without io-capability cannot be authenticated"
   }
 }

@@ -2,6 +2,9 @@ public import BLECore
 public import BLESystem
 public import BLEWire
 
+/// From an address on air to the identity of the device behind it, on any thread.
+public typealias AddressResolver = @Sendable (DeviceAddress) -> DeviceAddress?
+
 /// A way to the radio: the kernel's adapter beside its host (`KernelAdapter`), or a controller of our own
 /// (`HostAdapter`). Scanning and connecting look the same on both.
 public protocol Adapter: Actor {
@@ -50,6 +53,9 @@ public protocol Adapter: Actor {
   /// such body at a time.
   func whenLost(_ body: @escaping @Sendable () -> Void) async
 
+  /// Tells who is behind a private address, as far as bonds say; `nil` where no address needs to be asked about.
+  var addressResolver: AddressResolver? { get async }
+
   /// Has nothing received while `body`, called on the receive thread, says that its queues are too full. Only a log
   /// can wait; elsewhere this does nothing.
   func hold(while body: @escaping @Sendable () -> Bool) async
@@ -61,6 +67,9 @@ public protocol Adapter: Actor {
 extension Adapter {
   /// Where the kernel's host takes what the controller sends, it is the kernel's to count.
   public var faults: Int { 0 }
+
+  /// Where the kernel's host keeps the bonds, its controller resolves addresses before they get here.
+  public var addressResolver: AddressResolver? { nil }
 
   public func hold(while body: @escaping @Sendable () -> Bool) async {}
 

@@ -12,8 +12,13 @@ public actor GATTClient {
   public private(set) var database = GATTDatabase()
   /// The Generic Attribute service, which tells of changes.
   private var generic: GATTDatabase.Service?
+  /// What a device that asks for it is told about us.
+  private let features: ClientFeatures
 
-  public init(_ connection: Connection) { self.connection = connection }
+  public init(_ connection: Connection, features: ClientFeatures = .robustCaching) {
+    self.connection = connection
+    self.features = features
+  }
 
   /// Exchanges the MTU, once per connection. A device that refuses stays at 23.
   public func exchangeMTU(_ mtu: Int = ATT.maximumMTU) async throws(GATTError) {
@@ -283,7 +288,7 @@ extension GATTClient {
         switch characteristic.uuid {
         case .serviceChanged: try await watch(changes: characteristic)
         case .clientSupportedFeatures where characteristic.properties.contains(.write):
-          try await connection.write([ClientFeatures.robustCaching], to: characteristic.valueHandle)
+          try await connection.write([features.rawValue], to: characteristic.valueHandle)
         default: break
         }
       } catch {
@@ -306,9 +311,16 @@ extension GATTClient {
   }
 }
 
-/// Bits of Client Supported Features. Core 5.4, Vol 3, Part G, 7.2.
-private enum ClientFeatures {
-  static let robustCaching: UInt8 = 0x01
+/// Bits of Client Supported Features: what a client can do. A bit that was set stays so for the link, or the bond.
+/// Core 5.4, Vol 3, Part G, 7.2.
+public struct ClientFeatures: OptionSet, Hashable, Sendable {
+  public let rawValue: UInt8
+  public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+  /// A request that follows a change of the attributes is refused, Database Out Of Sync, until we know of it.
+  public static let robustCaching = ClientFeatures(rawValue: 0x01)
+  /// Several values may come in one PDU. A device may then hold one back to send it with the next.
+  public static let multipleNotifications = ClientFeatures(rawValue: 0x04)
 }
 
 /// One listener of one characteristic.

@@ -2,9 +2,10 @@ import BLECore
 import BLEWire
 import Synchronization
 
-/// Merges reports by address on the receive thread and lets a task wait for the verdict.
+/// Merges reports by address, or by who is known to be behind it, on the receive thread and lets a task wait for the verdict.
 final class Collector: Sendable {
   private struct State: Sendable {
+    /// By identity, else by address.
     var advertisers: [DeviceAddress: Advertiser] = [:]
     var malformed = 0
     var isDone = false
@@ -12,19 +13,28 @@ final class Collector: Sendable {
   }
 
   private let reportsAll: Bool
+  private let resolver: AddressResolver?
   private let handler: @Sendable (Advertiser) -> Scanner.Verdict
   private let state = Mutex(State())
 
-  init(reportsAll: Bool, _ handler: @escaping @Sendable (Advertiser) -> Scanner.Verdict) {
+  init(
+    reportsAll: Bool, resolver: AddressResolver? = nil,
+    _ handler: @escaping @Sendable (Advertiser) -> Scanner.Verdict
+  ) {
     self.reportsAll = reportsAll
+    self.resolver = resolver
     self.handler = handler
   }
 
   var malformed: Int { state.withLock(\.malformed) }
 
   func take(_ report: borrowing AdvertisingReport, _ time: ReceiveTime) {
-    var advertiser = state.withLock { $0.advertisers[report.address] } ?? Advertiser(address: report.address)
-    let isNew = advertiser.latest.nanoseconds == 0
+    let identity = resolver?(report.address)
+    let key = identity ?? report.address
+    var advertiser = state.withLock { $0.advertisers[key] } ?? Advertiser(address: report.address)
+    let isNew = advertiser.latest.nanoseconds == 0 || advertiser.address != report.address
+    advertiser.address = report.address
+    advertiser.identity = identity
     var known = advertiser
     do throws(WireError) {
       _ = try advertiser.merge(report, at: time)
@@ -36,7 +46,7 @@ final class Collector: Sendable {
     known.latest = advertiser.latest
     let isChanged = isNew || known != advertiser
     let isDone = state.withLock {
-      $0.advertisers[advertiser.address] = advertiser
+      $0.advertisers[key] = advertiser
       return $0.isDone
     }
     guard !isDone, isChanged || reportsAll else { return }

@@ -3,7 +3,10 @@ public import BLEWire
 
 /// What is known of an advertiser: the merged content of its advertisements and scan responses.
 public struct Advertiser: Hashable, Sendable {
-  public let address: DeviceAddress
+  /// On air, of the latest report.
+  public internal(set) var address: DeviceAddress
+  /// Who is behind a private address, where a bond tells.
+  public internal(set) var identity: DeviceAddress?
   /// dBm, of the latest report.
   public var rssi: Int8?
   public var name: String?
@@ -114,7 +117,8 @@ public struct Scanner: Sendable {
     on adapter: any Adapter, for duration: Duration?,
     _ handler: @escaping @Sendable (Advertiser) -> Verdict
   ) async throws(HostError) -> Int {
-    let collector = Collector(reportsAll: duplicates == .reportAll, handler)
+    let collector = Collector(
+      reportsAll: duplicates == .reportAll, resolver: await adapter.addressResolver, handler)
     try await adapter.startScan(kind, timing: timing, duplicates: duplicates) { report, time in
       collector.take(report, time)
     }

@@ -37,6 +37,13 @@ struct AdapterOptions: ParsableArguments {
       valueName: "file"))
   var packetLog: String?
 
+  @Flag(
+    help: """
+      Leave keys in the --packet-log: of encryption, and those that pairing gives away. Else there are zeros in their \
+      place.
+      """)
+  var logKeys = false
+
   @Flag(name: [.short, .long], help: "Say more on standard error: malformed packets, parameters in force.")
   var verbose = false
 
@@ -52,6 +59,7 @@ struct AdapterOptions: ParsableArguments {
       throw ValidationError(
         "--packet-log is for exclusive mode; in the others the kernel has the packets: `btmon -w FILE`")
     }
+    if logKeys, packetLog == nil { throw ValidationError("--log-keys needs --packet-log") }
     guard transport != nil else { return }
     if mode == .raw || mode == .coexist { throw ValidationError("--transport is for exclusive mode") }
     if adapter != nil { throw ValidationError("--adapter or --transport, not both") }
@@ -84,7 +92,8 @@ struct AdapterOptions: ParsableArguments {
       let info = try failing { () throws(HostError) in try KernelAdapter.find(adapter) }
       return Radio(adapter: remembering(beside(info, loop)))
     }
-    var radio = try await Radio.exclusive(specification, log: packetLog, loop)
+    var radio = try await Radio.exclusive(
+      specification, log: packetLog, keys: logKeys ? .logged : .concealed, loop)
     if let bonds = bondFiles, !bonds.bonds().isEmpty, let host = radio.host {
       try await failing { () async throws(HostError) in try await host.secure(SecuritySettings(store: bonds))
       }

@@ -3,11 +3,25 @@ import BLECore
 import BLEEmulation
 import BLEHost
 import BLEPacketLog
+import BLESecurity
+import BLEStack
 import BLESystem
 import Synchronization
 
 /// Where an emulation attaches, and how its air is.
 struct EmulationOptions: ParsableArguments {
+  enum Security: String, CaseIterable, ExpressibleByArgument {
+    case encrypted, authenticated
+
+    var level: PeripheralProtection.Level { self == .encrypted ? .encrypted : .authenticated }
+  }
+
+  enum Capability: String, CaseIterable, ExpressibleByArgument {
+    case none, display, keyboard
+    case yesNo = "yes-no"
+    case keyboardDisplay = "keyboard-display"
+  }
+
   @Flag(help: "Attach to the kernel through /dev/vhci (root).")
   var vhci = false
 
@@ -31,10 +45,37 @@ struct EmulationOptions: ParsableArguments {
       valueName: "probability"))
   var loss = 0.0
 
+  @Option(help: "What a central has to do before it may use the device: encrypted or authenticated.")
+  var security: Security?
+
+  @Option(help: "The passkey that the device shows and types, with --security; 123456 if not given.")
+  var passkey: UInt32?
+
+  @Option(
+    help: """
+      What the device can show and type, with --security: none, display, yes-no, keyboard, keyboard-display. display for \
+      authenticated if not given, else none.
+      """)
+  var ioCapability: Capability?
+
+  @Flag(help: "The device pairs in the legacy way, without Secure Connections.")
+  var legacyPairing = false
+
+  @Flag(help: "The device advertises under a resolvable private address, another after each link.")
+  var privateAddress = false
+
   @Flag(help: "Print JSON lines.")
   var json = false
 
   func validate() throws {
+    if security == nil, passkey != nil || ioCapability != nil || legacyPairing || privateAddress {
+      throw ValidationError(
+        "--passkey, --io-capability, --legacy-pairing and --private-address need --security")
+    }
+    if let passkey, passkey > 999_999 { throw ValidationError("--passkey has six digits at most") }
+    if let protection, !protection.isPossible {
+      throw ValidationError("a device of --io-capability none cannot be authenticated")
+    }
     guard vhci == transport.isEmpty else {
       throw ValidationError("say where to attach: --vhci, or --transport")
     }
@@ -57,6 +98,15 @@ struct EmulationOptions: ParsableArguments {
     }
   }
 
+  /// `nil`: anybody may use the device.
+  var protection: PeripheralProtection? {
+    guard let security else { return nil }
+    let capability = ioCapability.flatMap { PeripheralProtection.Capability(rawValue: $0.rawValue) }
+    var protection = PeripheralProtection(security.level, passkey: passkey, capability: capability)
+    if legacyPairing { protection.kind = .legacy }
+    return protection
+  }
+
   var air: VirtualAir.Configuration { .init(pace: realTime ? .air : .immediate, packetErrorRate: loss) }
 
   /// The first controller has the default address; the others count on from it.
@@ -65,6 +115,33 @@ struct EmulationOptions: ParsableArguments {
     return VirtualController.Configuration(
       address: DeviceAddress(bits: first.bits + UInt64(number), type: first.type),
       commandSet: extended ? .extended : .legacy)
+  }
+}
+
+/// Keys of emulated devices, kept from one set of hosts to the next.
+private final class EmulatedBonds: Sendable {
+  /// By their place among the devices.
+  private let securities = Mutex<[PeripheralSecurity]>([])
+
+  /// The devices as the options want them protected.
+  func securing(
+    _ peripherals: [any VirtualPeripheral], _ options: EmulationOptions
+  ) -> [any VirtualPeripheral] {
+    guard let protection = options.protection else { return peripherals }
+    let makeKeyPair: @Sendable () -> any P256KeyAgreement = { P256KeyPair() }
+    let kept = securities.withLock { kept in
+      for peripheral in peripherals.dropFirst(kept.count) {
+        kept.append(
+          PeripheralSecurity(
+            protection, of: peripheral.advertisement?.address ?? .any,
+            makeKeyPair: protection.kind == .legacy ? nil : makeKeyPair))
+      }
+      return kept
+    }
+    return zip(peripherals, kept).map { peripheral, security in
+      SecuredPeripheral(
+        peripheral, protection.level, security, address: options.privateAddress ? .private : .identity)
+    }
   }
 }
 
@@ -105,7 +182,8 @@ struct Emulation: Sendable {
     do {
       try await Interruption.cancelling {
         if options.vhci {
-          let emulation = try await ControllerAttachment.attach(controller(options), to: VHCI())
+          let emulation = try await ControllerAttachment.attach(
+            controller(options, EmulatedBonds()), to: VHCI())
           try ready("hci\(emulation.index ?? 0)", options)
           await untilEnded(emulation, total)
         } else {
@@ -127,12 +205,13 @@ struct Emulation: Sendable {
       servers.append(try StreamServer(specification) { names.append($0) })
     }
     try ready(names.joined(separator: ","), options)
+    let bonds = EmulatedBonds()
     while !Task.isCancelled {
       var peers: [StreamServer.Peer] = []
       for server in servers { peers.append(try await server.next()) }
       let first = peers[0]
       let emulation = try await failing { () async throws(SystemError) in
-        try await ControllerAttachment.attach(controller(options), to: first.take(), .stream)
+        try await ControllerAttachment.attach(controller(options, bonds), to: first.take(), .stream)
       }
       for (number, peer) in peers.enumerated().dropFirst() {
         try await failing { () async throws(SystemError) in
@@ -145,8 +224,9 @@ struct Emulation: Sendable {
     }
   }
 
-  private func controller(_ options: EmulationOptions) -> VirtualController {
-    VirtualController(options.controller(0), peripherals: makePeripherals(), air: options.air)
+  private func controller(_ options: EmulationOptions, _ bonds: EmulatedBonds) -> VirtualController {
+    let peripherals = bonds.securing(makePeripherals(), options)
+    return VirtualController(options.controller(0), peripherals: peripherals, air: options.air)
   }
 
   /// Until the other end closes, or the task is cancelled.
@@ -157,7 +237,9 @@ struct Emulation: Sendable {
       Task { await emulation.detach() }
     }
     let (sent, dropped) = await emulation.inspect { [sent] controller in
-      controller.peripherals.map(sent).reduce((0, 0)) { ($0.0 + $1.sent, $0.1 + $1.dropped) }
+      controller.peripherals.map { sent(($0 as? SecuredPeripheral)?.base ?? $0) }.reduce((0, 0)) {
+        ($0.0 + $1.sent, $0.1 + $1.dropped)
+      }
     }
     total.withLock { $0 = ($0.sent + sent, $0.dropped + dropped) }
   }

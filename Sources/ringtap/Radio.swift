@@ -1,6 +1,7 @@
 import ArgumentParser
 import BLEEmulation
 import BLEHost
+import BLESecurity
 import BLESystem
 import RingTap
 
@@ -18,9 +19,12 @@ struct Radio: Sendable {
 
   /// Our own host on the controller that this names.
   ///
-  /// - Parameter path: of the packet log, if there is to be one.
+  /// - Parameters:
+  ///   - path: of the packet log, if there is to be one.
+  ///   - keys: what becomes of keys in it.
   static func exclusive(
-    _ specification: TransportSpecification, log path: String?, _ loop: EventLoop
+    _ specification: TransportSpecification, log path: String?,
+    keys: CapturingTransport.Keys = .concealed, _ loop: EventLoop
   ) async throws -> Radio {
     var emulation: ControllerAttachment?
     var log: PacketLogFile?
@@ -43,7 +47,11 @@ struct Radio: Sendable {
         let file = try await PacketLogFile.start(
           path,
           announcing: RunningLog.Origin(adapter: specification.description, mode: "exclusive"))
-        transport = file.capturing(transport)
+        transport = file.capturing(transport, keys: keys)
+        if keys == .logged {
+          Console.note(
+            "warning: \(path) will hold keys: whoever has it can listen to the links of these devices")
+        }
         log = file
       }
       let adapter = try await HostAdapter.open(transport, name: specification.description, on: loop)
@@ -66,7 +74,7 @@ struct Radio: Sendable {
     } catch { throw ValidationError(error.description) }
     var pair = try ControllerPort.pair()
     let emulation = try await ControllerAttachment.attach(
-      specification.makeController(), to: pair.takeController(), .datagrams)
+      specification.makeController(keyPairs: { P256KeyPair() }), to: pair.takeController(), .datagrams)
     return (try loop.transport(over: pair.takeHost(), .datagrams), emulation)
   }
 

@@ -113,7 +113,9 @@ struct ScanCommand: AsyncParsableCommand {
   }
 
   private func text(_ advertiser: Advertiser) -> String {
-    var text = "\(advertiser.address) \(advertiser.address.type.name)"
+    let shown = advertiser.identity ?? advertiser.address
+    var text = "\(shown) \(shown.type.name)"
+    if advertiser.identity != nil { text += " (now \(advertiser.address))" }
     text += advertiser.rssi.map { "  \($0) dBm" } ?? "  no RSSI"
     if let name = advertiser.name { text += "  \(name.printable)" }
     for uuid in advertiser.services { text += "  " + uuid.shortText }
@@ -129,6 +131,10 @@ extension JSONLine {
   fileprivate mutating func members(of advertiser: Advertiser) {
     member("address", advertiser.address.description)
     member("addressType", advertiser.address.type.name)
+    if let identity = advertiser.identity {
+      member("identityAddress", identity.description)
+      member("identityAddressType", identity.type.name)
+    }
     key("rssi")
     if let rssi = advertiser.rssi { value(rssi) } else { null() }
     key("name")

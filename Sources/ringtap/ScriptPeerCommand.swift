@@ -93,7 +93,8 @@ struct ScriptPeerCommand: AsyncParsableCommand {
   private func show(_ outcome: DialogueSession.Outcome) throws(Console.Closed) {
     guard options.json else {
       return try Console.print(
-        outcome.mismatch.map { "failed \(outcome.name): \($0)" } ?? "passed \(outcome.name)")
+        outcome.mismatch.map { "failed \(outcome.name.printable): \($0)" }
+          ?? "passed \(outcome.name.printable)")
     }
     try Console.json { line in
       line.member("event", "dialogue")

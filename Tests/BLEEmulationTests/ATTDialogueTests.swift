@@ -88,6 +88,14 @@ import Testing
     return player.receive(pdu.span).map { hex($0) }
   }
 
+  /// Found by the fuzzer of dialogues: a word that was quoted went to the terminal as it was.
+  @Test func quotesNoControlCharacter() {
+    let error = #expect(throws: ATTDialogueError.self) {
+      try ATTDialogueFile(parsing: "dialogue a\n> 0a\u{1B}[2J\n")
+    }
+    #expect(error?.reason.contains("0a\u{FFFD}[2J") == true)
+  }
+
   @Test func answersStepByStep() throws {
     var player = try player("< 1b030001\n> 0a0300\n< 0b01\n< 1b030002\n> 0a0400\n< 010a040002")
     #expect(player.begin().map { hex($0) } == ["1b030001"])

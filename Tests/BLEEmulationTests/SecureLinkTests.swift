@@ -13,20 +13,31 @@ import Testing
   final class Locked: VirtualPeripheral {
     static let address = DeviceAddress(bits: 0x70CB_0D00_A1B3, type: .public)
     static let valueHandle = AttributeHandle(3)
+    static let signedHandle = AttributeHandle(5)
     let advertisement: Advertisement? = Advertisement(address: address, data: [2, 1, 6])
     let services = [
       GATTServiceDescription(
-        .heartRate, characteristics: [GATTCharacteristicDescription(BluetoothUUID(0x2A39), [.write])])
+        .heartRate,
+        characteristics: [
+          GATTCharacteristicDescription(BluetoothUUID(0x2A39), [.write]),
+          GATTCharacteristicDescription(BluetoothUUID(0x2A3A), [.authenticatedSignedWrites]),
+        ])
     ]
     let security: PeripheralSecurity?
     private var link: PeripheralLink?
+    /// Values of the one that is signed.
+    private(set) var written: [[UInt8]] = []
 
     init(_ security: PeripheralSecurity) { self.security = security }
 
     func connected(_ link: PeripheralLink, now: MonotonicTime) { self.link = link }
 
     func check(write value: Span<UInt8>, to handle: AttributeHandle) -> ATTErrorCode? {
-      link?.isEncrypted == true ? nil : .insufficientEncryption
+      if handle == Self.signedHandle {
+        written.append([UInt8](encoding: value.count) { $0.append(value) })
+        return nil
+      }
+      return link?.isEncrypted == true ? nil : .insufficientEncryption
     }
   }
 
@@ -70,6 +81,57 @@ import Testing
     #expect(try pair.request(write, on: again) == response)
     // Once more: another event tells of it.
     #expect(try pair.encrypt(again, key) == .success)
+  }
+
+  /// A signed write changes the value without encryption, once, if it is signed by the key that was given away.
+  @Test func takesWhatIsSigned() throws {
+    let security = PeripheralSecurity(Self.configuration(.noInputNoOutput))
+    let locked = Locked(security)
+    let pair = SecurePair(locked, .immediate)
+    let first = try pair.connect(Locked.address)
+    let handle = try #require(first)
+    #expect(try pair.pair(on: handle, Self.configuration(.noInputNoOutput), as: Self.central, typing: nil))
+    var bond = try #require(pair.bond)
+    let key = try #require(bond.localSigningKey)
+    #expect(security.bonds[Self.central]?.peerSigningKey == key)
+    try pair.disconnect(handle)
+    let second = try pair.connect(Locked.address)
+    let again = try #require(second)
+    let taken = bond.takeSignCounter()
+    let counter = try #require(taken)
+    let message: [UInt8] = [0xD2, 0x05, 0x00, 0x07]
+    let signed = message + MessageSignature(of: message.span, counter: counter, key: key).octets
+    _ = try pair.request(signed, on: again)
+    #expect(locked.written == [[7]])
+    #expect(security.bonds[Self.central]?.peerSignCounter == 1)
+    // Heard by somebody, and sent again; signed by somebody else.
+    _ = try pair.request(signed, on: again)
+    let wrong = message + MessageSignature(of: message.span, counter: 1, key: key ^ 1).octets
+    _ = try pair.request(wrong, on: again)
+    #expect(locked.written == [[7]])
+    let next = message + MessageSignature(of: message.span, counter: 9, key: key).octets
+    _ = try pair.request(next, on: again)
+    #expect(locked.written.count == 2)
+    #expect(!pair.isEncrypted(again))
+  }
+
+  /// A central that begins and then says nothing: after 30 s it can pair over another link only. Core 5.4, Vol 3, Part H,
+  /// 3.4.
+  @Test(arguments: [VirtualAir.Pace.immediate, .air]) func givesUpASilentCentral(_ pace: VirtualAir.Pace)
+    throws
+  {
+    let pair = SecurePair(Locked(PeripheralSecurity(Self.configuration(.noInputNoOutput))), pace)
+    let first = try pair.connect(Locked.address)
+    let handle = try #require(first)
+    let request: [UInt8] = [0x01, 0x03, 0x00, 0x01, 0x10, 0x00, 0x01]
+    let response: [UInt8] = [0x02, 0x03, 0x00, 0x05, 0x10, 0x00, 0x01]
+    #expect(try pair.tell(request, on: handle) == [response])
+    try pair.wait(.seconds(29))
+    #expect(try pair.tell(request, on: handle) == [])
+    try pair.disconnect(handle)
+    let second = try pair.connect(Locked.address)
+    let again = try #require(second)
+    #expect(try pair.tell(request, on: again) == [response])
   }
 
   @Test(arguments: [VirtualAir.Pace.immediate, .air]) func missesAKey(_ pace: VirtualAir.Pace) throws {
@@ -133,6 +195,7 @@ private final class SecurePair {
   private let controller: VirtualController
   private var now = MonotonicTime(nanoseconds: 1_000_000_000)
   private var pdus: [[UInt8]] = []
+  private var answers: [[UInt8]] = []
   private(set) var events: [HCIHostEvent] = []
 
   init(_ peripheral: some VirtualPeripheral, _ pace: VirtualAir.Pace) {
@@ -162,6 +225,8 @@ private final class SecurePair {
       controller.drain { packet in packets.append([UInt8](encoding: packet.count) { $0.append(packet) }) }
       for packet in packets {
         isQuiet = false
+        // H4 type, two headers, then the channel of the Security Manager.
+        if packet.count > 9, packet[0] == 2, packet[7] == 6 { answers.append(Array(packet[9...])) }
         try host.receive(packet.span, now: now) { _ in
         } attribute: { _, pdu in
           pdus.append([UInt8](encoding: pdu.count) { $0.append(pdu) })
@@ -172,8 +237,8 @@ private final class SecurePair {
   }
 
   /// Two virtual seconds.
-  func wait() throws {
-    for _ in 0..<200 {
+  func wait(_ time: Duration = .seconds(2)) throws {
+    for _ in 0..<Int(time / .milliseconds(10)) {
       now = now.advanced(by: .milliseconds(10))
       try run()
     }
@@ -191,6 +256,25 @@ private final class SecurePair {
   func disconnect(_ handle: ConnectionHandle) throws {
     _ = host.submit(Disconnect(handle))
     try wait()
+  }
+
+  /// Sends a PDU of the Security Manager past our host's own.
+  ///
+  /// - Returns: what the other one says.
+  func tell(_ pdu: [UInt8], on handle: ConnectionHandle) throws -> [[UInt8]] {
+    let frame = [UInt8](encoding: pdu.count + 4) {
+      $0.append(u16: UInt16(pdu.count))
+      $0.append(u16: 6)
+      for octet in pdu { $0.append(octet) }
+    }
+    let packet = [UInt8](encoding: frame.count + 5) {
+      $0.append(HCIPacketType.acl.rawValue)
+      ACLPacket(handle: handle, boundary: .firstNonFlushable, data: frame.span).encode(into: &$0)
+    }
+    answers = []
+    controller.receive(packet.span, now: now)
+    try wait()
+    return answers
   }
 
   func request(_ pdu: [UInt8], on handle: ConnectionHandle) throws -> [UInt8]? {

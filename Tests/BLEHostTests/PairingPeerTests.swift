@@ -155,6 +155,41 @@ struct PairingPeerTests {
     await adapter.close()
   }
 
+  /// What we sign with the key that bumble was given, its AES-CMAC finds to be ours; each counter once.
+  ///
+  /// Its first link ends as soon as it is paired: with legacy pairing, where our key is the last PDU, the end once overtook it.
+  @Test(arguments: [["--legacy"], []]) func signs(_ options: [String]) async throws {
+    let store = MemoryBonds()
+    let peer = try await BumblePeer.start("bumble_secure.py", options)
+    let loop = try EventLoop.start()
+    defer { loop.stop() }
+    let adapter = try await HostAdapter.open(.tcpClient(host: "127.0.0.1", port: peer.port), on: loop)
+    var settings = SecuritySettings(raising: .byPairing, store: store, makeKeyPair: { P256KeyPair() })
+    settings.encryption = .whenWanted
+    try await adapter.secure(settings)
+    let first = try await connect(adapter, peer)
+    _ = try await adapter.pair(first.connection)
+    await first.connection.close()
+
+    let second = try await connect(adapter, peer)
+    let handle = try second.handle("AA05")
+    #expect(try await second.read("AA05") == "unsigned")
+    for text in ["one", "two", "a value of twenty-odd octets"] {
+      try await adapter.writeSigned(Array(text.utf8), to: handle, on: second.connection)
+      #expect(try await second.read("AA05") == text)
+    }
+    #expect(await adapter.isEncrypted(second.connection) == false)
+    let stored = try #require(store.bonds().first)
+    #expect(stored.bond.localSignCounter == 3)
+    // A key that is not the one that was given away.
+    var wrong = stored
+    wrong.bond.localSigningKey = 1
+    store.keep(wrong)
+    try await adapter.writeSigned([0x78], to: handle, on: second.connection)
+    #expect(try await second.read("AA05") == "a value of twenty-odd octets")
+    await adapter.close()
+  }
+
   // MARK: Parts
 
   private func connect(_ adapter: HostAdapter, _ peer: BumblePeer) async throws -> SecureLink {

@@ -60,6 +60,7 @@ struct DialogueRun {
       try await write(client)
       return dialogue.expectation.isEmpty ? [] : ["written"]
     case "subscribe": return try await subscribe()
+    case "attributes": return try await attributes()
     default: return ["no such action: \(dialogue.action[0])"]
     }
   }
@@ -139,6 +140,24 @@ struct DialogueRun {
     default:
       try await client.writeSigned(values[0], to: handles[0], by: KnownSigner(), encryption: .on)
     }
+  }
+
+  /// As a job gets them, with what tells of changes. `multiple`: bit 2 of the features is set; `changing`: once more when
+  /// they have changed; a handle is read at the end.
+  private func attributes() async throws(GATTError) -> [String] {
+    let features: ClientFeatures =
+      words.contains("multiple") ? [.robustCaching, .multipleNotifications] : .robustCaching
+    let client = GATTClient(connection, features: features)
+    var lines = try await client.attributes().services.map(line)
+    if words.contains("changing") {
+      await connection.attributesChanged(since: 0)
+      lines.append("changed")
+      lines += try await client.attributes().services.map(line)
+    }
+    if let word = words.first(where: { $0.hasPrefix("0x") }) {
+      lines.append("value " + hexOf(try await client.read(handle(word))))
+    }
+    return lines
   }
 
   /// A value handle, the way, and the handle of Client Supported Features where bit 2 is to be set before.

@@ -115,6 +115,14 @@ enum RingtapPrograms {
     private let ends = Counter()
     private let status = Mutex<Int32>(-1)
 
+    private let input = Mutex<Pipe?>(nil)
+
+    fileprivate func keep(_ pipe: Pipe) { input.withLock { $0 = pipe } }
+
+    /// Asks it to end, as Ctrl-C does.
+    func interrupt() { kill(identifier.withLock { $0 }, SIGINT) }
+    fileprivate let identifier = Mutex<pid_t>(0)
+
     fileprivate func take(_ data: Data, _ stream: Int) {
       let text = String(decoding: data, as: UTF8.self)
       texts.withLock { $0[stream] += text }
@@ -134,17 +142,33 @@ enum RingtapPrograms {
     }
   }
 
-  static func start(_ arguments: [String]) throws -> Running {
+  /// - Parameters:
+  ///   - program: another one that runs it.
+  ///   - state: where devices and their keys are remembered; nowhere if not given.
+  ///   - input: for its standard input.
+  static func start(
+    _ arguments: [String], by program: URL? = nil, state: String? = nil, input: String? = nil
+  ) throws -> Running {
     let (process, running) = (Process(), Running())
-    process.executableURL = file
+    process.executableURL = program ?? file
     process.arguments = arguments
-    process.environment = ProcessInfo.processInfo.environment.merging(["RINGTAP_NO_REMEMBER": "1"]) { $1 }
+    let settings = state.map { ["XDG_STATE_HOME": $0] } ?? ["RINGTAP_NO_REMEMBER": "1"]
+    process.environment = ProcessInfo.processInfo.environment
+      .filter { $0.key != "RINGTAP_NO_REMEMBER" }.merging(settings) { $1 }
     process.standardInput = FileHandle.nullDevice
+    if let input {
+      let pipe = Pipe()
+      try pipe.fileHandleForWriting.write(contentsOf: Data(input.utf8))
+      // Left open: whoever passes it on must not take its end for the end of what is typed.
+      running.keep(pipe)
+      process.standardInput = pipe
+    }
     let pipes = [Pipe(), Pipe()]
     process.standardOutput = pipes[0]
     process.standardError = pipes[1]
     process.terminationHandler = { running.end($0.terminationStatus) }
     try process.run()
+    running.identifier.withLock { $0 = process.processIdentifier }
     for (number, pipe) in pipes.enumerated() {
       let descriptor = pipe.fileHandleForReading
       // Reading blocks, which no thread of the pool may.

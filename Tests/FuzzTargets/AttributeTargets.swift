@@ -17,6 +17,15 @@ func fuzzATTPDU(_ pdu: Span<UInt8>) {
   if let update = try? HandleValueNotification(validating: pdu) { check(update.value, in: pdu) }
   if let update = try? HandleValueIndication(validating: pdu) { check(update.value, in: pdu) }
   try? MultipleHandleValueNotification(validating: pdu).forEach { check($0.value, in: pdu) }
+  if let write = try? SignedWriteCommand(validating: pdu) {
+    check(write.value, in: pdu)
+    precondition(write.signature.count == SignedWriteCommand.signatureByteCount)
+  }
+  _ = try? ReadMultipleRequest(validating: pdu)
+  _ = try? ReadMultipleVariableResponse(validating: pdu)
+  _ = try? CharacteristicExtendedProperties(validating: pdu)
+  _ = try? CharacteristicPresentationFormat(validating: pdu)
+  _ = try? CharacteristicAggregateFormat(validating: pdu)
   if let list = try? FindInformationResponse(validating: pdu) {
     for index in 0..<list.count { _ = list[index] }
   }
@@ -72,16 +81,26 @@ private let services: [GATTServiceDescription] =
           BluetoothUUID(high: 0x6E40_0003_B5A3_F393, low: 0xE0A9_E50E_24DC_CA9E), [.notify, .indicate],
           descriptors: [GATTDescriptorDescription(BluetoothUUID(0x2901), value: [0x52, 0x58])]),
         GATTCharacteristicDescription(
+          BluetoothUUID(0x2A25), [.read, .authenticatedSignedWrites], value: [1]),
+        GATTCharacteristicDescription(
           BluetoothUUID(0x2A24), [.read, .write], value: [UInt8](repeating: 0x41, count: 300)),
       ]),
     GATTServiceDescription(BluetoothUUID(0x180F), kind: .secondary, endHandle: AttributeHandle(0xFFFF)),
   ]
+
+private let signingBond: Bond = {
+  var bond = Bond(isAuthenticated: false, isSecureConnections: false, keyByteCount: 16, isBonded: true)
+  bond.peerSigningKey = 0x1234
+  return bond
+}()
 
 /// What a client sends to a server. The first octet of each PDU: bit 0 pushes a value before it, bit 1 indicates it,
 /// bit 2 has the write refused.
 func fuzzATTServer(_ input: Span<UInt8>) {
   var database = GATTServerDatabase(services)
   var server = ATTServer(database: database)
+  let bond = Mutex(signingBond)
+  server.signatureCheck = { command in bond.withLock { $0.accepts(command) } }
   let capacity = max(server.mtu, server.receiveMTU)
   let value = [UInt8](repeating: 0x55, count: 40)
   let notified = database.valueHandle(

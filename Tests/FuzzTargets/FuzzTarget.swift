@@ -5,13 +5,17 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
   // Logs.
   case packetLog, compressedLog, decoder, statistics, anonymiser
   // The stack.
-  case h4Framer, hciHost, l2capRecombiner, attClient, attServer, gattDiscovery
+  case h4Framer, hciHost, l2capRecombiner, attClient, attServer, gattDiscovery, pairing, pairingMeeting
+  // What stands at its other end, and in its place.
+  case controller, replay
   // Single packets.
-  case attPDU, advertising, management, ringFrame
+  case attPDU, hciPDU, securityManagerPDU, advertising, management, ringFrame
   // Values of sensors.
   case sensorValue, ringMessages
+  // Files that are read again.
+  case capture, bondFile, knownDevice, json
   // What people write.
-  case text
+  case text, dialogue
 
   public func run(_ input: Span<UInt8>) {
     switch self {
@@ -26,13 +30,24 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case .attClient: fuzzATTClient(input)
     case .attServer: fuzzATTServer(input)
     case .gattDiscovery: fuzzGATTDiscovery(input)
+    case .pairing: fuzzPairing(input)
+    case .pairingMeeting: fuzzPairingMeeting(input)
+    case .controller: fuzzController(input)
+    case .replay: fuzzReplay(input)
     case .attPDU: fuzzATTPDU(input)
+    case .hciPDU: fuzzHCIPDU(input)
+    case .securityManagerPDU: fuzzSecurityManagerPDU(input)
     case .advertising: fuzzAdvertising(input)
     case .management: fuzzManagement(input)
     case .ringFrame: fuzzRingFrame(input)
     case .sensorValue: fuzzSensorValue(input)
     case .ringMessages: fuzzRingMessages(input)
+    case .capture: fuzzCapture(input)
+    case .bondFile: fuzzBondFile(input)
+    case .knownDevice: fuzzKnownDevice(input)
+    case .json: fuzzJSON(input)
     case .text: fuzzText(input)
+    case .dialogue: fuzzDialogue(input)
     }
   }
 }

@@ -44,11 +44,13 @@ func fuzzL2CAPRecombiner(_ input: Span<UInt8>) {
 
 /// What a controller sends to a host that has come up.
 ///
-/// The first octet of each packet: bit 7 makes time go on, bits 4 to 6 say what the host does before it.
+/// The first octet of each packet: bit 7 makes time go on, bits 4 to 6 say what the host does before it, bits 0 to 3 what it
+/// does for the link's security.
 func fuzzHCIHost(_ input: Span<UInt8>) {
   var session = HostSession()
   forEachPacket(input) { kind, packet in
     session.act(kind >> 4 & 7)
+    session.secure(kind & 0x0F)
     session.receive(packet)
     if kind & 0x80 != 0 { session.wait() }
     session.settle()
@@ -69,9 +71,13 @@ private struct HostSession: ~Copyable {
   private var now = MonotonicTime(nanoseconds: 1_000_000_000)
   private var malformed = 0
   private var channel: ChannelID?
+  /// Pairings that have begun, and those that are over.
+  private var begun = 0
+  private var over = 0
 
   init() {
     host.start()
+    host.takeSecurityRequests()
     while let packet = host.nextPacket(now: now) {
       let opcode = UInt16(packet[1]) | UInt16(packet[2]) << 8
       let returned = Self.answers[opcode] ?? [1]
@@ -116,12 +122,41 @@ private struct HostSession: ~Copyable {
     }
   }
 
+  /// What its owner wants of the Security Manager, and time.
+  mutating func secure(_ action: UInt8) {
+    switch action {
+    case 1, 2:
+      let features = PairingFeatures(
+        capability: action == 1 ? .keyboardDisplay : .noInputNoOutput,
+        requirements: [.bonding, .authenticated], initiatorKeys: [.signing],
+        responderKeys: [.encryption, .identity, .signing])
+      let supplies = PairingSupplies(keyPair: nil, random: { 0x0123_4567_89AB_CDEF })
+      let own = host.controller.address
+      if host.pair(
+        on: Self.link, PairingConfiguration(features: features), local: own, supplies, now: now)
+      {
+        begun += 1
+      }
+    case 3: host.enterPasskey(123_456, on: Self.link, now: now)
+    case 4: host.enterPasskey(nil, on: Self.link, now: now)
+    case 5: host.confirmNumber(true, on: Self.link, now: now)
+    case 6: host.cancelPairing(on: Self.link, now: now)
+    case 7: _ = host.submit(LEEnableEncryption(Self.link, key: 1))
+    case 8: now = now.advanced(by: .seconds(30))
+    case 9: host.expire(now: now)
+    default: break
+    }
+    precondition(host.deadline.map { $0 > MonotonicTime(nanoseconds: 0) } ?? true)
+  }
+
   /// Takes what came of it, as an owner does.
   mutating func settle() {
     while host.nextPacket(now: now) != nil {}
     for event in host.takeEvents() {
       if case .channel(let id, .received) = event { host.taken(on: id) }
+      if case .security(_, .paired) = event { over += 1 }
     }
+    precondition(over <= begun, "a pairing ended twice")
     precondition(host.statistics.malformed == malformed)
     precondition((0...2).contains(host.fragmentsUnderWay) && (0...4096).contains(host.linkCount))
   }

@@ -1,4 +1,6 @@
 import BLECore
+import BLEEmulation
+import BLEHost
 import BLEPacketLog
 import BLESensors
 import BLEStack
@@ -26,6 +28,47 @@ func fuzzAdvertising(_ input: Span<UInt8>) {
     if type == .completeLocalName { _ = RingName.matches(value) }
   }
   precondition(structures <= input.count)
+}
+
+/// Events, return parameters and frames, each by itself: none may read beyond its end.
+func fuzzHCIPDU(_ input: Span<UInt8>) {
+  if let event = try? HCIEventPacket(validating: input) { precondition(event.parameters.count < input.count) }
+  if let command = try? HCICommandPacket(validating: input) {
+    precondition(command.parameters.count < input.count)
+  }
+  if let complete = try? CommandComplete(validating: input) {
+    precondition(complete.returnParameters.count < input.count)
+  }
+  if let packet = try? ACLPacket(validating: input) { precondition(packet.data.count + 4 == input.count) }
+  if let frame = try? L2CAPFrame(validating: input) { precondition(frame.payload.count + 4 <= input.count) }
+  if let signal = try? L2CAPSignal(validating: input) { precondition(signal.data.count + 4 <= input.count) }
+  if let packets = try? NumberOfCompletedPackets(validating: input) { _ = packets }
+  _ = try? CommandStatus(validating: input)
+  _ = try? DisconnectionComplete(validating: input)
+  _ = try? LEConnectionComplete(validating: input)
+  _ = try? LEConnectionUpdateComplete(validating: input)
+  _ = try? LERemoteConnectionParameterRequest(validating: input)
+  _ = try? LEReadRemoteFeaturesComplete(validating: input)
+  _ = try? ReadRemoteVersionComplete(validating: input)
+  _ = try? LEDataLengthChange(validating: input)
+  _ = try? LEPHYUpdateComplete(validating: input)
+  _ = try? LEEnableEncryption(validating: input)
+  _ = try? EncryptionChange(validating: input)
+  _ = try? EncryptionChange(validatingV2: input)
+  _ = try? EncryptionKeyRefreshComplete(validating: input)
+  _ = try? LELongTermKeyRequest(validating: input)
+  _ = try? LEEncrypt.Reply(validating: input)
+  _ = try? LERand.Reply(validating: input)
+  _ = try? LEReadFilterAcceptListSize.Reply(validating: input)
+  _ = try? LEReadSuggestedDefaultDataLength.Reply(validating: input)
+  _ = try? LEReadMaximumDataLength.Reply(validating: input)
+  _ = try? LEReadPHY.Reply(validating: input)
+  _ = try? LEReadChannelMap.Reply(validating: input)
+  _ = try? ReadRSSI.Reply(validating: input)
+  _ = try? CreditBasedConnectionRequest(validating: input)
+  _ = try? CreditBasedConnectionResponse(validating: input)
+  _ = try? FlowControlCredit(validating: input)
+  _ = try? ChannelDisconnection(validating: input)
 }
 
 /// What the kernel's management socket gives.
@@ -68,6 +111,11 @@ func fuzzText(_ input: Span<UInt8>) {
   if let address = DeviceAddress(text, type: .random) {
     precondition(DeviceAddress(address.description, type: .random) == address)
   }
+  if let transport = try? TransportSpecification(text) {
+    let again = try? TransportSpecification(transport.description)
+    precondition(again == transport, "the transport is another one")
+  }
+  _ = try? VirtualPeripheralSpecification(parsing: text)
   _ = PacketFilter.Attribute(text)
   _ = PacketFilter.Instant(text)
   _ = PacketFilter.attOpcode(text)

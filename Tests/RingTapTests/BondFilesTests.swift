@@ -39,7 +39,52 @@ import Testing
     #expect(try !again.forget(device))
   }
 
+  /// The file has the next number before one is used: whoever reads it after a crash goes on behind it.
+  @Test func usesNoSignCounterTwice() throws {
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    var stored = stored
+    stored.bond.localSigningKey = 7
+    let files = BondFiles(in: folder) { Issue.record("\($0)") }
+    #expect(files.takeSignCounter(of: device) == nil)
+    files.keep(stored)
+    let path = folder + "/C4-12-34-56-78-9A-random.bond"
+    for counter in 0..<3 as Range<UInt32> {
+      #expect(files.takeSignCounter(of: device) == counter)
+      let text = try String(contentsOfFile: path, encoding: .utf8)
+      #expect(text.contains("\"localSignCounter\":\(counter + 1)"))
+    }
+    // Another run, and this one once more, which has not heard of it.
+    let again = BondFiles(in: folder) { Issue.record("\($0)") }
+    #expect(again.takeSignCounter(of: device) == 3)
+    #expect(files.takeSignCounter(of: device) == 4)
+    // Keys of a new pairing begin anew.
+    stored.bond.localSigningKey = 8
+    files.keep(stored)
+    #expect(files.takeSignCounter(of: device) == 0)
+  }
+
+  /// What cannot be kept is not used.
+  @Test func signsNothingWhereNothingIsKept() throws {
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    var stored = stored
+    stored.bond.localSigningKey = 7
+    let warnings = Warnings()
+    let files = BondFiles(in: folder) { warnings.lines.append($0) }
+    files.keep(stored)
+    try FileManager.default.removeItem(atPath: folder)
+    // A file where the folder has to be; root may write into any folder.
+    try Data().write(to: URL(filePath: folder))
+    #expect(files.takeSignCounter(of: device) == nil)
+    #expect(warnings.lines.count == 1)
+  }
+
   @Test(arguments: [
+    // Found by the fuzzer of bonds: a key that cannot be read was left out, and its counter taken.
+    """
+    {"version":1,"address":"00:00:00:00:00:01","addressType":"public","localAddress":"00:00:5E:00:53:01",
+    "localAddressType":"public","authenticated":true,"secureConnections":false,"keySize":15,
+    "localSigningKey":"0123456789abcdef01234?6789abcdef","localSignCounter":7}
+    """,
     "", "{}", "{\"version\":2}", "{\"version\":1,\"address\":\"C4:12:34:56:78:9A\"}", "\u{0}",
   ])
   func leavesOutWhatIsDamaged(_ content: String) throws {

@@ -111,6 +111,17 @@ import Testing
     #expect(found.reproduced >= 30)
   }
 
+  /// Found by the fuzzer of replays: a command with more parameters than a command can have ended the program.
+  @Test func playsACommandLongerThanItSays() async throws {
+    let packets = try edited(0) { $0 }.packets
+    for packet in packets where packet.octets[0] == HCIPacketType.command.rawValue {
+      let log = try edited(packet.index) { $0 + [UInt8](repeating: 0x41, count: 300) }
+      let report = try await LogReplay(log).run()
+      #expect(report.findings.played == log.packets.count, "packet \(packet.index)")
+      #expect(report.findings.notPlayed > 0)
+    }
+  }
+
   /// Damage anywhere is found or harmless, never the end of the play.
   @Test func playsEachPacketLostAndEachCut() async throws {
     let count = try edited(0) { $0 }.packets.count

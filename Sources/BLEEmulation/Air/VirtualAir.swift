@@ -124,6 +124,7 @@ public final class VirtualAir {
           station.peripheral.expired(link, now: now)
           station.settle()
         }
+        if let deadline = link.securityDeadline, deadline <= now { link.expireSecurity(now: now) }
       } else {
         advertise(station)
       }
@@ -142,8 +143,9 @@ public final class VirtualAir {
     }
     for link in links { consider(link.deadline) }
     for station in stations {
-      if station.link != nil {
+      if let link = station.link {
         consider(station.peripheral.deadline)
+        consider(link.securityDeadline)
       } else if isHeard(station) {
         consider(station.nextAdvertisement)
       }

@@ -54,6 +54,10 @@ public final class PeripheralLink {
       server: ATTServer(database: database, receiveMTU: receiveMTU), database: database)
     pairing = security.map { LinkSecurity($0, own: end.address, peer: end.peer) }
     if let pairing { attributes.server.security = pairing.level }
+    if let security {
+      let peer = end.peer
+      attributes.server.signatureCheck = { security.accepts($0, from: peer) }
+    }
     scratch.reserveCapacity(receiveMTU + L2CAPFrame.headerByteCount)
   }
 
@@ -170,6 +174,11 @@ public final class PeripheralLink {
   func encryptionEnded(_ status: HCIStatus) {
     send(pairing?.encryptionEnded(status, now: now) ?? [])
   }
+
+  /// When its Security Manager has waited long enough.
+  var securityDeadline: MonotonicTime? { pairing?.deadline }
+
+  func expireSecurity(now: MonotonicTime) { send(pairing?.expire(now: now) ?? []) }
 
   private var now: MonotonicTime { end.link?.air.now ?? MonotonicTime(nanoseconds: 0) }
 

@@ -1,15 +1,39 @@
 public import BLECore
 public import BLEStack
 import BLEWire
+import Synchronization
 
 /// How an emulated peripheral pairs, and the bonds that it has: kept from link to link.
 ///
 /// There is no person at it: it types the passkey that it was made with, shows none but that, and finds all numbers equal.
-public final class PeripheralSecurity {
+public final class PeripheralSecurity: Sendable {
   public let configuration: PairingConfiguration
   private let makeKeyPair: (@Sendable () -> any P256KeyAgreement)?
+  private let kept = Mutex<[DeviceAddress: Bond]>([:])
+
+  private let hidden = Mutex<DeviceAddress?>(nil)
+
+  /// Under which the device hides; `nil` where it has no resolving key.
+  var privateAddress: DeviceAddress? {
+    hidden.withLock { hidden in
+      if hidden == nil { hidden = makePrivateAddress() }
+      return hidden
+    }
+  }
+
+  /// Another one from now on.
+  func changePrivateAddress() { hidden.withLock { $0 = makePrivateAddress() } }
+
+  /// The two highest bits are 01; neither all zeros nor all ones in the rest. Core 5.4, Vol 6, Part B, 1.3.2.2.
+  private func makePrivateAddress() -> DeviceAddress? {
+    guard let key = configuration.identity?.resolvingKey else { return nil }
+    let random = UInt32.random(in: 1..<0x3F_FFFF) | 0x40_0000
+    return DeviceAddress(
+      bits: UInt64(random) << 24 | UInt64(SecurityToolbox.ah(key, random)), type: .random)
+  }
+
   /// By the central's address, or its identity.
-  public private(set) var bonds: [DeviceAddress: Bond] = [:]
+  public var bonds: [DeviceAddress: Bond] { kept.withLock { $0 } }
 
   /// - Parameters:
   ///   - configuration: its passkey is the one that is shown and typed.
@@ -22,7 +46,7 @@ public final class PeripheralSecurity {
   }
 
   /// As after a change of its battery, when it has forgotten all that it did not write down.
-  public func forgetAll() { bonds = [:] }
+  public func forgetAll() { kept.withLock { $0 = [:] } }
 
   func pairing(as own: DeviceAddress, with peer: DeviceAddress) -> Pairing {
     Pairing(
@@ -32,11 +56,27 @@ public final class PeripheralSecurity {
 
   func keep(_ bond: Bond, of peer: DeviceAddress) {
     guard bond.isBonded else { return }
-    bonds[bond.peerIdentity?.address ?? peer] = bond
+    kept.withLock { $0[bond.peerIdentity?.address ?? peer] = bond }
   }
 
   func bond(with peer: DeviceAddress) -> Bond? {
-    bonds[peer] ?? bonds.values.first { $0.peerIdentity?.matches(peer) ?? false }
+    kept.withLock { kept in Self.key(of: peer, in: kept).flatMap { kept[$0] } }
+  }
+
+  /// Whether a central that is bonded signed this, and never before.
+  func accepts(_ command: borrowing SignedWriteCommand, from peer: DeviceAddress) -> Bool {
+    kept.withLock { kept in
+      guard let key = Self.key(of: peer, in: kept), var bond = kept[key], bond.accepts(command) else {
+        return false
+      }
+      kept[key] = bond
+      return true
+    }
+  }
+
+  private static func key(of peer: DeviceAddress, in bonds: [DeviceAddress: Bond]) -> DeviceAddress? {
+    if bonds[peer] != nil { return peer }
+    return bonds.first { $0.value.peerIdentity?.matches(peer) ?? false }?.key
   }
 }
 
@@ -46,6 +86,8 @@ struct LinkSecurity {
   private let own: DeviceAddress
   private let peer: DeviceAddress
   private var pairing: Pairing?
+  /// The central said nothing for 30 s: no more is said on this link. Core 5.4, Vol 3, Part H, 3.4.
+  private(set) var hasTimedOut = false
   private var bond: Bond?
   private(set) var isEncrypted = false
 
@@ -62,13 +104,22 @@ struct LinkSecurity {
   var level: ATTSecurity {
     ATTSecurity(
       isAuthenticated ? .authenticated : isEncrypted ? .encrypted : .none,
-      storedKey: bond == nil ? .none : .present)
+      keyByteCount: Int(bond?.keyByteCount ?? 16), storedKey: bond == nil ? .none : .present)
+  }
+
+  /// When `expire` is wanted.
+  var deadline: MonotonicTime? { pairing?.deadline }
+
+  mutating func expire(now: MonotonicTime) -> [SecurityManagerPDU] {
+    pairing?.expire(now: now)
+    return perform(now)
   }
 
   /// Takes what came on the channel of the Security Manager.
   ///
   /// - Returns: the answers.
   mutating func receive(_ pdu: Span<UInt8>, now: MonotonicTime) -> [SecurityManagerPDU] {
+    guard !hasTimedOut else { return [] }
     if pairing == nil, pdu.count > 0, pdu[0] == SecurityManagerCode.pairingRequest.rawValue {
       pairing = security.pairing(as: own, with: peer)
     }
@@ -103,9 +154,11 @@ struct LinkSecurity {
         case .compare: pairing?.confirm(true, now: now)
         case .showPasskey, .encrypt: break
         case .finished(let result):
-          if case .success(let bond) = result {
+          switch result {
+          case .success(let bond):
             self.bond = bond
             security.keep(bond, of: peer)
+          case .failure(let error): hasTimedOut = error == .timedOut
           }
         }
       }

@@ -85,9 +85,12 @@ public struct ATTDialogueError: Error, Hashable, Sendable, CustomStringConvertib
   public var line: Int
   public var reason: String
 
+  /// - Parameter reason: may quote the file; control characters are replaced, so that a terminal stays as it is.
   public init(line: Int, _ reason: String) {
     self.line = line
-    self.reason = reason
+    self.reason = String(
+      String.UnicodeScalarView(
+        reason.unicodeScalars.map { $0.properties.generalCategory == .control ? "\u{FFFD}" : $0 }))
   }
 
   public var description: String { line > 0 ? "line \(line): \(reason)" : reason }

@@ -395,6 +395,7 @@ public actor HostAdapter: Adapter {
 
   private func batchEnded() {
     settle()
+    if security.isDraining { resumeDrained() }
     // By index: a link may end meanwhile.
     var index = 0
     while index < carriers.count {
@@ -592,6 +593,7 @@ public actor HostAdapter: Adapter {
       }
     }
     commands = [:]
+    security.loseAll()
     transport.close()
     lossHandler.take()?()
   }

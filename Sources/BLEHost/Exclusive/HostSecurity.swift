@@ -1,4 +1,4 @@
-import BLECore
+public import BLECore
 public import BLEStack
 import BLESystem
 import BLEWire
@@ -13,11 +13,24 @@ struct SecurityTable {
   fileprivate var bonds: [ConnectionHandle: Bond] = [:]
   /// Links whose peer does not know its key any more.
   fileprivate var forgotten: Set<ConnectionHandle> = []
+  /// Those who wait until all that a link had to say is on air.
+  fileprivate var drains: [ConnectionHandle: [CheckedContinuation<Void, Never>]] = [:]
+  var isDraining: Bool { !drains.isEmpty }
 
   mutating func lose(_ handle: ConnectionHandle) {
     bonds[handle] = nil
     forgotten.remove(handle)
     finish(handle, .failure(.linkLost))
+    drained(handle)
+  }
+
+  /// The controller is gone, and with it what waited for it.
+  mutating func loseAll() {
+    for handle in drains.keys { drained(handle) }
+  }
+
+  fileprivate mutating func drained(_ handle: ConnectionHandle) {
+    for waiter in drains.removeValue(forKey: handle) ?? [] { waiter.resume() }
   }
 
   fileprivate mutating func finish(_ handle: ConnectionHandle, _ result: Result<Bond, PairingError>) {
@@ -52,9 +65,28 @@ extension HostAdapter {
     } onCancel: {
       Task(executorPreference: loop.preference) { await self.cancelPairing(on: handle) }
     }
-    do throws(PairingError) { return try result.get() } catch {
+    do throws(PairingError) {
+      let bond = try result.get()
+      // The keys that were given away last: who ends the link now must not cut them off.
+      if isBusy(handle) { await withCheckedContinuation { security.drains[handle, default: []].append($0) } }
+      return bond
+    } catch {
       throw .pairing(connection.peer, error)
     }
+  }
+
+  /// Whether something that was said on a link is not on air yet. With several links up it is enough that the controller
+  /// has it.
+  private func isBusy(_ handle: ConnectionHandle) -> Bool {
+    guard peer(of: handle) != nil else { return false }
+    return withHost {
+      $0.waitingFragments(handle) > 0 || $0.linkCount == 1 && $0.fragmentsUnderWay > 0
+    }
+  }
+
+  /// After each batch, while somebody waits.
+  func resumeDrained() {
+    for handle in security.drains.keys where !isBusy(handle) { security.drained(handle) }
   }
 
   /// What a device that is connected is bonded by, for now or for good.
@@ -66,11 +98,33 @@ extension HostAdapter {
     withHost { $0.isEncrypted(connection.handle) }
   }
 
+  /// Writes what the device can tell to be ours: signed on a link without encryption, else as any other.
+  ///
+  /// - Throws: `cannotSign` where the device is not bonded, or was given no key.
+  public func writeSigned(
+    _ value: [UInt8], to handle: AttributeHandle, on connection: Connection
+  ) async throws(GATTError) {
+    if isEncrypted(connection) { return try await connection.writeWithoutResponse(value, to: handle) }
+    guard let store = security.settings?.store, let stored = storedBond(of: connection.peer),
+      let signer = BondSigner(stored, in: store)
+    else { throw .cannotSign }
+    try await connection.writeSigned(value, to: handle, by: signer)
+  }
+
+  /// Tells the identity of bonded devices that hide behind private addresses; `nil` where there are none.
+  public var addressResolver: AddressResolver? {
+    let identities = (security.settings?.store?.bonds() ?? []).compactMap(\.bond.peerIdentity)
+      .filter { $0.resolvingKey != 0 }
+    guard !identities.isEmpty else { return nil }
+    return { address in identities.last { $0.matches(address) }?.address }
+  }
+
   // MARK: On the way up and down
 
   /// Encrypts a link whose device is bonded. What the device makes of it shows when it is asked for something.
   func encryptIfBonded(_ connection: Connection) async {
-    guard let key = storedBond(of: connection.peer)?.bond.peerKey else { return }
+    guard security.settings?.encryption == .atOnce, let key = storedBond(of: connection.peer)?.bond.peerKey
+    else { return }
     _ = await encrypt(connection.handle, key)
   }
 

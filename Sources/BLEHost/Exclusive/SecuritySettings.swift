@@ -53,6 +53,42 @@ public protocol BondStore: Sendable {
   func bonds() -> [StoredBond]
   /// Keeps a bond in the place of an older one of the same device.
   func keep(_ bond: StoredBond)
+  /// The counter for the next signature with the key that this device was given. What follows it is kept before this
+  /// returns: none is used twice, whatever happens then.
+  ///
+  /// - Returns: `nil` where there is no key, no number is left, or it cannot be kept.
+  func takeSignCounter(of device: DeviceAddress) -> UInt32?
+}
+
+extension BondStore {
+  /// For a store from which one caller takes at a time, and that cannot fail.
+  public func takeSignCounter(of device: DeviceAddress) -> UInt32? {
+    guard var stored = bonds().last(where: { $0.device == device }),
+      let counter = stored.bond.takeSignCounter()
+    else { return nil }
+    keep(stored)
+    return counter
+  }
+}
+
+/// Signs writes with the key that a device was given when it was bonded.
+public struct BondSigner: WriteSigner, Sendable {
+  private let store: any BondStore
+  private let device: DeviceAddress
+  private let key: UInt128
+
+  /// - Returns: `nil` where the device was given no key.
+  init?(_ stored: StoredBond, in store: any BondStore) {
+    guard let key = stored.bond.localSigningKey else { return nil }
+    self.store = store
+    self.key = key
+    device = stored.device
+  }
+
+  public func signature(of message: [UInt8]) async throws(GATTError) -> [UInt8] {
+    guard let counter = store.takeSignCounter(of: device) else { throw .cannotSign }
+    return MessageSignature(of: message.span, counter: counter, key: key).octets
+  }
 }
 
 /// What an adapter needs to encrypt and to pair.
@@ -65,8 +101,17 @@ public struct SecuritySettings: Sendable {
     case byPairing
   }
 
+  /// When a link to a bonded device is encrypted.
+  public enum Encryption: Hashable, Sendable {
+    /// As soon as it is up.
+    case atOnce
+    /// When the device refuses something for want of it; until then writes can be signed.
+    case whenWanted
+  }
+
   public var agent: PairingAgent
   public var raising: Raising
+  public var encryption = Encryption.atOnce
   public var protection: PairingConfiguration.Protection
   /// Where keys are kept; `nil`: until the link ends.
   public var store: (any BondStore)?

@@ -104,7 +104,8 @@ final class PlayedHost {
 
   private func record(command packet: ReplayPacket, _ findings: inout ReplayFindings) {
     let unit = ReplayUnit(packets: [packet.octets], cause: packet)
-    guard let opcode = unit.opcode else {
+    let octets = packet.octets.span
+    guard let opcode = unit.opcode, (try? HCICommandPacket(validating: octets.extracting(1...))) != nil else {
       findings.notPlayed += 1
       return
     }
@@ -122,7 +123,6 @@ final class PlayedHost {
       findings.add(ReplayDifference(.missing, packet))
       return
     }
-    let octets = packet.octets.span
     guard host.submit(recorded: octets.extracting(1...)) else {
       findings.add(ReplayDifference(.missing, packet, why: "too many commands wait for the controller"))
       return

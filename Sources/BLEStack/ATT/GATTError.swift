@@ -19,6 +19,8 @@ public enum GATTError: Error, Hashable, Sendable {
   case writeNotVerified(AttributeHandle)
   /// The characteristic lacks what the call needs.
   case notSupported(AttributeHandle, needs: CharacteristicProperties)
+  /// There is no key to sign with, its counter is used up, or could not be kept.
+  case cannotSign
 }
 
 /// How an ATT bearer came to its end.
@@ -57,6 +59,7 @@ extension GATTError: CustomStringConvertible {
     case .writeNotVerified(let handle):
       "the device echoed another value than was written to handle \(hex(handle.rawValue)); "
         + "the write was cancelled"
+    case .cannotSign: "nothing to sign with: pair with the device, and keep its keys"
     case .notSupported(let handle, let needs):
       "the characteristic at handle \(hex(handle.rawValue)) does not support "
         + needs.names.joined(separator: " or ")

@@ -3,7 +3,8 @@ import BLEWire
 
 /// Makes the signature of a signed write: AES-CMAC with the CSRK that the peer was given when it was bonded.
 ///
-/// Core 5.4, Vol 3, Part H, 2.4.5. It owns the sign counter, which never goes back, and keeps it with the bond.
+/// Core 5.4, Vol 3, Part H, 2.4.5. It owns the sign counter, which never goes back, and keeps it with the bond before the
+/// signature is used.
 public protocol WriteSigner {
   /// - Parameter message: opcode, handle and value.
   /// - Returns: the counter (4 octets) and the code (8 octets), as they go on air; the counter has risen.

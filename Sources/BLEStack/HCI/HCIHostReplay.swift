@@ -6,17 +6,15 @@ extension HCIHost {
   /// Queues a command of a log.
   ///
   /// - Parameter packet: without its H4 type octet.
-  /// - Returns: `false` where the host is not ready, or far too many commands wait.
+  /// - Returns: `false` for a packet that is none, where the host is not ready, or far too many commands wait.
   package mutating func submit(recorded packet: Span<UInt8>) -> Bool {
-    guard state == .ready, packet.count >= HCICommandPacket.headerByteCount else { return false }
-    let opcode = HCIOpcode(rawValue: packet.u16(at: 0))
-    switch opcode {
+    guard state == .ready, let command = try? HCICommandPacket(validating: packet) else { return false }
+    switch command.opcode {
     case .leCreateConnection, .leExtendedCreateConnection: isConnecting = true
     case .leSetExtendedScanEnable: assembler.reset()
     default: break
     }
-    let parameters = packet.extracting(HCICommandPacket.headerByteCount...)
-    return submit(opcode) { $0.append(parameters) } != nil
+    return submit(command.opcode) { $0.append(command.parameters) } != nil
   }
 
   /// Queues a frame of a log on any channel of a link.

@@ -51,6 +51,10 @@ public struct Bond: Hashable, Sendable {
   /// For checking what the peer signs, and for signing ourselves.
   public var peerSigningKey: UInt128?
   public var localSigningKey: UInt128?
+  /// Of the next message that we sign: no number is used twice with a key. Core 5.4, Vol 3, Part H, 2.4.5.
+  public var localSignCounter: UInt32 = 0
+  /// The least with which the peer may sign its next message.
+  public var peerSignCounter: UInt32 = 0
 
   public init(
     isAuthenticated: Bool, isSecureConnections: Bool, keyByteCount: UInt8, isBonded: Bool,

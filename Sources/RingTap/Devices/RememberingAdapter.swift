@@ -27,6 +27,7 @@ public actor RememberingAdapter: Adapter {
 
   public var malformed: Int { get async { await base.malformed } }
   public var faults: Int { get async { await base.faults } }
+  public var addressResolver: AddressResolver? { get async { await base.addressResolver } }
 
   public func startScan(
     _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter, _ sink: @escaping ReportSink

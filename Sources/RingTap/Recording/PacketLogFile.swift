@@ -47,8 +47,12 @@ public final class PacketLogFile: Sendable {
   }
 
   /// The transport, with this log around it.
-  public func capturing(_ transport: any PacketTransport) -> any PacketTransport {
-    CapturingTransport(transport, into: ring, waking: writer.wake)
+  ///
+  /// - Parameter keys: `logged` for who wants to decrypt what somebody else has recorded of the air.
+  public func capturing(
+    _ transport: any PacketTransport, keys: CapturingTransport.Keys = .concealed
+  ) -> any PacketTransport {
+    CapturingTransport(transport, into: ring, waking: writer.wake, keys: keys)
   }
 
   /// Writes what waits and closes the file.

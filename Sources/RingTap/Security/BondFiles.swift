@@ -34,13 +34,38 @@ public final class BondFiles: BondStore {
       known.removeAll { $0.device == bond.device }
       known.append(bond)
     }
+    do throws(SystemError) { try write(bond) } catch {
+      warn("the keys of \(bond.device) are not kept: \(error)")
+    }
+  }
+
+  /// The file has the number that follows, and the disk has the file, before this returns. What another run of the program
+  /// has signed meanwhile counts.
+  public func takeSignCounter(of device: DeviceAddress) -> UInt32? {
+    known.withLock { known in
+      guard let place = known.lastIndex(where: { $0.device == device }) else { return nil }
+      var stored = known[place]
+      if let written = Self.bond(in: path(device)),
+        written.bond.localSigningKey == stored.bond.localSigningKey
+      {
+        stored.bond.localSignCounter = max(stored.bond.localSignCounter, written.bond.localSignCounter)
+      }
+      guard let counter = stored.bond.takeSignCounter() else { return nil }
+      do throws(SystemError) { try write(stored) } catch {
+        warn("nothing is signed for \(device), as what was used cannot be kept: \(error)")
+        return nil
+      }
+      known[place] = stored
+      return counter
+    }
+  }
+
+  private func write(_ bond: StoredBond) throws(SystemError) {
     var line = JSONLine()
     bond.encode(into: &line)
     let octets = line.octets
-    do throws(SystemError) {
-      try Files.createDirectory(folder)
-      try Files.replace(path(bond.device), with: octets.span, mode: 0o600)
-    } catch { warn("the keys of \(bond.device) are not kept: \(error)") }
+    try Files.createDirectory(folder)
+    try Files.replace(path(bond.device), with: octets.span, mode: 0o600)
   }
 
   /// - Returns: whether there was one.
@@ -61,14 +86,20 @@ public final class BondFiles: BondStore {
   private static func read(_ folder: String, _ warn: (String) -> Void) -> [StoredBond] {
     Files.names(in: folder).filter { $0.hasSuffix(".bond") }.sorted().compactMap { name in
       let path = folder + "/" + name
-      guard let octets = try? Files.octets(of: path, limit: fileLimit),
-        let document = try? JSONDocument(octets), let bond = StoredBond(document)
-      else {
+      guard let bond = bond(in: path) else {
         warn("\(path) is damaged: pair with the device again")
         return nil
       }
       return bond
     }
+  }
+
+  /// `nil` for a file that cannot be read.
+  private static func bond(in path: String) -> StoredBond? {
+    guard let octets = try? Files.octets(of: path, limit: fileLimit),
+      let document = try? JSONDocument(octets)
+    else { return nil }
+    return StoredBond(document)
   }
 }
 
@@ -93,34 +124,48 @@ extension StoredBond {
         line.member("identityAddressType", identity.address.type.name)
       }
       if let key = bond.peerSigningKey { line.member("peerSigningKey", key: key) }
-      if let key = bond.localSigningKey { line.member("localSigningKey", key: key) }
+      if let key = bond.localSigningKey {
+        line.member("localSigningKey", key: key)
+        line.member("localSignCounter", bond.localSignCounter)
+      }
     }
     line.endLine()
   }
 
+  /// A key that is there and cannot be read makes the file a damaged one: without it the device would be told nonsense.
   fileprivate init?(_ file: JSONDocument) {
     guard file["version"]?.integer(Int.self) == BondFiles.version, let device = file.address("address"),
       let local = file.address("localAddress"), let isAuthenticated = file["authenticated"]?.flag,
       let isSecureConnections = file["secureConnections"]?.flag,
-      let keyByteCount = file["keySize"]?.integer(UInt8.self)
+      let keyByteCount = file["keySize"]?.integer(UInt8.self), (7...16).contains(keyByteCount)
     else { return nil }
     var bond = Bond(
       isAuthenticated: isAuthenticated, isSecureConnections: isSecureConnections, keyByteCount: keyByteCount,
       isBonded: true)
-    bond.peerKey = file["peerKey"].flatMap { LongTermKey($0) }
-    bond.localKey = file["localKey"].flatMap { LongTermKey($0) }
-    if let key = file.key("identityKey"), let address = file.address("identityAddress") {
-      bond.peerIdentity = DeviceIdentity(resolvingKey: key, address: address)
-    }
-    bond.peerSigningKey = file.key("peerSigningKey")
-    bond.localSigningKey = file.key("localSigningKey")
+    do throws(Unreadable) {
+      bond.peerKey = try file.member("peerKey") { LongTermKey($0) }
+      bond.localKey = try file.member("localKey") { LongTermKey($0) }
+      if let key = try file.member("identityKey", \.key) {
+        guard let address = file.address("identityAddress") else { return nil }
+        bond.peerIdentity = DeviceIdentity(resolvingKey: key, address: address)
+      }
+      bond.peerSigningKey = try file.member("peerSigningKey", \.key)
+      bond.localSigningKey = try file.member("localSigningKey", \.key)
+      if bond.localSigningKey != nil {
+        // A file without one is of a program that did not sign.
+        bond.localSignCounter = try file.member("localSignCounter") { $0.integer(UInt32.self) } ?? 0
+      }
+    } catch { return nil }
     self.init(device: device, local: local, bond: bond)
   }
 }
 
+/// A member that is there and makes no sense.
+private struct Unreadable: Error {}
+
 extension LongTermKey {
   fileprivate init?(_ object: JSONDocument) {
-    guard let key = object.key("key"), let diversifier = object["diversifier"]?.integer(UInt16.self),
+    guard let key = object["key"]?.key, let diversifier = object["diversifier"]?.integer(UInt16.self),
       let random = object["random"]?.integer(UInt64.self)
     else { return nil }
     self.init(key: key, diversifier: diversifier, random: random)
@@ -145,8 +190,18 @@ extension JSONLine {
 }
 
 extension JSONDocument {
-  fileprivate func key(_ name: String) -> UInt128? {
-    self[name]?.text.flatMap { $0.utf8.count == 32 ? UInt128($0, radix: 16) : nil }
+  /// 32 hexadecimal digits, and no sign.
+  fileprivate var key: UInt128? {
+    text.flatMap { $0.utf8.count == 32 && $0.utf8.allSatisfy { $0 >= 0x30 } ? UInt128($0, radix: 16) : nil }
+  }
+
+  /// - Returns: `nil` for a member that is missing.
+  fileprivate func member<Value>(
+    _ name: String, _ read: (JSONDocument) -> Value?
+  ) throws(Unreadable) -> Value? {
+    guard let member = self[name] else { return nil }
+    guard let value = read(member) else { throw Unreadable() }
+    return value
   }
 
   /// With its type in a member of the same name and `Type`.

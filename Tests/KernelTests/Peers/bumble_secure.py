@@ -8,7 +8,8 @@ stream on a port of 127.0.0.1 that is free. bumble's controllers compare the key
 kept until the program ends. Standard output, one line: "ready PORT ADDRESS", where the address is its identity.
 
 Characteristics: AA01 is open, AA02 wants encryption, AA03 wants authentication to be read, AA04 encryption to be written.
-Each that is read says its name.
+Each that is read says its name. AA05 has the value that was last written with a signature by a bonded central, as bumble's
+own AES-CMAC has it; bumble 0.0.236 itself does not look at signed writes.
 
   --capability  display, yes-no, keyboard, none, keyboard-display
   --legacy      no Secure Connections
@@ -25,6 +26,7 @@ import socket
 from bumble import hci
 from bumble.controller import Controller
 from bumble.core import UUID
+from bumble.crypto import aes_cmac
 from bumble.device import Device, DeviceConfiguration
 from bumble.gatt import Characteristic, Service
 from bumble.host import Host
@@ -45,7 +47,10 @@ CAPABILITIES = {
 
 class Delegate(PairingDelegate):
     def __init__(self, capability, path):
-        super().__init__(CAPABILITIES[capability])
+        keys = PairingDelegate.KeyDistribution
+        super().__init__(
+            CAPABILITIES[capability],
+            local_initiator_key_distribution=PairingDelegate.DEFAULT_KEY_DISTRIBUTION | keys.DISTRIBUTE_SIGNING_KEY)
         self.path = path
 
     def write(self, number):
@@ -84,7 +89,35 @@ def service():
             characteristic(
                 "AA04", readable | Characteristic.WRITEABLE | Characteristic.WRITE_REQUIRES_ENCRYPTION, b"written",
                 Characteristic.Properties.READ | Characteristic.Properties.WRITE),
+            characteristic(
+                "AA05", readable, b"unsigned",
+                Characteristic.Properties.READ | Characteristic.Properties.AUTHENTICATED_SIGNED_WRITES),
         ])
+
+
+def take_signed_writes(device):
+    """Core 5.4, Vol 3, Part H, 2.4.5: all in the opposite order of octets, the upper half of the code."""
+    known = {"key": None, "counter": -1}
+
+    def paired(keys):
+        if keys and keys.csrk:
+            known.update(key=keys.csrk.value, counter=-1)
+
+    def accept(_, pdu):
+        octets = bytes([pdu.op_code]) + pdu.payload
+        signed, code = octets[:-8], octets[-8:]
+        counter = int.from_bytes(signed[-4:], "little")
+        if known["key"] is None or counter <= known["counter"]:
+            return
+        if aes_cmac(signed[::-1], known["key"][::-1])[:8][::-1] != code:
+            return
+        known["counter"] = counter
+        attribute = device.gatt_server.get_attribute(int.from_bytes(signed[1:3], "little"))
+        if attribute and attribute.type == UUID("AA05"):
+            attribute.value = signed[3:-4]
+
+    device.gatt_server.on_att_signed_write_command = accept
+    device.on("connection", lambda connection: connection.on("pairing", paired))
 
 
 async def hide(device):
@@ -132,6 +165,7 @@ async def main():
     device.add_service(service())
     await device.power_on()
     look_for_own_keys(device)
+    take_signed_writes(device)
     if options.private:
         await hide(device)
     await device.start_advertising(own_address_type=hci.OwnAddressType.RANDOM)

@@ -1,0 +1,46 @@
+import BLECore
+public import BLEWire
+
+/// Signatures of messages that go over a link without encryption. Core 5.4, Vol 3, Part H, 2.4.5.
+extension Bond {
+  /// The counter for a message that we sign, which is used up then.
+  ///
+  /// - Returns: `nil` where the peer was given no key, or all numbers are used up: only a new pairing helps.
+  public mutating func takeSignCounter() -> UInt32? {
+    guard localSigningKey != nil, localSignCounter < .max else { return nil }
+    defer { localSignCounter += 1 }
+    return localSignCounter
+  }
+
+  /// Whether the peer signed this with its key and a counter above those of all messages before; the counter is used up
+  /// then. One that was skipped may be of a message that got lost.
+  public mutating func accepts(_ command: borrowing SignedWriteCommand) -> Bool {
+    guard let key = peerSigningKey else { return false }
+    let counter = command.signature.u32(at: 0)
+    guard counter >= peerSignCounter, counter < .max else { return false }
+    let message = [UInt8](encoding: command.value.count + 3) { command.encodeMessage(into: &$0) }
+    let code = SecurityToolbox.signature(of: message.span, counter: counter, key: key)
+    guard code == command.signature.u64(at: 4) else { return false }
+    peerSignCounter = counter + 1
+    return true
+  }
+}
+
+/// A signature as it goes on air: the counter (4 octets), then the code (8 octets).
+public struct MessageSignature: Hashable, Sendable {
+  public let counter: UInt32
+  public let code: UInt64
+
+  /// - Parameter message: opcode, handle and value.
+  public init(of message: Span<UInt8>, counter: UInt32, key: UInt128) {
+    self.counter = counter
+    code = SecurityToolbox.signature(of: message, counter: counter, key: key)
+  }
+
+  public var octets: [UInt8] {
+    [UInt8](encoding: SignedWriteCommand.signatureByteCount) {
+      $0.append(u32: counter)
+      $0.append(u64: code)
+    }
+  }
+}
