@@ -49,6 +49,9 @@ extension SystemError {
     SystemError(call: "write \(path)", number: EPIPE)
   }
 
+  /// EMFILE, ENFILE: the process or the machine may open no more.
+  public var isOfOpenFiles: Bool { number == EMFILE || number == ENFILE }
+
   public var condition: Condition {
     switch number {
     case EAFNOSUPPORT, EPROTONOSUPPORT: .unsupported

@@ -135,7 +135,8 @@ public struct RingTickGrouper: Sendable {
   }
 
   private mutating func smooth(_ interval: Double) {
-    // A pause of the stream says nothing about its period.
+    // A wall clock that was set back says nothing about the period, which would run away; nor does a pause of the stream.
+    guard interval >= 0 else { return }
     guard let period else { return self.period = interval }
     self.period = period + 0.1 * (min(interval, 2 * period) - period)
   }

@@ -387,6 +387,8 @@ public actor DeviceSession {
   /// Whether the device may be there again: not where the adapter is gone or the device is another one.
   private static func isWorthAnother(_ failure: HostError) -> Bool {
     switch failure {
+    // Without descriptors no attempt is another.
+    case .connectFailed(_, let error) where error.isOfOpenFiles: false
     case .noAnswer, .channelBusy, .connectFailed, .linkFailed, .gatt(.closed), .gatt(.timedOut): true
     // The last link may still be on its way out of the controller, or one on its way in.
     case .commandRefused: true

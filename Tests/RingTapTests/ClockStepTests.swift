@@ -1,0 +1,30 @@
+import BLECore
+import BLESensors
+import BLESystem
+import BLEWire
+import Testing
+
+@testable import RingTap
+
+/// A wall clock that is set while a ring streams: its stamps jump.
+@Suite(.timeLimit(.minutes(1))) struct ClockStepTests {
+  /// Set back by an hour, the period between ticks ran away below all numbers, and the writer trapped.
+  @Test(arguments: [3600, -3600, 1, -1] as [Int64]) func writesEachSample(_ seconds: Int64) async throws {
+    try await withFolder { folder in
+      let sink = RingSink(limit: nil, tap: nil)
+      let recorder = try await Recorder.start(in: folder, sink, packets: nil)
+      var time: Int64 = 1_700_000_000_000_000_000
+      for number in 0..<3000 {
+        if number == 1500 { time += seconds * 1_000_000_000 }
+        if number.isMultiple(of: 3) { time += 10_000_000 }
+        sink.take(RingFrames.tick[number % 3], at: time)
+      }
+      let outcome = await recorder.finish()
+      #expect(outcome.failure == nil && outcome.lostSamples == 0)
+      #expect(outcome.rows[..<3] == [1000, 1000, 1000])
+      let stamps = rows(folder + "/ppg.csv").dropFirst().compactMap { Int64($0.prefix { $0 != "," }) }
+      let steps = zip(stamps, stamps.dropFirst()).map { $1 - $0 }
+      #expect(steps.count { $0 != 10_000_000 } == 1)
+    }
+  }
+}
