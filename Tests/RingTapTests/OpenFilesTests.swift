@@ -19,9 +19,9 @@ import Testing
       for more in 0..<40 where !hasSucceeded {
         try await withFolder { folder in
           let adapter = try SocketAdapter(ScriptedRing(frames(20)))
-          try allow(more)
+          limitNumbers(to: try firstFreeNumber() + more)
           let result = await capture(adapter, folder + "/capture", count: 30)
-          try allow(1000)
+          limitNumbers(to: 1000)
           switch result {
           case .failure(.system(let error)):
             #expect(error.number == EMFILE, "\(error)")
@@ -45,13 +45,14 @@ import Testing
       try await withFolder { folder in
         let adapter = try SocketAdapter(ScriptedRing(frames(20) + [.hangUp]))
         let running = Task {
-          await capture(adapter, folder + "/capture", patience: .seconds(30), count: 1000)
+          await capture(adapter, folder + "/capture", patience: .seconds(30), count: nil)
         }
         // All files are open by then.
         while !Files.exists(folder + "/capture/packets.btsnoop") { await Task.yield() }
-        try allow(0)
+        // Below all that are open: none is free, whichever close.
+        limitNumbers(to: 3)
         let result = try await running.value.get()
-        try allow(1000)
+        limitNumbers(to: 1000)
         guard case .system(let error)? = result.failure else {
           Issue.record("ended with \(String(describing: result.failure))")
           return
@@ -72,18 +73,22 @@ import Testing
   }
 }
 
-/// Lets so many more descriptors be opened.
-private func allow(_ more: Int) throws {
-  let open = try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { Int($0) }
-  var limit = rlimit(rlim_cur: rlim_t((open.max() ?? 2) + 1 + more), rlim_max: 0)
-  var now = rlimit()
-  #expect(getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &now) == 0)
-  limit.rlim_max = now.rlim_max
-  #expect(setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0)
+/// Lets descriptors have numbers below this one.
+private func limitNumbers(to limit: Int) {
+  var limits = rlimit()
+  #expect(getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limits) == 0)
+  limits.rlim_cur = rlim_t(limit)
+  #expect(setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limits) == 0)
+}
+
+/// The first number that none has, with all below it taken or not.
+private func firstFreeNumber() throws -> Int {
+  try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { Int($0) }.reduce(2, max)
+    + 1
 }
 
 private func capture(
-  _ adapter: SocketAdapter, _ folder: String, patience: Duration = .zero, count: Int
+  _ adapter: SocketAdapter, _ folder: String, patience: Duration = .zero, count: Int?
 ) async -> Result<RingCapture.Result, HostError> {
   var capture = RingCapture(
     RingCapture.Target(address: .any), adapter: adapter, limits: RecordingLimits(count: count),
