@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""A peripheral made with google/bumble whose attributes want a secure link, behind a controller that is served over TCP.
+"""A peripheral made with google/bumble whose attributes want a secure link.
 
-  bumble_secure.py [--capability NAME] [--legacy] [--mitm] [--private] [--numbers FILE]
+  bumble_secure.py [TRANSPORT] [--capability NAME] [--legacy] [--mitm] [--private] [--numbers FILE]
 
-A bumble device with its own controller advertises; a second controller on the same virtual link is served as an H4 byte
-stream on a port of 127.0.0.1 that is free. bumble's controllers compare the keys that both hosts encrypt with. Keys are
-kept until the program ends. Standard output, one line: "ready PORT ADDRESS", where the address is its identity.
+TRANSPORT is its controller, such as hci-socket:1. Without one a bumble device with its own controller advertises, and a
+second controller on the same virtual link is served as an H4 byte stream on a port of 127.0.0.1 that is free; bumble's
+controllers compare the keys that both hosts encrypt with. Keys are kept until the program ends. Standard output, one
+line: "ready ADDRESS", or "ready PORT ADDRESS", where the address is its identity.
 
 Characteristics: AA01 is open, AA02 wants encryption, AA03 wants authentication to be read, AA04 encryption to be written.
 Each that is read says its name.
@@ -111,20 +112,21 @@ def look_for_own_keys(device):
     device.host.long_term_key_provider = own_key
 
 
-async def main():
+def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("transport", nargs="?")
     parser.add_argument("--capability", choices=CAPABILITIES, default="none")
     parser.add_argument("--legacy", action="store_true")
     parser.add_argument("--mitm", action="store_true")
     parser.add_argument("--private", action="store_true")
     parser.add_argument("--numbers")
-    options = parser.parse_args()
+    return parser.parse_args()
 
-    link = LocalLink()
-    near = Controller("peer", link=link)
+
+async def advertise(host, options):
     configuration = DeviceConfiguration(name="secure", address=hci.Address(ADDRESS))
     configuration.irk = bytes(range(1, 17))
-    device = Device(config=configuration, host=Host(near, AsyncPipeSink(near)))
+    device = Device(config=configuration, host=host)
     delegate = Delegate(options.capability, options.numbers)
     device.pairing_config_factory = lambda connection: PairingConfig(
         sc=not options.legacy, mitm=options.mitm, bonding=True, delegate=delegate,
@@ -132,11 +134,8 @@ async def main():
     device.add_service(service())
     await device.power_on()
     look_for_own_keys(device)
-    if options.private:
-        await hide(device)
-    await device.start_advertising(own_address_type=hci.OwnAddressType.RANDOM)
 
-    async def advertise_again():
+    async def start():
         if options.private:
             await hide(device)
         await device.start_advertising(own_address_type=hci.OwnAddressType.RANDOM)
@@ -144,7 +143,11 @@ async def main():
     device.on(
         "connection",
         lambda connection: connection.on(
-            "disconnection", lambda _: asyncio.get_running_loop().create_task(advertise_again())))
+            "disconnection", lambda _: asyncio.get_running_loop().create_task(start())))
+    await start()
+
+
+async def serve_controller(link):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     while True:
@@ -153,6 +156,20 @@ async def main():
             Controller("served", host_source=source, host_sink=sink, link=link)
             print("ready", port, ADDRESS, flush=True)
             await asyncio.get_running_loop().create_future()
+
+
+async def main():
+    options = parse_arguments()
+    if options.transport:
+        async with await open_transport(options.transport) as (source, sink):
+            await advertise(Host(source, sink), options)
+            print("ready", ADDRESS, flush=True)
+            await source.terminated
+    else:
+        link = LocalLink()
+        near = Controller("peer", link=link)
+        await advertise(Host(near, AsyncPipeSink(near)), options)
+        await serve_controller(link)
 
 
 if __name__ == "__main__":
