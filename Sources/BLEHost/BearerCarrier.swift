@@ -33,7 +33,7 @@ protocol BearerCarrier: AnyObject, Sendable {
 enum RaisingOutcome: Hashable, Sendable {
   /// The link has the level.
   case held
-  /// The bearer ended meanwhile, or cannot do it.
+  /// The bearer ended meanwhile, or the link got less.
   case ended
   /// Nobody answered, or the pairing failed; the bearer ends.
   case failed

@@ -89,7 +89,10 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
     guard let client else { return }
     if !readiness.isDisjoint(with: .writable) {
       want(.readable)
-      endRaising(.held)
+      // A channel that has ended is writable, too.
+      if let raising, readiness.isDisjoint(with: .hangUp) {
+        endRaising((securityLevel() ?? .sdp) >= raising.level ? .held : .ended)
+      }
       client.writable()
     }
     if !readiness.isDisjoint(with: .incoming) { drain(readiness, into: client) }
@@ -155,6 +158,7 @@ extension SocketCarrier {
 
   /// A BT_SECURITY that the kernel has not answered.
   struct Raising {
+    let level: LinkSecurityLevel
     let limit: MonotonicTime
     let done: (RaisingOutcome) -> Void
   }
@@ -170,7 +174,7 @@ extension SocketCarrier {
       // The kernel knew better: what the link has is enough.
       return done(error.condition == .invalid ? .held : .ended)
     }
-    raising = Raising(limit: loop.clock.monotonic().advanced(by: Self.raisingLimit), done: done)
+    raising = Raising(level: level, limit: loop.clock.monotonic().advanced(by: Self.raisingLimit), done: done)
     want([.readable, .writable])
   }
 

@@ -49,7 +49,8 @@ struct Radio: Sendable {
         log = file
       }
       let adapter = try await HostAdapter.open(transport, name: specification.description, on: loop)
-      return Radio(adapter: adapter, host: adapter, securing: adapter, emulation: emulation, log: log, replay: replay)
+      return Radio(
+        adapter: adapter, host: adapter, securing: adapter, emulation: emulation, log: log, replay: replay)
     } catch {
       await emulation?.detach()
       _ = await log?.finish()

@@ -287,7 +287,9 @@ actor ManagementChannel {
       let found = try DeviceFound(validating: packet.parameters)
       if found.isLowEnergy { reportSink?(found.report, time) }
     default:
-      guard let securityHandler, let event = try ManagementSecurityEvent(code, packet.parameters) else { return }
+      guard let securityHandler, let event = try ManagementSecurityEvent(code, packet.parameters) else {
+        return
+      }
       securityHandler(event)
     }
   }

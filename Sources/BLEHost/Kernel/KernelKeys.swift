@@ -20,7 +20,8 @@ struct KernelKeys: Hashable {
       let identity = try? Files.octets(of: folder + "/identity_resolving_keys", limit: Self.limit)
     else { return nil }
     self.init(
-      longTerm: String(decoding: longTerm, as: UTF8.self), identity: String(decoding: identity, as: UTF8.self))
+      longTerm: String(decoding: longTerm, as: UTF8.self), identity: String(decoding: identity, as: UTF8.self)
+    )
   }
 
   /// - Parameters:
@@ -39,7 +40,8 @@ struct KernelKeys: Hashable {
   /// Of the kinds that the kernel can be told: neither short-term keys nor those of a debugging pair.
   private static func longTermKey(_ line: Substring) -> ManagementLongTermKey? {
     let words = line.split(separator: " ")
-    guard words.count == 9, let peer = address(words), let key = key(words[8]), let byteCount = UInt8(words[5]),
+    guard words.count == 9, let peer = address(words), let key = key(words[8]),
+      let byteCount = UInt8(words[5]),
       let diversifier = UInt16(words[6], radix: 16), let random = UInt64(words[7], radix: 16)
     else { return nil }
     let isAuthenticated = words[3] != "0"
@@ -55,7 +57,8 @@ struct KernelKeys: Hashable {
     default: return nil
     }
     return ManagementLongTermKey(
-      peer: peer, kind: kind, role: role, keyByteCount: byteCount, diversifier: diversifier, random: random, key: key)
+      peer: peer, kind: kind, role: role, keyByteCount: byteCount, diversifier: diversifier, random: random,
+      key: key)
   }
 
   private static func address(_ words: [Substring]) -> DeviceAddress? {
@@ -96,8 +99,12 @@ extension StoredBond {
         random: key.random, key: key.key)
     }
     // A key of Secure Connections serves both roles, and the kernel tells it as the peripheral's.
-    if bond.isSecureConnections { return (bond.peerKey ?? bond.localKey).map { [key($0, .peripheral)] } ?? [] }
-    return [bond.peerKey.map { key($0, .central) }, bond.localKey.map { key($0, .peripheral) }].compactMap { $0 }
+    if bond.isSecureConnections {
+      return (bond.peerKey ?? bond.localKey).map { [key($0, .peripheral)] } ?? []
+    }
+    return [bond.peerKey.map { key($0, .central) }, bond.localKey.map { key($0, .peripheral) }].compactMap {
+      $0
+    }
   }
 }
 

@@ -153,7 +153,9 @@ extension KernelAdapter {
   private func raise(_ connection: Connection, to level: LinkSecurityLevel) async -> Bool {
     let outcome = await connection.raiseSecurity(to: level)
     if outcome == .failed {
-      note("\(connection.peer) could not be paired with, and the kernel does not let its channel go on: it is closed")
+      note(
+        "\(connection.peer) could not be paired with, and the kernel does not let its channel go on: it is closed"
+      )
     }
     return outcome == .held
   }
@@ -177,7 +179,9 @@ extension KernelAdapter {
     do throws(HostError) { try await pair(command, channel) } catch {
       guard case .managementRefused(_, .alreadyPaired) = error else { throw HostError(pairing: peer, error) }
       _ = try? await channel.command(UnpairDevice(peer))
-      do throws(HostError) { try await pair(command, channel) } catch { throw HostError(pairing: peer, error) }
+      do throws(HostError) { try await pair(command, channel) } catch {
+        throw HostError(pairing: peer, error)
+      }
     }
     security.forgotten.remove(peer)
     return bond(of: connection)
@@ -193,15 +197,19 @@ extension KernelAdapter {
         return Result<Void, HostError>.success(())
       } catch { return .failure(error) }
     } onCancel: {
-      Task(executorPreference: loop.preference) { _ = try? await channel.command(CancelPairDevice(command.peer)) }
+      Task(executorPreference: loop.preference) {
+        _ = try? await channel.command(CancelPairDevice(command.peer))
+      }
     }
     try result.get()
   }
 
   /// What a device that is connected is bonded by, for now or for good.
   public func bond(of connection: Connection) -> Bond? {
-    security.gathered.first { $0.key == connection.peer || $0.value.peerIdentity?.matches(connection.peer) == true }?
-      .value ?? storedBond(of: connection.peer)?.bond
+    security.gathered.first {
+      $0.key == connection.peer || $0.value.peerIdentity?.matches(connection.peer) == true
+    }?
+    .value ?? storedBond(of: connection.peer)?.bond
   }
 
   private func storedBond(of peer: DeviceAddress) -> StoredBond? {

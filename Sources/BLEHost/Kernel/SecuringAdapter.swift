@@ -1,4 +1,6 @@
+import BLECore
 public import BLEStack
+import BLEWire
 
 /// An adapter whose links can be made secure: by our own Security Manager, or by the kernel's.
 public protocol SecuringAdapter: Adapter {
@@ -13,8 +15,15 @@ public protocol SecuringAdapter: Adapter {
 }
 
 extension HostAdapter: SecuringAdapter {
+  /// The last keys are ours to send, and a link that ends while they wait leaves the device without any: an answer on the
+  /// same link tells that it has them.
   public func makeBond(with connection: Connection) async throws(HostError) -> Bond? {
-    try await pair(connection)
+    let bond = try await pair(connection)
+    let first = AttributeHandle(1)
+    let request = FindInformationRequest(range: HandleRange(start: first, end: first))
+    // A refusal is an answer.
+    _ = try? await connection.transact([UInt8](encoding: 5) { request.encode(into: &$0) })
+    return bond
   }
 }
 

@@ -193,7 +193,8 @@ public struct ManagementLongTermKey: Hashable, Sendable {
   fileprivate init?(_ octets: Span<UInt8>, at offset: Int) {
     guard let peer = octets.managementAddress(at: offset) else { return nil }
     self.init(
-      peer: peer, kind: Kind(rawValue: octets[offset + 7]), role: octets[offset + 8] == 0 ? .peripheral : .central,
+      peer: peer, kind: Kind(rawValue: octets[offset + 7]),
+      role: octets[offset + 8] == 0 ? .peripheral : .central,
       keyByteCount: octets[offset + 9], diversifier: octets.u16(at: offset + 10),
       random: octets.u64(at: offset + 12), key: octets.u128(at: offset + 20))
   }

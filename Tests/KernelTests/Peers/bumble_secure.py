@@ -2,6 +2,7 @@
 """A peripheral made with google/bumble whose attributes want a secure link.
 
   bumble_secure.py [TRANSPORT] [--capability NAME] [--legacy] [--mitm] [--private] [--numbers FILE]
+                   [--passkey NUMBER]
 
 TRANSPORT is its controller, such as hci-socket:1. Without one a bumble device with its own controller advertises, and a
 second controller on the same virtual link is served as an H4 byte stream on a port of 127.0.0.1 that is free; bumble's
@@ -15,6 +16,7 @@ Each that is read says its name.
   --legacy      no Secure Connections
   --mitm        asks for protection against somebody in the middle
   --private     advertises under resolvable private addresses, a new one for each advertising
+  --passkey     what is shown to be typed on the other side, in place of a random one
   --numbers     where the number is written that bumble shows or compares; a keyboard types what it finds there
 """
 
@@ -45,9 +47,13 @@ CAPABILITIES = {
 
 
 class Delegate(PairingDelegate):
-    def __init__(self, capability, path):
+    def __init__(self, capability, path, passkey):
         super().__init__(CAPABILITIES[capability])
         self.path = path
+        self.passkey = passkey
+
+    async def generate_passkey(self):
+        return await super().generate_passkey() if self.passkey is None else self.passkey
 
     def write(self, number):
         if self.path:
@@ -120,6 +126,7 @@ def parse_arguments():
     parser.add_argument("--mitm", action="store_true")
     parser.add_argument("--private", action="store_true")
     parser.add_argument("--numbers")
+    parser.add_argument("--passkey", type=int)
     return parser.parse_args()
 
 
@@ -127,7 +134,7 @@ async def advertise(host, options):
     configuration = DeviceConfiguration(name="secure", address=hci.Address(ADDRESS))
     configuration.irk = bytes(range(1, 17))
     device = Device(config=configuration, host=host)
-    delegate = Delegate(options.capability, options.numbers)
+    delegate = Delegate(options.capability, options.numbers, options.passkey)
     device.pairing_config_factory = lambda connection: PairingConfig(
         sc=not options.legacy, mitm=options.mitm, bonding=True, delegate=delegate,
         identity_address_type=PairingConfig.AddressType.RANDOM)

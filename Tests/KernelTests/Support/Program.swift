@@ -126,6 +126,13 @@ final class Program: @unchecked Sendable {  // `condition` guards `state`
     }
   }
 
+  /// Waits for a question: a text that no line feed needs to follow.
+  func question(containing text: String, within limit: Duration = Program.patience) throws {
+    _ = try wait(for: "'\(text)'", within: limit) { state in
+      self.text(state.output).contains(text) ? true : nil
+    }
+  }
+
   /// Waits until the lines of its output are as wanted, and returns them.
   func outputLines(
     untilThey what: String, within limit: Duration = Program.patience, _ isMet: ([String]) -> Bool
