@@ -67,11 +67,14 @@ extension KernelAdapter {
       if await raise(connection, to: .medium) { return nil }
       throw .pairing(connection.peer, .failed(.unspecifiedReason))
     }
-    let bond = try await pair(connection, settings, channel)
-    guard settings.protection == .encrypted || bond?.isAuthenticated == true else {
-      throw .pairing(connection.peer, .failed(.authenticationRequirements))
-    }
-    return bond
+    let made = try await pair(connection, settings, channel)
+    guard let bond = made, !settings.isContent(with: bond) else { return made }
+    // The kernel knows no such limits: it has paired all the same.
+    _ = try? await channel.command(UnpairDevice(bond.peerIdentity?.address ?? connection.peer))
+    throw .pairing(
+      connection.peer,
+      .failed(
+        bond.keyByteCount < settings.minimumKeyByteCount ? .encryptionKeySize : .authenticationRequirements))
   }
 
   // MARK: On the way up and down
@@ -255,7 +258,7 @@ extension KernelAdapter {
       guard security.isOurs(key.peer) else { return }
       var bond = security.gathered[key.peer] ?? .none
       bond.take(key)
-      bond.isBonded = keeping == .forGood && settings.store != nil
+      bond.isBonded = keeping == .forGood && settings.store != nil && settings.isContent(with: bond)
       keep(key.peer, bond)
     case .identityKey(let key, let met, _):
       guard security.isOurs(met) || security.isOurs(key.peer) else { return }
@@ -306,6 +309,12 @@ extension KernelAdapter {
         _ = try? await channel.command(UserPasskeyNegativeReply(peer))
       }
     }
+  }
+}
+
+extension SecuritySettings {
+  fileprivate func isContent(with bond: Bond) -> Bool {
+    (protection == .encrypted || bond.isAuthenticated) && bond.keyByteCount >= minimumKeyByteCount
   }
 }
 
