@@ -127,9 +127,13 @@ final class Program: @unchecked Sendable {  // `condition` guards `state`
   }
 
   /// Waits for a question: a text that no line feed needs to follow.
-  func question(containing text: String, within limit: Duration = Program.patience) throws {
+  ///
+  /// - Parameter times: how often it has come, at least.
+  func question(
+    containing text: String, times: Int = 1, within limit: Duration = Program.patience
+  ) throws {
     _ = try wait(for: "'\(text)'", within: limit) { state in
-      self.text(state.output).contains(text) ? true : nil
+      self.text(state.output).components(separatedBy: text).count > times ? true : nil
     }
   }
 
