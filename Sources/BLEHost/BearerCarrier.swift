@@ -23,6 +23,29 @@ protocol BearerCarrier: AnyObject, Sendable {
   var disconnectReason: HCIStatus? { get }
   /// The kernel's receive queue in octets of kernel memory; 0 where there is none of the bearer's own.
   var receiveBufferByteCount: Int { get }
+  /// How secure the link is; `nil` where the carrier cannot tell.
+  func securityLevel() -> LinkSecurityLevel?
+  /// Has the link made more secure; nothing is sent until that has ended.
+  func raiseSecurity(to level: LinkSecurityLevel, _ done: @escaping (RaisingOutcome) -> Void)
+  /// Gives up what is under way, and the bearer with it.
+  func abandonRaising()
+}
+
+/// How a `raiseSecurity` ended.
+enum RaisingOutcome: Hashable, Sendable {
+  /// The link has the level.
+  case held
+  /// The bearer ended meanwhile, or the link got less.
+  case ended
+  /// Nobody answered, or the pairing failed; the bearer ends.
+  case failed
+}
+
+/// Where the security of links is not the carrier's.
+extension BearerCarrier {
+  func securityLevel() -> LinkSecurityLevel? { nil }
+  func raiseSecurity(to level: LinkSecurityLevel, _ done: @escaping (RaisingOutcome) -> Void) { done(.ended) }
+  func abandonRaising() {}
 }
 
 extension BearerCarrier {

@@ -35,7 +35,7 @@ public actor Connection: ATTRequester {
   public nonisolated let loop: EventLoop
   public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
 
-  private let carrier: any BearerCarrier
+  let carrier: any BearerCarrier
   private let tap: PacketTap?
   /// The log has heard of this link.
   private var isLogged = false

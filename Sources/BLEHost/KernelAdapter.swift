@@ -1,4 +1,5 @@
 public import BLECore
+import BLEStack
 public import BLESystem
 public import BLEWire
 
@@ -6,7 +7,7 @@ public import BLEWire
 ///
 /// It scans over the HCI raw channel, which is opened when first needed and needs CAP_NET_RAW, and connects over the
 /// kernel's L2CAP socket, which needs nothing.
-public actor KernelAdapter: Adapter {
+public actor KernelAdapter: SecuringAdapter {
   public nonisolated let info: AdapterInfo
   public nonisolated let loop: EventLoop
   public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
@@ -14,10 +15,16 @@ public actor KernelAdapter: Adapter {
   public nonisolated let mode = "raw"
 
   private var channel: RawChannel?
+  var security = KernelSecurity()
+  let note: @Sendable (String) -> Void
 
-  public init(_ info: AdapterInfo, on loop: EventLoop) {
+  /// - Parameter note: takes what a person should know of a pairing, one line each, on the receive thread.
+  public init(
+    _ info: AdapterInfo, on loop: EventLoop, note: @escaping @Sendable (String) -> Void = { _ in }
+  ) {
     self.info = info
     self.loop = loop
+    self.note = note
   }
 
   /// All adapters, up or down. Needs no capability.
@@ -55,8 +62,16 @@ public actor KernelAdapter: Adapter {
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
     let lever = await lever()
-    let connection = try await Connection.open(
+    let peer = identity(of: peer)
+    var connection = try await Connection.open(
       to: peer, from: info.address, on: loop, timeout: timeout, tap: tap, watching: lever.channel)
+    if await !protect(connection) {
+      await connection.close()
+      guard await forget(peer) else { throw .pairing(peer, .notEncrypted(.pinOrKeyMissing)) }
+      connection = try await Connection.open(
+        to: peer, from: info.address, on: loop, timeout: timeout, tap: tap, watching: lever.channel)
+      _ = await protect(connection)
+    }
     await lever.ask(request, of: connection)
     return connection
   }
@@ -77,6 +92,7 @@ public actor KernelAdapter: Adapter {
   }
 
   public func close() async {
+    await endSecurity()
     await channel?.close()
     channel = nil
   }

@@ -31,6 +31,7 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
   var watch: LinkWatch?
   private let handle: ConnectionHandle?
   private(set) var disconnectReason: HCIStatus?
+  private var raising: Raising?
 
   init(_ descriptor: consuming FileDescriptor, _ loop: EventLoop) throws(SystemError) {
     slab = try ReceiveSlab(slots: Self.slabSlots, slotByteCount: Self.slabSlotByteCount)
@@ -52,6 +53,8 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
   }
 
   func send(_ pdu: Span<UInt8>) throws(SystemError) {
+    // The kernel would refuse it as if the link were gone.
+    guard raising == nil else { throw SystemError(call: "send", number: SystemError.full) }
     do throws(SystemError) {
       _ = try descriptor.send(pdu)
       shortagesInARow = 0
@@ -75,6 +78,7 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
     guard let token else { return }
     self.token = nil
     client = nil
+    endRaising(.ended)
     if let handle { watch?.end(handle) }
     loop.remove(token, descriptor)
     descriptor.shutDown()
@@ -88,9 +92,15 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
 
   // MARK: The receive thread
 
-  var deadline: MonotonicTime? { client?.deadline() }
+  var deadline: MonotonicTime? {
+    guard let raising else { return client?.deadline() }
+    return client?.deadline().map { min($0, raising.limit) } ?? raising.limit
+  }
 
-  func expired(now: MonotonicTime) { client?.expired(now) }
+  func expired(now: MonotonicTime) {
+    if let raising, raising.limit <= now { abandonRaising() }
+    client?.expired(now)
+  }
 
   func stopped() { client?.ended(.closedLocally) }
 
@@ -98,6 +108,10 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
     guard let client else { return }
     if !readiness.isDisjoint(with: .writable) {
       want(.readable)
+      // A channel that has ended is writable, too.
+      if let raising, readiness.isDisjoint(with: .hangUp) {
+        endRaising((securityLevel() ?? .sdp) >= raising.level ? .held : .ended)
+      }
       client.writable()
     }
     if !readiness.isDisjoint(with: .incoming) { drain(readiness, into: client) }
@@ -158,6 +172,45 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
   private func pendingError() -> SystemError? {
     do throws(SystemError) { return try descriptor.pendingError() } catch { return error }
   }
+}
+
+// MARK: Security
+
+extension SocketCarrier {
+  /// As long as somebody may take to answer the kernel's questions: each of its steps has 30 s. Core 5.4, Vol 3, Part H,
+  /// 3.4.
+  private static let raisingLimit = Duration.seconds(60)
+
+  /// A BT_SECURITY that the kernel has not answered.
+  struct Raising {
+    let level: LinkSecurityLevel
+    let limit: MonotonicTime
+    let done: (RaisingOutcome) -> Void
+  }
+
+  func securityLevel() -> LinkSecurityLevel? { try? descriptor.securityLevel() }
+
+  func raiseSecurity(to level: LinkSecurityLevel, _ done: @escaping (RaisingOutcome) -> Void) {
+    guard token != nil, raising == nil else { return done(.ended) }
+    do throws(SystemError) {
+      guard try descriptor.securityLevel() < level else { return done(.held) }
+      try descriptor.raiseSecurity(to: level)
+    } catch {
+      // The kernel knew better: what the link has is enough.
+      return done(error.condition == .invalid ? .held : .ended)
+    }
+    raising = Raising(level: level, limit: loop.clock.monotonic().advanced(by: Self.raisingLimit), done: done)
+    want([.readable, .writable])
+  }
+
+  /// The socket is of no use any more: nothing takes it out of BT_CONFIG.
+  func abandonRaising() {
+    guard raising != nil else { return }
+    endRaising(.failed)
+    client?.ended(.linkLost(.unknown))
+  }
+
+  private func endRaising(_ outcome: RaisingOutcome) { raising.take()?.done(outcome) }
 }
 
 extension LinkLoss {

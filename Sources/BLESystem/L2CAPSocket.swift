@@ -72,7 +72,39 @@ extension FileDescriptor {
   }
 }
 
+/// How secure a link of the kernel's is: BT_SECURITY. For LE, `include/net/bluetooth/bluetooth.h` and
+/// `seclevel_to_authreq` in `net/bluetooth/smp.c`.
+public enum LinkSecurityLevel: UInt8, Hashable, Sendable, Comparable {
+  case sdp, low
+  /// Encrypted.
+  case medium
+  /// With a key that nobody in the middle has.
+  case high
+  /// Of Secure Connections.
+  case fips
+
+  public static func < (one: Self, other: Self) -> Bool { one.rawValue < other.rawValue }
+}
+
 extension FileDescriptor {
+  /// BT_SECURITY of a connected ATT channel: the level of its link.
+  package func securityLevel() throws(SystemError) -> LinkSecurityLevel {
+    let level = try checked("getsockopt(BT_SECURITY)") { ringtap_bt_security(rawValue) }
+    return LinkSecurityLevel(rawValue: UInt8(truncatingIfNeeded: level)) ?? .sdp
+  }
+
+  /// Has the kernel encrypt the link, by a key that it has or by pairing.
+  ///
+  /// Until that has ended well the socket is in BT_CONFIG: it cannot be written to, is not writable, and the kernel drops
+  /// what the peer sends on it (`l2cap_data_channel`). It ends well with the socket writable again (`l2cap_sock_resume_cb`),
+  /// or with the link, where the key is refused (`hci_encrypt_change_evt`). A pairing that fails leaves the socket as
+  /// it is for good (`smp_failure` tells nobody but the management interface): close it. Linux 6.1.
+  ///
+  /// - Throws: `invalid` where the link has the level already.
+  package func raiseSecurity(to level: LinkSecurityLevel) throws(SystemError) {
+    try checked("setsockopt(BT_SECURITY)") { ringtap_bt_raise_security(rawValue, level.rawValue) }
+  }
+
   /// `shutdown(SHUT_RDWR)`: the channel closes now, the descriptor when its owner goes.
   package func shutDown() { _ = shutdown(rawValue, CInt(SHUT_RDWR)) }
 }

@@ -106,6 +106,18 @@ int ringtap_l2cap_connection_handle(int fd) {
   return info.hci_handle;
 }
 
+int ringtap_bt_security(int fd) {
+  struct bt_security security = {0};
+  socklen_t length = sizeof security;
+  if (getsockopt(fd, SOL_BLUETOOTH, BT_SECURITY, &security, &length) < 0) return -1;
+  return security.level;
+}
+
+int ringtap_bt_raise_security(int fd, uint8_t level) {
+  struct bt_security security = {.level = level};
+  return setsockopt(fd, SOL_BLUETOOTH, BT_SECURITY, &security, sizeof security);
+}
+
 // A time stamp and an overflow counter, with room to spare for one more.
 #define CONTROL_BYTES (CMSG_SPACE(sizeof(struct timespec)) + 2 * CMSG_SPACE(sizeof(uint32_t)))
 

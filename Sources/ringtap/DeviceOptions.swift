@@ -90,16 +90,27 @@ struct AdapterOptions: ParsableArguments {
     let loop = try failing { () throws(HostError) in try EventLoop.start(tuning: tuning) }
     guard let specification = try specification() else {
       let info = try failing { () throws(HostError) in try KernelAdapter.find(adapter) }
-      return Radio(adapter: remembering(beside(info, loop)))
+      let plain = beside(info, loop)
+      let radio = Radio(adapter: remembering(plain), securing: plain)
+      try await secure(radio)
+      return radio
     }
     var radio = try await Radio.exclusive(
       specification, log: packetLog, keys: logKeys ? .logged : .concealed, loop)
-    if let bonds = bondFiles, !bonds.bonds().isEmpty, let host = radio.host {
-      try await failing { () async throws(HostError) in try await host.secure(SecuritySettings(store: bonds))
-      }
-    }
+    try await secure(radio)
     radio.adapter = remembering(radio.adapter)
     return radio
+  }
+
+  /// Links with devices that were paired with are encrypted by their keys. The kernel takes keys from root only; without
+  /// them it still has those of `bluetoothd`.
+  private func secure(_ radio: Radio) async throws {
+    guard let bonds = bondFiles, !bonds.bonds().isEmpty, let adapter = radio.securing,
+      radio.host != nil || ProcessFacts.has(.netAdmin)
+    else { return }
+    try await failing { () async throws(HostError) in
+      try await adapter.secure(SecuritySettings(store: bonds))
+    }
   }
 
   /// The keys of devices that were paired with; `nil` where nothing is to be remembered.
@@ -124,10 +135,10 @@ struct AdapterOptions: ParsableArguments {
 
 extension AdapterOptions {
   /// An adapter that the kernel keeps.
-  private func beside(_ info: AdapterInfo, _ loop: EventLoop) -> any Adapter {
+  private func beside(_ info: AdapterInfo, _ loop: EventLoop) -> any SecuringAdapter {
     switch mode {
     case .coexist: return CoexistAdapter(info, on: loop) { Console.note($0) }
-    case .raw, .exclusive: return KernelAdapter(info, on: loop)
+    case .raw, .exclusive: return KernelAdapter(info, on: loop) { Console.note($0) }
     case .auto:
       let capabilities = [ProcessFacts.Capability.netAdmin, .netRaw].filter {
         ProcessFacts.has($0) || $0 == .netAdmin && HandedSockets.has(.management)
@@ -136,7 +147,8 @@ extension AdapterOptions {
         daemon: ProcessFacts.processID(named: "bluetoothd"), capabilities: Set(capabilities))
       Console.note(choice.note(on: info.name))
       return choice.mode == .coexist
-        ? CoexistAdapter(info, on: loop) { Console.note($0) } : KernelAdapter(info, on: loop)
+        ? CoexistAdapter(info, on: loop) { Console.note($0) }
+        : KernelAdapter(info, on: loop) { Console.note($0) }
     }
   }
 }

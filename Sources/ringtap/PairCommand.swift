@@ -14,11 +14,16 @@ struct PairCommand: AsyncParsableCommand {
     commandName: "pair",
     abstract: "Pair with a device and keep its keys.",
     discussion: """
-      For exclusive mode, where no other host holds keys. From then on each link with the
-      device is encrypted by the stored key. Asks on a terminal only; without one, and without
-      --passkey or --yes, nobody can tell whether somebody is in the middle.
+      From then on each link with the device is encrypted by the stored key. Asks on a
+      terminal only; without one, and without --passkey or --yes, nobody can tell whether
+      somebody is in the middle.
+
+      In exclusive mode the keys are ours alone. In raw mode the kernel pairs and gets the
+      stored keys back beside those it has, which takes root. Where bluetoothd runs, it keeps
+      the keys and its agent (`bluetoothctl`) answers: this only has the link encrypted.
 
       EXAMPLES
+        ringtap pair 70:CB:0D:00:A1:B2 --mode raw
         ringtap pair 70:CB:0D:00:A1:B2 --mode exclusive
         ringtap pair C4:12:34:56:78:9A --address-type random --passkey 123456
             --transport serial:/dev/ttyAMA0,115200
@@ -68,14 +73,14 @@ struct PairCommand: AsyncParsableCommand {
     let settings = settings(keeping: bond ? store : nil)
     let (timeout, request) = (Duration.seconds(device.timeout), try device.link.request())
     let result = try await device.withRadio { radio in
-      guard let host = radio.host else {
-        throw Failure(
-          "the kernel holds the keys in this mode: use `bluetoothctl pair \(address)`, or --mode exclusive")
+      guard let adapter = radio.securing else { throw Failure("nobody pairs over this adapter") }
+      if radio.host == nil, ProcessFacts.processID(named: "bluetoothd") != nil {
+        Console.note("bluetoothd is running: it keeps the keys, and its agent answers (`bluetoothctl`)")
       }
       return try await failing { () async throws(HostError) in
-        try await host.secure(settings)
-        let connection = try await host.connect(to: address, asking: request, timeout: timeout, tap: nil)
-        let bond = try await host.pair(connection)
+        try await adapter.secure(settings)
+        let connection = try await adapter.connect(to: address, asking: request, timeout: timeout, tap: nil)
+        let bond = try await adapter.makeBond(with: connection)
         await connection.close()
         return bond
       }
@@ -91,11 +96,15 @@ struct PairCommand: AsyncParsableCommand {
     return settings
   }
 
-  private func show(_ bond: Bond, of address: DeviceAddress) throws {
-    guard json else { return try Console.print("paired with \(address): \(bond)") }
+  private func show(_ bond: Bond?, of address: DeviceAddress) throws {
+    guard json else {
+      let text = bond.map { "paired with \(address): \($0)" }
+      return try Console.print(text ?? "the link with \(address) was encrypted; bluetoothd keeps the keys")
+    }
     try Console.json { line in
       line.member("address", address.description)
       line.member("addressType", address.type.name)
+      guard let bond else { return line.member("keptBy", "bluetoothd") }
       if let identity = bond.peerIdentity {
         line.member("identityAddress", identity.address.description)
         line.member("identityAddressType", identity.address.type.name)

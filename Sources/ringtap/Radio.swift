@@ -10,6 +10,8 @@ struct Radio: Sendable {
   var adapter: any Adapter
   /// Our own host under it, in exclusive mode.
   var host: HostAdapter?
+  /// Who encrypts links and pairs: the adapter itself, under whatever stands around it.
+  var securing: (any SecuringAdapter)?
   /// The controller at the other end of a virtual transport.
   var emulation: ControllerAttachment?
   /// What the host and its controller say to each other.
@@ -55,7 +57,8 @@ struct Radio: Sendable {
         log = file
       }
       let adapter = try await HostAdapter.open(transport, name: specification.description, on: loop)
-      return Radio(adapter: adapter, host: adapter, emulation: emulation, log: log, replay: replay)
+      return Radio(
+        adapter: adapter, host: adapter, securing: adapter, emulation: emulation, log: log, replay: replay)
     } catch {
       await emulation?.detach()
       _ = await log?.finish()

@@ -15,7 +15,7 @@ public actor CoexistAdapter: Adapter {
   public nonisolated var name: String { info.name }
   public nonisolated let mode = "coexist"
 
-  private let kernel: KernelAdapter
+  let kernel: KernelAdapter
   private let note: @Sendable (String) -> Void
   private var channel: ManagementChannel?
   /// What the kernel is to ask for in connects that are under way.
@@ -26,7 +26,7 @@ public actor CoexistAdapter: Adapter {
     self.info = info
     self.loop = loop
     self.note = note
-    kernel = KernelAdapter(info, on: loop)
+    kernel = KernelAdapter(info, on: loop, note: note)
   }
 
   public var malformed: Int { get async { await (channel?.malformed ?? 0) + kernel.malformed } }

@@ -38,6 +38,9 @@ actor ManagementChannel {
   private var retryTime: MonotonicTime?
   private var hasTold = false
   private var lossHandler: (@Sendable () -> Void)?
+  private var securityHandler: (@Sendable (ManagementSecurityEvent) -> Void)?
+  /// As they were when the channel was opened.
+  private(set) var settings = ControllerSettings(bits: 0)
   /// Why the adapter cannot be used any more.
   private var failure: HostError?
   /// Events and reports that broke the format.
@@ -96,7 +99,6 @@ actor ManagementChannel {
     do throws(SystemError) { try port.open(for: source) } catch { throw HostError(error) }
     isOpen = true
     let reply = try await command(ReadControllerInformation())
-    let settings: ControllerSettings
     do throws(WireError) { settings = try ControllerSettings(informationReply: reply.span) } catch {
       throw .gatt(.malformed(error))
     }
@@ -110,9 +112,13 @@ actor ManagementChannel {
     if isOpen { lossHandler = body } else { body() }
   }
 
+  /// - Parameter body: gets what the kernel tells and asks while it pairs, with any device, on the receive thread.
+  func whenAsked(_ body: @escaping @Sendable (ManagementSecurityEvent) -> Void) { securityHandler = body }
+
   /// Lets the kernel go on alone. A discovery must have been stopped before.
   func close() {
     lossHandler = nil
+    securityHandler = nil
     release(.gatt(.closed(.closedLocally)))
   }
 
@@ -120,28 +126,32 @@ actor ManagementChannel {
 
   /// Sends a command and waits for its Command Complete or Command Status.
   ///
+  /// - Parameter limit: how long the kernel may take.
   /// - Returns: the reply's parameters.
   /// - Throws: `managementRefused`, `managementTimedOut`, `adapterDown`, `notPermitted`.
   @discardableResult
-  func command(_ command: some ManagementCommand) async throws(HostError) -> [UInt8] {
+  func command(
+    _ command: some ManagementCommand, within limit: Duration = ManagementChannel.commandTimeout
+  ) async throws(HostError) -> [UInt8] {
     let result = await withCheckedContinuation { continuation in
-      send(command) { continuation.resume(returning: $0) }
+      send(command, within: limit) { continuation.resume(returning: $0) }
     }
     return try result.get()
   }
 
   private func send<Command: ManagementCommand>(
-    _ command: Command, _ answer: @escaping (Result<[UInt8], HostError>) -> Void
+    _ command: Command, within limit: Duration = ManagementChannel.commandTimeout,
+    _ answer: @escaping (Result<[UInt8], HostError>) -> Void
   ) {
     guard isOpen else { return answer(.failure(.adapterDown(name))) }
-    let limit = command.parameterByteCount
-    let parameters = [UInt8](encoding: limit) { command.encodeParameters(into: &$0) }
-    let packet = [UInt8](encoding: ManagementPacket.headerByteCount + limit) {
+    let byteCount = command.parameterByteCount
+    let parameters = [UInt8](encoding: byteCount) { command.encodeParameters(into: &$0) }
+    let packet = [UInt8](encoding: ManagementPacket.headerByteCount + byteCount) {
       ManagementPacket(code: Command.opcode.rawValue, index: index, parameters: parameters.span).encode(
         into: &$0)
     }
     do throws(SystemError) { try port.send(packet.span) } catch { return answer(.failure(HostError(error))) }
-    let deadline = SystemClock.monotonic().advanced(by: Self.commandTimeout)
+    let deadline = SystemClock.monotonic().advanced(by: limit)
     pending.append(PendingCommand(opcode: Command.opcode, deadline: deadline, answer: answer))
   }
 
@@ -265,7 +275,8 @@ actor ManagementChannel {
   private func take(_ octets: Span<UInt8>, _ time: ReceiveTime) throws(WireError) {
     let packet = try ManagementPacket(validating: octets)
     guard packet.index == index else { return }
-    switch ManagementEventCode(rawValue: packet.code) {
+    let code = ManagementEventCode(rawValue: packet.code)
+    switch code {
     case .commandComplete, .commandStatus:
       let reply = try ManagementReply(validating: packet.parameters)
       complete(reply.opcode, result(of: reply))
@@ -275,7 +286,11 @@ actor ManagementChannel {
     case .deviceFound where reportSink != nil:
       let found = try DeviceFound(validating: packet.parameters)
       if found.isLowEnergy { reportSink?(found.report, time) }
-    default: break
+    default:
+      guard let securityHandler, let event = try ManagementSecurityEvent(code, packet.parameters) else {
+        return
+      }
+      securityHandler(event)
     }
   }
 

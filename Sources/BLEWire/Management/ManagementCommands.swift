@@ -38,6 +38,10 @@ public struct ControllerSettings: Hashable, Sendable, BitwiseCopyable {
 
   public var isPowered: Bool { bits & 1 != 0 }
   public var isLowEnergy: Bool { bits & 1 << 9 != 0 }
+  public var isBondable: Bool { bits & 1 << 4 != 0 }
+  public var hasSecureConnections: Bool { bits & 1 << 11 != 0 }
+
+  public init(bits: UInt32) { self.bits = bits }
 
   /// - Parameter reply: of Read Controller Information: address, version, manufacturer, supported settings, current
   ///   settings, class, names.

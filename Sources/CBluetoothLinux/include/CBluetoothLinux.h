@@ -53,6 +53,10 @@ int ringtap_l2cap_connect(int fd, uint64_t address, uint8_t address_type, uint16
 /// L2CAP_CONNINFO: the HCI connection handle of a connected socket, or -1.
 int ringtap_l2cap_connection_handle(int fd);
 
+/// BT_SECURITY (a structure of two octets): the level of the socket's link, 0 to 4, or -1; and asks for a level.
+int ringtap_bt_security(int fd);
+int ringtap_bt_raise_security(int fd, uint8_t level);
+
 // --- Byte streams to a controller ------------------------------------------------------------------
 
 /// Opens a serial port raw, 8N1, at a standard rate (the termios flags are macros). -1 with EINVAL for a

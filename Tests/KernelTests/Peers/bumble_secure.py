@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""A peripheral made with google/bumble whose attributes want a secure link, behind a controller that is served over TCP.
+"""A peripheral made with google/bumble whose attributes want a secure link.
 
-  bumble_secure.py [--capability NAME] [--legacy] [--mitm] [--private] [--numbers FILE]
+  bumble_secure.py [TRANSPORT] [--capability NAME] [--legacy] [--mitm] [--private] [--numbers FILE]
+                   [--passkey NUMBER]
 
-A bumble device with its own controller advertises; a second controller on the same virtual link is served as an H4 byte
-stream on a port of 127.0.0.1 that is free. bumble's controllers compare the keys that both hosts encrypt with. Keys are
-kept until the program ends. Standard output, one line: "ready PORT ADDRESS", where the address is its identity.
+TRANSPORT is its controller, such as hci-socket:1. Without one a bumble device with its own controller advertises, and a
+second controller on the same virtual link is served as an H4 byte stream on a port of 127.0.0.1 that is free; bumble's
+controllers compare the keys that both hosts encrypt with. Keys are kept until the program ends. Standard output, one
+line: "ready ADDRESS", or "ready PORT ADDRESS", where the address is its identity.
 
 Characteristics: AA01 is open, AA02 wants encryption, AA03 wants authentication to be read, AA04 encryption to be written.
 Each that is read says its name. AA05 has the value that was last written with a signature by a bonded central, as bumble's
@@ -15,6 +17,7 @@ own AES-CMAC has it; bumble 0.0.236 itself does not look at signed writes.
   --legacy      no Secure Connections
   --mitm        asks for protection against somebody in the middle
   --private     advertises under resolvable private addresses, a new one for each advertising
+  --passkey     what is shown to be typed on the other side, in place of a random one
   --numbers     where the number is written that bumble shows or compares; a keyboard types what it finds there
 """
 
@@ -46,12 +49,16 @@ CAPABILITIES = {
 
 
 class Delegate(PairingDelegate):
-    def __init__(self, capability, path):
+    def __init__(self, capability, path, passkey):
         keys = PairingDelegate.KeyDistribution
         super().__init__(
             CAPABILITIES[capability],
             local_initiator_key_distribution=PairingDelegate.DEFAULT_KEY_DISTRIBUTION | keys.DISTRIBUTE_SIGNING_KEY)
         self.path = path
+        self.passkey = passkey
+
+    async def generate_passkey(self):
+        return await super().generate_passkey() if self.passkey is None else self.passkey
 
     def write(self, number):
         if self.path:
@@ -144,21 +151,23 @@ def look_for_own_keys(device):
     device.host.long_term_key_provider = own_key
 
 
-async def main():
+def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("transport", nargs="?")
     parser.add_argument("--capability", choices=CAPABILITIES, default="none")
     parser.add_argument("--legacy", action="store_true")
     parser.add_argument("--mitm", action="store_true")
     parser.add_argument("--private", action="store_true")
     parser.add_argument("--numbers")
-    options = parser.parse_args()
+    parser.add_argument("--passkey", type=int)
+    return parser.parse_args()
 
-    link = LocalLink()
-    near = Controller("peer", link=link)
+
+async def advertise(host, options):
     configuration = DeviceConfiguration(name="secure", address=hci.Address(ADDRESS))
     configuration.irk = bytes(range(1, 17))
-    device = Device(config=configuration, host=Host(near, AsyncPipeSink(near)))
-    delegate = Delegate(options.capability, options.numbers)
+    device = Device(config=configuration, host=host)
+    delegate = Delegate(options.capability, options.numbers, options.passkey)
     device.pairing_config_factory = lambda connection: PairingConfig(
         sc=not options.legacy, mitm=options.mitm, bonding=True, delegate=delegate,
         identity_address_type=PairingConfig.AddressType.RANDOM)
@@ -166,11 +175,8 @@ async def main():
     await device.power_on()
     look_for_own_keys(device)
     take_signed_writes(device)
-    if options.private:
-        await hide(device)
-    await device.start_advertising(own_address_type=hci.OwnAddressType.RANDOM)
 
-    async def advertise_again():
+    async def start():
         if options.private:
             await hide(device)
         await device.start_advertising(own_address_type=hci.OwnAddressType.RANDOM)
@@ -178,7 +184,11 @@ async def main():
     device.on(
         "connection",
         lambda connection: connection.on(
-            "disconnection", lambda _: asyncio.get_running_loop().create_task(advertise_again())))
+            "disconnection", lambda _: asyncio.get_running_loop().create_task(start())))
+    await start()
+
+
+async def serve_controller(link):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     while True:
@@ -187,6 +197,20 @@ async def main():
             Controller("served", host_source=source, host_sink=sink, link=link)
             print("ready", port, ADDRESS, flush=True)
             await asyncio.get_running_loop().create_future()
+
+
+async def main():
+    options = parse_arguments()
+    if options.transport:
+        async with await open_transport(options.transport) as (source, sink):
+            await advertise(Host(source, sink), options)
+            print("ready", ADDRESS, flush=True)
+            await source.terminated
+    else:
+        link = LocalLink()
+        near = Controller("peer", link=link)
+        await advertise(Host(near, AsyncPipeSink(near)), options)
+        await serve_controller(link)
 
 
 if __name__ == "__main__":

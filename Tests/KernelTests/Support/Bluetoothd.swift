@@ -4,11 +4,13 @@ import Testing
 /// BlueZ's own daemon and its client, beside the program under test.
 extension Scene {
   /// Starts the bus and the daemon; it takes each adapter that is there.
+  ///
+  /// - Parameter options: such as `-f FILE`, its configuration.
   @discardableResult
-  func bluetoothd() throws -> Program {
+  func bluetoothd(_ options: String...) throws -> Program {
     let bus = try start("dbus-daemon", ["--system", "--nofork", "--nopidfile", "--print-address"])
     try bus.line(containing: "unix:path=")
-    let daemon = try start("bluetoothd", ["-n"])
+    let daemon = try start("bluetoothd", ["-n"] + options)
     try daemon.line(on: .errors, containing: "Bluetooth management interface")
     return daemon
   }

@@ -126,6 +126,17 @@ final class Program: @unchecked Sendable {  // `condition` guards `state`
     }
   }
 
+  /// Waits for a question: a text that no line feed needs to follow.
+  ///
+  /// - Parameter times: how often it has come, at least.
+  func question(
+    containing text: String, times: Int = 1, within limit: Duration = Program.patience
+  ) throws {
+    _ = try wait(for: "'\(text)'", within: limit) { state in
+      self.text(state.output).components(separatedBy: text).count > times ? true : nil
+    }
+  }
+
   /// Waits until the lines of its output are as wanted, and returns them.
   func outputLines(
     untilThey what: String, within limit: Duration = Program.patience, _ isMet: ([String]) -> Bool

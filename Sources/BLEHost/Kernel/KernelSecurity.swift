@@ -1,0 +1,352 @@
+import BLECore
+public import BLEStack
+import BLESystem
+import BLEWire
+
+/// What an adapter of the kernel knows of the security of its links. On the loop's thread only.
+struct KernelSecurity {
+  /// A link of ours: only its questions are ours to answer.
+  struct Link {
+    /// As the kernel names it in a pairing.
+    let peer: DeviceAddress
+    weak var connection: Connection?
+  }
+
+  var settings: SecuritySettings?
+  /// Where we are the agent and keep the keys; `nil` where `bluetoothd` does, or nobody.
+  var channel: ManagementChannel?
+  /// The kernel has our keys, and asks devices for theirs.
+  var hasLoadedKeys = false
+  var links: [Link] = []
+  /// Keys that the kernel told since the adapter was opened, by identity address.
+  var gathered: [DeviceAddress: Bond] = [:]
+  /// Devices that the user wants to pair with now, whatever is done when a device asks.
+  var wanted: Set<DeviceAddress> = []
+  /// Devices that do not know their keys any more.
+  var forgotten: Set<DeviceAddress> = []
+
+  mutating func add(_ connection: Connection) {
+    links.removeAll { $0.connection == nil }
+    links.append(Link(peer: connection.peer, connection: connection))
+  }
+
+  func isOurs(_ peer: DeviceAddress) -> Bool {
+    links.contains { $0.peer == peer && $0.connection != nil } || gathered[peer] != nil
+  }
+}
+
+/// The kernel's own Security Manager: it encrypts and pairs, we keep its keys and answer its questions where `bluetoothd`
+/// does not. BlueZ, `doc/mgmt-api.txt`; Linux, `net/bluetooth/smp.c`.
+extension KernelAdapter {
+  /// Lets links be encrypted and devices be paired with. Where `bluetoothd` runs, it has the keys and its agent answers;
+  /// the kernel's lists are left alone then.
+  ///
+  /// - Throws: `notPermitted` without CAP_NET_ADMIN, where there is no `bluetoothd`.
+  public func secure(_ settings: SecuritySettings) async throws(HostError) {
+    security.settings = settings
+    guard HostError.daemon == nil else { return }
+    let channel: ManagementChannel
+    if let open = security.channel {
+      channel = open
+    } else {
+      channel = try await ManagementChannel.open(info, on: loop, note)
+      await channel.whenAsked { event in self.assumeIsolated { $0.take(event) } }
+      security.channel = channel
+    }
+    try await channel.command(SetIOCapability(settings.agent.capability))
+    if settings.store != nil { try await channel.command(SetBondable(.on)) }
+    if settings.makeKeyPair != nil { try await channel.command(SetSecureConnections(.on)) }
+    try await loadKeys(settings, channel)
+  }
+
+  /// Pairs with a device that is connected. A key that the kernel had of it is given up.
+  ///
+  /// - Returns: the bond; `nil` where `bluetoothd` has it, which is then in force on the link.
+  public func makeBond(with connection: Connection) async throws(HostError) -> Bond? {
+    guard let channel = security.channel, let settings = security.settings else {
+      if await raise(connection, to: .medium) { return nil }
+      throw .pairing(connection.peer, .failed(.unspecifiedReason))
+    }
+    let made = try await pair(connection, settings, channel)
+    guard let bond = made, !settings.isContent(with: bond) else { return made }
+    // The kernel knows no such limits: it has paired all the same.
+    _ = try? await channel.command(UnpairDevice(bond.peerIdentity?.address ?? connection.peer))
+    throw .pairing(
+      connection.peer,
+      .failed(
+        bond.keyByteCount < settings.minimumKeyByteCount ? .encryptionKeySize : .authenticationRequirements))
+  }
+
+  // MARK: On the way up and down
+
+  /// The address under which the kernel knows a device: it resolves the private ones itself.
+  func identity(of peer: DeviceAddress) -> DeviceAddress {
+    guard security.channel != nil else { return peer }
+    return storedBond(of: peer)?.device ?? peer
+  }
+
+  /// Encrypts a link whose device is bonded.
+  ///
+  /// - Returns: `false` where the device refused its key: the kernel ends the link then.
+  func protect(_ connection: Connection) async -> Bool {
+    security.add(connection)
+    await connection.whenRefused { [weak self] in await self?.raise($0, after: $1) ?? false }
+    guard security.hasLoadedKeys, storedBond(of: connection.peer)?.bond.peerKey != nil,
+      !security.forgotten.contains(connection.peer)
+    else { return true }
+    return await raise(connection, to: .medium)
+  }
+
+  /// After a device has refused its key: without it, where it may be paired with again.
+  ///
+  /// - Returns: whether to connect again.
+  func forget(_ peer: DeviceAddress) async -> Bool {
+    guard let channel = security.channel, security.settings?.raising == .byPairing else { return false }
+    security.forgotten.insert(peer)
+    _ = try? await channel.command(UnpairDevice(peer))
+    return true
+  }
+
+  /// Puts back what was switched, and lets the management interface go. The kernel keeps the keys.
+  func endSecurity() async {
+    guard let channel = security.channel.take() else { return }
+    let former = await channel.settings
+    _ = try? await channel.command(SetIOCapability(.noInputNoOutput))
+    if !former.isBondable { _ = try? await channel.command(SetBondable(.off)) }
+    if !former.hasSecureConnections { _ = try? await channel.command(SetSecureConnections(.off)) }
+    await channel.close()
+  }
+
+  // MARK: Raising
+
+  /// Answers a device that refuses for want of security.
+  ///
+  /// - Returns: whether it is worth asking again.
+  private func raise(_ connection: Connection, after code: ATTErrorCode) async -> Bool {
+    guard let level = await connection.securityLevel else { return false }
+    guard let channel = security.channel, let settings = security.settings else {
+      // The daemon's key, or its agent's answer. Without either the kernel would ask nobody for half a minute.
+      guard HostError.daemon != nil else { return false }
+      switch (level, code) {
+      case (..<(.medium), _): return await raise(connection, to: .medium)
+      case (.medium, .insufficientAuthentication): return await raise(connection, to: .high)
+      default: return false
+      }
+    }
+    let bond = storedBond(of: connection.peer)?.bond
+    if level < .medium, security.hasLoadedKeys, bond?.peerKey != nil,
+      !security.forgotten.contains(connection.peer)
+    {
+      return await raise(connection, to: .medium)
+    }
+    guard settings.raising == .byPairing else { return false }
+    // What is encrypted and still not enough wants somebody to look.
+    if level >= .medium, settings.agent.capability == .noInputNoOutput || bond?.isAuthenticated == true {
+      return false
+    }
+    do throws(HostError) {
+      _ = try await pair(connection, settings, channel)
+      return true
+    } catch {
+      note("\(error)")
+      return false
+    }
+  }
+
+  private func raise(_ connection: Connection, to level: LinkSecurityLevel) async -> Bool {
+    let outcome = await connection.raiseSecurity(to: level)
+    if outcome == .failed {
+      note(
+        "\(connection.peer) could not be paired with, and the kernel does not let its channel go on: it is closed"
+      )
+    }
+    return outcome == .held
+  }
+
+  private func pair(
+    _ connection: Connection, _ settings: SecuritySettings, _ channel: ManagementChannel
+  ) async throws(HostError) -> Bond? {
+    let peer = connection.peer
+    security.wanted.insert(peer)
+    defer { security.wanted.remove(peer) }
+    // What is encrypted already the kernel finds good enough, unless more is asked of it on the socket.
+    if let level = await connection.securityLevel, level >= .medium {
+      guard settings.agent.capability != .noInputNoOutput else { return bond(of: connection) }
+      _ = try? await channel.command(UnpairDevice(peer))
+      guard await raise(connection, to: .high) else {
+        throw .pairing(peer, .failed(.unspecifiedReason))
+      }
+      return bond(of: connection)
+    }
+    let command = PairDevice(peer, settings.agent.capability)
+    do throws(HostError) { try await pair(command, channel) } catch {
+      guard case .managementRefused(_, .alreadyPaired) = error else { throw HostError(pairing: peer, error) }
+      _ = try? await channel.command(UnpairDevice(peer))
+      do throws(HostError) { try await pair(command, channel) } catch {
+        throw HostError(pairing: peer, error)
+      }
+    }
+    security.forgotten.remove(peer)
+    return bond(of: connection)
+  }
+
+  /// Each question may take half a minute, and nobody is asked more than three.
+  private static let pairingLimit = Duration.seconds(120)
+
+  private func pair(_ command: PairDevice, _ channel: ManagementChannel) async throws(HostError) {
+    let result = await withTaskCancellationHandler {
+      do throws(HostError) {
+        try await channel.command(command, within: Self.pairingLimit)
+        return Result<Void, HostError>.success(())
+      } catch { return .failure(error) }
+    } onCancel: {
+      Task(executorPreference: loop.preference) {
+        _ = try? await channel.command(CancelPairDevice(command.peer))
+      }
+    }
+    try result.get()
+  }
+
+  /// What a device that is connected is bonded by, for now or for good.
+  public func bond(of connection: Connection) -> Bond? {
+    security.gathered.first {
+      $0.key == connection.peer || $0.value.peerIdentity?.matches(connection.peer) == true
+    }?
+    .value ?? storedBond(of: connection.peer)?.bond
+  }
+
+  private func storedBond(of peer: DeviceAddress) -> StoredBond? {
+    security.settings?.store?.bonds().last { $0.local == info.address && $0.isMeant(by: peer) }
+  }
+
+  // MARK: Keys
+
+  /// Gives the kernel the keys of all devices that we know, beside those it has.
+  ///
+  /// The kernel's lists can be replaced only. So they are read first, and where that is not allowed they stay as they are.
+  private func loadKeys(_ settings: SecuritySettings, _ channel: ManagementChannel) async throws(HostError) {
+    security.hasLoadedKeys = false
+    guard let store = settings.store else { return }
+    guard let present = KernelKeys(of: name) else {
+      note(
+        "the kernel's keys cannot be read (/sys/kernel/debug/bluetooth, root only), so none are added: others' would be "
+          + "lost. Devices must be paired with again; or use --mode exclusive")
+      return
+    }
+    var keys = present
+    for bond in store.bonds() where bond.local == info.address { keys.add(bond) }
+    if keys.longTerm != present.longTerm { try await channel.command(LoadLongTermKeys(keys.longTerm)) }
+    // Even where they are the same: from then on the kernel asks for them.
+    try await channel.command(LoadIdentityResolvingKeys(keys.identity))
+    security.hasLoadedKeys = true
+  }
+
+  private func keep(_ peer: DeviceAddress, _ bond: Bond) {
+    security.gathered[peer] = bond
+    security.hasLoadedKeys = true
+    guard bond.isBonded else { return }
+    security.settings?.store?.keep(StoredBond(device: peer, local: info.address, bond: bond))
+  }
+
+  // MARK: What the kernel tells and asks
+
+  private func take(_ event: ManagementSecurityEvent) {
+    guard let settings = security.settings else { return }
+    let agent = settings.agent
+    switch event {
+    case .longTermKey(let key, let keeping):
+      guard security.isOurs(key.peer) else { return }
+      var bond = security.gathered[key.peer] ?? .none
+      bond.take(key)
+      bond.isBonded = keeping == .forGood && settings.store != nil && settings.isContent(with: bond)
+      keep(key.peer, bond)
+    case .identityKey(let key, let met, _):
+      guard security.isOurs(met) || security.isOurs(key.peer) else { return }
+      security.gathered[key.peer, default: .none].peerIdentity = DeviceIdentity(
+        resolvingKey: key.key, address: key.peer)
+    case .signingKey(let key, let signer, _):
+      guard security.isOurs(key.peer) else { return }
+      switch signer {
+      case .local: security.gathered[key.peer, default: .none].localSigningKey = key.key
+      case .peer: security.gathered[key.peer, default: .none].peerSigningKey = key.key
+      }
+    case .showPasskey(let peer, let passkey, let typed):
+      if typed == 0, security.isOurs(peer) { agent.showPasskey(passkey) }
+    case .permit(let peer): answer(peer) { true }
+    case .compare(let peer, let number): answer(peer) { await agent.compare(number) }
+    case .askPasskey(let peer): askPasskey(of: peer, agent)
+    case .failed(let peer, _):
+      for link in security.links where link.peer == peer {
+        link.connection?.assumeIsolated { $0.abandonRaising() }
+      }
+    }
+  }
+
+  private func mayPair(with peer: DeviceAddress) -> Bool {
+    security.settings?.raising == .byPairing || security.wanted.contains(peer)
+  }
+
+  private func answer(_ peer: DeviceAddress, _ question: @escaping @Sendable () async -> Bool) {
+    guard security.isOurs(peer), let channel = security.channel else { return }
+    let mayPair = mayPair(with: peer)
+    Task(executorPreference: loop.preference) {
+      // The kernel may have given up meanwhile: then nobody wants the answer.
+      if mayPair, await question() {
+        _ = try? await channel.command(UserConfirmationReply(peer))
+      } else {
+        _ = try? await channel.command(UserConfirmationNegativeReply(peer))
+      }
+    }
+  }
+
+  private func askPasskey(of peer: DeviceAddress, _ agent: PairingAgent) {
+    guard security.isOurs(peer), let channel = security.channel else { return }
+    let mayPair = mayPair(with: peer)
+    Task(executorPreference: loop.preference) {
+      if mayPair, let passkey = await agent.askPasskey() {
+        _ = try? await channel.command(UserPasskeyReply(peer, passkey))
+      } else {
+        _ = try? await channel.command(UserPasskeyNegativeReply(peer))
+      }
+    }
+  }
+}
+
+extension SecuritySettings {
+  fileprivate func isContent(with bond: Bond) -> Bool {
+    (protection == .encrypted || bond.isAuthenticated) && bond.keyByteCount >= minimumKeyByteCount
+  }
+}
+
+extension Connection {
+  /// Of the kernel's link; `nil` where the kernel has none.
+  var securityLevel: LinkSecurityLevel? { carrier.securityLevel() }
+
+  /// Has the kernel encrypt the link, by a key that it has or by pairing. Nothing is sent meanwhile, and the kernel drops
+  /// what comes.
+  func raiseSecurity(to level: LinkSecurityLevel) async -> RaisingOutcome {
+    guard end == nil else { return .ended }
+    return await withCheckedContinuation { waiter in
+      carrier.raiseSecurity(to: level) { waiter.resume(returning: $0) }
+    }
+  }
+
+  func abandonRaising() { carrier.abandonRaising() }
+}
+
+extension HostError {
+  /// The kernel does not say what was wrong with a pairing, only how it ended.
+  fileprivate init(pairing peer: DeviceAddress, _ error: HostError) {
+    guard case .managementRefused(_, let status) = error else {
+      self = error
+      return
+    }
+    switch status {
+    case .authenticationFailed: self = .pairing(peer, .failed(.unspecifiedReason))
+    case .timeout: self = .pairing(peer, .timedOut)
+    case .disconnected, .notConnected: self = .pairing(peer, .linkLost)
+    case .cancelled: self = .pairing(peer, .cancelled)
+    default: self = error
+    }
+  }
+}
