@@ -225,7 +225,8 @@ extension GATTClient {
     try await exchangeMTU()
     guard let generic = try await furtherAttributes(of: [.genericAttribute])?.services.first else { return }
     try await watch(generic)
-    guard let hash = await connection.discovery?.databaseHash, try await connection.readDatabaseHash() != hash else { return }
+    guard let hash = await connection.discovery?.databaseHash, try await connection.readDatabaseHash() != hash
+    else { return }
     await connection.attributesChanged(in: .all)
   }
 

@@ -86,6 +86,7 @@ extension GATTError {
       "the device is at fault: look for newer firmware, and keep a log (`btmon -w FILE`)"
     case .valueTooLong: "write less, or with a device that takes a larger MTU"
     case .writeNotVerified: "write again"
+    case .cannotSign: "pair with the device (`ringtap pair ADDRESS`), and keep its keys"
     case .notSupported: "`ringtap gatt ADDRESS` tells what each characteristic can do"
     case .cancelled, .closed(.closedLocally): nil
     }

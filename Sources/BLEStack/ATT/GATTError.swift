@@ -59,7 +59,7 @@ extension GATTError: CustomStringConvertible {
     case .writeNotVerified(let handle):
       "the device echoed another value than was written to handle \(hex(handle.rawValue)); "
         + "the write was cancelled"
-    case .cannotSign: "nothing to sign with: pair with the device, and keep its keys"
+    case .cannotSign: "there is no key to sign with"
     case .notSupported(let handle, let needs):
       "the characteristic at handle \(hex(handle.rawValue)) does not support "
         + needs.names.joined(separator: " or ")

@@ -277,7 +277,8 @@ public actor DeviceSession {
   private func completeOnce<Profile: SessionProfile>(
     _ stream: Profile.Stream, _ profile: Profile, on connection: Connection
   ) async {
-    guard !isStreamComplete, await connection.usesEarlierDiscovery, await connection.end == nil else { return }
+    guard !isStreamComplete, await connection.usesEarlierDiscovery, await connection.end == nil
+    else { return }
     isStreamComplete = true
     await profile.complete(stream)
   }
