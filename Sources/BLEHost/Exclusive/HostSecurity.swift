@@ -263,10 +263,5 @@ private final class FoundAddress: @unchecked Sendable {
 
 extension ATTErrorCode {
   /// More security would change the answer. Core 5.4, Vol 3, Part C, 10.3.2.
-  var wantsSecurity: Bool {
-    switch self {
-    case .insufficientAuthentication, .insufficientEncryption, .encryptionKeySizeTooShort: true
-    default: false
-    }
-  }
+  var wantsSecurity: Bool { self == .insufficientAuthentication || self == .insufficientEncryption }
 }
