@@ -2,8 +2,8 @@ import Foundation
 import Testing
 
 extension InTestKernel {
-  /// Links that are made secure, by our own Security Manager and by the kernel's, with peers that are google/bumble's and
-  /// BlueZ's. The controllers are btvirt's, which compare the keys of both ends.
+  /// Links that are made secure, by our own Security Manager and by the kernel's, with peers that are google/bumble's. The
+  /// controllers are btvirt's, which compare the keys of both ends.
   @Suite final class SecurityTests {
     enum Mode: String, CaseIterable, CustomTestStringConvertible {
       case raw, exclusive
@@ -55,7 +55,6 @@ extension InTestKernel {
       var secureConnections: Bool?
       var keySize: Int?
       var bonded: Bool?
-      var keptBy: String?
     }
 
     private struct Value: Decodable {
@@ -79,7 +78,7 @@ extension InTestKernel {
     }
 
     /// Our own; `PairingPeerTests` has the rest of them.
-    @Test(arguments: [cases[1], cases[2], cases[4]]) func pairsAndComesBackByOurHost(_ way: Case) throws {
+    @Test(arguments: [cases[2], cases[4]]) func pairsAndComesBackByOurHost(_ way: Case) throws {
       try pairAndComeBack(.exclusive, way)
     }
 
@@ -144,19 +143,6 @@ extension InTestKernel {
       #expect(try kernelKeys().isEmpty)
     }
 
-    /// A device that has forgotten us: said so, and paired with again when asked to.
-    @Test func pairsAgainWithADeviceThatForgot() throws {
-      let peer = try secureBumble(.raw, [])
-      #expect(try remembering(["pair", peer.address, "--address-type", "random"], .raw).status == 0)
-      peer.program.end()
-      let again = try scene.bumble("bumble_secure.py", [])
-      let refused = try remembering(["read", peer.address, "aa02", "--address-type", "random"], .raw)
-      refused.expectFailure(saying: peer.address, "Key Missing")
-      let paired = try remembering(["pair", peer.address, "--address-type", "random"], .raw)
-      #expect(paired.status == 0, "\(paired.errors)")
-      #expect(try read("aa02", of: again, .raw) == Self.encrypted)
-    }
-
     // MARK: The kernel's keys
 
     /// Each load replaces what the kernel has: what is others' goes into ours.
@@ -173,110 +159,12 @@ extension InTestKernel {
       #expect(after.count { $0.hasPrefix(peer.address.lowercased()) } == 2, "\(after)")
     }
 
-    // MARK: Against BlueZ's daemon
-
-    /// bluetoothd and the kernel's Security Manager as the peripheral, our own as the central.
-    @Test(arguments: [[], ["--yes", "--authenticated"]]) func pairsWithBluetoothd(_ own: [String]) throws {
-      try scene.linkedControllers()
-      try scene.controller("off", 0)
-      let control = try secureBluetoothd()
-      let question = own.isEmpty ? "Request authorization" : "Request confirmation"
-      var (attempts, asked) = (0, 0)
-      var result: Program.Result
-      // The daemon loses hci0 at the same moment: see `hasNear`.
-      repeat {
-        if attempts > 0 { try hasNear(control, times: attempts) }
-        attempts += 1
-        let pairing = try startRemembering(["pair", Self.far, "--json"] + own, .exclusive, type: "public")
-        if (try? control.question(containing: question, times: asked + 1, within: .seconds(12))) != nil {
-          asked += 1
-          try control.type("yes")
-        }
-        result = try pairing.finish(within: .seconds(40))
-      } while result.status != 0 && attempts < 3
-      #expect(result.status == 0, "\(result.errors)")
-      let paired = try #require(try result.objects(Paired.self).first)
-      #expect(paired.authenticated == !own.isEmpty)
-      #expect(paired.bonded == true)
-
-      let device = Scene.Peer(address: Self.far, program: control)
-      try hasNear(control, times: attempts)
-      #expect(try read("fff1", of: device, .exclusive, type: "public") == "01")
-      guard !own.isEmpty else { return }
-      try hasNear(control, times: attempts + 1)
-      #expect(try read("fff2", of: device, .exclusive, type: "public") == "02")
-    }
-
-    /// Both ends are the kernel's, and the daemon keeps the keys of both: we have the link encrypted.
-    @Test func takesBluetoothdsBondAsItIs() throws {
-      try scene.linkedControllers()
-      let control = try secureBluetoothd()
-      let arguments = ["pair", Self.far, "--json"]
-      let pairing = try startRemembering(arguments, nil, type: "public")
-      try control.question(containing: "Confirm passkey")
-      try control.type("yes")
-      // Both ends are the daemon's, and which of them asks is its choice, or both do.
-      if (try? pairing.line(containing: "keptBy", within: .seconds(5))) == nil { try control.type("yes") }
-      let result = try pairing.finish()
-      #expect(result.status == 0, "\(result.errors)")
-      #expect(result.errors.contains("its agent answers"))
-      #expect(try result.objects(Paired.self).first?.keptBy == "bluetoothd")
-      #expect(try keyFiles() == [])
-
-      // The daemon goes on as a client of its own, on the one channel that there is.
-      try control.type("select \(Self.near)")
-      try control.type("disconnect \(Self.far)")
-      try control.line(containing: "Successful disconnected")
-      let device = Scene.Peer(address: Self.far, program: control)
-      #expect(try read("fff1", of: device, nil, type: "public") == "01")
-    }
-
     // MARK: Parts
-
-    private static let (near, far) = ("00:AA:01:00:00:00", "00:AA:01:01:00:01")
-
-    /// Waits until the daemon is done with an adapter that comes back from exclusive mode: while it is not, it takes no ATT
-    /// channel on the other, and the kernel ends such a link after 4 s.
-    private func hasNear(_ control: Program, times: Int) throws {
-      _ = try control.outputLines(untilThey: "tell of hci0 \(times) times") { lines in
-        lines.count { $0.contains("NEW") && $0.contains("Controller \(Self.near)") } >= times
-      }
-    }
 
     private func secureBumble(_ mode: Mode, _ options: [String]) throws -> Scene.Peer {
       try scene.linkedControllers()
       if mode == .exclusive { try scene.controller("off", 0) }
       return try scene.bumble("bumble_secure.py", options + ["--numbers", numbers])
-    }
-
-    /// bluetoothd with FFF1, which wants encryption to be read, and FFF2, which wants authentication.
-    ///
-    /// It leaves an adapter down that comes back from exclusive mode.
-    private func secureBluetoothd() throws -> Program {
-      let configuration = scene.path("main.conf")
-      try "[Policy]\nAutoEnable=false\n".write(toFile: configuration, atomically: true, encoding: .utf8)
-      try scene.bluetoothd("-f", configuration)
-      let control = try scene.bluetoothctl()
-      try control.type("select \(Self.far)")
-      try control.type("power on")
-      try control.line(containing: "power on succeeded")
-      try control.type("default-agent")
-      try control.line(containing: "Default agent request successful")
-      try control.type("pairable on")
-      try control.line(containing: "pairable on succeeded")
-      try control.type("gatt.register-service 0000fff0-0000-1000-8000-00805f9b34fb")
-      try control.type("yes")
-      for (uuid, flags, value) in [
-        ("fff1", "encrypt-read", "1"), ("fff2", "encrypt-authenticated-read", "2"),
-      ] {
-        try control.type("gatt.register-characteristic 0000\(uuid)-0000-1000-8000-00805f9b34fb \(flags)")
-        try control.type(value)
-      }
-      try control.type("gatt.register-application")
-      try control.line(containing: "Application registered")
-      try control.type("advertise on")
-      try control.line(containing: "Advertising object registered")
-      return control
     }
 
     /// A program that remembers, with folders of its own.

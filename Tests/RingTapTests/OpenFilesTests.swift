@@ -11,34 +11,6 @@ import Testing
 
 /// A process that may open no more files.
 @Suite(.timeLimit(.minutes(2))) struct OpenFilesTests {
-  /// Whichever open is the first to fail: the capture ends at once and says why.
-  @Test func tellsWhichOpenFailed() async {
-    await #expect(processExitsWith: .success) {
-      var hasSucceeded = false
-      var names: Set<String> = []
-      for more in 0..<40 where !hasSucceeded {
-        try await withFolder { folder in
-          let adapter = try SocketAdapter(ScriptedRing(frames(20)))
-          limitNumbers(to: try firstFreeNumber() + more)
-          let result = await capture(adapter, folder + "/capture", count: 30)
-          limitNumbers(to: 1000)
-          switch result {
-          case .failure(.system(let error)):
-            #expect(error.number == EMFILE, "\(error)")
-            names.insert(error.call)
-          case .failure(let error): Issue.record("\(error)")
-          case .success(let result):
-            #expect(result.failure == nil && result.report.received == 30)
-            hasSucceeded = true
-          }
-          await adapter.close()
-        }
-      }
-      #expect(hasSucceeded)
-      #expect(names.count > 3)
-    }
-  }
-
   /// In the midst of a capture only a new link opens something: where it cannot, what was recorded stays.
   @Test func keepsWhatWasRecordedWhenNoLinkCanBeOpened() async {
     await #expect(processExitsWith: .success) {
@@ -79,12 +51,6 @@ private func limitNumbers(to limit: Int) {
   #expect(getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limits) == 0)
   limits.rlim_cur = rlim_t(limit)
   #expect(setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limits) == 0)
-}
-
-/// The first number that none has, with all below it taken or not.
-private func firstFreeNumber() throws -> Int {
-  try FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd").compactMap { Int($0) }.reduce(2, max)
-    + 1
 }
 
 private func capture(

@@ -94,13 +94,13 @@ final class Program: @unchecked Sendable {  // `condition` guards `state`
   private func wait<Value>(
     for what: String, within limit: Duration, _ body: (State) -> Value?
   ) throws -> Value {
-    let end = Date(timeIntervalSinceNow: TimeInterval(limit.components.seconds))
+    let end = ContinuousClock.now + limit
     condition.lock()
     defer { condition.unlock() }
     while true {
       if let value = body(state) { return value }
       let isOver = state.status != nil && state.openStreams == 0
-      guard !isOver, condition.wait(until: end) else {
+      guard !isOver, waitForChange(until: end) else {
         throw Failure(
           description: """
             \(name): \(isOver ? "ended (status \(state.status ?? -1))" : "took longer than \(limit)") \
@@ -109,6 +109,14 @@ final class Program: @unchecked Sendable {  // `condition` guards `state`
             """)
       }
     }
+  }
+
+  /// Waits for any change of `state`, with the lock. A condition knows only the wall clock, which a test may set: so it is
+  /// asked for a second at a time.
+  ///
+  /// - Returns: `false` when it is too late.
+  private func waitForChange(until end: ContinuousClock.Instant) -> Bool {
+    condition.wait(until: Date(timeIntervalSinceNow: 1)) || ContinuousClock.now < end
   }
 
   /// Waits for a whole line.
@@ -172,9 +180,9 @@ final class Program: @unchecked Sendable {  // `condition` guards `state`
     condition.lock()
     defer { condition.unlock() }
     if state.status == nil { send(SIGKILL) }
-    let end = Date(timeIntervalSinceNow: TimeInterval(Self.patience.components.seconds))
+    let end = ContinuousClock.now + Self.patience
     while state.status == nil {
-      guard condition.wait(until: end) else {
+      guard waitForChange(until: end) else {
         // Killed and still there: the kernel holds it. Its log then has where its tasks stand (sysrq w).
         if Way.isInTestKernel { try? Data("w".utf8).write(to: URL(filePath: "/proc/sysrq-trigger")) }
         Issue.record("\(name) does not go, though it was killed")
