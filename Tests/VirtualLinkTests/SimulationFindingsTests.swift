@@ -70,6 +70,36 @@ import Testing
     await link.close()
   }
 
+  /// Seed 3, event 772926. What was left of a change went to the next link, which had the handle of the one that had ended.
+  @Test func aChangeEndsWithItsLink() async throws {
+    let link = try await VirtualLink.open([quietRing()], pace: .air, clock: .virtual(from: Self.start))
+    let adapter = link.adapter
+    let connection = try await Self.connect(link).value.get()
+    let loop = link.loop
+    let (changes, isSame) = try await Task(executorPreference: loop) {
+      await link.emulation.inject(.delayAnswers(.seconds(1), times: 1))
+      let change = Task(executorPreference: loop) {
+        var request = LinkRequest()
+        (request.latency, request.phy, request.dataLength) = (0, .le2M, 251)
+        await adapter.change(connection, to: request)
+      }
+      try await loop.wait(for: .milliseconds(100))
+      await link.emulation.inject(.disconnect(quietRing().address, .remoteUserTerminated))
+      _ = await connection.ended()
+      let next = try await Self.connect(link).value.get()
+      await change.value
+      let isSame = next.handle == connection.handle
+      await next.close()
+      return (await connection.changes, isSame)
+    }.value
+    #expect(isSame)
+    let refusals = changes.compactMap { change -> LinkRequest.Part? in
+      if case .refused(let part, .gatt(.closed)) = change.value { part } else { nil }
+    }
+    #expect(refusals == [.phy, .dataLength])
+    await link.close()
+  }
+
   /// Before any seed: held packets waited by the system's clock, in virtual time for ever.
   @Test func heldPacketsWaitByTheLoopsClock() async throws {
     let plan = FaultPlan()

@@ -63,7 +63,7 @@ public actor HostAdapter: Adapter {
   /// Those who wait for an attempt to end before theirs.
   private var turns: [CheckedContinuation<Void, Never>] = []
   private var isConnecting = false
-  private var carriers = CarrierTable()
+  private(set) var carriers = CarrierTable()
   var channels = ChannelTable()
   var security = SecurityTable()
   private var early: [EarlyPDU] = []

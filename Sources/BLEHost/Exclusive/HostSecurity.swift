@@ -68,7 +68,9 @@ extension HostAdapter {
     do throws(PairingError) {
       let bond = try result.get()
       // The keys that were given away last: who ends the link now must not cut them off.
-      if isBusy(handle) { await withCheckedContinuation { security.drains[handle, default: []].append($0) } }
+      await withCheckedContinuation { waiter in
+        if isBusy(handle) { security.drains[handle, default: []].append(waiter) } else { waiter.resume() }
+      }
       return bond
     } catch {
       throw .pairing(connection.peer, error)

@@ -62,7 +62,10 @@ extension HostAdapter {
   private func ask(
     _ part: LinkRequest.Part, of connection: Connection, _ command: some HCICommand
   ) async {
-    do throws(HostError) { try await self.command(command) } catch {
+    do throws(HostError) {
+      try requireUp(connection)
+      try await self.command(command)
+    } catch {
       await connection.note(LinkChange(time: loop.clock.now(), value: .refused(part, error)))
     }
   }
@@ -70,14 +73,24 @@ extension HostAdapter {
   public func facts(of connection: Connection) async throws(HostError) -> LinkFacts {
     let handle = connection.handle
     var facts = LinkFacts()
+    try requireUp(connection)
     facts.rssi = try await query(ReadRSSI(handle)).rssi
+    try requireUp(connection)
     let version = try await command(
       ReadRemoteVersionInformation(handle), endingWith: LinkProcedure(.remoteVersion, on: handle))
     if case .remoteVersion(_, .success, let version) = version { facts.version = version }
+    try requireUp(connection)
     let features = try await command(
       LEReadRemoteFeatures(handle), endingWith: LinkProcedure(.remoteFeatures, on: handle))
     if case .remoteFeatures(_, .success, let features) = features { facts.features = features }
     return facts
+  }
+
+  /// Before each command for a link that may have ended meanwhile: its handle may be another's by now.
+  private func requireUp(_ connection: Connection) throws(HostError) {
+    guard carriers[connection.handle] === connection.carrier else {
+      throw .gatt(.closed(.linkLost(connection.carrier.disconnectReason.map { LinkLoss($0) } ?? .unknown)))
+    }
   }
 
   private func query<Query: HCIQuery>(_ query: Query) async throws(HostError) -> Query.Reply {

@@ -1,4 +1,5 @@
 import BLECore
+import BLEStack
 import BLESystem
 import BLEWire
 
@@ -46,6 +47,8 @@ struct RawLinkLever {
   ) async -> Bool {
     do throws(HostError) {
       guard let channel else { throw refusal ?? .adapterDown("the adapter") }
+      // The handle of a link that has ended may be another's by now.
+      if let end = await connection.end { throw .gatt(.closed(end)) }
       try await channel.command(command)
       return true
     } catch {

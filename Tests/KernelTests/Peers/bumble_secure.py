@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """A peripheral made with google/bumble whose attributes want a secure link.
 
-  bumble_secure.py [TRANSPORT] [--capability NAME] [--legacy] [--mitm] [--private] [--numbers FILE]
-                   [--passkey NUMBER]
+  bumble_secure.py [TRANSPORT] [--capability NAME] [--legacy] [--mitm] [--private] [--forgetful]
+                   [--numbers FILE] [--passkey NUMBER]
 
 TRANSPORT is its controller, such as hci-socket:1. Without one a bumble device with its own controller advertises, and a
 second controller on the same virtual link is served as an H4 byte stream on a port of 127.0.0.1 that is free; bumble's
@@ -14,6 +14,7 @@ Each that is read says its name. AA05 has the value that was last written with a
 own AES-CMAC has it; bumble 0.0.236 itself does not look at signed writes.
 
   --capability  display, yes-no, keyboard, none, keyboard-display
+  --forgetful   forgets each central at the end of its link, and prints "forgot"
   --legacy      no Secure Connections
   --mitm        asks for protection against somebody in the middle
   --private     advertises under resolvable private addresses, a new one for each advertising
@@ -155,6 +156,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("transport", nargs="?")
     parser.add_argument("--capability", choices=CAPABILITIES, default="none")
+    parser.add_argument("--forgetful", action="store_true")
     parser.add_argument("--legacy", action="store_true")
     parser.add_argument("--mitm", action="store_true")
     parser.add_argument("--private", action="store_true")
@@ -181,10 +183,16 @@ async def advertise(host, options):
             await hide(device)
         await device.start_advertising(own_address_type=hci.OwnAddressType.RANDOM)
 
+    async def end():
+        if options.forgetful:
+            await device.keystore.delete_all()
+            print("forgot", flush=True)
+        await start()
+
     device.on(
         "connection",
         lambda connection: connection.on(
-            "disconnection", lambda _: asyncio.get_running_loop().create_task(start())))
+            "disconnection", lambda _: asyncio.get_running_loop().create_task(end())))
     await start()
 
 

@@ -3,13 +3,14 @@ import Testing
 
 /// BlueZ's own daemon and its client, beside the program under test.
 extension Scene {
-  /// Starts the bus and the daemon; it takes each adapter that is there.
+  /// Starts the bus and the daemon, which knows no device yet; it takes each adapter that is there.
   ///
   /// - Parameter options: such as `-f FILE`, its configuration.
   @discardableResult
   func bluetoothd(_ options: String...) throws -> Program {
     let bus = try start("dbus-daemon", ["--system", "--nofork", "--nopidfile", "--print-address"])
     try bus.line(containing: "unix:path=")
+    try demand("find", ["/var/lib/bluetooth", "-mindepth", "1", "-delete"])
     let daemon = try start("bluetoothd", ["-n"] + options)
     try daemon.line(on: .errors, containing: "Bluetooth management interface")
     return daemon

@@ -71,7 +71,7 @@ final class Scene {
     return Peer(address: String(words[2]), program: program)
   }
 
-  /// BlueZ's emulation: hci0 up, the others down.
+  /// BlueZ's emulation: hci0 up, hci1 down.
   @discardableResult
   func linkedControllers(_ count: Int = 2) throws -> Program {
     let program = try start(Place.peer("controller"), ["linked", "\(count)"])
