@@ -43,12 +43,18 @@ let package = Package(
       name: "CCompression", linkerSettings: [.linkedLibrary("z"), .linkedLibrary("zstd")]),
     // The archive, not the shared library: few machines have that.
     .target(name: "CEDF", linkerSettings: [.linkedLibrary(":libedf.a")]),
+    // `#embed`: Swift's own way makes a literal of each octet.
+    .target(
+      name: "CReportPage",
+      exclude: [
+        "charts.js", "data.js", "dygraph.LICENSE", "dygraph.min.css", "dygraph.min.js", "page.css", "page.js",
+      ]),
     library("BLECore", []),
     library("BLEWire", ["BLECore"]),
     library("BLEStack", ["BLECore", "BLEWire"]),
     library(
       "BLESecurity", ["BLECore", "BLEStack", .product(name: "Crypto", package: "swift-crypto")]),
-    library("BLESystem", ["CBluetoothLinux", "CCompression", "CEDF", "BLECore"]),
+    library("BLESystem", ["CBluetoothLinux", "CCompression", "CEDF", "CReportPage", "BLECore"]),
     library("BLESensors", ["BLECore", "BLEWire"]),
     library("BLEPacketLog", ["BLECore", "BLEWire", "BLEStack", "BLESensors"]),
     library(

@@ -24,6 +24,7 @@ extension BluetoothUUID {
   public static let heartRate = BluetoothUUID(0x180D)
   public static let healthThermometer = BluetoothUUID(0x1809)
   public static let battery = BluetoothUUID(0x180F)
+  public static let cyclingSpeedAndCadence = BluetoothUUID(0x1816)
 
   // Characteristics
   public static let deviceName = BluetoothUUID(0x2A00)

@@ -40,18 +40,18 @@ import BLESystem
 /// | `io-capability=NAME` | what it can show and type: `none`, `display`, `yes-no`, `keyboard`, `keyboard-display` |
 /// | `legacy-pairing` | it pairs without Secure Connections |
 ///
-/// Sensors are `heart-rate`, `thermometer`, `core` and `polar`.
+/// Sensors are `heart-rate`, `thermometer`, `core`, `cycling` and `polar`.
 public struct VirtualPeripheralSpecification: Hashable, Sendable {
   public enum Kind: String, CaseIterable, Hashable, Sendable {
     case ring, source
     case heartRate = "heart-rate"
-    case thermometer, core, polar
+    case thermometer, core, cycling, polar
 
     /// Those that are an `EmulatedSensor`.
     var isSensor: Bool {
       switch self {
       case .ring, .source: false
-      case .heartRate, .thermometer, .core, .polar: true
+      case .heartRate, .thermometer, .core, .cycling, .polar: true
       }
     }
 
@@ -65,7 +65,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
           + "foreign-replies, cut-logs=N, unasked, repeat-frames, attributes=KIND, stream-by=CHANNEL, move=WHERE, "
           + "move-after=N, move-between-links, "
       case .source: "payload=N, "
-      case .heartRate, .polar: "malformed-every=N, disconnect-after=N, off-body-every=N, "
+      case .heartRate, .cycling, .polar: "malformed-every=N, disconnect-after=N, off-body-every=N, "
       case .thermometer, .core: "malformed-every=N, disconnect-after=N, off-body-every=N, fahrenheit, "
       }
     }
@@ -236,6 +236,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
       case .heartRate: sensor(StrapModel(), number)
       case .thermometer: sensor(ThermometerModel(), number) { $0.unit = unit }
       case .core: sensor(CoreModel(), number) { $0.unit = unit }
+      case .cycling: sensor(CyclingModel(), number)
       case .polar: sensor(PolarModel(), number)
       }
     }

@@ -60,8 +60,10 @@ private func writeAll(_ octets: Span<UInt8>, to number: CInt) throws(SystemError
   /// Ends its input, and waits until it has gone. Once only.
   ///
   /// `pclose`.
-  public func finish() {
+  ///
+  /// - Returns: its exit status, as `waitpid` has it; 0 is success.
+  @discardableResult public func finish() -> CInt {
     // SAFETY: the stream was opened by `popen` and is not used again.
-    _ = unsafe pclose(stream)
+    unsafe pclose(stream)
   }
 }

@@ -23,6 +23,8 @@ struct CaptureCommand: AsyncParsableCommand {
       and the same tables go on. session.json lists each gap with its cause and length. --duration and --count run on \
       through gaps.
 
+      On a terminal it shows itself meanwhile on standard error: link, streams, pulse, losses; see --quiet.
+
       With an address no privilege is needed; finding a ring needs CAP_NET_RAW (beside bluetoothd: CAP_NET_ADMIN).
 
       EXAMPLES
@@ -71,6 +73,7 @@ struct CaptureCommand: AsyncParsableCommand {
   var logFormat = LogFormat.btsnoop
 
   @OptionGroup var tables: TableOptions
+  @OptionGroup var view: ViewOptions
 
   enum LogFormat: String, CaseIterable, ExpressibleByArgument {
     case btsnoop, pcapng
@@ -99,20 +102,23 @@ struct CaptureCommand: AsyncParsableCommand {
     }
     let (plan, patience) = (try plan(directory), patience)
     let (name, rings) = (name, rings)
-    let outcomes = try await device.withRadio(thread.tuning) { radio in
-      let targets = try await failing { () async throws(HostError) in
-        if !wanted.isEmpty { return wanted }
-        if let peer = radio.replay?.peer, rings == 1, name == nil {
-          return [RingCapture.Target(address: peer)]
+    let outcomes = try await view.showing(plan.limits, into: directory) { view in
+      try await device.withRadio(thread.tuning) { radio in
+        view?.use(radio.adapter)
+        let targets = try await failing { () async throws(HostError) in
+          if !wanted.isEmpty { return wanted }
+          if let peer = radio.replay?.peer, rings == 1, name == nil {
+            return [RingCapture.Target(address: peer)]
+          }
+          return try await Self.find(rings, name, radio.adapter, plan.timeout, view)
         }
-        return try await Self.find(rings, name, radio.adapter, plan.timeout)
+        let outcomes = await plan.capture(
+          targets, on: radio.adapter, patience: patience.duration(on: radio), view)
+        // Nothing was begun that could have been ended.
+        if !outcomes.contains(where: \.hasReport) { try Task.checkCancellation() }
+        return outcomes
       }
-      let outcomes = await plan.capture(targets, on: radio.adapter, patience: patience.duration(on: radio))
-      // Nothing was begun that could have been ended.
-      if !outcomes.contains(where: \.hasReport) { try Task.checkCancellation() }
-      return outcomes
     }
-    if Console.isErrorTerminal { Console.progress("") }
     try finish(outcomes)
   }
 
@@ -134,7 +140,7 @@ struct CaptureCommand: AsyncParsableCommand {
 
     /// One goes straight into the directory, several each into one of their own below it.
     func capture(
-      _ targets: [RingCapture.Target], on adapter: any Adapter, patience: Duration
+      _ targets: [RingCapture.Target], on adapter: any Adapter, patience: Duration, _ view: LiveView?
     ) async -> [CaptureGroup.Outcome] {
       // The ring is found: in a moment it streams, for hours.
       ProgramCode.releaseOnce(after: .seconds(5))
@@ -151,14 +157,10 @@ struct CaptureCommand: AsyncParsableCommand {
         capture.isAnnounced = true
         capture.logFormat = logFormat
         capture.tableFormat = tableFormat
+        capture.live = view?.feed(of: target.address, name: target.name)
         return capture
       }
-      let group = CaptureGroup(captures)
-      // A timer for nobody's eyes would be all that wakes beside the ring.
-      guard Console.isErrorTerminal else { return await group.run() }
-      return await group.run { progress in
-        Console.progress(CaptureText.line(progress, rings: targets.count))
-      }
+      return await CaptureGroup(captures).run()
     }
   }
 
@@ -170,13 +172,12 @@ struct CaptureCommand: AsyncParsableCommand {
   }
 
   private static func find(
-    _ count: Int, _ name: String?, _ adapter: any Adapter, _ timeout: Duration
+    _ count: Int, _ name: String?, _ adapter: any Adapter, _ timeout: Duration, _ view: LiveView?
   ) async throws(HostError) -> [RingCapture.Target] {
-    let what = count == 1 ? name ?? "a ring" : "\(count) rings"
-    Console.progress("looking for \(what) …")
+    view?.look(for: count == 1 ? name ?? "a ring" : "\(count) rings")
     let found = try await RingFinder.find(count, named: name, on: adapter, within: timeout)
-    Console.progress("")
     for ring in found {
+      view?.found(ring)
       Console.note("found \((ring.name ?? "").printable) \(ring.address) (\(ring.address.type.name))")
     }
     guard found.count == count else {

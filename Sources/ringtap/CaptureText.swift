@@ -7,21 +7,8 @@ import RingTap
 
 /// A capture in words.
 enum CaptureText {
-  /// For the terminal's last line.
-  static func line(_ progress: RingCapture.Progress, rings: Int) -> String {
-    var line = "\(progress.elapsed.components.seconds) s  \(progress.samples) samples  "
-    if progress.withoutLink > 0 {
-      line +=
-        rings == 1
-        ? "no link, connecting again  " : "\(progress.withoutLink) of \(rings) rings without a link  "
-    }
-    if progress.gaps > 0 { line += "\(progress.gaps) \(progress.gaps == 1 ? "gap" : "gaps")  " }
-    return line + "\(progress.lost) lost  \(progress.malformed) malformed   (Ctrl-C ends)"
-  }
-
   /// - Parameter isAlone: no other ring is recorded, and none needs a name.
   static func note(_ news: RingCapture.News, of target: RingCapture.Target, isAlone: Bool) {
-    Console.progress("")
     let ring = isAlone ? "" : "\(target.address): "
     switch news {
     case .lost(let gap): Console.note("\(ring)\(GapText.cause(gap)); connecting again")

@@ -1,6 +1,8 @@
 import BLEHost
 import BLEPacketLog
 import BLESystem
+import RingTap
+import Synchronization
 
 /// Standard output for results, standard error for all else.
 enum Console {
@@ -44,7 +46,10 @@ enum Console {
   static func ask(_ question: String) { tell(question) }
 
   private static func tell(_ text: String) {
-    let octets = [UInt8](text.utf8)
+    view.withLock { view in send(view?.message(text) ?? [UInt8](text.utf8)) }
+  }
+
+  static func send(_ octets: [UInt8]) {
     // With standard error gone there is nobody left to tell.
     try? StandardStream.error.write(octets.span)
   }

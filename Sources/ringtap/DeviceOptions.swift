@@ -27,7 +27,7 @@ struct AdapterOptions: ParsableArguments {
       """
       A controller of our own instead of an adapter: hci-socket:0, serial:/dev/ttyAMA0,115200[,flow], \
       tcp-client:HOST:PORT, tcp-server:HOST:PORT, unix:PATH, pty:, virtual:ring (or heart-rate, thermometer, core, \
-      polar); or a packet log in place of a controller: replay:FILE[,speed=1x|10x|max][,link=N].
+      cycling, polar); or a packet log in place of a controller: replay:FILE[,speed=1x|10x|max][,link=N].
       """, valueName: "spec"))
   var transport: String?
 

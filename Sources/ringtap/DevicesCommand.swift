@@ -47,7 +47,12 @@ struct DevicesCommand: ParsableCommand {
 
   struct List: ParsableCommand {
     static let configuration = CommandConfiguration(
-      commandName: "list", abstract: "Show them all, the one seen last first.")
+      commandName: "list", abstract: "Show them all, the one seen last first.",
+      discussion: """
+        EXAMPLES
+          ringtap devices
+          ringtap devices list --json
+        """)
 
     @Flag(help: "Print one JSON object a line.")
     var json = false
@@ -67,7 +72,12 @@ struct DevicesCommand: ParsableCommand {
 
   struct Show: ParsableCommand {
     static let configuration = CommandConfiguration(
-      commandName: "show", abstract: "Show what is known of one, its attributes as last discovered included.")
+      commandName: "show", abstract: "Show what is known of one, its attributes as last discovered included.",
+      discussion: """
+        EXAMPLES
+          ringtap devices show 70:CB:0D:00:A1:B2
+          ringtap devices show R02_A1B2 --json
+        """)
 
     @Argument(help: "The device's address or name.")
     var device: String
@@ -97,7 +107,12 @@ struct DevicesCommand: ParsableCommand {
 
   struct Forget: ParsableCommand {
     static let configuration = CommandConfiguration(
-      commandName: "forget", abstract: "Forget one, or all, with the keys of its pairing.")
+      commandName: "forget", abstract: "Forget one, or all, with the keys of its pairing.",
+      discussion: """
+        EXAMPLES
+          ringtap devices forget 70:CB:0D:00:A1:B2
+          ringtap devices forget --all
+        """)
 
     @Argument(help: "The device's address or name.")
     var device: String?

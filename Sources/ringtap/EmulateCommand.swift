@@ -11,7 +11,8 @@ struct EmulateCommand: AsyncParsableCommand {
     abstract: "Runs a virtual controller with an emulated peripheral.",
     subcommands: [
       EmulateRingCommand.self, EmulateHeartRateCommand.self, EmulateThermometerCommand.self,
-      EmulateCoreCommand.self, EmulatePolarCommand.self, EmulateSourceCommand.self, EmulateAirCommand.self,
+      EmulateCoreCommand.self, EmulateCyclingCommand.self, EmulatePolarCommand.self,
+      EmulateSourceCommand.self, EmulateAirCommand.self,
       EmulateMeasureCommand.self,
     ])
 }

@@ -123,6 +123,21 @@ struct EmulateCoreCommand: AsyncParsableCommand {
   }
 }
 
+/// `ringtap emulate cycling`.
+struct EmulateCyclingCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "cycling",
+    abstract: "A bicycle with a made-up rider: turns of wheel and crank.",
+    discussion: """
+      EXAMPLE
+        ringtap emulate cycling --transport tcp-server:127.0.0.1:6402
+      """)
+
+  @OptionGroup var sensor: EmulatedSensorOptions
+
+  func run() async throws { try await sensor.run(CyclingModel()) }
+}
+
 /// `ringtap emulate polar`.
 struct EmulatePolarCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(

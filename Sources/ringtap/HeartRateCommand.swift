@@ -37,7 +37,7 @@ struct HeartRateCommand: AsyncParsableCommand {
       return try await sensor.run(.heartRate, settings, HeartRateWriter(isJSON: sensor.json))
     }
     try await sensor.record(.heartRate, into: output) { recording throws(HostError) in
-      try await recording.heartRate(settings, progress: SensorOptions.progress)
+      try await recording.heartRate(settings)
     }
   }
 }

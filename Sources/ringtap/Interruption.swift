@@ -11,7 +11,10 @@ enum Interruption {
   static func take() throws(SystemError) {
     try InterruptSignals.handle { number in
       let handler = handler.withLock { $0.take() }
-      guard let handler else { exit(128 + number) }
+      guard let handler else {
+        Console.leaveView()
+        exit(128 + number)
+      }
       handler()
     }
   }

@@ -3,6 +3,7 @@ import BLECore
 import BLEPacketLog
 import BLESystem
 import Dispatch
+import RingTap
 
 extension LogCommand {
   struct Show: ParsableCommand {

@@ -1,6 +1,7 @@
 import BLECore
 import BLEPacketLog
 import BLESystem
+import RingTap
 
 /// A packet log that is read piece by piece, decompressed where it must be.
 ///
@@ -81,34 +82,6 @@ final class LogSource {
   private func end(_ reason: String) {
     isAtEnd = true
     failure = reason
-  }
-}
-
-/// Why a log cannot be read, or not to its end, in the words of all commands.
-enum LogProblem {
-  static func name(_ path: String) -> String { path == "-" ? "standard input" : path }
-
-  /// The file cannot be opened, or is none.
-  static func text(_ error: SystemError) -> String {
-    "cannot open the log: \("\(error)".dropFirst(error.call.utf8.count + 2))"
-  }
-
-  /// - Parameters:
-  ///   - format: `nil` where it was never found out.
-  ///   - records: those before.
-  static func text(_ error: WireError, _ format: PacketLogFormat?, records: Int) -> String {
-    guard format == nil else { return "\(error)\(good(records))" }
-    if case .truncated(needed: _, available: 0) = error.reason { return "not a packet log: it is empty" }
-    return "not a packet log: \(error)"
-  }
-
-  /// What can be trusted all the same.
-  static func good(_ records: Int) -> String {
-    switch records {
-    case 0: ""
-    case 1: "; the record before is good"
-    default: "; the \(records) records before are good"
-    }
   }
 }
 

@@ -2,6 +2,7 @@ import ArgumentParser
 import BLECore
 import BLEPacketLog
 import BLESystem
+import RingTap
 
 extension LogCommand {
   /// `ringtap log stats`: what a log holds, in numbers.

@@ -52,7 +52,7 @@ struct PolarCommand: AsyncParsableCommand {
       return try await sensor.run(.polar, settings, PolarWriter(isJSON: sensor.json))
     }
     try await sensor.record(.polar, into: output) { recording throws(HostError) in
-      try await recording.polar(settings, progress: SensorOptions.progress)
+      try await recording.polar(settings)
     }
   }
 }

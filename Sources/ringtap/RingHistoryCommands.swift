@@ -181,22 +181,22 @@ struct RingTemperatureCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "temperature", abstract: "The skin temperatures that the ring stored.",
     discussion: """
-      Rings that have it keep a value each half hour, or at an interval of their own: --interval. No capture of either \
+      Rings that have it keep a value each half hour, or at an interval of their own: --own-interval. No capture of either \
       is published; two independent programs agree on the layout.
 
       EXAMPLES
-        ringtap ring temperature                          all days
-        ringtap ring temperature --interval --days-ago 1
+        ringtap ring temperature                              all days
+        ringtap ring temperature --own-interval --days-ago 1
       """)
 
   @OptionGroup var ring: RingOptions
   @OptionGroup var day: RingDayOptions
-  @Flag(help: "One day, at the ring's own interval.") var interval = false
+  @Flag(help: "One day, at the interval of the ring itself.") var ownInterval = false
 
   func run() async throws {
-    let (options, daysAgo, interval) = (ring, day.daysAgo, interval)
+    let (options, daysAgo, ownInterval) = (ring, day.daysAgo, ownInterval)
     try await options.withRing { ring in
-      guard interval else {
+      guard ownInterval else {
         let answer = try await failing { () async throws(RingError) in
           try await ring.temperature(days: UInt8(RingSync.defaultDays))
         }

@@ -11,6 +11,7 @@ import Glibc
         ringtap capture --duration 60     record the first ring in range for a minute
         ringtap gatt 70:CB:0D:00:A1:B2    the attribute tree of a device
         ringtap log show packets.btsnoop  read a packet log
+        ringtap help modes                the ways to the radio; also permissions, formats
 
       Exit status: 0 done, 1 failed, 2 wrong usage, 3 completed but with loss.
       """,
@@ -21,9 +22,12 @@ import Glibc
       ReadCommand.self,
       WriteCommand.self,
       NotifyCommand.self, LinkCommand.self, CaptureCommand.self, AnalyseCommand.self, ConvertCommand.self,
+      ReportCommand.self,
       RingToolCommand.self,
-      HeartRateCommand.self, ThermometerCommand.self, PolarCommand.self, DecodeCommand.self, LogCommand.self,
-      EmulateCommand.self, ScriptPeerCommand.self, BenchCommand.self, ExtcapCommand.self,
+      HeartRateCommand.self, ThermometerCommand.self, CyclingCommand.self, PolarCommand.self,
+      DecodeCommand.self,
+      LogCommand.self,
+      EmulateCommand.self, ScriptPeerCommand.self, BenchCommand.self, ExtcapCommand.self, HelpCommand.self,
     ])
 
   static func main() async {

@@ -31,11 +31,13 @@ struct SensorOptions: ParsableArguments {
   var output: String?
 
   @OptionGroup var tables: TableOptions
+  @OptionGroup var view: ViewOptions
 
   @Flag(help: "Print one JSON object a line.")
   var json = false
 
   func validate() throws {
+    if output == nil, view.quiet { throw ValidationError("--quiet needs an --output directory") }
     if output == nil, tables.format != .csv { throw ValidationError("--format needs an --output directory") }
     if let count, count < 1 { throw ValidationError("--count must be at least 1") }
     if let duration, duration <= 0 { throw ValidationError("--duration must be above 0") }
@@ -72,29 +74,19 @@ struct SensorOptions: ParsableArguments {
     }
     let limits = RecordingLimits(duration: stream.duration, count: count)
     let format = tables.tableFormat
-    let result = try await withPlan(kind) { plan, adapter in
-      let recording = SensorRecording(plan, on: adapter, into: directory, limits, as: format)
-      return try await failing { () async throws(HostError) in try await body(recording) }
+    let result = try await view.showing(limits, into: directory) { view in
+      try await withPlan(kind, view) { plan, adapter in
+        var recording = SensorRecording(plan, on: adapter, into: directory, limits, as: format)
+        recording.live = view?.feed(of: plan.peer)
+        let ready = recording
+        return try await failing { () async throws(HostError) in try await body(ready) }
+      }
     }
-    if Console.isErrorTerminal { Console.progress("") }
     try show(result, directory)
     if let failure = result.failure {
       throw Failure("\(failure); what was recorded until then is in \(directory)")
     }
     if result.report.lost.total > 0 { throw ExitCode(3) }
-  }
-
-  /// For the `progress` of a recording, where somebody sees it.
-  static var progress: (@Sendable (SensorRecording.Progress) -> Void)? {
-    guard Console.isErrorTerminal else { return nil }
-    return { tell($0) }
-  }
-
-  private static func tell(_ progress: SensorRecording.Progress) {
-    let gaps = progress.gaps > 0 ? "\(progress.gaps) \(progress.gaps == 1 ? "gap" : "gaps")  " : ""
-    Console.progress(
-      "\(progress.elapsed.components.seconds) s  \(progress.values) values  \(gaps)"
-        + "\(progress.lost) lost  \(progress.malformed) malformed   (Ctrl-C ends)")
   }
 
   private func show(_ result: SensorRecording.Result, _ directory: String) throws {
@@ -115,15 +107,17 @@ struct SensorOptions: ParsableArguments {
 
   /// Finds the sensor, and tells how to connect to it.
   private func withPlan<Value: Sendable>(
-    _ kind: SensorKind, _ body: @escaping @Sendable (DeviceSession.Plan, any Adapter) async throws -> Value
+    _ kind: SensorKind, _ view: LiveView? = nil,
+    _ body: @escaping @Sendable (DeviceSession.Plan, any Adapter) async throws -> Value
   ) async throws -> Value {
     let address = try address.map { try device.parse($0) } ?? device.known(name)
     let (name, timeout, request, patience) = (
       name, Duration.seconds(device.timeout), try device.link.request(), patience
     )
     return try await device.withRadio(thread.tuning) { radio in
+      view?.use(radio.adapter)
       let peer =
-        if let address { address } else { try await Self.find(kind, name, radio.adapter, timeout) }
+        if let address { address } else { try await Self.find(kind, name, radio.adapter, timeout, view) }
       var plan = DeviceSession.Plan(peer)
       plan.request = request
       plan.connectTimeout = timeout
@@ -133,11 +127,13 @@ struct SensorOptions: ParsableArguments {
   }
 
   private static func find(
-    _ kind: SensorKind, _ name: String?, _ adapter: any Adapter, _ timeout: Duration
+    _ kind: SensorKind, _ name: String?, _ adapter: any Adapter, _ timeout: Duration, _ view: LiveView?
   ) async throws -> DeviceAddress {
+    view?.look(for: name ?? "a sensor")
     let found = try await failing { () async throws(HostError) in
       try await SensorFinder.find(kind, named: name, on: adapter, within: timeout)
     }
+    view?.found(found)
     Console.note("found \(found.name?.printable ?? "a sensor without a name") at \(found.address)")
     return found.address
   }

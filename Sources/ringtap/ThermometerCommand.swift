@@ -56,7 +56,7 @@ struct ThermometerCommand: AsyncParsableCommand {
       return try await sensor.run(.thermometer, (), ThermometerWriter(isJSON: sensor.json, unit))
     }
     try await sensor.record(.thermometer, into: output) { recording throws(HostError) in
-      try await recording.thermometer(progress: SensorOptions.progress)
+      try await recording.thermometer()
     }
   }
 }

@@ -72,7 +72,7 @@ import Testing
   }
 
   @Test(arguments: [
-    ("", "''"), ("strap", "'strap'; there are ring, source, heart-rate, thermometer, core, polar"),
+    ("", "''"), ("strap", "'strap'; there are ring, source, heart-rate, thermometer, core, cycling, polar"),
     ("ring,", "'' is no option"),
     ("ring,payload=20", "'payload=20' is no option of virtual:ring"), ("ring,rate", "'rate' is no option"),
     ("ring,rate=0", "'rate=0': a number above 0"), ("ring,rate=x", "'rate=x'"),

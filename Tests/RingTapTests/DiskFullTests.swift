@@ -77,7 +77,7 @@ private func capture(_ folder: String) async throws -> HostError? {
     RingCapture.Target(address: .any), adapter: adapter, limits: RecordingLimits(count: 300),
     directory: folder)
   var failure: HostError?
-  do throws(HostError) { failure = try await capture.run { _ in }.failure } catch { failure = error }
+  do throws(HostError) { failure = try await capture.run().failure } catch { failure = error }
   await adapter.close()
   return failure
 }

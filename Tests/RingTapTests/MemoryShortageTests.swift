@@ -18,7 +18,7 @@ import Testing
     let capture = RingCapture(
       RingCapture.Target(address: .any), adapter: adapter, limits: RecordingLimits(count: 300),
       directory: folder + "/capture")
-    do throws(HostError) { return .success(try await capture.run { _ in }) } catch { return .failure(error) }
+    do throws(HostError) { return .success(try await capture.run()) } catch { return .failure(error) }
   }
 
   private func run(

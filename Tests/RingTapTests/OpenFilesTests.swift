@@ -60,7 +60,7 @@ private func capture(
     RingCapture.Target(address: .any), adapter: adapter, limits: RecordingLimits(count: count),
     directory: folder)
   capture.patience = patience
-  do throws(HostError) { return .success(try await capture.run { _ in }) } catch { return .failure(error) }
+  do throws(HostError) { return .success(try await capture.run()) } catch { return .failure(error) }
 }
 
 private func frames(_ ticks: Int) -> [ScriptedRing.Event] {

@@ -1,7 +1,8 @@
 import Foundation
 import Testing
 
-/// `Readers/readers.py`: what NumPy, pandas, pyEDFlib and wfdb say of our files.
+/// `Readers/readers.py`: what NumPy, pandas, pyEDFlib and wfdb say of our files; `Readers/terminal.py`: what a terminal
+/// shows.
 enum Readers {
   struct Failure: Error, CustomStringConvertible {
     let description: String
@@ -13,24 +14,30 @@ enum Readers {
     let cache = environment["XDG_CACHE_HOME"] ?? (environment["HOME"] ?? "") + "/.cache"
     let folder = URL(filePath: cache).appending(path: "ringtap")
     let names = (try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []
-    return names.filter { $0.hasPrefix("readers-") }.map { folder.appending(path: $0) }
-      .first { FileManager.default.fileExists(atPath: $0.appending(path: "complete").path) }?
-      .appending(path: "bin/python").path
+    // The latest: others are left over from other versions.
+    let made = names.filter { $0.hasPrefix("readers-") }.compactMap { name -> (URL, Date)? in
+      let complete = folder.appending(path: name + "/complete").path
+      let facts = try? FileManager.default.attributesOfItem(atPath: complete)
+      return (facts?[.modificationDate] as? Date).map { (folder.appending(path: name), $0) }
+    }
+    return made.max { $0.1 < $1.1 }?.0.appending(path: "bin/python").path
   }()
 
   static let missing: Comment = "the readers are not installed: Tools/install readers"
 
-  /// Runs one of its commands.
+  /// Runs one of its commands, or of another script beside it.
   ///
   /// - Returns: the object it prints.
   /// - Throws: what it says differs.
-  @discardableResult static func run(_ arguments: String...) async throws -> [String: Any] {
+  @discardableResult static func run(
+    _ arguments: String..., script: String = "readers.py"
+  ) async throws -> [String: Any] {
     let process = Process()
     let (output, errors) = (Pipe(), Pipe())
     process.executableURL = URL(filePath: try #require(python))
     process.arguments =
       [
-        URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Readers/readers.py").path
+        URL(filePath: #filePath).deletingLastPathComponent().appending(path: "Readers/" + script).path
       ] + arguments
     process.standardOutput = output
     process.standardError = errors

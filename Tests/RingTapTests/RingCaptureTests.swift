@@ -23,7 +23,7 @@ import Testing
     try await RingCapture(
       RingCapture.Target(address: DeviceAddress(bits: 0x70CB_0D00_A1B2, type: .public), name: "R02_A1B2"),
       adapter: adapter, limits: RecordingLimits(count: count), directory: directory
-    ).run { _ in }
+    ).run()
   }
 
   private func tables(_ folder: String) -> [String] {
@@ -194,7 +194,7 @@ import Testing
         let adapter = try SocketAdapter(ring)
         let result = try await RingCapture(
           RingCapture.Target(address: .any), adapter: adapter, limits: RecordingLimits(), directory: folder
-        ).run { _ in }
+        ).run()
         guard case .system(let cause)? = result.failure else {
           Issue.record("ended with \(String(describing: result.failure))")
           return

@@ -44,7 +44,7 @@ import Testing
     let news = NewsList()
     capture.news = { news.append($0) }
     let plan = capture
-    let running = Task(executorPreference: loop) { try await plan.run { _ in } }
+    let running = Task(executorPreference: loop) { try await plan.run() }
     let timing = Task(executorPreference: loop) {
       try await script(ring.address, link.emulation, loop)
       running.cancel()
@@ -242,7 +242,7 @@ import Testing
         directory: folder + "/capture")
       capture.patience = .seconds(20)
       let plan = capture
-      let running = Task(executorPreference: loop) { try await plan.run { _ in } }
+      let running = Task(executorPreference: loop) { try await plan.run() }
       // On the loop, so that its time does not run on before the ring hears again.
       try await Task(executorPreference: loop) {
         try await loop.wait(for: .seconds(3))

@@ -26,7 +26,7 @@ import Testing
       try await target(link.adapter), adapter: link.adapter,
       limits: RecordingLimits(count: count), directory: folder + "/live")
     capture.logFormat = format
-    let result = try await capture.run { _ in }
+    let result = try await capture.run()
     #expect(result.failure == nil && result.report.lost.total == 0)
     await link.close()
     #expect(await log.finish().lost == 0)
@@ -66,7 +66,7 @@ import Testing
         let limits = RecordingLimits(count: count)
         let capture = RingCapture(ring, adapter: adapter, limits: limits, directory: folder)
         let task = Task { () -> Result<RingCapture.Result, HostError> in
-          do throws(HostError) { return .success(try await capture.run { _ in }) } catch {
+          do throws(HostError) { return .success(try await capture.run()) } catch {
             return .failure(error)
           }
         }
@@ -145,7 +145,7 @@ import Testing
         limits: RecordingLimits(count: Self.count), directory: folder + "/live")
       capture.logFormat = .pcapng
       capture.patience = .seconds(20)
-      let live = try await capture.run { _ in }
+      let live = try await capture.run()
       await link.close()
       #expect(live.failure == nil && live.report.linkCount == 4)
 

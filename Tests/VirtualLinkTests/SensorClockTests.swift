@@ -81,7 +81,7 @@ import Testing
     capture.request.supervisionTimeout = 3_200
     if item.errorRate > 0 { await link.emulation.inject(.packetErrorRate(item.errorRate)) }
     let running = capture
-    let result = try await withTaskExecutorPreference(link.loop.preference) { try await running.run { _ in } }
+    let result = try await withTaskExecutorPreference(link.loop.preference) { try await running.run() }
     await link.close()
     #expect(result.failure == nil)
     return result.report

@@ -51,7 +51,7 @@ import Testing
       ]
       let directory = folder + "/strap"
       let result = try await record(strap, count: 5, into: directory) {
-        try await $0.heartRate(.none) { _ in }
+        try await $0.heartRate(.none)
       }
       #expect(result.failure == nil && result.values == 5)
       #expect(result.report.endReason == "count reached" && result.report.lost.total == 0)
@@ -82,7 +82,7 @@ import Testing
         $0.disconnectAfter = 12
         $0.malformedEvery = 4
       } _: {
-        try await $0.heartRate(.none) { _ in }
+        try await $0.heartRate(.none)
       }
       #expect(result.failure != nil)
       #expect(try values(directory + "/heart_rate.csv") == [String](repeating: "72,,", count: 9))
@@ -97,7 +97,7 @@ import Testing
       polar.stopAfterSeconds = 0.5
       let directory = folder + "/polar"
       let result = try await record(polar, count: nil, into: directory) {
-        try await $0.polar(PolarSession.Settings(.ecg)) { _ in }
+        try await $0.polar(PolarSession.Settings(.ecg))
       }
       #expect(result.failure == .unsuitable("the sensor stopped the stream by itself"))
       #expect(result.report.endReason == "the sensor stopped the stream by itself")
@@ -113,7 +113,7 @@ import Testing
       let result = try await record(CoreModel(), count: 4, into: directory) {
         $0.offBodyEvery = 3
       } _: {
-        try await $0.thermometer { _ in }
+        try await $0.thermometer()
       }
       #expect(result.failure == nil && result.values == 4)
       let rows = try values(directory + "/temperature.csv").map { row in
@@ -129,7 +129,7 @@ import Testing
     try await withFolder { folder in
       let directory = folder + "/polar"
       let result = try await record(PolarModel(), count: 4, into: directory) {
-        try await $0.polar(PolarSession.Settings(.ecg)) { _ in }
+        try await $0.polar(PolarSession.Settings(.ecg))
       }
       #expect(result.failure == nil && result.values == 4)
       let rows = try lines(directory + "/ecg.csv")
@@ -151,14 +151,14 @@ import Testing
         HeartRateMeasurement(beatsPerMinute: 0, contact: .notDetected),
       ]
       let result = try await record(strap, count: 2, into: folder + "/strap", as: .npy) {
-        try await $0.heartRate(.none) { _ in }
+        try await $0.heartRate(.none)
       }
       #expect(result.report.streams.map(\.file) == ["heart_rate", "rr_intervals"])
       _ = try await record(
         CoreModel(), count: 3, into: folder + "/core", as: .npy, { $0.offBodyEvery = 3 },
-        { try await $0.thermometer { _ in } })
+        { try await $0.thermometer() })
       let polar = try await record(PolarModel(), count: 4, into: folder + "/polar", as: .npy) {
-        try await $0.polar(PolarSession.Settings(.ecg)) { _ in }
+        try await $0.polar(PolarSession.Settings(.ecg))
       }
       for name in ["strap", "core", "polar"] {
         let report = try CaptureConversion.run(

@@ -25,7 +25,7 @@ import Testing
           limits: RecordingLimits(count: Self.samples),
           directory: CaptureGroup.directory(of: $0.address, in: folder))
       }
-      let outcomes = await CaptureGroup(captures).run { _ in }
+      let outcomes = await CaptureGroup(captures).run()
       await link.close()
 
       #expect(outcomes.count == 16)
@@ -69,7 +69,7 @@ import Testing
           limits: RecordingLimits(count: Self.samples),
           directory: CaptureGroup.directory(of: $0.address, in: folder))
       }
-      let outcomes = await CaptureGroup(captures).run { _ in }
+      let outcomes = await CaptureGroup(captures).run()
       await link.close()
       let reports = try outcomes.map { try $0.result.get() }
       #expect(reports[0].failure == nil && reports[2].failure == nil)

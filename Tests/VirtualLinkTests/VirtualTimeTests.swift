@@ -18,7 +18,7 @@ import Testing
       let capture = RingCapture(
         target, adapter: link.adapter, limits: .init(count: 3 * 3600), directory: folder + "/hour")
       let result = try await withTaskExecutorPreference(link.loop.preference) {
-        try await capture.run { _ in }
+        try await capture.run()
       }
       #expect(result.failure == nil)
       #expect(result.report.lost.total == 0)

@@ -1,5 +1,5 @@
 import BLECore
-import BLEWire
+package import BLEWire
 
 // Words for people and for JSON. They live here, with the printer, and not in the wire layer, where no
 // program needs them. `String`, not `StaticString`: a literal is printed without an allocation.
@@ -16,7 +16,7 @@ extension HCIDirection {
 
 extension HCIPacketType {
   /// The value of `packetType` in JSON.
-  var name: String {
+  package var name: String {
     switch self {
     case .command: "command"
     case .event: "event"

@@ -168,7 +168,7 @@ extension JSONLine {
     if let number { value(number) } else { null() }
   }
 
-  mutating func member(_ name: String, optional number: Double?) {
+  package mutating func member(_ name: String, optional number: Double?) {
     key(name)
     if let number { value(number) } else { null() }
   }

@@ -8,4 +8,6 @@ extension JSONLine {
   package mutating func members(of value: TemperatureMeasurement) { value.writeMembers(into: &self) }
   package mutating func members(of value: TemperatureType) { value.writeMembers(into: &self) }
   package mutating func members(of value: CoreBodyTemperature) { value.writeMembers(into: &self) }
+  package mutating func members(of value: CyclingSpeed) { value.writeMembers(into: &self) }
+  package mutating func members(of value: SensorLocation) { value.writeMembers(into: &self) }
 }

@@ -60,7 +60,7 @@ struct AttributeStatistics {
     let isAllListed = gaps.count < AttributeReport.maximumGaps
     return AttributeReport(
       handle: handle, opcode: opcode, direction: direction, count: count, octets: octets, intervals: summary,
-      jitter: DurationSummary(jitter),
+      intervalHistogram: intervals, jitter: DurationSummary(jitter),
       gapCount: isAllListed ? gaps.count : max(gaps.count, intervals.count(above: Self.whole(limit))),
       gaps: gaps)
   }
@@ -85,6 +85,6 @@ struct RequestStatistics {
   var report: RequestReport {
     RequestReport(
       opcode: opcode, direction: direction, count: count, errors: errors, unanswered: unanswered,
-      latency: DurationSummary(latency))
+      latency: DurationSummary(latency), latencyHistogram: latency)
   }
 }

@@ -118,6 +118,7 @@ package struct AttributeReport: Sendable {
   package var octets: Int
   /// From one update to the next.
   package var intervals: DurationSummary?
+  package var intervalHistogram: LogLinearHistogram
   /// How much an interval differs from the one before it, without sign: |D(i−1, i)| of RFC 3550, 6.4.1.
   package var jitter: DurationSummary?
   /// To the resolution of the histogram.
@@ -137,6 +138,7 @@ package struct RequestReport: Sendable {
   package var unanswered: Int
   /// From the packet that completes the request to the one that completes its answer.
   package var latency: DurationSummary?
+  package var latencyHistogram: LogLinearHistogram
 }
 
 /// Zero where time went backwards.

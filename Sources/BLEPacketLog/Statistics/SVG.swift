@@ -24,7 +24,16 @@ package enum SVG {
   /// A hundredth of a pixel is enough.
   package static func number(_ value: Double) -> String { "\((value * 100).rounded() / 100)" }
 
-  private static func escaped(_ text: String) -> String {
+  /// The least of 1, 2 and 5 times a power of ten that is not less: the step of an axis.
+  package static func niceStep(_ wanted: Double) -> Double {
+    guard wanted > 0, wanted.isFinite else { return 0 }
+    var power = 1e-3
+    while power * 10 < wanted { power *= 10 }
+    for factor in [1.0, 2, 5] where power * factor >= wanted { return power * factor }
+    return power * 10
+  }
+
+  package static func escaped(_ text: String) -> String {
     text.reduce(into: "") { escaped, character in
       switch character {
       case "&": escaped += "&amp;"

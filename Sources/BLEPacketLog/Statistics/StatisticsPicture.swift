@@ -156,7 +156,7 @@ package struct StatisticsPicture {
   }
 
   private mutating func drawTimeAxis(_ seconds: Double, y bottom: Double) {
-    let step = Self.niceStep(seconds / 8)
+    let step = SVG.niceStep(seconds / 8)
     var tick = 0.0
     while tick <= seconds {
       let x = Self.left + (seconds > 0 ? tick / seconds : 0) * Self.plotWidth
@@ -167,15 +167,6 @@ package struct StatisticsPicture {
       guard step > 0 else { break }
       tick += step
     }
-  }
-
-  /// The least of 1, 2 and 5 times a power of ten that is not less.
-  private static func niceStep(_ wanted: Double) -> Double {
-    guard wanted > 0, wanted.isFinite else { return 0 }
-    var power = 1e-3
-    while power * 10 < wanted { power *= 10 }
-    for factor in [1.0, 2, 5] where power * factor >= wanted { return power * factor }
-    return power * 10
   }
 
   // MARK: The intervals

@@ -1,5 +1,5 @@
 import BLECore
-import BLEWire
+package import BLEWire
 
 /// Prints a `LogReport` as tables for people.
 package struct StatisticsText {
@@ -138,7 +138,7 @@ package struct StatisticsText {
 
   // MARK: Words and numbers
 
-  static func title(_ connection: ConnectionReport) -> String {
+  package static func title(_ connection: ConnectionReport) -> String {
     var title = connection.peer.map { "\($0.description) (\($0.type.name))" } ?? "unknown peer"
     title += ", handle \(connection.handle.rawValue)"
     if connection.adapter > 0 { title += ", hci\(connection.adapter)" }
@@ -151,7 +151,7 @@ package struct StatisticsText {
     "\(status.name) (0x\(Self.hexadecimal(status.rawValue)))"
   }
 
-  static func text(_ end: ConnectionReport.End) -> String {
+  package static func text(_ end: ConnectionReport.End) -> String {
     switch end {
     case .disconnected(let reason): "ended: \(name(reason))"
     case .replaced: "its end is missing: the handle came back"
@@ -160,12 +160,12 @@ package struct StatisticsText {
     }
   }
 
-  static func text(_ parameters: LinkParameters) -> String {
+  package static func text(_ parameters: LinkParameters) -> String {
     "interval \(fixed(parameters.intervalMilliseconds, 2)) ms, latency \(parameters.latency), "
       + "time-out \(parameters.supervisionTimeoutMilliseconds) ms"
   }
 
-  static func text(_ value: ParameterChange.Value) -> String {
+  package static func text(_ value: ParameterChange.Value) -> String {
     switch value {
     case .timing(let parameters): text(parameters)
     case .phy(let transmit, let receive): "PHY sent \(phy(transmit)), received \(phy(receive))"

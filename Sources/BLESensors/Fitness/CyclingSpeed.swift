@@ -10,6 +10,10 @@ public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
     public let revolutions: UInt32
     /// In 1/1024 s; wraps every 64 s.
     public let lastEventTicks: UInt16
+
+    public init(revolutions: UInt32, lastEventTicks: UInt16) {
+      (self.revolutions, self.lastEventTicks) = (revolutions, lastEventTicks)
+    }
   }
 
   public struct Crank: Hashable, Sendable, BitwiseCopyable {
@@ -17,6 +21,10 @@ public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
     public let revolutions: UInt16
     /// In 1/1024 s; wraps every 64 s.
     public let lastEventTicks: UInt16
+
+    public init(revolutions: UInt16, lastEventTicks: UInt16) {
+      (self.revolutions, self.lastEventTicks) = (revolutions, lastEventTicks)
+    }
   }
 
   /// What happened between two measurements. Without a revolution and without time it is a repetition, not a stop.
@@ -33,6 +41,11 @@ public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
   public let wheel: Wheel?
   public let crank: Crank?
   public let trailingByteCount: Int
+
+  public init(wheel: Wheel?, crank: Crank?) {
+    flags = (wheel == nil ? 0 : 1) | (crank == nil ? 0 : 2)
+    (self.wheel, self.crank, trailingByteCount) = (wheel, crank, 0)
+  }
 
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .cyclingSpeed)

@@ -21,7 +21,9 @@ struct AnalysisTables: ~Copyable {
       return file
     }
     try Files.createDirectory(directory)
-    let isThere = kind == .keepIfThere && Files.exists(directory + "/" + TickRows.table.fileName)
+    let isThere =
+      kind == .keepIfThere
+      && [TickRows.table.fileName, TickRows.table.name].contains { Files.exists(directory + "/" + $0) }
     let samples =
       isThere
       ? try OutputFile(creating: "/dev/null") : try table(TickRows.table.fileName, TickRows.table.header)

@@ -13,8 +13,6 @@ package enum AnalysisError: Error, Sendable, CustomStringConvertible {
 
   package var description: String {
     switch self {
-    case .noTables(let directory, _) where Files.exists(directory + "/" + ColumnIndex.fileName):
-      "the tables in \(directory) are arrays; make text of them first: ringtap convert \(directory) --to csv"
     case .noTables(let directory, let error):
       "\(directory) is not a capture's directory: \(error)"
     case .noRows(let directory, let problems):
@@ -27,11 +25,15 @@ package enum AnalysisError: Error, Sendable, CustomStringConvertible {
 /// Reads the tables of a capture once, from start to end, and turns them into numbers: ticks, the sensor's clock,
 /// pulse, movement, rest. Memory does not grow with the capture.
 package struct CaptureAnalysis: ~Copyable {
-  private var tables: [CaptureTable] = []
+  private var tables: [any SampleTable] = []
   /// The place of the one that the last row was taken from.
   private var lastTable = 0
   private var output: AnalysisTables?
+  /// What was found, where it is wanted.
+  private var findings: AnalysisFindings?
   private var stream = TickStream()
+  /// Of which a sample has come.
+  private var seen: Set<RingStream> = []
   private var pulse: PulseMeter?
   private var motion: MotionMeter?
   private var rest = SleepRule()
@@ -67,11 +69,40 @@ package struct CaptureAnalysis: ~Copyable {
     return analysis.report
   }
 
+  /// Likewise, with what was found: memory grows with that.
+  static func findings(
+    of directory: String
+  ) throws(AnalysisError) -> (AnalysisReport, AnalysisFindings) {
+    var analysis = CaptureAnalysis()
+    analysis.findings = AnalysisFindings()
+    try analysis.open(directory)
+    do throws(SystemError) {
+      try analysis.readAll()
+      try analysis.finish()
+    } catch { throw .output(error) }
+    return (analysis.report, analysis.findings ?? AnalysisFindings())
+  }
+
+  /// Likewise, of samples that were found in order, as in a packet log.
+  static func findings(
+    of samples: [StampedSample]
+  ) throws(AnalysisError) -> (AnalysisReport, AnalysisFindings) {
+    var analysis = CaptureAnalysis()
+    analysis.findings = AnalysisFindings()
+    do throws(SystemError) {
+      for sample in samples { try analysis.take(sample) }
+      try analysis.finish()
+    } catch { throw .output(error) }
+    return (analysis.report, analysis.findings ?? AnalysisFindings())
+  }
+
   private mutating func open(_ directory: String) throws(AnalysisError) {
     var failure: SystemError?
+    let isOfArrays = Files.exists(directory + "/" + ColumnIndex.fileName)
     for stream in RingStream.allCases {
       do throws(SystemError) {
-        let table = try CaptureTable(stream, in: directory)
+        let table: any SampleTable =
+          isOfArrays ? try CaptureArrays(stream, in: directory) : try CaptureTable(stream, in: directory)
         tables.append(table)
       } catch {
         failure = failure ?? error
@@ -89,11 +120,16 @@ package struct CaptureAnalysis: ~Copyable {
     while let place = earliest(), let row = tables[place].next {
       tables[place].advance()
       lastTable = place
-      if report.start == nil { report.start = row.time }
-      report.end = row.time
-      stream.take(row.sample, at: row.time)
-      try takeTicks()
+      try take(row)
     }
+  }
+
+  private mutating func take(_ row: StampedSample) throws(SystemError) {
+    if report.start == nil { report.start = row.time }
+    report.end = row.time
+    if let kind = row.stream { seen.insert(kind) }
+    stream.take(row.sample, at: row.time)
+    try takeTicks()
   }
 
   /// The place of the table whose row comes next; `nil` at the end of all.
@@ -116,6 +152,7 @@ package struct CaptureAnalysis: ~Copyable {
   private mutating func take(_ placed: PlacedTick) throws(SystemError) {
     makeMeters()
     try output?.append(placed)
+    findings?.take(placed)
     if let window = pulse?.take(placed) { try take(window) }
     if let epoch = motion?.take(placed) { try take(epoch) }
   }
@@ -139,22 +176,25 @@ package struct CaptureAnalysis: ~Copyable {
     }
   }
 
-  private func has(_ stream: RingStream) -> Bool { tables.contains { $0.stream == stream && $0.rows > 0 } }
+  private func has(_ stream: RingStream) -> Bool { seen.contains(stream) }
 
   // MARK: Results
 
   private mutating func take(_ window: PulseWindow) throws(SystemError) {
     report.pulse.add(window)
     try output?.append(window)
+    findings?.windows.append(window)
     for index in 0..<(pulse?.beatCount ?? 0) {
       guard let beat = pulse?.beat(index) else { return }
       if beat.isAccepted { report.pulse.acceptedIntervals += 1 }
       try output?.append(beat)
+      findings?.beats.append(beat)
     }
   }
 
   private mutating func take(_ epoch: ActivityEpoch) throws(SystemError) {
     report.activity.add(epoch)
+    findings?.minutes.append(epoch)
     if let lastMinute {
       let nanoseconds = Double(epoch.start.nanoseconds - lastMinute)
       let missing = Int64(nanoseconds / (MotionMeter.epochSeconds * 1e9) + 0.5) - 1

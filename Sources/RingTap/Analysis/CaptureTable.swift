@@ -2,21 +2,31 @@ import BLECore
 import BLESensors
 import BLESystem
 
-/// A table of a capture, read row by row. Memory does not grow with the file.
+/// A table of raw samples, read row by row. Memory does not grow with the file.
 ///
 /// A row that makes no sense ends it: `problem` says which, and the rows before are good.
-final class CaptureTable {
-  let stream: RingStream
+protocol SampleTable: AnyObject {
+  var stream: RingStream { get }
   /// Rows read so far.
+  var rows: Int { get }
+  var problem: String? { get }
+  /// The row to take next; `nil` at the end.
+  var next: StampedSample? { get }
+  /// Goes on to the next row.
+  func advance()
+}
+
+/// One of text.
+final class CaptureTable: SampleTable {
+  let stream: RingStream
   private(set) var rows = 0
   private(set) var problem: String?
-  /// The row to take next; `nil` at the end.
   private(set) var next: StampedSample?
 
   /// Octets of a line, at most: twice the longest that a recorder writes.
   private static let maximumLine = 256
   /// Stamps beyond the year 2096 are not stamps; and differences of those below cannot overflow.
-  private static let latestTime: Int64 = 4_000_000_000_000_000_000
+  static let times: ClosedRange<Int64> = 0...4_000_000_000_000_000_000
 
   private var input: CompressedInput
   private var piece: [UInt8] = []
@@ -40,7 +50,6 @@ final class CaptureTable {
     advance()
   }
 
-  /// Goes on to the next row.
   func advance() {
     next = nil
     guard problem == nil, readLine() else { return }
@@ -93,7 +102,7 @@ final class CaptureTable {
 
   private func row() -> StampedSample? {
     var place = 0
-    guard let time = number(&place, 0...Self.latestTime) else { return nil }
+    guard let time = number(&place, Self.times) else { return nil }
     let stamp = ReceiveTime(nanoseconds: time)
     switch stream {
     case .accelerometer:

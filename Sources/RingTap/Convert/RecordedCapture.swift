@@ -16,7 +16,7 @@ struct RecordedCapture {
 
   init(_ directory: String) throws(ConversionError) {
     self.directory = directory
-    session = Self.document(directory + "/session.json")
+    session = try? Self.session(in: directory)
     let names = Files.names(in: directory)
     if names.contains(ColumnIndex.fileName) {
       format = .npy
@@ -39,6 +39,27 @@ struct RecordedCapture {
 
   /// Rows a second of the table of ticks, as the recorder fitted it.
   var tickRate: Double? { session?["ticks"]?["rateHz"]?.real }
+
+  /// Why `session.json` cannot be read.
+  enum SessionProblem: Error, CustomStringConvertible {
+    case file(SystemError)
+    case content(JSONDocument.Failure)
+
+    var description: String {
+      switch self {
+      case .file(let error): "session.json cannot be read (\(error))"
+      case .content(let failure): "session.json is damaged (\(failure))"
+      }
+    }
+  }
+
+  static func session(in directory: String) throws(SessionProblem) -> JSONDocument {
+    let octets: [UInt8]
+    do throws(SystemError) {
+      octets = try Files.octets(of: directory + "/session.json", limit: documentLimit)
+    } catch { throw .file(error) }
+    do throws(JSONDocument.Failure) { return try JSONDocument(octets) } catch { throw .content(error) }
+  }
 
   private static func document(_ path: String) -> JSONDocument? {
     guard let octets = try? Files.octets(of: path, limit: documentLimit) else { return nil }
@@ -94,7 +115,7 @@ extension RecordedTable {
   static func known(_ name: String, _ columns: [String]) -> RecordedTable? {
     let tables =
       RingStream.allCases.map(\.table) + [TickRows.table] + HeartRateTables.tables + TemperatureTables.tables
-      + PolarTables.tables(named: name, channelCount: columns.count - 2)
+      + CyclingTables.tables + PolarTables.tables(named: name, channelCount: columns.count - 2)
     return tables.first { $0.name == name && $0.columns.map(\.name) == columns }
   }
 }

@@ -125,6 +125,14 @@ struct UTCText {
     return "\(clock) \(digits(date.day, 2))/\(digits(date.month, 2))/\(digits(date.year, 4))"
   }
 
+  /// `YYYY-MM-DD HH:MM:SS.fff UTC`, to the millisecond, cut.
+  var iso: String {
+    let (date, seconds) = (date, nanosecondsOfDay / 1_000_000_000)
+    return "\(digits(date.year, 4))-\(digits(date.month, 2))-\(digits(date.day, 2)) "
+      + "\(digits(seconds / 3600, 2)):\(digits(seconds / 60 % 60, 2)):\(digits(seconds % 60, 2))"
+      + ".\(digits(nanosecondsOfDay / 1_000_000 % 1_000, 3)) UTC"
+  }
+
   /// The Gregorian date, by years of 365.2425 days that begin in March, so that the day of a leap year is the last.
   private var date: (year: Int64, month: Int64, day: Int64) {
     let shifted = days + 719_468

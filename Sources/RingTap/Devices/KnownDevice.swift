@@ -9,7 +9,7 @@ import BLEWire
 public struct KnownDevice: Hashable, Sendable {
   /// What it is good for, by its services.
   public enum Kind: String, Hashable, Sendable {
-    case ring, polar, core, thermometer
+    case ring, polar, core, thermometer, cycling
     case heartRate = "heart-rate"
     case other
 
@@ -26,6 +26,8 @@ public struct KnownDevice: Hashable, Sendable {
         self = .thermometer
       } else if uuids.contains(.heartRate) {
         self = .heartRate
+      } else if uuids.contains(.cyclingSpeedAndCadence) {
+        self = .cycling
       } else {
         self = .other
       }

@@ -41,6 +41,8 @@ struct ColumnFiles: ~Copyable {
   static func fileName(_ column: RecordedColumn) -> String { column.name + ".npy" }
 
   var isPending: Bool { !rows.words.isEmpty || claimedRows < writtenRows }
+  /// Of all arrays, without their headers.
+  var writtenByteCount: Int { arrays.reduce(0) { $0 + $1.byteCount } }
   var isUnsynced: Bool { failure == nil && arrays.contains(where: \.isUnsynced) }
 
   /// Appends one row.

@@ -42,11 +42,11 @@ final class Recorder: Sendable {
   /// Records a ring.
   static func start(
     in directory: String, _ sink: RingSink, as tableFormat: TableFormat = .csv, packets: RecordRing?,
-    format: CaptureLogFormat = .btsnoop, pace: Pace = .held
+    format: CaptureLogFormat = .btsnoop, pace: Pace = .held, live: LiveFeed? = nil
   ) async throws(SystemError) -> Recorder {
     try await start(
       in: directory, sink.samples, RingTables(), as: tableFormat, packets: packets, format: format,
-      pace: pace)
+      pace: pace, live: live)
   }
 
   /// Creates the files and starts the writer.
@@ -57,17 +57,19 @@ final class Recorder: Sendable {
   ///   - tableFormat: of the tables.
   ///   - packets: what a `PacketTap` fills; `nil` for no packet log.
   ///   - pace: `.held` where the source waits until the queues are empty, as a replayed log does.
+  ///   - live: gets to see what is recorded, where somebody watches.
   static func start<Tables: SampleTables>(
     in directory: String, _ samples: BoundedRing<Tables.Sample>, _ tables: Tables,
     as tableFormat: TableFormat = .csv, packets: RecordRing?, format: CaptureLogFormat = .btsnoop,
-    pace: Pace = .held
+    pace: Pace = .held, live: LiveFeed? = nil
   ) async throws(SystemError) -> Recorder {
     let recorder = try Recorder { samples.isHalfFull || packets?.isHalfFull ?? false }
     try await recorder.writer.start(named: "ringtap-writer", orThrow: { $0 }) { () throws(SystemError) in
       RecorderJob(
         recorder: recorder, samples: samples, packets: packets, tables: tables,
         files: try RecordingFiles(
-          in: directory, tables.tables, as: tableFormat, log: packets == nil ? nil : format),
+          in: directory, tables.tables, as: tableFormat, log: packets == nil ? nil : format,
+          live: live),
         gathers: pace == .free)
     }
     return recorder
@@ -106,7 +108,11 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
     while packets.pop({ files.append($0, $1, dropped: $2, $3) }) {}
   }
 
-  mutating func flush() { files.flush() }
+  mutating func flush() {
+    files.flush()
+    files.live?.take(tables.ticks, byteCount: files.writtenByteCount)
+  }
+
   mutating func sync() { files.sync() }
   mutating func endTurn() { if files.hasFailed { recorder.reportFailure() } }
 

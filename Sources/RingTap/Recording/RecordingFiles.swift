@@ -12,14 +12,17 @@ struct RecordingFiles: ~Copyable {
   private let hasLog: Bool
   private var encoder: LinkLogWriter
   private var packetsTaken = 0
+  /// Who watches, if anybody does.
+  let live: LiveFeed?
   private var failure: SystemError?
 
   /// - Parameters:
   ///   - tableFormat: of the tables.
   ///   - format: of the packet log; `nil` for none.
+  ///   - live: gets to see each row.
   init(
     in directory: String, _ descriptions: [RecordedTable], as tableFormat: TableFormat = .csv,
-    log format: CaptureLogFormat?
+    log format: CaptureLogFormat?, live: LiveFeed? = nil
   ) throws(SystemError) {
     var tables: [TableFile] = []
     for description in descriptions {
@@ -38,6 +41,8 @@ struct RecordingFiles: ~Copyable {
       hasLog = false
     }
     self.tables = tables
+    self.live = live
+    live?.open(descriptions)
     self.log = log
     self.encoder = encoder
   }
@@ -50,6 +55,11 @@ struct RecordingFiles: ~Copyable {
   }
 
   var hasFailed: Bool { failure != nil }
+
+  /// Octets that the kernel has.
+  var writtenByteCount: Int {
+    tables.reduce(hasLog ? log.writtenByteCount : 0) { $0 + $1.writtenByteCount }
+  }
 
   var outcome: Recorder.Outcome {
     var outcome = Recorder.Outcome()
@@ -69,7 +79,10 @@ struct RecordingFiles: ~Copyable {
   mutating func append(_ row: some RecordedRow, to table: Int) {
     tables[table].rowsTaken += 1
     guard failure == nil else { return }
-    do throws(SystemError) { try tables[table].append(row) } catch { fail(error) }
+    do throws(SystemError) {
+      try tables[table].append(row)
+      live?.take(row, table)
+    } catch { fail(error) }
   }
 
   /// Tells the columns of a table that was made without, before any row.
@@ -77,6 +90,7 @@ struct RecordingFiles: ~Copyable {
     guard failure == nil else { return }
     do throws(SystemError) {
       try tables[table].open(with: columns)
+      live?.open(table, with: columns)
       try index?.write(tables, isComplete: false)
     } catch { fail(error) }
   }
@@ -86,6 +100,7 @@ struct RecordingFiles: ~Copyable {
     guard failure == nil else { return }
     do throws(SystemError) {
       try log.append { encoder.append(pdu, PacketTap.Tag(tag), time, dropped: dropped, to: &$0) }
+      live?.take(pdu)
     } catch { fail(error) }
   }
 

@@ -26,6 +26,7 @@ struct RingTables: SampleTables {
   private mutating func takeTicks(_ files: inout RecordingFiles) {
     while let placed = stream.next() {
       files.append(rows.row(placed), to: Self.ticksTable)
+      files.live?.take(placed)
     }
   }
 }

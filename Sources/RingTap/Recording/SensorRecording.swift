@@ -10,15 +10,6 @@ import Synchronization
 /// Samples go from the session's own queue to the writer's thread. A lost link is made again while the plan is patient, and
 /// the tables go on.
 public struct SensorRecording: Sendable {
-  /// How it stands, for a progress line.
-  public struct Progress: Sendable {
-    public var values: Int
-    public var malformed: Int
-    public var lost: Int
-    public var gaps: Int
-    public var elapsed: Duration
-  }
-
   /// What remains: the report, and what ended it early if anything did.
   public struct Result: Sendable {
     public var report: SessionReport
@@ -55,6 +46,8 @@ public struct SensorRecording: Sendable {
 
   public let directory: String
   public let limits: RecordingLimits
+  /// For who watches; `nil`: nothing of the recording wakes while the sensor is silent.
+  package var live: LiveFeed?
   private let format: TableFormat
   private let session: DeviceSession
   private let packets: RecordRing
@@ -74,24 +67,21 @@ public struct SensorRecording: Sendable {
 
   /// Records until there is a reason to end, and stops the stream.
   ///
-  /// - Parameter progress: called each second; `nil`: nothing of the recording wakes while the sensor is silent.
   /// - Throws: what kept it from starting; later the result carries the failure instead.
-  public func heartRate(
-    _ settings: HeartRateSession.Settings, progress: (@Sendable (Progress) -> Void)? = nil
-  ) async throws(HostError) -> Result {
-    try await record(HeartRateSession.self, settings, progress) { HeartRateTables(counts: $1) }
+  public func heartRate(_ settings: HeartRateSession.Settings) async throws(HostError) -> Result {
+    try await record(HeartRateSession.self, settings) { HeartRateTables(counts: $1) }
   }
 
-  public func thermometer(
-    progress: (@Sendable (Progress) -> Void)? = nil
-  ) async throws(HostError) -> Result {
-    try await record(ThermometerSession.self, (), progress) { TemperatureTables(counts: $1) }
+  public func thermometer() async throws(HostError) -> Result {
+    try await record(ThermometerSession.self, ()) { TemperatureTables(counts: $1) }
   }
 
-  public func polar(
-    _ settings: PolarSession.Settings, progress: (@Sendable (Progress) -> Void)? = nil
-  ) async throws(HostError) -> Result {
-    try await record(PolarSession.self, settings, progress) {
+  public func cycling() async throws(HostError) -> Result {
+    try await record(CyclingSession.self, ()) { CyclingTables(counts: $1) }
+  }
+
+  public func polar(_ settings: PolarSession.Settings) async throws(HostError) -> Result {
+    try await record(PolarSession.self, settings) {
       PolarTables($0.type, sampleRate: $0.sampleRate, factor: $0.factor, counts: $1)
     }
   }
@@ -99,7 +89,7 @@ public struct SensorRecording: Sendable {
   // MARK: One recording
 
   private func record<Session: SensorSession, Tables: SampleTables>(
-    _ type: Session.Type, _ settings: Session.Settings, _ progress: (@Sendable (Progress) -> Void)?,
+    _ type: Session.Type, _ settings: Session.Settings,
     _ tables: @escaping @Sendable (Session, SensorCounts) -> Tables
   ) async throws(HostError) -> Result where Tables.Sample == Session.Sample {
     let (ends, end) = AsyncStream.makeStream(of: End.self, bufferingPolicy: .bufferingOldest(1))
@@ -109,12 +99,13 @@ public struct SensorRecording: Sendable {
     let recording = OpenRecording(directory, clock) { end.yield(.disk) }
     let sink = SampleSink<Session.Sample> { end.yield(.sensor) }
     let profile = SensorProfile<Session>(settings, sink) {
-      [session, packets, directory, format] started, connection throws(HostError) in
+      [session, packets, directory, format, live] started, connection throws(HostError) in
       var report = SessionReport(
         device: connection.peer, deviceName: started.facts.model, adapter: session.adapter.name,
         mode: session.adapter.mode, startedAt: clock.now())
       report.packetLog = CaptureLogFormat.btsnoop.fileName
       report.takeTuning(of: session.adapter.loop)
+      live?.note(started.facts)
       let tables = tables(started, counts)
       report.streams = tables.tables.map {
         SessionReport.Stream(name: $0.name, file: format.fileName($0.name), samples: 0)
@@ -122,11 +113,12 @@ public struct SensorRecording: Sendable {
       try await recording.begin(report, on: connection) { pace throws(SystemError) in
         let samples = sink.samples.ring
         let recorder = try await Recorder.start(
-          in: directory, samples, tables, as: format, packets: packets, pace: pace)
+          in: directory, samples, tables, as: format, packets: packets, pace: pace, live: live)
         clock.hold { !samples.isEmpty }
         return recorder
       }
     }
+    live?.follow(session) { LiveCounts(counts, profile.samples, packets) }
     let loop = session.adapter.loop
     let running = Task(executorPreference: loop.preference) { [session] () -> HostError? in
       defer { profile.finish() }
@@ -136,13 +128,13 @@ public struct SensorRecording: Sendable {
       } catch { return error }
     }
     let watch = Task(executorPreference: loop.preference) { _ = end.yield(.session(await running.value)) }
-    let tasks = [progress.map { ticker(profile, counts, $0) }, timer(profile, end)].compactMap(\.self)
+    let timer = timer(profile, end)
     var reason: End?
     for await first in ends {
       reason = first
       break
     }
-    for task in tasks { task.cancel() }
+    timer.cancel()
     // Its end stops the stream and closes the link: the sensor's battery depends on it.
     running.cancel()
     await watch.value
@@ -168,31 +160,16 @@ public struct SensorRecording: Sendable {
     report.lost.sampleQueue = samples.dropped
   }
 
-  private func ticker<Session: SensorSession>(
-    _ profile: SensorProfile<Session>, _ counts: SensorCounts,
-    _ progress: @escaping @Sendable (Progress) -> Void
-  ) -> Task<Void, Never> {
-    let begin = ContinuousClock.now
-    return Task { [session] in
-      while (try? await Task.sleep(for: .seconds(1))) != nil {
-        let drops = await session.statistics.kernelQueueDrops + session.currentStatistics.kernelQueueDrops
-        progress(
-          Progress(
-            values: counts.values, malformed: profile.samples.malformed,
-            lost: profile.samples.dropped + drops, gaps: await session.gapCount,
-            elapsed: ContinuousClock.now - begin))
-      }
-    }
-  }
-
   /// From the first stream on.
   private func timer<Session: SensorSession>(
     _ profile: SensorProfile<Session>, _ end: AsyncStream<End>.Continuation
   ) -> Task<Void, Never> {
     let loop = session.adapter.loop
-    return Task(executorPreference: loop.preference) { [limits] in
+    return Task(executorPreference: loop.preference) { [limits, live] in
       var sessions = profile.sessions.makeAsyncIterator()
-      guard await sessions.next() != nil, let duration = limits.duration else { return }
+      guard await sessions.next() != nil else { return }
+      live?.begin()
+      guard let duration = limits.duration else { return }
       if (try? await loop.wait(for: duration)) != nil { _ = end.yield(.duration) }
     }
   }

@@ -64,7 +64,7 @@ struct HeartRateTables: SampleTables {
   }
 }
 
-private struct HeartRateRow: RecordedRow {
+struct HeartRateRow: RecordedRow {
   private let sample: HeartRateSample
 
   init(_ sample: HeartRateSample) { self.sample = sample }
@@ -83,7 +83,7 @@ private struct HeartRateRow: RecordedRow {
   }
 }
 
-private struct RRIntervalRow: RecordedRow {
+struct RRIntervalRow: RecordedRow {
   let time: ReceiveTime
   let ticks: UInt16
 
@@ -120,7 +120,7 @@ struct TemperatureTables: SampleTables {
   }
 }
 
-private struct TemperatureRow: RecordedRow {
+struct TemperatureRow: RecordedRow {
   static let states = ["measured", "intermediate", "no_reading", "not_on_body"]
 
   private let sample: TemperatureSample

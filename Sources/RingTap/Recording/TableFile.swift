@@ -42,6 +42,14 @@ final class TableFile {
     }
   }
 
+  /// Octets that the kernel has.
+  var writtenByteCount: Int {
+    switch format {
+    case .csv: text?.writtenByteCount ?? 0
+    case .npy: columns?.writtenByteCount ?? 0
+    }
+  }
+
   /// Cells of the first column, where the format keeps them.
   var firstCell: UInt64? { columns?.firstCell }
   var lastCell: UInt64? { columns?.lastCell }

@@ -3,7 +3,7 @@ import BLEHost
 import BLESystem
 import Synchronization
 
-/// Waits for the first thing that ends a capture, and tells meanwhile how it goes.
+/// Waits for the first thing that ends a capture, and tells meanwhile of its links.
 final class CaptureEnd: Sendable {
   enum Reason: Hashable, Sendable {
     case count, duration, interrupted, disk
@@ -33,21 +33,19 @@ final class CaptureEnd: Sendable {
 
   /// Looks at the session from now on, and at the clock once the stream runs.
   ///
-  /// - Parameter progress: called each second; `nil`: no timer runs.
+  /// - Parameter live: learns when the stream runs.
   func follow(
-    _ progress: (@Sendable (RingCapture.Progress) -> Void)?,
-    _ news: @escaping @Sendable (RingCapture.News) -> Void
+    _ live: LiveFeed?, _ news: @escaping @Sendable (RingCapture.News) -> Void
   ) async {
     let states = await session.states()
     keep(
       Task(executorPreference: session.adapter.loop.preference) { [self] in
-        for await state in states { await take(state, progress, news) }
+        for await state in states { await take(state, live, news) }
       })
   }
 
   private func take(
-    _ session: SessionState, _ progress: (@Sendable (RingCapture.Progress) -> Void)?,
-    _ news: @Sendable (RingCapture.News) -> Void
+    _ session: SessionState, _ live: LiveFeed?, _ news: @Sendable (RingCapture.News) -> Void
   ) async {
     let gap = await self.session.gaps.last
     switch session {
@@ -56,7 +54,10 @@ final class CaptureEnd: Sendable {
         defer { (state.hasBegun, state.isLost) = (true, false) }
         return (!state.hasBegun, state.isLost)
       }
-      if isFirst { startTimers(progress) }
+      if isFirst {
+        live?.begin()
+        startTimer()
+      }
       if wasLost, let gap { news(.back(gap)) }
     case .reconnecting:
       let isNew = state.withLock { state in
@@ -68,29 +69,13 @@ final class CaptureEnd: Sendable {
     }
   }
 
-  private func startTimers(_ progress: (@Sendable (RingCapture.Progress) -> Void)?) {
-    let begin = ContinuousClock.now
-    let loop = session.adapter.loop
-    if let progress {
-      keep(
-        Task { [self] in
-          while (try? await Task.sleep(for: .seconds(1))) != nil {
-            progress(await standing(after: ContinuousClock.now - begin))
-          }
-        })
-    }
+  private func startTimer() {
     guard let duration = limits.duration else { return }
+    let loop = session.adapter.loop
     keep(
       Task(executorPreference: loop.preference) { [self] in
         if (try? await loop.wait(for: duration)) != nil { finish(.duration) }
       })
-  }
-
-  private func standing(after elapsed: Duration) async -> RingCapture.Progress {
-    let drops = await session.statistics.kernelQueueDrops + session.currentStatistics.kernelQueueDrops
-    return RingCapture.Progress(
-      samples: sink.sampleCount, malformed: sink.malformed, lost: sink.samples.dropped + drops,
-      gaps: await session.gapCount, withoutLink: await session.state == .streaming ? 0 : 1, elapsed: elapsed)
   }
 
   private func keep(_ task: Task<Void, Never>) {

@@ -1,6 +1,5 @@
 public import BLECore
 public import BLEHost
-import Synchronization
 
 /// Captures of several rings at once over one adapter, each with its own directory and report.
 public struct CaptureGroup: Sendable {
@@ -23,18 +22,11 @@ public struct CaptureGroup: Sendable {
 
   /// Runs all to their ends; one that fails does not disturb the others. Cancelling ends all like Ctrl-C.
   ///
-  /// - Parameter progress: called whenever one has news, with the sums over all; `nil`: see `RingCapture.run`.
   /// - Returns: in the order of the captures.
-  public func run(
-    progress: (@Sendable (RingCapture.Progress) -> Void)? = nil
-  ) async -> [Outcome] {
-    let sums = Sums(captures.count)
-    return await withTaskGroup(of: (Int, Outcome).self) { group in
+  public func run() async -> [Outcome] {
+    await withTaskGroup(of: (Int, Outcome).self) { group in
       for (index, capture) in captures.enumerated() {
-        let part = progress.map { progress in
-          { @Sendable (news: RingCapture.Progress) in progress(sums.replacing(index, by: news)) }
-        }
-        group.addTask { (index, await Self.run(capture, part)) }
+        group.addTask { (index, await Self.run(capture)) }
       }
       var outcomes: [(Int, Outcome)] = []
       for await outcome in group { outcomes.append(outcome) }
@@ -42,43 +34,11 @@ public struct CaptureGroup: Sendable {
     }
   }
 
-  private static func run(
-    _ capture: RingCapture, _ progress: (@Sendable (RingCapture.Progress) -> Void)?
-  ) async -> Outcome {
+  private static func run(_ capture: RingCapture) async -> Outcome {
     let result: Result<RingCapture.Result, HostError>
-    do throws(HostError) { result = .success(try await capture.run(progress: progress)) } catch {
+    do throws(HostError) { result = .success(try await capture.run()) } catch {
       result = .failure(error)
     }
     return Outcome(target: capture.target, directory: capture.directory, result: result)
-  }
-
-  /// The latest news of each.
-  private final class Sums: Sendable {
-    private let latest: Mutex<[RingCapture.Progress?]>
-
-    init(_ count: Int) { latest = Mutex([RingCapture.Progress?](repeating: nil, count: count)) }
-
-    func replacing(_ index: Int, by news: RingCapture.Progress) -> RingCapture.Progress {
-      latest.withLock { latest in
-        latest[index] = news
-        return latest.reduce(into: news.none) { $0.add($1) }
-      }
-    }
-  }
-}
-
-extension RingCapture.Progress {
-  fileprivate var none: Self {
-    Self(samples: 0, malformed: 0, lost: 0, gaps: 0, withoutLink: 0, elapsed: .zero)
-  }
-
-  fileprivate mutating func add(_ other: Self?) {
-    guard let other else { return }
-    samples += other.samples
-    malformed += other.malformed
-    lost += other.lost
-    gaps += other.gaps
-    withoutLink += other.withoutLink
-    elapsed = max(elapsed, other.elapsed)
   }
 }

@@ -19,18 +19,6 @@ public struct RingCapture: Sendable {
     }
   }
 
-  /// How a capture stands, for a progress line.
-  public struct Progress: Sendable {
-    public var samples: Int
-    public var malformed: Int
-    public var lost: Int
-    /// Links that were lost.
-    public var gaps: Int
-    /// Rings that are not streaming now.
-    public var withoutLink: Int
-    public var elapsed: Duration
-  }
-
   /// What happened to the link of a capture that goes on.
   public enum News: Sendable {
     case lost(SessionGap)
@@ -59,6 +47,8 @@ public struct RingCapture: Sendable {
   public var isAnnounced = false
   public var logFormat = CaptureLogFormat.btsnoop
   public var tableFormat = TableFormat.csv
+  /// For who watches; `nil`: nothing of the capture wakes while the ring is silent.
+  package var live: LiveFeed?
 
   public init(_ target: Target, adapter: any Adapter, limits: RecordingLimits, directory: String) {
     self.target = target
@@ -69,11 +59,8 @@ public struct RingCapture: Sendable {
 
   /// Runs to the end. A cancelled task ends it like Ctrl-C: stream stopped, files complete.
   ///
-  /// - Parameter progress: called about once a second; `nil`: nothing of the capture wakes while the ring is silent.
   /// - Throws: what kept it from starting; once the stream runs, the result carries the failure instead.
-  public func run(
-    progress: (@Sendable (Progress) -> Void)? = nil
-  ) async throws(HostError) -> Result {
+  public func run() async throws(HostError) -> Result {
     let begunAt = begunAt ?? adapter.loop.clock.now()
     let packets = RecordRing(byteCount: Recorder.packetQueueByteCount)
     let tap = PacketTap(packets)
@@ -84,13 +71,15 @@ public struct RingCapture: Sendable {
 
     let session = DeviceSession(plan(tap), on: adapter)
     let end = CaptureEnd(session, sink, limits)
-    await end.follow(progress, news)
+    live?.follow(session) { LiveCounts(sink, packets) }
+    await end.follow(live, news)
     let recording = OpenRecording(directory, adapter.loop.clock) { [weak end] in end?.finish(.disk) }
     let profile = RingProfile(sink) { connection throws(HostError) in
       try await recording.begin(emptyReport(), on: connection, announce: announce) {
         pace throws(SystemError) in
         let recorder = try await Recorder.start(
-          in: directory, sink, as: tableFormat, packets: packets, format: logFormat, pace: pace)
+          in: directory, sink, as: tableFormat, packets: packets, format: logFormat, pace: pace,
+          live: live)
         adapter.loop.clock.hold { !sink.samples.isEmpty }
         return recorder
       }

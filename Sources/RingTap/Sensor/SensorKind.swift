@@ -9,6 +9,8 @@ public enum SensorKind: Hashable, Sendable {
   case heartRate
   /// Health Thermometer, and CORE sensors, whose own service stands in the scan response only.
   case thermometer
+  /// Cycling Speed and Cadence.
+  case cycling
   /// Polar sensors that have raw data: their service for it is not advertised.
   case polar
   /// COLMI rings, which seldom advertise their service.
@@ -19,6 +21,7 @@ public enum SensorKind: Hashable, Sendable {
     switch self {
     case .heartRate: "heart-rate sensor"
     case .thermometer: "thermometer"
+    case .cycling: "cycling sensor"
     case .polar: "Polar sensor"
     case .ring: "ring"
     }
@@ -28,6 +31,7 @@ public enum SensorKind: Hashable, Sendable {
     switch self {
     case .heartRate: [.heartRate]
     case .thermometer: [.healthThermometer, CoreUUID.service, CoreUUID.legacyService]
+    case .cycling: [.cyclingSpeedAndCadence]
     case .polar: [PolarUUID.service]
     case .ring: [RingUUID.commandService]
     }
@@ -39,7 +43,7 @@ public enum SensorKind: Hashable, Sendable {
     case .heartRate: ["Polar ", "TICKR ", "HRM-"]
     case .thermometer: ["CORE"]
     case .polar: ["Polar "]
-    case .ring: []
+    case .cycling, .ring: []
     }
   }
 

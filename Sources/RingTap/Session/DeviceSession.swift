@@ -86,7 +86,8 @@ public actor DeviceSession {
   /// The last one of the links that have ended.
   public private(set) var lastSampleAt: ReceiveTime?
   private var observers: [AsyncStream<SessionState>.Continuation] = []
-  private var current: Connection?
+  /// The link that is up.
+  private(set) var current: Connection?
   /// The device's attributes, of the last link.
   private var known: GATTDiscoveryResult?
   private var outage: Outage?

@@ -19,7 +19,7 @@ import RingTap
       let result = try await RingCapture(
         RingCapture.Target(address: address), adapter: adapter, limits: .init(count: count),
         directory: arguments[2]
-      ).run { _ in }
+      ).run()
       exit(result.failure == nil ? 0 : 1)
     } catch {
       print(error)

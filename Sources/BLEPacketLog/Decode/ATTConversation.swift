@@ -1,0 +1,82 @@
+package import BLECore
+package import BLEWire
+
+/// What two devices said to each other over ATT, in words: a row for each PDU, but one row for those of one kind that follow
+/// one another on one attribute, such as a stream of notifications.
+package struct ATTConversation: Sendable {
+  package struct Row: Sendable {
+    package var first: ReceiveTime
+    package var last: ReceiveTime
+    package var direction: HCIDirection
+    /// As `btmon` names the PDU.
+    package var name: String
+    /// What the first of them says.
+    package var text: String
+    package var count = 1
+    fileprivate var opcode: ATTOpcode
+    fileprivate var handle: AttributeHandle?
+  }
+
+  /// Rows that are kept; the rest is counted.
+  package static let rowLimit = 5_000
+  /// Characters of a row's text.
+  private static let textLimit = 400
+
+  package private(set) var rows: [Row] = []
+  package private(set) var omittedRows = 0
+  /// The last row of a conversation that is too long to be kept whole.
+  private var lastOmitted: (ATTOpcode, AttributeHandle?, HCIDirection)?
+
+  package init() {}
+
+  /// Takes a packet that completes an ATT PDU; others say nothing here.
+  package mutating func take(_ packet: borrowing DecodedPacket) {
+    guard let att = packet.att else { return }
+    if let row = rows.last, lastOmitted == nil, Self.isStream(att.opcode), row.opcode == att.opcode,
+      row.handle == att.handle, row.direction == packet.direction
+    {
+      rows[rows.count - 1].count += 1
+      rows[rows.count - 1].last = packet.time
+      return
+    }
+    guard rows.count < Self.rowLimit else {
+      let kind = (att.opcode, att.handle, packet.direction)
+      if let last = lastOmitted, Self.isStream(att.opcode), last == kind { return }
+      lastOmitted = kind
+      omittedRows += 1
+      return
+    }
+    let (name, text) = ATTText.words(att)
+    rows.append(
+      Row(
+        first: packet.time, last: packet.time, direction: packet.direction, name: name,
+        text: text.count > Self.textLimit ? text.prefix(Self.textLimit) + " …" : text, opcode: att.opcode,
+        handle: att.handle))
+  }
+
+  /// Adds what another device said.
+  package mutating func append(_ other: ATTConversation) {
+    rows += other.rows
+    omittedRows += other.omittedRows
+  }
+
+  /// Of a PDU, as `btmon` has it.
+  package static func name(_ opcode: UInt8) -> String { ATTNames.pdus[UInt16(opcode)] ?? "Unknown" }
+
+  private static func isStream(_ opcode: ATTOpcode) -> Bool {
+    opcode.kind == .notification || opcode.kind == .command
+  }
+}
+
+extension ATTText {
+  /// The PDU's name, and all that it says on one line.
+  fileprivate static func words(_ att: borrowing DecodedATT) -> (name: String, text: String) {
+    var text = PacketText(isColored: false)
+    print(att, into: &text)
+    // The first line has the name, which is known.
+    let lines = text.octets.split(separator: UInt8(ascii: "\n")).dropFirst().map { line in
+      String(decoding: line.drop { $0 == UInt8(ascii: " ") }, as: UTF8.self)
+    }
+    return (ATTConversation.name(att.opcode.rawValue), lines.joined(separator: "; "))
+  }
+}

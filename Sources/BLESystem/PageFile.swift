@@ -1,0 +1,26 @@
+internal import CReportPage
+
+/// A file that the page of `ringtap report` is made of; all are in the program.
+package enum PageFile: Sendable {
+  case style, data, charts, script
+  /// dygraphs, and what it wants said of it.
+  case library, libraryStyle, libraryLicence
+
+  package var octets: [UInt8] {
+    var count = 0
+    // SAFETY: the octets are constants of the program, and there are `count` of them.
+    return unsafe Array(UnsafeBufferPointer(start: ringtap_page_file(file, &count), count: count))
+  }
+
+  private var file: ringtap_page_file {
+    switch self {
+    case .style: RINGTAP_PAGE_STYLE
+    case .data: RINGTAP_PAGE_DATA
+    case .charts: RINGTAP_PAGE_CHARTS
+    case .script: RINGTAP_PAGE_SCRIPT
+    case .library: RINGTAP_PAGE_LIBRARY
+    case .libraryStyle: RINGTAP_PAGE_LIBRARY_STYLE
+    case .libraryLicence: RINGTAP_PAGE_LIBRARY_LICENCE
+    }
+  }
+}

@@ -1,0 +1,21 @@
+import BLECore
+import BLESensors
+
+/// What an analysis finds, one after the other; in tables it is what `AnalysisTables` writes.
+struct AnalysisFindings: Sendable {
+  var windows: [PulseWindow] = []
+  var beats: [PulseBeat] = []
+  var minutes: [ActivityEpoch] = []
+  /// Stretches in which ticks are missing, the first `gapLimit`.
+  private(set) var gaps: [TickGap] = []
+  private var lastTick: ReceiveTime?
+
+  private static let gapLimit = 5_000
+
+  mutating func take(_ placed: PlacedTick) {
+    if placed.missingBefore > 0, let lastTick, gaps.count < Self.gapLimit {
+      gaps.append(TickGap(after: lastTick, before: placed.fittedTime, ticks: placed.missingBefore))
+    }
+    lastTick = placed.fittedTime
+  }
+}

@@ -1,0 +1,90 @@
+/// Which characters a terminal can show.
+package enum LiveCharacters: Hashable, Sendable {
+  case unicode, ascii
+
+  /// By the environment: what `LC_ALL`, `LC_CTYPE`, `LANG` say, the first of them that is not empty. The console of Linux
+  /// has no Braille in its font.
+  package init(locale names: [String?], terminal: String?) {
+    let locale = names.compactMap(\.self).first { !$0.isEmpty } ?? ""
+    let part = locale.split(separator: "@").first?.split(separator: ".").dropFirst().first ?? ""
+    let isUTF8 = part.lowercased().filter { $0 != "-" } == "utf8"
+    self = isUTF8 && terminal != "linux" ? .unicode : .ascii
+  }
+
+  var ellipsis: String { self == .unicode ? "…" : ".." }
+  var line: Character { self == .unicode ? "─" : "-" }
+  var dot: String { self == .unicode ? "·" : "-" }
+
+  /// The unit of a column as people write it.
+  func unit(_ unit: String) -> String {
+    switch (unit, self) {
+    case ("Cel", .unicode): "°C"
+    case ("Cel", .ascii): "C"
+    case ("uV", .unicode): "µV"
+    case ("1/min", _): "/min"
+    // A number without a unit is one.
+    case ("counts", _): ""
+    default: unit
+    }
+  }
+}
+
+/// Text for a line of a terminal.
+enum LiveText {
+  /// What comes from a device, made harmless: nothing in it steers the terminal, turns the direction of writing or joins
+  /// its neighbours into something of another width.
+  static func safe(_ text: String, _ characters: LiveCharacters) -> String {
+    var safe = String.UnicodeScalarView()
+    for scalar in text.unicodeScalars {
+      if characters == .ascii, !(0x20..<0x7F).contains(scalar.value) {
+        safe.append("?")
+      } else {
+        safe.append(isSafe(scalar) ? scalar : "\u{FFFD}")
+      }
+    }
+    return String(safe)
+  }
+
+  private static func isSafe(_ scalar: Unicode.Scalar) -> Bool {
+    switch scalar.properties.generalCategory {
+    case .control, .format, .surrogate, .privateUse, .unassigned, .lineSeparator, .paragraphSeparator: false
+    // A variation selector makes a narrow character wide on some terminals.
+    default: !scalar.properties.isVariationSelector
+    }
+  }
+
+  /// Cells of a terminal that it takes.
+  static func width(_ text: String) -> Int { text.unicodeScalars.reduce(0) { $0 + width($1) } }
+
+  /// The longest beginning that takes so many cells at most, with a sign where something is left out.
+  static func cut(_ text: String, to limit: Int, _ characters: LiveCharacters) -> String {
+    guard width(text) > limit else { return text }
+    var rest = limit - width(characters.ellipsis)
+    guard rest >= 0 else { return String(repeating: ".", count: max(0, limit)) }
+    var cut = String.UnicodeScalarView()
+    for scalar in text.unicodeScalars {
+      rest -= width(scalar)
+      if rest < 0 { break }
+      cut.append(scalar)
+    }
+    return String(cut) + characters.ellipsis
+  }
+
+  private static func width(_ scalar: Unicode.Scalar) -> Int {
+    switch scalar.properties.generalCategory {
+    case .nonspacingMark, .enclosingMark: 0
+    default: isWide(scalar.value) ? 2 : 1
+    }
+  }
+
+  /// The blocks that are wide as a whole. Unicode Standard Annex 11, EastAsianWidth.txt.
+  private static func isWide(_ value: UInt32) -> Bool {
+    switch value {
+    case 0x1100...0x115F, 0x2E80...0x303E, 0x3041...0xA4CF, 0xA960...0xA97C, 0xAC00...0xD7A3, 0xF900...0xFAFF,
+      0xFE30...0xFE6F, 0xFF00...0xFF60, 0xFFE0...0xFFE6, 0x1F300...0x1F64F, 0x1F680...0x1F6FF,
+      0x1F900...0x1F9FF, 0x20000...0x3FFFD:
+      true
+    default: false
+    }
+  }
+}

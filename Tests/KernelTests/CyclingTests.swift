@@ -1,0 +1,66 @@
+import Foundation
+import Testing
+
+extension WithoutKernel {
+  /// Sensors of bicycles: bumble's at the other end of a byte stream, and ours.
+  @Suite final class CyclingTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    deinit { scene.end() }
+
+    private struct Line: Decodable {
+      var event: String
+      var sensorLocation: String?
+      var cumulativeWheelRevolutions: Int?
+      var lastWheelEventTime1024ths: Int?
+      var cumulativeCrankRevolutions: Int?
+      var lastCrankEventTime1024ths: Int?
+      var wheelRpm: Double?
+      var cadenceRpm: Double?
+      var kilometersPerHour: Double?
+      var values: Int?
+    }
+
+    /// Found by its service. The counters are as tshark reads them; rates of turns and 1024ths by hand.
+    @Test func showsWhatBumbleSends() throws {
+      let place = "127.0.0.1:\(try scene.freePort())"
+      let bicycle = try scene.start(Place.python(), [Place.peer("bumble_cycling.py"), "tcp-server:\(place)"])
+      try bicycle.line(containing: "ready")
+      let result = try scene.ringtap(
+        "cycling", "--transport", "tcp-client:\(place)", "--count", "5", "--circumference", "2000", "--json")
+      #expect(result.status == 0, "\(result.errors)")
+      let lines = try result.objects(Line.self)
+      #expect(lines.map(\.event) == ["device"] + [String](repeating: "measurement", count: 5) + ["end"])
+      #expect(lines.first?.sensorLocation == "frontWheel")
+      let values = lines.dropFirst().dropLast()
+      #expect(values.map(\.cumulativeWheelRevolutions) == [1581, 1586, 1586, nil, nil])
+      #expect(values.map(\.lastWheelEventTime1024ths) == [43_427, 45_475, 45_475, nil, nil])
+      #expect(values.map(\.cumulativeCrankRevolutions) == [2704, 2706, 2706, 65_535, 1])
+      #expect(values.map(\.lastCrankEventTime1024ths) == [40_744, 41_768, 41_768, 64_512, 1_024])
+      #expect(values.map(\.wheelRpm) == [nil, 150, nil, nil, nil])
+      #expect(values.map(\.kilometersPerHour) == [nil, 18, nil, nil, nil])
+      #expect(values.map(\.cadenceRpm).prefix(3) == [nil, 120, nil])
+      #expect(values.last?.cadenceRpm == 60)
+    }
+
+    /// Its rider pedals 60 to 100 times a minute, and the wheel turns 2.5 times as often.
+    @Test func recordsTheVirtualBicycle() throws {
+      let directory = scene.path("ride")
+      let result = try scene.ringtap(
+        "cycling", "--transport", "virtual:cycling,rate=2,count=12", "--count", "12", "--output", directory)
+      #expect(result.status == 0, "\(result.errors)")
+      let rows = try String(contentsOfFile: directory + "/cycling.csv", encoding: .utf8).split(
+        separator: "\n")
+      #expect(
+        rows.first
+          == "time_ns,wheel_revolutions,wheel_event_1024ths,crank_revolutions,crank_event_1024ths,wheel_rpm,cadence_rpm"
+      )
+      let cells = rows.dropFirst().map { $0.split(separator: ",", omittingEmptySubsequences: false) }
+      #expect(cells.count == 12 && cells.allSatisfy { $0.count == 7 })
+      let (wheel, cadence) = (cells.compactMap { Double($0[5]) }, cells.compactMap { Double($0[6]) })
+      #expect(!wheel.isEmpty && wheel.allSatisfy { (149...251).contains($0) })
+      #expect(!cadence.isEmpty && cadence.allSatisfy { (59...101).contains($0) })
+    }
+  }
+}

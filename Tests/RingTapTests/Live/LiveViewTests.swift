@@ -1,0 +1,28 @@
+import Foundation
+import Testing
+
+/// The live view of the program itself on a terminal, as an emulator that nobody here wrote shows it.
+@Suite(.enabled(if: Readers.python != nil && RingtapProgram.file != nil, Readers.missing))
+struct LiveViewTests {
+  /// - Parameter end: how the program is ended, where the command asks for it.
+  private func run(_ command: String, _ end: String? = nil) async throws -> [String: Any] {
+    let program = try #require(RingtapProgram.file).path
+    return try await withFolder { folder in
+      guard let end else { return try await Readers.run(command, program, folder, script: "terminal.py") }
+      return try await Readers.run(command, program, folder, end, script: "terminal.py")
+    }
+  }
+
+  @Test func showsWhatTheTablesHave() async throws {
+    #expect(try await run("figures")["frames"] as? Int ?? 0 > 8)
+  }
+
+  @Test func messagesScrollAboveIt() async throws { _ = try await run("messages") }
+
+  @Test func followsTheSizeOfTheTerminal() async throws { _ = try await run("resize") }
+
+  @Test(arguments: ["key", "INT", "TERM", "KILL"])
+  func leavesTheTerminalAsItWas(_ end: String) async throws { _ = try await run("end", end) }
+
+  @Test func isNotThereUnwanted() async throws { _ = try await run("plain") }
+}

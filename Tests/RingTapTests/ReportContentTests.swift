@@ -1,0 +1,193 @@
+import BLEPacketLog
+import BLESystem
+import Foundation
+import Testing
+
+@testable import RingTap
+
+/// What a report says, and what it says of what is missing.
+@Suite struct ReportContentTests {
+  private func document(_ path: String) throws -> ReportDocument {
+    try ReportDocument.read(path, title: nil) { _ in }
+  }
+
+  private func message(_ path: String) -> String {
+    do throws(ReportError) {
+      _ = try ReportDocument.read(path, title: nil) { _ in }
+      return "read"
+    } catch { return "\(error)" }
+  }
+
+  private func write(_ text: String, _ path: String) throws {
+    try text.write(toFile: path, atomically: false, encoding: .utf8)
+  }
+
+  /// Each number in as few octets as data.js takes it from; the code is written down there.
+  @Test func packedNumbers() {
+    var column = PackedColumn(from: 100)
+    for number in [100, 101, 99, nil, 163, 100] as [Int64?] { column.append(number) }
+    #expect(column.octets == [1, 3, 4, 0, 0x81, 1, 0x7E])
+    let numbers: [Int64?] = [0, nil, 65_535, -1, 4_000_000_000_000_000_000, .max, nil, 0]
+    var wide = PackedColumn()
+    for number in numbers { wide.append(number) }
+    var reader = PackedColumn.Reader(wide)
+    for number in numbers { #expect(reader.next() == number) }
+  }
+
+  @Test func whatSessionSays() async throws {
+    try await withFolder { folder in
+      try writeLight(folder, count: 100)
+      try write(
+        #"""
+        {"device":{"address":"70:CB:0D:00:A1:B2","addressType":"public","name":"R02"},"adapter":"hci0","mode":"raw",
+        "startedAtNs":1700000000000000000,"endedAtNs":1700000009000000000,"endReason":"count reached","received":110,
+        "malformed":3,"lastMalformed":"checksum","adapterFaults":0,
+        "lost":{"kernelQueue":7,"sampleQueue":0,"packetLog":0,"disk":0},"gapCount":1,
+        "gaps":[{"cause":"connection timeout","reason":{"code":8,"name":"Connection Timeout"},
+        "lostAtNs":1700000003000000000,"attempts":2,"failures":[],"connectedAtNs":1700000004000000000,
+        "firstSampleAtNs":1700000005000000000}],"connection":{"asked":{"minimumIntervalMs":7.5},"inForce":{"mtu":247},
+        "changes":[{"timeNs":1700000001000000000,"intervalMs":30.0,"latency":0,"supervisionTimeoutMs":5000}],
+        "refused":[{"what":"phy","why":"no such PHY"}]}}
+        """#, folder + "/session.json")
+      let document = try document(folder)
+      let section = document.sections[0]
+      #expect(document.title == "R02")
+      #expect(document.hasErrors)
+      #expect(
+        section.problems.map(\.severity) == [.error, .warning, .warning, .note], "\(section.problems)")
+      #expect(section.problems[0].text.hasPrefix("Lost: kernel's queue: 7."))
+      #expect(
+        section.marks.first { $0.kind == .gap }
+          == ReportSection.Mark(
+            from: 1_700_000_003_000_000_000, to: 1_700_000_005_000_000_000, kind: .gap,
+            text: "link lost: connection timeout (Connection Timeout); 2 attempts to connect"))
+      #expect(
+        section.changes == [
+          ReportSection.Change(
+            time: 1_700_000_001_000_000_000, text: "interval 30 ms, latency 0, time-out 5000 ms")
+        ])
+      let rows = section.facts.flatMap(\.rows).map { "\($0.name): \($0.value)" }
+      for row in [
+        "Device: R02", "Address: 70:CB:0D:00:A1:B2 (public)", "Adapter: hci0", "Mode: raw",
+        "Started: 2023-11-14 22:13:20.000 UTC", "Lasted: 9.000 s", "Asked for: interval from 7.5 ms",
+        "Refused: phy: no such PHY", "MTU: 247 octets", "Received: 110", "Malformed: 3",
+      ] { #expect(rows.contains(row), "\(row) in \(rows)") }
+    }
+  }
+
+  /// A pause that nobody recorded is marked, once for all streams that have it.
+  @Test func pausesOfStreams() async throws {
+    try await withFolder { folder in
+      var (rates, temperatures) = ("time_ns,bpm,contact,energy_kj\n", "time_ns,state,temperature_celsius,")
+      temperatures += "skin_celsius,quality,heart_rate_bpm,heat_strain_index\n"
+      for index in 0..<200 {
+        let time = 1_700_000_000_000_000_000 + (index < 100 ? index : index + 300) * 1_000_000_000
+        rates += "\(time),60,,\n"
+        temperatures += "\(time),measured,36.500,,,,\n"
+      }
+      try write(rates, folder + "/heart_rate.csv")
+      try write(temperatures, folder + "/temperature.csv")
+      #expect(
+        try document(folder).sections[0].marks == [
+          ReportSection.Mark(
+            from: 1_700_000_099_000_000_000, to: 1_700_000_400_000_000_000, kind: .gap,
+            text: "nothing came of Heart rate, Temperature; the cause is not recorded")
+        ])
+    }
+  }
+
+  @Test func log() throws {
+    let document = try document(captureFile("virtual-ring.btsnoop"))
+    #expect(document.sections.count == 1)
+    let section = document.sections[0]
+    #expect(section.conversation.rows.first?.name == "Exchange MTU Request")
+    #expect(!section.histograms.isEmpty)
+    #expect(section.facts.flatMap(\.rows).contains { $0.name == "Records" })
+  }
+
+  // MARK: Bad input
+
+  @Test func nothingToReport() async throws {
+    try await withFolder { folder in
+      #expect(
+        message(folder + "/none")
+          == "\(folder)/none: cannot open the log: No such file or directory; "
+          + "give a capture's directory or a packet log")
+      #expect(message(folder).hasPrefix("nothing to report in \(folder): "))
+      try write("no log", folder + "/file")
+      #expect(message(folder + "/file").hasPrefix("\(folder)/file: not a packet log: "))
+      try write("", folder + "/empty")
+      #expect(message(folder + "/empty").hasPrefix("\(folder)/empty: not a packet log: it is empty"))
+    }
+  }
+
+  /// What is good is shown, and the page says what is not.
+  @Test func tornCapture() async throws {
+    try await withFolder { folder in
+      try writeLight(folder, count: 50)
+      let torn = contents(folder + "/ppg.csv").dropLast(5)
+      try Data(torn).write(to: URL(filePath: folder + "/ppg.csv"))
+      try write("{\"device\":", folder + "/session.json")
+      try Data(contents(captureFile("virtual-ring.btsnoop")).dropLast(7)).write(
+        to: URL(filePath: folder + "/packets.btsnoop"))
+      let document = try document(folder)
+      #expect(document.sampleCount == 49)
+      #expect(document.hasErrors)
+      let texts = document.problemTexts
+      #expect(
+        texts.contains { $0.hasPrefix("ppg.csv, line 51: it is cut off; the 49 rows before it are good") })
+      #expect(texts.contains { $0.hasPrefix("session.json is damaged (no JSON from octet 10 on)") })
+      #expect(texts.contains { $0.contains("packets.btsnoop: ") && $0.contains("records before are good") })
+    }
+  }
+
+  /// A log that ends inside a record.
+  @Test func tornLog() async throws {
+    try await withFolder { folder in
+      let file = folder + "/cut.btsnoop"
+      try Data(contents(captureFile("bumble-ring.btsnoop")).dropLast(3)).write(to: URL(filePath: file))
+      let document = try document(file)
+      #expect(document.hasErrors && document.sections.count == 1)
+    }
+  }
+
+  // MARK: The command
+
+  @Test(.enabled(if: RingtapProgram.file != nil)) func command() async throws {
+    try await withFolder { folder in
+      try writeLight(folder, count: 100)
+      try write(#"{"startedAtNs":1,"endedAtNs":2}"#, folder + "/session.json")
+      let run = try await RingtapProgram.run(["report", folder + "/"])
+      #expect(run.status == 0)
+      let octets = contents(folder + "/report.html").count
+      #expect(
+        run.lines.first?.hasPrefix("\(folder)/report.html  \(octets) octets, 100 samples") == true, "\(run)")
+      let output = try await RingtapProgram.run(["report", folder, "--output", "-", "--title", "A & B"])
+      #expect(output.lines.first == "<!DOCTYPE html>" && output.lines.contains("<title>A &amp; B</title>"))
+      let refused = try await RingtapProgram.run(["report", folder, "-o", folder + "/none/page.html"])
+      #expect(refused.status == 1)
+      #expect(refused.messages.last?.hasSuffix("choose another place by --output") == true)
+      let nothing = try await RingtapProgram.run(["report", folder + "/none"])
+      #expect(nothing.status == 1 && nothing.messages.count == 1)
+      let stream = try await RingtapProgram.run(["report", "-"])
+      #expect(stream.status == 2)
+    }
+  }
+
+  @Test(.enabled(if: RingtapProgram.file != nil)) func pictures() async throws {
+    try await withFolder { folder in
+      try writeLight(folder, count: 20_000, peakAt: 12_345)
+      let (svg, png) = (folder + "/a.svg", folder + "/it's.png")
+      var arguments = ["report", folder, "--svg", svg]
+      if isInstalled("rsvg-convert") { arguments += ["--png", png] }
+      let run = try await RingtapProgram.run(arguments)
+      #expect(run.status == 0, "\(run.messages)")
+      #expect(!Files.exists(folder + "/report.html"))
+      let text = String(decoding: contents(svg), as: UTF8.self)
+      #expect(text.hasPrefix("<?xml") && text.contains("PPG (counts)"))
+      // The axis ends at the peak, and its path reaches the top of the plot but for two pixels.
+      #expect(text.contains(">65000<"))
+      if isInstalled("rsvg-convert") { #expect(Array(contents(png).prefix(4)) == [0x89, 0x50, 0x4E, 0x47]) }
+    }
+  }
+}
