@@ -52,11 +52,7 @@ private struct CyclingWriter: SensorWriter {
 
   mutating func begin(_ session: CyclingSession, _ peer: DeviceAddress) throws {
     guard isJSON else { return Console.note(session.facts.text(peer)) }
-    try Console.json { line in
-      line.member("event", "device")
-      line.member("address", peer.description)
-      line.member("addressType", peer.type.name.description)
-      session.facts.members(into: &line)
+    try session.facts.show(peer) { line in
       if let location = session.location { line.members(of: location) }
     }
   }

@@ -54,11 +54,7 @@ private struct HeartRateWriter: SensorWriter {
       let location = session.location.flatMap { Self.names[$0] }.map { ", worn on the \($0)" } ?? ""
       return Console.note(session.facts.text(peer) + location)
     }
-    try Console.json { line in
-      line.member("event", "device")
-      line.member("address", peer.description)
-      line.member("addressType", peer.type.name.description)
-      session.facts.members(into: &line)
+    try session.facts.show(peer) { line in
       if let location = session.location { line.members(of: location) }
     }
   }

@@ -73,11 +73,7 @@ private struct PolarWriter: SensorWriter {
     sampleRate = session.sampleRate
     clock = PolarSampleClock(sampleRateHertz: session.sampleRate)
     guard isJSON else { return Console.note(session.facts.text(peer) + ", \(session.sampleRate) Hz") }
-    try Console.json { line in
-      line.member("event", "device")
-      line.member("address", peer.description)
-      line.member("addressType", peer.type.name.description)
-      session.facts.members(into: &line)
+    try session.facts.show(peer) { line in
       line.member("sampleRateHz", session.sampleRate)
       line.member("conversionFactor", session.factor)
     }

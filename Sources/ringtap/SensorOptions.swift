@@ -31,6 +31,7 @@ struct SensorOptions: ParsableArguments {
   var output: String?
 
   @OptionGroup var tables: TableOptions
+  @OptionGroup var publishing: PublishOptions
   @OptionGroup var view: ViewOptions
 
   @Flag(help: "Print one JSON object a line.")
@@ -39,6 +40,9 @@ struct SensorOptions: ParsableArguments {
   func validate() throws {
     if output == nil, view.quiet { throw ValidationError("--quiet needs an --output directory") }
     if output == nil, tables.format != .csv { throw ValidationError("--format needs an --output directory") }
+    if output == nil, publishing.publish != nil {
+      throw ValidationError("--publish needs an --output directory")
+    }
     if let count, count < 1 { throw ValidationError("--count must be at least 1") }
     if let duration, duration <= 0 { throw ValidationError("--duration must be above 0") }
     if let address {
@@ -74,6 +78,9 @@ struct SensorOptions: ParsableArguments {
     }
     let limits = RecordingLimits(duration: stream.duration, count: count)
     let format = tables.tableFormat
+    let publishing = try publishing.publishing(tables.format)
+    publishing?.follow(directory)
+    defer { publishing?.abandon() }
     let result = try await view.showing(limits, into: directory) { view in
       try await withPlan(kind, view) { plan, adapter in
         var recording = SensorRecording(plan, on: adapter, into: directory, limits, as: format)
@@ -82,11 +89,13 @@ struct SensorOptions: ParsableArguments {
         return try await failing { () async throws(HostError) in try await body(ready) }
       }
     }
+    let isPublished = try await publishing?.finish() ?? true
     try show(result, directory)
     if let failure = result.failure {
       throw Failure("\(failure); what was recorded until then is in \(directory)")
     }
     if result.report.lost.total > 0 { throw ExitCode(3) }
+    if !isPublished { throw ExitCode(4) }
   }
 
   private func show(_ result: SensorRecording.Result, _ directory: String) throws {
@@ -148,8 +157,20 @@ extension SensorFacts {
     ("softwareRevision", .softwareRevision),
   ]
 
-  /// What the sensor does not tell is left out.
-  func members(into line: inout JSONLine) {
+  /// The line that tells who it is; what the sensor does not tell is left out.
+  ///
+  /// - Parameter rest: adds what only this kind of sensor has.
+  func show(_ address: DeviceAddress, _ rest: (inout JSONLine) -> Void) throws(Console.Closed) {
+    try Console.json { line in
+      line.member("event", "device")
+      line.member("address", address.description)
+      line.member("addressType", address.type.name.description)
+      members(into: &line)
+      rest(&line)
+    }
+  }
+
+  private func members(into line: inout JSONLine) {
     for (key, uuid) in Self.keys { if let text = texts[uuid] { line.member(key, text) } }
     if let battery { line.members(of: battery) }
   }

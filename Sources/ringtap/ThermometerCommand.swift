@@ -76,11 +76,7 @@ private struct ThermometerWriter: SensorWriter {
   mutating func begin(_ session: ThermometerSession, _ peer: DeviceAddress) throws {
     kind = session.kind
     guard isJSON else { return Console.note(session.facts.text(peer)) }
-    try Console.json { line in
-      line.member("event", "device")
-      line.member("address", peer.description)
-      line.member("addressType", peer.type.name.description)
-      session.facts.members(into: &line)
+    try session.facts.show(peer) { line in
       if let type = session.type { line.members(of: type) }
     }
   }

@@ -54,11 +54,11 @@ extension WithoutKernel {
         separator: "\n")
       #expect(
         rows.first
-          == "time_ns,wheel_revolutions,wheel_event_1024ths,crank_revolutions,crank_event_1024ths,wheel_rpm,cadence_rpm"
+          == "time_ns,cadence_rpm,wheel_rpm,wheel_revolutions,wheel_event_1024ths,crank_revolutions,crank_event_1024ths"
       )
       let cells = rows.dropFirst().map { $0.split(separator: ",", omittingEmptySubsequences: false) }
       #expect(cells.count == 12 && cells.allSatisfy { $0.count == 7 })
-      let (wheel, cadence) = (cells.compactMap { Double($0[5]) }, cells.compactMap { Double($0[6]) })
+      let (cadence, wheel) = (cells.compactMap { Double($0[1]) }, cells.compactMap { Double($0[2]) })
       #expect(!wheel.isEmpty && wheel.allSatisfy { (149...251).contains($0) })
       #expect(!cadence.isEmpty && cadence.allSatisfy { (59...101).contains($0) })
     }

@@ -151,6 +151,39 @@ import Testing
     }
   }
 
+  /// Times that nobody ever recorded.
+  @Test(arguments: [Int64.min, .min + 1, -1, 0, 1, .max - 1, .max]) func absurdTimes(_ time: Int64)
+    async throws
+  {
+    try await withFolder { folder in
+      let (good, header) = (1_700_000_000_000_000_000, "time_ns,bpm,contact,energy_kj\n")
+      let keys = [
+        "lostAtNs", "lastSampleAtNs", "firstSampleAtNs", "connectedAtNs", "timeNs", "startedAtNs",
+        "endedAtNs",
+      ]
+      for odd in keys + ["rows"] {
+        func at(_ key: String) -> String { "\"\(key)\":\(key == odd ? time : Int64(good))" }
+        try write(
+          """
+          {\(at(keys[5])),\(at(keys[6])),"connection":{"changes":[{\(at(keys[4])),"intervalMs":30.0}]},
+          "gaps":[{\(at(keys[0])),\(at(keys[1])),\(at(keys[2])),\(at(keys[3]))}]}
+          """, folder + "/session.json")
+        let times = [good, odd == "rows" ? Int(time) : good + 1, good + 2, good + 900_000_000_000]
+        try write(header + times.map { "\($0),60,,\n" }.joined(), folder + "/heart_rate.csv")
+        let document = try document(folder)
+        // The least of all is no time: where a table has it, it ends.
+        #expect(document.sampleCount == (odd == "rows" && time == .min ? 1 : 4), "\(odd)")
+        #expect(!document.page.isEmpty && !document.picture.isEmpty, "\(odd)")
+      }
+      // What is analysed, too.
+      try writeLight(folder, count: 1500)
+      try write(
+        String(decoding: contents(folder + "/ppg.csv"), as: UTF8.self) + "\(time),1,1,1,1\n",
+        folder + "/ppg.csv")
+      #expect(try document(folder).sampleCount == (time == .min ? 1501 : 1505))
+    }
+  }
+
   // MARK: The command
 
   @Test(.enabled(if: RingtapProgram.file != nil)) func command() async throws {

@@ -110,8 +110,9 @@ struct UTCText {
 
   init(_ nanoseconds: Int64) {
     let day: Int64 = 86_400_000_000_000
-    days = nanoseconds >= 0 ? nanoseconds / day : (nanoseconds - day + 1) / day
-    nanosecondsOfDay = nanoseconds - days * day
+    let (quotient, remainder) = nanoseconds.quotientAndRemainder(dividingBy: day)
+    days = remainder < 0 ? quotient - 1 : quotient
+    nanosecondsOfDay = remainder < 0 ? remainder + day : remainder
   }
 
   /// `HH:MM:SS.ffffff DD/MM/YYYY`, to the microsecond.

@@ -13,12 +13,12 @@ struct CyclingTables: SampleTables {
     RecordedTable(
       name: "cycling",
       columns: [
-        .time("time_ns"), RecordedColumn("wheel_revolutions", .float64(decimals: 0)),
+        .time("time_ns"), RecordedColumn("cadence_rpm", .float64(decimals: 2), unit: "1/min"),
+        RecordedColumn("wheel_rpm", .float64(decimals: 2), unit: "1/min"),
+        RecordedColumn("wheel_revolutions", .float64(decimals: 0)),
         RecordedColumn("wheel_event_1024ths", .float32(decimals: 0), unit: "s/1024"),
         RecordedColumn("crank_revolutions", .float32(decimals: 0)),
         RecordedColumn("crank_event_1024ths", .float32(decimals: 0), unit: "s/1024"),
-        RecordedColumn("wheel_rpm", .float64(decimals: 2), unit: "1/min"),
-        RecordedColumn("cadence_rpm", .float64(decimals: 2), unit: "1/min"),
       ])
   ]
 
@@ -38,11 +38,11 @@ struct CyclingRow: RecordedRow {
   func encode<Output: RowOutput>(into output: inout Output) {
     let (wheel, crank) = (sample.measurement.wheel, sample.measurement.crank)
     output.append(sample.time.nanoseconds)
+    output.append(pace.crank, decimals: 2)
+    output.append(pace.wheel, decimals: 2)
     output.append(wheel.map { Int64($0.revolutions) })
     output.append(wheel.map { Int64($0.lastEventTicks) })
     output.append(crank.map { Int64($0.revolutions) })
     output.append(crank.map { Int64($0.lastEventTicks) })
-    output.append(pace.wheel, decimals: 2)
-    output.append(pace.crank, decimals: 2)
   }
 }

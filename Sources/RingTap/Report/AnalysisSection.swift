@@ -45,7 +45,7 @@ enum AnalysisSection {
         ReportTable.Column(name: "quality", unit: "correlation of the beats", divisor: 10_000),
       ])
     for window in findings.windows {
-      let middle = window.start.nanoseconds + (window.end.nanoseconds - window.start.nanoseconds) / 2
+      let middle = window.start.nanoseconds &+ (window.end.nanoseconds &- window.start.nanoseconds) / 2
       rate.append(at: middle, [window.beatsPerMinute, window.correlation])
       if let rejection = window.rejection {
         section.marks.append(

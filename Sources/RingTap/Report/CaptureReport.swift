@@ -199,10 +199,10 @@ extension ReportSection {
 
   /// Whether most of it has a mark with a cause.
   private func isMarked(_ range: Range<Int64>) -> Bool {
-    marks.contains { mark in
-      (mark.kind == .gap || mark.kind == .loss)
-        && 2 * (min(mark.to, range.upperBound) &- max(mark.from, range.lowerBound)) > range.upperBound
-          &- range.lowerBound
+    let length = Double(range.upperBound) - Double(range.lowerBound)
+    return marks.contains { mark in
+      let common = Double(min(mark.to, range.upperBound)) - Double(max(mark.from, range.lowerBound))
+      return (mark.kind == .gap || mark.kind == .loss) && 2 * common > length
     }
   }
 }

@@ -153,7 +153,9 @@ private struct FrameClock: Sendable {
   mutating func time(ofFrameAt time: Int64, device: Int64) -> Int64? {
     guard device != .min else { return nil }
     let now = time &- device
-    if lastFrame != time, let known = offset, abs(now &- known) > Self.tolerance { offset = nil }
+    if lastFrame != time, let known = offset, (now &- known).magnitude > Self.tolerance.magnitude {
+      offset = nil
+    }
     lastFrame = time
     let offset = offset ?? now
     self.offset = offset
