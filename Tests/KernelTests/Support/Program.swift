@@ -2,7 +2,7 @@ import Foundation
 import Testing
 
 /// A running program: what it writes is collected, and can be waited for.
-final class Program: @unchecked Sendable {  // `condition` guards `state`
+final class Program: @unchecked Sendable {  // `lock` guards `state`
   enum Stream {
     case output, errors
   }
@@ -33,31 +33,88 @@ final class Program: @unchecked Sendable {  // `condition` guards `state`
   static let patience = Duration.seconds(30)
 
   let name: String
-  private let process = Process()
-  private let input = Pipe()
-  private let condition = NSCondition()
+  /// Its process number.
+  let identifier: Int32
+  private let input: FileHandle
+  private let lock = NSLock()
+  /// Readable where `state` has changed.
+  private let changed = Pipe()
   private var state = State()
 
   /// Starts it.
   ///
+  /// Not by Foundation's `Process`: that takes a program for ended which closes what it inherited, and hears of no other
+  /// program's end until it has.
+  ///
   /// - Parameter program: a path, or a name to look for in PATH.
   init(_ program: String, _ arguments: [String] = []) throws {
     name = ([program] + arguments).joined(separator: " ")
-    process.executableURL = URL(filePath: try Self.path(of: program))
-    process.arguments = arguments
-    // No test teaches another one, nor its user's programs, where devices are.
-    process.environment = ProcessInfo.processInfo.environment.merging(["RINGTAP_NO_REMEMBER": "1"]) { $1 }
-    process.standardInput = input
-    process.terminationHandler = { [weak self] process in
-      let isSignal = process.terminationReason == .uncaughtSignal
-      self?.change { $0.status = process.terminationStatus + (isSignal ? 128 : 0) }
+    let path = try Self.path(of: program)
+    let (input, output, errors) = (Pipe(), Pipe(), Pipe())
+    for pipe in [input, output, errors, changed] {
+      for handle in [pipe.fileHandleForReading, pipe.fileHandleForWriting] {
+        _ = fcntl(handle.fileDescriptor, F_SETFD, FD_CLOEXEC)
+      }
     }
-    let (output, errors) = (Pipe(), Pipe())
-    process.standardOutput = output
-    process.standardError = errors
-    try process.run()
+    for handle in [changed.fileHandleForReading, changed.fileHandleForWriting] {
+      _ = fcntl(handle.fileDescriptor, F_SETFL, O_NONBLOCK)
+    }
+    // No test teaches another one, nor its user's programs, where devices are.
+    let environment = ProcessInfo.processInfo.environment.merging(["RINGTAP_NO_REMEMBER": "1"]) { $1 }
+    identifier = try Self.spawn(
+      path, [program] + arguments, environment.map { "\($0)=\($1)" },
+      [
+        input.fileHandleForReading.fileDescriptor, output.fileHandleForWriting.fileDescriptor,
+        errors.fileHandleForWriting.fileDescriptor,
+      ])
+    self.input = input.fileHandleForWriting
+    for handle in [input.fileHandleForReading, output.fileHandleForWriting, errors.fileHandleForWriting] {
+      try? handle.close()
+    }
     collect(output.fileHandleForReading) { $0.output.append($1) }
     collect(errors.fileHandleForReading) { $0.errors.append($1) }
+    Thread.detachNewThread { [self] in waitForEnd() }
+  }
+
+  /// - Parameter streams: what becomes its standard streams.
+  private static func spawn(
+    _ path: String, _ arguments: [String], _ environment: [String], _ streams: [Int32]
+  ) throws -> Int32 {
+    var actions = posix_spawn_file_actions_t()
+    posix_spawn_file_actions_init(&actions)
+    defer { posix_spawn_file_actions_destroy(&actions) }
+    for (number, stream) in streams.enumerated() {
+      posix_spawn_file_actions_adddup2(&actions, stream, Int32(number))
+    }
+    var attributes = posix_spawnattr_t()
+    posix_spawnattr_init(&attributes)
+    defer { posix_spawnattr_destroy(&attributes) }
+    // What this process does with signals is its own matter.
+    var (none, all) = (sigset_t(), sigset_t())
+    sigemptyset(&none)
+    sigfillset(&all)
+    posix_spawnattr_setsigmask(&attributes, &none)
+    posix_spawnattr_setsigdefault(&attributes, &all)
+    posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
+    var words = arguments.map { strdup($0) } + [nil]
+    var variables = environment.map { strdup($0) } + [nil]
+    defer { for text in words + variables { free(text) } }
+    var identifier: pid_t = 0
+    let failure = posix_spawn(&identifier, path, &actions, &attributes, &words, &variables)
+    try #require(failure == 0, "\(path): \(String(cString: strerror(failure)))")
+    return identifier
+  }
+
+  /// Its number is another's from the moment when its end is taken: so that is done with the lock.
+  private func waitForEnd() {
+    var info = siginfo_t()
+    while waitid(P_PID, id_t(identifier), &info, Int32(WEXITED | WNOWAIT)) != 0, errno == EINTR {}
+    change { state in
+      var status: Int32 = 0
+      waitpid(identifier, &status, 0)
+      let signal = status & 0x7F
+      state.status = signal == 0 ? status >> 8 & 0xFF : 128 + signal
+    }
   }
 
   private static func path(of program: String) throws -> String {
@@ -82,10 +139,9 @@ final class Program: @unchecked Sendable {  // `condition` guards `state`
   }
 
   private func change(_ body: (inout State) -> Void) {
-    condition.lock()
-    body(&state)
-    condition.broadcast()
-    condition.unlock()
+    lock.withLock { body(&state) }
+    // One that does not fit is one of many.
+    _ = write(changed.fileHandleForWriting.fileDescriptor, [1], 1)
   }
 
   // MARK: Waiting
@@ -95,8 +151,8 @@ final class Program: @unchecked Sendable {  // `condition` guards `state`
     for what: String, within limit: Duration, _ body: (State) -> Value?
   ) throws -> Value {
     let end = ContinuousClock.now + limit
-    condition.lock()
-    defer { condition.unlock() }
+    lock.lock()
+    defer { lock.unlock() }
     while true {
       if let value = body(state) { return value }
       let isOver = state.status != nil && state.openStreams == 0
@@ -111,12 +167,16 @@ final class Program: @unchecked Sendable {  // `condition` guards `state`
     }
   }
 
-  /// Waits for any change of `state`, with the lock. A condition knows only the wall clock, which a test may set: so it is
-  /// asked for a second at a time.
+  /// Waits for any change of `state`, without the lock meanwhile. By no wall clock, which a test may set.
   ///
   /// - Returns: `false` when it is too late.
   private func waitForChange(until end: ContinuousClock.Instant) -> Bool {
-    condition.wait(until: Date(timeIntervalSinceNow: 1)) || ContinuousClock.now < end
+    lock.unlock()
+    defer { lock.lock() }
+    var wanted = pollfd(fd: changed.fileHandleForReading.fileDescriptor, events: Int16(POLLIN), revents: 0)
+    guard poll(&wanted, 1, 1000) > 0 else { return ContinuousClock.now < end }
+    var octets = [UInt8](repeating: 0, count: 4096)
+    return read(wanted.fd, &octets, octets.count) > 0 || ContinuousClock.now < end
   }
 
   /// Waits for a whole line.
@@ -157,7 +217,7 @@ final class Program: @unchecked Sendable {  // `condition` guards `state`
 
   /// Waits for its end.
   func finish(within limit: Duration = Program.patience) throws -> Result {
-    try? input.fileHandleForWriting.close()
+    try? input.close()
     return try wait(for: "its end", within: limit) { state in
       guard let status = state.status, state.openStreams == 0 else { return nil }
       return Result(status: status, output: self.text(state.output), errors: self.text(state.errors))
@@ -166,20 +226,20 @@ final class Program: @unchecked Sendable {  // `condition` guards `state`
 
   // MARK: Acting
 
-  var identifier: Int32 { process.processIdentifier }
-
-  func send(_ signal: Int32) { kill(identifier, signal) }
+  func send(_ signal: Int32) {
+    lock.withLock { if state.status == nil { kill(identifier, signal) } }
+  }
 
   func type(_ line: String) throws {
-    try input.fileHandleForWriting.write(contentsOf: Data((line + "\n").utf8))
+    try input.write(contentsOf: Data((line + "\n").utf8))
   }
 
   /// Ends it at once; returns when the kernel has taken back what it held.
   func end() {
-    try? input.fileHandleForWriting.close()
-    condition.lock()
-    defer { condition.unlock() }
-    if state.status == nil { send(SIGKILL) }
+    try? input.close()
+    send(SIGKILL)
+    lock.lock()
+    defer { lock.unlock() }
     let end = ContinuousClock.now + Self.patience
     while state.status == nil {
       guard waitForChange(until: end) else {

@@ -18,6 +18,7 @@ final class Scene {
   private var programs: [Program] = []
 
   init() throws {
+    Watchdog.shared.begin()
     folder = FileManager.default.temporaryDirectory.appending(path: "ringtap-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
   }
