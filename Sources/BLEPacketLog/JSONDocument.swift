@@ -20,9 +20,28 @@ package indirect enum JSONDocument: Hashable, Sendable {
 
   package init(_ octets: [UInt8]) throws(Failure) {
     var reader = JSONReader(octets)
-    self = try reader.value(depth: 0)
-    reader.skipSpace()
-    guard reader.isAtEnd else { throw reader.failure }
+    self = try reader.document()
+  }
+
+  /// Where a text that a person wrote has what.
+  package struct Places: Sendable {
+    /// The line, from 1 on, of each value by its JSON Pointer (RFC 6901), such as `/devices/0/address`.
+    package fileprivate(set) var lines: [String: Int] = [:]
+    /// Members whose name an earlier one of the same object has, and their lines.
+    package fileprivate(set) var repeated: [(pointer: String, line: Int)] = []
+  }
+
+  /// Reads a text, and tells of each value where it stands.
+  package static func read(_ octets: [UInt8]) throws(Failure) -> (document: JSONDocument, places: Places) {
+    var reader = JSONReader(octets)
+    reader.places = Places()
+    let document = try reader.document()
+    return (document, reader.places ?? Places())
+  }
+
+  /// The line of an octet, from 1 on.
+  package static func line(of offset: Int, in octets: [UInt8]) -> Int {
+    octets.prefix(offset).count { $0 == 0x0A } + 1
   }
 
   /// A member of an object; `nil` for all else, and for `null`.
@@ -45,8 +64,18 @@ package indirect enum JSONDocument: Hashable, Sendable {
 private struct JSONReader {
   private let octets: [UInt8]
   private var offset = 0
+  /// `nil` where nobody asks.
+  fileprivate var places: JSONDocument.Places?
+  private var pointer = ""
 
   init(_ octets: [UInt8]) { self.octets = octets }
+
+  mutating func document() throws(JSONDocument.Failure) -> JSONDocument {
+    let document = try value(depth: 0)
+    skipSpace()
+    guard isAtEnd else { throw failure }
+    return document
+  }
 
   var isAtEnd: Bool { offset == octets.count }
   var failure: JSONDocument.Failure { JSONDocument.Failure(offset: offset) }
@@ -78,10 +107,11 @@ private struct JSONReader {
     if take("}") { return .object(members) }
     repeat {
       skipSpace()
+      let start = offset
       let key = try string()
       skipSpace()
       guard take(":") else { throw failure }
-      members[key] = try value(depth: depth + 1)
+      members[key] = try part(key, at: start, isRepeated: members[key] != nil, depth)
       skipSpace()
     } while take(",")
     guard take("}") else { throw failure }
@@ -94,11 +124,27 @@ private struct JSONReader {
     skipSpace()
     if take("]") { return .array(elements) }
     repeat {
-      elements.append(try value(depth: depth + 1))
+      skipSpace()
+      elements.append(try part("\(elements.count)", at: offset, depth))
       skipSpace()
     } while take(",")
     guard take("]") else { throw failure }
     return .array(elements)
+  }
+
+  /// A value inside another.
+  private mutating func part(
+    _ name: String, at start: Int, isRepeated: Bool = false, _ depth: Int
+  ) throws(JSONDocument.Failure) -> JSONDocument {
+    guard places != nil else { return try value(depth: depth + 1) }
+    let outer = pointer
+    pointer += "/" + name
+    let line = JSONDocument.line(of: start, in: octets)
+    places?.lines[pointer] = line
+    if isRepeated { places?.repeated.append((pointer, line)) }
+    let value = try value(depth: depth + 1)
+    pointer = outer
+    return value
   }
 
   private mutating func word(

@@ -174,11 +174,67 @@ public enum Files {
     return octets
   }
 
+  /// A part of a file; less than `limit` octets only at its end.
+  ///
+  /// `pread`.
+  package static func octets(of path: String, from offset: Int, limit: Int) throws(SystemError) -> [UInt8] {
+    let descriptor = FileDescriptor(
+      owning: try checked("open \(path)") {
+        // SAFETY: the path is a null-terminated string for the length of the call.
+        unsafe open(path, O_RDONLY | O_CLOEXEC)
+      })
+    var octets = [UInt8](repeating: 0, count: limit)
+    var count = 0
+    while count < limit {
+      let number = descriptor.rawValue
+      // SAFETY: the pointer covers the rest of the array for the length of the call.
+      let result = unsafe octets.withUnsafeMutableBufferPointer { buffer in
+        unsafe pread(number, buffer.baseAddress! + count, limit - count, off_t(offset + count))
+      }
+      if result == 0 { break }
+      guard result > 0 else {
+        let error = lastError()
+        if error == EINTR { continue }
+        throw SystemError(call: "read \(path)", number: error)
+      }
+      count += result
+    }
+    octets.removeLast(limit - count)
+    return octets
+  }
+
   /// Takes a file away. One that has gone before is fine.
   public static func remove(_ path: String) throws(SystemError) {
     do {
       try checked("unlink \(path)") { unsafe unlink(path) }
     } catch  where error.number == ENOENT {}
+  }
+
+  /// Takes a directory away with all that is in it, without following links. One that has gone before is fine.
+  public static func removeTree(_ path: String) throws(SystemError) {
+    do throws(SystemError) { return try remove(path) } catch {
+      // Linux says EISDIR, POSIX EPERM.
+      guard error.number == EISDIR || error.number == EPERM else { throw error }
+    }
+    for name in names(in: path) where name != "." && name != ".." { try removeTree(path + "/" + name) }
+    do {
+      try checked("rmdir \(path)") { unsafe rmdir(path) }
+    } catch  where error.number == ENOENT {}
+  }
+
+  /// Octets of all regular files below a directory, without following links.
+  public static func treeByteCount(_ path: String) -> Int {
+    var status = stat()
+    // SAFETY: `status` outlives the call.
+    guard unsafe lstat(path, &status) == 0 else { return 0 }
+    switch status.st_mode & S_IFMT {
+    case S_IFREG: return Int(status.st_size)
+    case S_IFDIR:
+      return names(in: path).reduce(0) { count, name in
+        name == "." || name == ".." ? count : count + treeByteCount(path + "/" + name)
+      }
+    default: return 0
+    }
   }
 
   /// Lends a file to `body` piece by piece, from its start to its end or until `body` returns `false`.

@@ -18,6 +18,8 @@ public final class LoopClock: Sendable {
   private let start: Int64
   /// Nanoseconds since the start.
   private let elapsed = Atomic<Int64>(0)
+  /// By how much the wall clock was set forward, in nanoseconds.
+  private let steps = Atomic<Int64>(0)
   private let holds = Mutex<[@Sendable () -> Bool]>([])
   private let stops = Atomic<Int>(0)
 
@@ -34,7 +36,14 @@ public final class LoopClock: Sendable {
   /// The wall clock, for what came without a stamp of the kernel's.
   public func now() -> ReceiveTime {
     isVirtual
-      ? ReceiveTime(nanoseconds: start + elapsed.load(ordering: .relaxed)) : SystemClock.now()
+      ? ReceiveTime(
+        nanoseconds: start + elapsed.load(ordering: .relaxed) + steps.load(ordering: .relaxed))
+      : SystemClock.now()
+  }
+
+  /// Sets the wall clock of virtual time forward, or back, as a person or NTP does.
+  public func step(by duration: Duration) {
+    steps.add(Int64(duration / .nanoseconds(1)), ordering: .relaxed)
   }
 
   /// Keeps virtual time from going on while `isBusy` says so: a thread beside the loop has work that the loop must not

@@ -265,6 +265,11 @@ void ringtap_wake_wait(int fd, int timeout_ms) {
   if (poll(&wanted, 1, timeout_ms) > 0) ringtap_wake_drain(fd);
 }
 
+int ringtap_wait_readable(int fd, int timeout_ms) {
+  struct pollfd wanted = {.fd = fd, .events = POLLIN};
+  return poll(&wanted, 1, timeout_ms) > 0;
+}
+
 void ringtap_thread_set_name(const char *name) {
   char kept[16];
   strncpy(kept, name, sizeof kept - 1);
@@ -483,6 +488,25 @@ int ringtap_unix_listen(const char *path) {
   close(fd);
   errno = error;
   return -1;
+}
+
+int ringtap_unix_tell(const char *path, const void *octets, size_t count) {
+  struct sockaddr_un address = {.sun_family = AF_UNIX};
+  size_t length = strlen(path);
+  if (length >= sizeof address.sun_path) {
+    errno = ENAMETOOLONG;
+    return -1;
+  }
+  memcpy(address.sun_path, path, length);
+  if (path[0] == '@') address.sun_path[0] = '\0';
+  int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  if (fd < 0) return -1;
+  ssize_t sent = sendto(fd, octets, count, MSG_NOSIGNAL | MSG_DONTWAIT, (struct sockaddr *)&address,
+                        (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length));
+  int error = errno;
+  close(fd);
+  errno = error;
+  return sent < 0 ? -1 : 0;
 }
 
 int ringtap_accept(int fd) { return accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK); }

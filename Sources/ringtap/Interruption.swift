@@ -6,10 +6,13 @@ import Synchronization
 /// second signal ends the process at once.
 enum Interruption {
   private static let handler = Mutex<(@Sendable () -> Void)?>(nil)
+  /// For SIGHUP, where that ends nothing.
+  private static let hangUp = Mutex<(@Sendable () -> Void)?>(nil)
 
   /// Call it first of all in `main`.
   static func take() throws(SystemError) {
     try InterruptSignals.handle { number in
+      if number == SIGHUP, let reload = hangUp.withLock({ $0 }) { return reload() }
       let handler = handler.withLock { $0.take() }
       guard let handler else {
         Console.leaveView()
@@ -18,6 +21,9 @@ enum Interruption {
       handler()
     }
   }
+
+  /// SIGHUP does this from now on, each time, and ends nothing.
+  static func onHangUp(_ body: @escaping @Sendable () -> Void) { hangUp.withLock { $0 = body } }
 
   /// Does what a first signal does; nothing where nobody would be cancelled.
   static func interrupt() { handler.withLock { $0.take() }?() }

@@ -75,6 +75,10 @@ int ringtap_pty_open(char *name, int capacity);
 /// A connected pair of non-blocking packet sockets.
 int ringtap_packet_pair(int pair[2]);
 int ringtap_set_nonblocking(int fd);
+/// Waits until there is something to read: 1, 0 when the time is over. A descriptor of -1 never has anything.
+int ringtap_wait_readable(int fd, int timeout_ms);
+/// Sends one datagram to a UNIX socket; a path that begins with '@' is abstract. -1 with errno.
+int ringtap_unix_tell(const char *path, const void *octets, size_t count);
 
 // --- Receiving -------------------------------------------------------------------------------------
 

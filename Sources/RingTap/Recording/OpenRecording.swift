@@ -67,7 +67,11 @@ final class OpenRecording: Sendable {
     _ report: SessionReport, on connection: Connection, announce: () -> LogAnnouncement? = { nil },
     _ start: @Sendable (Recorder.Pace) async throws(SystemError) -> Recorder
   ) async throws(HostError) {
-    if let recorder = files.withLock({ $0?.recorder }) { return await connection.addWake(recorder.wake) }
+    if let recorder = files.withLock({ $0?.recorder }) {
+      await connection.addWake(recorder.wake)
+      // The stream may run already.
+      return recorder.wake.signal()
+    }
     do throws(SystemError) {
       let folder = try CaptureDirectory(creating: directory, report)
       let pace: Recorder.Pace = clock.isVirtual ? .held : .free

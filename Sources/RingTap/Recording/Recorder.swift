@@ -75,6 +75,16 @@ final class Recorder: Sendable {
     return recorder
   }
 
+  /// Keeps virtual time from going on while `hasWork`. A sample may come before its link can wake the writer, which it does
+  /// from when the stream runs on: then time itself does.
+  func hold(_ clock: LoopClock, while hasWork: @escaping @Sendable () -> Bool) {
+    clock.hold { [weak wake] in
+      guard let wake, hasWork() else { return false }
+      wake.signal()
+      return true
+    }
+  }
+
   /// Calls `body` once if the disk refuses to go on.
   func onFailure(_ body: @escaping @Sendable () -> Void) { failureReport.withLock { $0 = body } }
 

@@ -114,11 +114,13 @@ public struct SensorRecording: Sendable {
         let samples = sink.samples.ring
         let recorder = try await Recorder.start(
           in: directory, samples, tables, as: format, packets: packets, pace: pace, live: live)
-        clock.hold { !samples.isEmpty }
+        recorder.hold(clock) { !samples.isEmpty }
         return recorder
       }
     }
-    live?.follow(session) { LiveCounts(counts, profile.samples, packets) }
+    // Not the profile, which knows who watches.
+    let samples = profile.samples
+    live?.follow(session) { [packets] in LiveCounts(counts, samples, packets) }
     let loop = session.adapter.loop
     let running = Task(executorPreference: loop.preference) { [session] () -> HostError? in
       defer { profile.finish() }

@@ -80,7 +80,7 @@ public struct RingCapture: Sendable {
         let recorder = try await Recorder.start(
           in: directory, sink, as: tableFormat, packets: packets, format: logFormat, pace: pace,
           live: live)
-        adapter.loop.clock.hold { !sink.samples.isEmpty }
+        recorder.hold(adapter.loop.clock) { !sink.samples.isEmpty }
         return recorder
       }
     }

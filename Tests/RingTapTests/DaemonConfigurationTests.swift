@@ -1,0 +1,162 @@
+import BLECore
+import BLESensors
+import BLESystem
+import Foundation
+import Testing
+
+@testable import RingTap
+
+/// The daemon's file: what it may say, and what is said of what it may not.
+@Suite struct DaemonConfigurationTests {
+  private func read(_ text: String) throws(DaemonConfiguration.Invalid) -> DaemonConfiguration {
+    try DaemonConfiguration(Array(text.utf8), path: "ringtap.json")
+  }
+
+  private func faults(_ text: String) -> [String] {
+    do throws(DaemonConfiguration.Invalid) {
+      _ = try read(text)
+      return []
+    } catch { return error.problems.map { "\($0.line): \($0.text)" } }
+  }
+
+  @Test func whole() throws {
+    let configuration = try read(
+      """
+      {"directory": "/data", "radio": {"adapter": "hci1", "mode": "exclusive"}, "newCaptureHours": 0.5,
+       "keepDays": 30, "keepGigabytes": 1.5, "keepFreeGigabytes": 0, "metrics": "[::1]:9469",
+       "statusSocket": "/tmp/s",
+       "devices": [
+         {"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring"},
+         {"name": "h10", "address": "c4:12:34:56:78:9a", "addressType": "random", "sensor": "polar",
+          "stream": "acc", "rate": 200, "format": "npy", "link": {"interval": "7.5-15", "latency": 4}}]}
+      """)
+    #expect(configuration.directory == "/data" && configuration.newCaptureAfter == .seconds(1800))
+    #expect(configuration.radio.arguments == ["--adapter", "hci1", "--mode", "exclusive"])
+    #expect(configuration.retention.maximumAge == .seconds(30 * 86_400))
+    #expect(configuration.retention.maximumByteCount == 1_500_000_000)
+    #expect(configuration.retention.minimumFreeByteCount == 0)
+    #expect(configuration.metrics?.host == "::1" && configuration.metrics?.port == 9469)
+    #expect(configuration.statusSocket == "/tmp/s")
+    let (ring, polar) = (configuration.devices[0], configuration.devices[1])
+    #expect(ring.sensor == .ring && ring.format == .csv && ring.link.arguments.isEmpty)
+    #expect(ring.address == DeviceAddress("70:CB:0D:00:A1:B2", type: .public))
+    #expect(polar.address == DeviceAddress("C4:12:34:56:78:9A", type: .random))
+    #expect(polar.sensor == .polar(.accelerometer, sampleRate: 200) && polar.format == .npy)
+    #expect(polar.link.arguments == ["--interval", "7.5-15", "--latency", "4"])
+  }
+
+  /// All faults at once, each with its line.
+  @Test func faultsByLine() {
+    #expect(
+      faults(
+        """
+        {
+          "directroy": "/data",
+          "keepDays": "thirty",
+          "keepDays": 3,
+          "metrics": "9469",
+          "devices": [
+            {"name": "../left", "address": "70:CB:0D:00:A1", "sensor": "ring"},
+            {"name": "b", "address": "70:CB:0D:00:A1:B2", "sensor": "rign", "colour": 3},
+            {"name": "b", "address": "70:CB:0D:00:A1:B2", "sensor": "ring",
+             "link": {"interval": true}},
+            7
+          ],
+          "newCaptureHours": 0
+        }
+        """) == [
+          #"1: "directory" is missing: where captures go"#,
+          #"2: nobody knows "directroy"; "directory" is meant?"#,
+          #"4: "keepDays" stands twice"#,
+          "5: '9469' is no address and port, such as 127.0.0.1:9469",
+          "7: '../left' is no name for a folder: letters, digits, '-', '_' and '.'",
+          "7: '70:CB:0D:00:A1' is no device address, such as 70:CB:0D:00:A1:B2",
+          "8: 'rign' is none of ring, heart-rate, thermometer, cycling, polar",
+          #"8: nobody knows "colour"; there are address, addressType, format, link, name, sensor"#,
+          "9: 70:CB:0D:00:A1:B2 stands twice",
+          "9: two are named b",
+          "10: interval must be a text or a number",
+          "11: each of devices must be an object in braces",
+          "13: newCaptureHours must be 0.01 … 8784",
+        ])
+    #expect(faults("{}").count == 2)
+    #expect(faults("[]") == ["1: the file is no JSON object: it begins with { and ends with }"])
+    #expect(
+      faults("{\n \"directory\": \"/data\"\n \"devices\": []}")
+        == ["3: no JSON from here on: a comma, quote or bracket is missing or too many before it"])
+    #expect(faults("{\n")[0].hasPrefix("2: the file ends too early"))
+    #expect(faults("{\"directory\": \"/d\", \"devices\": []}").count == 1)
+  }
+
+  // MARK: Retention
+
+  private func capture(_ name: String, _ hour: Int64, _ octets: Int, isOpen: Bool = false)
+    -> Retention.Capture
+  {
+    Retention.Capture(
+      path: name, begunAt: ReceiveTime(nanoseconds: hour * 3_600_000_000_000), byteCount: octets,
+      isOpen: isOpen)
+  }
+
+  /// The oldest first, and never what is written.
+  @Test func retention() {
+    let captures = [
+      capture("b", 20, 100), capture("a", 10, 100), capture("c", 30, 100), capture("z", 0, 100, isOpen: true),
+    ]
+    let now = ReceiveTime(nanoseconds: 40 * 3_600_000_000_000)
+    func gone(_ change: (inout Retention) -> Void, free: Int = 1000) -> [String] {
+      var retention = Retention()
+      change(&retention)
+      return retention.expired(captures, at: now, free: free).map(\.path)
+    }
+    #expect(gone { _ in } == [])
+    #expect(gone { $0.maximumAge = .seconds(19 * 3600) } == ["a", "b"])
+    #expect(gone { $0.maximumAge = .seconds(20 * 3600) } == ["a"])
+    #expect(gone { $0.maximumByteCount = 400 } == [])
+    #expect(gone { $0.maximumByteCount = 399 } == ["a"])
+    #expect(gone { $0.maximumByteCount = 0 } == ["a", "b", "c"])
+    #expect(gone({ $0.minimumFreeByteCount = 1150 }) == ["a", "b"])
+    // A clock that is years ahead of the captures, or behind them.
+    let late = ReceiveTime(nanoseconds: .min)
+    var retention = Retention()
+    retention.maximumAge = .seconds(1)
+    #expect(retention.expired([capture("a", 1, 1)], at: late, free: 0).count <= 1)
+  }
+
+  /// Names by the begin in UTC, and only such names are captures. Against Foundation's formatter.
+  @Test(arguments: [0, 951_782_399, 951_782_400, 1_700_000_000, 4_107_542_399, 6_000_000_000])
+  func names(_ seconds: Int64) throws {
+    let formatter = ISO8601DateFormatter()
+    formatter.formatOptions = [.withYear, .withMonth, .withDay, .withTime, .withTimeZone]
+    let name = formatter.string(from: Date(timeIntervalSince1970: Double(seconds)))
+    #expect(UTCText(seconds * 1_000_000_000 + 999_999_999).fileName == name)
+    #expect(UTCText.time(ofFileName: name) == seconds * 1_000_000_000)
+    #expect(UTCText.time(ofFileName: name + "-12") == seconds * 1_000_000_000)
+    for wrong in [
+      "", "x" + name, name + "-1", name + "-x", name + "-2-3", String(name.dropLast()), "99991231T235959Z",
+    ] {
+      #expect(UTCText.time(ofFileName: wrong) == nil, "\(wrong)")
+    }
+  }
+
+  @Test func shelf() async throws {
+    try await withFolder { folder in
+      let shelf = CaptureShelf(directory: folder)
+      let now = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
+      let first = shelf.place(for: "left", at: now)
+      #expect(first == folder + "/left/20231114T221320Z")
+      try Files.createDirectory(first + "/ppg")
+      try Files.write(Array("12345".utf8).span, to: first + "/ppg/time_ns.npy")
+      try Files.write(Array("678".utf8).span, to: first + "/session.json")
+      // Links lead nowhere: what they mean is somebody's.
+      try Files.link(first + "/link", to: folder)
+      #expect(shelf.place(for: "left", at: now) == first + "-2")
+      try Files.createDirectory(folder + "/left/notes")
+      try Files.createDirectory(folder + "/other")
+      let captures = shelf.captures(open: [first])
+      #expect(captures == [Retention.Capture(path: first, begunAt: now, byteCount: 8, isOpen: true)])
+      try Files.removeTree(first)
+      #expect(!Files.exists(first) && Files.exists(folder + "/left/notes"))
+    }
+  }
+}
