@@ -43,6 +43,8 @@ let package = Package(
       name: "CCompression", linkerSettings: [.linkedLibrary("z"), .linkedLibrary("zstd")]),
     // The archive, not the shared library: few machines have that.
     .target(name: "CEDF", linkerSettings: [.linkedLibrary(":libedf.a")]),
+    // Opens the library at run time; only its headers are needed here.
+    .target(name: "CMosquitto"),
     // `#embed`: Swift's own way makes a literal of each octet.
     .target(
       name: "CReportPage",
@@ -54,7 +56,8 @@ let package = Package(
     library("BLEStack", ["BLECore", "BLEWire"]),
     library(
       "BLESecurity", ["BLECore", "BLEStack", .product(name: "Crypto", package: "swift-crypto")]),
-    library("BLESystem", ["CBluetoothLinux", "CCompression", "CEDF", "CReportPage", "BLECore"]),
+    library(
+      "BLESystem", ["CBluetoothLinux", "CCompression", "CEDF", "CMosquitto", "CReportPage", "BLECore"]),
     library("BLESensors", ["BLECore", "BLEWire"]),
     library("BLEPacketLog", ["BLECore", "BLEWire", "BLEStack", "BLESensors"]),
     library(

@@ -30,6 +30,14 @@ public enum ProcessFacts {
   /// The number of this process.
   public static var ownID: Int { Int(getpid()) }
 
+  /// The name of this machine, as `uname -n` has it.
+  public static var hostName: String {
+    var name = [CChar](repeating: 0, count: 256)
+    // SAFETY: the array is one octet longer than the call is told, so it ends with a zero.
+    guard unsafe gethostname(&name, name.count - 1) == 0 else { return "localhost" }
+    return String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
   /// The path of this program, without links.
   public static var ownPath: String? { Files.target(ofLink: "/proc/self/exe") }
 

@@ -36,12 +36,15 @@ struct CaptureCommand: AsyncParsableCommand {
             the last line is what session.json says
         ringtap capture --rings 4 --output group --duration 60
             four at once, each in a directory of its own below group
+        ringtap capture --publish mqtt://broker.local --output walk
+            to whoever runs `ringtap collect mqtt://broker.local`, while it is recorded
         ringtap capture --transport replay:walk/packets.pcapng --output again
             from a log: the same tables as the live capture, octet for octet
 
       Exit status 1: it ended before what was asked for: the ring did not come back, say. What came is recorded.
       Exit status 3: recorded, but something that had arrived was lost; the report says where. What a ring did not send \
       during a gap is none of that.
+      Exit status 4: recorded, but not all of it was published; `ringtap publish` sends the rest.
       """)
 
   @OptionGroup var device: DeviceOptions
@@ -73,6 +76,7 @@ struct CaptureCommand: AsyncParsableCommand {
   var logFormat = LogFormat.btsnoop
 
   @OptionGroup var tables: TableOptions
+  @OptionGroup var publishing: PublishOptions
   @OptionGroup var view: ViewOptions
 
   enum LogFormat: String, CaseIterable, ExpressibleByArgument {
@@ -101,7 +105,9 @@ struct CaptureCommand: AsyncParsableCommand {
       throw Failure("\(directory) is there already and not empty; give another --output")
     }
     let (plan, patience) = (try plan(directory), patience)
+    let publishing = plan.publishing
     let (name, rings) = (name, rings)
+    defer { publishing?.abandon() }
     let outcomes = try await view.showing(plan.limits, into: directory) { view in
       try await device.withRadio(thread.tuning) { radio in
         view?.use(radio.adapter)
@@ -119,7 +125,9 @@ struct CaptureCommand: AsyncParsableCommand {
         return outcomes
       }
     }
+    let isPublished = try await publishing?.finish() ?? true
     try finish(outcomes)
+    if !isPublished { throw ExitCode(4) }
   }
 
   /// Those that need not be looked for.
@@ -137,6 +145,7 @@ struct CaptureCommand: AsyncParsableCommand {
     let timeout: Duration
     let logFormat: CaptureLogFormat
     let tableFormat: TableFormat
+    let publishing: Publishing?
 
     /// One goes straight into the directory, several each into one of their own below it.
     func capture(
@@ -157,6 +166,7 @@ struct CaptureCommand: AsyncParsableCommand {
         capture.isAnnounced = true
         capture.logFormat = logFormat
         capture.tableFormat = tableFormat
+        publishing?.follow(capture.directory, isAlone: targets.count == 1)
         capture.live = view?.feed(of: target.address, name: target.name)
         return capture
       }
@@ -168,7 +178,8 @@ struct CaptureCommand: AsyncParsableCommand {
     Plan(
       directory: directory, limits: RecordingLimits(duration: duration.map { .seconds($0) }, count: count),
       request: try device.link.request(), timeout: .seconds(device.timeout),
-      logFormat: logFormat.capture, tableFormat: tables.tableFormat)
+      logFormat: logFormat.capture, tableFormat: tables.tableFormat,
+      publishing: try publishing.publishing(tables.format))
   }
 
   private static func find(

@@ -13,7 +13,7 @@ struct DaemonCommand: AsyncParsableCommand {
     abstract: "Record the devices of a configuration file, unattended.",
     discussion: """
       Connects to every device of the file and records it as `capture` and the sensor commands do, each into \
-      DIRECTORY/NAME/20261122T033154Z; lost links are made again for ever, after --newCaptureHours a capture ends and \
+      DIRECTORY/NAME/20261122T033154Z; lost links are made again for ever, after newCaptureHours a capture ends and \
       the next one begins, and what is too old or too much goes, the oldest first. Without an adapter it waits for one. \
       What happens is told on standard error, a line each.
 
@@ -21,13 +21,15 @@ struct DaemonCommand: AsyncParsableCommand {
 
         {"directory": "/var/lib/ringtap/captures",
          "radio": {"adapter": "hci0", "mode": "auto"},
-         "newCaptureHours": 24, "keepDays": 30, "keepGigabytes": 20, "keepFreeGigabytes": 1,
+         "newCaptureHours": 24,
+         "keepDays": 30, "keepGigabytes": 20, "keepFreeGigabytes": 1,
          "metrics": "127.0.0.1:9469", "statusSocket": "/run/ringtap/status",
          "devices": [
            {"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring"},
            {"name": "chest", "address": "C4:12:34:56:78:9A", "addressType": "random",
             "sensor": "heart-rate", "format": "npy", "link": {"interval": "7.5-15"}},
-           {"name": "h10", "address": "A0:9E:1A:00:00:01", "sensor": "polar", "stream": "ecg", "rate": 130}]}
+           {"name": "h10", "address": "A0:9E:1A:00:00:01", "sensor": "polar",
+            "stream": "ecg", "rate": 130}]}
 
       sensor is ring, heart-rate, thermometer, cycling or polar (stream ecg, acc or ppg); format csv or npy. radio has \
       the options --adapter, --mode and --transport of other commands, link those of `capture`: interval, latency, \
@@ -40,7 +42,7 @@ struct DaemonCommand: AsyncParsableCommand {
       EXAMPLES
         ringtap daemon /etc/ringtap.json
         ringtap daemon --check /etc/ringtap.json
-            only says whether the file is good; exit status 1 where it is not, each fault with its line
+            only says whether the file is good; each fault with its line
         sudo systemctl reload ringtap
         curl http://127.0.0.1:9469/metrics
       """)

@@ -116,18 +116,7 @@ struct LogRecordCommand: AsyncParsableCommand {
     return index
   }
 
-  private func rotateByteCount() throws -> Int? {
-    guard let rotateSize else { return nil }
-    let units: [Character: Int] = ["k": 1 << 10, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30]
-    let unit = rotateSize.last.flatMap { units[$0] }
-    let number = Int(unit == nil ? rotateSize[...] : rotateSize.dropLast())
-    guard let number, number > 0 else {
-      throw ValidationError("'\(rotateSize)' is no size; it looks like 500k, 10M or 1G")
-    }
-    let (byteCount, isTooLarge) = number.multipliedReportingOverflow(by: unit ?? 1)
-    guard !isTooLarge else { throw ValidationError("'\(rotateSize)' is too large") }
-    return byteCount
-  }
+  private func rotateByteCount() throws -> Int? { try rotateSize.map { try ByteCountText.parse($0) } }
 
   func run() async throws {
     var plan = LogFilePlan(path: output)

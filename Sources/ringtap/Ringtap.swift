@@ -13,7 +13,8 @@ import Glibc
         ringtap log show packets.btsnoop  read a packet log
         ringtap help modes                the ways to the radio; also permissions, formats
 
-      Exit status: 0 done, 1 failed, 2 wrong usage, 3 completed but with loss.
+      Exit status: 0 done, 1 failed, 2 wrong usage, 3 completed but with loss, 4 recorded but \
+      not all of it published.
       """,
     version: "0.1.0",
     subcommands: [
@@ -22,10 +23,10 @@ import Glibc
       ReadCommand.self,
       WriteCommand.self,
       NotifyCommand.self, LinkCommand.self, CaptureCommand.self, AnalyseCommand.self, ConvertCommand.self,
-      ReportCommand.self,
+      ReportCommand.self, PublishCommand.self, CollectCommand.self,
       RingToolCommand.self,
       HeartRateCommand.self, ThermometerCommand.self, CyclingCommand.self, PolarCommand.self,
-      DecodeCommand.self,
+      DaemonCommand.self, StatusCommand.self, DecodeCommand.self,
       LogCommand.self,
       EmulateCommand.self, ScriptPeerCommand.self, BenchCommand.self, ExtcapCommand.self, HelpCommand.self,
     ])

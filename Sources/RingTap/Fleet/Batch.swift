@@ -1,0 +1,105 @@
+import BLEPacketLog
+
+/// Rows of a table on their way: one JSON object in a line of its own, then the rows as the lines of CSV that they are.
+///
+/// ```
+/// {"version":1,"publisher":"ward-3","session":"5f1e…","table":"ppg","header":"time_ns,…","row":1200,"count":2,"from":0}
+/// 1700000000000000000,512,530,498,32
+/// 1700000000010000000,514,531,499,32
+/// ```
+///
+/// Session, table and `row` number each row once and for all: whoever knows how many rows it has, knows what came twice
+/// and what is missing.
+struct Batch: Hashable, Sendable {
+  /// Of the rows' text.
+  static let byteCountLimit = 1 << 16
+  static let headerByteCountLimit = 4096
+  static let rowLimit = 1 << 48
+  private static let version = 1
+
+  var publisher: String
+  var session: String
+  var table: String
+  /// The table's first line without its end: the columns' names.
+  var header: String
+  /// Number of the first row here; the first of the table is 0.
+  var row: Int
+  var count: Int
+  /// The first row that the publisher can still send; those before it were skipped for good.
+  var from: Int
+  /// `count` lines, each with its end.
+  var rows: [UInt8]
+
+  /// What is wrong with a message, for whoever looks for its sender.
+  struct Refusal: Error, Hashable, CustomStringConvertible {
+    let description: String
+    init(_ description: String) { self.description = description }
+  }
+
+  var octets: [UInt8] {
+    var line = JSONLine()
+    line.object {
+      $0.member("version", Self.version)
+      $0.member("publisher", publisher)
+      $0.member("session", session)
+      $0.member("table", table)
+      $0.member("header", header)
+      $0.member("row", row)
+      $0.member("count", count)
+      $0.member("from", from)
+    }
+    line.endLine()
+    return line.octets + rows
+  }
+}
+
+extension Batch {
+  /// - Throws: `Refusal` for what is no batch, or says otherwise than its topic.
+  init(parsing payload: Span<UInt8>, publisher: String, session: String, table: String) throws(Refusal) {
+    let (document, body) = try FleetMessage.split(payload, version: Self.version)
+    guard document["publisher"]?.text == publisher, document["session"]?.text == session,
+      document["table"]?.text == table
+    else { throw Refusal("the batch names another table than its topic") }
+    guard let header = document["header"]?.text, Self.isHeader(header) else {
+      throw Refusal("the header is no line of CSV")
+    }
+    let numbers = ["row", "count", "from"].map { document[$0]?.integer(Int.self) ?? -1 }
+    guard numbers.allSatisfy({ (0..<Self.rowLimit).contains($0) }), numbers[1] > 0, numbers[2] <= numbers[0]
+    else {
+      throw Refusal("row, count and from do not fit each other")
+    }
+    guard body.count <= Self.byteCountLimit, Self.lineCount(body) == numbers[1] else {
+      throw Refusal("the rows are not \(numbers[1]) lines of CSV in \(Self.byteCountLimit) octets")
+    }
+    self.init(
+      publisher: publisher, session: session, table: table, header: header, row: numbers[0],
+      count: numbers[1],
+      from: numbers[2], rows: body)
+  }
+
+  /// Text in a file that others open: no control characters, nothing beyond ASCII.
+  static func isHeader(_ text: String) -> Bool {
+    !text.isEmpty && text.utf8.count <= headerByteCountLimit
+      && text.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F }
+  }
+
+  /// - Returns: `nil` where the last line has no end, or an octet is none of CSV's.
+  private static func lineCount(_ octets: [UInt8]) -> Int? {
+    guard octets.last == UInt8(ascii: "\n") else { return nil }
+    var count = 0
+    for octet in octets {
+      if octet == UInt8(ascii: "\n") { count += 1 } else if octet < 0x20 || octet >= 0x7F { return nil }
+    }
+    return count
+  }
+
+  /// The lines from a number on.
+  func rows(after count: Int) -> ArraySlice<UInt8> {
+    var (rest, left) = (rows[...], count)
+    while left > 0, let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
+      rest = rest[(end + 1)...]
+      left -= 1
+    }
+    return rest
+  }
+}

@@ -1,0 +1,201 @@
+import BLEPacketLog
+import BLESystem
+import Foundation
+import Testing
+
+@testable import RingTap
+
+/// Brokers that are not there, or refuse: the message says what to do, and the capture is whole all the same.
+@Suite(.enabled(if: MosquittoBroker.isThere), .timeLimit(.minutes(2))) struct FleetRefusalTests {
+  private static func capture(
+    _ folder: String, _ more: [String], environment: [String: String] = [:]
+  ) async throws -> (status: Int32, said: String) {
+    let run = try Running(
+      [
+        "capture", "--transport", "virtual:ring,rate=300", "--count", "90", "--output", folder + "/walk",
+        "--publish-patience", "1",
+      ] + more, in: folder, environment: environment)
+    let status = try await run.status("capture")
+    // Whatever became of publishing.
+    #expect(rows(folder + "/walk/ppg.csv").count > 25)
+    let session = try RecordedCapture.session(in: folder + "/walk")
+    #expect(session["endReason"]?.text == "count reached")
+    return (status, run.said)
+  }
+
+  @Test func nobodyListens() async throws {
+    try await withFolder { folder in
+      let port = try freePort()
+      let (status, said) = try await Self.capture(folder, ["--publish", "mqtt://127.0.0.1:\(port)"])
+      #expect(status == 4)
+      #expect(
+        said.contains(
+          "cannot reach the broker at 127.0.0.1:\(port) (connect: Connection refused); start it, or correct the URL"
+        ))
+      #expect(
+        said.contains("`ringtap publish \(folder)/walk mqtt://127.0.0.1:\(port)/ringtap` sends the rest"))
+      let collect = try await RingtapProgram.run(["collect", "mqtt://127.0.0.1:\(port)", "-o", folder + "/c"])
+      #expect(collect.status == 1 && collect.messages.last?.contains("start it, or correct the URL") == true)
+    }
+  }
+
+  @Test func nobodyIsSubscribed() async throws {
+    try await withFolder { folder in
+      let broker = try MosquittoBroker(in: folder)
+      try await broker.start()
+      let (status, said) = try await Self.capture(folder, ["--publish", broker.url])
+      #expect(status == 4)
+      #expect(said.contains("nobody is subscribed to \(broker.url); start `ringtap collect"), "\(said)")
+    }
+  }
+
+  @Test func wrongPassword() async throws {
+    try await withFolder { folder in
+      let passwords = folder + "/passwords"
+      let made = try Running(
+        URL(filePath: "/usr/bin/mosquitto_passwd"), ["-c", "-b", passwords, "nurse", "right"], in: folder)
+      #expect(try await made.status("mosquitto_passwd") == 0)
+      let broker = try MosquittoBroker(in: folder, ["allow_anonymous false", "password_file \(passwords)"])
+      try await broker.start()
+      let url = broker.url.replacingOccurrences(of: "//", with: "//nurse@")
+      let (status, said) = try await Self.capture(
+        folder, ["--publish", url], environment: ["RINGTAP_MQTT_PASSWORD": "wrong"])
+      #expect(status == 4)
+      #expect(said.contains("refuses user 'nurse'") && said.contains("--publish-password-file"), "\(said)")
+      #expect(!said.contains("wrong"))
+      // The right one, by a file, sends what waits.
+      try "right\n".write(toFile: folder + "/password", atomically: true, encoding: .utf8)
+      let collect = try Running(
+        [
+          "collect", url, "-o", folder + "/collected", "--sessions", "1", "--password-file",
+          folder + "/password",
+        ],
+        in: folder)
+      try await eventually("it collects") { collect.said.contains("collecting from") }
+      let publish = try await RingtapProgram.run(
+        ["publish", folder + "/walk", url, "--password-file", folder + "/password"])
+      #expect(publish.status == 0, "\(publish.messages)")
+      #expect(try await collect.status("collect") == 0)
+      try expectCollected(folder + "/walk", in: folder + "/collected")
+    }
+  }
+
+  @Test func topicThatIsNotAllowed() async throws {
+    try await withFolder { folder in
+      try "topic read #\ntopic write fleet/+/status\n".write(
+        toFile: folder + "/acl", atomically: true, encoding: .utf8)
+      let broker = try MosquittoBroker(in: folder, ["allow_anonymous true", "acl_file \(folder)/acl"])
+      try await broker.start()
+      let (status, said) = try await Self.capture(folder, ["--publish", broker.url, "--publish-as", "p"])
+      #expect(status == 4)
+      #expect(said.contains("the broker refuses what is published to fleet/p/"), "\(said)")
+      #expect(said.contains("allow it in the broker's access control"))
+    }
+  }
+
+  // MARK: Certificates
+
+  /// An authority, and a certificate of it for a host.
+  private static func certify(_ host: String, in folder: String) async throws {
+    let script = """
+      set -e; cd '\(folder)'
+      openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout ca.key -out ca.pem -subj /CN=authority
+      openssl req -newkey rsa:2048 -nodes -keyout server.key -out server.csr -subj '/CN=\(host)'
+      printf 'subjectAltName=DNS:\(host)' > names
+      openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out server.pem
+      openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout other.key -out other.pem -subj /CN=other
+      """
+    let run = try Running(URL(filePath: "/bin/bash"), ["-c", script], in: folder)
+    #expect(try await run.status("openssl") == 0, "\(run.said)")
+  }
+
+  private static func encrypted(_ folder: String) throws -> MosquittoBroker {
+    try MosquittoBroker(
+      in: folder, isEncrypted: true,
+      [
+        "allow_anonymous true", "cafile \(folder)/ca.pem", "certfile \(folder)/server.pem",
+        "keyfile \(folder)/server.key",
+      ])
+  }
+
+  @Test func encryptedAndTrusted() async throws {
+    try await withFolder { folder in
+      try await Self.certify("localhost", in: folder)
+      let broker = try Self.encrypted(folder)
+      try await broker.start()
+      let url = broker.url.replacingOccurrences(of: "127.0.0.1", with: "localhost")
+      let collect = try Running(
+        ["collect", url, "-o", folder + "/collected", "--sessions", "1", "--ca", folder + "/ca.pem"],
+        in: folder)
+      try await eventually("it collects") { collect.said.contains("collecting from") }
+      let (status, said) = try await Self.capture(
+        folder, ["--publish", url, "--publish-ca", folder + "/ca.pem", "--publish-patience", "10"])
+      #expect(status == 0, "\(said)")
+      #expect(try await collect.status("collect") == 0)
+      try expectCollected(folder + "/walk", in: folder + "/collected")
+    }
+  }
+
+  @Test func certificatesThatDoNotMatch() async throws {
+    try await withFolder { folder in
+      try await Self.certify("broker.invalid", in: folder)
+      let broker = try Self.encrypted(folder)
+      try await broker.start()
+      let url = broker.url.replacingOccurrences(of: "127.0.0.1", with: "localhost")
+      let (status, said) = try await Self.capture(
+        folder, ["--publish", url, "--publish-ca", folder + "/ca.pem"])
+      #expect(status == 4)
+      #expect(
+        said.contains("is for another host than 'localhost'; use the name that it was made for"), "\(said)")
+      // Another authority; a file that is none; the system's; and no encryption.
+      let wrong = [
+        (["--ca", folder + "/other.pem"], "is not vouched for by \(folder)/other.pem"),
+        (["--ca", folder + "/none.pem"], "cannot read \(folder)/none.pem"),
+        ([], "is not vouched for by the system's certificates"),
+      ]
+      for (options, words) in wrong {
+        let run = try await RingtapProgram.run(
+          ["publish", folder + "/walk", url, "--patience", "0.5"] + options)
+        #expect(run.status == 1)
+        #expect(run.messages.last?.contains(words) == true, "\(run.messages)")
+      }
+      let plain = try await RingtapProgram.run(
+        [
+          "publish", folder + "/walk", url.replacingOccurrences(of: "mqtts", with: "mqtt"), "--patience",
+          "0.5",
+        ])
+      #expect(
+        plain.status == 1 && plain.messages.last?.contains("see that it runs") == true, "\(plain.messages)")
+    }
+  }
+
+  // MARK: Usage
+
+  @Test(arguments: [
+    (["capture", "--publish", "broker.local"], "mqtt://"),
+    (["capture", "--publish", "mqtt://h:99999"], "no port"),
+    (["capture", "--publish", "mqtt://h", "--publish-as", "../x"], "no name"),
+    (["capture", "--publish", "mqtt://h", "--publish-backlog", "x"], "no size"),
+    (["capture", "--publish", "mqtt://h", "--format", "npy"], "--format csv"),
+    (["capture", "--publish-as", "x"], "--publish"),
+    (["cycling", "--publish", "mqtt://h"], "--output"),
+    (["collect", "mqtt://h"], "--output"),
+    (["collect", "mqtt://h", "-o", "x", "--name", "a/b"], "no name"),
+    (["collect", "mqtt://h", "-o", "x", "--sessions", "0"], "--sessions"),
+  ])
+  func wrongUsage(_ arguments: [String], _ word: String) async throws {
+    let run = try await RingtapProgram.run(arguments)
+    #expect(run.status == 2)
+    #expect(run.messages.contains { $0.contains(word) }, "\(run.messages)")
+  }
+
+  @Test func nothingToPublish() async throws {
+    try await withFolder { folder in
+      let run = try await RingtapProgram.run(["publish", folder, "mqtt://127.0.0.1"])
+      #expect(run.status == 1)
+      #expect(
+        run.messages.last?.hasSuffix(
+          "\(folder) has no tables of text; give a capture's directory (--format csv)") == true)
+    }
+  }
+}
