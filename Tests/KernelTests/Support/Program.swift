@@ -51,11 +51,7 @@ final class Program: @unchecked Sendable {  // `lock` guards `state`
     name = ([program] + arguments).joined(separator: " ")
     let path = try Self.path(of: program)
     let (input, output, errors) = (Pipe(), Pipe(), Pipe())
-    for pipe in [input, output, errors, changed] {
-      for handle in [pipe.fileHandleForReading, pipe.fileHandleForWriting] {
-        _ = fcntl(handle.fileDescriptor, F_SETFD, FD_CLOEXEC)
-      }
-    }
+    Self.keepDescriptors()
     for handle in [changed.fileHandleForReading, changed.fileHandleForWriting] {
       _ = fcntl(handle.fileDescriptor, F_SETFL, O_NONBLOCK)
     }
@@ -74,6 +70,12 @@ final class Program: @unchecked Sendable {  // `lock` guards `state`
     collect(output.fileHandleForReading) { $0.output.append($1) }
     collect(errors.fileHandleForReading) { $0.errors.append($1) }
     Thread.detachNewThread { [self] in waitForEnd() }
+  }
+
+  /// Whatever this process has open is no program's: one that has another's pipe keeps it from ending.
+  private static func keepDescriptors() {
+    let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
+    for number in names.compactMap({ Int32($0) }) where number > 2 { _ = fcntl(number, F_SETFD, FD_CLOEXEC) }
   }
 
   /// - Parameter streams: what becomes its standard streams.
