@@ -26,6 +26,7 @@ final class Scene {
   func end() {
     for program in programs.reversed() { program.end() }
     try? FileManager.default.removeItem(at: folder)
+    Watchdog.shared.end()
   }
 
   func path(_ name: String) -> String { folder.appending(path: name).path }

@@ -9,7 +9,8 @@ final class Watchdog: @unchecked Sendable {  // `lock` guards `begun`
   private static let limit = Duration.seconds(420)
 
   private let lock = NSLock()
-  private var begun = ContinuousClock.now
+  /// Of the test that is on; other suites of the run are none of ours.
+  private var begun: ContinuousClock.Instant?
 
   private init() {
     Thread.detachNewThread { [self] in
@@ -21,8 +22,11 @@ final class Watchdog: @unchecked Sendable {  // `lock` guards `begun`
   /// A test begins.
   func begin() { lock.withLock { begun = ContinuousClock.now } }
 
+  /// And is over.
+  func end() { lock.withLock { begun = nil } }
+
   private func look() {
-    guard lock.withLock({ ContinuousClock.now - begun }) > Self.limit else { return }
+    guard let begun = lock.withLock({ begun }), ContinuousClock.now - begun > Self.limit else { return }
     FileHandle.standardError.write(Data(("a test takes longer than \(Self.limit)\n" + Self.tasks).utf8))
     _exit(70)
   }
