@@ -87,6 +87,8 @@ import Testing
       HeartRateSession.self, .resetEnergy, with: strap, patience: .seconds(20)
     ) {
       $0.disconnectAfter = 10
+      // Slow enough that a link ends after its start has: before, it is a failed attempt and no gap.
+      $0.ticksPerSecond = 25
     } _: { _, profile, emulation in
       var rates: [UInt16] = []
       for await sample in profile.samples {
