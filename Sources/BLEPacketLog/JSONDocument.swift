@@ -67,6 +67,9 @@ private struct JSONReader {
   /// `nil` where nobody asks.
   fileprivate var places: JSONDocument.Places?
   private var pointer = ""
+  /// How far lines are counted, and how many there are until then.
+  private var counted = 0
+  private var line = 1
 
   init(_ octets: [UInt8]) { self.octets = octets }
 
@@ -139,7 +142,10 @@ private struct JSONReader {
     guard places != nil else { return try value(depth: depth + 1) }
     let outer = pointer
     pointer += "/" + name
-    let line = JSONDocument.line(of: start, in: octets)
+    // Values come in the order in which they stand.
+    line += octets[counted..<start].count { $0 == 0x0A }
+    counted = start
+    let line = line
     places?.lines[pointer] = line
     if isRepeated { places?.repeated.append((pointer, line)) }
     let value = try value(depth: depth + 1)

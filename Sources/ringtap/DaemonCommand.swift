@@ -118,7 +118,7 @@ private actor DaemonKeeper {
   /// The radio is to be another one.
   private var mustReopen = false
   private let notifier = ServiceNotifier.standard
-  private var servers: [LocalServer] = []
+  private var servers: [RequestServer] = []
 
   /// Between two looks for an adapter.
   private static let pause = Duration.seconds(5)
@@ -221,7 +221,7 @@ private actor DaemonKeeper {
   private func serve() throws {
     let own = plan.configuration.statusSocket
     let path = try own ?? failing { () throws(SystemError) in try RuntimeFolder.make() + "/status" }
-    try start({ () throws(SystemError) in try LocalServer(path: path) }, "the status socket \(path)") {
+    try start({ () throws(SystemError) in try RequestServer(path: path) }, "the status socket \(path)") {
       peer in
       self.answer(peer) { status, question in
         guard question.hasPrefix("json") else {
@@ -238,7 +238,7 @@ private actor DaemonKeeper {
     }
     guard let (host, port) = plan.configuration.metrics else { return }
     try start(
-      { () throws(SystemError) in try LocalServer(host: host, port: port) },
+      { () throws(SystemError) in try RequestServer(host: host, port: port) },
       "the metrics port \(host):\(port)"
     ) { peer in
       self.answer(peer) { status, question in
@@ -258,8 +258,8 @@ private actor DaemonKeeper {
   private static let noRadio = "no adapter yet"
 
   private func start(
-    _ make: () throws(SystemError) -> LocalServer, _ what: String,
-    _ body: @escaping @Sendable (consuming LocalServer.Peer) -> Void
+    _ make: () throws(SystemError) -> RequestServer, _ what: String,
+    _ body: @escaping @Sendable (consuming RequestServer.Peer) -> Void
   ) throws {
     do throws(SystemError) {
       let server = try make()
@@ -272,12 +272,12 @@ private actor DaemonKeeper {
   }
 
   private nonisolated func answer(
-    _ peer: consuming LocalServer.Peer,
+    _ peer: consuming RequestServer.Peer,
     _ body: @escaping @Sendable (DaemonStatus?, String) -> [UInt8]
   ) {
     let question = peer.question
     // A task cannot consume what it captures, but it can take it.
-    let waiting = Mutex<LocalServer.Peer?>(peer)
+    let waiting = Mutex<RequestServer.Peer?>(peer)
     let box = PeerBox(waiting)
     Task {
       let octets = body(await self.daemon?.status(), question)
@@ -288,9 +288,9 @@ private actor DaemonKeeper {
 
 /// A peer on its way to the task that answers.
 private final class PeerBox: Sendable {
-  private let peer: Mutex<LocalServer.Peer?>
+  private let peer: Mutex<RequestServer.Peer?>
 
-  init(_ peer: consuming Mutex<LocalServer.Peer?>) { self.peer = peer }
+  init(_ peer: consuming Mutex<RequestServer.Peer?>) { self.peer = peer }
 
-  func take() -> LocalServer.Peer? { peer.withLock { $0.take() } }
+  func take() -> RequestServer.Peer? { peer.withLock { $0.take() } }
 }

@@ -28,8 +28,9 @@ struct StatusCommand: ParsableCommand {
     var failure: SystemError?
     for place in places {
       let octets: [UInt8]
-      do throws(SystemError) { octets = try LocalClient.answer(of: place, to: json ? "json" : "text") } catch
-      {
+      do throws(SystemError) {
+        octets = try RequestClient.answer(of: place, to: json ? "json" : "text")
+      } catch {
         failure = failure ?? error
         continue
       }

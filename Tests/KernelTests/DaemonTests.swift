@@ -81,7 +81,6 @@ extension WithoutKernel {
       #expect(
         text.outputLines.count == 2 && text.output.contains("left") && text.output.contains("streaming"))
 
-      // What others read: a client of nobody's here, and its own parser.
       let page = try scene.demand("curl", ["--silent", "--fail", "http://127.0.0.1:\(port)/metrics"])
         .outputLines
       #expect(page.contains("ringtap_up 1"))

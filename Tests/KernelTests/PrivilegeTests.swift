@@ -235,39 +235,43 @@ extension WithoutKernel {
     init() throws { scene = try Scene() }
     deinit { scene.end() }
 
-    private static let unit = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-      .deletingLastPathComponent().appending(path: "Tools/systemd/ringtap-capture@.service")
+    private static let units = ["ringtap-capture@.service", "ringtap.service"]
+    private static let folder = URL(filePath: #filePath).deletingLastPathComponent()
+      .deletingLastPathComponent()
+      .deletingLastPathComponent().appending(path: "Tools/systemd")
 
     /// A copy that names the program under test.
-    private func copy() throws -> String {
-      let text = try String(contentsOf: Self.unit, encoding: .utf8)
-      let path = scene.path("ringtap-capture@.service")
+    private func copy(_ unit: String) throws -> String {
+      let text = try String(contentsOf: Self.folder.appending(path: unit), encoding: .utf8)
+      let path = scene.path(unit)
       let local = text.replacingOccurrences(of: "/usr/local/bin/ringtap", with: Place.ringtap)
       #expect(local != text)
       try Data(local.utf8).write(to: URL(filePath: path))
       return path
     }
 
-    @Test func isWhatSystemdUnderstands() throws {
-      let result = try scene.run("systemd-analyze", ["verify", try copy()])
+    @Test(arguments: units) func isWhatSystemdUnderstands(_ unit: String) throws {
+      let result = try scene.run("systemd-analyze", ["verify", try copy(unit)])
       #expect(result.status == 0)
       // Of lines that it does not know it only tells.
       #expect(result.errors == "" && result.output == "", "\(result.errors)\(result.output)")
     }
 
     /// systemd's measure of exposure, 0 … 100: an ordinary service has 96.
-    @Test func isLockedDown() throws {
+    @Test(arguments: units) func isLockedDown(_ unit: String) throws {
       let result = try scene.run(
         "systemd-analyze",
-        ["security", "--offline=yes", "--threshold=20", "--no-pager", try copy()])
+        ["security", "--offline=yes", "--threshold=20", "--no-pager", try copy(unit)])
       #expect(result.status == 0, "\(result.outputLines.last ?? "")")
     }
 
     /// What would keep Bluetooth sockets from working, or bluetoothd from being seen.
-    @Test func leavesBluetoothItsSockets() throws {
-      let lines = try String(contentsOf: Self.unit, encoding: .utf8).split(separator: "\n").map(String.init)
+    @Test(arguments: zip(units, ["", " AF_INET AF_INET6"]))
+    func leavesBluetoothItsSockets(_ unit: String, _ more: String) throws {
+      let text = try String(contentsOf: Self.folder.appending(path: unit), encoding: .utf8)
+      let lines = text.split(separator: "\n").map(String.init)
       let families = lines.filter { $0.hasPrefix("RestrictAddressFamilies=") }
-      #expect(families == ["RestrictAddressFamilies=AF_BLUETOOTH AF_UNIX"])
+      #expect(families == ["RestrictAddressFamilies=AF_BLUETOOTH AF_UNIX\(more)"])
       for name in ["PrivateNetwork", "PrivateUsers", "ProtectProc", "ProcSubset", "NetworkNamespacePath"] {
         #expect(!lines.contains { $0.hasPrefix(name + "=") }, "\(name)")
       }

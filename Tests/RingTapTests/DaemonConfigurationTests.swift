@@ -79,6 +79,9 @@ import Testing
           "11: each of devices must be an object in braces",
           "13: newCaptureHours must be 0.01 … 8784",
         ])
+    let polar = #"{"name": "a", "address": "70:CB:0D:00:A1:B2", "sensor": "polar", "rate": 130.5}"#
+    #expect(
+      faults("{\"directory\": \"/d\", \"devices\": [\n\(polar)]}") == ["2: rate must be a whole number"])
     #expect(faults("{}").count == 2)
     #expect(faults("[]") == ["1: the file is no JSON object: it begins with { and ends with }"])
     #expect(

@@ -45,6 +45,15 @@ struct ConfigurationReader {
     return nil
   }
 
+  mutating func whole(_ key: String, _ range: ClosedRange<Int>) -> Int? {
+    guard let number = number(key, Double(range.lowerBound)...Double(range.upperBound)) else { return nil }
+    guard let whole = Int(exactly: number) else {
+      note(key, "\(key) must be a whole number")
+      return nil
+    }
+    return whole
+  }
+
   mutating func choice(_ key: String, _ choices: [String]) -> String? {
     guard let text = text(key) else { return nil }
     guard !choices.contains(text) else { return text }

@@ -27,6 +27,23 @@ package struct DaemonConfiguration: Hashable, Sendable {
   package enum Sensor: Hashable, Sendable {
     case ring, heartRate, thermometer, cycling
     case polar(PolarMeasurementType, sampleRate: UInt16?)
+
+    /// By its name in the file.
+    enum Kind: String, CaseIterable {
+      case ring
+      case heartRate = "heart-rate"
+      case thermometer, cycling, polar
+    }
+
+    var kind: Kind {
+      switch self {
+      case .ring: .ring
+      case .heartRate: .heartRate
+      case .thermometer: .thermometer
+      case .cycling: .cycling
+      case .polar: .polar
+      }
+    }
   }
 
   package struct Device: Hashable, Sendable {
@@ -171,20 +188,22 @@ extension DaemonConfiguration.Device {
     }
     self.name = name
     self.address = address ?? DeviceAddress(bits: 0, type: type)
-    sensor = .ring
-    let sensors = ["ring", "heart-rate", "thermometer", "cycling", "polar"]
-    switch reader.choice("sensor", sensors) {
-    case "ring"?: sensor = .ring
-    case "heart-rate"?: sensor = .heartRate
-    case "thermometer"?: sensor = .thermometer
-    case "cycling"?: sensor = .cycling
-    case "polar"?: sensor = Self.polar(&reader)
-    default:
-      if !reader.has("sensor") { _ = reader.missing("sensor", sensors.joined(separator: ", "), "") }
-    }
+    sensor = Self.sensor(&reader)
     if reader.choice("format", ["csv", "npy"]) == "npy" { format = .npy }
     link = reader.options(
       "link", ["interval", "latency", "supervision-timeout", "phy", "data-length"])
+  }
+
+  private static func sensor(_ reader: inout ConfigurationReader) -> DaemonConfiguration.Sensor {
+    let names = DaemonConfiguration.Sensor.Kind.allCases.map(\.rawValue)
+    guard reader.has("sensor") else { return reader.missing("sensor", names.joined(separator: ", "), .ring) }
+    return switch reader.choice("sensor", names).flatMap({ DaemonConfiguration.Sensor.Kind(rawValue: $0) }) {
+    case .ring?, nil: .ring
+    case .heartRate?: .heartRate
+    case .thermometer?: .thermometer
+    case .cycling?: .cycling
+    case .polar?: polar(&reader)
+    }
   }
 
   private static func polar(_ reader: inout ConfigurationReader) -> DaemonConfiguration.Sensor {
@@ -194,7 +213,7 @@ extension DaemonConfiguration.Device {
       case "ppg"?: .ppg
       default: .ecg
       }
-    return .polar(type, sampleRate: reader.number("rate", 1...1000).map { UInt16($0) })
+    return .polar(type, sampleRate: reader.whole("rate", 1...1000).map { UInt16($0) })
   }
 
   /// Nothing that a shell, a URL or another file system takes for something else; and no `.` or `..`.

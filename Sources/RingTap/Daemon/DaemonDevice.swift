@@ -21,7 +21,7 @@ final class DaemonDevice: Sendable {
   }
 
   private struct State: Sendable {
-    var phase = DaemonStatus.Phase.waiting
+    /// Where the capture that is on goes, once its device answers.
     var directory: String?
     var feed: LiveFeed?
     var counts = DaemonStatus.Counts()
@@ -57,9 +57,7 @@ final class DaemonDevice: Sendable {
     while !Task.isCancelled {
       let directory = shelf.place(for: job.device.name, at: adapter.loop.clock.now())
       let feed = LiveFeed(job.device.address, name: job.device.name)
-      state.withLock { state in
-        (state.phase, state.directory, state.feed) = (.recording, directory, feed)
-      }
+      state.withLock { ($0.directory, $0.feed) = (directory, feed) }
       let outcome = await record(into: directory, feed)
       // Connection Already Exists. Core 5.4, Vol 1, Part F, 2.11.
       if case .failed(.commandRefused(_, let status)) = outcome, status.rawValue == 0x0B {
@@ -152,11 +150,11 @@ final class DaemonDevice: Sendable {
     let text = failure.map { "\($0)" }
     // What goes on and on is told once.
     let isNew = state.withLock { state in
-      (state.phase, state.directory, state.feed) = (.waiting, nil, nil)
+      (state.directory, state.feed) = (nil, nil)
       defer { state.lastProblem = text ?? state.lastProblem }
       return text != nil && text != state.lastProblem
     }
-    if isNew, let text { events.note("\(job.device.name): \(text)") }
+    if isNew, let text, !Task.isCancelled { events.note("\(job.device.name): \(text)") }
     if failure == nil { state.withLock { $0.lastProblem = nil } }
     return failure
   }
@@ -166,8 +164,9 @@ final class DaemonDevice: Sendable {
   func status() async -> DaemonStatus.Device {
     let state = state.withLock { $0 }
     var status = DaemonStatus.Device(
-      name: job.device.name, address: job.device.address, sensor: job.device.sensor.name, phase: state.phase,
-      directory: state.directory, counts: state.counts, lastProblem: state.lastProblem)
+      name: job.device.name, address: job.device.address, sensor: job.device.sensor.kind.rawValue,
+      directory: state.directory.flatMap { Files.exists($0) ? $0 : nil }, counts: state.counts,
+      lastProblem: state.lastProblem)
     if let feed = state.feed {
       status.take(feed.device(await feed.standing(), columns: 0, at: adapter.loop.clock.monotonic()))
     }
@@ -183,19 +182,6 @@ package struct DaemonJob: Hashable, Sendable {
   package init(_ device: DaemonConfiguration.Device, _ request: LinkRequest) {
     self.device = device
     self.request = request
-  }
-}
-
-extension DaemonConfiguration.Sensor {
-  /// As in the file.
-  var name: String {
-    switch self {
-    case .ring: "ring"
-    case .heartRate: "heart-rate"
-    case .thermometer: "thermometer"
-    case .cycling: "cycling"
-    case .polar: "polar"
-    }
   }
 }
 

@@ -4,12 +4,6 @@ import BLESystem
 
 /// How a daemon stands: what `ringtap status` and Prometheus are told.
 package struct DaemonStatus: Sendable {
-  package enum Phase: String, Sendable {
-    /// Before the next capture.
-    case waiting
-    case recording
-  }
-
   /// Since the daemon runs.
   package struct Counts: Hashable, Sendable {
     /// Captures that have ended.
@@ -44,8 +38,7 @@ package struct DaemonStatus: Sendable {
     package var name: String
     package var address: DeviceAddress
     package var sensor: String
-    package var phase: Phase
-    /// The capture that is written, once its device answered.
+    /// The capture that is written.
     package var directory: String?
     package var counts: Counts
     /// Why it waits, or waited.
@@ -59,13 +52,12 @@ package struct DaemonStatus: Sendable {
     package var isStreaming: Bool { link == .streaming }
 
     init(
-      name: String, address: DeviceAddress, sensor: String, phase: Phase, directory: String?, counts: Counts,
+      name: String, address: DeviceAddress, sensor: String, directory: String?, counts: Counts,
       lastProblem: String?
     ) {
       self.name = name
       self.address = address
       self.sensor = sensor
-      self.phase = phase
       self.directory = directory
       self.counts = counts
       self.lastProblem = lastProblem
@@ -147,7 +139,7 @@ extension DaemonStatus.Device {
   /// In a word.
   package var state: String {
     switch link {
-    case .waiting, .closed: phase == .waiting || lastProblem != nil ? "waiting" : "connecting"
+    case .waiting, .closed: "waiting"
     case .connecting: "connecting"
     case .discovering: "discovering"
     case .streaming: "streaming"

@@ -5,7 +5,7 @@ import Glibc
 ///
 /// A thread of its own waits for them. Who is slow is given up after two seconds; more than a few that wait are refused by
 /// the kernel.
-package final class LocalServer: Sendable {
+package final class RequestServer: Sendable {
   /// How long a peer may take to ask.
   private static let milliseconds: CInt = 2000
   private static let questionByteCount = 4096
@@ -81,7 +81,7 @@ package final class LocalServer: Sendable {
 }
 
 /// Asks a program of this machine over its UNIX socket.
-package enum LocalClient {
+package enum RequestClient {
   private static let milliseconds: CInt = 5000
 
   /// All that it says to `question` until it ends.
