@@ -24,6 +24,7 @@ struct DaemonCommand: AsyncParsableCommand {
          "newCaptureHours": 24,
          "keepDays": 30, "keepGigabytes": 20, "keepFreeGigabytes": 1,
          "metrics": "127.0.0.1:9469", "statusSocket": "/run/ringtap/status",
+         "publish": {"to": "mqtts://ward@broker.example/fleet", "password-file": "/etc/ringtap.password"},
          "devices": [
            {"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring"},
            {"name": "chest", "address": "C4:12:34:56:78:9A", "addressType": "random",
@@ -33,7 +34,9 @@ struct DaemonCommand: AsyncParsableCommand {
 
       sensor is ring, heart-rate, thermometer, cycling or polar (stream ecg, acc or ppg); format csv or npy. radio has \
       the options --adapter, --mode and --transport of other commands, link those of `capture`: interval, latency, \
-      supervision-timeout, phy, data-length. A gigabyte has 10⁹ octets.
+      supervision-timeout, phy, data-length; publish has to, as, backlog, ca and password-file, which `capture` calls \
+      --publish, --publish-as and so on. What a broker has not got when a capture ends, or the daemon, is sent later, for \
+      as long as the capture is kept. A gigabyte has 10⁹ octets.
 
       SIGHUP reads the file again: devices that are in both go on undisturbed, and a file with faults changes nothing. \
       SIGTERM and Ctrl-C end every capture in order. Under systemd it is a service of Type=notify with a watchdog. \
@@ -69,6 +72,7 @@ struct DaemonPlan: Sendable {
   let configuration: DaemonConfiguration
   let jobs: [DaemonJob]
   let radio: AdapterOptions
+  let publishing: PublishRun.Plan?
 
   /// Octets of a file, at most.
   private static let limit = 1 << 20
@@ -96,10 +100,12 @@ struct DaemonPlan: Sendable {
         (try? options.request()).map { DaemonJob(device, $0) }
       }
     }
+    let publishing = parse(configuration.publishing, "publish", as: DaemonPublishOptions.self)
     guard let radio, problems.isEmpty else {
       throw Failure(Self.text(DaemonConfiguration.Invalid(path: path, problems: problems)))
     }
     self.radio = radio
+    self.publishing = try publishing?.plan()
   }
 
   /// Each fault on a line of its own, as compilers tell them.
@@ -157,8 +163,10 @@ private actor DaemonKeeper {
       }
       last = ""
       let daemon = Daemon(plan.configuration, on: radio.adapter) { Console.note($0) }
-      let jobs = plan.jobs
-      let running = Task(executorPreference: radio.adapter.loop.preference) { await daemon.run(jobs) }
+      let (jobs, publishing) = (plan.jobs, plan.publishing)
+      let running = Task(executorPreference: radio.adapter.loop.preference) {
+        await daemon.run(jobs, publishing: publishing)
+      }
       (self.daemon, self.running, mustReopen) = (daemon, running, false)
       notifier.ready("recording \(jobs.count) devices on \(radio.adapter.name)")
       if Task.isCancelled { running.cancel() }
@@ -200,7 +208,7 @@ private actor DaemonKeeper {
         mustReopen = true
         running?.cancel()
       } else {
-        await daemon?.reload(new.configuration, new.jobs)
+        await daemon?.reload(new.configuration, new.jobs, publishing: new.publishing)
         Console.note("\(file): read again, \(new.jobs.count) devices")
       }
       if new.configuration.statusSocket != old.configuration.statusSocket

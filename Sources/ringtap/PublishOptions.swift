@@ -103,6 +103,27 @@ struct PublishOptions: ParsableArguments {
   }
 }
 
+/// `publish` in a daemon's file.
+struct DaemonPublishOptions: ParsableArguments {
+  @Option var to: String?
+  @Option var `as`: String?
+  @Option var backlog = "1G"
+  @Option var ca: String?
+  @Option var passwordFile: String?
+
+  /// - Returns: `nil` where nothing is to be published.
+  func plan() throws -> PublishRun.Plan? {
+    guard let to else { return nil }
+    var plan = PublishRun.Plan(try BrokerOptions.broker(to, passwordFile: passwordFile))
+    // How patient a daemon is it knows itself.
+    try PublishOptions.take(`as`, backlog, 1, into: &plan)
+    plan.certificates = ca
+    return plan
+  }
+
+  func validate() throws { _ = try plan() }
+}
+
 /// What a command publishes while it records: a directory or several.
 final class Publishing: Sendable {
   private let plan: PublishRun.Plan

@@ -8,45 +8,6 @@ import BLEWire
 import Foundation
 import Glibc
 import RingTap
-import Synchronization
-
-/// Folders that are removed when the process ends.
-private let folders = Mutex<[String]>([])
-
-private func removeFolders() { for path in folders.withLock({ $0 }) { FuzzFolder.remove(path) } }
-
-/// A folder in memory for what only reads files, emptied before each input.
-private final class FuzzFolder: Sendable {
-  let path: String
-
-  init(_ name: String) {
-    let root = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp"
-    path = "\(root)/ringtap-fuzz-\(getpid())-\(name)"
-    folders.withLock { folders in
-      if folders.isEmpty { atexit(removeFolders) }
-      folders.append(path)
-    }
-    empty()
-  }
-
-  func empty() {
-    Self.remove(path)
-    guard mkdir(path, 0o700) == 0 else { fatalError("no folder \(path)") }
-  }
-
-  func write(_ octets: Span<UInt8>, _ name: String) {
-    guard let file = fopen("\(path)/\(name)", "w") else { return }
-    _ = array(octets).withUnsafeBytes { fwrite($0.baseAddress, 1, $0.count, file) }
-    fclose(file)
-  }
-
-  static func remove(_ path: String) {
-    for name in Files.names(in: path) where name != "." && name != ".." {
-      if unlink("\(path)/\(name)") != 0 { remove("\(path)/\(name)") }
-    }
-    rmdir(path)
-  }
-}
 
 /// A text of dialogues, and after a zero octet what a client sends.
 func fuzzDialogue(_ input: Span<UInt8>) {

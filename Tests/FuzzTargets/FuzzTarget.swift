@@ -15,7 +15,9 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
   // Files that are read again.
   case capture, bondFile, knownDevice, json
   // What people write.
-  case text, dialogue
+  case text, dialogue, configuration
+  // What comes from a broker.
+  case collector, publisher
 
   public func run(_ input: Span<UInt8>) {
     switch self {
@@ -48,6 +50,9 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case .json: fuzzJSON(input)
     case .text: fuzzText(input)
     case .dialogue: fuzzDialogue(input)
+    case .configuration: fuzzConfiguration(input)
+    case .collector: fuzzCollector(input)
+    case .publisher: fuzzPublisher(input)
     }
   }
 }

@@ -156,7 +156,7 @@ import Testing
       #expect(shelf.place(for: "left", at: now) == first + "-2")
       try Files.createDirectory(folder + "/left/notes")
       try Files.createDirectory(folder + "/other")
-      let captures = shelf.captures(open: [first])
+      let captures = shelf.sizedCaptures(open: [first])
       #expect(captures == [Retention.Capture(path: first, begunAt: now, byteCount: 8, isOpen: true)])
       try Files.removeTree(first)
       #expect(!Files.exists(first) && Files.exists(folder + "/left/notes"))

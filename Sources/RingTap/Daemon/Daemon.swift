@@ -21,6 +21,8 @@ package actor Daemon {
   private nonisolated let note: @Sendable (String) -> Void
   private let startedAt: ReceiveTime
   private var configuration: DaemonConfiguration
+  private var publisher: DaemonPublisher?
+  private var publishing: Task<Void, Never>?
   private var entries: [Entry] = []
   private var lost: HostError?
   private var waiter: CheckedContinuation<Void, Never>?
@@ -41,9 +43,11 @@ package actor Daemon {
 
   /// Records until the task is cancelled, which ends all captures like Ctrl-C, or until the radio is gone.
   ///
+  /// - Parameter plan: to publish what is recorded.
   /// - Returns: how the radio went.
-  package func run(_ jobs: [DaemonJob]) async -> HostError? {
+  package func run(_ jobs: [DaemonJob], publishing plan: PublishRun.Plan? = nil) async -> HostError? {
     await begin(jobs)
+    await publish(plan)
     let sweeping = Task(executorPreference: adapter.loop.preference) { [self] in
       repeat { await sweep() } while (try? await adapter.loop.wait(for: Self.sweepInterval)) != nil
     }
@@ -58,12 +62,15 @@ package actor Daemon {
     sweeping.cancel()
     await stop(entries)
     entries = []
+    await publish(nil)
     sweep()
     return lost
   }
 
   /// Goes on with another configuration: devices that are the same in both notice nothing. The radio stays.
-  package func reload(_ configuration: DaemonConfiguration, _ jobs: [DaemonJob]) async {
+  package func reload(
+    _ configuration: DaemonConfiguration, _ jobs: [DaemonJob], publishing plan: PublishRun.Plan?
+  ) async {
     let isSame =
       configuration.directory == self.configuration.directory
       && configuration.newCaptureAfter == self.configuration.newCaptureAfter
@@ -72,6 +79,7 @@ package actor Daemon {
     entries.removeAll { entry in gone.contains { $0.device === entry.device } }
     await stop(gone)
     await begin(jobs.filter { job in !entries.contains { $0.device.job == job } })
+    if plan != publisher?.plan || !isSame { await publish(plan) }
     sweep()
   }
 
@@ -108,11 +116,30 @@ package actor Daemon {
     waiter = nil
   }
 
+  // MARK: Publishing
+
+  /// By another plan than before, or no more.
+  private func publish(_ plan: PublishRun.Plan?) async {
+    publishing?.cancel()
+    await publishing?.value
+    await publisher?.finish()
+    publisher = plan.map { DaemonPublisher($0, note: note) }
+    publishing = publisher.map { publisher in
+      Task { await publisher.run { [weak self] in await self?.captures() ?? [] } }
+    }
+  }
+
+  private var openDirectories: Set<String> { Set(entries.compactMap(\.device.openDirectory)) }
+
+  private func captures() -> [DaemonCapture] {
+    CaptureShelf(directory: configuration.directory).captures(open: openDirectories)
+  }
+
   // MARK: Retention
 
   private func sweep() {
     let shelf = CaptureShelf(directory: configuration.directory)
-    let captures = shelf.captures(open: Set(entries.compactMap(\.device.openDirectory)))
+    let captures = shelf.sizedCaptures(open: openDirectories)
     let free = (try? Files.freeByteCount(at: configuration.directory)) ?? .max
     let now = adapter.loop.clock.now()
     for capture in configuration.retention.expired(captures, at: now, free: free) {
@@ -137,7 +164,7 @@ package actor Daemon {
       adapter: adapter.name, mode: adapter.mode, startedAt: startedAt, now: adapter.loop.clock.now(),
       directory: configuration.directory,
       freeByteCount: try? Files.freeByteCount(at: configuration.directory), removedCaptures: removed,
-      devices: devices)
+      publishing: await publisher?.status, devices: devices)
   }
 }
 

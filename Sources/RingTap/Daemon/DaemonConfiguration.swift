@@ -68,6 +68,8 @@ package struct DaemonConfiguration: Hashable, Sendable {
   package var directory: String
   package var devices: [Device]
   package var radio = Options()
+  /// The broker, and how to get there; without arguments: none.
+  package var publishing = Options()
   /// After which a device's capture is ended and the next one begun.
   package var newCaptureAfter = Duration.seconds(24 * 3600)
   package var retention = Retention()
@@ -140,10 +142,22 @@ package struct DaemonConfiguration: Hashable, Sendable {
         reader.note("metrics", "'\(text)' is no address and port, such as 127.0.0.1:9469")
       }
     }
+    publishing = reader.options("publish", ["to", "as", "backlog", "ca", "password-file"])
     radio = reader.options("radio", ["adapter", "mode", "transport"])
     devices = reader.objects("devices") { reader in Device(&reader) }
     if devices.isEmpty { reader.note("devices", "no device is named: there is nothing to record") }
     checkNames(&reader)
+    checkPublishing(&reader)
+  }
+
+  private func checkPublishing(_ reader: inout ConfigurationReader) {
+    guard reader.has("publish") else { return }
+    if !publishing.arguments.contains("--to") {
+      reader.note("publish", "\"to\" is missing: the broker, such as mqtts://ward@broker.example/fleet")
+    }
+    for (index, device) in devices.enumerated() where device.format != .csv {
+      reader.note("devices/\(index)/format", "what is published is tables of text: format must be csv")
+    }
   }
 
   private func checkNames(_ reader: inout ConfigurationReader) {

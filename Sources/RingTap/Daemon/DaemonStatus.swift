@@ -77,6 +77,17 @@ package struct DaemonStatus: Sendable {
     }
   }
 
+  /// What a broker has.
+  package struct Publishing: Hashable, Sendable {
+    package var broker: String
+    /// Rows of the captures that are written.
+    package var acknowledged: Int
+    /// Ended captures of which it has not all.
+    package var behind: Int
+    /// Why it has not.
+    package var lastProblem: String?
+  }
+
   package var adapter: String
   package var mode: String
   package var startedAt: ReceiveTime
@@ -84,6 +95,7 @@ package struct DaemonStatus: Sendable {
   package var directory: String
   package var freeByteCount: Int?
   package var removedCaptures: Int
+  package var publishing: Publishing?
   package var devices: [Device]
 }
 
@@ -100,6 +112,14 @@ extension DaemonStatus {
       line.member("directory", directory)
       if let freeByteCount { line.member("freeOctets", freeByteCount) }
       line.member("removedCaptures", removedCaptures)
+      if let publishing {
+        line.member("publishing") { line in
+          line.member("broker", publishing.broker)
+          line.member("acknowledgedRows", publishing.acknowledged)
+          line.member("capturesBehind", publishing.behind)
+          if let problem = publishing.lastProblem { line.member("lastProblem", problem) }
+        }
+      }
       line.member("devices", array: { line in for device in devices { device.encode(into: &line) } })
     }
     line.endLine()
@@ -166,6 +186,11 @@ extension DaemonStatus {
     let free = freeByteCount.map { ", \(NumberText.fixed(Double($0) / 1e9, 1)) GB free" } ?? ""
     let seconds = max(0, now.nanoseconds - startedAt.nanoseconds) / 1_000_000_000
     var lines = ["\(adapter), \(mode) mode, up \(Self.span(seconds)); captures in \(directory)\(free)"]
+    if let publishing {
+      let behind = publishing.behind > 0 ? "; \(publishing.behind) ended captures wait" : ""
+      lines.append("\(publishing.broker) has \(publishing.acknowledged) rows of what is written\(behind)")
+      if let problem = publishing.lastProblem { lines.append("  \(problem)") }
+    }
     let widest = devices.map(\.name.count).max() ?? 0
     for device in devices {
       let name = device.name + String(repeating: " ", count: widest - device.name.count)
@@ -208,6 +233,13 @@ extension DaemonStatus {
     }
     page.add("ringtap_captures_removed_total", .counter, "Captures that retention has taken away.")
     page.sample("ringtap_captures_removed_total", [], "\(removedCaptures)")
+    if let publishing {
+      page.add(
+        "ringtap_published_rows", .gauge, "Rows of the captures that are written which the broker has.")
+      page.sample("ringtap_published_rows", [], "\(publishing.acknowledged)")
+      page.add("ringtap_captures_behind", .gauge, "Ended captures of which the broker has not all.")
+      page.sample("ringtap_captures_behind", [], "\(publishing.behind)")
+    }
     let perDevice: [(String, MetricsPage.Kind, String, (Device) -> Int)] = [
       ("ringtap_streaming", .gauge, "1 while the device's samples come.", { $0.isStreaming ? 1 : 0 }),
       ("ringtap_notifications_total", .counter, "Notifications received.", \.counts.received),

@@ -50,6 +50,15 @@ package struct Retention: Hashable, Sendable {
   }
 }
 
+/// A capture on a daemon's shelf.
+struct DaemonCapture: Hashable, Sendable {
+  var device: String
+  var path: String
+  var begunAt: ReceiveTime
+  /// Still written.
+  var isOpen: Bool
+}
+
 /// The captures of a daemon: `DIRECTORY/DEVICE/20261122T033154Z`, named by their begin in UTC.
 struct CaptureShelf {
   let directory: String
@@ -62,15 +71,23 @@ struct CaptureShelf {
   }
 
   /// Only what has such a name: all else that lies here is somebody's.
-  func captures(open: Set<String>) -> [Retention.Capture] {
+  func captures(open: Set<String>) -> [DaemonCapture] {
     Self.names(in: directory).flatMap { device in
       Self.names(in: directory + "/" + device).compactMap { name in
         guard let begunAt = UTCText.time(ofFileName: name) else { return nil }
         let path = "\(directory)/\(device)/\(name)"
-        return Retention.Capture(
-          path: path, begunAt: ReceiveTime(nanoseconds: begunAt), byteCount: Files.treeByteCount(path),
-          isOpen: open.contains(path))
+        return DaemonCapture(
+          device: device, path: path, begunAt: ReceiveTime(nanoseconds: begunAt), isOpen: open.contains(path))
       }
+    }
+  }
+
+  /// The same with their sizes: looks at every file.
+  func sizedCaptures(open: Set<String>) -> [Retention.Capture] {
+    captures(open: open).map { capture in
+      Retention.Capture(
+        path: capture.path, begunAt: capture.begunAt, byteCount: Files.treeByteCount(capture.path),
+        isOpen: capture.isOpen)
     }
   }
 

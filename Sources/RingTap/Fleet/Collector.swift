@@ -1,11 +1,11 @@
-import BLECore
+package import BLECore
 import BLEPacketLog
 import BLESystem
 
 /// Turns messages of publishers into capture directories, `DIR/PUBLISHER/SESSION`: without a connection.
 ///
 /// What it gets comes from a network: names are checked before they become paths, and everything has a limit.
-struct Collector {
+package struct Collector {
   static let sessionLimit = 4096
   /// From one request for a table's rows to the next: what is asked for needs its time.
   static let requestPeriod = Duration.seconds(1)
@@ -46,7 +46,7 @@ struct Collector {
   private(set) var received = 0
   private(set) var duplicated = 0
 
-  init(_ directory: String, prefix: String, name: String) {
+  package init(_ directory: String, prefix: String, name: String) {
     self.directory = directory
     self.prefix = prefix
     self.name = name
@@ -61,7 +61,9 @@ struct Collector {
   /// Takes a message; what it brought is in the kernel's hands when this returns.
   ///
   /// - Throws: `system` only: a file cannot be written.
-  mutating func take(_ topic: String, _ payload: Span<UInt8>, _ now: MonotonicTime) throws(CollectProblem) {
+  package mutating func take(_ topic: String, _ payload: Span<UInt8>, _ now: MonotonicTime)
+    throws(CollectProblem)
+  {
     do throws(CollectProblem) { try read(topic, payload, now) } catch {
       guard case .refused(let why) = error else { throw error }
       refused += 1
@@ -243,7 +245,7 @@ struct Collector {
   // MARK: Receipts
 
   /// What publishers are to hear now.
-  mutating func receipts(_ now: MonotonicTime) -> [(topic: String, octets: [UInt8])] {
+  package mutating func receipts(_ now: MonotonicTime) -> [(topic: String, octets: [UInt8])] {
     var receipts: [(topic: String, octets: [UInt8])] = []
     for name in sessions.keys {
       guard var session = sessions[name] else { continue }
@@ -267,7 +269,7 @@ struct Collector {
 
   // MARK: Words
 
-  var report: CollectReport {
+  package var report: CollectReport {
     var report = CollectReport(refused: refused, lastRefusal: lastRefusal)
     for (name, session) in sessions.sorted(by: { $0.key < $1.key }) where !session.tables.isEmpty {
       var part = CollectReport.Session(

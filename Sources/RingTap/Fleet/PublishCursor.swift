@@ -4,7 +4,7 @@ import BLESystem
 /// How far a capture is published: the file `publish.json` in its directory.
 ///
 /// `{"version":1,"session":"5f1e…","publisher":"ward-3-70-CB-0D-00-A1-B2","tables":{"ppg":{"rows":5900,"octets":230100,
-/// "skipped":0,"from":0}}}`
+/// "skipped":0,"from":0}},"isComplete":false}`
 struct PublishCursor: Hashable, Sendable {
   static let fileName = "publish.json"
   private static let version = 1
@@ -25,6 +25,8 @@ struct PublishCursor: Hashable, Sendable {
   var session: String
   var publisher: String
   var tables: [String: Table] = [:]
+  /// Whether everything was sent when nothing more came.
+  var isComplete = false
 
   static func newSession() -> String {
     var session = ""
@@ -53,6 +55,7 @@ struct PublishCursor: Hashable, Sendable {
           }
         }
       }
+      line.member("isComplete", isComplete)
     }
     line.endLine()
     return line.octets
@@ -84,7 +87,7 @@ extension PublishCursor {
       let publisher = document["publisher"]?.text, FleetName.isValid(publisher),
       case .object(let members)? = document["tables"]
     else { throw Batch.Refusal("no cursor") }
-    self.init(session: session, publisher: publisher)
+    self.init(session: session, publisher: publisher, isComplete: document["isComplete"]?.flag ?? false)
     for (name, member) in members {
       let numbers = ["rows", "octets", "skipped", "from"].map { member[$0]?.integer(Int.self) ?? -1 }
       guard FleetName.isValid(name), numbers.allSatisfy({ (0..<Batch.rowLimit).contains($0) }) else {

@@ -6,7 +6,7 @@ import Synchronization
 /// Publishes a capture's directory, on a thread of its own, which a capture neither waits for nor is hurt by.
 public final class PublishRun: Sendable {
   /// What is published, where, and how long one goes on about it.
-  public struct Plan: Sendable {
+  public struct Plan: Hashable, Sendable {
     public var broker: BrokerAddress
     /// PEM; `nil`: those certificates that the system trusts.
     public var certificates: String?
@@ -101,6 +101,9 @@ public final class PublishRun: Sendable {
     }
     waiter?.resume()
   }
+
+  /// How far it is; `nil` before it has begun.
+  public var report: PublishReport? { state.withLock { $0.report } }
 
   // MARK: The thread
 

@@ -1,4 +1,4 @@
-import BLECore
+package import BLECore
 import BLEPacketLog
 import BLESystem
 
@@ -6,7 +6,7 @@ import BLESystem
 ///
 /// The capture's tables are the spool: rows are read from them when they are sent, and read again when they are sent
 /// again. Rows count as sent when the broker acknowledged them, and are sent again when a collector has not got them.
-struct Publisher {
+package struct Publisher {
   /// Batches that the broker has not acknowledged, at most.
   static let inFlightLimit = 16
   /// From one look at the tables to the next.
@@ -21,15 +21,15 @@ struct Publisher {
   static let rewindPeriod = Duration.milliseconds(500)
 
   /// A message, and what its acknowledgement means.
-  struct Outgoing: Sendable {
+  package struct Outgoing: Sendable {
     enum Purpose: Hashable, Sendable {
       case batch(table: String, end: TableFollower.Position, generation: Int)
       case end
       case status(PublisherStatus.State)
     }
 
-    var topic: String
-    var octets: [UInt8]
+    package var topic: String
+    package var octets: [UInt8]
     var isRetained = false
     var purpose: Purpose
   }
@@ -47,7 +47,7 @@ struct Publisher {
   let prefix: String
   let backlogByteCount: Int
   private(set) var cursor: PublishCursor
-  private(set) var report: PublishReport
+  package private(set) var report: PublishReport
   private(set) var reception = Reception.good
   /// The last refusal since rows were taken; a broker may end the connection with it.
   private(set) var refusal: Reception?
@@ -74,7 +74,7 @@ struct Publisher {
 
   /// - Parameter name: of the publisher, if this directory was not published before.
   /// - Throws: `damaged`, `system` where `publish.json` cannot be written.
-  init(
+  package init(
     _ directory: String, prefix: String, name: String?, backlogByteCount: Int, now: MonotonicTime
   ) throws(PublishProblem) {
     self.directory = directory
@@ -87,6 +87,7 @@ struct Publisher {
       ?? PublishCursor(
         session: PublishCursor.newSession(), publisher: name ?? Self.name(of: directory, device: device))
     if let name { cursor.publisher = name }
+    cursor.isComplete = false
     report = PublishReport(publisher: cursor.publisher, session: cursor.session)
     (pausedUntil, lookAt, statusAt, cursorAt, lastProgress) = (now, now, now, now, now)
     // Before anything of the session is sent.
@@ -117,7 +118,7 @@ struct Publisher {
   // MARK: Rows
 
   /// Looks how far the tables have grown, and for new ones, if it is time to.
-  mutating func look(_ now: MonotonicTime) throws(PublishProblem) {
+  package mutating func look(_ now: MonotonicTime) throws(PublishProblem) {
     guard now >= lookAt else { return }
     lookAt = now.advanced(by: Self.lookPeriod)
     let known = Set(tables.map(\.name))
@@ -147,7 +148,7 @@ struct Publisher {
   }
 
   /// No more rows come.
-  mutating func end(_ now: MonotonicTime) {
+  package mutating func end(_ now: MonotonicTime) {
     guard ending == .no else { return }
     ending = .rows
     (lookAt, lastProgress) = (now, now)
@@ -156,7 +157,7 @@ struct Publisher {
   // MARK: The connection
 
   /// A connection is there: what was on its way in the last one is sent again.
-  mutating func connected(_ now: MonotonicTime) {
+  package mutating func connected(_ now: MonotonicTime) {
     for index in tables.indices { tables[index].takeBack() }
     inFlight = [:]
     report.connections += 1
@@ -169,7 +170,7 @@ struct Publisher {
   }
 
   /// The next message, if there is one to be sent now.
-  mutating func next(_ now: MonotonicTime) throws(PublishProblem) -> Outgoing? {
+  package mutating func next(_ now: MonotonicTime) throws(PublishProblem) -> Outgoing? {
     guard now >= pausedUntil, ending != .done else { return nil }
     if now >= statusAt {
       statusAt = now.advanced(by: Self.statusPeriod)
@@ -246,13 +247,13 @@ struct Publisher {
   // MARK: Answers
 
   /// A message left, under this number.
-  mutating func left(_ message: Int, _ outgoing: Outgoing) { inFlight[message] = outgoing.purpose }
+  package mutating func left(_ message: Int, _ outgoing: Outgoing) { inFlight[message] = outgoing.purpose }
 
   /// The broker's answer: 0, or 0x10 where nobody is subscribed, or why it refuses (MQTT 5.0, 3.4.2.1).
-  mutating func acknowledged(_ message: Int, reason: Int, _ now: MonotonicTime) {
+  package mutating func acknowledged(_ message: Int, reason: Int, _ now: MonotonicTime) {
     guard let purpose = inFlight.removeValue(forKey: message) else { return }
     switch purpose {
-    case .status(.ended): ending = .done
+    case .status(.ended): (ending, cursor.isComplete) = (.done, true)
     // A retained message is kept for those who come.
     case .status: break
     case .batch(let name, let end, let generation):
@@ -281,7 +282,7 @@ struct Publisher {
   }
 
   /// A collector has so many rows, and may need some again.
-  mutating func receive(_ payload: Span<UInt8>, _ now: MonotonicTime) throws(PublishProblem) {
+  package mutating func receive(_ payload: Span<UInt8>, _ now: MonotonicTime) throws(PublishProblem) {
     guard let receipt = try? Receipt(parsing: payload), receipt.session == cursor.session else { return }
     report.collector = receipt.collector
     lastProgress = now

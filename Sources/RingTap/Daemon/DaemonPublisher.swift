@@ -1,0 +1,125 @@
+import BLESystem
+
+/// Publishes what a daemon records: the captures that are written, each by a run of its own, and those that ended before
+/// all of their rows were sent, also in an earlier daemon, one after the other.
+///
+/// A capture's tables are the spool, which retention bounds. A broker that is away for days costs one thread for each
+/// device, and one.
+actor DaemonPublisher {
+  /// From one look at what is written to the next.
+  private static let lookInterval = Duration.seconds(1)
+  /// How long the end of a capture may take; what is left then is sent as that of an ended one.
+  private static let endPatience = Duration.seconds(5)
+  private static let catchUpPatience = Duration.seconds(20)
+  private static let catchUpInterval = Duration.seconds(10)
+
+  nonisolated let plan: PublishRun.Plan
+  private let note: @Sendable (String) -> Void
+  /// Of captures that are written, or have just ended, by their directories.
+  private var runs: [String: PublishRun] = [:]
+  private var ending: [String: Task<Void, Never>] = [:]
+  /// Ended captures that need not be looked at again.
+  private var complete: Set<String> = []
+  private var behind = 0
+  private var lastProblem: String?
+
+  /// - Parameter plan: its name, with the device's added, is that of each publisher.
+  init(_ plan: PublishRun.Plan, note: @escaping @Sendable (String) -> Void) {
+    self.plan = plan
+    self.note = note
+  }
+
+  /// Follows captures until the task is cancelled.
+  ///
+  /// - Parameter captures: all that there are, by their devices' names, and which of them are written.
+  func run(_ captures: @escaping @Sendable () async -> [DaemonCapture]) async {
+    let catchingUp = Task {
+      while !Task.isCancelled {
+        await catchUp(await captures())
+        try? await Task.sleep(for: Self.catchUpInterval)
+      }
+    }
+    while !Task.isCancelled {
+      follow(await captures())
+      try? await Task.sleep(for: Self.lookInterval)
+    }
+    catchingUp.cancel()
+    await catchingUp.value
+  }
+
+  /// All captures have ended: gives their last rows a little time.
+  func finish() async {
+    follow([])
+    for task in ending.values { await task.value }
+  }
+
+  // MARK: Captures that are written
+
+  private func follow(_ captures: [DaemonCapture]) {
+    let open = captures.filter(\.isOpen)
+    for capture in open where runs[capture.path] == nil && Files.exists(capture.path + "/session.json") {
+      begin(capture)
+    }
+    for (path, run) in runs where ending[path] == nil && !open.contains(where: { $0.path == path }) {
+      ending[path] = Task {
+        keep(await run.finish())
+        (runs[path], ending[path]) = (nil, nil)
+      }
+    }
+  }
+
+  private func begin(_ capture: DaemonCapture) {
+    do throws(SystemError) {
+      let run = try PublishRun(capture.path, plan(capture, Self.endPatience), note: note)
+      try run.start()
+      runs[capture.path] = run
+    } catch { lastProblem = "\(error)" }
+  }
+
+  private func plan(_ capture: DaemonCapture, _ patience: Duration) -> PublishRun.Plan {
+    var plan = plan
+    plan.name = FleetName.made(of: "\(plan.name ?? ProcessFacts.hostName)-\(capture.device)")
+    plan.patience = patience
+    return plan
+  }
+
+  private func keep(_ report: PublishReport?) {
+    if let report { lastProblem = report.problem }
+  }
+
+  // MARK: Captures that have ended
+
+  private func catchUp(_ captures: [DaemonCapture]) async {
+    complete.formIntersection(captures.map(\.path))
+    let waiting = captures.filter { !$0.isOpen && runs[$0.path] == nil && isBehind($0.path) }
+    behind = waiting.count
+    for capture in waiting where !Task.isCancelled {
+      guard let run = try? PublishRun(capture.path, plan(capture, Self.catchUpPatience), note: { _ in }),
+        (try? run.start()) != nil, let report = await run.finish()
+      else { continue }
+      keep(report)
+      // Who refuses one refuses the next.
+      if let problem = report.problem {
+        if !Task.isCancelled { note("\(capture.path) is not published whole: \(problem)") }
+        return
+      }
+      note("\(capture.path) is published, \(report.acknowledged) rows")
+      behind -= 1
+    }
+  }
+
+  /// Whether it was begun and not finished; what nobody ever published is `ringtap publish`'s.
+  private func isBehind(_ path: String) -> Bool {
+    guard !complete.contains(path) else { return false }
+    if let cursor = try? PublishCursor.read(in: path), !cursor.isComplete { return true }
+    complete.insert(path)
+    return false
+  }
+
+  var status: DaemonStatus.Publishing {
+    DaemonStatus.Publishing(
+      broker: plan.broker.description,
+      acknowledged: runs.values.reduce(0) { $0 + ($1.report?.acknowledged ?? 0) },
+      behind: behind, lastProblem: runs.values.lazy.compactMap { $0.report?.problem }.first ?? lastProblem)
+  }
+}

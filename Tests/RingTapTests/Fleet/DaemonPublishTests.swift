@@ -1,0 +1,109 @@
+import BLESystem
+import Foundation
+import Testing
+
+@testable import RingTap
+
+/// A daemon whose broker comes and goes.
+@Suite(.enabled(if: MosquittoBroker.isThere), .timeLimit(.minutes(2))) struct DaemonPublishTests {
+  private struct Status: Decodable {
+    struct Publishing: Decodable {
+      var broker: String
+      var acknowledgedRows, capturesBehind: Int
+    }
+    var publishing: Publishing
+  }
+
+  private static func captures(_ folder: String) -> [String] {
+    Files.names(in: folder + "/captures/left").filter { !$0.hasPrefix(".") }.sorted()
+      .map { "\(folder)/captures/left/\($0)" }
+  }
+
+  private static func rows(in directories: [String]) -> Int {
+    directories.flatMap { directory in
+      Files.names(in: directory).filter { $0.hasSuffix(".csv") }.map {
+        RingTapTests.rows(directory + "/" + $0)
+      }
+    }.reduce(0) { $0 + max(0, $1.count - 1) }
+  }
+
+  private static func collected(_ folder: String) -> Int {
+    let publisher = folder + "/collected/ward-left"
+    return rows(in: Files.names(in: publisher).filter { !$0.hasPrefix(".") }.map { publisher + "/" + $0 })
+  }
+
+  /// What was recorded while it was away is collected, also when the daemon was started anew since.
+  @Test func sendsWhatAnEarlierDaemonCouldNot() async throws {
+    try await withFolder { folder in
+      let broker = try MosquittoBroker(in: folder)
+      try await broker.start()
+      let (file, socket) = (folder + "/ringtap.json", folder + "/status")
+      try """
+      {"directory": "\(folder)/captures", "statusSocket": "\(socket)",
+       "radio": {"transport": "virtual:ring,rate=300"},
+       "publish": {"to": "\(broker.url)", "as": "ward"},
+       "devices": [{"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring"}]}
+      """.write(toFile: file, atomically: true, encoding: .utf8)
+      let collect = try Running(
+        ["collect", broker.url, "--output", folder + "/collected", "--name", "test", "--sessions", "2"],
+        in: folder)
+      try await eventually("it collects") { collect.said.contains("collecting from") }
+
+      let first = try Running(["daemon", file], in: folder)
+      try await eventually("rows are collected") { Self.collected(folder) >= 300 }
+      broker.kill()
+      let before = Self.rows(in: Self.captures(folder))
+      try await eventually("it records without a broker") {
+        Self.rows(in: Self.captures(folder)) > before + 300
+      }
+      first.signal(SIGTERM)
+      #expect(try await first.status("the first daemon") == 0, "\(first.said)")
+      let early = try #require(Self.captures(folder).first)
+      #expect(try PublishCursor.read(in: early)?.isComplete == false)
+
+      try await broker.start()
+      let second = try Running(["daemon", file], in: folder)
+      try await eventually("the first capture is whole") { second.said.contains("\(early) is published, ") }
+      let late = try #require(Self.captures(folder).last)
+      try await eventually("the second one is on its way") {
+        (try? PublishCursor.read(in: late))?.tables["ppg"]?.rows ?? 0 > 0
+      }
+      let status = try await RingtapProgram.run(["status", "--socket", socket, "--json"])
+      let publishing = try JSONDecoder().decode(Status.self, from: Data(status.lines.joined().utf8))
+        .publishing
+      #expect(publishing.broker == broker.url && publishing.capturesBehind == 0)
+      #expect(publishing.acknowledgedRows > 0)
+      second.signal(SIGTERM)
+      #expect(try await second.status("the second daemon") == 0, "\(second.said)")
+      #expect(try await collect.status("collect") == 0, "\(collect.said)")
+
+      #expect(Self.captures(folder).count == 2)
+      for capture in Self.captures(folder) {
+        try expectCollected(capture, in: folder + "/collected")
+        #expect(try PublishCursor.read(in: capture)?.isComplete == true)
+      }
+    }
+  }
+
+  /// Each fault with its line, before anything is recorded.
+  @Test(arguments: [
+    (#"{"as": "ward"}"#, "csv", #":2: "to" is missing: the broker"#),
+    (#"{"to": "http://broker"}"#, "csv", ":2: publish: "),
+    (#"{"to": "mqtt://broker", "as": "ward/3"}"#, "csv", "'ward/3' is no name"),
+    (#"{"to": "mqtt://broker", "topic": "x"}"#, "csv", #":2: nobody knows "topic""#),
+    (#"{"to": "mqtt://broker"}"#, "npy", ":4: what is published is tables of text: format must be csv"),
+  ])
+  func refuses(_ publish: String, _ format: String, _ message: String) async throws {
+    try await withFolder { folder in
+      let file = folder + "/ringtap.json"
+      try """
+      {"directory": "\(folder)/captures",
+       "publish": \(publish),
+       "devices": [{"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring",
+         "format": "\(format)"}]}
+      """.write(toFile: file, atomically: true, encoding: .utf8)
+      let result = try await RingtapProgram.run(["daemon", "--check", file])
+      #expect(result.status == 1 && result.messages.contains { $0.contains(message) }, "\(result.messages)")
+    }
+  }
+}
