@@ -23,7 +23,9 @@ public struct DeviceAddress: Hashable, Sendable, BitwiseCopyable {
   public let bits: UInt64
   public let type: AddressType
 
-  /// - Parameter bits: the address in its low 48 bits; higher bits are dropped.
+  /// - Parameters:
+  ///   - bits: the address in its low 48 bits; higher bits are dropped.
+  ///   - type: what `bits` is: public or random.
   @inlinable public init(bits: UInt64, type: AddressType) {
     self.bits = bits & 0xFFFF_FFFF_FFFF
     self.type = type

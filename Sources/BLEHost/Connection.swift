@@ -71,7 +71,9 @@ public actor Connection: ATTRequester {
   /// Connects the ATT channel over the kernel's L2CAP socket.
   ///
   /// - Parameters:
+  ///   - peer: by its identity address where it is bonded.
   ///   - adapter: own adapter's address, `DeviceAddress.any` for the first that is up.
+  ///   - loop: has the receive thread.
   ///   - timeout: how long the kernel may look for the device.
   ///   - tap: where every PDU is logged, if anywhere.
   /// - Throws: `noAnswer`, `channelBusy`, `connectFailed`, `noBluetooth`.

@@ -144,7 +144,10 @@ public actor GATTClient {
 
   /// Subscribes and decodes each value to a sample on the receive thread; a task takes them as a sequence.
   ///
-  /// - Parameter capacity: samples that may wait; more are dropped and counted by the channel.
+  /// - Parameters:
+  ///   - characteristic: as it was discovered.
+  ///   - type: what a value is decoded to.
+  ///   - capacity: samples that may wait; more are dropped and counted by the channel.
   public func samples<Sample: NotificationSample>(
     _ characteristic: GATTDatabase.Characteristic, as type: Sample.Type, capacity: Int
   ) async throws(GATTError) -> SampleChannel<Sample> {

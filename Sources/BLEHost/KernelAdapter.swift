@@ -18,7 +18,10 @@ public actor KernelAdapter: SecuringAdapter {
   var security = KernelSecurity()
   let note: @Sendable (String) -> Void
 
-  /// - Parameter note: takes what a person should know of a pairing, one line each, on the receive thread.
+  /// - Parameters:
+  ///   - info: the kernel's adapter.
+  ///   - loop: has the receive thread.
+  ///   - note: takes what a person should know of a pairing, one line each, on the receive thread.
   public init(
     _ info: AdapterInfo, on loop: EventLoop, note: @escaping @Sendable (String) -> Void = { _ in }
   ) {

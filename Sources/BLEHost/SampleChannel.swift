@@ -4,7 +4,9 @@ import Synchronization
 
 /// A value that is decoded on the receive thread.
 public protocol NotificationSample: BitwiseCopyable, Sendable {
-  /// - Parameter value: borrows the receive slab.
+  /// - Parameters:
+  ///   - value: borrows the receive slab.
+  ///   - time: the kernel's stamp.
   init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError)
 }
 

@@ -111,7 +111,10 @@ public struct Scanner: Sendable {
   /// `handler` gets an advertiser when it is first seen and when more of it is known (its name from a scan
   /// response, say); with `duplicates: .reportAll` on every report.
   ///
-  /// - Parameter duration: `nil` for no end.
+  /// - Parameters:
+  ///   - adapter: what scans.
+  ///   - duration: `nil` for no end.
+  ///   - handler: runs on the receive thread; must not block.
   /// - Returns: reports and structures that broke the format.
   public func run(
     on adapter: any Adapter, for duration: Duration?,

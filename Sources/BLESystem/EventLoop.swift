@@ -126,6 +126,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
   /// - Parameters:
   ///   - name: shown by `ps -L` and `top -H`; at most 15 characters.
   ///   - clock: a virtual one serves one loop only.
+  ///   - tuning: how the thread waits, where, and how urgently.
   /// - Throws: EPERM where the tuning's priority needs CAP_SYS_NICE, EINVAL where its processor is not there.
   public init(
     name: String, clock: LoopClock = .system, tuning: LoopTuning = LoopTuning()

@@ -95,7 +95,10 @@ public enum Files {
   /// Written beside it, `fsync`, `rename`, and `fsync` of the folder, so that a power failure does not bring back the
   /// old one after this returned. Readers that have the old one open keep it.
   ///
-  /// - Parameter mode: of the new file, such as 0o600.
+  /// - Parameters:
+  ///   - path: its folder must be writable.
+  ///   - octets: the new content.
+  ///   - mode: of the new file, such as 0o600.
   public static func replace(
     _ path: String, with octets: Span<UInt8>, mode: UInt32 = 0o644
   ) throws(SystemError) {

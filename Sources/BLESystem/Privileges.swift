@@ -40,7 +40,10 @@ public enum UnprivilegedProgram {
   ///
   /// `setgroups`, `setresgid`, `setresuid`, `capset`, `prctl`, `execvp`.
   ///
-  /// - Parameter arguments: the program, found in PATH, and its arguments.
+  /// - Parameters:
+  ///   - arguments: the program, found in PATH, and its arguments.
+  ///   - user: who the program runs as.
+  ///   - sockets: opened before anything is given up.
   /// - Throws: what a socket or `execvp` fails with; EPERM where something cannot be given up.
   public static func become(
     _ arguments: [String], as user: SystemUser, with sockets: [HandedSocket]

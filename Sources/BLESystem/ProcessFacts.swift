@@ -13,7 +13,9 @@ public enum ProcessFacts {
 
   /// Whether the effective set has it, by `/proc/self/status`.
   ///
-  /// - Parameter root: a folder that stands for `/`.
+  /// - Parameters:
+  ///   - capability: what is looked for.
+  ///   - root: a folder that stands for `/`.
   public static func has(_ capability: Capability, root: String = "") -> Bool {
     guard let text = status("CapEff", root: root), let set = UInt64(text, radix: 16) else { return false }
     return set & 1 << UInt64(capability.rawValue) != 0

@@ -51,7 +51,10 @@ import Synchronization
 
   /// Copies `record` to the end. Producer only.
   ///
-  /// - Parameter tag: handed to the consumer as it is; any number but `UInt32.max`.
+  /// - Parameters:
+  ///   - tag: handed to the consumer as it is; any number but `UInt32.max`.
+  ///   - time: handed to the consumer as it is.
+  ///   - record: its octets.
   /// - Returns: `false` where the queue was full and the record was dropped.
   @discardableResult
   public func push(

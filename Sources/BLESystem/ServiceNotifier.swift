@@ -19,7 +19,9 @@ public struct ServiceNotifier: Sendable {
       watchdogMicroseconds: isMeant ? ProcessFacts.environment("WATCHDOG_USEC").flatMap { Int($0) } : nil)
   }
 
-  /// - Parameter path: of a UNIX datagram socket; one that begins with `@` is abstract.
+  /// - Parameters:
+  ///   - path: of a UNIX datagram socket; one that begins with `@` is abstract.
+  ///   - watchdogMicroseconds: within which a sign of life is due; `nil` for never.
   public init(path: String?, watchdogMicroseconds: Int? = nil) {
     self.path = path
     watchdogInterval = watchdogMicroseconds.flatMap { $0 > 0 ? .microseconds($0 / 2) : nil }

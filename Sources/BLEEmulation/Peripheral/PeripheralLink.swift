@@ -139,6 +139,7 @@ public final class PeripheralLink {
   ///
   /// - Parameters:
   ///   - interval: the range wished for, in units of 1.25 ms.
+  ///   - latency: connection events that we may leave out.
   ///   - supervisionTimeout: in units of 10 ms.
   public func requestParameters(
     interval: ClosedRange<UInt16>, latency: UInt16, supervisionTimeout: UInt16

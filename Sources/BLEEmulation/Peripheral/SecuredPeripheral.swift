@@ -70,6 +70,7 @@ extension PeripheralSecurity {
   /// Security of one device, to be handed to each `SecuredPeripheral` that stands for it.
   ///
   /// - Parameters:
+  ///   - protection: what the device wants and what it can.
   ///   - address: its identity.
   ///   - makeKeyPair: for Secure Connections; `nil` leaves legacy pairing.
   public convenience init(

@@ -85,7 +85,9 @@ public struct ATTDialogueError: Error, Hashable, Sendable, CustomStringConvertib
   public var line: Int
   public var reason: String
 
-  /// - Parameter reason: may quote the file; control characters are replaced, so that a terminal stays as it is.
+  /// - Parameters:
+  ///   - line: of the file, from 1.
+  ///   - reason: may quote the file; control characters are replaced, so that a terminal stays as it is.
   public init(line: Int, _ reason: String) {
     self.line = line
     self.reason = String(

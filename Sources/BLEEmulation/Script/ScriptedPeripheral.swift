@@ -10,7 +10,9 @@ public final class ScriptedPeripheral: VirtualPeripheral {
   private let session: DialogueSession
   private var isLinked = false
 
-  /// - Parameter session: may be shared by peripherals that follow each other.
+  /// - Parameters:
+  ///   - session: may be shared by peripherals that follow each other.
+  ///   - address: under which it advertises.
   public init(_ session: DialogueSession, address: DeviceAddress = defaultAddress) {
     self.session = session
     self.address = address
@@ -65,7 +67,9 @@ public final class DialogueSession: Sendable {
   private let state: Mutex<State>
   private let ended: @Sendable (Outcome) -> Void
 
-  /// - Parameter ended: called on the thread of the peripheral; must not block.
+  /// - Parameters:
+  ///   - dialogues: played one after the other.
+  ///   - ended: called on the thread of the peripheral; must not block.
   public init(_ dialogues: [ATTDialogue], ended: @escaping @Sendable (Outcome) -> Void = { _ in }) {
     state = Mutex(State(waiting: dialogues.reversed()))
     self.ended = ended

@@ -21,7 +21,10 @@ public actor CoexistAdapter: Adapter {
   /// What the kernel is to ask for in connects that are under way.
   private var wishes: [DeviceAddress: LinkParameterRange] = [:]
 
-  /// - Parameter note: takes what a person should know of a scan, one line each, on the receive thread.
+  /// - Parameters:
+  ///   - info: the kernel's adapter.
+  ///   - loop: has the receive thread.
+  ///   - note: takes what a person should know of a scan, one line each, on the receive thread.
   public init(_ info: AdapterInfo, on loop: EventLoop, note: @escaping @Sendable (String) -> Void) {
     self.info = info
     self.loop = loop

@@ -11,7 +11,9 @@ public struct ModeChoice: Hashable, Sendable {
   /// What a person should know of it.
   public let reason: String?
 
-  /// - Parameter daemon: the process number of `bluetoothd`, `nil` where it does not run.
+  /// - Parameters:
+  ///   - daemon: the process number of `bluetoothd`, `nil` where it does not run.
+  ///   - capabilities: those of this process.
   public init(daemon: Int?, capabilities: Set<ProcessFacts.Capability>) {
     switch (daemon, capabilities.contains(.netAdmin), capabilities.contains(.netRaw)) {
     case (.some, false, true):

@@ -67,6 +67,7 @@ extension Adapter {
   ///
   /// - Parameters:
   ///   - spsm: the service's number.
+  ///   - connection: one of this adapter's.
   ///   - parameters: what we take; MPS at most `HCIHost.channelMPSLimit`, at least one credit.
   /// - Throws: `refused` with the peer's answer, or `unsupported` where the kernel has the link.
   public func openChannel(

@@ -19,7 +19,9 @@ public struct LogPlayer: ~Copyable {
   private var next = 0
   public private(set) var findings = ReplayFindings()
 
-  /// - Parameter link: plays only this connection, from 1, without commands, whose answers do not name it; `nil` for all.
+  /// - Parameters:
+  ///   - log: what is played.
+  ///   - link: plays only this connection, from 1, without commands, whose answers do not name it; `nil` for all.
   /// - Throws: where there is no such connection.
   public init(_ log: ReplayLog, link: Int? = nil) throws(HostError) {
     self.log = log

@@ -40,7 +40,9 @@ public struct ReplayLog: Sendable {
 
   /// Reads a log of any format, also compressed.
   ///
-  /// - Parameter path: `-` for standard input.
+  /// - Parameters:
+  ///   - path: `-` for standard input.
+  ///   - progress: hears from time to time how many packets were read.
   /// - Throws: where there is no log. One that breaks off has its good packets, and `problem`.
   public static func read(
     _ path: String, progress: (_ packets: Int) -> Void = { _ in }

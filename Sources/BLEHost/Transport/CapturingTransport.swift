@@ -17,10 +17,12 @@ public final class CapturingTransport: PacketTransport {
   private let ring: RecordRing
   private let wake: WakeEvent?
 
-  /// - Parameter ring: gets whole packets, H4 type octet first, tagged with the direction's raw value. A full ring
-  ///   drops the record and counts it.
-  /// - Parameter wake: signalled when there is something in the ring.
-  /// - Parameter keys: whoever has them can listen to the links of that device.
+  /// - Parameters:
+  ///   - inner: what carries the packets.
+  ///   - ring: gets whole packets, H4 type octet first, tagged with the direction's raw value. A full ring
+  ///     drops the record and counts it.
+  ///   - wake: signalled when there is something in the ring.
+  ///   - keys: whoever has them can listen to the links of that device.
   public init(
     _ inner: any PacketTransport, into ring: RecordRing, waking wake: WakeEvent? = nil,
     keys: Keys = .concealed

@@ -25,7 +25,10 @@ public final class FaultyTransport: PacketTransport, @unchecked Sendable {
   /// Packets that wait, by direction.
   private var held: [HCIDirection: [Held]] = [:]
 
-  /// - Parameter clock: of the loop that it lives on.
+  /// - Parameters:
+  ///   - inner: what carries the packets.
+  ///   - plan: what goes wrong, and when.
+  ///   - clock: of the loop that it lives on.
   public init(_ inner: any PacketTransport, _ plan: FaultPlan, clock: LoopClock = .system) {
     self.inner = inner
     self.plan = plan

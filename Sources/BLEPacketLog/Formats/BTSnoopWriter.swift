@@ -31,8 +31,11 @@ public struct BTSnoopWriter: Sendable {
   ///
   /// - Parameters:
   ///   - packet: without its H4 type octet.
+  ///   - type: command, event or data.
+  ///   - direction: who sent it.
   ///   - adapter: the `0` of `hci0`; only format 2001 keeps it.
   ///   - time: written in microseconds.
+  ///   - output: has room for the record.
   public func encode(
     _ packet: Span<UInt8>, type: HCIPacketType, direction: HCIDirection, adapter: UInt16 = 0,
     at time: ReceiveTime, into output: inout OutputSpan<UInt8>
@@ -52,7 +55,14 @@ public struct BTSnoopWriter: Sendable {
   ///
   /// For logs of the modes in which the kernel keeps L2CAP: there the payload, an ATT PDU, is all that is
   /// seen.
-  /// - Parameter payload: at most 65,531 octets.
+  /// - Parameters:
+  ///   - payload: at most 65,531 octets.
+  ///   - channelID: of the L2CAP channel.
+  ///   - handle: of the connection.
+  ///   - direction: who sent it.
+  ///   - adapter: the `0` of `hci0`; only format 2001 keeps it.
+  ///   - time: written in microseconds.
+  ///   - output: has room for the record.
   public func encode(
     l2capPayload payload: Span<UInt8>, channelID: UInt16 = ATT.channelID, handle: ConnectionHandle,
     direction: HCIDirection, adapter: UInt16 = 0, at time: ReceiveTime,

@@ -25,7 +25,9 @@ public struct PacketLogWriter: Sendable {
   private var btsnoop: BTSnoopWriter
   private var pcapng: PcapNGWriter
 
-  /// - Parameter comment: on the log as a whole; only pcapng keeps it.
+  /// - Parameters:
+  ///   - format: of the file.
+  ///   - comment: on the log as a whole; only pcapng keeps it.
   public init(_ format: Format, comment: String = "") {
     self.format = format
     if case .btsnoop(let kind) = format {
@@ -77,7 +79,11 @@ public struct PacketLogWriter: Sendable {
 
   /// One record of the Linux monitor, HCI packet or note.
   ///
-  /// - Parameter drops: records that were lost since the one before.
+  /// - Parameters:
+  ///   - payload: what follows the record's header.
+  ///   - record: the monitor's header.
+  ///   - drops: records that were lost since the one before.
+  ///   - octets: grows by the record.
   public mutating func append(
     _ payload: Span<UInt8>, of record: MonitorRecordHeader, drops: UInt32, to octets: inout [UInt8]
   ) {

@@ -37,7 +37,11 @@ public struct HeartRateMeasurement: CharacteristicValue, BitwiseCopyable {
   /// Octets after the last field: 1 is half of an interval.
   public let trailingByteCount: Int
 
-  /// - Parameter rrIntervals: `nil` is a sensor that does not send them.
+  /// - Parameters:
+  ///   - beatsPerMinute: one octet on the air where it fits, else two.
+  ///   - contact: whether the skin is touched, where the sensor can tell.
+  ///   - energyExpendedKilojoules: since it was reset; `nil` where it is not counted.
+  ///   - rrIntervals: `nil` is a sensor that does not send them.
   public init(
     beatsPerMinute: UInt16, contact: SensorContact = .notSupported, energyExpendedKilojoules: UInt16? = nil,
     rrIntervals: RRIntervals? = nil

@@ -21,7 +21,9 @@ public struct PolarFrameEncoder: Sendable {
     self.layout = layout
   }
 
-  /// - Parameter timestampNanoseconds: of the last sample.
+  /// - Parameters:
+  ///   - timestampNanoseconds: of the last sample.
+  ///   - output: with room for ten octets.
   public func encodeHeader(timestampNanoseconds: UInt64, into output: inout OutputSpan<UInt8>) {
     output.append(type.rawValue)
     output.append(u64: timestampNanoseconds)
@@ -57,7 +59,9 @@ public struct PolarFrameEncoder: Sendable {
 
   /// The fewest bits that hold every difference between `samples` and the sample before each.
   ///
-  /// - Parameter previous: the sample before the first.
+  /// - Parameters:
+  ///   - samples: one after the other.
+  ///   - previous: the sample before the first.
   public func deltaBits(_ samples: Span<Int32>, after previous: Span<Int32>) -> Int {
     var bits = 1
     forEachDelta(samples, after: previous) { delta in
@@ -75,9 +79,10 @@ public struct PolarFrameEncoder: Sendable {
   /// A block of at most 255 samples.
   ///
   /// - Parameters:
-  ///   - deltaBits: 1 … 32, at least what `deltaBits(_:after:)` says.
   ///   - samples: one after the other.
   ///   - previous: the sample before the first.
+  ///   - deltaBits: 1 … 32, at least what `deltaBits(_:after:)` says.
+  ///   - output: with room for the block.
   public func encodeBlock(
     _ samples: Span<Int32>, after previous: Span<Int32>, deltaBits: Int, into output: inout OutputSpan<UInt8>
   ) {

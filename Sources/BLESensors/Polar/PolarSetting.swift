@@ -35,7 +35,9 @@ public struct PolarSetting: Hashable, Sendable {
   /// The values as sent.
   let octets: [UInt8]
 
-  /// - Parameter values: what does not fit the kind's octets is cut.
+  /// - Parameters:
+  ///   - kind: what the values are of.
+  ///   - values: what does not fit the kind's octets is cut.
   public init(_ kind: Kind, _ values: [UInt32]) {
     self.kind = kind
     octets = values.flatMap { value in

@@ -50,7 +50,9 @@ public struct RingBigDataReassembler: Sendable {
     candidates.reserveCapacity(Self.maximumCandidateCount)
   }
 
-  /// - Parameter body: called for each message that is complete with this notification, and for each failure.
+  /// - Parameters:
+  ///   - notification: as it came.
+  ///   - body: called for each message that is complete with this notification, and for each failure.
   public mutating func receive(_ notification: Span<UInt8>, _ body: (Event) -> Void) {
     if let sample = rawSample(notification) {
       counters.rawFrames += 1

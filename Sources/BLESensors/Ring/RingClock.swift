@@ -68,7 +68,9 @@ public struct RingDateTime: Hashable, Comparable, Sendable, BitwiseCopyable {
 
   /// What a clock that keeps `convention` shows at an instant.
   ///
-  /// - Parameter secondsSince1970: the instant, in UTC.
+  /// - Parameters:
+  ///   - secondsSince1970: the instant, in UTC.
+  ///   - convention: what the clock is set to.
   /// - Throws: `dateOutOfRange` outside of 2000 … 2099.
   public init(secondsSince1970: Int64, convention: RingClockConvention) throws(RingValueError) {
     // A sum that overflows is outside of the range as well.
@@ -145,7 +147,9 @@ public struct RingClockCheck: Hashable, Sendable, BitwiseCopyable {
     self.slotMinutes = slotMinutes
   }
 
-  /// - Parameter entry: the start of its slot by the ring's clock.
+  /// - Parameters:
+  ///   - entry: the start of its slot by the ring's clock.
+  ///   - evidence: why the entry is taken for a recent one.
   public func judge(_ entry: RingDateTime, _ evidence: Evidence) -> Finding {
     let minutes = (Int(entry.timestamp) - Int(now.timestamp)) / 60
     if isInStep(minutes) { return .inStep }

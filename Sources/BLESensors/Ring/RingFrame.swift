@@ -64,7 +64,9 @@ public struct RingCommand: Hashable, Sendable, BitwiseCopyable {
   /// Octets 8 … 15, the checksum least significant.
   @usableFromInline let low: UInt64
 
-  /// - Parameter payload: at most 14 octets; the rest is zero.
+  /// - Parameters:
+  ///   - opcode: first octet of the frame.
+  ///   - payload: at most 14 octets; the rest is zero.
   public init(_ opcode: UInt8, payload: Span<UInt8>) {
     precondition(payload.count <= RingFrame.payloadByteCount, "a ring frame has 14 octets of payload")
     var high = UInt64(opcode) << 56

@@ -49,7 +49,10 @@ public struct ATTClientMachine: ~Copyable {
 
   /// Marks a request as handed to the bearer. Only one may be outstanding.
   ///
-  /// - Parameter offer: the receive MTU that an exchange names, where it is less than `receiveMTU`.
+  /// - Parameters:
+  ///   - request: its opcode.
+  ///   - offer: the receive MTU that an exchange names, where it is less than `receiveMTU`.
+  ///   - now: the deadline counts from here.
   public mutating func begin(_ request: ATTOpcode, offering offer: Int? = nil, now: MonotonicTime) {
     offeredMTU = min(offer ?? receiveMTU, receiveMTU)
     precondition(outstanding == nil, "one ATT request at a time")

@@ -17,7 +17,9 @@ extension ATTRequester {
 
   /// A whole value, however long: Read Request, then Read Blob while answers are full. 4.8.1 and 4.8.3.
   ///
-  /// - Parameter offset: octets from the start that are left out; with any, the first request is a Read Blob too.
+  /// - Parameters:
+  ///   - handle: of the value.
+  ///   - offset: octets from the start that are left out; with any, the first request is a Read Blob too.
   public func read(
     _ handle: AttributeHandle, from offset: UInt16 = 0
   ) async throws(GATTError) -> [UInt8] {

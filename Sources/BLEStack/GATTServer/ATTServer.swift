@@ -40,7 +40,9 @@ public struct ATTServer: Sendable {
   var caching = ClientCaching()
   var prepared = PreparedWrites()
 
-  /// - Parameter receiveMTU: 23 … 517.
+  /// - Parameters:
+  ///   - database: what it serves.
+  ///   - receiveMTU: 23 … 517.
   public init(database: borrowing GATTServerDatabase, receiveMTU: Int = ATT.maximumMTU) {
     precondition((ATT.defaultMTU...ATT.maximumMTU).contains(receiveMTU))
     self.receiveMTU = receiveMTU
@@ -55,6 +57,8 @@ public struct ATTServer: Sendable {
   /// Takes one PDU and appends the answer, if it has one, to `output`.
   ///
   /// - Parameters:
+  ///   - pdu: of the client.
+  ///   - database: what it serves.
   ///   - output: with room for `max(mtu, receiveMTU)` octets. Nothing is appended where no answer is due.
   ///   - check: asked before each write is stored, for CCCDs too.
   public mutating func receive(

@@ -150,6 +150,8 @@ public struct HCIHost: ~Copyable {
   /// Takes one packet of the controller, H4 type octet first.
   ///
   /// - Parameters:
+  ///   - packet: as the controller sent it.
+  ///   - now: deadlines count from here.
   ///   - report: gets each advertising report, put together where it came in fragments.
   ///   - attribute: gets each ATT PDU, in place where it came in one fragment.
   /// - Throws: for a packet that is dropped; it is counted, and the host goes on.

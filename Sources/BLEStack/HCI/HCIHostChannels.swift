@@ -13,6 +13,8 @@ extension HCIHost {
   /// - Parameters:
   ///   - spsm: the service's number.
   ///   - parameters: what we take; MPS at most `channelMPSLimit`, at least one credit.
+  ///   - handle: of the link.
+  ///   - now: the deadline counts from here.
   /// - Returns: `nil` where the link is gone, or all of its 64 channel numbers are taken.
   public mutating func openChannel(
     to spsm: UInt16, _ parameters: CreditBasedParameters, on handle: ConnectionHandle, now: MonotonicTime

@@ -36,7 +36,12 @@ extension HCIHost {
 
   /// Pairs with the peer of a link; ends with the event `paired`.
   ///
-  /// - Parameter local: the address under which this side is on the link.
+  /// - Parameters:
+  ///   - handle: of the link.
+  ///   - configuration: what this side wants and can.
+  ///   - local: the address under which this side is on the link.
+  ///   - supplies: key pair and random numbers.
+  ///   - now: the deadline counts from here.
   /// - Returns: `false` where the link is gone or pairs already.
   public mutating func pair(
     on handle: ConnectionHandle, _ configuration: PairingConfiguration, local: DeviceAddress,

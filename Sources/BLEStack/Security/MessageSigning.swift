@@ -31,7 +31,10 @@ public struct MessageSignature: Hashable, Sendable {
   public let counter: UInt32
   public let code: UInt64
 
-  /// - Parameter message: opcode, handle and value.
+  /// - Parameters:
+  ///   - message: opcode, handle and value.
+  ///   - counter: of the messages signed with this key.
+  ///   - key: the signer's CSRK.
   public init(of message: Span<UInt8>, counter: UInt32, key: UInt128) {
     self.counter = counter
     code = SecurityToolbox.signature(of: message, counter: counter, key: key)

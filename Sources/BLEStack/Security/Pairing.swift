@@ -159,7 +159,10 @@ public struct Pairing {
   var receivedResolvingKey: UInt128 = 0
 
   /// - Parameters:
-  ///   - local: the address under which this side is on the link, and `peer` the other.
+  ///   - role: whether this side asks or answers.
+  ///   - configuration: what this side wants and can.
+  ///   - local: the address under which this side is on the link.
+  ///   - peer: the address under which the other side is on the link.
   ///   - keyPair: made for this pairing; without one there are no Secure Connections.
   ///   - random: a new random number at each call.
   public init(

@@ -37,7 +37,10 @@ public enum SecurityToolbox {
 
   /// The short-term key of a legacy pairing. Core 5.4, Vol 3, Part H, 2.2.4.
   ///
-  /// - Parameter responderRandom: its low half becomes the high one.
+  /// - Parameters:
+  ///   - key: the temporary key.
+  ///   - responderRandom: its low half becomes the high one.
+  ///   - initiatorRandom: its low half becomes the low one.
   public static func s1(_ key: UInt128, _ responderRandom: UInt128, _ initiatorRandom: UInt128) -> UInt128 {
     let low = UInt128(UInt64.max)
     return AES128(key: key).encrypt((responderRandom & low) << 64 | initiatorRandom & low)
@@ -74,7 +77,14 @@ public enum SecurityToolbox {
 
   /// The check value of Secure Connections. Core 5.4, Vol 3, Part H, 2.2.8.
   ///
-  /// - Parameter capability: AuthReq, OOB flag and IO capability, 24 bits in that order.
+  /// - Parameters:
+  ///   - w: the MacKey.
+  ///   - n1: the random number of who sends the check.
+  ///   - n2: the other's random number.
+  ///   - r: what the user compared, typed or carried; else 0.
+  ///   - capability: AuthReq, OOB flag and IO capability, 24 bits in that order.
+  ///   - a1: the address of who sends the check.
+  ///   - a2: the other's address.
   public static func f6(
     _ w: UInt128, _ n1: UInt128, _ n2: UInt128, _ r: UInt128, capability: UInt32, _ a1: DeviceAddress,
     _ a2: DeviceAddress
@@ -117,7 +127,10 @@ public enum SecurityToolbox {
     case toLinkKey, toLongTermKey
   }
 
-  /// - Parameter usesH7: both sides set CT2.
+  /// - Parameters:
+  ///   - key: what is converted.
+  ///   - conversion: what it becomes.
+  ///   - usesH7: both sides set CT2.
   public static func converted(_ key: UInt128, _ conversion: Conversion, usesH7: Bool) -> UInt128 {
     let (number, last): (UInt32, UInt32) =
       switch conversion {

@@ -15,7 +15,9 @@ public struct KnownDevices: Sendable {
   public let folder: String
   private let warn: @Sendable (String) -> Void
 
-  /// - Parameter warn: gets a line about each file that is damaged or of a later version.
+  /// - Parameters:
+  ///   - folder: has a file for each device; made when it is needed.
+  ///   - warn: gets a line about each file that is damaged or of a later version.
   public init(in folder: String, warn: @escaping @Sendable (String) -> Void) {
     self.folder = folder
     self.warn = warn
@@ -47,7 +49,11 @@ public struct KnownDevices: Sendable {
   ///
   /// An address that the device changes by itself is not worth remembering: it is left out.
   ///
-  /// - Parameter name: as it was advertised; `nil` where it is not known, which leaves the one that is.
+  /// - Parameters:
+  ///   - address: the file's name.
+  ///   - name: as it was advertised; `nil` where it is not known, which leaves the one that is.
+  ///   - time: when it was connected.
+  ///   - discovery: what its attributes are.
   public func remember(
     _ address: DeviceAddress, name: String?, at time: ReceiveTime, _ discovery: GATTDiscoveryResult
   ) throws(SystemError) {

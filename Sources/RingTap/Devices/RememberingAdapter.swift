@@ -17,7 +17,10 @@ public actor RememberingAdapter: Adapter {
   public nonisolated var loop: EventLoop { base.loop }
   public nonisolated var unownedExecutor: UnownedSerialExecutor { base.loop.executor }
 
-  /// - Parameter warn: gets a line where something cannot be remembered.
+  /// - Parameters:
+  ///   - base: what scans and connects.
+  ///   - devices: where it is kept.
+  ///   - warn: gets a line where something cannot be remembered.
   public init(
     _ base: any Adapter, _ devices: KnownDevices, warn: @escaping @Sendable (String) -> Void
   ) {

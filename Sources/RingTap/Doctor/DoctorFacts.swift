@@ -43,7 +43,9 @@ public struct DoctorFacts: Sendable {
 extension DoctorFacts {
   /// Asks the kernel. Changes nothing, but for a scan of a moment on each adapter that is up, where this process may.
   ///
-  /// - Parameter adapter: the only one to look at.
+  /// - Parameters:
+  ///   - adapter: the only one to look at.
+  ///   - folder: where captures will go.
   public static func gather(adapter: String?, folder: String) async -> DoctorFacts {
     var facts = DoctorFacts()
     facts.program = ProcessFacts.ownPath ?? "ringtap"

@@ -54,6 +54,7 @@ public final class CollectRun: Sendable {
   private let begunAt = SystemClock.monotonic()
 
   /// - Parameters:
+  ///   - plan: which broker, and where captures go.
   ///   - note: gets a line about the broker when that changes.
   ///   - progress: hears twice a second how it goes.
   public init(

@@ -40,7 +40,10 @@ public final class PublishRun: Sendable {
   private let state = Mutex(State())
   private let wake: WakeEvent
 
-  /// - Parameter note: gets a line about the broker when that changes.
+  /// - Parameters:
+  ///   - directory: the capture's.
+  ///   - plan: which broker, and how much may wait.
+  ///   - note: gets a line about the broker when that changes.
   public init(
     _ directory: String, _ plan: Plan, note: @escaping @Sendable (String) -> Void
   ) throws(SystemError) {

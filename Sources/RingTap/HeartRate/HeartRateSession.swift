@@ -28,7 +28,10 @@ public struct HeartRateSession: SensorSession {
 
   /// Discovers, reads, and subscribes.
   ///
-  /// - Parameter settings: what is done before the first measurement comes.
+  /// - Parameters:
+  ///   - settings: what is done before the first measurement comes.
+  ///   - connection: a link to the strap.
+  ///   - sink: takes each measurement.
   /// - Throws: `unsuitable` where the device has no heart-rate service, or no control point though the energy shall be reset.
   public static func start(
     _ settings: Preparation, on connection: Connection, into sink: SampleSink<HeartRateSample>

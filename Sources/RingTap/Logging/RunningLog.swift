@@ -44,7 +44,9 @@ public final class LogAnnouncement: Sendable {
 
   private let file: Mutex<LockedFile?>
 
-  /// - Parameter path: of a log that is there.
+  /// - Parameters:
+  ///   - path: of a log that is there.
+  ///   - origin: who writes it, and of what.
   /// - Throws: what keeps others from hearing of it; the log itself is none the worse.
   public init(of path: String, _ origin: RunningLog.Origin) throws(SystemError) {
     let folder = try RuntimeFolder.make()

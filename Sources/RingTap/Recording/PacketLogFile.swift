@@ -29,7 +29,9 @@ public final class PacketLogFile: Sendable {
 
   /// Creates the file and starts to write.
   ///
-  /// - Parameter origin: what other processes hear of the log; nothing if not given.
+  /// - Parameters:
+  ///   - path: pcapng where it ends so, else btsnoop.
+  ///   - origin: what other processes hear of the log; nothing if not given.
   /// - Throws: EEXIST where the file is there already: nothing recorded is ever overwritten.
   public static func start(
     _ path: String, announcing origin: RunningLog.Origin? = nil
@@ -48,7 +50,9 @@ public final class PacketLogFile: Sendable {
 
   /// The transport, with this log around it.
   ///
-  /// - Parameter keys: `logged` for who wants to decrypt what somebody else has recorded of the air.
+  /// - Parameters:
+  ///   - transport: what carries the packets.
+  ///   - keys: `logged` for who wants to decrypt what somebody else has recorded of the air.
   public func capturing(
     _ transport: any PacketTransport, keys: CapturingTransport.Keys = .concealed
   ) -> any PacketTransport {

@@ -10,6 +10,7 @@ public enum RingFinder {
   ///
   /// - Parameters:
   ///   - name: an exact name to wait for, `nil` for the first ring.
+  ///   - adapter: what scans.
   ///   - duration: how long to look.
   /// - Throws: `notFound` where none came, and whatever the adapter says.
   public static func find(
@@ -24,7 +25,11 @@ public enum RingFinder {
 
   /// The same for several rings.
   ///
-  /// - Parameter count: how many to look for.
+  /// - Parameters:
+  ///   - count: how many to look for.
+  ///   - name: an exact name to wait for, `nil` for any ring.
+  ///   - adapter: what scans.
+  ///   - duration: how long to look.
   /// - Returns: in the order in which they were seen; fewer than asked for where no more came in time.
   public static func find(
     _ count: Int, named name: String? = nil, on adapter: any Adapter, within duration: Duration

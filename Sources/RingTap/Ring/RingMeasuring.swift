@@ -13,6 +13,7 @@ extension RingConversation {
   /// Measures for a time, or until the task is cancelled; the measurement is stopped whatever happens.
   ///
   /// - Parameters:
+  ///   - measurement: what is measured.
   ///   - duration: `nil` for no end of its own.
   ///   - body: takes each frame, on the loop's thread: it must not block.
   /// - Throws: `lacking`, `refused` or `noReply` where it does not start, and `host` where the link ends meanwhile.

@@ -32,8 +32,11 @@ public struct RingSync: Sendable {
   private let directory: String
 
   /// - Parameters:
+  ///   - conversation: with the ring.
+  ///   - calendar: the time zone of days.
   ///   - now: what the ring's clock should show; decides which day is today.
   ///   - since: the first day; `nil` for as much as a ring keeps.
+  ///   - directory: where the tables are.
   public init(
     _ conversation: RingConversation, calendar: RingCalendar, now: RingDateTime, since: RingDate?,
     directory: String

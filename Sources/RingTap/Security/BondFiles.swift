@@ -18,7 +18,9 @@ public final class BondFiles: BondStore {
   private let warn: @Sendable (String) -> Void
   private let known: Mutex<[StoredBond]>
 
-  /// - Parameter warn: gets a line about each file that is damaged, and about what cannot be written.
+  /// - Parameters:
+  ///   - folder: has a file for each device; made when it is needed.
+  ///   - warn: gets a line about each file that is damaged, and about what cannot be written.
   public init(in folder: String, warn: @escaping @Sendable (String) -> Void) {
     self.folder = folder
     self.warn = warn

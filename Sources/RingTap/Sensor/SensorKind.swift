@@ -60,7 +60,9 @@ public enum SensorFinder {
   /// Scans until one is seen that takes connections; the radio is off again when this returns.
   ///
   /// - Parameters:
+  ///   - kind: by what it advertises.
   ///   - name: an exact name to wait for, `nil` for the first of the kind.
+  ///   - adapter: what scans.
   ///   - duration: how long to look.
   /// - Throws: `notFound` where none came, and whatever the adapter says.
   public static func find(
