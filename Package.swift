@@ -75,6 +75,10 @@ let package = Package(
         .product(name: "Histogram", package: "hdrhistogram-swift"),
       ],
       swiftSettings: swiftSettings),
+    // What a guide shows.
+    .executableTarget(
+      name: "Pulse", dependencies: ["BLEHost", "BLESensors", "BLESystem", "RingTap"], path: "Tools/Examples",
+      swiftSettings: languageSettings),
     .target(name: "CMallocCounter"),
     .target(
       name: "TestPeer", dependencies: ["BLESystem"], path: "Tests/TestPeer",
