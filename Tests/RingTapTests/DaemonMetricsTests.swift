@@ -1,0 +1,70 @@
+import BLECore
+import BLESystem
+import Foundation
+import Testing
+
+@testable import RingTap
+
+/// The daemon's metrics, read by Prometheus' own Python client.
+@Suite struct DaemonMetricsTests {
+  private static let status: DaemonStatus = {
+    var counts = DaemonStatus.Counts()
+    (counts.captures, counts.failedStarts, counts.received, counts.malformed) = (3, 7, 184_211, 2)
+    (counts.kernelQueueDrops, counts.sampleQueueDrops, counts.packetLogDrops, counts.diskDrops) = (
+      11, 12, 13, 14
+    )
+    counts.gaps = 5
+    func device(_ name: String, _ octet: UInt64, _ counts: DaemonStatus.Counts) -> DaemonStatus.Device {
+      DaemonStatus.Device(
+        name: name, address: DeviceAddress(bits: octet, type: .public), sensor: "ring", directory: nil,
+        counts: counts, lastProblem: nil)
+    }
+    var left = device("left", 1, counts)
+    left.link = .streaming
+    left.battery = 67
+    var stream = LiveStream("ppg")
+    stream.count = 4200
+    left.streams = [stream]
+    return DaemonStatus(
+      adapter: "hci0", mode: "raw", startedAt: ReceiveTime(nanoseconds: 1_700_000_000_500_000_000),
+      now: ReceiveTime(nanoseconds: 1_700_000_100_000_000_000), directory: "/data",
+      freeByteCount: 21_400_000_000, removedCaptures: 9,
+      publishing: DaemonStatus.Publishing(broker: "mqtt://b/fleet", acknowledged: 4100, behind: 1),
+      devices: [left, device("far.away-2", 2, DaemonStatus.Counts())])
+  }()
+
+  @Test(.enabled(if: Readers.python != nil, Readers.missing)) func areWhatPrometheusReads() async throws {
+    try await withFolder { folder in
+      let path = folder + "/metrics"
+      try Self.status.metrics.write(toFile: path, atomically: true, encoding: .utf8)
+      let families = try await Readers.run(path, script: "metrics.py")
+      func value(_ family: String, _ sample: String) -> Double? {
+        let members = families[family] as? [String: Any]
+        return (members?["samples"] as? [String: Any])?[sample] as? Double
+      }
+      func type(_ family: String) -> String? { (families[family] as? [String: Any])?["type"] as? String }
+      #expect(value("ringtap_start_time_seconds", "ringtap_start_time_seconds") == 1_700_000_000.5)
+      #expect(value("ringtap_free_bytes", "ringtap_free_bytes") == 21.4e9)
+      // A counter's family has no suffix.
+      #expect(type("ringtap_notifications") == "counter" && type("ringtap_streaming") == "gauge")
+      #expect(value("ringtap_notifications", "ringtap_notifications_total,device=left") == 184_211)
+      #expect(value("ringtap_notifications", "ringtap_notifications_total,device=far.away-2") == 0)
+      for (queue, count) in [("kernelQueue", 11.0), ("sampleQueue", 12), ("packetLog", 13), ("disk", 14)] {
+        #expect(value("ringtap_lost", "ringtap_lost_total,device=left,queue=\(queue)") == count)
+      }
+      #expect(value("ringtap_gaps", "ringtap_gaps_total,device=left") == 5)
+      #expect(value("ringtap_malformed", "ringtap_malformed_total,device=left") == 2)
+      #expect(value("ringtap_captures", "ringtap_captures_total,device=left") == 3)
+      #expect(value("ringtap_failed_starts", "ringtap_failed_starts_total,device=left") == 7)
+      #expect(value("ringtap_captures_removed", "ringtap_captures_removed_total") == 9)
+      #expect(value("ringtap_streaming", "ringtap_streaming,device=left") == 1)
+      #expect(value("ringtap_streaming", "ringtap_streaming,device=far.away-2") == 0)
+      #expect(value("ringtap_rows", "ringtap_rows,device=left,table=ppg") == 4200)
+      #expect(value("ringtap_battery_percent", "ringtap_battery_percent,device=left") == 67)
+      #expect(value("ringtap_battery_percent", "ringtap_battery_percent,device=far.away-2") == nil)
+      #expect(value("ringtap_published_rows", "ringtap_published_rows") == 4100)
+      #expect(value("ringtap_captures_behind", "ringtap_captures_behind") == 1)
+      #expect(families.count == 14)
+    }
+  }
+}
