@@ -1,13 +1,14 @@
+import BLECore
 import CBluetoothLinux
 import Glibc
 
 /// Answers whoever connects to a port of this machine: one short question, one short answer, and the end.
 ///
-/// A thread of its own waits for them. Who is slow is given up after two seconds; more than a few that wait are refused by
-/// the kernel.
+/// A thread of its own waits for them. Who has not asked after two seconds, however busily, is given up; more than a few
+/// that wait are refused by the kernel.
 package final class RequestServer: Sendable {
   /// How long a peer may take to ask.
-  private static let milliseconds: CInt = 2000
+  private static let patience = Duration.seconds(2)
   private static let questionByteCount = 4096
 
   /// Somebody who waits for the answer to `question`.
@@ -70,8 +71,10 @@ package final class RequestServer: Sendable {
   private static func question(of descriptor: borrowing FileDescriptor) -> String {
     var (octets, buffer): ([UInt8], [UInt8]) = ([], [UInt8](repeating: 0, count: questionByteCount))
     let end = Array("\r\n\r\n".utf8)
+    let deadline = SystemClock.monotonic().advanced(by: patience)
     while octets.count < questionByteCount, !octets.suffix(4).elementsEqual(end) {
-      guard ringtap_wait_readable(descriptor.rawValue, milliseconds) > 0,
+      let left = (deadline.nanoseconds - SystemClock.monotonic().nanoseconds) / 1_000_000
+      guard left > 0, ringtap_wait_readable(descriptor.rawValue, CInt(left)) > 0,
         let count = try? descriptor.read(into: &buffer), count > 0
       else { break }
       octets += buffer.prefix(count)
