@@ -2,7 +2,7 @@ import BLECore
 import BLESystem
 import RingTap
 
-/// The daemon's file: it is taken, or each fault has a line of the file and can be shown.
+/// The daemon's file: it is taken, or each fault has a line of the file.
 func fuzzConfiguration(_ input: Span<UInt8>) {
   let octets = array(input)
   let lines = 1 + octets.count { $0 == UInt8(ascii: "\n") }
@@ -14,8 +14,8 @@ func fuzzConfiguration(_ input: Span<UInt8>) {
     }
   } catch {
     precondition(!error.problems.isEmpty)
+    // What they quote of the file is made printable by who prints it.
     for problem in error.problems { precondition((1...lines).contains(problem.line), "no such line") }
-    checkText(Array("\(error)".utf8))
   }
 }
 
