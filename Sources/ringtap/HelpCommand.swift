@@ -127,6 +127,7 @@ enum HelpTopic: String, CaseIterable {
                                  PacketLogger's, too, and gzip and zstd of all
 
     Text on standard output is a line for each thing; with --json a line is a JSON
-    object. Exit status: 0 done, 1 failed, 2 wrong usage, 3 completed but with loss.
+    object. Exit status: 0 done, 1 failed, 2 wrong usage, 3 completed but with loss,
+    4 completed but not all published.
     """
 }

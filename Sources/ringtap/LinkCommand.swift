@@ -58,7 +58,8 @@ struct LinkCommand: AsyncParsableCommand {
     if let features = facts.features {
       lines.append("features  0x\(String(features.bits, radix: 16)): \(features.text)")
     }
-    lines.append("link      \(LinkText.inForce(state) ?? "not told; needs CAP_NET_RAW")")
+    let unknown = "not told: needs CAP_NET_RAW, and a link that begins now"
+    lines.append("link      \(LinkText.inForce(state) ?? unknown)")
     return lines
   }
 }

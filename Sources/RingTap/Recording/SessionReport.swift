@@ -23,7 +23,8 @@ public struct SessionReport: Hashable, Sendable {
     public var sampleQueue = 0
     /// The queue of the packet log was full: packets missing there, not samples.
     public var packetLog = 0
-    /// The disk did not take them: samples.
+    /// The disk did not take them: rows of samples. A ring's sample is one; a strap's value is one of `heart_rate`, and one
+    /// of `rr_intervals` for each interval.
     public var disk = 0
 
     public var total: Int { kernelQueue + sampleQueue + packetLog + disk }
