@@ -30,7 +30,7 @@ package final class RequestServer: Sendable {
 
   private let listener: FileDescriptor
 
-  /// A UNIX socket for this user, and those of its group.
+  /// A UNIX socket. Who may write to it may ask: that is for the umask, and the folder that it lies in.
   ///
   /// - Throws: EADDRINUSE where another process answers there.
   package convenience init(path: String) throws(SystemError) {
