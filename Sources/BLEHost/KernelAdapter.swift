@@ -21,7 +21,7 @@ public actor KernelAdapter: SecuringAdapter {
   /// - Parameters:
   ///   - info: the kernel's adapter.
   ///   - loop: has the receive thread.
-  ///   - note: takes what a person should know of a pairing, one line each, on the receive thread.
+  ///   - note: takes what a person should know of a pairing or a scan, one line each, on the receive thread.
   public init(
     _ info: AdapterInfo, on loop: EventLoop, note: @escaping @Sendable (String) -> Void = { _ in }
   ) {
@@ -102,7 +102,7 @@ public actor KernelAdapter: SecuringAdapter {
 
   private func openChannel() async throws(HostError) -> RawChannel {
     if let channel { return channel }
-    let opened = try await RawChannel.open(info, on: loop)
+    let opened = try await RawChannel.open(info, on: loop, note: note)
     // Somebody else may have opened one meanwhile.
     if let channel {
       await opened.close()

@@ -22,6 +22,14 @@ actor RawChannel {
     let answer: CheckedContinuation<Result<[UInt8], HostError>, Never>
   }
 
+  private struct Scan {
+    let commands: ScanCommands
+    let kind: ScanKind
+    let timing: ScanTiming
+    let duplicates: DuplicateFilter
+    let sink: Adapter.ReportSink
+  }
+
   nonisolated let info: AdapterInfo
   nonisolated let loop: EventLoop
   nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
@@ -30,8 +38,9 @@ actor RawChannel {
   private var token: UInt64?
   private var slab: ReceiveSlab
   private var pending: [PendingCommand] = []
-  private var reportSink: Adapter.ReportSink?
-  private var scanCommands: ScanCommands?
+  private var scan: Scan?
+  private var interruption = ScanInterruption()
+  private let note: @Sendable (String) -> Void
   private var links = LinkTable()
   private var lossHandler: (@Sendable () -> Void)?
   private var assembler = AdvertisingReportAssembler()
@@ -41,23 +50,27 @@ actor RawChannel {
 
   /// Opens the raw channel of an adapter that is up.
   ///
+  /// - Parameter note: takes what a person should know of a scan, one line each, on the receive thread.
   /// - Throws: `notPermitted` without CAP_NET_RAW, else what the kernel says.
   static func open(
-    _ info: AdapterInfo, on loop: EventLoop
+    _ info: AdapterInfo, on loop: EventLoop, note: @escaping @Sendable (String) -> Void
   ) async throws(HostError) -> RawChannel {
     guard ProcessFacts.has(.netRaw) else {
       throw .notPermitted(action: "the HCI raw channel", capability: "CAP_NET_RAW")
     }
     let channel: RawChannel
-    do throws(SystemError) { channel = try RawChannel(info, loop) } catch { throw HostError(error) }
+    do throws(SystemError) { channel = try RawChannel(info, loop, note) } catch { throw HostError(error) }
     try await channel.start()
     return channel
   }
 
-  private init(_ info: AdapterInfo, _ loop: EventLoop) throws(SystemError) {
+  private init(
+    _ info: AdapterInfo, _ loop: EventLoop, _ note: @escaping @Sendable (String) -> Void
+  ) throws(SystemError) {
     self.info = info
     self.loop = loop
-    slab = try ReceiveSlab(slots: Self.slabSlots, slotByteCount: 1 + HCIEventPacket.maximumByteCount)
+    self.note = note
+    slab = try ReceiveSlab(slots: Self.slabSlots, slotByteCount: 1 + HCICommandPacket.maximumByteCount)
     descriptor = try HCISocket.openRaw(index: info.index)
   }
 
@@ -123,7 +136,10 @@ actor RawChannel {
   }
 
   private func complete(_ opcode: HCIOpcode, _ result: Result<[UInt8], HostError>) {
-    guard let index = pending.firstIndex(where: { $0.opcode == opcode }) else { return }
+    guard let index = pending.firstIndex(where: { $0.opcode == opcode }) else {
+      if case .failure = result { interruption.takeFailure(of: opcode) }
+      return
+    }
     pending.remove(at: index).answer.resume(returning: result)
   }
 
@@ -132,31 +148,24 @@ actor RawChannel {
   /// Starts to scan; each report goes to `sink` on the receive thread.
   ///
   /// The command set is the one that the kernel itself uses on this controller: extended where it supports both
-  /// extended scan commands (as `use_ext_scan` in the kernel's `hci_core.h`), else legacy.
+  /// extended scan commands (as `use_ext_scan` in the kernel's `hci_core.h`), else legacy. When somebody connects, the
+  /// kernel turns the scan off; it is turned on again as soon as that is over.
   ///
   /// - Throws: `scanBusy` where somebody else scans or the kernel is connecting.
   func startScan(
     _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter,
     _ sink: @escaping Adapter.ReportSink
   ) async throws(HostError) {
-    guard scanCommands == nil else { throw .scanBusy(holder: "this program") }
+    guard scan == nil else { throw .scanBusy(holder: "this program") }
     let supported = try await command(ReadLocalSupportedCommands())
     let commands: ScanCommands =
       supported.count > 37 && supported[37] & 0x60 == 0x60 ? .extended : .legacy
-    reportSink = sink
+    let scan = Scan(commands: commands, kind: kind, timing: timing, duplicates: duplicates, sink: sink)
     assembler.reset()
-    scanCommands = commands
-    do throws(HostError) {
-      if commands == .extended {
-        try await command(LESetExtendedScanParameters(kind: kind, timing: timing))
-        try await command(LESetExtendedScanEnable(duplicates))
-      } else {
-        try await command(LESetScanParameters(kind: kind, timing: timing))
-        try await command(LESetScanEnable(duplicates))
-      }
-    } catch {
-      reportSink = nil
-      scanCommands = nil
+    interruption = ScanInterruption()
+    self.scan = scan
+    do throws(HostError) { try await switchOn(scan) } catch {
+      self.scan = nil
       // Without an answer it may be on all the same.
       if case .commandTimedOut = error { try? await switchOff(commands) }
       if case .commandRefused(_, .commandDisallowed) = error { throw .scanBusy(holder: HostError.daemon) }
@@ -166,9 +175,13 @@ actor RawChannel {
 
   /// Switches scanning off and waits for the controller's word for it. Harmless when no scan is on.
   func stopScan() async throws(HostError) {
-    guard let commands = scanCommands else { return }
-    scanCommands = nil
-    reportSink = nil
+    guard let commands = scan?.commands else { return }
+    scan = nil
+    // What is on now, if anything, is the scan of somebody who connects.
+    if let began = interruption.began {
+      tellInterruption(since: began)
+      return
+    }
     do throws(HostError) {
       try await switchOff(commands)
     } catch {
@@ -176,6 +189,37 @@ actor RawChannel {
       if case .commandRefused(_, .commandDisallowed) = error { return }
       throw error
     }
+  }
+
+  private func switchOn(_ scan: Scan) async throws(HostError) {
+    if scan.commands == .extended {
+      try await command(LESetExtendedScanParameters(kind: scan.kind, timing: scan.timing))
+      try await command(LESetExtendedScanEnable(scan.duplicates))
+    } else {
+      try await command(LESetScanParameters(kind: scan.kind, timing: scan.timing))
+      try await command(LESetScanEnable(scan.duplicates))
+    }
+  }
+
+  /// Switches an interrupted scan on again. What fails is tried again a little later.
+  private func resumeScan() async {
+    guard let scan, let began = interruption.began else { return }
+    let before = interruption
+    do throws(HostError) { try await switchOn(scan) } catch { return }
+    // Stopped meanwhile, by us or once more by others.
+    guard self.scan != nil else {
+      try? await switchOff(scan.commands)
+      return
+    }
+    guard interruption == before else { return }
+    interruption = ScanInterruption()
+    tellInterruption(since: began)
+  }
+
+  private func tellInterruption(since began: MonotonicTime) {
+    let milliseconds = Int(began.duration(to: SystemClock.monotonic()) / .milliseconds(1))
+    note(
+      "the scan was off for \(milliseconds) ms: the adapter connected to a device, or somebody else scanned")
   }
 
   private func switchOff(_ commands: ScanCommands) async throws(HostError) {
@@ -214,11 +258,17 @@ actor RawChannel {
 
   // MARK: The receive thread
 
-  private var nextDeadline: MonotonicTime? { pending.lazy.map(\.deadline).min() }
+  private var nextDeadline: MonotonicTime? {
+    .earliest(pending.lazy.map(\.deadline).min(), scan == nil ? nil : interruption.resumption)
+  }
 
   private func expire(_ now: MonotonicTime) {
     for command in pending where command.deadline <= now {
       complete(command.opcode, .failure(.commandTimedOut(command.opcode)))
+    }
+    if scan != nil, let resumption = interruption.resumption, resumption <= now {
+      interruption.postpone(at: now)
+      Task { await resumeScan() }
     }
   }
 
@@ -241,6 +291,10 @@ actor RawChannel {
 
   private func take(_ packet: Span<UInt8>, _ time: ReceiveTime) throws(WireError) {
     try packet.require(1, .h4)
+    if packet[0] == HCIPacketType.command.rawValue, scan != nil {
+      interruption.take(
+        try HCICommandPacket(validating: packet.extracting(1...)), at: SystemClock.monotonic())
+    }
     guard packet[0] == HCIPacketType.event.rawValue else { return }
     let event = try HCIEventPacket(validating: packet.extracting(1...))
     try links.take(event, at: time)
@@ -253,12 +307,17 @@ actor RawChannel {
       complete(
         reply.opcode,
         reply.status == .success ? .success([]) : .failure(.commandRefused(reply.opcode, reply.status)))
-    case .leMeta where reportSink != nil:
+    case .leMeta:
+      guard let scan else { return }
       try event.parameters.require(1, .hciEvent)
-      let subevent = LESubevent(rawValue: event.parameters[0])
-      guard subevent == .advertisingReport || subevent == .extendedAdvertisingReport else { return }
-      try AdvertisingReports(validating: event.parameters).forEach { report in
-        assembler.take(report) { reportSink?($0, time) }
+      switch LESubevent(rawValue: event.parameters[0]) {
+      case .connectionComplete, .enhancedConnectionComplete:
+        interruption.takeConnectionComplete(at: SystemClock.monotonic())
+      case .advertisingReport, .extendedAdvertisingReport:
+        try AdvertisingReports(validating: event.parameters).forEach { report in
+          assembler.take(report) { scan.sink($0, time) }
+        }
+      default: break
       }
     default: break
     }

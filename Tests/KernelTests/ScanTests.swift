@@ -105,6 +105,34 @@ extension InTestKernel {
       try expectOff(monitor, .legacy)
     }
 
+    /// The kernel turns a scan off when somebody connects, here gatttool, and does not turn it on again.
+    @Test(arguments: CommandSet.allCases)
+    func goesOnWhenSomebodyHasConnected(_ set: CommandSet) throws {
+      let ring = try scene.emulatedRing(set.options)
+      let monitor = try startMonitor()
+      try goesOn(beside: ring)
+      try expectOff(monitor, set)
+    }
+
+    /// BlueZ's controller reports an advertiser once for each start of a scan.
+    @Test func goesOnOnBlueZsController() throws {
+      try scene.linkedControllers()
+      try goesOn(beside: scene.bumbleRing())
+    }
+
+    private func goesOn(beside ring: Scene.Peer) throws {
+      let scan = try scene.startRingtap("scan", "--json", "--duplicates")
+      try scan.line(containing: ring.address)
+      let found = try scene.demand("gatttool", ["-b", ring.address, "--primary"]).outputLines
+      #expect(!found.isEmpty)
+      try scan.line(on: .errors, containing: "the scan was off for")
+      let heard = try scan.outputLines(untilThey: "are known") { _ in true }.count
+      _ = try scan.outputLines(untilThey: "tell of the ring again") { $0.count > heard }
+      scan.send(SIGINT)
+      let result = try scan.finish()
+      #expect(result.status == 0 && result.messages.count == 1, "\(result.errors)")
+    }
+
     @Test func seesABumbleAdvertiser() throws {
       try scene.linkedControllers()
       let peer = try scene.bumbleAdvertiser()
