@@ -1,7 +1,8 @@
 import BLESystem
 
 /// Publishes what a daemon records: the captures that are written, each by a run of its own, and those that ended before
-/// all of their rows were sent, also in an earlier daemon, one after the other.
+/// all of their rows were sent, also in an earlier daemon, one after the other. What earlier daemons recorded and never
+/// began to publish is left to `ringtap publish`.
 ///
 /// A capture's tables are the spool, which retention bounds. A broker that is away for days costs one thread for each
 /// device, and one.
@@ -20,6 +21,10 @@ actor DaemonPublisher {
   private var ending: [String: Task<Void, Never>] = [:]
   /// Ended captures that need not be looked at again.
   private var complete: Set<String> = []
+  /// Captures that had ended when this daemon began.
+  private var earlier: Set<String>?
+  /// What was said of a capture whose own files are at fault.
+  private var faults: [String: String] = [:]
   private var behind = 0
   private var lastProblem: String?
 
@@ -33,6 +38,7 @@ actor DaemonPublisher {
   ///
   /// - Parameter captures: all that there are, by their devices' names, and which of them are written.
   func run(_ captures: @escaping @Sendable () async -> [DaemonCapture]) async {
+    earlier = Set(await captures().lazy.filter { !$0.isOpen }.map(\.path))
     let catchingUp = Task {
       while !Task.isCancelled {
         await catchUp(await captures())
@@ -90,7 +96,10 @@ actor DaemonPublisher {
   // MARK: Captures that have ended
 
   private func catchUp(_ captures: [DaemonCapture]) async {
-    complete.formIntersection(captures.map(\.path))
+    let paths = Set(captures.map(\.path))
+    complete.formIntersection(paths)
+    earlier?.formIntersection(paths)
+    faults = faults.filter { paths.contains($0.key) }
     let waiting = captures.filter { !$0.isOpen && runs[$0.path] == nil && isBehind($0.path) }
     behind = waiting.count
     for capture in waiting where !Task.isCancelled {
@@ -98,20 +107,28 @@ actor DaemonPublisher {
         (try? run.start()) != nil, let report = await run.finish()
       else { continue }
       keep(report)
-      // Who refuses one refuses the next.
-      if let problem = report.problem {
-        if !Task.isCancelled { note("\(capture.path) is not published whole: \(problem)") }
-        return
+      guard let problem = report.problem else {
+        note("\(capture.path) is published, \(report.acknowledged) rows")
+        faults[capture.path] = nil
+        behind -= 1
+        continue
       }
-      note("\(capture.path) is published, \(report.acknowledged) rows")
-      behind -= 1
+      let isNew = faults[capture.path] != problem
+      if isNew, !Task.isCancelled { note("\(capture.path) is not published whole: \(problem)") }
+      // A broker that refuses one refuses the next.
+      guard report.isCapturesFault else { return }
+      faults[capture.path] = problem
     }
   }
 
-  /// Whether it was begun and not finished; what nobody ever published is `ringtap publish`'s.
+  /// Whether rows of it wait. One whose cursor cannot be read is among them: to be told, and tried again.
   private func isBehind(_ path: String) -> Bool {
     guard !complete.contains(path) else { return false }
-    if let cursor = try? PublishCursor.read(in: path), !cursor.isComplete { return true }
+    do throws(PublishProblem) {
+      let cursor = try PublishCursor.read(in: path)
+      if cursor?.isComplete == false { return true }
+      if cursor == nil, faults[path] != nil || earlier?.contains(path) == false { return true }
+    } catch { return true }
     complete.insert(path)
     return false
   }

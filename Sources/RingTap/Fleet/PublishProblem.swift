@@ -16,6 +16,14 @@ public enum PublishProblem: Error, Hashable, Sendable, CustomStringConvertible {
   case noTable(String)
   case noCapture(String)
 
+  /// Whether it concerns every capture, not this one.
+  var isBrokers: Bool {
+    switch self {
+    case .broker, .final: true
+    default: false
+    }
+  }
+
   public var description: String {
     switch self {
     case .broker(let text), .final(let text): text

@@ -127,7 +127,7 @@ public final class PublishRun: Sendable {
       keep(publisher.report)
       try run(&publisher)
     } catch {
-      fail("\(error)")
+      fail(error)
     }
   }
 
@@ -140,10 +140,12 @@ public final class PublishRun: Sendable {
     }
   }
 
-  private func fail(_ text: String) {
+  private func fail(_ problem: PublishProblem) {
+    let text = "\(problem)"
     state.withLock { state in
       if state.report == nil { state.report = PublishReport(publisher: "", session: "") }
       state.report?.problem = text
+      state.report?.isCapturesFault = !problem.isBrokers
     }
     note(text)
   }

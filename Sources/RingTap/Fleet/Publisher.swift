@@ -327,6 +327,8 @@ public struct PublishReport: Hashable, Sendable {
   public var processorTime = Duration.zero
   /// Why not everything was published; `nil`: it was.
   public var problem: String?
+  /// Whether the problem lies in the capture's own files: another one can be published all the same.
+  public var isCapturesFault = false
 
   init(publisher: String, session: String) {
     self.publisher = publisher

@@ -82,15 +82,15 @@ struct PacketSurvey {
       devices.append(device)
     }
     if log.drops > 0 {
-      problems.append(ReportProblem(.error, "The log's writer lost \(log.drops) packets."))
+      problems.append(ReportProblem(.error, "Packets that the log's writer lost: \(log.drops)."))
     }
     if log.malformed > 0 {
-      problems.append(ReportProblem(.warning, "\(log.malformed) packets are malformed."))
+      problems.append(ReportProblem(.warning, "Malformed packets: \(log.malformed)."))
     }
     if log.timeReversals > 0 {
       problems.append(
         ReportProblem(
-          .warning, "\(log.timeReversals) records are older than the one before."))
+          .warning, "Packets with an earlier time than the one before: \(log.timeReversals)."))
     }
     if log.omittedConnections > 0 {
       problems.append(

@@ -1,5 +1,7 @@
+import BLECore
 import BLESystem
 import Foundation
+import Synchronization
 import Testing
 
 @testable import RingTap
@@ -82,6 +84,76 @@ import Testing
         try expectCollected(capture, in: folder + "/collected")
         #expect(try PublishCursor.read(in: capture)?.isComplete == true)
       }
+    }
+  }
+
+  /// What the publisher sees of a daemon, captures that have ended, and what it says.
+  private final class Shelf: Sendable {
+    private struct State {
+      var paths: [String]
+      var looks = 0
+      var notes: [String] = []
+    }
+    private let state: Mutex<State>
+
+    init(_ paths: [String]) { state = Mutex(State(paths: paths)) }
+
+    var looks: Int { state.withLock { $0.looks } }
+    var notes: [String] { state.withLock { $0.notes } }
+    func add(_ path: String) { state.withLock { $0.paths.append(path) } }
+    func note(_ text: String) { state.withLock { $0.notes.append(text) } }
+    func tells(_ words: String...) -> Bool {
+      notes.contains { note in words.allSatisfy(note.contains) }
+    }
+
+    func look() -> [DaemonCapture] {
+      state.withLock { state in
+        state.looks += 1
+        return state.paths.map {
+          DaemonCapture(device: "left", path: $0, begunAt: ReceiveTime(nanoseconds: 0), isOpen: false)
+        }
+      }
+    }
+  }
+
+  /// One that was over between two looks is sent, one that nobody ever sent is not, and one whose files are at fault
+  /// keeps no other waiting.
+  @Test func sendsWhatItNeverSawWritten() async throws {
+    try await withFolder { folder in
+      let broker = try MosquittoBroker(in: folder)
+      try await broker.start()
+      let paths = ["old", "damaged", "short"].map { "\(folder)/\($0)" }
+      for path in paths {
+        let result = try await RingtapProgram.run(
+          ["capture", "--transport", "virtual:ring", "--count", "60", "--output", path])
+        try #require(result.status == 0)
+      }
+      let whole = "is published, \(Self.rows(in: [paths[0]])) rows"
+      try "{".write(toFile: paths[1] + "/publish.json", atomically: true, encoding: .utf8)
+      let collect = try Running(
+        ["collect", broker.url, "--output", folder + "/collected", "--name", "test", "--sessions", "2"],
+        in: folder)
+      try await eventually("it collects") { collect.said.contains("collecting from") }
+
+      let shelf = Shelf(Array(paths[..<2]))
+      var plan = PublishRun.Plan(try BrokerAddress(broker.url))
+      plan.name = "ward"
+      let publisher = DaemonPublisher(plan) { shelf.note($0) }
+      let run = Task { await publisher.run { shelf.look() } }
+      try await eventually("it has looked") { shelf.looks >= 2 }
+      shelf.add(paths[2])
+      try await eventually("the damaged file is told") {
+        shelf.tells(paths[1], "publish.json is damaged; remove it")
+      }
+      try await eventually("the next one is whole") { shelf.tells(paths[2], whole) }
+      try FileManager.default.removeItem(atPath: paths[1] + "/publish.json")
+      try await eventually("the mended one is whole") { shelf.tells(paths[1], whole) }
+      run.cancel()
+      await run.value
+      #expect(try await collect.status("collect") == 0, "\(collect.said)")
+      for path in paths[1...] { try expectCollected(path, in: folder + "/collected") }
+      #expect(!Files.exists(paths[0] + "/publish.json"))
+      #expect(shelf.notes.count == 3, "each is told once: \(shelf.notes)")
     }
   }
 
