@@ -105,6 +105,28 @@ import Testing
     #expect(section.facts.flatMap(\.rows).contains { $0.name == "Records" })
   }
 
+  /// A log of a Polar sensor has what its recording has: the scale is in what the control point was told and answered.
+  @Test(arguments: ["ecg", "acc", "ppg"])
+  func polarLog(_ stream: String) async throws {
+    try await withFolder { folder in
+      let capture = folder + "/capture"
+      let result = try await RingtapProgram.run([
+        "polar", "--transport", "virtual:polar,rate=10", "--stream", stream, "--count", "20", "--output",
+        capture,
+      ])
+      try #require(result.status == 0)
+      let recorded = try #require(try document(capture).sections.first).tables
+      let logged = try #require(try document(capture + "/packets.btsnoop").sections.first).tables
+      let (theirs, ours) = (try #require(recorded.first).table, try #require(logged.first).table)
+      #expect(ours.name == theirs.name && ours.count > 20 && ours.count == theirs.count)
+      #expect(ours.columns.map(\.name) == theirs.columns.map(\.name))
+      #expect(ours.columns.map(\.unit) == theirs.columns.map(\.unit))
+      for (ours, theirs) in zip(ours.columns, theirs.columns) {
+        #expect(ours.numbers.octets == theirs.numbers.octets, "\(ours.name)")
+      }
+    }
+  }
+
   // MARK: Bad input
 
   @Test func nothingToReport() async throws {

@@ -105,7 +105,7 @@ struct LiveFeedTests {
 
   /// Times and numbers that make no sense.
   @Test func takesAnything() throws {
-    let columns = PolarTables.columns(.ecg, 1)
+    let columns = PolarRows.columns(.ecg, 1)
     let feed = try Self.feed([RecordedTable(name: "ecg", columns: [])])
     feed.open(0, with: columns)
     for time in [Int64.max, .min, 0, -1, Self.start, .min] {
