@@ -3,12 +3,14 @@ import Glibc
 /// The few file-system operations that a recorder needs, without Foundation.
 public enum Files {
   /// `mkdir`, parents first. An existing directory is fine.
-  public static func createDirectory(_ path: String) throws(SystemError) {
+  ///
+  /// - Parameter mode: of those that are made, less the umask: 0o700 for what concerns one user only.
+  public static func createDirectory(_ path: String, mode: UInt32 = 0o755) throws(SystemError) {
     var made = path.hasPrefix("/") ? "/" : ""
     for part in path.split(separator: "/") {
       made += (made.isEmpty || made.hasSuffix("/") ? "" : "/") + part
       do {
-        try checked("mkdir \(made)") { unsafe mkdir(made, 0o755) }
+        try checked("mkdir \(made)") { unsafe mkdir(made, mode) }
       } catch  where error.number == EEXIST {}
     }
   }

@@ -29,8 +29,10 @@ import Testing
     let again = BondFiles(in: folder) { Issue.record("\($0)") }
     #expect(again.bonds() == [stored])
     let path = folder + "/C4-12-34-56-78-9A-random.bond"
-    let mode = try #require(try FileManager.default.attributesOfItem(atPath: path)[.posixPermissions] as? Int)
-    #expect(mode == 0o600)
+    let modes = try [path, folder].map {
+      try FileManager.default.attributesOfItem(atPath: $0)[.posixPermissions] as? Int
+    }
+    #expect(modes == [0o600, 0o700])
     let text = try String(contentsOfFile: path, encoding: .utf8)
     #expect(text.contains("\"key\":\"0087e13bb101e5a8083073f3ff169b2f\""))
     #expect(try again.forget(device))

@@ -93,8 +93,10 @@ import Testing
       let characteristics = try #require(services[1]["characteristics"] as? [[String: Any]])
       #expect(characteristics[0]["properties"] as? [String] == ["writeWithoutResponse", "write"])
       #expect(characteristics[0]["valueHandle"] as? Int == 19)
-      let mode = try FileManager.default.attributesOfItem(atPath: file(devices))[.posixPermissions]
-      #expect(mode as? Int == 0o600)
+      let modes = try [file(devices), devices.folder].map {
+        try FileManager.default.attributesOfItem(atPath: $0)[.posixPermissions] as? Int
+      }
+      #expect(modes == [0o600, 0o700])
       #expect(Files.names(in: devices.folder).count { !$0.hasPrefix(".") } == 1)
     }
   }

@@ -71,7 +71,7 @@ public struct KnownDevices: Sendable {
     var line = JSONLine()
     device.encode(into: &line)
     let octets = line.octets
-    try Files.createDirectory(folder)
+    try Files.createDirectory(folder, mode: 0o700)
     try Files.replace(path, with: octets.span, mode: 0o600)
   }
 

@@ -66,7 +66,7 @@ public final class BondFiles: BondStore {
     var line = JSONLine()
     bond.encode(into: &line)
     let octets = line.octets
-    try Files.createDirectory(folder)
+    try Files.createDirectory(folder, mode: 0o700)
     try Files.replace(path(bond.device), with: octets.span, mode: 0o600)
   }
 
