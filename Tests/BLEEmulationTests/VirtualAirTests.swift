@@ -53,6 +53,20 @@ import Testing
     #expect(bench.host.all("043e13").count == 1)
   }
 
+  /// Found by a fuzzer: a host that was told of it would have come again at once.
+  @Test("late by a whole interval, the next advertisement is still to come")
+  func lateByAnInterval() throws {
+    let bench = ControllerBench()
+    _ = bench.send("010b2007 00 6000 6000 00 00")
+    _ = bench.send("010c2002 0100")
+    let first = try #require(bench.controller.deadline)
+    bench.controller.advance(to: first)
+    let second = try #require(bench.controller.deadline)
+    let late = second.advanced(by: first.duration(to: second))
+    bench.controller.advance(to: late)
+    #expect(try #require(bench.controller.deadline) > late)
+  }
+
   /// Advertises by legacy commands and connects the first to the second.
   private func connectControllers(_ pace: VirtualAir.Pace) throws -> AirBench {
     let bench = bench(pace)

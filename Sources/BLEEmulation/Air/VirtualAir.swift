@@ -200,8 +200,8 @@ public final class VirtualAir {
     if configuration.pace == .air {
       next = next.advanced(nanoseconds: random.next(through: AirTiming.maximumAdvertisingDelay))
     }
-    // Late by more than an interval: what was missed is not made up for.
-    advertiser.nextAdvertisement = next < now ? now.advanced(by: advertisement.interval) : next
+    // Late by an interval or more: what was missed is not made up for.
+    advertiser.nextAdvertisement = next <= now ? now.advanced(by: advertisement.interval) : next
     for member in controllers where member.controller !== advertiser {
       let controller = member.controller
       guard reaches(advertiser.identity, controller.configuration.address), !breaksPacket() else { continue }
