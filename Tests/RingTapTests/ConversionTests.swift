@@ -102,6 +102,23 @@ struct ConversionTests {
         read["rows"] as? [String: Int] == ["accelerometer": 994, "ppg": 993, "samples": 995, "spo2": 995])
     }
   }
+
+  /// Found by a fuzzer: what arrays of somebody else's gave as text was not read again.
+  @Test(arguments: [
+    ("2269460988694543.872", 2_269_460_988_694_543.872), ("-123456789012345.678", -123_456_789_012_345.678),
+    ("0.0000000000000001", 1e-16),
+  ])
+  func longNumbers(_ text: String, _ number: Double) async throws {
+    try await withFolder { folder in
+      try Files.createDirectory(folder + "/capture")
+      let table = "time_ns,rr_1024ths,rr_ms\n1700000000000000000,1003,\(text)\n"
+      try table.write(toFile: folder + "/capture/rr_intervals.csv", atomically: false, encoding: .utf8)
+      try convert(folder + "/capture", .ndjson, folder + "/lines")
+      let line = try #require(rows(folder + "/lines").first)
+      let object = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
+      #expect(object?["rr_ms"] as? Double == number)
+    }
+  }
 }
 
 /// What is no capture, or a broken one: the message names the place and the remedy.
