@@ -4,7 +4,9 @@ import Glibc
 public enum Files {
   /// `mkdir`, parents first. An existing directory is fine.
   ///
-  /// - Parameter mode: of those that are made, less the umask: 0o700 for what concerns one user only.
+  /// - Parameters:
+  ///   - path: of the directory.
+  ///   - mode: of those that are made, less the umask: 0o700 for what concerns one user only.
   public static func createDirectory(_ path: String, mode: UInt32 = 0o755) throws(SystemError) {
     var made = path.hasPrefix("/") ? "/" : ""
     for part in path.split(separator: "/") {

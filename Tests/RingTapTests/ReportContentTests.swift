@@ -105,7 +105,8 @@ import Testing
     #expect(section.facts.flatMap(\.rows).contains { $0.name == "Records" })
   }
 
-  /// A log of a Polar sensor has what its recording has: the scale is in what the control point was told and answered.
+  /// A log of a Polar sensor has what its recording has, and what came until the stream was stopped: the scale is in what
+  /// the control point was told and answered.
   @Test(arguments: ["ecg", "acc", "ppg"])
   func polarLog(_ stream: String) async throws {
     try await withFolder { folder in
@@ -118,11 +119,11 @@ import Testing
       let recorded = try #require(try document(capture).sections.first).tables
       let logged = try #require(try document(capture + "/packets.btsnoop").sections.first).tables
       let (theirs, ours) = (try #require(recorded.first).table, try #require(logged.first).table)
-      #expect(ours.name == theirs.name && ours.count > 20 && ours.count == theirs.count)
+      #expect(ours.name == theirs.name && theirs.count > 20 && ours.count >= theirs.count)
       #expect(ours.columns.map(\.name) == theirs.columns.map(\.name))
       #expect(ours.columns.map(\.unit) == theirs.columns.map(\.unit))
       for (ours, theirs) in zip(ours.columns, theirs.columns) {
-        #expect(ours.numbers.octets == theirs.numbers.octets, "\(ours.name)")
+        #expect(ours.numbers.octets.starts(with: theirs.numbers.octets), "\(ours.name)")
       }
     }
   }
