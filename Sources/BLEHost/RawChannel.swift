@@ -40,6 +40,7 @@ actor RawChannel {
   private var pending: [PendingCommand] = []
   private var scan: Scan?
   private var interruption = ScanInterruption()
+  private var resuming: Task<Void, Never>?
   private let note: @Sendable (String) -> Void
   private var links = LinkTable()
   private var lossHandler: (@Sendable () -> Void)?
@@ -177,11 +178,9 @@ actor RawChannel {
   func stopScan() async throws(HostError) {
     guard let commands = scan?.commands else { return }
     scan = nil
-    // What is on now, if anything, is the scan of somebody who connects.
-    if let began = interruption.began {
-      tellInterruption(since: began)
-      return
-    }
+    await resuming?.value
+    if let began = interruption.began { tellInterruption(since: began) }
+    if interruption.isOthersTurn { return }
     do throws(HostError) {
       try await switchOff(commands)
     } catch {
@@ -201,17 +200,15 @@ actor RawChannel {
     }
   }
 
-  /// Switches an interrupted scan on again. What fails is tried again a little later.
+  /// Switches an interrupted scan on again. What fails, or is interrupted itself, is tried again a little later; so it
+  /// may be on already, and parameters are refused then.
   private func resumeScan() async {
     guard let scan, let began = interruption.began else { return }
     let before = interruption
+    try? await switchOff(scan.commands)
+    guard self.scan != nil, interruption == before else { return }
     do throws(HostError) { try await switchOn(scan) } catch { return }
-    // Stopped meanwhile, by us or once more by others.
-    guard self.scan != nil else {
-      try? await switchOff(scan.commands)
-      return
-    }
-    guard interruption == before else { return }
+    guard self.scan != nil, interruption == before else { return }
     interruption = ScanInterruption()
     tellInterruption(since: began)
   }
@@ -268,7 +265,7 @@ actor RawChannel {
     }
     if scan != nil, let resumption = interruption.resumption, resumption <= now {
       interruption.postpone(at: now)
-      Task { await resumeScan() }
+      resuming = Task { await resumeScan() }
     }
   }
 

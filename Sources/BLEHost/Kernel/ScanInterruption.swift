@@ -16,9 +16,12 @@ struct ScanInterruption: Hashable {
   private(set) var began: MonotonicTime?
   private var latest = MonotonicTime(nanoseconds: 0)
 
+  /// Whether the controller is at work for others: what is on now is theirs.
+  var isOthersTurn: Bool { othersScan || othersConnect }
+
   /// Until when to wait before it is turned on again; `nil` where it is on, or others are not done.
   var resumption: MonotonicTime? {
-    began == nil || othersScan || othersConnect ? nil : latest.advanced(by: Self.pause)
+    began == nil || isOthersTurn ? nil : latest.advanced(by: Self.pause)
   }
 
   /// A command that the kernel, or another program, gives the controller while our scan is on.

@@ -23,7 +23,7 @@ actor DaemonPublisher {
   private var complete: Set<String> = []
   /// Captures that had ended when this daemon began.
   private var earlier: Set<String>?
-  /// What was said of a capture whose own files are at fault.
+  /// What was said last of a capture that could not be published whole.
   private var faults: [String: String] = [:]
   private var behind = 0
   private var lastProblem: String?
@@ -115,9 +115,9 @@ actor DaemonPublisher {
       }
       let isNew = faults[capture.path] != problem
       if isNew, !Task.isCancelled { note("\(capture.path) is not published whole: \(problem)") }
+      faults[capture.path] = problem
       // A broker that refuses one refuses the next.
       guard report.isCapturesFault else { return }
-      faults[capture.path] = problem
     }
   }
 
