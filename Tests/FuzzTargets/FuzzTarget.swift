@@ -3,7 +3,7 @@
 /// `Tools/fuzz/run` looks for inputs that do harm; `FuzzTests` runs those that are kept in `Tools/fuzz/corpus`.
 public enum FuzzTarget: String, CaseIterable, Sendable {
   // Logs.
-  case packetLog, compressedLog, decoder, statistics, anonymiser
+  case packetLog, compressedLog, logTail, decoder, statistics, anonymiser
   // The stack.
   case h4Framer, hciHost, l2capRecombiner, attClient, attServer, gattDiscovery, pairing, pairingMeeting
   // What stands at its other end, and in its place.
@@ -23,6 +23,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     switch self {
     case .packetLog: fuzzPacketLog(input)
     case .compressedLog: fuzzCompressedLog(input)
+    case .logTail: fuzzLogTail(input)
     case .decoder: fuzzDecoder(input)
     case .statistics: fuzzStatistics(input)
     case .anonymiser: fuzzAnonymiser(input)

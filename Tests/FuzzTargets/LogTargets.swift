@@ -3,6 +3,7 @@ import BLEPacketLog
 import BLESystem
 import BLEWire
 import Glibc
+import RingTap
 
 /// Records and error of a log that comes in pieces of `chunk` octets.
 private struct LogReading: Equatable {
@@ -78,4 +79,28 @@ func fuzzCompressedLog(_ input: Span<UInt8>) {
   } catch is SystemError {
     fatalError("the file cannot be read")
   } catch {}
+}
+
+private let tailFolder = FuzzFolder("tail")
+
+/// A log that is to be continued, pcapng where the first octet is odd, else btsnoop: what is whole stays whole, and what is
+/// cut off is the rest.
+func fuzzLogTail(_ input: Span<UInt8>) {
+  guard !input.isEmpty else { return }
+  let (path, log) = (tailFolder.path + "/log", input.extracting(1...))
+  let format: LogFilePlan.Format = input[0] & 1 == 1 ? .pcapng : .btsnoop
+  tailFolder.write(log, "log")
+  do throws(LogFileError) {
+    let tail = try LogTail.of(path, format)
+    precondition(tail.byteCount + tail.tornByteCount == log.count, "octets are counted twice, or not at all")
+    tailFolder.write(log.extracting(..<tail.byteCount), "log")
+    let again = try LogTail.of(path, format)
+    precondition(again.byteCount == tail.byteCount && again.tornByteCount == 0, "what was whole is torn")
+    precondition(again.records == tail.records && again.drops == tail.drops)
+    let reading = LogReading(log.extracting(..<tail.byteCount))
+    precondition(
+      reading.error != nil || reading.records.count == tail.records, "the reader has other records")
+  } catch {
+    checkText(Array("\(error)".utf8))
+  }
 }

@@ -3,14 +3,14 @@ import BLEPacketLog
 import BLESystem
 
 /// The whole part of a file that is to be continued.
-struct LogTail: Hashable, Sendable {
+package struct LogTail: Hashable, Sendable {
   /// Where the last whole record ends; 0 where not even the file's header is whole.
-  var byteCount = 0
-  var records = 0
+  package var byteCount = 0
+  package var records = 0
   /// As the last whole record has it.
-  var drops = 0
+  package var drops = 0
   /// Octets after the last whole record.
-  var tornByteCount = 0
+  package var tornByteCount = 0
 }
 
 extension LogTail {
@@ -20,7 +20,7 @@ extension LogTail {
   /// cut off; anything else that is wrong is left alone.
   ///
   /// - Throws: `foreign`, `damaged`, `system`.
-  static func of(_ path: String, _ format: LogFilePlan.Format) throws(LogFileError) -> LogTail {
+  package static func of(_ path: String, _ format: LogFilePlan.Format) throws(LogFileError) -> LogTail {
     switch format {
     case .btsnoop:
       var scan = BTSnoopTailScan()
