@@ -130,8 +130,26 @@ extension InTestKernel {
       _ = try scan.outputLines(untilThey: "tell of the ring again") { $0.count > heard }
       scan.send(SIGINT)
       let result = try scan.finish()
-      #expect(result.status == 0, "\(result.errors)")
-      #expect(result.messages.allSatisfy { $0.contains("the scan was off for") }, "\(result.errors)")
+      #expect(result.status == 0 && result.messages.count == 1, "\(result.errors)")
+    }
+
+    /// The kernel scans for a device that is not there: that scan is not ours to switch off.
+    @Test func leavesTheScanOfAConnectAlone() throws {
+      let ring = try scene.emulatedRing()
+      let monitor = try startMonitor()
+      let scan = try scene.startRingtap("scan", "--json", "--duplicates")
+      try scan.line(containing: ring.address)
+      _ = try scene.start("gatttool", ["-b", "70:CB:0D:00:00:01", "--primary"])
+      // Ours on, off, theirs on.
+      _ = try monitor.outputLines(untilThey: "have the kernel's own scan") { commands(in: $0).count == 3 }
+      scan.send(SIGINT)
+      let result = try scan.finish()
+      #expect(result.status == 0 && result.messages.count == 1, "\(result.errors)")
+      try scene.demand("btmgmt", ["info"])
+      let lines = try monitor.outputLines(untilThey: "have a later command") { lines in
+        lines.contains { $0.contains("MGMT Command: ") && $0.contains("(0x0004)") }
+      }
+      #expect(commands(in: lines).count == 3)
     }
 
     @Test func seesABumbleAdvertiser() throws {

@@ -30,7 +30,7 @@ final class Program: @unchecked Sendable {  // `lock` guards `state`
   }
 
   /// Enough for every step in a kernel whose system calls are slow.
-  static let patience = Duration.seconds(90)
+  static let patience = Duration.seconds(30)
 
   let name: String
   /// Its process number.
