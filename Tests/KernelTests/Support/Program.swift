@@ -152,11 +152,15 @@ final class Program: @unchecked Sendable {  // `lock` guards `state`
   private func wait<Value>(
     for what: String, within limit: Duration, _ body: (State) -> Value?
   ) throws -> Value {
-    let end = ContinuousClock.now + limit
+    let begin = ContinuousClock.now
+    let end = begin + limit
     lock.lock()
     defer { lock.unlock() }
     while true {
-      if let value = body(state) { return value }
+      if let value = body(state) {
+        tellIfSlow(ContinuousClock.now - begin, of: limit, what)
+        return value
+      }
       let isOver = state.status != nil && state.openStreams == 0
       guard !isOver, waitForChange(until: end) else {
         throw Failure(
@@ -167,6 +171,12 @@ final class Program: @unchecked Sendable {  // `lock` guards `state`
             """)
       }
     }
+  }
+
+  /// A machine that gets too slow for these tests shows before they fail on it.
+  private func tellIfSlow(_ time: Duration, of limit: Duration, _ what: String) {
+    guard time > limit / 3 else { return }
+    FileHandle.standardError.write(Data("slow: \(name): \(time) of \(limit) before \(what)\n".utf8))
   }
 
   /// Waits for any change of `state`, without the lock meanwhile. By no wall clock, which a test may set.
