@@ -63,6 +63,32 @@ extension InTestKernel {
         secure: false),
     ]
 
+    /// A way to pair with BlueZ's daemon: what its agent asks.
+    fileprivate struct BluetoothdCase: CustomTestStringConvertible, Sendable {
+      let testDescription: String
+      let own: [String]
+      let question: String
+      /// Of the agent, by its name in BlueZ.
+      var capability: String?
+      var isPrivate = false
+      /// The number is shown by us, and typed by its user.
+      var isTypedThere: Bool { capability == "KeyboardOnly" }
+
+      static let all = [
+        Self(testDescription: "Just Works", own: [], question: "Request authorization"),
+        Self(testDescription: "legacy Just Works", own: ["--legacy"], question: "Request authorization"),
+        Self(
+          testDescription: "numeric comparison, private addresses", own: ["--yes", "--authenticated"],
+          question: "Request confirmation", isPrivate: true),
+        Self(
+          testDescription: "passkey that we show", own: ["--yes", "--authenticated"],
+          question: "Enter passkey", capability: "KeyboardOnly"),
+        Self(
+          testDescription: "legacy passkey that we show", own: ["--yes", "--authenticated", "--legacy"],
+          question: "Enter passkey", capability: "KeyboardOnly"),
+      ]
+    }
+
     private struct Paired: Decodable {
       var address: String
       var identityAddress: String?
@@ -103,11 +129,7 @@ extension InTestKernel {
       let peer = try secureBumble(mode, way.peer)
       let arguments = way.own + (way.isAuthenticated ? ["--authenticated"] : [])
       let pairing = try startRemembering(["pair", peer.address, "--json"] + arguments, mode)
-      if way.isTypedThere {
-        let shown = try pairing.line(on: .errors, containing: "type it on the device")
-        try tell(
-          try #require(shown.split(separator: " ").compactMap { Int($0.prefix { $0.isNumber }) }.first))
-      }
+      if way.isTypedThere { try tell(try number(shownBy: pairing)) }
       let result = try pairing.finish()
       #expect(result.status == 0, "\(result.errors)")
       let paired = try #require(try result.objects(Paired.self).first)
@@ -192,20 +214,19 @@ extension InTestKernel {
     // MARK: Against BlueZ's daemon
 
     /// bluetoothd and the kernel's Security Manager as the peripheral, our own as the central.
-    @Test(arguments: zip([[], ["--legacy"], ["--yes", "--authenticated"]], [false, false, true]))
-    func pairsWithBluetoothd(_ own: [String], _ isPrivate: Bool) throws {
+    @Test(arguments: BluetoothdCase.all) fileprivate func pairsWithBluetoothd(_ way: BluetoothdCase) throws {
+      let (own, isPrivate) = (way.own, way.isPrivate)
       // Down: only then it can be given private addresses.
       try scene.start(Place.peer("controller"), ["served", "1"]).line(containing: "ready hci0")
-      let control = try secureBluetoothd(on: Self.near, isPrivate: isPrivate)
+      let control = try secureBluetoothd(on: Self.near, isPrivate: isPrivate, capability: way.capability)
       let found = try advertiser()
       #expect((found.address != Self.near) == isPrivate)
       #expect((found.addressType == "random") == isPrivate)
 
       let type = ["--address-type", found.addressType]
       let pairing = try startRemembering(["pair", found.address, "--json"] + type + own, .stream)
-      try control.question(
-        containing: own.contains("--yes") ? "Request confirmation" : "Request authorization")
-      try control.type("yes")
+      try control.question(containing: way.question)
+      try control.type(way.isTypedThere ? String(try number(shownBy: pairing)) : "yes")
       let result = try pairing.finish()
       #expect(result.status == 0, "\(result.errors)")
       let paired = try #require(try result.objects(Paired.self).first)
@@ -283,13 +304,22 @@ extension InTestKernel {
     }
 
     /// bluetoothd with FFF1, which wants encryption to be read, and FFF2, which wants authentication.
-    private func secureBluetoothd(on address: String, isPrivate: Bool = false) throws -> Program {
+    private func secureBluetoothd(
+      on address: String, isPrivate: Bool = false, capability: String? = nil
+    ) throws -> Program {
       let configuration = scene.path("main.conf")
       try "[General]\nPrivacy=\(isPrivate ? "device" : "off")\n[Policy]\nAutoEnable=false\n"
         .write(toFile: configuration, atomically: true, encoding: .utf8)
       try scene.bluetoothd("-f", configuration)
       let control = try scene.bluetoothctl()
       try control.type("select \(address)")
+      try control.question(containing: "Agent registered")
+      if let capability {
+        try control.type("agent off")
+        try control.line(containing: "Agent unregistered")
+        try control.type("agent \(capability)")
+        try control.question(containing: "Agent registered", times: 2)
+      }
       for (command, answer) in [
         ("power on", "power on succeeded"), ("default-agent", "Default agent request successful"),
         ("pairable on", "pairable on succeeded"),
@@ -335,6 +365,11 @@ extension InTestKernel {
       let result = try startRemembering(["read", peer.address, uuid, "--json"], mode, type: type).finish()
       #expect(result.status == 0, "\(result.errors)")
       return try result.objects(Value.self).first?.value
+    }
+
+    private func number(shownBy pairing: Program) throws -> Int {
+      let shown = try pairing.line(on: .errors, containing: "type it on the device")
+      return try #require(shown.split(separator: " ").compactMap { Int($0.prefix { $0.isNumber }) }.first)
     }
 
     /// Types a number on bumble's keyboard.
