@@ -241,7 +241,7 @@ extension InTestKernel {
       try control.line(containing: "Connection successful")
       try capture.finish().expectSuccess()
       try CaptureFolder(path).expectNoTrouble(samples: 1500)
-      let lines = try control.outputLines(untilThey: "say that our link has gone") { lines in
+      let lines = try control.lines(untilThey: "say that our link has gone") { lines in
         lines.contains { $0.contains("Connected: no") }
       }
       #expect(!lines.contains { $0.contains("ServicesResolved: yes") })

@@ -50,7 +50,7 @@ extension WithoutKernel {
           runs.append((path, 1 + moments.next(below: 2 * ratePerSecond), program))
         }
         for run in runs.sorted(by: { $0.target < $1.target }) {
-          _ = try run.program.outputLines(untilThey: "reach \(run.target)") { lines in
+          _ = try run.program.lines(untilThey: "reach \(run.target)") { lines in
             lines.last.flatMap { $0.split(separator: " ").first }.flatMap { Int($0) } ?? 0 >= run.target
           }
           run.program.send(SIGKILL)

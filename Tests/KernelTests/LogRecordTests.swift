@@ -127,7 +127,7 @@ extension InTestKernel {
       try scene.demand("bash", ["-c", "until [ -s \"$0\" ]; do sleep 0.05; done", piped])
       try scene.ringtap("capture", ring.address, "--count", "600", "--output", scene.path("capture"))
         .expectSuccess()
-      _ = try tshark.outputLines(untilThey: "have the last notification", within: patience) { lines in
+      _ = try tshark.lines(untilThey: "have the last notification", within: patience) { lines in
         lines.count { $0.contains("Rcvd Handle Value Notification") } >= 600
       }
       tshark.send(SIGINT)

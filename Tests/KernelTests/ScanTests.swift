@@ -48,7 +48,7 @@ extension InTestKernel {
     /// Waits until the last command about scanning switched it off and the controller has agreed; checks that the
     /// two command sets were not mixed.
     private func expectOff(_ monitor: Program, _ set: CommandSet) throws {
-      let lines = try monitor.outputLines(untilThey: "say that scanning is off") { lines in
+      let lines = try monitor.lines(untilThey: "say that scanning is off") { lines in
         guard let last = commands(in: lines).last else { return false }
         let isOff = lines[last...].dropFirst().first?.contains(set.off) == true
         let answer = lines[last...].dropFirst().first { $0.contains("Status: ") }
@@ -126,8 +126,8 @@ extension InTestKernel {
       let found = try scene.demand("gatttool", ["-b", ring.address, "--primary"]).outputLines
       #expect(!found.isEmpty)
       try scan.line(on: .errors, containing: "the scan was off for")
-      let heard = try scan.outputLines(untilThey: "are known") { _ in true }.count
-      _ = try scan.outputLines(untilThey: "tell of the ring again") { $0.count > heard }
+      let heard = try scan.lines(untilThey: "are known") { _ in true }.count
+      _ = try scan.lines(untilThey: "tell of the ring again") { $0.count > heard }
       scan.send(SIGINT)
       let result = try scan.finish()
       #expect(result.status == 0 && result.messages.count == 1, "\(result.errors)")
@@ -141,12 +141,12 @@ extension InTestKernel {
       try scan.line(containing: ring.address)
       _ = try scene.start("gatttool", ["-b", "70:CB:0D:00:00:01", "--primary"])
       // Ours on, off, theirs on.
-      _ = try monitor.outputLines(untilThey: "have the kernel's own scan") { commands(in: $0).count == 3 }
+      _ = try monitor.lines(untilThey: "have the kernel's own scan") { commands(in: $0).count == 3 }
       scan.send(SIGINT)
       let result = try scan.finish()
       #expect(result.status == 0 && result.messages.count == 1, "\(result.errors)")
       try scene.demand("btmgmt", ["info"])
-      let lines = try monitor.outputLines(untilThey: "have a later command") { lines in
+      let lines = try monitor.lines(untilThey: "have a later command") { lines in
         lines.contains { $0.contains("MGMT Command: ") && $0.contains("(0x0004)") }
       }
       #expect(commands(in: lines).count == 3)

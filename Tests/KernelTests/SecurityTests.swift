@@ -10,8 +10,6 @@ extension InTestKernel {
       case raw
       /// In its place, on the user channel of hci0.
       case exclusive
-      /// On a controller that the kernel does not have.
-      case stream
       /// What fits hci0.
       case automatic
 
@@ -20,7 +18,6 @@ extension InTestKernel {
         switch self {
         case .raw, .exclusive: ["--adapter", "hci0", "--mode", rawValue]
         case .automatic: ["--adapter", "hci0"]
-        case .stream: ["--transport", "unix:/tmp/bt-server-le"]
         }
       }
     }
@@ -63,7 +60,7 @@ extension InTestKernel {
         secure: false),
     ]
 
-    /// A way to pair with BlueZ's daemon: what its agent asks.
+    /// A way to pair with BlueZ's daemon: what its agent asks, or shows.
     fileprivate struct BluetoothdCase: CustomTestStringConvertible, Sendable {
       let testDescription: String
       let own: [String]
@@ -73,6 +70,9 @@ extension InTestKernel {
       var isPrivate = false
       /// The number is shown by us, and typed by its user.
       var isTypedThere: Bool { capability == "KeyboardOnly" }
+      /// The number is shown by the daemon, and typed by our user, who has a terminal.
+      var isTypedHere: Bool { capability == "DisplayOnly" }
+      var isAuthenticated: Bool { own.contains("--authenticated") }
 
       static let all = [
         Self(testDescription: "Just Works", own: [], question: "Request authorization"),
@@ -86,6 +86,12 @@ extension InTestKernel {
         Self(
           testDescription: "legacy passkey that we show", own: ["--yes", "--authenticated", "--legacy"],
           question: "Enter passkey", capability: "KeyboardOnly"),
+        Self(
+          testDescription: "passkey that the daemon shows", own: ["--authenticated"], question: "Passkey: ",
+          capability: "DisplayOnly", isPrivate: true),
+        Self(
+          testDescription: "legacy passkey that the daemon shows", own: ["--authenticated", "--legacy"],
+          question: "Passkey: ", capability: "DisplayOnly"),
       ]
     }
 
@@ -213,40 +219,59 @@ extension InTestKernel {
 
     // MARK: Against BlueZ's daemon
 
-    /// bluetoothd and the kernel's Security Manager as the peripheral, our own as the central.
-    @Test(arguments: BluetoothdCase.all) fileprivate func pairsWithBluetoothd(_ way: BluetoothdCase) throws {
-      let (own, isPrivate) = (way.own, way.isPrivate)
-      // Down: only then it can be given private addresses.
-      try scene.start(Place.peer("controller"), ["served", "1"]).line(containing: "ready hci0")
-      let control = try secureBluetoothd(on: Self.near, isPrivate: isPrivate, capability: way.capability)
-      let found = try advertiser()
-      #expect((found.address != Self.near) == isPrivate)
-      #expect((found.addressType == "random") == isPrivate)
+    /// bluetoothd and the kernel's Security Manager as the peripheral; as the central the kernel's with our agent, and our own. The
+    /// daemon is another computer's: it does not have our adapter. Then other processes read what wants the pairing, from the
+    /// device behind the address that it says to be its own.
+    @Test(arguments: [Mode.raw, .exclusive], BluetoothdCase.all) fileprivate func pairsWithBluetoothd(
+      _ mode: Mode, _ way: BluetoothdCase
+    ) throws {
+      let name = scene.path("elsewhere")
+      try scene.demand("ln", ["-s", try Program.path(of: "bluetoothd"), name])
+      let daemon = try scene.bluetoothd("-f", try configuration(way), as: name)
+      try scene.demand(Place.peer("hide_adapter.py"), ["\(daemon.identifier)", "0"])
+      try scene.linkedControllers()
+      if mode == .exclusive { try scene.controller("off", 0) }
+      var device = try secure(daemon, on: Self.far, way)
+      let found = try advertiser(mode)
+      #expect((found.address != device.address) == way.isPrivate)
+      #expect((found.addressType == "random") == way.isPrivate)
 
-      let type = ["--address-type", found.addressType]
-      let pairing = try startRemembering(["pair", found.address, "--json"] + type + own, .stream)
-      try control.question(containing: way.question)
-      try control.type(way.isTypedThere ? String(try number(shownBy: pairing)) : "yes")
-      let result = try pairing.finish()
+      let pairing = try startRemembering(
+        ["pair", found.address, "--json", "--address-type", found.addressType] + way.own, mode,
+        onTerminal: way.isTypedHere)
+      try device.control.question(containing: way.question)
+      if way.isTypedHere {
+        try pairing.question(containing: "passkey that the device shows")
+        try pairing.type(try number(shownBy: device.control, on: .output, after: way.question))
+      } else {
+        try device.control.type(way.isTypedThere ? try number(shownBy: pairing) : "yes")
+      }
+      var result = try pairing.finish()
+      if way.isTypedHere {
+        // What was said to the person is in it, too.
+        result.output = result.output.split(whereSeparator: \.isNewline).filter { $0.hasPrefix("{") }
+          .joined(separator: "\n")
+      }
       #expect(result.status == 0, "\(result.errors)")
       let paired = try #require(try result.objects(Paired.self).first)
-      #expect(paired.authenticated == own.contains("--authenticated"))
-      #expect(paired.secureConnections == !own.contains("--legacy"))
+      #expect(paired.authenticated == way.isAuthenticated)
+      #expect(paired.secureConnections == !way.own.contains("--legacy"))
       #expect(paired.bonded == true)
-      #expect(paired.identityAddress == (isPrivate ? Self.near : nil))
+      #expect(paired.identityAddress == (way.isPrivate ? device.address : nil))
+      #expect(try keyFiles() == ["600 00-AA-01-01-00-01-public.bond"])
 
-      let device = Scene.Peer(address: Self.near, program: control)
-      try isFree(control, after: 1)
-      #expect(try read("fff1", of: device, .stream, type: "public") == "01")
-      guard own.contains("--authenticated") else { return }
-      try isFree(control, after: 2)
-      #expect(try read("fff2", of: device, .stream, type: "public") == "02")
+      if mode == .raw { try forgetKernelKeys() }
+      #expect(try read("fff1", of: &device, mode) == "01")
+      guard way.isAuthenticated else { return }
+      #expect(try read("fff2", of: &device, mode) == "02")
     }
 
     /// Both ends are the kernel's, and the daemon keeps the keys of both: we have the link encrypted.
     @Test func takesBluetoothdsBondAsItIs() throws {
       try scene.linkedControllers()
-      let control = try secureBluetoothd(on: Self.far)
+      let control = try secure(
+        try scene.bluetoothd("-f", try configuration(BluetoothdCase.all[0])), on: Self.far
+      ).control
       let pairing = try startRemembering(["pair", Self.far, "--json"], .automatic, type: "public")
       try control.question(containing: "Confirm passkey")
       try control.type("yes")
@@ -270,13 +295,46 @@ extension InTestKernel {
 
     private static let (near, far) = ("00:AA:01:00:00:00", "00:AA:01:01:00:01")
 
-    /// Waits until the daemon is done with so many links and advertises again. Before, it takes no ATT channel, and the kernel
-    /// ends such a link after 4 s.
-    private func isFree(_ control: Program, after links: Int) throws {
-      _ = try control.outputLines(untilThey: "tell of \(links) ends") { lines in
-        lines.count { $0.contains("Connected: no") } >= links
+    /// BlueZ's daemon, which serves FFF1 and FFF2 on an adapter.
+    private struct Bluetoothd {
+      let address: String
+      let program: Program
+      let control: Program
+      /// Made to it until now.
+      var links = 1
+      /// Of their channels.
+      var refusals = 0
+    }
+
+    /// Reads from the daemon; again where it has refused the channel.
+    ///
+    /// To encrypt a bonded device's link it asks the kernel whether that is done, and then to do it; one that is encrypted in
+    /// between gets no channel, and the daemon says so (`device_attach_att`).
+    private func read(_ uuid: String, of device: inout Bluetoothd, _ mode: Mode) throws -> String? {
+      try waitUntilFree(device, mode)
+      let reading = try startRemembering(["read", device.address, uuid, "--json"], mode, type: "public")
+      let result = try reading.finish()
+      device.links += 1
+      if result.status != 0 {
+        try waitUntilFree(device, mode)
+        let refusals = try device.program.lines(on: .errors, untilThey: "are there") { _ in true }
+          .count { $0.contains("setsockopt(BT_SECURITY): Invalid argument") }
+        if refusals > device.refusals {
+          device.refusals = refusals
+          return try read(uuid, of: &device, mode)
+        }
       }
-      _ = try advertiser()
+      #expect(result.status == 0, "\(result.errors)")
+      return try result.objects(Value.self).first?.value
+    }
+
+    /// Waits until the daemon is done with all links and advertises again. Before, it takes no ATT channel, and the kernel ends
+    /// such a link after 4 s.
+    private func waitUntilFree(_ device: Bluetoothd, _ mode: Mode) throws {
+      _ = try device.control.lines(untilThey: "tell of \(device.links) ends") { lines in
+        lines.count { $0.contains("Connected: no") } >= device.links
+      }
+      _ = try advertiser(mode)
     }
 
     private struct Nobody: Error {}
@@ -287,10 +345,10 @@ extension InTestKernel {
     }
 
     /// The one device in range, once it advertises (again): btvirt refuses at once a connection to one that does not.
-    private func advertiser() throws -> Found {
+    private func advertiser(_ mode: Mode) throws -> Found {
       let end = ContinuousClock.now + Program.patience
       while ContinuousClock.now < end {
-        let scan = try remembering(["scan", "--json", "--duration", "1"], .stream)
+        let scan = try remembering(["scan", "--json", "--duration", "1"], mode)
         try #require(scan.status == 0, "\(scan.errors)")
         if let found = try scan.objects(Found.self).first { return found }
       }
@@ -303,18 +361,22 @@ extension InTestKernel {
       return try scene.bumble("bumble_secure.py", options + ["--numbers", numbers])
     }
 
-    /// bluetoothd with FFF1, which wants encryption to be read, and FFF2, which wants authentication.
-    private func secureBluetoothd(
-      on address: String, isPrivate: Bool = false, capability: String? = nil
-    ) throws -> Program {
-      let configuration = scene.path("main.conf")
-      try "[General]\nPrivacy=\(isPrivate ? "device" : "off")\n[Policy]\nAutoEnable=false\n"
-        .write(toFile: configuration, atomically: true, encoding: .utf8)
-      try scene.bluetoothd("-f", configuration)
+    /// A configuration file of the daemon's.
+    private func configuration(_ way: BluetoothdCase) throws -> String {
+      let path = scene.path("main.conf")
+      try "[General]\nPrivacy=\(way.isPrivate ? "device" : "off")\n[Policy]\nAutoEnable=false\n"
+        .write(toFile: path, atomically: true, encoding: .utf8)
+      return path
+    }
+
+    /// Has the daemon serve FFF1, which wants encryption to be read, and FFF2, which wants authentication.
+    private func secure(
+      _ daemon: Program, on address: String, _ way: BluetoothdCase = BluetoothdCase.all[0]
+    ) throws -> Bluetoothd {
       let control = try scene.bluetoothctl()
       try control.type("select \(address)")
       try control.question(containing: "Agent registered")
-      if let capability {
+      if let capability = way.capability {
         try control.type("agent off")
         try control.line(containing: "Agent unregistered")
         try control.type("agent \(capability)")
@@ -339,20 +401,23 @@ extension InTestKernel {
       try control.line(containing: "Application registered")
       try control.type("advertise on")
       try control.line(containing: "Advertising object registered")
-      return control
+      return Bluetoothd(address: address, program: daemon, control: control)
     }
 
     /// A program that remembers, with folders of its own.
     private func startRemembering(
-      _ arguments: [String], _ mode: Mode, type: String = "random"
+      _ arguments: [String], _ mode: Mode, type: String = "random", onTerminal: Bool = false
     ) throws -> Program {
       var arguments = arguments + mode.arguments
       if arguments[0] != "scan", !arguments.contains("--address-type") {
         arguments += ["--address-type", type]
       }
-      return try scene.start(
-        "env",
-        ["-u", "RINGTAP_NO_REMEMBER", "XDG_STATE_HOME=\(scene.path("state"))", Place.ringtap] + arguments)
+      let command =
+        ["-u", "RINGTAP_NO_REMEMBER", "XDG_STATE_HOME=\(scene.path("state"))", Place.ringtap] + arguments
+      guard onTerminal else { return try scene.start("env", command) }
+      // Both its streams come out as one.
+      let line = (["exec", "env"] + command).joined(separator: " ")
+      return try scene.start("script", ["--quiet", "--return", "--command", line, "/dev/null"])
     }
 
     private func remembering(_ arguments: [String], _ mode: Mode) throws -> Program.Result {
@@ -367,13 +432,17 @@ extension InTestKernel {
       return try result.objects(Value.self).first?.value
     }
 
-    private func number(shownBy pairing: Program) throws -> Int {
-      let shown = try pairing.line(on: .errors, containing: "type it on the device")
-      return try #require(shown.split(separator: " ").compactMap { Int($0.prefix { $0.isNumber }) }.first)
+    /// Waits for a line with a passkey, and returns its six digits.
+    private func number(
+      shownBy program: Program, on stream: Program.Stream = .errors,
+      after text: String = "type it on the device"
+    ) throws -> String {
+      let shown = try program.line(on: stream, containing: text)
+      return String(try #require(shown.firstMatch(of: /[0-9]{6}/)).output)
     }
 
     /// Types a number on bumble's keyboard.
-    private func tell(_ number: Int) throws {
+    private func tell(_ number: String) throws {
       try Data("\(number)\n".utf8).write(to: URL(filePath: numbers), options: .atomic)
     }
 

@@ -55,7 +55,7 @@ extension OverEachWay {
       #expect(device.firmwareRevision == "1.2.3")
 
       let values = Array(lines.dropFirst().dropLast())
-      let sent = try strap.program.outputLines(untilThey: "tell of what came") {
+      let sent = try strap.program.lines(untilThey: "tell of what came") {
         $0.count { $0.hasPrefix("sent ") } >= values.count
       }
       #expect(sent.contains("reset"))

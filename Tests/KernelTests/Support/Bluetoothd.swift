@@ -5,13 +5,15 @@ import Testing
 extension Scene {
   /// Starts the bus and the daemon, which knows no device yet; it takes each adapter that is there.
   ///
-  /// - Parameter options: such as `-f FILE`, its configuration.
+  /// - Parameters:
+  ///   - options: such as `-f FILE`, its configuration.
+  ///   - name: under which it runs.
   @discardableResult
-  func bluetoothd(_ options: String...) throws -> Program {
+  func bluetoothd(_ options: String..., as name: String = "bluetoothd") throws -> Program {
     let bus = try start("dbus-daemon", ["--system", "--nofork", "--nopidfile", "--print-address"])
     try bus.line(containing: "unix:path=")
     try demand("find", ["/var/lib/bluetooth", "-mindepth", "1", "-delete"])
-    let daemon = try start("bluetoothd", ["-n"] + options)
+    let daemon = try start(name, ["-n"] + options)
     try daemon.line(on: .errors, containing: "Bluetooth management interface")
     return daemon
   }

@@ -31,7 +31,7 @@ struct Monitor {
   /// Waits until the packets are as wanted, and returns all until then.
   @discardableResult
   func packets(untilThey what: String, _ isMet: ([Packet]) -> Bool) throws -> [Packet] {
-    Self.packets(in: try program.outputLines(untilThey: what) { isMet(Self.packets(in: $0)) })
+    Self.packets(in: try program.lines(untilThey: what) { isMet(Self.packets(in: $0)) })
   }
 
   private static func packets(in lines: [String]) -> [Packet] {

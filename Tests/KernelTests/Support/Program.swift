@@ -119,7 +119,7 @@ final class Program: @unchecked Sendable {  // `lock` guards `state`
     }
   }
 
-  private static func path(of program: String) throws -> String {
+  static func path(of program: String) throws -> String {
     if program.contains("/") { return program }
     let folders = ProcessInfo.processInfo.environment["PATH"]?.split(separator: ":") ?? []
     let found = (folders + ["/usr/libexec/bluetooth"]).map { "\($0)/\(program)" }
@@ -217,12 +217,14 @@ final class Program: @unchecked Sendable {  // `lock` guards `state`
     }
   }
 
-  /// Waits until the lines of its output are as wanted, and returns them.
-  func outputLines(
-    untilThey what: String, within limit: Duration = Program.patience, _ isMet: ([String]) -> Bool
+  /// Waits until the lines of a stream are as wanted, and returns them.
+  func lines(
+    on stream: Stream = .output, untilThey what: String, within limit: Duration = Program.patience,
+    _ isMet: ([String]) -> Bool
   ) throws -> [String] {
     try wait(for: "its lines \(what)", within: limit) { state in
-      let lines = self.text(state.output).split(separator: "\n").map(String.init)
+      let lines = self.text(stream == .output ? state.output : state.errors).split(separator: "\n").map(
+        String.init)
       return isMet(lines) ? lines : nil
     }
   }
