@@ -165,15 +165,15 @@ import Testing
 
   /// What is broken ends its table; the good part is analysed and the problem told.
   @Test(arguments: [
-    ("1700000000000000000,1,2", "line 102 makes no sense; the 100 rows before are good"),
-    ("1700000000000000000,1,2,3,x\n", "line 102 makes no sense; the 100 rows before are good"),
-    ("1700000000000000000,1,2,3,65536\n", "line 102 makes no sense; the 100 rows before are good"),
-    ("-1,1,2,3,4\n", "line 102 makes no sense; the 100 rows before are good"),
-    ("9223372036854775807,1,2,3,4\n", "line 102 makes no sense; the 100 rows before are good"),
-    ("99999999999999999999,1,2,3,4\n", "line 102 makes no sense; the 100 rows before are good"),
-    (",,,,\n", "line 102 makes no sense; the 100 rows before are good"),
-    ("1700000000000000000,1,2,3,4,5\n", "line 102 makes no sense; the 100 rows before are good"),
-    (String(repeating: "1", count: 300) + "\n", "line 102 is too long; the 100 rows before are good"),
+    ("1700000000000000000,1,2", "it makes no sense"),
+    ("1700000000000000000,1,2,3,x\n", "it makes no sense"),
+    ("1700000000000000000,1,2,3,65536\n", "it makes no sense"),
+    ("-1,1,2,3,4\n", "it makes no sense"),
+    ("9223372036854775807,1,2,3,4\n", "it makes no sense"),
+    ("99999999999999999999,1,2,3,4\n", "it makes no sense"),
+    (",,,,\n", "it makes no sense"),
+    ("1700000000000000000,1,2,3,4,5\n", "it makes no sense"),
+    (String(repeating: "1", count: 300) + "\n", "it is too long"),
   ])
   func stopsAtABadRow(_ row: String, _ problem: String) async throws {
     let fixture = try Fixture.named("clean 50 Hz 75/min")
@@ -184,8 +184,8 @@ import Testing
       let text = lines.prefix(101).joined(separator: "\n") + "\n" + row
       try Data(text.utf8).write(to: URL(filePath: path))
       let report = try CaptureAnalysis.run(folder, output: nil)
-      let expected = row.hasSuffix("\n") ? problem : "the last line is cut off; the 100 rows before are good"
-      #expect(report.problems == ["ppg.csv: " + expected])
+      let expected = row.hasSuffix("\n") ? problem : "it is cut off"
+      #expect(report.problems == ["ppg.csv, line 102: \(expected); the 100 rows before it are good"])
       #expect(report.tables.map(\.rows) == [3_000, 100, 3_000])
       #expect(report.ticks.ticks == 3_000 && report.ticks.wholeTicks == 100)
     }

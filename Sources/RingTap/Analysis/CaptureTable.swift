@@ -28,22 +28,17 @@ final class CaptureTable: SampleTable {
   /// Stamps beyond the year 2096 are not stamps; and differences of those below cannot overflow.
   static let times: ClosedRange<Int64> = 0...4_000_000_000_000_000_000
 
-  private var input: CompressedInput
-  private var piece: [UInt8] = []
-  private var taken = 0
-  private var line: [UInt8] = []
-  private var lineNumber = 0
+  private var lines: TableLines
 
   /// Opens the stream's table in `directory`, also one that was compressed afterwards, and reads its first row.
   init(_ stream: RingStream, in directory: String) throws(SystemError) {
     self.stream = stream
-    input = try CompressedInput(path: directory + "/" + stream.fileName)
-    line.reserveCapacity(Self.maximumLine)
+    lines = try TableLines(path: directory + "/" + stream.fileName, limit: Self.maximumLine)
     guard readLine() else {
       if problem == nil { problem = "\(stream.fileName): empty" }
       return
     }
-    guard line.elementsEqual(stream.header.utf8.dropLast()) else {
+    guard lines.line.elementsEqual(stream.header.utf8.dropLast()) else {
       problem = "\(stream.fileName): the first line is not the header of a capture's table"
       return
     }
@@ -53,49 +48,20 @@ final class CaptureTable: SampleTable {
   func advance() {
     next = nil
     guard problem == nil, readLine() else { return }
-    guard let sample = row() else { return end("line \(lineNumber) makes no sense") }
+    guard let sample = row() else { return end("it makes no sense") }
     rows += 1
     next = sample
   }
 
-  private func end(_ reason: String) {
-    problem = "\(stream.fileName): \(reason); the \(rows) rows before are good"
-  }
-
-  // MARK: Lines
-
-  /// Reads a line into `line`, without its end; `false` at the end of the file or where it breaks off.
   private func readLine() -> Bool {
-    line.removeAll(keepingCapacity: true)
-    while true {
-      if taken == piece.count, !fill() {
-        if !line.isEmpty, problem == nil { end("the last line is cut off") }
-        return false
-      }
-      let octet = piece[taken]
-      taken += 1
-      if octet == UInt8(ascii: "\n") { break }
-      guard line.count < Self.maximumLine else {
-        lineNumber += 1
-        end("line \(lineNumber) is too long")
-        return false
-      }
-      line.append(octet)
+    do throws(TableLines.Fault) { return try lines.next() } catch {
+      end("\(error)")
+      return false
     }
-    lineNumber += 1
-    if line.last == UInt8(ascii: "\r") { line.removeLast() }
-    return true
   }
 
-  private func fill() -> Bool {
-    do throws(CompressedInput.Problem) {
-      piece = try input.next()
-    } catch {
-      piece = []
-      end("\(error)")
-    }
-    taken = 0
-    return !piece.isEmpty
+  private func end(_ why: String) {
+    problem = "\(stream.fileName), line \(lines.number): \(why); the \(rows) rows before it are good"
   }
 
   // MARK: Columns
@@ -128,11 +94,12 @@ final class CaptureTable: SampleTable {
       guard let number = number(&place, 0...0xFFFF) else { return nil }
       counts[index] = UInt16(number)
     }
-    return place > line.count ? counts : nil
+    return place > lines.line.count ? counts : nil
   }
 
   /// The whole number in the column at `place`, and goes on behind its comma or the line's end.
   private func number(_ place: inout Int, _ range: ClosedRange<Int64>) -> Int64? {
+    let line = lines.line
     var magnitude: Int64 = 0
     var digits = 0
     let isNegative = place < line.count && line[place] == UInt8(ascii: "-")

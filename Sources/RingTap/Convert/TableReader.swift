@@ -24,15 +24,11 @@ final class TextTableReader: TableReader {
   /// Octets of a line, at most: more than the longest that a recorder writes.
   private static let lineLimit = 4096
 
-  private var input: CompressedInput
-  private var piece: [UInt8] = []
-  private var taken = 0
-  private var line: [UInt8] = []
-  private var lineNumber = 0
+  private var lines: TableLines
 
   init(_ table: RecordedTable, in directory: String) throws(SystemError) {
     self.table = table
-    input = try CompressedInput(path: directory + "/" + table.fileName)
+    lines = try TableLines(path: directory + "/" + table.fileName, limit: Self.lineLimit)
     // Which table it is was told by its header.
     _ = readLine()
   }
@@ -48,6 +44,7 @@ final class TextTableReader: TableReader {
   func next() -> Bool {
     guard problem == nil, readLine() else { return false }
     words.removeAll(keepingCapacity: true)
+    let line = lines.line
     var place = 0
     for (number, column) in table.columns.enumerated() {
       var end = place
@@ -69,8 +66,15 @@ final class TextTableReader: TableReader {
     return true
   }
 
+  private func readLine() -> Bool {
+    do throws(TableLines.Fault) { return try lines.next() } catch {
+      stop("\(error)")
+      return false
+    }
+  }
+
   private func stop(_ why: String) {
-    problem = "\(table.fileName), line \(lineNumber): \(why); the \(rows) rows before it are good"
+    problem = "\(table.fileName), line \(lines.number): \(why); the \(rows) rows before it are good"
   }
 
   // MARK: Cells
@@ -144,41 +148,5 @@ final class TextTableReader: TableReader {
       (0x30...0x39).contains($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-")
     }
     return isNumber ? Double(String(decoding: octets, as: UTF8.self)) : nil
-  }
-
-  // MARK: Lines
-
-  /// Reads a line into `line`, without its end; `false` at the end of the file or where it breaks off.
-  private func readLine() -> Bool {
-    line.removeAll(keepingCapacity: true)
-    while true {
-      if taken == piece.count, !fill() {
-        lineNumber += 1
-        if !line.isEmpty, problem == nil { stop("it is cut off") }
-        return false
-      }
-      let octet = piece[taken]
-      taken += 1
-      if octet == UInt8(ascii: "\n") { break }
-      guard line.count < Self.lineLimit else {
-        lineNumber += 1
-        stop("it is too long")
-        return false
-      }
-      line.append(octet)
-    }
-    lineNumber += 1
-    if line.last == UInt8(ascii: "\r") { line.removeLast() }
-    return true
-  }
-
-  private func fill() -> Bool {
-    do throws(CompressedInput.Problem) { piece = try input.next() } catch {
-      piece = []
-      lineNumber += 1
-      stop("\(error)")
-    }
-    taken = 0
-    return !piece.isEmpty
   }
 }
