@@ -12,7 +12,6 @@ extension Scene {
   func bluetoothd(_ options: String..., as name: String = "bluetoothd") throws -> Program {
     let bus = try start("dbus-daemon", ["--system", "--nofork", "--nopidfile", "--print-address"])
     try bus.line(containing: "unix:path=")
-    try demand("find", ["/var/lib/bluetooth", "-mindepth", "1", "-delete"])
     let daemon = try start(name, ["-n"] + options)
     try daemon.line(on: .errors, containing: "Bluetooth management interface")
     return daemon
