@@ -80,46 +80,49 @@ let package = Package(
       name: "Pulse", dependencies: ["BLEHost", "BLESensors", "BLESystem", "RingTap"], path: "Tools/Examples",
       swiftSettings: languageSettings),
     .target(name: "CMallocCounter"),
+    .target(name: "TestKit", path: "Tests/TestKit", swiftSettings: languageSettings),
     .target(
       name: "TestPeer", dependencies: ["BLESystem"], path: "Tests/TestPeer",
       swiftSettings: languageSettings),
     tests("BLECoreTests", ["BLECore"]),
-    tests("BLEWireTests", ["BLECore", "BLEWire"]),
-    tests("BLEStackTests", ["BLECore", "BLEWire", "BLEStack"], exclude: ["Fixtures"]),
-    tests("BLESecurityTests", ["BLEWire", "BLEStack", "BLESecurity"]),
-    tests("BLEEmulationTests", ["BLECore", "BLEWire", "BLEStack", "BLESensors", "BLEEmulation"]),
+    tests("BLEWireTests", ["BLECore", "BLEWire", "TestKit"]),
+    tests("BLEStackTests", ["BLECore", "BLEWire", "BLEStack", "TestKit"], exclude: ["Fixtures"]),
+    tests("BLESecurityTests", ["BLEWire", "BLEStack", "BLESecurity", "TestKit"]),
+    tests("BLEEmulationTests", ["BLECore", "BLEWire", "BLEStack", "BLESensors", "BLEEmulation", "TestKit"]),
     tests("BLESystemTests", ["BLECore", "BLESystem", "TestPeer"]),
     tests(
       "ReceivePathTests",
       [
         "CMallocCounter", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "RingTap",
-        "BLEEmulation", "TestPeer",
+        "BLEEmulation", "TestKit", "TestPeer",
       ]),
     tests(
       "BLEHostTests",
-      ["BLECore", "BLEWire", "BLEStack", "BLESecurity", "BLESystem", "BLEHost", "TestPeer"]),
+      ["BLECore", "BLEWire", "BLEStack", "BLESecurity", "BLESystem", "BLEHost", "TestKit", "TestPeer"]),
     tests(
       "RingTapTests",
       [
         "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "RingTap",
-        "TestPeer", "CTestSystem",
+        "TestKit", "TestPeer", "CTestSystem",
       ], exclude: ["Readers"]),
     tests(
       "VirtualLinkTests",
       [
         "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost",
         "BLEEmulation", "RingTap",
-        "TestPeer", "CTestSystem",
+        "TestKit", "TestPeer", "CTestSystem",
       ]),
     tests(
       "ConformanceTests",
       [
-        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "BLEEmulation", "TestPeer",
+        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "BLEEmulation", "TestKit",
+        "TestPeer",
       ], exclude: ["Dialogues"]),
     tests(
-      "BLESensorsTests", ["BLECore", "BLEWire", "BLESensors", "BLEPacketLog"], exclude: ["Fixtures"]),
+      "BLESensorsTests", ["BLECore", "BLEWire", "BLESensors", "BLEPacketLog", "TestKit"],
+      exclude: ["Fixtures"]),
     tests(
-      "BLEPacketLogTests", ["BLECore", "BLEWire", "BLESystem", "BLESensors", "BLEPacketLog"]),
+      "BLEPacketLogTests", ["BLECore", "BLEWire", "BLESystem", "BLESensors", "BLEPacketLog", "TestKit"]),
     tests("KernelTests", [], exclude: ["Peers"]),
     .target(
       name: "FuzzTargets",

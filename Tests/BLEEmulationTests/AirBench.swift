@@ -2,6 +2,7 @@ import BLECore
 import BLEEmulation
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
 
 /// Hosts by hand in one air, with a clock that stops at each deadline: what arrives has an exact time.
@@ -10,7 +11,7 @@ final class AirBench {
   struct Packet: Equatable {
     let time: MonotonicTime
     let octets: [UInt8]
-    var text: String { hex(octets) }
+    var text: String { hexOf(octets) }
   }
 
   /// One controller and what its host got.
@@ -24,7 +25,7 @@ final class AirBench {
 
     /// Packets that start with these octets.
     func all(_ start: String) -> [Packet] {
-      let start = octets(start)
+      let start = octetsOf(start)
       return packets.filter { $0.octets.starts(with: start) }
     }
   }
@@ -58,7 +59,7 @@ final class AirBench {
   static let sourceAddress = "c050000dcb70"
 
   func send(_ packet: String, to port: Int = 0) {
-    let packet = octets(packet)
+    let packet = octetsOf(packet)
     ports[port].controller.receive(packet.span, now: now)
     drain()
   }
@@ -85,7 +86,7 @@ final class AirBench {
 
   /// Lets time pass until a packet with this start has come to a host, at most a minute.
   func wait(for start: String, at port: Int = 0) -> Packet? {
-    let start = octets(start)
+    let start = octetsOf(start)
     let seen = ports[port].packets.count
     let end = now.advanced(by: .seconds(60))
     while let deadline = air.deadline, deadline <= end {
@@ -120,7 +121,7 @@ final class AirBench {
     send("01012008 ff190a0000000000", to: port)
   }
 
-  static func word(_ value: UInt16) -> String { hex([UInt8(value & 0xFF), UInt8(value >> 8)]) }
+  static func word(_ value: UInt16) -> String { hexOf([UInt8(value & 0xFF), UInt8(value >> 8)]) }
 
   /// Connects to the source; the link is 0x0040.
   ///

@@ -2,22 +2,8 @@ import BLECore
 import BLEEmulation
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
-
-func octets(_ hex: String) -> [UInt8] {
-  let digits = Array(hex.utf8.filter { $0 != UInt8(ascii: " ") })
-  precondition(digits.count.isMultiple(of: 2), "odd number of digits: \(hex)")
-  return stride(from: 0, to: digits.count, by: 2).map { index in
-    guard let octet = UInt8(String(decoding: digits[index...index + 1], as: UTF8.self), radix: 16) else {
-      preconditionFailure("not hexadecimal: \(hex)")
-    }
-    return octet
-  }
-}
-
-func hex(_ octets: some Sequence<UInt8>) -> String {
-  octets.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
-}
 
 /// A host by hand: packets and answers in hexadecimal with their H4 type, and time that only moves when told.
 final class ControllerBench {
@@ -39,7 +25,7 @@ final class ControllerBench {
   }
 
   func send(_ packet: String) -> [String] {
-    let packet = octets(packet)
+    let packet = octetsOf(packet)
     controller.receive(packet.span, now: now)
     return drain()
   }
@@ -59,7 +45,7 @@ final class ControllerBench {
 
   private func drain() -> [String] {
     var packets: [String] = []
-    controller.drain { packet in packets.append(hex(packet.indices.map { packet[$0] })) }
+    controller.drain { packet in packets.append(hexOf(packet.indices.map { packet[$0] })) }
     return packets
   }
 
@@ -84,8 +70,8 @@ final class ControllerBench {
 
   /// An ATT PDU in one ACL packet on handle 0x0040.
   static func att(_ pdu: String, _ flags: String = "00") -> String {
-    let count = octets(pdu).count
-    return "0240" + flags + hex([UInt8(count + 4), 0, UInt8(count), 0, 4, 0]) + hex(octets(pdu))
+    let count = octetsOf(pdu).count
+    return "0240" + flags + hexOf([UInt8(count + 4), 0, UInt8(count), 0, 4, 0]) + hexOf(octetsOf(pdu))
   }
 
   /// Sends a request and returns the answering ATT PDU, header checked.

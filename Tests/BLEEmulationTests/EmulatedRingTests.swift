@@ -2,6 +2,7 @@ import BLECore
 import BLEEmulation
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
 
 /// The ring against reference `colmi-ring-protocol.md` and captures in `ring-test-vectors.json`.
@@ -21,7 +22,7 @@ import Testing
   /// Values notified on the reply characteristic.
   private func values(_ packets: [String]) -> [[UInt8]] {
     packets.filter { $0.hasPrefix("024020") && $0.dropFirst(18).hasPrefix("1b1200") }
-      .map { octets(String($0.dropFirst(24))) }
+      .map { octetsOf(String($0.dropFirst(24))) }
   }
 
   /// Worked out by Python's `cryptography` (AES-CMAC) from the table of Core 5.4, Vol 3, Part G, 7.3.1, and from the
@@ -58,9 +59,9 @@ import Testing
       bench.request("080e0013000328")
         == "09150f000c10009ecadc240ee5a9e093f3a3b50200406e11001012009ecadc240ee5a9e093f3a3b50300406e")
     #expect(bench.request("0413001300") == "050113000229")
-    #expect(bench.request("0a2000") == "0b" + hex("R02_3.00.06_240523".utf8))
-    #expect(bench.request("0a1e00") == "0b" + hex("R02_V3.0".utf8))
-    #expect(bench.request("0a0700") == "0b" + hex("R02_A1B2".utf8))
+    #expect(bench.request("0a2000") == "0b" + hexOf("R02_3.00.06_240523".utf8))
+    #expect(bench.request("0a1e00") == "0b" + hexOf("R02_V3.0".utf8))
+    #expect(bench.request("0a0700") == "0b" + hexOf("R02_A1B2".utf8))
     #expect(bench.request("0a1200") == "010a120002")
   }
 
@@ -87,7 +88,7 @@ import Testing
     let answers = bench.send(ControllerBench.att("121000" + command))
     #expect(answers.first == ControllerBench.completedPacket)
     #expect(answers.dropFirst().first == ControllerBench.att("13", "20"))
-    #expect(values(answers).map { hex($0) } == replies)
+    #expect(values(answers).map { hexOf($0) } == replies)
   }
 
   @Test("replies go nowhere without a subscription")
@@ -102,12 +103,12 @@ import Testing
     _ = bench.request(Self.start)
     #expect(values(bench.wait(milliseconds: 999)) == [])
     #expect(
-      values(bench.wait(milliseconds: 1)).map { hex($0) } == [
+      values(bench.wait(milliseconds: 1)).map { hexOf($0) } == [
         "a10100a000c20072009501000000000c", "a10229812acd29c1010c01000000003c",
         "a10312030b0d170400000000000000ec",
       ])
     #expect(
-      values(bench.wait(milliseconds: 3000)).map { hex($0) }.enumerated()
+      values(bench.wait(milliseconds: 3000)).map { hexOf($0) }.enumerated()
         .filter { [0, 1, 2, 4, 5, 8].contains($0.offset) }.map(\.element) == [
           "a101004a0088004c0065010000000026", "a10200002acd29c1010c010000000092",
           "a10312010c00160e00000000000000e7", "a102066320281f5100d700000000009b",

@@ -3,6 +3,7 @@ import BLEEmulation
 import BLESensors
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
 
 /// The sensors octet by octet, as a host sees them. Layouts: Heart Rate Service 1.0, Health Thermometer Service 1.0,
@@ -21,7 +22,7 @@ import Testing
       database = GATTServerDatabase(sensor.services)
       bench = ControllerBench(VirtualController.Configuration(), [sensor])
       bench.setUp()
-      let address = hex((0..<6).map { UInt8(truncatingIfNeeded: model.address.bits >> (8 * UInt64($0))) })
+      let address = hexOf((0..<6).map { UInt8(truncatingIfNeeded: model.address.bits >> (8 * UInt64($0))) })
       let create = "010d2019 60006000 00 00 " + address + " 00 1800 2800 0000 2a00 0000 0000"
       #expect(bench.send(create) == ["040f0400010d20"])
       #expect(bench.wait(milliseconds: 200).count == 1)
@@ -31,7 +32,7 @@ import Testing
 
     func handle(_ uuid: BluetoothUUID, _ offset: UInt16 = 0) -> String {
       let handle = (database.valueHandle(of: uuid)?.rawValue ?? 0) + offset
-      return hex([UInt8(truncatingIfNeeded: handle), UInt8(handle >> 8)])
+      return hexOf([UInt8(truncatingIfNeeded: handle), UInt8(handle >> 8)])
     }
 
     func subscribe(_ uuid: BluetoothUUID, _ configuration: String = "0100") {
@@ -47,7 +48,7 @@ import Testing
         for packet in bench.wait(milliseconds: 10) where packet.hasPrefix("0240") {
           // Type, handle and flags, length; then the frame: length, channel, PDU.
           frame = (packet.hasPrefix("024010") ? frame : "") + packet.dropFirst(10)
-          let length = octets(String(frame.prefix(4)))
+          let length = octetsOf(String(frame.prefix(4)))
           guard frame.count == 2 * (4 + Int(length[0]) + Int(length[1]) << 8) else { continue }
           let pdu = String(frame.dropFirst(8))
           if pdu.hasPrefix("1d") { _ = bench.send(ControllerBench.att("1e")) }
@@ -61,13 +62,13 @@ import Testing
   @Test func advertisements() {
     // Flags, 180D, name.
     #expect(
-      EmulatedSensor(StrapModel()).advertisement.map { hex($0.data) } == "02010603030d180e09"
-        + hex("ringtap strap".utf8))
+      EmulatedSensor(StrapModel()).advertisement.map { hexOf($0.data) } == "02010603030d180e09"
+        + hexOf("ringtap strap".utf8))
     // CORE Connectivity Implementation Notes 3.1, 2.1: 1809 and greenTEG's data, its service in the scan response.
     let core = EmulatedSensor(CoreModel()).advertisement
     #expect(
-      core.map { hex($0.data) } == "02010603030918" + "0b09" + hex("CORE A1:B2".utf8) + "07fff60b0004948e")
-    #expect(core.map { hex($0.scanResponse) } == "05030a180f18" + "110721e1da14b5977cb047431e5b00210000")
+      core.map { hexOf($0.data) } == "02010603030918" + "0b09" + hexOf("CORE A1:B2".utf8) + "07fff60b0004948e")
+    #expect(core.map { hexOf($0.scanResponse) } == "05030a180f18" + "110721e1da14b5977cb047431e5b00210000")
   }
 
   @Test func strapSendsItsMeasurementsInTurn() {
@@ -97,7 +98,7 @@ import Testing
     let bench = Bench(StrapModel())
     bench.subscribe(.heartRateMeasurement)
     // 60 s at one kilojoule in six seconds.
-    let minute = bench.values(.heartRateMeasurement, milliseconds: 60_000).map(octets)
+    let minute = bench.values(.heartRateMeasurement, milliseconds: 60_000).map(octetsOf)
     #expect(minute.count == 60)
     for (number, value) in minute.enumerated() {
       #expect(value[0] == ((number + 1).isMultiple(of: 10) ? 0x1E : 0x16))
@@ -116,7 +117,7 @@ import Testing
     let point = bench.handle(.heartRateControlPoint)
     #expect(bench.bench.request("12" + point + "02") == "0112" + point + "80")
     #expect(bench.bench.request("12" + point + "01") == "13")
-    let next = bench.values(.heartRateMeasurement, milliseconds: 10_000).map(octets)
+    let next = bench.values(.heartRateMeasurement, milliseconds: 10_000).map(octetsOf)
     // Ten seconds after the reset: one kilojoule.
     #expect(next[9][0] == 0x1E && next[9][2...3] == [1, 0])
   }
@@ -219,7 +220,7 @@ import Testing
     #expect(command("0202000183000101100002010800") == "f002020800")
     let frames = bench.values(PolarUUID.data, milliseconds: 2000)
     let samples = try frames.map { text in
-      let value = octets(text)
+      let value = octetsOf(text)
       return try PolarFrame(validating: value.span).sampleCount
     }
     #expect(frames.allSatisfy { $0.hasPrefix("00") && $0.dropFirst(18).hasPrefix("00") })

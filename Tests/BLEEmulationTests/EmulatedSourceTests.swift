@@ -2,6 +2,7 @@ import BLECore
 import BLEEmulation
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
 
 @Suite struct EmulatedSourceTests {
@@ -45,7 +46,7 @@ import Testing
     #expect(EmulatedSource.service.description == "7d1a0001-6f2b-4c58-9a3e-52494e475441")
     #expect(EmulatedSource.characteristic.description == "7d1a0002-6f2b-4c58-9a3e-52494e475441")
     let source = EmulatedSource()
-    #expect(source.advertisement.map { hex($0.data) } == "0201060f09" + hex("ringtap source".utf8))
+    #expect(source.advertisement.map { hexOf($0.data) } == "0201060f09" + hexOf("ringtap source".utf8))
   }
 
   @Test("a rate is kept, and what the link could not take comes late")

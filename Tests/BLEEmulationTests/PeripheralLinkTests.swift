@@ -2,6 +2,7 @@ import BLECore
 import BLEEmulation
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
 
 /// L2CAP and ATT at the peripheral's end. Core 5.4, Vol 3, Part A, 3.1 and 4; Vol 4, Part E, 5.4.2.
@@ -68,9 +69,9 @@ import Testing
     let value = (0..<60).map { UInt8($0) }
     #expect(
       Array(pushed) == [
-        "0240201b003f0004001b0300" + hex(value[..<20]),
-        "0240101b00" + hex(value[20..<47]),
-        "0240100d00" + hex(value[47...]),
+        "0240201b003f0004001b0300" + hexOf(value[..<20]),
+        "0240101b00" + hexOf(value[20..<47]),
+        "0240100d00" + hexOf(value[47...]),
       ])
   }
 }

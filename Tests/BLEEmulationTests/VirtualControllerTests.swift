@@ -2,6 +2,7 @@ import BLECore
 import BLEEmulation
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
 
 /// Events as Core 5.4, Vol 4, Part E, 7.7 and 7.8 lay them out.
@@ -34,7 +35,7 @@ import Testing
   func supportedCommands() {
     func commands(_ set: VirtualController.Configuration.CommandSet) -> [UInt8] {
       let bench = ControllerBench(VirtualController.Configuration(commandSet: set))
-      let event = octets(bench.send("01021000").joined())
+      let event = octetsOf(bench.send("01021000").joined())
       #expect(event.count == 3 + 4 + 64)
       return Array(event.dropFirst(7))
     }

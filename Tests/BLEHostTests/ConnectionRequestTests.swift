@@ -2,6 +2,7 @@ import BLECore
 import BLEStack
 import BLESystem
 import BLEWire
+import TestKit
 import TestPeer
 import Testing
 

@@ -2,6 +2,7 @@ import BLECore
 import BLESystem
 import BLEWire
 import Synchronization
+import TestKit
 import TestPeer
 import Testing
 

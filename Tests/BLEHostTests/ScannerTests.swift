@@ -1,6 +1,7 @@
 import BLECore
 import BLEWire
 import Synchronization
+import TestKit
 import TestPeer
 import Testing
 

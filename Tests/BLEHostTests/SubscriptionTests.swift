@@ -3,6 +3,7 @@ import BLEStack
 import BLESystem
 import BLEWire
 import Synchronization
+import TestKit
 import TestPeer
 import Testing
 

@@ -4,24 +4,9 @@ import BLEStack
 import BLESystem
 import BLEWire
 import Synchronization
+import TestKit
 import TestPeer
 import Testing
-
-/// Hexadecimal digits in pairs; spaces allowed.
-func octetsOf(_ hex: String) -> [UInt8] {
-  let digits = Array(hex.utf8.filter { $0 > UInt8(ascii: " ") })
-  precondition(digits.count.isMultiple(of: 2), "odd number of digits: \(hex)")
-  return stride(from: 0, to: digits.count, by: 2).map { index in
-    guard let octet = UInt8(String(decoding: digits[index...index + 1], as: UTF8.self), radix: 16) else {
-      preconditionFailure("not hexadecimal: \(hex)")
-    }
-    return octet
-  }
-}
-
-func hexOf(_ octets: some Sequence<UInt8>) -> String {
-  octets.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
-}
 
 /// A connection over a socket pair, and the script at its other end.
 struct Link {

@@ -1,6 +1,7 @@
 import BLECore
 import BLEPacketLog
 import BLEWire
+import TestKit
 import Testing
 
 @Suite struct BTSnoopWriterTests {

@@ -2,6 +2,7 @@ import BLECore
 import BLEPacketLog
 import BLEWire
 import Foundation
+import TestKit
 import Testing
 
 /// The lines that both programs must have: titles of commands and events, what an event answers, subevents, statuses.

@@ -2,6 +2,7 @@ import BLECore
 import BLEPacketLog
 import BLEWire
 import Foundation
+import TestKit
 import Testing
 
 /// Garbage inside good records: shown, never a trap.

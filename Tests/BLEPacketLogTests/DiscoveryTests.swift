@@ -2,6 +2,7 @@ import BLECore
 import BLEPacketLog
 import BLEWire
 import Foundation
+import TestKit
 import Testing
 
 /// Handles get the UUIDs that the same log's discovery gave them. PDUs after Core 5.4, Vol 3, Part F, 3.4.

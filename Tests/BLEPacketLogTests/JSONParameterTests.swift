@@ -2,6 +2,7 @@ import BLECore
 import BLEPacketLog
 import BLEWire
 import Foundation
+import TestKit
 import Testing
 
 /// `parameters` of `log show --json`. Expected values are worked out from the octets by Core 5.4, Vol 4, Part E, 7, and

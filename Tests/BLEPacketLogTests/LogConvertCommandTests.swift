@@ -3,6 +3,7 @@ import BLEPacketLog
 import BLESystem
 import BLEWire
 import Foundation
+import TestKit
 import Testing
 
 /// The program itself, beside the tests.

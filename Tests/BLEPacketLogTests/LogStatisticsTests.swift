@@ -1,6 +1,7 @@
 import BLECore
 import BLEWire
 import Foundation
+import TestKit
 import Testing
 
 @testable import BLEPacketLog

@@ -1,6 +1,7 @@
 import BLEPacketLog
 import BLEWire
 import Foundation
+import TestKit
 import Testing
 
 /// `ringtap log …` on a terminal: colour, pager, progress, `--follow`.

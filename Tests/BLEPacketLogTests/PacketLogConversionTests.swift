@@ -2,6 +2,7 @@ import BLECore
 import BLEPacketLog
 import BLEWire
 import Foundation
+import TestKit
 import Testing
 
 @Suite struct PacketLogConversionTests {

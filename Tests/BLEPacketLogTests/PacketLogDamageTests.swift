@@ -1,6 +1,7 @@
 import BLECore
 import BLEPacketLog
 import BLEWire
+import TestKit
 import Testing
 
 /// The good part of a damaged log is given, and the place of the damage.

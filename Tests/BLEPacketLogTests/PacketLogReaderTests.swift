@@ -1,6 +1,7 @@
 import BLECore
 import BLEPacketLog
 import BLEWire
+import TestKit
 import Testing
 
 /// Fixtures are laid out by hand, from the formats' descriptions.

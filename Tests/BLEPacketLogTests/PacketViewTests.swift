@@ -2,6 +2,7 @@ import BLECore
 import BLEPacketLog
 import BLEWire
 import Foundation
+import TestKit
 import Testing
 
 /// Which packets `log show` prints. The expected numbers are counted by hand in `dialogue`.

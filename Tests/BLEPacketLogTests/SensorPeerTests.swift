@@ -3,6 +3,7 @@ import BLEPacketLog
 import BLESensors
 import BLEWire
 import Foundation
+import TestKit
 import Testing
 
 /// Heart rates and temperatures with every combination of flags: what our decoder makes of them, against tshark and

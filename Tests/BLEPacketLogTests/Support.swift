@@ -2,21 +2,8 @@ import BLECore
 import BLEPacketLog
 import BLEWire
 import Foundation
+import TestKit
 import Testing
-
-/// Hexadecimal digits in pairs; spaces allowed.
-func octetsOf(_ hex: String) -> [UInt8] {
-  let digits = Array(hex.utf8.filter { $0 != UInt8(ascii: " ") })
-  precondition(digits.count.isMultiple(of: 2), "odd number of digits: \(hex)")
-  return stride(from: 0, to: digits.count, by: 2).map { index in
-    guard let octet = UInt8(String(decoding: digits[index...index + 1], as: UTF8.self), radix: 16) else {
-      preconditionFailure("not hexadecimal: \(hex)")
-    }
-    return octet
-  }
-}
-
-func array(_ octets: Span<UInt8>) -> [UInt8] { octets.indices.map { octets[$0] } }
 
 /// A packet of a log under construction, and what a reader gives back.
 struct LoggedPacket: Hashable {
@@ -110,15 +97,4 @@ struct PacketLine: Decodable, Hashable {
   var connectionHandle: Int?
   var att: Attribute?
   var problem: String?
-}
-
-/// Numbers that look random and are the same in every run. Numerical Recipes, 7.1.
-struct SeededGenerator: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-    let mixed = (state ^ state >> 33) &* 0xFF51_AFD7_ED55_8CCD
-    return mixed ^ mixed >> 33
-  }
 }

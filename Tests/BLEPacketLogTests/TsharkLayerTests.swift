@@ -2,6 +2,7 @@ import BLECore
 import BLEPacketLog
 import BLEWire
 import Foundation
+import TestKit
 import Testing
 
 /// What `log show --json` says of a packet, layer by layer.

@@ -2,6 +2,7 @@ import BLECore
 import BLEPacketLog
 import BLEWire
 import Foundation
+import TestKit
 import Testing
 
 /// A field of tshark's and the keys under which `log show --json` has it, with the unit that tshark leaves raw.

@@ -1,6 +1,7 @@
 import BLECore
 import BLEPacketLog
 import BLEWire
+import TestKit
 import Testing
 
 /// Values of characteristics in words.

@@ -1,6 +1,7 @@
 import BLESecurity
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
 
 /// The sample data of Core 5.4, Vol 2, Part G, 7.1.2, most significant octet first.
@@ -62,13 +63,5 @@ import Testing
     let secret = keys.0.sharedSecret(with: keys.1.publicKey)
     #expect(secret != nil)
     #expect(secret == keys.1.sharedSecret(with: keys.0.publicKey))
-  }
-}
-
-/// Hexadecimal digits in pairs.
-private func octetsOf(_ hex: String) -> [UInt8] {
-  let digits = Array(hex.utf8)
-  return stride(from: 0, to: digits.count, by: 2).map { index in
-    UInt8(String(decoding: digits[index...index + 1], as: UTF8.self), radix: 16) ?? 0
   }
 }

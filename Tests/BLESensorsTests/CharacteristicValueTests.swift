@@ -1,6 +1,7 @@
 import BLECore
 import BLESensors
 import BLEWire
+import TestKit
 import Testing
 
 /// Encoders against the vectors' octets, and what every decoder does with damaged ones.

@@ -1,6 +1,7 @@
 import BLECore
 import BLESensors
 import BLEWire
+import TestKit
 import Testing
 
 /// Frames of raw data: what the vectors cannot say in JSON.

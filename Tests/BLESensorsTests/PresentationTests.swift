@@ -1,15 +1,11 @@
 import BLECore
 import BLESensors
 import BLEWire
+import TestKit
 import Testing
 
 /// Formats of Bluetooth Assigned Numbers, 2.4.1, units of 3.5. The first is GPA/BV-12-C of the SIG's test suite.
 @Suite struct PresentationTests {
-  private func octets(_ hex: String) -> [UInt8] {
-    let digits = Array(hex.filter { $0 != " " })
-    return stride(from: 0, to: digits.count, by: 2).map { UInt8(String(digits[$0...$0 + 1]), radix: 16) ?? 0 }
-  }
-
   @Test(
     arguments: [
       (0x0E, -5, 0x27AC, "25f0", "-0.04059 °F"), (0x06, -2, 0x272F, "1a0e", "36.10 °C"),
@@ -30,7 +26,7 @@ import Testing
   func showsNumbersWithTheirUnits(
     _ format: UInt8, _ exponent: Int8, _ unit: UInt16, _ value: String, _ text: String
   ) throws {
-    let octets = octets(value)
+    let octets = octetsOf(value)
     let format = CharacteristicPresentationFormat(format: format, exponent: exponent, unit: unit)
     #expect(try format.text(of: octets.span) == text)
   }
@@ -50,7 +46,7 @@ import Testing
       CharacteristicPresentationFormat(format: 0x04, exponent: 0, unit: 0x27AD),
       CharacteristicPresentationFormat(format: 0x0E, exponent: 0, unit: 0x2703),
     ]
-    let (whole, longer, shorter) = (octets("64ffff"), octets("64ffff0708"), octets("64ff"))
+    let (whole, longer, shorter) = (octetsOf("64ffff"), octetsOf("64ffff0708"), octetsOf("64ff"))
     #expect(try formats.texts(of: whole.span) == ["100 %", "-1 s"])
     #expect(try formats.texts(of: longer.span) == ["100 %", "-1 s", "0708"])
     #expect(throws: WireError(.att, offset: 1, .truncated(needed: 2, available: 1))) {

@@ -1,6 +1,7 @@
 import BLECore
 import BLESensors
 import BLEWire
+import TestKit
 import Testing
 
 @Suite struct RingBigDataTests {

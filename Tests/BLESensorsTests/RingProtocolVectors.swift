@@ -1,6 +1,7 @@
 import BLESensors
 import BLEWire
 import Foundation
+import TestKit
 import Testing
 
 /// The vectors of the protocol's reference: what hosts and rings said, with what it means. Each names its

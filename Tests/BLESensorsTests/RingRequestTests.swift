@@ -1,5 +1,6 @@
 import BLECore
 import BLESensors
+import TestKit
 import Testing
 
 @Suite struct RingRequestTests {

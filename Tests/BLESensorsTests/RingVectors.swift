@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 /// Frames that came from rings, with what they mean; each names its published source.
@@ -39,16 +40,4 @@ struct RingVector: Decodable, CustomTestStringConvertible {
   }()
 
   static func of(kind: String) -> [RingVector] { all.filter { $0.expect.kind == kind } }
-}
-
-/// Hexadecimal digits in pairs; spaces allowed.
-func octetsOf(_ hex: String) -> [UInt8] {
-  let digits = Array(hex.utf8.filter { $0 != UInt8(ascii: " ") })
-  precondition(digits.count.isMultiple(of: 2), "odd number of digits: \(hex)")
-  return stride(from: 0, to: digits.count, by: 2).map { index in
-    guard let octet = UInt8(String(decoding: digits[index...index + 1], as: UTF8.self), radix: 16) else {
-      preconditionFailure("not hexadecimal: \(hex)")
-    }
-    return octet
-  }
 }

@@ -3,6 +3,7 @@ import BLEPacketLog
 import BLESensors
 import BLEWire
 import Foundation
+import TestKit
 import Testing
 
 /// What `ringtap decode` prints, against the vectors.

@@ -1,5 +1,6 @@
 import BLECore
 import Foundation
+import TestKit
 import Testing
 
 /// Any JSON, for comparing what a decoder says with what it should say.
@@ -69,15 +70,4 @@ struct SensorVector: Decodable, Sendable, CustomTestStringConvertible {
       fatalError("\(file.path): \(error)")
     }
   }()
-}
-
-/// Numbers that look random and are the same in every run. Numerical Recipes, 7.1.
-struct SeededGenerator: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
-    let mixed = (state ^ state >> 33) &* 0xFF51_AFD7_ED55_8CCD
-    return mixed ^ mixed >> 33
-  }
 }

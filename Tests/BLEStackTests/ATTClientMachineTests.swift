@@ -1,6 +1,7 @@
 import BLECore
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
 
 /// A machine with a clock that is moved by hand, and what it handed to its sink.

@@ -1,6 +1,7 @@
 import BLECore
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
 
 /// Database Hash, Client Supported Features and robust caching at the server. Core 5.4, Vol 3, Part G, 2.5.2.1 and 7.
@@ -43,9 +44,9 @@ struct ATTServerCachingTests {
       + "000328020d002a2b0e00002808180f000228140016000f1810000328a21100182a12000229130000290000140001280f1815000328"
       + "021600192a"
     let database = GATTServerDatabase(Self.sample)
-    #expect(hex(database.hashedOctets) == message)
-    #expect(hex(database.databaseHash) == "f1ca2d48ecf58bac8a8830bbb9fba990")
-    #expect(database.value(of: Self.handle(0x0D)).map(hex) == "f1ca2d48ecf58bac8a8830bbb9fba990")
+    #expect(hexOf(database.hashedOctets) == message)
+    #expect(hexOf(database.databaseHash) == "f1ca2d48ecf58bac8a8830bbb9fba990")
+    #expect(database.value(of: Self.handle(0x0D)).map(hexOf) == "f1ca2d48ecf58bac8a8830bbb9fba990")
   }
 
   private static let moved = [sample[0], sample[1], sample[3]]

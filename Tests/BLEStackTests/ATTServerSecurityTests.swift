@@ -1,6 +1,7 @@
 import BLECore
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
 
 /// What a server asks of the link. Core 5.4, Vol 3, Part C, 10.3.1 and Part F, 3.4.1.1.
@@ -121,9 +122,9 @@ import Testing
     var settled = 0
     let pdu = [UInt8](encoding: ATT.maximumMTU) {
       settled = bench.server.pushTogether(
-        values.map { (AttributeHandle($0.0), octets($0.1)) }, database: bench.database, into: &$0)
+        values.map { (AttributeHandle($0.0), octetsOf($0.1)) }, database: bench.database, into: &$0)
     }
-    return (settled, hex(pdu))
+    return (settled, hexOf(pdu))
   }
 
   @Test func notifiesSeveralValuesAtOnce() {

@@ -1,6 +1,7 @@
 import BLECore
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
 
 /// Reads and writes; expected answers from reference `att-gatt-scripts.json` and `att-gatt-conformance.md`, 4 and 6.
@@ -67,7 +68,7 @@ import Testing
     var services = ServerDatabases.service1
     services[0].characteristics[0].readAccess = .refused(code)
     var bench = ServerBench(services)
-    let digits = hex([code.rawValue])
+    let digits = hexOf([code.rawValue])
     #expect(bench.send("0a0300") == "010a0300" + digits)
     #expect(bench.send("0c03000000") == "010c0300" + digits)
     #expect(bench.send("0e07000300") == "010e0300" + digits)
@@ -79,9 +80,9 @@ import Testing
     var bench = bench()
     bench.database.setValue([UInt8](0..<50).span, of: AttributeHandle(7))
     _ = bench.send("021700")
-    #expect(bench.send("0a0700") == "0b" + hex([UInt8](0..<22)))
-    #expect(bench.send("0c07001600") == "0d" + hex([UInt8](22..<44)))
-    #expect(bench.send("0c07002c00") == "0d" + hex([UInt8](44..<50)))
+    #expect(bench.send("0a0700") == "0b" + hexOf([UInt8](0..<22)))
+    #expect(bench.send("0c07001600") == "0d" + hexOf([UInt8](22..<44)))
+    #expect(bench.send("0c07002c00") == "0d" + hexOf([UInt8](44..<50)))
     #expect(bench.send("0c07003200") == "0d")
     #expect(bench.send("0c07003300") == "010c070007")
   }
@@ -162,14 +163,14 @@ import Testing
     #expect(bench.send("1607000100bb") == "1707000100bb")
     #expect(bench.send("1801") == "0118070007")
     #expect(bench.send("1801") == "19")
-    #expect(bench.send("0a0800") == "0b" + hex([UInt8]("Manufacturer Name".utf8)))
+    #expect(bench.send("0a0800") == "0b" + hexOf([UInt8]("Manufacturer Name".utf8)))
   }
 
   @Test("09 when the queue is full, which leaves it as it was")
   func preparedLimit() {
     var bench = bench()
     for index in 0..<ATTServer.preparedWriteLimit {
-      let request = "160700" + hex([UInt8(index), 0]) + "01"
+      let request = "160700" + hexOf([UInt8(index), 0]) + "01"
       #expect(bench.send(request) == "17" + request.dropFirst(2))
     }
     #expect(bench.send("160700400001") == "0116070009")
@@ -184,7 +185,7 @@ import Testing
     #expect(bench.send("1204000100") == "13")
     #expect(bench.push(.notification, 3, "010203") == (.encoded, "1b0300010203"))
     #expect(bench.push(.indication, 3, "01") == (.notSubscribed, ""))
-    #expect(bench.push(.notification, 3, hex([UInt8](0..<30))) == (.encoded, "1b0300" + hex([UInt8](0..<20))))
+    #expect(bench.push(.notification, 3, hexOf([UInt8](0..<30))) == (.encoded, "1b0300" + hexOf([UInt8](0..<20))))
     #expect(bench.send("0a0400") == "0b0100")
     #expect(bench.send("1209000100") == "01120900fd")
     #expect(bench.send("1204000101") == "01120400fd")

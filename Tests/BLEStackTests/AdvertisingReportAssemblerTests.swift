@@ -1,6 +1,7 @@
 import BLECore
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
 
 /// Core 5.4, Vol 4, Part E, 7.7.65.13: data status 00 complete, 01 more to come, 10 truncated, in bits 5 and 6 of the

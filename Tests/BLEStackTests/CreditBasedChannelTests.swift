@@ -1,6 +1,7 @@
 import BLECore
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
 
 /// Opening and closing, Core 5.4, Vol 3, Part A, 4.6, 4.7, 4.22 and 4.23; octets as google/bumble 0.0.236 encodes them.

@@ -1,6 +1,7 @@
 import BLECore
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
 
 /// Core 5.4, Vol 4, Part E, 4.4: how many commands a controller takes, and answers that fit none.

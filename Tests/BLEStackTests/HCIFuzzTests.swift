@@ -1,6 +1,7 @@
 import BLECore
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
 
 /// Mutations of a good session. A trap ends the test run; the counters must stay consistent.

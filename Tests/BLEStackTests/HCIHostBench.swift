@@ -1,6 +1,7 @@
 import BLECore
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
 
 /// A controller by hand: packets in hexadecimal with their H4 type, and time that only moves when told.

@@ -1,5 +1,6 @@
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
 
 /// Layouts of Core 5.4, Vol 4, Part E, 7.8.22–25 and 7.8.38, Vol 3, Part H, 3.6.

@@ -1,6 +1,7 @@
 import BLECore
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
 
 /// Core 5.4, Vol 3, Part A, 7.2: fragments of one frame, the first with another boundary flag.

@@ -1,6 +1,7 @@
 import BLECore
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
 
 /// Signatures of messages, by the vectors of BlueZ's unit/test-crypto.c. Core 5.4, Vol 3, Part H, 2.4.5.

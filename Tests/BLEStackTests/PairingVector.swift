@@ -2,6 +2,7 @@ import BLECore
 import BLEStack
 import BLEWire
 import Foundation
+import TestKit
 import Testing
 
 /// A pairing of another stack's tests, PDU for PDU; the file says where it is from.

@@ -1,6 +1,7 @@
 import BLECore
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
 
 /// Whole pairings of another stack, in each role: every PDU of ours as it was there.

@@ -1,6 +1,7 @@
 import BLECore
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
 
 /// The sample data of Core 5.4, Vol 3, Part H, Appendix D, of 2.2, and of Part G, Appendix B, as printed: most significant

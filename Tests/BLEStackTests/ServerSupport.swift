@@ -1,22 +1,8 @@
 import BLECore
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
-
-func octets(_ hex: String) -> [UInt8] {
-  let digits = Array(hex.utf8.filter { $0 != UInt8(ascii: " ") })
-  precondition(digits.count.isMultiple(of: 2), "odd number of digits: \(hex)")
-  return stride(from: 0, to: digits.count, by: 2).map { index in
-    guard let octet = UInt8(String(decoding: digits[index...index + 1], as: UTF8.self), radix: 16) else {
-      preconditionFailure("not hexadecimal: \(hex)")
-    }
-    return octet
-  }
-}
-
-func hex(_ octets: [UInt8]) -> String {
-  octets.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
-}
 
 /// A server with one client: a request in hexadecimal gives the answer in hexadecimal.
 struct ServerBench {
@@ -32,17 +18,17 @@ struct ServerBench {
   }
 
   mutating func send(_ request: String) -> String {
-    let pdu = octets(request)
+    let pdu = octetsOf(request)
     let refusal = refusal
     var writes: [(handle: UInt16, value: String)] = []
     let answer = [UInt8](encoding: ATT.maximumMTU) {
       server.receive(pdu.span, database: &database, into: &$0) { handle, value in
-        writes.append((handle.rawValue, hex(value.indices.map { value[$0] })))
+        writes.append((handle.rawValue, hexOf(value.indices.map { value[$0] })))
         return refusal
       }
     }
     self.writes += writes
-    return hex(answer)
+    return hexOf(answer)
   }
 
   /// The device has other attributes now.
@@ -53,13 +39,13 @@ struct ServerBench {
   }
 
   mutating func push(_ push: ServerPush, _ handle: UInt16, _ value: String) -> (PushResult, String) {
-    let value = octets(value)
+    let value = octetsOf(value)
     var result = PushResult.notSubscribed
     let pdu = [UInt8](encoding: ATT.maximumMTU) {
       result = server.push(
         push, of: AttributeHandle(handle), value: value.span, database: database, into: &$0)
     }
-    return (result, hex(pdu))
+    return (result, hexOf(pdu))
   }
 }
 

@@ -1,5 +1,6 @@
 import BLECore
 import BLEWire
+import TestKit
 import Testing
 
 /// PDUs of the SIG's GATT test suite, as scripted in BlueZ's `unit/test-gatt.c`; where none carries the PDU,

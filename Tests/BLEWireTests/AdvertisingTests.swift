@@ -1,5 +1,6 @@
 import BLECore
 import BLEWire
+import TestKit
 import Testing
 
 @Suite struct AdvertisingDataTests {

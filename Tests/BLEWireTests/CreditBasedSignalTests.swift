@@ -1,5 +1,6 @@
 import BLECore
 import BLEWire
+import TestKit
 import Testing
 
 /// Data of signalling commands that google/bumble 0.0.236 encodes. Core 5.4, Vol 3, Part A, 4.6, 4.7 and 4.22–4.24.

@@ -1,5 +1,6 @@
 import BLECore
 import BLEWire
+import TestKit
 import Testing
 
 /// Packets of an Android phone's log that name no device, and layouts of Core 5.4, Vol 4, Part E.

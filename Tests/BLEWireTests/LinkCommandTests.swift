@@ -1,5 +1,6 @@
 import BLECore
 import BLEWire
+import TestKit
 import Testing
 
 /// Octets that google/bumble 0.0.236 encodes for the same parameters, without the H4 type; LE Read Channel Map, which it

@@ -1,5 +1,6 @@
 import BLECore
 import BLEWire
+import TestKit
 import Testing
 
 /// Octets by BlueZ's `doc/mgmt-api.txt` and `include/net/bluetooth/mgmt.h` of Linux 6.1; `SecurityTests` has the kernel

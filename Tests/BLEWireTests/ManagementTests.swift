@@ -1,5 +1,6 @@
 import BLECore
 import BLEWire
+import TestKit
 import Testing
 
 /// Octets that Linux 6.1 sent and took on its control channel, with BlueZ's `doc/mgmt-api.txt` for what they mean.

@@ -1,5 +1,6 @@
 import BLECore
 import BLEWire
+import TestKit
 import Testing
 
 /// Core 5.4, Vol 3, Part F, 3.4.4.7–3.4.4.12 and 3.4.5.4; octets of GAR/BV-05-C, GAR/BV-08-C and GAW/BV-02-C.

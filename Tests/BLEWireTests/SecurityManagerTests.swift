@@ -1,5 +1,6 @@
 import BLECore
 import BLEWire
+import TestKit
 import Testing
 
 /// PDUs from pairings of apache/mynewt-nimble's tests (ble_sm_lgcy_test.c, ble_sm_sc_test.c), and the short ones as

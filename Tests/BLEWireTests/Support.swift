@@ -1,20 +1,7 @@
 import BLECore
 import BLEWire
+import TestKit
 import Testing
-
-/// Hexadecimal digits in pairs; spaces allowed.
-func octetsOf(_ hex: String) -> [UInt8] {
-  let digits = Array(hex.utf8.filter { $0 != UInt8(ascii: " ") })
-  precondition(digits.count.isMultiple(of: 2), "odd number of digits: \(hex)")
-  return stride(from: 0, to: digits.count, by: 2).map { index in
-    guard let octet = UInt8(String(decoding: digits[index...index + 1], as: UTF8.self), radix: 16) else {
-      preconditionFailure("not hexadecimal: \(hex)")
-    }
-    return octet
-  }
-}
-
-func array(_ octets: Span<UInt8>) -> [UInt8] { octets.indices.map { octets[$0] } }
 
 /// A PDU from a specification, a capture or another stack's test, with the codec that is to know it.
 struct PDUCase: Sendable, CustomTestStringConvertible {

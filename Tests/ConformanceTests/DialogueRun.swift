@@ -5,6 +5,7 @@ import BLEStack
 import BLESystem
 import BLEWire
 import Synchronization
+import TestKit
 import TestPeer
 
 @testable import BLEHost
@@ -188,10 +189,7 @@ struct DialogueRun {
     return HandleRange(start: ends[0], end: ends[1])
   }
 
-  private func octets(_ word: String) -> [UInt8] {
-    let digits = Array(Self.plain(word))
-    return stride(from: 0, to: digits.count, by: 2).map { UInt8(String(digits[$0...$0 + 1]), radix: 16) ?? 0 }
-  }
+  private func octets(_ word: String) -> [UInt8] { octetsOf(Self.plain(word)) }
 
   /// `aa*3` as `aaaaaa`, and without spaces: where one stands between octets means nothing.
   private static func plain(_ line: String) -> String {

@@ -67,10 +67,6 @@ struct NamedDialogue: CustomTestStringConvertible {
   var testDescription: String { "\(dialogue.test) (\(dialogue.name)): \(dialogue.title)" }
 }
 
-func hexOf(_ octets: some Sequence<UInt8>) -> String {
-  octets.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
-}
-
 extension AttributeHandle {
   var text: String {
     let digits = String(rawValue, radix: 16)

@@ -2,6 +2,7 @@ import BLECore
 import BLESensors
 import BLEWire
 import CMallocCounter
+import TestKit
 import Testing
 
 /// Sensors' notifications are decoded on the receive thread: without an allocation.
@@ -9,20 +10,9 @@ import Testing
 struct SensorAllocationTests {
   private static let rounds = 1_000
 
-  /// The octets in hexadecimal.
-  private func octets(_ hex: String) -> [UInt8] {
-    var octets: [UInt8] = []
-    var rest = hex[...]
-    while let octet = UInt8(rest.prefix(2), radix: 16) {
-      octets.append(octet)
-      rest = rest.dropFirst(2)
-    }
-    return octets
-  }
-
   /// Compressed acceleration of the reference (`pmd-acc-delta-type0-verity-capture`, first block), 30 samples.
   @Test func readsPolarFrames() throws {
-    let value = octets(
+    let value = octetsOf(
       "02965b065deeab7f09808ef1b9fb34fb081d2a1a1d2beee5eddbf19902fba7f0d7eb0bd70419d70638e73412105b0c3624072f22e7"
         + "57def31bf21f07e405f4f4f4e7fc11fa0ffcf31a12042ffd1425e81b15173c01f432baff1306faf6dbfae4acf8c0aefebca0e1e0"
     )
@@ -45,9 +35,9 @@ struct SensorAllocationTests {
   }
 
   @Test func readsHeartRatesAndTemperatures() throws {
-    let heartRate = octets("1f2c01d2041a030004f003")
-    let temperature = octets("02720100ffe807021d173b3a")
-    let core = octets("17400ec10d60081400")
+    let heartRate = octetsOf("1f2c01d2041a030004f003")
+    let temperature = octetsOf("02720100ffe807021d173b3a")
+    let core = octetsOf("17400ec10d60081400")
     var sum = 0
     var before: UInt64 = 0
     for round in 0..<Self.rounds {

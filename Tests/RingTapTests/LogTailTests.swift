@@ -2,6 +2,7 @@ import BLECore
 import BLEPacketLog
 import BLESystem
 import Foundation
+import TestKit
 import Testing
 
 @testable import RingTap

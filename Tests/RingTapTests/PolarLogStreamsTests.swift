@@ -2,6 +2,7 @@ import BLECore
 import BLEPacketLog
 import BLESensors
 import Foundation
+import TestKit
 import Testing
 
 @testable import RingTap

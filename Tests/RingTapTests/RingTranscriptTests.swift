@@ -1,6 +1,7 @@
 import BLEPacketLog
 import BLESensors
 import Foundation
+import TestKit
 import Testing
 
 @testable import RingTap

@@ -7,20 +7,9 @@ import BLESystem
 import BLEWire
 import Foundation
 import Synchronization
+import TestKit
 import TestPeer
 import Testing
-
-/// Hexadecimal digits in pairs; spaces allowed.
-func octetsOf(_ hex: String) -> [UInt8] {
-  let digits = Array(hex.utf8.filter { $0 > UInt8(ascii: " ") })
-  precondition(digits.count.isMultiple(of: 2), "odd number of digits: \(hex)")
-  return stride(from: 0, to: digits.count, by: 2).map { index in
-    guard let octet = UInt8(String(decoding: digits[index...index + 1], as: UTF8.self), radix: 16) else {
-      preconditionFailure("not hexadecimal: \(hex)")
-    }
-    return octet
-  }
-}
 
 /// A captured frame of a ring, by its name in the vectors of the sensor tests.
 struct RingFrames {

@@ -5,6 +5,7 @@ import BLESensors
 import BLESystem
 import Foundation
 import Synchronization
+import TestKit
 import Testing
 
 @testable import RingTap

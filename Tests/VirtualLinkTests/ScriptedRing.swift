@@ -7,6 +7,7 @@ import BLESystem
 import BLEWire
 import Foundation
 import RingTap
+import TestKit
 
 /// A ring that answers what it was recorded to be asked with what was recorded, and nothing else with anything.
 final class ScriptedRing: VirtualPeripheral {
@@ -78,17 +79,6 @@ struct RingCaptures: Sendable {
   }
 
   static func expect(_ name: String) -> String { all[name]?.expect ?? "" }
-}
-
-func octetsOf(_ digits: String) -> [UInt8] {
-  var octets: [UInt8] = []
-  var rest = digits[...]
-  while !rest.isEmpty {
-    guard let octet = UInt8(rest.prefix(2), radix: 16) else { fatalError("not hexadecimal: \(digits)") }
-    octets.append(octet)
-    rest = rest.dropFirst(2)
-  }
-  return octets
 }
 
 func canonical(_ object: [String: Any]) -> String {

@@ -1,8 +1,6 @@
-import Testing
-
-/// Hexadecimal digits in pairs; spaces allowed.
-func octetsOf(_ hex: String) -> [UInt8] {
-  let digits = Array(hex.utf8.filter { $0 != UInt8(ascii: " ") })
+/// Hexadecimal digits in pairs; white space allowed.
+package func octetsOf(_ hex: String) -> [UInt8] {
+  let digits = Array(hex.utf8.filter { $0 > UInt8(ascii: " ") })
   precondition(digits.count.isMultiple(of: 2), "odd number of digits: \(hex)")
   return stride(from: 0, to: digits.count, by: 2).map { index in
     guard let octet = UInt8(String(decoding: digits[index...index + 1], as: UTF8.self), radix: 16) else {
@@ -12,6 +10,9 @@ func octetsOf(_ hex: String) -> [UInt8] {
   }
 }
 
-func hexOf(_ octets: some Sequence<UInt8>) -> String {
+package func hexOf(_ octets: some Sequence<UInt8>) -> String {
   octets.map { ($0 < 16 ? "0" : "") + String($0, radix: 16) }.joined()
 }
+
+/// A copy of the octets.
+package func array(_ octets: Span<UInt8>) -> [UInt8] { octets.indices.map { octets[$0] } }

@@ -1,0 +1,12 @@
+/// Numbers that look random and are the same in every run. Numerical Recipes, 7.1.
+package struct SeededGenerator: RandomNumberGenerator {
+  private var state: UInt64
+
+  package init(state: UInt64) { self.state = state }
+
+  package mutating func next() -> UInt64 {
+    state = state &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+    let mixed = (state ^ state >> 33) &* 0xFF51_AFD7_ED55_8CCD
+    return mixed ^ mixed >> 33
+  }
+}
