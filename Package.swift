@@ -16,9 +16,13 @@ func library(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
   .target(name: name, dependencies: dependencies, swiftSettings: swiftSettings)
 }
 
-func tests(_ name: String, _ dependencies: [Target.Dependency], exclude: [String] = []) -> Target {
+func tests(
+  _ name: String, _ dependencies: [Target.Dependency],
+  exclude: [String] = [], settings: [SwiftSetting] = []
+) -> Target {
   .testTarget(
-    name: name, dependencies: dependencies, exclude: exclude, swiftSettings: languageSettings)
+    name: name, dependencies: dependencies, exclude: exclude,
+    swiftSettings: languageSettings + settings)
 }
 
 let package = Package(
@@ -89,7 +93,7 @@ let package = Package(
     tests("BLEStackTests", ["BLECore", "BLEWire", "BLEStack", "TestKit"], exclude: ["Fixtures"]),
     tests("BLESecurityTests", ["BLEWire", "BLEStack", "BLESecurity", "TestKit"]),
     tests("BLEEmulationTests", ["BLECore", "BLEWire", "BLEStack", "BLESensors", "BLEEmulation", "TestKit"]),
-    tests("BLESystemTests", ["BLECore", "BLESystem", "TestPeer"]),
+    tests("BLESystemTests", ["BLECore", "BLESystem", "TestKit", "TestPeer"]),
     tests(
       "ReceivePathTests",
       [
@@ -123,7 +127,9 @@ let package = Package(
       exclude: ["Fixtures"]),
     tests(
       "BLEPacketLogTests", ["BLECore", "BLEWire", "BLESystem", "BLESensors", "BLEPacketLog", "TestKit"]),
-    tests("KernelTests", [], exclude: ["Peers"]),
+    tests(
+      "KernelTests", ["TestKit"], exclude: ["Peers"],
+      settings: [.defaultIsolation(MainActor.self)]),
     .target(
       name: "FuzzTargets",
       dependencies: [

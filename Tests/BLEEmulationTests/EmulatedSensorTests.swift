@@ -67,7 +67,8 @@ import Testing
     // CORE Connectivity Implementation Notes 3.1, 2.1: 1809 and greenTEG's data, its service in the scan response.
     let core = EmulatedSensor(CoreModel()).advertisement
     #expect(
-      core.map { hexOf($0.data) } == "02010603030918" + "0b09" + hexOf("CORE A1:B2".utf8) + "07fff60b0004948e")
+      core.map { hexOf($0.data) } == "02010603030918" + "0b09" + hexOf("CORE A1:B2".utf8) + "07fff60b0004948e"
+    )
     #expect(core.map { hexOf($0.scanResponse) } == "05030a180f18" + "110721e1da14b5977cb047431e5b00210000")
   }
 

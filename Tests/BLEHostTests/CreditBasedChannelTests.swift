@@ -7,7 +7,7 @@ import Testing
 
 /// Our client against google/bumble's server, over a controller of bumble's.
 @Suite(
-  .serialized, .enabled(if: BumblePeer.python != nil, "bumble is not installed: Tools/install peers"),
+  .serialized,
   .timeLimit(.minutes(1)))
 struct CreditBasedPeerTests {
   /// Steele, Lea and Flood's SplitMix64: the same sizes and octets each time.

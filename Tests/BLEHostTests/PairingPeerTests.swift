@@ -11,7 +11,7 @@ import Testing
 /// Our Security Manager against google/bumble's, over controllers of bumble's, which compare the keys that both hosts
 /// encrypt with.
 @Suite(
-  .serialized, .enabled(if: BumblePeer.python != nil, "bumble is not installed: Tools/install peers"),
+  .serialized,
   .timeLimit(.minutes(1)))
 struct PairingPeerTests {
   /// A way to pair, with what bumble is told.

@@ -138,8 +138,7 @@ private enum Differences {
 }
 
 /// Parameters of HCI commands and events against BlueZ's monitor, label by label.
-@Suite(.enabled(if: ExternalTool("btmon") != nil, "btmon is not installed"))
-struct BtmonParameterTests {
+@Suite @MainActor struct BtmonParameterTests {
   /// Commands and events alone: btmon 5.66 crashes on some ATT requests.
   private func hciLog(of file: URL) throws -> [UInt8] {
     var writer = PacketLogWriter(.btsnoop(.monitor))
@@ -163,7 +162,7 @@ struct BtmonParameterTests {
   @Test(arguments: Logs.all)
   func saysTheSame(_ file: URL) throws {
     let log = try hciLog(of: file)
-    let tool = try #require(ExternalTool("btmon"))
+    let tool = ExternalTool("btmon")
     let output = try tool.output(["-C", "250", "-r"], of: log)
     let theirs = WordedPacket.all(in: output.replacing(/\u{1B}\[[0-9;]*m/, with: ""))
     let ours = WordedPacket.all(in: try shown(log))

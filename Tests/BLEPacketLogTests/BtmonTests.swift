@@ -32,10 +32,9 @@ private func shown(_ log: [UInt8]) throws -> String {
 }
 
 /// Names and statuses against BlueZ's monitor, line by line.
-@Suite(.enabled(if: ExternalTool("btmon") != nil, "btmon is not installed"))
-struct BtmonTests {
+@Suite @MainActor struct BtmonTests {
   private func compare(_ log: [UInt8]) throws -> Int {
-    let tool = try #require(ExternalTool("btmon"))
+    let tool = ExternalTool("btmon")
     let theirs = comparedLines(try tool.output(["-C", "250", "-r"], of: log))
     let ours = comparedLines(try shown(log))
     #expect(ours.count == theirs.count)
@@ -130,7 +129,7 @@ struct BtmonTests {
           ))
       }
     }
-    let tool = try #require(ExternalTool("btmon"))
+    let tool = ExternalTool("btmon")
     let octets = log(packets, format: .monitor)
     let theirs = lines(try tool.output(["-C", "250", "-r"], of: octets)).dropFirst()
     let ours = lines(try shown(octets))
@@ -146,16 +145,16 @@ struct BtmonTests {
   }
 
   @Test(
-    .enabled(if: SharedCaptures.treadmill != nil, "no shared captures: set RINGTAP_SHARED to their folder"))
+    .enabled(if: Place.treadmill != nil, Place.noShared))
   func agreesOnAPhonesLog() throws {
-    let file = try #require(SharedCaptures.treadmill)
+    let file = URL(filePath: try #require(Place.treadmill))
     let (log, leftOut) = monitorLog(of: [UInt8](try Data(contentsOf: file)))
     // btmon 5.66 may crash on these: Read By Type requests, most of them of declarations (0x2803).
     #expect(leftOut == 19)
     #expect(try compare(log) == 1_524)
   }
 
-  @Test(arguments: OwnCaptures.all)
+  @Test(arguments: Logs.own)
   func agreesOnOurCaptures(_ file: URL) throws {
     let (log, _) = monitorLog(of: [UInt8](try Data(contentsOf: file)))
     _ = try compare(log)

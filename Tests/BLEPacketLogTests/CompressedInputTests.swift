@@ -1,16 +1,17 @@
 import BLEPacketLog
 import BLESystem
 import Foundation
+import TestKit
 import Testing
 
 /// Compressed by the programs `gzip` and `zstd`, decompressed by us.
-@Suite struct CompressedInputTests {
+@Suite @MainActor struct CompressedInputTests {
   static let log = [UInt8](
-    (try? Data(contentsOf: Logs.folder.appending(path: "virtual-ring.btsnoop"))) ?? Data())
+    (try? Data(contentsOf: URL(filePath: Place.capture("virtual-ring.btsnoop")))) ?? Data())
 
   /// All octets that come, and the problem that ends them.
-  static func read(_ octets: [UInt8], in folder: URL) throws -> ([UInt8], CompressedInput.Problem?) {
-    let file = folder.appending(path: "input")
+  static func read(_ octets: [UInt8], in folder: String) throws -> ([UInt8], CompressedInput.Problem?) {
+    let file = URL(filePath: folder + "/input")
     try Data(octets).write(to: file)
     var input = try CompressedInput(path: file.path)
     var all: [UInt8] = []
@@ -25,12 +26,12 @@ import Testing
     }
   }
 
-  static func compressed(_ program: String, _ octets: [UInt8], in folder: URL) throws -> [UInt8] {
-    let path = try #require(Witness.path(of: program), "\(program) is not installed")
-    let plain = folder.appending(path: "plain")
+  static func compressed(_ program: String, _ octets: [UInt8], in folder: String) throws -> [UInt8] {
+    let path = try Place.tool(program)
+    let plain = URL(filePath: folder + "/plain")
     try Data(octets).write(to: plain)
-    let packed = folder.appending(path: program == "gzip" ? "plain.gz" : "plain.zst")
-    try #require(try Witness(path, ["-k", "-f", "-q", plain.path]).status == 0)
+    let packed = URL(filePath: folder + (program == "gzip" ? "/plain.gz" : "/plain.zst"))
+    try #require(try Program.run(path, ["-k", "-f", "-q", plain.path]).status == 0)
     return [UInt8](try Data(contentsOf: packed))
   }
 
@@ -87,7 +88,7 @@ import Testing
   /// A file that is still written goes on where it ended.
   @Test func readsOnInAGrowingFile() throws {
     try withFolder { folder in
-      let file = folder.appending(path: "input")
+      let file = URL(filePath: folder + "/input")
       try Data([1, 2, 3, 4]).write(to: file)
       var input = try CompressedInput(path: file.path)
       let first = try input.next()

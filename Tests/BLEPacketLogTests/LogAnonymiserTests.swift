@@ -187,15 +187,13 @@ private func contains(_ octets: [UInt8], _ sequence: [UInt8]) -> Bool {
   }
 
   /// Tshark dissects the same layers and opcodes as before, and finds none of the addresses and names.
-  @Test(
-    .enabled(if: Tshark.executable != nil, "tshark is not installed: Tools/install peers"),
-    arguments: Logs.all)
+  @MainActor @Test(arguments: Logs.all)
   func isDissectedAsBefore(_ file: URL) throws {
     let octets = [UInt8](try Data(contentsOf: file))
     let reading = LogReading(octets)
     let other = anonymised(octets, to: .btsnoop(reading.kind))
     try withFolder { folder in
-      let copy = folder.appending(path: "log.btsnoop")
+      let copy = URL(filePath: folder + "/log.btsnoop")
       try Data(other).write(to: copy)
       let kept = [
         "frame.time_epoch", "frame.len", "bthci_cmd.opcode", "bthci_evt.code", "bthci_evt.le_meta_subevent",
@@ -230,8 +228,8 @@ private func contains(_ octets: [UInt8], _ sequence: [UInt8]) -> Bool {
   }
 
   static func fields(_ file: URL, _ names: [String]) throws -> [Substring] {
-    let run = try Witness(
-      try #require(Tshark.executable).path, ["-r", file.path, "-T", "fields"] + names.flatMap { ["-e", $0] })
+    let run = try Program.run(
+      "tshark", ["-r", file.path, "-T", "fields"] + names.flatMap { ["-e", $0] })
     try #require(run.status == 0, "\(run.errors)")
     return run.output.split(separator: "\n")
   }

@@ -2,6 +2,7 @@ import BLEPacketLog
 import BLEWire
 import Foundation
 import Glibc
+import TestKit
 import Testing
 
 /// A log that is broken, and what every command has to say of it.
@@ -84,8 +85,8 @@ struct BrokenLog: Sendable, CustomTestStringConvertible {
       content: .octets(log([3, 1, 2].map { LogConvertCommandTests.packet($0, 0) })), good: 3, message: nil),
   ]
 
-  func make(in folder: URL) throws -> URL {
-    let place = folder.appending(path: "log")
+  func make(in folder: String) throws -> URL {
+    let place = URL(filePath: folder + "/log")
     switch content {
     case .octets(let octets): try Data(octets).write(to: place)
     case .nothing: break
@@ -99,8 +100,7 @@ struct BrokenLog: Sendable, CustomTestStringConvertible {
 }
 
 /// Broken logs through the program itself: the good part is shown, the bad place named in one line, the status 1.
-@Suite(.enabled(if: Ringtap.path != nil, "ringtap is not beside the tests"))
-struct LogBadInputTests {
+@Suite @MainActor struct LogBadInputTests {
   enum Command: String, CaseIterable {
     case text = "show"
     case json = "show --json"
@@ -109,19 +109,18 @@ struct LogBadInputTests {
     case convert
   }
 
-  private func run(_ command: Command, _ log: BrokenLog, _ place: URL, _ out: URL) throws -> Witness {
+  private func run(_ command: Command, _ log: BrokenLog, _ place: URL, _ out: URL) throws -> Program.Result {
     var words = ["log"] + command.rawValue.split(separator: " ").map(String.init) + [place.path]
     if command == .convert { words += [out.path, "--format", "btsnoop"] }
     guard case .unreadable = log.content, geteuid() == 0 else {
-      return try Witness(try #require(Ringtap.path), words)
+      return try Program.run(Place.ringtap, words)
     }
     // Without the capabilities that let root read everything.
     let capabilities = ["--bounding-set", "-all", "--inh-caps", "-all"]
-    return try Witness(
-      try #require(Witness.path(of: "setpriv")), capabilities + [try #require(Ringtap.path)] + words)
+    return try Program.run(Place.tool("setpriv"), capabilities + [try Place.ringtap] + words)
   }
 
-  private func shown(_ command: Command, _ run: Witness, _ out: URL) throws -> Int {
+  private func shown(_ command: Command, _ run: Program.Result, _ out: URL) throws -> Int {
     switch command {
     case .text: return run.output.split(separator: "\n").count { $0.hasPrefix("> HCI Event") }
     case .json: return run.output.split(separator: "\n").count { $0.hasPrefix("{\"index\":") }
@@ -139,7 +138,7 @@ struct LogBadInputTests {
   func showsTheGoodPartAndNamesTheBad(_ log: BrokenLog, _ command: Command) throws {
     try withFolder { folder in
       let place = try log.make(in: folder)
-      let out = folder.appending(path: "out")
+      let out = URL(filePath: folder + "/out")
       let run = try run(command, log, place, out)
       #expect(try shown(command, run, out) == log.good, "\(run.output)")
       guard let message = log.message else {

@@ -6,25 +6,16 @@ import Foundation
 import TestKit
 import Testing
 
-/// The program itself, beside the tests.
 enum Ringtap {
-  static let path: String? = {
-    let program = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent().appending(
-      path: "ringtap"
-    ).path
-    return FileManager.default.isExecutableFile(atPath: program) ? program : nil
-  }()
-
-  static func convert(_ arguments: [String], input: URL? = nil) throws -> Witness {
-    try Witness(try #require(path), ["log", "convert"] + arguments, input: input)
+  static func convert(_ arguments: [String], input: Program.Input = .nothing) throws -> Program.Result {
+    try Program.run(Place.ringtap, ["log", "convert"] + arguments, input: input)
   }
 }
 
-@Suite(.enabled(if: Ringtap.path != nil, "ringtap is not beside the tests"))
-struct LogConvertCommandTests {
-  static let event = octetsOf("0e0401030c00")
+@Suite @MainActor struct LogConvertCommandTests {
+  nonisolated static let event = octetsOf("0e0401030c00")
 
-  static func packet(_ seconds: Int64, _ octet: UInt8) -> LoggedPacket {
+  nonisolated static func packet(_ seconds: Int64, _ octet: UInt8) -> LoggedPacket {
     LoggedPacket(
       type: .event, direction: .controllerToHost, octets: octetsOf("0e0401030c") + [octet],
       timeNanoseconds: seconds * 1_000_000_000)
@@ -35,7 +26,7 @@ struct LogConvertCommandTests {
   @Test func mergesByTime() throws {
     try withFolder { folder in
       let (a, b, out) = (
-        folder.appending(path: "a"), folder.appending(path: "b"), folder.appending(path: "out.pcapng")
+        URL(filePath: folder + "/a"), URL(filePath: folder + "/b"), URL(filePath: folder + "/out.pcapng")
       )
       // The second goes back in time: its own order stays.
       try Data(log([Self.packet(1, 1), Self.packet(5, 2), Self.packet(9, 3)])).write(to: a)
@@ -55,22 +46,22 @@ struct LogConvertCommandTests {
 
   @Test(arguments: ["gzip", "zstd"])
   func readsThroughCompression(_ program: String) throws {
-    let compressor = try #require(Witness.path(of: program), "\(program) is not installed")
+    let compressor = try Place.tool(program)
     try withFolder { folder in
-      let (plain, out) = (folder.appending(path: "plain"), folder.appending(path: "out"))
+      let (plain, out) = (URL(filePath: folder + "/plain"), URL(filePath: folder + "/out"))
       var packets: [LoggedPacket] = []
       for number in 0..<20_000 {
         packets.append(Self.packet(Int64(number), UInt8(truncatingIfNeeded: number * 7)))
       }
       let log = log(packets)
       try Data(log).write(to: plain)
-      let packed = folder.appending(path: program == "gzip" ? "plain.gz" : "plain.zst")
-      try #require(try Witness(compressor, ["-k", "-q", plain.path]).status == 0)
+      let packed = URL(filePath: folder + (program == "gzip" ? "/plain.gz" : "/plain.zst"))
+      try #require(try Program.run(compressor, ["-k", "-q", plain.path]).status == 0)
       let run = try Ringtap.convert([packed.path, out.path, "--format", "btsnoop"])
       #expect(run.status == 0, "\(run.errors)")
       #expect([UInt8](try Data(contentsOf: out)) == log)
       // By standard input and output.
-      let piped = try Ringtap.convert(["-", "-", "--format", "btsnoop"], input: packed)
+      let piped = try Ringtap.convert(["-", "-", "--format", "btsnoop"], input: .file(packed.path))
       #expect(piped.status == 0)
       // Cut in the middle: what is whole is written, the place told.
       let octets = try Data(contentsOf: packed)
@@ -91,7 +82,7 @@ struct LogConvertCommandTests {
   /// The good part is written, the bad offset named.
   @Test func keepsTheGoodPart() throws {
     try withFolder { folder in
-      let (bad, out) = (folder.appending(path: "bad"), folder.appending(path: "out.pcap"))
+      let (bad, out) = (URL(filePath: folder + "/bad"), URL(filePath: folder + "/out.pcap"))
       try Data(log([Self.packet(1, 1), Self.packet(2, 2)]).dropLast(3)).write(to: bad)
       let run = try Ringtap.convert([bad.path, out.path])
       #expect(run.status == 1)
@@ -104,7 +95,7 @@ struct LogConvertCommandTests {
       let other = try Ringtap.convert([bad.path, out.path])
       #expect(other.status == 1)
       #expect(other.errors.contains("not a packet log"))
-      let missing = try Ringtap.convert([folder.appending(path: "none").path, out.path])
+      let missing = try Ringtap.convert([folder + "/none", out.path])
       #expect(missing.status == 1)
       let same = try Ringtap.convert([bad.path, bad.path, "--format", "pcapng"])
       #expect(same.status == 1 && same.errors.contains("overwritten"))
@@ -141,7 +132,7 @@ struct LogConvertCommandTests {
 
   @Test func splitsByConnection() throws {
     try withFolder { folder in
-      let (file, out) = (folder.appending(path: "log"), folder.appending(path: "parts"))
+      let (file, out) = (URL(filePath: folder + "/log"), URL(filePath: folder + "/parts"))
       try Data(log(Self.twoLinks)).write(to: file)
       let run = try Ringtap.convert([file.path, out.path, "--split", "connection", "--format", "pcapng"])
       #expect(run.status == 0, "\(run.errors)")
@@ -159,7 +150,7 @@ struct LogConvertCommandTests {
   @Test(arguments: [("70:cb:0d:00:a1:b3", 5..<9), ("0x0040", 1..<9), ("64", 1..<9), ("0x0041", 0..<0)])
   func choosesAConnection(_ choice: String, _ range: Range<Int>) throws {
     try withFolder { folder in
-      let (file, out) = (folder.appending(path: "log"), folder.appending(path: "out.btsnoop"))
+      let (file, out) = (URL(filePath: folder + "/log"), URL(filePath: folder + "/out.btsnoop"))
       try Data(log(Self.twoLinks)).write(to: file)
       let run = try Ringtap.convert([file.path, out.path, "--connection", choice])
       #expect(run.status == 0, "\(run.errors)")
@@ -169,7 +160,7 @@ struct LogConvertCommandTests {
 
   @Test func anonymises() throws {
     try withFolder { folder in
-      let (file, out) = (folder.appending(path: "log"), folder.appending(path: "out.btsnoop"))
+      let (file, out) = (URL(filePath: folder + "/log"), URL(filePath: folder + "/out.btsnoop"))
       try Data(log(LogAnonymiserTests.packets)).write(to: file)
       let run = try Ringtap.convert([file.path, out.path, "--anonymise"])
       #expect(run.status == 0, "\(run.errors)")
@@ -180,9 +171,7 @@ struct LogConvertCommandTests {
 }
 
 /// What is read, and what is claimed, is never kept.
-@Suite(
-  .enabled(if: Ringtap.path != nil && Witness.path(of: "python3") != nil, "ringtap or python3 is not there"))
-struct LogMemoryTests {
+@Suite @MainActor struct LogMemoryTests {
   /// A pcapng section with a block of nobody's of 256 MiB, then one packet; as a sparse file, and gzipped to 260 KiB.
   @Test(arguments: [false, true])
   func staysSmall(isCompressed: Bool) throws {
@@ -195,18 +184,18 @@ struct LogMemoryTests {
     let head = start + octets(UInt32(99), .little) + octets(UInt32(skipped + 12), .little)
     let tail = octets(UInt32(skipped + 12), .little) + log.file
     try withFolder { folder in
-      var file = folder.appending(path: "large.pcapng")
+      var file = URL(filePath: folder + "/large.pcapng")
       try Data(head).write(to: file)
       let handle = try FileHandle(forWritingTo: file)
       try handle.seek(toOffset: UInt64(head.count + skipped))
       try handle.write(contentsOf: Data(tail))
       try handle.close()
       if isCompressed {
-        let gzip = try #require(Witness.path(of: "gzip"))
-        try #require(try Witness(gzip, ["-1", file.path]).status == 0)
-        file = folder.appending(path: "large.pcapng.gz")
+        let gzip = try Place.tool("gzip")
+        try #require(try Program.run(gzip, ["-1", file.path]).status == 0)
+        file = URL(filePath: folder + "/large.pcapng.gz")
       }
-      let out = folder.appending(path: "out.btsnoop")
+      let out = URL(filePath: folder + "/out.btsnoop")
       let (status, peak) = try Self.peakKibibytes(["log", "convert", file.path, out.path])
       #expect(status == 0)
       #expect(LogReading([UInt8](try Data(contentsOf: out))).packets.count == 1)
@@ -223,8 +212,7 @@ struct LogMemoryTests {
       status = subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL).returncode
       print(status, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
       """
-    let run = try Witness(
-      try #require(Witness.path(of: "python3")), ["-c", script, try #require(Ringtap.path)] + arguments)
+    let run = try Program.run(Place.tool("python3"), ["-c", script, try Place.ringtap] + arguments)
     let numbers = run.output.split(whereSeparator: \.isWhitespace).compactMap { Int($0) }
     try #require(numbers.count == 2, "\(run.errors)")
     return (Int32(numbers[0]), numbers[1])

@@ -3,6 +3,7 @@ import BLEPacketLog
 import BLESystem
 import BLEWire
 import Foundation
+import TestKit
 import Testing
 
 /// A number's octets in the order that a file has.
@@ -147,64 +148,16 @@ func withoutReadByType(_ log: [UInt8]) -> [UInt8] {
   return octets
 }
 
-/// A program that nobody here wrote, and what it says.
-struct Witness {
-  var status: Int32
-  var output: String
-  var errors: String
-
-  static func path(of program: String) -> String? {
-    ProcessInfo.processInfo.environment["PATH"]?.split(separator: ":").map { "\($0)/\(program)" }
-      .first { FileManager.default.isExecutableFile(atPath: $0) }
-  }
-
-  /// Runs it to its end; its output goes to a file, so that neither waits for the other.
-  init(_ path: String, _ arguments: [String], input: URL? = nil) throws {
-    let folder = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
-    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-    defer { try? FileManager.default.removeItem(at: folder) }
-    let (output, errors) = (folder.appending(path: "output"), folder.appending(path: "errors"))
-    for file in [output, errors] { try Data().write(to: file) }
-    let process = Process()
-    process.executableURL = URL(filePath: path)
-    process.arguments = arguments
-    process.standardOutput = try FileHandle(forWritingTo: output)
-    process.standardError = try FileHandle(forWritingTo: errors)
-    process.standardInput = try input.map { try FileHandle(forReadingFrom: $0) } ?? FileHandle.nullDevice
-    try process.run()
-    process.waitUntilExit()
-    status = process.terminationReason == .exit ? process.terminationStatus : 128 + process.terminationStatus
-    self.output = String(decoding: try Data(contentsOf: output), as: UTF8.self)
-    self.errors = String(decoding: try Data(contentsOf: errors), as: UTF8.self)
-  }
-}
-
-/// A folder of its own for one test.
-func withFolder<T>(_ body: (URL) throws -> T) throws -> T {
-  let folder = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString)
-  try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
-  defer { try? FileManager.default.removeItem(at: folder) }
-  return try body(folder)
-}
-
 /// The logs of the repository, and those of real devices where there are any.
 enum Logs {
-  static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-    .deletingLastPathComponent().appending(path: "Captures")
+  static var own: [URL] { Place.captures(withSuffix: ".btsnoop").map { URL(filePath: $0) } }
 
-  static var own: [URL] {
-    let names = (try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []
-    return names.filter { $0.hasSuffix(".btsnoop") }.sorted().map { folder.appending(path: $0) }
-  }
-
-  static var all: [URL] { own + [SharedCaptures.treadmill].compactMap(\.self) }
+  static var all: [URL] { own + [Place.treadmill].compactMap(\.self).map { URL(filePath: $0) } }
 
   /// The own ones with those that are another's copy: pcapng, compressed.
   static var everyFormat: [URL] {
-    let names = (try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []
-    return names.filter { !$0.hasSuffix(".txt") && !$0.hasSuffix(".md") }.sorted().map {
-      folder.appending(path: $0)
-    }
+    Place.captures(withSuffix: "").filter { !$0.hasSuffix(".txt") && !$0.hasSuffix(".md") }
+      .map { URL(filePath: $0) }
   }
 
   /// A log as its reader wants it, decompressed.

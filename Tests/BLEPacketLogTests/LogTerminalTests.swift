@@ -5,10 +5,7 @@ import TestKit
 import Testing
 
 /// `ringtap log …` on a terminal: colour, pager, progress, `--follow`.
-@Suite(
-  .enabled(
-    if: Ringtap.path != nil && Witness.path(of: "setsid") != nil, "ringtap or setsid is not there"))
-struct LogTerminalTests {
+@Suite @MainActor struct LogTerminalTests {
   private static let escape = "\u{1B}["
 
   /// As many events as it says, with a Reset in each.
@@ -17,9 +14,9 @@ struct LogTerminalTests {
   }
 
   /// - Parameter count: more than a thousand events are the same thousand again and again.
-  private func withLog(_ count: Int, _ body: (URL, URL) throws -> Void) throws {
+  private func withLog(_ count: Int, _ body: (URL, String) throws -> Void) throws {
     try withFolder { folder in
-      let file = folder.appending(path: "a.btsnoop")
+      let file = URL(filePath: folder + "/a.btsnoop")
       let start = log(Self.events(min(count, 1_000)))
       var octets = Data(start)
       for _ in 0..<(count - 1) / 1_000 { octets += start.dropFirst(16) }
@@ -33,7 +30,7 @@ struct LogTerminalTests {
     errors: TerminalRun.Stream = .terminal, columns: UInt16 = 100
   ) throws -> TerminalRun {
     try TerminalRun(
-      try #require(Ringtap.path), ["log"] + arguments, environment: environment, output: output,
+      try Place.ringtap, ["log"] + arguments, environment: environment, output: output,
       errors: errors, columns: columns)
   }
 
@@ -57,7 +54,7 @@ struct LogTerminalTests {
   @Test(arguments: [([], false), (["--color", "always"], true)] as [([String], Bool)])
   func coloursNoPipeUnasked(_ options: [String], _ isColored: Bool) throws {
     try withLog(3) { file, _ in
-      let run = try Witness(try #require(Ringtap.path), ["log", "show", file.path] + options)
+      let run = try Program.run(Place.ringtap, ["log", "show", file.path] + options)
       #expect(run.status == 0)
       #expect(run.output.contains(Self.escape) == isColored)
     }
@@ -66,7 +63,7 @@ struct LogTerminalTests {
   /// No header line is longer than the terminal's; what is left out is the end of a name.
   @Test func fitsTheTerminal() throws {
     try withFolder { folder in
-      let file = folder.appending(path: "a.btsnoop")
+      let file = URL(filePath: folder + "/a.btsnoop")
       let command = "4120 08 00 00 01 00 6000 6000"
       let packet = LoggedPacket(type: .command, direction: .hostToController, octets: octetsOf(command))
       try Data(log([packet], format: .monitor)).write(to: file)
@@ -75,7 +72,7 @@ struct LogTerminalTests {
       let header = try #require(narrow.text.split(separator: "\n").first)
       #expect(header.hasPrefix("< HCI Command: LE Set Extended Sc"))
       #expect(header.contains(".. (0x08|0x0041) plen 8 #1 ") && header.count == 72, "\(header)")
-      let piped = try Witness(try #require(Ringtap.path), ["log", "show", file.path])
+      let piped = try Program.run(Place.ringtap, ["log", "show", file.path])
       #expect(piped.output.contains("LE Set Extended Scan Parameters (0x08|0x0041)"))
     }
   }
@@ -101,11 +98,11 @@ struct LogTerminalTests {
   @Test(arguments: [true, false]) func takesLessWhereItIs(_ isThere: Bool) throws {
     try withLog(2) { file, folder in
       if isThere {
-        let less = folder.appending(path: "less")
+        let less = URL(filePath: folder + "/less")
         try Data("#!/bin/sh\necho \"less $LESS\"\nexec /bin/cat\n".utf8).write(to: less)
         try FileManager.default.setAttributes([.posixPermissions: 0o755], ofItemAtPath: less.path)
       }
-      let run = try show(["show", file.path], ["PATH": folder.path])
+      let run = try show(["show", file.path], ["PATH": folder])
       #expect(try run.status() == 0)
       #expect(run.text.hasPrefix("less FRX\n") == isThere)
       #expect(run.text.contains("HCI Event: Command Complete") && run.text.contains(Self.escape))
@@ -114,7 +111,7 @@ struct LogTerminalTests {
 
   @Test func neverPagesIntoAFile() throws {
     try withLog(2) { file, folder in
-      let out = folder.appending(path: "out")
+      let out = URL(filePath: folder + "/out")
       let run = try show(["show", file.path], ["PAGER": "sed s/^/paged:/"], output: .file(out))
       #expect(try run.status() == 0)
       let text = try String(contentsOf: out, encoding: .utf8)
@@ -126,7 +123,7 @@ struct LogTerminalTests {
   /// A reader who has seen enough is no failure.
   @Test(arguments: ["head -n 3", "true"]) func endsQuietlyWithItsPager(_ pager: String) throws {
     try withLog(50_000) { file, folder in
-      let errors = folder.appending(path: "errors")
+      let errors = URL(filePath: folder + "/errors")
       let run = try show(["show", file.path], ["PAGER": pager], errors: .file(errors))
       #expect(try run.status() == 0)
       #expect(run.text.split(separator: "\n").count == (pager == "true" ? 0 : 3))
@@ -140,15 +137,14 @@ struct LogTerminalTests {
       let tail = command == "convert" ? "- --format btsnoop" : ""
       // The reader has gone before the first octet where it never reads.
       let line =
-        "'\(try #require(Ringtap.path))' log \(command) '\(file.path)' \(tail) | true; exit ${PIPESTATUS[0]}"
-      let run = try Witness("/bin/bash", ["-c", line])
+        "'\(try Place.ringtap)' log \(command) '\(file.path)' \(tail) | true; exit ${PIPESTATUS[0]}"
+      let run = try Program.run("/bin/bash", ["-c", line])
       #expect(run.status == 0)
       #expect(run.errors == "")
     }
   }
 
-  @Test(.enabled(if: Witness.path(of: "less") != nil, "less is not installed"))
-  func leavesLessByItsKey() throws {
+  @Test func leavesLessByItsKey() throws {
     try withLog(200) { file, _ in
       let run = try show(["show", file.path])
       try run.wait("less waits at the end of its screen") { $0.hasSuffix(":\u{1B}[K") }
@@ -165,15 +161,15 @@ struct LogTerminalTests {
   {
     // 31 octets a record: 4.65 MB.
     try withLog(150_000) { file, folder in
-      let out = folder.appending(path: "out.pcap")
+      let out = URL(filePath: folder + "/out.pcap")
       let words = command.split(separator: " ").map(String.init) + [file.path]
       let arguments = command == "convert" ? words + [out.path] : words
       let run = try show(arguments, output: command == "convert" ? .terminal : .file(out))
       #expect(try run.status() == 0)
       #expect(run.text.contains("\r\u{1B}[K4 of 4 MB, "), "\(run.text)")
       #expect(run.text.hasSuffix("\r\u{1B}[K"), "the line is cleared")
-      let errors = folder.appending(path: "errors")
-      let silent = try show(arguments, output: .file(folder.appending(path: "o")), errors: .file(errors))
+      let errors = URL(filePath: folder + "/errors")
+      let silent = try show(arguments, output: .file(URL(filePath: folder + "/o")), errors: .file(errors))
       #expect(try silent.status() == 0)
       #expect(try Data(contentsOf: errors).isEmpty)
     }
@@ -183,7 +179,7 @@ struct LogTerminalTests {
 
   @Test func followsAGrowingFile() throws {
     try withFolder { folder in
-      let file = folder.appending(path: "a.btsnoop")
+      let file = URL(filePath: folder + "/a.btsnoop")
       let octets = log(Self.events(3))
       let header = 16
       let record = (octets.count - header) / 3
@@ -206,7 +202,7 @@ struct LogTerminalTests {
 
   @Test(arguments: ["moved", "truncated"]) func followsAFileThatTookItsPlace(_ way: String) throws {
     try withFolder { folder in
-      let file = folder.appending(path: "a.btsnoop")
+      let file = URL(filePath: folder + "/a.btsnoop")
       try Data(log(Self.events(3))).write(to: file)
       let run = try show(["show", file.path, "--follow", "--json"])
       try run.wait("the old file") { $0.contains("\"index\":3,") }
@@ -215,7 +211,7 @@ struct LogTerminalTests {
         let writer = try FileHandle(forWritingTo: file)
         try writer.seekToEnd()
         try writer.write(contentsOf: Data(log(Self.events(1, from: 4)).dropFirst(16)))
-        try FileManager.default.moveItem(at: file, to: folder.appending(path: "a.btsnoop.1"))
+        try FileManager.default.moveItem(at: file, to: URL(filePath: folder + "/a.btsnoop.1"))
         try Data(log(Self.events(2, from: 70))).write(to: file)
         try run.wait("the old file's last record") { $0.contains("\"index\":4,") }
       } else {

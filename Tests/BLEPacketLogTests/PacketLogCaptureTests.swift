@@ -2,6 +2,7 @@ import BLECore
 import BLEPacketLog
 import BLEWire
 import Foundation
+import TestKit
 import Testing
 
 /// The logs in `Captures`, against what tshark wrote of them when they were made: runs without tshark.
@@ -33,8 +34,8 @@ import Testing
 
   /// The pcapng copy holds what the original holds.
   @Test func agreesWithItsOriginal() throws {
-    let original = [UInt8](try Data(contentsOf: Logs.folder.appending(path: "exclusive-monitor.btsnoop")))
-    let copy = [UInt8](try Data(contentsOf: Logs.folder.appending(path: "exclusive-monitor.pcapng")))
+    let original = [UInt8](try Data(contentsOf: URL(filePath: Place.capture("exclusive-monitor.btsnoop"))))
+    let copy = [UInt8](try Data(contentsOf: URL(filePath: Place.capture("exclusive-monitor.pcapng"))))
     #expect(LogReading(copy).records == LogReading(original).records)
     #expect(LogReading(copy).format == .pcapng)
     #expect(converted(copy, to: .btsnoop(.monitor)) == original)
@@ -42,8 +43,8 @@ import Testing
 
   /// The compressed copy too.
   @Test func agreesWithItsOriginalCompressed() throws {
-    let original = Logs.folder.appending(path: "bluetoothd-monitor.btsnoop")
-    let copy = Logs.folder.appending(path: "bluetoothd-monitor.btsnoop.gz")
+    let original = URL(filePath: Place.capture("bluetoothd-monitor.btsnoop"))
+    let copy = URL(filePath: Place.capture("bluetoothd-monitor.btsnoop.gz"))
     #expect(try Logs.octets(of: copy) == [UInt8](Data(contentsOf: original)))
     #expect(try Data(contentsOf: copy).starts(with: [0x1F, 0x8B]))
   }

@@ -107,8 +107,7 @@ import Testing
 }
 
 /// What we write, read by programs that nobody here wrote.
-@Suite(.enabled(if: Tshark.executable != nil, "tshark is not installed: Tools/install peers"))
-struct PacketLogWitnessTests {
+@Suite @MainActor struct PacketLogWitnessTests {
   static let formats: [(String, PacketLogWriter.Format)] = [
     ("h4.btsnoop", .btsnoop(.h4)), ("monitor.btsnoop", .btsnoop(.monitor)),
     ("h4.pcapng", .pcapng(.h4WithDirection)), ("monitor.pcapng", .pcapng(.linuxMonitor)),
@@ -127,7 +126,7 @@ struct PacketLogWitnessTests {
     try withFolder { folder in
       for (name, format) in Self.formats {
         let original = name.hasPrefix("monitor") ? all : packets
-        let copy = folder.appending(path: name)
+        let copy = URL(filePath: folder + "/" + name)
         try Data(converted(log, to: format)).write(to: copy)
         #expect(try Self.fields(of: copy) == original, "\(name)")
       }
@@ -136,14 +135,13 @@ struct PacketLogWitnessTests {
 
   /// Fields that do not depend on the format; tshark prints microseconds of btsnoop with zeros behind.
   static func fields(of file: URL) throws -> [Substring] {
-    let executable = try #require(Tshark.executable)
     let names = [
       "frame.time_epoch", "bthci_cmd.opcode", "bthci_evt.code", "bthci_acl.chandle",
       "btl2cap.cid",
       "btatt.opcode", "btatt.handle", "btatt.value", "bthci_evt.bd_addr", "bthci_cmd.bd_addr", "btsmp.opcode",
     ]
-    let run = try Witness(
-      executable.path, ["-r", file.path, "-T", "fields"] + names.flatMap { ["-e", $0] })
+    let run = try Program.run(
+      "tshark", ["-r", file.path, "-T", "fields"] + names.flatMap { ["-e", $0] })
     try #require(run.status == 0, "\(run.errors)")
     return run.output.split(separator: "\n")
   }
@@ -157,16 +155,16 @@ struct PacketLogWitnessTests {
       options: log.option(1, Array("hello".utf8)) + log.option(4, log.number(UInt64(9))))
     let file = log.file
     try withFolder { folder in
-      let copy = folder.appending(path: "log.pcapng")
+      let copy = URL(filePath: folder + "/log.pcapng")
       try Data(converted(file, to: .pcapng(.h4WithDirection))).write(to: copy)
-      let known = try Witness(
-        try #require(Tshark.executable).path,
+      let known = try Program.run(
+        "tshark",
         [
           "-r", copy.path, "-T", "fields", "-e", "frame.time_epoch", "-e", "frame.interface_name", "-e",
           "frame.comment",
         ])
       #expect(known.output == "1700000000.123456789\thci4\thello\n", "\(known.errors)")
-      let capinfos = try Witness(try #require(Witness.path(of: "capinfos")), [copy.path])
+      let capinfos = try Program.run(Place.tool("capinfos"), [copy.path])
       #expect(capinfos.status == 0)
       #expect(capinfos.output.contains("Time precision = nanoseconds (9)"))
       #expect(capinfos.output.contains("Name = hci4"))
@@ -177,13 +175,13 @@ struct PacketLogWitnessTests {
   func capinfosCountsTheSame(_ file: URL) throws {
     let log = [UInt8](try Data(contentsOf: file))
     let records = LogReading(log).records
-    let capinfos = try #require(Witness.path(of: "capinfos"))
+    let capinfos = try Place.tool("capinfos")
     try withFolder { folder in
       for (name, format) in Self.formats + [("hci.btsnoop", .btsnoop(.unencapsulated))] {
-        let copy = folder.appending(path: name)
+        let copy = URL(filePath: folder + "/" + name)
         try Data(converted(log, to: format)).write(to: copy)
         let count = name.hasPrefix("monitor") ? records.count : records.count { $0.header.type != nil }
-        let run = try Witness(capinfos, ["-T", "-r", "-m", "-c", copy.path])
+        let run = try Program.run(capinfos, ["-T", "-r", "-m", "-c", copy.path])
         #expect(run.status == 0, "\(run.errors)")
         #expect(
           run.output.split(separator: ",").last.map { $0.trimmingCharacters(in: .whitespacesAndNewlines) }
@@ -195,7 +193,7 @@ struct PacketLogWitnessTests {
   /// What Wireshark's own editor makes of our logs is what we make of them. It has no link type for format 1001.
   @Test(arguments: Logs.all.filter { !$0.path.hasSuffix("-hci.btsnoop") })
   func readsWhatEditcapWrites(_ file: URL) throws {
-    let editcap = try #require(Witness.path(of: "editcap"))
+    let editcap = try Place.tool("editcap")
     let original = LogReading([UInt8](try Data(contentsOf: file))).packets.map { packet in
       var packet = packet
       packet.drops = 0
@@ -204,8 +202,8 @@ struct PacketLogWitnessTests {
     #expect(!original.isEmpty)
     try withFolder { folder in
       for format in ["pcapng", "pcap", "nsecpcap"] {
-        let copy = folder.appending(path: format)
-        let run = try Witness(editcap, ["-F", format, file.path, copy.path])
+        let copy = URL(filePath: folder + "/" + format)
+        let run = try Program.run(editcap, ["-F", format, file.path, copy.path])
         try #require(run.status == 0, "\(run.errors)")
         let reading = LogReading([UInt8](try Data(contentsOf: copy)))
         #expect(reading.error == nil)
@@ -216,14 +214,14 @@ struct PacketLogWitnessTests {
 
   /// btmon 5.66 reads what we write to its end. On Read By Type requests it crashes, in format 2001 too (CONTRIBUTING.md):
   /// the phone's log has them, and what bluetoothd does; the latter is written without.
-  @Test(.enabled(if: Witness.path(of: "btmon") != nil, "btmon is not installed"), arguments: Logs.own)
+  @Test(arguments: Logs.own)
   func btmonReadsBTSnoop(_ file: URL) throws {
     let log = withoutReadByType([UInt8](try Data(contentsOf: file)))
     try withFolder { folder in
       for kind in [BTSnoopFormat.monitor, .h4, .unencapsulated] {
-        let copy = folder.appending(path: "log.btsnoop")
+        let copy = URL(filePath: folder + "/log.btsnoop")
         try Data(converted(log, to: .btsnoop(kind))).write(to: copy)
-        let run = try Witness(try #require(Witness.path(of: "btmon")), ["-r", copy.path])
+        let run = try Program.run(Place.tool("btmon"), ["-r", copy.path])
         #expect(run.status == 0, "\(run.errors)")
         // Each packet's line starts with its direction.
         let packets = run.output.split(separator: "\n").count { $0.hasPrefix("< ") || $0.hasPrefix("> ") }
@@ -233,15 +231,14 @@ struct PacketLogWitnessTests {
   }
 
   /// bumble reads format 1002. At the end of every file it prints TRUNCATED, once.
-  @Test(
-    .enabled(if: Self.bumbleShow != nil, "bumble is not installed: Tools/install peers"), arguments: Logs.all)
+  @Test(arguments: Logs.all)
   func bumbleReadsH4(_ file: URL) throws {
     let log = [UInt8](try Data(contentsOf: file))
     try withFolder { folder in
-      let copy = folder.appending(path: "h4.btsnoop")
+      let copy = URL(filePath: folder + "/h4.btsnoop")
       let monitor = converted(log, to: .pcapng(.linuxMonitor))
       try Data(converted(monitor, to: .btsnoop(.h4))).write(to: copy)
-      let run = try Witness(try #require(Self.bumbleShow), ["--format", "snoop", copy.path])
+      let run = try Program.run(Place.bumble() + "/bin/bumble-show", ["--format", "snoop", copy.path])
       #expect(run.status == 0, "\(run.errors)")
       #expect(!run.output.contains("!!!"))
       let lines = run.output.split(separator: "\n")
@@ -250,17 +247,6 @@ struct PacketLogWitnessTests {
       #expect(lines.count { $0.contains("CONTROLLER") && $0.hasPrefix("[") } >= LogReading(log).packets.count)
     }
   }
-
-  static let bumbleShow: String? = {
-    let root = Logs.folder.deletingLastPathComponent()
-    guard let run = try? Witness(root.appending(path: "Tools/install").path, ["python"]), run.status == 0
-    else {
-      return nil
-    }
-    let python = run.output.trimmingCharacters(in: .whitespacesAndNewlines)
-    let program = URL(filePath: python).deletingLastPathComponent().appending(path: "bumble-show").path
-    return FileManager.default.isExecutableFile(atPath: program) ? program : nil
-  }()
 
   /// Tshark reads PacketLogger too: our fixture is one to it.
   @Test(arguments: [LogByteOrder.big, .little])
@@ -272,7 +258,7 @@ struct PacketLogWitnessTests {
         (1_700_000_001, 7, 0x03, octetsOf("0020 0700 0300 0400 0b0102")),
       ])
     try withFolder { folder in
-      let (theirs, ours) = (folder.appending(path: "log.pklg"), folder.appending(path: "log.pcapng"))
+      let (theirs, ours) = (URL(filePath: folder + "/log.pklg"), URL(filePath: folder + "/log.pcapng"))
       try Data(file).write(to: theirs)
       try Data(converted(file, to: .pcapng(.h4WithDirection))).write(to: ours)
       let expected = try Self.fields(of: theirs)

@@ -8,7 +8,7 @@ import Testing
 
 /// Heart rates and temperatures with every combination of flags: what our decoder makes of them, against tshark and
 /// bumble. Each of them runs once for the whole set.
-@Suite struct SensorPeerTests {
+@Suite @MainActor struct SensorPeerTests {
   /// Every flags octet, reserved bits included, with the fields that it promises; more than one number of intervals.
   private static let heartRates: [[UInt8]] = {
     var generator = SeededGenerator(state: 0x2A37)
@@ -55,9 +55,8 @@ import Testing
     return BLEPacketLogTests.log(packets)
   }
 
-  @Test(.enabled(if: ExternalTool("tshark") != nil, "tshark is not installed"))
-  func agreesWithTshark() throws {
-    let tool = try #require(ExternalTool("tshark"))
+  @Test func agreesWithTshark() throws {
+    let tool = ExternalTool("tshark")
     let rate = "btatt.heart_rate_measurement"
     let fields =
       [".value.8", ".value.16", ".energy_expended", ".rr_interval", ".flags.sensor_contact_status.support"]
@@ -117,25 +116,13 @@ import Testing
             "rate": m.heart_rate, "contact": m.sensor_contact_detected, "energy": m.energy_expended, "ticks": ticks}))
     """
 
-  /// The Python that `Tools/install peers` made; `nil` where it has not.
-  private static let python: String? = {
-    let environment = ProcessInfo.processInfo.environment
-    let cache = environment["XDG_CACHE_HOME"] ?? (environment["HOME"] ?? "") + "/.cache"
-    let folder = URL(filePath: cache).appending(path: "ringtap")
-    let names = (try? FileManager.default.contentsOfDirectory(atPath: folder.path)) ?? []
-    return names.filter { $0.hasPrefix("python-") }.map { folder.appending(path: $0) }
-      .first { FileManager.default.fileExists(atPath: $0.appending(path: "complete").path) }?
-      .appending(path: "bin/python").path
-  }()
-
-  @Test(.enabled(if: python != nil, "bumble is not installed: Tools/install peers"))
-  func agreesWithBumble() throws {
-    let python = try #require(Self.python)
+  @Test func agreesWithBumble() throws {
+    let python = try Place.bumblePython()
     let output = try withFolder { folder in
-      let file = folder.appending(path: "values")
+      let file = URL(filePath: folder + "/values")
       let lines = Self.heartRates.map { $0.map { String(format: "%02x", $0) }.joined() + "\n" }
       try Data(lines.joined().utf8).write(to: file)
-      let run = try Witness(python, ["-c", Self.program, file.path])
+      let run = try Program.run(python, ["-c", Self.program, file.path])
       try #require(run.status == 0, "\(run.errors)")
       return run.output
     }
@@ -155,13 +142,12 @@ import Testing
 }
 
 /// The program's `decode` command.
-@Suite(.enabled(if: Ringtap.path != nil, "ringtap is not beside the tests"))
-struct DecodeCommandTests {
-  private func decode(_ input: String) throws -> Witness {
+@Suite @MainActor struct DecodeCommandTests {
+  private func decode(_ input: String) throws -> Program.Result {
     try withFolder { folder in
-      let file = folder.appending(path: "input")
+      let file = URL(filePath: folder + "/input")
       try Data(input.utf8).write(to: file)
-      return try Witness(try #require(Ringtap.path), ["decode"], input: file)
+      return try Program.run(Place.ringtap, ["decode"], input: .file(file.path))
     }
   }
 

@@ -1,6 +1,7 @@
 import BLECore
 import BLEWire
 import Foundation
+import TestKit
 import Testing
 
 @testable import BLEPacketLog
@@ -8,19 +9,10 @@ import Testing
 extension Tshark {
   /// One line a packet that passes the filter: the fields, first occurrence each.
   static func fields(_ fields: [String], of log: URL, filter: String) throws -> [[String]] {
-    let executable = try #require(executable)
-    let process = Process()
-    process.executableURL = executable
-    process.arguments =
+    let text = try Program.output(
+      of: "tshark",
       ["-r", log.path, "-Y", filter, "-T", "fields", "-E", "separator=|", "-E", "occurrence=f"]
-      + fields.flatMap { ["-e", $0] }
-    let output = Pipe()
-    process.standardOutput = output
-    process.standardError = FileHandle.nullDevice
-    try process.run()
-    let text = String(decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
-    process.waitUntilExit()
-    try #require(process.terminationStatus == 0, "tshark refuses the log")
+        + fields.flatMap { ["-e", $0] })
     return text.split(separator: "\n").map {
       $0.split(separator: "|", omittingEmptySubsequences: false).map(String.init)
     }
@@ -101,12 +93,11 @@ private struct Expected {
   }
 }
 
-@Suite(.enabled(if: Tshark.executable != nil, "tshark is not installed"))
-struct StatisticsTsharkTests {
+@Suite @MainActor struct StatisticsTsharkTests {
   @Test(
-    .enabled(if: SharedCaptures.treadmill != nil, "no shared captures: set RINGTAP_SHARED to their folder"))
+    .enabled(if: Place.treadmill != nil, Place.noShared))
   func agreesOnAPhonesLog() throws {
-    let file = try #require(SharedCaptures.treadmill)
+    let file = URL(filePath: try #require(Place.treadmill))
     let packets = try Tshark.packets(of: file)
     let report = try statistics(of: [UInt8](Data(contentsOf: file)), chunk: 1_000)
     #expect(report.records == packets.count)
@@ -140,9 +131,9 @@ struct StatisticsTsharkTests {
   }
 
   @Test(
-    .enabled(if: SharedCaptures.treadmill != nil, "no shared captures: set RINGTAP_SHARED to their folder"))
+    .enabled(if: Place.treadmill != nil, Place.noShared))
   func agreesOnAPhonesConnectionParameters() throws {
-    let file = try #require(SharedCaptures.treadmill)
+    let file = URL(filePath: try #require(Place.treadmill))
     let lines = try Tshark.fields(
       [
         "bthci_evt.le_con_interval", "bthci_evt.le_con_latency", "bthci_evt.le_supv_timeout",
@@ -170,11 +161,9 @@ struct StatisticsTsharkTests {
 /// The logs in `Captures`, against what tshark made of them when they were recorded.
 @Test(arguments: ["bumble-ring"])
 func measuresCapture(_ name: String) throws {
-  let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-    .deletingLastPathComponent().appending(path: "Captures")
   let packets = try Tshark.packets(
-    in: String(contentsOf: folder.appending(path: "\(name).tshark.txt"), encoding: .utf8))
-  let report = try statistics(of: [UInt8](Data(contentsOf: folder.appending(path: "\(name).btsnoop"))))
+    in: String(contentsOf: URL(filePath: Place.capture("\(name).tshark.txt")), encoding: .utf8))
+  let report = try statistics(of: [UInt8](Data(contentsOf: URL(filePath: Place.capture("\(name).btsnoop")))))
   #expect(report.records == packets.count)
   try #require(report.connections.count == 1)
   try Expected(packets: packets).check(report.connections[0])

@@ -1,5 +1,6 @@
 import Foundation
 import Glibc
+import TestKit
 import Testing
 
 /// A program on a pseudo-terminal of its own, which is its controlling terminal: it can colour, page and be interrupted.
@@ -17,7 +18,7 @@ final class TerminalRun {
   private static let setLock: UInt = 0x4004_5431
   private static let getNumber: UInt = 0x8004_5430
 
-  private let process = Process()
+  private let program: Program
   private let terminal: FileHandle
   private var octets: [UInt8] = []
 
@@ -37,35 +38,21 @@ final class TerminalRun {
     let slave = open("/dev/pts/\(index)", O_RDWR | O_NOCTTY | O_CLOEXEC)
     try #require(slave >= 0)
     defer { close(slave) }
-    let side = FileHandle(fileDescriptor: slave, closeOnDealloc: false)
-    // Takes the terminal of its standard input for its own, which Foundation's process cannot.
-    process.executableURL = URL(filePath: try #require(Witness.path(of: "setsid")))
-    process.arguments = ["--ctty", "--wait", program] + arguments
-    var variables = ProcessInfo.processInfo.environment.merging(["TERM": "xterm"]) { $1 }
-    for name in ["NO_COLOR", "PAGER", "LESS"] { variables[name] = nil }
+    var variables: [String: String?] = ["TERM": "xterm", "NO_COLOR": nil, "PAGER": nil, "LESS": nil]
     for (name, value) in environment { variables[name] = value }
-    process.environment = variables
-    process.standardInput = side
-    process.standardOutput = try Self.handle(output, side)
-    process.standardError = try Self.handle(errors, side)
-    try Self.withSignals { try process.run() }
+    // `setsid` takes the terminal of its standard input for its own.
+    self.program = try Program(
+      Place.tool("setsid"), ["--ctty", "--wait", program] + arguments, input: .descriptor(slave),
+      output: Self.sink(output, slave), errors: Self.sink(errors, slave), environment: variables)
   }
 
-  /// Threads of Swift's pool block signals, and programs that they start would inherit that: nobody could interrupt them.
-  private static func withSignals(_ body: () throws -> Void) rethrows {
-    var (all, before) = (sigset_t(), sigset_t())
-    sigfillset(&all)
-    pthread_sigmask(SIG_UNBLOCK, &all, &before)
-    defer { pthread_sigmask(SIG_SETMASK, &before, nil) }
-    try body()
-  }
+  deinit { program.send(SIGKILL) }
 
-  deinit { if process.isRunning { kill(process.processIdentifier, SIGKILL) } }
-
-  private static func handle(_ stream: Stream, _ side: FileHandle) throws -> FileHandle {
-    guard case .file(let file) = stream else { return side }
-    try Data().write(to: file)
-    return try FileHandle(forWritingTo: file)
+  private static func sink(_ stream: Stream, _ terminal: Int32) -> Program.Sink {
+    switch stream {
+    case .terminal: .descriptor(terminal)
+    case .file(let file): .file(file.path)
+    }
   }
 
   /// What came to the terminal so far. A terminal ends lines by CR and LF.
@@ -89,13 +76,12 @@ final class TerminalRun {
     let end = Date.now.addingTimeInterval(Self.patienceSeconds)
     while Date.now < end, read() {}
     try #require(Date.now < end, "the program does not end", sourceLocation: location)
-    process.waitUntilExit()
-    return process.terminationReason == .exit
-      ? process.terminationStatus : 128 + process.terminationStatus
+    return try program.ended().status
   }
 
   /// - Returns: `false` at the end: nobody holds the other side of the terminal any more.
   private func read() -> Bool {
+    Program.checkThatItMayBlock()
     var poll = pollfd(fd: terminal.fileDescriptor, events: Int16(POLLIN), revents: 0)
     guard Glibc.poll(&poll, 1, 200) > 0 else { return true }
     var buffer = [UInt8](repeating: 0, count: 65_536)

@@ -112,7 +112,7 @@ private struct TsharkPacket: Decodable {
 
   /// Without `btgatt`, which takes values apart by the UUIDs that it knows.
   static func all(_ run: (ExternalTool, [String]) throws -> String) throws -> [TsharkPacket] {
-    let tool = try #require(ExternalTool("tshark"))
+    let tool = ExternalTool("tshark")
     let output = try run(
       tool, ["--disable-protocol", "btgatt", "-T", "json"] + fields.flatMap { ["-e", $0] } + ["-r"])
     return try JSONDecoder().decode([TsharkPacket].self, from: Data(output.utf8))
@@ -135,8 +135,7 @@ private enum KnownDifference {
   case statusOfVendorCommand
 }
 
-@Suite(.enabled(if: ExternalTool("tshark") != nil, "tshark is not installed"))
-struct TsharkLayerTests {
+@Suite @MainActor struct TsharkLayerTests {
   /// Differences and how often they were met.
   private final class Tally {
     var differences: [KnownDifference: Int] = [:]
@@ -225,9 +224,9 @@ struct TsharkLayerTests {
   }
 
   @Test(
-    .enabled(if: SharedCaptures.treadmill != nil, "no shared captures: set RINGTAP_SHARED to their folder"))
+    .enabled(if: Place.treadmill != nil, Place.noShared))
   func agreesOnAPhonesLog() throws {
-    let file = try #require(SharedCaptures.treadmill)
+    let file = URL(filePath: try #require(Place.treadmill))
     let tally = Tally()
     let frames = try TsharkPacket.all { try $0.output($1 + [file.path]) }
     #expect(frames.count == 2_572)

@@ -45,12 +45,11 @@ private struct Counterpart {
 }
 
 /// The parameters in `log show --json` are those that tshark finds, one by one.
-@Suite(.enabled(if: ExternalTool("tshark") != nil, "tshark is not installed"))
-struct TsharkParameterTests {
+@Suite @MainActor struct TsharkParameterTests {
   /// By packet and field, all values in order.
   private func tshark(_ log: [UInt8]) throws -> [[String: [String]]] {
     let fields = Counterpart.all.map(\.field)
-    let tool = try #require(ExternalTool("tshark"))
+    let tool = ExternalTool("tshark")
     let arguments =
       ["-T", "fields", "-E", "separator=|", "-E", "occurrence=a", "-E", "aggregator=;"]
       + fields.flatMap { ["-e", $0] }
@@ -128,16 +127,16 @@ struct TsharkParameterTests {
   }
 
   @Test(
-    .enabled(if: SharedCaptures.treadmill != nil, "no shared captures: set RINGTAP_SHARED to their folder"))
+    .enabled(if: Place.treadmill != nil, Place.noShared))
   func agreesOnAPhonesLog() throws {
-    let file = try #require(SharedCaptures.treadmill)
+    let file = URL(filePath: try #require(Place.treadmill))
     let count = try compare([UInt8](Data(contentsOf: file)))
     #expect(count == 879)
   }
 
   @Test func agreesOnOurCaptures() throws {
     var count = 0
-    for file in OwnCaptures.all { count += try compare([UInt8](Data(contentsOf: file))) }
+    for file in Logs.own { count += try compare([UInt8](Data(contentsOf: file))) }
     #expect(count > 100)
   }
 

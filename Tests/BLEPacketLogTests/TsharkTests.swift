@@ -7,10 +7,6 @@ import Testing
 
 /// The other decoder: Wireshark's, which nobody here wrote.
 enum Tshark {
-  static let executable: URL? = ProcessInfo.processInfo.environment["PATH"]?.split(separator: ":")
-    .map { URL(filePath: String($0)).appending(path: "tshark") }
-    .first { FileManager.default.isExecutableFile(atPath: $0.path) }
-
   /// A packet as tshark sees it. Where a PDU has several handles, the first.
   struct Packet: Hashable {
     var index: Int
@@ -24,22 +20,14 @@ enum Tshark {
   }
 
   static func packets(of log: URL) throws -> [Packet] {
-    let executable = try #require(executable)
-    let process = Process()
-    process.executableURL = executable
-    process.arguments =
+    let fields = [
+      "frame.number", "frame.time_epoch", "hci_h4.direction", "hci_h4.type", "bthci_acl.chandle",
+      "btatt.opcode", "btatt.handle", "btatt.value",
+    ]
+    let text = try Program.output(
+      of: "tshark",
       ["-r", log.path, "-T", "fields", "-E", "separator=|", "-E", "occurrence=f"]
-      + [
-        "frame.number", "frame.time_epoch", "hci_h4.direction", "hci_h4.type", "bthci_acl.chandle",
-        "btatt.opcode", "btatt.handle", "btatt.value",
-      ].flatMap { ["-e", $0] }
-    let output = Pipe()
-    process.standardOutput = output
-    process.standardError = FileHandle.nullDevice
-    try process.run()
-    let text = String(decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
-    process.waitUntilExit()
-    try #require(process.terminationStatus == 0, "tshark refuses the log")
+        + fields.flatMap { ["-e", $0] })
     return try packets(in: text)
   }
 
@@ -63,19 +51,6 @@ enum Tshark {
   }
 }
 
-/// Logs of real devices, which stay outside the repository: they hold other people's addresses.
-enum SharedCaptures {
-  static let treadmill: URL? = {
-    let root = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-      .deletingLastPathComponent()
-    let shared =
-      ProcessInfo.processInfo.environment["RINGTAP_SHARED"].map { URL(filePath: $0) }
-      ?? root.deletingLastPathComponent().appending(path: "shared")
-    let file = shared.appending(path: "captures/android-treadmill.btsnoop")
-    return FileManager.default.fileExists(atPath: file.path) ? file : nil
-  }()
-}
-
 extension PacketLine {
   /// Tshark has no field for an empty value, and `bthci_acl.chandle` is of data only.
   var asTshark: Tshark.Packet {
@@ -87,8 +62,7 @@ extension PacketLine {
   }
 }
 
-@Suite(.enabled(if: Tshark.executable != nil, "tshark is not installed"))
-struct TsharkTests {
+@Suite @MainActor struct TsharkTests {
   /// A dialogue with each kind of PDU, fragments included; written by us, read by both.
   @Test func agreesOnALogThatWeWrote() throws {
     var packets: [LoggedPacket] = [
@@ -139,9 +113,9 @@ struct TsharkTests {
   }
 
   @Test(
-    .enabled(if: SharedCaptures.treadmill != nil, "no shared captures: set RINGTAP_SHARED to their folder"))
+    .enabled(if: Place.treadmill != nil, Place.noShared))
   func agreesOnAPhonesLog() throws {
-    let file = try #require(SharedCaptures.treadmill)
+    let file = URL(filePath: try #require(Place.treadmill))
     let theirs = try Tshark.packets(of: file)
     let ours = try decodedLines([UInt8](Data(contentsOf: file))).map(\.asTshark)
     #expect(theirs.count == 2_572)
@@ -177,4 +151,27 @@ func decodesCapture(_ file: URL) throws {
     #expect(our == their)
   }
   #expect(values >= 30)
+}
+
+/// Every name that Wireshark has for an opcode ends with its kind.
+@Test @MainActor func takesOpcodesForWhatWiresharkDoes() throws {
+  let kinds: [Substring: ATTOpcode.Kind] = [
+    "Request": .request, "Response": .response, "Command": .command, "Notification": .notification,
+    "Indication": .indication, "Confirmation": .confirmation,
+  ]
+  let text: String = try Program.output(of: "tshark", ["-G", "values"])
+  let rows: [[Substring]] = text.split(separator: "\n").map { $0.split(separator: "\t") }
+    .filter { $0.count == 4 && $0[0] == "V" && $0[1] == "btatt.opcode" }
+  #expect(rows.count >= 28)
+  for row in rows {
+    let opcode = ATTOpcode(rawValue: try #require(UInt8(row[2].dropFirst(2), radix: 16)))
+    let word = try #require(row[3].split(separator: " ").last)
+    #expect(opcode.kind == kinds[word], "\(row[3])")
+  }
+  // What Wireshark 4.0 does not know: Core 5.4, Vol 3, Part F, 3.4.4.11, 3.4.4.12 and 3.4.7.4; and the Command Flag of
+  // opcodes to come, 3.3.1.
+  let later: [(UInt8, ATTOpcode.Kind)] = [
+    (0x20, .request), (0x21, .response), (0x23, .notification), (0x7F, .command), (0xFF, .command),
+  ]
+  for (opcode, kind) in later { #expect(ATTOpcode(rawValue: opcode).kind == kind) }
 }

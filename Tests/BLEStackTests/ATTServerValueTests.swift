@@ -185,7 +185,8 @@ import Testing
     #expect(bench.send("1204000100") == "13")
     #expect(bench.push(.notification, 3, "010203") == (.encoded, "1b0300010203"))
     #expect(bench.push(.indication, 3, "01") == (.notSubscribed, ""))
-    #expect(bench.push(.notification, 3, hexOf([UInt8](0..<30))) == (.encoded, "1b0300" + hexOf([UInt8](0..<20))))
+    #expect(
+      bench.push(.notification, 3, hexOf([UInt8](0..<30))) == (.encoded, "1b0300" + hexOf([UInt8](0..<20))))
     #expect(bench.send("0a0400") == "0b0100")
     #expect(bench.send("1209000100") == "01120900fd")
     #expect(bench.send("1204000101") == "01120400fd")

@@ -1,14 +1,7 @@
 import BLESystem
 import Foundation
+import TestKit
 import Testing
-
-/// A folder of its own for one test.
-private func withFolder<T>(_ body: (String) throws -> T) throws -> T {
-  let folder = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString).path
-  try Files.createDirectory(folder)
-  defer { try? FileManager.default.removeItem(atPath: folder) }
-  return try body(folder)
-}
 
 private func contents(_ path: String) -> String {
   FileManager.default.contents(atPath: path).map { String(decoding: $0, as: UTF8.self) } ?? "nothing"

@@ -1,10 +1,9 @@
 import Foundation
 import TestKit
-import TestPeer
 import Testing
 
 /// `ringtap pair` with an emulated device of another process, its keys, and who sees them.
-@Suite(.enabled(if: RingtapPrograms.file != nil, "the program is not built"), .timeLimit(.minutes(3)))
+@Suite(.timeLimit(.minutes(3)))
 struct PairCommandTests {
   private static let address = "70:CB:0D:00:18:0D"
 
@@ -15,15 +14,15 @@ struct PairCommandTests {
     try await withFolder { folder in
       let transport = ["--transport", "unix:" + folder + "/strap"]
       let strap = try RingtapPrograms.start(["emulate", "heart-rate"] + transport + options)
-      await strap.lines.reaches(1)
+      try await strap.line(containing: "ready")
       try await body(transport, folder)
-      strap.interrupt()
-      _ = await strap.end()
+      strap.send(SIGINT)
+      _ = try await strap.finish()
     }
   }
 
-  private func run(_ arguments: [String], state: String) async throws -> RingtapPrograms.Run {
-    await (try RingtapPrograms.start(arguments, state: state)).end()
+  private func run(_ arguments: [String], state: String) async throws -> Program.Result {
+    try await RingtapPrograms.start(arguments, state: state).finish()
   }
 
   private func bonds(_ folder: String) throws -> [[String: Any]] {
@@ -66,8 +65,8 @@ struct PairCommandTests {
       let before = try await run(read, state: folder)
       #expect(before.status == 1)
       let pair = try await run(["pair", Self.address, "--json"] + way.own + transport, state: folder)
-      #expect(pair.status == 0, "\(pair.messages)")
-      let line = try #require(pair.output.first)
+      #expect(pair.status == 0, "\(pair.errorLines)")
+      let line = try #require(pair.outputLines.first)
       let object = try #require(
         try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
       #expect(object["address"] as? String == Self.address)
@@ -77,7 +76,7 @@ struct PairCommandTests {
       #expect(object["bonded"] as? Bool == true)
       #expect(try bonds(folder).count == 1)
       let after = try await run(read + ["--json"], state: folder)
-      #expect(after.status == 0, "\(after.messages)")
+      #expect(after.status == 0, "\(after.errorLines)")
       let forget = try await run(["devices", "forget", Self.address], state: folder)
       #expect(forget.status == 0)
       #expect(try bonds(folder).isEmpty)
@@ -91,11 +90,11 @@ struct PairCommandTests {
       let pair = ["pair", Self.address, "--json", "--passkey", "7", "--transport"]
       let specification = "virtual:heart-rate,security=authenticated,passkey=7"
       let run = try await run(pair + [specification], state: folder)
-      #expect(run.status == 0, "\(run.messages)")
-      #expect(run.output.first?.contains(#""authenticated":true,"secureConnections":true"#) == true)
-      #expect(run.output.first?.contains(#""bonded":false"#) == true)
+      #expect(run.status == 0, "\(run.errorLines)")
+      #expect(run.outputLines.first?.contains(#""authenticated":true,"secureConnections":true"#) == true)
+      #expect(run.outputLines.first?.contains(#""bonded":false"#) == true)
       let legacy = try await self.run(pair + [specification + ",legacy-pairing"], state: folder)
-      #expect(legacy.output.first?.contains(#""secureConnections":false"#) == true)
+      #expect(legacy.outputLines.first?.contains(#""secureConnections":false"#) == true)
       for wrong in ["virtual:ring,passkey=1", "virtual:ring,security=authenticated,io-capability=none"] {
         #expect(try await self.run(pair + [wrong], state: folder).status == 2, "usage")
       }
@@ -109,35 +108,36 @@ struct PairCommandTests {
         ["pair", Self.address, "--passkey", "123457"] + transport, state: folder)
       #expect(wrong.status == 1)
       #expect(
-        wrong.messages.last?.contains("wrong passkey") == true
-          || wrong.messages.last?.contains("Confirm") == true)
+        wrong.errorLines.last?.contains("wrong passkey") == true
+          || wrong.errorLines.last?.contains("Confirm") == true)
       let nobody = try await run(["pair", Self.address, "--authenticated"] + transport, state: folder)
       #expect(nobody.status == 1)
-      #expect(nobody.messages.count == 1)
+      #expect(nobody.errorLines.count == 1)
       #expect(!FileManager.default.fileExists(atPath: folder + "/ringtap/devices"))
     }
   }
 
   /// On a terminal a person is asked. `script`, which every Debian has, gives the program one.
   @Test(
-    .enabled(if: FileManager.default.isExecutableFile(atPath: "/usr/bin/script"), "util-linux has no script"),
     arguments: [
-      (["--passkey", "654321"], "654321\n", "passkey that the device shows:", 0),
-      (["--io-capability", "yes-no"], "y\n", "does the device show", 0),
-      (["--io-capability", "yes-no"], "n\n", "does the device show", 1),
+      (["--passkey", "654321"], "654321", "passkey that the device shows:", 0),
+      (["--io-capability", "yes-no"], "y", "does the device show", 0),
+      (["--io-capability", "yes-no"], "n", "does the device show", 1),
     ] as [([String], String, String, Int32)])
   func asksAPerson(_ options: [String], _ typed: String, _ question: String, _ status: Int32) async throws {
     try await withStrap(["--security", "authenticated"] + options) { transport, folder in
-      let program = try #require(RingtapPrograms.file).path
-      let command = ([program, "pair", Self.address] + transport).joined(separator: " ")
-      let run = await
-        (try RingtapPrograms.start(
-          ["-qec", command, "/dev/null"], by: URL(filePath: "/usr/bin/script"), state: folder, input: typed))
-        .end()
+      let command = ([try Place.ringtap, "pair", Self.address] + transport).joined(separator: " ")
+      let program = try Program(
+        "script", ["-qec", command, "/dev/null"], environment: RingtapPrograms.environment(folder))
+      try await program.question(containing: question)
+      try program.type(typed)
+      // Its input stays open: `script` takes its end for the end of what is typed.
+      let run = try await program.ended()
       #expect(run.status == status)
-      #expect(run.output.contains { $0.contains(question) })
+      #expect(run.outputLines.contains { $0.contains(question) })
       #expect(
-        run.output.contains { $0.contains("paired with \(Self.address): authenticated") } == (status == 0))
+        run.outputLines.contains { $0.contains("paired with \(Self.address): authenticated") }
+          == (status == 0))
     }
   }
 
@@ -147,7 +147,7 @@ struct PairCommandTests {
       transport, folder in
       let pair = ["pair", Self.address, "--passkey", "123456"] + transport
       let secret = try await run(pair + ["--packet-log", folder + "/secret.btsnoop"], state: folder)
-      #expect(secret.status == 0, "\(secret.messages)")
+      #expect(secret.status == 0, "\(secret.errorLines)")
       var keys = try Self.keys(bonds(folder))
       #expect(keys.count == 4, "LTK, IRK, and a CSRK each way")
       #expect(Self.found(keys, in: [folder + "/secret.btsnoop"]) == 0)
@@ -158,7 +158,7 @@ struct PairCommandTests {
           folder + "/hci.pcapng",
         ]
           + transport, state: folder)
-      #expect(capture.status == 0, "\(capture.messages)")
+      #expect(capture.status == 0, "\(capture.errorLines)")
       let files = try FileManager.default.subpathsOfDirectory(atPath: folder + "/capture")
       #expect(files.contains("session.json"))
       #expect(Self.found(keys, in: files.map { folder + "/capture/" + $0 } + [folder + "/hci.pcapng"]) == 0)
@@ -166,13 +166,13 @@ struct PairCommandTests {
       // Asked for: each key that went over the link, and the warning.
       let open = try await run(
         pair + ["--packet-log", folder + "/open.btsnoop", "--log-keys"], state: folder)
-      #expect(open.status == 0, "\(open.messages)")
-      #expect(open.messages.contains { $0.contains("warning") && $0.contains("open.btsnoop") })
+      #expect(open.status == 0, "\(open.errorLines)")
+      #expect(open.errorLines.contains { $0.contains("warning") && $0.contains("open.btsnoop") })
       keys = try Self.keys(bonds(folder))
       #expect(Self.found(keys, in: [folder + "/open.btsnoop"]) == 4)
       let convert = try await run(
         ["log", "convert", folder + "/open.btsnoop", folder + "/shown.btsnoop", "--anonymise"], state: folder)
-      #expect(convert.status == 0, "\(convert.messages)")
+      #expect(convert.status == 0, "\(convert.errorLines)")
       #expect(Self.found(keys, in: [folder + "/shown.btsnoop"]) == 0)
     }
   }
@@ -183,7 +183,7 @@ struct PairCommandTests {
       let scan = ["scan", "--duration", "0.5", "--json"] + transport
       func heard() async throws -> [String: Any] {
         let run = try await run(scan, state: folder)
-        let line = try #require(run.output.first)
+        let line = try #require(run.outputLines.first)
         return try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
       }
       let stranger = try await heard()
@@ -192,16 +192,16 @@ struct PairCommandTests {
       #expect(stranger["identityAddress"] == nil)
       let pair = try await run(
         ["pair", address, "--address-type", "random", "--json"] + transport, state: folder)
-      #expect(pair.status == 0, "\(pair.messages)")
-      #expect(pair.output.first?.contains(#""identityAddress":"\#(Self.address)""#) == true)
+      #expect(pair.status == 0, "\(pair.errorLines)")
+      #expect(pair.outputLines.first?.contains(#""identityAddress":"\#(Self.address)""#) == true)
       let known = try await heard()
       #expect(known["identityAddress"] as? String == Self.address)
       #expect(known["identityAddressType"] as? String == "public")
       #expect(known["address"] as? String != Self.address)
       let text = try await run(["scan", "--duration", "0.5"] + transport, state: folder)
-      #expect(text.output.first?.hasPrefix("\(Self.address) public (now ") == true)
+      #expect(text.outputLines.first?.hasPrefix("\(Self.address) public (now ") == true)
       let read = try await run(["read", Self.address, "2a38"] + transport, state: folder)
-      #expect(read.status == 0, "\(read.messages)")
+      #expect(read.status == 0, "\(read.errorLines)")
     }
   }
 

@@ -1,16 +1,17 @@
 import Foundation
+import TestKit
 import Testing
 
 extension InTestKernel {
   /// What stands in the way before anything is recorded: one line says what and what to do.
   @Suite final class BadInputTests {
     private static let nobody = "65534"
-    private static let absent = "00:11:22:33:44:55"
+    private nonisolated static let absent = "00:11:22:33:44:55"
 
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     @Test(arguments: [
       ["nonsense"], ["gatt", "nonsense"], ["write", absent, "2a19", "0"], ["capture", "--count", "0"],
@@ -47,7 +48,7 @@ extension InTestKernel {
     @Test func needsNoPrivilegeButForTheScan() throws {
       let ring = try scene.emulatedRing("--rate", "300")
       let rights = "-all,+dac_read_search"
-      let unprivileged = [
+      let unprivileged = try [
         "--reuid", Self.nobody, "--regid", Self.nobody, "--clear-groups", "--inh-caps", rights,
         "--ambient-caps",
         rights, "--bounding-set", rights, Place.ringtap,

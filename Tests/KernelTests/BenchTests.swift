@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 extension WithoutKernel {
@@ -7,7 +8,7 @@ extension WithoutKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     private struct Percentiles: Decodable {
       var p50: UInt64
@@ -111,7 +112,7 @@ extension OverEachWay {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     private struct Cost: Decodable {
       var mode: String
@@ -121,7 +122,7 @@ extension OverEachWay {
       var mallocs: Int?
     }
 
-    private static let modes: [(Way, String)] =
+    private nonisolated static let modes: [(Way, String)] =
       Way.isInTestKernel
       ? [(.kernel, "raw"), (.kernel, "coexist"), (.userChannel, "exclusive")]
       : Way.here.map { ($0, "exclusive") }

@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 extension OverEachWay {
@@ -7,7 +8,7 @@ extension OverEachWay {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     /// Finds the ring by its name.
     @Test(arguments: Way.hereWithEmulation)
@@ -106,7 +107,8 @@ extension OverEachWay {
 
     /// The emulated stream starts with frames from real rings, whose meaning is published.
     private func expectCapturedFrames(_ frames: [RawFrame], _ capture: CaptureFolder) throws {
-      let file = try Data(contentsOf: Place.ringVectors)
+      let file = try Data(
+        contentsOf: URL(filePath: Place.fixture("BLESensorsTests/Fixtures/ring-vectors.json")))
       let vectors = try JSONDecoder().decode([Vector].self, from: file)
       let expected = Dictionary(
         vectors.map { ($0.packets[0], [$0.expect]) }, uniquingKeysWith: { $0 + $1 })

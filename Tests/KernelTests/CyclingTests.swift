@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 extension WithoutKernel {
@@ -7,7 +8,7 @@ extension WithoutKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     private struct Line: Decodable {
       var event: String
@@ -25,7 +26,8 @@ extension WithoutKernel {
     /// Found by its service. The counters are as tshark reads them; rates of turns and 1024ths by hand.
     @Test func showsWhatBumbleSends() throws {
       let place = "127.0.0.1:\(try scene.freePort())"
-      let bicycle = try scene.start(Place.python(), [Place.peer("bumble_cycling.py"), "tcp-server:\(place)"])
+      let bicycle = try scene.start(
+        Place.bumblePython(), [Place.peer("bumble_cycling.py"), "tcp-server:\(place)"])
       try bicycle.line(containing: "ready")
       let result = try scene.ringtap(
         "cycling", "--transport", "tcp-client:\(place)", "--count", "5", "--circumference", "2000", "--json")

@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 extension WithoutKernel {
@@ -7,7 +8,7 @@ extension WithoutKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     private struct Status: Decodable {
       struct Device: Decodable {

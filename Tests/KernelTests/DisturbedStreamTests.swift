@@ -1,11 +1,12 @@
 import Foundation
+import TestKit
 import Testing
 
 extension WithoutKernel {
   /// A controller whose H4 stream says in mid-capture what it should not.
   @Suite final class DisturbedStreamTests {
     /// Octets that come between two packets of the controller's. Core 5.4, Vol 4, Part A, 2 and Part E, 5.4.
-    struct Insertion: CustomTestStringConvertible, Sendable {
+    nonisolated struct Insertion: CustomTestStringConvertible, Sendable {
       var testDescription: String
       /// For `injecting_proxy.py`.
       var hex: String
@@ -22,7 +23,7 @@ extension WithoutKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     /// A ring of bumble's behind a controller of bumble's behind the proxy.
     private func disturbedRing(_ hex: String, _ options: [String] = []) throws -> (
@@ -37,7 +38,7 @@ extension WithoutKernel {
       return (ring, proxy)
     }
 
-    private static let harmless = [
+    private nonisolated static let harmless = [
       Insertion("octets that start no packet", "ff00aa5500ff", faults: 6),
       Insertion("a data packet of 65,535 octets", "02014effff", faults: 5),
       Insertion("data of a link that is not there", "02ee2e0700030004001b1200", faults: 1),

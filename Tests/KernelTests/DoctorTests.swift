@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 extension InTestKernel {
@@ -21,7 +22,7 @@ extension InTestKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     /// What is not good, by check; the status must agree.
     private func troubles(
@@ -81,7 +82,8 @@ extension InTestKernel {
       let without = try troubles(try scene.unprivileged(arguments))
       #expect(without["capabilities"]?.state == "obstacle")
       #expect(
-        without["capabilities"]?.says("sudo setcap cap_net_raw,cap_net_admin+eip \(Place.ringtap)") == true)
+        try without["capabilities"]?.says("sudo setcap cap_net_raw,cap_net_admin+eip \(Place.ringtap)")
+          == true)
       #expect(without["scan"]?.says("CAP_NET_RAW") == true)
       #expect(without["emulation"]?.says("only root may open /dev/vhci") == true)
       let with = try troubles(try scene.unprivileged(arguments, with: ["net_raw", "net_admin"]))

@@ -1,10 +1,11 @@
 import Foundation
+import TestKit
 import Testing
 
 extension InTestKernel {
   /// Our own host beside the kernel's, on controllers of ours and on those of BlueZ's btvirt.
   @Suite final class ExclusiveModeTests {
-    enum Pair: String, CaseIterable, CustomTestStringConvertible {
+    nonisolated enum Pair: String, CaseIterable, CustomTestStringConvertible {
       case kernelsHostOnOurController = "the kernel's host on our virtual controller"
       case ourHostOnOurController = "our host on our virtual controller, through the kernel"
       case kernelsHostOnBtvirtsController = "the kernel's host on btvirt's controller"
@@ -16,7 +17,7 @@ extension InTestKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     @Test(arguments: Pair.allCases)
     func recordsWithEachHostOnEachController(_ pair: Pair) throws {
@@ -67,7 +68,7 @@ extension WithoutKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     /// With the controller in this process; its packets come by a socket, which stamps them.
     @Test func recordsFromTheVirtualRing() throws {
@@ -99,7 +100,7 @@ extension WithoutKernel {
         "capture", "--transport", "tcp-server:127.0.0.1:\(port)", "--count", "600", "--output", path)
       try program.line(on: .errors, containing: "waiting for a controller")
       let controller = try scene.start(
-        Place.python(),
+        Place.bumblePython(),
         [Place.peer("bumble_controller.py"), "tcp-client:127.0.0.1:\(port)", "--rate", "300"])
       let result = try program.finish()
       #expect(result.status == 0, "\(result.errors)")

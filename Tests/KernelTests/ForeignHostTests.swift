@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 extension WithoutKernel {
@@ -9,11 +10,11 @@ extension WithoutKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     /// What `bumble_central.py` tells, by the first word of its lines.
     private func central(_ transport: String) throws -> [String: [String]] {
-      let result = try scene.demand(Place.python(), [Place.peer("bumble_central.py"), transport])
+      let result = try scene.demand(Place.bumblePython(), [Place.peer("bumble_central.py"), transport])
       let lines = result.outputLines.map { $0.split(separator: " ", maxSplits: 1).map(String.init) }
       return Dictionary(grouping: lines.filter { $0.count == 2 }) { $0[0] }.mapValues { $0.map { $0[1] } }
     }
@@ -74,7 +75,7 @@ extension WithoutKernel {
       let configuration = scene.path("device.json")
       try #"{"name": "bumble", "address": "F0:F1:F2:F3:F4:F6"}"#.write(
         toFile: configuration, atomically: true, encoding: .utf8)
-      let program = URL(filePath: try Place.python()).deletingLastPathComponent()
+      let program = URL(filePath: try Place.bumblePython()).deletingLastPathComponent()
         .appending(path: "bumble-gatt-dump").path
       let dump = try scene.start(
         program,

@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 extension OverEachWay {
@@ -11,7 +12,7 @@ extension OverEachWay {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     private struct Attribute: Decodable {
       var type: String

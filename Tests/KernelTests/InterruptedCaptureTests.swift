@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 extension OverEachWay {
@@ -7,7 +8,7 @@ extension OverEachWay {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     @Test(arguments: Way.hereWithEmulation)
     func keepsWhatCameBeforeTheLinkWasLost(_ way: Way) throws {
@@ -112,7 +113,7 @@ extension InTestKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     /// The link of a ring that vanishes without a word stays: btvirt supervises none.
     @Test(arguments: [Way.kernel, .userChannel])

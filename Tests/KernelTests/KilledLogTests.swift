@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 extension WithoutKernel {
@@ -9,7 +10,7 @@ extension WithoutKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     /// A linear congruential generator with the constants of Knuth's MMIX: each run kills at the same counts.
     private struct Moments {

@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 extension InTestKernel {
@@ -10,7 +11,7 @@ extension InTestKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     /// Reads the device's name with a program that remembers.
     ///

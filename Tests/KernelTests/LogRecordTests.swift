@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 extension InTestKernel {
@@ -9,7 +10,7 @@ extension InTestKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     /// Starts to record; whatever happens after it returns is in the log.
     private func record(_ arguments: String...) throws -> Program {

@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 /// What reaches nobody is counted, each notification in one place: received and lost make what was sent.
@@ -7,7 +8,7 @@ extension InTestKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     /// The capture stands still while the peer sends more than the kernel keeps for it.
     @Test(arguments: ["raw", "coexist", "exclusive"])
@@ -46,7 +47,7 @@ extension WithoutKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     /// A capture at the limit of the 2M PHY for frames of the ring, once it has begun to write.
     private func capture(_ count: Int) throws -> (program: Program, path: String) {
@@ -96,7 +97,7 @@ extension OverEachWay {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     private struct Event: Decodable {
       var event: String

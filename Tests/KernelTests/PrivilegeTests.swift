@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 extension InTestKernel {
@@ -7,7 +8,7 @@ extension InTestKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     /// Runs a command of ringtap's behind the opener, as nobody. So that nobody finds its way to the program, it and
     /// its folder are where everybody may search.
@@ -125,7 +126,7 @@ extension InTestKernel {
     }
 
     /// Only where files keep capabilities: the test kernel's tmpfs has no extended attributes.
-    @Test(.enabled(if: FileCapabilities.areKept, "files keep no capabilities here"))
+    @Test(.enabled("files keep no capabilities here") { await FileCapabilities.areKept })
     func recordsWithFileCapabilities() throws {
       let ring = try scene.emulatedRing("--rate", "300")
       let recorded = try scene.captureWithFileCapabilities([], as: try program())
@@ -216,11 +217,13 @@ extension WithoutKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     /// With the ring in its own process: what is shown is that a program with capabilities of its file records.
     @Test(
-      .enabled(if: FileCapabilities.areKept, "only root may set them, and not every file system keeps them"))
+      .enabled("only root may set them, and not every file system keeps them") {
+        await FileCapabilities.areKept
+      })
     func recordsWithFileCapabilities() throws {
       let recorded = try scene.captureWithFileCapabilities(
         ["--transport", "virtual:ring,rate=300"], as: try scene.programForAll())
@@ -233,18 +236,16 @@ extension WithoutKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
-    private static let units = ["ringtap-capture@.service", "ringtap.service"]
-    private static let folder = URL(filePath: #filePath).deletingLastPathComponent()
-      .deletingLastPathComponent()
-      .deletingLastPathComponent().appending(path: "Tools/systemd")
+    private nonisolated static let units = ["ringtap-capture@.service", "ringtap.service"]
+    private static let folder = URL(filePath: Place.root + "/Tools/systemd")
 
     /// A copy that names the program under test.
     private func copy(_ unit: String) throws -> String {
       let text = try String(contentsOf: Self.folder.appending(path: unit), encoding: .utf8)
       let path = scene.path(unit)
-      let local = text.replacingOccurrences(of: "/usr/local/bin/ringtap", with: Place.ringtap)
+      let local = try text.replacingOccurrences(of: "/usr/local/bin/ringtap", with: Place.ringtap)
       #expect(local != text)
       try Data(local.utf8).write(to: URL(filePath: path))
       return path

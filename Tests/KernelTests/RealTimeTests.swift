@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 extension InTestKernel {
@@ -7,7 +8,7 @@ extension InTestKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     /// More than a 1M link carries is asked for: 1553 frames of 16 octets a second (Core 5.4, Vol 6, Part B, 2.1:
     /// 23 octets of payload take 264 µs, an empty packet 80 µs, and T_IFS comes twice).
@@ -42,7 +43,7 @@ extension InTestKernel {
       let configuration = scene.path("device.json")
       try #"{"name": "bumble", "address": "F0:F1:F2:F3:F4:F6"}"#.write(
         toFile: configuration, atomically: true, encoding: .utf8)
-      let program = URL(filePath: try Place.python()).deletingLastPathComponent()
+      let program = URL(filePath: try Place.bumblePython()).deletingLastPathComponent()
         .appending(path: "bumble-gatt-dump").path
       let dump = try scene.start(
         program, ["--device-config", configuration, "tcp-client:127.0.0.1:6407", "\(words[2])/P"])
@@ -61,7 +62,7 @@ extension InTestKernel {
         ])
       _ = try emulation.line(containing: "ready")
       let ring = try scene.start(
-        Place.python(), [Place.peer("bumble_ring.py"), "tcp-client:127.0.0.1:6409", "--rate", "300"])
+        Place.bumblePython(), [Place.peer("bumble_ring.py"), "tcp-client:127.0.0.1:6409", "--rate", "300"])
       // The air begins when both hosts are there, and ours waits no longer than two seconds for its controller: until
       // 6409 (0x1909) is connected, it must not start. Each look is a process, so this does not spin.
       let isConnected = "^ *[0-9]+: [0-9A-F]+:1909 [0-9A-F]+:[0-9A-F]+ 01"

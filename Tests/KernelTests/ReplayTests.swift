@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 extension OverEachWay {
@@ -10,7 +11,7 @@ extension OverEachWay {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     private func text(_ path: String) throws -> String { try String(contentsOfFile: path, encoding: .utf8) }
 
@@ -52,7 +53,7 @@ extension WithoutKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     private struct Report: Decodable {
       var packets: Int
@@ -64,10 +65,7 @@ extension WithoutKernel {
       var samples: [String: Int]
     }
 
-    private static let captures = URL(filePath: #filePath).deletingLastPathComponent()
-      .deletingLastPathComponent().deletingLastPathComponent().appending(path: "Captures")
-
-    private let log = LogReplayCommandTests.captures.appending(path: "exclusive-hci.btsnoop").path
+    private let log = Place.capture("exclusive-hci.btsnoop")
 
     /// The figures are those of the log's tshark decode: 30 frames, a third of each kind.
     @Test func tellsProgramsWhatItFound() throws {

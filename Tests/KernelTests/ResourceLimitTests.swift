@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 extension WithoutKernel {
@@ -7,7 +8,7 @@ extension WithoutKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     /// One clear line for each limit that is too low, and none of Swift's own threads traps for want of a descriptor.
     @Test(arguments: [6, 8, 10, 12, 14, 16, 18, 20, 22, 26, 32, 48, 64])
@@ -43,7 +44,7 @@ extension InTestKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     /// A link that is made again needs a socket: without one the capture ends, and what it has is whole.
     @Test func keepsWhatItHasWhenNoSocketCanBeOpened() throws {

@@ -1,16 +1,17 @@
 import Foundation
+import TestKit
 import Testing
 
 extension OverEachWay {
   /// `ringtap ring …` against the emulated ring with a history.
   @Suite final class RingCommandTests {
     /// A pseudo-terminal goes with its first host.
-    private static let ways = Way.hereWithEmulation.filter { $0 != .serial }
+    private nonisolated static let ways = Way.hereWithEmulation.filter { $0 != .serial }
 
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     /// rsp-battery-64 of the protocol's vectors, and what its editors read in it.
     @Test(arguments: ways)

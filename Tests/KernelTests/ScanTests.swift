@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 extension InTestKernel {
@@ -7,7 +8,7 @@ extension InTestKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     /// All keys that programs rely on; a missing one does not decode.
     private struct Found: Decodable {
@@ -36,7 +37,7 @@ extension InTestKernel {
     }
 
     /// Which command enables a scan, as btmon writes its group and number.
-    enum CommandSet: String, CaseIterable {
+    nonisolated enum CommandSet: String, CaseIterable {
       case legacy = "(0x08|0x000c)"
       case extended = "(0x08|0x0042)"
 

@@ -1,11 +1,12 @@
 import Foundation
+import TestKit
 import Testing
 
 extension InTestKernel {
   /// Links that are made secure, by our own Security Manager and by the kernel's, with peers that are google/bumble's and
   /// BlueZ's. The controllers are btvirt's, which compare the keys of both ends.
   @Suite final class SecurityTests {
-    enum Mode: String, CustomTestStringConvertible {
+    nonisolated enum Mode: String, CustomTestStringConvertible {
       /// Beside the kernel's host.
       case raw
       /// In its place, on the user channel of hci0.
@@ -23,7 +24,7 @@ extension InTestKernel {
     }
 
     /// A way to pair: what is said on both sides, and what must come of it.
-    struct Case: CustomTestStringConvertible, Sendable {
+    nonisolated struct Case: CustomTestStringConvertible, Sendable {
       let testDescription: String
       let own: [String]
       let peer: [String]
@@ -44,7 +45,7 @@ extension InTestKernel {
       var isTypedThere: Bool { peer.contains("keyboard") }
     }
 
-    static let cases = [
+    nonisolated static let cases = [
       Case("Just Works", [], authenticated: false),
       Case("legacy Just Works", [], "--legacy", authenticated: false, secure: false),
       Case("numeric comparison", ["--yes"], "--capability", "yes-no", "--mitm"),
@@ -61,7 +62,7 @@ extension InTestKernel {
     ]
 
     /// A way to pair with BlueZ's daemon: what its agent asks, or shows.
-    fileprivate struct BluetoothdCase: CustomTestStringConvertible, Sendable {
+    nonisolated fileprivate struct BluetoothdCase: CustomTestStringConvertible, Sendable {
       let testDescription: String
       let own: [String]
       let question: String
@@ -116,7 +117,7 @@ extension InTestKernel {
     private var numbers: String { scene.path("number") }
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     // MARK: Against google/bumble
 
@@ -226,7 +227,7 @@ extension InTestKernel {
       _ mode: Mode, _ way: BluetoothdCase
     ) throws {
       let name = scene.path("elsewhere")
-      try scene.demand("ln", ["-s", try Program.path(of: "bluetoothd"), name])
+      try scene.demand("ln", ["-s", try Place.tool("bluetoothd"), name])
       let daemon = try scene.bluetoothd("-f", try configuration(way), as: name)
       try scene.demand(Place.peer("hide_adapter.py"), ["\(daemon.identifier)", "0"])
       try scene.linkedControllers()
@@ -414,7 +415,7 @@ extension InTestKernel {
         arguments += ["--address-type", type]
       }
       let command =
-        ["-u", "RINGTAP_NO_REMEMBER", "XDG_STATE_HOME=\(scene.path("state"))", Place.ringtap] + arguments
+        try ["-u", "RINGTAP_NO_REMEMBER", "XDG_STATE_HOME=\(scene.path("state"))", Place.ringtap] + arguments
       guard onTerminal else { return try scene.start("env", command) }
       // Both its streams come out as one.
       let line = (["exec", "env"] + command).joined(separator: " ")

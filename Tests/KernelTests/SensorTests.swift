@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 extension OverEachWay {
@@ -7,7 +8,7 @@ extension OverEachWay {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     /// A line of ours, or what bumble says that it sent.
     private struct Line: Decodable, Equatable {
@@ -100,7 +101,7 @@ extension WithoutKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     private func lines(_ result: Program.Result) throws -> [[String: Any]] {
       try result.outputLines.map { line in
@@ -273,7 +274,7 @@ extension WithoutKernel {
     private let scene: Scene
 
     init() throws { scene = try Scene() }
-    deinit { scene.end() }
+    isolated deinit { scene.end() }
 
     @Test func readsTheEmulatedStrap() throws {
       let place = "127.0.0.1:\(try scene.freePort())"
@@ -282,7 +283,7 @@ extension WithoutKernel {
       )
       try strap.line(containing: "ready")
       let told = try scene.demand(
-        Place.python(),
+        Place.bumblePython(),
         [Place.peer("bumble_heart_rate_client.py"), "tcp-client:\(place)", "ringtap strap", "40"]
       ).outputLines
       #expect(

@@ -2,6 +2,7 @@ import BLECore
 import BLEPacketLog
 import BLESensors
 import Foundation
+import TestKit
 import Testing
 
 @testable import RingTap
@@ -59,7 +60,7 @@ import Testing
 
   @Test func analysesAWholeCapture() async throws {
     let fixture = try Fixture.named("clean 50 Hz 75/min")
-    try await withFolder { folder in
+    try withFolder { folder in
       try write(fixture, into: folder, lost: Set([500] + Array(1_500..<1_600)))
       let output = folder + "/out"
       let report = try CaptureAnalysis.run(folder, output: output)
@@ -115,7 +116,7 @@ import Testing
 
   /// The keys that programs rely on, read by a JSON library that is not ours.
   @Test func saysItInJSON() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       try write(try Fixture.named("clean 50 Hz 75/min"), into: folder)
       var line = JSONLine()
       try CaptureAnalysis.run(folder, output: nil).encode(into: &line)
@@ -135,7 +136,7 @@ import Testing
 
   /// Two ticks of one connection event with the same stamp throughout stay two whole ticks.
   @Test func keepsTicksOfOneStampApart() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       try write(try Fixture.named("clean 50 Hz 75/min"), into: folder, spacing: 0)
       let report = try CaptureAnalysis.run(folder, output: nil)
       #expect(
@@ -149,7 +150,7 @@ import Testing
     var fixture = try Fixture.named("clean 50 Hz 75/min")
     fixture.rate = 1
     fixture.ppg = Array(fixture.ppg.prefix(1_800))
-    try await withFolder { folder in
+    try withFolder { folder in
       try write(fixture, into: folder)
       let report = try CaptureAnalysis.run(folder, output: nil)
       let rate = try #require(report.ticks.rate)
@@ -177,7 +178,7 @@ import Testing
   ])
   func stopsAtABadRow(_ row: String, _ problem: String) async throws {
     let fixture = try Fixture.named("clean 50 Hz 75/min")
-    try await withFolder { folder in
+    try withFolder { folder in
       try write(fixture, into: folder)
       let path = folder + "/ppg.csv"
       let lines = String(decoding: contents(path), as: UTF8.self).split(separator: "\n")
@@ -193,7 +194,7 @@ import Testing
 
   @Test(arguments: ["", "hello\n", "time_ns,value\n1,2\n"])
   func tellsAForeignTable(_ text: String) async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       try write(try Fixture.named("clean 50 Hz 75/min"), into: folder)
       try Data(text.utf8).write(to: URL(filePath: folder + "/spo2.csv"))
       let report = try CaptureAnalysis.run(folder, output: nil)
@@ -207,7 +208,7 @@ import Testing
   }
 
   @Test func doesWithoutTables() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       try write(try Fixture.named("clean 50 Hz 75/min"), into: folder)
       try FileManager.default.removeItem(atPath: folder + "/ppg.csv")
       let report = try CaptureAnalysis.run(folder, output: nil)
@@ -224,7 +225,7 @@ import Testing
 
   /// Only headers: a capture that was stopped before the first sample.
   @Test func saysThatThereIsNothing() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       for stream in RingStream.allCases {
         try Data(stream.header.utf8).write(to: URL(filePath: folder + "/" + stream.fileName))
       }
@@ -235,7 +236,7 @@ import Testing
 
   /// Nothing that is there is overwritten.
   @Test func refusesASecondOutput() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       try write(try Fixture.named("clean 50 Hz 75/min"), into: folder)
       _ = try CaptureAnalysis.run(folder, output: folder)
       #expect(throws: AnalysisError.self) { _ = try CaptureAnalysis.run(folder, output: folder) }

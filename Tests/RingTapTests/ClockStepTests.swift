@@ -2,6 +2,7 @@ import BLECore
 import BLESensors
 import BLESystem
 import BLEWire
+import TestKit
 import Testing
 
 @testable import RingTap

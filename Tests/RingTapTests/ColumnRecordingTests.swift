@@ -2,13 +2,14 @@ import BLECore
 import BLEHost
 import BLESystem
 import Foundation
+import TestKit
 import TestPeer
 import Testing
 
 @testable import RingTap
 
 /// Recordings in arrays, opened with NumPy: whole ones, and those that a full disk or a signal has ended.
-@Suite(.timeLimit(.minutes(2)), .enabled(if: Readers.python != nil, Readers.missing))
+@Suite(.timeLimit(.minutes(2)))
 struct ColumnRecordingTests {
   private func record(_ format: TableFormat, in folder: String) async throws -> Recorder.Outcome {
     try Files.createDirectory(folder)
@@ -91,37 +92,31 @@ struct ColumnRecordingTests {
 
   /// Ended by a signal that no program can answer, at moments of all kinds: everything opens, and nothing that a head
   /// claimed before has gone.
-  @Test(.enabled(if: RingtapProgram.file != nil, "ringtap is not beside the tests"), arguments: 1...8)
+  @Test(arguments: 1...8)
   func opensAfterASuddenEnd(_ round: Int) async throws {
     try await withFolder { folder in
       let directory = folder + "/capture"
-      let process = Process()
-      process.executableURL = RingtapProgram.file
-      process.arguments = [
-        "capture", "--transport", "virtual:ring,rate=2000", "--format", "npy", "--output", directory,
-        "--duration", "600",
-      ]
-      process.environment = ProcessInfo.processInfo.environment.merging(["RINGTAP_NO_REMEMBER": "1"]) { $1 }
-      process.standardOutput = FileHandle.nullDevice
-      process.standardError = FileHandle.nullDevice
+      let program = try Program(
+        Place.ringtap,
+        [
+          "capture", "--transport", "virtual:ring,rate=2000", "--format", "npy", "--output", directory,
+          "--duration", "600",
+        ], input: .nothing)
       let wanted = round * 137
-      let claimed = try await withCheckedThrowingContinuation {
-        (ended: CheckedContinuation<Int, any Error>) in
+      let claimed = await withCheckedContinuation { (ended: CheckedContinuation<Int, Never>) in
         Thread.detachNewThread {
-          do { try process.run() } catch { return ended.resume(throwing: error) }
           // By turns as soon as a head claims rows, and as soon as the last column has them: before it is claimed.
-          let column = URL(filePath: directory).appending(path: "ppg/diff_counts.npy").path
+          let column = directory + "/ppg/diff_counts.npy"
           var (claimed, written) = (0, 0)
-          while (round.isMultiple(of: 2) ? written : claimed) < wanted, process.isRunning {
+          while (round.isMultiple(of: 2) ? written : claimed) < wanted, !program.hasEnded {
             claimed = Self.claimed(directory)
             written = (contents(column).count - 128) / 2
           }
-          kill(process.processIdentifier, SIGKILL)
-          process.waitUntilExit()
+          program.send(SIGKILL)
           ended.resume(returning: claimed)
         }
       }
-      #expect(process.terminationReason == .uncaughtSignal)
+      #expect(try await program.finish().status == 128 + SIGKILL)
       let read = try await Readers.run("open", directory)
       #expect(read["complete"] as? Bool == false)
       let rows = try #require((read["rows"] as? [String: Int])?["ppg"])

@@ -1,12 +1,13 @@
 import BLEPacketLog
 import BLESystem
 import Foundation
+import TestKit
 import Testing
 
 @testable import RingTap
 
 /// Captures whose every value is known, read back by the programs that people use for such files.
-@Suite(.timeLimit(.minutes(2)), .enabled(if: Readers.python != nil, Readers.missing))
+@Suite(.timeLimit(.minutes(2)))
 struct ConversionTests {
   @discardableResult private func convert(
     _ directory: String, _ format: ConversionFormat, _ output: String
@@ -109,7 +110,7 @@ struct ConversionTests {
     ("0.0000000000000001", 1e-16),
   ])
   func longNumbers(_ text: String, _ number: Double) async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       try Files.createDirectory(folder + "/capture")
       let table = "time_ns,rr_1024ths,rr_ms\n1700000000000000000,1003,\(text)\n"
       try table.write(toFile: folder + "/capture/rr_intervals.csv", atomically: false, encoding: .utf8)
@@ -137,7 +138,7 @@ struct ConversionTests {
   private static let header = "time_ns,value_counts,max_counts,min_counts,diff_counts\n"
 
   @Test func noCapture() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       #expect(
         message(folder + "/none", .npy, folder + "/out")
           == "\(folder)/none is not a capture's directory: there is none")
@@ -159,7 +160,7 @@ struct ConversionTests {
 
   /// An analysis has left its tables beside those of the capture.
   @Test func leavesOutWhatIsNoRecording() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       try write(Self.header + "1,2,3,4,5\n", folder + "/ppg.csv")
       try write("fitted_time_ns,interval_ms,accepted\n", folder + "/beats.csv")
       let report = try CaptureConversion.run(folder, to: .npy, output: folder + "/out") { _ in }
@@ -171,7 +172,7 @@ struct ConversionTests {
   }
 
   @Test(arguments: ConversionFormat.allCases) func neverOverwrites(_ format: ConversionFormat) async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       try write(Self.header + "1,2,3,4,5\n", folder + "/ppg.csv")
       let output = folder + "/out"
       if format == .csv || format == .npy || format == .wfdb {
@@ -188,13 +189,13 @@ struct ConversionTests {
 
   /// Signals need a rate.
   @Test func noSteadyRate() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       try write(Self.header + "1,2,3,4,5\n", folder + "/ppg.csv")
       #expect(
         message(folder, .edf, folder + "/out").hasSuffix(
           "make it: ringtap analyse \(folder) --output \(folder)"))
     }
-    try await withFolder { folder in
+    try withFolder { folder in
       try write("time_ns,bpm,contact,energy_kj\n1,60,,\n", folder + "/heart_rate.csv")
       #expect(
         message(folder, .bdf, folder + "/out")
@@ -202,7 +203,7 @@ struct ConversionTests {
           + "convert to csv, npy or ndjson")
       #expect(!Files.exists(folder + "/out"))
     }
-    try await withFolder { folder in
+    try withFolder { folder in
       try write(
         TickRows.table.header + "1,0,0,1\(String(repeating: ",", count: 17))\n", folder + "/samples.csv")
       let text = message(folder, .wfdb, folder + "/out")
@@ -212,7 +213,7 @@ struct ConversionTests {
 
   /// A board without a clock begins in 1970.
   @Test func beforeTheYearsOfEDF() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       let rest = String(repeating: ",", count: 5) + ",1,7,7,7,7" + String(repeating: ",", count: 7)
       let rows = (0..<9).map { "\($0 * 20_000_000),\($0),0,1\(rest)\n" }.joined()
       try write(TickRows.table.header + rows, folder + "/samples.csv")
@@ -238,7 +239,7 @@ struct ConversionTests {
       ),
     ])
   func tornText(_ rows: String, _ good: Int, _ problem: String) async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       try write(Self.header + rows, folder + "/ppg.csv")
       let report = try CaptureConversion.run(folder, to: .npy, output: folder + "/out") { _ in }
       #expect(report.tables == [ConversionReport.Table(name: "ppg", rows: good)])
@@ -248,7 +249,7 @@ struct ConversionTests {
 
   /// A column that is shorter than it claims, none at all, or of another type.
   @Test func tornArrays() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       try write(Self.header + "3,1,2,3,4\n4,1,2,3,4\n", folder + "/ppg.csv")
       let arrays = folder + "/arrays"
       _ = try CaptureConversion.run(folder, to: .npy, output: arrays) { _ in }
@@ -279,7 +280,7 @@ struct ConversionTests {
   @Test func fullDisk() async {
     await #expect(processExitsWith: .success) {
       signal(SIGXFSZ, SIG_IGN)
-      try await withFolder { folder in
+      try withFolder { folder in
         var text = TickRows.table.header
         for tick in 0..<6_000 {
           text += "\(1_700_000_000_000_000_000 + tick * 20_000_000),\(tick),0,1,,,,,,1,7,7,7,7,,,,,,,\n"

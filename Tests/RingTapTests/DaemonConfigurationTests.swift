@@ -2,6 +2,7 @@ import BLECore
 import BLESensors
 import BLESystem
 import Foundation
+import TestKit
 import Testing
 
 @testable import RingTap
@@ -143,7 +144,7 @@ import Testing
   }
 
   @Test func shelf() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       let shelf = CaptureShelf(directory: folder)
       let now = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
       let first = shelf.place(for: "left", at: now)

@@ -1,6 +1,7 @@
 import BLECore
 import BLESystem
 import Foundation
+import TestKit
 import Testing
 
 @testable import RingTap
@@ -33,7 +34,7 @@ import Testing
       devices: [left, device("far.away-2", 2, DaemonStatus.Counts())])
   }()
 
-  @Test(.enabled(if: Readers.python != nil, Readers.missing)) func areWhatPrometheusReads() async throws {
+  @Test func areWhatPrometheusReads() async throws {
     try await withFolder { folder in
       let path = folder + "/metrics"
       try Self.status.metrics.write(toFile: path, atomically: true, encoding: .utf8)

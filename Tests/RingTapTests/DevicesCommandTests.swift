@@ -4,11 +4,11 @@ import BLEStack
 import BLEWire
 import Foundation
 import RingTap
+import TestKit
 import Testing
 
 /// `ringtap devices`, and what names of known devices are to other commands.
-@Suite(.enabled(if: RingtapProgram.file != nil, "ringtap is not beside the tests"))
-struct DevicesCommandTests {
+@Suite struct DevicesCommandTests {
   private func withKnown(_ body: (String) async throws -> Void) async throws {
     try await withFolder { state in
       let devices = KnownDevices(in: state + "/ringtap/devices") { Issue.record("\($0)") }

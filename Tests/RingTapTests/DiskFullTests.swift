@@ -4,6 +4,7 @@ import BLEStack
 import BLESystem
 import BLEWire
 import Foundation
+import TestKit
 import TestPeer
 import Testing
 
@@ -46,7 +47,7 @@ import Testing
   @Test func keepsTheCountsOfAReportThatDoesNotFit() async {
     await #expect(processExitsWith: .success) {
       limitFiles(to: 9000)
-      try await withFolder { folder in
+      try withFolder { folder in
         var report = SessionReport(
           device: .any, deviceName: nil, adapter: "hci0", mode: "raw", startedAt: ReceiveTime(nanoseconds: 1))
         var directory = try CaptureDirectory(creating: folder + "/capture", report)

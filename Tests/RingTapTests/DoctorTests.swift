@@ -4,6 +4,7 @@ import BLESystem
 import BLEWire
 import Foundation
 import RingTap
+import TestKit
 import Testing
 
 /// Each check with facts that are made up: a folder stands for `/`, and values for what calls tell. The same with real
@@ -94,7 +95,7 @@ import Testing
   }
 
   @Test func findsNothingOnAHealthyMachine() async throws {
-    try await withFolder { root in
+    try withFolder { root in
       let findings = Doctor(try healthy(root)).findings()
       #expect(findings.allSatisfy { $0.state == .good }, "\(findings.filter { $0.state != .good })")
       #expect(Set(findings.map(\.check)) == Set(DoctorFinding.Check.allCases))
@@ -104,7 +105,7 @@ import Testing
   // MARK: The kernel and this process
 
   @Test func tellsAMissingModuleFromANamespace() async throws {
-    try await withFolder { root in
+    try withFolder { root in
       var facts = try healthy(root)
       facts.socketError = SystemError(call: "socket", number: EAFNOSUPPORT)
       expect(
@@ -119,7 +120,7 @@ import Testing
   }
 
   @Test func tellsWhichCapabilitiesAreMissing() async throws {
-    try await withFolder { root in
+    try withFolder { root in
       var facts = try healthy(root)
       let setcap = "sudo setcap cap_net_raw,cap_net_admin+eip /usr/bin/ringtap"
       try write("proc/self/status", "CapEff:\t\(Self.raw)\n", in: root)
@@ -143,7 +144,7 @@ import Testing
     ("6.8.2", true), ("6.1.0-18-amd64 Debian 6.1.76-1", false), ("6.1.0-31-amd64 Debian 6.1.128-1", true),
   ])
   func knowsBadKernels(_ version: String, _ isGood: Bool) async throws {
-    try await withFolder { root in
+    try withFolder { root in
       let facts = try healthy(root)
       let words = version.split(separator: " ")
       try write("proc/sys/kernel/osrelease", words[0] + "\n", in: root)
@@ -159,7 +160,7 @@ import Testing
   }
 
   @Test func tellsWhyThereIsNoEmulation() async throws {
-    try await withFolder { root in
+    try withFolder { root in
       let facts = try healthy(root)
       try FileManager.default.removeItem(atPath: root + "/dev/vhci")
       expect(try trouble(facts), .emulation, .note, "hci_vhci", doing: "sudo modprobe hci_vhci")
@@ -169,7 +170,7 @@ import Testing
   // MARK: What a recording needs
 
   @Test func looksAtTheFolderTheClockAndTheStamps() async throws {
-    try await withFolder { root in
+    try withFolder { root in
       var facts = try healthy(root)
       facts.folder = "/data"
       facts.freeByteCount = .success(255 << 20)
@@ -188,7 +189,7 @@ import Testing
   // MARK: Adapters
 
   @Test func tellsASwitchFromSoftware() async throws {
-    try await withFolder { root in
+    try withFolder { root in
       let facts = try healthy(root)
       func block(soft: Int, hard: Int) throws {
         for (name, value) in [
@@ -211,7 +212,7 @@ import Testing
   }
 
   @Test func looksForTheAdapter() async throws {
-    try await withFolder { root in
+    try withFolder { root in
       var facts = try healthy(root)
       expect(
         try trouble(facts, adapter: "hci7"), .adapters, .obstacle, "no hci7", "hci0",
@@ -223,7 +224,7 @@ import Testing
 
   /// One that is down is in the way only where it is the one that matters.
   @Test func tellsTheStateOfAdapters() async throws {
-    try await withFolder { root in
+    try withFolder { root in
       var facts = try healthy(root)
       let down = AdapterInfo(index: 1, address: Self.hci0.address, isUp: false, bus: 1)
       facts.adapters.append(down)
@@ -242,7 +243,7 @@ import Testing
   // MARK: Who
 
   @Test func namesWhoHasTheUserChannel() async throws {
-    try await withFolder { root in
+    try withFolder { root in
       var facts = try healthy(root)
       facts.views[0] = .refused(.invalidIndex)
       facts.scans = [:]
@@ -258,7 +259,7 @@ import Testing
   }
 
   @Test func namesTheDaemonAndOthers() async throws {
-    try await withFolder { root in
+    try withFolder { root in
       let facts = try healthy(root)
       try table("hci", [1, 2], in: root)
       try process(12, "btmon", sockets: [2], in: root)
@@ -272,7 +273,7 @@ import Testing
   }
 
   @Test func namesWhoScans() async throws {
-    try await withFolder { root in
+    try withFolder { root in
       var facts = try healthy(root)
       facts.scans = [0: .busy]
       try table("hci", [5], in: root)
@@ -288,7 +289,7 @@ import Testing
   }
 
   @Test func namesWhoHasALink() async throws {
-    try await withFolder { root in
+    try withFolder { root in
       var facts = try healthy(root)
       let peer = try #require(DeviceAddress("70:CB:0D:00:A1:B2"))
       facts.links = [
@@ -306,7 +307,7 @@ import Testing
   }
 
   /// The program on this machine, whatever it is: nothing is left out, and the status says what the lines say.
-  @Test(.enabled(if: RingtapProgram.file != nil)) func printsWhatItFinds() async throws {
+  @Test func printsWhatItFinds() async throws {
     let json = try await RingtapProgram.run(["doctor", "--json"])
     struct Line: Decodable {
       var check: String

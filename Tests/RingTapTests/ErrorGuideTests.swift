@@ -4,6 +4,7 @@ import BLEStack
 import BLESystem
 import BLEWire
 import Foundation
+import TestKit
 import Testing
 
 /// No code that can be met is without a row in the guides. What there is comes from others: the C headers, Wireshark,
@@ -12,21 +13,8 @@ import Testing
   /// The lines that a command of the shell prints.
   private func lines(_ command: String) async throws -> [[String]] {
     try await withFolder { folder in
-      let file = URL(filePath: folder).appending(path: "out")
-      try Data().write(to: file)
-      let process = Process()
-      process.executableURL = URL(filePath: "/bin/sh")
-      process.arguments = ["-c", command]
-      process.currentDirectoryURL = URL(filePath: folder)
-      process.standardInput = FileHandle.nullDevice
-      process.standardOutput = try FileHandle(forWritingTo: file)
-      process.standardError = FileHandle.nullDevice
-      try await withCheckedThrowingContinuation { (ended: CheckedContinuation<Void, any Error>) in
-        process.terminationHandler = { _ in ended.resume() }
-        do { try process.run() } catch { ended.resume(throwing: error) }
-      }
-      let text = String(decoding: try Data(contentsOf: file), as: UTF8.self)
-      return text.split(separator: "\n").map {
+      let run = try await Program.run("/bin/sh", ["-c", "cd '\(folder)' && " + command])
+      return run.outputLines.map {
         $0.split(whereSeparator: { " \t".contains($0) }).map(String.init)
       }
     }
@@ -34,12 +22,13 @@ import Testing
 
   /// The codes that Wireshark knows of a field.
   private func wireshark(_ field: String) async throws -> Set<UInt8> {
+    _ = try Place.tool("tshark")
     let command = "LC_ALL=C.UTF-8 tshark -G values | grep -P '^V\\t\(field)\\t'"
     let codes = try await lines(command).compactMap { words -> UInt8? in
       guard words.count > 2 else { return nil }
       return words[2].hasPrefix("0x") ? UInt8(words[2].dropFirst(2), radix: 16) : UInt8(words[2])
     }
-    try #require(codes.count > 10, "tshark is not installed: Tools/install peers")
+    try #require(codes.count > 10)
     return Set(codes)
   }
 
@@ -52,12 +41,13 @@ import Testing
 
   /// Whatever a call sets `errno` to is one of these numbers, so no list of calls and their errors can be longer.
   @Test func knowsEveryErrorNumberOfLinux() async throws {
+    _ = try Place.tool("gcc")
     let definitions = try await lines(
       "printf '#include <errno.h>\\n' | gcc -dM -E - | grep -E '^#define E[A-Z0-9]+ '")
     let numbers = definitions.compactMap { words in
       words.count == 3 ? CInt(words[2]).map { (name: words[1], number: $0) } : nil
     }
-    try #require(numbers.count > 130, "no C compiler: Tools/install build")
+    try #require(numbers.count > 130)
     for (name, number) in numbers {
       let error = SystemError(call: "call", number: number)
       #expect(error.name == name)
@@ -108,10 +98,11 @@ import Testing
           out.write(struct.pack(">IIIIQ", len(data), len(data), opcode, 0, time) + data)
       ' && btmon -r log | grep -o 'Status: .* (0x..)' | grep -v 'Unknown (0x'
       """
+    _ = (try Place.tool("python3"), try Place.tool("btmon"))
     let named = try await lines(script).compactMap { words in
       words.last.flatMap { UInt8($0.dropFirst(3).dropLast(), radix: 16) }
     }
-    try #require(named.count > 10, "btmon is not installed: Tools/install peers")
+    try #require(named.count > 10)
     #expect(guided { ManagementStatus(rawValue: $0).guide } == Set(named).subtracting([0]))
   }
 

@@ -7,6 +7,7 @@ import BLEWire
 import Foundation
 import RingTap
 import Synchronization
+import TestKit
 import Testing
 
 /// The files of known devices.
@@ -267,7 +268,7 @@ import Testing
   }
 
   @Test func aFolderThatCannotBeWrittenIsAnError() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       try Data().write(to: URL(filePath: folder + "/file"))
       let devices = KnownDevices(in: folder + "/file/devices") { _ in }
       #expect(throws: SystemError.self) {

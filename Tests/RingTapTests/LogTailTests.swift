@@ -143,7 +143,7 @@ import Testing
   /// Ten seconds to a file, by a clock driven by hand; each file's drops are counted from the last of the one before,
   /// and a further file tells first which adapters are there.
   @Test func rotatesByTime() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       var plan = LogFilePlan(path: folder + "/log")
       plan.rotateTime = .seconds(10)
       let begin = MonotonicTime(nanoseconds: 1_000)

@@ -5,6 +5,7 @@ import BLESystem
 import BLEWire
 import CTestSystem
 import Foundation
+import TestKit
 import TestPeer
 import Testing
 

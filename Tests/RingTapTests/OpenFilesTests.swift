@@ -4,6 +4,7 @@ import BLEStack
 import BLESystem
 import BLEWire
 import Foundation
+import TestKit
 import TestPeer
 import Testing
 
@@ -15,14 +16,16 @@ import Testing
   @Test func keepsWhatWasRecordedWhenNoLinkCanBeOpened() async {
     await #expect(processExitsWith: .success) {
       try await withFolder { folder in
-        let adapter = try SocketAdapter(ScriptedRing(frames(20) + [.hangUp]))
+        let streaming = Gate()
+        let adapter = try SocketAdapter(ScriptedRing(frames(20) + [.wait(streaming), .hangUp]))
         let running = Task {
           await capture(adapter, folder + "/capture", patience: .seconds(30), count: nil)
         }
         // All files are open by then.
-        while !Files.exists(folder + "/capture/packets.btsnoop") { await Task.yield() }
+        await streaming.waitForSomebody()
         // Below all that are open: none is free, whichever close.
         limitNumbers(to: 3)
+        streaming.open()
         let result = try await running.value.get()
         limitNumbers(to: 1000)
         guard case .system(let error)? = result.failure else {

@@ -164,7 +164,7 @@ import Testing
 
   /// A packet's own drops are those since the one before (option 4), the statistics have the sum of their file.
   @Test func tellsDropsWhereTheFormatHasThem() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       var plan = LogFilePlan(path: folder + "/log")
       plan.format = .pcapng
       plan.rotateCount = 2

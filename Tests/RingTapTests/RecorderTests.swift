@@ -5,6 +5,7 @@ import BLESystem
 import BLEWire
 import Foundation
 import Synchronization
+import TestKit
 import TestPeer
 import Testing
 

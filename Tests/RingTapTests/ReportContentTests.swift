@@ -1,6 +1,7 @@
 import BLEPacketLog
 import BLESystem
 import Foundation
+import TestKit
 import Testing
 
 @testable import RingTap
@@ -35,7 +36,7 @@ import Testing
   }
 
   @Test func whatSessionSays() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       try writeLight(folder, count: 100)
       try write(
         #"""
@@ -77,7 +78,7 @@ import Testing
 
   /// A pause that nobody recorded is marked, once for all streams that have it.
   @Test func pausesOfStreams() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       var (rates, temperatures) = ("time_ns,bpm,contact,energy_kj\n", "time_ns,state,temperature_celsius,")
       temperatures += "skin_celsius,quality,heart_rate_bpm,heat_strain_index\n"
       for index in 0..<200 {
@@ -97,7 +98,7 @@ import Testing
   }
 
   @Test func log() throws {
-    let document = try document(captureFile("virtual-ring.btsnoop"))
+    let document = try document(Place.capture("virtual-ring.btsnoop"))
     #expect(document.sections.count == 1)
     let section = document.sections[0]
     #expect(section.conversation.rows.first?.name == "Exchange MTU Request")
@@ -131,7 +132,7 @@ import Testing
   // MARK: Bad input
 
   @Test func nothingToReport() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       #expect(
         message(folder + "/none")
           == "\(folder)/none: cannot open the log: No such file or directory; "
@@ -146,12 +147,12 @@ import Testing
 
   /// What is good is shown, and the page says what is not.
   @Test func tornCapture() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       try writeLight(folder, count: 50)
       let torn = contents(folder + "/ppg.csv").dropLast(5)
       try Data(torn).write(to: URL(filePath: folder + "/ppg.csv"))
       try write("{\"device\":", folder + "/session.json")
-      try Data(contents(captureFile("virtual-ring.btsnoop")).dropLast(7)).write(
+      try Data(contents(Place.capture("virtual-ring.btsnoop")).dropLast(7)).write(
         to: URL(filePath: folder + "/packets.btsnoop"))
       let document = try document(folder)
       #expect(document.sampleCount == 49)
@@ -166,9 +167,9 @@ import Testing
 
   /// A log that ends inside a record.
   @Test func tornLog() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       let file = folder + "/cut.btsnoop"
-      try Data(contents(captureFile("bumble-ring.btsnoop")).dropLast(3)).write(to: URL(filePath: file))
+      try Data(contents(Place.capture("bumble-ring.btsnoop")).dropLast(3)).write(to: URL(filePath: file))
       let document = try document(file)
       #expect(document.hasErrors && document.sections.count == 1)
     }
@@ -178,7 +179,7 @@ import Testing
   @Test(arguments: [Int64.min, .min + 1, -1, 0, 1, .max - 1, .max]) func absurdTimes(_ time: Int64)
     async throws
   {
-    try await withFolder { folder in
+    try withFolder { folder in
       let (good, header) = (1_700_000_000_000_000_000, "time_ns,bpm,contact,energy_kj\n")
       let keys = [
         "lostAtNs", "lastSampleAtNs", "firstSampleAtNs", "connectedAtNs", "timeNs", "startedAtNs",
@@ -209,7 +210,7 @@ import Testing
 
   // MARK: The command
 
-  @Test(.enabled(if: RingtapProgram.file != nil)) func command() async throws {
+  @Test func command() async throws {
     try await withFolder { folder in
       try writeLight(folder, count: 100)
       try write(#"{"startedAtNs":1,"endedAtNs":2}"#, folder + "/session.json")
@@ -230,12 +231,13 @@ import Testing
     }
   }
 
-  @Test(.enabled(if: RingtapProgram.file != nil)) func pictures() async throws {
+  @Test func pictures() async throws {
     try await withFolder { folder in
       try writeLight(folder, count: 20_000, peakAt: 12_345)
       let (svg, png) = (folder + "/a.svg", folder + "/it's.png")
       var arguments = ["report", folder, "--svg", svg]
-      if isInstalled("rsvg-convert") { arguments += ["--png", png] }
+      _ = try Place.tool("rsvg-convert")
+      arguments += ["--png", png]
       let run = try await RingtapProgram.run(arguments)
       #expect(run.status == 0, "\(run.messages)")
       #expect(!Files.exists(folder + "/report.html"))
@@ -243,7 +245,7 @@ import Testing
       #expect(text.hasPrefix("<?xml") && text.contains("PPG (counts)"))
       // The axis ends at the peak, and its path reaches the top of the plot but for two pixels.
       #expect(text.contains(">65000<"))
-      if isInstalled("rsvg-convert") { #expect(Array(contents(png).prefix(4)) == [0x89, 0x50, 0x4E, 0x47]) }
+      #expect(Array(contents(png).prefix(4)) == [0x89, 0x50, 0x4E, 0x47])
     }
   }
 }

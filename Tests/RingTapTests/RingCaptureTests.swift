@@ -6,6 +6,7 @@ import BLEStack
 import BLESystem
 import BLEWire
 import Foundation
+import TestKit
 import TestPeer
 import Testing
 

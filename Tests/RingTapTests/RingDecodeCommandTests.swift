@@ -3,8 +3,7 @@ import RingTap
 import Testing
 
 /// `ringtap ring decode`.
-@Suite(.enabled(if: RingtapProgram.file != nil, "ringtap is not beside the tests"))
-struct RingDecodeCommandTests {
+@Suite struct RingDecodeCommandTests {
   /// - Parameter input: standard input, a line each.
   private func decode(_ input: [String], _ arguments: [String] = []) async throws -> RingtapProgram.Run {
     try await RingtapProgram.run(["ring", "decode"] + arguments, input: input)

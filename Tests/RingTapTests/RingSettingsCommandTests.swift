@@ -2,8 +2,7 @@ import Foundation
 import Testing
 
 /// `ringtap ring settings` against the emulated ring in the same process, which keeps what is written.
-@Suite(.enabled(if: RingtapProgram.file != nil, "ringtap is not beside the tests"))
-struct RingSettingsCommandTests {
+@Suite struct RingSettingsCommandTests {
   private func settings(_ arguments: [String]) async throws -> [String: [String: Any]] {
     let run = try await RingtapProgram.run(
       ["ring", "settings", "--transport", "virtual:ring", "--json"] + arguments)

@@ -3,6 +3,7 @@ import BLEHost
 import BLEPacketLog
 import BLESensors
 import Foundation
+import TestKit
 import Testing
 
 @testable import RingTap
@@ -138,7 +139,7 @@ import Testing
 
   /// Valid from the first moment on, and with room to be completed on a full disk.
   @Test func keepsRoomAndRewrites() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       let path = folder + "/new/capture"
       var directory = try CaptureDirectory(creating: path, report(nil))
       let made = directory.path
@@ -155,7 +156,7 @@ import Testing
 
   /// Nothing recorded is ever overwritten.
   @Test func refusesASecondCapture() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       do { _ = try CaptureDirectory(creating: folder, report("first")) }
       let before = contents(folder + "/session.json")
       #expect(throws: SystemErrorNumber(EEXIST)) {

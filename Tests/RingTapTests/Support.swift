@@ -39,14 +39,6 @@ struct RingFrames {
   static let malformed = frame("bad-checksum")
 }
 
-/// A folder of its own for one test.
-func withFolder<T>(_ body: (String) async throws -> T) async throws -> T {
-  let folder = FileManager.default.temporaryDirectory.appending(path: UUID().uuidString).path
-  try Files.createDirectory(folder)
-  defer { try? FileManager.default.removeItem(atPath: folder) }
-  return try await body(folder)
-}
-
 func contents(_ path: String) -> [UInt8] {
   FileManager.default.contents(atPath: path).map { [UInt8]($0) } ?? []
 }
@@ -99,6 +91,8 @@ final class ScriptedRing: Sendable {
   enum Event: Sendable {
     case frame([UInt8])
     case bigData([UInt8])
+    /// Goes on once the gate is open.
+    case wait(Gate)
     case hangUp
   }
 
@@ -152,6 +146,7 @@ final class ScriptedRing: Sendable {
       switch event {
       case .frame(let frame): push(Self.replyHandle, frame, peer)
       case .bigData(let frame): push(Self.bigDataHandle, frame, peer)
+      case .wait(let gate): gate.pass()
       case .hangUp: peer.hangUp()
       }
     }

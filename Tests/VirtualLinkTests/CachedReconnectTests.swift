@@ -7,6 +7,7 @@ import BLESystem
 import BLEWire
 import Foundation
 import Synchronization
+import TestKit
 import Testing
 
 @testable import RingTap

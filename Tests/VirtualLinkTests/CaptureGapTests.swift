@@ -8,6 +8,7 @@ import BLEWire
 import Foundation
 import RingTap
 import Synchronization
+import TestKit
 import Testing
 
 /// Captures that lose their link, by virtual time: the files go on.
@@ -114,7 +115,7 @@ import Testing
         }
       }
       try expectGaps(try session(folder), report)
-      try expectReadable(folder + "/capture/packets.btsnoop", notifications: rows)
+      try await expectReadable(folder + "/capture/packets.btsnoop", notifications: rows)
     }
   }
 
@@ -148,10 +149,11 @@ import Testing
   }
 
   /// tshark and btmon find each link, each end and each notification, and complain of nothing.
-  private func expectReadable(_ log: String, notifications: Int) throws {
+  private func expectReadable(_ log: String, notifications: Int) async throws {
     let fields = ["bthci_evt.le_meta_subevent", "bthci_evt.reason", "btatt.opcode", "_ws.malformed"]
     let arguments = ["-r", log, "--disable-protocol", "btgatt", "-T", "fields", "-E", "separator=|"]
-    if let text = try OtherProgram.output("tshark", arguments + fields.flatMap { ["-e", $0] }) {
+    do {
+      let text = try await Program.output(of: "tshark", arguments + fields.flatMap { ["-e", $0] })
       let lines = text.split(separator: "\n").map {
         $0.split(separator: "|", omittingEmptySubsequences: false).map(String.init)
       }
@@ -164,7 +166,8 @@ import Testing
       #expect(lines.count { $0[2] == "0x1b" } == notifications)
       #expect(lines.allSatisfy { $0[3].isEmpty })
     }
-    if let text = try OtherProgram.output("btmon", ["-r", log]) {
+    do {
+      let text = try await Program.output(of: "btmon", ["-r", log])
       #expect(
         text.split(separator: "\n").count { $0.contains("Handle Value Notification (0x1b)") } == notifications
       )
@@ -283,27 +286,5 @@ private enum LogFrames {
     }
     try reader.finish()
     return found
-  }
-}
-
-/// A program on this machine that reads logs and that nobody here wrote.
-private enum OtherProgram {
-  /// Its standard output; `nil` where it is not installed.
-  static func output(_ name: String, _ arguments: [String]) throws -> String? {
-    let found = ProcessInfo.processInfo.environment["PATH"]?.split(separator: ":")
-      .map { URL(filePath: String($0)).appending(path: name) }
-      .first { FileManager.default.isExecutableFile(atPath: $0.path) }
-    guard let found else { return nil }
-    let process = Process()
-    process.executableURL = found
-    process.arguments = arguments
-    let output = Pipe()
-    process.standardOutput = output
-    process.standardError = FileHandle.nullDevice
-    try process.run()
-    let text = String(decoding: try output.fileHandleForReading.readToEnd() ?? Data(), as: UTF8.self)
-    process.waitUntilExit()
-    #expect(process.terminationReason == .exit && process.terminationStatus == 0, "\(name) failed")
-    return text
   }
 }

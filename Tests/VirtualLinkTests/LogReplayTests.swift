@@ -3,23 +3,13 @@ import BLEPacketLog
 import BLEWire
 import Foundation
 import RingTap
+import TestKit
 import Testing
 
 @testable import BLEHost
 
 /// Our stack, driven by logs. `Captures/README.md` says how each log was made; other hosts speak in those of `shared`.
 @Suite(.timeLimit(.minutes(2))) struct LogReplayTests {
-  private static let root = URL(filePath: #filePath).deletingLastPathComponent()
-    .deletingLastPathComponent().deletingLastPathComponent()
-  private static let captures = root.appending(path: "Captures")
-  private static let shared =
-    (ProcessInfo.processInfo.environment["RINGTAP_SHARED"].map { URL(filePath: $0) }
-    ?? root.deletingLastPathComponent().appending(path: "shared")).appending(path: "captures")
-  private static let treadmill: URL? = {
-    let file = shared.appending(path: "android-treadmill.btsnoop")
-    return FileManager.default.fileExists(atPath: file.path) ? file : nil
-  }()
-
   private func hostPackets(_ log: ReplayLog) -> Int {
     log.packets.count { $0.direction == .hostToController }
   }
@@ -30,13 +20,13 @@ import Testing
     "raw-monitor.btsnoop", "virtual-ring.btsnoop",
   ])
   func saysWhatWasSaid(_ name: String) async throws {
-    let file = Self.captures.appending(path: name)
-    let log = try ReplayLog.read(file.path)
+    let file = Place.capture(name)
+    let log = try ReplayLog.read(file)
     let report = try await LogReplay(log).run()
     #expect(report.findings.differenceCount == 0, "\(report.findings.examples)")
     #expect(report.findings.played == log.packets.count)
     #expect(report.findings.reproduced == hostPackets(log) && hostPackets(log) > 0)
-    let decode = file.deletingPathExtension().appendingPathExtension("tshark.txt")
+    let decode = URL(filePath: file).deletingPathExtension().appendingPathExtension("tshark.txt")
     let frames = try String(contentsOf: decode, encoding: .utf8).split(separator: "\n").count {
       $0.contains("|0x1b|") || $0.contains("|27|")
     }
@@ -46,9 +36,9 @@ import Testing
 
   /// A log of an Android phone: its 1,047 notifications are tshark's count of opcode 0x1b.
   @Test(
-    .enabled(if: LogReplayTests.treadmill != nil, "no shared captures: set RINGTAP_SHARED to their folder"))
+    .enabled(if: Place.treadmill != nil, Place.noShared))
   func playsAnAndroidLog() async throws {
-    let log = try ReplayLog.read(try #require(Self.treadmill).path)
+    let log = try ReplayLog.read(try #require(Place.treadmill))
     let report = try await LogReplay(log).run()
     #expect(report.packets == 2572 && report.findings.played == 2572)
     #expect(report.notifications == 1047)
@@ -62,7 +52,7 @@ import Testing
   private func edited(
     _ index: Int, _ edit: ([UInt8]) -> [UInt8]?
   ) throws -> ReplayLog {
-    let whole = try ReplayLog.read(Self.captures.appending(path: "exclusive-hci.btsnoop").path)
+    let whole = try ReplayLog.read(Place.capture("exclusive-hci.btsnoop"))
     var log = ReplayLog()
     var tracker = ConnectionTracker()
     for packet in whole.packets {
@@ -135,7 +125,7 @@ import Testing
   }
 
   @Test func playsOneLink() async throws {
-    let log = try ReplayLog.read(Self.captures.appending(path: "exclusive-hci.btsnoop").path)
+    let log = try ReplayLog.read(Place.capture("exclusive-hci.btsnoop"))
     let report = try await LogReplay(log, link: 1).run()
     #expect(report.notifications == 30 && report.packets < log.packets.count)
     #expect(report.findings.differenceCount == 0, "\(report.findings.examples)")

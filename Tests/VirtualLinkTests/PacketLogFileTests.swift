@@ -6,6 +6,7 @@ import BLESystem
 import BLEWire
 import Foundation
 import RingTap
+import TestKit
 import Testing
 
 /// The log of exclusive mode: everything between host and controller.

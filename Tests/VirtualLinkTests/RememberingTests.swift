@@ -6,6 +6,7 @@ import BLEStack
 import BLESystem
 import BLEWire
 import RingTap
+import TestKit
 import Testing
 
 /// What is remembered of devices that our host connects to.

@@ -6,6 +6,7 @@ import BLESystem
 import BLEWire
 import Foundation
 import RingTap
+import TestKit
 import Testing
 
 @testable import BLEHost
@@ -276,7 +277,7 @@ import Testing
   }
 
   @Test func refusesWhatHasNothingToPlay() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       let path = folder + "/text"
       try Data("no log at all, but long enough".utf8).write(to: URL(filePath: path))
       #expect(throws: HostError.self) { _ = try ReplayLog.read(path) }

@@ -5,6 +5,7 @@ import BLESensors
 import BLESystem
 import BLEWire
 import Foundation
+import TestKit
 import Testing
 
 @testable import RingTap

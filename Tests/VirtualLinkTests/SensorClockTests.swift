@@ -5,6 +5,7 @@ import BLESensors
 import BLESystem
 import Foundation
 import RingTap
+import TestKit
 import Testing
 
 /// What a running capture says of the ring's clock, against the emulated ring's own: in virtual time the ring ticks at

@@ -7,6 +7,7 @@ import BLESystem
 import BLEWire
 import Foundation
 import RingTap
+import TestKit
 import Testing
 
 /// Recordings of sensors that send known values: the tables hold them.

@@ -5,6 +5,7 @@ import BLEStack
 import BLEWire
 import Foundation
 import RingTap
+import TestKit
 import Testing
 
 /// Several rings captured at once over one adapter.

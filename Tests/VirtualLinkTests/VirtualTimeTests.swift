@@ -4,6 +4,7 @@ import BLEHost
 import BLESystem
 import Foundation
 import RingTap
+import TestKit
 import Testing
 
 /// Host, controller and ring by one virtual clock.

@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 /// BlueZ's own daemon and its client, beside the program under test.
@@ -34,7 +35,8 @@ extension Scene {
 
   /// A ring made with google/bumble on another adapter than hci1.
   func bumbleRing(on index: Int, _ options: String...) throws -> Peer {
-    let program = try start(Place.python(), [Place.peer("bumble_ring.py"), "hci-socket:\(index)"] + options)
+    let program = try start(
+      Place.bumblePython(), [Place.peer("bumble_ring.py"), "hci-socket:\(index)"] + options)
     let words = try program.line(containing: "ready").split(separator: " ")
     return Peer(address: String(try #require(words.last)), program: program)
   }

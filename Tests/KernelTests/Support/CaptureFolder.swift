@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 /// A capture as `ringtap capture` leaves it, read by nothing of ours.

@@ -1,4 +1,3 @@
-import Foundation
 import Testing
 
 /// All tests that need a kernel with Bluetooth; one at a time, because they share its adapters.
@@ -17,34 +16,3 @@ enum InTestKernel {}
 /// Tests of the program that need no kernel with Bluetooth: they run on this machine only.
 @Suite(.serialized, .enabled(if: !Way.isInTestKernel, "they need no test kernel"))
 enum WithoutKernel {}
-
-/// Where things are.
-enum Place {
-  /// The program under test, beside the tests' own.
-  static let ringtap = URL(filePath: "/proc/self/exe").resolvingSymlinksInPath()
-    .deletingLastPathComponent().appending(path: "ringtap").path
-
-  private static let tests = URL(filePath: #filePath).deletingLastPathComponent()
-    .deletingLastPathComponent().deletingLastPathComponent()
-
-  /// The other sides of a link.
-  static func peer(_ name: String) -> String { tests.appending(path: "KernelTests/Peers/\(name)").path }
-
-  static let ringVectors = tests.appending(path: "BLESensorsTests/Fixtures/ring-vectors.json")
-
-  /// The Python that has bumble.
-  static func python() throws -> String {
-    if let known = knownPython.value { return known }
-    let install = tests.deletingLastPathComponent().appending(path: "Tools/install").path
-    let found = try Program(install, ["python"]).finish()
-    try #require(found.status == 0, "\(found.errors)")
-    let python = found.output.trimmingCharacters(in: .whitespacesAndNewlines)
-    knownPython.value = python
-    return python
-  }
-
-  private final class Box: @unchecked Sendable {  // the suite is serialized
-    var value: String?
-  }
-  private static let knownPython = Box()
-}

@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 /// BlueZ's `btmon`: what passes between the kernel and its controllers, and on the management interface.

@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 /// What one test sets up: adapters, peers, a folder. `end` takes it all down again, the last thing first.
@@ -107,7 +108,7 @@ final class Scene {
   }
 
   func bumble(_ script: String, _ options: [String]) throws -> Peer {
-    let program = try start(Place.python(), [Place.peer(script), "hci-socket:1"] + options)
+    let program = try start(Place.bumblePython(), [Place.peer(script), "hci-socket:1"] + options)
     let words = try program.line(containing: "ready").split(separator: " ")
     return Peer(address: String(try #require(words.last)), program: program)
   }

@@ -2,7 +2,7 @@ import Foundation
 
 /// Ends the run where one test goes on without end, and says first what each thread waits for: else a whole test kernel
 /// waits until its time is over, and nobody learns why.
-final class Watchdog: @unchecked Sendable {  // `lock` guards `begun`
+nonisolated final class Watchdog: @unchecked Sendable {  // `lock` guards `begun`
   static let shared = Watchdog()
 
   /// Several times what the longest test takes.

@@ -1,8 +1,9 @@
 import Foundation
+import TestKit
 import Testing
 
 /// A way from ringtap to the radio. The tests of `OverEachWay` are the same on each.
-enum Way: String, CaseIterable, CustomTestStringConvertible {
+nonisolated enum Way: String, CaseIterable, CustomTestStringConvertible {
   /// The kernel's host, in `raw` mode.
   case kernel
   /// Our own host on an adapter that is down, by the HCI user channel.
@@ -118,7 +119,7 @@ extension Scene {
     default:
       let place = "127.0.0.1:\(try freePort())"
       let program = try start(
-        Place.python(), [Place.peer(script), "--controller", "tcp-server:\(place)"] + options)
+        Place.bumblePython(), [Place.peer(script), "--controller", "tcp-server:\(place)"] + options)
       let words = try program.line(containing: "ready").split(separator: " ")
       return Peer(
         address: String(try #require(words.last)), program: program,
@@ -165,7 +166,7 @@ extension Scene {
   private func bumbleController(
     _ transport: String, _ options: [String], _ ours: String
   ) throws -> Peer {
-    let program = try start(Place.python(), [Place.peer("bumble_controller.py"), transport] + options)
+    let program = try start(Place.bumblePython(), [Place.peer("bumble_controller.py"), transport] + options)
     let words = try program.line(containing: "ready").split(separator: " ")
     return Peer(
       address: String(try #require(words.last)), program: program,

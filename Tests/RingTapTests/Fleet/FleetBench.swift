@@ -1,20 +1,15 @@
 import BLESystem
 import Foundation
-import Synchronization
+import TestKit
 import Testing
 
 @testable import RingTap
 
 /// A real Mosquitto of the test's own, with its configuration and its memory in a folder.
 final class MosquittoBroker {
-  static let path: String? = ["/usr/sbin/mosquitto", "/usr/local/sbin/mosquitto"].first {
-    FileManager.default.isExecutableFile(atPath: $0)
-  }
-  static var isThere: Bool { path != nil && isInstalled("mosquitto_sub") && RingtapProgram.file != nil }
-
   let port: Int
   let folder: String
-  private var process: Process?
+  private var program: Program?
   private let isEncrypted: Bool
 
   /// - Parameter lines: of the configuration, besides those for everybody.
@@ -34,85 +29,53 @@ final class MosquittoBroker {
 
   /// Starts it, and waits until it listens.
   func start() async throws {
-    let process = Process()
-    process.executableURL = URL(filePath: Self.path ?? "/usr/sbin/mosquitto")
-    process.arguments = ["-c", folder + "/mosquitto.conf"]
-    let log = folder + "/log"
-    if !Files.exists(log) { try Data().write(to: URL(filePath: log)) }
-    let handle = try #require(FileHandle(forUpdatingAtPath: log))
-    try handle.seekToEnd()
-    process.standardError = handle
-    process.standardOutput = handle
-    try process.run()
-    self.process = process
+    program = try Program(Place.tool("mosquitto"), ["-c", folder + "/mosquitto.conf"], input: .nothing)
     try await eventually("the broker listens") { [port] in canConnect(port) }
   }
 
   /// Ends it at once, as a power failure does: it saves nothing.
-  func kill() {
-    guard let process else { return }
-    Foundation.kill(process.processIdentifier, SIGKILL)
-    process.waitUntilExit()
-    self.process = nil
+  func kill() async {
+    await program?.end()
+    program = nil
   }
 
-  deinit { kill() }
+  deinit { program?.send(SIGKILL) }
 
   var url: String { "\(isEncrypted ? "mqtts" : "mqtt")://127.0.0.1:\(port)/fleet" }
 }
 
 /// A program of ours, or another, that runs beside the test.
-final class Running: @unchecked Sendable {
-  // The process is touched by the test alone.
-  private let process = Process()
-  private let ended = Mutex(false)
-  let output: String
-  let messages: String
+final class Running: Sendable {
+  private let program: Program
 
-  init(_ executable: URL, _ arguments: [String], in folder: String, environment: [String: String] = [:])
+  init(_ program: String, _ arguments: [String], in folder: String, environment: [String: String] = [:])
     throws
   {
-    let name = "\(folder)/\(UUID().uuidString)"
-    (output, messages) = (name + ".out", name + ".err")
-    for path in [output, messages] { try Data().write(to: URL(filePath: path)) }
-    process.executableURL = executable
-    process.arguments = arguments
-    process.environment = ProcessInfo.processInfo.environment.merging(
-      environment.merging(["RINGTAP_NO_REMEMBER": "1", "XDG_STATE_HOME": folder]) { $1 }
-    ) { $1 }
-    process.standardOutput = FileHandle(forWritingAtPath: output)
-    process.standardError = FileHandle(forWritingAtPath: messages)
-    process.terminationHandler = { [weak self] _ in self?.ended.withLock { $0 = true } }
-    try process.run()
+    let environment = ["XDG_STATE_HOME": folder].merging(environment) { $1 }
+    self.program = try Program(
+      program, arguments, input: .nothing, environment: environment.mapValues { $0 })
   }
 
   /// `ringtap` with these arguments.
   convenience init(
     _ arguments: [String], in folder: String, environment: [String: String] = [:]
   ) throws {
-    try self.init(try #require(RingtapProgram.file), arguments, in: folder, environment: environment)
+    try self.init(Place.ringtap, arguments, in: folder, environment: environment)
   }
 
   deinit { signal(SIGKILL) }
 
-  func signal(_ number: Int32) { if process.isRunning { kill(process.processIdentifier, number) } }
+  func signal(_ number: Int32) { program.send(number) }
 
-  var hasEnded: Bool { ended.withLock { $0 } }
-  var text: String { String(decoding: contents(output), as: UTF8.self) }
-  var said: String { String(decoding: contents(messages), as: UTF8.self) }
+  var text: String { program.output }
+  var said: String { program.errors }
 
   /// Waits for its end.
   func status(_ name: String, within limit: Duration = .seconds(60)) async throws -> Int32 {
-    try await eventually("\(name) ends", within: limit) { self.hasEnded }
-    return process.terminationStatus
+    try await program.ended(within: limit).status
   }
 
-  func kill() async throws {
-    signal(SIGKILL)
-    try await eventually("it is gone") { self.hasEnded }
-  }
-
-  private func kill(_ process: Int32, _ number: Int32) { _ = Foundation.kill(process, number) }
+  func kill() async throws { await program.end() }
 }
 
 /// Waits for a condition, which is looked at fifty times a second.

@@ -1,11 +1,12 @@
 import BLESystem
 import Foundation
+import TestKit
 import Testing
 
 @testable import RingTap
 
 /// Captures of emulated rings through a real broker into directories.
-@Suite(.enabled(if: MosquittoBroker.isThere), .timeLimit(.minutes(2))) struct FleetBrokerTests {
+@Suite(.timeLimit(.minutes(2))) struct FleetBrokerTests {
   private struct Report: Decodable {
     struct Session: Decodable {
       struct Table: Decodable {
@@ -45,7 +46,7 @@ import Testing
       let collect = try Running(Self.collect(broker, folder, ["--sessions", "1"]), in: folder)
       try await eventually("it collects") { collect.said.contains("collecting from") }
       let witness = try Running(
-        URL(filePath: "/usr/bin/mosquitto_sub"),
+        "mosquitto_sub",
         ["-p", "\(broker.port)", "-V", "5", "-q", "1", "-t", "#", "-F", "%t %q %r %l"], in: folder)
       let capture = try Running(
         Self.capture(folder, count: 900, ["--publish", broker.url, "--publish-as", "ward-3"]), in: folder)
@@ -68,7 +69,7 @@ import Testing
       #expect(lines.allSatisfy { $0[1] == "1" }, "QoS 1 all: \(lines)")
       // What the broker keeps for whoever comes later.
       let retained = try Running(
-        URL(filePath: "/usr/bin/mosquitto_sub"),
+        "mosquitto_sub",
         ["-p", "\(broker.port)", "-t", "fleet/#", "-C", "1", "-W", "10", "-F", "%t %r %p"], in: folder)
       #expect(try await retained.status("the witness") == 0)
       #expect(
@@ -96,7 +97,7 @@ import Testing
       for restart in 1...2 {
         let seen = restart * 500
         try await eventually("\(seen) rows are collected") { Self.collectedRows(folder) >= seen }
-        broker.kill()
+        await broker.kill()
         let before = Self.recordedRows(folder)
         try await eventually("the capture goes on without a broker") {
           Self.recordedRows(folder) > before + 100

@@ -1,6 +1,7 @@
 import BLECore
 import BLESystem
 import Foundation
+import TestKit
 import Testing
 
 @testable import RingTap
@@ -74,7 +75,7 @@ import Testing
   }
 
   @Test func wholeLinesOnlyAndOctetForOctet() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       var bench = try Bench(folder)
       try bench.record(0..<3, rest: "3,2")
       try bench.exchange()
@@ -98,7 +99,7 @@ import Testing
 
   /// A broker that acknowledges and then forgets.
   @Test func whatTheBrokerForgetsIsSentAgain() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       var bench = try Bench(folder)
       try bench.record(0..<10)
       try bench.exchange()
@@ -118,7 +119,7 @@ import Testing
 
   /// The last rows and the end are forgotten: nothing comes after them that would show a hole.
   @Test func aForgottenEndIsSentAgain() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       var bench = try Bench(folder)
       try bench.record(0..<10)
       try bench.exchange()
@@ -139,7 +140,7 @@ import Testing
   }
 
   @Test func whatComesTwiceIsRecognised() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       var bench = try Bench(folder)
       try bench.record(0..<10)
       let first = try bench.sendings()
@@ -162,7 +163,7 @@ import Testing
 
   /// The connection breaks off before the broker has answered.
   @Test func unacknowledgedRowsAreSentAgain() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       var bench = try Bench(folder)
       try bench.record(0..<5)
       try bench.exchange()
@@ -187,7 +188,7 @@ import Testing
   }
 
   @Test func rowsWaitWhereNobodyIsSubscribed() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       var bench = try Bench(folder)
       try bench.record(0..<10)
       _ = try bench.sendings()
@@ -208,7 +209,7 @@ import Testing
   // MARK: Restarts
 
   @Test func publisherGoesOnFromItsCursor() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       var bench = try Bench(folder)
       try bench.record(0..<10)
       try bench.exchange()
@@ -226,7 +227,7 @@ import Testing
   }
 
   @Test func collectorGoesOnFromItsFiles() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       var bench = try Bench(folder)
       try bench.record(0..<10)
       try bench.exchange()
@@ -245,7 +246,7 @@ import Testing
   }
 
   @Test func strangeCursorsAreRefused() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       var bench = try Bench(folder)
       try bench.record(0..<10)
       try bench.exchange()
@@ -275,7 +276,7 @@ import Testing
   // MARK: Holes
 
   @Test func tooLongABacklogIsSkippedAndCounted() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       var bench = try Bench(folder, backlog: 4096)
       try bench.record(0..<10)
       try bench.exchange()
@@ -297,7 +298,7 @@ import Testing
 
   /// What comes after a hole whose publisher has gone is kept all the same.
   @Test func holesOfThoseWhoHaveGoneAreCounted() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       var bench = try Bench(folder)
       try bench.record(0..<10)
       _ = try bench.sendings()
@@ -313,7 +314,7 @@ import Testing
   // MARK: Strangers
 
   @Test func nothingLeavesTheDirectory() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       var collector = Collector(folder + "/collected", prefix: "fleet", name: "c")
       let batch = Batch(
         publisher: "..", session: "..", table: "evil", header: "a", row: 0, count: 1, from: 0,
@@ -333,7 +334,7 @@ import Testing
   }
 
   @Test func tablesOfASessionAreLimited() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       var collector = Collector(folder + "/collected", prefix: "fleet", name: "c")
       for number in 0..<SessionEnd.tableLimit + 3 {
         let batch = Batch(
@@ -349,7 +350,7 @@ import Testing
 
   /// A stranger's receipts do no harm.
   @Test func strangeReceiptsAreIgnored() async throws {
-    try await withFolder { folder in
+    try withFolder { folder in
       var bench = try Bench(folder)
       try bench.record(0..<10)
       try bench.exchange()

@@ -1,12 +1,13 @@
 import BLEPacketLog
 import BLESystem
 import Foundation
+import TestKit
 import Testing
 
 @testable import RingTap
 
 /// Brokers that are not there, or refuse: the message says what to do, and the capture is whole all the same.
-@Suite(.enabled(if: MosquittoBroker.isThere), .timeLimit(.minutes(2))) struct FleetRefusalTests {
+@Suite(.timeLimit(.minutes(2))) struct FleetRefusalTests {
   private static func capture(
     _ folder: String, _ more: [String], environment: [String: String] = [:]
   ) async throws -> (status: Int32, said: String) {
@@ -53,7 +54,7 @@ import Testing
     try await withFolder { folder in
       let passwords = folder + "/passwords"
       let made = try Running(
-        URL(filePath: "/usr/bin/mosquitto_passwd"), ["-c", "-b", passwords, "nurse", "right"], in: folder)
+        "mosquitto_passwd", ["-c", "-b", passwords, "nurse", "right"], in: folder)
       #expect(try await made.status("mosquitto_passwd") == 0)
       let broker = try MosquittoBroker(in: folder, ["allow_anonymous false", "password_file \(passwords)"])
       try await broker.start()
@@ -105,7 +106,7 @@ import Testing
       openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 -extfile names -out server.pem
       openssl req -x509 -newkey rsa:2048 -nodes -days 2 -keyout other.key -out other.pem -subj /CN=other
       """
-    let run = try Running(URL(filePath: "/bin/bash"), ["-c", script], in: folder)
+    let run = try Running("/bin/bash", ["-c", script], in: folder)
     #expect(try await run.status("openssl") == 0, "\(run.said)")
   }
 

@@ -3,6 +3,7 @@ import BLEHost
 import BLESensors
 import BLESystem
 import BLEWire
+import TestKit
 import Testing
 
 @testable import RingTap
@@ -48,7 +49,7 @@ struct LiveFeedTests {
     let feed = try Self.feed(HeartRateTables.tables)
     let counts = SensorCounts(limit: nil) {}
     var tables = HeartRateTables(counts: counts)
-    try await withFolder { folder in
+    try withFolder { folder in
       var files = try RecordingFiles(in: folder, HeartRateTables.tables, log: nil, live: feed)
       for (number, value) in [[0x16, 72, 0x00, 0x04], [0x14, 0, 0x00, 0x02]].enumerated() {
         let value = value.map { UInt8($0) }

@@ -1,12 +1,12 @@
 import Foundation
+import TestKit
 import Testing
 
 /// The live view of the program itself on a terminal, as an emulator that nobody here wrote shows it.
-@Suite(.enabled(if: Readers.python != nil && RingtapProgram.file != nil, Readers.missing))
-struct LiveViewTests {
+@Suite struct LiveViewTests {
   /// - Parameter end: how the program is ended, where the command asks for it.
   private func run(_ command: String, _ end: String? = nil) async throws -> [String: Any] {
-    let program = try #require(RingtapProgram.file).path
+    let program = try Place.ringtap
     return try await withFolder { folder in
       guard let end else { return try await Readers.run(command, program, folder, script: "terminal.py") }
       return try await Readers.run(command, program, folder, end, script: "terminal.py")

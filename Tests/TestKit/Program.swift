@@ -1,0 +1,473 @@
+import Foundation
+import Testing
+
+/// A running program: what it writes is collected, and can be waited for.
+///
+/// Waits come twice. The asynchronous ones hold no thread of Swift's pool; the synchronous ones trap there: they are for
+/// the main actor, whose thread is none of the pool's, and threads of a test's own.
+package final class Program: @unchecked Sendable {  // `lock` guards `state`
+  package enum Stream: Sendable {
+    case output, errors
+  }
+
+  /// What it gets as its standard input.
+  package enum Input {
+    /// What `type` writes, until `finish` or `end`.
+    case typed
+    case nothing
+    case text(String)
+    case file(String)
+    /// Stays its owner's.
+    case descriptor(Int32)
+  }
+
+  /// Where one of its streams goes.
+  package enum Sink {
+    case collected
+    case file(String)
+    /// Stays its owner's.
+    case descriptor(Int32)
+  }
+
+  package struct Result: Sendable {
+    /// The exit status; 128 and the signal's number if a signal ended it.
+    package var status: Int32
+    package var output: String
+    package var errors: String
+
+    package var outputLines: [String] { output.split(separator: "\n").map(String.init) }
+    package var errorLines: [String] { errors.split(separator: "\n").map(String.init) }
+  }
+
+  /// It took too long, or ended before it did what was waited for.
+  package struct Failure: Error, CustomStringConvertible {
+    package var description: String
+
+    package init(description: String) { self.description = description }
+  }
+
+  private struct State {
+    var output = Data()
+    var errors = Data()
+    var openStreams = 0
+    var status: Int32?
+  }
+
+  /// Enough for every step in a kernel whose system calls are slow.
+  package static let patience = Duration.seconds(30)
+
+  package let name: String
+  /// Its process number.
+  package let identifier: Int32
+  private let input: FileHandle?
+  private let lock = NSLock()
+  /// Readable where `state` has changed.
+  private let changed = Pipe()
+  private var state = State()
+
+  /// Starts it.
+  ///
+  /// Not by Foundation's `Process`: that takes a program for ended which closes what it inherited, and hears of no other
+  /// program's end until it has.
+  ///
+  /// - Parameters:
+  ///   - program: a path, or a name to look for in PATH.
+  ///   - environment: what differs from the tests' own; `nil` removes a variable.
+  package init(
+    _ program: String, _ arguments: [String] = [], input: Input = .typed, output: Sink = .collected,
+    errors: Sink = .collected, environment: [String: String?] = [:]
+  ) throws {
+    name = ([program] + arguments).joined(separator: " ")
+    let path = try program.contains("/") ? program : Place.tool(program)
+    var variables = ProcessInfo.processInfo.environment
+    // No test teaches another one, nor its user's programs, where devices are.
+    variables["RINGTAP_NO_REMEMBER"] = "1"
+    for (name, value) in environment { variables[name] = value }
+    let source = try Source(input)
+    let drains = [try Drain(output), try Drain(errors)]
+    Self.keepDescriptors()
+    for handle in [changed.fileHandleForReading, changed.fileHandleForWriting] {
+      _ = fcntl(handle.fileDescriptor, F_SETFL, O_NONBLOCK)
+    }
+    identifier = try Self.spawn(
+      path, [program] + arguments, variables.map { "\($0)=\($1)" },
+      [source.descriptor] + drains.map(\.descriptor))
+    self.input = source.writer
+    for handle in [source.handle] + drains.map(\.handle) { try? handle?.close() }
+    state.openStreams = drains.count { $0.reader != nil }
+    collect(drains[0].reader) { $0.output.append($1) }
+    collect(drains[1].reader) { $0.errors.append($1) }
+    Thread.detachNewThread { [self] in waitForEnd() }
+  }
+
+  /// The program's end of its standard input, and ours.
+  private struct Source {
+    var descriptor: Int32
+    /// To be closed once the program has it.
+    var handle: FileHandle?
+    var writer: FileHandle?
+
+    init(_ input: Input) throws {
+      switch input {
+      case .typed:
+        let pipe = Pipe()
+        self.init(pipe.fileHandleForReading, pipe.fileHandleForWriting)
+      case .nothing: self.init(try Program.handle("/dev/null", O_RDONLY))
+      case .file(let path): self.init(try Program.handle(path, O_RDONLY))
+      case .text(let text): self.init(try Program.handle(holding: text))
+      case .descriptor(let number): self.init(descriptor: number)
+      }
+    }
+
+    private init(_ handle: FileHandle, _ writer: FileHandle? = nil) {
+      self.init(descriptor: handle.fileDescriptor, handle: handle, writer: writer)
+    }
+
+    private init(descriptor: Int32, handle: FileHandle? = nil, writer: FileHandle? = nil) {
+      (self.descriptor, self.handle, self.writer) = (descriptor, handle, writer)
+    }
+  }
+
+  /// The program's end of a stream that it writes to, and ours.
+  private struct Drain {
+    var descriptor: Int32
+    /// To be closed once the program has it.
+    var handle: FileHandle?
+    var reader: FileHandle?
+
+    init(_ sink: Sink) throws {
+      switch sink {
+      case .collected:
+        let pipe = Pipe()
+        self.init(pipe.fileHandleForWriting, pipe.fileHandleForReading)
+      case .file(let path): self.init(try Program.handle(path, O_WRONLY | O_CREAT | O_TRUNC))
+      case .descriptor(let number): self.init(descriptor: number)
+      }
+    }
+
+    private init(_ handle: FileHandle, _ reader: FileHandle? = nil) {
+      self.init(descriptor: handle.fileDescriptor, handle: handle, reader: reader)
+    }
+
+    private init(descriptor: Int32, handle: FileHandle? = nil, reader: FileHandle? = nil) {
+      (self.descriptor, self.handle, self.reader) = (descriptor, handle, reader)
+    }
+  }
+
+  private static func handle(_ path: String, _ flags: Int32) throws -> FileHandle {
+    let number = open(path, flags | O_CLOEXEC, 0o666)
+    guard number >= 0 else { throw Failure(description: "\(path): \(String(cString: strerror(errno)))") }
+    return FileHandle(fileDescriptor: number, closeOnDealloc: true)
+  }
+
+  /// A file that has no name: unlike a pipe, it takes any text before anybody reads.
+  private static func handle(holding text: String) throws -> FileHandle {
+    var path = Array((NSTemporaryDirectory() + "/input-XXXXXX").utf8CString)
+    let number = mkstemp(&path)
+    guard number >= 0 else { throw Failure(description: "mkstemp: \(String(cString: strerror(errno)))") }
+    unlink(path)
+    let handle = FileHandle(fileDescriptor: number, closeOnDealloc: true)
+    try handle.write(contentsOf: Data(text.utf8))
+    try handle.seek(toOffset: 0)
+    return handle
+  }
+
+  /// Whatever this process has open is no program's: one that has another's pipe keeps it from ending.
+  private static func keepDescriptors() {
+    let names = (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? []
+    for number in names.compactMap({ Int32($0) }) where number > 2 { _ = fcntl(number, F_SETFD, FD_CLOEXEC) }
+  }
+
+  /// - Parameter streams: what becomes its standard streams.
+  private static func spawn(
+    _ path: String, _ arguments: [String], _ environment: [String], _ streams: [Int32]
+  ) throws -> Int32 {
+    var actions = posix_spawn_file_actions_t()
+    posix_spawn_file_actions_init(&actions)
+    defer { posix_spawn_file_actions_destroy(&actions) }
+    for (number, stream) in streams.enumerated() {
+      posix_spawn_file_actions_adddup2(&actions, stream, Int32(number))
+    }
+    var attributes = posix_spawnattr_t()
+    posix_spawnattr_init(&attributes)
+    defer { posix_spawnattr_destroy(&attributes) }
+    // What this process does with signals is its own matter.
+    var (none, all) = (sigset_t(), sigset_t())
+    sigemptyset(&none)
+    sigfillset(&all)
+    posix_spawnattr_setsigmask(&attributes, &none)
+    posix_spawnattr_setsigdefault(&attributes, &all)
+    posix_spawnattr_setflags(&attributes, Int16(POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF))
+    var words = arguments.map { strdup($0) } + [nil]
+    var variables = environment.map { strdup($0) } + [nil]
+    defer { for text in words + variables { free(text) } }
+    var identifier: pid_t = 0
+    let failure = posix_spawn(&identifier, path, &actions, &attributes, &words, &variables)
+    guard failure == 0 else { throw Failure(description: "\(path): \(String(cString: strerror(failure)))") }
+    return identifier
+  }
+
+  /// Its number is another's from the moment when its end is taken: so that is done with the lock.
+  private func waitForEnd() {
+    var info = siginfo_t()
+    while waitid(P_PID, id_t(identifier), &info, Int32(WEXITED | WNOWAIT)) != 0, errno == EINTR {}
+    change { state in
+      var status: Int32 = 0
+      waitpid(identifier, &status, 0)
+      let signal = status & 0x7F
+      state.status = signal == 0 ? status >> 8 & 0xFF : 128 + signal
+    }
+  }
+
+  private func collect(_ handle: FileHandle?, _ take: @escaping @Sendable (inout State, Data) -> Void) {
+    guard let handle else { return }
+    Thread.detachNewThread { [self] in
+      while true {
+        let data = handle.availableData
+        if data.isEmpty { break }
+        change { take(&$0, data) }
+      }
+      // Foundation keeps the pipes of a program that has ended.
+      try? handle.close()
+      change { $0.openStreams -= 1 }
+    }
+  }
+
+  private func change(_ body: (inout State) -> Void) {
+    lock.withLock { body(&state) }
+    // One that does not fit is one of many.
+    _ = write(changed.fileHandleForWriting.fileDescriptor, [1], 1)
+  }
+
+  // MARK: Looking
+
+  /// What it has written until now.
+  package var output: String { lock.withLock { text(state.output) } }
+  package var errors: String { lock.withLock { text(state.errors) } }
+
+  package var hasEnded: Bool { lock.withLock { isOver } }
+
+  /// Its end and that of all it wrote; needs the lock.
+  private var isOver: Bool { state.status != nil && state.openStreams == 0 }
+
+  // MARK: Waiting
+
+  /// Traps on a thread of Swift's pool. There are few: one that waits for a program may keep that from being served.
+  package static func checkThatItMayBlock() {
+    guard withUnsafeCurrentTask(body: { $0 != nil }) else { return }
+    MainActor.preconditionIsolated(
+      "a thread of Swift's pool must not wait: make the test @MainActor or asynchronous")
+  }
+
+  /// Waits on a thread of its own.
+  private static func offPool<Value: Sendable>(
+    _ body: @escaping @Sendable () throws -> Value
+  ) async throws -> Value {
+    try await withCheckedThrowingContinuation { continuation in
+      Thread.detachNewThread { continuation.resume(with: Swift.Result { try body() }) }
+    }
+  }
+
+  /// Waits until `body` gives something.
+  private func wait<Value>(
+    for what: String, within limit: Duration, _ body: (State) -> Value?
+  ) throws -> Value {
+    Self.checkThatItMayBlock()
+    let begin = ContinuousClock.now
+    let end = begin + limit
+    lock.lock()
+    defer { lock.unlock() }
+    while true {
+      if let value = body(state) {
+        tellIfSlow(ContinuousClock.now - begin, of: limit, what)
+        return value
+      }
+      guard !isOver, waitForChange(until: end) else {
+        throw Failure(
+          description: """
+            \(name): \(isOver ? "ended (status \(state.status ?? -1))" : "took longer than \(limit)") \
+            before \(what)
+            \(text(state.output))\(text(state.errors))
+            """)
+      }
+    }
+  }
+
+  /// A machine that gets too slow for these tests shows before they fail on it.
+  private func tellIfSlow(_ time: Duration, of limit: Duration, _ what: String) {
+    guard time > limit / 3 else { return }
+    FileHandle.standardError.write(Data("slow: \(name): \(time) of \(limit) before \(what)\n".utf8))
+  }
+
+  /// Waits for any change of `state`, without the lock meanwhile. By no wall clock, which a test may set.
+  ///
+  /// - Returns: `false` when it is too late.
+  private func waitForChange(until end: ContinuousClock.Instant) -> Bool {
+    lock.unlock()
+    defer { lock.lock() }
+    var wanted = pollfd(fd: changed.fileHandleForReading.fileDescriptor, events: Int16(POLLIN), revents: 0)
+    guard poll(&wanted, 1, 1000) > 0 else { return ContinuousClock.now < end }
+    var octets = [UInt8](repeating: 0, count: 4096)
+    return read(wanted.fd, &octets, octets.count) > 0 || ContinuousClock.now < end
+  }
+
+  /// Waits for a whole line.
+  ///
+  /// - Returns: the first that contains `text`.
+  @discardableResult
+  package func line(
+    on stream: Stream = .output, containing text: String, within limit: Duration = Program.patience
+  ) throws -> String {
+    try wait(for: "a line with '\(text)'", within: limit) { state in
+      let data = stream == .output ? state.output : state.errors
+      // Whole lines only: what follows the last line feed is not one yet.
+      return self.text(data).split(separator: "\n", omittingEmptySubsequences: false).dropLast()
+        .first { $0.contains(text) }.map(String.init)
+    }
+  }
+
+  /// Waits for a question: a text that no line feed needs to follow.
+  ///
+  /// - Parameter times: how often it has come, at least.
+  package func question(
+    containing text: String, times: Int = 1, within limit: Duration = Program.patience
+  ) throws {
+    _ = try wait(for: "'\(text)'", within: limit) { state in
+      self.text(state.output).components(separatedBy: text).count > times ? true : nil
+    }
+  }
+
+  /// Waits until the lines of a stream are as wanted, and returns them.
+  package func lines(
+    on stream: Stream = .output, untilThey what: String, within limit: Duration = Program.patience,
+    _ isMet: ([String]) -> Bool
+  ) throws -> [String] {
+    try wait(for: "its lines \(what)", within: limit) { state in
+      let lines = self.text(stream == .output ? state.output : state.errors).split(separator: "\n").map(
+        String.init)
+      return isMet(lines) ? lines : nil
+    }
+  }
+
+  /// Waits for its end.
+  package func finish(within limit: Duration = Program.patience) throws -> Result {
+    try? input?.close()
+    return try ended(within: limit)
+  }
+
+  /// Waits for its end, with its input left open.
+  package func ended(within limit: Duration = Program.patience) throws -> Result {
+    try wait(for: "its end", within: limit) { state in
+      guard let status = state.status, state.openStreams == 0 else { return nil }
+      return Result(status: status, output: self.text(state.output), errors: self.text(state.errors))
+    }
+  }
+
+  @discardableResult
+  package func line(
+    on stream: Stream = .output, containing text: String, within limit: Duration = Program.patience
+  ) async throws -> String {
+    try await Self.offPool { try self.line(on: stream, containing: text, within: limit) }
+  }
+
+  package func question(
+    containing text: String, times: Int = 1, within limit: Duration = Program.patience
+  ) async throws {
+    try await Self.offPool { try self.question(containing: text, times: times, within: limit) }
+  }
+
+  package func lines(
+    on stream: Stream = .output, untilThey what: String, within limit: Duration = Program.patience,
+    _ isMet: @escaping @Sendable ([String]) -> Bool
+  ) async throws -> [String] {
+    try await Self.offPool { try self.lines(on: stream, untilThey: what, within: limit, isMet) }
+  }
+
+  package func finish(within limit: Duration = Program.patience) async throws -> Result {
+    try await Self.offPool { try self.finish(within: limit) }
+  }
+
+  package func ended(within limit: Duration = Program.patience) async throws -> Result {
+    try await Self.offPool { try self.ended(within: limit) }
+  }
+
+  // MARK: Acting
+
+  package func send(_ signal: Int32) {
+    lock.withLock { if state.status == nil { kill(identifier, signal) } }
+  }
+
+  package func type(_ line: String) throws {
+    try input?.write(contentsOf: Data((line + "\n").utf8))
+  }
+
+  /// Ends it at once; returns when the kernel has taken back what it held.
+  package func end() {
+    Self.checkThatItMayBlock()
+    try? input?.close()
+    send(SIGKILL)
+    lock.lock()
+    defer { lock.unlock() }
+    let end = ContinuousClock.now + Self.patience
+    while state.status == nil {
+      guard waitForChange(until: end) else {
+        // Killed and still there: the kernel holds it. Its log then has where its tasks stand (sysrq w).
+        if ProcessInfo.processInfo.environment["RINGTAP_TEST_KERNEL"] == "1" {
+          try? Data("w".utf8).write(to: URL(filePath: "/proc/sysrq-trigger"))
+        }
+        Issue.record("\(name) does not go, though it was killed")
+        return
+      }
+    }
+  }
+
+  package func end() async {
+    await withCheckedContinuation { continuation in
+      Thread.detachNewThread {
+        self.end()
+        continuation.resume()
+      }
+    }
+  }
+
+  private func text(_ data: Data) -> String { String(decoding: data, as: UTF8.self) }
+}
+
+// MARK: Whole runs
+
+extension Program {
+  /// Enough for a program that reads the longest log.
+  package static let longPatience = Duration.seconds(120)
+
+  /// Runs it to its end.
+  package static func run(
+    _ program: String, _ arguments: [String] = [], input: Input = .nothing,
+    environment: [String: String?] = [:], within limit: Duration = longPatience
+  ) throws -> Result {
+    try Program(program, arguments, input: input, environment: environment).ended(within: limit)
+  }
+
+  package static func run(
+    _ program: String, _ arguments: [String] = [], input: Input = .nothing,
+    environment: [String: String?] = [:], within limit: Duration = longPatience
+  ) async throws -> Result {
+    try await Program(program, arguments, input: input, environment: environment)
+      .ended(within: limit)
+  }
+
+  /// The standard output of a run that must succeed.
+  package static func output(of program: String, _ arguments: [String]) throws -> String {
+    try run(program, arguments).demanded(program)
+  }
+
+  package static func output(of program: String, _ arguments: [String]) async throws -> String {
+    try await run(program, arguments).demanded(program)
+  }
+}
+
+extension Program.Result {
+  fileprivate func demanded(_ name: String) throws -> String {
+    guard status == 0 else { throw Program.Failure(description: "\(name): status \(status)\n\(errors)") }
+    return output
+  }
+}
