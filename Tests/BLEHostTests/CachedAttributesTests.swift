@@ -200,7 +200,7 @@ import Testing
     link.send("1d030030004000")
     _ = await link.peer.received(atLeast: 5)
     // The confirmation goes out before the change is known: wait for the file's word.
-    while heard.all.count < 2 { await Task.yield() }
+    await heard.count.reaches(2)
     #expect(heard.all == [.part, .none])
     #expect(await link.connection.attributeChangeCount == 0)
     #expect(await link.connection.discovery?.proof == GATTDiscoveryResult.Proof.none)
@@ -291,5 +291,10 @@ import Testing
 private final class Heard: Sendable {
   private let extents = Mutex<[GATTDiscoveryResult.Extent]>([])
   var all: [GATTDiscoveryResult.Extent] { extents.withLock { $0 } }
-  func add(_ extent: GATTDiscoveryResult.Extent) { extents.withLock { $0.append(extent) } }
+  let count = Counter()
+
+  func add(_ extent: GATTDiscoveryResult.Extent) {
+    extents.withLock { $0.append(extent) }
+    count.add()
+  }
 }

@@ -273,18 +273,6 @@ import Testing
       #expect(handles == (count >= 7 ? [3] : []))
     }
   }
-
-  @Test func tellsTheKindOfEachOpcode() {
-    let requests: [UInt8] = [0x02, 0x04, 0x06, 0x08, 0x0A, 0x0C, 0x0E, 0x10, 0x12, 0x16, 0x18, 0x20]
-    let responses: [UInt8] = [0x01, 0x03, 0x05, 0x07, 0x09, 0x0B, 0x0D, 0x0F, 0x11, 0x13, 0x17, 0x19, 0x21]
-    for opcode in requests { #expect(ATTOpcode(rawValue: opcode).kind == .request) }
-    for opcode in responses { #expect(ATTOpcode(rawValue: opcode).kind == .response) }
-    for opcode: UInt8 in [0x52, 0xD2, 0x7F, 0xFF] { #expect(ATTOpcode(rawValue: opcode).kind == .command) }
-    #expect(ATTOpcode.handleValueNotification.kind == .notification)
-    #expect(ATTOpcode.multipleHandleValueNotification.kind == .notification)
-    #expect(ATTOpcode.handleValueIndication.kind == .indication)
-    #expect(ATTOpcode.handleValueConfirmation.kind == .confirmation)
-  }
 }
 
 @Suite struct CharacteristicDeclarationTests {
