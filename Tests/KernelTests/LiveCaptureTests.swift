@@ -43,15 +43,34 @@ extension WithoutKernel {
       return result.outputLines
     }
 
+    /// Waits until a capture has so many rows of each kind.
+    private func waitForRows(_ count: Int, of capture: String) throws {
+      let condition = "until [ \"$(wc -l <\"$0\")\" -gt \(count) ]; do sleep 0.05; done"
+      try scene.demand("bash", ["-c", condition, scene.path(capture) + "/ppg.csv"])
+    }
+
+    /// Records along, and ends the capture only then: how long a program takes to start is nobody's promise.
+    private func recording(
+      of capture: Program, _ name: String, _ arguments: String...
+    ) throws -> Program.Result {
+      let recording = try start(Place.ringtap, arguments)
+      try recording.line(on: .errors, containing: "recording")
+      try waitForRows(200, of: name)
+      capture.send(SIGINT)
+      #expect(try capture.finish().status == 0)
+      let result = try recording.finish()
+      #expect(result.status == 0, "\(result.errors)")
+      return result
+    }
+
     private func packetLog(_ capture: String) -> String { scene.path(capture) + "/packets.btsnoop" }
 
     @Test(arguments: ["btsnoop", "pcapng"])
     func recordsARunningCapture(_ format: String) throws {
-      let capture = try capture("walk", "--count", "600")
+      let capture = try capture("walk")
       let path = scene.path("log." + format)
-      let result = try ringtap("log", "record", "--capture", scene.path("walk"), "-o", path, "--json")
-      #expect(result.status == 0, "\(result.errors)")
-      #expect(try capture.finish().status == 0)
+      let result = try recording(
+        of: capture, "walk", "log", "record", "--capture", scene.path("walk"), "-o", path, "--json")
       let expected = try packets(packetLog("walk"))
       #expect(expected.count >= 600)
       #expect(try packets(path) == expected)
@@ -64,7 +83,7 @@ extension WithoutKernel {
     /// The host's packets are a log of their own, with all that no link has.
     @Test func choosesAmongSeveralLogs() throws {
       let log = scene.path("hci.btsnoop")
-      let capture = try capture("walk", logs: 2, "--count", "500", "--packet-log", log)
+      let capture = try capture("walk", logs: 2, "--packet-log", log)
       let name = try #require(try words().first)
       let processID = String(try #require(name.split(separator: "-").first))
       let path = scene.path("log.pcapng")
@@ -72,9 +91,7 @@ extension WithoutKernel {
         .expectFailure(saying: "has several logs", log, packetLog("walk"))
       try ringtap("log", "record", "--capture", "nothing", "-o", path)
         .expectFailure(saying: "no running capture", log)
-      let result = try ringtap("log", "record", "--capture", log, "-o", path)
-      #expect(result.status == 0, "\(result.errors)")
-      #expect(try capture.finish().status == 0)
+      _ = try recording(of: capture, "walk", "log", "record", "--capture", log, "-o", path)
       let found = try packets(path)
       #expect(found == (try packets(log)))
       #expect(found.count > 500)
@@ -89,8 +106,7 @@ extension WithoutKernel {
       let recording = try start(
         Place.ringtap, ["log", "record", "--capture", scene.path("killed"), "-o", path])
       try recording.line(on: .errors, containing: "recording")
-      let table = scene.path("killed") + "/ppg.csv"
-      try scene.demand("bash", ["-c", "until [ \"$(wc -l <\"$0\")\" -gt 200 ]; do sleep 0.05; done", table])
+      try waitForRows(200, of: "killed")
       capture.send(SIGKILL)
       _ = try capture.finish()
       #expect(try recording.finish().status == 0)
@@ -128,10 +144,13 @@ extension WithoutKernel {
           == [".config/wireshark", ".local/lib/wireshark"].map {
             scene.path("home") + "/\($0)/extcap/ringtap"
           })
-      let capture = try capture("walk", "--count", "900")
+      let capture = try capture("walk")
       let interface = try interface()
       let path = scene.path("live.pcapng")
       let tshark = try start("tshark", ["-i", interface, "-w", path])
+      try scene.demand("bash", ["-c", "until [ -s \"$0\" ]; do sleep 0.05; done", path])
+      try waitForRows(300, of: "walk")
+      capture.send(SIGINT)
       #expect(try capture.finish().status == 0)
       // It ends because the capture has.
       #expect(try tshark.finish().status == 0)

@@ -20,7 +20,7 @@ package enum Place {
       let path = tests.deletingLastPathComponent().appending(path: "ringtap").path
       guard FileManager.default.isExecutableFile(atPath: path) else {
         throw Missing(
-          description: "the program is not built: run swift build --disable-index-store --product ringtap")
+          description: "the program is not built: run swift build --product ringtap")
       }
       return path
     }
