@@ -163,3 +163,17 @@ if Context.environment["RINGTAP_FUZZ"] != nil {
       name: "fuzz", dependencies: ["FuzzTargets"], path: "Tools/fuzz", exclude: ["corpus", "run", "seeds"],
       swiftSettings: languageSettings))
 }
+
+// `Tools/test NAME` builds no more than these tests need.
+if let names = Context.environment["RINGTAP_TEST_TARGETS"] {
+  var needed = Set(names.split(separator: ",").map(String.init))
+  var before = 0
+  while needed.count > before {
+    before = needed.count
+    for target in package.targets where needed.contains(target.name) {
+      for case .byNameItem(let name, _) in target.dependencies { needed.insert(name) }
+    }
+  }
+  package.targets.removeAll { !needed.contains($0.name) }
+  package.products = []
+}
