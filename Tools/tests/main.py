@@ -69,15 +69,15 @@ class Preparation:
 
 
 def targets_of(options):
-    """The test targets that alone are built, or `None` for all."""
+    """What alone is built, or `None` for all; nothing where a change reaches no test."""
+    package = reach.Package()
     if options.changed:
-        package, paths = reach.Package(), reach.changed_files()
-        targets, options.own = package.reached(paths), package.own_tests(paths)
-        say(f"the change reaches {', '.join(targets) or 'no test'}")
-        return targets
+        paths = reach.changed_files()
+        tests, options.own = package.reached(paths), package.own_tests(paths)
+        say(f"the change reaches {', '.join(tests) or 'no test'}")
+        return package.to_build(tests)
     names = [word for text in options.filters for word in text.split("|")]
-    tests = reach.Package().tests if names and all(name.isidentifier() for name in names) else []
-    return names if names and set(names) <= set(tests) else None
+    return package.to_build(names) if names and set(names) <= set(package.tests) else None
 
 
 def build(environment, preparation):

@@ -6,6 +6,20 @@ import subprocess
 from run import ROOT
 
 
+# The program under test, which tests find beside themselves, and the words by which they do.
+PROGRAM, FINDER = "ringtap", "Place.ringtap"
+
+
+def runs_program(folder):
+    for place, _, names in os.walk(os.path.join(ROOT, folder)):
+        for name in names:
+            if name.endswith(".swift"):
+                with open(os.path.join(place, name), encoding="utf-8") as file:
+                    if FINDER in file.read():
+                        return True
+    return False
+
+
 class Package:
     """The targets of the package, where they are and what they depend on."""
 
@@ -20,6 +34,12 @@ class Package:
                 self.tests.append(name)
             self.folders[name] = target.get("path") or f"{'Tests' if is_test else 'Sources'}/{name}"
             self.needs[name] = [next(iter(entry.values()))[0] for entry in target["dependencies"]]
+            if is_test and runs_program(self.folders[name]):
+                self.needs[name].append(PROGRAM)
+
+    def to_build(self, tests):
+        """What must be built for these test targets: themselves, and the program if one of them runs it."""
+        return tests + [PROGRAM] if any(PROGRAM in self.needs[name] for name in tests) else tests
 
     def changed(self, paths):
         """The targets that these files are in."""
