@@ -36,6 +36,8 @@ class Options:
                 raise ValueError(f"unknown option '{word}'")
             else:
                 self.filters.append(word)
+        if self.changed and self.halves != ("host",):
+            raise ValueError("--changed is about this machine: leave --kernel out")
         try:
             self.filter = re.compile("|".join(f"(?:{text})" for text in self.filters))
         except re.error as error:

@@ -1,7 +1,5 @@
 """Runs tests in as many processes at a time as keep the processors busy: on this machine, and in test kernels."""
-import json
 import os
-import re
 import shutil
 import signal
 import subprocess
