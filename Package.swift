@@ -39,7 +39,6 @@ let package = Package(
   dependencies: [
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
     .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", exact: "0.2.0"),
-    .package(url: "https://github.com/apple/swift-crypto", exact: "4.5.2"),
   ],
   targets: [
     .target(name: "CBluetoothLinux"),
@@ -47,6 +46,8 @@ let package = Package(
       name: "CCompression", linkerSettings: [.linkedLibrary("z"), .linkedLibrary("zstd")]),
     // The archive, not the shared library: few machines have that.
     .target(name: "CEDF", linkerSettings: [.linkedLibrary(":libedf.a")]),
+    // Opens the library at run time.
+    .target(name: "CLibcrypto"),
     // Opens the library at run time; only its headers are needed here.
     .target(name: "CMosquitto"),
     // `#embed`: Swift's own way makes a literal of each octet.
@@ -58,8 +59,7 @@ let package = Package(
     library("BLECore", []),
     library("BLEWire", ["BLECore"]),
     library("BLEStack", ["BLECore", "BLEWire"]),
-    library(
-      "BLESecurity", ["BLECore", "BLEStack", .product(name: "Crypto", package: "swift-crypto")]),
+    library("BLESecurity", ["BLECore", "BLEWire", "BLEStack", "CLibcrypto"]),
     library(
       "BLESystem", ["CBluetoothLinux", "CCompression", "CEDF", "CMosquitto", "CReportPage", "BLECore"]),
     library("BLESensors", ["BLECore", "BLEWire"]),

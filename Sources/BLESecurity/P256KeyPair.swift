@@ -1,41 +1,73 @@
 public import BLEStack
 public import BLEWire
-import Crypto
+import CLibcrypto
 
-/// A key pair of P-256 by swift-crypto: what LE Secure Connections need. Core 5.4, Vol 3, Part H, 2.3.5.6.1.
+/// A key pair of P-256 by OpenSSL's libcrypto: what LE Secure Connections need. Core 5.4, Vol 3, Part H, 2.3.5.6.1.
 ///
-/// In a library of its own, so that who does not pair links neither BoringSSL nor Foundation.
+/// The library is opened at run time, so that who does not pair needs none.
 public struct P256KeyPair: P256KeyAgreement {
-  private let key: P256.KeyAgreement.PrivateKey
+  /// 32 octets, most significant first.
+  private let privateKey: [UInt8]
   public let publicKey: P256PublicKey
 
-  /// A new one.
-  public init() {
-    self.init(P256.KeyAgreement.PrivateKey(compactRepresentable: false))
+  /// What makes a new key pair for each pairing.
+  ///
+  /// - Throws: where libcrypto is not there, with the words of the dynamic linker.
+  public static func maker() throws(MissingLibcrypto) -> @Sendable () -> any P256KeyAgreement {
+    // SAFETY: the text stays.
+    if let problem = unsafe ringtap_p256_load() {
+      throw MissingLibcrypto(problem: unsafe String(cString: problem))
+    }
+    return {
+      var system = SystemRandomNumberGenerator()
+      while true {
+        let key = (0..<32).map { _ in UInt8.random(in: .min ... .max, using: &system) }
+        // One number in 2^32 is not below the curve's order.
+        if let pair = P256KeyPair(checking: key) { return pair }
+      }
+    }
   }
 
   /// One that is known from elsewhere, most significant octet first: for tests.
   ///
   /// - Returns: `nil` unless the number is one that the curve allows.
-  package init?(privateKey: [UInt8]) {
-    guard let key = try? P256.KeyAgreement.PrivateKey(rawRepresentation: privateKey) else { return nil }
-    self.init(key)
+  package init?(privateKey: [UInt8]) throws(MissingLibcrypto) {
+    _ = try Self.maker()
+    self.init(checking: privateKey)
   }
 
-  private init(_ key: P256.KeyAgreement.PrivateKey) {
-    self.key = key
-    let octets = [UInt8](key.publicKey.rawRepresentation)
+  /// Only once the library is open.
+  private init?(checking privateKey: [UInt8]) {
+    guard let octets = Self.product(of: privateKey, by: nil) else { return nil }
+    self.privateKey = privateKey
     publicKey = P256PublicKey(
       x: P256Coordinate(bigEndian: octets[..<32]), y: P256Coordinate(bigEndian: octets[32...]))
   }
 
   public func sharedSecret(with peer: P256PublicKey) -> P256Coordinate? {
-    let octets = peer.x.bigEndian + peer.y.bigEndian
-    guard let peer = try? P256.KeyAgreement.PublicKey(rawRepresentation: octets),
-      let secret = try? key.sharedSecretFromKeyAgreement(with: peer)
-    else { return nil }
-    // SAFETY: the octets are copied before the closure ends.
-    return unsafe secret.withUnsafeBytes { unsafe P256Coordinate(bigEndian: [UInt8]($0)[...]) }
+    Self.product(of: privateKey, by: peer.x.bigEndian + peer.y.bigEndian)
+      .map { P256Coordinate(bigEndian: $0[..<32]) }
+  }
+
+  /// - Parameter point: x and y, 64 octets; `nil` for the base point.
+  private static func product(of number: [UInt8], by point: [UInt8]?) -> [UInt8]? {
+    guard number.count == 32, point == nil || point?.count == 64 else { return nil }
+    var product = [UInt8](repeating: 0, count: 64)
+    // SAFETY: the counts are those that the function reads and writes, and it keeps none of the pointers.
+    let isDone =
+      unsafe point.map { unsafe ringtap_p256_multiply(number, $0, &product) }
+      ?? ringtap_p256_multiply(number, nil, &product)
+    return isDone ? product : nil
+  }
+}
+
+/// libcrypto cannot be used.
+public struct MissingLibcrypto: Error, Equatable, CustomStringConvertible {
+  /// In the words of the dynamic linker.
+  public let problem: String
+
+  public var description: String {
+    "no Secure Connections without OpenSSL's library: \(problem) (Debian: libssl3)"
   }
 }
 

@@ -122,19 +122,24 @@ struct EmulationOptions: ParsableArguments {
 private final class EmulatedBonds: Sendable {
   /// By their place among the devices.
   private let securities = Mutex<[PeripheralSecurity]>([])
+  /// `nil` where nobody is to use Secure Connections.
+  private let makeKeyPair: (@Sendable () -> any P256KeyAgreement)?
+
+  init(_ options: EmulationOptions) throws {
+    let isNeeded = options.protection.map { $0.kind != .legacy } ?? false
+    makeKeyPair = isNeeded ? try failing { () throws(MissingLibcrypto) in try P256KeyPair.maker() } : nil
+  }
 
   /// The devices as the options want them protected.
   func securing(
     _ peripherals: [any VirtualPeripheral], _ options: EmulationOptions
   ) -> [any VirtualPeripheral] {
     guard let protection = options.protection else { return peripherals }
-    let makeKeyPair: @Sendable () -> any P256KeyAgreement = { P256KeyPair() }
     let kept = securities.withLock { kept in
       for peripheral in peripherals.dropFirst(kept.count) {
         kept.append(
           PeripheralSecurity(
-            protection, of: peripheral.advertisement?.address ?? .any,
-            makeKeyPair: protection.kind == .legacy ? nil : makeKeyPair))
+            protection, of: peripheral.advertisement?.address ?? .any, makeKeyPair: makeKeyPair))
       }
       return kept
     }
@@ -183,7 +188,7 @@ struct Emulation: Sendable {
       try await Interruption.cancelling {
         if options.vhci {
           let emulation = try await ControllerAttachment.attach(
-            controller(options, EmulatedBonds()), to: VHCI())
+            controller(options, EmulatedBonds(options)), to: VHCI())
           try ready("hci\(emulation.index ?? 0)", options)
           await untilEnded(emulation, total)
         } else {
@@ -205,7 +210,7 @@ struct Emulation: Sendable {
       servers.append(try StreamServer(specification) { names.append($0) })
     }
     try ready(names.joined(separator: ","), options)
-    let bonds = EmulatedBonds()
+    let bonds = try EmulatedBonds(options)
     while !Task.isCancelled {
       var peers: [StreamServer.Peer] = []
       for server in servers { peers.append(try await server.next()) }
@@ -237,9 +242,12 @@ struct Emulation: Sendable {
       Task { await emulation.detach() }
     }
     let (sent, dropped) = await emulation.inspect { [sent] controller in
-      controller.peripherals.map { sent(($0 as? SecuredPeripheral)?.base ?? $0) }.reduce((0, 0)) {
-        ($0.0 + $1.sent, $0.1 + $1.dropped)
+      var (all, dropped) = (0, 0)
+      for peripheral in controller.peripherals {
+        let counts = sent((peripheral as? SecuredPeripheral)?.base ?? peripheral)
+        (all, dropped) = (all + counts.sent, dropped + counts.dropped)
       }
+      return (all, dropped)
     }
     total.withLock { $0 = ($0.sent + sent, $0.dropped + dropped) }
   }

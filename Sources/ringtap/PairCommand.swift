@@ -70,7 +70,7 @@ struct PairCommand: AsyncParsableCommand {
       return
     }
     if bond, store == nil { Console.note("keys are not kept here: this pairing ends with its link") }
-    let settings = settings(keeping: bond ? store : nil)
+    let settings = try settings(keeping: bond ? store : nil)
     let (timeout, request) = (Duration.seconds(device.timeout), try device.link.request())
     let result = try await device.withRadio { radio in
       guard let adapter = radio.securing else { throw Failure("nobody pairs over this adapter") }
@@ -88,11 +88,13 @@ struct PairCommand: AsyncParsableCommand {
     try show(result, of: address)
   }
 
-  private func settings(keeping store: BondFiles?) -> SecuritySettings {
+  private func settings(keeping store: BondFiles?) throws -> SecuritySettings {
     var settings = SecuritySettings(
       agent: PairingPrompt(passkey: passkey, takesAnyNumber: yes).agent, raising: .byPairing,
       protection: authenticated ? .authenticated : .encrypted, store: store)
-    if !legacy { settings.makeKeyPair = { P256KeyPair() } }
+    if !legacy {
+      settings.makeKeyPair = try failing { () throws(MissingLibcrypto) in try P256KeyPair.maker() }
+    }
     return settings
   }
 

@@ -76,8 +76,9 @@ struct Radio: Sendable {
       specification = try VirtualPeripheralSpecification(parsing: description)
     } catch { throw ValidationError(error.description) }
     var pair = try ControllerPort.pair()
+    // Without libcrypto, a protected device pairs in the legacy way, and `pair` says why it cannot do better.
     let emulation = try await ControllerAttachment.attach(
-      specification.makeController(keyPairs: { P256KeyPair() }), to: pair.takeController(), .datagrams)
+      specification.makeController(keyPairs: try? P256KeyPair.maker()), to: pair.takeController(), .datagrams)
     return (try loop.transport(over: pair.takeHost(), .datagrams), emulation)
   }
 

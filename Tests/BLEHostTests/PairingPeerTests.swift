@@ -65,7 +65,7 @@ struct PairingPeerTests {
       SecuritySettings(
         agent: numbers.agent(way.own), raising: .byPairing,
         protection: way.isAuthenticated ? .authenticated : .encrypted, store: store,
-        makeKeyPair: { P256KeyPair() }))
+        makeKeyPair: try P256KeyPair.maker()))
 
     let first = try await connect(adapter, peer)
     #expect(try await first.read("AA01") == "open")
@@ -114,7 +114,7 @@ struct PairingPeerTests {
     defer { loop.stop() }
     let adapter = try await HostAdapter.open(.tcpClient(host: "127.0.0.1", port: peer.port), on: loop)
     let agent = PairingAgent(.keyboardOnly, askPasskey: { numbers.read().map { ($0 + 1) % 1_000_000 } })
-    try await adapter.secure(SecuritySettings(agent: agent, makeKeyPair: { P256KeyPair() }))
+    try await adapter.secure(SecuritySettings(agent: agent, makeKeyPair: try P256KeyPair.maker()))
     let link = try await connect(adapter, peer)
     await #expect(throws: HostError.self) { _ = try await adapter.pair(link.connection) }
     #expect(await adapter.isEncrypted(link.connection) == false)
@@ -134,7 +134,7 @@ struct PairingPeerTests {
     defer { loop.stop() }
     let adapter = try await HostAdapter.open(.tcpClient(host: "127.0.0.1", port: peer.port), on: loop)
     try await adapter.secure(
-      SecuritySettings(raising: .byPairing, store: store, makeKeyPair: { P256KeyPair() }))
+      SecuritySettings(raising: .byPairing, store: store, makeKeyPair: try P256KeyPair.maker()))
     let before = Mutex<DeviceAddress?>(nil)
     _ = try await Scanner(kind: .passive).run(on: adapter, for: .seconds(10)) { advertiser in
       before.withLock { $0 = advertiser.address }
@@ -164,7 +164,7 @@ struct PairingPeerTests {
     let loop = try EventLoop.start()
     defer { loop.stop() }
     let adapter = try await HostAdapter.open(.tcpClient(host: "127.0.0.1", port: peer.port), on: loop)
-    var settings = SecuritySettings(raising: .byPairing, store: store, makeKeyPair: { P256KeyPair() })
+    var settings = SecuritySettings(raising: .byPairing, store: store, makeKeyPair: try P256KeyPair.maker())
     settings.encryption = .whenWanted
     try await adapter.secure(settings)
     let first = try await connect(adapter, peer)

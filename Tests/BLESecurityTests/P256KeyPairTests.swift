@@ -38,8 +38,8 @@ import Testing
   ]
 
   @Test(arguments: samples) func agrees(_ sample: Sample) throws {
-    let a = try #require(P256KeyPair(privateKey: octetsOf(sample.privateA)))
-    let b = try #require(P256KeyPair(privateKey: octetsOf(sample.privateB)))
+    let a = try #require(try P256KeyPair(privateKey: octetsOf(sample.privateA)))
+    let b = try #require(try P256KeyPair(privateKey: octetsOf(sample.privateB)))
     #expect(a.publicKey == sample.publicA)
     #expect(b.publicKey == sample.publicB)
     #expect(a.sharedSecret(with: b.publicKey) == sample.secret)
@@ -47,8 +47,8 @@ import Testing
   }
 
   /// CVE-2018-5383: a point that is not on the curve tells about our private key.
-  @Test func refusesWhatIsNoPoint() {
-    let key = P256KeyPair()
+  @Test func refusesWhatIsNoPoint() throws {
+    let key = try P256KeyPair.maker()()
     let point = Self.samples[1].publicA
     let zero = P256Coordinate(high: 0, low: 0)
     for y in [zero, point.x, P256Coordinate(high: point.y.high, low: point.y.low ^ 1)] {
@@ -57,11 +57,31 @@ import Testing
     #expect(key.sharedSecret(with: P256PublicKey(x: zero, y: zero)) == nil)
   }
 
-  @Test func makesANewOneEachTime() {
-    let keys = (P256KeyPair(), P256KeyPair())
+  @Test func makesANewOneEachTime() throws {
+    let make = try P256KeyPair.maker()
+    let keys = (make(), make())
     #expect(keys.0.publicKey != keys.1.publicKey)
     let secret = keys.0.sharedSecret(with: keys.1.publicKey)
     #expect(secret != nil)
     #expect(secret == keys.1.sharedSecret(with: keys.0.publicKey))
+  }
+
+  /// From 1 to the order less 1: FIPS 186-4, D.1.2.3. The last one's public key is the base point's negative.
+  @Test func takesTheNumbersOfTheCurveOnly() throws {
+    let zero = String(repeating: "00", count: 32)
+    let order = "ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551"
+    for number in [zero, order, String(repeating: "ff", count: 32), "01"] {
+      #expect(try P256KeyPair(privateKey: octetsOf(number)) == nil)
+    }
+    let one = try #require(try P256KeyPair(privateKey: octetsOf(zero.dropLast(2) + "01"))).publicKey
+    let last = try #require(try P256KeyPair(privateKey: octetsOf(order.dropLast(2) + "50"))).publicKey
+    let x = P256Coordinate(high: 0x6b17d1f2e12c4247f8bce6e563a440f2, low: 0x77037d812deb33a0f4a13945d898c296)
+    #expect(one.x == x && last.x == x)
+    #expect(
+      one.y
+        == P256Coordinate(high: 0x4fe342e2fe1a7f9b8ee7eb4a7c0f9e16, low: 0x2bce33576b315ececbb6406837bf51f5))
+    #expect(
+      last.y
+        == P256Coordinate(high: 0xb01cbd1c01e58065711814b583f061e9, low: 0xd431cca994cea1313449bf97c840ae0a))
   }
 }
