@@ -7,7 +7,8 @@ import Testing
 
 @Suite struct EmulatedSourceTests {
   private func values(_ bench: AirBench) -> [[UInt8]] {
-    bench.host.packets.map(\.octets).filter { $0[0] == 2 && $0[9] == 0x1B }.map { Array($0[12...]) }
+    let packets: [[UInt8]] = bench.host.packets.map(\.octets)
+    return packets.compactMap { packet in packet[0] == 2 && packet[9] == 0x1B ? Array(packet[12...]) : nil }
   }
 
   private func bench(
@@ -31,7 +32,8 @@ import Testing
     for (number, value) in values.enumerated() {
       #expect(value.count == 16)
       #expect(value.prefix(4) == [UInt8(number & 0xFF), UInt8(number >> 8), 0, 0])
-      #expect(Array(value.suffix(4)) == (12..<16).map { UInt8((number + $0) & 0xFF) })
+      let end = (12..<16).map { (place: Int) -> UInt8 in UInt8((number + place) & 0xFF) }
+      #expect(Array(value.suffix(4)) == end)
       let time = value[4..<12].reversed().reduce(Int64(0)) { $0 << 8 | Int64($1) }
       #expect((start.nanoseconds...bench.now.nanoseconds).contains(time))
     }

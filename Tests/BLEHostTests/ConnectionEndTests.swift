@@ -39,7 +39,8 @@ import Testing
     for number in 0..<200 { link.peer.send([0x1B, 3, 0, UInt8(number)]) }
     link.peer.hangUp()
     #expect(await link.connection.ended() == .linkLost(.unknown))
-    #expect(values.all == (0..<200).map { "3:" + hexOf([UInt8($0)]) })
+    let sent = (0..<200 as Range<UInt8>).map { "3:" + hexOf([$0]) }
+    #expect(values.all == sent)
     await link.close()
   }
 
@@ -172,7 +173,10 @@ import Testing
     try link.peer.read()
     try await sender.value
     let received = await link.peer.received(atLeast: 500)
-    #expect(received == (0..<500).map { [0x52, 1, 0, UInt8($0 & 0xFF), UInt8($0 >> 8)] })
+    let numbered = (0..<500 as Range<UInt16>).map { number -> [UInt8] in
+      [0x52, 1, 0, UInt8(number & 0xFF), UInt8(number >> 8)]
+    }
+    #expect(received == numbered)
     await link.close()
   }
 

@@ -69,9 +69,9 @@ func pcapFile(
 
 /// An Apple log, by Wireshark's `wiretap/packetlogger.c`.
 func packetLoggerFile(_ order: LogByteOrder, _ records: [(UInt32, UInt32, UInt8, [UInt8])]) -> [UInt8] {
-  records.flatMap { seconds, microseconds, kind, packet in
-    octets(UInt32(packet.count + 9), order) + octets(seconds, order) + octets(microseconds, order) + [kind]
-      + packet
+  records.flatMap { seconds, microseconds, kind, packet -> [UInt8] in
+    let head = [UInt32(packet.count + 9), seconds, microseconds].flatMap { octets($0, order) }
+    return head + [kind] + packet
   }
 }
 

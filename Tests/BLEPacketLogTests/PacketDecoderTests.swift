@@ -9,11 +9,9 @@ import Testing
   private func acl(_ direction: HCIDirection, pdu: String, handle: UInt16 = 0x040) -> LoggedPacket {
     let pdu = octetsOf(pdu)
     let word = handle | (direction == .hostToController ? 0 : 0x2000)
-    let count = pdu.count + 4
-    return LoggedPacket(
-      type: .acl, direction: direction,
-      octets: [UInt8(word & 0xFF), UInt8(word >> 8), UInt8(count & 0xFF), UInt8(count >> 8)]
-        + [UInt8(pdu.count & 0xFF), UInt8(pdu.count >> 8), 4, 0] + pdu)
+    let words = [word, UInt16(pdu.count + 4), UInt16(pdu.count), 4]
+    let head = words.flatMap { word -> [UInt8] in [UInt8(word & 0xFF), UInt8(word >> 8)] }
+    return LoggedPacket(type: .acl, direction: direction, octets: head + pdu)
   }
 
   private func attributes(_ packets: [LoggedPacket]) throws -> [PacketLine.Attribute?] {

@@ -101,7 +101,9 @@ private struct Expected {
     let packets = try Tshark.packets(of: file)
     let report = try statistics(of: [UInt8](Data(contentsOf: file)), chunk: 1_000)
     #expect(report.records == packets.count)
-    #expect(report.duration == (packets.map(\.timeNs).max() ?? 0) - (packets.map(\.timeNs).min() ?? 0))
+    let times = packets.map(\.timeNs)
+    let (first, last) = (try #require(times.min()), try #require(times.max()))
+    #expect(report.duration == last - first)
     try #require(report.connections.count == 1)
     let connection = report.connections[0]
     try Expected(packets: packets).check(connection)

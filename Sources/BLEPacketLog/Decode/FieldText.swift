@@ -88,7 +88,7 @@ enum FieldText {
   }
 
   private static func channels(_ bits: UInt8) -> String {
-    (0..<3).filter { bits & 1 << UInt8($0) != 0 }.map { String(37 + $0) }.joined(separator: ", ")
+    [(1, "37"), (2, "38"), (4, "39")].filter { bits & $0.0 != 0 }.map(\.1).joined(separator: ", ")
   }
 
   private static func authentication(_ bits: UInt8) -> String {

@@ -59,7 +59,9 @@ public struct PolarSetting: Hashable, Sendable {
   /// As numbers; of security only the first four octets of each.
   public var values: [UInt32] {
     stride(from: 0, to: octets.count, by: kind.byteCount).map { start in
-      (0..<min(4, kind.byteCount)).reduce(0) { $0 | UInt32(octets[start + $1]) << UInt32(8 * $1) }
+      var value: UInt32 = 0
+      for place in 0..<min(4, kind.byteCount) { value |= UInt32(octets[start + place]) << UInt32(8 * place) }
+      return value
     }
   }
 

@@ -109,8 +109,9 @@ extension KnownDevice {
   private static func octets(_ digits: String) -> [UInt8]? {
     let nibbles = digits.map(\.hexDigitValue)
     guard nibbles.count.isMultiple(of: 2), nibbles.allSatisfy({ $0 != nil }) else { return nil }
-    return stride(from: 0, to: nibbles.count, by: 2).map {
-      UInt8((nibbles[$0] ?? 0) << 4 | (nibbles[$0 + 1] ?? 0))
+    return stride(from: 0, to: nibbles.count, by: 2).map { start in
+      let (high, low) = (nibbles[start] ?? 0, nibbles[start + 1] ?? 0)
+      return UInt8(high << 4 | low)
     }
   }
 }

@@ -109,8 +109,8 @@ import Testing
     for (gap, tick) in zip(report.gaps, [500, 1_200]) {
       let lostAt = Double(SimulatedStream.epoch) + (Double(tick) + 0.37) / 25 * second
       #expect(Double(gap.after.nanoseconds) < lostAt && Double(gap.before.nanoseconds) > lostAt)
-      #expect(
-        abs(Double(gap.before.nanoseconds - gap.after.nanoseconds) - Double(gap.ticks + 1) * 0.04e9) < 1e6)
+      let length = Double(gap.before.nanoseconds - gap.after.nanoseconds)
+      #expect(abs(length - Double(gap.ticks + 1) * 0.04e9) < 1e6)
     }
   }
 
@@ -179,8 +179,9 @@ import Testing
     #expect(placed.indices.filter { placed[$0].isRestart } == [before.ticks])
     #expect(abs(placed[before.ticks].missingBefore - Int(4 * rate)) <= 1)
     let truth = before.arrivals.map(\.sensor)
-    let errors = zip(placed[before.ticks...], truth).map {
-      Double($0.fittedTime.nanoseconds - SimulatedStream.epoch - pause) / 1e9 - $1
+    let errors = zip(placed[before.ticks...], truth).map { sample, sensor in
+      let fitted = sample.fittedTime.nanoseconds - SimulatedStream.epoch - pause
+      return Double(fitted) / 1e9 - sensor
     }
     let fitted = deviation(errors)
     #expect(fitted < 0.003)
