@@ -6,6 +6,8 @@ import Glibc
 /// whole unit, so that what is there stays readable.
 public struct OutputFile: ~Copyable, Sendable {
   private static let bufferByteCount = 1 << 16
+  /// As many rows as the buffer has room for: no row and no record is shorter than 16 octets.
+  private static let bufferedUnits = bufferByteCount / 16
 
   private let descriptor: FileDescriptor
   public let path: String
@@ -38,6 +40,7 @@ public struct OutputFile: ~Copyable, Sendable {
     canBeCut = true
     if case .extend(let byteCount) = existing { (writtenByteCount, syncedByteCount) = (byteCount, byteCount) }
     buffer.reserveCapacity(Self.bufferByteCount + 4096)
+    ends.reserveCapacity(Self.bufferedUnits)
   }
 
   /// Standard output, under the name `-`. Where it is full or closed, it may end inside a unit.
@@ -47,6 +50,7 @@ public struct OutputFile: ~Copyable, Sendable {
     path = "-"
     canBeCut = false
     buffer.reserveCapacity(Self.bufferByteCount + 4096)
+    ends.reserveCapacity(Self.bufferedUnits)
   }
 
   private static func open(

@@ -1,9 +1,11 @@
 #include "CMallocCounter.h"
 
 #include <errno.h>
+#include <execinfo.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <time.h>
+#include <unistd.h>
 
 #if defined(__has_feature)
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
@@ -21,7 +23,30 @@ static atomic_bool watching;
 static atomic_uint_fast64_t watched;
 static atomic_int_fast64_t times[KEPT];
 
-void malloc_counter_watch(void) { atomic_store(&watching, true); }
+// The first two are this file's own.
+#define CALLERS 10
+static void *callers[KEPT][CALLERS];
+
+void malloc_counter_watch(void) {
+  // The first call opens the library that knows the stack, which allocates.
+  void *caller[1];
+  backtrace(caller, 1);
+  atomic_store(&watching, true);
+}
+
+void malloc_counter_tell(int64_t begin, int64_t end, int most) {
+  uint64_t count = atomic_load(&watched);
+  if (count > KEPT) count = KEPT;
+  for (uint64_t i = 0; i < count && most > 0; i++) {
+    int64_t time = atomic_load(&times[i]);
+    if (time < begin || time >= end) continue;
+    most--;
+    int known = CALLERS;
+    while (known > 2 && callers[i][known - 1] == NULL) known--;
+    backtrace_symbols_fd(callers[i] + 2, known - 2, STDERR_FILENO);
+    if (write(STDERR_FILENO, "\n", 1) < 0) return;
+  }
+}
 
 int64_t malloc_counter_between(int64_t begin, int64_t end) {
   uint64_t count = atomic_load(&watched);
@@ -52,12 +77,15 @@ extern void *__libc_calloc(size_t count, size_t size);
 extern void *__libc_realloc(void *block, size_t size);
 extern void *__libc_memalign(size_t alignment, size_t size);
 
-static inline void note(void) {
+static __attribute__((noinline)) void note(void) {
   calls++;
   if (!atomic_load_explicit(&watching, memory_order_relaxed)) return;
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
-  times[atomic_fetch_add(&watched, 1) % KEPT] = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
+  uint64_t place = atomic_fetch_add(&watched, 1) % KEPT;
+  int known = backtrace(callers[place], CALLERS);
+  if (known < CALLERS) callers[place][known] = NULL;
+  times[place] = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
 void *malloc(size_t size) {

@@ -138,7 +138,7 @@ extension OverEachWay {
       let cost = try #require(try result.objects(Cost.self).first)
       #expect(cost.mode == mode)
       #expect(cost.received == 6600 && cost.lost == 0)
-      #expect(cost.mallocs == 0)
+      #expect(cost.mallocs == 0, "\(result.errors)")
     }
   }
 }

@@ -16,3 +16,6 @@ void malloc_counter_watch(void);
 /// Calls of all threads since `malloc_counter_watch` whose time, in nanoseconds of CLOCK_REALTIME, is in
 /// `begin` ..< `end`; below zero where there were more calls than are kept.
 int64_t malloc_counter_between(int64_t begin, int64_t end);
+
+/// Writes to standard error who made the first `most` of those calls: a few callers each, without an allocation.
+void malloc_counter_tell(int64_t begin, int64_t end, int most);

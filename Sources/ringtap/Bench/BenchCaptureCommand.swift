@@ -87,7 +87,9 @@ struct CaptureCost: Sendable {
     guard let first = report.firstSampleAt?.nanoseconds, let last = report.lastSampleAt?.nanoseconds else {
       return nil
     }
-    let calls = malloc_counter_between(first + (last - first) / 2, last)
+    let middle = first + (last - first) / 2
+    let calls = malloc_counter_between(middle, last)
+    if calls > 0 { malloc_counter_tell(middle, last, 3) }
     return malloc_counter_counts() && calls >= 0 ? Int(calls) : nil
   }
 

@@ -1,0 +1,20 @@
+import BLESystem
+import CMallocCounter
+import TestKit
+import Testing
+
+@Suite(.enabled(if: malloc_counter_counts(), "the sanitizer has an allocator of its own"))
+struct OutputAllocationTests {
+  /// A disk or a processor that is busy for a second lets rows gather: three whole buffers of the shortest.
+  @Test func rowsThatGatherAllocateNothing() throws {
+    try withFolder { folder in
+      var file = try OutputFile(creating: folder + "/rows")
+      let row = [UInt8](repeating: 0x31, count: 16)
+      try file.append(row)
+      let before = malloc_counter_calls()
+      for _ in 0..<3 * 4096 { try file.append(row) }
+      #expect(malloc_counter_calls() == before)
+      #expect(file.writtenUnits == 3 * 4096)
+    }
+  }
+}
