@@ -25,7 +25,7 @@ extension WithoutKernel {
 
     /// Found by its service. The counters are as tshark reads them; rates of turns and 1024ths by hand.
     @Test func showsWhatBumbleSends() throws {
-      let place = "127.0.0.1:\(try scene.freePort())"
+      let place = "127.0.0.1:\(try freePort())"
       let bicycle = try scene.start(
         Place.bumblePython(), [Place.peer("bumble_cycling.py"), "tcp-server:\(place)"])
       try bicycle.line(containing: "ready")

@@ -58,7 +58,7 @@ extension WithoutKernel {
 
     /// Records, tells how it stands, takes another file, keeps the old one where that is bad, and ends in order.
     @Test func recordsAndIsAsked() throws {
-      let port = try scene.freePort()
+      let port = try freePort()
       let notify = scene.path("notify")
       let manager = try scene.start(
         "python3",

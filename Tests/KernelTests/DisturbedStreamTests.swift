@@ -29,7 +29,7 @@ extension WithoutKernel {
     private func disturbedRing(_ hex: String, _ options: [String] = []) throws -> (
       ring: Scene.Peer, proxy: Program
     ) {
-      let (theirs, ours) = (try scene.freePort(), try scene.freePort())
+      let (theirs, ours) = (try freePort(), try freePort())
       var ring = try scene.bumbleRing(at: theirs, "--rate", "300")
       let proxy = try scene.start(
         "/usr/bin/python3", [Place.peer("injecting_proxy.py"), "\(ours)", "\(theirs)", hex] + options)

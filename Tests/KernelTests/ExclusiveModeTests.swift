@@ -94,7 +94,7 @@ extension WithoutKernel {
 
     /// The controller comes to us.
     @Test func recordsFromAControllerThatCallsUs() throws {
-      let port = try scene.freePort()
+      let port = try freePort()
       let path = scene.path("capture")
       let program = try scene.startRingtap(
         "capture", "--transport", "tcp-server:127.0.0.1:\(port)", "--count", "600", "--output", path)
@@ -121,12 +121,12 @@ extension WithoutKernel {
         peer.recv(99)
         time.sleep(60)
         """
-      let port = try scene.freePort()
+      let port = try freePort()
       let listener = try scene.start("/usr/bin/python3", ["-c", script, "\(port)"])
       _ = try listener.line(containing: "ready")
       try scene.ringtap("scan", "--transport", "tcp-client:127.0.0.1:\(port)", "--duration", "1")
         .expectFailure(saying: "did not answer command 0xc03")
-      let nobody = "127.0.0.1:\(try scene.freePort())"
+      let nobody = "127.0.0.1:\(try freePort())"
       try scene.ringtap("scan", "--transport", "tcp-client:\(nobody)", "--duration", "1")
         .expectFailure(saying: nobody, "refused")
     }

@@ -277,7 +277,7 @@ extension WithoutKernel {
     isolated deinit { scene.end() }
 
     @Test func readsTheEmulatedStrap() throws {
-      let place = "127.0.0.1:\(try scene.freePort())"
+      let place = "127.0.0.1:\(try freePort())"
       let strap = try scene.startRingtap(
         "emulate", "heart-rate", "--transport", "tcp-server:\(place)", "--rate", "20", "--off-body-every", "4"
       )

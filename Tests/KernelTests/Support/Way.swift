@@ -173,13 +173,6 @@ extension Scene {
       options: ["--transport", ours, "--address-type", "random"])
   }
 
-  /// A port of this machine that nobody has: several may run the tests at a time.
-  func freePort() throws -> Int {
-    let script = "import socket; s = socket.socket(); s.bind(('127.0.0.1', 0)); print(s.getsockname()[1])"
-    let words = try demand("/usr/bin/python3", ["-c", script]).outputLines
-    return try #require(words.first.flatMap { Int($0) })
-  }
-
   /// Runs a command of ringtap's with what it needs to reach the ring.
   func ringtap(
     reaching ring: Peer, _ arguments: String..., within limit: Duration = Program.patience

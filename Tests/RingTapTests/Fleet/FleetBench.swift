@@ -102,21 +102,6 @@ private func loopback(_ port: Int) -> sockaddr_in {
   return address
 }
 
-/// One that nobody listens at.
-func freePort() throws -> Int {
-  let number = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-  defer { close(number) }
-  var address = loopback(0)
-  var count = socklen_t(MemoryLayout<sockaddr_in>.size)
-  let result = withUnsafeMutablePointer(to: &address) { pointer in
-    pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-      bind(number, address, count) == 0 ? getsockname(number, address, &count) : -1
-    }
-  }
-  try #require(result == 0)
-  return Int(in_port_t(bigEndian: address.sin_port))
-}
-
 func canConnect(_ port: Int) -> Bool {
   let number = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
   defer { close(number) }

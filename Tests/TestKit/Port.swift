@@ -1,0 +1,47 @@
+import Foundation
+import Testing
+
+/// A TCP port of this machine that nobody listens at, and that no other process of tests gets while this one lives: most
+/// are handed to a program that binds them later.
+///
+/// From below the ports that the system hands out for connections (`net.ipv4.ip_local_port_range`). It is claimed by an abstract
+/// socket of its name, which goes with the process.
+package func freePort() throws -> Int {
+  let first = Int(ProcessInfo.processInfo.processIdentifier) * 61
+  for port in (0..<ports.count).lazy.map({ ports.lowerBound + (first + $0) % ports.count }) {
+    let claim = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+    try #require(claim >= 0)
+    if binds(claim, toPort: port), isFree(port) { return port }
+    close(claim)
+  }
+  throw NoFreePort()
+}
+
+package struct NoFreePort: Error {}
+
+private let ports = 10_000..<32_768
+
+private func binds(_ claim: Int32, toPort port: Int) -> Bool {
+  var address = sockaddr_un()
+  address.sun_family = sa_family_t(AF_UNIX)
+  let name = Array("ringtap-test-port-\(port)".utf8)
+  withUnsafeMutableBytes(of: &address.sun_path) { $0[1...].copyBytes(from: name) }
+  let count = socklen_t(MemoryLayout<sa_family_t>.size + 1 + name.count)
+  return withUnsafePointer(to: &address) {
+    $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(claim, $0, count) == 0 }
+  }
+}
+
+private func isFree(_ port: Int) -> Bool {
+  let listener = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+  defer { close(listener) }
+  var address = sockaddr_in()
+  address.sin_family = sa_family_t(AF_INET)
+  address.sin_port = in_port_t(port).bigEndian
+  address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
+  return withUnsafePointer(to: &address) {
+    $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+      bind(listener, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+    }
+  }
+}
