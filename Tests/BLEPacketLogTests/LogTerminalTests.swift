@@ -122,7 +122,7 @@ import Testing
 
   /// A reader who has seen enough is no failure.
   @Test(arguments: ["head -n 3", "true"]) func endsQuietlyWithItsPager(_ pager: String) throws {
-    try withLog(50_000) { file, folder in
+    try withLog(10_000) { file, folder in
       let errors = URL(filePath: folder + "/errors")
       let run = try show(["show", file.path], ["PAGER": pager], errors: .file(errors))
       #expect(try run.status() == 0)
@@ -133,7 +133,7 @@ import Testing
 
   @Test(arguments: ["show", "show --json", "stats --json", "convert"])
   func endsQuietlyWithItsPipe(_ command: String) throws {
-    try withLog(50_000) { file, _ in
+    try withLog(10_000) { file, _ in
       let tail = command == "convert" ? "- --format btsnoop" : ""
       // The reader has gone before the first octet where it never reads.
       let line =

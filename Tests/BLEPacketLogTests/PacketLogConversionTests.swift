@@ -124,12 +124,21 @@ import Testing
     // Notes have no place in the formats of HCI packets.
     let packets = zip(all, records).compactMap { $1.header.type == nil ? nil : $0 }
     try withFolder { folder in
-      for (name, format) in Self.formats {
-        let original = name.hasPrefix("monitor") ? all : packets
-        let copy = URL(filePath: folder + "/" + name)
-        try Data(converted(log, to: format)).write(to: copy)
-        #expect(try Self.fields(of: copy) == original, "\(name)")
+      let copies = Self.formats.map { folder + "/" + $0.0 }
+      for ((_, format), copy) in zip(Self.formats, copies) {
+        try Data(converted(log, to: format)).write(to: URL(filePath: copy))
       }
+      // One after the other in a file: tshark takes longer to start than to read.
+      let merged = URL(filePath: folder + "/all.pcapng")
+      let merge = try Program.run(Place.tool("mergecap"), ["-a", "-w", merged.path] + copies)
+      try #require(merge.status == 0, "\(merge.errors)")
+      var read = try Self.fields(of: merged)[...]
+      for (name, _) in Self.formats {
+        let original = name.hasPrefix("monitor") ? all : packets
+        #expect(Array(read.prefix(original.count)) == original, "\(name)")
+        read = read.dropFirst(original.count)
+      }
+      #expect(read.isEmpty)
     }
   }
 

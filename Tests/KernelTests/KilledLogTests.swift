@@ -71,8 +71,10 @@ extension WithoutKernel {
     /// - Returns: how many packets are in the file, and how many had been handed over a second before the last word.
     private func expectNumbered(_ path: String, _ ticks: [Tick]) throws -> (held: Int, owed: Int) {
       let log = try MonitorLog(path)
-      let numbers = log.records.map { record in
-        record.payload.suffix(4).reversed().reduce(0) { $0 << 8 | Int($1) }
+      let numbers = log.records.map { record -> Int in
+        var number = 0
+        for octet in record.payload.suffix(4).reversed() { number = number << 8 | Int(octet) }
+        return number
       }
       #expect(numbers == Array(0..<numbers.count), "\(path): packets are missing in between")
       #expect(log.records.allSatisfy { $0.opcode == MonitorLog.Record.aclReceived && $0.drops == 0 })

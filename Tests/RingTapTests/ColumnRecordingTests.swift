@@ -102,7 +102,7 @@ struct ColumnRecordingTests {
           "capture", "--transport", "virtual:ring,rate=2000", "--format", "npy", "--output", directory,
           "--duration", "600",
         ], input: .nothing)
-      let wanted = round * 137
+      let wanted = round * 83
       let claimed = await withCheckedContinuation { (ended: CheckedContinuation<Int, Never>) in
         Thread.detachNewThread {
           // By turns as soon as a head claims rows, and as soon as the last column has them: before it is claimed.

@@ -41,7 +41,7 @@ private struct DaemonDay {
   }
 
   func run(hours: Int) async throws {
-    let ring = quietRing(rate: 0.6)
+    let ring = quietRing(rate: 0.3)
     let strap = StrapModel()
     var sensor = EmulatedSensor.Configuration()
     sensor.ticksPerSecond = 0.1
@@ -186,9 +186,9 @@ private struct DaemonDay {
       return #expect((rows...rows + lost).contains(received), "\(received) \(rows) \(lost)")
     }
     #expect(received == rows + lost, "\(received) \(rows) \(lost)")
-    // Under way when a link went: at 0.6 a second, until both ends knew.
-    #expect((0...counts.gaps * 20).contains(sent - received), "\(sent) \(received)")
-    #expect(received > hours * 3600 * 6 / 10 * 8 / 10)
+    // Under way when a link went: at 0.3 a second, until both ends knew.
+    #expect((0...counts.gaps * 10).contains(sent - received), "\(sent) \(received)")
+    #expect(received > hours * 3600 * 3 / 10 * 8 / 10)
   }
 
   private static func lost(_ session: [String: Any]) -> Int {

@@ -27,11 +27,11 @@ import Testing
   }
 
   static let cases = [
-    Case(rate: 1, length: 600, interval: 39), Case(rate: 5, length: 240, interval: 39),
-    Case(rate: 10, length: 120, interval: 39), Case(rate: 25, length: 60, interval: 23),
+    Case(rate: 1, length: 300, interval: 39), Case(rate: 5, length: 120, interval: 39),
+    Case(rate: 10, length: 60, interval: 39), Case(rate: 25, length: 60, interval: 23),
     Case(rate: 25, length: 60, interval: 11, errorRate: 0.1), Case(rate: 50, length: 60, interval: 11),
-    Case(rate: 300, length: 20, interval: 11),
-    Case(rate: 1_000, length: 15, interval: nil),
+    Case(rate: 300, length: 10, interval: 11),
+    Case(rate: 1_000, length: 6, interval: nil),
   ]
 
   private static let start = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)

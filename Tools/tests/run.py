@@ -19,7 +19,7 @@ PROCESSORS = len(os.sched_getaffinity(0))
 # More only wait for each other; each test kernel has 2 GiB.
 MOST_PROCESSES, MOST_KERNELS = 3 * PROCESSORS, 2 * PROCESSORS
 # Another process is started where so much of the machine has had nothing to do for so long.
-IDLE_SHARE, LOOK_SECONDS = 0.25, 2.0
+IDLE_SHARE, LOOK_SECONDS = 0.15, 1.5
 
 
 def say(text):

@@ -25,11 +25,13 @@ struct MonitorLog {
   init(_ path: String) throws {
     let octets = [UInt8](try Data(contentsOf: URL(filePath: path)))
     if octets.starts(with: [0x0A, 0x0D, 0x0D, 0x0A]) {
-      try readPcapNG(octets)
+      try readPcapNG(path, octets)
       return
     }
     func number(_ offset: Int, _ count: Int) -> Int {
-      octets[offset..<offset + count].reduce(0) { $0 << 8 | Int($1) }
+      var value = 0
+      for place in offset..<offset + count { value = value << 8 | Int(octets[place]) }
+      return value
     }
     try #require(octets.count >= 16, "\(path) has no header")
     try #require(octets.prefix(8) == Array("btsnoop\0".utf8)[...])
@@ -37,7 +39,8 @@ struct MonitorLog {
     var offset = 16
     while octets.count - offset >= 24, octets.count - offset - 24 >= number(offset + 4, 4) {
       let included = number(offset + 4, 4)
-      #expect(number(offset, 4) == included)
+      // Written out: a macro for each of a million records takes longer than all else here.
+      guard number(offset, 4) == included else { throw BadLog(path: path, offset: offset) }
       records.append(
         Record(
           opcode: number(offset + 10, 2), adapter: number(offset + 8, 2), drops: number(offset + 12, 4),
@@ -48,9 +51,11 @@ struct MonitorLog {
   }
 
   /// Little-endian, as this machine is.
-  private mutating func readPcapNG(_ octets: [UInt8]) throws {
+  private mutating func readPcapNG(_ path: String, _ octets: [UInt8]) throws {
     func number(_ offset: Int, _ count: Int) -> Int {
-      octets[offset..<offset + count].reversed().reduce(0) { $0 << 8 | Int($1) }
+      var value = 0
+      for place in (offset..<offset + count).reversed() { value = value << 8 | Int(octets[place]) }
+      return value
     }
     var (offset, interfaces) = (0, 0)
     while octets.count - offset >= 12, octets.count - offset >= number(offset + 4, 4) {
@@ -66,9 +71,10 @@ struct MonitorLog {
         let options = Array(octets[offset + 16..<offset + length - 4])
         #expect(options.indices.contains { options[$0...].starts(with: [9, 0, 1, 0, 9]) })
       case 6:
-        #expect(number(offset + 8, 4) < interfaces)
         let included = number(offset + 20, 4)
-        #expect(number(offset + 24, 4) == included)
+        guard number(offset + 8, 4) < interfaces, number(offset + 24, 4) == included else {
+          throw BadLog(path: path, offset: offset)
+        }
         let frame = Array(octets[offset + 28..<offset + 28 + included])
         let options = offset + 28 + (included + 3) / 4 * 4
         // epb_dropcount is the only option there can be.
@@ -85,4 +91,10 @@ struct MonitorLog {
     }
     tornByteCount = octets.count - offset
   }
+}
+
+private struct BadLog: Error {
+  var path: String
+  /// Of the record.
+  var offset: Int
 }
