@@ -209,8 +209,8 @@ struct Emulation: Sendable {
     for specification in specifications {
       servers.append(try StreamServer(specification) { names.append($0) })
     }
-    try ready(names.joined(separator: ","), options)
     let bonds = try EmulatedBonds(options)
+    try ready(names.joined(separator: ","), options)
     while !Task.isCancelled {
       var peers: [StreamServer.Peer] = []
       for server in servers { peers.append(try await server.next()) }

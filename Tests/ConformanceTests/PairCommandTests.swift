@@ -58,6 +58,23 @@ struct PairCommandTests {
       isAuthenticated: true, isSecure: true),
   ]
 
+  /// Secure Connections want OpenSSL: who pairs without, and who wants to be paired with, is told what is missing.
+  @Test(arguments: [
+    ["pair", address, "--transport", "virtual:heart-rate"],
+    ["emulate", "heart-rate", "--security", "encrypted", "--transport", "unix:strap"],
+  ])
+  func saysWhatIsMissing(_ arguments: [String]) async throws {
+    try await withFolder { folder in
+      try Data("no library".utf8).write(to: URL(filePath: folder + "/libcrypto.so.3"))
+      let arguments = arguments.map { $0.replacing("unix:", with: "unix:\(folder)/") }
+      let result = try await Program.run(
+        Place.ringtap, arguments, environment: ["LD_LIBRARY_PATH": folder])
+      #expect(result.status == 1)
+      #expect(result.output.isEmpty)
+      #expect(result.errors.contains("libcrypto.so.3: file too short (Debian: libssl3)"), "\(result.errors)")
+    }
+  }
+
   /// Refused before, read afterwards by the stored key, and forgotten with the device.
   @Test(arguments: cases) func pairsAndForgets(_ way: Case) async throws {
     try await withStrap(way.device) { transport, folder in
