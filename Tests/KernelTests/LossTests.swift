@@ -15,18 +15,18 @@ extension InTestKernel {
     func countsWhatTheKernelHadNoRoomFor(_ mode: String) throws {
       let frames = 15_000
       let ring = try scene.bumbleRing(
-        over: mode == "exclusive" ? .userChannel : .kernel, "--rate", "0", "--count", "\(frames)")
+        over: mode == "exclusive" ? .userChannel : .kernel, "--rate", "0", "--disconnect-after", "\(frames)")
       let path = scene.path("capture")
       let capture = try scene.startRingtap(
-        reaching: ring, "capture", ring.address, "--mode", mode, "--output", path)
+        reaching: ring, "capture", ring.address, "--mode", mode, "--patience", "0", "--output", path)
       try ring.program.line(on: .errors, containing: "streaming 150")
       capture.send(SIGSTOP)
       let told = try ring.program.line(containing: "sent ", within: .seconds(120))
       #expect(told == "sent \(frames)")
+      // The end of the link comes behind the last frame; on Ctrl-C some would still be under way.
       capture.send(SIGCONT)
-      capture.send(SIGINT)
       let result = try capture.finish()
-      #expect(result.status == 3)
+      #expect(result.status == 1, "the link was lost")
 
       let folder = try CaptureFolder(path)
       #expect(folder.session.mode == mode)

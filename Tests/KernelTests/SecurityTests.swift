@@ -270,15 +270,16 @@ extension InTestKernel {
     /// Both ends are the kernel's, and the daemon keeps the keys of both: we have the link encrypted.
     @Test func takesBluetoothdsBondAsItIs() throws {
       try scene.linkedControllers()
-      let control = try secure(
-        try scene.bluetoothd("-f", try configuration(BluetoothdCase.all[0])), on: Self.far
-      ).control
-      let pairing = try startRemembering(["pair", Self.far, "--json"], .automatic, type: "public")
-      try control.question(containing: "Confirm passkey")
-      try control.type("yes")
-      // Both ends are the daemon's, and which of them asks is its choice, or both do.
-      if (try? pairing.line(containing: "keptBy", within: .seconds(5))) == nil { try control.type("yes") }
-      let result = try pairing.finish()
+      let device = try secure(
+        try scene.bluetoothd("-f", try configuration(BluetoothdCase.all[0])), on: Self.far)
+      let control = device.control
+      var (result, attempts) = (try pairBothEnds(device, attempt: 1), 1)
+      // The daemon asks its one agent for one end at a time: where the second asks before the first has its answer, it says
+      // no for it. Rare: a daemon that always does has another reason.
+      while result.status != 0, attempts < 3, try isRefused(device, times: attempts) {
+        attempts += 1
+        result = try pairBothEnds(device, attempt: attempts)
+      }
       #expect(result.status == 0, "\(result.errors)")
       #expect(result.errors.contains("its agent answers"))
       #expect(try result.objects(Paired.self).first?.keptBy == "bluetoothd")
@@ -288,8 +289,23 @@ extension InTestKernel {
       try control.type("select \(Self.near)")
       try control.type("disconnect \(Self.far)")
       try control.line(containing: "Successful disconnected")
-      let device = Scene.Peer(address: Self.far, program: control)
-      #expect(try read("fff1", of: device, .automatic, type: "public") == "01")
+      let peer = Scene.Peer(address: Self.far, program: control)
+      #expect(try read("fff1", of: peer, .automatic, type: "public") == "01")
+    }
+
+    private func pairBothEnds(_ device: Bluetoothd, attempt: Int) throws -> Program.Result {
+      let pairing = try startRemembering(["pair", Self.far, "--json"], .automatic, type: "public")
+      try device.control.question(containing: "Confirm passkey", times: attempt)
+      try device.control.type("yes")
+      // Both ends are the daemon's, and which of them asks is its choice, or both do.
+      if (try? pairing.line(containing: "keptBy", within: .seconds(5))) == nil { try device.control.type("yes") }
+      return try pairing.finish()
+    }
+
+    /// Whether the daemon could not ask its agent, so many times.
+    private func isRefused(_ device: Bluetoothd, times: Int) throws -> Bool {
+      try device.program.lines(on: .errors, untilThey: "are there") { _ in true }
+        .count { $0.contains("Failed requesting authentication") } >= times
     }
 
     // MARK: Parts
