@@ -298,7 +298,9 @@ extension InTestKernel {
       try device.control.question(containing: "Confirm passkey", times: attempt)
       try device.control.type("yes")
       // Both ends are the daemon's, and which of them asks is its choice, or both do.
-      if (try? pairing.line(containing: "keptBy", within: .seconds(5))) == nil { try device.control.type("yes") }
+      if (try? pairing.line(containing: "keptBy", within: .seconds(5))) == nil {
+        try device.control.type("yes")
+      }
       return try pairing.finish()
     }
 
