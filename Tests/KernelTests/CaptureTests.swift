@@ -157,7 +157,7 @@ extension OverEachWay {
     /// Frames with a wrong checksum, cut frames, and ATT PDUs that are too short for what they say to be.
     @Test(arguments: Way.here)
     func countsWhatABumbleRingBreaks(_ way: Way) throws {
-      let ring = try scene.bumbleRing(over: way, "--rate", "300", "--malformed", "7")
+      let ring = try scene.bumbleRing(over: way, "--rate", "300", "--malformed", "7", "--count", "300")
       let path = scene.path("capture")
       try scene.ringtap(reaching: ring, "capture", ring.address, "--count", "300", "--output", path)
         .expectSuccess()

@@ -13,10 +13,12 @@ Everything else goes to standard error, there too one line each:
   confirmed HEX   an indication of this value was confirmed
   wrote N HEX     a value of N octets was written to FF01
   streaming N     a stream goes on; N frames were sent so far, a multiple of 150
+  holding         the frames of --hold-at have left for the controller
 """
 
 import argparse
 import asyncio
+import signal
 import struct
 import sys
 
@@ -116,6 +118,10 @@ class Stream:
                 self.sent += 1
                 if self.sent % 150 == 0:
                     print("streaming", self.sent, file=sys.stderr, flush=True)
+                if self.sent == options.hold_at:
+                    await self.hold()
+                if options.hold_at and self.sent > options.hold_at:
+                    await asyncio.sleep(0.01)
                 if options.malformed and self.sent % options.malformed == 0:
                     await self.send_malformed(frame)
                     self.malformed += 1
@@ -124,6 +130,13 @@ class Stream:
                 await asyncio.sleep(max(0, start + tick * 3 / options.rate - loop.time()))
             if self.connection.data_packet_queue.pending > MAX_QUEUED_FRAMES:
                 await self.drain()
+
+    async def hold(self):
+        go_on = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, go_on.set)
+        await self.drain()
+        print("holding", file=sys.stderr, flush=True)
+        await go_on.wait()
 
     async def send_malformed(self, frame):
         """By turns a wrong checksum, a cut frame, and a notification without a whole handle."""
@@ -307,6 +320,7 @@ def parse_arguments(arguments=None):
     parser.add_argument("--name", default="R02_A1B2")
     parser.add_argument("--rate", type=float, default=3, help="notifications per second; 0: as fast as possible")
     parser.add_argument("--count", type=int, help="end each stream after this many frames")
+    parser.add_argument("--hold-at", type=int, metavar="N", help="after N frames wait for SIGUSR1; then 100 a second")
     parser.add_argument("--disconnect-after", type=int, metavar="N", help="drop the link after N frames")
     parser.add_argument("--malformed", type=int, metavar="EVERY", help="an extra bad frame after every EVERY-th")
     parser.add_argument("--echo", action="store_true", help="add the service FF00 with odd values")

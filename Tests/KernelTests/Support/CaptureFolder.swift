@@ -173,6 +173,11 @@ extension Scene {
     try demand("bash", ["-c", "until [ -s \"$0\" ]; do sleep 0.05; done", path + "/ppg.csv"])
   }
 
+  /// Waits until a table has a row with these octets.
+  func waitForTables(of path: String, toHold table: String, _ text: String) throws {
+    try demand("bash", ["-c", "until grep -qF \"$1\" \"$0\"; do sleep 0.05; done", "\(path)/\(table)", text])
+  }
+
   /// A capture that ended before its time: each file is complete, and the packet log has no less than the tables.
   func wholeCapture(_ path: String) throws -> CaptureFolder {
     let capture = try CaptureFolder(path)
