@@ -25,9 +25,9 @@ protocol BearerCarrier: AnyObject, Sendable {
   var receiveBufferByteCount: Int { get }
   /// How secure the link is; `nil` where the carrier cannot tell.
   func securityLevel() -> LinkSecurityLevel?
-  /// Has the link made more secure; nothing is sent until that has ended.
+  /// Has the link made more secure; nothing is sent until that has ended, or the peer has sent something.
   func raiseSecurity(to level: LinkSecurityLevel, _ done: @escaping (RaisingOutcome) -> Void)
-  /// Gives up what is under way, and the bearer with it.
+  /// Gives up what is under way, and the bearer with it where it cannot go on.
   func abandonRaising()
 }
 
@@ -35,7 +35,7 @@ protocol BearerCarrier: AnyObject, Sendable {
 enum RaisingOutcome: Hashable, Sendable {
   /// The link has the level.
   case held
-  /// The bearer ended meanwhile, or the link got less.
+  /// The bearer ended meanwhile, or it goes on without the level.
   case ended
   /// Nobody answered, or the pairing failed; the bearer ends.
   case failed

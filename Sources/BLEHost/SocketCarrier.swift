@@ -53,8 +53,8 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
   }
 
   func send(_ pdu: Span<UInt8>) throws(SystemError) {
-    // The kernel would refuse it as if the link were gone.
-    guard raising == nil else { throw SystemError(call: "send", number: SystemError.full) }
+    // In BT_CONFIG the kernel would refuse it as if the link were gone.
+    guard raising == nil || raising?.nextLook != nil else { throw SystemError(call: "send", number: SystemError.full) }
     do throws(SystemError) {
       _ = try descriptor.send(pdu)
       shortagesInARow = 0
@@ -94,11 +94,13 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
 
   var deadline: MonotonicTime? {
     guard let raising else { return client?.deadline() }
-    return client?.deadline().map { min($0, raising.limit) } ?? raising.limit
+    return [client?.deadline(), raising.nextLook, raising.limit].compactMap(\.self).min()
   }
 
   func expired(now: MonotonicTime) {
-    if let raising, raising.limit <= now { abandonRaising() }
+    if let raising {
+      if raising.limit <= now { abandonRaising() } else if (raising.nextLook ?? raising.limit) <= now { lookAtLevel() }
+    }
     client?.expired(now)
   }
 
@@ -109,9 +111,7 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
     if !readiness.isDisjoint(with: .writable) {
       want(.readable)
       // A channel that has ended is writable, too.
-      if let raising, readiness.isDisjoint(with: .hangUp) {
-        endRaising((securityLevel() ?? .sdp) >= raising.level ? .held : .ended)
-      }
+      if readiness.isDisjoint(with: .hangUp) { lookAtLevel() }
       client.writable()
     }
     if !readiness.isDisjoint(with: .incoming) { drain(readiness, into: client) }
@@ -180,11 +180,15 @@ extension SocketCarrier {
   /// As long as somebody may take to answer the kernel's questions: each of its steps has 30 s. Core 5.4, Vol 3, Part H,
   /// 3.4.
   private static let raisingLimit = Duration.seconds(60)
+  /// Between looks at the level of a link whose channel is in use again before it has it. The kernel says nothing more.
+  private static let lookInterval = Duration.milliseconds(20)
 
   /// A BT_SECURITY that the kernel has not answered.
   struct Raising {
     let level: LinkSecurityLevel
     let limit: MonotonicTime
+    /// Where the socket is out of BT_CONFIG by what the peer sent: the level may be coming still.
+    var nextLook: MonotonicTime?
     let done: (RaisingOutcome) -> Void
   }
 
@@ -203,9 +207,16 @@ extension SocketCarrier {
     want([.readable, .writable])
   }
 
-  /// The socket is of no use any more: nothing takes it out of BT_CONFIG.
+  private func lookAtLevel() {
+    guard let level = raising?.level else { return }
+    if (securityLevel() ?? .sdp) >= level { return endRaising(.held) }
+    raising?.nextLook = loop.clock.monotonic().advanced(by: Self.lookInterval)
+  }
+
+  /// In BT_CONFIG the socket is of no use any more: nothing but a PDU of the peer's would take it out.
   func abandonRaising() {
-    guard raising != nil else { return }
+    guard let raising else { return }
+    guard raising.nextLook == nil else { return endRaising(.ended) }
     endRaising(.failed)
     client?.ended(.linkLost(.unknown))
   }

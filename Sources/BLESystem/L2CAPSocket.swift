@@ -95,10 +95,11 @@ extension FileDescriptor {
 
   /// Has the kernel encrypt the link, by a key that it has or by pairing.
   ///
-  /// Until that has ended well the socket is in BT_CONFIG: it cannot be written to, is not writable, and the kernel drops
-  /// what the peer sends on it (`l2cap_data_channel`). It ends well with the socket writable again (`l2cap_sock_resume_cb`),
-  /// or with the link, where the key is refused (`hci_encrypt_change_evt`). A pairing that fails leaves the socket as
-  /// it is for good (`smp_failure` tells nobody but the management interface): close it. Linux 6.1.
+  /// The socket is in BT_CONFIG until then: it cannot be written to, and is not writable. It ends well with the socket
+  /// writable again (`l2cap_sock_resume_cb`), or with the link, where the key is refused (`hci_encrypt_change_evt`). A
+  /// pairing that fails leaves the socket as it is (`smp_failure` tells nobody but the management interface). Whatever the
+  /// peer sends on the channel meanwhile is delivered and ends BT_CONFIG (`l2cap_data_channel`, `l2cap_chan_ready`): a
+  /// socket that is writable may have the level still to come, of which nothing tells. Linux 6.1.
   ///
   /// - Throws: `invalid` where the link has the level already.
   package func raiseSecurity(to level: LinkSecurityLevel) throws(SystemError) {

@@ -322,8 +322,8 @@ extension Connection {
   /// Of the kernel's link; `nil` where the kernel has none.
   var securityLevel: LinkSecurityLevel? { carrier.securityLevel() }
 
-  /// Has the kernel encrypt the link, by a key that it has or by pairing. Nothing is sent meanwhile, and the kernel drops
-  /// what comes.
+  /// Has the kernel encrypt the link, by a key that it has or by pairing. Nothing is sent before that has ended or the peer
+  /// sends something.
   func raiseSecurity(to level: LinkSecurityLevel) async -> RaisingOutcome {
     guard end == nil else { return .ended }
     return await withCheckedContinuation { waiter in

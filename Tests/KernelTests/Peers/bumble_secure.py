@@ -2,7 +2,7 @@
 """A peripheral made with google/bumble whose attributes want a secure link.
 
   bumble_secure.py [TRANSPORT] [--capability NAME] [--legacy] [--mitm] [--private] [--forgetful]
-                   [--numbers FILE] [--passkey NUMBER]
+                   [--numbers FILE] [--passkey NUMBER] [--speaks-first]
 
 TRANSPORT is its controller, such as hci-socket:1. Without one a bumble device with its own controller advertises, and a
 second controller on the same virtual link is served as an H4 byte stream on a port of 127.0.0.1 that is free; bumble's
@@ -19,6 +19,7 @@ own AES-CMAC has it; bumble 0.0.236 itself does not look at signed writes.
   --mitm        asks for protection against somebody in the middle
   --private     advertises under resolvable private addresses, a new one for each advertising
   --passkey     what is shown to be typed on the other side, in place of a random one
+  --speaks-first  when it is asked for its key it sends a notification, and looks for the key a fifth of a second later
   --numbers     where the number is written that bumble shows or compares; a keyboard types what it finds there
 """
 
@@ -28,6 +29,7 @@ import os
 import socket
 
 from bumble import hci
+from bumble.att import ATT_CID
 from bumble.controller import Controller
 from bumble.core import UUID
 from bumble.crypto import aes_cmac
@@ -152,6 +154,17 @@ def look_for_own_keys(device):
     device.host.long_term_key_provider = own_key
 
 
+def speak_first(device):
+    usual = device.host.long_term_key_provider
+
+    async def key(handle, rand, ediv):
+        device.lookup_connection(handle).send_l2cap_pdu(ATT_CID, bytes.fromhex("1b030000"))
+        await asyncio.sleep(0.2)
+        return await usual(handle, rand, ediv)
+
+    device.host.long_term_key_provider = key
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("transport", nargs="?")
@@ -160,6 +173,7 @@ def parse_arguments():
     parser.add_argument("--legacy", action="store_true")
     parser.add_argument("--mitm", action="store_true")
     parser.add_argument("--private", action="store_true")
+    parser.add_argument("--speaks-first", action="store_true")
     parser.add_argument("--numbers")
     parser.add_argument("--passkey", type=int)
     return parser.parse_args()
@@ -176,6 +190,8 @@ async def advertise(host, options):
     device.add_service(service())
     await device.power_on()
     look_for_own_keys(device)
+    if options.speaks_first:
+        speak_first(device)
     take_signed_writes(device)
 
     async def start():
