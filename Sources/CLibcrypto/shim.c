@@ -29,7 +29,8 @@ typedef struct point EC_POINT;
   X(int, EC_POINT_mul, (const EC_GROUP *, EC_POINT *, const BIGNUM *, const EC_POINT *, const BIGNUM *, BN_CTX *))     \
   X(size_t, EC_POINT_point2oct, (const EC_GROUP *, const EC_POINT *, int, unsigned char *, size_t, BN_CTX *))          \
   X(void, EC_POINT_clear_free, (EC_POINT *))                                                                           \
-  X(void, ERR_clear_error, (void))
+  X(int, ERR_set_mark, (void))                                                                                         \
+  X(int, ERR_pop_to_mark, (void))
 
 #define DECLARE(result, name, parameters) result(*name) parameters;
 static struct {
@@ -66,6 +67,7 @@ enum { P256 = 415, UNCOMPRESSED = 4, COORDINATES = 64 };
 
 bool ringtap_p256_multiply(const uint8_t *number, const uint8_t *point, uint8_t *product) {
   unsigned char octets[1 + COORDINATES] = {UNCOMPRESSED};
+  library.ERR_set_mark();
   BN_CTX *context = library.BN_CTX_secure_new();
   BIGNUM *scalar = library.BN_secure_new();
   EC_GROUP *group = library.EC_GROUP_new_by_curve_name(P256);
@@ -89,7 +91,7 @@ bool ringtap_p256_multiply(const uint8_t *number, const uint8_t *point, uint8_t 
   library.EC_GROUP_free(group);
   library.BN_clear_free(scalar);
   library.BN_CTX_free(context);
-  // Of a point that was refused.
-  library.ERR_clear_error();
+  // What a point that was refused left; the errors of other callers stay.
+  library.ERR_pop_to_mark();
   return is_done;
 }

@@ -20,6 +20,7 @@ uint64_t malloc_counter_calls(void) { return calls; }
 #define KEPT 65536
 
 static atomic_bool watching;
+static atomic_bool tracing;
 static atomic_uint_fast64_t watched;
 static atomic_int_fast64_t times[KEPT];
 
@@ -27,10 +28,11 @@ static atomic_int_fast64_t times[KEPT];
 #define CALLERS 10
 static void *callers[KEPT][CALLERS];
 
-void malloc_counter_watch(void) {
+void malloc_counter_watch(bool with_callers) {
   // The first call opens the library that knows the stack, which allocates.
   void *caller[1];
-  backtrace(caller, 1);
+  if (with_callers) backtrace(caller, 1);
+  atomic_store(&tracing, with_callers);
   atomic_store(&watching, true);
 }
 
@@ -83,8 +85,10 @@ static __attribute__((noinline)) void note(void) {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
   uint64_t place = atomic_fetch_add(&watched, 1) % KEPT;
-  int known = backtrace(callers[place], CALLERS);
-  if (known < CALLERS) callers[place][known] = NULL;
+  if (atomic_load_explicit(&tracing, memory_order_relaxed)) {
+    int known = backtrace(callers[place], CALLERS);
+    if (known < CALLERS) callers[place][known] = NULL;
+  }
   times[place] = now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 

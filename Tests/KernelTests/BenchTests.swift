@@ -133,7 +133,7 @@ extension OverEachWay {
       let ring = try scene.emulatedRing(over: way, "--rate", "350", "--quiet")
       let result = try scene.ringtap(
         reaching: ring, "bench", "capture", ring.address, "--mode", mode, "--count", "6600", "--output",
-        scene.path("capture"), "--json", within: .seconds(60))
+        scene.path("capture"), "--json", "--callers", within: .seconds(60))
       result.expectSuccess()
       let cost = try #require(try result.objects(Cost.self).first)
       #expect(cost.mode == mode)

@@ -28,6 +28,7 @@ extension InTestKernel {
       // What waits is taken in less than the three seconds of the rest, whose last frame says that all is over.
       ring.program.send(SIGUSR1)
       try scene.waitForTables(of: path, toHold: "spo2.csv", ",\(frames / 3 - 1),")
+      #expect(try ring.program.line(containing: "sent ") == "sent \(frames)")
       capture.send(SIGINT)
       let result = try capture.finish()
       #expect(result.status == 3)

@@ -34,6 +34,9 @@ struct BenchCaptureCommand: AsyncParsableCommand {
   @Option(name: [.short, .long], help: "The capture directory.")
   var output: String
 
+  @Flag(help: "Tell on standard error who made the first mallocs that were counted. Costs time for each.")
+  var callers = false
+
   @Flag(help: "Print one JSON object.")
   var json = false
 
@@ -44,8 +47,8 @@ struct BenchCaptureCommand: AsyncParsableCommand {
   func run() async throws {
     let address = try BenchTarget.address(address, device)
     let (request, timeout) = (try device.link.request(), Duration.seconds(device.timeout))
-    let cost = try await device.withRadio { [output, count] radio in
-      try await CaptureCost.measure(address, radio.adapter, count, output) {
+    let cost = try await device.withRadio { [output, count, callers] radio in
+      try await CaptureCost.measure(address, radio.adapter, count, output, tellingCallers: callers) {
         $0.request = request
         $0.connectTimeout = timeout
       }
@@ -66,30 +69,33 @@ struct CaptureCost: Sendable {
 
   static func measure(
     _ address: DeviceAddress, _ adapter: any Adapter, _ count: Int, _ directory: String,
-    _ configure: (inout RingCapture) -> Void = { _ in }
+    tellingCallers: Bool = false, _ configure: (inout RingCapture) -> Void = { _ in }
   ) async throws -> CaptureCost {
     var capture = RingCapture(
       RingCapture.Target(address: address), adapter: adapter, limits: RecordingLimits(count: count),
       directory: directory)
     configure(&capture)
     let begin = ThreadUsage.processNanoseconds
-    malloc_counter_watch()
+    malloc_counter_watch(tellingCallers)
     let plan = capture
     let result = try await failing { () async throws(HostError) in try await plan.run() }
     let resident = ProcessFacts.residentKilobytes ?? 0
     if let failure = result.failure { throw Failure("\(failure)") }
     return CaptureCost(
       report: result.report, processNanoseconds: ThreadUsage.processNanoseconds - begin,
-      mallocs: mallocs(result.report), residentKilobytes: resident)
+      mallocs: mallocs(result.report, tellingCallers), residentKilobytes: resident)
   }
 
-  private static func mallocs(_ report: SessionReport) -> Int? {
+  private static func mallocs(_ report: SessionReport, _ tellingCallers: Bool) -> Int? {
     guard let first = report.firstSampleAt?.nanoseconds, let last = report.lastSampleAt?.nanoseconds else {
       return nil
     }
     let middle = first + (last - first) / 2
     let calls = malloc_counter_between(middle, last)
-    if calls > 0 { malloc_counter_tell(middle, last, 3) }
+    if tellingCallers, calls > 0 {
+      Console.note("the first mallocs in the second half of the stream, the innermost caller first:")
+      malloc_counter_tell(middle, last, 3)
+    }
     return malloc_counter_counts() && calls >= 0 ? Int(calls) : nil
   }
 
