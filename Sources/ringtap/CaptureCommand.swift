@@ -7,7 +7,7 @@ import BLESystem
 import RingTap
 
 /// `ringtap capture [ADDRESS]`: the main job.
-struct CaptureCommand: AsyncParsableCommand {
+struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "capture",
     abstract: "Record the raw PPG, SpO2 and accelerometer stream of one or several rings.",
@@ -47,7 +47,9 @@ struct CaptureCommand: AsyncParsableCommand {
       Exit status 4: recorded, but not all of it was published; `ringtap publish` sends the rest.
       """)
 
-  @OptionGroup var device: DeviceOptions
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
   @OptionGroup var patience: PatienceOptions
   @OptionGroup var thread: ReceiveThreadOptions
 

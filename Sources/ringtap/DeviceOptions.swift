@@ -153,11 +153,8 @@ extension AdapterOptions {
   }
 }
 
-/// A device to connect to.
+/// Which device, and how long it may take.
 struct DeviceOptions: ParsableArguments {
-  @OptionGroup var radio: AdapterOptions
-  @OptionGroup var link: LinkOptions
-
   @Option(
     help: "The kind of the device's address: public or random; as remembered, else public, if not given.")
   var addressType: AddressKind?
@@ -174,11 +171,34 @@ struct DeviceOptions: ParsableArguments {
   func validate() throws {
     guard timeout > 0, timeout <= 3600 else { throw ValidationError("--timeout must be 0 … 3600 seconds") }
   }
+}
+
+/// Commands, and groups of options, with a device to connect to.
+///
+/// Groups stand side by side, not in each other: a debug build of swift-argument-parser makes a group's options four times
+/// to check them, so that each level takes four times as long as the one above.
+protocol ReachesDevice {
+  var radio: AdapterOptions { get }
+  var link: LinkOptions { get }
+  var choice: DeviceOptions { get }
+}
+
+extension ReachesDevice {
+  var device: DeviceReach { DeviceReach(radio: radio, link: link, choice: choice) }
+}
+
+/// A device to connect to, and by what.
+struct DeviceReach: Sendable {
+  var radio: AdapterOptions
+  var link: LinkOptions
+  var choice: DeviceOptions
+
+  var timeout: Double { choice.timeout }
 
   /// The device of an argument: an address, or the name of a device that is remembered.
   func parse(_ text: String) throws -> DeviceAddress {
-    if let address = DeviceAddress(text, type: addressType?.type ?? .public) {
-      guard addressType == nil, let known = radio.knownDevices?.named(text), known.count == 1 else {
+    if let address = DeviceAddress(text, type: choice.addressType?.type ?? .public) {
+      guard choice.addressType == nil, let known = radio.knownDevices?.named(text), known.count == 1 else {
         return address
       }
       return known[0].address

@@ -6,7 +6,7 @@ import BLEStack
 import BLEWire
 
 /// `ringtap gatt ADDRESS`.
-struct GATTCommand: AsyncParsableCommand {
+struct GATTCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "gatt",
     abstract: "Show the attribute tree of a device.",
@@ -19,7 +19,9 @@ struct GATTCommand: AsyncParsableCommand {
             and properties of characteristics
       """)
 
-  @OptionGroup var device: DeviceOptions
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
 
   @Argument(help: "The device, such as 70:CB:0D:00:A1:B2.")
   var address: String

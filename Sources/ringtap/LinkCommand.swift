@@ -6,7 +6,7 @@ import BLEWire
 import RingTap
 
 /// `ringtap link ADDRESS`.
-struct LinkCommand: AsyncParsableCommand {
+struct LinkCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "link",
     abstract: "Show how a link stands: signal, peer, parameters in force.",
@@ -22,7 +22,9 @@ struct LinkCommand: AsyncParsableCommand {
             transmitPhy, receivePhy, transmitDataLength, receiveDataLength
       """)
 
-  @OptionGroup var device: DeviceOptions
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
   @Argument(help: "The device, such as 70:CB:0D:00:A1:B2.") var address: String
   @Flag(help: "Print one JSON object.") var json = false
 

@@ -9,7 +9,7 @@ import BLEWire
 import RingTap
 
 /// `ringtap pair DEVICE`.
-struct PairCommand: AsyncParsableCommand {
+struct PairCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "pair",
     abstract: "Pair with a device and keep its keys.",
@@ -30,7 +30,9 @@ struct PairCommand: AsyncParsableCommand {
         ringtap pair 70:CB:0D:00:A1:B2 --mode exclusive --forget
       """)
 
-  @OptionGroup var device: DeviceOptions
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
 
   @Argument(help: "The device, such as 70:CB:0D:00:A1:B2, or the name of one that is known.")
   var address: String

@@ -7,8 +7,10 @@ import BLESystem
 import RingTap
 
 /// Which ring, and how its answers are shown: on every command that talks to one.
-struct RingOptions: ParsableArguments {
-  @OptionGroup var device: DeviceOptions
+struct RingOptions: ParsableArguments, ReachesDevice {
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
 
   @Argument(help: "The ring, such as 70:CB:0D:00:A1:B2; the first one in range if none is given.")
   var address: String?

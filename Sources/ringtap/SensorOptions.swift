@@ -8,8 +8,10 @@ import BLESystem
 import RingTap
 
 /// A sensor to stream from, and for how long.
-struct SensorOptions: ParsableArguments {
-  @OptionGroup var device: DeviceOptions
+struct SensorOptions: ParsableArguments, ReachesDevice {
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
   @OptionGroup var patience: PatienceOptions
   @OptionGroup var thread: ReceiveThreadOptions
 

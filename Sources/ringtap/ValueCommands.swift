@@ -7,7 +7,7 @@ import BLEStack
 import BLESystem
 
 /// `ringtap read ADDRESS CHARACTERISTIC`.
-struct ReadCommand: AsyncParsableCommand {
+struct ReadCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "read",
     abstract: "Read a value, however long.",
@@ -21,7 +21,9 @@ struct ReadCommand: AsyncParsableCommand {
             timeNs, handle, value (hexadecimal), texts (of a presentation format)
       """)
 
-  @OptionGroup var device: DeviceOptions
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
   @Argument(help: "The device, such as 70:CB:0D:00:A1:B2.") var address: String
   @Argument(help: CharacteristicArgument.help) var characteristic: CharacteristicArgument
   @Flag(help: "Print one JSON object.") var json = false
@@ -56,7 +58,7 @@ struct ReadCommand: AsyncParsableCommand {
 }
 
 /// `ringtap write ADDRESS CHARACTERISTIC VALUE`.
-struct WriteCommand: AsyncParsableCommand {
+struct WriteCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "write",
     abstract: "Write a value.",
@@ -68,7 +70,9 @@ struct WriteCommand: AsyncParsableCommand {
         ringtap write 70:CB:0D:00:A1:B2 0x0010 'A1 02' --without-response
       """)
 
-  @OptionGroup var device: DeviceOptions
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
   @Argument(help: "The device, such as 70:CB:0D:00:A1:B2.") var address: String
   @Argument(help: CharacteristicArgument.help) var characteristic: CharacteristicArgument
   @Argument(help: "The value in hexadecimal; spaces and colons are allowed, '' is an empty value.")
@@ -97,7 +101,7 @@ struct WriteCommand: AsyncParsableCommand {
 }
 
 /// `ringtap notify ADDRESS CHARACTERISTIC`.
-struct NotifyCommand: AsyncParsableCommand {
+struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "notify",
     abstract: "Print notifications or indications of a characteristic.",
@@ -111,7 +115,9 @@ struct NotifyCommand: AsyncParsableCommand {
             one object a line: timeNs, handle, value
       """)
 
-  @OptionGroup var device: DeviceOptions
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
   @Argument(help: "The device, such as 70:CB:0D:00:A1:B2.") var address: String
   @Argument(help: CharacteristicArgument.help) var characteristic: CharacteristicArgument
   @Option(help: "End after this many values.") var count: Int?

@@ -7,7 +7,7 @@ import CMallocCounter
 import RingTap
 
 /// `ringtap bench capture`: what a whole capture costs.
-struct BenchCaptureCommand: AsyncParsableCommand {
+struct BenchCaptureCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "capture",
     abstract: "Measure a whole capture of a ring, files included.",
@@ -23,7 +23,9 @@ struct BenchCaptureCommand: AsyncParsableCommand {
       Exit status 3: measured, but something was lost; the report says where.
       """)
 
-  @OptionGroup var device: DeviceOptions
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
 
   @Argument(help: "The ring, such as 70:CB:0D:00:A1:B2; not needed with --transport virtual:…")
   var address: String?

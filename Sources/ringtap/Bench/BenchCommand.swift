@@ -31,7 +31,7 @@ struct BenchCommand: AsyncParsableCommand {
 }
 
 /// `ringtap bench notify`: one stream.
-struct BenchNotifyCommand: AsyncParsableCommand {
+struct BenchNotifyCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "notify",
     abstract: "Measure a stream of notifications.",
@@ -49,7 +49,9 @@ struct BenchNotifyCommand: AsyncParsableCommand {
       Exit status 3: measured, but something was lost; the report says where.
       """)
 
-  @OptionGroup var device: DeviceOptions
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
   @OptionGroup var options: BenchOptions
   @OptionGroup var thread: ReceiveThreadOptions
 
@@ -112,7 +114,7 @@ struct BenchOptions: ParsableArguments {
 /// Who is measured.
 enum BenchTarget {
   /// The address given, or that of the peripheral inside a virtual transport.
-  static func address(_ text: String?, _ device: DeviceOptions) throws -> DeviceAddress {
+  static func address(_ text: String?, _ device: DeviceReach) throws -> DeviceAddress {
     if let text { return try device.parse(text) }
     let prefix = "virtual:"
     guard let transport = device.radio.transport, transport.hasPrefix(prefix) else {

@@ -8,7 +8,7 @@ import BLESystem
 import BLEWire
 
 /// `ringtap bench requests`: reads and writes.
-struct BenchRequestsCommand: AsyncParsableCommand {
+struct BenchRequestsCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "requests",
     abstract: "Measure reads, and writes with and without response.",
@@ -22,7 +22,9 @@ struct BenchRequestsCommand: AsyncParsableCommand {
         ringtap bench requests 70:CB:0D:00:A1:B2 --count 100 --json | jq .readNs.p99
       """)
 
-  @OptionGroup var device: DeviceOptions
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
 
   @Argument(help: "The device, such as 70:CB:0D:00:A1:B2; not needed with --transport virtual:…")
   var address: String?

@@ -9,7 +9,7 @@ import RingTap
 
 /// One link and what is measured on it.
 struct BenchRun: Sendable {
-  let device: DeviceOptions
+  let device: DeviceReach
   let address: DeviceAddress
   let characteristic: CharacteristicArgument?
   let options: BenchOptions

@@ -9,7 +9,7 @@ import RingTap
 /// `ringtap bench socket`: the receive path over a datagram socket that is open already, for `Tools/Benchmarks`.
 ///
 /// The other end is an ATT server; it has the raw stream of a ring at the handles that it says.
-struct BenchSocketCommand: AsyncParsableCommand {
+struct BenchSocketCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "socket",
     abstract: "Receives from a socket that this process has inherited.",
@@ -18,7 +18,9 @@ struct BenchSocketCommand: AsyncParsableCommand {
   @Option(help: "The descriptor.")
   var descriptor: Int32 = 3
 
-  @OptionGroup var device: DeviceOptions
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
   @OptionGroup var options: BenchOptions
   @OptionGroup var thread: ReceiveThreadOptions
 

@@ -4,7 +4,7 @@ import BLEHost
 import BLEPacketLog
 
 /// `ringtap bench sweep`: the same measurement for each combination of what a link can be asked for.
-struct BenchSweepCommand: AsyncParsableCommand {
+struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "sweep",
     abstract: "Measure notifications for each combination of interval, PHY, MTU, payload and rate.",
@@ -19,7 +19,9 @@ struct BenchSweepCommand: AsyncParsableCommand {
         ringtap bench sweep 70:CB:0D:00:A1:B2 --intervals 7.5,15,30
       """)
 
-  @OptionGroup var device: DeviceOptions
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
   @OptionGroup var options: BenchOptions
   @OptionGroup var thread: ReceiveThreadOptions
 
