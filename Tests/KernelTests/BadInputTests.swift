@@ -36,7 +36,7 @@ extension InTestKernel {
 
     @Test func saysThatAnAdapterIsDown() throws {
       let ring = try scene.emulatedRing()
-      try scene.controller("off", 0)
+      try scene.takeDown(0)
       for arguments in [["scan"], ["capture"], ["gatt", ring.address]] {
         try scene.run(Place.ringtap, arguments)
           .expectFailure(saying: "hci0 is down", "btmgmt --index 0 power on")
@@ -77,7 +77,7 @@ extension InTestKernel {
 
     @Test func saysThatADeviceIsConnectedElsewhere() throws {
       try scene.linkedControllers(3)
-      try scene.controller("central", 2)
+      try scene.makeCentral(2)
       let ring = try scene.bumbleRing()
       let other = try scene.startRingtap(
         "notify", ring.address, "6e400003-b5a3-f393-e0a9-e50e24dcca9e", "--adapter", "hci2")

@@ -127,10 +127,10 @@ extension InTestKernel {
       let ring = try scene.bumbleRing("--readvertise", "2")
       let scan = try scene.startRingtap("scan", "--mode", "coexist", "--json")
       try scan.line(containing: ring.address)
-      try scene.controller("off", 0)
+      try scene.takeDown(0)
       try scan.line(on: .errors, containing: "discovery on hci0 is interrupted: hci0 is down")
       let monitor = try Monitor(scene)
-      try scene.controller("central", 0)
+      try scene.makeCentral(0)
       try monitor.packets(untilThey: "say that discovery is on again") { isDiscovering($0) == true }
       scan.send(SIGINT)
       #expect(try scan.finish().status == 0)

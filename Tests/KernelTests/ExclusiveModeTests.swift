@@ -40,11 +40,11 @@ extension InTestKernel {
     /// The same tree by our host and by the kernel's, through the same device.
     @Test func findsTheSameTreeAsTheKernelsHost() throws {
       try scene.linkedControllers()
-      try scene.controller("off", 0)
+      try scene.takeDown(0)
       let ring = try scene.bumbleRing("--readvertise", "2")
       let ours = try scene.ringtap("gatt", ring.address, "--mode", "exclusive", "--json")
       ours.expectSuccess()
-      try scene.controller("central", 0)
+      try scene.makeCentral(0)
       let kernel = try scene.ringtap("gatt", ring.address, "--json")
       kernel.expectSuccess()
       #expect(ours.output == kernel.output)

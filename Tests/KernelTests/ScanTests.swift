@@ -184,7 +184,7 @@ extension InTestKernel {
 
     @Test func seesAKernelAdvertiser() throws {
       try scene.linkedControllers()
-      try scene.controller("advertise", 1)
+      try scene.makeAdvertiser(1)
       let information = try scene.demand("btmgmt", ["--index", "1", "info"]).output
       let address = try #require(information.firstMatch(of: /addr ([0-9A-F:]{17})/)).output.1
       let found = try scan(for: String(address))

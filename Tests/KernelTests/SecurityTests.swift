@@ -240,7 +240,7 @@ extension InTestKernel {
       let daemon = try scene.bluetoothd("-f", try configuration(way), as: name)
       try scene.demand(Place.peer("hide_adapter.py"), ["\(daemon.identifier)", "0"])
       try scene.linkedControllers()
-      if mode == .exclusive { try scene.controller("off", 0) }
+      if mode == .exclusive { try scene.takeDown(0) }
       var device = try secure(daemon, on: Self.far, way)
       let found = try advertiser(mode)
       #expect((found.address != device.address) == way.isPrivate)
@@ -368,7 +368,7 @@ extension InTestKernel {
 
     private func secureBumble(_ mode: Mode, _ options: [String]) throws -> Scene.Peer {
       try scene.linkedControllers()
-      if mode == .exclusive { try scene.controller("off", 0) }
+      if mode == .exclusive { try scene.takeDown(0) }
       return try scene.bumble("bumble_secure.py", options + ["--numbers", numbers])
     }
 

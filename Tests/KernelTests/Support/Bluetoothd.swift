@@ -26,11 +26,9 @@ extension Scene {
 
   /// BlueZ's emulation beside hci0: hci1 up, hci2 down and in its range.
   func moreLinkedControllers() throws {
-    let program = try start(Place.peer("controller"), ["linked", "2"])
-    let line = try program.line(containing: "ready")
-    try #require(line == "ready hci1 hci2", "an adapter was left behind, or hci0 is missing")
-    try controller("central", 1)
-    try controller("off", 2)
+    try linkedControllers(at: 1..<3)
+    try makeCentral(1)
+    try takeDown(2)
   }
 
   /// A ring made with google/bumble on another adapter than hci1.

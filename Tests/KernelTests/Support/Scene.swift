@@ -85,17 +85,10 @@ final class Scene {
   /// BlueZ's emulation: hci0 up, hci1 down.
   @discardableResult
   func linkedControllers(_ count: Int = 2) throws -> Program {
-    let program = try start(Place.peer("controller"), ["linked", "\(count)"])
-    let line = try program.line(containing: "ready")
-    let names = (0..<count).map { "hci\($0)" }.joined(separator: " ")
-    try #require(line == "ready \(names)", "an adapter was left behind")
-    try controller("central", 0)
-    try controller("off", 1)
+    let program = try linkedControllers(at: 0..<count)
+    try makeCentral(0)
+    try takeDown(1)
     return program
-  }
-
-  func controller(_ command: String, _ index: Int) throws {
-    try demand(Place.peer("controller"), [command, "\(index)"])
   }
 
   /// A ring made with google/bumble on hci1, in the range of hci0.

@@ -56,7 +56,7 @@ extension Scene {
     case .kernel: return try emulatedRing(options)
     case .userChannel:
       var ring = try emulatedRing(options)
-      try controller("off", 0)
+      try takeDown(0)
       ring.options = ["--transport", "hci-socket:0"]
       return ring
     case .tcp:
@@ -85,7 +85,7 @@ extension Scene {
       return ring
     case .userChannel:
       let controllers = try linkedControllers()
-      try controller("off", 0)
+      try takeDown(0)
       var ring = try bumbleRing(options)
       ring.options = Self.overUserChannel
       ring.controllers = controllers
@@ -112,7 +112,7 @@ extension Scene {
       return strap
     case .userChannel:
       let controllers = try linkedControllers()
-      try controller("off", 0)
+      try takeDown(0)
       var strap = try bumble(script, options)
       strap.options = Self.overUserChannel
       strap.controllers = controllers

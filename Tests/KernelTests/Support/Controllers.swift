@@ -1,0 +1,106 @@
+import Foundation
+import TestKit
+import Testing
+
+/// BlueZ's virtual controllers, prepared by the kernel's management interface: BlueZ, doc/mgmt-api.txt. By ourselves: each
+/// start of its `btmgmt` takes 70 ms in a test kernel, and there would be five a test.
+extension Scene {
+  /// Starts BlueZ's emulation of controllers in each other's range.
+  ///
+  /// - Parameter adapters: the names' numbers that they must get.
+  @discardableResult
+  func linkedControllers(at adapters: Range<Int>) throws -> Program {
+    let management = try Management()
+    let program = try start("btvirt", ["-l\(adapters.count)"])
+    var added: Set<Int> = []
+    while added.count < adapters.count { added.insert(try management.addedAdapter()) }
+    try #require(added == Set(adapters), "an adapter was left behind, or one is missing")
+    return program
+  }
+
+  /// Makes an adapter a central: LE only, up, ready to scan and connect.
+  func makeCentral(_ adapter: Int) throws {
+    let management = try Management()
+    // Only while it is down can BR/EDR be switched off.
+    try management.set(.powered, false, of: adapter)
+    try management.set(.lowEnergy, true, of: adapter)
+    try management.set(.bredr, false, of: adapter)
+    try management.set(.powered, true, of: adapter)
+  }
+
+  /// Has the kernel advertise an adapter as connectable.
+  func makeAdvertiser(_ adapter: Int) throws {
+    try makeCentral(adapter)
+    let management = try Management()
+    try management.set(.connectable, true, of: adapter)
+    try management.set(.advertising, true, of: adapter)
+  }
+
+  /// Takes an adapter down: free for a program that wants it alone, as bumble does.
+  func takeDown(_ adapter: Int) throws { try Management().set(.powered, false, of: adapter) }
+}
+
+/// A socket of the management interface.
+private final class Management {
+  enum Setting: UInt16 {
+    case powered = 0x0005
+    case connectable = 0x0007
+    case lowEnergy = 0x000D
+    case advertising = 0x0029
+    case bredr = 0x002A
+  }
+
+  private enum Event {
+    static let complete = 1
+    static let status = 2
+    static let indexAdded = 4
+  }
+
+  private let handle: FileHandle
+
+  init() throws {
+    // AF_BLUETOOTH and BTPROTO_HCI.
+    let number = socket(31, Int32(SOCK_RAW.rawValue | SOCK_CLOEXEC.rawValue), 1)
+    handle = FileHandle(fileDescriptor: number, closeOnDealloc: true)
+    // Of no adapter, HCI_CHANNEL_CONTROL.
+    let isBound = withUnsafeBytes(of: (UInt16(31), UInt16(0xFFFF), UInt16(3))) {
+      bind(number, $0.baseAddress!.assumingMemoryBound(to: sockaddr.self), socklen_t($0.count)) == 0
+    }
+    var patience = timeval(tv_sec: Int(Program.patience.components.seconds), tv_usec: 0)
+    setsockopt(number, SOL_SOCKET, SO_RCVTIMEO, &patience, socklen_t(MemoryLayout<timeval>.size))
+    guard isBound else { throw failure("bind") }
+  }
+
+  func set(_ setting: Setting, _ value: Bool, of adapter: Int) throws {
+    let command = [setting.rawValue, UInt16(adapter), 1].flatMap { [UInt8($0 & 0xFF), UInt8($0 >> 8)] }
+    try handle.write(contentsOf: command + [value ? 1 : 0])
+    while true {
+      let event = try next()
+      guard [Event.complete, Event.status].contains(event.code), event.parameters.count >= 3,
+        event.parameters[0] == command[0], event.parameters[1] == command[1]
+      else { continue }
+      try #require(event.parameters[2] == 0, "hci\(adapter) refuses \(setting) \(value): \(event.parameters[2])")
+      return
+    }
+  }
+
+  /// Waits for another adapter.
+  func addedAdapter() throws -> Int {
+    while true {
+      let event = try next()
+      if event.code == Event.indexAdded { return event.adapter }
+    }
+  }
+
+  private func next() throws -> (code: Int, adapter: Int, parameters: [UInt8]) {
+    Program.checkThatItMayBlock()
+    var octets = [UInt8](repeating: 0, count: 1024)
+    let count = read(handle.fileDescriptor, &octets, octets.count)
+    guard count >= 6 else { throw failure("read") }
+    return (Int(octets[0]) | Int(octets[1]) << 8, Int(octets[2]) | Int(octets[3]) << 8, Array(octets[6..<count]))
+  }
+
+  private func failure(_ call: String) -> Program.Failure {
+    Program.Failure(description: "the kernel's management interface: \(call): \(String(cString: strerror(errno)))")
+  }
+}
