@@ -60,6 +60,7 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
   /// Its process number.
   package let identifier: Int32
   private let input: FileHandle?
+  private let preloaded: Preloaded?
   private let lock = NSLock()
   /// Readable where `state` has changed.
   private let changed = Pipe()
@@ -89,9 +90,9 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
     for handle in [changed.fileHandleForReading, changed.fileHandleForWriting] {
       _ = fcntl(handle.fileDescriptor, F_SETFL, O_NONBLOCK)
     }
-    identifier = try Self.spawn(
-      path, [program] + arguments, variables.map { "\($0)=\($1)" },
-      [source.descriptor] + drains.map(\.descriptor))
+    let (words, streams) = ([program] + arguments, [source.descriptor] + drains.map(\.descriptor))
+    preloaded = try Preloaded.start(path, words, variables, streams)
+    identifier = try preloaded?.identifier ?? Self.spawn(path, words, variables.map { "\($0)=\($1)" }, streams)
     self.input = source.writer
     for handle in [source.handle] + drains.map(\.handle) { try? handle?.close() }
     state.openStreams = drains.count { $0.reader != nil }
@@ -209,6 +210,13 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
 
   /// Its number is another's from the moment when its end is taken: so that is done with the lock.
   private func waitForEnd() {
+    if let preloaded {
+      let status = preloaded.end()
+      return change { state in
+        preloaded.close()
+        state.status = status
+      }
+    }
     var info = siginfo_t()
     while waitid(P_PID, id_t(identifier), &info, Int32(WEXITED | WNOWAIT)) != 0, errno == EINTR {}
     change { state in

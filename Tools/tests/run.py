@@ -1,5 +1,6 @@
 """Runs tests in as many processes at a time as keep the processors busy: on this machine, and in test kernels."""
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -9,12 +10,17 @@ import time
 
 import outcomes
 import plan
+import preload
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 # Several times what any process takes on a slow machine.
 LIMIT_SECONDS = 1200
 # What a test kernel that ceased to answer ends with (Tools/test-kernel), and how often its tests are begun again.
 SILENT, KERNEL_ATTEMPTS = 126, 3
+# Where Pythons listen that have their modules already.
+PRELOADED = f"ringtap-tests-{os.getpid()}"
+# What must be run before that is worth its time.
+PRELOADING_SECONDS = 60
 PROCESSORS = len(os.sched_getaffinity(0))
 # More only wait for each other; each test kernel has 2 GiB.
 MOST_PROCESSES, MOST_KERNELS = 3 * PROCESSORS, 2 * PROCESSORS
@@ -39,12 +45,14 @@ class Process:
             plan.filter_for(names, all_names), "--event-stream-output-path"]
         environment = dict(os.environ, RINGTAP_NO_REMEMBER="1")
         environment.pop("RINGTAP_TEST_KERNEL", None)
+        environment["RINGTAP_TEST_PRELOADED"] = PRELOADED
         if where == "kernel":
             environment["RINGTAP_TEST_KERNEL"] = "1"
+            servers = "".join(shlex.join(command) + " & " for command in preload.commands(PRELOADED, "python"))
             # The folder is another one inside.
             tests = [
                 os.path.join(ROOT, "Tools/test-kernel"), "run", "--timeout", str(LIMIT_SECONDS), "--results", folder, "--",
-                "bash", "-c", 'exec "$@" "$RINGTAP_RESULTS/tests.jsonl"', "bash"] + tests
+                "bash", "-c", servers + 'exec "$@" "$RINGTAP_RESULTS/tests.jsonl"', "bash"] + tests
         else:
             tests.append(self.record)
         self.begun = time.monotonic()
@@ -101,6 +109,7 @@ class Run:
         self.runner, self.times = runner, times
         self.folder = tempfile.mkdtemp(prefix="ringtap-tests-")
         self.queues, self.all_names, self.running, self.count = {}, {}, [], 0
+        self.servers = []
         self.outcomes = {"host": outcomes.Outcomes(), "kernel": outcomes.Outcomes()}
         self.expected = {"host": set(), "kernel": set()}
         self.faults, self.ended_seconds = [], 0.0
@@ -110,6 +119,10 @@ class Run:
         self.all_names[where] = all_names
         self.queues[where] = plan.Queue(where, self.times.units(where, names))
         self.expected[where] = set(names)
+        if where == "host" and self.queues[where].seconds > PRELOADING_SECONDS:
+            self.servers = [
+                subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True)
+                for command in preload.commands(PRELOADED, "python", "readers")]
 
     @property
     def is_over(self):
@@ -213,5 +226,8 @@ class Run:
     def close(self):
         for process in self.running:
             process.kill()
+        for server in self.servers:
+            server.kill()
+            server.wait()
         self.clear()
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -1,0 +1,101 @@
+import Foundation
+
+/// A Python script in a process that has imported its modules already: `Tools/tests/preload.py`, whose words these are.
+/// `Tools/test` has that run beside the tests, and tells where by an environment variable; without, scripts start by
+/// themselves, later.
+struct Preloaded {
+  /// The script's process.
+  let identifier: Int32
+  private let connection: Int32
+
+  private struct Request: Encodable {
+    var arguments: [String]
+    var environment: [String: String]
+    var folder: String
+  }
+
+  /// Starts one.
+  ///
+  /// - Parameters:
+  ///   - arguments: the program, or a script of the same folder in its place, and its words.
+  ///   - streams: what becomes its standard streams.
+  /// - Returns: `nil` where it must start by itself.
+  static func start(
+    _ path: String, _ arguments: [String], _ environment: [String: String], _ streams: [Int32]
+  ) throws -> Preloaded? {
+    let program = URL(filePath: path)
+    let words = program.lastPathComponent == "python" ? Array(arguments.dropFirst()) : [path] + arguments.dropFirst()
+    guard let prefix = environment["RINGTAP_TEST_PRELOADED"], words.first?.hasPrefix("/") == true,
+      program.deletingLastPathComponent().lastPathComponent == "bin"
+    else { return nil }
+    let python = program.deletingLastPathComponent().deletingLastPathComponent().lastPathComponent
+    guard let connection = connect(to: "\(prefix)-\(python)") else { return nil }
+    let request = Request(
+      arguments: words, environment: environment, folder: FileManager.default.currentDirectoryPath)
+    try send([UInt8](JSONEncoder().encode(request)), streams, over: connection)
+    guard let identifier = number(from: connection) else {
+      Glibc.close(connection)
+      throw Program.Failure(description: "\(words[0]): no process of \(path) with its modules")
+    }
+    return Preloaded(identifier: identifier, connection: connection)
+  }
+
+  /// Waits for its end.
+  ///
+  /// - Returns: its status. The process keeps its number until `close`.
+  func end() -> Int32 { Self.number(from: connection) ?? 255 }
+
+  func close() { Glibc.close(connection) }
+
+  // MARK: The socket
+
+  private static func connect(to name: String) -> Int32? {
+    var address = sockaddr_un()
+    address.sun_family = sa_family_t(AF_UNIX)
+    // An abstract name begins with a zero.
+    withUnsafeMutableBytes(of: &address.sun_path) { $0[1...].copyBytes(from: name.utf8) }
+    let count = socklen_t(MemoryLayout<sa_family_t>.size + 1 + name.utf8.count)
+    let number = socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue), 0)
+    let isDone = withUnsafePointer(to: &address) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { Glibc.connect(number, $0, count) == 0 }
+    }
+    if isDone { return number }
+    Glibc.close(number)
+    return nil
+  }
+
+  /// One packet with descriptors: `SCM_RIGHTS`, unix(7), laid out as CMSG_LEN and CMSG_SPACE of cmsg(3) have it.
+  private static func send(_ octets: [UInt8], _ descriptors: [Int32], over socket: Int32) throws {
+    let header = MemoryLayout<cmsghdr>.stride
+    let length = header + descriptors.count * MemoryLayout<Int32>.stride
+    var control = [UInt64](repeating: 0, count: (length + 7) / 8)
+    var octets = octets
+    let sent = control.withUnsafeMutableBytes { control in
+      var rights = cmsghdr()
+      (rights.cmsg_len, rights.cmsg_level, rights.cmsg_type) = (length, SOL_SOCKET, Int32(SCM_RIGHTS))
+      control.storeBytes(of: rights, as: cmsghdr.self)
+      descriptors.withUnsafeBytes { control[header...].copyBytes(from: $0) }
+      return octets.withUnsafeMutableBytes { octets in
+        var part = iovec(iov_base: octets.baseAddress, iov_len: octets.count)
+        return withUnsafeMutablePointer(to: &part) { part in
+          var message = msghdr(
+            msg_name: nil, msg_namelen: 0, msg_iov: part, msg_iovlen: 1, msg_control: control.baseAddress,
+            msg_controllen: control.count, msg_flags: 0)
+          return sendmsg(socket, &message, Int32(MSG_NOSIGNAL))
+        }
+      }
+    }
+    guard sent == octets.count else {
+      throw Program.Failure(description: "sendmsg: \(String(cString: strerror(errno)))")
+    }
+  }
+
+  private static func number(from socket: Int32) -> Int32? {
+    var octets = [UInt8](repeating: 0, count: 16)
+    while true {
+      let count = recv(socket, &octets, octets.count, 0)
+      if count < 0, errno == EINTR { continue }
+      return count > 0 ? Int32(String(decoding: octets.prefix(count), as: UTF8.self)) : nil
+    }
+  }
+}
