@@ -109,6 +109,8 @@ struct ColumnRecordingTests {
           let column = directory + "/ppg/diff_counts.npy"
           var (claimed, written) = (0, 0)
           while (round.isMultiple(of: 2) ? written : claimed) < wanted, !program.hasEnded {
+            // What is watched needs the processor, too.
+            usleep(200)
             claimed = Self.claimed(directory)
             written = (contents(column).count - 128) / 2
           }

@@ -23,9 +23,9 @@ PRELOADED = f"ringtap-tests-{os.getpid()}"
 PRELOADING_SECONDS = 60
 PROCESSORS = len(os.sched_getaffinity(0))
 # More only wait for each other; each test kernel has 2 GiB.
-MOST_PROCESSES, MOST_KERNELS = 3 * PROCESSORS, 2 * PROCESSORS
+MOST_PROCESSES, MOST_KERNELS = 4 * PROCESSORS, 3 * PROCESSORS
 # Another process is started where so much of the machine has had nothing to do for so long.
-IDLE_SHARE, LOOK_SECONDS = 0.15, 1.5
+IDLE_SHARE, LOOK_SECONDS = 0.10, 1.5
 
 
 def say(text):
@@ -143,7 +143,7 @@ class Run:
         kernels = sum(process.where == "kernel" for process in self.running)
         # Those in kernels take longest: they go first, so that they do not end last.
         if self.queues.get("kernel") and kernels < MOST_KERNELS and (kernels < PROCESSORS or not self.queues.get("host")):
-            where, processes = "kernel", PROCESSORS + 1
+            where, processes = "kernel", 2 * PROCESSORS
         elif self.queues.get("host"):
             where, processes = "host", 2 * PROCESSORS
         else:
