@@ -110,7 +110,7 @@ struct ColumnRecordingTests {
           var (claimed, written) = (0, 0)
           while (round.isMultiple(of: 2) ? written : claimed) < wanted, !program.hasEnded {
             // What is watched needs the processor, too.
-            usleep(200)
+            _ = poll(nil, 0, 1)
             claimed = Self.claimed(directory)
             written = (contents(column).count - 128) / 2
           }

@@ -82,6 +82,9 @@ def serve(address):
             if descriptor == listener.fileno():
                 connection, _ = listener.accept()
                 request, streams, _, _ = socket.recv_fds(connection, MOST_REQUEST_OCTETS, 3)
+                if len(streams) < 3:
+                    connection.close()  # Who asked is gone.
+                    continue
                 number = os.fork()
                 if number == 0:
                     return json.loads(request), streams
