@@ -54,7 +54,7 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
 
   func send(_ pdu: Span<UInt8>) throws(SystemError) {
     // In BT_CONFIG the kernel would refuse it as if the link were gone.
-    guard raising == nil || raising?.nextLook != nil else { throw SystemError(call: "send", number: SystemError.full) }
+    guard raising?.isInConfig != true else { throw SystemError(call: "send", number: SystemError.full) }
     do throws(SystemError) {
       _ = try descriptor.send(pdu)
       shortagesInARow = 0
@@ -94,12 +94,12 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
 
   var deadline: MonotonicTime? {
     guard let raising else { return client?.deadline() }
-    return [client?.deadline(), raising.nextLook, raising.limit].compactMap(\.self).min()
+    return client?.deadline().map { min($0, raising.wake) } ?? raising.wake
   }
 
   func expired(now: MonotonicTime) {
-    if let raising {
-      if raising.limit <= now { abandonRaising() } else if (raising.nextLook ?? raising.limit) <= now { lookAtLevel() }
+    if let raising, raising.wake <= now {
+      if raising.limit <= now { abandonRaising() } else { lookAtLevel() }
     }
     client?.expired(now)
   }
@@ -187,9 +187,13 @@ extension SocketCarrier {
   struct Raising {
     let level: LinkSecurityLevel
     let limit: MonotonicTime
-    /// Where the socket is out of BT_CONFIG by what the peer sent: the level may be coming still.
+    /// When to look at the level again, once the socket is out of BT_CONFIG by what the peer sent.
     var nextLook: MonotonicTime?
     let done: (RaisingOutcome) -> Void
+
+    /// Whether the socket waits for the encryption, and takes nothing to send.
+    var isInConfig: Bool { nextLook == nil }
+    var wake: MonotonicTime { min(nextLook ?? limit, limit) }
   }
 
   func securityLevel() -> LinkSecurityLevel? { try? descriptor.securityLevel() }
@@ -216,7 +220,7 @@ extension SocketCarrier {
   /// In BT_CONFIG the socket is of no use any more: nothing but a PDU of the peer's would take it out.
   func abandonRaising() {
     guard let raising else { return }
-    guard raising.nextLook == nil else { return endRaising(.ended) }
+    guard raising.isInConfig else { return endRaising(.ended) }
     endRaising(.failed)
     client?.ended(.linkLost(.unknown))
   }

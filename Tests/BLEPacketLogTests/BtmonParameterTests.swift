@@ -41,7 +41,9 @@ private struct WordedPacket {
   /// `btmon` has two parameters in some lines, and a unit where we have it in the label.
   private static func parts(of line: Substring) -> [Substring] {
     // Few lines are such, and the expressions take long.
-    guard ["vision ", "version ", "max packet:", "Page: ", "Timeout: "].contains(where: line.contains) else { return [line] }
+    guard ["vision ", "version ", "max packet:", "Page: ", "Timeout: "].contains(where: line.contains) else {
+      return [line]
+    }
     return line.replacing(/\s-\s(Revision|Subversion)\s/, with: { "\n\($0.output.1): " })
       .replacing(/\s+((ACL|SCO) max packet:)/, with: { "\n\($0.output.1)" })
       .replacing(/Page: ([0-9]+)\/([0-9]+)/, with: { "Page: \($0.output.1)\nMax page: \($0.output.2)" })

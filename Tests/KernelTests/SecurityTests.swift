@@ -6,96 +6,6 @@ extension InTestKernel {
   /// Links that are made secure, by our own Security Manager and by the kernel's, with peers that are google/bumble's and
   /// BlueZ's. The controllers are btvirt's, which compare the keys of both ends.
   @Suite final class SecurityTests {
-    nonisolated enum Mode: String, CustomTestStringConvertible {
-      /// Beside the kernel's host.
-      case raw
-      /// In its place, on the user channel of hci0.
-      case exclusive
-      /// What fits hci0.
-      case automatic
-
-      var testDescription: String { rawValue }
-      var arguments: [String] {
-        switch self {
-        case .raw, .exclusive: ["--adapter", "hci0", "--mode", rawValue]
-        case .automatic: ["--adapter", "hci0"]
-        }
-      }
-    }
-
-    /// A way to pair: what is said on both sides, and what must come of it.
-    nonisolated struct Case: CustomTestStringConvertible, Sendable {
-      let testDescription: String
-      let own: [String]
-      let peer: [String]
-      let isAuthenticated: Bool
-      let isSecure: Bool
-
-      init(
-        _ name: String, _ own: [String], _ peer: String..., authenticated: Bool = true, secure: Bool = true
-      ) {
-        testDescription = name
-        self.own = own
-        self.peer = peer
-        isAuthenticated = authenticated
-        isSecure = secure
-      }
-
-      /// The number is shown by us, and typed by bumble.
-      var isTypedThere: Bool { peer.contains("keyboard") }
-    }
-
-    nonisolated static let cases = [
-      Case("Just Works", [], authenticated: false),
-      Case("legacy Just Works", [], "--legacy", authenticated: false, secure: false),
-      Case("numeric comparison", ["--yes"], "--capability", "yes-no", "--mitm"),
-      Case(
-        "passkey that bumble shows", ["--passkey", "19283"], "--capability", "display", "--mitm", "--passkey",
-        "19283"),
-      Case("passkey that we show", ["--yes"], "--capability", "keyboard", "--mitm"),
-      Case(
-        "legacy passkey that bumble shows", ["--passkey", "19283"], "--capability", "display", "--mitm",
-        "--legacy", "--passkey", "19283", secure: false),
-      Case(
-        "legacy passkey that we show", ["--yes"], "--capability", "keyboard", "--mitm", "--legacy",
-        secure: false),
-    ]
-
-    /// A way to pair with BlueZ's daemon: what its agent asks, or shows.
-    nonisolated fileprivate struct BluetoothdCase: CustomTestStringConvertible, Sendable {
-      let testDescription: String
-      let own: [String]
-      let question: String
-      /// Of the agent, by its name in BlueZ.
-      var capability: String?
-      var isPrivate = false
-      /// The number is shown by us, and typed by its user.
-      var isTypedThere: Bool { capability == "KeyboardOnly" }
-      /// The number is shown by the daemon, and typed by our user, who has a terminal.
-      var isTypedHere: Bool { capability == "DisplayOnly" }
-      var isAuthenticated: Bool { own.contains("--authenticated") }
-
-      static let all = [
-        Self(testDescription: "Just Works", own: [], question: "Request authorization"),
-        Self(testDescription: "legacy Just Works", own: ["--legacy"], question: "Request authorization"),
-        Self(
-          testDescription: "numeric comparison, private addresses", own: ["--yes", "--authenticated"],
-          question: "Request confirmation", isPrivate: true),
-        Self(
-          testDescription: "passkey that we show", own: ["--yes", "--authenticated"],
-          question: "Enter passkey", capability: "KeyboardOnly"),
-        Self(
-          testDescription: "legacy passkey that we show", own: ["--yes", "--authenticated", "--legacy"],
-          question: "Enter passkey", capability: "KeyboardOnly"),
-        Self(
-          testDescription: "passkey that the daemon shows", own: ["--authenticated"], question: "Passkey: ",
-          capability: "DisplayOnly", isPrivate: true),
-        Self(
-          testDescription: "legacy passkey that the daemon shows", own: ["--authenticated", "--legacy"],
-          question: "Passkey: ", capability: "DisplayOnly"),
-      ]
-    }
-
     private struct Paired: Decodable {
       var address: String
       var identityAddress: String?
@@ -202,8 +112,8 @@ extension InTestKernel {
       #expect(try paired.objects(Paired.self).first?.bonded == true)
     }
 
-    /// What it sends takes the channel out of the state in which it waits for the encryption (`l2cap_data_channel`, Linux 6.1),
-    /// and is not the end of that.
+    /// Its request takes the channel out of the state in which it waits for the encryption (`l2cap_data_channel`, Linux
+    /// 6.1). That is not the end of waiting; and the request is answered, or the device would not give its key.
     @Test func comesBackToADeviceThatSpeaksFirst() throws {
       let peer = try secureBumble(.raw, ["--speaks-first"])
       #expect(try remembering(["pair", peer.address, "--address-type", "random"], .raw).status == 0)
@@ -462,13 +372,20 @@ extension InTestKernel {
       try scene.demand("find", [scene.folder.path, "-name", "*.bond", "-printf", "%m %f\\n"]).outputLines
     }
 
-    /// The link, too, which the kernel keeps for two seconds without a channel: it is encrypted already.
+    /// Takes the kernel's keys away, and the links, which it keeps for two seconds after the last channel: they are
+    /// encrypted already.
     private func forgetKernelKeys() throws {
-      for link in try scene.demand("hcitool", ["-i", "hci0", "con"]).output.matches(of: /handle ([0-9]+)/) {
-        try scene.demand("hcitool", ["-i", "hci0", "ledc", String(link.output.1)])
-      }
+      for handle in try kernelLinks() { try scene.run("hcitool", ["-i", "hci0", "ledc", handle]) }
+      // One may have ended by itself meanwhile.
+      #expect(try kernelLinks() == [])
       try scene.demand(Place.peer("kernel_keys.py"), ["0"])
       #expect(try kernelKeys().isEmpty)
+    }
+
+    /// Handles of hci0's links.
+    private func kernelLinks() throws -> [String] {
+      try scene.demand("hcitool", ["-i", "hci0", "con"]).output.matches(of: /handle ([0-9]+)/)
+        .map { String($0.output.1) }
     }
 
     /// Of hci0, as the kernel tells them.

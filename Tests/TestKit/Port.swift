@@ -17,18 +17,27 @@ package func freePort() throws -> Int {
   throw NoFreePort()
 }
 
-package struct NoFreePort: Error {}
+package struct NoFreePort: Error, CustomStringConvertible {
+  package let description = "no port of 127.0.0.1 from \(ports.lowerBound) to \(ports.upperBound - 1) is free"
+}
 
 private let ports = 10_000..<32_768
 
 private func binds(_ claim: Int32, toPort port: Int) -> Bool {
+  withAbstractAddress("ringtap-test-port-\(port)") { bind(claim, $0, $1) == 0 }
+}
+
+/// Hands the address of an abstract socket on: unix(7).
+func withAbstractAddress<Value>(
+  _ name: String, _ body: (UnsafePointer<sockaddr>, socklen_t) throws -> Value
+) rethrows -> Value {
   var address = sockaddr_un()
   address.sun_family = sa_family_t(AF_UNIX)
-  let name = Array("ringtap-test-port-\(port)".utf8)
-  withUnsafeMutableBytes(of: &address.sun_path) { $0[1...].copyBytes(from: name) }
-  let count = socklen_t(MemoryLayout<sa_family_t>.size + 1 + name.count)
-  return withUnsafePointer(to: &address) {
-    $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { bind(claim, $0, count) == 0 }
+  // An abstract name begins with a zero.
+  withUnsafeMutableBytes(of: &address.sun_path) { $0[1...].copyBytes(from: name.utf8) }
+  let count = socklen_t(MemoryLayout<sa_family_t>.size + 1 + name.utf8.count)
+  return try withUnsafePointer(to: &address) {
+    try $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { try body($0, count) }
   }
 }
 

@@ -24,7 +24,8 @@ struct Preloaded {
     _ path: String, _ arguments: [String], _ environment: [String: String], _ streams: [Int32]
   ) throws -> Preloaded? {
     let program = URL(filePath: path)
-    let words = program.lastPathComponent == "python" ? Array(arguments.dropFirst()) : [path] + arguments.dropFirst()
+    let words =
+      program.lastPathComponent == "python" ? Array(arguments.dropFirst()) : [path] + arguments.dropFirst()
     guard let prefix = environment["RINGTAP_TEST_PRELOADED"], words.first?.hasPrefix("/") == true,
       program.deletingLastPathComponent().lastPathComponent == "bin"
     else { return nil }
@@ -50,16 +51,8 @@ struct Preloaded {
   // MARK: The socket
 
   private static func connect(to name: String) -> Int32? {
-    var address = sockaddr_un()
-    address.sun_family = sa_family_t(AF_UNIX)
-    // An abstract name begins with a zero.
-    withUnsafeMutableBytes(of: &address.sun_path) { $0[1...].copyBytes(from: name.utf8) }
-    let count = socklen_t(MemoryLayout<sa_family_t>.size + 1 + name.utf8.count)
     let number = socket(AF_UNIX, Int32(SOCK_SEQPACKET.rawValue | SOCK_CLOEXEC.rawValue), 0)
-    let isDone = withUnsafePointer(to: &address) {
-      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { Glibc.connect(number, $0, count) == 0 }
-    }
-    if isDone { return number }
+    if withAbstractAddress(name, { Glibc.connect(number, $0, $1) == 0 }) { return number }
     Glibc.close(number)
     return nil
   }

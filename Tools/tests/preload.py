@@ -19,10 +19,10 @@ import signal
 import socket
 import sys
 
-# What the tests' scripts import, by the environments of Tools/install.
+# What the tests' scripts import, by the environments of Tools/install; each has the package of the first.
 MODULES = {
     "python": [
-        "asyncio", "bumble.controller", "bumble.device", "bumble.gatt", "bumble.host", "bumble.link", "bumble.pairing",
+        "bumble.controller", "bumble.device", "bumble.gatt", "bumble.host", "bumble.link", "bumble.pairing",
         "bumble.profiles.battery_service", "bumble.profiles.device_information_service",
         "bumble.profiles.gatt_service", "bumble.profiles.heart_rate_service", "bumble.transport.hci_socket",
         "bumble.transport.tcp_client", "bumble.transport.tcp_server"],
@@ -33,13 +33,16 @@ MOST_REQUEST_OCTETS = 1 << 20
 
 
 def commands(prefix, *kinds):
-    """What serves the Pythons that are installed, each at its own address behind this prefix."""
+    """The servers of the Pythons that are installed, each at an address of its own that begins so."""
     cache = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "ringtap")
     found = []
     for kind in kinds:
-        marks = sorted(glob.glob(f"{cache}/{kind}-*/complete"), key=os.path.getmtime)
-        if marks:
-            folder = os.path.dirname(marks[-1])
+        package = MODULES[kind][0].split(".")[0]
+        folders = [
+            folder for folder in glob.glob(f"{cache}/{kind}-*")
+            if os.path.exists(f"{folder}/complete") and glob.glob(f"{folder}/lib/*/site-packages/{package}")]
+        if folders:
+            folder = max(folders, key=lambda folder: os.path.getmtime(f"{folder}/complete"))
             found.append([
                 f"{folder}/bin/python", os.path.abspath(__file__), f"{prefix}-{os.path.basename(folder)}", *MODULES[kind]])
     return found

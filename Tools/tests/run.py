@@ -17,9 +17,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)
 LIMIT_SECONDS = 1200
 # What a test kernel that ceased to answer ends with (Tools/test-kernel), and how often its tests are begun again.
 SILENT, KERNEL_ATTEMPTS = 126, 3
-# Where Pythons listen that have their modules already.
+# How the addresses begin where scripts are started with their modules (preload.py).
 PRELOADED = f"ringtap-tests-{os.getpid()}"
-# What must be run before that is worth its time.
+# Fewer seconds of tests are not worth the start of those servers.
 PRELOADING_SECONDS = 60
 PROCESSORS = len(os.sched_getaffinity(0))
 # More only wait for each other; each test kernel has 2 GiB.

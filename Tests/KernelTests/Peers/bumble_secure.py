@@ -19,8 +19,8 @@ own AES-CMAC has it; bumble 0.0.236 itself does not look at signed writes.
   --mitm        asks for protection against somebody in the middle
   --private     advertises under resolvable private addresses, a new one for each advertising
   --passkey     what is shown to be typed on the other side, in place of a random one
-  --speaks-first  when it is asked for its key it sends a notification, and looks for the key a fifth of a second later
   --numbers     where the number is written that bumble shows or compares; a keyboard types what it finds there
+  --speaks-first  asked for its key, it asks for the MTU itself, and gives the key once that is answered
 """
 
 import argparse
@@ -29,11 +29,10 @@ import os
 import socket
 
 from bumble import hci
-from bumble.att import ATT_CID
 from bumble.controller import Controller
 from bumble.core import UUID
 from bumble.crypto import aes_cmac
-from bumble.device import Device, DeviceConfiguration
+from bumble.device import Device, DeviceConfiguration, Peer
 from bumble.gatt import Characteristic, Service
 from bumble.host import Host
 from bumble.link import LocalLink
@@ -158,8 +157,7 @@ def speak_first(device):
     usual = device.host.long_term_key_provider
 
     async def key(handle, rand, ediv):
-        device.lookup_connection(handle).send_l2cap_pdu(ATT_CID, bytes.fromhex("1b030000"))
-        await asyncio.sleep(0.2)
+        await Peer(device.lookup_connection(handle)).request_mtu(185)
         return await usual(handle, rand, ediv)
 
     device.host.long_term_key_provider = key

@@ -2,8 +2,9 @@ import Foundation
 import TestKit
 import Testing
 
-/// BlueZ's virtual controllers, prepared by the kernel's management interface: BlueZ, doc/mgmt-api.txt. By ourselves: each
-/// start of its `btmgmt` takes 70 ms in a test kernel, and there would be five a test.
+/// BlueZ's virtual controllers, prepared by the kernel's management interface (BlueZ, doc/mgmt-api.txt).
+///
+/// The tests speak it themselves: a start of BlueZ's `btmgmt` takes 70 ms in a test kernel, and each test would need five.
 extension Scene {
   /// Starts BlueZ's emulation of controllers in each other's range.
   ///
@@ -79,7 +80,8 @@ private final class Management {
       guard [Event.complete, Event.status].contains(event.code), event.parameters.count >= 3,
         event.parameters[0] == command[0], event.parameters[1] == command[1]
       else { continue }
-      try #require(event.parameters[2] == 0, "hci\(adapter) refuses \(setting) \(value): \(event.parameters[2])")
+      try #require(
+        event.parameters[2] == 0, "hci\(adapter) refuses \(setting) \(value): \(event.parameters[2])")
       return
     }
   }
@@ -97,10 +99,13 @@ private final class Management {
     var octets = [UInt8](repeating: 0, count: 1024)
     let count = read(handle.fileDescriptor, &octets, octets.count)
     guard count >= 6 else { throw failure("read") }
-    return (Int(octets[0]) | Int(octets[1]) << 8, Int(octets[2]) | Int(octets[3]) << 8, Array(octets[6..<count]))
+    return (
+      Int(octets[0]) | Int(octets[1]) << 8, Int(octets[2]) | Int(octets[3]) << 8, Array(octets[6..<count])
+    )
   }
 
   private func failure(_ call: String) -> Program.Failure {
-    Program.Failure(description: "the kernel's management interface: \(call): \(String(cString: strerror(errno)))")
+    Program.Failure(
+      description: "the kernel's management interface: \(call): \(String(cString: strerror(errno)))")
   }
 }

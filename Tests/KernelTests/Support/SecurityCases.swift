@@ -1,0 +1,94 @@
+import Testing
+
+/// What `SecurityTests` pairs with, and how.
+extension InTestKernel.SecurityTests {
+  nonisolated enum Mode: String, CustomTestStringConvertible {
+    /// Beside the kernel's host.
+    case raw
+    /// In its place, on the user channel of hci0.
+    case exclusive
+    /// What fits hci0.
+    case automatic
+
+    var testDescription: String { rawValue }
+    var arguments: [String] {
+      switch self {
+      case .raw, .exclusive: ["--adapter", "hci0", "--mode", rawValue]
+      case .automatic: ["--adapter", "hci0"]
+      }
+    }
+  }
+
+  /// A way to pair: what is said on both sides, and what must come of it.
+  nonisolated struct Case: CustomTestStringConvertible, Sendable {
+    let testDescription: String
+    let own: [String]
+    let peer: [String]
+    let isAuthenticated: Bool
+    let isSecure: Bool
+
+    init(
+      _ name: String, _ own: [String], _ peer: String..., authenticated: Bool = true, secure: Bool = true
+    ) {
+      testDescription = name
+      self.own = own
+      self.peer = peer
+      isAuthenticated = authenticated
+      isSecure = secure
+    }
+
+    /// The number is shown by us, and typed by bumble.
+    var isTypedThere: Bool { peer.contains("keyboard") }
+  }
+
+  nonisolated static let cases = [
+    Case("Just Works", [], authenticated: false),
+    Case("legacy Just Works", [], "--legacy", authenticated: false, secure: false),
+    Case("numeric comparison", ["--yes"], "--capability", "yes-no", "--mitm"),
+    Case(
+      "passkey that bumble shows", ["--passkey", "19283"], "--capability", "display", "--mitm", "--passkey",
+      "19283"),
+    Case("passkey that we show", ["--yes"], "--capability", "keyboard", "--mitm"),
+    Case(
+      "legacy passkey that bumble shows", ["--passkey", "19283"], "--capability", "display", "--mitm",
+      "--legacy", "--passkey", "19283", secure: false),
+    Case(
+      "legacy passkey that we show", ["--yes"], "--capability", "keyboard", "--mitm", "--legacy",
+      secure: false),
+  ]
+
+  /// A way to pair with BlueZ's daemon: what its agent asks, or shows.
+  nonisolated struct BluetoothdCase: CustomTestStringConvertible, Sendable {
+    let testDescription: String
+    let own: [String]
+    let question: String
+    /// Of the agent, by its name in BlueZ.
+    var capability: String?
+    var isPrivate = false
+    /// The number is shown by us, and typed by its user.
+    var isTypedThere: Bool { capability == "KeyboardOnly" }
+    /// The number is shown by the daemon, and typed by our user, who has a terminal.
+    var isTypedHere: Bool { capability == "DisplayOnly" }
+    var isAuthenticated: Bool { own.contains("--authenticated") }
+
+    static let all = [
+      Self(testDescription: "Just Works", own: [], question: "Request authorization"),
+      Self(testDescription: "legacy Just Works", own: ["--legacy"], question: "Request authorization"),
+      Self(
+        testDescription: "numeric comparison, private addresses", own: ["--yes", "--authenticated"],
+        question: "Request confirmation", isPrivate: true),
+      Self(
+        testDescription: "passkey that we show", own: ["--yes", "--authenticated"],
+        question: "Enter passkey", capability: "KeyboardOnly"),
+      Self(
+        testDescription: "legacy passkey that we show", own: ["--yes", "--authenticated", "--legacy"],
+        question: "Enter passkey", capability: "KeyboardOnly"),
+      Self(
+        testDescription: "passkey that the daemon shows", own: ["--authenticated"], question: "Passkey: ",
+        capability: "DisplayOnly", isPrivate: true),
+      Self(
+        testDescription: "legacy passkey that the daemon shows", own: ["--authenticated", "--legacy"],
+        question: "Passkey: ", capability: "DisplayOnly"),
+    ]
+  }
+}
