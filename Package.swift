@@ -88,6 +88,9 @@ let package = Package(
     .target(
       name: "TestPeer", dependencies: ["BLESystem"], path: "Tests/TestPeer",
       swiftSettings: languageSettings),
+    .target(
+      name: "LogKit", dependencies: ["BLECore", "BLEWire", "BLEPacketLog", "TestKit"], path: "Tests/LogKit",
+      swiftSettings: languageSettings),
     tests("BLECoreTests", ["BLECore"]),
     tests("BLEWireTests", ["BLECore", "BLEWire", "TestKit"]),
     tests("BLEStackTests", ["BLECore", "BLEWire", "BLEStack", "TestKit"], exclude: ["Fixtures"]),
@@ -126,7 +129,11 @@ let package = Package(
       "BLESensorsTests", ["BLECore", "BLEWire", "BLESensors", "BLEPacketLog", "TestKit"],
       exclude: ["Fixtures"]),
     tests(
-      "BLEPacketLogTests", ["BLECore", "BLEWire", "BLESystem", "BLESensors", "BLEPacketLog", "TestKit"]),
+      "BLEPacketLogTests",
+      ["BLECore", "BLEWire", "BLESystem", "BLESensors", "BLEPacketLog", "TestKit", "LogKit"]),
+    tests(
+      "ProgramTests",
+      ["BLECore", "BLEWire", "BLEStack", "BLEPacketLog", "BLEHost", "RingTap", "TestKit", "LogKit"]),
     tests(
       "KernelTests", ["TestKit"], exclude: ["Peers"],
       settings: [.defaultIsolation(MainActor.self)]),

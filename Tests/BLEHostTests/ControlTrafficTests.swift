@@ -69,7 +69,7 @@ import Testing
     }
     // The configuration and the first read; the other read is in our queue once it was asked for too.
     let first = await link.peer.received(atLeast: 2)
-    while await link.connection.waitingRequests < 1 { await Task.yield() }
+    try await eventually("the other read waits") { await link.connection.waitingRequests == 1 }
     let gate = Gate()
     let held = Task { await link.connection.hold(at: gate) }
     await gate.waitForSomebody()

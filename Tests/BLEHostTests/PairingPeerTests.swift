@@ -6,6 +6,7 @@ import BLESystem
 import BLEWire
 import Foundation
 import Synchronization
+import TestKit
 import Testing
 
 /// Our Security Manager against google/bumble's, over controllers of bumble's, which compare the keys that both hosts
@@ -263,7 +264,7 @@ private final class Numbers: Sendable {
 
   /// Waits for what bumble shows.
   private func written() async -> UInt32? {
-    while read() == nil, !Task.isCancelled { await Task.yield() }
+    try? await eventually("bumble shows a number") { read() != nil }
     return read()
   }
 }

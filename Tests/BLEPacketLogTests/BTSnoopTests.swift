@@ -1,6 +1,7 @@
 import BLECore
 import BLEPacketLog
 import BLEWire
+import LogKit
 import TestKit
 import Testing
 
@@ -18,7 +19,7 @@ import Testing
       type: .command, direction: .hostToController, octets: octetsOf("030c00"),
       timeNanoseconds: 1_612_150_079_092_423_000)
     #expect(log([reset]) == Self.androidReset)
-    #expect(Reading(Self.androidReset).packets == [reset])
+    #expect(LogReading(Self.androidReset).packets == [reset])
   }
 
   @Test(
@@ -100,7 +101,7 @@ import Testing
 
   @Test(arguments: [BTSnoopFormat.h4, .unencapsulated, .monitor])
   func givesBackWhatWasWritten(_ format: BTSnoopFormat) {
-    let reading = Reading(log(Self.packets, format: format))
+    let reading = LogReading(log(Self.packets, format: format))
     #expect(reading.packets == Self.packets)
     #expect(reading.error == nil)
   }
@@ -109,7 +110,7 @@ import Testing
   func readsPiecesOfAnySize(_ format: BTSnoopFormat) {
     let log = log(Self.packets, format: format)
     for chunk in 1...log.count {
-      let reading = Reading(log, chunk: chunk)
+      let reading = LogReading(log, chunk: chunk)
       #expect(reading.packets == Self.packets)
       #expect(reading.error == nil)
     }
@@ -122,7 +123,7 @@ import Testing
     for packet in Self.packets { borders.append(borders[borders.count - 1] + 24 + 1 + packet.octets.count) }
     for count in 0..<whole.count {
       for chunk in [1, 7, Int.max] {
-        let reading = Reading(Array(whole[..<count]), chunk: chunk)
+        let reading = LogReading(Array(whole[..<count]), chunk: chunk)
         let complete = max(0, borders.count { $0 <= count } - 1)
         #expect(reading.packets == Array(Self.packets[..<complete]))
         let start = count < 16 ? 0 : borders[complete]
@@ -147,7 +148,7 @@ import Testing
     var octets = log(Self.packets)
     octets.replaceSubrange(offset..<offset + 4, with: [24, 16, 8, 0].map { UInt8(value >> $0 & 0xFF) })
     for chunk in [1, Int.max] {
-      let reading = Reading(octets, chunk: chunk)
+      let reading = LogReading(octets, chunk: chunk)
       #expect(reading.packets.isEmpty)
       #expect(
         reading.error == WireError(offset == 0 ? .packetLog : .btsnoop, offset: offset, .invalidValue(value)))
@@ -160,7 +161,7 @@ import Testing
     let start = 16 + 28
     octets.replaceSubrange(start + 4..<start + 8, with: [24, 16, 8, 0].map { UInt8(length >> $0 & 0xFF) })
     for chunk in [1, 30, Int.max] {
-      let reading = Reading(octets, chunk: chunk)
+      let reading = LogReading(octets, chunk: chunk)
       #expect(reading.packets == [Self.packets[0]])
       #expect(reading.error == WireError(.btsnoop, offset: start + 4, .invalidValue(length)))
     }
@@ -182,7 +183,7 @@ import Testing
     let log = log([longest, Self.packets[0]])
     #expect(log.count == 16 + BTSnoopWriter.maximumRecordByteCount + 28)
     for chunk in [1_000, 65_536, Int.max] {
-      #expect(Reading(log, chunk: chunk).packets == [longest, Self.packets[0]])
+      #expect(LogReading(log, chunk: chunk).packets == [longest, Self.packets[0]])
     }
   }
 
@@ -193,7 +194,7 @@ import Testing
       octets += octetsOf("00000003 00000003 000000") + [opcode] + octetsOf("00000000 00dcddb30f2f8000 6e6f00")
     }
     octets += log([Self.packets[0]], format: .monitor)[16...]
-    let reading = Reading(octets)
+    let reading = LogReading(octets)
     #expect(reading.packets == Self.packets + [Self.packets[0]])
     #expect(reading.unknown == 4)
     // Numbers go on over the notes, as in tshark and btmon.
@@ -204,7 +205,7 @@ import Testing
   @Test func readsBumblesFlags() {
     var octets = log([Self.packets[1]])
     octets[27] = 0x11
-    #expect(Reading(octets).packets == [Self.packets[1]])
+    #expect(LogReading(octets).packets == [Self.packets[1]])
   }
 
   @Test func survivesRandomOctets() {
@@ -216,7 +217,7 @@ import Testing
         octets[Int.random(in: octets.indices, using: &generator)] = UInt8.random(
           in: 0...255, using: &generator)
       }
-      let reading = Reading(octets, chunk: Int.random(in: 1...200, using: &generator))
+      let reading = LogReading(octets, chunk: Int.random(in: 1...200, using: &generator))
       #expect(reading.packets.count + reading.unknown <= whole.count / 24)
       _ = try? decodedLines(octets)
     }

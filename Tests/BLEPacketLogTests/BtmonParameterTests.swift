@@ -2,6 +2,7 @@ import BLECore
 import BLEPacketLog
 import BLEWire
 import Foundation
+import LogKit
 import Testing
 
 /// A packet as words: its title, and what the lines below say of its parameters, by their labels.

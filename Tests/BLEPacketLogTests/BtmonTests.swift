@@ -2,6 +2,7 @@ import BLECore
 import BLEPacketLog
 import BLEWire
 import Foundation
+import LogKit
 import TestKit
 import Testing
 
@@ -162,7 +163,7 @@ private func shown(_ log: [UInt8]) throws -> String {
 
   /// The log in BlueZ's own format, without Read By Type requests, and how many those are.
   private func monitorLog(of octets: [UInt8]) -> ([UInt8], leftOut: Int) {
-    let packets = Reading(octets).packets
+    let packets = LogReading(octets).packets
     let kept = packets.filter { packet in
       !(packet.type == .acl && packet.octets.count > 8 && packet.octets[6] == 4 && packet.octets[8] == 0x08)
     }

@@ -2,6 +2,7 @@ import BLECore
 import BLEPacketLog
 import BLEWire
 import Foundation
+import LogKit
 import TestKit
 import Testing
 
@@ -142,7 +143,7 @@ import Testing
       data(octetsOf("01 04 00 2d 10 0f 0f"), channelID: 6),
       data(octetsOf("14080a00 8000 4000 0001 4000 0a00"), channelID: 5),
     ]
-    for file in Logs.own { sources += Reading([UInt8](try Data(contentsOf: file))).packets }
+    for file in Logs.own { sources += LogReading([UInt8](try Data(contentsOf: file))).packets }
     var packets: [LoggedPacket] = []
     for index in 0..<100_000 {
       var packet = sources[index % sources.count]

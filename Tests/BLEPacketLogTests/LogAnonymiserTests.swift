@@ -2,27 +2,9 @@ import BLECore
 import BLEPacketLog
 import BLEWire
 import Foundation
+import LogKit
 import TestKit
 import Testing
-
-/// A log without what the anonymiser takes out.
-func anonymised(_ log: [UInt8], to format: PacketLogWriter.Format) -> [UInt8] {
-  let records = LogReading(log).records
-  var anonymiser = LogAnonymiser()
-  for _ in 0..<2 {
-    anonymiser.startOver()
-    for record in records { anonymiser.learn(record) }
-  }
-  anonymiser.startOver()
-  var writer = PacketLogWriter(format)
-  var octets: [UInt8] = []
-  writer.start(into: &octets)
-  for record in records {
-    if let record = anonymiser.rewrite(record) { record.withRecord { writer.append($0, to: &octets) } }
-  }
-  writer.finish(into: &octets)
-  return octets
-}
 
 private func contains(_ octets: [UInt8], _ sequence: [UInt8]) -> Bool {
   octets.indices.contains { octets[$0] == sequence[0] && octets[$0...].starts(with: sequence) }

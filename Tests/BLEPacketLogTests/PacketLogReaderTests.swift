@@ -1,6 +1,7 @@
 import BLECore
 import BLEPacketLog
 import BLEWire
+import LogKit
 import TestKit
 import Testing
 

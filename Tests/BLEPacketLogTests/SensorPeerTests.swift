@@ -3,6 +3,7 @@ import BLEPacketLog
 import BLESensors
 import BLEWire
 import Foundation
+import LogKit
 import TestKit
 import Testing
 
@@ -52,7 +53,7 @@ import Testing
     ]
     packets += heartRates.map { packet(.controllerToHost, [0x1B, 0x12, 0] + $0) }
     packets += temperatures.map { packet(.controllerToHost, [0x1D, 0x14, 0] + $0) }
-    return BLEPacketLogTests.log(packets)
+    return LogKit.log(packets)
   }
 
   @Test func agreesWithTshark() throws {
@@ -138,69 +139,5 @@ import Testing
       let contact: Bool? = our.contact == .notSupported ? nil : our.contact == .detected
       #expect(contact == their.contact)
     }
-  }
-}
-
-/// The program's `decode` command.
-@Suite @MainActor struct DecodeCommandTests {
-  private func decode(_ input: String) throws -> Program.Result {
-    try withFolder { folder in
-      let file = URL(filePath: folder + "/input")
-      try Data(input.utf8).write(to: file)
-      return try Program.run(Place.ringtap, ["decode"], input: .file(file.path))
-    }
-  }
-
-  /// A vector of the reference, in the forms that a UUID and its value may have.
-  @Test(
-    arguments: [
-      #"{"service":"180D","characteristic":"2A37","value":"16485401ec02"}"#,
-      #"{"value":"16 48 54 01 EC 02","characteristic":"00002a37-0000-1000-8000-00805f9b34fb","name":"x"}"#,
-      #"{"characteristic":"0x2a37","frames":["16485401ec02"],"service":null}"#,
-    ])
-  func decodesALine(_ line: String) throws {
-    let run = try decode(line + "\n")
-    #expect(
-      run.output
-        == #"{"heartRateBpm":72,"heartRateIs16Bit":false,"sensorContact":"detected","#
-        + #""energyExpendedKilojoules":null,"rrIntervals1024ths":[340,748]}"# + "\n")
-    #expect(run.errors.isEmpty)
-    #expect(run.status == 0)
-  }
-
-  @Test func goesOnAfterWrongLines() throws {
-    let run = try decode(
-      """
-      {"characteristic":"2A19","value":"2c"}
-      nonsense
-      {"characteristic":"FFF1","value":"00"}
-
-      {"characteristic":"2A19","value":"2"}
-      {"characteristic":"2A19"}
-      {"characteristic":"2A19","value":5}
-      {"characteristic":"2A19","value":"00","operation":"shout"}
-      {"characteristic":"2A19","value":""}
-      {"characteristic":"2A19","value":"65"}
-      {"characteristic":"2A19","value":"00"}
-      """)
-    #expect(
-      run.output.split(separator: "\n") == [
-        #"{"batteryLevelPercent":44}"#, #"{"error":"truncated"}"#, #"{"error":"outOfRange","rawValue":101}"#,
-        #"{"batteryLevelPercent":0}"#,
-      ])
-    let numbers = run.errors.split(separator: "\n").map { $0.split(separator: ":")[1] }
-    #expect(numbers == [2, 3, 5, 6, 7, 8].map { " line \($0)" })
-    #expect(run.status == 1)
-  }
-
-  /// The time stamp of the frame before, as a number and as text: `pmd-ecg-type0` of the reference.
-  @Test(arguments: ["100", #""100""#])
-  func takesWhatTheOctetsDoNotSay(_ previous: String) throws {
-    let run = try decode(
-      #"{"characteristic":"FB005C82-02E7-F387-1CAD-8ACD2D8DF0C8","previousTimestampNanoseconds":"# + previous
-        + #","value":"000094357700000000000280ff028000"}"#)
-    #expect(run.output.contains(#""firstSampleTimestampNanoseconds":"1000000050""#))
-    #expect(run.output.contains(#""samplesMicrovolts":[-32766,32770]"#))
-    #expect(run.status == 0)
   }
 }

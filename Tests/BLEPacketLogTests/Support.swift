@@ -1,72 +1,11 @@
 import BLECore
 import BLEPacketLog
+import BLESystem
 import BLEWire
 import Foundation
+import LogKit
 import TestKit
 import Testing
-
-/// A packet of a log under construction, and what a reader gives back.
-struct LoggedPacket: Hashable {
-  var type: HCIPacketType
-  var direction: HCIDirection
-  var octets: [UInt8]
-  var timeNanoseconds: Int64 = 1_700_000_000_123_456_000
-  var drops: UInt32 = 0
-
-  static func acl(
-    _ direction: HCIDirection, _ octets: String, timeNanoseconds: Int64 = 1_700_000_000_123_456_000
-  ) -> LoggedPacket {
-    LoggedPacket(
-      type: .acl, direction: direction, octets: octetsOf(octets), timeNanoseconds: timeNanoseconds)
-  }
-}
-
-/// The octets of a whole log.
-func log(_ packets: [LoggedPacket], format: BTSnoopFormat = .h4) -> [UInt8] {
-  var writer = BTSnoopWriter(format: format)
-  var log = [UInt8](encoding: BTSnoopHeader.byteCount) { writer.encodeHeader(into: &$0) }
-  for packet in packets {
-    writer.cumulativeDrops = packet.drops
-    let writer = writer
-    log += [UInt8](encoding: writer.recordByteCount(packet: packet.octets.count)) {
-      writer.encode(
-        packet.octets.span, type: packet.type, direction: packet.direction,
-        at: ReceiveTime(nanoseconds: packet.timeNanoseconds), into: &$0)
-    }
-  }
-  return log
-}
-
-/// What a reader makes of a log that comes in pieces of `chunk` octets.
-struct Reading {
-  var packets: [LoggedPacket] = []
-  var unknown = 0
-  var error: WireError?
-
-  init(_ log: [UInt8], chunk: Int = .max) {
-    var reader = PacketLogReader()
-    do throws(WireError) {
-      var offset = 0
-      while offset < log.count {
-        let end = offset + min(chunk, log.count - offset)
-        try reader.read(log.span.extracting(offset..<end)) { record in
-          guard let type = record.type else {
-            unknown += 1
-            return
-          }
-          packets.append(
-            LoggedPacket(
-              type: type, direction: record.direction, octets: array(record.packet),
-              timeNanoseconds: record.time.nanoseconds, drops: record.header.cumulativeDrops))
-        }
-        offset = end
-      }
-      try reader.finish()
-    } catch {
-      self.error = error
-    }
-  }
-}
 
 /// What the decoder and the JSON printer make of a log: the lines of `ringtap log show --json`.
 func decodedLines(_ log: [UInt8]) throws -> [PacketLine] {
@@ -97,4 +36,44 @@ struct PacketLine: Decodable, Hashable {
   var connectionHandle: Int?
   var att: Attribute?
   var problem: String?
+}
+
+/// A log in format 2001 without the requests on which btmon 5.66 crashes.
+func withoutReadByType(_ log: [UInt8]) -> [UInt8] {
+  var writer = PacketLogWriter(.btsnoop(.monitor))
+  var octets: [UInt8] = []
+  writer.start(into: &octets)
+  for record in LogReading(log).records {
+    let packet = record.packet
+    let isRequest =
+      record.header.type == .acl && packet.count > 8 && packet[6] == ATT.channelID
+      && packet[8] == ATTOpcode.readByTypeRequest.rawValue
+    if !isRequest { record.withRecord { writer.append($0, to: &octets) } }
+  }
+  writer.finish(into: &octets)
+  return octets
+}
+
+/// The logs of the repository, and those of real devices where there are any.
+enum Logs {
+  static var own: [URL] { Place.captures(withSuffix: ".btsnoop").map { URL(filePath: $0) } }
+
+  static var all: [URL] { own + [Place.treadmill].compactMap(\.self).map { URL(filePath: $0) } }
+
+  /// The own ones with those that are another's copy: pcapng, compressed.
+  static var everyFormat: [URL] {
+    Place.captures(withSuffix: "").filter { !$0.hasSuffix(".txt") && !$0.hasSuffix(".md") }
+      .map { URL(filePath: $0) }
+  }
+
+  /// A log as its reader wants it, decompressed.
+  static func octets(of file: URL) throws -> [UInt8] {
+    var input = try CompressedInput(path: file.path)
+    var octets: [UInt8] = []
+    while true {
+      let piece = try input.next()
+      if piece.isEmpty { return octets }
+      octets += piece
+    }
+  }
 }

@@ -2,6 +2,7 @@ import BLECore
 import BLEPacketLog
 import BLEWire
 import Foundation
+import LogKit
 import TestKit
 import Testing
 

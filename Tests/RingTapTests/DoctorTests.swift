@@ -308,7 +308,7 @@ import Testing
 
   /// The program on this machine, whatever it is: nothing is left out, and the status says what the lines say.
   @Test func printsWhatItFinds() async throws {
-    let json = try await RingtapProgram.run(["doctor", "--json"])
+    let json = try await Ringtap.run(["doctor", "--json"])
     struct Line: Decodable {
       var check: String
       var state: String
@@ -316,13 +316,13 @@ import Testing
       var cause: String?
       var nextStep: String?
     }
-    let lines = try json.lines.map { try JSONDecoder().decode(Line.self, from: Data($0.utf8)) }
+    let lines = try json.outputLines.map { try JSONDecoder().decode(Line.self, from: Data($0.utf8)) }
     #expect(lines.count > 5)
     #expect(lines.allSatisfy { $0.state == "good" || $0.cause != nil && $0.nextStep != nil })
     #expect(json.status == (lines.contains { $0.state == "obstacle" } ? 1 : 0))
-    #expect(json.messages == [])
-    let help = try await RingtapProgram.run(["doctor", "--help"])
-    #expect(help.lines.contains { $0.contains("ringtap doctor --adapter hci1") })
-    #expect(try await RingtapProgram.run(["doctor", "--adapter", "x"]).status == 2)
+    #expect(json.errorLines == [])
+    let help = try await Ringtap.run(["doctor", "--help"])
+    #expect(help.outputLines.contains { $0.contains("ringtap doctor --adapter hci1") })
+    #expect(try await Ringtap.run(["doctor", "--adapter", "x"]).status == 2)
   }
 }

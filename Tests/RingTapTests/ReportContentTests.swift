@@ -112,7 +112,7 @@ import Testing
   func polarLog(_ stream: String) async throws {
     try await withFolder { folder in
       let capture = folder + "/capture"
-      let result = try await RingtapProgram.run([
+      let result = try await Ringtap.run([
         "polar", "--transport", "virtual:polar,rate=10", "--stream", stream, "--count", "20", "--output",
         capture,
       ])
@@ -214,19 +214,22 @@ import Testing
     try await withFolder { folder in
       try writeLight(folder, count: 100)
       try write(#"{"startedAtNs":1,"endedAtNs":2}"#, folder + "/session.json")
-      let run = try await RingtapProgram.run(["report", folder + "/"])
+      let run = try await Ringtap.run(["report", folder + "/"])
       #expect(run.status == 0)
       let octets = contents(folder + "/report.html").count
       #expect(
-        run.lines.first?.hasPrefix("\(folder)/report.html  \(octets) octets, 100 samples") == true, "\(run)")
-      let output = try await RingtapProgram.run(["report", folder, "--output", "-", "--title", "A & B"])
-      #expect(output.lines.first == "<!DOCTYPE html>" && output.lines.contains("<title>A &amp; B</title>"))
-      let refused = try await RingtapProgram.run(["report", folder, "-o", folder + "/none/page.html"])
+        run.outputLines.first?.hasPrefix("\(folder)/report.html  \(octets) octets, 100 samples") == true,
+        "\(run)")
+      let output = try await Ringtap.run(["report", folder, "--output", "-", "--title", "A & B"])
+      #expect(
+        output.outputLines.first == "<!DOCTYPE html>"
+          && output.outputLines.contains("<title>A &amp; B</title>"))
+      let refused = try await Ringtap.run(["report", folder, "-o", folder + "/none/page.html"])
       #expect(refused.status == 1)
-      #expect(refused.messages.last?.hasSuffix("choose another place by --output") == true)
-      let nothing = try await RingtapProgram.run(["report", folder + "/none"])
-      #expect(nothing.status == 1 && nothing.messages.count == 1)
-      let stream = try await RingtapProgram.run(["report", "-"])
+      #expect(refused.errorLines.last?.hasSuffix("choose another place by --output") == true)
+      let nothing = try await Ringtap.run(["report", folder + "/none"])
+      #expect(nothing.status == 1 && nothing.errorLines.count == 1)
+      let stream = try await Ringtap.run(["report", "-"])
       #expect(stream.status == 2)
     }
   }
@@ -238,8 +241,8 @@ import Testing
       var arguments = ["report", folder, "--svg", svg]
       _ = try Place.tool("rsvg-convert")
       arguments += ["--png", png]
-      let run = try await RingtapProgram.run(arguments)
-      #expect(run.status == 0, "\(run.messages)")
+      let run = try await Ringtap.run(arguments)
+      #expect(run.status == 0, "\(run.errorLines)")
       #expect(!Files.exists(folder + "/report.html"))
       let text = String(decoding: contents(svg), as: UTF8.self)
       #expect(text.hasPrefix("<?xml") && text.contains("PPG (counts)"))

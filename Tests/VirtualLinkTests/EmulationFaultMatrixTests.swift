@@ -3,6 +3,7 @@ import BLEEmulation
 import BLEHost
 import BLEStack
 import BLEWire
+import TestKit
 import Testing
 
 /// What a controller and the air can do wrong, from each step of a session on: the error that stands here, or none.
@@ -134,8 +135,6 @@ import Testing
       if outcome.error == nil { #expect(outcome.notifications == 90, "\(item)") }
       if outcome.error != nil { #expect(outcome.step == item.step, "\(item)") }
     }
-    let patience = ContinuousClock.now.advanced(by: .seconds(10))
-    while try openDescriptors() > before, ContinuousClock.now < patience { await Task.yield() }
-    #expect(try openDescriptors() <= before)
+    try await eventually("all that was opened is closed") { try openDescriptors() <= before }
   }
 }

@@ -8,6 +8,7 @@ import BLEWire
 import RingTap
 import Synchronization
 import TestPeer
+import TestKit
 import Testing
 
 /// What goes wrong between host and controller, at each step of a session: every case ends in the error that stands
@@ -91,9 +92,7 @@ import Testing
       if outcome.error != nil { #expect(outcome.step == (isDouble ? item.step.next : item.step), "\(item)") }
     }
     // The loops' threads close theirs a little later; so may those of a test that ran before.
-    let patience = ContinuousClock.now.advanced(by: .seconds(10))
-    while try openDescriptors() > before, ContinuousClock.now < patience { await Task.yield() }
-    #expect(try openDescriptors() <= before)
+    try await eventually("all that was opened is closed") { try openDescriptors() <= before }
   }
 
   private static func run(_ item: Case) async throws -> (outcome: SessionOutcome, hits: Int) {

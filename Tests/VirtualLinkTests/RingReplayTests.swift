@@ -96,24 +96,25 @@ import Testing
     .dayLog(.heartRate, .heartRateLog(timestamp: timestamp), .timestamp(timestamp))
   }
 
-  private static func script(_ request: String, _ replies: [String]) -> [ScriptedRing.Exchange] {
-    let known = RingCaptures.all[request]?.packets.first
+  private static func script(_ request: String, _ replies: [String]) -> [RecordedRing.Exchange] {
+    let known = RingProtocolVector.all.first { $0.name == request }?.packets.first
     return [
-      ScriptedRing.Exchange(
-        request: known ?? octetsOf(request), replies: replies.flatMap { RingCaptures.packets($0) })
+      RecordedRing.Exchange(
+        request: known ?? octetsOf(request), replies: replies.flatMap { RingProtocolVector.named($0).packets }
+      )
     ]
   }
 
   @Test(arguments: cases) func answers(_ replay: Case) async throws {
     let script = Self.script(replay.request, replay.replies)
-    let text = try await withConversation(ScriptedRing.address, peripherals: { [ScriptedRing(script)] }) {
+    let text = try await withConversation(RecordedRing.address, peripherals: { [RecordedRing(script)] }) {
       ring in
       var line = JSONLine()
       try await Self.answer(replay.question, ring).append(to: &line)
       return String(decoding: line.octets, as: UTF8.self)
     }
     let object = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
-    #expect(canonical(object) == RingCaptures.expect(replay.expect ?? replay.replies.last ?? ""))
+    #expect(canonical(object) == RingProtocolVector.named(replay.expect ?? replay.replies.last ?? "").expect)
   }
 
   private static func answer(
@@ -136,7 +137,7 @@ import Testing
     let script =
       Self.script("req-set-time-capture-20251211", ["evt-packet-size-244", "rsp-set-time-capabilities-r02"])
     let (text, lacksVariability) = try await withConversation(
-      ScriptedRing.address, patience: .milliseconds(300), peripherals: { [ScriptedRing(script)] }
+      RecordedRing.address, patience: .milliseconds(300), peripherals: { [RecordedRing(script)] }
     ) { ring in
       let date = try RingDate(year: 2025, month: 12, day: 11)
       let reply = try await ring.setTime(RingDateTime(date: date, hour: 22, minute: 54, second: 15))
@@ -148,7 +149,7 @@ import Testing
       )
     }
     let object = try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any])
-    #expect(canonical(object) == RingCaptures.expect("rsp-set-time-capabilities-r02"))
+    #expect(canonical(object) == RingProtocolVector.named("rsp-set-time-capabilities-r02").expect)
     #expect(lacksVariability)
   }
 
@@ -157,7 +158,7 @@ import Testing
     let isHeartRate = kind == .heartRate
     let script = Self.script(
       isHeartRate ? "1580adb666000000000000000000005e" : "37000000000000000000000000000037", [vector])
-    try await withConversation(ScriptedRing.address, peripherals: { [ScriptedRing(script)] }) { ring in
+    try await withConversation(RecordedRing.address, peripherals: { [RecordedRing(script)] }) { ring in
       let log =
         isHeartRate
         ? try await ring.heartRateLog(of: RingDate(year: 2024, month: 8, day: 10))
@@ -168,7 +169,7 @@ import Testing
 
   @Test func isRefused() async throws {
     let script = Self.script("06010000000000000000000000000007", ["err-dnd-unsupported"])
-    try await withConversation(ScriptedRing.address, peripherals: { [ScriptedRing(script)] }) { ring in
+    try await withConversation(RecordedRing.address, peripherals: { [RecordedRing(script)] }) { ring in
       await #expect(throws: RingError.refused(opcode: 0x06, code: 0xEE)) {
         try await ring.ask(.readSetting(.doNotDisturb))
       }
@@ -184,7 +185,7 @@ import Testing
       + Self.script("6a0156000000000000000000000000c1", ["rt-stop-ack-hr"])
     let seen = Mutex<[String]>([])
     let timeouts = try await withConversation(
-      ScriptedRing.address, peripherals: { [ScriptedRing(script)] }
+      RecordedRing.address, peripherals: { [RecordedRing(script)] }
     ) { ring in
       try await ring.measure(.heartRate, for: .seconds(5)) { frame, _ in
         var line = JSONLine()
@@ -197,7 +198,7 @@ import Testing
       canonical(
         try #require(try JSONSerialization.jsonObject(with: Data(text.utf8)) as? [String: Any]))
     }
-    #expect(objects == frames.map { RingCaptures.expect($0) })
+    #expect(objects == frames.map { RingProtocolVector.named($0).expect })
     #expect(timeouts == 0)
   }
 }

@@ -153,12 +153,13 @@ import Testing
       let request = RingBigDataRequest.sleepLog(.day(daysAgo: 0xFF)).message
       let octets = [UInt8](encoding: request.byteCount) { request.encode(into: &$0) }
       let script = [
-        ScriptedRing.Exchange(
+        RecordedRing.Exchange(
           request: octets,
-          replies: RingCaptures.packets("nap-rt11cr") + RingCaptures.packets("sleep-rt11cr-2-records"))
+          replies: RingProtocolVector.named("nap-rt11cr").packets
+            + RingProtocolVector.named("sleep-rt11cr-2-records").packets)
       ]
       let counters = try await withConversation(
-        ScriptedRing.address, patience: .milliseconds(300), peripherals: { [ScriptedRing(script)] }
+        RecordedRing.address, patience: .milliseconds(300), peripherals: { [RecordedRing(script)] }
       ) { ring in
         _ = try await RingSync(
           ring, calendar: .utc, now: storedRingClock(), since: nil, directory: folder

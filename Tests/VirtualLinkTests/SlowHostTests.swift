@@ -7,6 +7,7 @@ import BLESystem
 import BLEWire
 import Synchronization
 import TestPeer
+import TestKit
 import Testing
 
 /// A host that takes nothing for a while: peripherals of the immediate pace wait for it.
@@ -41,8 +42,8 @@ import Testing
     let gate = Gate()
     let blocker = Task { await Blocker(link.loop).pass(gate) }
     await gate.waitForSomebody()
-    while await link.emulation.inspect({ ($0.peripherals.first as? EmulatedRing)?.droppedByRing }) == 0 {
-      await Task.yield()
+    try await eventually("the ring's queue is full") {
+      await link.emulation.inspect { ($0.peripherals.first as? EmulatedRing)?.droppedByRing } != 0
     }
     gate.open()
     await blocker.value

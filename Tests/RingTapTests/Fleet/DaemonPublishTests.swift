@@ -71,8 +71,8 @@ import Testing
       try await eventually("the second one is on its way") {
         (try? PublishCursor.read(in: late))?.tables["ppg"]?.rows ?? 0 > 0
       }
-      let status = try await RingtapProgram.run(["status", "--socket", socket, "--json"])
-      let publishing = try JSONDecoder().decode(Status.self, from: Data(status.lines.joined().utf8))
+      let status = try await Ringtap.run(["status", "--socket", socket, "--json"])
+      let publishing = try JSONDecoder().decode(Status.self, from: Data(status.outputLines.joined().utf8))
         .publishing
       #expect(publishing.broker == broker.url && publishing.capturesBehind == 0)
       #expect(publishing.acknowledgedRows > 0)
@@ -125,7 +125,7 @@ import Testing
       try await broker.start()
       let paths = ["old", "damaged", "short"].map { "\(folder)/\($0)" }
       for path in paths {
-        let result = try await RingtapProgram.run(
+        let result = try await Ringtap.run(
           ["capture", "--transport", "virtual:ring", "--count", "60", "--output", path])
         try #require(result.status == 0)
       }
@@ -175,8 +175,9 @@ import Testing
        "devices": [{"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring",
          "format": "\(format)"}]}
       """.write(toFile: file, atomically: true, encoding: .utf8)
-      let result = try await RingtapProgram.run(["daemon", "--check", file])
-      #expect(result.status == 1 && result.messages.contains { $0.contains(message) }, "\(result.messages)")
+      let result = try await Ringtap.run(["daemon", "--check", file])
+      #expect(
+        result.status == 1 && result.errorLines.contains { $0.contains(message) }, "\(result.errorLines)")
     }
   }
 }

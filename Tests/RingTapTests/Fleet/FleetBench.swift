@@ -78,22 +78,6 @@ final class Running: Sendable {
   func kill() async throws { await program.end() }
 }
 
-/// Waits for a condition, which is looked at fifty times a second.
-func eventually(
-  _ what: String, within limit: Duration = .seconds(30), _ condition: @Sendable () -> Bool
-) async throws {
-  let end = ContinuousClock.now + limit
-  while !condition() {
-    guard ContinuousClock.now < end else {
-      Issue.record("never: \(what)")
-      throw CancellationError()
-    }
-    await withCheckedContinuation { turn in
-      DispatchQueue.global().asyncAfter(deadline: .now() + .milliseconds(20)) { turn.resume() }
-    }
-  }
-}
-
 private func loopback(_ port: Int) -> sockaddr_in {
   var address = sockaddr_in()
   address.sin_family = sa_family_t(AF_INET)

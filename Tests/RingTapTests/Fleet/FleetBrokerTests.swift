@@ -77,12 +77,12 @@ import Testing
         "\(retained.text)")
       // Readable like a capture of this machine.
       let path = folder + "/collected/ward-3/" + session
-      let page = try await RingtapProgram.run(["report", path])
-      #expect(page.status == 0, "\(page.messages)")
-      let arrays = try await RingtapProgram.run([
+      let page = try await Ringtap.run(["report", path])
+      #expect(page.status == 0, "\(page.errorLines)")
+      let arrays = try await Ringtap.run([
         "convert", path, "--to", "npy", "--output", folder + "/arrays",
       ])
-      #expect(arrays.status == 0, "\(arrays.messages)")
+      #expect(arrays.status == 0, "\(arrays.errorLines)")
     }
   }
 
@@ -170,8 +170,8 @@ import Testing
         ["collect", broker.url, "-o", folder + "/late", "--name", "late", "--sessions", "1"], in: folder)
       try await eventually("it collects") { third.said.contains("collecting from") }
       // All is acknowledged, but for who comes late: the end of the session tells how much there is.
-      let again = try await RingtapProgram.run(["publish", folder + "/walk", broker.url])
-      #expect(again.status == 0, "\(again.messages)")
+      let again = try await Ringtap.run(["publish", folder + "/walk", broker.url])
+      #expect(again.status == 0, "\(again.errorLines)")
       #expect(try await third.status("collect") == 0, "\(third.said)")
       try expectCollected(folder + "/walk", in: folder + "/late")
     }

@@ -35,8 +35,9 @@ import Testing
         ))
       #expect(
         said.contains("`ringtap publish \(folder)/walk mqtt://127.0.0.1:\(port)/ringtap` sends the rest"))
-      let collect = try await RingtapProgram.run(["collect", "mqtt://127.0.0.1:\(port)", "-o", folder + "/c"])
-      #expect(collect.status == 1 && collect.messages.last?.contains("start it, or correct the URL") == true)
+      let collect = try await Ringtap.run(["collect", "mqtt://127.0.0.1:\(port)", "-o", folder + "/c"])
+      #expect(
+        collect.status == 1 && collect.errorLines.last?.contains("start it, or correct the URL") == true)
     }
   }
 
@@ -73,9 +74,9 @@ import Testing
         ],
         in: folder)
       try await eventually("it collects") { collect.said.contains("collecting from") }
-      let publish = try await RingtapProgram.run(
+      let publish = try await Ringtap.run(
         ["publish", folder + "/walk", url, "--password-file", folder + "/password"])
-      #expect(publish.status == 0, "\(publish.messages)")
+      #expect(publish.status == 0, "\(publish.errorLines)")
       #expect(try await collect.status("collect") == 0)
       try expectCollected(folder + "/walk", in: folder + "/collected")
     }
@@ -155,18 +156,19 @@ import Testing
         ([], "is not vouched for by the system's certificates"),
       ]
       for (options, words) in wrong {
-        let run = try await RingtapProgram.run(
+        let run = try await Ringtap.run(
           ["publish", folder + "/walk", url, "--patience", "0.5"] + options)
         #expect(run.status == 1)
-        #expect(run.messages.last?.contains(words) == true, "\(run.messages)")
+        #expect(run.errorLines.last?.contains(words) == true, "\(run.errorLines)")
       }
-      let plain = try await RingtapProgram.run(
+      let plain = try await Ringtap.run(
         [
           "publish", folder + "/walk", url.replacingOccurrences(of: "mqtts", with: "mqtt"), "--patience",
           "0.5",
         ])
       #expect(
-        plain.status == 1 && plain.messages.last?.contains("see that it runs") == true, "\(plain.messages)")
+        plain.status == 1 && plain.errorLines.last?.contains("see that it runs") == true,
+        "\(plain.errorLines)")
     }
   }
 
@@ -185,17 +187,17 @@ import Testing
     (["collect", "mqtt://h", "-o", "x", "--sessions", "0"], "--sessions"),
   ])
   func wrongUsage(_ arguments: [String], _ word: String) async throws {
-    let run = try await RingtapProgram.run(arguments)
+    let run = try await Ringtap.run(arguments)
     #expect(run.status == 2)
-    #expect(run.messages.contains { $0.contains(word) }, "\(run.messages)")
+    #expect(run.errorLines.contains { $0.contains(word) }, "\(run.errorLines)")
   }
 
   @Test func nothingToPublish() async throws {
     try await withFolder { folder in
-      let run = try await RingtapProgram.run(["publish", folder, "mqtt://127.0.0.1"])
+      let run = try await Ringtap.run(["publish", folder, "mqtt://127.0.0.1"])
       #expect(run.status == 1)
       #expect(
-        run.messages.last?.hasSuffix(
+        run.errorLines.last?.hasSuffix(
           "\(folder) has no tables of text; give a capture's directory (--format csv)") == true)
     }
   }

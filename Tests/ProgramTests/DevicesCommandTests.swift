@@ -35,44 +35,44 @@ import Testing
 
   @Test func listsThem() async throws {
     try await withKnown { state in
-      let list = try await RingtapProgram.run(["devices", "--json"], state: state)
+      let list = try await Ringtap.run(["devices", "--json"], state: state)
       #expect(
-        list.lines == [
+        list.outputLines == [
           #"{"address":"C4:12:34:56:78:9A","addressType":"random","name":"Strap","kind":"heart-rate","lastSeenNs":2000000000}"#,
           #"{"address":"70:CB:0D:00:00:01","addressType":"public","name":"Twin","kind":"other","lastSeenNs":1000000000}"#,
           #"{"address":"70:CB:0D:00:00:02","addressType":"public","name":"Twin","kind":"other","lastSeenNs":1000000000}"#,
         ])
-      let text = try await RingtapProgram.run(["devices"], state: state)
-      #expect(text.lines.count == 3)
-      #expect(text.lines[0].hasPrefix("C4:12:34:56:78:9A  random  heart-rate  Strap  "))
-      let none = try await RingtapProgram.run(["devices", "--json"], state: state + "/nowhere")
-      #expect(none.status == 0 && none.lines.isEmpty && none.messages.isEmpty)
+      let text = try await Ringtap.run(["devices"], state: state)
+      #expect(text.outputLines.count == 3)
+      #expect(text.outputLines[0].hasPrefix("C4:12:34:56:78:9A  random  heart-rate  Strap  "))
+      let none = try await Ringtap.run(["devices", "--json"], state: state + "/nowhere")
+      #expect(none.status == 0 && none.outputLines.isEmpty && none.errorLines.isEmpty)
     }
   }
 
   @Test func showsOne() async throws {
     try await withKnown { state in
-      let text = try await RingtapProgram.run(["devices", "show", "Strap"], state: state)
+      let text = try await Ringtap.run(["devices", "show", "Strap"], state: state)
       #expect(
-        text.lines.dropFirst() == [
+        text.outputLines.dropFirst() == [
           "database hash abcd", "0x0010–0x0012  service 180d",
           "  0x0011  characteristic 2a37  value 0x0012  [notify]",
         ])
-      let json = try await RingtapProgram.run(
+      let json = try await Ringtap.run(
         ["devices", "show", "c4:12:34:56:78:9a", "--json"], state: state)
-      let file = contents(state + "/ringtap/devices/C4-12-34-56-78-9A-random.json")
-      #expect(json.lines == [String(decoding: file.dropLast(), as: UTF8.self)])
-      let unknown = try await RingtapProgram.run(["devices", "show", "Nobody"], state: state)
-      #expect(unknown.status == 1 && unknown.messages.count == 1)
+      let file = state + "/ringtap/devices/C4-12-34-56-78-9A-random.json"
+      #expect(try json.output == String(contentsOfFile: file, encoding: .utf8))
+      let unknown = try await Ringtap.run(["devices", "show", "Nobody"], state: state)
+      #expect(unknown.status == 1 && unknown.errorLines.count == 1)
     }
   }
 
   @Test func forgetsThem() async throws {
     try await withKnown { state in
       // Which of them?
-      let twins = try await RingtapProgram.run(["devices", "forget", "Twin"], state: state)
+      let twins = try await Ringtap.run(["devices", "forget", "Twin"], state: state)
       #expect(twins.status == 1)
-      #expect(twins.messages.first?.contains("70:CB:0D:00:00:01") == true)
+      #expect(twins.errorLines.first?.contains("70:CB:0D:00:00:01") == true)
       let bonds = BondFiles(in: state + "/ringtap/devices") { Issue.record("\($0)") }
       for address in ["70:CB:0D:00:00:01", "70:CB:0D:00:00:02"] {
         let device = try #require(DeviceAddress(address, type: .public))
@@ -81,19 +81,19 @@ import Testing
             device: device, local: device,
             bond: Bond(isAuthenticated: false, isSecureConnections: true, keyByteCount: 16, isBonded: true)))
       }
-      let one = try await RingtapProgram.run(["devices", "forget", "70:CB:0D:00:00:01"], state: state)
+      let one = try await Ringtap.run(["devices", "forget", "70:CB:0D:00:00:01"], state: state)
       #expect(one.status == 0)
       let kept = BondFiles(in: state + "/ringtap/devices") { Issue.record("\($0)") }.bonds()
       #expect(kept.map(\.device.description) == ["70:CB:0D:00:00:02"])
-      let twin = try await RingtapProgram.run(["devices", "forget", "Twin"], state: state)
+      let twin = try await Ringtap.run(["devices", "forget", "Twin"], state: state)
       #expect(twin.status == 0)
-      let rest = try await RingtapProgram.run(["devices", "--json"], state: state)
-      #expect(rest.lines.count == 1)
+      let rest = try await Ringtap.run(["devices", "--json"], state: state)
+      #expect(rest.outputLines.count == 1)
       for arguments in [["devices", "forget"], ["devices", "forget", "Strap", "--all"]] {
-        #expect(try await RingtapProgram.run(arguments, state: state).status == 2)
+        #expect(try await Ringtap.run(arguments, state: state).status == 2)
       }
-      let all = try await RingtapProgram.run(["devices", "forget", "--all"], state: state)
-      #expect(all.messages == ["ringtap: 1 device forgotten"])
+      let all = try await Ringtap.run(["devices", "forget", "--all"], state: state)
+      #expect(all.errorLines == ["ringtap: 1 device forgotten"])
       #expect(try FileManager.default.contentsOfDirectory(atPath: state + "/ringtap/devices") == [])
     }
   }
@@ -102,12 +102,12 @@ import Testing
   @Test func namesThatAreNotKnownAreWrongUsage() async throws {
     try await withKnown { state in
       for command in [["ring", "battery"], ["heart-rate"], ["capture"]] {
-        let unknown = try await RingtapProgram.run(command + ["Nobody"], state: state)
+        let unknown = try await Ringtap.run(command + ["Nobody"], state: state)
         #expect(unknown.status == 2)
-        let twin = try await RingtapProgram.run(command + ["Twin"], state: state)
+        let twin = try await Ringtap.run(command + ["Twin"], state: state)
         #expect(twin.status == 2)
-        #expect(twin.messages.joined().contains("several"))
-        let off = try await RingtapProgram.run(command + ["Strap", "--no-remember"], state: state)
+        #expect(twin.errorLines.joined().contains("several"))
+        let off = try await Ringtap.run(command + ["Strap", "--no-remember"], state: state)
         #expect(off.status == 2)
       }
     }
@@ -116,9 +116,9 @@ import Testing
   /// Devices that are emulated in the process are gone with it.
   @Test func emulatedDevicesAreNotRemembered() async throws {
     try await withFolder { state in
-      let run = try await RingtapProgram.run(
+      let run = try await Ringtap.run(
         ["ring", "battery", "--transport", "virtual:ring", "--json"], state: state)
-      #expect(run.lines == [#"{"kind":"battery","level":64,"charging":false}"#])
+      #expect(run.outputLines == [#"{"kind":"battery","level":64,"charging":false}"#])
       #expect(try FileManager.default.contentsOfDirectory(atPath: state) == [])
     }
   }

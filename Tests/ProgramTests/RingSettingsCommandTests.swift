@@ -1,14 +1,15 @@
 import Foundation
+import TestKit
 import Testing
 
 /// `ringtap ring settings` against the emulated ring in the same process, which keeps what is written.
 @Suite struct RingSettingsCommandTests {
   private func settings(_ arguments: [String]) async throws -> [String: [String: Any]] {
-    let run = try await RingtapProgram.run(
+    let run = try await Ringtap.run(
       ["ring", "settings", "--transport", "virtual:ring", "--json"] + arguments)
-    #expect(run.status == 0, "\(run.messages)")
+    #expect(run.status == 0, "\(run.errorLines)")
     var found: [String: [String: Any]] = [:]
-    for line in run.lines {
+    for line in run.outputLines {
       let object = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
       if let object, let kind = object["kind"] as? String { found[kind] = object }
     }
@@ -43,7 +44,7 @@ import Testing
     ["--gender", "unknown"], ["--age", "256"],
   ])
   func wrongValuesAreWrongUsage(_ arguments: [String]) async throws {
-    let run = try await RingtapProgram.run(
+    let run = try await Ringtap.run(
       ["ring", "settings", "--transport", "virtual:ring"] + arguments)
     #expect(run.status == 2)
   }
@@ -51,9 +52,10 @@ import Testing
   /// Where the capabilities come from.
   @Test(arguments: [([], "deviceSupport"), (["--set-time"], "setTime")])
   func tellsWhereCapabilitiesComeFrom(_ arguments: [String], _ source: String) async throws {
-    let run = try await RingtapProgram.run(
+    let run = try await Ringtap.run(
       ["ring", "info", "--transport", "virtual:ring", "--json"] + arguments)
     #expect(
-      run.lines.contains { $0.hasPrefix(#"{"kind":"capabilities","source":"\#(source)","#) }, "\(run.lines)")
+      run.outputLines.contains { $0.hasPrefix(#"{"kind":"capabilities","source":"\#(source)","#) },
+      "\(run.outputLines)")
   }
 }

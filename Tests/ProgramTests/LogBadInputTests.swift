@@ -2,6 +2,7 @@ import BLEPacketLog
 import BLEWire
 import Foundation
 import Glibc
+import LogKit
 import TestKit
 import Testing
 

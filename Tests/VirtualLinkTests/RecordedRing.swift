@@ -10,7 +10,7 @@ import RingTap
 import TestKit
 
 /// A ring that answers what it was recorded to be asked with what was recorded, and nothing else with anything.
-final class ScriptedRing: VirtualPeripheral {
+final class RecordedRing: VirtualPeripheral {
   struct Exchange: Sendable {
     /// What a host wrote, octet by octet.
     let request: [UInt8]
@@ -46,46 +46,6 @@ final class ScriptedRing: VirtualPeripheral {
       link.push(of: handle == Self.messages ? Self.answers : Self.replies, value: reply.span)
     }
   }
-}
-
-/// Captures of real rings and their meaning, by the editors of the reference and not by the code under test.
-struct RingCaptures: Sendable {
-  struct Vector: Sendable {
-    let packets: [[UInt8]]
-    /// As canonical JSON: sorted keys.
-    let expect: String
-  }
-
-  static let all: [String: Vector] = {
-    let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-      .appending(path: "BLESensorsTests/Fixtures/ring-vectors.json")
-    guard let data = try? Data(contentsOf: file),
-      let list = try? JSONSerialization.jsonObject(with: data) as? [[String: Any]]
-    else { fatalError("cannot read \(file.path)") }
-    var all: [String: Vector] = [:]
-    for object in list {
-      guard let name = object["name"] as? String, let packets = object["packets"] as? [String],
-        var expect = object["expect"] as? [String: Any]
-      else { fatalError("not a vector: \(object)") }
-      expect["note"] = nil
-      all[name] = Vector(packets: packets.map { octetsOf($0) }, expect: canonical(expect))
-    }
-    return all
-  }()
-
-  static func packets(_ name: String) -> [[UInt8]] {
-    guard let vector = all[name] else { fatalError("there is no vector \(name)") }
-    return vector.packets
-  }
-
-  static func expect(_ name: String) -> String { all[name]?.expect ?? "" }
-}
-
-func canonical(_ object: [String: Any]) -> String {
-  guard let data = try? JSONSerialization.data(withJSONObject: object, options: .sortedKeys) else {
-    preconditionFailure("not JSON: \(object)")
-  }
-  return String(decoding: data, as: UTF8.self)
 }
 
 /// Opens a link in virtual time and a conversation on it, and closes both.

@@ -1,4 +1,5 @@
 import Foundation
+import TestKit
 import Testing
 
 /// What each command says of itself, and that it can be called at all: swift-argument-parser looks at a command's options when
@@ -28,8 +29,8 @@ import Testing
   }
 
   @Test func eachCommandHasAnExampleAndEachOptionAText() async throws {
-    let run = try await RingtapProgram.run(["--experimental-dump-help"])
-    let dump = try JSONDecoder().decode(Dump.self, from: Data(run.lines.joined(separator: "\n").utf8))
+    let run = try await Ringtap.run(["--experimental-dump-help"])
+    let dump = try JSONDecoder().decode(Dump.self, from: Data(run.outputLines.joined(separator: "\n").utf8))
     let commands = dump.command.all()
     #expect(commands.count > 60)
     // swift-argument-parser adds a `help` of its own behind ours.
@@ -42,18 +43,18 @@ import Testing
   }
 
   @Test(arguments: ["modes", "permissions", "formats"]) func topics(_ name: String) async throws {
-    let run = try await RingtapProgram.run(["help", name])
+    let run = try await Ringtap.run(["help", name])
     #expect(run.status == 0)
-    #expect(run.lines.first == name.uppercased())
-    #expect(run.lines.allSatisfy { $0.count <= 80 })
+    #expect(run.outputLines.first == name.uppercased())
+    #expect(run.outputLines.allSatisfy { $0.count <= 80 })
   }
 
   @Test func commandsAreFoundByTheirWords() async throws {
-    let run = try await RingtapProgram.run(["help", "log", "show"])
-    #expect(run.lines.contains { $0.hasPrefix("USAGE: ringtap log show") })
-    #expect(try await RingtapProgram.run(["help"]).lines == RingtapProgram.run(["--help"]).lines)
-    let unknown = try await RingtapProgram.run(["help", "log", "shew"])
+    let run = try await Ringtap.run(["help", "log", "show"])
+    #expect(run.outputLines.contains { $0.hasPrefix("USAGE: ringtap log show") })
+    #expect(try await Ringtap.run(["help"]).outputLines == Ringtap.run(["--help"]).outputLines)
+    let unknown = try await Ringtap.run(["help", "log", "shew"])
     #expect(unknown.status == 2)
-    #expect(unknown.messages.contains { $0.contains("no command and no topic 'log shew'") })
+    #expect(unknown.errorLines.contains { $0.contains("no command and no topic 'log shew'") })
   }
 }

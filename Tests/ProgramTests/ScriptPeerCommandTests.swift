@@ -31,11 +31,11 @@ struct ScriptPeerCommandTests {
     try await withFolder { folder in
       let (file, socket) = (folder + "/script.txt", "unix:" + folder + "/peer")
       try Data(script.utf8).write(to: URL(filePath: file))
-      let peer = try RingtapPrograms.start(["script-peer", file, "--transport", socket] + options)
+      let peer = try Ringtap.start(["script-peer", file, "--transport", socket] + options)
       try await peer.line(containing: "ready")
       var runs: [Program.Result] = []
       for client in clients {
-        let program = try RingtapPrograms.start(client + ["--transport", socket])
+        let program = try Ringtap.start(client + ["--transport", socket])
         runs.append(try await program.finish())
       }
       return (try await peer.finish(), runs)
@@ -82,28 +82,14 @@ struct ScriptPeerCommandTests {
     try await withFolder { folder in
       let file = folder + "/script.txt"
       try Data("dialogue a\n> 0a03\n> 0x\n".utf8).write(to: URL(filePath: file))
-      let bad = try await RingtapPrograms.start(["script-peer", file, "--transport", "pty:"]).finish()
+      let bad = try await Ringtap.start(["script-peer", file, "--transport", "pty:"]).finish()
       #expect(bad.status == 1)
       #expect(bad.errorLines.first?.hasPrefix("ringtap: \(file): line 3: '0x' is not hexadecimal") == true)
-      let missing = try await RingtapPrograms.start(
+      let missing = try await Ringtap.start(
         ["script-peer", folder + "/none", "--transport", "pty:"]
       ).finish()
       #expect(missing.status == 1)
       #expect(missing.errorLines.count == 1)
     }
-  }
-}
-
-/// Runs of the program under test.
-enum RingtapPrograms {
-  /// - Parameters:
-  ///   - state: where devices and their keys are remembered; nowhere if not given.
-  static func start(_ arguments: [String], state: String? = nil) throws -> Program {
-    try Program(Place.ringtap, arguments, input: .nothing, environment: environment(state))
-  }
-
-  /// What decides where devices and their keys are remembered.
-  static func environment(_ state: String?) -> [String: String?] {
-    state.map { ["XDG_STATE_HOME": $0, "RINGTAP_NO_REMEMBER": nil] } ?? [:]
   }
 }

@@ -1,12 +1,12 @@
 import Foundation
-import RingTap
+import TestKit
 import Testing
 
 /// `ringtap ring decode`.
 @Suite struct RingDecodeCommandTests {
   /// - Parameter input: standard input, a line each.
-  private func decode(_ input: [String], _ arguments: [String] = []) async throws -> RingtapProgram.Run {
-    try await RingtapProgram.run(["ring", "decode"] + arguments, input: input)
+  private func decode(_ input: [String], _ arguments: [String] = []) async throws -> Program.Result {
+    try await Ringtap.run(["ring", "decode"] + arguments, input: .text(input.map { $0 + "\n" }.joined()))
   }
 
   private static let battery =
@@ -15,8 +15,8 @@ import Testing
   @Test func answersEachLine() async throws {
     let run = try await decode(RingProtocolVector.all.map(\.line))
     #expect(run.status == 0)
-    #expect(run.messages == [])
-    let answers = try run.lines.map { try #require(canonical(line: $0)) }
+    #expect(run.errorLines == [])
+    let answers = try run.outputLines.map { try #require(canonical(line: $0)) }
     #expect(answers == RingProtocolVector.all.map(\.expect))
   }
 
@@ -33,17 +33,17 @@ import Testing
     #expect(run.status == 1)
     // The sixth is no octet at all, which is a damaged packet and not a wrong line.
     let answer = #"{"kind":"battery","level":64,"charging":false}"#
-    #expect(run.lines == [answer, #"{"kind":"invalid","reason":"length"}"#, answer])
-    #expect(run.messages.map { $0.prefix { $0 != ":" } } == [Substring](repeating: "ringtap", count: 7))
-    let numbers = run.messages.compactMap { $0.split(separator: " ").dropFirst(2).first }
+    #expect(run.outputLines == [answer, #"{"kind":"invalid","reason":"length"}"#, answer])
+    #expect(run.errorLines.map { $0.prefix { $0 != ":" } } == [Substring](repeating: "ringtap", count: 7))
+    let numbers = run.errorLines.compactMap { $0.split(separator: " ").dropFirst(2).first }
     #expect(numbers == ["2:", "3:", "4:", "5:", "6:", "8:", "9:"])
   }
 
   @Test func saysWhatPiecesHold() async throws {
-    let pieces = try #require(RingProtocolVector.all.first { $0.name == "reassembly-split-3" })
-    let whole = try #require(RingProtocolVector.all.first { $0.name == "sleep-rt11cr-2-records" })
+    let pieces = RingProtocolVector.named("reassembly-split-3")
+    let whole = RingProtocolVector.named("sleep-rt11cr-2-records")
     let run = try await decode([pieces.line], ["--contents"])
-    #expect(run.lines.compactMap { canonical(line: $0) } == [whole.expect])
+    #expect(run.outputLines.compactMap { canonical(line: $0) } == [whole.expect])
     #expect(run.status == 0)
   }
 }
@@ -52,8 +52,7 @@ extension RingProtocolVector {
   /// The vector as a line of input.
   fileprivate var line: String {
     canonical([
-      "name": name, "channel": transcript.channel.rawValue, "direction": transcript.direction.rawValue,
-      "packets": packets.map { $0.map { String(format: "%02x", $0) }.joined() },
+      "name": name, "channel": channel, "direction": direction, "packets": packets.map { hexOf($0) },
     ])
   }
 }

@@ -13,7 +13,7 @@ struct PairCommandTests {
   ) async throws {
     try await withFolder { folder in
       let transport = ["--transport", "unix:" + folder + "/strap"]
-      let strap = try RingtapPrograms.start(["emulate", "heart-rate"] + transport + options)
+      let strap = try Ringtap.start(["emulate", "heart-rate"] + transport + options)
       try await strap.line(containing: "ready")
       try await body(transport, folder)
       strap.send(SIGINT)
@@ -22,7 +22,7 @@ struct PairCommandTests {
   }
 
   private func run(_ arguments: [String], state: String) async throws -> Program.Result {
-    try await RingtapPrograms.start(arguments, state: state).finish()
+    try await Ringtap.start(arguments, state: state).finish()
   }
 
   private func bonds(_ folder: String) throws -> [[String: Any]] {
@@ -145,7 +145,7 @@ struct PairCommandTests {
     try await withStrap(["--security", "authenticated"] + options) { transport, folder in
       let command = ([try Place.ringtap, "pair", Self.address] + transport).joined(separator: " ")
       let program = try Program(
-        "script", ["-qec", command, "/dev/null"], environment: RingtapPrograms.environment(folder))
+        "script", ["-qec", command, "/dev/null"], environment: Ringtap.environment(folder))
       try await program.question(containing: question)
       try program.type(typed)
       // Its input stays open: `script` takes its end for the end of what is typed.

@@ -1,16 +1,9 @@
-import BLECore
 import BLEPacketLog
-import BLESystem
 import BLEWire
 import Foundation
+import LogKit
 import TestKit
 import Testing
-
-enum Ringtap {
-  static func convert(_ arguments: [String], input: Program.Input = .nothing) throws -> Program.Result {
-    try Program.run(Place.ringtap, ["log", "convert"] + arguments, input: input)
-  }
-}
 
 @Suite @MainActor struct LogConvertCommandTests {
   nonisolated static let event = octetsOf("0e0401030c00")
@@ -19,6 +12,10 @@ enum Ringtap {
     LoggedPacket(
       type: .event, direction: .controllerToHost, octets: octetsOf("0e0401030c") + [octet],
       timeNanoseconds: seconds * 1_000_000_000)
+  }
+
+  private func convert(_ arguments: [String], input: Program.Input = .nothing) throws -> Program.Result {
+    try Program.run(Place.ringtap, ["log", "convert"] + arguments, input: input)
   }
 
   static func read(_ file: URL) throws -> LogReading { LogReading([UInt8](try Data(contentsOf: file))) }
@@ -34,7 +31,7 @@ enum Ringtap {
         converted(
           log([Self.packet(2, 4), Self.packet(6, 5), Self.packet(4, 6)]), to: .pcap(.h4WithDirection))
       ).write(to: b)
-      let run = try Ringtap.convert([a.path, b.path, out.path])
+      let run = try convert([a.path, b.path, out.path])
       #expect(run.status == 0, "\(run.errors)")
       let reading = try Self.read(out)
       #expect(reading.format == .pcapng)
@@ -57,23 +54,23 @@ enum Ringtap {
       try Data(log).write(to: plain)
       let packed = URL(filePath: folder + (program == "gzip" ? "/plain.gz" : "/plain.zst"))
       try #require(try Program.run(compressor, ["-k", "-q", plain.path]).status == 0)
-      let run = try Ringtap.convert([packed.path, out.path, "--format", "btsnoop"])
+      let run = try convert([packed.path, out.path, "--format", "btsnoop"])
       #expect(run.status == 0, "\(run.errors)")
       #expect([UInt8](try Data(contentsOf: out)) == log)
       // By standard input and output.
-      let piped = try Ringtap.convert(["-", "-", "--format", "btsnoop"], input: .file(packed.path))
+      let piped = try convert(["-", "-", "--format", "btsnoop"], input: .file(packed.path))
       #expect(piped.status == 0)
       // Cut in the middle: what is whole is written, the place told.
       let octets = try Data(contentsOf: packed)
       try octets[..<(octets.count / 2)].write(to: packed)
-      let cut = try Ringtap.convert([packed.path, out.path, "--format", "btsnoop"])
+      let cut = try convert([packed.path, out.path, "--format", "btsnoop"])
       #expect(cut.status == 1)
       #expect(cut.errors.contains("the compressed data ends early, at octet \(octets.count / 2)"))
       // Damaged in the middle: no crash, and not taken for good.
       var damaged = octets
       for index in octets.count / 2..<octets.count / 2 + 64 { damaged[index] ^= 0x5A }
       try damaged.write(to: packed)
-      let bad = try Ringtap.convert([packed.path, out.path, "--format", "btsnoop"])
+      let bad = try convert([packed.path, out.path, "--format", "btsnoop"])
       #expect(bad.status == 1)
       #expect(bad.errors.contains("octet"))
     }
@@ -84,7 +81,7 @@ enum Ringtap {
     try withFolder { folder in
       let (bad, out) = (URL(filePath: folder + "/bad"), URL(filePath: folder + "/out.pcap"))
       try Data(log([Self.packet(1, 1), Self.packet(2, 2)]).dropLast(3)).write(to: bad)
-      let run = try Ringtap.convert([bad.path, out.path])
+      let run = try convert([bad.path, out.path])
       #expect(run.status == 1)
       #expect(
         run.errors
@@ -92,12 +89,12 @@ enum Ringtap {
       )
       #expect(try Self.read(out).packets.map { $0.octets[5] } == [1])
       try Data("nothing of the kind".utf8).write(to: bad)
-      let other = try Ringtap.convert([bad.path, out.path])
+      let other = try convert([bad.path, out.path])
       #expect(other.status == 1)
       #expect(other.errors.contains("not a packet log"))
-      let missing = try Ringtap.convert([folder + "/none", out.path])
+      let missing = try convert([folder + "/none", out.path])
       #expect(missing.status == 1)
-      let same = try Ringtap.convert([bad.path, bad.path, "--format", "pcapng"])
+      let same = try convert([bad.path, bad.path, "--format", "pcapng"])
       #expect(same.status == 1 && same.errors.contains("overwritten"))
       #expect(try Data(contentsOf: bad) == Data("nothing of the kind".utf8))
     }
@@ -109,7 +106,7 @@ enum Ringtap {
       ["in", "-", "--split", "connection"], ["in", "a.pcap", "--connection", "0x1000"],
     ])
   func refusesWrongUsage(_ arguments: [String]) throws {
-    #expect(try Ringtap.convert(arguments).status == 2)
+    #expect(try convert(arguments).status == 2)
   }
 
   /// Two peers after one another on the same handle.
@@ -134,7 +131,7 @@ enum Ringtap {
     try withFolder { folder in
       let (file, out) = (URL(filePath: folder + "/log"), URL(filePath: folder + "/parts"))
       try Data(log(Self.twoLinks)).write(to: file)
-      let run = try Ringtap.convert([file.path, out.path, "--split", "connection", "--format", "pcapng"])
+      let run = try convert([file.path, out.path, "--split", "connection", "--format", "pcapng"])
       #expect(run.status == 0, "\(run.errors)")
       #expect(run.errors.contains("1 records belong to no connection"))
       let names = try FileManager.default.contentsOfDirectory(atPath: out.path).sorted()
@@ -152,7 +149,7 @@ enum Ringtap {
     try withFolder { folder in
       let (file, out) = (URL(filePath: folder + "/log"), URL(filePath: folder + "/out.btsnoop"))
       try Data(log(Self.twoLinks)).write(to: file)
-      let run = try Ringtap.convert([file.path, out.path, "--connection", choice])
+      let run = try convert([file.path, out.path, "--connection", choice])
       #expect(run.status == 0, "\(run.errors)")
       #expect(try Self.read(out).packets == Array(Self.twoLinks[range]))
     }
@@ -161,11 +158,11 @@ enum Ringtap {
   @Test func anonymises() throws {
     try withFolder { folder in
       let (file, out) = (URL(filePath: folder + "/log"), URL(filePath: folder + "/out.btsnoop"))
-      try Data(log(LogAnonymiserTests.packets)).write(to: file)
-      let run = try Ringtap.convert([file.path, out.path, "--anonymise"])
+      try Data(log(Self.twoLinks)).write(to: file)
+      let run = try convert([file.path, out.path, "--anonymise"])
       #expect(run.status == 0, "\(run.errors)")
       let octets = [UInt8](try Data(contentsOf: out))
-      #expect(octets == anonymised(log(LogAnonymiserTests.packets), to: .btsnoop(.h4)))
+      #expect(octets == anonymised(log(Self.twoLinks), to: .btsnoop(.h4)))
     }
   }
 }

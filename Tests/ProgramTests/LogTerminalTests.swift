@@ -1,6 +1,7 @@
 import BLEPacketLog
 import BLEWire
 import Foundation
+import LogKit
 import TestKit
 import Testing
 
