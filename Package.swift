@@ -64,16 +64,16 @@ let package = Package(
       "BLESystem", ["CBluetoothLinux", "CCompression", "CEDF", "CMosquitto", "CReportPage", "BLECore"]),
     library("BLESensors", ["BLECore", "BLEWire"]),
     library("BLEPacketLog", ["BLECore", "BLEWire", "BLEStack", "BLESensors"]),
-    library(
-      "BLEHost", ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLEPacketLog", "BLESensors"]),
+    library("BLEHost", ["BLECore", "BLEWire", "BLEStack", "BLESystem"]),
+    library("BLEReplay", ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLEPacketLog", "BLEHost"]),
     library("BLEEmulation", ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors"]),
     library(
       "RingTap",
-      ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost"]),
+      ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay"]),
     .executableTarget(
       name: "ringtap",
       dependencies: [
-        "BLECore", "BLEWire", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "RingTap",
+        "BLECore", "BLEWire", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay", "RingTap",
         "BLESecurity", "BLEEmulation", "CMallocCounter",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Histogram", package: "hdrhistogram-swift"),
@@ -106,16 +106,18 @@ let package = Package(
     tests(
       "BLEHostTests",
       ["BLECore", "BLEWire", "BLEStack", "BLESecurity", "BLESystem", "BLEHost", "TestKit", "TestPeer"]),
+    tests("BLEReplayTests", ["BLECore", "BLEWire", "BLEHost", "BLEReplay"]),
     tests(
       "RingTapTests",
       [
-        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "RingTap",
+        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay",
+        "RingTap",
         "TestKit", "TestPeer", "CTestSystem",
       ], exclude: ["Readers"]),
     tests(
       "VirtualLinkTests",
       [
-        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost",
+        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay",
         "BLEEmulation", "RingTap",
         "TestKit", "TestPeer", "CTestSystem",
       ]),
@@ -133,14 +135,17 @@ let package = Package(
       ["BLECore", "BLEWire", "BLESystem", "BLESensors", "BLEPacketLog", "TestKit", "LogKit"]),
     tests(
       "ProgramTests",
-      ["BLECore", "BLEWire", "BLEStack", "BLEPacketLog", "BLEHost", "RingTap", "TestKit", "LogKit"]),
+      [
+        "BLECore", "BLEWire", "BLEStack", "BLEPacketLog", "BLEHost", "BLEReplay", "RingTap", "TestKit",
+        "LogKit",
+      ]),
     tests(
       "KernelTests", ["TestKit"], exclude: ["Peers"],
       settings: [.defaultIsolation(MainActor.self)]),
     .target(
       name: "FuzzTargets",
       dependencies: [
-        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost",
+        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay",
         "BLEEmulation", "RingTap",
       ],
       path: "Tests/FuzzTargets", swiftSettings: languageSettings),

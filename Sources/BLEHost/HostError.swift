@@ -121,7 +121,7 @@ extension HostError: CustomStringConvertible {
 
 extension HostError {
   /// The one place where errors of the layers below become errors of the host.
-  init(_ error: SystemError) {
+  package init(_ error: SystemError) {
     self = error.condition == .unsupported ? .noBluetooth : .system(error)
   }
 

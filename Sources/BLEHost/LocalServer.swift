@@ -5,18 +5,18 @@ import BLEWire
 /// What a device that asks us finds: the GAP and GATT services, and correct errors for all else.
 ///
 /// Whoever holds the ATT channel is its server too. Reference `att-gatt-conformance.md`, 6.
-struct LocalServer {
+package struct LocalServer {
   private var server: ATTServer
   private var database: GATTServerDatabase
 
-  init(receiveMTU: Int) {
+  package init(receiveMTU: Int) {
     database = GATTServerDatabase(.genericServices(name: "ringtap"))
     server = ATTServer(database: database, receiveMTU: receiveMTU)
   }
 
   /// - Parameter mtu: in force on the bearer.
   /// - Returns: the answer; empty where none is due.
-  mutating func answer(_ pdu: Span<UInt8>, mtu: Int) -> [UInt8] {
+  package mutating func answer(_ pdu: Span<UInt8>, mtu: Int) -> [UInt8] {
     server.exchangedMTU(peerMTU: UInt16(mtu))
     return [UInt8](encoding: ATT.maximumMTU) {
       server.receive(pdu, database: &database, into: &$0) { _, _ in nil }

@@ -63,7 +63,7 @@ public final class PacketTap: Sendable {
   /// erroneous. Core 5.4, Vol 4, Part E, 7.7.65.1.
   ///
   /// - Parameter timing: `nil` where the kernel keeps it to itself: interval, latency and time-out are 0 then.
-  static func start(
+  package static func start(
     of handle: ConnectionHandle, peer: DeviceAddress, _ timing: LinkParameters?
   ) -> [UInt8] {
     let complete = LEConnectionComplete(

@@ -2,6 +2,7 @@ import ArgumentParser
 import BLECore
 import BLEHost
 import BLEPacketLog
+import BLEReplay
 import BLESensors
 import BLESystem
 import RingTap

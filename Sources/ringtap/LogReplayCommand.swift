@@ -1,6 +1,7 @@
 import ArgumentParser
 import BLEHost
 import BLEPacketLog
+import BLEReplay
 import RingTap
 
 extension LogCommand {

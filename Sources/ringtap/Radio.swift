@@ -1,6 +1,7 @@
 import ArgumentParser
 import BLEEmulation
 import BLEHost
+import BLEReplay
 import BLESecurity
 import BLESystem
 import RingTap

@@ -1,5 +1,6 @@
 import BLEHost
 import BLEPacketLog
+import BLEReplay
 import RingTap
 
 /// What a replay found, in words.

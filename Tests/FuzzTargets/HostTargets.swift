@@ -2,6 +2,7 @@ import BLECore
 import BLEEmulation
 import BLEHost
 import BLEPacketLog
+import BLEReplay
 import BLESensors
 import BLEStack
 import BLEWire

@@ -1,6 +1,7 @@
 import BLECore
 import BLEEmulation
 import BLEHost
+import BLEReplay
 import BLESensors
 import BLEStack
 import BLESystem

@@ -6,7 +6,7 @@ import RingTap
 import TestKit
 import Testing
 
-@testable import BLEHost
+@testable import BLEReplay
 
 /// Our stack, driven by logs. `Captures/README.md` says how each log was made; other hosts speak in those of `shared`.
 @Suite(.timeLimit(.minutes(2))) struct LogReplayTests {

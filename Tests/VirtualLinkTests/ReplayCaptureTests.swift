@@ -10,6 +10,7 @@ import TestKit
 import Testing
 
 @testable import BLEHost
+@testable import BLEReplay
 
 /// A capture from the log of a capture: the same tables.
 @Suite(.timeLimit(.minutes(2))) struct ReplayCaptureTests {

@@ -78,11 +78,11 @@ extension TransportSpecification {
       case .tcpServer, .pseudoTerminal, .virtual, .replay: break
       }
     } catch { throw HostError(opening: description, error) }
-    if case .replay(let source) = self { return try ReplayTransport(source, on: loop) }
-    if case .virtual = self {
-      throw .unsuitable("\(self): virtual peripherals are attached by whoever emulates them")
+    switch self {
+    case .replay: throw .unsuitable("\(self): a log is opened by ReplayTransport")
+    case .virtual: throw .unsuitable("\(self): virtual peripherals are attached by whoever emulates them")
+    default: throw .unsuitable("\(self): wait for the peer first, then take the stream over")
     }
-    throw .unsuitable("\(self): wait for the peer first, then take the stream over")
   }
 }
 

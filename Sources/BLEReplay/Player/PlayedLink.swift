@@ -1,4 +1,5 @@
 import BLECore
+import BLEHost
 import BLEStack
 import BLEWire
 

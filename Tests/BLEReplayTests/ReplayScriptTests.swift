@@ -1,8 +1,9 @@
 import BLECore
+import BLEHost
 import BLEWire
 import Testing
 
-@testable import BLEHost
+@testable import BLEReplay
 
 /// What a recorded conversation does with a host that says the same, and with one that does not. Packets by hand, from
 /// Core 5.4, Vol 4, Part E, 7 and Vol 3, Part F, 3.4.
@@ -216,26 +217,5 @@ import Testing
     _ = pace.due(ReceiveTime(nanoseconds: 500), now: start)
     #expect(pace.due(ReceiveTime(nanoseconds: 400), now: start) < start)
     #expect(pace.due(ReceiveTime(nanoseconds: .min), now: start) <= start)
-  }
-}
-
-@Suite struct ReplaySourceTests {
-  @Test func parses() throws {
-    #expect(
-      try TransportSpecification("replay:walk/packets.btsnoop")
-        == .replay(ReplaySource(path: "walk/packets.btsnoop", speed: .max, link: nil)))
-    #expect(
-      try TransportSpecification("replay:a,b.btsnoop,speed=10x,link=2")
-        == .replay(ReplaySource(path: "a,b.btsnoop", speed: .times(10), link: 2)))
-    let text = "replay:a.btsnoop,speed=1x,link=3"
-    #expect(try TransportSpecification(text).description == text)
-  }
-
-  @Test(arguments: [
-    "replay:", "replay:,link=1", "replay:a,speed=0x", "replay:a,speed=2", "replay:a,link=0",
-    "replay:a,rate=3",
-  ])
-  func refuses(_ text: String) {
-    #expect(throws: TransportSpecification.ParseError.self) { _ = try TransportSpecification(text) }
   }
 }

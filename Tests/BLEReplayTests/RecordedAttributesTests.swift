@@ -2,7 +2,7 @@ import BLECore
 import BLEWire
 import Testing
 
-@testable import BLEHost
+@testable import BLEReplay
 
 /// A server out of what a client was told. PDUs by hand, from Core 5.4, Vol 3, Part F, 3.4.
 @Suite struct RecordedAttributesTests {

@@ -1,4 +1,5 @@
 public import BLECore
+public import BLEHost
 import BLEStack
 public import BLESystem
 import BLEWire

@@ -1,4 +1,5 @@
 public import BLECore
+public import BLEHost
 public import BLEPacketLog
 import BLESystem
 public import BLEWire
