@@ -31,10 +31,13 @@ let package = Package(
     .executable(name: "ringtap", targets: ["ringtap"]),
     .library(name: "RingTap", targets: ["RingTap"]),
     .library(name: "BLEHost", targets: ["BLEHost"]),
+    .library(name: "BLEReplay", targets: ["BLEReplay"]),
     .library(name: "BLEEmulation", targets: ["BLEEmulation"]),
     .library(name: "BLESecurity", targets: ["BLESecurity"]),
     .library(name: "BLEPacketLog", targets: ["BLEPacketLog"]),
     .library(name: "BLESensors", targets: ["BLESensors"]),
+    .library(name: "ColmiRing", targets: ["ColmiRing"]),
+    .library(name: "Physiology", targets: ["Physiology"]),
   ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
@@ -62,17 +65,24 @@ let package = Package(
     library("BLESecurity", ["BLECore", "BLEWire", "BLEStack", "CLibcrypto"]),
     library(
       "BLESystem", ["CBluetoothLinux", "CCompression", "CEDF", "CMosquitto", "CReportPage", "BLECore"]),
+    library("JSONText", ["BLECore"]),
+    library("Physiology", ["BLECore"]),
     library("BLESensors", ["BLECore", "BLEWire"]),
-    library("BLEPacketLog", ["BLECore", "BLEWire", "BLEStack", "BLESensors"]),
+    library("ColmiRing", ["JSONText", "BLECore", "BLEWire", "Physiology"]),
+    library("BLEPacketLog", ["JSONText", "BLECore", "BLEWire", "BLEStack", "BLESensors", "ColmiRing"]),
     library("BLEHost", ["BLECore", "BLEWire", "BLEStack", "BLESystem"]),
     library("BLEReplay", ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLEPacketLog", "BLEHost"]),
-    library("BLEEmulation", ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors"]),
+    library("BLEEmulation", ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "ColmiRing"]),
     library(
       "RingTap",
-      ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay"]),
+      [
+        "JSONText", "Physiology", "ColmiRing", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors",
+        "BLEPacketLog", "BLEHost", "BLEReplay",
+      ]),
     .executableTarget(
       name: "ringtap",
       dependencies: [
+        "JSONText", "Physiology", "ColmiRing",
         "BLECore", "BLEWire", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay", "RingTap",
         "BLESecurity", "BLEEmulation", "CMallocCounter",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
@@ -81,7 +91,9 @@ let package = Package(
       swiftSettings: swiftSettings),
     // What a guide shows.
     .executableTarget(
-      name: "Pulse", dependencies: ["BLEHost", "BLESensors", "BLESystem", "RingTap"], path: "Tools/Examples",
+      name: "Pulse",
+      dependencies: ["BLEHost", "ColmiRing", "Physiology", "BLESensors", "BLESystem", "RingTap"],
+      path: "Tools/Examples",
       swiftSettings: languageSettings),
     .target(name: "CMallocCounter"),
     .target(name: "TestKit", path: "Tests/TestKit", swiftSettings: languageSettings),
@@ -95,11 +107,17 @@ let package = Package(
     tests("BLEWireTests", ["BLECore", "BLEWire", "TestKit"]),
     tests("BLEStackTests", ["BLECore", "BLEWire", "BLEStack", "TestKit"], exclude: ["Fixtures"]),
     tests("BLESecurityTests", ["BLEWire", "BLEStack", "BLESecurity", "TestKit"]),
-    tests("BLEEmulationTests", ["BLECore", "BLEWire", "BLEStack", "BLESensors", "BLEEmulation", "TestKit"]),
+    tests(
+      "BLEEmulationTests",
+      [
+        "JSONText", "Physiology", "ColmiRing", "BLECore", "BLEWire", "BLEStack", "BLESensors", "BLEEmulation",
+        "TestKit",
+      ]),
     tests("BLESystemTests", ["BLECore", "BLESystem", "TestKit", "TestPeer"]),
     tests(
       "ReceivePathTests",
       [
+        "JSONText", "Physiology", "ColmiRing",
         "CMallocCounter", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "RingTap",
         "BLEEmulation", "TestKit", "TestPeer",
       ]),
@@ -110,6 +128,7 @@ let package = Package(
     tests(
       "RingTapTests",
       [
+        "JSONText", "Physiology", "ColmiRing",
         "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay",
         "RingTap",
         "TestKit", "TestPeer", "CTestSystem",
@@ -117,6 +136,7 @@ let package = Package(
     tests(
       "VirtualLinkTests",
       [
+        "JSONText", "Physiology", "ColmiRing",
         "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay",
         "BLEEmulation", "RingTap",
         "TestKit", "TestPeer", "CTestSystem",
@@ -124,18 +144,28 @@ let package = Package(
     tests(
       "ConformanceTests",
       [
+        "JSONText", "Physiology", "ColmiRing",
         "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "BLEEmulation", "TestKit",
         "TestPeer",
       ], exclude: ["Dialogues"]),
     tests(
       "BLESensorsTests", ["BLECore", "BLEWire", "BLESensors", "BLEPacketLog", "TestKit"],
       exclude: ["Fixtures"]),
+    tests("JSONTextTests", ["JSONText"]),
+    tests("PhysiologyTests", ["BLECore", "Physiology", "TestKit"], exclude: ["Fixtures"]),
+    tests(
+      "ColmiRingTests", ["JSONText", "BLECore", "BLEWire", "Physiology", "ColmiRing", "TestKit"],
+      exclude: ["Fixtures"]),
     tests(
       "BLEPacketLogTests",
-      ["BLECore", "BLEWire", "BLESystem", "BLESensors", "BLEPacketLog", "TestKit", "LogKit"]),
+      [
+        "JSONText", "Physiology", "ColmiRing", "BLECore", "BLEWire", "BLESystem", "BLESensors",
+        "BLEPacketLog", "TestKit", "LogKit",
+      ]),
     tests(
       "ProgramTests",
       [
+        "JSONText", "Physiology", "ColmiRing",
         "BLECore", "BLEWire", "BLEStack", "BLEPacketLog", "BLEHost", "BLEReplay", "RingTap", "TestKit",
         "LogKit",
       ]),
@@ -145,6 +175,7 @@ let package = Package(
     .target(
       name: "FuzzTargets",
       dependencies: [
+        "JSONText", "Physiology", "ColmiRing",
         "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay",
         "BLEEmulation", "RingTap",
       ],
@@ -154,6 +185,7 @@ let package = Package(
     .target(
       name: "Simulation",
       dependencies: [
+        "JSONText", "Physiology", "ColmiRing",
         "CTestSystem", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "BLEEmulation",
         "RingTap",
       ], path: "Tests/Simulation", swiftSettings: languageSettings),

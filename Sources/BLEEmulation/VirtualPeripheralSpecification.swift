@@ -2,6 +2,7 @@ import BLECore
 public import BLESensors
 public import BLEStack
 import BLESystem
+import ColmiRing
 
 /// A controller with emulated peripherals, in one line: `ring`, `ring,rate=300,real-time`,
 /// `source,payload=244,real-time`.

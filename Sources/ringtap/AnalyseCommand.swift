@@ -3,6 +3,9 @@ import BLECore
 import BLEPacketLog
 import BLESensors
 import BLESystem
+import ColmiRing
+import JSONText
+import Physiology
 import RingTap
 
 /// `ringtap analyse DIR`: from raw signals to numbers.

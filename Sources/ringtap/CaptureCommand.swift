@@ -5,6 +5,7 @@ import BLEPacketLog
 import BLEReplay
 import BLESensors
 import BLESystem
+import JSONText
 import RingTap
 
 /// `ringtap capture [ADDRESS]`: the main job.

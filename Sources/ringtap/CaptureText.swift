@@ -3,6 +3,7 @@ import BLECore
 import BLEHost
 import BLESensors
 import BLEWire
+import ColmiRing
 import RingTap
 
 /// A capture in words.

@@ -1,6 +1,7 @@
 import BLEHost
 import BLEPacketLog
 import BLESystem
+import JSONText
 import RingTap
 import Synchronization
 

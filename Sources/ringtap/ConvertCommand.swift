@@ -1,6 +1,7 @@
 import ArgumentParser
 import BLEPacketLog
 import BLESystem
+import JSONText
 import RingTap
 
 /// `ringtap convert DIR --to FORMAT`: a capture for other programs.

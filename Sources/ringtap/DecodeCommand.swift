@@ -2,6 +2,7 @@ import ArgumentParser
 import BLECore
 import BLEPacketLog
 import FoundationEssentials
+import JSONText
 
 /// `ringtap decode`: payloads of known characteristics, from standard input.
 struct DecodeCommand: ParsableCommand {

@@ -3,6 +3,7 @@ import BLECore
 import BLEHost
 import BLEPacketLog
 import BLESystem
+import JSONText
 import RingTap
 
 /// `ringtap devices`.

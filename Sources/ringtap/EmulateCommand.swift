@@ -3,6 +3,7 @@ import BLECore
 import BLEEmulation
 import BLESensors
 import BLESystem
+import ColmiRing
 
 /// `ringtap emulate PERIPHERAL`.
 struct EmulateCommand: AsyncParsableCommand {

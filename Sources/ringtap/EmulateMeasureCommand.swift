@@ -6,6 +6,7 @@ import BLEPacketLog
 import BLEStack
 import BLESystem
 import BLEWire
+import JSONText
 import Synchronization
 
 /// `ringtap emulate measure`: what the emulated air carries in real time, through our own host in this process.

@@ -6,6 +6,7 @@ import BLEPacketLog
 import BLESecurity
 import BLEStack
 import BLESystem
+import JSONText
 import Synchronization
 
 /// Where an emulation attaches, and how its air is.

@@ -2,6 +2,7 @@ import BLECore
 import BLEPacketLog
 import BLEStack
 import BLEWire
+import JSONText
 
 /// Shows an attribute tree, a line for each attribute.
 struct GATTTree {

@@ -3,6 +3,7 @@ import BLECore
 import BLEHost
 import BLEPacketLog
 import BLESensors
+import JSONText
 import RingTap
 
 /// `ringtap heart-rate [ADDRESS]`.

@@ -3,6 +3,7 @@ import BLECore
 import BLEHost
 import BLEPacketLog
 import BLEWire
+import JSONText
 import RingTap
 
 /// `ringtap link ADDRESS`.

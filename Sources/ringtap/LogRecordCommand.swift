@@ -3,6 +3,7 @@ import BLECore
 import BLEPacketLog
 import BLESystem
 import Glibc
+import JSONText
 import RingTap
 
 /// `ringtap log record`.

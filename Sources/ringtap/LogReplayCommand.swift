@@ -2,6 +2,7 @@ import ArgumentParser
 import BLEHost
 import BLEPacketLog
 import BLEReplay
+import JSONText
 import RingTap
 
 extension LogCommand {

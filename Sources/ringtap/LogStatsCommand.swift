@@ -2,6 +2,7 @@ import ArgumentParser
 import BLECore
 import BLEPacketLog
 import BLESystem
+import JSONText
 import RingTap
 
 extension LogCommand {

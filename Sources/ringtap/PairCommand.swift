@@ -6,6 +6,7 @@ import BLESecurity
 import BLEStack
 import BLESystem
 import BLEWire
+import JSONText
 import RingTap
 
 /// `ringtap pair DEVICE`.

@@ -1,6 +1,7 @@
 import BLEHost
 import BLEPacketLog
 import BLEReplay
+import JSONText
 import RingTap
 
 /// What a replay found, in words.

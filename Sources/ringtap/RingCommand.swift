@@ -1,5 +1,7 @@
 import ArgumentParser
 import BLEPacketLog
+import ColmiRing
+import JSONText
 import RingTap
 
 /// `ringtap ring …`: what COLMI rings can do.

@@ -2,6 +2,7 @@ import ArgumentParser
 import BLEHost
 import BLESensors
 import BLESystem
+import ColmiRing
 import RingTap
 
 /// Which day of a log.

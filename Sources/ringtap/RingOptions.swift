@@ -4,6 +4,8 @@ import BLEHost
 import BLEPacketLog
 import BLESensors
 import BLESystem
+import ColmiRing
+import JSONText
 import RingTap
 
 /// Which ring, and how its answers are shown: on every command that talks to one.

@@ -2,6 +2,7 @@ import BLESystem
 import ArgumentParser
 import BLEHost
 import BLESensors
+import ColmiRing
 import RingTap
 
 /// Asks before something that cannot be undone.

@@ -4,6 +4,8 @@ import BLEPacketLog
 import BLESensors
 import BLEStack
 import BLESystem
+import ColmiRing
+import JSONText
 import RingTap
 
 /// `ringtap ring info`.

@@ -2,6 +2,8 @@ import ArgumentParser
 import BLECore
 import BLEPacketLog
 import BLESensors
+import ColmiRing
+import JSONText
 import RingTap
 
 /// `ringtap ring raw`.

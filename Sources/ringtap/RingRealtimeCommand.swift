@@ -3,6 +3,8 @@ import BLECore
 import BLEHost
 import BLEPacketLog
 import BLESensors
+import ColmiRing
+import JSONText
 import RingTap
 
 /// `ringtap ring realtime KIND`.

@@ -1,6 +1,7 @@
 import ArgumentParser
 import BLEHost
 import BLESensors
+import ColmiRing
 import RingTap
 
 /// `ringtap ring settings`.

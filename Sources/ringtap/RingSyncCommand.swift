@@ -3,6 +3,8 @@ import BLEHost
 import BLEPacketLog
 import BLESensors
 import BLESystem
+import ColmiRing
+import JSONText
 import RingTap
 
 /// `ringtap ring sync`.

@@ -4,6 +4,7 @@ import BLEHost
 import BLEPacketLog
 import BLESystem
 import BLEWire
+import JSONText
 
 /// `ringtap scan`.
 struct ScanCommand: AsyncParsableCommand {

@@ -4,6 +4,7 @@ import BLEEmulation
 import BLEHost
 import BLEPacketLog
 import BLESystem
+import JSONText
 import Synchronization
 
 /// `ringtap script-peer FILE`.

@@ -5,6 +5,7 @@ import BLEPacketLog
 import BLESensors
 import BLEStack
 import BLESystem
+import JSONText
 import RingTap
 
 /// A sensor to stream from, and for how long.

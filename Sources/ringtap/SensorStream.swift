@@ -2,6 +2,7 @@ import BLECore
 import BLEHost
 import BLEPacketLog
 import BLESystem
+import JSONText
 import RingTap
 
 /// How long to take samples of a sensor.

@@ -5,6 +5,7 @@ import BLEPacketLog
 import BLESensors
 import BLEStack
 import BLESystem
+import JSONText
 
 /// `ringtap read ADDRESS CHARACTERISTIC`.
 struct ReadCommand: AsyncParsableCommand, ReachesDevice {

@@ -1,6 +1,7 @@
 import BLECore
 import BLEWire
 import Foundation
+import JSONText
 import LogKit
 import TestKit
 import Testing

@@ -3,6 +3,7 @@ import BLEPacketLog
 import BLESensors
 import BLEWire
 import Foundation
+import JSONText
 import TestKit
 import Testing
 

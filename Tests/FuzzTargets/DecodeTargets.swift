@@ -1,6 +1,7 @@
 import BLECore
 import BLEPacketLog
 import BLEWire
+import JSONText
 
 /// Packets of a log, as `log show` prints them: in words, with context, and in JSON.
 func fuzzDecoder(_ input: Span<UInt8>) {

@@ -7,6 +7,7 @@ import BLESystem
 import BLEWire
 import Foundation
 import Glibc
+import JSONText
 import RingTap
 
 /// A text of dialogues, and after a zero octet what a client sends.

@@ -2,6 +2,8 @@ import BLECore
 import BLEPacketLog
 import BLESensors
 import BLEWire
+import ColmiRing
+import JSONText
 
 /// The characteristics that `ringtap decode` knows.
 private let characteristics: [BluetoothUUID] = [

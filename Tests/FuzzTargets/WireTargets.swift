@@ -5,6 +5,8 @@ import BLEPacketLog
 import BLESensors
 import BLEStack
 import BLEWire
+import ColmiRing
+import JSONText
 
 /// LE Meta events with reports: each lies in its event, and put together it is no longer than allowed.
 func fuzzAdvertising(_ input: Span<UInt8>) {

@@ -108,7 +108,7 @@ extension OverEachWay {
     /// The emulated stream starts with frames from real rings, whose meaning is published.
     private func expectCapturedFrames(_ frames: [RawFrame], _ capture: CaptureFolder) throws {
       let file = try Data(
-        contentsOf: URL(filePath: Place.fixture("BLESensorsTests/Fixtures/ring-vectors.json")))
+        contentsOf: URL(filePath: Place.fixture("ColmiRingTests/Fixtures/ring-vectors.json")))
       let vectors = try JSONDecoder().decode([Vector].self, from: file)
       let expected = Dictionary(
         vectors.map { ($0.packets[0], [$0.expect]) }, uniquingKeysWith: { $0 + $1 })

@@ -1,7 +1,9 @@
 import BLECore
 import BLESensors
 import CMallocCounter
+import ColmiRing
 import Foundation
+import Physiology
 import Testing
 
 @testable import RingTap
@@ -27,8 +29,8 @@ struct SignalAllocationTests {
     mutating func take(_ sample: RingRawSample, at time: ReceiveTime) {
       stream.take(sample, at: time)
       while let placed = stream.next() {
-        if pulse.take(placed) != nil { windows += 1 }
-        if let minute = motion.take(placed) {
+        if pulse.take(placed.signal) != nil { windows += 1 }
+        if let minute = motion.take(placed.signal) {
           minutes += 1
           _ = rest.take(counts: minute.counts)
         }

@@ -5,6 +5,7 @@ import BLEStack
 import BLESystem
 import BLEWire
 import CMallocCounter
+import ColmiRing
 import Synchronization
 import TestPeer
 import Testing

@@ -1,7 +1,10 @@
 import BLECore
 import BLEPacketLog
 import BLESensors
+import ColmiRing
 import Foundation
+import JSONText
+import Physiology
 import TestKit
 import Testing
 
@@ -18,7 +21,7 @@ import Testing
 
     static func named(_ name: String) throws -> Fixture {
       let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .appending(path: "BLESensorsTests/Fixtures/pulse-fixtures.json")
+        .appending(path: "PhysiologyTests/Fixtures/pulse-fixtures.json")
       let all = try JSONDecoder().decode([Fixture].self, from: Data(contentsOf: file))
       return try #require(all.first { $0.name == name })
     }

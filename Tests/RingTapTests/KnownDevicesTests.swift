@@ -4,6 +4,7 @@ import BLESensors
 import BLEStack
 import BLESystem
 import BLEWire
+import ColmiRing
 import Foundation
 import RingTap
 import Synchronization

@@ -2,7 +2,9 @@ import BLECore
 import BLEHost
 import BLEPacketLog
 import BLESensors
+import ColmiRing
 import Foundation
+import JSONText
 import TestKit
 import Testing
 

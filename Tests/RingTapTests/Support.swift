@@ -5,6 +5,7 @@ import BLESensors
 import BLEStack
 import BLESystem
 import BLEWire
+import ColmiRing
 import Foundation
 import Synchronization
 import TestKit
@@ -13,21 +14,8 @@ import Testing
 
 /// A captured frame of a ring, by its name in the vectors of the sensor tests.
 struct RingFrames {
-  private struct Vector: Decodable {
-    var name: String
-    var packets: [String]
-  }
-
-  static let named: [String: [UInt8]] = {
-    let file = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-      .appending(path: "BLESensorsTests/Fixtures/ring-vectors.json")
-    do {
-      let vectors = try JSONDecoder().decode([Vector].self, from: Data(contentsOf: file))
-      return Dictionary(uniqueKeysWithValues: vectors.map { ($0.name, octetsOf($0.packets[0])) })
-    } catch {
-      fatalError("\(file.path): \(error)")
-    }
-  }()
+  static let named = Dictionary(
+    uniqueKeysWithValues: RingProtocolVector.all.map { ($0.name, $0.packets[0]) })
 
   static func frame(_ name: String) -> [UInt8] {
     guard let frame = named[name] else { preconditionFailure("no frame \(name)") }

@@ -3,6 +3,7 @@ import BLEEmulation
 import BLEHost
 import BLESensors
 import BLEWire
+import ColmiRing
 import RingTap
 
 /// What became of each raw frame that a ring has sent.

@@ -68,6 +68,8 @@ package final class Program: @unchecked Sendable {  // `lock` guards `state`
     let source = try Source(input)
     let drains = [try Drain(output), try Drain(errors)]
     Self.keepDescriptors()
+    // Who types to a program that has ended gets an error, and does not end the tests.
+    signal(SIGPIPE, SIG_IGN)
     for handle in [changed.fileHandleForReading, changed.fileHandleForWriting] {
       _ = fcntl(handle.fileDescriptor, F_SETFL, O_NONBLOCK)
     }

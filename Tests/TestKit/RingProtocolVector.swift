@@ -16,7 +16,7 @@ package struct RingProtocolVector: CustomTestStringConvertible, Sendable {
   package var testDescription: String { name }
 
   package static let all: [RingProtocolVector] = {
-    let file = Place.fixture("BLESensorsTests/Fixtures/ring-vectors.json")
+    let file = Place.fixture("ColmiRingTests/Fixtures/ring-vectors.json")
     guard let data = FileManager.default.contents(atPath: file),
       let list = try? JSONSerialization.jsonObject(with: data) as? [[String: Any]]
     else { fatalError("cannot read \(file)") }

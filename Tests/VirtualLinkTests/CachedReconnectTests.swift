@@ -6,6 +6,7 @@ import BLESensors
 import BLEStack
 import BLESystem
 import BLEWire
+import ColmiRing
 import Foundation
 import Synchronization
 import TestKit

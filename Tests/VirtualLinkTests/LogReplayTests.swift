@@ -1,4 +1,5 @@
 import BLECore
+import BLEHost
 import BLEPacketLog
 import BLEWire
 import Foundation

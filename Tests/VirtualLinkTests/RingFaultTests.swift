@@ -4,6 +4,7 @@ import BLEHost
 import BLESensors
 import BLEStack
 import BLESystem
+import ColmiRing
 import Testing
 
 @testable import RingTap

@@ -4,6 +4,7 @@ import BLEHost
 import BLESensors
 import BLEStack
 import BLESystem
+import ColmiRing
 import Synchronization
 import Testing
 

@@ -3,7 +3,9 @@ import BLEHost
 import BLEPacketLog
 import BLESensors
 import BLESystem
+import ColmiRing
 import Foundation
+import JSONText
 import Synchronization
 import TestKit
 import Testing

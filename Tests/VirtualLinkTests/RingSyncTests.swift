@@ -4,6 +4,7 @@ import BLEHost
 import BLESensors
 import BLESystem
 import BLEWire
+import ColmiRing
 import Foundation
 import TestKit
 import Testing

@@ -3,6 +3,7 @@ import BLEEmulation
 import BLEHost
 import BLESensors
 import BLESystem
+import ColmiRing
 import Foundation
 import RingTap
 import TestKit

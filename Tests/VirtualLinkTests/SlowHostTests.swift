@@ -5,6 +5,7 @@ import BLESensors
 import BLEStack
 import BLESystem
 import BLEWire
+import ColmiRing
 import Synchronization
 import TestPeer
 import TestKit

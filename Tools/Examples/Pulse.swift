@@ -3,6 +3,8 @@
 import BLEHost
 import BLESensors
 import BLESystem
+import ColmiRing
+import Physiology
 import RingTap
 
 do {
@@ -28,7 +30,7 @@ do {
           break stream
         }
       }
-      guard let window = meter?.take(tick) else { continue }
+      guard let window = meter?.take(tick.signal) else { continue }
       print(window.beatsPerMinute.map { "\(Int($0.rounded())) beats a minute" } ?? "rejected")
       windows += 1
       if windows == 3 { break stream }

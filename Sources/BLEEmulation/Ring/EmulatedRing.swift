@@ -1,7 +1,8 @@
 public import BLECore
-public import BLESensors
+import BLESensors
 public import BLEStack
 import BLEWire
+public import ColmiRing
 
 /// A COLMI R02 smart ring as reference `colmi-ring-protocol.md` describes it.
 ///

@@ -1,6 +1,7 @@
 import BLECore
 import BLESensors
 import BLEWire
+import ColmiRing
 
 /// What an emulated ring with a history keeps: its clock, its settings, and what it answers from them.
 struct RingMemory {

@@ -1,5 +1,6 @@
 import BLESensors
 import BLEWire
+import ColmiRing
 
 /// The raw stream of a COLMI ring (0xA1): captured frames first, then a made-up wearer at rest.
 ///

@@ -1,5 +1,6 @@
 import BLECore
 import BLEWire
+import JSONText
 
 /// The fields of one packet as members of a JSON object.
 ///

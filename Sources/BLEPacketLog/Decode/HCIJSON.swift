@@ -1,5 +1,6 @@
 import BLECore
 import BLEWire
+import JSONText
 
 /// `parameters` of `log show --json`: what commands, events, signals and the security manager's PDUs say, by name.
 enum HCIJSON {

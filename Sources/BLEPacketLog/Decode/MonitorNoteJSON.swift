@@ -1,5 +1,6 @@
 import BLECore
 import BLEWire
+import JSONText
 
 extension MonitorOpcode {
   /// The value of `packetType` in JSON.

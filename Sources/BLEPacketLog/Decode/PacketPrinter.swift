@@ -1,5 +1,6 @@
 package import BLECore
 import BLEWire
+import JSONText
 
 /// Prints decoded packets, for programs or for people, into a buffer that its owner writes out and empties.
 package struct PacketPrinter {

@@ -1,5 +1,6 @@
 import BLECore
 import BLEWire
+import JSONText
 
 /// Lines for people, in the manner of `btmon`: what a layout's fields say, and octets that nothing is known of.
 struct PacketText {

@@ -1,6 +1,7 @@
 import BLECore
 import BLESensors
 import BLEWire
+import ColmiRing
 
 /// The value of an attribute in words, where the SIG or the ring's protocol says what its octets mean.
 enum ValueText {

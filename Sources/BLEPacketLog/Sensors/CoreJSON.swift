@@ -1,5 +1,6 @@
 import BLECore
 import BLESensors
+import JSONText
 
 extension CoreBodyTemperature: SensorValueJSON {
   private static let qualities = [

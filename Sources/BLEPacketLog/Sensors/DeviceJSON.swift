@@ -1,5 +1,6 @@
 import BLECore
 import BLESensors
+import JSONText
 
 extension BatteryLevel: SensorValueJSON {
   func writeMembers(into line: inout JSONLine) { line.member("batteryLevelPercent", percent) }

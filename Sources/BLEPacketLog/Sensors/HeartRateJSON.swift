@@ -1,5 +1,6 @@
 import BLECore
 import BLESensors
+import JSONText
 
 extension HeartRateMeasurement: SensorValueJSON {
   func writeMembers(into line: inout JSONLine) {

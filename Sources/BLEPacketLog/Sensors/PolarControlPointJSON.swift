@@ -1,5 +1,6 @@
 import BLECore
 import BLESensors
+import JSONText
 
 /// What is written to, read from and indicated by the control point of a Polar sensor.
 enum PolarControlPointJSON {

@@ -1,6 +1,7 @@
 import BLECore
 import BLESensors
 import BLEWire
+import JSONText
 
 /// Frames of raw data of a Polar sensor.
 ///

@@ -1,6 +1,7 @@
 package import BLECore
 import BLESensors
 import BLEWire
+package import JSONText
 
 /// Turns values of known characteristics into JSON objects: what `ringtap decode` prints.
 package struct SensorDecoder {

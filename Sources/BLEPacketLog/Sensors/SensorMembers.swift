@@ -1,4 +1,5 @@
 package import BLESensors
+import JSONText
 
 /// Values in the members of an object that has others too, under the keys of `ringtap decode`.
 extension JSONLine {

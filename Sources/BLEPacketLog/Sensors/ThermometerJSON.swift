@@ -1,5 +1,6 @@
 import BLECore
 import BLESensors
+import JSONText
 
 extension IEEE11073Special {
   var jsonName: String {

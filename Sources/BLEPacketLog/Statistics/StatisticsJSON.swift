@@ -1,5 +1,6 @@
 import BLECore
 import BLEWire
+import JSONText
 
 extension JSONLine {
   /// The object of `ringtap log stats --json`: durations in nanoseconds, times since the Unix epoch.

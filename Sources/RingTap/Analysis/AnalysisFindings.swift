@@ -1,5 +1,7 @@
 import BLECore
 import BLESensors
+import ColmiRing
+import Physiology
 
 /// What an analysis finds, one after the other; in tables it is what `AnalysisTables` writes.
 struct AnalysisFindings: Sendable {

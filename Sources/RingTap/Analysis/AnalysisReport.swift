@@ -1,6 +1,9 @@
 package import BLECore
-package import BLEPacketLog
-package import BLESensors
+import BLEPacketLog
+import BLESensors
+package import ColmiRing
+package import JSONText
+package import Physiology
 
 /// What is in a capture, in numbers.
 package struct AnalysisReport: Sendable {

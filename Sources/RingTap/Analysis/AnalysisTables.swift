@@ -1,6 +1,8 @@
 import BLECore
 import BLESensors
 import BLESystem
+import ColmiRing
+import Physiology
 
 /// The tables that an analysis writes. A cell is empty where there is nothing to say.
 struct AnalysisTables: ~Copyable {

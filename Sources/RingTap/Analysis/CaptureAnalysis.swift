@@ -1,6 +1,8 @@
 import BLECore
 import BLESensors
 package import BLESystem
+import ColmiRing
+import Physiology
 
 /// Why there is no analysis.
 package enum AnalysisError: Error, Sendable, CustomStringConvertible {
@@ -153,8 +155,8 @@ package struct CaptureAnalysis: ~Copyable {
     makeMeters()
     try output?.append(placed)
     findings?.take(placed)
-    if let window = pulse?.take(placed) { try take(window) }
-    if let epoch = motion?.take(placed) { try take(epoch) }
+    if let window = pulse?.take(placed.signal) { try take(window) }
+    if let epoch = motion?.take(placed.signal) { try take(epoch) }
   }
 
   /// Once the rate is known.

@@ -1,6 +1,7 @@
 import BLECore
 import BLESensors
 import BLESystem
+import ColmiRing
 
 /// A table of raw samples in arrays.
 final class CaptureArrays: SampleTable {

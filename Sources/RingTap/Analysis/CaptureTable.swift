@@ -1,6 +1,7 @@
 import BLECore
 import BLESensors
 import BLESystem
+import ColmiRing
 
 /// A table of raw samples, read row by row. Memory does not grow with the file.
 ///

@@ -1,4 +1,5 @@
-package import BLEPacketLog
+import BLEPacketLog
+package import JSONText
 
 /// What a conversion wrote.
 package struct ConversionReport: Sendable {

@@ -1,5 +1,6 @@
 import BLEPacketLog
 import BLESystem
+import JSONText
 
 /// The directory of a capture as it is read again: which tables it has, in which format, and what `session.json` says.
 struct RecordedCapture {

@@ -1,5 +1,6 @@
 import BLEPacketLog
 import BLESystem
+import JSONText
 
 /// A remark on the time axis of signals.
 struct SignalNote: Hashable {

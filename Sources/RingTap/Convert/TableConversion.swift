@@ -1,6 +1,7 @@
 import BLEPacketLog
 import BLESensors
 import BLESystem
+import JSONText
 
 /// Writes the tables of a capture row by row: as text, as arrays, or as one object a line.
 enum TableConversion {

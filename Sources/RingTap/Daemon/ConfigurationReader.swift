@@ -1,4 +1,5 @@
 import BLEPacketLog
+import JSONText
 
 /// Reads a JSON file that a person wrote, and collects all that is wrong in it, with its line.
 struct ConfigurationReader {

@@ -1,6 +1,7 @@
 package import BLECore
-package import BLEPacketLog
+import BLEPacketLog
 import BLESystem
+package import JSONText
 
 /// How a daemon stands: what `ringtap status` and Prometheus are told.
 package struct DaemonStatus: Sendable {

@@ -4,6 +4,7 @@ import BLEPacketLog
 import BLESensors
 public import BLEStack
 import BLEWire
+import ColmiRing
 
 /// A device that this program was connected to, and what it learned of it.
 public struct KnownDevice: Hashable, Sendable {

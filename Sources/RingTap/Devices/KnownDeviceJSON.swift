@@ -1,8 +1,9 @@
 import BLECore
 import BLEHost
-package import BLEPacketLog
+import BLEPacketLog
 import BLEStack
 import BLEWire
+package import JSONText
 
 /// The file of a known device: one JSON object, whose keys are those of `ringtap gatt --json` where it has the same.
 extension KnownDevice {

@@ -2,6 +2,7 @@ public import BLECore
 public import BLEHost
 import BLEPacketLog
 public import BLESystem
+import JSONText
 
 /// The devices that this program was connected to: a folder with a JSON file for each.
 ///

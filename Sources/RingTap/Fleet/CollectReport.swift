@@ -1,4 +1,5 @@
-package import BLEPacketLog
+import BLEPacketLog
+package import JSONText
 
 /// What was collected.
 public struct CollectReport: Hashable, Sendable {

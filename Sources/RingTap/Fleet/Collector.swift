@@ -1,6 +1,7 @@
 package import BLECore
 import BLEPacketLog
 import BLESystem
+import JSONText
 
 /// Turns messages of publishers into capture directories, `DIR/PUBLISHER/SESSION`: without a connection.
 ///

@@ -1,6 +1,7 @@
 import BLECore
 import BLEPacketLog
 import BLEWire
+import JSONText
 
 /// What all messages have in common: a line of JSON, then what it is about.
 enum FleetMessage {

@@ -1,5 +1,6 @@
 import BLEPacketLog
 import BLESystem
+import JSONText
 
 /// How far a capture is published: the file `publish.json` in its directory.
 ///

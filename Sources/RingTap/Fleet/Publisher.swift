@@ -1,6 +1,7 @@
 package import BLECore
 import BLEPacketLog
 import BLESystem
+import JSONText
 
 /// Decides what of a capture goes to the broker next: without a connection and without a clock.
 ///

@@ -4,6 +4,7 @@ import BLESensors
 import BLEStack
 import BLESystem
 import BLEWire
+import ColmiRing
 import Synchronization
 
 /// What a recording shows of itself while it runs, for somebody who watches.

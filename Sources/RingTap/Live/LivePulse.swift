@@ -1,4 +1,6 @@
 import BLESensors
+import ColmiRing
+import Physiology
 
 /// The pulse for the live view, by the meter that `ringtap analyse` has. On the view's side.
 struct LivePulse: Sendable {
@@ -8,7 +10,7 @@ struct LivePulse: Sendable {
   /// - Parameter rate: ticks a second, once it is known.
   mutating func take(_ placed: PlacedTick, rate: Double?) {
     if meter == nil, reading == nil || reading == .waiting { begin(rate) }
-    guard let window = meter?.take(placed) else { return }
+    guard let window = meter?.take(placed.signal) else { return }
     reading = .window(window)
   }
 

@@ -1,4 +1,5 @@
-package import BLESensors
+import BLESensors
+package import Physiology
 
 /// What the live view shows at one moment.
 package struct LiveState: Sendable {

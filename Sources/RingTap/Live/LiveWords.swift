@@ -1,5 +1,6 @@
 import BLESensors
 import BLESystem
+import Physiology
 
 /// The live view in words: parts of its lines, the most important first.
 struct LiveWords {

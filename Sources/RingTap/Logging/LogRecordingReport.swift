@@ -1,6 +1,7 @@
 public import BLECore
-package import BLEPacketLog
+import BLEPacketLog
 public import BLESystem
+package import JSONText
 
 /// What was recorded, and what was lost where.
 public struct LogRecordingReport: Sendable {

@@ -1,5 +1,6 @@
 import BLEPacketLog
 public import BLESystem
+import JSONText
 import Synchronization
 
 /// A packet log that some process of ours writes now, for others to read along.

@@ -1,6 +1,7 @@
 import BLECore
 import BLEPacketLog
 import BLESystem
+import JSONText
 
 /// The folder of one capture and its `session.json`.
 struct CaptureDirectory: ~Copyable {

@@ -1,5 +1,6 @@
 import BLEPacketLog
 import BLESystem
+import JSONText
 
 /// `columns.json` of a recording in arrays: which file has which column of which table, of what type, in what unit.
 ///

@@ -2,6 +2,7 @@ import BLECore
 import BLEHost
 import BLEPacketLog
 import BLEWire
+import JSONText
 
 /// The members `links`, `firstSampleAtNs`, `lastSampleAtNs`, `timeToFirstSampleMs`, `attRequests`, `medianRecoveryMs` and
 /// `gaps` of `session.json`: what the link cost.

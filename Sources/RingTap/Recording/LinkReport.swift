@@ -1,7 +1,8 @@
 import BLECore
 package import BLEHost
-package import BLEPacketLog
+import BLEPacketLog
 public import BLEWire
+import JSONText
 
 /// The member `connection` of `session.json`: what was asked, what is in force, what changed when. What the kernel
 /// does not tell is not claimed.

@@ -1,5 +1,6 @@
-package import BLEPacketLog
+import BLEPacketLog
 public import BLESystem
+package import JSONText
 
 /// What a receive thread was asked for, as `session.json` and `ringtap bench` tell it: a measurement with it is none without.
 public struct ReceiveThreadReport: Hashable, Sendable, CustomStringConvertible {

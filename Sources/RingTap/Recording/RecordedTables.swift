@@ -1,4 +1,5 @@
 import BLESensors
+import ColmiRing
 
 /// A table of a recording.
 struct RecordedTable: Hashable, Sendable {

@@ -2,6 +2,7 @@ import BLECore
 import BLEHost
 import BLESensors
 import BLESystem
+import ColmiRing
 import Synchronization
 
 /// Writes the tables and the packet log of a recording on a thread of its own.

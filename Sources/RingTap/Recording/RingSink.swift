@@ -3,6 +3,7 @@ import BLEHost
 import BLESensors
 import BLESystem
 import BLEWire
+import ColmiRing
 import Synchronization
 
 /// What the receive thread does with each notification of a ring: check, decode, queue. No lock, no allocation.

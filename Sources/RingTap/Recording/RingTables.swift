@@ -1,4 +1,5 @@
 import BLESensors
+import ColmiRing
 
 /// The tables of a ring: one for each subtype as it came, and one of ticks.
 struct RingTables: SampleTables {

@@ -1,8 +1,10 @@
 public import BLECore
 public import BLEHost
-package import BLEPacketLog
-public import BLESensors
+import BLEPacketLog
+import BLESensors
 public import BLEWire
+public import ColmiRing
+package import JSONText
 
 /// Everything `session.json` says; also the last line of `capture --json`.
 public struct SessionReport: Hashable, Sendable {

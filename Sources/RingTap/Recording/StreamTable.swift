@@ -1,6 +1,7 @@
 import BLECore
 import BLESensors
 import BLESystem
+import ColmiRing
 
 /// The tables of a ring capture: one for each kind of raw sample.
 public enum RingStream: Int, CaseIterable, Sendable {

@@ -1,6 +1,8 @@
 import BLECore
 import BLEPacketLog
 import BLESensors
+import ColmiRing
+import JSONText
 
 extension TickReport {
   /// The members of `clock`.

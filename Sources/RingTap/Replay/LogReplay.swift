@@ -4,6 +4,7 @@ public import BLEReplay
 import BLESensors
 import BLESystem
 import BLEWire
+import ColmiRing
 
 /// What came of the replay of a whole log.
 public struct LogReplayReport: Hashable, Sendable {

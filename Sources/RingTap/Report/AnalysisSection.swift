@@ -1,6 +1,8 @@
 import BLECore
 import BLESensors
 import BLESystem
+import ColmiRing
+import Physiology
 
 /// What an analysis finds, as charts and facts.
 enum AnalysisSection {

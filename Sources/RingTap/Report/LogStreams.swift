@@ -2,6 +2,7 @@ import BLECore
 import BLEPacketLog
 import BLESensors
 import BLEWire
+import ColmiRing
 
 /// The samples that one device's notifications in a log carry, as the tables that a recording of them would have.
 struct LogStreams {

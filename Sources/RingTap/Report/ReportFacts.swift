@@ -1,5 +1,6 @@
 import BLEPacketLog
 import BLESystem
+import JSONText
 
 /// What `session.json` tells a person: device, recording, link, losses, and what happened on the time axis.
 struct SessionFacts {

@@ -2,6 +2,7 @@ import BLECore
 import BLEPacketLog
 import BLESystem
 import BLEWire
+import JSONText
 
 extension ReportDocument {
   /// As one HTML page that needs nothing else: style, scripts and samples are in it, and its policy forbids requests.

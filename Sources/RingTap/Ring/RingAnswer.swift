@@ -1,7 +1,9 @@
 import BLECore
-package import BLEPacketLog
-package import BLESensors
+import BLEPacketLog
+import BLESensors
 import BLEWire
+package import ColmiRing
+package import JSONText
 
 /// An answer as programs get it: one JSON object a line, with the keys of `ringtap ring decode`.
 package enum RingAnswer: Sendable {

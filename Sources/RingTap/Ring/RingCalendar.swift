@@ -1,5 +1,6 @@
 public import BLECore
-public import BLESensors
+import BLESensors
+public import ColmiRing
 
 /// Turns the ring's clock, which knows no zone, into instants, and back.
 public struct RingCalendar: Sendable {

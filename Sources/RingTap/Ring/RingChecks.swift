@@ -1,8 +1,9 @@
 import BLECore
 import BLEHost
-public import BLESensors
+import BLESensors
 import BLEStack
 import BLESystem
+public import ColmiRing
 
 /// What is put together from several answers.
 extension RingConversation {

@@ -1,9 +1,10 @@
 import BLECore
 public import BLEHost
-public import BLESensors
+import BLESensors
 import BLEStack
 import BLESystem
 import BLEWire
+public import ColmiRing
 
 /// Questions to a connected ring, and what it says to them.
 ///

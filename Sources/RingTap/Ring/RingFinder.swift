@@ -2,6 +2,7 @@ import BLECore
 public import BLEHost
 import BLESensors
 import BLEWire
+import ColmiRing
 import Synchronization
 
 /// Finds rings by their advertised names: their service is usually not advertised.

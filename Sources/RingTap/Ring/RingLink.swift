@@ -4,6 +4,7 @@ import BLESensors
 import BLEStack
 import BLESystem
 import BLEWire
+import ColmiRing
 
 /// A connected ring: its characteristics, and the commands of the raw stream.
 struct RingLink: Sendable {

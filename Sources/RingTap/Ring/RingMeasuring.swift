@@ -1,9 +1,10 @@
 public import BLECore
 import BLEHost
-public import BLESensors
+import BLESensors
 import BLEStack
 import BLESystem
 import BLEWire
+public import ColmiRing
 
 /// Measurements on demand. Section 3, 0x69 and 0x6A.
 extension RingConversation {

@@ -1,8 +1,9 @@
 import BLECore
-public import BLESensors
+import BLESensors
 import BLEStack
 import BLESystem
 import BLEWire
+public import ColmiRing
 
 /// What a ring can be asked. Sections are those of reference `colmi-ring-protocol.md`.
 extension RingConversation {

@@ -1,8 +1,9 @@
 public import BLECore
 public import BLEHost
-public import BLESensors
+import BLESensors
 import BLEStack
 import BLEWire
+public import ColmiRing
 import Synchronization
 
 /// A raw sample of a ring, decoded on the receive thread.

@@ -1,7 +1,8 @@
 import BLECore
 import BLEHost
-public import BLESensors
+import BLESensors
 import BLESystem
+public import ColmiRing
 
 /// Fetches a ring's history into tables, one for each kind. Run again, it adds what is new.
 public struct RingSync: Sendable {

@@ -3,6 +3,7 @@ public import BLEHost
 import BLEPacketLog
 import BLEStack
 public import BLESystem
+import JSONText
 import Synchronization
 
 /// The keys of devices that were paired with: a file for each, beside those of `KnownDevices`, that only its owner may read.

@@ -2,6 +2,7 @@ import BLECore
 public import BLEHost
 import BLESensors
 import BLEWire
+import ColmiRing
 import Synchronization
 
 /// What a scan looks for: a sensor by its advertised service, or by how its name begins.

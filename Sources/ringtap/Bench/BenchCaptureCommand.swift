@@ -4,6 +4,7 @@ import BLEHost
 import BLEPacketLog
 import BLESystem
 import CMallocCounter
+import JSONText
 import RingTap
 
 /// `ringtap bench capture`: what a whole capture costs.

@@ -1,6 +1,7 @@
 import BLEHost
 import BLEPacketLog
 import BLEWire
+import JSONText
 import RingTap
 
 /// What was measured on one link.

@@ -6,6 +6,7 @@ import BLEPacketLog
 import BLEStack
 import BLESystem
 import BLEWire
+import JSONText
 
 /// `ringtap bench requests`: reads and writes.
 struct BenchRequestsCommand: AsyncParsableCommand, ReachesDevice {

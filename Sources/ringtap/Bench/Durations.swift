@@ -1,5 +1,6 @@
 import BLEPacketLog
 import Histogram
+import JSONText
 
 /// Counts durations with three significant digits, for percentiles. The HDR histogram of HdrHistogram.org.
 struct Durations: Sendable {

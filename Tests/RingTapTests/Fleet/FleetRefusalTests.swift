@@ -1,6 +1,7 @@
 import BLEPacketLog
 import BLESystem
 import Foundation
+import JSONText
 import TestKit
 import Testing
 

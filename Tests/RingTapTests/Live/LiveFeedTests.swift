@@ -3,6 +3,7 @@ import BLEHost
 import BLESensors
 import BLESystem
 import BLEWire
+import ColmiRing
 import TestKit
 import Testing
 

@@ -1,7 +1,7 @@
 import BLECore
-@testable import BLESensors
 import Testing
 
+@testable import Physiology
 @testable import RingTap
 
 /// What the live view looks like: the screens were written by hand.

@@ -1,0 +1,121 @@
+public import BLECore
+public import BLEWire
+public import Physiology
+
+/// One frame of the raw stream. The ring sends one of each kind per tick, about once a second on stock
+/// firmware.
+///
+/// There is no counter and no clock in a frame: stamp it with the receive time. Decoding allocates nothing.
+@frozen public enum RingRawSample: Hashable, Sendable, BitwiseCopyable {
+  /// Subtype 1.
+  case spO2(SpO2RawSample)
+  /// Subtype 2.
+  case ppg(PPGRawSample)
+  /// Subtype 3.
+  case accelerometer(AccelerometerSample)
+  /// Any other subtype; 5 is seen on some rings, its layout is not known.
+  case unknown(subtype: UInt8)
+
+  /// - Throws: `unexpectedOpcode` for a frame that is not of the raw stream, the refusal `A1 EE` included.
+  @inlinable public init(decoding frame: borrowing RingFrame) throws(WireError) {
+    guard frame.opcode == RingCommand.rawStreamOpcode, !frame.isError else {
+      throw WireError(.ring, offset: 0, .unexpectedOpcode(frame.opcode))
+    }
+    let bytes = frame.bytes
+    switch bytes[1] {
+    case 1: self = .spO2(SpO2RawSample(bytes))
+    case 2: self = .ppg(PPGRawSample(bytes))
+    case 3: self = .accelerometer(AccelerometerSample(bytes))
+    case let subtype: self = .unknown(subtype: subtype)
+    }
+  }
+
+  /// From a notification's value: length and checksum are checked first.
+  @inlinable public init(decoding value: Span<UInt8>) throws(WireError) {
+    try self.init(decoding: RingFrame(validating: value))
+  }
+}
+
+/// The red LED. ADC counts, without a unit; about one averaged reading per frame, not a waveform.
+@frozen public struct SpO2RawSample: Hashable, Sendable, BitwiseCopyable {
+  /// 0 is a reading that the ring dropped.
+  public let value: UInt16
+  /// Latched by the ring: `value` may lie outside, and it changes rarely.
+  public let max: UInt16
+  public let min: UInt16
+  /// Not always `max` − `min`; what the ring means by it is not known.
+  public let diff: UInt16
+
+  @inlinable public init(value: UInt16, max: UInt16, min: UInt16, diff: UInt16) {
+    self.value = value
+    self.max = max
+    self.min = min
+    self.diff = diff
+  }
+
+  @inlinable init(_ bytes: Span<UInt8>) {
+    self.init(
+      value: bytes.u16BE(at: 2), max: bytes.u16BE(at: 4), min: bytes.u16BE(at: 6), diff: bytes.u16BE(at: 8))
+  }
+}
+
+/// The green LED. ADC counts, without a unit.
+@frozen public struct PPGRawSample: Hashable, Sendable, BitwiseCopyable {
+  /// 0 is a reading that the ring dropped.
+  public let value: UInt16
+  /// Latched by the ring: `value` may lie outside.
+  public let max: UInt16
+  public let min: UInt16
+  /// `max` − `min`.
+  public let diff: UInt16
+
+  @inlinable public init(value: UInt16, max: UInt16, min: UInt16, diff: UInt16) {
+    self.value = value
+    self.max = max
+    self.min = min
+    self.diff = diff
+  }
+
+  @inlinable init(_ bytes: Span<UInt8>) {
+    self.init(
+      value: bytes.u16BE(at: 2), max: bytes.u16BE(at: 4), min: bytes.u16BE(at: 6), diff: bytes.u16BE(at: 8))
+  }
+}
+
+/// Acceleration along the ring's axes: z through its centre, y tangential, x along the finger.
+///
+/// 12 bits, −2,048 … 2,047, 512 to the g: a ring at rest has a magnitude near 512.
+@frozen public struct AccelerometerSample: Hashable, Sendable, BitwiseCopyable {
+  /// Counts per g, of a full scale of ±4 g.
+  public static let countsPerG = 512.0
+
+  public let x: Int16
+  public let y: Int16
+  public let z: Int16
+
+  @inlinable public init(x: Int16, y: Int16, z: Int16) {
+    self.x = x
+    self.y = y
+    self.z = z
+  }
+
+  @inlinable init(_ bytes: Span<UInt8>) {
+    self.init(
+      x: Self.axis(bytes, at: 6), y: Self.axis(bytes, at: 2), z: Self.axis(bytes, at: 4))
+  }
+
+  @inlinable public var acceleration: Acceleration {
+    Acceleration(
+      x: Double(x) / Self.countsPerG, y: Double(y) / Self.countsPerG, z: Double(z) / Self.countsPerG)
+  }
+
+  /// A high octet and the low nibble of the next, two's complement of 12 bits: bit 11 is the sign.
+  ///
+  /// Some published decoders test bit 7 for the sign, subtract 2,048 and read 3.7 g from a ring at rest. The
+  /// upper nibble of the second octet is not part of it; one board fills it.
+  @inlinable static func axis(_ bytes: Span<UInt8>, at offset: Int) -> Int16 {
+    let bits = UInt16(bytes[offset]) << 4 | UInt16(bytes[offset + 1] & 0x0F)
+    // Moved to the top so that the arithmetic shift back spreads the sign.
+    return Int16(bitPattern: bits << 4) >> 4
+  }
+}

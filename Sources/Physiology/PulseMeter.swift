@@ -1,0 +1,274 @@
+public import BLECore
+
+/// Ten seconds of a plethysmogram and what can be said of them.
+public struct PulseWindow: Hashable, Sendable {
+  /// On the sensor's clock.
+  public var start: ReceiveTime
+  public var end: ReceiveTime
+  /// Beats found, good or not.
+  public var beats: Int
+  /// 60 over the mean of the good intervals; `nil` where the window is rejected.
+  public var beatsPerMinute: Double?
+  /// Mean correlation of the beats with their average: −1 … 1.
+  public var correlation: Double?
+  public var skewness: Double
+  /// Root mean square of the acceleration: g. `nil` without an accelerometer.
+  public var motion: Double?
+  public var rejection: PulseRejection?
+}
+
+/// A beat with the interval that ends with it.
+@frozen public struct PulseBeat: Hashable, Sendable, BitwiseCopyable {
+  /// Of the systolic peak of the filtered signal, on the sensor's clock; `BandPass` says by how much it is shifted.
+  public let time: ReceiveTime
+  /// Seconds since the beat before; `nil` for the first one after an interruption.
+  public let interval: Double?
+  /// Whether the interval is good: its windows are, and it is within 30 % of its window's median.
+  public let isAccepted: Bool
+}
+
+/// Reads pulse and beat-to-beat intervals off a plethysmogram, window by window. No allocation after the start.
+///
+/// Band-pass (`BandPass`), beats (`PulseDetector`), quality (`SignalQuality`); the rate of a window is 60 over the
+/// mean of its good intervals. Single samples that never came, up to a tenth of a second, are bridged by a straight
+/// line for the filter's sake and counted; after a longer gap all begins anew. This is a measurement of intervals
+/// in light, not medical advice.
+public struct PulseMeter: Sendable {
+  /// Why there is no meter for a rate.
+  public enum Refusal: Error, Hashable, Sendable, CustomStringConvertible {
+    case tooSlow(rate: Double)
+
+    public var description: String {
+      switch self {
+      case .tooSlow(let rate):
+        "\((rate * 10).rounded() / 10) samples a second are too few for a pulse: the method needs "
+          + "\(Int(PulseDetector.minimumRate))"
+      }
+    }
+  }
+
+  /// An interval may differ from its window's median by this share of it.
+  public static let intervalTolerance = 0.3
+  /// Samples are bridged over this time at most.
+  public static let bridgeSeconds = 0.1
+  /// Beats of a window at most: one each 300 ms, and those after its end.
+  private static let maximumBeats = 64
+
+  private let rate: Double
+  private let windowSamples: Int
+  private var filter: BandPass
+  private var axes: InlineArray<3, BandPass>
+  private var detector: PulseDetector
+  private var quality: SignalQuality
+  /// Filtered samples, the squares of their acceleration in counts (below zero: none) and their times: sample n at n
+  /// modulo the length.
+  private var signal: [Double]
+  private var squares: [Double]
+  private var times: [Int64]
+  private var taken = 0
+  private var windowStart = 0
+  private var lastIndex: Int?
+  private var lastValue = 0.0
+  private var bridged = 0
+  /// Beats not yet part of a window given out.
+  private var pending: [DetectedBeat]
+  private var pendingCount = 0
+  private var found: [PulseBeat]
+  private var lastBeat: (position: Double, time: Int64, isGood: Bool)?
+  private var intervals: [Double]
+  /// How many beats the last window has.
+  public private(set) var beatCount = 0
+
+  /// - Parameter rate: samples a second; need not be exact.
+  /// - Throws: `tooSlow` below `PulseDetector.minimumRate`.
+  public init(rate: Double) throws(Refusal) {
+    guard rate >= PulseDetector.minimumRate else { throw .tooSlow(rate: rate) }
+    self.rate = rate
+    windowSamples = Int((SignalQuality.windowSeconds * rate).rounded())
+    filter = BandPass(PulseDetector.band, rate: rate)
+    axes = .init(repeating: filter)
+    detector = PulseDetector(rate: rate)
+    quality = SignalQuality(rate: rate)
+    signal = [Double](repeating: 0, count: Int(13 * rate))
+    squares = signal
+    times = [Int64](repeating: 0, count: signal.count)
+    pending = [DetectedBeat](repeating: DetectedBeat(position: 0, height: 0), count: Self.maximumBeats)
+    found = [PulseBeat](
+      repeating: PulseBeat(time: ReceiveTime(nanoseconds: 0), interval: nil, isAccepted: false),
+      count: Self.maximumBeats)
+    intervals = [Double](repeating: 0, count: Self.maximumBeats)
+  }
+
+  /// Beat `index` of the window that `take` or `finish` returned last, below `beatCount`.
+  public func beat(_ index: Int) -> PulseBeat { found[index] }
+
+  /// Takes the next sample. One without light is missing.
+  ///
+  /// - Returns: a window that is complete now.
+  public mutating func take(_ sample: SignalSample) -> PulseWindow? {
+    guard let value = sample.light else { return nil }
+    let time = sample.time.nanoseconds
+    defer { (lastIndex, lastValue) = (sample.index, value) }
+    var window: PulseWindow?
+    if let lastIndex {
+      let step = sample.index - lastIndex
+      if sample.isRestart || step < 1 || Double(step - 1) > Self.bridgeSeconds * rate {
+        window = finish()
+        restart()
+      } else if step > 1 {
+        window = bridge(step, to: value, time)
+      }
+    }
+    let square = sample.acceleration.map { squaredLength($0) } ?? -1
+    return add(value, time, square: square) ?? window
+  }
+
+  /// The last window, at the stream's end or before a gap, which may have cut it off; `nil` if it has not begun.
+  public mutating func finish() -> PulseWindow? {
+    guard taken > windowStart else { return nil }
+    // Nothing follows: the detector need not wait.
+    for _ in 0..<Int(rate) {
+      if let beat = detector.take(0) { note(beat) }
+    }
+    let end = windowStart + windowSamples
+    return taken >= end ? close(windowStart..<end, nil) : close(windowStart..<taken, .interrupted)
+  }
+
+  private mutating func restart() {
+    filter.reset()
+    for axis in axes.indices { axes[axis].reset() }
+    detector = PulseDetector(rate: rate)
+    (taken, windowStart, bridged, pendingCount) = (0, 0, 0, 0)
+    lastBeat = nil
+  }
+
+  private mutating func bridge(_ step: Int, to value: Double, _ time: Int64) -> PulseWindow? {
+    var window: PulseWindow?
+    let before = times[(taken - 1) % times.count]
+    for number in 1..<step {
+      let share = Double(number) / Double(step)
+      bridged += 1
+      let between = before + Int64(Double(time - before) * share)
+      if let closed = add(lastValue + (value - lastValue) * share, between, square: -1) { window = closed }
+    }
+    return window
+  }
+
+  /// The squared length of what is left of an acceleration between 0.5 and 8 Hz.
+  private mutating func squaredLength(_ a: Acceleration) -> Double {
+    let (x, y, z) = (axes[0].filter(a.x), axes[1].filter(a.y), axes[2].filter(a.z))
+    return x * x + y * y + z * z
+  }
+
+  private mutating func add(_ value: Double, _ time: Int64, square: Double) -> PulseWindow? {
+    let filtered = filter.filter(value)
+    let slot = taken % signal.count
+    (signal[slot], squares[slot], times[slot]) = (filtered, square, time)
+    taken += 1
+    if let beat = detector.take(filtered) { note(beat) }
+    let end = windowStart + windowSamples
+    return detector.decided >= end ? close(windowStart..<end, nil) : nil
+  }
+
+  private mutating func note(_ beat: DetectedBeat) {
+    guard pendingCount < Self.maximumBeats else { return }
+    pending[pendingCount] = beat
+    pendingCount += 1
+  }
+
+  // MARK: Windows
+
+  private mutating func close(_ window: Range<Int>, _ reason: PulseRejection?) -> PulseWindow {
+    var inside = 0
+    while inside < pendingCount, pending[inside].position < Double(window.upperBound) { inside += 1 }
+    let motion = motion(in: window)
+    let median = medianInterval(inside)
+    let correlation = correlation(inside, median: median)
+    let isThin = Double(bridged) > SignalQuality.largestMissingShare * Double(window.count)
+    let isMoving = (motion ?? 0) > SignalQuality.largestMotion
+    let isAlike = (correlation ?? 0) >= SignalQuality.leastCorrelation
+    let rejection =
+      reason ?? (isThin ? .missingSamples : nil) ?? (isMoving ? .motion : nil)
+      ?? SignalQuality.rejection(beats: pending.span.extracting(..<inside), window: window, rate: rate)
+      ?? (isAlike ? nil : .shape)
+    let mean = give(inside, median: median ?? 0, isGood: rejection == nil)
+    let result = PulseWindow(
+      start: ReceiveTime(nanoseconds: times[window.lowerBound % times.count]),
+      end: ReceiveTime(nanoseconds: times[(window.upperBound - 1) % times.count]), beats: inside,
+      beatsPerMinute: rejection == nil ? mean.map { 60 / $0 } : nil, correlation: correlation,
+      skewness: SignalQuality.skewness(signal: signal.span, window: window), motion: motion,
+      rejection: rejection)
+    for index in inside..<pendingCount { pending[index - inside] = pending[index] }
+    pendingCount -= inside
+    windowStart = window.upperBound
+    bridged = 0
+    return result
+  }
+
+  /// Root mean square of the acceleration, in g.
+  private func motion(in window: Range<Int>) -> Double? {
+    var sum = 0.0
+    var count = 0
+    for index in window where squares[index % squares.count] >= 0 {
+      sum += squares[index % squares.count]
+      count += 1
+    }
+    return count > 0 ? (sum / Double(count)).squareRoot() : nil
+  }
+
+  /// Of the first `count` beats with their average.
+  private mutating func correlation(_ count: Int, median: Double?) -> Double? {
+    guard let median else { return nil }
+    // Shared for this call: a span of a property would keep all of `self` from being changed.
+    let (beats, samples) = (pending, signal)
+    return quality.correlation(
+      beats: beats.span.extracting(..<count), signal: samples.span,
+      available: max(0, taken - samples.count)..<taken, width: Int((median * rate).rounded()))
+  }
+
+  /// Of the first `count` beats, in seconds.
+  private mutating func medianInterval(_ count: Int) -> Double? {
+    guard count >= 2 else { return nil }
+    for index in 1..<count {
+      let interval = (pending[index].position - pending[index - 1].position) / rate
+      var place = index - 1
+      while place > 0, intervals[place - 1] > interval {
+        intervals[place] = intervals[place - 1]
+        place -= 1
+      }
+      intervals[place] = interval
+    }
+    let middle = (count - 1) / 2
+    return (count - 1).isMultiple(of: 2) ? (intervals[middle - 1] + intervals[middle]) / 2 : intervals[middle]
+  }
+
+  /// Makes the beats of a window ready for `beat`, and gives the mean of their good intervals, in seconds, or `nil`.
+  private mutating func give(_ count: Int, median: Double, isGood: Bool) -> Double? {
+    var sum = 0.0
+    var good = 0
+    for index in 0..<count {
+      let position = pending[index].position
+      let time = time(at: position)
+      let interval = lastBeat.map { Double(time - $0.time) / 1e9 }
+      let isNear = interval.map { abs($0 - median) <= Self.intervalTolerance * median } ?? false
+      let isAccepted = isGood && isNear && lastBeat?.isGood == true
+      found[index] = PulseBeat(
+        time: ReceiveTime(nanoseconds: time), interval: interval, isAccepted: isAccepted)
+      if let interval, isNear, index > 0 {
+        sum += interval
+        good += 1
+      }
+      lastBeat = (position, time, isGood)
+    }
+    beatCount = count
+    return good > 0 ? sum / Double(good) : nil
+  }
+
+  private func time(at position: Double) -> Int64 {
+    let before = Int(position.rounded(.down))
+    let start = times[before % times.count]
+    guard before + 1 < taken else { return start }
+    let part = position - Double(before)
+    return start + Int64(Double(times[(before + 1) % times.count] - start) * part)
+  }
+}

@@ -1,0 +1,134 @@
+import BLECore
+import Physiology
+import TestKit
+import Testing
+
+/// Pulse and intervals against beats that are known, and against what neurokit2 and heartpy find.
+@Suite struct PulseMeterTests {
+  /// Pairs each beat of the reference with ours: within 150 ms once the filter's shift, the median difference, is
+  /// taken off.
+  private func pairs(_ reference: [Double], _ beats: [PulseBeat]) -> [(reference: Int, ours: Int)] {
+    func nearest(_ time: Double) -> Int? {
+      beats.indices.min { abs(beats[$0].time.seconds - time) < abs(beats[$1].time.seconds - time) }
+    }
+    let lag = reference.compactMap { time in nearest(time).map { beats[$0].time.seconds - time } }.median
+    return reference.indices.compactMap { index in
+      guard let found = nearest(reference[index] + lag) else { return nil }
+      let isNear = abs(beats[found].time.seconds - reference[index] - lag) < 0.15
+      return isNear ? (index, found) : nil
+    }
+  }
+
+  /// Differences of accepted intervals from those of the reference, in seconds.
+  private func intervalErrors(_ reference: [Double], _ beats: [PulseBeat]) -> [Double] {
+    let pairs = pairs(reference, beats)
+    return zip(pairs, pairs.dropFirst()).compactMap { before, pair in
+      guard pair.reference == before.reference + 1, pair.ours == before.ours + 1,
+        let interval = beats[pair.ours].interval, beats[pair.ours].isAccepted
+      else { return nil }
+      return interval - (reference[pair.reference] - reference[pair.reference - 1])
+    }
+  }
+
+  /// Each whole window gives a rate, within 2 a minute of the known one on average; intervals are within 20 ms.
+  @Test(arguments: PulseFixture.clean)
+  func findsThePulse(_ fixture: PulseFixture) throws {
+    let (windows, beats) = try fixture.measured()
+    let errors = windows.compactMap { window -> Double? in
+      guard let found = window.beatsPerMinute, let known = PulseFixture.rate(of: fixture.beats, in: window)
+      else { return nil }
+      return abs(found - known)
+    }
+    #expect(windows.count == fixture.ppg.count / Int(fixture.rate) / 10)
+    #expect(errors.count == windows.count)
+    #expect(errors.mean <= 2)
+    let intervals = intervalErrors(fixture.beats, beats)
+    #expect(intervals.rootMeanSquare <= 0.020)
+    // The first beats are lost to the filter's start.
+    #expect(intervals.count >= fixture.beats.count - 5)
+    Figures.note(
+      "\(fixture.name): rate error mean \(errors.mean) max \(errors.max() ?? 0) a minute, "
+        + "\(intervals.count) intervals of \(fixture.beats.count) beats, RMS \(intervals.rootMeanSquare) s")
+  }
+
+  /// Those two take whole samples for peaks, so they are within their own sample as well.
+  @Test(arguments: PulseFixture.clean)
+  func agreesWithOtherPrograms(_ fixture: PulseFixture) throws {
+    let (_, beats) = try fixture.measured()
+    for others in [fixture.neurokit2, fixture.heartpy] {
+      let others = try #require(others)
+      let errors = intervalErrors(others, beats)
+      #expect(errors.count >= others.count - 5)
+      #expect(errors.rootMeanSquare <= 0.020)
+    }
+  }
+
+  /// No window in which the hand moved gives a rate; nearly all others do, and a good one.
+  @Test(arguments: PulseFixture.shaken)
+  func rejectsAMovingHand(_ fixture: PulseFixture) throws {
+    let (windows, _) = try fixture.measured()
+    let (moving, still) = (windows.filter(fixture.isCorrupted), windows.filter { !fixture.isCorrupted($0) })
+    #expect(moving.count >= 4 && still.count >= 4)
+    #expect(moving.allSatisfy { $0.rejection != nil && $0.beatsPerMinute == nil })
+    #expect(still.count { $0.rejection == nil } >= still.count - 1)
+    for window in windows {
+      guard let found = window.beatsPerMinute else { continue }
+      let known = try #require(PulseFixture.rate(of: fixture.beats, in: window))
+      #expect(abs(found - known) <= 2)
+    }
+    Figures.note("\(fixture.name): \(windows.map { $0.rejection?.rawValue ?? "good" })")
+  }
+
+  /// What the light alone cannot tell: steady steps look like a steady pulse.
+  @Test func needsTheAccelerometerForSteps() throws {
+    let fixture = try #require(PulseFixture.shaken.first { $0.name.hasPrefix("walking") })
+    let (windows, _) = try fixture.measured()
+    #expect(windows.filter(fixture.isCorrupted).allSatisfy { $0.rejection == .motion })
+  }
+
+  @Test(arguments: [1.0, 4, 8, 17.9])
+  func refusesSlowStreams(rate: Double) {
+    #expect(throws: PulseMeter.Refusal.tooSlow(rate: rate)) { _ = try PulseMeter(rate: rate) }
+  }
+
+  /// A flat line, the finger off the sensor, is no pulse.
+  @Test func refusesAFlatLine() throws {
+    let fixture = try #require(PulseFixture.clean.first)
+    var flat = fixture
+    flat.ppg = fixture.ppg.map { _ in 9_000 }
+    let windows = try flat.measured().windows
+    #expect(windows.count == 6)
+    #expect(windows.allSatisfy { $0.rejection == .tooFewBeats })
+  }
+
+  /// Single samples that never came cost nothing; a second without any begins anew and shortens no interval.
+  @Test func bridgesAndBreaks() throws {
+    let fixture = try #require(PulseFixture.clean.first { $0.rate == 50 })
+    var meter = try PulseMeter(rate: fixture.rate)
+    var windows: [PulseWindow] = []
+    var beats: [PulseBeat] = []
+    for (index, sample) in fixture.samples.enumerated() {
+      // Every fortieth is lost, and 25 s … 26 s.
+      if index % 40 == 7 || 1_250..<1_300 ~= index { continue }
+      if let window = meter.take(sample) {
+        windows.append(window)
+        beats += (0..<meter.beatCount).map { meter.beat($0) }
+      }
+    }
+    #expect(windows.map(\.rejection) == [nil, nil, .interrupted, nil, nil, nil])
+    #expect(intervalErrors(fixture.beats, beats).rootMeanSquare <= 0.020)
+    #expect(beats.count { $0.interval == nil } == 2)
+  }
+
+  /// More than a tenth missing, evenly spread: bridged, but not believed.
+  @Test func rejectsThinSignals() throws {
+    let fixture = try #require(PulseFixture.clean.first { $0.rate == 50 })
+    var meter = try PulseMeter(rate: fixture.rate)
+    var windows: [PulseWindow] = []
+    for (index, sample) in fixture.samples.enumerated() where index % 8 != 7 {
+      if let window = meter.take(sample) { windows.append(window) }
+    }
+    #expect(windows.count == 5)
+    #expect(windows.allSatisfy { $0.rejection == .missingSamples })
+  }
+}
