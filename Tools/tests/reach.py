@@ -7,7 +7,7 @@ from run import ROOT
 
 
 # The program under test, which tests find beside themselves, and the words by which they do.
-PROGRAM, FINDER = "ringtap", "Place.ringtap"
+PROGRAM, FINDERS = "ringtap", ("Place.ringtap", "Ringtap.")
 
 
 def runs_program(folder):
@@ -15,7 +15,8 @@ def runs_program(folder):
         for name in names:
             if name.endswith(".swift"):
                 with open(os.path.join(place, name), encoding="utf-8") as file:
-                    if FINDER in file.read():
+                    text = file.read()
+                    if any(words in text for words in FINDERS):
                         return True
     return False
 
