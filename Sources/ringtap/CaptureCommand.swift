@@ -3,7 +3,6 @@ import BLECore
 import BLEHost
 import BLEPacketLog
 import BLEReplay
-import BLESensors
 import BLESystem
 import JSONText
 import RingTap

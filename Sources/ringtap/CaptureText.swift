@@ -1,7 +1,6 @@
 import BLESystem
 import BLECore
 import BLEHost
-import BLESensors
 import BLEWire
 import ColmiRing
 import RingTap

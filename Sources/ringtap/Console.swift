@@ -1,5 +1,4 @@
 import BLEHost
-import BLEPacketLog
 import BLESystem
 import JSONText
 import RingTap

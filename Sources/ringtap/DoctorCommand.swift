@@ -1,5 +1,4 @@
 import ArgumentParser
-import BLEPacketLog
 import BLESystem
 import JSONText
 import RingTap

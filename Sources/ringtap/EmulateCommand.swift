@@ -1,7 +1,6 @@
 import ArgumentParser
 import BLECore
 import BLEEmulation
-import BLESensors
 import BLESystem
 import ColmiRing
 

@@ -1,7 +1,6 @@
 import ArgumentParser
 import BLECore
 import BLEHost
-import BLEPacketLog
 import BLEStack
 import BLEWire
 

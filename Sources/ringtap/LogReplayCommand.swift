@@ -1,6 +1,5 @@
 import ArgumentParser
 import BLEHost
-import BLEPacketLog
 import BLEReplay
 import JSONText
 import RingTap

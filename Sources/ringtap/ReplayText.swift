@@ -1,4 +1,3 @@
-import BLEHost
 import BLEPacketLog
 import BLEReplay
 import JSONText

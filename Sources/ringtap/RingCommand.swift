@@ -1,5 +1,4 @@
 import ArgumentParser
-import BLEPacketLog
 import ColmiRing
 import JSONText
 import RingTap

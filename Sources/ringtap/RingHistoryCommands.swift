@@ -1,6 +1,5 @@
 import ArgumentParser
 import BLEHost
-import BLESensors
 import BLESystem
 import ColmiRing
 import RingTap

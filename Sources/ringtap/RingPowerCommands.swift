@@ -1,7 +1,6 @@
 import BLESystem
 import ArgumentParser
 import BLEHost
-import BLESensors
 import ColmiRing
 import RingTap
 

@@ -1,7 +1,6 @@
 import ArgumentParser
 import BLEHost
 import BLEPacketLog
-import BLESensors
 import BLEStack
 import BLESystem
 import ColmiRing

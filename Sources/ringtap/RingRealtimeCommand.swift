@@ -2,7 +2,6 @@ import ArgumentParser
 import BLECore
 import BLEHost
 import BLEPacketLog
-import BLESensors
 import ColmiRing
 import JSONText
 import RingTap

@@ -1,6 +1,5 @@
 import ArgumentParser
 import BLEHost
-import BLESensors
 import ColmiRing
 import RingTap
 

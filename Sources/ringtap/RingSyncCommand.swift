@@ -1,7 +1,6 @@
 import ArgumentParser
 import BLEHost
 import BLEPacketLog
-import BLESensors
 import BLESystem
 import ColmiRing
 import JSONText

@@ -1,6 +1,5 @@
 import BLECore
 import BLEHost
-import BLEPacketLog
 import BLESystem
 import JSONText
 import RingTap

@@ -1,4 +1,3 @@
-import BLEPacketLog
 import BLESystem
 import Foundation
 import TestKit

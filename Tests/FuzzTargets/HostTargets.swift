@@ -3,7 +3,6 @@ import BLEEmulation
 import BLEHost
 import BLEPacketLog
 import BLEReplay
-import BLESensors
 import BLEStack
 import BLEWire
 import Glibc

@@ -2,7 +2,6 @@ import BLECore
 import BLEEmulation
 import BLEHost
 import BLEPacketLog
-import BLESensors
 import BLEStack
 import BLEWire
 import ColmiRing

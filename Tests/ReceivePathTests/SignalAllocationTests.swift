@@ -1,5 +1,4 @@
 import BLECore
-import BLESensors
 import CMallocCounter
 import ColmiRing
 import Foundation

@@ -1,6 +1,5 @@
 import BLECore
 import BLEHost
-import BLESensors
 import BLEStack
 import BLESystem
 import BLEWire

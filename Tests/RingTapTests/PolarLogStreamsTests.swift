@@ -1,6 +1,5 @@
 import BLECore
 import BLEPacketLog
-import BLESensors
 import Foundation
 import TestKit
 import Testing

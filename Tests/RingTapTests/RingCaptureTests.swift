@@ -1,7 +1,6 @@
 import BLECore
 import BLEHost
 import BLEPacketLog
-import BLESensors
 import BLEStack
 import BLESystem
 import BLEWire

@@ -1,7 +1,6 @@
 import BLECore
 import BLEHost
 import BLEPacketLog
-import BLESensors
 import ColmiRing
 import Foundation
 import JSONText

@@ -2,7 +2,6 @@ import BLECore
 import BLEEmulation
 import BLEHost
 import BLEReplay
-import BLESensors
 import BLEStack
 import BLESystem
 import BLEWire

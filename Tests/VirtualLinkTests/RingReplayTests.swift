@@ -1,7 +1,5 @@
 import BLECore
-import BLEHost
 import BLEPacketLog
-import BLESensors
 import BLESystem
 import ColmiRing
 import Foundation

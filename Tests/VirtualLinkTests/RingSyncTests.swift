@@ -1,7 +1,6 @@
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLESensors
 import BLESystem
 import BLEWire
 import ColmiRing

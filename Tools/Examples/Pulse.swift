@@ -1,7 +1,6 @@
 // Prints the pulse of the first ring in range, three windows of ten seconds, and what was lost of its stream.
 // By the kernel's first adapter, or by the controller at a transport: `swift run Pulse tcp-client:127.0.0.1:6402`.
 import BLEHost
-import BLESensors
 import BLESystem
 import ColmiRing
 import Physiology

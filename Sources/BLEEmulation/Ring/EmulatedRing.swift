@@ -1,5 +1,4 @@
 public import BLECore
-import BLESensors
 public import BLEStack
 import BLEWire
 public import ColmiRing

@@ -1,4 +1,3 @@
-import BLESensors
 public import ColmiRing
 
 /// What a ring has stored of a made-up wearer: the same for the same seed and day, whatever is asked first.

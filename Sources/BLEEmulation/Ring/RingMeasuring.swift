@@ -1,5 +1,4 @@
 import BLECore
-import BLESensors
 import ColmiRing
 
 /// A measurement on demand: two frames a second, without a value while the sensor warms up. Section 3, 0x69.

@@ -1,4 +1,3 @@
-import BLESensors
 import BLEWire
 import ColmiRing
 

@@ -1,5 +1,4 @@
 import BLECore
-import BLESensors
 import ColmiRing
 
 /// Words for the SIG's 16-bit UUIDs and for the ring's own.

@@ -1,6 +1,5 @@
 public import BLECore
 public import BLEHost
-import BLEPacketLog
 import BLEStack
 public import BLEWire
 

@@ -1,5 +1,4 @@
 import BLECore
-import BLESensors
 import ColmiRing
 import Physiology
 

@@ -1,6 +1,5 @@
 package import BLECore
 import BLEPacketLog
-import BLESensors
 package import ColmiRing
 package import JSONText
 package import Physiology

@@ -1,5 +1,4 @@
 import BLECore
-import BLESensors
 package import BLESystem
 import ColmiRing
 import Physiology

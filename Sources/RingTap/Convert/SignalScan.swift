@@ -1,4 +1,3 @@
-import BLESensors
 import BLESystem
 
 /// What is known of a table's signals once it was read through: rate, length, ranges, gaps.

@@ -1,4 +1,3 @@
-import BLESensors
 import BLESystem
 
 /// A table with a steady rate, as signals.

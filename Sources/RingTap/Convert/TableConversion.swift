@@ -1,5 +1,4 @@
 import BLEPacketLog
-import BLESensors
 import BLESystem
 import JSONText
 

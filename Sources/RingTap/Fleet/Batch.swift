@@ -1,4 +1,3 @@
-import BLEPacketLog
 import JSONText
 
 /// Rows of a table on their way: one JSON object in a line of its own, then the rows as the lines of CSV that they are.

@@ -1,4 +1,3 @@
-import BLEPacketLog
 public import BLESystem
 
 /// The file of one table that is collected: how many of its rows are there, and what came twice or not at all.

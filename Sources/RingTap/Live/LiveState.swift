@@ -1,4 +1,3 @@
-import BLESensors
 package import Physiology
 
 /// What the live view shows at one moment.

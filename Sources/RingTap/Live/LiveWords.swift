@@ -1,4 +1,3 @@
-import BLESensors
 import BLESystem
 import Physiology
 

@@ -1,6 +1,5 @@
 public import BLECore
 import BLEHost
-import BLEPacketLog
 import BLESystem
 
 /// Where records come from.

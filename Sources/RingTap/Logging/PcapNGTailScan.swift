@@ -1,5 +1,3 @@
-import BLEPacketLog
-
 /// Looks for the end of the last whole block of a pcapng file that comes in pieces. `draft-ietf-opsawg-pcapng`, 3.1.
 struct PcapNGTailScan {
   /// Type, total length, and the byte-order magic of a section header: the shortest block has so many octets.

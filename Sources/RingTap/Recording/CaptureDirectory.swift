@@ -1,5 +1,4 @@
 import BLECore
-import BLEPacketLog
 import BLESystem
 import JSONText
 

@@ -1,4 +1,3 @@
-import BLEPacketLog
 public import BLESystem
 package import JSONText
 

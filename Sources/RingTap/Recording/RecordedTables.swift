@@ -1,4 +1,3 @@
-import BLESensors
 import ColmiRing
 
 /// A table of a recording.

@@ -1,6 +1,5 @@
 import BLECore
 import BLEHost
-import BLESensors
 import BLESystem
 import ColmiRing
 import Synchronization

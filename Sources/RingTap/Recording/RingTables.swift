@@ -1,4 +1,3 @@
-import BLESensors
 import ColmiRing
 
 /// The tables of a ring: one for each subtype as it came, and one of ticks.

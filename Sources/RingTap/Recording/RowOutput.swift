@@ -1,5 +1,4 @@
 import BLECore
-import BLESensors
 import ColmiRing
 
 /// A row of a recorded table, whatever it is written as.

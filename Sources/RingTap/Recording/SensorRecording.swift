@@ -1,6 +1,5 @@
 import BLECore
 public import BLEHost
-import BLESensors
 import BLEStack
 import BLESystem
 import Synchronization

@@ -1,7 +1,6 @@
 public import BLECore
 public import BLEHost
 import BLEPacketLog
-import BLESensors
 public import BLEWire
 public import ColmiRing
 package import JSONText

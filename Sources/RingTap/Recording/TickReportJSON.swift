@@ -1,6 +1,5 @@
 import BLECore
 import BLEPacketLog
-import BLESensors
 import ColmiRing
 import JSONText
 

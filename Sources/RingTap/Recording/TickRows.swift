@@ -1,5 +1,4 @@
 import BLECore
-import BLESensors
 import ColmiRing
 
 /// The rows of the table `samples`: one for each tick, on the sensor's own clock, with the kernel's stamp and the values of

@@ -1,7 +1,6 @@
 public import BLECore
 public import BLEHost
 public import BLEReplay
-import BLESensors
 import BLESystem
 import BLEWire
 import ColmiRing

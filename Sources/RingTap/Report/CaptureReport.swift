@@ -1,6 +1,5 @@
 import BLECore
 import BLEPacketLog
-import BLESensors
 import BLESystem
 
 /// Reads the directory of a capture: its tables, `session.json`, its packet log, and what an analysis finds.

@@ -1,6 +1,4 @@
 import BLECore
-import BLEPacketLog
-import BLESensors
 import BLEWire
 package import ColmiRing
 package import JSONText

@@ -1,5 +1,4 @@
 public import BLECore
-import BLESensors
 public import ColmiRing
 
 /// Turns the ring's clock, which knows no zone, into instants, and back.

@@ -1,6 +1,5 @@
 public import BLECore
 public import BLEHost
-import BLESensors
 import BLEStack
 import BLESystem
 import BLEWire

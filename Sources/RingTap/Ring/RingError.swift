@@ -1,5 +1,4 @@
 public import BLEHost
-import BLESensors
 import BLEStack
 import BLESystem
 

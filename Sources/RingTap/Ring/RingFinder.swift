@@ -1,6 +1,5 @@
 import BLECore
 public import BLEHost
-import BLESensors
 import BLEWire
 import ColmiRing
 import Synchronization

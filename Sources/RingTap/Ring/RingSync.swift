@@ -1,6 +1,5 @@
 import BLECore
 import BLEHost
-import BLESensors
 import BLESystem
 public import ColmiRing
 

@@ -2,7 +2,6 @@ import ArgumentParser
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLESensors
 import BLEStack
 import BLESystem
 

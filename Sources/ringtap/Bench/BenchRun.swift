@@ -1,7 +1,6 @@
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLESensors
 import BLEStack
 import BLESystem
 import BLEWire

@@ -1,7 +1,6 @@
 import ArgumentParser
 import BLECore
 import BLEHost
-import BLEPacketLog
 
 /// `ringtap bench sweep`: the same measurement for each combination of what a link can be asked for.
 struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
