@@ -4,7 +4,9 @@ import TestKit
 import Testing
 
 private func contents(_ path: String) -> String {
-  FileManager.default.contents(atPath: path).map { String(decoding: $0, as: UTF8.self) } ?? "nothing"
+  // Not `FileManager.contents(atPath:)`: it leaks a buffer where a file is empty.
+  FileHandle(forReadingAtPath: path).map { String(decoding: $0.readDataToEndOfFile(), as: UTF8.self) }
+    ?? "nothing"
 }
 
 @Suite struct OutputFileTests {
