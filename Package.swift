@@ -92,7 +92,7 @@ let package = Package(
     // What a guide shows.
     .executableTarget(
       name: "Pulse",
-      dependencies: ["BLEHost", "ColmiRing", "Physiology", "BLESensors", "BLESystem", "RingTap"],
+      dependencies: ["BLEHost", "ColmiRing", "Physiology", "BLESystem", "RingTap"],
       path: "Tools/Examples",
       swiftSettings: languageSettings),
     .target(name: "CMallocCounter"),
@@ -110,14 +110,14 @@ let package = Package(
     tests(
       "BLEEmulationTests",
       [
-        "JSONText", "Physiology", "ColmiRing", "BLECore", "BLEWire", "BLEStack", "BLESensors", "BLEEmulation",
+        "BLECore", "BLEWire", "BLEStack", "BLESensors", "BLEEmulation",
         "TestKit",
       ]),
     tests("BLESystemTests", ["BLECore", "BLESystem", "TestKit", "TestPeer"]),
     tests(
       "ReceivePathTests",
       [
-        "JSONText", "Physiology", "ColmiRing",
+        "Physiology", "ColmiRing",
         "CMallocCounter", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "RingTap",
         "BLEEmulation", "TestKit", "TestPeer",
       ]),
@@ -129,14 +129,13 @@ let package = Package(
       "RingTapTests",
       [
         "JSONText", "Physiology", "ColmiRing",
-        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay",
-        "RingTap",
+        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "RingTap",
         "TestKit", "TestPeer", "CTestSystem",
       ], exclude: ["Readers"]),
     tests(
       "VirtualLinkTests",
       [
-        "JSONText", "Physiology", "ColmiRing",
+        "JSONText", "ColmiRing",
         "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay",
         "BLEEmulation", "RingTap",
         "TestKit", "TestPeer", "CTestSystem",
@@ -144,12 +143,11 @@ let package = Package(
     tests(
       "ConformanceTests",
       [
-        "JSONText", "Physiology", "ColmiRing",
         "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "BLEEmulation", "TestKit",
         "TestPeer",
       ], exclude: ["Dialogues"]),
     tests(
-      "BLESensorsTests", ["BLECore", "BLEWire", "BLESensors", "BLEPacketLog", "TestKit"],
+      "BLESensorsTests", ["JSONText", "BLECore", "BLEWire", "BLESensors", "BLEPacketLog", "TestKit"],
       exclude: ["Fixtures"]),
     tests("JSONTextTests", ["JSONText"]),
     tests("PhysiologyTests", ["BLECore", "Physiology", "TestKit"], exclude: ["Fixtures"]),
@@ -159,14 +157,13 @@ let package = Package(
     tests(
       "BLEPacketLogTests",
       [
-        "JSONText", "Physiology", "ColmiRing", "BLECore", "BLEWire", "BLESystem", "BLESensors",
+        "JSONText", "BLECore", "BLEWire", "BLESystem", "BLESensors",
         "BLEPacketLog", "TestKit", "LogKit",
       ]),
     tests(
       "ProgramTests",
       [
-        "JSONText", "Physiology", "ColmiRing",
-        "BLECore", "BLEWire", "BLEStack", "BLEPacketLog", "BLEHost", "BLEReplay", "RingTap", "TestKit",
+        "BLECore", "BLEWire", "BLEStack", "BLEPacketLog", "BLEHost", "RingTap", "TestKit",
         "LogKit",
       ]),
     tests(
@@ -175,7 +172,7 @@ let package = Package(
     .target(
       name: "FuzzTargets",
       dependencies: [
-        "JSONText", "Physiology", "ColmiRing",
+        "JSONText", "ColmiRing",
         "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay",
         "BLEEmulation", "RingTap",
       ],
@@ -185,8 +182,8 @@ let package = Package(
     .target(
       name: "Simulation",
       dependencies: [
-        "JSONText", "Physiology", "ColmiRing",
-        "CTestSystem", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "BLEEmulation",
+        "ColmiRing",
+        "CTestSystem", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLEHost", "BLEEmulation",
         "RingTap",
       ], path: "Tests/Simulation", swiftSettings: languageSettings),
     tests("SimulationTests", ["BLECore", "Simulation"]),

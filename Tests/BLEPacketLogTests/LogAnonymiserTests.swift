@@ -6,105 +6,25 @@ import LogKit
 import TestKit
 import Testing
 
-private func contains(_ octets: [UInt8], _ sequence: [UInt8]) -> Bool {
-  octets.indices.contains { octets[$0] == sequence[0] && octets[$0...].starts(with: sequence) }
-}
-
 @Suite struct LogAnonymiserTests {
-  /// Transmission order.
-  static let peer = octetsOf("b2a1000dcb70")
-  static let own = octetsOf("0605040302c1")
-  static let resolvable = octetsOf("665544332251")
-  static let name = Array("Anna's ring".utf8)
-  static let ltk = octetsOf("00112233445566778899aabbccddeeff")
-  static let irk = octetsOf("f0e1d2c3b4a5968778695a4b3c2d1e0f")
-  static let confirm = octetsOf("a0a1a2a3a4a5a6a7a8a9aaabacadaeaf")
-  static let publicKey = (0..<64).map { UInt8($0 * 3 + 1) }
-
-  static func command(_ opcode: UInt16, _ parameters: [UInt8]) -> LoggedPacket {
-    LoggedPacket(
-      type: .command, direction: .hostToController,
-      octets: octets(opcode, .little) + [UInt8(parameters.count)] + parameters)
-  }
-
-  static func event(_ code: UInt8, _ parameters: [UInt8]) -> LoggedPacket {
-    LoggedPacket(
-      type: .event, direction: .controllerToHost, octets: [code, UInt8(parameters.count)] + parameters)
-  }
-
-  /// An L2CAP frame on handle 0x0040, in packets of at most 27 octets of data.
-  static func frame(_ channel: UInt16, _ payload: [UInt8], _ direction: HCIDirection) -> [LoggedPacket] {
-    var rest = octets(UInt16(payload.count), .little) + octets(channel, .little) + payload
-    var packets: [LoggedPacket] = []
-    while !rest.isEmpty {
-      let part = Array(rest.prefix(27))
-      rest.removeFirst(part.count)
-      let boundary: UInt16 = packets.isEmpty ? (direction == .hostToController ? 0 : 0x2000) : 0x1000
-      packets.append(
-        LoggedPacket(
-          type: .acl, direction: direction,
-          octets: octets(0x0040 | boundary, .little) + octets(UInt16(part.count), .little) + part))
-    }
-    return packets
-  }
-
-  static let packets: [LoggedPacket] = {
-    let advertising = octetsOf("020106") + [UInt8(name.count + 1), 0x09] + name
-    var packets = [
-      command(0x2005, own), command(0x0C13, name + [UInt8](repeating: 0, count: 248 - name.count)),
-      event(0x0E, octetsOf("01 0910 00") + own),
-      event(
-        0x3E, octetsOf("02 01 00 00") + peer + [UInt8(advertising.count)] + advertising + octetsOf("c5")),
-      // Vendor data with the address the other way round, before and after it is known.
-      event(
-        0x3E,
-        octetsOf("02 01 04 00") + octetsOf("111111111141") + octetsOf("0a 09ff3412") + peer.reversed()
-          + octetsOf("c5")),
-      command(0x2011, [0] + peer), command(0x2027, [0] + peer + irk + confirm),
-      command(0x200D, octetsOf("6000 3000 00 00") + peer + octetsOf("00 1800 2800 0000 2a00 0000 0000")),
-      event(0x3E, octetsOf("0a 00 4000 00 00") + peer + own + resolvable + octetsOf("1800 0000 2a00 00")),
-    ]
-    packets += frame(6, [0x0C] + publicKey, .hostToController)
-    packets += frame(6, [0x03] + confirm, .controllerToHost)
-    packets += frame(6, [0x06] + ltk, .controllerToHost)
-    packets += frame(6, [0x08] + irk, .controllerToHost)
-    packets += frame(6, [0x09, 0x00] + peer, .controllerToHost)
-    packets.append(command(0x2019, octetsOf("4000 0102030405060708 3412") + ltk))
-    packets += frame(4, octetsOf("08 0100 ffff 002a"), .hostToController)
-    packets += frame(4, [0x09, UInt8(name.count + 2), 0x03, 0x00] + name, .controllerToHost)
-    packets += frame(4, octetsOf("0a 0300"), .hostToController)
-    packets += frame(4, [0x0B] + name, .controllerToHost)
-    packets += frame(4, octetsOf("1b 1200 2142 "), .controllerToHost)
-    // The ring's answer with its name and its address in it, in two packets.
-    packets += frame(
-      4, octetsOf("1b 1200") + [UInt8](repeating: 0x20, count: 12) + name + peer, .controllerToHost)
-    packets.append(event(0x18, peer + ltk + [4]))
-    packets.append(event(0x05, octetsOf("00 4000 13")))
-    return packets
-  }()
-
   @Test(arguments: [PacketLogWriter.Format.btsnoop(.h4), .btsnoop(.monitor), .pcapng(.h4WithDirection)])
   func leavesNothing(_ format: PacketLogWriter.Format) {
-    let original = log(Self.packets)
+    let original = log(SecretLog.packets)
     let other = anonymised(original, to: format)
     let packets = LogReading(other).packets
-    #expect(packets.map(\.octets.count) == Self.packets.map(\.octets.count))
-    #expect(packets.map(\.timeNanoseconds) == Self.packets.map(\.timeNanoseconds))
-    // Fragments are looked at one after the other, as their frames were.
-    let stream = packets.flatMap { $0.type == .acl ? Array($0.octets[4...]) : $0.octets }
-    for secret in [
-      Self.peer, Self.own, Self.resolvable, Self.name, Self.ltk, Self.irk, Self.confirm, Self.publicKey,
-    ] {
-      #expect(contains(Self.packets.flatMap { $0.type == .acl ? Array($0.octets[4...]) : $0.octets }, secret))
-      #expect(!contains(stream, secret))
-      #expect(!contains(stream, secret.reversed()))
+    #expect(packets.map(\.octets.count) == SecretLog.packets.map(\.octets.count))
+    #expect(packets.map(\.timeNanoseconds) == SecretLog.packets.map(\.timeNanoseconds))
+    for secret in SecretLog.secrets {
+      #expect(contains(SecretLog.payload(of: SecretLog.packets), secret))
+      #expect(!contains(SecretLog.payload(of: packets), secret))
+      #expect(!contains(SecretLog.payload(of: packets), secret.reversed()))
       #expect(!contains(other, secret))
     }
   }
 
   /// The same for the same, another for another; kinds of address and everything else as before.
   @Test func staysConsistent() {
-    let packets = LogReading(anonymised(log(Self.packets), to: .btsnoop(.h4))).packets
+    let packets = LogReading(anonymised(log(SecretLog.packets), to: .btsnoop(.h4))).packets
     let advertised = Array(packets[3].octets[6..<12])
     #expect(Array(packets[5].octets[4..<10]) == advertised)
     #expect(Array(packets[8].octets[8..<14]) == advertised)
@@ -113,14 +33,14 @@ private func contains(_ octets: [UInt8], _ sequence: [UInt8]) -> Bool {
     // Top two bits: 01 of 70:…, 11 of C1:…, 01 of 51:….
     #expect(
       [advertised[5], packets[0].octets[8], packets[8].octets[25]].map { $0 >> 6 } == [0b01, 0b11, 0b01])
-    let name = Array(packets[3].octets[18..<18 + Self.name.count])
-    #expect(Array(packets[1].octets[3..<3 + Self.name.count]) == name)
-    for (packet, original) in zip(packets, Self.packets) where packet.type == .command {
+    let name = Array(packets[3].octets[18..<18 + SecretLog.name.count])
+    #expect(Array(packets[1].octets[3..<3 + SecretLog.name.count]) == name)
+    for (packet, original) in zip(packets, SecretLog.packets) where packet.type == .command {
       #expect(packet.octets[..<3] == original.octets[..<3])
     }
     // A value that tells nothing, and the end of the link.
     #expect(packets.contains { $0.octets == octetsOf("4020 0900 0500 0400 1b12002142") })
-    #expect(packets.last?.octets == Self.packets.last?.octets)
+    #expect(packets.last?.octets == SecretLog.packets.last?.octets)
   }
 
   @Test func hidesNotes() {
@@ -130,13 +50,13 @@ private func contains(_ octets: [UInt8], _ sequence: [UInt8]) -> Bool {
       [
         (1, 0, octetsOf("0000 0000 00 01") + address + Array("hci0\0\0\0\0".utf8)),
         (2, 0, octetsOf("0000 000d 00") + Array("A1:A2:A3:A4:A5:A6".utf8)),
-        (3, 0, octetsOf("ffff 0011 00000000 0a00") + Self.ltk),
+        (3, 0, octetsOf("ffff 0011 00000000 0a00") + SecretLog.ltk),
         (4, 0, octetsOf("0000 000a") + address + [15, 0]),
       ])
     let other = anonymised(file, to: .btsnoop(.monitor))
     #expect(LogReading(other).records.map(\.header.note) == [.newIndex, .indexInformation])
     #expect(!contains(other, address))
-    #expect(!contains(other, Self.ltk))
+    #expect(!contains(other, SecretLog.ltk))
   }
 
   /// Nothing of any length or content may trap.
@@ -152,7 +72,7 @@ private func contains(_ octets: [UInt8], _ sequence: [UInt8]) -> Bool {
   @Test func survivesRandomOctets() {
     var generator = SeededGenerator(state: 9)
     for _ in 0..<500 {
-      var packets = Self.packets
+      var packets = SecretLog.packets
       for _ in 0..<20 {
         let index = Int.random(in: packets.indices, using: &generator)
         guard !packets[index].octets.isEmpty else { continue }

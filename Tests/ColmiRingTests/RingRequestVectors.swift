@@ -55,15 +55,7 @@ struct RingRequestVector: Decodable, CustomTestStringConvertible {
   var testDescription: String { name }
   var frames: [[UInt8]] { packets.map(octetsOf) }
 
-  static let all: [RingRequestVector] = {
-    let file = URL(filePath: #filePath).deletingLastPathComponent()
-      .appending(path: "Fixtures/ring-vectors.json")
-    do {
-      return try JSONDecoder().decode([RingRequestVector].self, from: Data(contentsOf: file))
-    } catch {
-      fatalError("\(file.path): \(error)")
-    }
-  }()
+  static let all: [RingRequestVector] = readVectors()
 
   static func named(_ name: String) throws -> RingRequestVector {
     try #require(all.first { $0.name == name })

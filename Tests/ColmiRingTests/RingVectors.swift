@@ -29,15 +29,17 @@ struct RingVector: Decodable, CustomTestStringConvertible {
   var testDescription: String { name }
   var octets: [UInt8] { octetsOf(packets[0]) }
 
-  static let all: [RingVector] = {
-    let file = URL(filePath: #filePath).deletingLastPathComponent()
-      .appending(path: "Fixtures/ring-vectors.json")
-    do {
-      return try JSONDecoder().decode([RingVector].self, from: Data(contentsOf: file))
-    } catch {
-      fatalError("\(file.path): \(error)")
-    }
-  }()
+  static let all: [RingVector] = readVectors()
 
   static func of(kind: String) -> [RingVector] { all.filter { $0.expect.kind == kind } }
+}
+
+/// Reads the vectors of the reference, with what `Vector` has of each.
+func readVectors<Vector: Decodable>() -> [Vector] {
+  let file = Place.fixture("ColmiRingTests/Fixtures/ring-vectors.json")
+  do {
+    return try JSONDecoder().decode([Vector].self, from: Data(contentsOf: URL(filePath: file)))
+  } catch {
+    fatalError("\(file): \(error)")
+  }
 }

@@ -158,11 +158,13 @@ import Testing
   @Test func anonymises() throws {
     try withFolder { folder in
       let (file, out) = (URL(filePath: folder + "/log"), URL(filePath: folder + "/out.btsnoop"))
-      try Data(log(Self.twoLinks)).write(to: file)
+      try Data(log(SecretLog.packets)).write(to: file)
       let run = try convert([file.path, out.path, "--anonymise"])
       #expect(run.status == 0, "\(run.errors)")
       let octets = [UInt8](try Data(contentsOf: out))
-      #expect(octets == anonymised(log(Self.twoLinks), to: .btsnoop(.h4)))
+      #expect(octets == anonymised(log(SecretLog.packets), to: .btsnoop(.h4)))
+      let payload = SecretLog.payload(of: LogReading(octets).packets)
+      #expect(SecretLog.secrets.allSatisfy { !contains(payload, $0) && !contains(octets, $0) })
     }
   }
 }

@@ -5,7 +5,7 @@ import Testing
 /// code under test.
 package struct RingProtocolVector: CustomTestStringConvertible, Sendable {
   package let name: String
-  /// `uart` or `bigData`.
+  /// `uart` or `bigdata`.
   package let channel: String
   /// `ring->host` or `host->ring`.
   package let direction: String

@@ -11,7 +11,7 @@ let package = Package(
       dependencies: [
         .product(name: "BLEEmulation", package: "ringtap"),
         .product(name: "BLEPacketLog", package: "ringtap"),
-        .product(name: "BLESensors", package: "ringtap"),
+        .product(name: "ColmiRing", package: "ringtap"),
       ]),
     .executableTarget(
       name: "minimal",

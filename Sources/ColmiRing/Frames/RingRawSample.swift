@@ -104,6 +104,7 @@ public import Physiology
       x: Self.axis(bytes, at: 6), y: Self.axis(bytes, at: 2), z: Self.axis(bytes, at: 4))
   }
 
+  /// The same in g. A g is a power of two of counts, so nothing is rounded.
   @inlinable public var acceleration: Acceleration {
     Acceleration(
       x: Double(x) / Self.countsPerG, y: Double(y) / Self.countsPerG, z: Double(z) / Self.countsPerG)

@@ -177,7 +177,7 @@ extension JSONLine {
   }
 
   /// How the pieces of messages were put together.
-  package mutating func members(ofReassembly events: [RingBigDataReassembler.Event]) {
+  mutating func members(ofReassembly events: [RingBigDataReassembler.Event]) {
     let messages = events.compactMap { event -> RingBigData? in
       switch event {
       case .message(let message), .failed(.checksum(let message)): message

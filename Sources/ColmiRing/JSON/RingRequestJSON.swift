@@ -2,7 +2,7 @@ import JSONText
 
 /// Keys of what hosts send, as programs rely on them.
 extension JSONLine {
-  package mutating func members(of sent: RingSentFrame) {
+  mutating func members(of sent: RingSentFrame) {
     switch sent {
     case .request(let request): members(of: request)
     case .dangerous(.powerOff): member("kind", "powerOff")
@@ -12,7 +12,7 @@ extension JSONLine {
     }
   }
 
-  package mutating func members(ofUnknown command: RingCommand) {
+  mutating func members(ofUnknown command: RingCommand) {
     member("kind", "unknown")
     member("command", command.octet(0))
     member("payload", hexOf: (1..<15).map { command.octet($0) })
@@ -67,7 +67,7 @@ extension JSONLine {
     member("language", language.rawValue)
   }
 
-  package mutating func members(of preferences: RingPreferences) {
+  mutating func members(of preferences: RingPreferences) {
     member("is12h", preferences.uses12HourClock ? 1 : 0)
     member("imperial", preferences.usesImperialUnits ? 1 : 0)
     member("gender", preferences.gender.rawValue)
@@ -79,7 +79,7 @@ extension JSONLine {
     member("hrAlarm", preferences.heartRateAlarm)
   }
 
-  package mutating func members(of settings: RingHeartRateLogSettings) {
+  mutating func members(of settings: RingHeartRateLogSettings) {
     member("enabled", settings.isEnabled)
     member("intervalMinutes", settings.intervalMinutes)
     if settings.startIntervalMinutes != 0 { member("startInterval", settings.startIntervalMinutes) }
@@ -88,7 +88,7 @@ extension JSONLine {
     if settings.alarmSwitch != 0 { member("alarmSwitch", settings.alarmSwitch) }
   }
 
-  package mutating func members(ofSent message: RingBigData) {
+  mutating func members(ofSent message: RingBigData) {
     switch RingFirmwareRequest(message) {
     case .start:
       member("kind", "dfuStart")

@@ -1,6 +1,5 @@
 import BLECore
 import BLEEmulation
-import BLESensors
 import BLEStack
 import BLEWire
 import Glibc

@@ -1,7 +1,7 @@
 import BLECore
 import BLEEmulation
 import BLEPacketLog
-import BLESensors
+import ColmiRing
 import BLEStack
 import BLEWire
 import Glibc
