@@ -16,6 +16,17 @@ func library(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
   .target(name: name, dependencies: dependencies, swiftSettings: swiftSettings)
 }
 
+/// Commands of the program.
+func commands(
+  _ name: String, _ dependencies: [Target.Dependency], _ packages: [Target.Dependency] = []
+) -> Target {
+  .target(
+    name: name,
+    dependencies: dependencies + [.product(name: "ArgumentParser", package: "swift-argument-parser")]
+      + packages,
+    swiftSettings: swiftSettings)
+}
+
 func tests(
   _ name: String, _ dependencies: [Target.Dependency],
   exclude: [String] = [], settings: [SwiftSetting] = []
@@ -28,13 +39,14 @@ func tests(
 let package = Package(
   name: "ringtap",
   products: [
-    .executable(name: "ringtap", targets: ["ringtap"]),
+    .executable(name: "ringtap", targets: ["Program"]),
     .library(name: "RingTap", targets: ["RingTap"]),
     .library(name: "BLEHost", targets: ["BLEHost"]),
     .library(name: "BLEReplay", targets: ["BLEReplay"]),
     .library(name: "BLEEmulation", targets: ["BLEEmulation"]),
     .library(name: "BLESecurity", targets: ["BLESecurity"]),
     .library(name: "BLEPacketLog", targets: ["BLEPacketLog"]),
+    .library(name: "BLEDissector", targets: ["BLEDissector"]),
     .library(name: "BLESensors", targets: ["BLESensors"]),
     .library(name: "ColmiRing", targets: ["ColmiRing"]),
     .library(name: "Physiology", targets: ["Physiology"]),
@@ -62,29 +74,91 @@ let package = Package(
     library("BLECore", []),
     library("BLEWire", ["BLECore"]),
     library("BLEStack", ["BLECore", "BLEWire"]),
-    library("BLESecurity", ["BLECore", "BLEWire", "BLEStack", "CLibcrypto"]),
-    library(
-      "BLESystem", ["CBluetoothLinux", "CCompression", "CEDF", "CMosquitto", "CReportPage", "BLECore"]),
+    library("BLESecurity", ["CLibcrypto", "BLEWire", "BLEStack"]),
+    library("BLELinux", ["CBluetoothLinux", "BLECore"]),
+    library("BLEHost", ["BLECore", "BLEWire", "BLEStack", "BLELinux"]),
     library("JSONText", ["BLECore"]),
     library("Physiology", ["BLECore"]),
-    library("BLESensors", ["BLECore", "BLEWire"]),
-    library("ColmiRing", ["JSONText", "BLECore", "BLEWire", "Physiology"]),
-    library("BLEPacketLog", ["JSONText", "BLECore", "BLEWire", "BLEStack", "BLESensors", "ColmiRing"]),
-    library("BLEHost", ["BLECore", "BLEWire", "BLEStack", "BLESystem"]),
-    library("BLEReplay", ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLEPacketLog", "BLEHost"]),
-    library("BLEEmulation", ["BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "ColmiRing"]),
+    library("BLESensors", ["BLECore", "JSONText", "BLEWire"]),
+    library("ColmiRing", ["BLECore", "JSONText", "Physiology", "BLEWire"]),
     library(
-      "RingTap",
+      "BLEEmulation",
+      ["BLECore", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing"]),
+    library("CompressedFiles", ["CCompression", "BLELinux"]),
+    library("BLEPacketLog", ["BLECore", "BLEWire"]),
+    library(
+      "BLEDissector",
+      ["BLECore", "JSONText", "BLEWire", "BLEStack", "BLESensors", "ColmiRing", "BLEPacketLog"]),
+    library(
+      "BLEReplay",
       [
-        "JSONText", "Physiology", "ColmiRing", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors",
-        "BLEPacketLog", "BLEHost", "BLEReplay",
+        "BLECore", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles", "BLEPacketLog", "BLEDissector",
+        "BLEHost",
+      ]),
+    library(
+      "SensorSessions",
+      ["BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing", "BLEHost"]),
+    library(
+      "Recording",
+      [
+        "CBluetoothLinux", "BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "BLESensors",
+        "ColmiRing", "BLEPacketLog", "BLEHost", "SensorSessions",
+      ]),
+    library(
+      "CaptureTools",
+      [
+        "CEDF", "CReportPage", "BLECore", "JSONText", "Physiology", "BLEWire", "BLELinux", "CompressedFiles",
+        "BLESensors", "ColmiRing", "BLEPacketLog", "BLEDissector", "BLEHost", "BLEReplay", "SensorSessions",
+        "Recording",
+      ]),
+    library(
+      "Fleet",
+      ["CMosquitto", "BLECore", "JSONText", "BLEWire", "BLELinux", "BLEHost", "Recording"]),
+    library(
+      "LiveView",
+      [
+        "BLECore", "Physiology", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing", "BLEHost",
+        "SensorSessions", "Recording",
+      ]),
+    library("Doctor", ["BLECore", "BLEWire", "BLELinux", "BLEHost"]),
+    library(
+      "Daemon",
+      [
+        "CBluetoothLinux", "BLECore", "JSONText", "BLEWire", "BLELinux", "BLESensors", "BLEHost",
+        "SensorSessions", "Recording", "CaptureTools", "Fleet", "LiveView",
+      ]),
+    library("RingTap", ["BLECore", "BLESensors", "ColmiRing", "BLEHost", "SensorSessions", "Recording"]),
+    commands(
+      "CommandKit",
+      [
+        "BLECore", "JSONText", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "CompressedFiles",
+        "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay", "BLEEmulation", "SensorSessions", "Recording",
+        "CaptureTools", "LiveView",
+      ]),
+    commands(
+      "BenchCommands",
+      [
+        "CMallocCounter", "BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "ColmiRing",
+        "BLEDissector", "BLEHost", "BLEEmulation", "Recording", "CommandKit",
+      ], [.product(name: "Histogram", package: "hdrhistogram-swift")]),
+    commands(
+      "LogCommands",
+      [
+        "BLECore", "JSONText", "BLEWire", "BLELinux", "CompressedFiles", "BLESensors", "BLEPacketLog",
+        "BLEDissector", "BLEHost", "BLEReplay", "Recording", "CaptureTools", "CommandKit",
+      ]),
+    commands(
+      "EmulateCommands",
+      [
+        "BLECore", "JSONText", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "ColmiRing", "BLEHost",
+        "BLEEmulation", "CommandKit",
       ]),
     .executableTarget(
-      name: "ringtap",
+      name: "Program",
       dependencies: [
-        "JSONText", "Physiology", "ColmiRing",
-        "BLECore", "BLEWire", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay", "RingTap",
-        "BLESecurity", "BLEEmulation", "CMallocCounter",
+        "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLESensors",
+        "ColmiRing", "BLEHost", "BLEReplay", "SensorSessions", "Recording", "CaptureTools", "Fleet",
+        "LiveView", "Doctor", "Daemon", "CommandKit", "BenchCommands", "LogCommands", "EmulateCommands",
         .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Histogram", package: "hdrhistogram-swift"),
       ],
@@ -92,16 +166,18 @@ let package = Package(
     // What a guide shows.
     .executableTarget(
       name: "Pulse",
-      dependencies: ["BLEHost", "ColmiRing", "Physiology", "BLESystem", "RingTap"],
+      dependencies: ["Physiology", "BLELinux", "ColmiRing", "BLEHost", "SensorSessions"],
       path: "Tools/Examples",
       swiftSettings: languageSettings),
     .target(name: "CMallocCounter"),
     .target(name: "TestKit", path: "Tests/TestKit", swiftSettings: languageSettings),
     .target(
-      name: "TestPeer", dependencies: ["BLESystem"], path: "Tests/TestPeer",
+      name: "TestPeer", dependencies: ["BLELinux"], path: "Tests/TestPeer",
       swiftSettings: languageSettings),
     .target(
-      name: "LogKit", dependencies: ["BLECore", "BLEWire", "BLEPacketLog", "TestKit"], path: "Tests/LogKit",
+      name: "LogKit",
+      dependencies: ["BLECore", "BLEWire", "BLEPacketLog", "TestKit"],
+      path: "Tests/LogKit",
       swiftSettings: languageSettings),
     tests("BLECoreTests", ["BLECore"]),
     tests("BLEWireTests", ["BLECore", "BLEWire", "TestKit"]),
@@ -109,72 +185,69 @@ let package = Package(
     tests("BLESecurityTests", ["BLEWire", "BLEStack", "BLESecurity", "TestKit"]),
     tests(
       "BLEEmulationTests",
-      [
-        "BLECore", "BLEWire", "BLEStack", "BLESensors", "BLEEmulation",
-        "TestKit",
-      ]),
-    tests("BLESystemTests", ["BLECore", "BLESystem", "TestKit", "TestPeer"]),
+      ["BLECore", "BLEWire", "BLEStack", "BLESensors", "BLEEmulation", "TestKit"]),
+    tests(
+      "BLELinuxTests",
+      ["BLECore", "BLELinux", "TestKit", "TestPeer"]),
     tests(
       "ReceivePathTests",
       [
-        "Physiology", "ColmiRing",
-        "CMallocCounter", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "RingTap",
-        "BLEEmulation", "TestKit", "TestPeer",
+        "CMallocCounter", "BLECore", "Physiology", "BLEWire", "BLEStack", "BLELinux", "BLESensors",
+        "ColmiRing", "BLEDissector", "BLEHost", "BLEEmulation", "SensorSessions", "Recording", "TestKit",
+        "TestPeer",
       ]),
     tests(
       "BLEHostTests",
-      ["BLECore", "BLEWire", "BLEStack", "BLESecurity", "BLESystem", "BLEHost", "TestKit", "TestPeer"]),
+      ["BLECore", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEHost", "TestKit", "TestPeer"]),
     tests("BLEReplayTests", ["BLECore", "BLEWire", "BLEHost", "BLEReplay"]),
     tests(
       "RingTapTests",
       [
-        "JSONText", "Physiology", "ColmiRing",
-        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "RingTap",
-        "TestKit", "TestPeer", "CTestSystem",
+        "CTestSystem", "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux", "BLESensors",
+        "ColmiRing", "BLEPacketLog", "BLEDissector", "BLEHost", "SensorSessions", "Recording", "CaptureTools",
+        "Fleet", "LiveView", "Doctor", "Daemon", "CommandKit", "TestKit", "TestPeer",
       ], exclude: ["Readers"]),
     tests(
       "VirtualLinkTests",
       [
-        "JSONText", "ColmiRing",
-        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay",
-        "BLEEmulation", "RingTap",
-        "TestKit", "TestPeer", "CTestSystem",
+        "CTestSystem", "BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing",
+        "BLEPacketLog", "BLEDissector", "BLEHost", "BLEReplay", "BLEEmulation", "SensorSessions", "Recording",
+        "CaptureTools", "Daemon", "TestKit", "TestPeer",
       ]),
     tests(
       "ConformanceTests",
       [
-        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEHost", "BLEEmulation", "TestKit",
+        "BLECore", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "BLEHost", "BLEEmulation", "TestKit",
         "TestPeer",
-      ], exclude: ["Dialogues"]),
+      ],
+      exclude: ["Dialogues"]),
     tests(
-      "BLESensorsTests", ["JSONText", "BLECore", "BLEWire", "BLESensors", "BLEPacketLog", "TestKit"],
+      "BLESensorsTests",
+      ["BLECore", "JSONText", "BLEWire", "BLESensors", "TestKit"],
       exclude: ["Fixtures"]),
     tests("JSONTextTests", ["JSONText"]),
     tests("PhysiologyTests", ["BLECore", "Physiology", "TestKit"], exclude: ["Fixtures"]),
     tests(
-      "ColmiRingTests", ["JSONText", "BLECore", "BLEWire", "Physiology", "ColmiRing", "TestKit"],
+      "ColmiRingTests", ["BLECore", "JSONText", "Physiology", "BLEWire", "ColmiRing", "TestKit"],
       exclude: ["Fixtures"]),
     tests(
       "BLEPacketLogTests",
       [
-        "JSONText", "BLECore", "BLEWire", "BLESystem", "BLESensors",
-        "BLEPacketLog", "TestKit", "LogKit",
+        "BLECore", "JSONText", "BLEWire", "CompressedFiles", "BLESensors", "BLEPacketLog", "BLEDissector",
+        "TestKit", "LogKit",
       ]),
     tests(
       "ProgramTests",
-      [
-        "BLECore", "BLEWire", "BLEStack", "BLEPacketLog", "BLEHost", "RingTap", "TestKit",
-        "LogKit",
-      ]),
+      ["BLECore", "BLEWire", "BLEStack", "BLEPacketLog", "BLEHost", "SensorSessions", "TestKit", "LogKit"]),
     tests(
       "KernelTests", ["TestKit"], exclude: ["Peers"],
       settings: [.defaultIsolation(MainActor.self)]),
     .target(
       name: "FuzzTargets",
       dependencies: [
-        "JSONText", "ColmiRing",
-        "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay",
-        "BLEEmulation", "RingTap",
+        "BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles", "BLESensors",
+        "ColmiRing", "BLEPacketLog", "BLEDissector", "BLEHost", "BLEReplay", "BLEEmulation", "SensorSessions",
+        "Recording", "CaptureTools", "Fleet", "Daemon",
       ],
       path: "Tests/FuzzTargets", swiftSettings: languageSettings),
     tests("FuzzTests", ["FuzzTargets"]),
@@ -182,9 +255,8 @@ let package = Package(
     .target(
       name: "Simulation",
       dependencies: [
-        "ColmiRing",
-        "CTestSystem", "BLECore", "BLEWire", "BLEStack", "BLESystem", "BLEHost", "BLEEmulation",
-        "RingTap",
+        "CTestSystem", "BLECore", "BLEWire", "BLEStack", "BLELinux", "ColmiRing", "BLEHost", "BLEEmulation",
+        "SensorSessions", "Recording",
       ], path: "Tests/Simulation", swiftSettings: languageSettings),
     tests("SimulationTests", ["BLECore", "Simulation"]),
   ]

@@ -1,7 +1,7 @@
 import BLECore
 public import BLESensors
 public import BLEStack
-import BLESystem
+import BLELinux
 import ColmiRing
 
 /// A controller with emulated peripherals, in one line: `ring`, `ring,rate=300,real-time`,

@@ -1,5 +1,5 @@
 public import BLECore
-public import BLESystem
+public import BLELinux
 public import BLEWire
 
 /// From an address on air to the identity of the device behind it, on any thread.

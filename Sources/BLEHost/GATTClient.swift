@@ -1,6 +1,6 @@
 public import BLECore
 public import BLEStack
-import BLESystem
+import BLELinux
 public import BLEWire
 
 /// The GATT client of one connection: discovery, values, subscriptions.

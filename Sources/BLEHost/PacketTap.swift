@@ -1,5 +1,5 @@
 public import BLECore
-public import BLESystem
+public import BLELinux
 public import BLEWire
 import Synchronization
 
@@ -37,10 +37,10 @@ public final class PacketTap: Sendable {
     }
   }
 
-  private let ring: RecordRing
+  private let ring: PacketQueue
   private let isOpen = Atomic<Bool>(true)
 
-  public init(_ ring: RecordRing) { self.ring = ring }
+  public init(_ ring: PacketQueue) { self.ring = ring }
 
   /// Ends the log: nothing more is taken.
   public func close() { isOpen.store(false, ordering: .relaxed) }

@@ -1,5 +1,5 @@
 public import BLECore
-package import BLESystem
+package import BLELinux
 import Synchronization
 
 /// A value that is decoded on the receive thread.
@@ -18,12 +18,12 @@ public final class SampleChannel<Sample: NotificationSample>: AsyncSequence, Sen
   }
 
   /// A recorder takes the samples straight from here; then nobody may iterate.
-  package let ring: BoundedRing<Sample>
+  package let ring: SampleQueue<Sample>
   private let state = Mutex(State())
   private let isWaiting = Atomic<Bool>(false)
   private let malformedCount = Atomic<Int>(0)
 
-  package init(capacity: Int) { ring = BoundedRing(capacity: capacity) }
+  package init(capacity: Int) { ring = SampleQueue(capacity: capacity) }
 
   /// Samples lost because the task was too slow.
   public var dropped: Int { ring.dropped }

@@ -1,5 +1,5 @@
 package import BLECore
-package import BLESystem
+package import BLELinux
 package import BLEWire
 
 /// A datagram socket that is connected already in place of a radio, one ATT PDU to a datagram.

@@ -1,6 +1,6 @@
 import BLECore
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 
 /// The kernel's L2CAP socket under a connection: one datagram is one PDU.

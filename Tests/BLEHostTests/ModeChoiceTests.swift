@@ -1,5 +1,5 @@
 import BLEHost
-import BLESystem
+import BLELinux
 import Testing
 
 @Suite struct ModeChoiceTests {

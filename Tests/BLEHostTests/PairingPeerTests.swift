@@ -2,7 +2,7 @@ import BLECore
 import BLEHost
 import BLESecurity
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import Foundation
 import Synchronization

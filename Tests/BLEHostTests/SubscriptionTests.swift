@@ -1,6 +1,6 @@
 import BLECore
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import Synchronization
 import TestKit
@@ -193,7 +193,7 @@ struct Number: NotificationSample {
   /// Each sample waits for the task: one lost wake-up and the test never ends.
   @Test func losesNoWakeUpInTurns() async throws {
     let channel = SampleChannel<Number>(capacity: 1)
-    let back = BoundedRing<Int>(capacity: 1)
+    let back = SampleQueue<Int>(capacity: 1)
     let wake = try WakeEvent()
     try SystemThread.start(named: "producer") {
       for number in 1...20_000 {
@@ -228,7 +228,7 @@ struct Number: NotificationSample {
 }
 
 @Suite(.timeLimit(.minutes(1))) struct PacketTapTests {
-  private func drain(_ ring: RecordRing) -> [String] {
+  private func drain(_ ring: PacketQueue) -> [String] {
     var records: [String] = []
     while ring.pop({ tag, _, _, pdu in
       let (tag, octets) = (PacketTap.Tag(tag), hexOf(pdu.indices.map { pdu[$0] }))
@@ -243,7 +243,7 @@ struct Number: NotificationSample {
   private static let start = "!3e13 0100 0000 00 00 000000000000 0000 0000 0000 00".filter { $0 != " " }
 
   @Test func logsBothDirections() async throws {
-    let ring = RecordRing(byteCount: 1 << 16)
+    let ring = PacketQueue(byteCount: 1 << 16)
     let link = try await Link.open(tap: PacketTap(ring)) { $0 == "0a0100" ? ["1b030001", "0b05"] : [] }
     _ = try await link.connection.read(.first)
     try await link.connection.send([0x52, 1, 0])
@@ -257,7 +257,7 @@ struct Number: NotificationSample {
   }
 
   @Test func endsWhenItIsClosed() async throws {
-    let ring = RecordRing(byteCount: 1 << 16)
+    let ring = PacketQueue(byteCount: 1 << 16)
     let tap = PacketTap(ring)
     let link = try await Link.open(tap: tap) { $0 == "0a0100" ? ["0b05"] : [] }
     _ = try await link.connection.read(.first)
@@ -268,7 +268,7 @@ struct Number: NotificationSample {
   }
 
   @Test func countsWhatFindsNoRoom() async throws {
-    let ring = RecordRing(byteCount: 4096)
+    let ring = PacketQueue(byteCount: 4096)
     let link = try await Link.open(tap: PacketTap(ring)) { $0 == "0a0100" ? ["0b05"] : [] }
     for _ in 0..<200 { _ = try await link.connection.read(.first) }
     // The start of the link too.

@@ -1,4 +1,4 @@
-import BLESystem
+import CompressedFiles
 import Foundation
 import TestKit
 import Testing

@@ -1,6 +1,7 @@
 import BLECore
 import BLEPacketLog
-import BLESystem
+import BLEDissector
+import CompressedFiles
 import BLEWire
 import Foundation
 import LogKit

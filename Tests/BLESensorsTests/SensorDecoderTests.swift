@@ -1,5 +1,5 @@
+import BLESensors
 import BLECore
-import BLEPacketLog
 import BLEWire
 import Foundation
 import JSONText

@@ -2,7 +2,7 @@ import BLECore
 import BLEEmulation
 import BLESensors
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import Synchronization
 import TestKit

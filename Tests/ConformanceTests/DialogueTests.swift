@@ -1,7 +1,7 @@
 import BLEEmulation
 import BLEHost
 import BLEStack
-import BLESystem
+import BLELinux
 import TestPeer
 import Testing
 

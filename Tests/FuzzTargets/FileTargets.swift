@@ -1,14 +1,14 @@
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLEPacketLog
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import Foundation
 import Glibc
 import JSONText
-import RingTap
+import CaptureTools
+import SensorSessions
 
 /// A text of dialogues, and after a zero octet what a client sends.
 func fuzzDialogue(_ input: Span<UInt8>) {

@@ -1,4 +1,4 @@
-import BLESystem
+import BLELinux
 import Glibc
 import Synchronization
 

@@ -1,9 +1,10 @@
 import BLECore
 import BLEPacketLog
-import BLESystem
+import BLELinux
+import CompressedFiles
+import Recording
 import BLEWire
 import Glibc
-import RingTap
 
 /// Records and error of a log that comes in pieces of `chunk` octets.
 private struct LogReading: Equatable {

@@ -1,5 +1,4 @@
 import BLECore
-import BLEPacketLog
 import BLESensors
 import BLEWire
 import ColmiRing

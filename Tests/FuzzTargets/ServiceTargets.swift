@@ -1,6 +1,7 @@
 import BLECore
-import BLESystem
-import RingTap
+import BLELinux
+import Daemon
+import Fleet
 
 /// The daemon's file: it is taken, or each fault has a line of the file.
 func fuzzConfiguration(_ input: Span<UInt8>) {

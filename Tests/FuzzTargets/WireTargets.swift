@@ -1,7 +1,7 @@
+import BLEDissector
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLEPacketLog
 import BLEStack
 import BLEWire
 import ColmiRing

@@ -3,7 +3,7 @@ import BLEHost
 import BLEStack
 import BLEWire
 import Foundation
-import RingTap
+import SensorSessions
 import TestKit
 import Testing
 

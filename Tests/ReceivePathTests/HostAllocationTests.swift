@@ -2,7 +2,7 @@ import BLECore
 import BLEEmulation
 import BLEHost
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import CMallocCounter
 import ColmiRing
@@ -24,7 +24,7 @@ struct HostAllocationTests {
     let malformed = Atomic<Int>(0)
     let before = Atomic<UInt64>(0)
     let after = Atomic<UInt64>(0)
-    let samples = BoundedRing<RingRawSample>(capacity: 1 << 10)
+    let samples = SampleQueue<RingRawSample>(capacity: 1 << 10)
     let done = Counter()
 
     func take(_ notification: borrowing HandleValueNotification) {

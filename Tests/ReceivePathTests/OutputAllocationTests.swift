@@ -1,4 +1,4 @@
-import BLESystem
+import Recording
 import CMallocCounter
 import TestKit
 import Testing

@@ -5,7 +5,9 @@ import Foundation
 import Physiology
 import Testing
 
-@testable import RingTap
+@testable import BLEDissector
+@testable import Recording
+@testable import SensorSessions
 
 /// Frames to ticks, clock, pulse, movement and rest, without a single allocation once everything is made.
 @Suite(.serialized, .enabled(if: malloc_counter_counts(), "the sanitizer has an allocator of its own"))
@@ -81,7 +83,7 @@ struct SignalAllocationTests {
       ]
       for part in samples.indices {
         let stamp = ReceiveTime(nanoseconds: time + Int64(part) * 100_000)
-        tables.append(StampedSample(time: stamp, sample: samples[part]), to: &files)
+        tables.append(RingRawReading(time: stamp, sample: samples[part]), to: &files)
       }
       if tick % 25 == 24 { files.flush() }
     }
@@ -113,7 +115,7 @@ struct SignalAllocationTests {
       let event = (tick * 1_000_000_000 / rate / 30_000_000 + 1) * 30_000_000
       for place in samples.indices {
         let time = ReceiveTime(nanoseconds: Int64(event + place * 100_000))
-        StampedSample(time: time, sample: samples[place]).appendRow(to: &text)
+        RingRawReading(time: time, sample: samples[place]).appendRow(to: &text)
         stream.take(samples[place], at: time)
         while let placed = stream.next() {
           rows.append(placed, to: &text)

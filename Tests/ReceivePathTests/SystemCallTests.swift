@@ -1,7 +1,7 @@
 import BLECore
 import BLEHost
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import ColmiRing
 import Foundation
@@ -9,7 +9,7 @@ import Synchronization
 import TestPeer
 import Testing
 
-@testable import RingTap
+@testable import Recording
 
 /// What a notification costs the receive thread in system calls while a capture writes it.
 ///
@@ -58,7 +58,7 @@ import Testing
     let pair = try SocketPair()
     let loop = try EventLoop.start()
     let peer = try Peer.start(pair.theirs()) { $0[0] == ATTOpcode.writeRequest.rawValue ? [[0x13]] : [] }
-    let packets = RecordRing(byteCount: 1 << 20)
+    let packets = PacketQueue(byteCount: 1 << 20)
     let connection = try await Connection.adopt(pair.ours(), peer: .any, on: loop, tap: PacketTap(packets))
     let recorder = try await Recorder.start(in: folder, sink.ring, packets: packets, pace: .free)
     await connection.addWake(recorder.wake)

@@ -1,7 +1,7 @@
 import BLECore
 import BLEHost
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import CMallocCounter
 import ColmiRing
@@ -27,7 +27,7 @@ struct ZeroAllocationTests {
 
   /// Decodes and queues, and notes the receive thread's allocations at both ends of the measured stretch.
   final class Sink: Sendable {
-    let samples = BoundedRing<Sample>(capacity: 1 << 10)
+    let samples = SampleQueue<Sample>(capacity: 1 << 10)
     let malformed = Atomic<Int>(0)
     let before = Atomic<UInt64>(0)
     let after = Atomic<UInt64>(0)
@@ -79,7 +79,7 @@ struct ZeroAllocationTests {
     let loop = try EventLoop.start()
     // Answers the write of the configuration, then sends without a pause; the socket's own limit slows it down.
     let peer = try Peer.start(pair.theirs()) { $0[0] == ATTOpcode.writeRequest.rawValue ? [[0x13]] : [] }
-    let log = RecordRing(byteCount: 1 << 16)
+    let log = PacketQueue(byteCount: 1 << 16)
     let wake = try WakeEvent()
     let connection = try await Connection.adopt(
       pair.ours(), peer: .any, on: loop, tap: PacketTap(log))
@@ -116,12 +116,12 @@ struct ZeroAllocationTests {
 
   /// Empties both queues as the recorder's thread does.
   final class Drain: Sendable {
-    private let samples: BoundedRing<Sample>
-    private let log: RecordRing
+    private let samples: SampleQueue<Sample>
+    private let log: PacketQueue
     private let wake: WakeEvent
     private let isStopping = Atomic<Bool>(false)
 
-    init(_ samples: BoundedRing<Sample>, _ log: RecordRing, _ wake: WakeEvent) {
+    init(_ samples: SampleQueue<Sample>, _ log: PacketQueue, _ wake: WakeEvent) {
       self.samples = samples
       self.log = log
       self.wake = wake

@@ -2,7 +2,7 @@ import BLECore
 import BLEHost
 import BLEStack
 import Foundation
-import RingTap
+import SensorSessions
 import Testing
 
 /// The files of keys: whole, private, and read again.

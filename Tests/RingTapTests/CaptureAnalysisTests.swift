@@ -1,5 +1,4 @@
 import BLECore
-import BLEPacketLog
 import ColmiRing
 import Foundation
 import JSONText
@@ -7,7 +6,10 @@ import Physiology
 import TestKit
 import Testing
 
-@testable import RingTap
+@testable import BLEDissector
+@testable import CaptureTools
+@testable import Recording
+@testable import SensorSessions
 
 /// Captures that are made here, analysed: what is found is what was put in.
 @Suite struct CaptureAnalysisTests {
@@ -46,7 +48,7 @@ import Testing
         // Packets of one event follow each other.
         let time = max(Self.start + Int64(event) * 30_000_000, last + spacing)
         last = time
-        let row = StampedSample(time: ReceiveTime(nanoseconds: time), sample: sample)
+        let row = RingRawReading(time: ReceiveTime(nanoseconds: time), sample: sample)
         guard let stream = row.stream else { continue }
         row.appendRow(to: &text[stream, default: []])
       }

@@ -1,10 +1,10 @@
 import BLECore
-import BLESystem
+import BLELinux
 import BLEWire
 import TestKit
 import Testing
 
-@testable import RingTap
+@testable import Recording
 
 /// A wall clock that is set while a ring streams: its stamps jump.
 @Suite(.timeLimit(.minutes(1))) struct ClockStepTests {

@@ -1,12 +1,13 @@
 import BLECore
 import BLEHost
-import BLESystem
+import BLELinux
 import Foundation
 import TestKit
 import TestPeer
 import Testing
 
-@testable import RingTap
+@testable import CaptureTools
+@testable import Recording
 
 /// Recordings in arrays, opened with NumPy: whole ones, and those that a full disk or a signal has ended.
 @Suite(.timeLimit(.minutes(2)))

@@ -1,10 +1,10 @@
-import BLEPacketLog
-import BLESystem
+import BLELinux
 import Foundation
 import TestKit
 import Testing
 
-@testable import RingTap
+@testable import CaptureTools
+@testable import Recording
 
 /// Captures whose every value is known, read back by the programs that people use for such files.
 @Suite(.timeLimit(.minutes(2)))

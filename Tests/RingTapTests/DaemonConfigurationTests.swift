@@ -1,11 +1,14 @@
 import BLECore
+import BLELinux
 import BLESensors
-import BLESystem
 import Foundation
+import Recording
 import TestKit
 import Testing
 
-@testable import RingTap
+@testable import BLEDissector
+@testable import CaptureTools
+@testable import Daemon
 
 /// The daemon's file: what it may say, and what is said of what it may not.
 @Suite struct DaemonConfigurationTests {

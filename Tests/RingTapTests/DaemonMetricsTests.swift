@@ -1,10 +1,12 @@
 import BLECore
-import BLESystem
+import BLELinux
 import Foundation
 import TestKit
 import Testing
 
-@testable import RingTap
+@testable import BLEDissector
+@testable import Daemon
+@testable import LiveView
 
 /// The daemon's metrics, read by Prometheus' own Python client.
 @Suite struct DaemonMetricsTests {

@@ -1,14 +1,16 @@
 import BLECore
 import BLEHost
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import Foundation
 import TestKit
 import TestPeer
 import Testing
 
-@testable import RingTap
+@testable import BLEDissector
+@testable import Recording
+@testable import SensorSessions
 
 /// A disk that is full when a capture starts, or when it completes its `session.json`. See also `RecorderTests`,
 /// `RingCaptureTests` and, with a real one, `InterruptedCaptureTests`.

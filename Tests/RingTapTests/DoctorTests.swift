@@ -1,9 +1,9 @@
 import BLECore
 import BLEHost
-import BLESystem
+import BLELinux
 import BLEWire
 import Foundation
-import RingTap
+import Doctor
 import TestKit
 import Testing
 

@@ -1,7 +1,7 @@
 import BLECore
 import BLEHost
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import Foundation
 import TestKit

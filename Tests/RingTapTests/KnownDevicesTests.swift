@@ -1,11 +1,11 @@
 import BLECore
 import BLEHost
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import ColmiRing
 import Foundation
-import RingTap
+import SensorSessions
 import Synchronization
 import TestKit
 import Testing

@@ -1,11 +1,12 @@
 import BLECore
 import BLEPacketLog
-import BLESystem
+import BLELinux
 import Foundation
 import TestKit
 import Testing
 
-@testable import RingTap
+@testable import BLEDissector
+@testable import Recording
 
 /// Going on with a log that a killed writer or a power failure left.
 @Suite(.timeLimit(.minutes(2))) struct LogTailTests {

@@ -1,7 +1,7 @@
 import BLECore
 import BLEHost
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import CTestSystem
 import Foundation
@@ -9,7 +9,7 @@ import TestKit
 import TestPeer
 import Testing
 
-@testable import RingTap
+@testable import Recording
 
 /// System calls that the kernel has no memory for. They fail as the kernel would have it, in the process itself.
 @Suite(.timeLimit(.minutes(1))) struct MemoryShortageTests {

@@ -1,14 +1,14 @@
 import BLECore
 import BLEHost
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import Foundation
 import TestKit
 import TestPeer
 import Testing
 
-@testable import RingTap
+@testable import Recording
 
 /// A process that may open no more files.
 @Suite(.timeLimit(.minutes(2))) struct OpenFilesTests {

@@ -1,11 +1,12 @@
 import BLECore
 import BLEPacketLog
-import BLESystem
+import BLELinux
 import Foundation
 import TestKit
 import Testing
 
-@testable import RingTap
+@testable import BLEDissector
+@testable import Recording
 
 /// Going on with a pcapng file that a killed writer or a power failure left: a further section after the last whole
 /// block. `draft-ietf-opsawg-pcapng`, 3.1, 4.1, 4.2, 4.3 and 4.6.

@@ -1,10 +1,10 @@
 import BLECore
-import BLEPacketLog
 import Foundation
 import TestKit
 import Testing
 
-@testable import RingTap
+@testable import BLEDissector
+@testable import CaptureTools
 
 /// The streams that a packet log has of a Polar sensor, for what real ones sent (reference `sensor-test-vectors.json`).
 @Suite struct PolarLogStreamsTests {

@@ -1,6 +1,6 @@
 import BLECore
 import BLEHost
-import BLESystem
+import BLELinux
 import BLEWire
 import Foundation
 import Synchronization
@@ -8,7 +8,8 @@ import TestKit
 import TestPeer
 import Testing
 
-@testable import RingTap
+@testable import BLEDissector
+@testable import Recording
 
 extension RingSink {
   /// As the receive thread does it.
@@ -86,7 +87,7 @@ extension RingSink {
     for _ in 0..<50 {
       try await withFolder { folder in
         let recorder = try await Recorder.start(
-          in: folder, RingSink(limit: nil, tap: nil), packets: RecordRing(byteCount: 4096))
+          in: folder, RingSink(limit: nil, tap: nil), packets: PacketQueue(byteCount: 4096))
         let outcome = await recorder.finish()
         #expect(outcome.rows == [0, 0, 0, 0])
         #expect(try LoggedPDU.all(folder + "/packets.btsnoop").isEmpty)

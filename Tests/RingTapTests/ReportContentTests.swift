@@ -1,10 +1,10 @@
-import BLEPacketLog
-import BLESystem
+import BLEDissector
+import BLELinux
 import Foundation
 import TestKit
 import Testing
 
-@testable import RingTap
+@testable import CaptureTools
 
 /// What a report says, and what it says of what is missing.
 @Suite struct ReportContentTests {

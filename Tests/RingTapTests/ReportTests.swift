@@ -1,11 +1,11 @@
-import BLEPacketLog
-import BLESystem
+import BLEDissector
+import BLELinux
 import Foundation
 import JSONText
 import TestKit
 import Testing
 
-@testable import RingTap
+@testable import CaptureTools
 
 /// Pages of captures whose every value is known, read by a decoder that is not ours.
 @Suite(.timeLimit(.minutes(2)))

@@ -1,15 +1,15 @@
 import BLECore
 import BLEHost
-import BLEPacketLog
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import Foundation
 import TestKit
 import TestPeer
 import Testing
 
-@testable import RingTap
+@testable import BLEDissector
+@testable import Recording
 
 /// A whole capture from a scripted ring at the other end of a socket.
 @Suite(.timeLimit(.minutes(1))) struct RingCaptureTests {

@@ -1,13 +1,14 @@
 import BLECore
 import BLEHost
-import BLEPacketLog
 import ColmiRing
 import Foundation
 import JSONText
 import TestKit
 import Testing
 
-@testable import RingTap
+@testable import BLEDissector
+@testable import Recording
+@testable import SensorSessions
 
 /// The rows of the tables, for frames that real rings sent.
 @Suite struct StreamTableTests {
@@ -25,7 +26,7 @@ import Testing
   ])
   func writesTheRow(_ name: String, _ stream: RingStream, _ columns: String) throws {
     let frame = RingFrames.frame(name)
-    let sample = StampedSample(time: Self.time, sample: try RingRawSample(decoding: frame.span))
+    let sample = RingRawReading(time: Self.time, sample: try RingRawSample(decoding: frame.span))
     var text: [UInt8] = []
     sample.appendRow(to: &text)
     #expect(String(decoding: text, as: UTF8.self) == "1700000000123456789," + columns + "\n")
@@ -41,14 +42,14 @@ import Testing
     ] as [(Int16, Int16, Int16, String)])
   func writesTheExtremes(x: Int16, y: Int16, z: Int16, _ columns: String) {
     var text: [UInt8] = []
-    StampedSample(
+    RingRawReading(
       time: ReceiveTime(nanoseconds: 0), sample: .accelerometer(AccelerometerSample(x: x, y: y, z: z))
     ).appendRow(to: &text)
     #expect(String(decoding: text, as: UTF8.self) == "0," + columns + "\n")
   }
 
   @Test func knowsNoTableForUnknownSubtypes() {
-    #expect(StampedSample(time: Self.time, sample: .unknown(subtype: 5)).stream == nil)
+    #expect(RingRawReading(time: Self.time, sample: .unknown(subtype: 5)).stream == nil)
   }
 
   @Test(

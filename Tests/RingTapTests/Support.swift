@@ -2,7 +2,7 @@ import BLECore
 import BLEHost
 import BLEPacketLog
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import ColmiRing
 import Foundation

@@ -1,4 +1,4 @@
-import BLESystem
+import BLELinux
 
 /// A failed call by its number alone: messages name paths, which are another each time.
 struct SystemErrorNumber: Error, Equatable {

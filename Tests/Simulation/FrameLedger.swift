@@ -3,7 +3,7 @@ import BLEEmulation
 import BLEHost
 import BLEWire
 import ColmiRing
-import RingTap
+import Recording
 
 /// What became of each raw frame that a ring has sent.
 ///

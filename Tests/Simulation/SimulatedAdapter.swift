@@ -1,6 +1,6 @@
 import BLECore
 import BLEHost
-import BLESystem
+import BLELinux
 import BLEWire
 
 /// Tells of each connection that is made over an adapter, and of its end.

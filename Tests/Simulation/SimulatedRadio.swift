@@ -2,7 +2,7 @@ import BLECore
 import BLEEmulation
 import BLEHost
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 
 /// A controller and the loop that its host lives on, without a descriptor between them: a packet of the host is there at

@@ -2,9 +2,8 @@ import BLECore
 import BLEEmulation
 import BLEHost
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
-import RingTap
 
 /// From the start of an adapter to its end: sessions with all rings, requests beside them, and what goes wrong meanwhile.
 final class SimulatedScene: @unchecked Sendable {

@@ -1,8 +1,9 @@
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLESystem
-import RingTap
+import BLELinux
+import Recording
+import SensorSessions
 
 /// A capture of one ring in all but its files, begun anew whenever it has ended by itself.
 final class SimulatedSession: @unchecked Sendable {

@@ -2,7 +2,7 @@ import BLECore
 import BLEEmulation
 import BLEHost
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 
 /// What one run consists of, from scene to scene: loop, air, controller, rings, and the accounts.

@@ -1,4 +1,4 @@
-package import BLESystem
+package import BLELinux
 import Synchronization
 
 /// The other end of a bearer: answers each PDU from a script on a thread of its own, and remembers what came.

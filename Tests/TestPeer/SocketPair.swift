@@ -1,4 +1,4 @@
-package import BLESystem
+package import BLELinux
 import Glibc
 
 /// Two ends of a datagram channel that keeps order and borders, as an L2CAP socket does.

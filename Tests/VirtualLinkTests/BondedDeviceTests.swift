@@ -2,14 +2,14 @@ import BLECore
 import BLEEmulation
 import BLEHost
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import Foundation
 import Synchronization
 import TestKit
 import Testing
 
-@testable import RingTap
+@testable import SensorSessions
 
 /// A bonded device over links of our own host: found behind its private addresses, written to with signatures.
 ///

@@ -3,7 +3,7 @@ import BLEEmulation
 import BLEHost
 import BLEReplay
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import ColmiRing
 import Foundation
@@ -11,7 +11,9 @@ import Synchronization
 import TestKit
 import Testing
 
-@testable import RingTap
+@testable import BLEDissector
+@testable import Recording
+@testable import SensorSessions
 
 /// Sessions that connect again: how many ATT round trips come before the first sample, as the log of the controller
 /// tells, and what becomes of attributes that change. Core 5.4, Vol 3, Part G, 2.5.2.

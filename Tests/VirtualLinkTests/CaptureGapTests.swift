@@ -3,10 +3,11 @@ import BLEEmulation
 import BLEHost
 import BLEPacketLog
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import Foundation
-import RingTap
+import Recording
+import SensorSessions
 import Synchronization
 import TestKit
 import Testing

@@ -2,14 +2,15 @@ import BLECore
 import BLEEmulation
 import BLEHost
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import Foundation
 import Synchronization
 import TestKit
 import Testing
 
-@testable import RingTap
+@testable import BLEDissector
+@testable import Daemon
 
 /// A day of a daemon by virtual time, with lost links, a full disk, and a clock that is set.
 @Suite(.timeLimit(.minutes(5))) struct DaemonDayTests {

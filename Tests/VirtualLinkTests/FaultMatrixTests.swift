@@ -2,9 +2,8 @@ import BLECore
 import BLEEmulation
 import BLEHost
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
-import RingTap
 import Synchronization
 import TestPeer
 import TestKit

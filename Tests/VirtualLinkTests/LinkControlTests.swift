@@ -1,7 +1,7 @@
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLESystem
+import BLELinux
 import BLEWire
 import Synchronization
 import Testing
@@ -9,7 +9,7 @@ import Testing
 /// What exclusive mode asks of the controller beside data.
 @Suite(.timeLimit(.minutes(1))) struct LinkControlTests {
   /// Packets that went to the controller, H4 type octet first.
-  private static func sent(_ ring: RecordRing) -> [[UInt8]] {
+  private static func sent(_ ring: PacketQueue) -> [[UInt8]] {
     var packets: [[UInt8]] = []
     while ring.pop({ tag, _, _, packet in
       if tag == UInt32(HCIDirection.hostToController.rawValue) {
@@ -59,7 +59,7 @@ import Testing
   /// By the accept list. Core 5.4, Vol 4, Part E, 7.8.15–16.
   @Test func connectsWhoeverComesFirst() async throws {
     let (there, absent) = (quietRing(number: 1), quietRing(number: 2))
-    let log = RecordRing(byteCount: 1 << 16)
+    let log = PacketQueue(byteCount: 1 << 16)
     let link = try await VirtualLink.open([there]) { CapturingTransport($0, into: log) }
     let connection = try await link.adapter.connect(
       toFirstOf: [absent.address, there.address], timeout: .seconds(10))
@@ -78,7 +78,7 @@ import Testing
 
   /// Each scan has a new non-resolvable private address: its two upper bits are 0. Core 5.4, Vol 6, Part B, 1.3.2.2.
   @Test func hidesWhoScans() async throws {
-    let log = RecordRing(byteCount: 1 << 16)
+    let log = PacketQueue(byteCount: 1 << 16)
     let link = try await VirtualLink.open([quietRing()]) { CapturingTransport($0, into: log) }
     await link.adapter.hideInScans()
     for _ in 0..<2 {
@@ -97,7 +97,7 @@ import Testing
 
   /// The log has each packet of the start-up, both ways, as it is on the wire.
   @Test func capturesEveryPacket() async throws {
-    let log = RecordRing(byteCount: 1 << 16)
+    let log = PacketQueue(byteCount: 1 << 16)
     let link = try await VirtualLink.open([quietRing()]) { CapturingTransport($0, into: log) }
     await link.close()
     var first: [(UInt32, [UInt8])] = []

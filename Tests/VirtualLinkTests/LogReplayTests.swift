@@ -1,9 +1,10 @@
+import CaptureTools
 import BLECore
 import BLEHost
 import BLEPacketLog
 import BLEWire
 import Foundation
-import RingTap
+import Recording
 import TestKit
 import Testing
 

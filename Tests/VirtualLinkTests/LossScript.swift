@@ -1,6 +1,6 @@
 import BLECore
 import BLEEmulation
-import BLESystem
+import BLELinux
 import BLEWire
 
 /// Takes a device's links away, one each twelve seconds, in three ways by turns.

@@ -2,7 +2,7 @@ import BLECore
 import BLEEmulation
 import BLEHost
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import CTestSystem
 import Foundation

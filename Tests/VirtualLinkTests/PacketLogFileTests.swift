@@ -2,10 +2,10 @@ import BLECore
 import BLEEmulation
 import BLEHost
 import BLEPacketLog
-import BLESystem
+import BLELinux
 import BLEWire
 import Foundation
-import RingTap
+import Recording
 import TestKit
 import Testing
 

@@ -2,11 +2,11 @@ import BLECore
 import BLEEmulation
 import BLEHost
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import ColmiRing
 import Foundation
-import RingTap
+import SensorSessions
 import TestKit
 
 /// A ring that answers what it was recorded to be asked with what was recorded, and nothing else with anything.

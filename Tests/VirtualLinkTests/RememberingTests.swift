@@ -2,10 +2,10 @@ import BLECore
 import BLEEmulation
 import BLEHost
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import ColmiRing
-import RingTap
+import SensorSessions
 import TestKit
 import Testing
 

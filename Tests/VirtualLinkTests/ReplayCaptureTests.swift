@@ -2,10 +2,11 @@ import BLECore
 import BLEEmulation
 import BLEPacketLog
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import Foundation
-import RingTap
+import Recording
+import SensorSessions
 import TestKit
 import Testing
 

@@ -2,11 +2,11 @@ import BLECore
 import BLEEmulation
 import BLEHost
 import BLEStack
-import BLESystem
+import BLELinux
 import ColmiRing
 import Testing
 
-@testable import RingTap
+@testable import SensorSessions
 
 /// What each fault of a ring's replies leads to.
 @Suite(.timeLimit(.minutes(2))) struct RingFaultTests {

@@ -2,12 +2,12 @@ import BLECore
 import BLEEmulation
 import BLEHost
 import BLEStack
-import BLESystem
+import BLELinux
 import ColmiRing
 import Synchronization
 import Testing
 
-@testable import RingTap
+@testable import SensorSessions
 
 /// Each thing that a ring can be asked, from one that has stored a week.
 @Suite(.timeLimit(.minutes(2))) struct RingJobTests {

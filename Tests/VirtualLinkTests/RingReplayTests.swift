@@ -1,6 +1,5 @@
 import BLECore
-import BLEPacketLog
-import BLESystem
+import BLELinux
 import ColmiRing
 import Foundation
 import JSONText
@@ -8,7 +7,7 @@ import Synchronization
 import TestKit
 import Testing
 
-@testable import RingTap
+@testable import SensorSessions
 
 /// Recorded requests and replies of real rings through the whole stack: the scripted ring answers only what is, octet
 /// by octet, what another program wrote, and the results are what the reference's editors read in the replies.

@@ -1,14 +1,14 @@
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLESystem
+import BLELinux
 import BLEWire
 import ColmiRing
 import Foundation
 import TestKit
 import Testing
 
-@testable import RingTap
+@testable import SensorSessions
 
 /// A ring's history in tables.
 @Suite(.timeLimit(.minutes(2))) struct RingSyncTests {

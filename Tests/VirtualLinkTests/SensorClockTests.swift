@@ -1,10 +1,11 @@
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLESystem
+import BLELinux
 import ColmiRing
 import Foundation
-import RingTap
+import CaptureTools
+import Recording
 import TestKit
 import Testing
 

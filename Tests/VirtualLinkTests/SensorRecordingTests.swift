@@ -3,10 +3,12 @@ import BLEEmulation
 import BLEHost
 import BLESensors
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import Foundation
-import RingTap
+import CaptureTools
+import Recording
+import SensorSessions
 import TestKit
 import Testing
 

@@ -3,9 +3,9 @@ import BLEEmulation
 import BLEHost
 import BLESensors
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
-import RingTap
+import SensorSessions
 import Testing
 
 /// The sensor sessions over a virtual link, against sensors that send known values in turn.

@@ -2,11 +2,13 @@ import BLECore
 import BLEEmulation
 import BLEHost
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 import Testing
 
-@testable import RingTap
+@testable import BLEDissector
+@testable import Recording
+@testable import SensorSessions
 
 /// Sessions that lose their link, by virtual time.
 @Suite(.timeLimit(.minutes(2))) struct SessionTests {
@@ -55,15 +57,15 @@ import Testing
     Self.report(gaps)
   }
 
-  private static func drain(_ sink: RingSink) -> [StampedSample] {
-    var samples: [StampedSample] = []
+  private static func drain(_ sink: RingSink) -> [RingRawReading] {
+    var samples: [RingRawReading] = []
     while let sample = sink.samples.pop() { samples.append(sample) }
     return samples
   }
 
   /// Between two gaps each tick is there: three samples, one tick after the tick before, or what a connection event
   /// puts off.
-  private static func expectWhole(_ samples: [StampedSample], _ gaps: [SessionGap]) throws {
+  private static func expectWhole(_ samples: [RingRawReading], _ gaps: [SessionGap]) throws {
     let tick = Int64(1e9 / tickRate)
     let slack: Int64 = 60_000_000
     let begins: [Int64] = gaps.compactMap { $0.firstSampleAt?.nanoseconds }

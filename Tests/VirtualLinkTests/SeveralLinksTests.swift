@@ -4,7 +4,8 @@ import BLEHost
 import BLEStack
 import BLEWire
 import Foundation
-import RingTap
+import Recording
+import SensorSessions
 import TestKit
 import Testing
 

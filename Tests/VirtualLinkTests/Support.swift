@@ -1,9 +1,8 @@
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLESystem
+import BLELinux
 import Foundation
-import RingTap
 
 /// Our host and a virtual controller with rings in its range, in this process, through a packet socket.
 struct VirtualLink {

@@ -1,9 +1,9 @@
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLESystem
+import BLELinux
 import Foundation
-import RingTap
+import Recording
 import TestKit
 import Testing
 

@@ -1,10 +1,10 @@
 // Prints the pulse of the first ring in range, three windows of ten seconds, and what was lost of its stream.
 // By the kernel's first adapter, or by the controller at a transport: `swift run Pulse tcp-client:127.0.0.1:6402`.
 import BLEHost
-import BLESystem
+import BLELinux
 import ColmiRing
 import Physiology
-import RingTap
+import SensorSessions
 
 do {
   let (loop, transport) = (try EventLoop.start(), CommandLine.arguments.dropFirst().first)

@@ -1,4 +1,4 @@
-public import BLESystem
+public import BLELinux
 import BLEStack
 import BLEWire
 

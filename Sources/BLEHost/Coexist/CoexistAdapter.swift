@@ -1,6 +1,6 @@
 public import BLECore
 import BLEStack
-public import BLESystem
+public import BLELinux
 public import BLEWire
 
 /// An adapter of the kernel, beside the kernel's host and beside `bluetoothd`: the `coexist` mode.

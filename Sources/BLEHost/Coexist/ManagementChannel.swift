@@ -1,6 +1,6 @@
 import BLECore
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 
 /// The kernel's management interface to one adapter: commands to the kernel's host, which `bluetoothd` uses too, and
@@ -53,7 +53,7 @@ actor ManagementChannel {
   static func open(
     _ info: AdapterInfo, on loop: EventLoop, _ note: @escaping Note
   ) async throws(HostError) -> ManagementChannel {
-    guard ProcessFacts.has(.netAdmin) || HandedSockets.has(.management) else {
+    guard ProcessFacts.has(.netAdmin) || InheritedSockets.has(.management) else {
       throw .notPermitted(action: "the kernel's management interface", capability: "CAP_NET_ADMIN")
     }
     let channel: ManagementChannel

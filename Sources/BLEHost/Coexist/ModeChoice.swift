@@ -1,4 +1,4 @@
-public import BLESystem
+public import BLELinux
 
 /// Which mode beside the kernel's host suits: `coexist` where `bluetoothd` runs, else `raw`, as far as this process
 /// may. Connecting by address needs nothing in either.

@@ -1,5 +1,5 @@
 public import BLEStack
-import BLESystem
+import BLELinux
 public import BLEWire
 
 /// Why a channel could not be opened or used.

@@ -1,6 +1,6 @@
 public import BLECore
 public import BLEStack
-public import BLESystem
+public import BLELinux
 public import BLEWire
 
 /// A controller that is ours alone, with our own host above it: the `exclusive` mode.

@@ -1,5 +1,5 @@
 import BLECore
-import BLESystem
+import BLELinux
 import BLEWire
 
 /// A host's entries for the carrier of one link: closures made inside the host's actor, called on its executor's thread.

@@ -1,6 +1,6 @@
 public import BLECore
 import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 
 /// Links: made, changed, asked about. Core 5.4, Vol 4, Part E, 7.8.

@@ -1,6 +1,6 @@
 import BLECore
 import BLEStack
-public import BLESystem
+public import BLELinux
 import BLEWire
 
 /// Copies every packet, both ways, into a ring that a log writer drains.
@@ -14,7 +14,7 @@ public final class CapturingTransport: PacketTransport {
 
   private let keys: Keys
   private let inner: any PacketTransport
-  private let ring: RecordRing
+  private let ring: PacketQueue
   private let wake: WakeEvent?
 
   /// - Parameters:
@@ -24,7 +24,7 @@ public final class CapturingTransport: PacketTransport {
   ///   - wake: signalled when there is something in the ring.
   ///   - keys: whoever has them can listen to the links of that device.
   public init(
-    _ inner: any PacketTransport, into ring: RecordRing, waking wake: WakeEvent? = nil,
+    _ inner: any PacketTransport, into ring: PacketQueue, waking wake: WakeEvent? = nil,
     keys: Keys = .concealed
   ) {
     self.keys = keys
@@ -62,7 +62,7 @@ public final class CapturingTransport: PacketTransport {
   public func close() { inner.close() }
 
   private static func log(
-    _ direction: HCIDirection, _ time: ReceiveTime, _ packet: Span<UInt8>, _ ring: RecordRing, _ keys: Keys
+    _ direction: HCIDirection, _ time: ReceiveTime, _ packet: Span<UInt8>, _ ring: PacketQueue, _ keys: Keys
   ) {
     let tag = UInt32(direction.rawValue)
     if keys == .concealed, let concealed = KeyConcealment.concealed(packet) {

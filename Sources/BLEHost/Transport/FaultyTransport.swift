@@ -1,5 +1,5 @@
 import BLECore
-public import BLESystem
+public import BLELinux
 public import BLEWire
 
 /// Does to packets what a plan says, and passes the others on as they are.

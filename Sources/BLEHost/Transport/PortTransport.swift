@@ -1,6 +1,6 @@
 import BLECore
 import BLEStack
-public import BLESystem
+public import BLELinux
 import BLEWire
 
 /// A transport over a descriptor: user channel, serial port, socket.

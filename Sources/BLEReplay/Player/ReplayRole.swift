@@ -1,5 +1,5 @@
 import BLECore
-import BLEPacketLog
+import BLEDissector
 import BLEWire
 
 /// What a packet is for the order of a conversation: what is asked, and what answers it.

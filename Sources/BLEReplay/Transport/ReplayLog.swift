@@ -1,7 +1,8 @@
 public import BLECore
 public import BLEHost
 public import BLEPacketLog
-import BLESystem
+import BLELinux
+import CompressedFiles
 public import BLEWire
 
 /// One packet of a log that is played.

@@ -1,7 +1,7 @@
 public import BLECore
 public import BLEHost
 import BLEStack
-public import BLESystem
+public import BLELinux
 import BLEWire
 import Synchronization
 

@@ -1,11 +1,13 @@
 import BLECore
-import BLESystem
+import BLELinux
 import Foundation
 import Synchronization
 import TestKit
 import Testing
 
-@testable import RingTap
+@testable import BLEDissector
+@testable import Daemon
+@testable import Fleet
 
 /// A daemon whose broker comes and goes.
 @Suite(.timeLimit(.minutes(2))) struct DaemonPublishTests {

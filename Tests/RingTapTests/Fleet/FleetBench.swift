@@ -1,9 +1,9 @@
-import BLESystem
+import BLELinux
 import Foundation
 import TestKit
 import Testing
 
-@testable import RingTap
+@testable import Fleet
 
 /// A real Mosquitto of the test's own, with its configuration and its memory in a folder.
 final class MosquittoBroker {

@@ -1,9 +1,9 @@
-import BLESystem
+import BLELinux
 import Foundation
 import TestKit
 import Testing
 
-@testable import RingTap
+@testable import Fleet
 
 /// Captures of emulated rings through a real broker into directories.
 @Suite(.timeLimit(.minutes(2))) struct FleetBrokerTests {

@@ -1,10 +1,11 @@
 import BLECore
-import BLESystem
+import BLELinux
 import Foundation
 import TestKit
 import Testing
 
-@testable import RingTap
+@testable import BLEDissector
+@testable import Fleet
 
 /// Publisher and collector without a broker: what one sends is handed to the other, or lost, by hand.
 @Suite struct FleetLogicTests {

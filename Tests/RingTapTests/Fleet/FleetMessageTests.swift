@@ -2,7 +2,7 @@ import BLEWire
 import Foundation
 import Testing
 
-@testable import RingTap
+@testable import Fleet
 
 /// Addresses, names, topics and messages of a fleet, and what strangers may send instead.
 @Suite struct FleetMessageTests {

@@ -1,11 +1,11 @@
-import BLEPacketLog
-import BLESystem
+import BLELinux
 import Foundation
 import JSONText
+import Recording
 import TestKit
 import Testing
 
-@testable import RingTap
+@testable import CaptureTools
 
 /// Brokers that are not there, or refuse: the message says what to do, and the capture is whole all the same.
 @Suite(.timeLimit(.minutes(2))) struct FleetRefusalTests {
@@ -20,7 +20,7 @@ import Testing
     let status = try await run.status("capture")
     // Whatever became of publishing.
     #expect(rows(folder + "/walk/ppg.csv").count > 25)
-    let session = try RecordedCapture.session(in: folder + "/walk")
+    let session = try SessionDocument.read(in: folder + "/walk")
     #expect(session["endReason"]?.text == "count reached")
     return (status, run.said)
   }

@@ -1,13 +1,16 @@
 import BLECore
 import BLEHost
+import BLELinux
 import BLESensors
-import BLESystem
 import BLEWire
 import ColmiRing
 import TestKit
 import Testing
 
-@testable import RingTap
+@testable import BLEDissector
+@testable import LiveView
+@testable import Recording
+@testable import SensorSessions
 
 /// What the live view shows of rows that a writer's thread has taken: frames that devices sent.
 struct LiveFeedTests {
@@ -31,7 +34,7 @@ struct LiveFeedTests {
     let feed = try Self.feed(RingTables().tables)
     for (name, table) in [("raw-acc-ei-1", 0), ("raw-ppg-ei-1", 1), ("raw-spo2-ei-1", 2), ("raw-ppg-oc", 1)] {
       let sample = try RingRawSample(decoding: RingFrames.frame(name).span)
-      feed.take(StampedSample(time: ReceiveTime(nanoseconds: Self.start), sample: sample), table)
+      feed.take(RingRawReading(time: ReceiveTime(nanoseconds: Self.start), sample: sample), table)
     }
     let device = Self.device(feed)
     #expect(device.name == "R02" && device.rssi == -58 && device.address == "70:CB:0D:00:A1:B2")

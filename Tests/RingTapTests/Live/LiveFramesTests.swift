@@ -1,6 +1,6 @@
 import Testing
 
-@testable import RingTap
+@testable import LiveView
 
 /// The octets of the live view; ECMA-48 by hand.
 struct LiveFramesTests {

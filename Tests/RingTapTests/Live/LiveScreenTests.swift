@@ -1,8 +1,10 @@
 import BLECore
+import Recording
 import Testing
 
 @testable import Physiology
-@testable import RingTap
+@testable import BLEDissector
+@testable import LiveView
 
 /// What the live view looks like: the screens were written by hand.
 struct LiveScreenTests {

@@ -1,6 +1,6 @@
 import Testing
 
-@testable import RingTap
+@testable import LiveView
 
 /// What the live view keeps of a stream: extremes and rates by hand.
 struct LiveTraceTests {

@@ -1,8 +1,8 @@
 import BLECore
 import BLEHost
-import BLESystem
+import BLELinux
+import Recording
 import Glibc
-import RingTap
 
 /// The least program that captures, on the libraries alone: for `Tools/footprint`.
 ///

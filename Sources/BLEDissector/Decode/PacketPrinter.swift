@@ -1,0 +1,196 @@
+package import BLEPacketLog
+package import BLECore
+import BLEWire
+import JSONText
+
+/// Prints decoded packets, for programs or for people, into a buffer that its owner writes out and empties.
+package struct PacketPrinter {
+  package enum Style: Hashable, Sendable {
+    /// One JSON object a line: the keys of `log show --json`.
+    case json
+    /// A header line for each packet and below it what it says, in the manner of `btmon`.
+    case text
+    /// The same with the escape sequences of a terminal.
+    case coloredText
+  }
+
+  private let style: Style
+  private let columns: Int?
+  private var line = JSONLine()
+  private var text: PacketText
+  /// Times of the text form count from here.
+  private var firstTime: Int64?
+  private var notes = MonitorNotes()
+  /// Whether the log says of which adapter its records are.
+  private var namesAdapters = false
+
+  /// - Parameter columns: of the terminal whose lines should hold the header lines; they are as long as they must be
+  ///   where none is given.
+  package init(style: Style, columns: Int? = nil) {
+    self.style = style
+    self.columns = columns
+    text = PacketText(isColored: style == .coloredText)
+  }
+
+  /// What was printed since the last `removeAll`.
+  package var octets: [UInt8] { style == .json ? line.octets : text.octets }
+
+  package mutating func removeAll() {
+    line.removeAll()
+    text.removeAll()
+  }
+
+  /// Times of the text form count from `time`, not from the first packet that is printed.
+  package mutating func start(at time: ReceiveTime) { firstTime = time.nanoseconds }
+
+  package mutating func print(_ packet: borrowing DecodedPacket) {
+    switch style {
+    case .json: printJSON(packet)
+    case .text, .coloredText: printText(packet)
+    }
+  }
+
+  /// A record of format 2001 that is no packet.
+  package mutating func print(note record: borrowing PacketRecord) {
+    guard style != .json else { return printJSON(note: record) }
+    namesAdapters = true
+    let opcode = UInt16(truncatingIfNeeded: record.header.flags)
+    let (title, said) = notes.title(opcode, record.packet, adapter: record.adapter)
+    text.line(0, header(title, record.index, record.time, record.adapter), color: .note)
+    text.dump(8, record.packet.extracting(said...))
+  }
+
+  /// Between two groups of packets that do not follow one another, as `grep` does.
+  package mutating func printGap() {
+    if style != .json { text.line(0, "--") }
+  }
+
+  // MARK: JSON
+
+  private mutating func printJSON(_ packet: borrowing DecodedPacket) {
+    line.object { line in
+      line.member("index", packet.index)
+      line.member("timeNs", packet.time.nanoseconds)
+      line.member("direction", packet.direction.name)
+      line.member("packetType", packet.type.name)
+      line.member("adapter", packet.adapter)
+      if let handle = packet.connectionHandle {
+        line.member("connectionHandle", handle.rawValue)
+      }
+      if let hci = packet.hci { Self.print(hci, packet, into: &line) }
+      if let channelID = packet.channelID, let payload = packet.payload {
+        Self.print(channelID, payload, into: &line)
+      }
+      if let att = packet.att { Self.print(att, into: &line) }
+      if let problem = packet.problem { line.member("problem", problem.description) }
+    }
+    line.endLine()
+  }
+
+  private mutating func printJSON(note record: borrowing PacketRecord) {
+    // Two properties: one closure may not use both through `self`.
+    var notes = notes
+    line.object { line in notes.print(record, into: &line) }
+    line.endLine()
+    self.notes = notes
+  }
+
+  private static func print(
+    _ hci: HCISummary, _ packet: borrowing DecodedPacket, into line: inout JSONLine
+  ) {
+    if let event = hci.event {
+      line.member("event", event.rawValue)
+      line.member("eventName", event.logName)
+    }
+    if let subevent = hci.subevent {
+      line.member("subevent", subevent.rawValue)
+      line.member("subeventName", subevent.logName)
+    }
+    if let opcode = hci.opcode {
+      line.member("opcode", opcode.rawValue)
+      line.member("opcodeName", opcode.logName)
+    }
+    if let status = hci.status {
+      line.member("status", status.rawValue)
+      line.member("statusName", HCIStatusNames.name(of: status))
+    }
+    HCIJSON.print(packet, into: &line)
+  }
+
+  private static func print(_ channelID: UInt16, _ payload: Span<UInt8>, into line: inout JSONLine) {
+    line.key("l2cap")
+    line.object { line in
+      line.member("cid", channelID)
+      if channelID == L2CAPFrame.FixedChannel.signalling { ChannelJSON.printSignal(payload, into: &line) }
+      if channelID != ATT.channelID { line.member("payload", hex: payload) }
+    }
+    guard channelID == L2CAPFrame.FixedChannel.securityManager, !payload.isEmpty else { return }
+    line.key("smp")
+    line.object { line in ChannelJSON.printSMP(payload, into: &line) }
+  }
+
+  private static func print(_ att: borrowing DecodedATT, into line: inout JSONLine) {
+    line.key("att")
+    line.object { line in
+      line.member("opcode", att.opcode.rawValue)
+      if let handle = att.handle { line.member("handle", handle.rawValue) }
+      if let uuid = att.uuid {
+        line.key("uuid")
+        line.value(uuid)
+      }
+      if let offset = att.offset { line.member("offset", offset) }
+      if let value = att.value { line.member("value", hex: value) }
+      if att.hasOtherParameters { line.member("parameters", hex: att.parameters) }
+    }
+  }
+
+  // MARK: Text
+
+  private mutating func printText(_ packet: borrowing DecodedPacket) {
+    let mark = packet.direction == .hostToController ? "< " : "> "
+    let color: PacketText.Color =
+      switch packet.type {
+      case .command: .command
+      case .event: .event
+      default: .data
+      }
+    text.line(
+      0, header(mark + HCIText.title(packet), packet.index, packet.time, packet.adapter), color: color)
+    switch packet.type {
+    case .command, .event: HCIText.print(packet, into: &text)
+    case .acl where packet.payload != nil: ChannelText.print(packet, into: &text)
+    case .acl:
+      // A fragment; the packet that ends the frame says what it was.
+      if let problem = packet.problem { text.malformed(8, "\(problem)", packet.packet) }
+    default: text.dump(8, packet.packet)
+    }
+  }
+
+  /// Width of the header line, as `btmon` has it.
+  private static let usualColumns = 80
+
+  /// The title, and at the end of the line number and time.
+  private mutating func header(
+    _ title: String, _ index: Int, _ time: ReceiveTime, _ adapter: UInt16
+  ) -> String {
+    let start = firstTime ?? time.nanoseconds
+    firstTime = start
+    let (elapsed, overflow) = time.nanoseconds.subtractingReportingOverflow(start)
+    let isNamed = (adapter != 0 || namesAdapters) && adapter != 0xFFFF
+    let device = isNamed ? "[hci\(adapter)] " : ""
+    let clock = "#\(index) \(device)\(overflow ? "?" : PacketText.decimal(elapsed / 1_000, places: 6))"
+    let title = columns.map { Self.shortened(title, to: $0 - clock.utf8.count - 1) } ?? title
+    let gap = max(1, (columns ?? Self.usualColumns) - title.utf8.count - clock.utf8.count)
+    return title + String(repeating: " ", count: gap) + clock
+  }
+
+  /// Leaves out the end of a name that is too long, as `btmon` does, but not the number behind it.
+  private static func shortened(_ title: String, to count: Int) -> String {
+    let excess = title.utf8.count - count
+    guard excess > 0, let number = title.lastIndex(of: "(") else { return title }
+    let name = title[..<number].dropLast()
+    let kept = name.utf8.count - excess - 2
+    guard kept >= 16, name.utf8.count == name.count else { return title }
+    return "\(name.prefix(kept)).. \(title[number...])"
+  }
+}

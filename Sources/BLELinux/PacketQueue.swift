@@ -1,0 +1,139 @@
+public import BLECore
+import Synchronization
+
+/// A bounded queue of octet records with their times, from one thread to one other, without lock or
+/// allocation. It carries packets to the log's writer.
+///
+/// One producer and one consumer at a time. A record that does not fit is dropped and counted.
+@safe public final class PacketQueue: @unchecked Sendable {
+  // No lock: positions as in `SampleQueue`, in octets. A record never wraps: where the end of the storage is
+  // too near, a filler of `skip` marks the rest as unused.
+  private struct Header: BitwiseCopyable {
+    var length: UInt32
+    /// The producer's own mark, `skip` for a filler.
+    var tag: UInt32
+    var time: Int64
+    /// Records dropped before this one, in all.
+    var dropped: Int64
+  }
+
+  private static let skip = UInt32.max
+  private static let headerByteCount = MemoryLayout<Header>.size
+
+  private let storage: UnsafeMutableRawPointer
+  private let capacity: Int
+  private let head = Atomic<Int>(0)
+  private let tail = Atomic<Int>(0)
+  private let droppedCount = Atomic<Int>(0)
+
+  /// - Parameter byteCount: storage; rounded up to a power of two. Each record takes 24 octets more than it has.
+  public init(byteCount: Int) {
+    var size = 4096
+    while size < byteCount { size *= 2 }
+    capacity = size
+    // SAFETY: owned by this object alone and freed in deinit.
+    unsafe storage = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 16)
+  }
+
+  deinit { unsafe storage.deallocate() }
+
+  /// Records refused because the queue was full.
+  public var dropped: Int { droppedCount.load(ordering: .relaxed) }
+
+  /// Whether a record of so many octets would find room now. Producer only.
+  public func hasRoom(for byteCount: Int) -> Bool {
+    let needed = Self.roundedUp(Self.headerByteCount + byteCount)
+    let end = head.load(ordering: .relaxed)
+    let untilWrap = capacity - (end & (capacity - 1))
+    let filler = needed > untilWrap ? untilWrap : 0
+    return end - tail.load(ordering: .acquiring) + filler + needed <= capacity
+  }
+
+  /// Copies `record` to the end. Producer only.
+  ///
+  /// - Parameters:
+  ///   - tag: handed to the consumer as it is; any number but `UInt32.max`.
+  ///   - time: handed to the consumer as it is.
+  ///   - record: its octets.
+  /// - Returns: `false` where the queue was full and the record was dropped.
+  @discardableResult
+  public func push(
+    tag: UInt32, time: ReceiveTime, _ record: Span<UInt8>
+  ) -> Bool {
+    let needed = Self.roundedUp(Self.headerByteCount + record.count)
+    var end = head.load(ordering: .relaxed)
+    let used = end - tail.load(ordering: .acquiring)
+    let untilWrap = capacity - (end & (capacity - 1))
+    let filler = needed > untilWrap ? untilWrap : 0
+    guard used + filler + needed <= capacity else {
+      droppedCount.add(1, ordering: .relaxed)
+      return false
+    }
+    if filler > 0 {
+      if filler >= Self.headerByteCount {
+        write(Header(length: 0, tag: Self.skip, time: 0, dropped: 0), at: end)
+      }
+      end += filler
+    }
+    write(
+      Header(
+        length: UInt32(record.count), tag: tag, time: time.nanoseconds,
+        dropped: Int64(droppedCount.load(ordering: .relaxed))), at: end)
+    copy(record, to: end + Self.headerByteCount)
+    head.store(end + needed, ordering: .releasing)
+    return true
+  }
+
+  /// Lends the front record to `body` and frees it. Consumer only.
+  ///
+  /// - Returns: `false` where the queue is empty.
+  public func pop(
+    _ body: (_ tag: UInt32, _ time: ReceiveTime, _ dropped: Int, _ record: Span<UInt8>) -> Void
+  ) -> Bool {
+    var start = tail.load(ordering: .relaxed)
+    let end = head.load(ordering: .acquiring)
+    guard start != end else { return false }
+    let untilWrap = capacity - (start & (capacity - 1))
+    if untilWrap < Self.headerByteCount || header(at: start).tag == Self.skip { start += untilWrap }
+    let header = header(at: start)
+    let offset = (start & (capacity - 1)) + Self.headerByteCount
+    // SAFETY: the record was published by the producer's release and stays until `tail` moves.
+    let bytes = unsafe UnsafeRawBufferPointer(start: storage + offset, count: Int(header.length))
+    body(
+      header.tag, ReceiveTime(nanoseconds: header.time), Int(header.dropped),
+      unsafe Span(_unsafeBytes: bytes))
+    tail.store(
+      start + Self.roundedUp(Self.headerByteCount + Int(header.length)), ordering: .releasing)
+    return true
+  }
+
+  /// Whether more than half of the storage is taken.
+  public var isHalfFull: Bool {
+    2 * (head.load(ordering: .acquiring) - tail.load(ordering: .acquiring)) > capacity
+  }
+
+  public var isEmpty: Bool {
+    tail.load(ordering: .acquiring) == head.load(ordering: .acquiring)
+  }
+
+  private static func roundedUp(_ byteCount: Int) -> Int { (byteCount + 7) & ~7 }
+
+  private func write(_ header: Header, at position: Int) {
+    // SAFETY: the caller has checked that a header fits before the end of the storage.
+    unsafe (storage + (position & (capacity - 1))).storeBytes(of: header, as: Header.self)
+  }
+
+  private func header(at position: Int) -> Header {
+    // SAFETY: positions that hold a header are multiples of 8 and lie before the end.
+    unsafe (storage + (position & (capacity - 1))).load(as: Header.self)
+  }
+
+  private func copy(_ bytes: Span<UInt8>, to position: Int) {
+    guard !bytes.isEmpty else { return }
+    // SAFETY: `push` has checked that the whole record fits before the end of the storage.
+    unsafe bytes.withUnsafeBufferPointer {
+      unsafe (storage + (position & (capacity - 1))).copyMemory(
+        from: UnsafeRawPointer($0.baseAddress!), byteCount: $0.count)
+    }
+  }
+}

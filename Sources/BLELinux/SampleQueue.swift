@@ -1,0 +1,70 @@
+import Synchronization
+
+/// A bounded queue from one thread to one other, without lock or allocation; full means dropped and counted.
+///
+/// One producer and one consumer at a time.
+@safe public final class SampleQueue<Element: BitwiseCopyable & Sendable>: @unchecked Sendable {
+  // No lock: `head` is written by the producer alone, `tail` by the consumer alone; each publishes with
+  // release and reads the other's with acquire.
+  private let storage: UnsafeMutablePointer<Element>
+  private let mask: Int
+  private let head = Atomic<Int>(0)
+  private let tail = Atomic<Int>(0)
+  private let droppedCount = Atomic<Int>(0)
+
+  /// - Parameter capacity: elements held at most; rounded up to a power of two.
+  public init(capacity: Int) {
+    precondition(capacity > 0)
+    var size = 1
+    while size < capacity { size *= 2 }
+    mask = size - 1
+    // SAFETY: owned by this object alone and freed in deinit.
+    unsafe storage = UnsafeMutablePointer<Element>.allocate(capacity: size)
+  }
+
+  deinit {
+    // SAFETY: elements are bitwise copyable, so nothing needs deinitialising.
+    unsafe storage.deallocate()
+  }
+
+  public var capacity: Int { mask + 1 }
+
+  /// Elements refused because the queue was full.
+  public var dropped: Int { droppedCount.load(ordering: .relaxed) }
+
+  /// Adds at the end. Producer only.
+  ///
+  /// - Returns: `false` where the queue was full and the element was dropped.
+  @discardableResult
+  public func push(_ element: Element) -> Bool {
+    let end = head.load(ordering: .relaxed)
+    guard end - tail.load(ordering: .acquiring) <= mask else {
+      droppedCount.add(1, ordering: .relaxed)
+      return false
+    }
+    // SAFETY: the slot is free: the consumer has passed it, and only this thread writes.
+    unsafe (storage + (end & mask)).initialize(to: element)
+    head.store(end + 1, ordering: .releasing)
+    return true
+  }
+
+  /// Takes from the front. Consumer only.
+  public func pop() -> Element? {
+    let start = tail.load(ordering: .relaxed)
+    guard start != head.load(ordering: .acquiring) else { return nil }
+    // SAFETY: the slot was published by the producer's release.
+    let element = unsafe storage[start & mask]
+    tail.store(start + 1, ordering: .releasing)
+    return element
+  }
+
+  /// Elements that wait. Exact for the producer until the consumer takes one, and the other way round.
+  public var count: Int { head.load(ordering: .acquiring) - tail.load(ordering: .acquiring) }
+
+  /// Whether more than half of the places are taken.
+  public var isHalfFull: Bool { 2 * count > capacity }
+
+  public var isEmpty: Bool {
+    tail.load(ordering: .acquiring) == head.load(ordering: .acquiring)
+  }
+}

@@ -1,0 +1,140 @@
+import CommandKit
+import BLEHost
+import BLEWire
+import JSONText
+import Recording
+
+/// What was measured on one link.
+struct BenchReport: Sendable {
+  var measurement: NotificationMeter.Measurement
+  var device = ""
+  var adapter = ""
+  var mode = ""
+  var link = LinkState()
+  var mtu = 0
+  var lostInKernel = 0
+  /// PDUs that carry our stamp because the kernel gave none.
+  var unstamped = 0
+  var residentKilobytes: Int?
+  /// From the call to the subscription: connecting, MTU, discovery.
+  var connectMilliseconds = 0.0
+  /// Requests that went over the link meanwhile; `nil` where none were wanted.
+  var requests: Int?
+  var receiveThread: ReceiveThreadReport?
+  /// What was asked for, in a sweep.
+  var label = ""
+
+  init(_ measurement: NotificationMeter.Measurement) { self.measurement = measurement }
+
+  var payload: Int { measurement.count > 0 ? measurement.octets / measurement.count : 0 }
+  var kilobytesPerSecond: Double { measurement.perSecond * Double(payload) / 1000 }
+  var allowedPerSecond: Double? { LinkCapacity(link)?.notificationsPerSecond(payload: payload) }
+  /// Gaps in the numbers that neither queue accounts for.
+  var lostInSequence: Int {
+    max(0, measurement.lostInSequence - measurement.lostInQueue - lostInKernel)
+  }
+  var lost: Int { lostInKernel + measurement.lostInQueue + lostInSequence }
+
+  /// A figure of the window for each notification in it.
+  private func each(_ total: some BinaryInteger) -> Double {
+    measurement.count > 0 ? Double(total) / Double(measurement.count) : 0
+  }
+
+  private var meanBatch: Double {
+    measurement.batchCount > 0 ? Double(measurement.count) / Double(measurement.batchCount) : 0
+  }
+
+  // MARK: Lines
+
+  func show(json: Bool) throws(Console.Closed) {
+    if json { try Console.json { encode(into: &$0) } } else { try Console.print(text) }
+  }
+
+  var text: String {
+    let m = measurement
+    var lines = [
+      "\(device) by \(adapter), \(mode) mode, MTU \(mtu)"
+        + (LinkText.inForce(link).map { "; \($0)" } ?? ""),
+      "\(m.count) notifications of \(payload) octets in \(BenchText.number(m.seconds)) s: "
+        + "\(BenchText.number(m.perSecond))/s, \(BenchText.number(kilobytesPerSecond)) kB/s" + share,
+      "",
+      String(repeating: " ", count: 16) + Durations.Summary.heading,
+    ]
+    for (name, durations) in [
+      ("stamp to call", m.latency), ("end to end", m.endToEnd), ("interval", m.intervals),
+      ("jitter", m.jitter),
+    ] {
+      guard let summary = durations.summary else { continue }
+      lines.append(name + String(repeating: " ", count: 16 - name.count) + summary.columns)
+    }
+    lines += [
+      "",
+      "each notification: \(BenchText.precise(each(m.receiveNanoseconds) / 1000)) µs of the receive thread, "
+        + "\(BenchText.precise(each(m.processNanoseconds) / 1000)) µs of the process, "
+        + "\(BenchText.precise(each(m.systemCalls))) system calls, \(BenchText.precise(each(m.mallocs))) mallocs",
+      "batches: \(BenchText.number(meanBatch)) on average, p99 \(m.batches.summary?.p99 ?? 0), "
+        + "most \(m.batches.summary?.max ?? 0)",
+      "lost: \(lost) (kernel's queue \(lostInKernel), our queue \(m.lostInQueue), gaps in the numbers \(lostInSequence))",
+    ]
+    if let requests { lines.append("\(requests) requests on the same link meanwhile") }
+    if let receiveThread { lines.append("receive thread: \(receiveThread)") }
+    if unstamped > 0 { lines.append("\(unstamped) without the kernel's stamp: theirs is ours") }
+    return lines.joined(separator: "\n")
+  }
+
+  private var share: String {
+    guard let allowed = allowedPerSecond else { return "" }
+    // An emulation that is not told to keep the pace of the air does not.
+    guard measurement.perSecond < 1.05 * allowed else {
+      return "; on the air the link would allow \(BenchText.number(allowed))/s"
+    }
+    return
+      "; the link allows \(BenchText.number(allowed))/s: \(BenchText.number(measurement.perSecond / allowed * 100)) %"
+  }
+
+  func encode(into line: inout JSONLine) {
+    let m = measurement
+    if !label.isEmpty { line.member("asked", label) }
+    line.member("device", device)
+    line.member("adapter", adapter)
+    line.member("mode", mode)
+    line.member("mtu", mtu)
+    line.member("notifications", m.count)
+    line.member("payloadOctets", payload)
+    line.member("seconds", m.seconds)
+    line.member("notificationsPerSecond", m.perSecond)
+    line.member("kilobytesPerSecond", kilobytesPerSecond)
+    if let allowed = allowedPerSecond {
+      line.member("allowedPerSecond", allowed)
+      line.member("shareOfAllowed", m.perSecond / allowed)
+    }
+    encodeLink(into: &line)
+    for (name, durations) in [
+      ("latencyNs", m.latency), ("endToEndNs", m.endToEnd), ("intervalNs", m.intervals),
+      ("jitterNs", m.jitter), ("batch", m.batches),
+    ] {
+      durations.summary?.encode(name, into: &line)
+    }
+    line.member("receiveThreadNsPerNotification", each(m.receiveNanoseconds))
+    line.member("processNsPerNotification", each(m.processNanoseconds))
+    line.member("systemCallsPerNotification", each(m.systemCalls))
+    line.member("mallocsPerNotification", each(m.mallocs))
+    line.member("connectMilliseconds", connectMilliseconds)
+    if let residentKilobytes { line.member("residentKilobytes", residentKilobytes) }
+    line.key("lost")
+    line.object { line in
+      line.member("kernelQueue", lostInKernel)
+      line.member("ourQueue", m.lostInQueue)
+      line.member("sequence", lostInSequence)
+    }
+    line.member("withoutKernelStamp", unstamped)
+    if let requests { line.member("requests", requests) }
+    receiveThread?.encode(into: &line)
+  }
+
+  private func encodeLink(into line: inout JSONLine) {
+    if let timing = link.timing { line.member("intervalMilliseconds", timing.intervalMilliseconds) }
+    if let phy = link.receivePHY { line.member("phy", phy.name.description) }
+    if let octets = link.receiveOctets { line.member("dataLength", octets) }
+  }
+}

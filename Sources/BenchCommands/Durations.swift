@@ -1,0 +1,68 @@
+import Histogram
+import JSONText
+
+/// Counts durations with three significant digits, for percentiles. The HDR histogram of HdrHistogram.org.
+struct Durations: Sendable {
+  /// A minute; what is longer counts as that.
+  static let limit: UInt64 = 60_000_000_000
+
+  // Of a fixed range it allocates here and never again.
+  private(set) var histogram = Histogram<UInt64>(
+    highestTrackableValue: limit, numberOfSignificantValueDigits: .three)
+
+  /// - Parameter nanoseconds: below zero, as when the clock was stepped, counts as zero.
+  mutating func add(_ nanoseconds: Int64) { histogram.record(min(UInt64(max(0, nanoseconds)), Self.limit)) }
+
+  /// `nil` where nothing was counted.
+  var summary: Summary? { histogram.totalCount == 0 ? nil : Summary(histogram) }
+
+  /// In nanoseconds.
+  struct Summary: Hashable, Sendable {
+    let p50, p90, p99, p999, max: UInt64
+    let mean: Double
+
+    fileprivate init(_ histogram: Histogram<UInt64>) {
+      p50 = histogram.valueAtPercentile(50)
+      p90 = histogram.valueAtPercentile(90)
+      p99 = histogram.valueAtPercentile(99)
+      p999 = histogram.valueAtPercentile(99.9)
+      max = histogram.max
+      mean = histogram.mean
+    }
+
+    /// A member of the object that is open.
+    func encode(_ name: String, into line: inout JSONLine) {
+      line.key(name)
+      line.object { line in
+        line.member("p50", p50)
+        line.member("p90", p90)
+        line.member("p99", p99)
+        line.member("p999", p999)
+        line.member("max", max)
+        line.member("mean", mean)
+      }
+    }
+
+    /// The five columns of a table, in microseconds.
+    var columns: String {
+      [p50, p90, p99, p999, max].map { BenchText.column(Double($0) / 1000) }.joined()
+    }
+
+    static let heading = ["p50", "p90", "p99", "p99.9", "max"].map { BenchText.padded("\($0) µs") }.joined()
+  }
+}
+
+enum BenchText {
+  static let columnWidth = 12
+
+  static func padded(_ text: String) -> String {
+    String(repeating: " ", count: max(1, columnWidth - text.count)) + text
+  }
+
+  /// With one digit behind the point.
+  static func column(_ value: Double) -> String { padded(number(value)) }
+
+  static func number(_ value: Double) -> String { "\((value * 10).rounded() / 10)" }
+
+  static func precise(_ value: Double) -> String { "\((value * 1000).rounded() / 1000)" }
+}

@@ -1,0 +1,49 @@
+import Recording
+import SensorSessions
+import BLECore
+import BLELinux
+import ColmiRing
+
+/// A table of raw samples in arrays.
+final class CaptureArrays: SampleTable {
+  let stream: RingStream
+  private(set) var next: RingRawReading?
+  private let reader: ArrayTableReader
+  private var badTime: String?
+
+  var rows: Int { badTime == nil ? reader.rows : reader.rows - 1 }
+  var problem: String? { badTime ?? reader.problem }
+
+  /// Opens the stream's arrays in `directory`, and reads the first row.
+  init(_ stream: RingStream, in directory: String) throws(SystemError) {
+    self.stream = stream
+    reader = try ArrayTableReader(stream.table, in: directory)
+    advance()
+  }
+
+  func advance() {
+    next = nil
+    guard problem == nil, reader.next() else { return }
+    let time = Int64(bitPattern: reader.words[0])
+    guard CaptureTable.times.contains(time) else {
+      badTime = "\(stream.name): row \(reader.rows) has no time; the \(reader.rows - 1) rows before are good"
+      return
+    }
+    next = RingRawReading(
+      time: ReceiveTime(nanoseconds: time), sample: RingRawSample(stream, reader.words))
+  }
+}
+
+extension RingRawSample {
+  /// Of the words of a row, whose columns are of 16 bits but for the first.
+  fileprivate init(_ stream: RingStream, _ words: [UInt64]) {
+    func count(_ place: Int) -> UInt16 { UInt16(truncatingIfNeeded: words[place]) }
+    func axis(_ place: Int) -> Int16 { Int16(truncatingIfNeeded: words[place]) }
+    self =
+      switch stream {
+      case .accelerometer: .accelerometer(AccelerometerSample(x: axis(1), y: axis(2), z: axis(3)))
+      case .ppg: .ppg(PPGRawSample(value: count(1), max: count(2), min: count(3), diff: count(4)))
+      case .spO2: .spO2(SpO2RawSample(value: count(1), max: count(2), min: count(3), diff: count(4)))
+      }
+  }
+}

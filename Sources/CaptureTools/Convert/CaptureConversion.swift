@@ -1,0 +1,55 @@
+import BLELinux
+import Recording
+
+/// What a capture can be turned into.
+package enum ConversionFormat: String, CaseIterable, Sendable {
+  case csv, npy, edf, bdf, wfdb, ndjson
+
+  /// Where it goes if nobody says.
+  package func output(of directory: String) -> String {
+    // Of "." and the like the true name.
+    var name = Substring(directory.hasSuffix(".") ? Files.absolute(directory) ?? directory : directory)
+    while name.count > 1, name.hasSuffix("/") { name = name.dropLast() }
+    return switch self {
+    case .csv, .npy, .wfdb: "\(name)-\(rawValue)"
+    case .edf, .bdf, .ndjson: "\(name).\(rawValue)"
+    }
+  }
+
+  /// Whether it is a folder.
+  var isFolder: Bool {
+    switch self {
+    case .csv, .npy, .wfdb: true
+    case .edf, .bdf, .ndjson: false
+    }
+  }
+}
+
+/// Turns the tables of a capture into other formats. Nothing that is there is overwritten.
+package enum CaptureConversion {
+  /// - Parameters:
+  ///   - directory: of the capture, its tables as text or as arrays.
+  ///   - output: a folder or a file, by the format; `-` is standard output where it is lines.
+  ///   - progress: called now and then.
+  package static func run(
+    _ directory: String, to format: ConversionFormat, output: String,
+    progress: (ConversionProgress) -> Void
+  ) throws(ConversionError) -> ConversionReport {
+    let capture = try RecordedCapture(directory)
+    // An empty folder has two names in it, a file none.
+    let isTaken =
+      format.isFolder ? Files.names(in: output).count != 2 && Files.exists(output) : Files.exists(output)
+    guard !isTaken else { throw .outputExists(output) }
+    var report = ConversionReport(format, output)
+    report.leftOut = capture.leftOut
+    switch format {
+    case .csv: try TableConversion.run(capture, to: output, .csv, &report, progress: progress)
+    case .npy: try TableConversion.run(capture, to: output, .npy, &report, progress: progress)
+    case .ndjson: try TableConversion.writeLines(capture, to: output, &report, progress: progress)
+    case .edf: try EDFConversion.run(capture, to: output, .edf, &report, progress: progress)
+    case .bdf: try EDFConversion.run(capture, to: output, .bdf, &report, progress: progress)
+    case .wfdb: try WFDBConversion.run(capture, to: output, &report, progress: progress)
+    }
+    return report
+  }
+}

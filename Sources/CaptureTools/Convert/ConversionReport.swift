@@ -1,0 +1,115 @@
+package import JSONText
+import Recording
+
+/// What a conversion wrote.
+package struct ConversionReport: Sendable {
+  package struct Table: Hashable, Sendable {
+    package var name: String
+    package var rows: Int
+  }
+
+  package struct Signal: Hashable, Sendable {
+    package var label: String
+    package var unit: String
+    package var values: Int
+    /// Of what is in the file, in the unit.
+    package var resolution: Double
+    /// Whether the file has each value as it was recorded.
+    package var isExact: Bool
+  }
+
+  package var format: ConversionFormat
+  package var output: String
+  package var tables: [Table] = []
+  /// Of files of signals.
+  package var signals: [Signal] = []
+  /// Samples a second of a file of signals, as it says them.
+  package var rate: Double?
+  /// Samples a second by the sensor's clock.
+  package var sensorRate: Double?
+  package var recordSeconds: Double?
+  /// Of the first sample, in nanoseconds since the Unix epoch.
+  package var start: Int64?
+  /// Of each signal, those that did not come included.
+  package var samples = 0
+  /// Stretches in which something did not come.
+  package var gaps = 0
+  /// Whether these have the last value that came.
+  package var filled = false
+  package var notes = 0
+  /// Files that are no tables of a recording, such as those of an analysis.
+  package var leftOut: [String] = []
+  /// Where a table breaks off.
+  package var problems: [String] = []
+
+  init(_ format: ConversionFormat, _ output: String) {
+    self.format = format
+    self.output = output
+  }
+
+  mutating func take(
+    _ table: SignalTable, _ scan: SignalScan, _ channels: [SignalChannel], notes: Int = 0
+  ) {
+    tables = [Table(name: table.table.name, rows: scan.rows)]
+    signals = channels.map {
+      Signal(
+        label: $0.signal.label, unit: $0.signal.unit, values: $0.values, resolution: $0.scale.step,
+        isExact: $0.scale.isExact)
+    }
+    sensorRate = scan.rate
+    start = scan.start
+    samples = scan.length
+    gaps = scan.gapCount
+    if let problem = scan.problem { problems.append(problem) }
+    self.notes = notes
+  }
+
+  /// One JSON object and a line feed.
+  package func encode(into line: inout JSONLine) {
+    line.object { line in
+      line.member("format", format.rawValue)
+      line.member("output", output)
+      line.member("tables") { line in for table in tables { line.member(table.name, table.rows) } }
+      if !signals.isEmpty { encodeSignals(&line) }
+      line.member("leftOut", array: { line in for file in leftOut { line.value(file) } })
+      line.member("problems", array: { line in for problem in problems { line.value(problem) } })
+    }
+    line.endLine()
+  }
+
+  private func encodeSignals(_ line: inout JSONLine) {
+    if let start { line.member("startNs", start) }
+    if let rate { line.member("rateHz", rate) }
+    if let sensorRate { line.member("sensorRateHz", sensorRate) }
+    if let recordSeconds { line.member("recordSeconds", recordSeconds) }
+    line.member("samples", samples)
+    line.member("gaps", gaps)
+    line.member("gapsFilled", filled)
+    line.member("annotations", notes)
+    line.member(
+      "signals",
+      array: { line in
+        for signal in signals {
+          line.object { line in
+            line.member("label", signal.label)
+            line.member("unit", signal.unit)
+            line.member("values", signal.values)
+            line.member("resolution", signal.resolution)
+            line.member("exact", signal.isExact)
+          }
+        }
+      })
+  }
+}
+
+/// How far a conversion is, for a person.
+package struct ConversionProgress: Sendable {
+  /// What is done with what, such as "ppg".
+  package var what: String
+  package var rows: Int
+
+  init(_ what: String, _ rows: Int) {
+    self.what = what
+    self.rows = rows
+  }
+}

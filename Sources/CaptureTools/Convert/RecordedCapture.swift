@@ -1,0 +1,101 @@
+import Recording
+import BLELinux
+import JSONText
+
+/// The directory of a capture as it is read again: which tables it has, in which format, and what `session.json` says.
+struct RecordedCapture {
+  let directory: String
+  let format: TableFormat
+  let tables: [RecordedTable]
+  /// Files that look like tables and are none of a recording's, and why.
+  let leftOut: [String]
+  /// `nil` where there is none that can be read.
+  let session: JSONDocument?
+
+  /// Octets of `session.json` and `columns.json`, at most.
+  private static let documentLimit = 1 << 24
+
+  init(_ directory: String) throws(ConversionError) {
+    self.directory = directory
+    session = try? SessionDocument.read(in: directory)
+    let names = Files.names(in: directory)
+    if names.contains(ColumnIndex.fileName) {
+      format = .npy
+      (tables, leftOut) = try Self.arrays(directory)
+    } else {
+      format = .csv
+      (tables, leftOut) = Self.texts(directory, names)
+    }
+    guard tables.isEmpty else { return }
+    let why = Files.exists(directory) ? "it has neither \(ColumnIndex.fileName) nor tables" : "there is none"
+    throw .noCapture(directory: directory, why: ([why] + leftOut).joined(separator: "; "))
+  }
+
+  func reader(_ table: RecordedTable) throws(SystemError) -> any TableReader {
+    switch format {
+    case .csv: try TextTableReader(table, in: directory)
+    case .npy: try ArrayTableReader(table, in: directory)
+    }
+  }
+
+  /// Rows a second of the table of ticks, as the recorder fitted it.
+  var tickRate: Double? { session?["ticks"]?["rateHz"]?.real }
+
+  private static func document(_ path: String) -> JSONDocument? {
+    guard let octets = try? Files.octets(of: path, limit: documentLimit) else { return nil }
+    return try? JSONDocument(octets)
+  }
+
+  private static func texts(
+    _ directory: String, _ names: [String]
+  ) -> (tables: [RecordedTable], leftOut: [String]) {
+    var (tables, leftOut): ([RecordedTable], [String]) = ([], [])
+    for name in names.sorted() where name.hasSuffix(".csv") {
+      let header: String
+      do throws(SystemError) { header = try TextTableReader.header(directory + "/" + name) } catch {
+        leftOut.append("\(error)")
+        continue
+      }
+      let columns = header.split(separator: ",").map(String.init)
+      if let table = RecordedTable.known(String(name.dropLast(4)), columns) {
+        tables.append(table)
+      } else {
+        leftOut.append("\(name): the first line is not the header of a recorded table; left out")
+      }
+    }
+    return (tables, leftOut)
+  }
+
+  private static func arrays(
+    _ directory: String
+  ) throws(ConversionError) -> (tables: [RecordedTable], leftOut: [String]) {
+    let path = directory + "/" + ColumnIndex.fileName
+    guard let index = document(path), case .object(let members)? = index["tables"] else {
+      throw .noCapture(directory: directory, why: "\(ColumnIndex.fileName) cannot be read")
+    }
+    var (tables, leftOut): ([RecordedTable], [String]) = ([], [])
+    for (name, member) in members.sorted(by: { $0.key < $1.key }) {
+      let columns = (member["columns"]?.array ?? []).compactMap { $0["name"]?.text }
+      if let table = RecordedTable.known(name, columns) {
+        tables.append(table)
+      } else {
+        leftOut.append("\(ColumnIndex.fileName): nobody knows the columns of \(name); left out")
+      }
+    }
+    return (tables, leftOut)
+  }
+}
+
+extension JSONDocument {
+  package var real: Double? { if case .number(let text) = self { Double(text) } else { nil } }
+}
+
+extension RecordedTable {
+  /// The table that a recorder writes under this name with these columns.
+  static func known(_ name: String, _ columns: [String]) -> RecordedTable? {
+    let tables =
+      RingStream.allCases.map(\.table) + [TickRows.table] + HeartRateTables.tables + TemperatureTables.tables
+      + CyclingTables.tables + PolarTables.tables(named: name, channelCount: columns.count - 2)
+    return tables.first { $0.name == name && $0.columns.map(\.name) == columns }
+  }
+}

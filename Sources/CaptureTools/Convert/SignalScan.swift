@@ -1,0 +1,202 @@
+import Recording
+import BLELinux
+
+/// What is known of a table's signals once it was read through: rate, length, ranges, gaps.
+struct SignalScan {
+  struct Signal {
+    var smallest = Double.infinity
+    var largest = -Double.infinity
+    /// Its first value; `nil` where it has none.
+    var first: Double?
+    var values = 0
+  }
+
+  /// A stretch in which something did not come.
+  struct Gap: Hashable {
+    var position: Int
+    var length: Int
+    /// What did not come; `nil`: nothing did.
+    var groups: [String]?
+  }
+
+  /// Nanoseconds from sample to sample.
+  private(set) var period = 0.0
+  /// Of the first sample, in nanoseconds since the Unix epoch.
+  private(set) var start: Int64 = 0
+  /// Samples of each signal, those that did not come included.
+  private(set) var length = 0
+  private(set) var signals: [Signal]
+  private(set) var gaps: [Gap] = []
+  /// Gaps beyond those that are kept.
+  private(set) var gapCount = 0
+  /// Positions at which the sensor's clock began anew.
+  private(set) var restarts: [Int] = []
+  private(set) var rows = 0
+  /// Why the rows end before the table does.
+  private(set) var problem: String?
+
+  private static let gapLimit = 1 << 16
+  /// Samples of a signal: a year at 50 a second.
+  private static let lengthLimit = 1_600_000_000
+  /// Samples a second that a sensor may have.
+  private static let rates = 0.001...100_000
+  /// Of a pause that is filled, in seconds: a week.
+  static let fillLimit = 604_800.0
+
+  var rate: Double { 1e9 / period }
+
+  /// Reads the table twice: for the rate, and with it.
+  init(
+    _ capture: RecordedCapture, _ table: SignalTable, progress: (Int) -> Void
+  ) throws(ConversionError) {
+    signals = table.signals.map { _ in Signal() }
+    try measureRate(capture, table)
+    guard Self.rates.contains(rate) else {
+      throw .unsuitable("\(rate) rows a second in the table '\(table.table.name)' are no sensor's rate")
+    }
+    var walk = SignalWalk(table, period: period)
+    problem = try Self.forEachRow(capture, table) { words in
+      rows += 1
+      if rows.isMultiple(of: 65_536) { progress(rows) }
+      take(words, at: walk.next(words), isRestart: walk.isRestart, table)
+    }
+    guard length <= Self.lengthLimit else {
+      throw .unsuitable("the table '\(table.table.name)' spans \(length) samples, which is more than a year")
+    }
+  }
+
+  /// Gives all places of the grid one after the other, with a value for each of the table's signals: NaN for those that did
+  /// not come.
+  func forEachPlace(
+    _ capture: RecordedCapture, _ table: SignalTable, _ body: ([Double]) throws(SystemError) -> Void
+  ) throws(ConversionError) {
+    var walk = SignalWalk(table, period: period)
+    let nothing = [Double](repeating: .nan, count: table.signals.count)
+    var values = nothing
+    var place = 0
+    try Self.forEachRow(capture, table) { words throws(SystemError) in
+      let position = walk.next(words)
+      while place < position {
+        try body(nothing)
+        place += 1
+      }
+      for (index, signal) in table.signals.enumerated() {
+        values[index] = TableCell.number(words[signal.place], table.table.columns[signal.place].kind) ?? .nan
+      }
+      try body(values)
+      place += 1
+    }
+  }
+
+  /// - Returns: why the rows end before the table does.
+  @discardableResult private static func forEachRow(
+    _ capture: RecordedCapture, _ table: SignalTable, _ body: ([UInt64]) throws(SystemError) -> Void
+  ) throws(ConversionError) -> String? {
+    do throws(SystemError) {
+      let reader = try capture.reader(table.table)
+      while reader.next() { try body(reader.words) }
+      return reader.problem
+    } catch { throw .output(error) }
+  }
+
+  /// The mean over all that runs through, in the second round without what is no single step.
+  private mutating func measureRate(
+    _ capture: RecordedCapture, _ table: SignalTable
+  ) throws(ConversionError) {
+    var (begin, firstFrameEnd): (SignalTable.Moment?, SignalTable.Moment?)
+    for _ in 0..<2 {
+      var (nanoseconds, periods) = (0.0, 0.0)
+      var last: SignalTable.Moment?
+      var shortest: [Double] = []
+      try Self.forEachRow(capture, table) { words in
+        let moment = table.moment(words)
+        if begin == nil { begin = moment }
+        if moment.time == begin?.time { firstFrameEnd = moment }
+        if let last, let interval = table.interval(from: last, to: moment, period: period > 0 ? period : nil)
+        {
+          nanoseconds += interval.nanoseconds
+          periods += interval.periods
+          if shortest.count < 1024 { shortest.append(interval.nanoseconds / interval.periods) }
+        }
+        last = moment
+      }
+      guard let begin, periods > 0 else {
+        throw .unsuitable("the table '\(table.table.name)' has too few rows for a rate")
+      }
+      shortest.sort()
+      period = period > 0 || !table.stampIsOfFrame ? nanoseconds / periods : shortest[shortest.count / 2]
+      start = begin.time
+    }
+    // A frame is stamped when it has come, which is after its last sample.
+    if table.stampIsOfFrame, let first = begin?.clock, let end = firstFrameEnd?.clock, end > first {
+      start = start &- (end &- first)
+    }
+  }
+
+  private mutating func take(
+    _ words: [UInt64], at position: Int, isRestart: Bool, _ table: SignalTable
+  ) {
+    if position > length { note(Gap(position: length, length: position - length, groups: nil)) }
+    if isRestart, restarts.count < Self.gapLimit { restarts.append(position) }
+    var missing: [String] = []
+    for (index, signal) in table.signals.enumerated() {
+      let kind = table.table.columns[signal.place].kind
+      guard let value = TableCell.number(words[signal.place], kind) else {
+        if !missing.contains(signal.group) { missing.append(signal.group) }
+        continue
+      }
+      signals[index].smallest = min(signals[index].smallest, value)
+      signals[index].largest = max(signals[index].largest, value)
+      if signals[index].first == nil { signals[index].first = value }
+      signals[index].values += 1
+    }
+    length = position + 1
+    if !missing.isEmpty {
+      note(Gap(position: position, length: 1, groups: missing))
+    }
+  }
+
+  private mutating func note(_ gap: Gap) {
+    if let last = gaps.last, last.groups == gap.groups, last.position + last.length == gap.position {
+      gaps[gaps.count - 1].length += gap.length
+      return
+    }
+    gapCount += 1
+    if gaps.count < Self.gapLimit { gaps.append(gap) }
+  }
+}
+
+/// Gives each row its place on a grid of even steps.
+struct SignalWalk {
+  /// Whether the clock began anew with the last row.
+  private(set) var isRestart = false
+  private let table: SignalTable
+  private let period: Double
+  private var last: SignalTable.Moment?
+  private var position = -1
+
+  init(_ table: SignalTable, period: Double) {
+    self.table = table
+    self.period = period
+  }
+
+  mutating func next(_ words: [UInt64]) -> Int {
+    let moment = table.moment(words)
+    isRestart = false
+    guard let last else {
+      self.last = moment
+      position = 0
+      return 0
+    }
+    self.last = moment
+    if let steps = table.steps(from: last, to: moment, period: period) {
+      position += steps
+      return position
+    }
+    // Rows of one frame have one time.
+    isRestart = moment.time != last.time
+    let pause = min(Double(moment.time) - Double(last.time), SignalScan.fillLimit * 1e9)
+    position += max(1, Int((pause / period).rounded()))
+    return position
+  }
+}

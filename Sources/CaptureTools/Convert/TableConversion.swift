@@ -1,0 +1,118 @@
+import BLELinux
+import Recording
+import JSONText
+
+/// Writes the tables of a capture row by row: as text, as arrays, or as one object a line.
+enum TableConversion {
+  /// Into a directory that is a capture's again, `session.json` included; not the packet log.
+  static func run(
+    _ capture: RecordedCapture, to folder: String, _ format: TableFormat, _ report: inout ConversionReport,
+    progress: (ConversionProgress) -> Void
+  ) throws(ConversionError) {
+    do throws(SystemError) {
+      try Files.createDirectory(folder)
+      var files = try RecordingFiles(in: folder, capture.tables, as: format, log: nil)
+      for (place, table) in capture.tables.enumerated() {
+        try forEachRow(capture, table, &report, progress) { row throws(SystemError) in
+          files.append(row, to: place)
+          if files.hasFailed, let failure = files.outcome.failure { throw failure }
+        }
+      }
+      files.end(rate: capture.tickRate)
+      files.flush()
+      files.sync()
+      let outcome = files.outcome
+      for (place, rows) in outcome.rows.enumerated() { report.tables[place].rows = rows }
+      if let failure = outcome.failure { throw failure }
+      try copySession(capture, to: folder, format)
+    } catch { throw .output(error) }
+  }
+
+  /// A line for each row, table after table: `table`, and the columns by their names.
+  static func writeLines(
+    _ capture: RecordedCapture, to path: String, _ report: inout ConversionReport,
+    progress: (ConversionProgress) -> Void
+  ) throws(ConversionError) {
+    do throws(SystemError) {
+      var file =
+        try path == "-" ? OutputFile(toStandardOutput: ()) : OutputFile(creating: path, ifExists: .fail)
+      var line = JSONLine()
+      for table in capture.tables {
+        try forEachRow(capture, table, &report, progress) { row throws(SystemError) in
+          line.removeAll()
+          encode(row, table, into: &line)
+          try file.append { $0 += line.octets }
+        }
+      }
+      try file.flush()
+      try file.sync()
+    } catch { throw .output(error) }
+  }
+
+  private static func encode(_ row: WordCells, _ table: RecordedTable, into line: inout JSONLine) {
+    line.object { line in
+      line.member("table", table.name)
+      for (column, word) in zip(row.columns, row.words) {
+        line.key(column.name)
+        guard !TableCell.isMissing(word, column.kind) else {
+          line.null()
+          continue
+        }
+        switch column.kind {
+        case .int16, .uint16, .int32, .int64: line.value(Int64(bitPattern: word))
+        case .float32(let decimals) where decimals == 0: line.value(Int64(Double(bitPattern: word)))
+        case .float32, .float64: line.value(Double(bitPattern: word))
+        case .word(let list): line.value(list[Int(word)])
+        }
+      }
+    }
+    line.endLine()
+  }
+
+  private static func forEachRow(
+    _ capture: RecordedCapture, _ table: RecordedTable, _ report: inout ConversionReport,
+    _ progress: (ConversionProgress) -> Void, _ body: (WordCells) throws(SystemError) -> Void
+  ) throws(SystemError) {
+    let reader = try capture.reader(table)
+    while reader.next() {
+      try body(WordCells(columns: table.columns, words: reader.words))
+      if reader.rows.isMultiple(of: 65_536) { progress(ConversionProgress(table.name, reader.rows)) }
+    }
+    report.tables.append(ConversionReport.Table(name: table.name, rows: reader.rows))
+    if let problem = reader.problem { report.problems.append(problem) }
+  }
+
+  /// The names of the tables' files in it are those of the new ones.
+  private static func copySession(
+    _ capture: RecordedCapture, to folder: String, _ format: TableFormat
+  ) throws(SystemError) {
+    guard capture.session != nil else { return }
+    var text = String(
+      decoding: try Files.octets(of: capture.directory + "/session.json", limit: 1 << 24), as: UTF8.self)
+    for table in capture.tables {
+      text = text.replacing(
+        #""file":"\#(capture.format.fileName(table.name))""#, #""file":"\#(format.fileName(table.name))""#)
+    }
+    let octets = Array(text.utf8)
+    try Files.replace(folder + "/session.json", with: octets.span)
+  }
+}
+
+extension String {
+  /// With each occurrence of some text replaced by another.
+  fileprivate func replacing(_ old: String, _ new: String) -> String {
+    let (octets, pattern) = (Array(utf8), Array(old.utf8))
+    var result: [UInt8] = []
+    var place = 0
+    while place < octets.count {
+      if octets[place...].starts(with: pattern) {
+        result += new.utf8
+        place += pattern.count
+      } else {
+        result.append(octets[place])
+        place += 1
+      }
+    }
+    return String(decoding: result, as: UTF8.self)
+  }
+}

@@ -1,0 +1,155 @@
+import BLELinux
+import Recording
+import BLEWire
+
+/// Writes the signals of a capture as a WFDB record, for PhysioNet's tools: a header of text and a file of samples. What did
+/// not come is what the format has for that, and read as NaN.
+///
+/// WFDB Applications Guide, header(5) and signal(5): formats 16, 24 and 32.
+enum WFDBConversion {
+  static func run(
+    _ capture: RecordedCapture, to folder: String, _ report: inout ConversionReport,
+    progress: (ConversionProgress) -> Void
+  ) throws(ConversionError) {
+    let table = try SignalTable(of: capture)
+    let scan = try SignalScan(capture, table) { progress(ConversionProgress("reading", $0)) }
+    let channels = format(table, scan)
+    let name = name(folder)
+    do throws(SystemError) {
+      try Files.createDirectory(folder)
+      let sums = try write(
+        capture, table, scan, channels.channels, bits: channels.bits, to: folder + "/\(name).dat", progress)
+      var header = try OutputFile(creating: folder + "/\(name).hea", ifExists: .fail)
+      let text = head(name, scan, channels.channels, bits: channels.bits, sums)
+      try header.append { $0 += text.utf8 }
+      try header.flush()
+      try header.sync()
+    } catch { throw .output(error) }
+    report.take(table, scan, channels.channels)
+    report.rate = scan.rate
+  }
+
+  /// The fewest bits that keep all values, less the integer that says that there is none.
+  private static func format(
+    _ table: SignalTable, _ scan: SignalScan
+  ) -> (bits: Int, channels: [SignalChannel]) {
+    for bits in [16, 24] {
+      let channels = SignalChannel.all(table, scan, bits: bits)
+      let invalid = -(1 << (bits - 1))
+      if channels.allSatisfy({ $0.scale.isExact && $0.scale.digital.lowerBound > invalid }) {
+        return (bits, channels)
+      }
+    }
+    return (32, SignalChannel.all(table, scan, bits: 32))
+  }
+
+  /// Of the record: letters, digits, hyphens and underscores of the folder's name.
+  private static func name(_ folder: String) -> String {
+    let last = folder.split(separator: "/").last ?? "record"
+    let name = last.unicodeScalars.map { scalar in
+      scalar.isASCII && (scalar.properties.isAlphabetic || scalar.properties.numericType != nil)
+        || scalar == "-" || scalar == "_" ? Character(scalar) : "_"
+    }
+    return String(name)
+  }
+
+  private struct Sums {
+    var first: [Int]
+    var checksum: [Int16]
+  }
+
+  private static func write(
+    _ capture: RecordedCapture, _ table: SignalTable, _ scan: SignalScan, _ channels: [SignalChannel],
+    bits: Int, to path: String, _ progress: (ConversionProgress) -> Void
+  ) throws(SystemError) -> Sums {
+    var file = try OutputFile(creating: path, ifExists: .fail)
+    var sums = Sums(first: [], checksum: channels.map { _ in 0 })
+    let invalid = -(1 << (bits - 1))
+    var (total, failure) = (0, SystemError?.none)
+    do throws(ConversionError) {
+      try scan.forEachPlace(capture, table) { values throws(SystemError) in
+        try file.append { octets in
+          for (index, channel) in channels.enumerated() {
+            let value = values[channel.index]
+            let sample = value.isNaN ? invalid : channel.scale.digital(value)
+            if total == 0 { sums.first.append(sample) }
+            sums.checksum[index] &+= Int16(truncatingIfNeeded: sample)
+            for shift in stride(from: 0, to: bits, by: 8) {
+              octets.append(UInt8(truncatingIfNeeded: sample >> shift))
+            }
+          }
+        }
+        total += 1
+        if total.isMultiple(of: 65_536) { progress(ConversionProgress("writing", total)) }
+      }
+    } catch { if case .output(let error) = error { failure = error } }
+    if let failure { throw failure }
+    try file.flush()
+    try file.sync()
+    return sums
+  }
+
+  private static func head(
+    _ name: String, _ scan: SignalScan, _ channels: [SignalChannel], bits: Int, _ sums: Sums
+  ) -> String {
+    var lines = ["\(name) \(channels.count) \(scan.rate) \(scan.length) \(UTCText(scan.start).wfdb)"]
+    for (index, channel) in channels.enumerated() {
+      let scale = channel.scale
+      // Steps to the unit, and the integer that stands for 0.
+      lines.append(
+        "\(name).dat \(bits) \(1 / scale.step)(\(-scale.offset))/\(channel.signal.unit) \(bits) 0 "
+          + "\(sums.first[index]) \(sums.checksum[index]) 0 \(channel.signal.label)")
+    }
+    return (lines + ["# ringtap; times are UTC"]).joined(separator: "\n") + "\n"
+  }
+}
+
+/// A moment as calendar and clock in UTC.
+package struct UTCText {
+  private let days: Int64
+  private let nanosecondsOfDay: Int64
+
+  package init(_ nanoseconds: Int64) {
+    let day: Int64 = 86_400_000_000_000
+    let (quotient, remainder) = nanoseconds.quotientAndRemainder(dividingBy: day)
+    days = remainder < 0 ? quotient - 1 : quotient
+    nanosecondsOfDay = remainder < 0 ? remainder + day : remainder
+  }
+
+  /// `HH:MM:SS.ffffff DD/MM/YYYY`, to the microsecond.
+  var wfdb: String {
+    let microseconds = nanosecondsOfDay / 1_000
+    let seconds = microseconds / 1_000_000
+    let clock =
+      "\(digits(seconds / 3600, 2)):\(digits(seconds / 60 % 60, 2)):\(digits(seconds % 60, 2))"
+      + ".\(digits(microseconds % 1_000_000, 6))"
+    let date = date
+    return "\(clock) \(digits(date.day, 2))/\(digits(date.month, 2))/\(digits(date.year, 4))"
+  }
+
+  /// `YYYY-MM-DD HH:MM:SS.fff UTC`, to the millisecond, cut.
+  package var iso: String {
+    let (date, seconds) = (date, nanosecondsOfDay / 1_000_000_000)
+    return "\(digits(date.year, 4))-\(digits(date.month, 2))-\(digits(date.day, 2)) "
+      + "\(digits(seconds / 3600, 2)):\(digits(seconds / 60 % 60, 2)):\(digits(seconds % 60, 2))"
+      + ".\(digits(nanosecondsOfDay / 1_000_000 % 1_000, 3)) UTC"
+  }
+
+  /// The Gregorian date, by years of 365.2425 days that begin in March, so that the day of a leap year is the last.
+  private var date: (year: Int64, month: Int64, day: Int64) {
+    let shifted = days + 719_468
+    let era = (shifted >= 0 ? shifted : shifted - 146_096) / 146_097
+    let dayOfEra = shifted - era * 146_097
+    let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
+    let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
+    let monthFromMarch = (5 * dayOfYear + 2) / 153
+    let month = monthFromMarch < 10 ? monthFromMarch + 3 : monthFromMarch - 9
+    let year = yearOfEra + era * 400 + (month <= 2 ? 1 : 0)
+    return (year, month, dayOfYear - (153 * monthFromMarch + 2) / 5 + 1)
+  }
+
+  private func digits(_ number: Int64, _ count: Int) -> String {
+    let text = String(number)
+    return String(repeating: "0", count: max(0, count - text.count)) + text
+  }
+}

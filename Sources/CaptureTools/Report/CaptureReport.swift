@@ -1,0 +1,215 @@
+import BLECore
+import BLEDissector
+import BLELinux
+import Recording
+
+/// Reads the directory of a capture: its tables, `session.json`, its packet log, and what an analysis finds.
+struct CaptureReport {
+  private let directory: String
+  private var section: ReportSection
+  private var facts: SessionFacts?
+  private var problems: [ReportProblem] = []
+
+  /// - Throws: where there is nothing to show.
+  static func section(
+    _ directory: String, progress: (String) -> Void
+  ) throws(ReportError) -> ReportSection {
+    var report = CaptureReport(directory)
+    let hasTables = try report.readTables(progress)
+    let hasLog = report.readLog(progress)
+    guard hasTables || hasLog || report.facts != nil else {
+      throw .nothing(directory, report.problems.map(\.text).joined(separator: "; "))
+    }
+    progress("analysing")
+    if hasTables { report.analyse() }
+    return report.finished()
+  }
+
+  private init(_ directory: String) {
+    self.directory = directory
+    section = ReportSection(
+      title: Files.absolute(directory)?.split(separator: "/").last.map(String.init) ?? directory)
+  }
+
+  // MARK: Tables
+
+  private mutating func readTables(_ progress: (String) -> Void) throws(ReportError) -> Bool {
+    readSession()
+    let capture: RecordedCapture
+    do throws(ConversionError) { capture = try RecordedCapture(directory) } catch {
+      problems.append(ReportProblem(.error, "\(error)."))
+      return false
+    }
+    problems += capture.leftOut.filter(Self.isRecorded).map { ReportProblem(.warning, "\($0).") }
+    // The table of ticks has the rows of the others once more.
+    let hasStreams = capture.tables.contains { $0.content == .samples }
+    for table in capture.tables where table.content == .samples || !hasStreams {
+      do throws(SystemError) { try read(table, of: capture, progress) } catch {
+        problems.append(ReportProblem(.error, "\(error)."))
+      }
+    }
+    return true
+  }
+
+  /// Files of an analysis, too, are no recorded tables, and nobody need be told.
+  private static func isRecorded(_ problem: String) -> Bool {
+    !["activity.csv", "beats.csv", "pulse.csv"].contains { problem.hasPrefix($0) }
+  }
+
+  private mutating func readSession() {
+    do throws(SessionDocument.Problem) {
+      let facts = SessionFacts(try SessionDocument.read(in: directory))
+      problems += facts.problems
+      self.facts = facts
+    } catch {
+      problems.append(
+        ReportProblem(
+          .warning, "\(error): device, times and losses of the recording are not known. The tables are shown."
+        ))
+    }
+  }
+
+  private mutating func read(
+    _ table: RecordedTable, of capture: RecordedCapture, _ progress: (String) -> Void
+  ) throws(SystemError) {
+    let reader = try capture.reader(table)
+    var kept = ReportTable(table)
+    while reader.next() {
+      kept.append(reader.words)
+      if reader.rows.isMultiple(of: 65_536) { progress("\(table.name): \(reader.rows) rows") }
+    }
+    if let problem = reader.problem { problems.append(ReportProblem(.error, "\(problem).")) }
+    if kept.count == 0, reader.problem == nil {
+      problems.append(ReportProblem(.note, "\(table.fileName) has no rows."))
+    }
+    section.add(
+      kept, title: ReportText.title(table.name), style: table.name == "rr_intervals" ? .dots : .line)
+  }
+
+  // MARK: Packets
+
+  private mutating func readLog(_ progress: (String) -> Void) -> Bool {
+    let names = Files.names(in: directory)
+    let known = [facts?.packetLog, "packets.btsnoop", "packets.pcapng"].compactMap(\.self)
+    guard let name = known.first(where: names.contains) else {
+      problems.append(
+        ReportProblem(
+          .note, "There is no packet log: latencies and the ATT conversation are not known."))
+      return false
+    }
+    do throws(ReportError) {
+      let survey = try PacketSurvey.read(directory + "/" + name, keeping: .conversation, progress: progress)
+      problems += survey.problems
+      for device in survey.devices { take(device) }
+      return !survey.devices.isEmpty
+    } catch {
+      problems.append(ReportProblem(.error, "\(error)."))
+      return false
+    }
+  }
+
+  private mutating func take(_ device: PacketSurvey.Device) {
+    section.histograms += device.histograms
+    section.conversation.append(device.conversation)
+    if facts?.changes.isEmpty ?? true { section.changes += device.changes }
+    if facts == nil { section.marks += device.connectionMarks }
+  }
+
+  // MARK: Analysis
+
+  private mutating func analyse() {
+    do throws(AnalysisError) {
+      let (report, findings) = try CaptureAnalysis.findings(of: directory)
+      AnalysisSection.add(report, findings, to: &section)
+    } catch {
+      // Other sensors than rings have no such tables.
+      guard section.tables.contains(where: { RingStream(name: $0.table.name) != nil }) else { return }
+      problems.append(ReportProblem(.note, "No pulse and no activity: \(error)."))
+    }
+  }
+
+  // MARK: All together
+
+  private func finished() -> ReportSection {
+    var section = section
+    if let facts {
+      section.title = facts.title ?? section.title
+      section.begins = facts.begins
+      section.ends = facts.ends
+      section.facts = facts.facts + section.facts
+      section.marks += facts.marks
+      section.changes += facts.changes.map { ReportSection.Change(time: $0.time, text: $0.text) }
+      section.addIntervals(
+        facts.changes.compactMap { change in change.intervalMilliseconds.map { (change.time, $0) } })
+    }
+    section.addPauses()
+    section.facts.append(streams)
+    if section.histograms.isEmpty {
+      section.histograms = section.tables.filter { !$0.isDerived && $0.table.count > 1 }.map {
+        ReportSection.Histogram(
+          title: "\(ReportText.title($0.table.name)): from sample to sample", durations: $0.table.intervals)
+      }
+    }
+    section.problems = (problems + section.problems).sorted { $0.severity < $1.severity }
+    return section
+  }
+
+  private var streams: ReportSection.Facts {
+    var facts = ReportSection.Facts(title: "Streams")
+    for table in section.tables where !table.isDerived {
+      facts.add(ReportText.title(table.table.name), Self.extent(table.table))
+    }
+    return facts
+  }
+
+  private static func extent(_ table: ReportTable) -> String {
+    guard let first = table.first, table.count > 1, table.last > first else {
+      return ReportText.count(table.count, "sample")
+    }
+    let rate = Double(table.count - 1) * 1e9 / Double(table.last &- first)
+    return "\(table.count) samples, \(NumberText.fixed(rate, 2)) a second on average"
+  }
+}
+
+extension ReportSection {
+  /// Stretches of one table that are marked.
+  private static let pauseLimit = 200
+
+  /// Marks where nothing came, but for what has its mark already.
+  fileprivate mutating func addPauses() {
+    var pauses: [(range: Range<Int64>, tables: [String])] = []
+    for table in tables where !table.isDerived {
+      let name = ReportText.title(table.table.name)
+      for range in table.table.pauses(limit: Self.pauseLimit) where !isMarked(range) {
+        // Streams that are sent together pause together.
+        if let place = pauses.firstIndex(where: { $0.range.overlaps(range) }) {
+          if !pauses[place].tables.contains(name) { pauses[place].tables.append(name) }
+        } else {
+          pauses.append((range, [name]))
+        }
+      }
+    }
+    for pause in pauses {
+      marks.append(
+        Mark(
+          from: pause.range.lowerBound, to: pause.range.upperBound, kind: .gap,
+          text: "nothing came of \(pause.tables.joined(separator: ", ")); the cause is not recorded"))
+    }
+  }
+
+  /// Whether most of it has a mark with a cause.
+  private func isMarked(_ range: Range<Int64>) -> Bool {
+    let length = Double(range.upperBound) - Double(range.lowerBound)
+    return marks.contains { mark in
+      let common = Double(min(mark.to, range.upperBound)) - Double(max(mark.from, range.lowerBound))
+      return (mark.kind == .gap || mark.kind == .loss) && 2 * common > length
+    }
+  }
+}
+
+extension RingStream {
+  init?(name: String) {
+    guard let stream = Self.allCases.first(where: { $0.name == name }) else { return nil }
+    self = stream
+  }
+}

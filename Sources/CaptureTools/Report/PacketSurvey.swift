@@ -1,0 +1,258 @@
+import BLECore
+import BLEPacketLog
+import BLELinux
+import BLEDissector
+import CompressedFiles
+import Recording
+import BLEWire
+
+/// Reads a packet log once, and tells what is in it device by device.
+struct PacketSurvey {
+  enum Depth: Hashable, Sendable {
+    /// What was said, and how fast.
+    case conversation
+    /// And the samples in it.
+    case samples
+  }
+
+  /// A peer, over all its connections.
+  struct Device {
+    var title: String
+    var connections: [ConnectionReport]
+    var conversation = ATTConversation()
+    var streams = LogStreams()
+  }
+
+  private(set) var log = LogReport()
+  private(set) var devices: [Device] = []
+  /// Stretches in which the log's writer lost packets.
+  private(set) var drops: [ReportSection.Mark] = []
+  private(set) var problems: [ReportProblem] = []
+
+  /// Stretches with drops that are marked; all are counted.
+  private static let dropLimit = 1_000
+
+  /// - Throws: where it cannot be opened or is no log. What ends it early is one of its `problems`.
+  static func read(
+    _ path: String, keeping depth: Depth, progress: (String) -> Void
+  ) throws(ReportError) -> PacketSurvey {
+    var survey = PacketSurvey()
+    let name = LogProblem.name(path)
+    var input: CompressedInput
+    do throws(SystemError) { input = try CompressedInput(path: path) } catch {
+      throw .unreadable("\(name): \(LogProblem.text(error))")
+    }
+    var scan = PacketScan(depth)
+    var reader = PacketLogReader()
+    do {
+      while true {
+        let piece = try input.next()
+        if piece.isEmpty { break }
+        try reader.read(piece.span) { record in scan.take(record) }
+        progress("\(reader.recordCount) packets")
+      }
+      try reader.finish()
+    } catch let error as WireError {
+      let problem = LogProblem.text(error, reader.format, records: reader.recordCount)
+      guard reader.format != nil else { throw .unreadable("\(name): \(problem)") }
+      survey.problems.append(ReportProblem(.error, "\(name): \(problem)."))
+    } catch {
+      guard reader.recordCount > 0 else { throw .unreadable("\(name): \(error)") }
+      survey.problems.append(
+        ReportProblem(.error, "\(name): \(error)\(LogProblem.good(reader.recordCount))."))
+    }
+    survey.take(scan)
+    return survey
+  }
+
+  private mutating func take(_ scan: consuming PacketScan) {
+    drops = Array(scan.drops.prefix(Self.dropLimit))
+    var links = scan.links
+    log = scan.finish()
+    for connection in log.connections {
+      let key = PacketScan.Key(connection)
+      if let place = devices.firstIndex(where: { PacketScan.Key($0.connections[0]) == key }) {
+        devices[place].connections.append(connection)
+        continue
+      }
+      let title =
+        connection.peer.map { $0.description } ?? "Unknown device, handle \(connection.handle.rawValue)"
+      var device = Device(title: title, connections: [connection])
+      if let link = links.removeValue(forKey: key) {
+        device.conversation = link.conversation
+        device.streams = link.streams
+      }
+      devices.append(device)
+    }
+    if log.drops > 0 {
+      problems.append(ReportProblem(.error, "Packets that the log's writer lost: \(log.drops)."))
+    }
+    if log.malformed > 0 {
+      problems.append(ReportProblem(.warning, "Malformed packets: \(log.malformed)."))
+    }
+    if log.timeReversals > 0 {
+      problems.append(
+        ReportProblem(
+          .warning, "Packets with an earlier time than the one before: \(log.timeReversals)."))
+    }
+    if log.omittedConnections > 0 {
+      problems.append(
+        ReportProblem(.warning, "\(log.omittedConnections) later connections are counted, not shown."))
+    }
+  }
+}
+
+/// What is gathered while a log is read.
+private struct PacketScan: ~Copyable {
+  /// Which device a packet is of: by its address, or where the log does not tell that, by its handle.
+  enum Key: Hashable {
+    case peer(DeviceAddress)
+    case handle(adapter: UInt16, ConnectionHandle)
+
+    init(_ adapter: UInt16, _ handle: ConnectionHandle, _ peer: DeviceAddress?) {
+      self = peer.map { .peer($0) } ?? .handle(adapter: adapter, handle)
+    }
+
+    init(_ connection: ConnectionReport) { self.init(connection.adapter, connection.handle, connection.peer) }
+  }
+
+  struct Link {
+    var conversation = ATTConversation()
+    var streams = LogStreams()
+  }
+
+  private(set) var links: [Key: Link] = [:]
+  private(set) var drops: [ReportSection.Mark] = []
+  private var statistics = LogStatistics()
+  private var decoder = PacketDecoder()
+  private let depth: PacketSurvey.Depth
+  private var lastDrops: UInt32 = 0
+  private var lastTime: Int64?
+
+  init(_ depth: PacketSurvey.Depth) { self.depth = depth }
+
+  mutating func take(_ record: borrowing PacketRecord) {
+    statistics.take(record)
+    note(record.header.cumulativeDrops, at: record.time.nanoseconds)
+    let depth = depth
+    var links = links
+    self.links = [:]
+    decoder.decode(record) { packet in
+      guard packet.att != nil, let handle = packet.connectionHandle else { return }
+      let key = Key(packet.adapter, handle, packet.peer)
+      links[key, default: Link()].conversation.take(packet)
+      if depth == .samples { links[key]?.streams.take(packet) }
+    }
+    self.links = links
+  }
+
+  private mutating func note(_ cumulative: UInt32, at time: Int64) {
+    if cumulative > lastDrops {
+      drops.append(
+        ReportSection.Mark(
+          from: lastTime ?? time, to: time, kind: .loss,
+          text: "the log's writer lost \(ReportText.count(Int(cumulative - lastDrops), "packet"))"))
+    }
+    lastDrops = cumulative
+    lastTime = time
+  }
+
+  consuming func finish() -> LogReport { statistics.finish() }
+}
+
+extension PacketSurvey.Device {
+  /// Of intervals between updates, for the attributes with most of them, and of answers.
+  var histograms: [ReportSection.Histogram] {
+    let updates = Self.most(
+      connections.flatMap { $0.attributes.map { ($0.handle.rawValue, $0.intervalHistogram) } })
+    let answers = Self.most(
+      connections.flatMap { $0.requests.map { ($0.opcode.rawValue, $0.latencyHistogram) } })
+    return updates.map {
+      ReportSection.Histogram(
+        title: "From update to update, attribute 0x" + hexadecimal($0.key), durations: $0.durations)
+    }
+      + answers.map {
+        ReportSection.Histogram(
+          title: "\(ATTConversation.name($0.key)): until its answer", durations: $0.durations)
+      }
+  }
+
+  /// The durations under each key together, of the keys that have most.
+  private static func most<Key: Equatable>(
+    _ parts: [(Key, LogLinearHistogram)]
+  ) -> [(key: Key, durations: LogLinearHistogram)] {
+    var sums: [(key: Key, durations: LogLinearHistogram)] = []
+    for (key, durations) in parts where durations.count > 0 {
+      if let place = sums.firstIndex(where: { $0.key == key }) {
+        sums[place].durations.add(durations)
+      } else {
+        sums.append((key, durations))
+      }
+    }
+    return Array(sums.sorted { $0.durations.count > $1.durations.count }.prefix(histogramLimit))
+  }
+
+  private static let histogramLimit = 4
+
+  /// What was in force from when on.
+  var changes: [ReportSection.Change] {
+    connections.flatMap { connection in
+      let first = connection.parameters.map {
+        ReportSection.Change(time: connection.startTime.nanoseconds, text: StatisticsText.text($0))
+      }
+      return [first].compactMap(\.self)
+        + connection.changes.map {
+          ReportSection.Change(time: $0.time.nanoseconds, text: StatisticsText.text($0.value))
+        }
+    }
+  }
+
+  /// Times and connection intervals in milliseconds.
+  var intervals: [(time: Int64, milliseconds: Double)] {
+    connections.flatMap { connection in
+      var steps: [(time: Int64, milliseconds: Double)] = []
+      if let parameters = connection.parameters {
+        steps.append((connection.startTime.nanoseconds, parameters.intervalMilliseconds))
+      }
+      for change in connection.changes {
+        if case .timing(let parameters) = change.value {
+          steps.append((change.time.nanoseconds, parameters.intervalMilliseconds))
+        }
+      }
+      return steps
+    }
+  }
+
+  /// Ends of connections, and the times until the next ones.
+  var connectionMarks: [ReportSection.Mark] {
+    connections.indices.map { index in
+      let connection = connections[index]
+      let end = connection.endTime.nanoseconds
+      let text = StatisticsText.text(connection.end)
+      guard index + 1 < connections.count, connections[index + 1].startTime.nanoseconds > end else {
+        return ReportSection.Mark(from: end, to: end, kind: .event, text: "connection \(index + 1) \(text)")
+      }
+      return ReportSection.Mark(
+        from: end, to: connections[index + 1].startTime.nanoseconds, kind: .gap,
+        text: "no connection; the one before \(text)")
+    }
+  }
+
+  /// The longest pauses of attributes that go on by themselves.
+  var pauses: [ReportSection.Mark] {
+    connections.flatMap { connection in
+      connection.attributes.flatMap { attribute in
+        attribute.gaps.map { gap in
+          ReportSection.Mark(
+            from: gap.time.nanoseconds, to: gap.time.nanoseconds &+ gap.duration, kind: .pause,
+            text: "no update of attribute 0x" + hexadecimal(attribute.handle.rawValue))
+        }
+      }
+    }
+  }
+}
+
+/// Four digits.
+private func hexadecimal(_ number: UInt16) -> String {
+  BLECore.hexadecimal(UInt8(number >> 8)) + BLECore.hexadecimal(UInt8(number & 0xFF))
+}

@@ -1,0 +1,146 @@
+import BLECore
+import BLELinux
+import BLEDissector
+import Recording
+
+extension ReportDocument {
+  /// Reads a capture's directory, or a packet log of any format.
+  ///
+  /// - Parameters:
+  ///   - title: of the page; `nil`: what it is of.
+  ///   - progress: called now and then.
+  package static func read(
+    _ path: String, title: String?, progress: (String) -> Void
+  ) throws(ReportError) -> ReportDocument {
+    var document: ReportDocument
+    // A folder has two names at least, a file none.
+    if Files.names(in: path).isEmpty {
+      document = try log(path, progress)
+    } else {
+      let section = try CaptureReport.section(path, progress: progress)
+      document = ReportDocument(title: section.title)
+      document.sections = [section]
+    }
+    if let title { document.title = title }
+    let start = document.sections.map(\.start).filter { $0 != 0 }.min()
+    let seconds = document.sections.map(\.seconds).max() ?? 0
+    document.subtitle = [
+      start.map { UTCText($0).iso }, "\(NumberText.fixed(seconds, 1)) s",
+      document.sampleCount > 0 ? ReportText.count(document.sampleCount, "sample") : nil, path,
+    ].compactMap(\.self).joined(separator: " · ")
+    return document
+  }
+
+  private static func log(_ path: String, _ progress: (String) -> Void) throws(ReportError) -> ReportDocument
+  {
+    let survey = try PacketSurvey.read(path, keeping: .samples, progress: progress)
+    var document = ReportDocument(title: path.split(separator: "/").last.map(String.init) ?? path)
+    document.problems = survey.problems.sorted { $0.severity < $1.severity }
+    document.sections = survey.devices.map { section($0, survey.drops) }
+    if document.sections.count == 1 {
+      document.sections[0].facts.insert(survey.facts, at: 0)
+    } else {
+      document.facts = [survey.facts]
+    }
+    if survey.devices.isEmpty {
+      let what = survey.log.records == 0 ? "The log has no packets." : "The log has no connection."
+      document.problems.append(ReportProblem(.warning, what))
+    }
+    return document
+  }
+
+  private static func section(
+    _ device: PacketSurvey.Device, _ drops: [ReportSection.Mark]
+  ) -> ReportSection {
+    var section = ReportSection(title: device.title)
+    section.begins = device.connections.map(\.startTime.nanoseconds).min()
+    section.ends = device.connections.map(\.endTime.nanoseconds).max()
+    section.facts = device.facts
+    for table in device.streams.tables {
+      section.add(
+        table, title: ReportText.title(table.name), style: table.name == "rr_intervals" ? .dots : .line)
+    }
+    if !device.streams.ringSamples.isEmpty,
+      let (report, findings) = try? CaptureAnalysis.findings(of: device.streams.ringSamples)
+    {
+      AnalysisSection.add(report, findings, to: &section)
+    }
+    section.add(device.updates, title: "Notifications and indications", style: .steps, isDerived: true)
+    section.addIntervals(device.intervals)
+    let (start, end) = (section.start, section.end)
+    section.marks +=
+      device.connectionMarks + device.pauses + drops.filter { $0.to >= start && $0.from <= end }
+    section.marks.sort { $0.from < $1.from }
+    section.changes = device.changes
+    section.histograms = device.histograms
+    section.conversation = device.conversation
+    return section
+  }
+}
+
+extension ReportSection {
+  /// Adds the connection interval as steps.
+  mutating func addIntervals(_ steps: [(time: Int64, milliseconds: Double)]) {
+    guard let last = steps.last else { return }
+    var table = ReportTable("interval", [ReportTable.Column(name: "interval", unit: "ms", divisor: 100)])
+    for step in steps { table.append(at: step.time, [step.milliseconds]) }
+    // The last step lasts until the end.
+    if end > last.time { table.append(at: end, [last.milliseconds]) }
+    add(table, title: "Connection interval", style: .steps, isDerived: true)
+  }
+}
+
+extension PacketSurvey {
+  var facts: ReportSection.Facts {
+    var facts = ReportSection.Facts(title: "Packet log")
+    facts.add("Began", log.firstTime.map { UTCText($0.nanoseconds).iso })
+    facts.add("Lasted", ReportText.seconds(log.duration))
+    facts.add("Records", "\(log.records)")
+    for count in log.packets.counts {
+      facts.add(
+        "\(count.type.name)", "\(count.sent) sent, \(count.received) received, \(count.octets) octets")
+    }
+    facts.add("Connections", "\(log.connections.count + log.omittedConnections)")
+    facts.add("Lost by its writer", "\(log.drops)")
+    return facts
+  }
+}
+
+extension PacketSurvey.Device {
+  var facts: [ReportSection.Facts] {
+    connections.prefix(6).enumerated().map { index, connection in
+      var facts = ReportSection.Facts(
+        title: connections.count == 1 ? "Connection" : "Connection \(index + 1) of \(connections.count)")
+      facts.add("With", StatisticsText.title(connection))
+      facts.add("From", UTCText(connection.startTime.nanoseconds).iso)
+      facts.add("Lasted", ReportText.seconds(connection.duration))
+      facts.add("At first", connection.parameters.map { StatisticsText.text($0) })
+      for (name, traffic) in [("Sent", connection.sent), ("Received", connection.received)] {
+        facts.add(
+          name,
+          "\(traffic.packets) packets, \(NumberText.fixed(connection.throughput(traffic), 0)) octets a second"
+        )
+      }
+      facts.add("End", StatisticsText.text(connection.end))
+      if connection.malformed > 0 { facts.add("Malformed", "\(connection.malformed)") }
+      return facts
+    }
+  }
+
+  /// How many updates came when.
+  var updates: ReportTable {
+    var table = ReportTable(
+      "updates", [ReportTable.Column(name: "updates", unit: "per second", divisor: 100)])
+    for connection in connections {
+      let timeline = connection.timeline
+      let perSecond = 1e9 / Double(timeline.binWidth)
+      var time = connection.startTime.nanoseconds
+      for count in timeline.counts {
+        table.append(at: time, [Double(count) * perSecond])
+        time = time &+ timeline.binWidth
+      }
+      if !timeline.counts.isEmpty { table.append(at: time, [0]) }
+    }
+    return table
+  }
+}

@@ -1,0 +1,173 @@
+import BLEDissector
+
+/// What a report says, whatever it is written as: a page, a picture.
+package struct ReportDocument: Sendable {
+  package var title: String
+  var subtitle = ""
+  /// What concerns the whole, the worst first.
+  package var problems: [ReportProblem] = []
+  /// Of the whole file, where it is not of one section.
+  var facts: [ReportSection.Facts] = []
+  var sections: [ReportSection] = []
+
+  /// Samples that it shows.
+  package var sampleCount: Int {
+    sections.reduce(0) { $0 + $1.tables.filter { !$0.isDerived }.reduce(0) { $0 + $1.table.count } }
+  }
+  /// All problems, in words.
+  package var problemTexts: [String] { allProblems.map(\.text) }
+  /// Whether something could not be read, or was lost.
+  package var hasErrors: Bool { allProblems.contains { $0.severity == .error } }
+  private var allProblems: [ReportProblem] { problems + sections.flatMap(\.problems) }
+
+  /// Gaps, losses and events.
+  package var markCount: Int { sections.reduce(0) { $0 + $1.marks.count { $0.kind != .rejected } } }
+}
+
+/// Something that went wrong, or is not there.
+package struct ReportProblem: Hashable, Sendable {
+  package enum Severity: String, Sendable, Comparable {
+    case error, warning, note
+
+    private var rank: Int {
+      switch self {
+      case .error: 0
+      case .warning: 1
+      case .note: 2
+      }
+    }
+
+    package static func < (left: Severity, right: Severity) -> Bool { left.rank < right.rank }
+  }
+
+  package var severity: Severity
+  package var text: String
+
+  init(_ severity: Severity, _ text: String) {
+    self.severity = severity
+    self.text = text
+  }
+}
+
+/// What a report says of one device, or of one recording.
+struct ReportSection: Sendable {
+  /// Names and values under a heading.
+  struct Facts: Sendable {
+    var title: String
+    var rows: [(name: String, value: String)] = []
+
+    /// Adds a row, where there is a value.
+    mutating func add(_ name: String, _ value: String?) {
+      if let value, !value.isEmpty { rows.append((name, value)) }
+    }
+  }
+
+  struct Table: Sendable {
+    var table: ReportTable
+    /// Whether it was made of others.
+    var isDerived = false
+  }
+
+  struct Chart: Sendable {
+    enum Style: String, Sendable { case line, dots, steps }
+
+    struct Series: Sendable {
+      /// Its place among the columns of the table.
+      var column: Int
+      var label: String
+      var isShown: Bool
+    }
+
+    var title: String
+    var unit: String
+    /// Its place among the tables of the section.
+    var table: Int
+    var style = Style.line
+    var series: [Series]
+  }
+
+  /// Something on the time axis: nanoseconds since the Unix epoch.
+  struct Mark: Hashable, Sendable {
+    enum Kind: String, Sendable {
+      /// Nothing came, or something is missing.
+      case gap, loss
+      /// Nothing came of one attribute for a while, which may be its way.
+      case pause
+      /// Something happened.
+      case event
+      /// Came, and was not good enough for a pulse.
+      case rejected
+    }
+
+    var from: Int64
+    var to: Int64
+    var kind: Kind
+    var text: String
+  }
+
+  struct Change: Hashable, Sendable {
+    var time: Int64
+    var text: String
+  }
+
+  struct Histogram: Sendable {
+    var title: String
+    var durations: LogLinearHistogram
+  }
+
+  var title: String
+  var problems: [ReportProblem] = []
+  var facts: [Facts] = []
+  var tables: [Table] = []
+  var charts: [Chart] = []
+  var marks: [Mark] = []
+  var changes: [Change] = []
+  var histograms: [Histogram] = []
+  var conversation = ATTConversation()
+  /// Nanoseconds since the Unix epoch, as far as others than the tables tell it.
+  var begins: Int64?
+  var ends: Int64?
+
+  /// The first moment of all, where the time axis begins.
+  var start: Int64 {
+    (tables.compactMap(\.table.first) + [begins].compactMap(\.self)).min() ?? 0
+  }
+
+  /// The last moment of all.
+  var end: Int64 {
+    (tables.filter { $0.table.count > 0 }.map(\.table.last) + [ends ?? .min, start]).max() ?? start
+  }
+
+  var seconds: Double { Double(end &- start) / 1e9 }
+
+  /// Adds a table, and a chart for each unit that its columns have.
+  mutating func add(_ table: ReportTable, title: String, style: Chart.Style = .line, isDerived: Bool = false)
+  {
+    tables.append(Table(table: table, isDerived: isDerived))
+    var units: [String] = []
+    for column in table.columns where column.values > 0 && !units.contains(column.unit) {
+      units.append(column.unit)
+    }
+    for unit in units {
+      let columns = table.columns.enumerated().filter { $1.unit == unit && $1.values > 0 }
+      // Numbers without a unit have nothing in common.
+      let groups = unit.isEmpty ? columns.map { [$0] } : [columns]
+      for group in groups {
+        let label = group.map(\.element.name).joined(separator: ", ")
+        charts.append(
+          Chart(
+            title: group[0].offset == 0 ? title : "\(title): \(label)", unit: unit,
+            table: tables.count - 1, style: style,
+            series: group.map { place, column in
+              Chart.Series(
+                column: place, label: column.name, isShown: Self.isShownFirst(column.name, of: table.name))
+            }))
+      }
+    }
+  }
+
+  /// Of the light's four numbers the first is the signal.
+  private static func isShownFirst(_ column: String, of table: String) -> Bool {
+    !(["max", "min", "diff"].contains(column) && ["ppg", "spo2"].contains(table))
+  }
+}

@@ -1,0 +1,218 @@
+import Recording
+import JSONText
+
+/// What `session.json` tells a person: device, recording, link, losses, and what happened on the time axis.
+struct SessionFacts {
+  private let session: JSONDocument
+
+  init(_ session: JSONDocument) { self.session = session }
+
+  var title: String? {
+    session["device"]?["name"]?.text ?? session["device"]?["address"]?.text
+  }
+
+  var begins: Int64? { session["startedAtNs"]?.integer() }
+  var ends: Int64? { session["endedAtNs"]?.integer() }
+  var packetLog: String? { session["packetLog"]?.text }
+
+  var facts: [ReportSection.Facts] {
+    [recording, link, losses].filter { !$0.rows.isEmpty }
+  }
+
+  private var recording: ReportSection.Facts {
+    var facts = ReportSection.Facts(title: "Recording")
+    let device = session["device"]
+    facts.add("Device", device?["name"]?.text)
+    facts.add(
+      "Address",
+      device?["address"]?.text.map { address in
+        address + (device?["addressType"]?.text.map { " (\($0))" } ?? "")
+      })
+    facts.add("Adapter", session["adapter"]?.text)
+    facts.add("Mode", session["mode"]?.text)
+    facts.add("Started", begins.map { UTCText($0).iso })
+    facts.add("Ended", ends.map { UTCText($0).iso })
+    if let begins, let ends { facts.add("Lasted", ReportText.seconds(ends &- begins)) }
+    facts.add("Ended because", session["endReason"]?.text)
+    facts.add("First sample", milliseconds("timeToFirstSampleMs").map { $0 + " after the start" })
+    if let ticks = session["ticks"] {
+      facts.add("Rate", ticks["rateHz"]?.real.map { "\(NumberText.fixed($0, 4)) Hz by the sensor's clock" })
+      let residual = ticks["clock"]?["residualRmsNs"]?.real
+      facts.add("Jitter", residual.map { "\(NumberText.fixed($0 / 1e6, 2)) ms RMS" })
+    }
+    if let thread = session["receiveThread"] { facts.add("Receive thread", Self.words(thread)) }
+    return facts
+  }
+
+  private var link: ReportSection.Facts {
+    var facts = ReportSection.Facts(title: "Link")
+    let connection = session["connection"]
+    facts.add("Asked for", connection?["asked"].map(Self.parameters))
+    facts.add("In force", connection?["inForce"].map(Self.parameters))
+    for refusal in connection?["refused"]?.array ?? [] {
+      facts.add("Refused", "\(refusal["what"]?.text ?? "?"): \(refusal["why"]?.text ?? "?")")
+    }
+    facts.add("MTU", connection?["inForce"]?["mtu"]?.integer(Int.self).map { "\($0) octets" })
+    facts.add(
+      "Receive buffer",
+      connection?["inForce"]?["receiveBufferByteCount"]?.integer(Int.self).map { "\($0) octets" })
+    facts.add("Links", session["links"]?.integer(Int.self).map { "\($0)" })
+    facts.add("Recovery", milliseconds("medianRecoveryMs").map { $0 + " (median)" })
+    facts.add("ATT requests", session["attRequests"]?["total"]?.integer(Int.self).map { "\($0)" })
+    facts.add("Last link's end", connection?["disconnectReason"]?["name"]?.text)
+    facts.add("Packet log", packetLog)
+    return facts
+  }
+
+  private var losses: ReportSection.Facts {
+    var facts = ReportSection.Facts(title: "Received and lost")
+    func add(_ name: String, _ number: JSONDocument?) {
+      facts.add(name, number?.integer(Int.self).map { "\($0)" })
+    }
+    add("Received", session["received"])
+    for (key, name) in Self.queues { add(name, session["lost"]?[key]) }
+    add("Malformed", session["malformed"])
+    add("Repeated", session["repeated"])
+    add("Other frames", session["otherFrames"])
+    add("Without kernel stamp", session["withoutKernelStamp"])
+    add("Adapter faults", session["adapterFaults"])
+    add("Ticks that never came", session["ticks"]?["clock"]?["missingTicks"])
+    return facts
+  }
+
+  private static let queues = [
+    ("kernelQueue", "Lost: kernel's queue"), ("sampleQueue", "Lost: our queue"),
+    ("packetLog", "Lost: packet log's queue"), ("disk", "Lost: disk"),
+  ]
+
+  // MARK: Problems
+
+  var problems: [ReportProblem] {
+    var problems: [ReportProblem] = []
+    if ends == nil {
+      problems.append(
+        ReportProblem(
+          .warning,
+          "The recording has no end in session.json: it was broken off, or still runs. What is there is shown."
+        ))
+    }
+    for (key, name) in Self.queues {
+      guard let count: Int = session["lost"]?[key]?.integer(), count > 0 else { continue }
+      problems.append(ReportProblem(.error, "\(name): \(count). \(Self.remedy(key))"))
+    }
+    if let count: Int = session["gapCount"]?.integer(), count > 0 {
+      problems.append(
+        ReportProblem(.warning, "The link was lost \(ReportText.count(count, "time")); see the shaded times.")
+      )
+    }
+    if let count: Int = session["malformed"]?.integer(), count > 0 {
+      let last = session["lastMalformed"]?.text.map { ", the last: \($0)" } ?? ""
+      problems.append(ReportProblem(.warning, "\(count) notifications were malformed\(last)."))
+    }
+    if let count: Int = session["withoutKernelStamp"]?.integer(), count > 0 {
+      problems.append(
+        ReportProblem(.warning, "\(count) samples have our stamp, which is later, for want of the kernel's."))
+    }
+    if let count: Int = session["adapterFaults"]?.integer(), count > 0 {
+      problems.append(
+        ReportProblem(
+          .warning, "\(count) packets of the controller could not be used: notifications may be missing."))
+    }
+    if let step = session["clockStepMs"]?.real {
+      problems.append(
+        ReportProblem(
+          .warning,
+          "The wall clock was set by \(NumberText.fixed(step, 3)) ms meanwhile: times before and after differ by it."
+        ))
+    }
+    return problems
+  }
+
+  private static func remedy(_ queue: String) -> String {
+    switch queue {
+    case "kernelQueue": "The program was too slow for the kernel; try --realtime."
+    case "sampleQueue": "The disk was too slow for the writer."
+    case "packetLog": "Packets are missing in the log, not samples in the tables."
+    default: "The disk refused them: is it full?"
+    }
+  }
+
+  // MARK: Time axis
+
+  /// Times without a link, with the cause.
+  var marks: [ReportSection.Mark] {
+    (session["gaps"]?.array ?? []).compactMap { gap in
+      guard let lost: Int64 = gap["lostAtNs"]?.integer() else { return nil }
+      let from: Int64 = gap["lastSampleAtNs"]?.integer() ?? lost
+      let to: Int64 = gap["firstSampleAtNs"]?.integer() ?? gap["connectedAtNs"]?.integer() ?? ends ?? lost
+      var text = "link lost: \(gap["cause"]?.text ?? "?")"
+      if let reason = gap["reason"]?["name"]?.text { text += " (\(reason))" }
+      if let attempts: Int = gap["attempts"]?.integer() { text += "; \(attempts) attempts to connect" }
+      return ReportSection.Mark(from: min(from, to), to: max(from, to), kind: .gap, text: text)
+    }
+  }
+
+  /// When which parameters came into force.
+  var changes: [(time: Int64, text: String, intervalMilliseconds: Double?)] {
+    (session["connection"]?["changes"]?.array ?? []).compactMap { change in
+      guard let time: Int64 = change["timeNs"]?.integer() else { return nil }
+      return (time, Self.parameters(change), change["intervalMs"]?.real)
+    }
+  }
+
+  // MARK: Words
+
+  private func milliseconds(_ key: String) -> String? {
+    session[key]?.real.map { "\(NumberText.fixed($0, 1)) ms" }
+  }
+
+  private static func parameters(_ document: JSONDocument) -> String {
+    let known = [
+      ("intervalMs", "interval ", " ms"), ("minimumIntervalMs", "interval from ", " ms"),
+      ("maximumIntervalMs", "to ", " ms"), ("latency", "latency ", ""),
+      ("supervisionTimeoutMs", "time-out ", " ms"), ("phy", "PHY ", ""), ("transmitPhy", "PHY sent ", ""),
+      ("receivePhy", "PHY received ", ""), ("dataLength", "data length ", " octets"),
+      ("transmitDataLength", "data length sent ", " octets"),
+      ("receiveDataLength", "data length received ", " octets"),
+    ]
+    let parts = known.compactMap { key, before, after in
+      document[key].map { before + word($0) + after }
+    }
+    return parts.joined(separator: ", ")
+  }
+
+  private static func words(_ document: JSONDocument) -> String {
+    guard case .object(let members) = document else { return word(document) }
+    return members.sorted { $0.key < $1.key }.map { "\($0.key) \(word($0.value))" }.joined(separator: ", ")
+  }
+
+  private static func word(_ document: JSONDocument) -> String {
+    switch document {
+    case .number(let text): String(text.hasSuffix(".0") ? text.dropLast(2) : text[...])
+    case .text(let text): text
+    case .flag(let flag): flag ? "yes" : "no"
+    case .null, .array, .object: ""
+    }
+  }
+}
+
+enum ReportText {
+  static func seconds(_ nanoseconds: Int64) -> String {
+    "\(NumberText.fixed(Double(nanoseconds) / 1e9, 3)) s"
+  }
+
+  /// A table's name for people.
+  static func title(_ table: String) -> String {
+    switch table {
+    case "ppg": "PPG"
+    case "spo2": "SpO₂ light"
+    case "ecg": "ECG"
+    case "rr_intervals": "RR intervals"
+    case "heart_rate": "Heart rate"
+    case "samples": "Ticks"
+    default: table.prefix(1).uppercased() + String(table.dropFirst().map { $0 == "_" ? " " : $0 })
+    }
+  }
+
+  static func count(_ number: Int, _ what: String) -> String { "\(number) \(what)\(number == 1 ? "" : "s")" }
+}

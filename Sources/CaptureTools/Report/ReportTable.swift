@@ -1,0 +1,165 @@
+import BLEDissector
+import Recording
+
+/// A recorded table as a page has it: its times, and those of its columns that are numbers.
+struct ReportTable: Sendable {
+  struct Column: Sendable {
+    var name: String
+    /// For people; empty where there is none.
+    var unit: String
+    /// Numbers are kept as whole ones: so many times what they are.
+    var divisor: Int
+    fileprivate(set) var numbers = PackedColumn()
+    fileprivate(set) var values = 0
+    fileprivate(set) var smallest = Double.infinity
+    fileprivate(set) var largest = -Double.infinity
+  }
+
+  let name: String
+  private(set) var columns: [Column] = []
+  private(set) var count = 0
+  /// Nanoseconds since the Unix epoch, of the first row; and the latest of all.
+  private(set) var first: Int64?
+  private(set) var last: Int64 = .min
+  /// From the first on.
+  private(set) var times = PackedColumn()
+  /// From row to row.
+  private(set) var intervals = LogLinearHistogram()
+  private var lastTime: Int64 = 0
+  /// Places of `columns` among those of the recorded table, and their kinds.
+  private var places: [(place: Int, kind: RecordedColumn.Kind)] = []
+  private var clock: FrameClock?
+
+  /// One that is filled from a recorded table.
+  init(_ table: RecordedTable) {
+    name = table.name
+    for (place, column) in table.columns.enumerated() where Self.isShown(column, of: table) {
+      columns.append(
+        Column(name: Self.label(column), unit: Self.unit(column.unit), divisor: Self.divisor(column.kind)))
+      places.append((place, column.kind))
+    }
+    if table.columns.count > 1, table.columns[1].name == "device_time_ns" { clock = FrameClock() }
+  }
+
+  /// One that is filled by `append(at:_:)`.
+  init(_ name: String, _ columns: [Column]) {
+    self.name = name
+    self.columns = columns
+  }
+
+  /// A row of a recorded table (`TableCell`).
+  mutating func append(_ words: [UInt64]) {
+    var time = Int64(bitPattern: words[0])
+    if clock != nil { time = clock?.time(ofFrameAt: time, device: Int64(bitPattern: words[1])) ?? time }
+    let places = places
+    append(at: time) { TableCell.number(words[places[$0].place], places[$0].kind) }
+  }
+
+  /// A row with a number for each column.
+  mutating func append(at time: Int64, _ numbers: [Double?]) { append(at: time) { numbers[$0] } }
+
+  private mutating func append(at time: Int64, _ number: (Int) -> Double?) {
+    if count == 0 {
+      first = time
+      times = PackedColumn(from: time)
+    } else {
+      intervals.add(time &- lastTime)
+    }
+    lastTime = time
+    last = max(last, time)
+    times.append(time)
+    count += 1
+    for index in columns.indices {
+      let value = number(index)
+      columns[index].append(value)
+    }
+  }
+
+  /// Nanoseconds: more between two rows, and no line may lead over it. `data.js` says the same.
+  var longestStep: Int64 { (intervals.percentile(perMille: 950) ?? 0) &* 5 }
+
+  /// The first stretches that are longer than that.
+  func pauses(limit: Int) -> [Range<Int64>] {
+    guard var last = first else { return [] }
+    var times = PackedColumn.Reader(times, from: last)
+    var pauses: [Range<Int64>] = []
+    let longest = longestStep
+    while pauses.count < limit, let time = times.next() {
+      if time &- last > longest, time > last { pauses.append(last..<time) }
+      last = time
+    }
+    return pauses
+  }
+
+  // MARK: Columns
+
+  /// Times and words are no numbers; of what stands there twice, as counts and in a unit, the unit is enough.
+  private static func isShown(_ column: RecordedColumn, of table: RecordedTable) -> Bool {
+    func has(_ unit: String) -> Bool { table.columns.contains { $0.unit == unit } }
+    if case .word = column.kind { return false }
+    return switch column.unit {
+    case "ns": false
+    case "counts": !has("g")
+    case "s/1024": !has("ms")
+    default: true
+    }
+  }
+
+  /// The name without its unit, for people.
+  private static func label(_ column: RecordedColumn) -> String {
+    var words = column.name.split(separator: "_")
+    if words.count > 1, !column.unit.isEmpty { words.removeLast() }
+    return words.joined(separator: " ")
+  }
+
+  private static func unit(_ unit: String) -> String {
+    switch unit {
+    case "Cel": "°C"
+    case "uV": "µV"
+    case "1/min": "per minute"
+    default: unit
+    }
+  }
+
+  /// What makes a cell's number a whole one.
+  private static func divisor(_ kind: RecordedColumn.Kind) -> Int {
+    switch kind {
+    case .int16, .uint16, .int32, .int64, .word: 1
+    // Counts, 512 to the g.
+    case .float32(decimals: 6): 512
+    case .float32(let decimals), .float64(let decimals): (0..<decimals).reduce(1) { power, _ in power * 10 }
+    }
+  }
+}
+
+extension ReportTable.Column {
+  fileprivate mutating func append(_ value: Double?) {
+    guard let value, value.isFinite, abs(value) < 1e12 else { return numbers.append(nil) }
+    let number = Int64((value * Double(divisor)).rounded())
+    numbers.append(number)
+    values += 1
+    smallest = min(smallest, Double(number) / Double(divisor))
+    largest = max(largest, Double(number) / Double(divisor))
+  }
+}
+
+/// Puts the samples of a sensor with a clock of its own on the wall clock: its frames come late by turns, its samples do not.
+private struct FrameClock: Sendable {
+  private var offset: Int64?
+  private var lastFrame: Int64 = .min
+
+  /// How far the clocks may drift from each other before the sensor's is taken for set anew. Nanoseconds.
+  private static let tolerance: Int64 = 2_000_000_000
+
+  mutating func time(ofFrameAt time: Int64, device: Int64) -> Int64? {
+    guard device != .min else { return nil }
+    let now = time &- device
+    if lastFrame != time, let known = offset, (now &- known).magnitude > Self.tolerance.magnitude {
+      offset = nil
+    }
+    lastFrame = time
+    let offset = offset ?? now
+    self.offset = offset
+    return device &+ offset
+  }
+}

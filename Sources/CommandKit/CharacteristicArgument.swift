@@ -1,0 +1,70 @@
+package import ArgumentParser
+package import BLECore
+package import BLEHost
+package import BLEStack
+import BLEWire
+
+/// Names a characteristic on the command line: a UUID, or a value handle with `0x` before it.
+package enum CharacteristicArgument: ExpressibleByArgument, Sendable {
+  case uuid(BluetoothUUID)
+  case handle(AttributeHandle)
+
+  package init?(argument: String) {
+    if argument.lowercased().hasPrefix("0x") {
+      guard let handle = UInt16(argument.dropFirst(2), radix: 16), handle > 0 else { return nil }
+      self = .handle(AttributeHandle(handle))
+    } else {
+      guard let uuid = BluetoothUUID(argument) else { return nil }
+      self = .uuid(uuid)
+    }
+  }
+
+  package static let help = ArgumentHelp(
+    "The characteristic: a UUID such as 2a19, or a handle such as 0x0012.", valueName: "characteristic")
+
+  /// Does something with the attribute; once more, after a discovery, where the device refuses a handle that an earlier
+  /// link had found. A handle is taken as it is, without discovery.
+  package func use<Value: Sendable>(
+    _ client: GATTClient,
+    _ body: (AttributeHandle, GATTDatabase.Characteristic?) async throws(GATTError) -> Value
+  ) async throws -> Value {
+    if case .handle(let handle) = self {
+      return try await failing { () async throws(GATTError) in try await body(handle, nil) }
+    }
+    let found = try await characteristic(client)
+    do throws(GATTError) { return try await body(found.valueHandle, found) } catch {
+      let connection = client.connection
+      guard case .refused = error, await connection.usesEarlierDiscovery else {
+        return try await failing { () async throws(GATTError) in throw error }
+      }
+      await connection.attributesChanged(in: .all)
+    }
+    let again = try await characteristic(client)
+    return try await failing { () async throws(GATTError) in try await body(again.valueHandle, again) }
+  }
+
+  /// The characteristic, by discovery where it is not certain that it is where an earlier link found it.
+  package func characteristic(_ client: GATTClient) async throws -> GATTDatabase.Characteristic {
+    let database = try await failing { () async throws(GATTError) in
+      let database = try await client.attributes()
+      try await client.exchangeMTU()
+      return database
+    }
+    let found =
+      switch self {
+      case .uuid(let uuid): database.characteristic(uuid)
+      case .handle(let handle): database.characteristic(valueHandle: handle)
+      }
+    guard let found else {
+      let what =
+        switch self {
+        case .uuid(let uuid): uuid.shortText
+        case .handle(let handle): "with value handle \(handle.rawValue.handleText)"
+        }
+      throw Failure(
+        "the device has no characteristic \(what); see what it has with `ringtap gatt \(client.connection.peer)`"
+      )
+    }
+    return found
+  }
+}

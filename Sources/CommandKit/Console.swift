@@ -1,0 +1,91 @@
+import BLEHost
+import BLELinux
+package import JSONText
+import LiveView
+import Synchronization
+
+/// Standard output for results, standard error for all else.
+package enum Console {
+  /// Whoever read our output has gone: nothing to report, just stop.
+  package struct Closed: Error {
+    package init() {}
+  }
+
+  /// Of this program.
+  package static let version = "0.1.0"
+
+  package static var isErrorTerminal: Bool { StandardStream.error.isTerminal }
+
+  /// Writes results at once, also into a pipe.
+  package static func write(_ octets: some Sequence<UInt8>) throws(Closed) {
+    let octets = [UInt8](octets)
+    do throws(SystemError) { try StandardStream.output.write(octets.span) } catch { throw Closed() }
+  }
+
+  package static func print(_ line: String) throws(Closed) { try write((line + "\n").utf8) }
+
+  package static func json(_ body: (inout JSONLine) -> Void) throws(Closed) {
+    var line = JSONLine()
+    line.object(body)
+    line.endLine()
+    try write(line.octets)
+  }
+
+  /// One line for a person on standard error.
+  package static func note(_ text: String) {
+    tell("ringtap: \(text)\n")
+  }
+
+  /// The parser's own message for wrong usage.
+  package static func usage(_ text: String) {
+    tell(text + "\n")
+  }
+
+  /// Replaces the current line of the terminal; nothing elsewhere.
+  package static func progress(_ text: String) {
+    guard isErrorTerminal else { return }
+    tell("\r\u{1B}[K\(text)")
+  }
+
+  /// A question whose answer follows it on the line.
+  package static func ask(_ question: String) { tell(question) }
+
+  private static func tell(_ text: String) {
+    view.withLock { view in send(view?.message(text) ?? [UInt8](text.utf8)) }
+  }
+
+  package static func send(_ octets: [UInt8]) {
+    // With standard error gone there is nobody left to tell.
+    try? StandardStream.error.write(octets.span)
+  }
+}
+
+/// A command that failed: one line says what and what to do.
+package struct Failure: Error {
+  package let message: String
+
+  package init(_ error: some Error) { message = ErrorGuide.text(of: error) }
+  package init(_ message: String) { self.message = message }
+}
+
+/// Turns the libraries' errors into the one line that a command ends with.
+package func failing<Value: ~Copyable, E: Error>(_ body: () throws(E) -> Value) throws -> Value {
+  do throws(E) { return try body() } catch { throw Failure(error) }
+}
+
+package func failing<Value, E: Error>(
+  _ body: () async throws(E) -> Value
+) async throws -> Value {
+  do throws(E) { return try await body() } catch {
+    try Task.checkCancellation()
+    throw Failure(error)
+  }
+}
+
+extension UInt16 {
+  /// `0x0012`, as handles are written everywhere.
+  package var handleText: String {
+    let digits = String(self, radix: 16)
+    return "0x" + String(repeating: "0", count: 4 - digits.count) + digits
+  }
+}

@@ -1,0 +1,315 @@
+package import ArgumentParser
+package import BLECore
+import BLEEmulation
+package import BLEHost
+import BLEStack
+package import BLELinux
+package import SensorSessions
+
+/// How to reach the radio, on every command that does.
+package struct AdapterOptions: ParsableArguments {
+  package init() {}
+
+  package enum Mode: String, CaseIterable, ExpressibleByArgument {
+    case auto, raw, coexist, exclusive
+  }
+
+  @Option(help: "The adapter, such as hci0; the first that is up if not given.")
+  package var adapter: String?
+
+  @Option(
+    help: """
+      How to reach the radio: raw is beside the kernel's host, coexist is beside bluetoothd too, exclusive is our own \
+      host on an adapter that is down. auto is coexist where bluetoothd runs, else raw.
+      """)
+  package var mode = Mode.auto
+
+  @Option(
+    help: ArgumentHelp(
+      """
+      A controller of our own instead of an adapter: hci-socket:0, serial:/dev/ttyAMA0,115200[,flow], \
+      tcp-client:HOST:PORT, tcp-server:HOST:PORT, unix:PATH, pty:, virtual:ring (or heart-rate, thermometer, core, \
+      cycling, polar); or a packet log in place of a controller: replay:FILE[,speed=1x|10x|max][,link=N].
+      """, valueName: "spec"))
+  package var transport: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "In exclusive mode: log every HCI packet, both ways, into this file: .pcapng with nanoseconds, else btsnoop.",
+      valueName: "file"))
+  package var packetLog: String?
+
+  @Flag(
+    help: """
+      Leave keys in the --packet-log: of encryption, and those that pairing gives away. Else there are zeros in their \
+      place.
+      """)
+  package var logKeys = false
+
+  @Flag(name: [.short, .long], help: "Say more on standard error: malformed packets, parameters in force.")
+  package var verbose = false
+
+  @Flag(
+    help: """
+      Neither look up nor remember devices (see `ringtap devices`). RINGTAP_NO_REMEMBER=1 in the environment does the \
+      same.
+      """)
+  package var noRemember = false
+
+  package func validate() throws {
+    if packetLog != nil, try specification() == nil {
+      throw ValidationError(
+        "--packet-log is for exclusive mode; in the others the kernel has the packets: `btmon -w FILE`")
+    }
+    if logKeys, packetLog == nil { throw ValidationError("--log-keys needs --packet-log") }
+    guard transport != nil else { return }
+    if mode == .raw || mode == .coexist { throw ValidationError("--transport is for exclusive mode") }
+    if adapter != nil { throw ValidationError("--adapter or --transport, not both") }
+    _ = try specification()
+  }
+
+  /// The transport of exclusive mode; `nil` for the others.
+  private func specification() throws -> TransportSpecification? {
+    if let transport {
+      do throws(TransportSpecification.ParseError) { return try TransportSpecification(transport) } catch {
+        throw ValidationError(error.description)
+      }
+    }
+    let handed = InheritedSockets.userChannel.map { "hci\($0)" }
+    // What was handed over is meant to be used.
+    guard mode == .exclusive || mode == .auto && handed != nil && adapter ?? handed == handed else {
+      return nil
+    }
+    let name = adapter ?? handed ?? "hci0"
+    guard name.hasPrefix("hci"), let index = UInt16(name.dropFirst(3)) else {
+      throw ValidationError("'\(name)' is no adapter; it looks like hci0")
+    }
+    return .hciSocket(index: index)
+  }
+
+  /// Takes hold of the radio and says how.
+  package func open(_ tuning: LoopTuning = LoopTuning()) async throws -> Radio {
+    let loop = try failing { () throws(HostError) in try EventLoop.start(tuning: tuning) }
+    guard let specification = try specification() else {
+      let info = try failing { () throws(HostError) in try KernelAdapter.find(adapter) }
+      let plain = beside(info, loop)
+      let radio = Radio(adapter: remembering(plain), securing: plain)
+      try await secure(radio)
+      return radio
+    }
+    var radio = try await Radio.exclusive(
+      specification, log: packetLog, keys: logKeys ? .logged : .concealed, loop)
+    try await secure(radio)
+    radio.adapter = remembering(radio.adapter)
+    return radio
+  }
+
+  /// Links with devices that were paired with are encrypted by their keys. The kernel takes keys from root only; without
+  /// them it still has those of `bluetoothd`.
+  private func secure(_ radio: Radio) async throws {
+    guard let bonds = bondFiles, !bonds.bonds().isEmpty, let adapter = radio.securing,
+      radio.host != nil || ProcessFacts.has(.netAdmin)
+    else { return }
+    try await failing { () async throws(HostError) in
+      try await adapter.secure(SecuritySettings(store: bonds))
+    }
+  }
+
+  /// The keys of devices that were paired with; `nil` where nothing is to be remembered.
+  package var bondFiles: BondFiles? {
+    knownDevices.map { devices in BondFiles(in: devices.folder) { Console.note($0) } }
+  }
+
+  /// The devices that are known; `nil` where nothing is to be remembered. Emulated devices and those of logs are not
+  /// there when they are looked for again.
+  package var knownDevices: KnownDevices? {
+    if noRemember || ProcessFacts.environment("RINGTAP_NO_REMEMBER") != nil { return nil }
+    switch try? specification() {
+    case .virtual?, .replay?: return nil
+    default: return KnownDevices.standardFolder.map { KnownDevices(in: $0) { Console.note($0) } }
+    }
+  }
+
+  private func remembering(_ adapter: any Adapter) -> any Adapter {
+    knownDevices.map { RememberingAdapter(adapter, $0) { Console.note($0) } } ?? adapter
+  }
+}
+
+extension AdapterOptions {
+  /// An adapter that the kernel keeps.
+  private func beside(_ info: AdapterInfo, _ loop: EventLoop) -> any SecuringAdapter {
+    switch mode {
+    case .coexist: return CoexistAdapter(info, on: loop) { Console.note($0) }
+    case .raw, .exclusive: return KernelAdapter(info, on: loop) { Console.note($0) }
+    case .auto:
+      let capabilities = [ProcessFacts.Capability.netAdmin, .netRaw].filter {
+        ProcessFacts.has($0) || $0 == .netAdmin && InheritedSockets.has(.management)
+      }
+      let choice = ModeChoice(
+        daemon: ProcessFacts.processID(named: "bluetoothd"), capabilities: Set(capabilities))
+      Console.note(choice.note(on: info.name))
+      return choice.mode == .coexist
+        ? CoexistAdapter(info, on: loop) { Console.note($0) }
+        : KernelAdapter(info, on: loop) { Console.note($0) }
+    }
+  }
+}
+
+/// Which device, and how long it may take.
+package struct DeviceOptions: ParsableArguments {
+  package init() {}
+
+  @Option(
+    help: "The kind of the device's address: public or random; as remembered, else public, if not given.")
+  package var addressType: AddressKind?
+
+  @Option(help: ArgumentHelp("How long the device may take to answer.", valueName: "seconds"))
+  package var timeout = 20.0
+
+  package enum AddressKind: String, CaseIterable, ExpressibleByArgument {
+    case `public`, random
+
+    var type: AddressType { self == .public ? .public : .random }
+  }
+
+  package func validate() throws {
+    guard timeout > 0, timeout <= 3600 else { throw ValidationError("--timeout must be 0 … 3600 seconds") }
+  }
+}
+
+/// Commands, and groups of options, with a device to connect to.
+///
+/// Groups stand side by side, not in each other: a debug build of swift-argument-parser makes a group's options four times
+/// to check them, so that each level takes four times as long as the one above.
+package protocol ReachesDevice {
+  var radio: AdapterOptions { get }
+  var link: LinkOptions { get }
+  var choice: DeviceOptions { get }
+}
+
+extension ReachesDevice {
+  package var device: DeviceReach { DeviceReach(radio: radio, link: link, choice: choice) }
+}
+
+/// A device to connect to, and by what.
+package struct DeviceReach: Sendable {
+  package var radio: AdapterOptions
+  package var link: LinkOptions
+  package var choice: DeviceOptions
+
+  package var timeout: Double { choice.timeout }
+
+  /// The device of an argument: an address, or the name of a device that is remembered.
+  package func parse(_ text: String) throws -> DeviceAddress {
+    if let address = DeviceAddress(text, type: choice.addressType?.type ?? .public) {
+      guard choice.addressType == nil, let known = radio.knownDevices?.named(text), known.count == 1 else {
+        return address
+      }
+      return known[0].address
+    }
+    let known = radio.knownDevices?.named(text) ?? []
+    guard let device = known.first else {
+      throw ValidationError(
+        "'\(text.printable)' is no device address, such as 70:CB:0D:00:A1:B2, and no name that `ringtap devices` tells"
+      )
+    }
+    guard known.count == 1 else {
+      let addresses = known.map(\.address.description).joined(separator: ", ")
+      throw ValidationError("several devices are named '\(text.printable)': \(addresses)")
+    }
+    return device.address
+  }
+
+  /// Where a device of that name was last, so that it need not be looked for; `nil` where that is not known.
+  package func known(_ name: String?) -> DeviceAddress? {
+    guard let name, let known = radio.knownDevices?.named(name), known.count == 1, known[0].name == name
+    else {
+      return nil
+    }
+    Console.note(
+      "\(name.printable) is \(known[0].address) as remembered; "
+        + "`ringtap devices forget \(known[0].address)` to have it looked for")
+    return known[0].address
+  }
+
+  /// Connects, exchanges the MTU, runs `body`, and closes the channel whatever happens. Ctrl-C cancels `body`.
+  package func withConnection<Value: Sendable>(
+    to address: DeviceAddress, _ body: @escaping @Sendable (GATTClient) async throws -> Value
+  ) async throws -> Value {
+    try await withLink(to: address) { _, connection in
+      let client = GATTClient(connection)
+      try await failing { () async throws(GATTError) in try await client.exchangeMTU() }
+      return try await body(client)
+    }
+  }
+
+  /// The same without a word on the channel.
+  package func withLink<Value: Sendable>(
+    to address: DeviceAddress,
+    _ body: @escaping @Sendable (any Adapter, Connection) async throws -> Value
+  ) async throws -> Value {
+    try await withLink(locating: { _ in address }, body)
+  }
+
+  /// The same with a device that is looked for first.
+  ///
+  /// - Parameters:
+  ///   - tuning: of the receive thread.
+  ///   - tap: for a packet log of the link.
+  package func withLink<Value: Sendable>(
+    _ tuning: LoopTuning = LoopTuning(), tap: PacketTap? = nil,
+    locating locate: @escaping @Sendable (any Adapter) async throws -> DeviceAddress,
+    _ body: @escaping @Sendable (any Adapter, Connection) async throws -> Value
+  ) async throws -> Value {
+    let isVerbose = radio.verbose
+    let timeout = Duration.seconds(timeout)
+    let request = try link.request()
+    return try await withRadio(tuning) { radio in
+      let address = try await locate(radio.adapter)
+      let connection = try await failing { () async throws(HostError) in
+        try await radio.adapter.connect(to: address, asking: request, timeout: timeout, tap: nil)
+      }
+      do {
+        let value = try await body(radio.adapter, connection)
+        await Self.close(connection, isVerbose)
+        return value
+      } catch {
+        await Self.close(connection, isVerbose)
+        throw error
+      }
+    }
+  }
+
+  /// Takes hold of the radio, runs `body`, and lets it go whatever happens. Ctrl-C cancels `body`.
+  ///
+  /// - Parameter tuning: of the receive thread.
+  package func withRadio<Value: Sendable>(
+    _ tuning: LoopTuning = LoopTuning(), _ body: @escaping @Sendable (Radio) async throws -> Value
+  ) async throws -> Value {
+    let options = radio
+    return try await Interruption.cancelling {
+      let radio = try await options.open(tuning)
+      do {
+        let value = try await body(radio)
+        await radio.close()
+        return value
+      } catch {
+        await radio.close()
+        throw error
+      }
+    }
+  }
+
+  private static func close(_ connection: Connection, _ isVerbose: Bool) async {
+    let statistics = await connection.statistics
+    if isVerbose {
+      Console.note(
+        "MTU \(await connection.mtu), \(statistics.received) PDUs received, \(statistics.sent) sent, "
+          + "\(statistics.malformed) malformed, \(statistics.kernelQueueDrops) dropped by the kernel")
+      if let link = LinkText.inForce(await connection.link) { Console.note("link: \(link)") }
+      if let error = statistics.lastMalformed { Console.note("last malformed: \(error)") }
+    }
+    for note in LinkText.refusals(await connection.changes) { Console.note(note) }
+    await connection.close()
+  }
+}

@@ -1,0 +1,107 @@
+package import ArgumentParser
+package import BLEHost
+import BLEWire
+import Recording
+
+/// What a link is asked for, on every command that connects.
+package struct LinkOptions: ParsableArguments {
+  package init() {}
+
+  @Option(
+    help: ArgumentHelp(
+      "Connection interval, or a range of it such as 7.5-15; steps of 1.25, 7.5 … 4000. Kernel: 30-50.",
+      valueName: "ms"))
+  package var interval: String?
+
+  @Option(help: "Connection events that the device may skip, 0 … 499.")
+  package var latency: UInt16?
+
+  @Option(
+    help: ArgumentHelp(
+      "How long the link may be silent before it counts as lost, 100 … 32000.", valueName: "ms"))
+  package var supervisionTimeout: UInt16?
+
+  @Option(help: "The physical layer in both directions: 1m, 2m or coded.")
+  package var phy: PHY?
+
+  @Option(help: ArgumentHelp("Octets of one data packet on the air, 27 … 251.", valueName: "octets"))
+  package var dataLength: UInt16?
+
+  package enum PHY: String, CaseIterable, ExpressibleByArgument {
+    case le1M = "1m"
+    case le2M = "2m"
+    case coded
+
+    var phy: LEPHY {
+      switch self {
+      case .le1M: .le1M
+      case .le2M: .le2M
+      case .coded: .leCoded
+      }
+    }
+  }
+
+  package func validate() throws { _ = try request() }
+
+  package func request() throws -> LinkRequest {
+    var request = LinkRequest()
+    request.interval = try interval.map(Self.interval)
+    request.latency = latency
+    request.supervisionTimeout = supervisionTimeout.map { ($0 + 9) / 10 }
+    request.phy = phy?.phy
+    request.dataLength = dataLength
+    if let fault = request.fault { throw ValidationError(fault) }
+    return request
+  }
+
+  /// - Parameter text: milliseconds, one number or two with a hyphen between.
+  private static func interval(_ text: String) throws -> ClosedRange<UInt16> {
+    let units = text.split(separator: "-", omittingEmptySubsequences: false).map { part in
+      Double(part).flatMap { UInt16(exactly: ($0 / 1.25).rounded()) }
+    }
+    guard (1...2).contains(units.count), let least = units[0], let most = units[units.count - 1],
+      least <= most
+    else { throw ValidationError("--interval '\(text)' is not 30 or 7.5-15 (milliseconds)") }
+    return least...most
+  }
+}
+
+/// A link in words.
+package enum LinkText {
+  /// `nil` where nothing is known.
+  package static func inForce(_ state: LinkState) -> String? {
+    var parts: [String] = []
+    if let timing = state.timing {
+      parts.append("interval \(number(timing.intervalMilliseconds)) ms")
+      parts.append("latency \(timing.latency)")
+      parts.append("supervision time-out \(timing.supervisionTimeoutMilliseconds) ms")
+    }
+    if let transmit = state.transmitPHY, let receive = state.receivePHY {
+      parts.append(transmit == receive ? "PHY \(transmit.name)" : "PHY \(transmit.name)/\(receive.name)")
+    }
+    if let transmit = state.transmitOctets, let receive = state.receiveOctets {
+      parts.append("data length \(transmit)/\(receive)")
+    }
+    return parts.isEmpty ? nil : parts.joined(separator: ", ")
+  }
+
+  /// One line for each wish that was not fulfilled.
+  package static func refusals(_ changes: [LinkChange]) -> [String] {
+    changes.compactMap { change in
+      guard case .refused(let part, let error) = change.value else { return nil }
+      return "\(name(part)) stays as it is: \(error)"
+    }
+  }
+
+  private static func name(_ part: LinkRequest.Part) -> String {
+    switch part {
+    case .timing: "the connection interval"
+    case .phy: "the PHY"
+    case .dataLength: "the data length"
+    }
+  }
+
+  private static func number(_ value: Double) -> String {
+    value == value.rounded() ? String(Int(value)) : String(value)
+  }
+}

@@ -1,0 +1,65 @@
+import BLELinux
+package import Recording
+import FoundationEssentials
+
+/// A packet log that another process of ours writes, and what it says of itself.
+package struct AnnouncedLog {
+  private struct Word: Decodable {
+    var pid: Int
+    var log: String
+    var adapter: String
+    var mode: String
+    var device: String?
+    var deviceName: String?
+  }
+
+  /// Its process, and a number among the logs of that, such as `1234-1`.
+  package let name: String
+  package let processID: Int
+  package let log: RunningLog
+  /// Whose packets they are, for people.
+  package let text: String
+
+  private init?(_ path: String) {
+    guard let watch = try? LockWatch(path), watch.isHeld, let text = Files.text(at: path),
+      let word = try? JSONDecoder().decode(Word.self, from: Data(text.utf8))
+    else { return nil }
+    name = URL(filePath: path).deletingPathExtension().lastPathComponent
+    processID = word.pid
+    log = RunningLog(path: word.log, word: path)
+    let whose = [word.deviceName, word.device].compactMap { $0?.printable }
+    self.text =
+      whose.joined(separator: " ") + (whose.isEmpty ? "" : " on ")
+      + "\(word.adapter.printable) (\(word.mode))"
+  }
+
+  /// All that run now, in order of their names.
+  package static func all() -> [AnnouncedLog] {
+    RuntimeFolder.all.flatMap { folder in
+      Files.names(in: folder).filter { $0.hasSuffix(".json") }.sorted()
+        .compactMap { AnnouncedLog(folder + "/" + $0) }
+    }
+  }
+
+  /// The one that a person means by a process number, a capture directory or a log.
+  package static func find(_ text: String) throws -> AnnouncedLog {
+    let all = all()
+    let below =
+      Files.absolute(text).map { path in
+        all.filter { $0.log.path == path || $0.log.path.hasPrefix(path + "/") }
+      } ?? []
+    let found = below.isEmpty ? all.filter { Int(text) == $0.processID || text == $0.name } : below
+    if found.count == 1 { return found[0] }
+    guard found.isEmpty else {
+      throw Failure("\(text) has several logs; give one of them: \(paths(found))")
+    }
+    throw Failure(
+      all.isEmpty
+        ? "no capture is running; `ringtap log convert` copies a log that is complete"
+        : "\(text) is no running capture; there are \(paths(all))")
+  }
+
+  private static func paths(_ logs: [AnnouncedLog]) -> String {
+    logs.map(\.log.path).joined(separator: ", ")
+  }
+}

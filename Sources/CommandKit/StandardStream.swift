@@ -1,0 +1,70 @@
+public import BLELinux
+import Glibc
+
+/// The three streams that a program is started with.
+public enum StandardStream: CInt, Sendable {
+  case input = 0
+  case output = 1
+  case error = 2
+
+  public var isTerminal: Bool { isatty(rawValue) == 1 }
+
+  /// Writes all of it at once, also into a pipe; waits where somebody has made the stream non-blocking.
+  ///
+  /// `write`, `poll`.
+  public func write(_ octets: Span<UInt8>) throws(SystemError) {
+    try writeAll(octets, to: rawValue)
+  }
+}
+
+private func writeAll(_ octets: Span<UInt8>, to number: CInt) throws(SystemError) {
+  var rest = octets
+  while !rest.isEmpty {
+    // SAFETY: the pointer covers the span for the length of the call.
+    let count = unsafe rest.withUnsafeBufferPointer { unsafe Glibc.write(number, $0.baseAddress, $0.count) }
+    if count >= 0 {
+      rest = rest.extracting(count...)
+      continue
+    }
+    switch lastError() {
+    case EINTR: break
+    case EAGAIN:
+      var wanted = pollfd(fd: number, events: Int16(POLLOUT), revents: 0)
+      // SAFETY: `wanted` outlives the call.
+      _ = unsafe poll(&wanted, 1, -1)
+    case let error: throw SystemError(call: "write", number: error)
+    }
+  }
+}
+
+/// A command of the shell that reads what is written here, such as a pager. In this process's group: it may read the
+/// terminal.
+@safe public final class ReadingCommand {
+  private let stream: UnsafeMutablePointer<FILE>
+
+  /// Starts it.
+  ///
+  /// `popen`.
+  ///
+  /// - Returns: `nil` where it cannot be started.
+  public init?(_ command: String) {
+    // SAFETY: both texts are null-terminated strings for the length of the call.
+    guard let stream = unsafe popen(command, "we") else { return nil }
+    unsafe self.stream = stream
+  }
+
+  public func write(_ octets: Span<UInt8>) throws(SystemError) {
+    // SAFETY: the stream is open until `finish`.
+    try writeAll(octets, to: unsafe fileno(stream))
+  }
+
+  /// Ends its input, and waits until it has gone. Once only.
+  ///
+  /// `pclose`.
+  ///
+  /// - Returns: its exit status, as `waitpid` has it; 0 is success.
+  @discardableResult public func finish() -> CInt {
+    // SAFETY: the stream was opened by `popen` and is not used again.
+    unsafe pclose(stream)
+  }
+}

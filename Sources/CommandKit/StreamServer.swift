@@ -1,0 +1,72 @@
+package import BLEHost
+package import BLELinux
+import Synchronization
+
+/// Waits for peers of a byte-stream transport: TCP, a UNIX socket, or the other end of a pseudo-terminal.
+package final class StreamServer: Sendable {
+  /// A descriptor on its way from the thread that got it to the task that waits.
+  package final class Peer: Sendable {
+    private let descriptor: Mutex<FileDescriptor?>
+
+    init(_ descriptor: consuming FileDescriptor) { self.descriptor = Mutex(consume descriptor) }
+
+    /// Once only.
+    package func take() -> FileDescriptor {
+      guard let descriptor = descriptor.withLock({ $0.take() }) else { preconditionFailure("taken twice") }
+      return descriptor
+    }
+  }
+
+  private final class Listener: Sendable {
+    let descriptor: FileDescriptor
+    init(_ descriptor: consuming FileDescriptor) { self.descriptor = descriptor }
+  }
+
+  private let listener: Listener?
+  private let terminal: Peer?
+
+  /// Opens the port and tells its name, which for a pseudo-terminal is only known now.
+  package init(_ transport: TransportSpecification, opened: (String) -> Void) throws {
+    var name = transport.description
+    do throws(SystemError) {
+      switch transport {
+      case .tcpServer(let host, let port):
+        listener = Listener(try ControllerPort.listen(host: host, port: port))
+        terminal = nil
+      case .unix(let path):
+        listener = Listener(try ControllerPort.listen(path: path))
+        terminal = nil
+      case .pseudoTerminal:
+        listener = nil
+        terminal = Peer(try ControllerPort.pseudoTerminal(name: &name))
+      default: throw SystemError(call: "listen \(name)", number: SystemError.notSupported)
+      }
+    } catch { throw Failure(error) }
+    opened(name)
+  }
+
+  /// The next peer. A pseudo-terminal has one, which is taken as there.
+  package func next() async throws -> Peer {
+    guard let listener else {
+      guard let terminal else { preconditionFailure("a port listens or is a terminal") }
+      return terminal
+    }
+    let result: Result<Peer, SystemError> = await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        do throws(SystemError) {
+          // accept() blocks, which no thread of the pool may.
+          try SystemThread.start(named: "ringtap-accept") {
+            do throws(SystemError) {
+              continuation.resume(returning: .success(Peer(try ControllerPort.accept(listener.descriptor))))
+            } catch { continuation.resume(returning: .failure(error)) }
+          }
+        } catch { continuation.resume(returning: .failure(error)) }
+      }
+    } onCancel: {
+      // Ends the accept.
+      listener.descriptor.shutDown()
+    }
+    try Task.checkCancellation()
+    do throws(SystemError) { return try result.get() } catch { throw Failure(error) }
+  }
+}

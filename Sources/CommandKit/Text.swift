@@ -1,0 +1,59 @@
+import BLECore
+import BLELinux
+
+extension BluetoothUUID {
+  /// Four digits where the SIG assigned it, else the full form.
+  package var shortText: String {
+    guard let short else { return description }
+    let digits = String(short, radix: 16)
+    return String(repeating: "0", count: 4 - digits.count) + digits
+  }
+}
+
+extension [UInt8] {
+  /// Two lower-case digits an octet.
+  package var hexText: String { map { hexadecimal($0) }.joined() }
+
+  /// Reads digits with or without spaces, colons or a leading 0x.
+  package init?(hex text: String) {
+    var digits = text.filter { !" :".contains($0) }
+    if digits.hasPrefix("0x") { digits.removeFirst(2) }
+    guard digits.utf8.count.isMultiple(of: 2) else { return nil }
+    var octets: [UInt8] = []
+    var rest = digits[...]
+    while !rest.isEmpty {
+      let pair = rest.prefix(2)
+      guard pair.allSatisfy(\.isHexDigit), let octet = UInt8(pair, radix: 16) else { return nil }
+      octets.append(octet)
+      rest = rest.dropFirst(2)
+    }
+    self = octets
+  }
+}
+
+extension String {
+  /// What comes from the air must not steer the terminal: control characters become U+FFFD.
+  package var printable: String {
+    String(
+      String.UnicodeScalarView(
+        unicodeScalars.map { $0.properties.generalCategory == .control ? "\u{FFFD}" : $0 }))
+  }
+}
+
+extension AdapterInfo {
+  /// The bus by the kernel's numbers (`HCI_VIRTUAL` …).
+  package var busName: String {
+    switch bus {
+    case 0: "virtual"
+    case 1: "usb"
+    case 2: "pccard"
+    case 3: "uart"
+    case 4: "rs232"
+    case 5: "pci"
+    case 6: "sdio"
+    case 7: "spi"
+    case 8: "i2c"
+    default: "bus \(bus)"
+    }
+  }
+}

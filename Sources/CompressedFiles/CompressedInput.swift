@@ -1,0 +1,161 @@
+public import BLELinux
+internal import CCompression
+import Glibc
+
+/// A file or standard input, decompressed on the way if its first octets are those of gzip or zstd.
+///
+/// Memory is bounded by two pieces and what the decompressor needs: 32 KiB for gzip, at most 8 MiB for zstd.
+public struct CompressedInput: ~Copyable {
+  /// Octets of a piece, at most.
+  public static let pieceByteCount = 65_536
+
+  /// What is wrong with a compressed stream.
+  public enum Problem: Error, Hashable, Sendable, CustomStringConvertible {
+    /// By octets of the compressed file.
+    case damaged(offset: Int)
+    /// The file ends inside a compressed frame.
+    case truncated(offset: Int)
+    case system(SystemError)
+
+    public var description: String {
+      switch self {
+      case .damaged(let offset): "the compressed data is damaged before octet \(offset)"
+      case .truncated(let offset): "the compressed data ends early, at octet \(offset)"
+      case .system(let error): "\(error)"
+      }
+    }
+  }
+
+  private let descriptor: FileDescriptor
+  private let decompressor: Decompressor?
+  /// Octets read and not taken yet: `taken..<count` of `raw`.
+  private var raw: [UInt8]
+  private var taken = 0
+  private var count = 0
+  /// Octets of the file before `raw`.
+  private var offset = 0
+  private var isAtEnd = false
+
+  /// Opens a file, or takes standard input over for `-`, and looks at its first octets.
+  ///
+  /// `open(O_RDONLY)`, or `dup(0)`.
+  public init(path: String) throws(SystemError) {
+    let number = try checked("open \(path)") {
+      // SAFETY: the path is a null-terminated string for the length of the call.
+      unsafe path == "-" ? fcntl(0, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC)
+    }
+    let descriptor = FileDescriptor(owning: number)
+    var raw = [UInt8](repeating: 0, count: Self.pieceByteCount)
+    let count = try Self.start(&raw, from: descriptor)
+    decompressor = Decompressor.forStream(startingWith: raw, count: count)
+    self.descriptor = descriptor
+    self.raw = raw
+    self.count = count
+  }
+
+  /// Whether the input is compressed.
+  public var isCompressed: Bool { decompressor != nil }
+
+  /// The next piece, at most `pieceByteCount` octets; empty at the end. A plain file that has grown since then
+  /// goes on.
+  public mutating func next() throws(Problem) -> [UInt8] {
+    guard let decompressor else {
+      if taken == count { try refill() }
+      defer { taken = count }
+      return Array(raw[taken..<count])
+    }
+    while !isAtEnd {
+      if taken == count { try refill() }
+      var piece = [UInt8](repeating: 0, count: Self.pieceByteCount)
+      let input = count - taken
+      let step = decompressor.step(raw, taken..<count, into: &piece)
+      taken += step.taken
+      guard step.status != .damaged else { throw .damaged(offset: offset + taken) }
+      if step.given > 0 {
+        piece.removeSubrange(step.given...)
+        return piece
+      }
+      guard input == 0 else { continue }
+      isAtEnd = true
+      if step.status == .inFrame { throw .truncated(offset: offset + taken) }
+    }
+    return []
+  }
+
+  /// Whether `path` names another file now than the one that is read here, or that one has become shorter: a log that
+  /// was rotated or begun anew. A name that is gone for the moment is no other file.
+  ///
+  /// `stat`, `fstat`.
+  public func isReplaced(at path: String) -> Bool {
+    var (named, own) = (stat(), stat())
+    // SAFETY: the calls fill what outlives them; the path is a null-terminated string for the length of its call.
+    guard unsafe stat(path, &named) == 0, unsafe fstat(descriptor.rawValue, &own) == 0 else { return false }
+    return named.st_ino != own.st_ino || named.st_dev != own.st_dev || Int(named.st_size) < offset + count
+  }
+
+  private mutating func refill() throws(Problem) {
+    offset += count
+    taken = 0
+    do throws(SystemError) {
+      count = try descriptor.read(into: &raw)
+    } catch { throw .system(error) }
+  }
+
+  /// Reads until the kind of file can be told, or to the end: a pipe may give one octet at a time.
+  private static func start(
+    _ raw: inout [UInt8], from descriptor: borrowing FileDescriptor
+  ) throws(SystemError) -> Int {
+    var count = 0
+    while count < 4 {
+      var part = [UInt8](repeating: 0, count: raw.count - count)
+      let read = try descriptor.read(into: &part)
+      if read == 0 { return count }
+      raw.replaceSubrange(count..<count + read, with: part[..<read])
+      count += read
+    }
+    return count
+  }
+}
+
+/// An owned stream of zlib or libzstd.
+@safe private final class Decompressor {
+  enum Status {
+    case mayEnd, inFrame, damaged
+  }
+
+  private let stream: OpaquePointer
+
+  private init(owning stream: OpaquePointer) { unsafe self.stream = stream }
+
+  deinit { unsafe ringtap_decompressor_close(stream) }
+
+  /// The one for a stream that starts so, or `nil` for a plain file.
+  static func forStream(startingWith octets: [UInt8], count: Int) -> Decompressor? {
+    guard count >= 4 else { return nil }
+    let compression: CInt
+    switch (octets[0], octets[1], octets[2], octets[3]) {
+    case (0x1F, 0x8B, 0x08, _): compression = CInt(RINGTAP_GZIP.rawValue)
+    case (0x28, 0xB5, 0x2F, 0xFD): compression = CInt(RINGTAP_ZSTD.rawValue)
+    default: return nil
+    }
+    // SAFETY: owned from here on and closed once.
+    guard let stream = unsafe ringtap_decompressor_open(compression) else { return nil }
+    return unsafe Decompressor(owning: stream)
+  }
+
+  func step(
+    _ input: [UInt8], _ range: Range<Int>, into output: inout [UInt8]
+  ) -> (status: Status, taken: Int, given: Int) {
+    var taken = 0
+    var given = 0
+    // SAFETY: both pointers cover the counts given, for the length of the call.
+    let result = unsafe input.withUnsafeBufferPointer { input in
+      unsafe output.withUnsafeMutableBufferPointer { output in
+        unsafe ringtap_decompress(
+          stream, input.baseAddress.map { unsafe $0 + range.lowerBound }, range.count, &taken,
+          output.baseAddress, output.count, &given)
+      }
+    }
+    return (result < 0 ? .damaged : result == 1 ? .mayEnd : .inFrame, taken, given)
+  }
+}

@@ -1,0 +1,179 @@
+import CaptureTools
+import JSONText
+
+/// Reads a JSON file that a person wrote, and collects all that is wrong in it, with its line.
+struct ConfigurationReader {
+  /// It is no JSON at all.
+  struct NoJSON: Error {
+    var line: Int
+    var text: String
+  }
+
+  private let root: JSONDocument
+  private let places: JSONDocument.Places
+  private var problems: [DaemonConfiguration.Invalid.Problem] = []
+  /// The object that is read now, and its JSON Pointer.
+  private var object: JSONDocument
+  private var pointer = ""
+  /// What was asked for; all else is a typo. By the pointer of the object.
+  private var known: [String: Set<String>] = [:]
+
+  init(_ octets: [UInt8]) throws(NoJSON) {
+    do throws(JSONDocument.Failure) { (root, places) = try JSONDocument.read(octets) } catch {
+      let line = JSONDocument.line(of: error.offset, in: octets)
+      let what = error.offset < octets.count ? "no JSON from here on" : "the file ends too early"
+      throw NoJSON(line: line, text: "\(what): a comma, quote or bracket is missing or too many before it")
+    }
+    object = root
+    guard case .object = root else {
+      throw NoJSON(line: 1, text: "the file is no JSON object: it begins with { and ends with }")
+    }
+    for place in places.repeated {
+      problems.append(.init(line: place.line, text: "\(Self.name(place.pointer)) stands twice"))
+    }
+  }
+
+  // MARK: Values
+
+  func has(_ key: String) -> Bool { object[key] != nil }
+
+  mutating func text(_ key: String) -> String? { value(key, "a text in quotes") { $0.text } }
+
+  mutating func number(_ key: String, _ range: ClosedRange<Double>) -> Double? {
+    guard let number = value(key, "a number", \.real) else { return nil }
+    guard !range.contains(number) else { return number }
+    note(key, "\(key) must be \(Self.short(range.lowerBound)) … \(Self.short(range.upperBound))")
+    return nil
+  }
+
+  mutating func whole(_ key: String, _ range: ClosedRange<Int>) -> Int? {
+    guard let number = number(key, Double(range.lowerBound)...Double(range.upperBound)) else { return nil }
+    guard let whole = Int(exactly: number) else {
+      note(key, "\(key) must be a whole number")
+      return nil
+    }
+    return whole
+  }
+
+  mutating func choice(_ key: String, _ choices: [String]) -> String? {
+    guard let text = text(key) else { return nil }
+    guard !choices.contains(text) else { return text }
+    note(key, "'\(text)' is none of \(choices.joined(separator: ", "))")
+    return nil
+  }
+
+  /// An object whose members are options of the command line.
+  mutating func options(_ key: String, _ names: [String]) -> DaemonConfiguration.Options {
+    var options = DaemonConfiguration.Options()
+    options.line = places.lines[pointer + "/" + key] ?? 1
+    guard let document = value(key, "an object in braces", { $0 }) else { return options }
+    guard case .object = document else {
+      note(key, "\(key) must be an object in braces")
+      return options
+    }
+    within(document, key) { reader in
+      for name in names {
+        guard let value = reader.value(name, "a text or a number", { $0 }) else { continue }
+        switch value {
+        case .text(let text), .number(let text): options.arguments += ["--" + name, text]
+        default: reader.note(name, "\(name) must be a text or a number")
+        }
+      }
+    }
+    return options
+  }
+
+  mutating func objects<Value>(
+    _ key: String, _ read: (inout ConfigurationReader) -> Value
+  ) -> [Value] {
+    guard let elements = value(key, "a list in brackets", { $0.array }) else { return [] }
+    return elements.enumerated().compactMap { index, element in
+      guard case .object = element else {
+        note("\(key)/\(index)", "each of \(key) must be an object in braces")
+        return nil
+      }
+      return within(element, "\(key)/\(index)", read)
+    }
+  }
+
+  private mutating func within<Value>(
+    _ document: JSONDocument, _ key: String, _ read: (inout ConfigurationReader) -> Value
+  ) -> Value {
+    let outer = (object, pointer)
+    (object, pointer) = (document, pointer + "/" + key)
+    defer { (object, pointer) = outer }
+    let value = read(&self)
+    noteUnknown()
+    return value
+  }
+
+  private mutating func value<Value>(
+    _ key: String, _ what: String, _ read: (JSONDocument) -> Value?
+  ) -> Value? {
+    known[pointer, default: []].insert(key)
+    guard let member = object[key] else { return nil }
+    guard let value = read(member) else {
+      note(key, "\(key) must be \(what)")
+      return nil
+    }
+    return value
+  }
+
+  // MARK: Problems
+
+  /// Notes that something is not there.
+  ///
+  /// - Returns: `value`, to go on with.
+  mutating func missing<Value>(_ key: String, _ why: String, _ value: Value) -> Value {
+    problems.append(
+      .init(line: places.lines[pointer] ?? 1, text: "\"\(key)\" is missing: \(why)"))
+    return value
+  }
+
+  /// - Parameter key: or a pointer below the object that is read now.
+  mutating func note(_ key: String, _ text: String) {
+    problems.append(.init(line: places.lines[pointer + "/" + key] ?? places.lines[pointer] ?? 1, text: text))
+  }
+
+  private mutating func noteUnknown() {
+    guard case .object(let members) = object else { return }
+    let known = known[pointer] ?? []
+    for key in members.keys where !known.contains(key) {
+      let near = known.min { Self.distance($0, key) < Self.distance($1, key) }
+      let isTypo = near.map { Self.distance($0, key) <= 3 } ?? false
+      let hint =
+        isTypo ? "\"\(near ?? "")\" is meant?" : "there are \(known.sorted().joined(separator: ", "))"
+      note(key, "nobody knows \"\(key)\"; \(hint)")
+    }
+  }
+
+  /// - Returns: all that is wrong, by line.
+  mutating func finish() -> [DaemonConfiguration.Invalid.Problem] {
+    noteUnknown()
+    return problems.sorted { ($0.line, $0.text) < ($1.line, $1.text) }
+  }
+
+  private static func name(_ pointer: String) -> String {
+    "\"\(pointer.split(separator: "/").last ?? "")\""
+  }
+
+  private static func short(_ number: Double) -> String {
+    number == number.rounded() && abs(number) < 1e15 ? "\(Int(number))" : "\(number)"
+  }
+
+  /// Letters to add, take away or change. Wagner and Fischer 1974.
+  private static func distance(_ one: String, _ other: String) -> Int {
+    let (one, other) = (Array(one.utf8.prefix(40)), Array(other.utf8.prefix(40)))
+    var row = Array(0...other.count)
+    for (place, letter) in one.enumerated() {
+      var corner = row[0]
+      row[0] = place + 1
+      for column in other.indices {
+        let changed = corner + (letter == other[column] ? 0 : 1)
+        corner = row[column + 1]
+        row[column + 1] = min(changed, row[column] + 1, corner + 1)
+      }
+    }
+    return row[other.count]
+  }
+}

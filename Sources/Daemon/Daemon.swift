@@ -1,0 +1,199 @@
+package import Fleet
+import Recording
+import BLECore
+package import BLEHost
+import BLELinux
+import SensorSessions
+import Synchronization
+
+/// Records the devices of a configuration over one adapter, unattended: every capture ends some time, and the next one
+/// begins; what is too old or too much goes.
+///
+/// It lives on its adapter's loop.
+package actor Daemon {
+  /// Beside the times when something changes.
+  private static let sweepInterval = Duration.seconds(600)
+
+  private struct Entry {
+    let device: DaemonDevice
+    let task: Task<Void, Never>
+  }
+
+  package nonisolated let adapter: any Adapter
+  package nonisolated var unownedExecutor: UnownedSerialExecutor { adapter.loop.executor }
+  private nonisolated let note: @Sendable (String) -> Void
+  private let startedAt: ReceiveTime
+  private var configuration: DaemonConfiguration
+  private var publisher: DaemonPublisher?
+  private var publishing: Task<Void, Never>?
+  private var entries: [Entry] = []
+  private var lost: HostError?
+  private var waiter: CheckedContinuation<Void, Never>?
+  private var isEnding = false
+  /// Captures that retention has taken away, and what it could not.
+  private var removed = 0
+  private var lastProblem: String?
+
+  /// - Parameter note: takes a line for the journal.
+  package init(
+    _ configuration: DaemonConfiguration, on adapter: any Adapter, note: @escaping @Sendable (String) -> Void
+  ) {
+    self.configuration = configuration
+    self.adapter = adapter
+    self.note = note
+    startedAt = adapter.loop.clock.now()
+  }
+
+  /// Records until the task is cancelled, which ends all captures like Ctrl-C, or until the radio is gone.
+  ///
+  /// - Parameter plan: to publish what is recorded.
+  /// - Returns: how the radio went.
+  package func run(_ jobs: [DaemonJob], publishing plan: PublishRun.Plan? = nil) async -> HostError? {
+    await begin(jobs)
+    await publish(plan)
+    let sweeping = Task(executorPreference: adapter.loop.preference) { [self] in
+      repeat { await sweep() } while (try? await adapter.loop.wait(for: Self.sweepInterval)) != nil
+    }
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        if isEnding || lost != nil { continuation.resume() } else { waiter = continuation }
+      }
+    } onCancel: {
+      Task(executorPreference: adapter.loop.preference) { await self.end() }
+    }
+    isEnding = true
+    sweeping.cancel()
+    await stop(entries)
+    entries = []
+    await publish(nil)
+    sweep()
+    return lost
+  }
+
+  /// Goes on with another configuration: devices that are the same in both notice nothing. The radio stays.
+  package func reload(
+    _ configuration: DaemonConfiguration, _ jobs: [DaemonJob], publishing plan: PublishRun.Plan?
+  ) async {
+    let isSame =
+      configuration.directory == self.configuration.directory
+      && configuration.newCaptureAfter == self.configuration.newCaptureAfter
+    self.configuration = configuration
+    let gone = entries.filter { !isSame || !jobs.contains($0.device.job) }
+    entries.removeAll { entry in gone.contains { $0.device === entry.device } }
+    await stop(gone)
+    await begin(jobs.filter { job in !entries.contains { $0.device.job == job } })
+    if plan != publisher?.plan || !isSame { await publish(plan) }
+    sweep()
+  }
+
+  private func begin(_ jobs: [DaemonJob]) async {
+    let events = DaemonEvents(note: note) { [weak self] in await self?.sweep() }
+    for job in jobs where !isEnding {
+      let device = DaemonDevice(
+        job, on: adapter, in: CaptureShelf(directory: configuration.directory),
+        newCaptureAfter: configuration.newCaptureAfter, events)
+      let task = Task(executorPreference: adapter.loop.preference) { [weak self] in
+        if let error = await device.run() { await self?.radioLost(error) }
+      }
+      entries.append(Entry(device: device, task: task))
+    }
+  }
+
+  private func stop(_ entries: [Entry]) async {
+    for entry in entries { entry.task.cancel() }
+    for entry in entries { await entry.task.value }
+  }
+
+  private func radioLost(_ error: HostError) {
+    lost = lost ?? error
+    resume()
+  }
+
+  private func end() {
+    isEnding = true
+    resume()
+  }
+
+  private func resume() {
+    waiter?.resume()
+    waiter = nil
+  }
+
+  // MARK: Publishing
+
+  /// By another plan than before, or no more.
+  private func publish(_ plan: PublishRun.Plan?) async {
+    publishing?.cancel()
+    await publishing?.value
+    await publisher?.finish()
+    publisher = plan.map { DaemonPublisher($0, note: note) }
+    publishing = publisher.map { publisher in
+      Task { await publisher.run { [weak self] in await self?.captures() ?? [] } }
+    }
+  }
+
+  private var openDirectories: Set<String> { Set(entries.compactMap(\.device.openDirectory)) }
+
+  private func captures() -> [DaemonCapture] {
+    CaptureShelf(directory: configuration.directory).captures(open: openDirectories)
+  }
+
+  // MARK: Retention
+
+  private func sweep() {
+    let shelf = CaptureShelf(directory: configuration.directory)
+    let captures = shelf.sizedCaptures(open: openDirectories)
+    let free = (try? Files.freeByteCount(at: configuration.directory)) ?? .max
+    let now = adapter.loop.clock.now()
+    for capture in configuration.retention.expired(captures, at: now, free: free) {
+      do throws(SystemError) {
+        try Files.removeTree(capture.path)
+        removed += 1
+        note("\(capture.path) is gone: it was older, or there was more, than is to be kept")
+      } catch {
+        let text = "cannot take \(capture.path) away: \(error)"
+        if text != lastProblem { note(text) }
+        lastProblem = text
+      }
+    }
+  }
+
+  // MARK: How it stands
+
+  package func status() async -> DaemonStatus {
+    var devices: [DaemonStatus.Device] = []
+    for entry in entries { devices.append(await entry.device.status()) }
+    return DaemonStatus(
+      adapter: adapter.name, mode: adapter.mode, startedAt: startedAt, now: adapter.loop.clock.now(),
+      directory: configuration.directory,
+      freeByteCount: try? Files.freeByteCount(at: configuration.directory), removedCaptures: removed,
+      publishing: await publisher?.status, devices: devices)
+  }
+}
+
+/// Whom a device's recorder tells what.
+struct DaemonEvents: Sendable {
+  let note: @Sendable (String) -> Void
+  let diskRefused: @Sendable () async -> Void
+
+  init(note: @escaping @Sendable (String) -> Void, diskRefused: @escaping @Sendable () async -> Void) {
+    self.note = note
+    self.diskRefused = diskRefused
+  }
+
+  func link(_ news: RingCapture.News, of device: String) {
+    switch news {
+    case .lost(let gap): note("\(device): \(gap.end); connecting again")
+    case .back(let gap):
+      let seconds = gap.recoveryNanoseconds.map { " after \($0 / 1_000_000_000) s" } ?? ""
+      note("\(device): back\(seconds)")
+    }
+  }
+
+  func ended(_ report: SessionReport, _ directory: String, of device: String) {
+    let lost = report.lost.total > 0 ? ", \(report.lost.total) lost" : ""
+    note(
+      "\(device): \(report.received) notifications\(lost), \(report.gapCount) gaps in \(directory); "
+        + "\(report.endReason ?? "")")
+  }
+}

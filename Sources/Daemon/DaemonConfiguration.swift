@@ -1,0 +1,241 @@
+package import Recording
+package import BLECore
+package import BLESensors
+
+/// What `ringtap daemon` is to do: its file, read and checked.
+///
+/// ```json
+/// {
+///   "directory": "/var/lib/ringtap/captures",
+///   "radio": {"adapter": "hci0", "mode": "auto"},
+///   "newCaptureHours": 24,
+///   "keepDays": 30,
+///   "keepGigabytes": 20,
+///   "keepFreeGigabytes": 1,
+///   "metrics": "127.0.0.1:9469",
+///   "devices": [
+///     {"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring"},
+///     {"name": "chest", "address": "C4:12:34:56:78:9A", "addressType": "random", "sensor": "heart-rate",
+///      "format": "npy", "link": {"interval": "7.5-15"}},
+///     {"name": "h10", "address": "A0:9E:1A:00:00:01", "sensor": "polar", "stream": "ecg", "rate": 130}
+///   ]
+/// }
+/// ```
+///
+/// Only `directory` and `devices` with name, address and sensor must be there. A gigabyte has 10⁹ octets.
+package struct DaemonConfiguration: Hashable, Sendable {
+  package enum Sensor: Hashable, Sendable {
+    case ring, heartRate, thermometer, cycling
+    case polar(PolarMeasurementType, sampleRate: UInt16?)
+
+    /// By its name in the file.
+    enum Kind: String, CaseIterable {
+      case ring
+      case heartRate = "heart-rate"
+      case thermometer, cycling, polar
+    }
+
+    var kind: Kind {
+      switch self {
+      case .ring: .ring
+      case .heartRate: .heartRate
+      case .thermometer: .thermometer
+      case .cycling: .cycling
+      case .polar: .polar
+      }
+    }
+  }
+
+  package struct Device: Hashable, Sendable {
+    /// A folder's name, too.
+    package var name: String
+    package var address: DeviceAddress
+    package var sensor: Sensor
+    package var format = TableFormat.csv
+    package var link = Options()
+  }
+
+  /// Options of the command line by their names without `--`, in order; who has those checks them.
+  package struct Options: Hashable, Sendable {
+    package var arguments: [String] = []
+    /// Where they stand in the file.
+    package var line = 1
+
+    package init() {}
+  }
+
+  /// Where the device folders are.
+  package var directory: String
+  package var devices: [Device]
+  package var radio = Options()
+  /// The broker, and how to get there; without arguments: none.
+  package var publishing = Options()
+  /// After which a device's capture is ended and the next one begun.
+  package var newCaptureAfter = Duration.seconds(24 * 3600)
+  package var retention = Retention()
+  /// Address and port of an HTTP server for Prometheus; `nil`: none.
+  package var metrics: (host: String, port: UInt16)? {
+    get { metricsHost.map { ($0, metricsPort) } }
+    set { (metricsHost, metricsPort) = (newValue?.host, newValue?.port ?? 0) }
+  }
+  /// The socket that `ringtap status` asks; `nil`: the usual one.
+  package var statusSocket: String?
+  private var metricsHost: String?
+  private var metricsPort: UInt16 = 0
+
+  package init(directory: String, devices: [Device]) {
+    self.directory = directory
+    self.devices = devices
+  }
+
+  /// All that is wrong in a file, by line.
+  package struct Invalid: Error, Hashable, CustomStringConvertible {
+    package struct Problem: Hashable, Sendable {
+      package var line: Int
+      package var text: String
+
+      package init(line: Int, text: String) {
+        self.line = line
+        self.text = text
+      }
+    }
+
+    package let path: String
+    package let problems: [Problem]
+
+    package init(path: String, problems: [Problem]) {
+      self.path = path
+      self.problems = problems
+    }
+
+    package var description: String {
+      problems.map { "\(path):\($0.line): \($0.text)" }.joined(separator: "\n")
+    }
+  }
+
+  /// - Parameter path: for messages.
+  package init(_ octets: [UInt8], path: String) throws(Invalid) {
+    var reader: ConfigurationReader
+    do throws(ConfigurationReader.NoJSON) { reader = try ConfigurationReader(octets) } catch {
+      throw Invalid(path: path, problems: [Invalid.Problem(line: error.line, text: error.text)])
+    }
+    self.init(directory: "", devices: [])
+    read(&reader)
+    let problems = reader.finish()
+    guard problems.isEmpty else { throw Invalid(path: path, problems: problems) }
+  }
+
+  // MARK: Reading
+
+  private mutating func read(_ reader: inout ConfigurationReader) {
+    directory = reader.text("directory") ?? reader.missing("directory", "where captures go", "")
+    if let hours = reader.number("newCaptureHours", 0.01...24 * 366) {
+      newCaptureAfter = .seconds(hours * 3600)
+    }
+    retention.maximumAge = reader.number("keepDays", 0.001...36_600).map { .seconds($0 * 86_400) }
+    retention.maximumByteCount = reader.number("keepGigabytes", 0.000_001...1e6).map { Int($0 * 1e9) }
+    retention.minimumFreeByteCount = reader.number("keepFreeGigabytes", 0...1e6).map { Int($0 * 1e9) }
+    statusSocket = reader.text("statusSocket")
+    if let text = reader.text("metrics") {
+      metrics = Self.place(text)
+      if metrics == nil {
+        reader.note("metrics", "'\(text)' is no address and port, such as 127.0.0.1:9469")
+      }
+    }
+    publishing = reader.options("publish", ["to", "as", "backlog", "ca", "password-file"])
+    radio = reader.options("radio", ["adapter", "mode", "transport"])
+    devices = reader.objects("devices") { reader in Device(&reader) }
+    if devices.isEmpty { reader.note("devices", "no device is named: there is nothing to record") }
+    checkNames(&reader)
+    checkPublishing(&reader)
+  }
+
+  private func checkPublishing(_ reader: inout ConfigurationReader) {
+    guard reader.has("publish") else { return }
+    if !publishing.arguments.contains("--to") {
+      reader.note("publish", "\"to\" is missing: the broker, such as mqtts://ward@broker.example/fleet")
+    }
+    for (index, device) in devices.enumerated() where device.format != .csv {
+      reader.note("devices/\(index)/format", "what is published is tables of text: format must be csv")
+    }
+  }
+
+  private func checkNames(_ reader: inout ConfigurationReader) {
+    for (index, device) in devices.enumerated() {
+      for earlier in devices.prefix(index) {
+        if earlier.name == device.name {
+          reader.note("devices/\(index)/name", "two are named \(device.name)")
+        }
+        if earlier.address == device.address {
+          reader.note("devices/\(index)/address", "\(device.address) stands twice")
+        }
+      }
+    }
+  }
+
+  /// `127.0.0.1:9469`, `[::1]:9469`
+  private static func place(_ text: String) -> (host: String, port: UInt16)? {
+    guard let colon = text.lastIndex(of: ":"), let port = UInt16(text[text.index(after: colon)...]), port > 0
+    else { return nil }
+    var host = text[..<colon]
+    if host.first == "[", host.last == "]" { host = host.dropFirst().dropLast() }
+    return host.isEmpty ? nil : (String(host), port)
+  }
+}
+
+extension DaemonConfiguration.Device {
+  fileprivate init(_ reader: inout ConfigurationReader) {
+    let name = reader.text("name") ?? reader.missing("name", "it names the folder", "?")
+    if !Self.isFolderName(name) {
+      reader.note("name", "'\(name)' is no name for a folder: letters, digits, '-', '_' and '.'")
+    }
+    let type: AddressType =
+      reader.choice("addressType", ["public", "random"]) == "random" ? .random : .public
+    var address: DeviceAddress?
+    if let text = reader.text("address") {
+      address = DeviceAddress(text, type: type)
+      if address == nil {
+        reader.note("address", "'\(text)' is no device address, such as 70:CB:0D:00:A1:B2")
+      }
+    } else {
+      _ = reader.missing("address", "such as 70:CB:0D:00:A1:B2", "")
+    }
+    self.name = name
+    self.address = address ?? DeviceAddress(bits: 0, type: type)
+    sensor = Self.sensor(&reader)
+    if reader.choice("format", ["csv", "npy"]) == "npy" { format = .npy }
+    link = reader.options(
+      "link", ["interval", "latency", "supervision-timeout", "phy", "data-length"])
+  }
+
+  private static func sensor(_ reader: inout ConfigurationReader) -> DaemonConfiguration.Sensor {
+    let names = DaemonConfiguration.Sensor.Kind.allCases.map(\.rawValue)
+    guard reader.has("sensor") else { return reader.missing("sensor", names.joined(separator: ", "), .ring) }
+    return switch reader.choice("sensor", names).flatMap({ DaemonConfiguration.Sensor.Kind(rawValue: $0) }) {
+    case .ring?, nil: .ring
+    case .heartRate?: .heartRate
+    case .thermometer?: .thermometer
+    case .cycling?: .cycling
+    case .polar?: polar(&reader)
+    }
+  }
+
+  private static func polar(_ reader: inout ConfigurationReader) -> DaemonConfiguration.Sensor {
+    let type: PolarMeasurementType =
+      switch reader.choice("stream", ["ecg", "acc", "ppg"]) {
+      case "acc"?: .accelerometer
+      case "ppg"?: .ppg
+      default: .ecg
+      }
+    return .polar(type, sampleRate: reader.whole("rate", 1...1000).map { UInt16($0) })
+  }
+
+  /// Nothing that a shell, a URL or another file system takes for something else; and no `.` or `..`.
+  private static func isFolderName(_ name: String) -> Bool {
+    guard (1...64).contains(name.utf8.count), name.first != ".", name.first != "-" else { return false }
+    return name.unicodeScalars.allSatisfy { scalar in
+      scalar.isASCII && (scalar.properties.isAlphabetic || ("0"..."9").contains(scalar))
+        || scalar == "-" || scalar == "_" || scalar == "."
+    }
+  }
+}

@@ -1,0 +1,200 @@
+import LiveView
+import Recording
+import SensorSessions
+import BLECore
+package import BLEHost
+import BLELinux
+import BLEWire
+import Synchronization
+
+/// One device of a daemon: capture after capture, for ever, whatever comes between.
+final class DaemonDevice: Sendable {
+  /// A lost link is made again for as long as the capture lasts.
+  private static let patience = Duration.seconds(10 * 366 * 24 * 3600)
+  /// Others wait meanwhile: one connect at a time.
+  private static let connectTimeout = Duration.seconds(10)
+  /// After a disk that refused: nothing changes at once.
+  private static let pauseForDisk = Duration.seconds(60)
+  /// While the link of the capture before is not gone: its device hears of that at a connection event.
+  private static let pauseForLink = Duration.seconds(1)
+
+  private enum Outcome {
+    case ended(SessionReport, HostError?)
+    case failed(HostError)
+  }
+
+  private struct State: Sendable {
+    /// Where the capture that is on goes, once its device answers.
+    var directory: String?
+    var feed: LiveFeed?
+    var counts = DaemonStatus.Counts()
+    var lastProblem: String?
+  }
+
+  let job: DaemonJob
+  private let adapter: any Adapter
+  private let shelf: CaptureShelf
+  private let newCaptureAfter: Duration
+  private let events: DaemonEvents
+  private let state = Mutex(State())
+
+  init(
+    _ job: DaemonJob, on adapter: any Adapter, in shelf: CaptureShelf, newCaptureAfter: Duration,
+    _ events: DaemonEvents
+  ) {
+    self.job = job
+    self.adapter = adapter
+    self.shelf = shelf
+    self.newCaptureAfter = newCaptureAfter
+    self.events = events
+  }
+
+  /// The capture that is written now.
+  var openDirectory: String? { state.withLock { $0.directory } }
+
+  /// Records until the task is cancelled, or the radio is gone.
+  ///
+  /// - Returns: how the radio went.
+  func run() async -> HostError? {
+    var backOff = BackOff()
+    while !Task.isCancelled {
+      let directory = shelf.place(for: job.device.name, at: adapter.loop.clock.now())
+      let feed = LiveFeed(job.device.address, name: job.device.name)
+      state.withLock { ($0.directory, $0.feed) = (directory, feed) }
+      let outcome = await record(into: directory, feed)
+      // Connection Already Exists. Core 5.4, Vol 1, Part F, 2.11.
+      if case .failed(.commandRefused(_, let status)) = outcome, status.rawValue == 0x0B {
+        try? await adapter.loop.wait(for: Self.pauseForLink)
+        continue
+      }
+      let failure = close(outcome, directory)
+      if Task.isCancelled { break }
+      guard let failure else {
+        backOff = BackOff()
+        continue
+      }
+      if failure.isOfRadio { return failure }
+      if case .ended(let report, _) = outcome, report.received > 0 { backOff = BackOff() }
+      var pause = backOff.next()
+      if case .system = failure {
+        await events.diskRefused()
+        pause = Self.pauseForDisk
+      }
+      if pause > .zero { try? await adapter.loop.wait(for: pause) }
+    }
+    return nil
+  }
+
+  // MARK: One capture
+
+  private func record(into directory: String, _ feed: LiveFeed) async -> Outcome {
+    let limits = RecordingLimits(duration: newCaptureAfter)
+    do throws(HostError) {
+      switch job.device.sensor {
+      case .ring:
+        let result = try await capture(directory, limits, feed).run()
+        return .ended(result.report, result.failure)
+      case .heartRate: return Self.ended(try await recording(directory, limits, feed).heartRate(.none))
+      case .thermometer: return Self.ended(try await recording(directory, limits, feed).thermometer())
+      case .cycling: return Self.ended(try await recording(directory, limits, feed).cycling())
+      case .polar(let type, let rate):
+        let settings = PolarSession.Settings(type, sampleRate: rate)
+        return Self.ended(try await recording(directory, limits, feed).polar(settings))
+      }
+    } catch { return .failed(error) }
+  }
+
+  private static func ended(_ result: SensorRecording.Result) -> Outcome {
+    .ended(result.report, result.failure)
+  }
+
+  private func capture(_ directory: String, _ limits: RecordingLimits, _ feed: LiveFeed) -> RingCapture {
+    let device = job.device
+    var capture = RingCapture(
+      RingCapture.Target(address: device.address, name: nil), adapter: adapter, limits: limits,
+      directory: directory)
+    capture.connectTimeout = Self.connectTimeout
+    capture.request = job.request
+    capture.patience = Self.patience
+    capture.isAnnounced = true
+    capture.tableFormat = device.format
+    capture.live = feed
+    let events = events
+    capture.news = { events.link($0, of: device.name) }
+    return capture
+  }
+
+  private func recording(
+    _ directory: String, _ limits: RecordingLimits, _ feed: LiveFeed
+  ) -> SensorRecording {
+    var plan = DeviceSession.Plan(job.device.address)
+    plan.request = job.request
+    plan.connectTimeout = Self.connectTimeout
+    plan.patience = Self.patience
+    var recording = SensorRecording(plan, on: adapter, into: directory, limits, as: job.device.format)
+    recording.live = feed
+    return recording
+  }
+
+  /// Adds up what a capture came to, and tells of it.
+  ///
+  /// - Returns: why the next one must wait.
+  private func close(_ outcome: Outcome, _ directory: String) -> HostError? {
+    let failure: HostError?
+    switch outcome {
+    case .ended(let report, let error):
+      failure = error
+      state.withLock { $0.counts.take(report) }
+      events.ended(report, directory, of: job.device.name)
+    case .failed(let error):
+      failure = error
+      state.withLock { $0.counts.failedStarts += 1 }
+    }
+    let text = failure.map { "\($0)" }
+    // What goes on and on is told once.
+    let isNew = state.withLock { state in
+      (state.directory, state.feed) = (nil, nil)
+      defer { state.lastProblem = text ?? state.lastProblem }
+      return text != nil && text != state.lastProblem
+    }
+    if isNew, let text, !Task.isCancelled { events.note("\(job.device.name): \(text)") }
+    if failure == nil { state.withLock { $0.lastProblem = nil } }
+    return failure
+  }
+
+  // MARK: How it stands
+
+  func status() async -> DaemonStatus.Device {
+    let state = state.withLock { $0 }
+    var status = DaemonStatus.Device(
+      name: job.device.name, address: job.device.address, sensor: job.device.sensor.kind.rawValue,
+      directory: state.directory.flatMap { Files.exists($0) ? $0 : nil }, counts: state.counts,
+      lastProblem: state.lastProblem)
+    if let feed = state.feed {
+      status.take(feed.device(await feed.standing(), columns: 0, at: adapter.loop.clock.monotonic()))
+    }
+    return status
+  }
+}
+
+/// What a daemon is to record of one device, and how.
+package struct DaemonJob: Hashable, Sendable {
+  package var device: DaemonConfiguration.Device
+  package var request: LinkRequest
+
+  package init(_ device: DaemonConfiguration.Device, _ request: LinkRequest) {
+    self.device = device
+    self.request = request
+  }
+}
+
+extension HostError {
+  /// Whether all devices of the adapter have it, and a new one must be had.
+  fileprivate var isOfRadio: Bool {
+    switch self {
+    case .noBluetooth, .noAdapter, .adapterDown, .controller, .adapterBusy: true
+    case .system(let error): error.condition == .adapterGone
+    default: false
+    }
+  }
+}

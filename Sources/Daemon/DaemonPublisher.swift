@@ -1,0 +1,143 @@
+import Fleet
+import BLELinux
+
+/// Publishes what a daemon records: the captures that are written, each by a run of its own, and those that ended before
+/// all of their rows were sent, also in an earlier daemon, one after the other. What earlier daemons recorded and never
+/// began to publish is left to `ringtap publish`.
+///
+/// A capture's tables are the spool, which retention bounds. A broker that is away for days costs one thread for each
+/// device, and one.
+actor DaemonPublisher {
+  /// From one look at what is written to the next.
+  private static let lookInterval = Duration.seconds(1)
+  /// How long the end of a capture may take; what is left then is sent as that of an ended one.
+  private static let endPatience = Duration.seconds(5)
+  private static let catchUpPatience = Duration.seconds(20)
+  private static let catchUpInterval = Duration.seconds(10)
+
+  nonisolated let plan: PublishRun.Plan
+  private let note: @Sendable (String) -> Void
+  /// Of captures that are written, or have just ended, by their directories.
+  private var runs: [String: PublishRun] = [:]
+  private var ending: [String: Task<Void, Never>] = [:]
+  /// Ended captures that need not be looked at again.
+  private var complete: Set<String> = []
+  /// Captures that had ended when this daemon began.
+  private var earlier: Set<String>?
+  /// What was said last of a capture that could not be published whole.
+  private var faults: [String: String] = [:]
+  private var behind = 0
+  private var lastProblem: String?
+
+  /// - Parameter plan: its name, with the device's added, is that of each publisher.
+  init(_ plan: PublishRun.Plan, note: @escaping @Sendable (String) -> Void) {
+    self.plan = plan
+    self.note = note
+  }
+
+  /// Follows captures until the task is cancelled.
+  ///
+  /// - Parameter captures: all that there are, by their devices' names, and which of them are written.
+  func run(_ captures: @escaping @Sendable () async -> [DaemonCapture]) async {
+    earlier = Set(await captures().lazy.filter { !$0.isOpen }.map(\.path))
+    let catchingUp = Task {
+      while !Task.isCancelled {
+        await catchUp(await captures())
+        try? await Task.sleep(for: Self.catchUpInterval)
+      }
+    }
+    while !Task.isCancelled {
+      follow(await captures())
+      try? await Task.sleep(for: Self.lookInterval)
+    }
+    catchingUp.cancel()
+    await catchingUp.value
+  }
+
+  /// All captures have ended: gives their last rows a little time.
+  func finish() async {
+    follow([])
+    for task in ending.values { await task.value }
+  }
+
+  // MARK: Captures that are written
+
+  private func follow(_ captures: [DaemonCapture]) {
+    let open = captures.filter(\.isOpen)
+    for capture in open where runs[capture.path] == nil && Files.exists(capture.path + "/session.json") {
+      begin(capture)
+    }
+    for (path, run) in runs where ending[path] == nil && !open.contains(where: { $0.path == path }) {
+      ending[path] = Task {
+        keep(await run.finish())
+        (runs[path], ending[path]) = (nil, nil)
+      }
+    }
+  }
+
+  private func begin(_ capture: DaemonCapture) {
+    do throws(SystemError) {
+      let run = try PublishRun(capture.path, plan(capture, Self.endPatience), note: note)
+      try run.start()
+      runs[capture.path] = run
+    } catch { lastProblem = "\(error)" }
+  }
+
+  private func plan(_ capture: DaemonCapture, _ patience: Duration) -> PublishRun.Plan {
+    var plan = plan
+    plan.name = FleetName.made(of: "\(plan.name ?? ProcessFacts.hostName)-\(capture.device)")
+    plan.patience = patience
+    return plan
+  }
+
+  private func keep(_ report: PublishReport?) {
+    if let report { lastProblem = report.problem }
+  }
+
+  // MARK: Captures that have ended
+
+  private func catchUp(_ captures: [DaemonCapture]) async {
+    let paths = Set(captures.map(\.path))
+    complete.formIntersection(paths)
+    earlier?.formIntersection(paths)
+    faults = faults.filter { paths.contains($0.key) }
+    let waiting = captures.filter { !$0.isOpen && runs[$0.path] == nil && isBehind($0.path) }
+    behind = waiting.count
+    for capture in waiting where !Task.isCancelled {
+      guard let run = try? PublishRun(capture.path, plan(capture, Self.catchUpPatience), note: { _ in }),
+        (try? run.start()) != nil, let report = await run.finish()
+      else { continue }
+      keep(report)
+      guard let problem = report.problem else {
+        note("\(capture.path) is published, \(report.acknowledged) rows")
+        faults[capture.path] = nil
+        behind -= 1
+        continue
+      }
+      let isNew = faults[capture.path] != problem
+      if isNew, !Task.isCancelled { note("\(capture.path) is not published whole: \(problem)") }
+      faults[capture.path] = problem
+      // A broker that refuses one refuses the next.
+      guard report.isCapturesFault else { return }
+    }
+  }
+
+  /// Whether rows of it wait. One whose cursor cannot be read is among them: to be told, and tried again.
+  private func isBehind(_ path: String) -> Bool {
+    guard !complete.contains(path) else { return false }
+    do throws(PublishProblem) {
+      let cursor = try PublishCursor.read(in: path)
+      if cursor?.isComplete == false { return true }
+      if cursor == nil, faults[path] != nil || earlier?.contains(path) == false { return true }
+    } catch { return true }
+    complete.insert(path)
+    return false
+  }
+
+  var status: DaemonStatus.Publishing {
+    DaemonStatus.Publishing(
+      broker: plan.broker.description,
+      acknowledged: runs.values.reduce(0) { $0 + ($1.report?.acknowledged ?? 0) },
+      behind: behind, lastProblem: runs.values.lazy.compactMap { $0.report?.problem }.first ?? lastProblem)
+  }
+}

@@ -1,0 +1,293 @@
+package import BLECore
+import BLESensors
+package import LiveView
+import Recording
+package import JSONText
+
+/// How a daemon stands: what `ringtap status` and Prometheus are told.
+package struct DaemonStatus: Sendable {
+  /// Since the daemon runs.
+  package struct Counts: Hashable, Sendable {
+    /// Captures that have ended.
+    package var captures = 0
+    /// Attempts to begin one that failed: the device was not there, say.
+    package var failedStarts = 0
+    /// Notifications.
+    package var received = 0
+    package var malformed = 0
+    package var kernelQueueDrops = 0
+    package var sampleQueueDrops = 0
+    package var packetLogDrops = 0
+    package var diskDrops = 0
+    /// Lost links.
+    package var gaps = 0
+
+    package var lost: Int { kernelQueueDrops + sampleQueueDrops + packetLogDrops + diskDrops }
+
+    mutating func take(_ report: SessionReport) {
+      captures += 1
+      received += report.received
+      malformed += report.malformed
+      kernelQueueDrops += report.lost.kernelQueue
+      sampleQueueDrops += report.lost.sampleQueue
+      packetLogDrops += report.lost.packetLog
+      diskDrops += report.lost.disk
+      gaps += report.gapCount
+    }
+  }
+
+  package struct Device: Sendable {
+    package var name: String
+    package var address: DeviceAddress
+    package var sensor: String
+    /// The capture that is written.
+    package var directory: String?
+    package var counts: Counts
+    /// Why it waits, or waited.
+    package var lastProblem: String?
+    package var link = LiveLinkState.waiting
+    /// Tables with their rows and rates; empty before the stream runs.
+    package var streams: [LiveStream] = []
+    /// Percent.
+    package var battery: Int?
+
+    package var isStreaming: Bool { link == .streaming }
+
+    init(
+      name: String, address: DeviceAddress, sensor: String, directory: String?, counts: Counts,
+      lastProblem: String?
+    ) {
+      self.name = name
+      self.address = address
+      self.sensor = sensor
+      self.directory = directory
+      self.counts = counts
+      self.lastProblem = lastProblem
+    }
+
+    /// Adds the capture that is on.
+    mutating func take(_ live: LiveDevice) {
+      link = live.state
+      streams = live.streams
+      battery = live.battery
+      counts.received += live.counts.received
+      counts.malformed += live.counts.malformed
+      counts.kernelQueueDrops += live.counts.kernelQueueDrops
+      counts.sampleQueueDrops += live.counts.sampleQueueDrops
+      counts.packetLogDrops += live.counts.packetLogDrops
+      counts.gaps += live.gaps
+    }
+  }
+
+  /// What a broker has.
+  package struct Publishing: Hashable, Sendable {
+    package var broker: String
+    /// Rows of the captures that are written.
+    package var acknowledged: Int
+    /// Ended captures of which it has not all.
+    package var behind: Int
+    /// Why it has not.
+    package var lastProblem: String?
+  }
+
+  package var adapter: String
+  package var mode: String
+  package var startedAt: ReceiveTime
+  package var now: ReceiveTime
+  package var directory: String
+  package var freeByteCount: Int?
+  package var removedCaptures: Int
+  package var publishing: Publishing?
+  package var devices: [Device]
+}
+
+// MARK: JSON
+
+extension DaemonStatus {
+  /// One object and a line feed.
+  package func encode(into line: inout JSONLine) {
+    line.object { line in
+      line.member("adapter", adapter)
+      line.member("mode", mode)
+      line.member("startedAtNs", startedAt.nanoseconds)
+      line.member("nowNs", now.nanoseconds)
+      line.member("directory", directory)
+      if let freeByteCount { line.member("freeOctets", freeByteCount) }
+      line.member("removedCaptures", removedCaptures)
+      if let publishing {
+        line.member("publishing") { line in
+          line.member("broker", publishing.broker)
+          line.member("acknowledgedRows", publishing.acknowledged)
+          line.member("capturesBehind", publishing.behind)
+          if let problem = publishing.lastProblem { line.member("lastProblem", problem) }
+        }
+      }
+      line.member("devices", array: { line in for device in devices { device.encode(into: &line) } })
+    }
+    line.endLine()
+  }
+}
+
+extension DaemonStatus.Device {
+  fileprivate func encode(into line: inout JSONLine) {
+    line.object { line in
+      line.member("name", name)
+      line.member("address", address.description)
+      line.member("addressType", address.type.name)
+      line.member("sensor", sensor)
+      line.member("state", state)
+      if let directory { line.member("directory", directory) }
+      if let lastProblem { line.member("lastProblem", lastProblem) }
+      if let battery { line.member("batteryPercent", battery) }
+      line.member("captures", counts.captures)
+      line.member("failedStarts", counts.failedStarts)
+      line.member("received", counts.received)
+      line.member("malformed", counts.malformed)
+      line.member("gaps", counts.gaps)
+      line.member("lost") { line in
+        for (queue, count) in counts.losses { line.member(queue, count) }
+      }
+      line.member("streams") { line in
+        for stream in streams {
+          line.member(stream.name) { line in
+            line.member("samples", stream.count)
+            line.member("rateHz", optional: stream.rate.map { ($0 * 100).rounded() / 100 })
+          }
+        }
+      }
+    }
+  }
+
+  /// In a word.
+  package var state: String {
+    switch link {
+    case .waiting, .closed: "waiting"
+    case .connecting: "connecting"
+    case .discovering: "discovering"
+    case .streaming: "streaming"
+    case .lost: "reconnecting"
+    }
+  }
+}
+
+extension DaemonStatus.Counts {
+  /// As in `session.json`.
+  fileprivate var losses: [(queue: String, count: Int)] {
+    [
+      ("kernelQueue", kernelQueueDrops), ("sampleQueue", sampleQueueDrops), ("packetLog", packetLogDrops),
+      ("disk", diskDrops),
+    ]
+  }
+}
+
+// MARK: Text
+
+extension DaemonStatus {
+  /// A line for the daemon, and one for each device.
+  package var lines: [String] {
+    let free = freeByteCount.map { ", \(NumberText.fixed(Double($0) / 1e9, 1)) GB free" } ?? ""
+    let seconds = max(0, now.nanoseconds - startedAt.nanoseconds) / 1_000_000_000
+    var lines = ["\(adapter), \(mode) mode, up \(Self.span(seconds)); captures in \(directory)\(free)"]
+    if let publishing {
+      let behind = publishing.behind > 0 ? "; \(publishing.behind) ended captures wait" : ""
+      lines.append("\(publishing.broker) has \(publishing.acknowledged) rows of what is written\(behind)")
+      if let problem = publishing.lastProblem { lines.append("  \(problem)") }
+    }
+    let widest = devices.map(\.name.count).max() ?? 0
+    for device in devices {
+      let name = device.name + String(repeating: " ", count: widest - device.name.count)
+      var parts = [name, device.state.padded(to: 12), "\(device.counts.received) received"]
+      parts.append("\(device.counts.lost) lost")
+      parts.append("\(device.counts.gaps) gaps")
+      for stream in device.streams {
+        if let rate = stream.rate { parts.append("\(stream.name) \(NumberText.fixed(rate, 1))/s") }
+      }
+      if let battery = device.battery { parts.append("battery \(battery) %") }
+      lines.append(parts.joined(separator: "  "))
+      if device.state != "streaming", let problem = device.lastProblem { lines.append("  \(problem)") }
+    }
+    return lines
+  }
+
+  private static func span(_ seconds: Int64) -> String {
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60)
+    return days > 0 ? "\(days) d \(hours) h" : hours > 0 ? "\(hours) h \(minutes) min" : "\(minutes) min"
+  }
+}
+
+extension String {
+  fileprivate func padded(to width: Int) -> String {
+    self + String(repeating: " ", count: max(0, width - count))
+  }
+}
+
+// MARK: Prometheus
+
+extension DaemonStatus {
+  /// Text exposition format 0.0.4.
+  package var metrics: String {
+    var page = MetricsPage()
+    page.add("ringtap_start_time_seconds", .gauge, "Since the Unix epoch, when the daemon began.")
+    page.sample("ringtap_start_time_seconds", [], NumberText.fixed(Double(startedAt.nanoseconds) / 1e9, 3))
+    if let freeByteCount {
+      page.add("ringtap_free_bytes", .gauge, "Room on the disk of the captures.")
+      page.sample("ringtap_free_bytes", [], "\(freeByteCount)")
+    }
+    page.add("ringtap_captures_removed_total", .counter, "Captures that retention has taken away.")
+    page.sample("ringtap_captures_removed_total", [], "\(removedCaptures)")
+    if let publishing {
+      page.add(
+        "ringtap_published_rows", .gauge, "Rows of the captures that are written which the broker has.")
+      page.sample("ringtap_published_rows", [], "\(publishing.acknowledged)")
+      page.add("ringtap_captures_behind", .gauge, "Ended captures of which the broker has not all.")
+      page.sample("ringtap_captures_behind", [], "\(publishing.behind)")
+    }
+    let perDevice: [(String, MetricsPage.Kind, String, (Device) -> Int)] = [
+      ("ringtap_streaming", .gauge, "1 while the device's samples come.", { $0.isStreaming ? 1 : 0 }),
+      ("ringtap_notifications_total", .counter, "Notifications received.", \.counts.received),
+      ("ringtap_malformed_total", .counter, "Notifications that broke their format.", \.counts.malformed),
+      ("ringtap_gaps_total", .counter, "Links lost.", \.counts.gaps),
+      ("ringtap_captures_total", .counter, "Captures ended.", \.counts.captures),
+      ("ringtap_failed_starts_total", .counter, "Captures that could not begin.", \.counts.failedStarts),
+    ]
+    for (name, kind, help, value) in perDevice {
+      page.add(name, kind, help)
+      for device in devices { page.sample(name, [("device", device.name)], "\(value(device))") }
+    }
+    page.add("ringtap_lost_total", .counter, "What had arrived and is in no file, by where it was lost.")
+    for device in devices {
+      for (queue, count) in device.counts.losses {
+        page.sample("ringtap_lost_total", [("device", device.name), ("queue", queue)], "\(count)")
+      }
+    }
+    page.add("ringtap_rows", .gauge, "Rows of the tables of the capture that is written.")
+    for device in devices {
+      for stream in device.streams {
+        page.sample("ringtap_rows", [("device", device.name), ("table", stream.name)], "\(stream.count)")
+      }
+    }
+    page.add("ringtap_battery_percent", .gauge, "As the device told it last.")
+    for device in devices {
+      if let battery = device.battery {
+        page.sample("ringtap_battery_percent", [("device", device.name)], "\(battery)")
+      }
+    }
+    return page.text
+  }
+}
+
+/// Names here need no escapes: letters, digits, '-', '_' and '.'.
+private struct MetricsPage {
+  enum Kind: String { case counter, gauge }
+
+  var text = ""
+
+  mutating func add(_ name: String, _ kind: Kind, _ help: String) {
+    text += "# HELP \(name) \(help)\n# TYPE \(name) \(kind.rawValue)\n"
+  }
+
+  mutating func sample(_ name: String, _ labels: [(String, String)], _ value: String) {
+    let labels = labels.map { "\($0)=\"\($1)\"" }.joined(separator: ",")
+    text += labels.isEmpty ? "\(name) \(value)\n" : "\(name){\(labels)} \(value)\n"
+  }
+}

@@ -1,0 +1,76 @@
+public import BLELinux
+import CBluetoothLinux
+import Glibc
+
+/// A user of this machine.
+public struct SystemUser: Hashable, Sendable {
+  public let number: UInt32
+  public let group: UInt32
+  public let home: String
+
+  /// By name or number; `nil` where there is none.
+  ///
+  /// `getpwnam`, `getpwuid`.
+  public init?(_ name: String) {
+    var home = [CChar](repeating: 0, count: Int(PATH_MAX))
+    let capacity = CInt(home.count)
+    var (number, group): (UInt32, UInt32) = (0, 0)
+    // SAFETY: all three outlive the call, and the array has room for `capacity` characters.
+    guard unsafe ringtap_user(name, &number, &group, &home, capacity) == 0 else { return nil }
+    (self.number, self.group) = (number, group)
+    self.home = String(decoding: home.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
+  /// Whose this process is.
+  public static var own: SystemUser {
+    SystemUser(number: geteuid(), group: getegid(), home: ProcessFacts.environment("HOME") ?? "/")
+  }
+
+  private init(number: UInt32, group: UInt32, home: String) {
+    (self.number, self.group, self.home) = (number, group, home)
+  }
+}
+
+/// Opens what needs a privilege, and becomes a program that has none.
+public enum UnprivilegedProgram {
+  /// Opens the sockets, gives up everything, and executes `arguments` with them as descriptors 3 and on, named in
+  /// LISTEN_FDNAMES. Returns only by throwing.
+  ///
+  /// Given up for good: groups, user, all sets of capabilities, and the right to get any by executing a file
+  /// (no_new_privs). The kernel is asked afterwards whether it is so.
+  ///
+  /// `setgroups`, `setresgid`, `setresuid`, `capset`, `prctl`, `execvp`.
+  ///
+  /// - Parameters:
+  ///   - arguments: the program, found in PATH, and its arguments.
+  ///   - user: who the program runs as.
+  ///   - sockets: opened before anything is given up.
+  /// - Throws: what a socket or `execvp` fails with; EPERM where something cannot be given up.
+  public static func become(
+    _ arguments: [String], as user: SystemUser, with sockets: [InheritedSocket]
+  ) throws(SystemError) -> Never {
+    // Never closed: each stays open until the program is another.
+    var numbers: [CInt] = []
+    for socket in sockets { numbers.append(try socket.open().release()) }
+    try checked("dropping privileges") { ringtap_drop_privileges(user.number, user.group) }
+    set("HOME", user.home)
+    if numbers.isEmpty {
+      for name in ["LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES"] { unsafe unsetenv(name) }
+    } else {
+      set("LISTEN_PID", String(getpid()))
+      set("LISTEN_FDS", String(numbers.count))
+      set("LISTEN_FDNAMES", sockets.map(\.name).joined(separator: ":"))
+    }
+    var texts: [UnsafeMutablePointer<CChar>?] = unsafe arguments.map { unsafe strdup($0) }
+    unsafe texts.append(nil)
+    let count = CInt(numbers.count)
+    // SAFETY: both arrays outlive the call, and the texts are never freed; the last is null.
+    _ = unsafe ringtap_execute_with(&numbers, count, &texts)
+    throw SystemError(call: "execute \(arguments.first ?? "")", number: lastError())
+  }
+
+  private static func set(_ name: String, _ value: String) {
+    // SAFETY: the other threads of this process read no environment while it becomes another program.
+    unsafe setenv(name, value, 1)
+  }
+}

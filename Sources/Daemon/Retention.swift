@@ -1,0 +1,133 @@
+import CaptureTools
+package import BLECore
+import BLELinux
+
+/// How long captures are kept: the oldest go first, and none that is still written.
+package struct Retention: Hashable, Sendable {
+  /// Since its begin.
+  package var maximumAge: Duration?
+  /// Of all captures together.
+  package var maximumByteCount: Int?
+  /// That must be left on the disk.
+  package var minimumFreeByteCount: Int?
+
+  package init() {}
+
+  /// A capture as retention sees it.
+  package struct Capture: Hashable, Sendable {
+    package var path: String
+    package var begunAt: ReceiveTime
+    package var byteCount: Int
+    /// Still written.
+    package var isOpen: Bool
+
+    package init(path: String, begunAt: ReceiveTime, byteCount: Int, isOpen: Bool) {
+      self.path = path
+      self.begunAt = begunAt
+      self.byteCount = byteCount
+      self.isOpen = isOpen
+    }
+  }
+
+  /// Those that must go, the oldest first.
+  ///
+  /// - Parameter free: octets free on the disk now.
+  package func expired(_ captures: [Capture], at now: ReceiveTime, free: Int) -> [Capture] {
+    var (total, free) = (captures.reduce(0) { $0 + $1.byteCount }, free)
+    var expired: [Capture] = []
+    for capture in captures.sorted(by: { ($0.begunAt, $0.path) < ($1.begunAt, $1.path) })
+    where !capture.isOpen {
+      // A clock that was set back makes nothing old.
+      let age = Duration.nanoseconds(now.nanoseconds &- capture.begunAt.nanoseconds)
+      let isTooOld = maximumAge.map { age > $0 } ?? false
+      let isTooMuch = maximumByteCount.map { total > $0 } ?? false
+      let isTooFull = minimumFreeByteCount.map { free < $0 } ?? false
+      guard isTooOld || isTooMuch || isTooFull else { continue }
+      expired.append(capture)
+      total -= capture.byteCount
+      free += capture.byteCount
+    }
+    return expired
+  }
+}
+
+/// A capture on a daemon's shelf.
+struct DaemonCapture: Hashable, Sendable {
+  var device: String
+  var path: String
+  var begunAt: ReceiveTime
+  /// Still written.
+  var isOpen: Bool
+}
+
+/// The captures of a daemon: `DIRECTORY/DEVICE/20261122T033154Z`, named by their begin in UTC.
+struct CaptureShelf {
+  let directory: String
+
+  /// A directory for a capture that begins now; with `-2` and so on where the second has one.
+  func place(for device: String, at now: ReceiveTime) -> String {
+    let path = "\(directory)/\(device)/\(UTCText(now.nanoseconds).fileName)"
+    guard Files.exists(path) else { return path }
+    return (2...).lazy.map { "\(path)-\($0)" }.first { !Files.exists($0) } ?? path
+  }
+
+  /// Only what has such a name: all else that lies here is somebody's.
+  func captures(open: Set<String>) -> [DaemonCapture] {
+    Self.names(in: directory).flatMap { device in
+      Self.names(in: directory + "/" + device).compactMap { name in
+        guard let begunAt = UTCText.time(ofFileName: name) else { return nil }
+        let path = "\(directory)/\(device)/\(name)"
+        return DaemonCapture(
+          device: device, path: path, begunAt: ReceiveTime(nanoseconds: begunAt), isOpen: open.contains(path))
+      }
+    }
+  }
+
+  /// The same with their sizes: looks at every file.
+  func sizedCaptures(open: Set<String>) -> [Retention.Capture] {
+    captures(open: open).map { capture in
+      Retention.Capture(
+        path: capture.path, begunAt: capture.begunAt, byteCount: Files.treeByteCount(capture.path),
+        isOpen: capture.isOpen)
+    }
+  }
+
+  private static func names(in path: String) -> [String] {
+    Files.names(in: path).filter { !$0.hasPrefix(".") }.sorted()
+  }
+}
+
+extension UTCText {
+  /// `20261122T033154Z`, ISO 8601's basic format.
+  var fileName: String {
+    let text = iso
+    let digits = text.unicodeScalars.prefix(19).filter { ("0"..."9").contains($0) }.map(Character.init)
+    return String(digits.prefix(8)) + "T" + String(digits.dropFirst(8)) + "Z"
+  }
+
+  /// The other way, with or without `-2`; nanoseconds since the Unix epoch.
+  static func time(ofFileName name: String) -> Int64? {
+    let parts = name.split(separator: "-", omittingEmptySubsequences: false)
+    guard let stamp = parts.first, parts.count <= 2, stamp.utf8.count == 16, stamp.hasSuffix("Z"),
+      parts.count == 1 || Int(parts[1]).map({ $0 > 1 }) == true
+    else { return nil }
+    let digits = Array(stamp.utf8)
+    func number(_ range: Range<Int>) -> Int64? {
+      range.reduce(0 as Int64?) { number, place in
+        guard let number, (0x30...0x39).contains(digits[place]) else { return nil }
+        return number * 10 + Int64(digits[place] - 0x30)
+      }
+    }
+    guard digits[8] == UInt8(ascii: "T"), let year = number(0..<4), let month = number(4..<6),
+      let day = number(6..<8), let hour = number(9..<11), let minute = number(11..<13),
+      let second = number(13..<15), (1...12).contains(month), (1...31).contains(day),
+      (1970...2200).contains(year)
+    else { return nil }
+    // Days since the epoch: years of 365.2425 days that begin in March.
+    let shifted = month > 2 ? year : year - 1
+    let dayOfYear = (153 * (month > 2 ? month - 3 : month + 9) + 2) / 5 + day - 1
+    let days = shifted * 365 + shifted / 4 - shifted / 100 + shifted / 400 + dayOfYear - 719_468
+    let seconds = days * 86_400 + hour * 3600 + minute * 60 + second
+    return seconds * 1_000_000_000
+  }
+}

@@ -1,0 +1,189 @@
+import BLECore
+import BLEHost
+import BLELinux
+import BLEWire
+
+/// What is wrong with adapters, and who has them.
+extension Doctor {
+  /// Those that matter.
+  private var chosen: [AdapterInfo] { facts.adapters.filter { adapter == nil || $0.name == adapter } }
+
+  /// Whether the kernel's host can be used on it as it is.
+  private func isUsable(_ info: AdapterInfo) -> Bool {
+    guard info.isUp else { return false }
+    switch facts.views[info.index] {
+    case .settings(let settings): return settings.isPowered && settings.isLowEnergy
+    case .refused: return false
+    case .silent, nil: return true
+    }
+  }
+
+  private func isHanded(_ info: AdapterInfo) -> Bool { facts.handed.contains(.userChannel(info.index)) }
+
+  /// What is wrong with one adapter stands in the way only where there is no other to use.
+  private var weight: DoctorFinding.State {
+    chosen.contains { isUsable($0) || isHanded($0) } ? .note : .obstacle
+  }
+
+  /// Switches that keep radios off: `/sys/class/rfkill`.
+  func rfkill() -> [DoctorFinding] {
+    let folder = "\(facts.root)/sys/class/rfkill"
+    var findings: [DoctorFinding] = []
+    for entry in Files.names(in: folder).sorted() {
+      func value(_ name: String) -> String? {
+        Files.text(at: "\(folder)/\(entry)/\(name)").map { String($0.prefix { $0 != "\n" }) }
+      }
+      guard value("type") == "bluetooth", let name = value("name"), adapter == nil || name == adapter else {
+        continue
+      }
+      if value("hard") == "1" {
+        findings.append(
+          Finding(
+            .rfkill, weight, "\(name) is blocked by a switch",
+            cause: "a switch or key of the machine (rfkill, hard)",
+            nextStep: "turn the machine's radio switch on; `rfkill list bluetooth` tells whether it is"))
+      } else if value("soft") == "1" {
+        findings.append(
+          Finding(
+            .rfkill, weight, "\(name) is blocked by software",
+            cause: "a program, or the desktop's flight mode (rfkill, soft)",
+            nextStep: "sudo rfkill unblock bluetooth"))
+      }
+    }
+    return findings.isEmpty ? [Finding(.rfkill, .good, "no switch keeps a Bluetooth radio off")] : findings
+  }
+
+  func adapters() -> [DoctorFinding] {
+    guard chosen.isEmpty else {
+      return [Finding(.adapters, .good, chosen.map { "\($0.name) \($0.address)" }.joined(separator: ", "))]
+    }
+    if let adapter, !facts.adapters.isEmpty {
+      let present = facts.adapters.map(\.name).joined(separator: ", ")
+      return [
+        Finding(
+          .adapters, .obstacle, "there is no \(adapter)", cause: "there are: \(present)",
+          nextStep: "ringtap doctor --adapter \(facts.adapters[0].name)")
+      ]
+    }
+    return [
+      Finding(
+        .adapters, .obstacle, "there is no Bluetooth adapter",
+        cause: "none is plugged in, or its driver or firmware is missing",
+        nextStep: "sudo dmesg | grep -i -e bluetooth -e firmware")
+    ]
+  }
+
+  func adapterStates() -> [DoctorFinding] {
+    chosen.map { info in
+      let name = info.name
+      let index = String(info.index)
+      if isHanded(info) {
+        return Finding(
+          .adapterState, .good, "\(name) is this program's alone: its user channel was handed over")
+      }
+      switch facts.views[info.index] {
+      case .refused(let status) where status != .permissionDenied:
+        return Finding(
+          .adapterState, weight, "the kernel's host does not have \(name) (\(status.name))",
+          cause: "a program has it alone, by its user channel, or it is still being set up",
+          nextStep: "stop that program (see `holders`), then ringtap doctor --adapter \(name)")
+      case .settings(let settings) where info.isUp && settings.isPowered && !settings.isLowEnergy:
+        return Finding(
+          .adapterState, weight, "LE is switched off on \(name)", cause: "a setting of the kernel's host",
+          nextStep: "sudo btmgmt --index \(index) le on")
+      default:
+        guard info.isUp else {
+          return Finding(
+            .adapterState, weight, "\(name) is down",
+            cause: "nobody has switched it on, or rfkill keeps it off",
+            nextStep: "sudo btmgmt --index \(index) power on (exclusive mode wants it down)")
+        }
+        return Finding(.adapterState, .good, "\(name) is up")
+      }
+    }
+  }
+
+  /// Who has sockets to adapters.
+  func adapterHolders() -> [DoctorFinding] {
+    let users = users(of: "hci")
+    var findings: [DoctorFinding] = []
+    let lost = chosen.filter { info in
+      if case .refused(let status)? = facts.views[info.index] {
+        return status == .invalidIndex && !isHanded(info)
+      }
+      return false
+    }
+    for info in lost {
+      let others = users.filter { $0 != daemon }
+      findings.append(
+        Finding(
+          .holders, weight, "\(info.name) is held by \(others.isEmpty ? "another program" : name(others))",
+          cause: others.isEmpty
+            ? "who it is is seen by root only" : "it has the adapter's user channel, or another HCI socket",
+          nextStep: others.isEmpty
+            ? "sudo \(facts.program) doctor" : "kill \(others.map(String.init).joined(separator: " "))"))
+    }
+    if let daemon {
+      findings.append(
+        Finding(
+          .holders, .note, "bluetoothd (process \(daemon)) is running",
+          cause: "it scans and connects too, and holds the ATT channel of devices that it is connected to",
+          nextStep:
+            "nothing: --mode auto takes coexist mode; to have the adapter alone, sudo systemctl stop bluetooth"
+        ))
+    }
+    let rest = users.filter { $0 != daemon }
+    if lost.isEmpty, !rest.isEmpty {
+      findings.append(
+        Finding(
+          .holders, .note, "HCI sockets are open in \(name(rest))",
+          cause: "a monitor only listens; any other may scan or change settings",
+          nextStep:
+            "nothing, unless a scan is refused: then kill \(rest.map(String.init).joined(separator: " "))"))
+    }
+    return findings.isEmpty ? [Finding(.holders, .good, "nobody else uses the adapters")] : findings
+  }
+
+  func scans() -> [DoctorFinding] {
+    let findings = chosen.compactMap { info -> DoctorFinding? in
+      switch facts.scans[info.index] {
+      case .busy:
+        let users = users(of: "hci")
+        let who = users.isEmpty ? "somebody" : name(users)
+        return Finding(
+          .scan, daemon == nil ? weight(ofScanOn: info) : .note,
+          "\(info.name) is scanning or connecting for \(who)",
+          cause: "a controller scans for one program at a time; coexist mode shares the scan of bluetoothd",
+          nextStep: daemon == nil
+            ? "kill \(users.map(String.init).joined(separator: " "))" : "bluetoothctl scan off")
+      case .unknown(let why):
+        return Finding(
+          .scan, .note, "whether \(info.name) is scanning cannot be told", cause: why,
+          nextStep: "sudo \(facts.program) doctor")
+      case .idle, nil: return nil
+      }
+    }
+    return findings.isEmpty ? [Finding(.scan, .good, "nobody is scanning")] : findings
+  }
+
+  private func weight(ofScanOn info: AdapterInfo) -> DoctorFinding.State {
+    let isOther = chosen.contains { $0.index != info.index && isUsable($0) && facts.scans[$0.index] == .idle }
+    return isOther ? .note : .obstacle
+  }
+
+  /// Links that are up already: whose ATT channel they have is not to be had a second time.
+  func links() -> [DoctorFinding] {
+    let holders = users(of: "l2cap")
+    let who =
+      holders.isEmpty ? "a program that has ended a moment ago, or that only root sees" : name(holders)
+    let findings = chosen.flatMap { info in
+      (facts.links[info.index] ?? []).filter(\.isLowEnergy).map { link in
+        Finding(
+          .links, .note, "\(info.name) is connected to \(link.peer)",
+          cause: "by \(who); whoever has the device's ATT channel has it alone",
+          nextStep: "bluetoothctl disconnect \(link.peer)")
+      }
+    }
+    return findings.isEmpty ? [Finding(.links, .good, "no device is connected")] : findings
+  }
+}

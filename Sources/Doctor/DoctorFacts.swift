@@ -1,0 +1,126 @@
+public import BLECore
+import BLEHost
+public import BLELinux
+public import BLEWire
+
+/// What the checks of `ringtap doctor` judge by. What files tell is read under `root`; what only calls tell is here.
+public struct DoctorFacts: Sendable {
+  /// What the kernel's host says of an adapter on its management interface.
+  public enum HostView: Hashable, Sendable {
+    case settings(ControllerSettings)
+    case refused(ManagementStatus)
+    case silent
+  }
+
+  public enum ScanState: Hashable, Sendable {
+    case idle
+    case busy
+    /// Nobody could be asked.
+    case unknown(String)
+  }
+
+  /// A folder that stands for `/`; empty for the real one.
+  public var root = ""
+  /// What a Bluetooth socket fails with.
+  public var socketError: SystemError?
+  public var adapters: [AdapterInfo] = []
+  public var views: [UInt16: HostView] = [:]
+  public var links: [UInt16: [AdapterLink]] = [:]
+  /// Of adapters that are up.
+  public var scans: [UInt16: ScanState] = [:]
+  public var handed: [InheritedSocket] = []
+  /// The path of this program.
+  public var program = "ringtap"
+  /// Where something is to be recorded.
+  public var folder = "."
+  public var freeByteCount: Result<Int, SystemError> = .success(.max)
+  public var time = ReceiveTime(nanoseconds: .max)
+  public var stampError: SystemError?
+
+  public init() {}
+}
+
+extension DoctorFacts {
+  /// Asks the kernel. Changes nothing, but for a scan of a moment on each adapter that is up, where this process may.
+  ///
+  /// - Parameters:
+  ///   - adapter: the only one to look at.
+  ///   - folder: where captures will go.
+  public static func gather(adapter: String?, folder: String) async -> DoctorFacts {
+    var facts = DoctorFacts()
+    facts.program = ProcessFacts.ownPath ?? "ringtap"
+    facts.folder = folder
+    facts.time = SystemClock.now()
+    do throws(SystemError) {
+      try Files.checkWritable(folder)
+      facts.freeByteCount = .success(try Files.freeByteCount(at: folder))
+    } catch { facts.freeByteCount = .failure(error) }
+    facts.handed = InheritedSockets.all
+    do throws(SystemError) { facts.adapters = try AdapterInfo.all() } catch {
+      facts.socketError = error
+      return facts
+    }
+    do throws(SystemError) { try TimeStamps.check() } catch { facts.stampError = error }
+    for info in facts.adapters where adapter == nil || info.name == adapter {
+      facts.views[info.index] = view(of: info.index)
+      facts.links[info.index] = (try? AdapterLink.all(index: info.index)) ?? []
+      if info.isUp, case .settings? = facts.views[info.index] { facts.scans[info.index] = await scan(info) }
+    }
+    return facts
+  }
+
+  private static func view(of index: UInt16) -> HostView {
+    let command = ReadControllerInformation.opcode.rawValue
+    let none: [UInt8] = []
+    let packet = [UInt8](encoding: ManagementPacket.headerByteCount) {
+      ManagementPacket(code: command, index: index, parameters: none.span).encode(into: &$0)
+    }
+    var view = HostView.silent
+    // Whatever it fails with: then nothing is known of it.
+    try? ManagementSocket.ask(packet.span) { octets in
+      guard let answer = ManagementAnswer(octets, to: command, of: index) else { return false }
+      view = answer.view
+      return true
+    }
+    return view
+  }
+
+  /// Tries to scan, and stops at once: no call tells whether somebody does.
+  private static func scan(_ info: AdapterInfo) async -> ScanState {
+    do throws(HostError) {
+      let kernel = KernelAdapter(info, on: try EventLoop.start())
+      do throws(HostError) {
+        try await kernel.startScan(.passive, timing: .continuous, duplicates: .reportAll) { _, _ in }
+        try await kernel.stopScan()
+      } catch {
+        await kernel.close()
+        throw error
+      }
+      await kernel.close()
+      return .idle
+    } catch {
+      if case .scanBusy = error { return .busy }
+      return .unknown("\(error)")
+    }
+  }
+}
+
+/// The answer to Read Controller Information: Command Complete (1) or Command Status (2). `mgmt-api.txt`.
+private struct ManagementAnswer {
+  let view: DoctorFacts.HostView
+
+  /// `nil` for any other packet.
+  init?(_ octets: Span<UInt8>, to command: UInt16, of index: UInt16) {
+    guard let packet = try? ManagementPacket(validating: octets), packet.index == index,
+      packet.code == 1 || packet.code == 2, packet.parameters.count >= 3,
+      UInt16(packet.parameters[0]) | UInt16(packet.parameters[1]) << 8 == command
+    else { return nil }
+    let status = ManagementStatus(rawValue: packet.parameters[2])
+    guard status == .success, packet.code == 1 else {
+      view = .refused(status)
+      return
+    }
+    let settings = try? ControllerSettings(informationReply: packet.parameters.extracting(3...))
+    view = settings.map { .settings($0) } ?? .silent
+  }
+}

@@ -1,0 +1,221 @@
+import ArgumentParser
+import BLECore
+import BLEEmulation
+import BLELinux
+import ColmiRing
+
+/// `ringtap emulate PERIPHERAL`.
+package struct EmulateCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "emulate",
+    abstract: "Runs a virtual controller with an emulated peripheral.",
+    subcommands: [
+      EmulateRingCommand.self, EmulateHeartRateCommand.self, EmulateThermometerCommand.self,
+      EmulateCoreCommand.self, EmulateCyclingCommand.self, EmulatePolarCommand.self,
+      EmulateSourceCommand.self, EmulateAirCommand.self,
+      EmulateMeasureCommand.self,
+    ])
+}
+
+/// `ringtap emulate ring`: until interrupted, an adapter with a COLMI R02 in its range.
+struct EmulateRingCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "ring",
+    abstract: "A COLMI R02 smart ring behind a virtual adapter of this kernel.",
+    discussion: """
+      Makes an adapter through /dev/vhci (needs root) and brings it up, or serves the controller as a byte stream; \
+      prints one line when it can be used, and runs until Ctrl-C. The ring is found by its name and answers as the \
+      real one; its raw stream starts with frames captured from real rings and goes on with a made-up wearer at rest.
+
+      EXAMPLES
+        sudo ringtap emulate ring --vhci --rate 300 --real-time
+        ringtap emulate ring --transport tcp-server:127.0.0.1:6402
+            then, elsewhere: ringtap capture --transport tcp-client:127.0.0.1:6402
+      """)
+
+  @OptionGroup var options: EmulationOptions
+
+  @Option(help: "Raw notifications a second, over all three kinds. A stock ring sends 3.")
+  var rate: Double = 3
+
+  @Option(help: "Stop each raw stream after this many notifications.")
+  var count: Int?
+
+  @Option(help: "The name that it advertises; at most 26 octets.")
+  var name = EmulatedRing.Configuration().name
+
+  @Option(help: "Its device address.")
+  var address = EmulatedRing.Configuration().address.description
+
+  @Option(help: "public or random.")
+  var addressType = "public"
+
+  @Option(
+    help: "So many rings, 1 … 64; the further ones are R02_0002, R02_0003, … at the addresses that follow.")
+  var rings = 1
+
+  @Option(help: "Milliseconds from one advertisement to the next. A real ring takes 1000.")
+  var advertisingInterval = 100
+
+  @Flag(help: "Ask the central for nothing: no MTU exchange, no slower connection parameters.")
+  var quiet = false
+
+  @Option(help: "Lose the link after this many raw notifications.")
+  var disconnectAfter: Int?
+
+  @Option(help: "Break each so-many-th raw notification: wrong checksum, or cut short.")
+  var malformedEvery: Int?
+
+  @Option(help: "Days that it has stored of a made-up wearer; its clock is this machine's, in UTC.")
+  var history = RingHistory().dayCount
+
+  @Flag(help: "It measures temperature and heart rate variability too, unlike an R02.")
+  var allFeatures = false
+
+  func validate() throws {
+    guard rate > 0, rate <= 100_000 else { throw ValidationError("--rate must be above 0") }
+    guard (1...31).contains(history) else { throw ValidationError("--history must be 1 … 31") }
+    guard (1...26).contains(name.utf8.count) else {
+      throw ValidationError("--name must have 1 to 26 octets")
+    }
+    guard (1...64).contains(rings) else { throw ValidationError("--rings must be 1 … 64") }
+    guard advertisingInterval >= 20 else {
+      throw ValidationError("--advertising-interval must be at least 20")
+    }
+    for (option, value) in [
+      ("--count", count), ("--disconnect-after", disconnectAfter), ("--malformed-every", malformedEvery),
+    ] where (value ?? 1) < 1 {
+      throw ValidationError("\(option) must be at least 1")
+    }
+    _ = try parsedAddress()
+  }
+
+  private func parsedAddress() throws -> DeviceAddress {
+    let types: [String: AddressType] = ["public": .public, "random": .random]
+    guard let type = types[addressType] else {
+      throw ValidationError("--address-type must be public or random")
+    }
+    guard let address = DeviceAddress(address, type: type) else {
+      throw ValidationError("--address must look like 70:CB:0D:00:A1:B2")
+    }
+    return address
+  }
+
+  private func ringConfiguration() throws -> EmulatedRing.Configuration {
+    var ring = EmulatedRing.Configuration()
+    ring.name = name
+    ring.address = try parsedAddress()
+    ring.advertisingInterval = .milliseconds(advertisingInterval)
+    ring.notificationsPerSecond = rate
+    ring.notificationLimit = count
+    ring.disconnectAfter = disconnectAfter
+    ring.malformedEvery = malformedEvery
+    ring.behaviour = quiet ? .quiet : .active
+    ring.history = RingHistory(dayCount: history)
+    ring.features = allFeatures ? .all : .captured
+    ring.clock = try? RingDateTime(
+      secondsSince1970: SystemClock.now().nanoseconds / 1_000_000_000, convention: .utc)
+    return ring
+  }
+
+  func run() async throws {
+    let (ring, rings) = (try ringConfiguration(), rings)
+    let emulation = Emulation(
+      "raw notifications", key: "sentRawNotifications",
+      device: .init(address: ring.address, name: ring.name)
+    ) {
+      (0..<rings).map { EmulatedRing(ring.sibling($0)) }
+    } sent: { peripheral in
+      guard let ring = peripheral as? EmulatedRing else { return (0, 0) }
+      return (ring.sentRawNotifications, ring.droppedByRing)
+    }
+    try await emulation.run(options)
+  }
+}
+
+extension EmulatedRing.Configuration {
+  /// Another one of the kind; number 0 is this one.
+  fileprivate func sibling(_ number: Int) -> Self {
+    guard number > 0 else { return self }
+    var ring = self
+    let digits = String(number + 1)
+    ring.name = "R02_" + String(repeating: "0", count: 4 - digits.count) + digits
+    ring.address = DeviceAddress(bits: address.bits + UInt64(number), type: address.type)
+    return ring
+  }
+}
+
+/// `ringtap emulate source`: until interrupted, an adapter with a source of notifications in its range.
+struct EmulateSourceCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "source",
+    abstract: "A device that notifies as fast as the link takes it, for measuring.",
+    discussion: """
+      One characteristic notifies numbered values from the subscription on. A value starts with its number (4 octets, \
+      little-endian) and, if it has 12 octets or more, when it was sent (8 octets, nanoseconds of CLOCK_MONOTONIC).
+
+      EXAMPLES
+        ringtap emulate source --payload 244 --real-time --transport tcp-server:127.0.0.1:6402
+            then, elsewhere: ringtap gatt 70:CB:0D:00:50:C0 --transport tcp-client:127.0.0.1:6402
+      """)
+
+  @OptionGroup var options: EmulationOptions
+
+  @Option(help: "Octets of each value, 4 to 512; cut to what the MTU allows.")
+  var payload = EmulatedSource.Configuration().payloadByteCount
+
+  @Option(help: "Notifications a second; as many as the link takes if not given.")
+  var rate: Double?
+
+  @Option(help: "Stop after this many notifications of each link.")
+  var count: Int?
+
+  func validate() throws {
+    guard EmulatedSource.payloadByteCounts.contains(payload) else {
+      throw ValidationError("--payload must be 4 … 512 octets")
+    }
+    if let rate, !(rate > 0 && rate <= 100_000) { throw ValidationError("--rate must be above 0") }
+    guard count ?? 1 >= 1 else { throw ValidationError("--count must be at least 1") }
+  }
+
+  func run() async throws {
+    var source = EmulatedSource.Configuration()
+    source.payloadByteCount = payload
+    source.notificationsPerSecond = rate
+    source.notificationLimit = count
+    let configuration = source
+    let emulation = Emulation(
+      "notifications", key: "sentNotifications",
+      device: .init(address: source.address, name: source.name)
+    ) {
+      [EmulatedSource(configuration)]
+    } sent: { peripheral in
+      ((peripheral as? EmulatedSource)?.sent ?? 0, 0)
+    }
+    try await emulation.run(options)
+  }
+}
+
+/// `ringtap emulate air`: controllers that hear each other, for hosts that advertise and connect by themselves.
+struct EmulateAirCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "air",
+    abstract: "Controllers that hear each other, and nothing else in their range.",
+    discussion: """
+      Each --transport is one controller and waits for its host; the air begins when all have come and ends when all \
+      have gone.
+
+      EXAMPLE
+        ringtap emulate air --real-time --transport tcp-server:127.0.0.1:6402 --transport tcp-server:127.0.0.1:6403
+      """)
+
+  @OptionGroup var options: EmulationOptions
+
+  func run() async throws {
+    try await Emulation("", key: nil, device: nil) {
+      []
+    } sent: { _ in
+      (0, 0)
+    }.run(options)
+  }
+}

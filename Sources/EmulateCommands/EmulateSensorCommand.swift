@@ -1,0 +1,157 @@
+import CommandKit
+import ArgumentParser
+import BLECore
+import BLEEmulation
+
+/// How an emulated sensor sends, on every command that makes one.
+struct EmulatedSensorOptions: ParsableArguments {
+  @OptionGroup var emulation: EmulationOptions
+
+  @Option(help: "Measurements a second.")
+  var rate: Double = 1
+
+  @Option(help: "Stop after this many values of each link.")
+  var count: Int?
+
+  @Option(help: "Send each so-many-th value shorter than its flags promise.")
+  var malformedEvery: Int?
+
+  @Option(help: "Lose the link after this many values.")
+  var disconnectAfter: Int?
+
+  @Option(help: "Be on no body at each so-many-th measurement.")
+  var offBodyEvery: Int?
+
+  @Option(help: "The name that it advertises.")
+  var name: String?
+
+  @Option(help: "Its public device address.")
+  var address: String?
+
+  func validate() throws {
+    guard rate > 0, rate <= 100_000 else { throw ValidationError("--rate must be above 0") }
+    for (option, value) in [
+      ("--count", count), ("--malformed-every", malformedEvery), ("--disconnect-after", disconnectAfter),
+      ("--off-body-every", offBodyEvery),
+    ] where (value ?? 1) < 1 {
+      throw ValidationError("\(option) must be at least 1")
+    }
+    if let address, DeviceAddress(address, type: .public) == nil {
+      throw ValidationError("--address must look like 70:CB:0D:00:A1:B2")
+    }
+  }
+
+  func run(_ model: some SensorModel) async throws {
+    var model = model
+    if let name { model.name = name }
+    if let address = address.flatMap({ DeviceAddress($0, type: .public) }) { model.address = address }
+    guard (1...31).contains(model.advertisingData.count), !model.name.isEmpty else {
+      throw ValidationError("--name must fit the advertisement: 31 octets with all else that is in it")
+    }
+    var configuration = EmulatedSensor.Configuration()
+    configuration.ticksPerSecond = rate
+    configuration.valueLimit = count
+    configuration.malformedEvery = malformedEvery
+    configuration.disconnectAfter = disconnectAfter
+    configuration.offBodyEvery = offBodyEvery
+    let (sensor, behaviour) = (model, configuration)
+    let emulation = Emulation(
+      "values", key: "sentValues", device: .init(address: model.address, name: model.name)
+    ) {
+      [EmulatedSensor(sensor, behaviour)]
+    } sent: { peripheral in
+      guard let sensor = peripheral as? EmulatedSensor else { return (0, 0) }
+      return (sensor.sent, sensor.dropped)
+    }
+    try await emulation.run(self.emulation)
+  }
+}
+
+/// `ringtap emulate heart-rate`.
+struct EmulateHeartRateCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "heart-rate",
+    abstract: "A heart-rate strap with a made-up wearer: rate, contact, intervals, energy.",
+    discussion: """
+      EXAMPLES
+        sudo ringtap emulate heart-rate --vhci --real-time
+        ringtap emulate heart-rate --transport tcp-server:127.0.0.1:6402 --off-body-every 10
+            then, elsewhere: ringtap heart-rate --transport tcp-client:127.0.0.1:6402
+      """)
+
+  @OptionGroup var sensor: EmulatedSensorOptions
+
+  func run() async throws { try await sensor.run(StrapModel()) }
+}
+
+/// `ringtap emulate thermometer`.
+struct EmulateThermometerCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "thermometer",
+    abstract: "A thermometer in the ear: intermediate values, then a result that it indicates.",
+    discussion: """
+      EXAMPLE
+        ringtap emulate thermometer --transport tcp-server:127.0.0.1:6402 --unit fahrenheit
+      """)
+
+  @OptionGroup var sensor: EmulatedSensorOptions
+  @Option(help: "celsius or fahrenheit.") var unit = TemperatureUnit.celsius
+
+  func run() async throws {
+    var model = ThermometerModel()
+    model.unit = unit.unit
+    try await sensor.run(model)
+  }
+}
+
+/// `ringtap emulate core`.
+struct EmulateCoreCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "core",
+    abstract: "A CORE body temperature sensor: core and skin, quality, heat strain.",
+    discussion: """
+      EXAMPLE
+        ringtap emulate core --transport tcp-server:127.0.0.1:6402 --off-body-every 5
+      """)
+
+  @OptionGroup var sensor: EmulatedSensorOptions
+  @Option(help: "celsius or fahrenheit.") var unit = TemperatureUnit.celsius
+
+  func run() async throws {
+    var model = CoreModel()
+    model.unit = unit.unit
+    try await sensor.run(model)
+  }
+}
+
+/// `ringtap emulate cycling`.
+struct EmulateCyclingCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "cycling",
+    abstract: "A bicycle with a made-up rider: turns of wheel and crank.",
+    discussion: """
+      EXAMPLE
+        ringtap emulate cycling --transport tcp-server:127.0.0.1:6402
+      """)
+
+  @OptionGroup var sensor: EmulatedSensorOptions
+
+  func run() async throws { try await sensor.run(CyclingModel()) }
+}
+
+/// `ringtap emulate polar`.
+struct EmulatePolarCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "polar",
+    abstract: "A Polar sensor: heart rate, and raw ECG, acceleration and PPG on request.",
+    discussion: """
+      ECG frames are plain, acceleration and PPG compressed. --rate is how often the sensor sends what it has sampled.
+
+      EXAMPLE
+        ringtap emulate polar --transport tcp-server:127.0.0.1:6402 --rate 2
+      """)
+
+  @OptionGroup var sensor: EmulatedSensorOptions
+
+  func run() async throws { try await sensor.run(PolarModel()) }
+}

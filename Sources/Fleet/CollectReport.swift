@@ -1,0 +1,87 @@
+package import JSONText
+
+/// What was collected.
+public struct CollectReport: Hashable, Sendable {
+  public struct Table: Hashable, Sendable {
+    public var name: String
+    /// In the file.
+    public var rows: Int
+    /// Written by this run.
+    public var received: Int
+    /// Came once more, and were left out.
+    public var duplicated: Int
+    /// Known to exist, and not in the file.
+    public var missing: Int
+    /// How often the publisher was asked for rows again.
+    public var requests: Int
+  }
+
+  public struct Session: Hashable, Sendable {
+    public var publisher: String
+    public var session: String
+    /// `online`, `offline`, `ended`, or `unknown`.
+    public var state: String
+    /// Whether everything is there that the publisher had.
+    public var isComplete: Bool
+    public var tables: [Table] = []
+
+    public var rows: Int { tables.reduce(0) { $0 + $1.rows } }
+    public var received: Int { tables.reduce(0) { $0 + $1.received } }
+    public var duplicated: Int { tables.reduce(0) { $0 + $1.duplicated } }
+    public var missing: Int { tables.reduce(0) { $0 + $1.missing } }
+  }
+
+  public var sessions: [Session] = []
+  /// Messages that were not of a publisher of ours.
+  public var refused: Int
+  public var lastRefusal: String?
+  public var connections = 0
+
+  public var received: Int { sessions.reduce(0) { $0 + $1.received } }
+  public var duplicated: Int { sessions.reduce(0) { $0 + $1.duplicated } }
+  public var missing: Int { sessions.reduce(0) { $0 + $1.missing } }
+
+  init(refused: Int, lastRefusal: String?) {
+    self.refused = refused
+    self.lastRefusal = lastRefusal
+  }
+
+  /// One object, with a line end.
+  package func encode(into line: inout JSONLine) {
+    line.object { line in
+      line.member("received", received)
+      line.member("duplicated", duplicated)
+      line.member("missing", missing)
+      line.member("refused", refused)
+      if let lastRefusal { line.member("lastRefusal", lastRefusal) }
+      line.member("connections", connections)
+      line.key("sessions")
+      line.array { line in
+        for session in sessions { Self.encode(session, into: &line) }
+      }
+    }
+    line.endLine()
+  }
+
+  private static func encode(_ session: Session, into line: inout JSONLine) {
+    line.object { line in
+      line.member("publisher", session.publisher)
+      line.member("session", session.session)
+      line.member("state", session.state)
+      line.member("isComplete", session.isComplete)
+      line.key("tables")
+      line.array { line in
+        for table in session.tables {
+          line.object {
+            $0.member("name", table.name)
+            $0.member("rows", table.rows)
+            $0.member("received", table.received)
+            $0.member("duplicated", table.duplicated)
+            $0.member("missing", table.missing)
+            $0.member("requests", table.requests)
+          }
+        }
+      }
+    }
+  }
+}

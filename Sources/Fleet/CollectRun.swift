@@ -1,0 +1,236 @@
+import BLECore
+public import BLELinux
+import BLEWire
+import Synchronization
+
+/// Collects what publishers send, on a thread of its own.
+public final class CollectRun: Sendable {
+  public struct Plan: Sendable {
+    public var broker: BrokerAddress
+    /// PEM; `nil`: those certificates that the system trusts.
+    public var certificates: String?
+    public var directory: String
+    /// Of the collector: the broker keeps for it what comes while it is away.
+    public var name: String
+    public var duration: Duration?
+    /// End after so many rows.
+    public var count: Int?
+    /// End when so many sessions are complete.
+    public var sessionCount: Int?
+
+    public init(_ broker: BrokerAddress, into directory: String, name: String) {
+      self.broker = broker
+      self.directory = directory
+      self.name = name
+    }
+  }
+
+  public struct Progress: Sendable {
+    public var elapsed: Duration
+    public var publishers: Int
+    public var received: Int
+    public var duplicated: Int
+  }
+
+  private struct State: Sendable {
+    var isEnding = false
+    var result: Result<CollectReport, PublishProblem>?
+    var waiter: CheckedContinuation<Void, Never>?
+  }
+
+  /// How long the broker keeps what is for a collector that is away: a week.
+  private static let sessionSeconds = 7 * 24 * 3600
+  private static let longestPause = Duration.seconds(10)
+  private static let turnMilliseconds = 200
+  private static let progressPeriod = Duration.milliseconds(500)
+  /// For the last receipts to leave.
+  private static let farewellPeriod = Duration.seconds(3)
+
+  private let plan: Plan
+  private let note: @Sendable (String) -> Void
+  private let progress: @Sendable (Progress) -> Void
+  private let state = Mutex(State())
+  private let wake: WakeEvent
+  private let begunAt = SystemClock.monotonic()
+
+  /// - Parameters:
+  ///   - plan: which broker, and where captures go.
+  ///   - note: gets a line about the broker when that changes.
+  ///   - progress: hears twice a second how it goes.
+  public init(
+    _ plan: Plan, note: @escaping @Sendable (String) -> Void, progress: @escaping @Sendable (Progress) -> Void
+  ) throws(SystemError) {
+    self.plan = plan
+    self.note = note
+    self.progress = progress
+    wake = try WakeEvent()
+  }
+
+  /// Collects until there is a reason to end, or its task is cancelled.
+  ///
+  /// - Throws: what the broker refuses from the first, or a file that cannot be written.
+  public func run() async throws(PublishProblem) -> CollectReport {
+    do throws(SystemError) {
+      try Files.createDirectory(plan.directory)
+      try SystemThread.start(named: "collector") { self.main() }
+    } catch { throw .system(error) }
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { waiter in
+        let isOver = state.withLock { state in
+          if state.result == nil { state.waiter = waiter }
+          return state.result != nil
+        }
+        if isOver { waiter.resume() }
+      }
+    } onCancel: {
+      state.withLock { $0.isEnding = true }
+      wake.interrupt()
+    }
+    guard let result = state.withLock({ $0.result }) else {
+      preconditionFailure("it is over without a result")
+    }
+    return try result.get()
+  }
+
+  // MARK: The thread
+
+  private var isEnding: Bool { state.withLock { $0.isEnding } }
+
+  private func main() {
+    var collector = Collector(plan.directory, prefix: plan.broker.prefix, name: plan.name)
+    var connections = 0
+    let result: Result<CollectReport, PublishProblem>
+    do throws(PublishProblem) {
+      try run(&collector, &connections)
+      var report = collector.report
+      report.connections = connections
+      result = .success(report)
+    } catch { result = .failure(error) }
+    let waiter = state.withLock { state in
+      state.result = result
+      return state.waiter.take()
+    }
+    waiter?.resume()
+  }
+
+  private func run(_ collector: inout Collector, _ connections: inout Int) throws(PublishProblem) {
+    var (pause, told) = (Duration.milliseconds(250), "")
+    while !isOver(collector) {
+      do throws(PublishProblem) {
+        try session(&collector) {
+          connections += 1
+          pause = .milliseconds(250)
+          note(
+            told.isEmpty
+              ? "collecting from \(plan.broker) into \(plan.directory)   (Ctrl-C ends)" : "connected again")
+          told = ""
+        }
+      } catch {
+        // Whoever starts it should see at once that it cannot work; later the broker is waited for.
+        guard connections > 0, case .broker(let text) = error else { throw error }
+        if told != text { note("\(text); waiting for it") }
+        told = text
+        guard !isOver(collector) else { break }
+        let milliseconds =
+          pause.components.seconds * 1000 + pause.components.attoseconds / 1_000_000_000_000_000
+        wake.sleep(milliseconds: Int(milliseconds)) { !isEnding }
+        pause = min(pause * 2, Self.longestPause)
+      }
+    }
+  }
+
+  private func isOver(_ collector: Collector) -> Bool {
+    if isEnding { return true }
+    if let duration = plan.duration, begunAt.advanced(by: duration) <= SystemClock.monotonic() { return true }
+    if let count = plan.count, collector.received >= count { return true }
+    return plan.sessionCount.map { collector.completeCount >= $0 } ?? false
+  }
+
+  /// One connection, to its end.
+  private func session(
+    _ collector: inout Collector, connected: () -> Void
+  ) throws(PublishProblem) {
+    var options = MQTTClient.Options(
+      client: "ringtap-collect-\(plan.name)", host: plan.broker.host, port: plan.broker.port)
+    (options.user, options.password) = (plan.broker.user, plan.broker.password)
+    (options.isEncrypted, options.certificateFile) = (plan.broker.isEncrypted, plan.certificates)
+    options.sessionSeconds = Self.sessionSeconds
+    let client = try attempt { () throws(MQTTError) in try MQTTClient(options) }
+    let intake = Intake(collector)
+    client.onMessage = { topic, payload, _ in intake.take(topic, payload) }
+    defer { collector = intake.collector }
+    try attempt { () throws(MQTTError) in try client.connect() }
+    var unanswered: Set<Int> = []
+    var progressAt = SystemClock.monotonic()
+    while !isOver(intake.collector) {
+      try turn(client, intake, &unanswered, connected)
+      let now = SystemClock.monotonic()
+      guard now >= progressAt else { continue }
+      progressAt = now.advanced(by: Self.progressPeriod)
+      progress(
+        Progress(
+          elapsed: begunAt.duration(to: now), publishers: intake.collector.publisherCount,
+          received: intake.collector.received, duplicated: intake.collector.duplicated))
+    }
+    // Publishers wait for the word that all is here.
+    let limit = SystemClock.monotonic().advanced(by: Self.farewellPeriod)
+    repeat {
+      try turn(client, intake, &unanswered, connected)
+    } while !unanswered.isEmpty && SystemClock.monotonic() < limit
+    client.disconnect()
+  }
+
+  private func turn(
+    _ client: MQTTClient, _ intake: Intake, _ unanswered: inout Set<Int>, _ connected: () -> Void
+  ) throws(PublishProblem) {
+    for receipt in intake.isConnected ? intake.collector.receipts(SystemClock.monotonic()) : [] {
+      let octets = receipt.octets
+      unanswered.insert(
+        try attempt { () throws(MQTTError) in try client.publish(octets.span, to: receipt.topic) })
+    }
+    for event in client.turn(milliseconds: Self.turnMilliseconds) {
+      switch event {
+      case .connected:
+        intake.isConnected = true
+        connected()
+        for topic in FleetTopic.collected(below: plan.broker.prefix) {
+          try attempt { () throws(MQTTError) in try client.subscribe(to: topic) }
+        }
+      case .subscribed(let reason) where reason >= 0x80:
+        throw .final(refusal)
+      case .subscribed: break
+      case .acknowledged(let message, _): unanswered.remove(message)
+      case .ended(let error): throw plan.broker.problem(error, certificates: plan.certificates)
+      }
+    }
+    if case .system(let error)? = intake.problem { throw .system(error) }
+  }
+
+  private var refusal: String {
+    "the broker refuses the subscription to \(plan.broker.prefix)/#; allow it in the broker's access control"
+  }
+
+  private func attempt<Value>(_ body: () throws(MQTTError) -> Value) throws(PublishProblem) -> Value {
+    do throws(MQTTError) { return try body() } catch {
+      throw plan.broker.problem(error, certificates: plan.certificates)
+    }
+  }
+}
+
+/// Where messages arrive within a turn of the connection. For one thread.
+private final class Intake {
+  var collector: Collector
+  var isConnected = false
+  /// A file cannot be written.
+  private(set) var problem: CollectProblem?
+
+  init(_ collector: Collector) { self.collector = collector }
+
+  func take(_ topic: String, _ payload: Span<UInt8>) {
+    // The broker keeps what follows.
+    guard problem == nil else { return }
+    do throws(CollectProblem) { try collector.take(topic, payload, SystemClock.monotonic()) } catch {
+      problem = error
+    }
+  }
+}

@@ -1,0 +1,217 @@
+import BLECore
+import BLEWire
+import JSONText
+
+/// What all messages have in common: a line of JSON, then what it is about.
+enum FleetMessage {
+  /// Of the JSON, with its end.
+  static let lineByteCountLimit = 1 << 16
+
+  static func split(
+    _ payload: Span<UInt8>, version: Int
+  ) throws(Batch.Refusal) -> (document: JSONDocument, body: [UInt8]) {
+    var end = 0
+    while end < payload.count, payload[end] != UInt8(ascii: "\n") { end += 1 }
+    guard end < payload.count, end < lineByteCountLimit else {
+      throw Batch.Refusal("the first line has no end within \(lineByteCountLimit) octets")
+    }
+    let line = copy(payload.extracting(..<end))
+    let document: JSONDocument
+    do throws(JSONDocument.Failure) { document = try JSONDocument(line) } catch {
+      throw Batch.Refusal("the first line is no JSON")
+    }
+    guard document["version"]?.integer(Int.self) == version else {
+      throw Batch.Refusal("its version is not \(version): both sides need the same ringtap")
+    }
+    return (document, copy(payload.extracting((end + 1)...)))
+  }
+
+  private static func copy(_ span: Span<UInt8>) -> [UInt8] {
+    [UInt8](encoding: span.count) { $0.append(span) }
+  }
+}
+
+/// A publisher has nothing more to send: what each table has, and the capture's `session.json`.
+///
+/// ```
+/// {"version":1,"session":"5f1e…","tables":{"ppg":{"header":"time_ns,…","rows":6000,"from":0}}}
+/// {"device":{"address":"70:CB:0D:00:A1:B2",…
+/// ```
+struct SessionEnd: Hashable, Sendable {
+  struct Table: Hashable, Sendable {
+    var header: String
+    var rows: Int
+    var from: Int
+  }
+
+  static let tableLimit = 64
+  static let documentByteCountLimit = 1 << 24
+  private static let version = 1
+
+  var session: String
+  var tables: [String: Table]
+  /// `session.json` as it is; empty where there is none.
+  var document: [UInt8]
+
+  var octets: [UInt8] {
+    var line = JSONLine()
+    line.object { line in
+      line.member("version", Self.version)
+      line.member("session", session)
+      line.key("tables")
+      line.object { line in
+        for (name, table) in tables.sorted(by: { $0.key < $1.key }) {
+          line.key(name)
+          line.object {
+            $0.member("header", table.header)
+            $0.member("rows", table.rows)
+            $0.member("from", table.from)
+          }
+        }
+      }
+    }
+    line.endLine()
+    return line.octets + document
+  }
+}
+
+extension SessionEnd {
+  init(parsing payload: Span<UInt8>, session: String) throws(Batch.Refusal) {
+    guard payload.count <= Self.documentByteCountLimit else {
+      throw Batch.Refusal("session.json is too large")
+    }
+    let (line, body) = try FleetMessage.split(payload, version: Self.version)
+    guard line["session"]?.text == session, case .object(let members)? = line["tables"],
+      members.count <= Self.tableLimit
+    else { throw Batch.Refusal("the end names another session than its topic, or no tables") }
+    var tables: [String: Table] = [:]
+    for (name, member) in members {
+      guard FleetTopic.isTable(name), let header = member["header"]?.text, Batch.isHeader(header),
+        let rows = member["rows"]?.integer(Int.self), let from = member["from"]?.integer(Int.self),
+        (0..<Batch.rowLimit).contains(rows), (0...rows).contains(from)
+      else { throw Batch.Refusal("the end has a table that is none") }
+      tables[name] = Table(header: header, rows: rows, from: from)
+    }
+    // It becomes a file that programs read.
+    if !body.isEmpty {
+      do throws(JSONDocument.Failure) { _ = try JSONDocument(body) } catch {
+        throw Batch.Refusal("session.json is no JSON")
+      }
+    }
+    self.init(session: session, tables: tables, document: body)
+  }
+}
+
+/// How a publisher is, retained by the broker.
+///
+/// `{"version":1,"state":"online","session":"5f1e…","device":"70:CB:0D:00:A1:B2","timeNs":1700000000000000000,
+/// "rows":6000,"acknowledged":5900,"skipped":0}`
+struct PublisherStatus: Hashable, Sendable {
+  enum State: String, Hashable, Sendable {
+    case online
+    /// The connection broke off; published by the broker as its last will.
+    case offline
+    /// All that there was to send was sent.
+    case ended
+  }
+
+  private static let version = 1
+
+  var state: State
+  var session: String
+  var device: String?
+  /// `nil` in the last will, which is written long before.
+  var counts: Counts?
+
+  struct Counts: Hashable, Sendable {
+    var time: ReceiveTime
+    var rows: Int
+    var acknowledged: Int
+    var skipped: Int
+  }
+
+  var octets: [UInt8] {
+    var line = JSONLine()
+    line.object { line in
+      line.member("version", Self.version)
+      line.member("state", state.rawValue)
+      line.member("session", session)
+      if let device { line.member("device", device) }
+      if let counts {
+        line.member("timeNs", counts.time.nanoseconds)
+        line.member("rows", counts.rows)
+        line.member("acknowledged", counts.acknowledged)
+        line.member("skipped", counts.skipped)
+      }
+    }
+    line.endLine()
+    return line.octets
+  }
+}
+
+extension PublisherStatus {
+  init(parsing payload: Span<UInt8>) throws(Batch.Refusal) {
+    let (line, _) = try FleetMessage.split(payload, version: Self.version)
+    guard let state = line["state"]?.text.flatMap(State.init(rawValue:)), let session = line["session"]?.text,
+      FleetName.isValid(session)
+    else { throw Batch.Refusal("the status has no state or session") }
+    self.init(state: state, session: session, device: line["device"]?.text)
+  }
+}
+
+/// What a collector tells a publisher: how many rows it has, and which tables it needs again from there.
+///
+/// `{"version":1,"session":"5f1e…","collector":"hospital","tables":{"ppg":5900},"resend":["ppg"],"isComplete":false}`
+///
+/// A broker that is killed forgets what it had acknowledged. With this nothing is lost for all that: the rows are in the
+/// capture's own tables.
+struct Receipt: Hashable, Sendable {
+  private static let version = 1
+
+  var session: String
+  var collector: String
+  var tables: [String: Int] = [:]
+  var resend: [String] = []
+  /// Everything that the end told of is in files.
+  var isComplete = false
+
+  var octets: [UInt8] {
+    var line = JSONLine()
+    line.object { line in
+      line.member("version", Self.version)
+      line.member("session", session)
+      line.member("collector", collector)
+      line.key("tables")
+      line.object { line in
+        for (name, rows) in tables.sorted(by: { $0.key < $1.key }) { line.member(name, rows) }
+      }
+      line.key("resend")
+      line.array { line in
+        for name in resend.sorted() { line.value(name) }
+      }
+      line.member("isComplete", isComplete)
+    }
+    line.endLine()
+    return line.octets
+  }
+}
+
+extension Receipt {
+  init(parsing payload: Span<UInt8>) throws(Batch.Refusal) {
+    let (line, _) = try FleetMessage.split(payload, version: Self.version)
+    guard let session = line["session"]?.text, let collector = line["collector"]?.text,
+      FleetName.isValid(collector),
+      case .object(let members)? = line["tables"], members.count <= SessionEnd.tableLimit
+    else { throw Batch.Refusal("no receipt") }
+    var tables: [String: Int] = [:]
+    for (name, member) in members {
+      guard let rows = member.integer(Int.self), (0..<Batch.rowLimit).contains(rows) else {
+        throw Batch.Refusal("a receipt with a number that is none")
+      }
+      tables[name] = rows
+    }
+    self.init(
+      session: session, collector: collector, tables: tables,
+      resend: (line["resend"]?.array ?? []).compactMap(\.text), isComplete: line["isComplete"]?.flag ?? false)
+  }
+}

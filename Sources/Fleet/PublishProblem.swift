@@ -1,0 +1,103 @@
+import BLEHost
+public import BLELinux
+
+/// Why nothing can be published, or collected: what happened, then what to do.
+public enum PublishProblem: Error, Hashable, Sendable, CustomStringConvertible {
+  /// A message about the broker.
+  case broker(String)
+  /// The same where trying again is of no use.
+  case final(String)
+  case system(SystemError)
+  /// `publish.json` makes no sense.
+  case damaged(String)
+  /// A table is not the one that was published before.
+  case otherCapture(String)
+  /// A file that is no table of text.
+  case noTable(String)
+  case noCapture(String)
+
+  /// Whether it concerns every capture, not this one.
+  var isBrokers: Bool {
+    switch self {
+    case .broker, .final: true
+    default: false
+    }
+  }
+
+  public var description: String {
+    switch self {
+    case .broker(let text), .final(let text): text
+    case .system(let error): ErrorGuide.text(of: error)
+    case .damaged(let path):
+      "\(path) is damaged; remove it, and all is published as a new session"
+    case .otherCapture(let path):
+      "\(path) is not the table that was published before; remove \(PublishCursor.fileName) beside it to publish it as a "
+        + "new session"
+    case .noTable(let path): "\(path) is no table of text; move it out of the capture's directory"
+    case .noCapture(let path): "\(path) has no tables of text; give a capture's directory (--format csv)"
+    }
+  }
+}
+
+extension BrokerAddress {
+  /// What the broker, or the way to it, refused, and what to do.
+  ///
+  /// - Parameter certificates: the file of them that was given.
+  func problem(_ error: MQTTError, certificates: String?) -> PublishProblem {
+    switch error {
+    case .noLibrary, .refused(142, _): .final(text(error, certificates))
+    default: .broker(text(error, certificates))
+    }
+  }
+
+  private func text(_ error: MQTTError, _ certificates: String?) -> String {
+    let place = "the broker at \(host):\(port)"
+    switch error {
+    case .noLibrary(let why):
+      return "MQTT needs Mosquitto's client library (\(why)); install it: sudo apt-get install libmosquitto1"
+    case .noAddress:
+      return "the broker's host '\(host)' is not known; correct the URL, or see to the name service"
+    case .system(let error):
+      return "cannot reach \(place) (\(error)); start it, or correct the URL"
+    case .tls(let why):
+      if why.has("host name verification") {
+        return
+          "the certificate of \(place) is for another host than '\(host)'; use the name that it was made for"
+      }
+      if why.has("cannot read") {
+        return "\(why); name a file of PEM certificates that can be read by --publish-ca"
+      }
+      if why.has("certificate") {
+        let trusted = certificates ?? "the system's certificates"
+        return
+          "the certificate of \(place) is not vouched for by \(trusted) (\(why)); give that of its authority by "
+          + "--publish-ca"
+      }
+      return
+        "no encrypted connection with \(place) (\(why)); see that it speaks TLS at this port, or use mqtt://"
+    case .refused(134, let name), .refused(135, let name):
+      let who = user.map { "user '\($0)'" } ?? "a client without a user"
+      return
+        "\(place) refuses \(who) (\(name)); give the user in the URL and the password in RINGTAP_MQTT_PASSWORD or "
+        + "--publish-password-file"
+    case .refused(132, let name), .refused(1, let name):
+      return "\(place) speaks no MQTT 5 (\(name)); use one that does, such as Mosquitto 1.6 or later"
+    case .refused(142, _):
+      return
+        "another process took over this session at \(place); let only one publish a directory, and give each "
+        + "collector a --name of its own"
+    case .refused(let reason, let name):
+      return "\(place) refuses (\(name), \(reason)); its log says why"
+    case .other(let why): return "\(place): \(why); see that it runs, and that it is an MQTT broker"
+    }
+  }
+}
+
+extension String {
+  /// Whether a word stands in it.
+  fileprivate func has(_ word: String) -> Bool {
+    let (text, word) = (Array(utf8), Array(word.utf8))
+    guard text.count >= word.count else { return false }
+    return (0...(text.count - word.count)).contains { text[$0..<($0 + word.count)].elementsEqual(word) }
+  }
+}

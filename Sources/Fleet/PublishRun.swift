@@ -1,0 +1,298 @@
+import BLECore
+public import BLELinux
+import BLEWire
+import Synchronization
+
+/// Publishes a capture's directory, on a thread of its own, which a capture neither waits for nor is hurt by.
+public final class PublishRun: Sendable {
+  /// What is published, where, and how long one goes on about it.
+  public struct Plan: Hashable, Sendable {
+    public var broker: BrokerAddress
+    /// PEM; `nil`: those certificates that the system trusts.
+    public var certificates: String?
+    /// Of the publisher; `nil`: this machine and the device.
+    public var name: String?
+    /// Octets of tables that may wait; beyond it the oldest rows are skipped.
+    public var backlogByteCount = 1 << 30
+    /// How long to go on at the end without any progress.
+    public var patience = Duration.seconds(10)
+
+    public init(_ broker: BrokerAddress) { self.broker = broker }
+  }
+
+  private struct State: Sendable {
+    var isEnding = false
+    var isAbandoned = false
+    var report: PublishReport?
+    /// When the thread last looked around.
+    var turnedAt = SystemClock.monotonic()
+    var isOver = false
+    var waiter: CheckedContinuation<Void, Never>?
+  }
+
+  private static let longestPause = Duration.seconds(10)
+  /// At most from one turn of the connection to the next.
+  private static let turnMilliseconds = 200
+
+  public let directory: String
+  private let plan: Plan
+  private let note: @Sendable (String) -> Void
+  private let state = Mutex(State())
+  private let wake: WakeEvent
+
+  /// - Parameters:
+  ///   - directory: the capture's.
+  ///   - plan: which broker, and how much may wait.
+  ///   - note: gets a line about the broker when that changes.
+  public init(
+    _ directory: String, _ plan: Plan, note: @escaping @Sendable (String) -> Void
+  ) throws(SystemError) {
+    self.directory = directory
+    self.plan = plan
+    self.note = note
+    wake = try WakeEvent()
+  }
+
+  /// Begins. A capture's directory may come later.
+  public func start() throws(SystemError) {
+    try SystemThread.start(named: "publisher", as: .patient) { self.main() }
+  }
+
+  /// No more rows come: waits until all are published and a collector has them, or nothing goes on any more.
+  ///
+  /// - Returns: `nil` where there was nothing to publish.
+  public func finish() async -> PublishReport? {
+    state.withLock { $0.isEnding = true }
+    wake.interrupt()
+    let limit = Task {
+      while !state.withLock({ $0.isOver }) {
+        try await Task.sleep(for: .seconds(1))
+        if isStuck { over() }
+      }
+    }
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { waiter in
+        let isOver = state.withLock { state in
+          if !state.isOver { state.waiter = waiter }
+          return state.isOver
+        }
+        if isOver { waiter.resume() }
+      }
+    } onCancel: {
+      abandon()
+    }
+    limit.cancel()
+    return state.withLock { $0.report }
+  }
+
+  /// Ends as soon as it can; what is not published stays in the directory.
+  public func abandon() {
+    state.withLock { $0.isAbandoned = true }
+    wake.interrupt()
+  }
+
+  /// A connect where nothing answers may take longer than anybody wants to wait.
+  private var isStuck: Bool {
+    let limit = SystemClock.monotonic()
+    return state.withLock { $0.turnedAt.advanced(by: plan.patience + .seconds(2)) <= limit }
+  }
+
+  private func over() {
+    let waiter = state.withLock { state in
+      state.isOver = true
+      return state.waiter.take()
+    }
+    waiter?.resume()
+  }
+
+  /// How far it is; `nil` before it has begun.
+  public var report: PublishReport? { state.withLock { $0.report } }
+
+  // MARK: The thread
+
+  private var isEnding: Bool { state.withLock { $0.isEnding || $0.isAbandoned } }
+  private var isAbandoned: Bool { state.withLock { $0.isAbandoned } }
+
+  private func main() {
+    defer { over() }
+    // The capture makes it with what it knows of the device.
+    while !Files.exists(directory + "/session.json"), !isEnding {
+      wake.sleep(milliseconds: 100) { !isEnding }
+    }
+    guard Files.exists(directory) else { return }
+    do throws(PublishProblem) {
+      var publisher = try Publisher(
+        directory, prefix: plan.broker.prefix, name: plan.name, backlogByteCount: plan.backlogByteCount,
+        now: SystemClock.monotonic())
+      keep(publisher.report)
+      try run(&publisher)
+    } catch {
+      fail(error)
+    }
+  }
+
+  private func keep(_ report: PublishReport) {
+    var report = report
+    report.processorTime = .nanoseconds(ThreadUsage.current().processorNanoseconds)
+    state.withLock { state in
+      report.problem = report.problem ?? state.report?.problem
+      state.report = report
+    }
+  }
+
+  private func fail(_ problem: PublishProblem) {
+    let text = "\(problem)"
+    state.withLock { state in
+      if state.report == nil { state.report = PublishReport(publisher: "", session: "") }
+      state.report?.problem = text
+      state.report?.isCapturesFault = !problem.isBrokers
+    }
+    note(text)
+  }
+
+  /// Connects again and again until all is published.
+  private func run(_ publisher: inout Publisher) throws(PublishProblem) {
+    var (pause, told) = (Duration.milliseconds(250), "")
+    while !publisher.isDone, !isOver(&publisher) {
+      do throws(PublishProblem) {
+        try session(&publisher) {
+          pause = .milliseconds(250)
+          if !told.isEmpty { note("\(plan.broker): connected") }
+          told = ""
+        }
+      } catch {
+        guard case .broker(var text) = error else {
+          try? publisher.writeCursor()
+          throw error
+        }
+        if publisher.refusal != nil { text = why(publisher, "") }
+        if told != text, !publisher.isDone { note("\(text); recorded rows wait in \(directory)") }
+        told = text
+        guard !isOver(&publisher) else { break }
+        wake.sleep(
+          milliseconds: Int(
+            pause.components.seconds * 1000 + pause.components.attoseconds / 1_000_000_000_000_000)
+        ) {
+          !isEnding || publisher.isEnding
+        }
+        pause = min(pause * 2, isEnding ? .seconds(1) : Self.longestPause)
+      }
+    }
+    try publisher.writeCursor()
+    var report = publisher.report
+    report.problem = publisher.isDone ? nil : why(publisher, told)
+    keep(report)
+  }
+
+  private func why(_ publisher: Publisher, _ told: String) -> String {
+    if !told.isEmpty { return told }
+    switch publisher.refusal ?? publisher.reception {
+    case .nobody:
+      return "nobody is subscribed to \(plan.broker); start `ringtap collect \(plan.broker) --output DIR`"
+    case .refused(let reason, let topic):
+      return
+        "the broker refuses what is published to \(topic) (\(MQTTClient.name(ofReason: reason)), \(reason)); allow it "
+        + "in the broker's access control, or change the prefix in the URL"
+    case .good where publisher.waitingByteCount == 0:
+      return
+        "\(publisher.report.collector ?? "the collector") did not confirm that it has everything; see whether it runs"
+    case .good: return "the time was over; --publish-patience gives more"
+    }
+  }
+
+  /// Whether it is time to leave without having been done.
+  private func isOver(_ publisher: inout Publisher) -> Bool {
+    let now = SystemClock.monotonic()
+    state.withLock { $0.turnedAt = now }
+    if isEnding { publisher.end(now) }
+    if isAbandoned { return true }
+    return publisher.isEnding && publisher.lastProgress.advanced(by: plan.patience) <= now
+  }
+
+  /// One connection, to its end.
+  private func session(
+    _ publisher: inout Publisher, connected: () -> Void
+  ) throws(PublishProblem) {
+    var options = MQTTClient.Options(
+      client: "ringtap-\(publisher.cursor.session)", host: plan.broker.host, port: plan.broker.port)
+    (options.user, options.password) = (plan.broker.user, plan.broker.password)
+    (options.isEncrypted, options.certificateFile) = (plan.broker.isEncrypted, plan.certificates)
+    options.will = publisher.will
+    let client = try attempt { () throws(MQTTError) in try MQTTClient(options) }
+    let received = ReceivedMessages()
+    client.onMessage = { _, payload, _ in received.append(payload) }
+    try attempt { () throws(MQTTError) in try client.connect() }
+    var isConnected = false
+    var reception = Publisher.Reception.good
+    while !publisher.isDone, !isOver(&publisher) {
+      for event in client.turn(milliseconds: try send(&publisher, client, isConnected)) {
+        let now = SystemClock.monotonic()
+        switch event {
+        case .connected:
+          isConnected = true
+          publisher.connected(now)
+          connected()
+          try attempt { () throws(MQTTError) in try client.subscribe(to: publisher.receiptTopic) }
+        case .acknowledged(let message, let reason): publisher.acknowledged(message, reason: reason, now)
+        // Without receipts the broker's word has to do.
+        case .subscribed: break
+        case .ended(let error): throw plan.broker.problem(error, certificates: plan.certificates)
+        }
+      }
+      for payload in received.take() { try publisher.receive(payload.span, SystemClock.monotonic()) }
+      tell(&reception, publisher)
+      keep(publisher.report)
+    }
+    client.disconnect()
+  }
+
+  /// - Returns: how long the connection may wait, in milliseconds.
+  private func send(
+    _ publisher: inout Publisher, _ client: MQTTClient, _ isConnected: Bool
+  ) throws(PublishProblem) -> Int {
+    guard isConnected else { return Self.turnMilliseconds }
+    try publisher.look(SystemClock.monotonic())
+    while let outgoing = try publisher.next(SystemClock.monotonic()) {
+      let octets = outgoing.octets
+      let message = try attempt { () throws(MQTTError) in
+        try client.publish(octets.span, to: outgoing.topic, isRetained: outgoing.isRetained)
+      }
+      publisher.left(message, outgoing)
+    }
+    return Self.turnMilliseconds
+  }
+
+  /// Once for each change.
+  private func tell(_ told: inout Publisher.Reception, _ publisher: Publisher) {
+    guard publisher.reception != told else { return }
+    told = publisher.reception
+    if told == .good {
+      note("\(plan.broker): rows are taken")
+    } else {
+      note(why(publisher, "") + "; rows wait in \(directory)")
+    }
+  }
+
+  private func attempt<Value>(_ body: () throws(MQTTError) -> Value) throws(PublishProblem) -> Value {
+    do throws(MQTTError) { return try body() } catch {
+      throw plan.broker.problem(error, certificates: plan.certificates)
+    }
+  }
+}
+
+/// What came within a turn of the connection. For one thread.
+final class ReceivedMessages {
+  /// Of one turn; more are of somebody who means no good.
+  private static let limit = 256
+  private var payloads: [[UInt8]] = []
+
+  func append(_ payload: Span<UInt8>) {
+    guard payloads.count < Self.limit, payload.count <= FleetMessage.lineByteCountLimit else { return }
+    payloads.append([UInt8](encoding: payload.count) { $0.append(payload) })
+  }
+
+  func take() -> [[UInt8]] {
+    defer { payloads = [] }
+    return payloads
+  }
+}

@@ -1,0 +1,338 @@
+import Recording
+package import BLECore
+import BLELinux
+import JSONText
+
+/// Decides what of a capture goes to the broker next: without a connection and without a clock.
+///
+/// The capture's tables are the spool: rows are read from them when they are sent, and read again when they are sent
+/// again. Rows count as sent when the broker acknowledged them, and are sent again when a collector has not got them.
+package struct Publisher {
+  /// Batches that the broker has not acknowledged, at most.
+  static let inFlightLimit = 16
+  /// From one look at the tables to the next.
+  static let lookPeriod = Duration.seconds(1)
+  static let statusPeriod = Duration.seconds(10)
+  static let cursorPeriod = Duration.seconds(5)
+  /// After the broker said that nobody is subscribed, or that it takes nothing now.
+  static let pausePeriod = Duration.seconds(1)
+  /// How long to wait after the end for a collector that never said a word.
+  static let silencePeriod = Duration.seconds(2)
+  /// From one answer to a collector's request to the next.
+  static let rewindPeriod = Duration.milliseconds(500)
+
+  /// A message, and what its acknowledgement means.
+  package struct Outgoing: Sendable {
+    enum Purpose: Hashable, Sendable {
+      case batch(table: String, end: TableFollower.Position, generation: Int)
+      case end
+      case status(PublisherStatus.State)
+    }
+
+    package var topic: String
+    package var octets: [UInt8]
+    var isRetained = false
+    var purpose: Purpose
+  }
+
+  /// What the broker thinks of our messages.
+  enum Reception: Hashable, Sendable {
+    case good
+    /// It takes them, and there is nobody who gets them.
+    case nobody
+    /// Why it does not.
+    case refused(reason: Int, topic: String)
+  }
+
+  let directory: String
+  let prefix: String
+  let backlogByteCount: Int
+  private(set) var cursor: PublishCursor
+  package private(set) var report: PublishReport
+  private(set) var reception = Reception.good
+  /// The last refusal since rows were taken; a broker may end the connection with it.
+  private(set) var refusal: Reception?
+  /// One message at a time until the broker takes a batch: where it refuses and ends the connection at once, its answer
+  /// would be lost behind what is still to be sent.
+  private var isProbing = true
+  private(set) var lastProgress: MonotonicTime
+  private var tables: [TableFollower] = []
+  private var turn = 0
+  private var inFlight: [Int: Outgoing.Purpose] = [:]
+  private var pausedUntil: MonotonicTime
+  private var lookAt: MonotonicTime
+  private var statusAt: MonotonicTime
+  private var cursorAt: MonotonicTime
+  private var writtenCursor: PublishCursor?
+  private var rewoundAt: MonotonicTime?
+  private var device: String?
+
+  /// What remains to be done once no more rows come.
+  private enum Ending: Hashable {
+    case no, rows, end, receipt(since: MonotonicTime), status, done
+  }
+  private var ending = Ending.no
+
+  /// - Parameter name: of the publisher, if this directory was not published before.
+  /// - Throws: `damaged`, `system` where `publish.json` cannot be written.
+  package init(
+    _ directory: String, prefix: String, name: String?, backlogByteCount: Int, now: MonotonicTime
+  ) throws(PublishProblem) {
+    self.directory = directory
+    self.prefix = prefix
+    self.backlogByteCount = backlogByteCount
+    device = (try? SessionDocument.read(in: directory))?["device"]?["address"]?.text
+    let earlier = try PublishCursor.read(in: directory)
+    cursor =
+      earlier
+      ?? PublishCursor(
+        session: PublishCursor.newSession(), publisher: name ?? Self.name(of: directory, device: device))
+    if let name { cursor.publisher = name }
+    cursor.isComplete = false
+    report = PublishReport(publisher: cursor.publisher, session: cursor.session)
+    (pausedUntil, lookAt, statusAt, cursorAt, lastProgress) = (now, now, now, now, now)
+    // Before anything of the session is sent.
+    try writeCursor()
+    try look(now)
+  }
+
+  /// This machine and the device: `ward-3-70-CB-0D-00-A1-B2`; the directory's own name where the device is not known.
+  private static func name(of directory: String, device: String?) -> String {
+    let path = Files.absolute(directory) ?? directory
+    let part = device ?? path.split(separator: "/").last.map(String.init) ?? "capture"
+    return FleetName.made(of: "\(ProcessFacts.hostName)-\(part)")
+  }
+
+  /// The broker publishes it where the connection breaks off.
+  var will: (topic: String, octets: [UInt8]) {
+    let status = PublisherStatus(state: .offline, session: cursor.session, device: device)
+    return (FleetTopic.status(publisher: cursor.publisher).text(below: prefix), status.octets)
+  }
+
+  var receiptTopic: String { FleetTopic.receipt(publisher: cursor.publisher).text(below: prefix) }
+  var isDone: Bool { ending == .done }
+  var isEnding: Bool { ending != .no }
+  /// Whether all rows that were seen are with the broker.
+  var isDrained: Bool { tables.allSatisfy(\.isDrained) }
+  var waitingByteCount: Int { tables.reduce(0) { $0 + $1.waitingByteCount } }
+
+  // MARK: Rows
+
+  /// Looks how far the tables have grown, and for new ones, if it is time to.
+  package mutating func look(_ now: MonotonicTime) throws(PublishProblem) {
+    guard now >= lookAt else { return }
+    lookAt = now.advanced(by: Self.lookPeriod)
+    let known = Set(tables.map(\.name))
+    for file in Files.names(in: directory).sorted() where file.hasSuffix(".csv") {
+      let name = String(file.dropLast(4))
+      guard FleetTopic.isTable(name), !known.contains(name), tables.count < SessionEnd.tableLimit else {
+        continue
+      }
+      guard let table = try TableFollower(name, in: directory, cursor.tables[name]) else { continue }
+      tables.append(table)
+    }
+    for index in tables.indices {
+      try tables[index].look()
+      try tables[index].bound(byteCount: backlogByteCount)
+    }
+    report.skipped = tables.reduce(0) { $0 + $1.skipped }
+    if now >= cursorAt { try writeCursor(now) }
+  }
+
+  /// Keeps what the broker acknowledged.
+  mutating func writeCursor(_ now: MonotonicTime? = nil) throws(PublishProblem) {
+    for table in tables { cursor.tables[table.name] = table.cursor }
+    if let now { cursorAt = now.advanced(by: Self.cursorPeriod) }
+    guard cursor != writtenCursor else { return }
+    do throws(SystemError) { try cursor.write(in: directory) } catch { throw .system(error) }
+    writtenCursor = cursor
+  }
+
+  /// No more rows come.
+  package mutating func end(_ now: MonotonicTime) {
+    guard ending == .no else { return }
+    ending = .rows
+    (lookAt, lastProgress) = (now, now)
+  }
+
+  // MARK: The connection
+
+  /// A connection is there: what was on its way in the last one is sent again.
+  package mutating func connected(_ now: MonotonicTime) {
+    for index in tables.indices { tables[index].takeBack() }
+    inFlight = [:]
+    report.connections += 1
+    statusAt = now
+    reception = .good
+    isProbing = true
+    pausedUntil = now
+    if case .receipt = ending { ending = .rows }
+    if ending == .end || ending == .status { ending = .rows }
+  }
+
+  /// The next message, if there is one to be sent now.
+  package mutating func next(_ now: MonotonicTime) throws(PublishProblem) -> Outgoing? {
+    guard now >= pausedUntil, ending != .done else { return nil }
+    if now >= statusAt {
+      statusAt = now.advanced(by: Self.statusPeriod)
+      return message(.online)
+    }
+    guard inFlight.count < (reception == .good && !isProbing ? Self.inFlightLimit : 1) else { return nil }
+    if let batch = try nextBatch() { return batch }
+    return nextOfEnd(now)
+  }
+
+  private mutating func nextBatch() throws(PublishProblem) -> Outgoing? {
+    for step in tables.indices {
+      let index = (turn + step) % tables.count
+      guard let cut = try tables[index].next() else { continue }
+      turn = index + 1
+      let table = tables[index]
+      let batch = Batch(
+        publisher: cursor.publisher, session: cursor.session, table: table.name, header: table.header,
+        row: cut.row,
+        count: cut.count, from: table.from, rows: cut.rows)
+      report.sent += cut.count
+      report.batches += 1
+      let topic = FleetTopic.table(publisher: cursor.publisher, session: cursor.session, table: table.name)
+      return Outgoing(
+        topic: topic.text(below: prefix), octets: batch.octets,
+        purpose: .batch(table: table.name, end: cut.end, generation: cut.generation))
+    }
+    return nil
+  }
+
+  private mutating func nextOfEnd(_ now: MonotonicTime) -> Outgoing? {
+    if case .receipt(let since) = ending {
+      let isSilent = report.collector == nil && since.advanced(by: Self.silencePeriod) <= now
+      if report.isConfirmed || isSilent {
+        ending = .status
+        return message(.ended)
+      }
+      return nil
+    }
+    guard ending == .rows, isDrained, inFlight.isEmpty else { return nil }
+    ending = .end
+    var message = SessionEnd(session: cursor.session, tables: [:], document: document)
+    for table in tables {
+      message.tables[table.name] = SessionEnd.Table(
+        header: table.header, rows: table.acknowledged.row, from: table.from)
+    }
+    let topic = FleetTopic.end(publisher: cursor.publisher, session: cursor.session)
+    return Outgoing(topic: topic.text(below: prefix), octets: message.octets, purpose: .end)
+  }
+
+  /// `session.json` without the room that a running capture keeps in it.
+  private var document: [UInt8] {
+    let path = directory + "/session.json"
+    guard let octets = try? Files.octets(of: path, limit: SessionEnd.documentByteCountLimit / 2),
+      (try? JSONDocument(octets)) != nil
+    else { return [] }
+    return octets
+  }
+
+  private func message(_ state: PublisherStatus.State) -> Outgoing {
+    Outgoing(
+      topic: FleetTopic.status(publisher: cursor.publisher).text(below: prefix), octets: status(state).octets,
+      isRetained: true, purpose: .status(state))
+  }
+
+  private func status(_ state: PublisherStatus.State) -> PublisherStatus {
+    var status = PublisherStatus(state: state, session: cursor.session, device: device)
+    status.counts = PublisherStatus.Counts(
+      time: SystemClock.now(), rows: tables.reduce(0) { $0 + $1.sent.row },
+      acknowledged: tables.reduce(0) { $0 + $1.acknowledged.row }, skipped: report.skipped)
+    return status
+  }
+
+  // MARK: Answers
+
+  /// A message left, under this number.
+  package mutating func left(_ message: Int, _ outgoing: Outgoing) { inFlight[message] = outgoing.purpose }
+
+  /// The broker's answer: 0, or 0x10 where nobody is subscribed, or why it refuses (MQTT 5.0, 3.4.2.1).
+  package mutating func acknowledged(_ message: Int, reason: Int, _ now: MonotonicTime) {
+    guard let purpose = inFlight.removeValue(forKey: message) else { return }
+    switch purpose {
+    case .status(.ended): (ending, cursor.isComplete) = (.done, true)
+    // A retained message is kept for those who come.
+    case .status: break
+    case .batch(let name, let end, let generation):
+      guard reason == 0 else { return hold(reason, name, now) }
+      (reception, refusal, isProbing, lastProgress) = (.good, nil, false, now)
+      guard let index = tables.firstIndex(where: { $0.name == name }) else { return }
+      tables[index].acknowledge(end, generation)
+      report.acknowledged = tables.reduce(0) { $0 + $1.acknowledged.row }
+    case .end:
+      guard reason == 0 else {
+        if ending == .end { ending = .rows }
+        return hold(reason, "end", now)
+      }
+      (reception, refusal, isProbing, lastProgress) = (.good, nil, false, now)
+      if ending == .end { ending = .receipt(since: now) }
+    }
+  }
+
+  /// Rows wait in their tables until somebody is there to take them.
+  private mutating func hold(_ reason: Int, _ table: String, _ now: MonotonicTime) {
+    let topic = "\(prefix)/\(cursor.publisher)/\(cursor.session)/\(table)"
+    reception = reason == 0x10 ? .nobody : .refused(reason: reason, topic: topic)
+    if case .refused = reception { refusal = reception }
+    pausedUntil = now.advanced(by: Self.pausePeriod)
+    for index in tables.indices { tables[index].takeBack() }
+  }
+
+  /// A collector has so many rows, and may need some again.
+  package mutating func receive(_ payload: Span<UInt8>, _ now: MonotonicTime) throws(PublishProblem) {
+    guard let receipt = try? Receipt(parsing: payload), receipt.session == cursor.session else { return }
+    report.collector = receipt.collector
+    lastProgress = now
+    if receipt.isComplete { report.isConfirmed = true }
+    guard !receipt.resend.isEmpty, rewoundAt.map({ $0.advanced(by: Self.rewindPeriod) <= now }) ?? true else {
+      return
+    }
+    for name in receipt.resend {
+      guard let rows = receipt.tables[name], let index = tables.firstIndex(where: { $0.name == name }) else {
+        continue
+      }
+      if try tables[index].rewind(to: rows) {
+        rewoundAt = now
+        report.resent += 1
+      }
+    }
+    report.isConfirmed = receipt.isComplete
+    // The end is told again after what is sent again.
+    if case .receipt = ending { ending = .rows }
+  }
+}
+
+/// What was published of a capture.
+public struct PublishReport: Hashable, Sendable {
+  public var publisher: String
+  public var session: String
+  /// Rows that left, those that left again included.
+  public var sent = 0
+  public var batches = 0
+  /// Rows that the broker acknowledged, with earlier runs.
+  public var acknowledged = 0
+  /// Rows that were left out as too many waited.
+  public var skipped = 0
+  /// How often a table went back to what a collector lacked.
+  public var resent = 0
+  public var connections = 0
+  /// Who told that it has rows; `nil`: nobody did.
+  public var collector: String?
+  /// Whether a collector has everything in files.
+  public var isConfirmed = false
+  /// Processor time of the publisher's thread.
+  public var processorTime = Duration.zero
+  /// Why not everything was published; `nil`: it was.
+  public var problem: String?
+  /// Whether the problem lies in the capture's own files: another one can be published all the same.
+  public var isCapturesFault = false
+
+  init(publisher: String, session: String) {
+    self.publisher = publisher
+    self.session = session
+  }
+}

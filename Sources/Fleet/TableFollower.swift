@@ -1,0 +1,174 @@
+import BLECore
+import BLELinux
+
+/// One table's file, which may still grow: what of it was sent, and what the broker has.
+///
+/// Only whole lines are looked at. Nothing of the file is kept in memory.
+struct TableFollower {
+  /// Between two rows.
+  struct Position: Hashable, Sendable {
+    /// Number of the row that begins here.
+    var row: Int
+    /// Octets of the file before it.
+    var octet: Int
+  }
+
+  /// Rows that were cut from a table.
+  struct Cut: Hashable, Sendable {
+    var row: Int
+    var count: Int
+    var rows: [UInt8]
+    /// Where the table goes on.
+    var end: Position
+    /// Of the follower when it cut them: an answer to what was cut before a rewind is none any more.
+    var generation: Int
+  }
+
+  private static let pieceByteCount = 1 << 16
+
+  let name: String
+  let header: String
+  private let path: String
+  private let start: Position
+  private(set) var acknowledged: Position
+  private(set) var sent: Position
+  /// The first row that can still be sent.
+  private(set) var from: Int
+  private(set) var skipped: Int
+  private(set) var generation = 0
+  /// Of the file, when it was looked at.
+  private var byteCount: Int
+  /// What is sent and not acknowledged, in order.
+  private var waiting: [(end: Position, isAcknowledged: Bool)] = []
+
+  /// - Parameter cursor: how far an earlier run came.
+  /// - Returns: `nil` where not even the header is there yet.
+  init?(
+    _ name: String, in directory: String, _ cursor: PublishCursor.Table?
+  ) throws(PublishProblem) {
+    self.name = name
+    path = directory + "/" + name + ".csv"
+    let piece = try Self.octets(path, 0, Batch.headerByteCountLimit + 1)
+    guard let end = piece.firstIndex(of: UInt8(ascii: "\n")) else {
+      guard piece.count <= Batch.headerByteCountLimit else { throw .noTable(path) }
+      return nil
+    }
+    header = String(decoding: piece[..<end], as: UTF8.self)
+    guard Batch.isHeader(header) else { throw .noTable(path) }
+    start = Position(row: 0, octet: end + 1)
+    acknowledged = cursor.map { Position(row: $0.rows, octet: $0.octets) } ?? start
+    (from, skipped) = (cursor?.from ?? 0, cursor?.skipped ?? 0)
+    sent = acknowledged
+    byteCount = sent.octet
+    try look()
+    // The cursor's place is one between two lines of this very file.
+    guard acknowledged.octet >= start.octet,
+      try Self.octets(path, acknowledged.octet - 1, 1) == [UInt8(ascii: "\n")]
+    else { throw .otherCapture(path) }
+  }
+
+  var cursor: PublishCursor.Table {
+    PublishCursor.Table(rows: acknowledged.row, octets: acknowledged.octet, skipped: skipped, from: from)
+  }
+
+  /// Whether everything that was seen of the file is acknowledged, but for a line without an end.
+  var isDrained: Bool { waiting.isEmpty && sent == acknowledged }
+
+  /// Octets that the broker has not acknowledged.
+  var waitingByteCount: Int { byteCount - acknowledged.octet }
+
+  /// Sees how far the file has grown.
+  ///
+  /// - Throws: `otherCapture` where it is shorter than what was sent of it.
+  mutating func look() throws(PublishProblem) {
+    guard let count = Files.byteCount(of: path), count >= sent.octet else { throw .otherCapture(path) }
+    byteCount = count
+  }
+
+  /// The next rows, as many as fit.
+  ///
+  /// - Returns: `nil` where no whole line waits.
+  mutating func next() throws(PublishProblem) -> Cut? {
+    let limit = min(byteCount - sent.octet, Batch.byteCountLimit)
+    guard limit > 0 else { return nil }
+    let piece = try Self.octets(path, sent.octet, limit)
+    guard let last = piece.lastIndex(of: UInt8(ascii: "\n")) else {
+      guard piece.count < Batch.byteCountLimit else { throw .noTable(path) }
+      return nil
+    }
+    let rows = Array(piece[...last])
+    let count = rows.count { $0 == UInt8(ascii: "\n") }
+    let first = sent.row
+    sent = Position(row: first + count, octet: sent.octet + rows.count)
+    waiting.append((sent, false))
+    return Cut(row: first, count: count, rows: rows, end: sent, generation: generation)
+  }
+
+  /// The broker has rows that were cut.
+  mutating func acknowledge(_ end: Position, _ generation: Int) {
+    guard generation == self.generation, let place = waiting.firstIndex(where: { $0.end == end }) else {
+      return
+    }
+    waiting[place].isAcknowledged = true
+    while let first = waiting.first, first.isAcknowledged {
+      acknowledged = first.end
+      waiting.removeFirst()
+    }
+  }
+
+  /// What was sent and not acknowledged is sent again.
+  mutating func takeBack() {
+    sent = acknowledged
+    waiting = []
+    generation += 1
+  }
+
+  /// Goes on from an earlier row, or the first one that is not skipped.
+  ///
+  /// - Returns: whether there is anything to send again.
+  mutating func rewind(to row: Int) throws(PublishProblem) -> Bool {
+    let target = max(row, from)
+    guard target < sent.row else { return false }
+    takeBack()
+    guard target < acknowledged.row else { return true }
+    acknowledged = try advance(from: start) { $0.row >= target }
+    sent = acknowledged
+    return true
+  }
+
+  /// Leaves out the oldest rows where more than so many octets wait, and some more, so that it need not be done for each.
+  mutating func bound(byteCount limit: Int) throws(PublishProblem) {
+    guard waitingByteCount > limit else { return }
+    takeBack()
+    let target = byteCount - limit / 4 * 3
+    let before = acknowledged.row
+    acknowledged = try advance(from: acknowledged) { $0.octet >= target }
+    sent = acknowledged
+    from = acknowledged.row
+    skipped += acknowledged.row - before
+  }
+
+  // MARK: The file
+
+  private func advance(
+    from begin: Position, until isThere: (Position) -> Bool
+  ) throws(PublishProblem) -> Position {
+    var (position, place) = (begin, begin.octet)
+    while !isThere(position) {
+      let piece = try Self.octets(path, place, Self.pieceByteCount)
+      guard !piece.isEmpty else { return position }
+      for index in piece.indices where piece[index] == UInt8(ascii: "\n") {
+        position = Position(row: position.row + 1, octet: place + index + 1)
+        if isThere(position) { return position }
+      }
+      place += piece.count
+    }
+    return position
+  }
+
+  private static func octets(_ path: String, _ offset: Int, _ limit: Int) throws(PublishProblem) -> [UInt8] {
+    do throws(SystemError) { return try Files.octets(of: path, from: offset, limit: limit) } catch {
+      throw .system(error)
+    }
+  }
+}

@@ -1,0 +1,193 @@
+import BLESensors
+package import Recording
+package import SensorSessions
+package import BLECore
+import BLEHost
+import BLEStack
+import BLELinux
+import BLEWire
+package import ColmiRing
+import Synchronization
+
+/// What a recording shows of itself while it runs, for somebody who watches.
+///
+/// The writer's thread fills it, and the recording tells what it counts anyway; the receive thread knows nothing of it. Where
+/// nobody watches there is none.
+package final class LiveFeed: RecordingWatcher {
+  /// Ticks that wait for the view: ten seconds of the fastest ring.
+  private static let tickCapacity = 1 << 13
+
+  private struct State: Sendable {
+    var name: String?
+    var battery: Int?
+    var rssi: Int?
+    /// `nil` for a table that can be made of others.
+    var tables: [LiveTable?] = []
+    var ticks: TickReport?
+    var byteCount = 0
+    /// When the first stream began.
+    var begunAt: MonotonicTime?
+    var session: DeviceSession?
+    var counts: (@Sendable () -> ReceiveCounts)?
+    var pulse = LivePulse()
+  }
+
+  package let address: DeviceAddress
+  private let ticks = SampleQueue<PlacedTick>(capacity: tickCapacity)
+  private let state: Mutex<State>
+
+  package init(_ address: DeviceAddress, name: String? = nil, rssi: Int8? = nil) {
+    self.address = address
+    state = Mutex(State(name: name, rssi: rssi.map { Int($0) }))
+  }
+
+  // MARK: The recording
+
+  package func follow(_ session: DeviceSession, _ counts: @escaping @Sendable () -> ReceiveCounts) {
+    state.withLock { ($0.session, $0.counts) = (session, counts) }
+  }
+
+  package func begin() { state.withLock { $0.begunAt = $0.begunAt ?? SystemClock.monotonic() } }
+
+  package func note(_ facts: SensorFacts) {
+    let names = [facts.manufacturer, facts.model].compactMap(\.self).filter { !$0.isEmpty }
+    state.withLock { state in
+      if !names.isEmpty { state.name = names.joined(separator: " ") }
+      if let battery = facts.battery { state.battery = Int(battery.percent) }
+    }
+  }
+
+  // MARK: The writer's thread
+
+  package func open(_ tables: [RecordedTable]) {
+    state.withLock { $0.tables = tables.map { $0.content == .samples ? LiveTable($0) : nil } }
+  }
+
+  package func open(_ table: Int, with columns: [RecordedColumn]) {
+    state.withLock { $0.tables[table]?.open(columns) }
+  }
+
+  package func take(_ row: some RecordedRow, _ table: Int) {
+    let now = SystemClock.monotonic().nanoseconds
+    state.withLock { $0.tables[table]?.take(row, now: now) }
+  }
+
+  package func take(_ placed: PlacedTick) { ticks.push(placed) }
+
+  /// A ring tells its battery unasked.
+  package func take(_ pdu: Span<UInt8>) {
+    guard let notification = try? HandleValueNotification(validating: pdu),
+      let frame = try? RingFrame(validating: notification.value), frame.opcode != RingCommand.rawStreamOpcode
+    else { return }
+    switch try? RingReply(decoding: frame) {
+    case .battery(let battery), .notification(.battery(let battery)):
+      state.withLock { $0.battery = Int(battery.percent) }
+    default: break
+    }
+  }
+
+  package func take(_ ticks: TickReport?, byteCount: Int) {
+    state.withLock { ($0.ticks, $0.byteCount) = (ticks, byteCount) }
+  }
+
+  // MARK: The view
+
+  /// Since the first stream began; `nil` before.
+  package func elapsed(at now: MonotonicTime) -> Duration? {
+    state.withLock { $0.begunAt.map { $0.duration(to: now) } }
+  }
+
+  /// How the link stands, asked on the loop.
+  package func standing() async -> LiveStanding {
+    guard let session = state.withLock({ $0.session }) else { return LiveStanding() }
+    return await session.standing
+  }
+
+  /// - Parameter columns: of each wave.
+  package func device(_ standing: LiveStanding, columns: Int, at now: MonotonicTime) -> LiveDevice {
+    var device = LiveDevice("\(address)")
+    (device.state, device.link, device.gaps) = (standing.state, standing.link, standing.gaps)
+    device.lastGap = standing.lastGap
+    let counts = state.withLock { state in
+      while let placed = ticks.pop() { state.pulse.take(placed, rate: state.ticks?.rate) }
+      (device.name, device.rssi, device.battery) = (state.name, state.rssi, state.battery)
+      device.pulse = state.pulse.reading
+      device.byteCount = state.byteCount
+      device.streams = state.tables.compactMap { $0?.stream(columns: columns, now: now.nanoseconds) }
+      device.missingTicks = state.ticks?.clock.missing ?? 0
+      if let ticks = state.ticks, ticks.ticks > 0 {
+        device.jitter = ticks.parts.reduce(0) { max($0, $1.residualP99) }
+      }
+      return state.counts
+    }
+    device.counts = counts?() ?? ReceiveCounts()
+    device.counts.kernelQueueDrops = standing.kernelQueueDrops
+    return device
+  }
+}
+
+/// How a session stands.
+package struct LiveStanding: Sendable {
+  var state = LiveLinkState.waiting
+  var link = LiveLink()
+  var gaps = 0
+  var lastGap: String?
+  var kernelQueueDrops = 0
+}
+
+extension DeviceSession {
+  /// What the live view wants to know of it.
+  fileprivate var standing: LiveStanding {
+    get async {
+      var standing = LiveStanding()
+      standing.state = liveState
+      standing.gaps = gapCount
+      standing.lastGap = gaps.last?.cause
+      standing.kernelQueueDrops = statistics.kernelQueueDrops
+      guard let connection = current else { return standing }
+      standing.kernelQueueDrops += await connection.statistics.kernelQueueDrops
+      standing.link = LiveLink(await connection.link, mtu: await connection.mtu)
+      return standing
+    }
+  }
+
+  private var liveState: LiveLinkState {
+    switch state {
+    case .streaming: return .streaming
+    case .closed: return .closed
+    case .idle, .scanning: return .waiting
+    case .reconnecting(let attempt, let pause):
+      return lost(attempt, pause: pause == .zero ? nil : Int(pause.components.seconds)) ?? .connecting
+    case .connecting: return lost(max(1, gaps.last?.attempts ?? 1), pause: nil) ?? .connecting
+    case .discovering: return .discovering
+    }
+  }
+
+  /// `nil` before the first stream.
+  private func lost(_ attempt: Int, pause: Int?) -> LiveLinkState? {
+    guard hasStreamed, let gap = gaps.last else { return nil }
+    let nanoseconds = adapter.loop.clock.now().nanoseconds - gap.lostAt.nanoseconds
+    return .lost(
+      seconds: Int(max(0, nanoseconds) / 1_000_000_000), reason: gap.cause, attempt: attempt, pause: pause)
+  }
+}
+
+extension SessionGap {
+  /// `0x08, Connection Timeout`, or what the bearer saw.
+  fileprivate var cause: String {
+    reason.map { "0x" + hexadecimal($0.rawValue) + " \($0.name)" } ?? "\(end)"
+  }
+}
+
+extension LiveLink {
+  fileprivate init(_ state: LinkState, mtu: Int) {
+    self.init()
+    self.mtu = mtu
+    intervalMilliseconds = state.timing?.intervalMilliseconds
+    latency = state.timing.map { Int($0.latency) }
+    timeoutMilliseconds = state.timing?.supervisionTimeoutMilliseconds
+    if let transmit = state.transmitPHY, let receive = state.receivePHY {
+      phy = transmit == receive ? transmit.name : "\(transmit.name)/\(receive.name)"
+    }
+  }
+}

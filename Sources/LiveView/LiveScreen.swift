@@ -1,0 +1,158 @@
+import Recording
+
+/// Lays the live view out: what there is to show and the size of the terminal in, lines out.
+///
+/// No line is longer than the terminal's, and there is one line less than it has, so that the last message stays in sight.
+/// Where it is small, what matters less is left out.
+package struct LiveScreen: Sendable {
+  package let width: Int
+  package let height: Int
+  package let characters: LiveCharacters
+
+  private static let waveHeightLimit = 8
+  /// Cells of a wave beside its figures, at least.
+  private static let leastWave = 6
+  /// Cells behind the last line, where the cursor stands: what is typed there, such as `^C`, must not begin another line.
+  private static let reserve = 4
+
+  package init(columns: Int, rows: Int, _ characters: LiveCharacters) {
+    width = max(1, columns)
+    height = max(1, rows - 1)
+    self.characters = characters
+  }
+
+  var words: LiveWords { LiveWords(characters) }
+
+  package func lines(_ state: LiveState) -> [LiveLine] {
+    let lines =
+      switch state.devices.count {
+      case 0: [last(words.search(state.search))]
+      case 1: single(state, state.devices[0])
+      default: group(state)
+      }
+    return Array(lines.prefix(height))
+  }
+
+  /// One device: who and how, its streams, what became of it.
+  private func single(_ state: LiveState, _ device: LiveDevice) -> [LiveLine] {
+    let head = [
+      line(words.title(device, state.radio), trailing: words.time(state, device.counts.samples)),
+      line(words.link(device)),
+    ]
+    let foot = [
+      line(words.condition(device)),
+      line(words.losses(device)),
+      last(words.files(state, device.byteCount, width: width - Self.reserve)),
+    ].filter { $0.width > 0 }
+    let streams = device.streams
+    let (wave, space) = heights(streams.count, spare: height - head.count - foot.count)
+    var middle: [LiveLine] = []
+    let columns = StreamColumns(streams, words)
+    for stream in streams {
+      middle += wave > 0 ? block(stream, columns, wave) : [beside(stream, columns)]
+    }
+    middle = Array(middle.prefix(max(0, height - head.count - foot.count)))
+    return head + rule(space) + middle + rule(space) + foot
+  }
+
+  /// Several devices: some lines each, with the wave of one stream.
+  private func group(_ state: LiveState) -> [LiveLine] {
+    let samples = state.devices.reduce(0) { $0 + $1.counts.samples }
+    let head = line(
+      words.title(state.devices.count, state.radio),
+      trailing: words.time(state, samples / state.devices.count))
+    let byteCount = state.devices.reduce(0) { $0 + $1.byteCount }
+    let foot = last(words.files(state, byteCount, width: width - Self.reserve))
+    let (wave, space) = heights(state.devices.count, spare: height - 2)
+    var middle: [LiveLine] = []
+    let columns = StreamColumns(state.devices.compactMap(\.main), words)
+    for device in state.devices {
+      let figures = device.main.map { words.figures($0, columns) } ?? []
+      middle.append(line(words.member(device) + figures))
+      guard wave > 0 else { continue }
+      middle +=
+        device.main.map { self.wave($0, width: width, height: wave) }
+        ?? [LiveLine](repeating: LiveLine(), count: wave)
+    }
+    middle = Array(middle.prefix(max(0, height - 2)))
+    return [head] + rule(space) + middle + rule(space) + [foot]
+  }
+
+  /// - Parameter spare: lines for `count` lines of figures and their waves.
+  /// - Returns: of each wave, 0 for none below its figures; and whether there is room for two rules.
+  private func heights(_ count: Int, spare: Int) -> (wave: Int, space: Bool) {
+    guard count > 0 else { return (0, false) }
+    let rest = spare - count
+    let space = rest >= 2 + count || rest == 2
+    let wave = max(0, (rest - (space ? 2 : 0)) / count)
+    return (min(wave, Self.waveHeightLimit), space)
+  }
+
+  /// Figures, and below them the wave.
+  private func block(_ stream: LiveStream, _ columns: StreamColumns, _ wave: Int) -> [LiveLine] {
+    var figures = line(words.figures(stream, columns))
+    let scale = words.scale(stream, shown: 2 * width)
+    if scale.width > 0, figures.width + 2 + scale.width <= width {
+      figures.pad(to: width - scale.width)
+      figures.append(scale)
+    }
+    return [figures] + self.wave(stream, width: width, height: wave)
+  }
+
+  /// Figures, and beside them the wave.
+  private func beside(_ stream: LiveStream, _ columns: StreamColumns) -> LiveLine {
+    var parts = words.figures(stream, columns)
+    if parts.reduce(0, { $0 + $1.width + 2 }) + Self.leastWave > width, parts.count > 2 {
+      parts.remove(at: 2)
+    }
+    var line = line(parts)
+    let room = width - line.width - 2
+    guard room >= Self.leastWave else { return line }
+    for row in wave(stream, width: room, height: 1) where row.width > 0 {
+      line.append("  ")
+      line.append(row)
+    }
+    return line
+  }
+
+  private func wave(_ stream: LiveStream, width: Int, height: Int) -> [LiveLine] {
+    guard let range = LiveWave.range(Array(stream.wave.suffix(2 * width))) else {
+      return [LiveLine](repeating: LiveLine(), count: height)
+    }
+    return LiveWave.draw(stream.wave, in: range, width: width, height: height, characters).map {
+      LiveLine($0, .wave)
+    }
+  }
+
+  private func rule(_ isThere: Bool) -> [LiveLine] {
+    isThere ? [LiveLine(String(repeating: characters.line, count: width), .faint)] : []
+  }
+
+  private func last(_ part: LiveLine) -> LiveLine {
+    LiveLine.fitting([part, words.hint], width: max(1, width - Self.reserve), characters)
+  }
+
+  private func line(_ parts: [LiveLine], trailing: LiveLine = LiveLine()) -> LiveLine {
+    LiveLine.fitting(parts, trailing: trailing, width: width, characters)
+  }
+}
+
+/// How wide the figures of some streams are, so that they stand below each other.
+struct StreamColumns {
+  var name = 0
+  var count = 0
+  var value = 0
+
+  init(_ streams: [LiveStream], _ words: LiveWords) {
+    for stream in streams {
+      name = max(name, LiveText.width(stream.name))
+      count = max(count, "\(stream.count)".count)
+      value = max(value, LiveText.width(words.value(stream)))
+    }
+  }
+}
+
+extension LiveDevice {
+  /// The one to show where there is room for one: the light of the pulse, if there is any.
+  var main: LiveStream? { streams.first { $0.name == "ppg" } ?? streams.first }
+}

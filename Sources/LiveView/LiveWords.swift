@@ -1,0 +1,232 @@
+import Recording
+import Physiology
+
+/// The live view in words: parts of its lines, the most important first.
+struct LiveWords {
+  private let characters: LiveCharacters
+
+  init(_ characters: LiveCharacters) { self.characters = characters }
+
+  // MARK: Head
+
+  func search(_ what: String?) -> LiveLine {
+    LiveLine(
+      "looking for \(LiveText.safe(what ?? "the device", characters)) \(characters.ellipsis)", .doubtful)
+  }
+
+  var hint: LiveLine { LiveLine("Ctrl-C ends", .faint) }
+
+  func title(_ device: LiveDevice, _ radio: String) -> [LiveLine] {
+    let name = device.name.map { LiveText.safe($0, characters) } ?? ""
+    return [
+      LiveLine(name, .title), LiveLine(device.address, name.isEmpty ? .title : .plain),
+      LiveLine(radio, .faint),
+    ]
+  }
+
+  func title(_ count: Int, _ radio: String) -> [LiveLine] {
+    [LiveLine("\(count) devices", .title), LiveLine(radio, .faint)]
+  }
+
+  /// `1:12, 8:48 left`, `1:12, 1800 of 3000`
+  func time(_ state: LiveState, _ samples: Int) -> LiveLine {
+    guard let elapsed = state.elapsed else { return LiveLine() }
+    var line = LiveLine(Self.time(elapsed), .title)
+    if let duration = state.duration {
+      line.append(", \(Self.time(max(0, duration - elapsed))) left")
+    } else if let count = state.count {
+      line.append(", \(samples) of \(count)")
+    }
+    return line
+  }
+
+  func link(_ device: LiveDevice) -> [LiveLine] {
+    let link = device.link
+    var parts = [state(device.state)]
+    guard device.state == .streaming || device.state == .discovering else { return parts }
+    if let interval = link.intervalMilliseconds {
+      parts.append(pair("interval", number(interval, 2) + " ms"))
+    }
+    if let latency = link.latency { parts.append(pair("latency", "\(latency)")) }
+    if let timeout = link.timeoutMilliseconds {
+      parts.append(pair("timeout", number(Double(timeout) / 1000, 2) + " s"))
+    }
+    if let phy = link.phy { parts.append(pair("PHY", phy)) }
+    if let mtu = link.mtu { parts.append(pair("MTU", "\(mtu)")) }
+    if let rssi = device.rssi { parts.append(pair("found at", "\(rssi) dBm")) }
+    return parts
+  }
+
+  private func state(_ state: LiveLinkState) -> LiveLine {
+    switch state {
+    case .waiting: return LiveLine("waiting", .doubtful)
+    case .connecting: return LiveLine("connecting \(characters.ellipsis)", .doubtful)
+    case .discovering: return LiveLine("connected, starting the stream \(characters.ellipsis)", .doubtful)
+    case .streaming: return LiveLine("streaming", .good)
+    case .lost(let seconds, let reason, let attempt, let pause):
+      var line = LiveLine("lost for \(Self.time(seconds)): \(reason)", .bad)
+      line.append(", attempt \(attempt)" + (pause.map { " in \($0) s" } ?? ""))
+      return line
+    case .closed: return LiveLine("closing \(characters.ellipsis)", .faint)
+    }
+  }
+
+  // MARK: Streams
+
+  /// Name, rate, count, last value.
+  func figures(_ stream: LiveStream, _ columns: StreamColumns) -> [LiveLine] {
+    var name = LiveLine(stream.name, .label)
+    name.pad(to: columns.name)
+    let rate = stream.rate.map { self.rate($0) } ?? ""
+    return [
+      name, LiveLine(Self.padded(rate.isEmpty ? "" : rate + " Hz", 8)),
+      LiveLine(Self.padded("\(stream.count)", columns.count), .faint),
+      LiveLine(Self.padded(value(stream), columns.value)),
+    ]
+  }
+
+  func value(_ stream: LiveStream) -> String {
+    let unit = characters.unit(stream.unit)
+    guard let last = stream.last else { return "-" }
+    return NumberText.fixed(last, stream.decimals) + (unit.isEmpty ? "" : " " + unit)
+  }
+
+  /// `512.0 to 530.5, 15 s`: what the wave's edges are.
+  func scale(_ stream: LiveStream, shown: Int) -> LiveLine {
+    let shown = Array(stream.wave.suffix(shown))
+    guard let range = LiveWave.range(shown) else { return LiveLine() }
+    let seconds = Double(shown.count) * stream.columnSeconds
+    func text(_ value: Float) -> String { NumberText.fixed(Double(value), stream.decimals) }
+    return LiveLine(
+      "\(text(range.lowerBound)) to \(text(range.upperBound)), \(number(seconds, 0)) s", .faint)
+  }
+
+  /// A device among others.
+  func member(_ device: LiveDevice) -> [LiveLine] {
+    let name = device.name.map { LiveText.safe($0, characters) } ?? ""
+    var parts = [LiveLine(name.isEmpty ? device.address : name, .title), state(device.state)]
+    if let pulse = device.pulse { parts.append(self.pulse(pulse)) }
+    if device.counts.lost > 0 { parts.append(LiveLine("\(device.counts.lost) lost", .bad)) }
+    if device.gaps > 0 { parts.append(gaps(device)) }
+    return parts
+  }
+
+  // MARK: Foot
+
+  func condition(_ device: LiveDevice) -> [LiveLine] {
+    var parts: [LiveLine] = []
+    if let pulse = device.pulse { parts.append(self.pulse(pulse)) }
+    if let battery = device.battery {
+      var line = pair("battery", "")
+      line.append("\(battery) %", battery < 15 ? .bad : .plain)
+      parts.append(line)
+    }
+    if let jitter = device.jitter { parts.append(pair("jitter p99", number(jitter / 1e6, 1) + " ms")) }
+    return parts
+  }
+
+  func losses(_ device: LiveDevice) -> [LiveLine] {
+    let counts = device.counts
+    var lost = LiveLine("\(counts.lost) lost", counts.lost > 0 ? .bad : .good)
+    lost.append(" of \(counts.received + counts.kernelQueueDrops)")
+    let places = [
+      ("kernel queue", counts.kernelQueueDrops), ("sample queue", counts.sampleQueueDrops),
+      ("packet log", counts.packetLogDrops),
+    ].filter { $0.1 > 0 }.map { "\($0.0) \($0.1)" }
+    if !places.isEmpty { lost.append(": " + places.joined(separator: ", ")) }
+    var parts = [lost]
+    if device.gaps > 0 { parts.append(gaps(device)) }
+    if device.missingTicks > 0 {
+      parts.append(LiveLine("\(device.missingTicks) ticks never came", .doubtful))
+    }
+    parts.append(LiveLine("\(counts.malformed) malformed", counts.malformed > 0 ? .doubtful : .faint))
+    return parts
+  }
+
+  private func gaps(_ device: LiveDevice) -> LiveLine {
+    let last = device.lastGap.map { ", last \($0)" } ?? ""
+    return LiveLine("\(device.gaps) \(device.gaps == 1 ? "gap" : "gaps")\(last)", .doubtful)
+  }
+
+  /// `1.2 MB in walk`, with room for the hint behind it.
+  func files(_ state: LiveState, _ byteCount: Int, width: Int) -> LiveLine {
+    var line = LiveLine(Self.bytes(byteCount))
+    let room = width - line.width - 4 - 2 - hint.width
+    if room >= 4 {
+      let directory = LiveText.safe(state.directory, characters)
+      line.append(" in " + LiveText.cut(directory, to: room, characters), .faint)
+    }
+    return line
+  }
+
+  private func pulse(_ reading: LivePulseReading) -> LiveLine {
+    var line = LiveLine("pulse ", .faint)
+    switch reading {
+    case .waiting: line.append("measuring \(characters.ellipsis)", .faint)
+    case .refused(let reason): line.append(reason, .faint)
+    case .window(let window):
+      if let rate = window.beatsPerMinute {
+        line.append("\(number(rate, 0)) /min", .good)
+        if let correlation = window.correlation { line.append(", quality \(number(correlation, 2))") }
+      } else {
+        line.append("none: \(Self.reason(window.rejection))", .doubtful)
+      }
+    }
+    return line
+  }
+
+  private static func reason(_ rejection: PulseRejection?) -> String {
+    switch rejection {
+    case .interrupted: "interrupted"
+    case .missingSamples: "samples missing"
+    case .motion: "the hand moves"
+    case .tooFewBeats: "too few beats"
+    case .rateOutOfRange: "not 40 to 180 /min"
+    case .pause: "a pause of more than 3 s"
+    case .irregular: "irregular"
+    case .shape: "the beats do not look alike"
+    case nil: "no good intervals"
+    }
+  }
+
+  // MARK: Numbers
+
+  private func pair(_ name: String, _ value: String) -> LiveLine {
+    var line = LiveLine(name + " ", .faint)
+    line.append(value)
+    return line
+  }
+
+  /// Without zeros at the end.
+  private func number(_ value: Double, _ decimals: Int) -> String {
+    var text = NumberText.fixed(value, decimals)
+    guard decimals > 0 else { return text }
+    while text.hasSuffix("0") { text.removeLast() }
+    if text.hasSuffix(".") { text.removeLast() }
+    return text
+  }
+
+  private func rate(_ value: Double) -> String {
+    NumberText.fixed(value, value < 10 ? 2 : 1)
+  }
+
+  /// `0:07`, `12:34`, `1:02:03`
+  static func time(_ seconds: Int) -> String {
+    let (minutes, rest) = (seconds / 60, NumberText.padded(seconds % 60, 2))
+    guard minutes >= 60 else { return "\(minutes):\(rest)" }
+    return "\(minutes / 60):\(NumberText.padded(minutes % 60, 2)):\(rest)"
+  }
+
+  /// `812 B`, `45.1 kB`, `1.2 MB`
+  static func bytes(_ count: Int) -> String {
+    var (value, unit) = (Double(count), "B")
+    for larger in ["kB", "MB", "GB", "TB"] where value >= 1000 {
+      (value, unit) = (value / 1000, larger)
+    }
+    return unit == "B" ? "\(count) B" : NumberText.fixed(value, 1) + " " + unit
+  }
+
+  private static func padded(_ text: String, _ width: Int) -> String {
+    String(repeating: " ", count: max(0, width - LiveText.width(text))) + text
+  }
+}

@@ -1,0 +1,180 @@
+import CommandKit
+import ArgumentParser
+import BLEHost
+import BLELinux
+import FoundationEssentials
+import Glibc
+import Recording
+
+/// `ringtap extcap`: what Wireshark starts to list interfaces and to capture from one.
+///
+/// Wireshark knows programs by their place in a folder and gives them only arguments of its own:
+/// `doc/extcap.4`.
+package struct ExtcapCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "extcap",
+    abstract: "Let Wireshark and tshark capture live.",
+    discussion: """
+      Once installed, Wireshark and tshark list an interface for each Bluetooth adapter, one for all of them \
+      (ringtap-monitor; CAP_NET_RAW to capture), and one for each command that runs now with a packet log, such as a \
+      capture over --transport, whose packets no kernel has. A capture begins with the first packet of that log.
+
+      EXAMPLES
+        ringtap extcap --install
+        tshark -D | grep ringtap
+        tshark -i ringtap-hci0
+        ringtap extcap --uninstall
+
+      Wireshark itself calls with the options that begin with --extcap, and with --capture and --fifo.
+      """)
+
+  @Flag(help: "Make a link to this program in your folders of Wireshark.")
+  var install = false
+
+  @Flag(help: "Take the links away again.")
+  var uninstall = false
+
+  @Flag(help: "List the interfaces.")
+  var extcapInterfaces = false
+
+  @Option(help: ArgumentHelp("The one that the others are about.", valueName: "interface"))
+  var extcapInterface: String?
+
+  @Flag(help: "List its link types.")
+  var extcapDlts = false
+
+  @Flag(help: "List its options: there are none.")
+  var extcapConfig = false
+
+  @Flag(help: "Capture from it.")
+  var capture = false
+
+  @Option(help: ArgumentHelp("Where the packets go, as pcapng.", valueName: "pipe"))
+  var fifo: String?
+
+  @Option(help: .hidden)
+  var extcapVersion: String?
+
+  /// Filters of libpcap are for its own link types.
+  @Option(help: .hidden)
+  var extcapCaptureFilter: String?
+
+  @Option(help: .hidden)
+  var extcapReloadOption: String?
+
+  /// Whether this is how Wireshark calls: with options of its own and no command.
+  package static func isMeant(by arguments: [String]) -> Bool {
+    arguments.contains { $0.hasPrefix("--extcap-") } && arguments.first?.hasPrefix("-") == true
+  }
+
+  func validate() throws {
+    let jobs = [install, uninstall, extcapInterfaces, extcapDlts, extcapConfig, capture].count { $0 }
+    // Wireshark also asks with its version alone whether there is something to configure.
+    guard jobs == 1 || jobs == 0 && extcapVersion != nil else {
+      throw ValidationError("one of --install, --uninstall, --extcap-interfaces, --capture is needed")
+    }
+    if extcapDlts || extcapConfig || capture, extcapInterface == nil {
+      throw ValidationError("--extcap-interface is missing")
+    }
+    if capture, fifo == nil { throw ValidationError("--fifo is missing") }
+  }
+
+  func run() async throws {
+    if install { return try ExtcapFolders.install() }
+    if uninstall { return try ExtcapFolders.uninstall() }
+    if extcapInterfaces { return try listInterfaces() }
+    if extcapDlts {
+      return try Console.print(
+        "dlt {number=254}{name=BLUETOOTH_LINUX_MONITOR}{display=Bluetooth Linux Monitor}")
+    }
+    if capture, let extcapInterface, let fifo { try await record(extcapInterface, fifo) }
+  }
+
+  // MARK: Interfaces
+
+  private static let prefix = "ringtap-"
+  private static let allAdapters = "monitor"
+
+  private func listInterfaces() throws {
+    var lines = ["extcap {version=\(Console.version)}{display=ringtap}"]
+    // Without Bluetooth in the kernel there are only captures.
+    if let adapters = try? KernelAdapter.all() {
+      lines.append(line(Self.allAdapters, "Bluetooth: all adapters"))
+      lines += adapters.map { line($0.name, "Bluetooth: \($0.name) \($0.address)") }
+    }
+    lines += AnnouncedLog.all().map { line($0.name, "ringtap: \($0.text)") }
+    try Console.print(lines.joined(separator: "\n"))
+  }
+
+  /// Braces end a value and cannot be quoted.
+  private func line(_ name: String, _ text: String) -> String {
+    "interface {value=\(Self.prefix)\(name)}{display=\(text.filter { $0 != "{" && $0 != "}" })}"
+  }
+
+  // MARK: Capture
+
+  private func record(_ interface: String, _ fifo: String) async throws {
+    guard interface.hasPrefix(Self.prefix) else { throw Failure("'\(interface)' is no interface of ringtap") }
+    let source = try source(String(interface.dropFirst(Self.prefix.count)))
+    // A signal that comes while nobody reads yet ends the process at once.
+    try failing { () throws(SystemError) in try Files.becomeStandardOutput(fifo) }
+    var plan = LogFilePlan(path: "-")
+    plan.format = .pcapng
+    let recording = LogRecording(source, to: plan)
+    let report = try await Interruption.cancelling {
+      do throws(LogFileError) { return try await recording.run(ready: {}, progress: { _ in }) } catch {
+        throw Failure(error)
+      }
+    }
+    if let failure = report.failure {
+      // Whoever read has had enough: what they left is not lost.
+      guard failure.number == EPIPE else { throw Failure(failure) }
+      return
+    }
+    if report.lost.total > 0 { Console.note("\(report.lost.total) packets were lost") }
+  }
+
+  private func source(_ name: String) throws -> LogRecording.Source {
+    if name == Self.allAdapters { return .monitor(adapter: nil) }
+    if name.hasPrefix("hci"), let index = UInt16(name.dropFirst(3)) { return .monitor(adapter: index) }
+    guard let found = AnnouncedLog.all().first(where: { $0.name == name }) else {
+      throw Failure("that capture has ended; reload the list of interfaces")
+    }
+    return .capture(found.log)
+  }
+}
+
+/// The folders in which Wireshark looks for programs of its user's: up to 4.0 in that of its configuration, from 4.2 on
+/// beside its plug-ins.
+enum ExtcapFolders {
+  private static let name = "ringtap"
+
+  private static func paths() throws -> [String] {
+    let environment = ProcessInfo.processInfo.environment
+    guard let home = environment["HOME"], !home.isEmpty else { throw Failure("HOME is not set") }
+    let configuration = environment["XDG_CONFIG_HOME"].flatMap { $0.isEmpty ? nil : $0 } ?? home + "/.config"
+    return [configuration + "/wireshark/extcap", home + "/.local/lib/wireshark/extcap"]
+  }
+
+  static func install() throws {
+    guard let program = ProcessFacts.ownPath else { throw Failure("this program's path is not known") }
+    for folder in try paths() {
+      let path = folder + "/" + name
+      try failing { () throws(SystemError) in
+        try Files.createDirectory(folder)
+        if Files.target(ofLink: path) != nil { try Files.remove(path) }
+        try Files.link(path, to: program)
+      }
+      try Console.print(path)
+    }
+  }
+
+  static func uninstall() throws {
+    for folder in try paths() {
+      let path = folder + "/" + name
+      guard Files.target(ofLink: path) != nil else { continue }
+      try failing { () throws(SystemError) in try Files.remove(path) }
+      try Console.print(path)
+    }
+  }
+}

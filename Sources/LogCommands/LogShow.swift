@@ -1,0 +1,163 @@
+import CommandKit
+import ArgumentParser
+import BLECore
+import BLEPacketLog
+import BLELinux
+import BLEDissector
+import CompressedFiles
+import Recording
+import Dispatch
+
+extension LogCommand {
+  struct Show: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      commandName: "show",
+      abstract: "Print the packets of a log: HCI, L2CAP, SMP, ATT and what sensors say.",
+      discussion: """
+        EXAMPLES
+          ringtap log show packets.btsnoop
+              each packet, as btmon prints it: '<' to the controller, '>' from it
+
+          ringtap log show packets.btsnoop --att-opcode notification --attribute 2a37
+              the heart rates
+
+          ringtap log show packets.btsnoop --since 12.5 --until 14 --context 3
+              a second and a half; packets around each match, '--' between groups
+
+          ringtap log show packets.btsnoop --json | jq 'select(.att.opcode==27)'
+              one object a line: index, timeNs, direction, packetType, adapter,
+              connectionHandle; opcode, event, subevent and status, with names;
+              l2cap, smp; att with opcode, handle, uuid and value; parameters of
+              commands, events, signals and SMP by name, units at the key's end
+              (connectionIntervalMs, maxTxTimeUs, txPowerDbm), words in a second
+              key (roleName), and as octets what has no name
+
+          ringtap log show packets.btsnoop --follow
+              and goes on as the log grows, also when another file takes its
+              place, until Ctrl-C
+
+          adb exec-out cat /sdcard/btsnoop_hci.log | ringtap log show -
+              from standard input
+
+        Reads btsnoop (1001, 1002 as of Android, 2001 as of btmon -w), pcap, pcapng
+        and Apple's PacketLogger, also compressed by gzip or zstd. A log that ends
+        inside a record is shown up to there; the exit status is 1. What btmon notes
+        between the packets (newIndex, systemNote, controlOpen …) is shown too.
+
+        A terminal gets colours, unless NO_COLOR is set, and a pager: $PAGER, else
+        less.
+        """)
+
+    @Argument(help: "The log; '-' for standard input.")
+    var file: String
+
+    @Flag(help: "Print one JSON object a line.")
+    var json = false
+
+    @OptionGroup(title: "Which packets") var selection: LogSelection
+
+    @Flag(help: "Go on as the file grows.")
+    var follow = false
+
+    @Flag(help: "Do not start a pager.")
+    var noPager = false
+
+    @Option(help: "Colour: auto (on a terminal), always or never.")
+    var color: ColorChoice = .auto
+
+    enum ColorChoice: String, ExpressibleByArgument, CaseIterable { case auto, always, never }
+
+    func run() throws {
+      var input: CompressedInput
+      do throws(SystemError) { input = try CompressedInput(path: file) } catch {
+        throw failure(LogProblem.text(error))
+      }
+      let isPaged = !noPager && !json && !follow
+      let output = LogOutput(isPaged: isPaged)
+      defer { output.finish() }
+      var reader = PacketLogReader()
+      do {
+        try show(&input, &reader, output)
+        // A log that is still written may end anywhere.
+        try reader.finish()
+      } catch let error as WireError {
+        throw failure(LogProblem.text(error, reader.format, records: reader.recordCount))
+      } catch let error as Console.Closed {
+        throw error
+      } catch {
+        throw failure("\(error)")
+      }
+    }
+
+    private var style: PacketPrinter.Style {
+      if json { return .json }
+      return switch color {
+      case .always: .coloredText
+      case .never: .text
+      case .auto: LogOutput.wantsColor ? .coloredText : .text
+      }
+    }
+
+    private func show(
+      _ input: inout CompressedInput, _ reader: inout PacketLogReader, _ output: LogOutput
+    ) throws {
+      var decoder = PacketDecoder()
+      var view = try PacketView(
+        selection.filter(), style: style, context: selection.context, columns: output.columns)
+      var progress = LogProgress(input.isCompressed ? [] : [file], beside: .packets)
+      defer { progress.finish() }
+      while let chunk = try next(&input, &reader) {
+        var failure: WireError?
+        do throws(WireError) {
+          try read(chunk, &reader, &decoder, &view)
+        } catch {
+          failure = error
+        }
+        // The good records before an error are shown first.
+        try output.write(view.octets)
+        view.removeAll()
+        progress.advance(chunk.count, records: reader.recordCount)
+        if let failure { throw failure }
+      }
+    }
+
+    /// The next octets of the file, `nil` at its end.
+    private func next(_ input: inout CompressedInput, _ reader: inout PacketLogReader) throws -> [UInt8]? {
+      while true {
+        let isReplaced = follow && file != "-" && input.isReplaced(at: file)
+        // After that look: the last record may have come just before the file was replaced.
+        let chunk = try input.next()
+        if !chunk.isEmpty { return chunk }
+        guard follow else { return nil }
+        if isReplaced {
+          input = try CompressedInput(path: file)
+          reader = PacketLogReader()
+          Console.note("\(file) was replaced; going on with the new one")
+          continue
+        }
+        // Five times a second is soon enough for eyes; a semaphore that nobody signals is a pause.
+        _ = DispatchSemaphore(value: 0).wait(timeout: .now() + .milliseconds(200))
+      }
+    }
+
+    /// Where the file's octets become records: the only place that knows the reader.
+    private func read(
+      _ chunk: [UInt8], _ reader: inout PacketLogReader, _ decoder: inout PacketDecoder,
+      _ view: inout PacketView
+    ) throws(WireError) {
+      try reader.read(chunk.span) { record in
+        view.note(record.time)
+        if record.type == nil {
+          if record.note != nil { view.take(note: record) }
+        } else {
+          decoder.decode(record) { packet in view.take(packet) }
+        }
+      }
+    }
+
+    private func failure(_ message: String) -> ExitCode {
+      Console.note("\(LogProblem.name(file)): \(message)")
+      return .failure
+    }
+  }
+}

@@ -1,0 +1,105 @@
+import CommandKit
+import Recording
+import BLECore
+import BLEHost
+import BLEWire
+import ColmiRing
+import SensorSessions
+
+/// A capture in words.
+enum CaptureText {
+  /// - Parameter isAlone: no other ring is recorded, and none needs a name.
+  static func note(_ news: RingCapture.News, of target: RingCapture.Target, isAlone: Bool) {
+    let ring = isAlone ? "" : "\(target.address): "
+    switch news {
+    case .lost(let gap): Console.note("\(ring)\(GapText.cause(gap)); connecting again")
+    case .back(let gap):
+      Console.note(
+        "\(ring)streaming again after \(gap.attempts) \(gap.attempts == 1 ? "attempt" : "attempts")")
+    }
+  }
+
+  /// What a person reads at the end.
+  static func summary(_ report: SessionReport, _ directory: String) -> String {
+    let duration = (report.endedAt ?? report.startedAt).nanoseconds - report.startedAt.nanoseconds
+    let rows = report.streams.reduce(0) { $0 + $1.samples }
+    var lines = [
+      "\(rows) samples in \(seconds(duration)) from \(report.device)"
+        + (report.deviceName.map { " (\($0.printable))" } ?? "") + "; \(report.endReason ?? "")"
+    ]
+    for stream in report.streams {
+      let clock = stream.part.flatMap(clock).map { "  " + $0 } ?? ""
+      lines.append("  \(stream.samples) \(stream.name)  \(directory)/\(stream.file)\(clock)")
+    }
+    if let ticks = report.ticks, let file = report.ticksFile {
+      lines.append("  \(ticks.ticks) ticks  \(directory)/\(file)  \(missing(ticks, report.startedAt))")
+    }
+    if let log = report.packetLog { lines.append("  packets  \(directory)/\(log)") }
+    if let link = LinkText.inForce(LinkState(after: report.changes)) { lines.append("  link  \(link)") }
+    if let gaps = gaps(report) { lines.append(gaps) }
+    lines += losses(report)
+    return lines.joined(separator: "\n")
+  }
+
+  /// `2 gaps, 12.3 s without samples: 1 of 0x08, 1 of 0x13; median 0.9 s from a lost link to the next sample`
+  static func gaps(_ report: SessionReport) -> String? {
+    guard report.gapCount > 0 else { return nil }
+    let length = report.gaps.compactMap(\.lengthNanoseconds).reduce(0, +)
+    let causes = Dictionary(grouping: report.gaps) { gap in
+      gap.reason.map { "0x" + hexadecimal($0.rawValue) } ?? "\(gap.end)"
+    }.map { "\($1.count) of \($0)" }.sorted()
+    var line =
+      "\(report.gapCount) \(report.gapCount == 1 ? "gap" : "gaps"), \(time(length)) without samples: "
+      + causes.joined(separator: ", ")
+    if let median = report.gaps.medianRecoveryNanoseconds {
+      line += "; median \(time(median)) from a lost link to the next sample"
+    }
+    return line
+  }
+
+  /// Rate and jitter of one stream.
+  private static func clock(_ part: TickReport.Part) -> String? {
+    guard let rate = part.rate, part.samples > 0 else { return nil }
+    func milliseconds(_ nanoseconds: Double) -> String { NumberText.fixed(nanoseconds / 1e6, 1) + " ms" }
+    return "\(NumberText.significant(rate, 4)) Hz, jitter \(milliseconds(part.residual)) RMS, "
+      + "\(milliseconds(part.residualP99)) p99"
+  }
+
+  /// What never came; of many gaps the first few.
+  private static func missing(_ ticks: TickReport, _ start: ReceiveTime) -> String {
+    let clock = ticks.clock
+    guard clock.missing > 0 else { return "none missing" }
+    let shown = ticks.gaps.prefix(3).map { gap in
+      "\(gap.ticks) after \(seconds(gap.after.nanoseconds - start.nanoseconds))"
+    }
+    return "\(clock.missing) missing in \(clock.gaps) gaps: " + shown.joined(separator: ", ")
+      + (clock.gaps > shown.count ? " …" : "")
+  }
+
+  static func losses(_ report: SessionReport) -> [String] {
+    let lost = report.lost
+    var lines = [
+      lost.total == 0
+        ? "0 lost of \(report.received)"
+        : "\(lost.total) lost of \(report.received + lost.kernelQueue): kernel queue \(lost.kernelQueue), "
+          + "sample queue \(lost.sampleQueue), packet log \(lost.packetLog), disk \(lost.disk)"
+    ]
+    if report.malformed > 0 { lines.append("\(report.malformed) malformed, not recorded") }
+    if report.adapterFaults > 0 {
+      lines.append("\(report.adapterFaults) faults of the controller's: notifications may be missing")
+    }
+    if report.withoutKernelStamp > 0 {
+      lines.append("\(report.withoutKernelStamp) without a kernel stamp: stamped on arrival here")
+    }
+    return lines
+  }
+
+  private static func seconds(_ nanoseconds: Int64) -> String {
+    NumberText.fixed(Double(nanoseconds) / 1e9, 1) + " s"
+  }
+
+  /// What is short in milliseconds.
+  private static func time(_ nanoseconds: Int64) -> String {
+    nanoseconds < 1_000_000_000 ? "\((nanoseconds + 500_000) / 1_000_000) ms" : seconds(nanoseconds)
+  }
+}

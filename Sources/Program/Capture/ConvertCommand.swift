@@ -1,0 +1,108 @@
+import CommandKit
+import ArgumentParser
+import CaptureTools
+import Recording
+import JSONText
+
+/// `ringtap convert DIR --to FORMAT`: a capture for other programs.
+struct ConvertCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "convert",
+    abstract: "Turn a capture's tables into arrays, text, or files of physiological software.",
+    discussion: """
+      Reads the tables of a capture's directory, of csv or npy, and writes:
+        csv      a directory of text tables, octet for octet those that a capture writes
+        npy      a directory of NumPy arrays, one for each column, and columns.json about them
+        ndjson   a JSON object a line: the table and the columns by their names
+        edf      EDF+ (16 bits) by EDFlib: signals on the sensor's own clock, and annotations
+        bdf      BDF+ (24 bits), likewise
+        wfdb     a WFDB record in a directory, for PhysioNet's tools
+
+      Signals come of samples.csv, or of a raw stream of a Polar sensor. What did not arrive has the last value in EDF+ \
+      and BDF+, with an annotation, and is missing (NaN) in WFDB. Values that 16 bits do not hold are rounded in EDF+, and \
+      the report says to what; BDF+ holds 24 bits. Times are UTC. Nothing is said of the person.
+
+      EXAMPLES
+        ringtap convert walk --to edf
+            writes walk.edf
+        ringtap convert walk --to npy --output arrays
+            numpy.load("arrays/ppg/value_counts.npy", mmap_mode="r")
+        ringtap convert walk --to ndjson --output - | head
+        ringtap convert walk --to bdf --json | jq .signals
+
+      Nothing that is there is overwritten. A table that is broken is converted up to there, told on standard error, and \
+      the exit status is 1.
+      """)
+
+  enum Format: String, CaseIterable, ExpressibleByArgument {
+    case csv, npy, edf, bdf, wfdb, ndjson
+
+    var format: ConversionFormat {
+      switch self {
+      case .csv: .csv
+      case .npy: .npy
+      case .edf: .edf
+      case .bdf: .bdf
+      case .wfdb: .wfdb
+      case .ndjson: .ndjson
+      }
+    }
+  }
+
+  @Argument(help: ArgumentHelp("The capture.", valueName: "directory"))
+  var directory: String
+
+  @Option(help: ArgumentHelp("csv, npy, edf, bdf, wfdb or ndjson.", valueName: "format"))
+  var to: Format
+
+  @Option(
+    name: [.short, .long],
+    help: ArgumentHelp("Where to write; beside the capture if not given.", valueName: "path"))
+  var output: String?
+
+  @Flag(help: "Print the report as one JSON object.")
+  var json = false
+
+  func validate() throws {
+    guard output == "-" else { return }
+    if to != .ndjson { throw ValidationError("only ndjson goes to standard output") }
+    if json { throw ValidationError("--json would stand among the lines of --output -") }
+  }
+
+  func run() throws {
+    let format = to.format
+    let path = output ?? format.output(of: directory)
+    let report = try failing { () throws(ConversionError) in
+      try CaptureConversion.run(directory, to: format, output: path) {
+        Console.progress("\($0.what): \($0.rows) rows")
+      }
+    }
+    if Console.isErrorTerminal { Console.progress("") }
+    if json {
+      var line = JSONLine()
+      report.encode(into: &line)
+      try Console.write(line.octets)
+    } else if path != "-" {
+      try Console.print(text(report))
+    }
+    for note in report.leftOut + report.problems { Console.note(note) }
+    if !report.problems.isEmpty { throw ExitCode.failure }
+  }
+
+  private func text(_ report: ConversionReport) -> String {
+    var lines = ["\(report.output)  \(report.tables.map { "\($0.rows) \($0.name)" }.joined(separator: ", "))"]
+    if let rate = report.rate {
+      let gaps =
+        report.gaps == 0
+        ? "no gaps" : "\(report.gaps) gaps, \(report.filled ? "filled with the last value" : "left empty")"
+      lines.append(
+        "  \(report.signals.count) signals of \(report.samples) samples at \(NumberText.fixed(rate, 4)) Hz; \(gaps)"
+      )
+    }
+    for signal in report.signals where !signal.isExact {
+      lines.append(
+        "  \(signal.label) is rounded to \(signal.resolution) \(signal.unit): bdf holds more bits")
+    }
+    return lines.joined(separator: "\n")
+  }
+}

@@ -1,0 +1,96 @@
+import CommandKit
+import ArgumentParser
+import BLELinux
+import CaptureTools
+
+/// `ringtap report`: a recording as a page to look at.
+struct ReportCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "report",
+    abstract: "Write a capture or a packet log as one HTML page with plots.",
+    discussion: """
+      The page needs no network and no other file. It has what was recorded and how, errors first; plots of all streams \
+      with pulse and activity, on one time axis that zooms down to the single sample; gaps and losses with their causes; \
+      histograms of intervals and latencies; connection parameters; and the ATT conversation.
+
+      EXAMPLES
+        ringtap report walk
+            writes walk/report.html
+        ringtap report packets.btsnoop --title "Monday, at rest"
+            any packet log: a section for each device
+        ringtap report walk --output - | ssh host 'cat > walk.html'
+        ringtap report walk --png walk.png
+            one picture for a paper instead of the page; --svg is drawn by us, --png of it by rsvg-convert
+
+      What cannot be read is told on standard error and in the page, the rest is shown, and the exit status is 1.
+      """)
+
+  @Argument(help: ArgumentHelp("A capture's directory, or a packet log.", valueName: "path"))
+  var path: String
+
+  @Option(
+    name: [.short, .long],
+    help: ArgumentHelp("Where to write the page; '-' is standard output.", valueName: "file"))
+  var output: String?
+
+  @Option(help: "Of the page; the device's name if not given.")
+  var title: String?
+
+  @Option(help: ArgumentHelp("Draw a picture, as SVG.", valueName: "file"))
+  var svg: String?
+
+  @Option(help: ArgumentHelp("Draw a picture, as PNG.", valueName: "file"))
+  var png: String?
+
+  func validate() throws {
+    if path == "-", output == nil, svg == nil, png == nil {
+      throw ValidationError("standard input has no name; give --output")
+    }
+  }
+
+  func run() throws {
+    let document = try failing { () throws(ReportError) in
+      try ReportDocument.read(path, title: title) { Console.progress($0) }
+    }
+    if Console.isErrorTerminal { Console.progress("") }
+    for problem in document.problemTexts { Console.note(problem) }
+    if let svg { try write(document.picture, to: svg) }
+    if let png { try draw(document.picture, to: png) }
+    if output != nil || svg == nil && png == nil {
+      try write(document.page, to: output ?? defaultOutput, document)
+    }
+    if document.hasErrors { throw ExitCode.failure }
+  }
+
+  /// In the capture's directory, or beside the log.
+  private var defaultOutput: String {
+    let name = path.hasSuffix("/") ? String(path.dropLast()) : path
+    return Files.names(in: path).isEmpty ? name + ".html" : name + "/report.html"
+  }
+
+  private func write(_ octets: [UInt8], to file: String, _ document: ReportDocument? = nil) throws {
+    if file == "-" { return try Console.write(octets) }
+    do throws(SystemError) { try Files.write(octets.span, to: file) } catch {
+      throw Failure("cannot write \(file): \(error); choose another place by --output")
+    }
+    guard let document else { return try Console.print("\(file)  \(octets.count) octets") }
+    try Console.print(
+      "\(file)  \(octets.count) octets, \(document.sampleCount) samples, \(document.markCount) gaps and events"
+    )
+  }
+
+  private func draw(_ picture: [UInt8], to file: String) throws {
+    let quoted =
+      "'" + file.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''") + "'"
+    guard let command = ReadingCommand("rsvg-convert --zoom 2 --output \(quoted)") else {
+      throw Failure("cannot start rsvg-convert")
+    }
+    // Where it is not there, nobody reads: its status says the rest.
+    try? command.write(picture.span)
+    guard command.finish() == 0 else {
+      throw Failure(
+        "rsvg-convert has not drawn \(file); install it (Debian: librsvg2-bin), or take --svg")
+    }
+    try Console.print(file)
+  }
+}

@@ -1,0 +1,307 @@
+import CommandKit
+import ArgumentParser
+import BLECore
+import BLEHost
+import BLELinux
+import Daemon
+import Fleet
+import Recording
+import JSONText
+import Synchronization
+
+/// `ringtap daemon [FILE]`.
+struct DaemonCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "daemon",
+    abstract: "Record the devices of a configuration file, unattended.",
+    discussion: """
+      Connects to every device of the file and records it as `capture` and the sensor commands do, each into \
+      DIRECTORY/NAME/20261122T033154Z; lost links are made again for ever, after newCaptureHours a capture ends and \
+      the next one begins, and what is too old or too much goes, the oldest first. Without an adapter it waits for one. \
+      What happens is told on standard error, a line each.
+
+      The file is JSON. directory, devices and of each device name, address and sensor must be there:
+
+        {"directory": "/var/lib/ringtap/captures",
+         "radio": {"adapter": "hci0", "mode": "auto"},
+         "newCaptureHours": 24,
+         "keepDays": 30, "keepGigabytes": 20, "keepFreeGigabytes": 1,
+         "metrics": "127.0.0.1:9469", "statusSocket": "/run/ringtap/status",
+         "publish": {"to": "mqtts://ward@broker.example/fleet", "password-file": "/etc/ringtap.password"},
+         "devices": [
+           {"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring"},
+           {"name": "chest", "address": "C4:12:34:56:78:9A", "addressType": "random",
+            "sensor": "heart-rate", "format": "npy", "link": {"interval": "7.5-15"}},
+           {"name": "h10", "address": "A0:9E:1A:00:00:01", "sensor": "polar",
+            "stream": "ecg", "rate": 130}]}
+
+      sensor is ring, heart-rate, thermometer, cycling or polar (stream ecg, acc or ppg); format csv or npy. radio has \
+      the options --adapter, --mode and --transport of other commands, link those of `capture`: interval, latency, \
+      supervision-timeout, phy, data-length; publish has to, as, backlog, ca and password-file, which `capture` calls \
+      --publish, --publish-as and so on. What a broker has not got when a capture ends, or the daemon, is sent later, for \
+      as long as the capture is kept. A gigabyte has 10⁹ octets.
+
+      SIGHUP reads the file again: devices that are in both go on undisturbed, and a file with faults changes nothing. \
+      SIGTERM and Ctrl-C end every capture in order. Under systemd it is a service of Type=notify with a watchdog. \
+      `ringtap status` asks how it stands; metrics is a port that Prometheus reads.
+
+      EXAMPLES
+        ringtap daemon /etc/ringtap.json
+        ringtap daemon --check /etc/ringtap.json
+            only says whether the file is good; each fault with its line
+        sudo systemctl reload ringtap
+        curl http://127.0.0.1:9469/metrics
+      """)
+
+  @Argument(help: "The configuration.")
+  var file = "/etc/ringtap.json"
+
+  @Flag(help: "Only say whether the file is good.")
+  var check = false
+
+  func run() async throws {
+    let plan = try DaemonPlan(file)
+    guard !check else {
+      let count = plan.jobs.count
+      return try Console.print("\(file): good: \(count) device\(count == 1 ? "" : "s")")
+    }
+    let keeper = DaemonKeeper(file, plan)
+    try await Interruption.cancelling { try await keeper.run() }
+  }
+}
+
+/// A configuration with what the command line's own parser makes of its options.
+struct DaemonPlan: Sendable {
+  let configuration: DaemonConfiguration
+  let jobs: [DaemonJob]
+  let radio: AdapterOptions
+  let publishing: PublishRun.Plan?
+
+  /// Octets of a file, at most.
+  private static let limit = 1 << 20
+
+  init(_ path: String) throws {
+    let octets = try failing { () throws(SystemError) in try Files.octets(of: path, limit: Self.limit) }
+    let configuration: DaemonConfiguration
+    do throws(DaemonConfiguration.Invalid) {
+      configuration = try DaemonConfiguration(octets, path: path)
+    } catch { throw Failure(Self.text(error)) }
+    self.configuration = configuration
+    var problems: [DaemonConfiguration.Invalid.Problem] = []
+    func parse<Value: ParsableArguments>(
+      _ options: DaemonConfiguration.Options, _ what: String, as type: Value.Type
+    ) -> Value? {
+      do { return try Value.parse(options.arguments) } catch {
+        let message = Value.message(for: error).prefix { $0 != "\n" }
+        problems.append(.init(line: options.line, text: "\(what): \(message)"))
+        return nil
+      }
+    }
+    let radio = parse(configuration.radio, "radio", as: AdapterOptions.self)
+    jobs = configuration.devices.compactMap { device in
+      parse(device.link, "link of \(device.name)", as: LinkOptions.self).flatMap { options in
+        (try? options.request()).map { DaemonJob(device, $0) }
+      }
+    }
+    let publishing = parse(configuration.publishing, "publish", as: DaemonPublishOptions.self)
+    guard let radio, problems.isEmpty else {
+      throw Failure(Self.text(DaemonConfiguration.Invalid(path: path, problems: problems)))
+    }
+    self.radio = radio
+    self.publishing = try publishing?.plan()
+  }
+
+  /// Each fault on a line of its own, as compilers tell them.
+  private static func text(_ invalid: DaemonConfiguration.Invalid) -> String {
+    (["the configuration has faults"]
+      + invalid.problems.map { "\(invalid.path):\($0.line): \($0.text.printable)" }).joined(separator: "\n")
+  }
+}
+
+/// Keeps a daemon running on whatever radio there is.
+private actor DaemonKeeper {
+  private let file: String
+  private var plan: DaemonPlan
+  private var daemon: Daemon?
+  private var running: Task<HostError?, Never>?
+  /// The radio is to be another one.
+  private var mustReopen = false
+  private let notifier = ServiceNotifier.standard
+  private var servers: [RequestServer] = []
+
+  /// Between two looks for an adapter.
+  private static let pause = Duration.seconds(5)
+
+  init(_ file: String, _ plan: DaemonPlan) {
+    self.file = file
+    self.plan = plan
+  }
+
+  func run() async throws {
+    try serve()
+    Interruption.onHangUp { Task { await self.reload() } }
+    let watchdog = watch()
+    notifier.ready("starting")
+    await withTaskCancellationHandler {
+      await keep()
+    } onCancel: {
+      Task { await self.end() }
+    }
+    notifier.stopping()
+    watchdog?.cancel()
+    for server in servers { server.stop() }
+  }
+
+  private func keep() async {
+    var last = ""
+    while !Task.isCancelled {
+      let radio: Radio
+      do { radio = try await plan.radio.open() } catch {
+        let text = (error as? Failure)?.message ?? "\(error)"
+        if text != last { Console.note("\(text); trying again every \(Self.pause.components.seconds) s") }
+        last = text
+        notifier.status(text)
+        try? await Task.sleep(for: Self.pause)
+        continue
+      }
+      last = ""
+      let daemon = Daemon(plan.configuration, on: radio.adapter) { Console.note($0) }
+      let (jobs, publishing) = (plan.jobs, plan.publishing)
+      let running = Task(executorPreference: radio.adapter.loop.preference) {
+        await daemon.run(jobs, publishing: publishing)
+      }
+      (self.daemon, self.running, mustReopen) = (daemon, running, false)
+      notifier.ready("recording \(jobs.count) devices on \(radio.adapter.name)")
+      if Task.isCancelled { running.cancel() }
+      let lost = await running.value
+      (self.daemon, self.running) = (nil, nil)
+      await radio.close()
+      if let lost, !Task.isCancelled {
+        Console.note("\(lost); looking for it again")
+        try? await Task.sleep(for: Self.pause)
+      } else if !mustReopen {
+        return
+      }
+    }
+  }
+
+  private func end() { running?.cancel() }
+
+  /// A sign of life that only a receive thread that turns can give.
+  private func watch() -> Task<Void, Never>? {
+    guard let interval = notifier.watchdogInterval else { return nil }
+    return Task {
+      while (try? await Task.sleep(for: interval)) != nil {
+        _ = await daemon?.status()
+        notifier.isAlive()
+      }
+    }
+  }
+
+  // MARK: A new configuration
+
+  private func reload() async {
+    notifier.reloading()
+    do {
+      let new = try DaemonPlan(file)
+      let old = plan
+      plan = new
+      if new.configuration.radio != old.configuration.radio {
+        Console.note("\(file): another radio; all captures end and begin again there")
+        mustReopen = true
+        running?.cancel()
+      } else {
+        await daemon?.reload(new.configuration, new.jobs, publishing: new.publishing)
+        Console.note("\(file): read again, \(new.jobs.count) devices")
+      }
+      if new.configuration.statusSocket != old.configuration.statusSocket
+        || new.configuration.metrics?.host != old.configuration.metrics?.host
+        || new.configuration.metrics?.port != old.configuration.metrics?.port
+      {
+        Console.note("\(file): statusSocket and metrics take effect when the daemon is started anew")
+      }
+    } catch {
+      Console.note("\((error as? Failure)?.message ?? "\(error)")")
+      Console.note("nothing is changed; mend the file and send SIGHUP again")
+    }
+    notifier.ready("recording \(plan.jobs.count) devices")
+  }
+
+  // MARK: Who asks
+
+  private func serve() throws {
+    let own = plan.configuration.statusSocket
+    let path = try own ?? failing { () throws(SystemError) in try RuntimeFolder.make() + "/status" }
+    try start({ () throws(SystemError) in try RequestServer(path: path) }, "the status socket \(path)") {
+      peer in
+      self.answer(peer) { status, question in
+        guard question.hasPrefix("json") else {
+          return Array(((status?.lines ?? [Self.noRadio]).joined(separator: "\n") + "\n").utf8)
+        }
+        var line = JSONLine()
+        if let status {
+          status.encode(into: &line)
+        } else {
+          line.object { $0.member("devices", array: { _ in }) }
+        }
+        return line.octets
+      }
+    }
+    guard let (host, port) = plan.configuration.metrics else { return }
+    try start(
+      { () throws(SystemError) in try RequestServer(host: host, port: port) },
+      "the metrics port \(host):\(port)"
+    ) { peer in
+      self.answer(peer) { status, question in
+        guard question.hasPrefix("GET /metrics") else {
+          return Array("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".utf8)
+        }
+        let page = Array(
+          "# TYPE ringtap_up gauge\nringtap_up \(status == nil ? 0 : 1)\n\(status?.metrics ?? "")".utf8)
+        let head =
+          "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: \(page.count)\r\n"
+          + "Connection: close\r\n\r\n"
+        return Array(head.utf8) + page
+      }
+    }
+  }
+
+  private static let noRadio = "no adapter yet"
+
+  private func start(
+    _ make: () throws(SystemError) -> RequestServer, _ what: String,
+    _ body: @escaping @Sendable (consuming RequestServer.Peer) -> Void
+  ) throws {
+    do throws(SystemError) {
+      let server = try make()
+      try server.start(body)
+      servers.append(server)
+    } catch {
+      throw Failure(
+        "\(what) cannot be had (\(error)); is another daemon running? Give another one in \(file)")
+    }
+  }
+
+  private nonisolated func answer(
+    _ peer: consuming RequestServer.Peer,
+    _ body: @escaping @Sendable (DaemonStatus?, String) -> [UInt8]
+  ) {
+    let question = peer.question
+    // A task cannot consume what it captures, but it can take it.
+    let waiting = Mutex<RequestServer.Peer?>(peer)
+    let box = PeerBox(waiting)
+    Task {
+      let octets = body(await self.daemon?.status(), question)
+      box.take()?.answer(octets.span)
+    }
+  }
+}
+
+/// A peer on its way to the task that answers.
+private final class PeerBox: Sendable {
+  private let peer: Mutex<RequestServer.Peer?>
+
+  init(_ peer: consuming Mutex<RequestServer.Peer?>) { self.peer = peer }
+
+  func take() -> RequestServer.Peer? { peer.withLock { $0.take() } }
+}

@@ -1,0 +1,49 @@
+import CommandKit
+import ArgumentParser
+import BLELinux
+import Daemon
+import Recording
+
+/// `ringtap status`.
+struct StatusCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "status",
+    abstract: "Tell how the daemon of this machine stands.",
+    discussion: """
+      A line for `ringtap daemon`, and one for each device: connecting, streaming, reconnecting or waiting, what was \
+      received and lost since the daemon began, rates, and why it waits.
+
+      EXAMPLES
+        ringtap status
+        ringtap status --json | jq '.devices[] | select(.state != "streaming") | .name'
+      Exit status: 1 where no daemon answers.
+      """)
+
+  @Option(help: ArgumentHelp("The daemon's statusSocket; the usual ones if not given.", valueName: "path"))
+  var socket: String?
+
+  @Flag(help: "Print one JSON object.")
+  var json = false
+
+  func run() throws {
+    let places = socket.map { [$0] } ?? RuntimeFolder.all.map { $0 + "/status" }
+    var failure: SystemError?
+    for place in places {
+      let octets: [UInt8]
+      do throws(SystemError) {
+        octets = try RequestClient.answer(of: place, to: json ? "json" : "text")
+      } catch {
+        failure = failure ?? error
+        continue
+      }
+      if json { return try Console.write(octets) }
+      for line in String(decoding: octets, as: UTF8.self).split(separator: "\n") {
+        try Console.print(String(line).printable)
+      }
+      return
+    }
+    throw Failure(
+      "no daemon answers at \(places.joined(separator: " or ")) (\(failure.map { "\($0)" } ?? "")); "
+        + "start one by `ringtap daemon FILE`, or give its --socket")
+  }
+}

@@ -1,0 +1,39 @@
+import CommandKit
+import ArgumentParser
+import BLECore
+import BLEHost
+import BLELinux
+import JSONText
+
+/// `ringtap adapters`.
+struct AdaptersCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "adapters",
+    abstract: "List the Bluetooth adapters.",
+    discussion: """
+      EXAMPLE
+        ringtap adapters --json
+            one object a line: name, address, up, bus
+      """)
+
+  @Flag(help: "Print one JSON object a line.")
+  var json = false
+
+  func run() throws {
+    let adapters = try failing { () throws(HostError) in try KernelAdapter.all() }
+    for adapter in adapters {
+      if json {
+        try Console.json { line in
+          line.member("name", adapter.name)
+          line.member("address", adapter.address.description)
+          line.member("up", adapter.isUp)
+          line.member("bus", adapter.busName)
+        }
+      } else {
+        try Console.print(
+          "\(adapter.name)  \(adapter.address)  \(adapter.isUp ? "up" : "down")  \(adapter.busName)")
+      }
+    }
+    if adapters.isEmpty { throw Failure(HostError.noAdapter(nil, present: [])) }
+  }
+}

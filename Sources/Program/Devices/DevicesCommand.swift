@@ -1,0 +1,168 @@
+import CommandKit
+import ArgumentParser
+import BLECore
+import BLEHost
+import BLELinux
+import CaptureTools
+import Recording
+import SensorSessions
+import JSONText
+
+/// `ringtap devices`.
+struct DevicesCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "devices",
+    abstract: "Show and forget the devices that ringtap was connected to.",
+    discussion: """
+      Each command that connects remembers the device when its attributes are discovered: address, name, what it is, \
+      when it was seen, and its attributes. A device that is remembered can be named where a command takes an address, \
+      --name then needs no scan, and --address-type need not be given. Not remembered: devices that change their \
+      address, emulated ones, and those of replayed logs; none at all with --no-remember, or RINGTAP_NO_REMEMBER=1 in \
+      the environment.
+
+      Kept in $XDG_STATE_HOME/ringtap/devices (~/.local/state if it is not set; root's in /var/lib/ringtap/devices), a \
+      file for each, readable for their owner only.
+
+      EXAMPLES
+        ringtap devices
+        ringtap devices --json
+        ringtap devices show R02_A1B2        its attributes as last discovered
+        ringtap devices forget 70:CB:0D:00:A1:B2
+        ringtap devices forget --all
+      """,
+    subcommands: [List.self, Show.self, Forget.self], defaultSubcommand: List.self)
+
+  fileprivate static func known() throws -> KnownDevices {
+    guard let folder = KnownDevices.standardFolder else {
+      throw Failure("neither XDG_STATE_HOME nor HOME is set: nothing is remembered")
+    }
+    return KnownDevices(in: folder) { Console.note($0) }
+  }
+
+  /// The devices of an argument, at least one.
+  fileprivate static func devices(_ text: String, in known: KnownDevices) throws -> [KnownDevice] {
+    let devices = known.named(text)
+    guard !devices.isEmpty else {
+      throw Failure("\(text.printable) is not known; `ringtap devices` shows what is")
+    }
+    return devices
+  }
+
+  struct List: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      commandName: "list", abstract: "Show them all, the one seen last first.",
+      discussion: """
+        EXAMPLES
+          ringtap devices
+          ringtap devices list --json
+        """)
+
+    @Flag(help: "Print one JSON object a line.")
+    var json = false
+
+    func run() throws {
+      let devices = try DevicesCommand.known().all()
+      if devices.isEmpty, !json { Console.note("no device is known yet") }
+      for device in devices {
+        if json {
+          try Console.json { device.encodeSummary(into: &$0) }
+        } else {
+          try Console.print(DevicesCommand.text(device))
+        }
+      }
+    }
+  }
+
+  struct Show: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      commandName: "show", abstract: "Show what is known of one, its attributes as last discovered included.",
+      discussion: """
+        EXAMPLES
+          ringtap devices show 70:CB:0D:00:A1:B2
+          ringtap devices show R02_A1B2 --json
+        """)
+
+    @Argument(help: "The device's address or name.")
+    var device: String
+
+    @Flag(help: "Print one JSON object a line.")
+    var json = false
+
+    func run() throws {
+      for device in try DevicesCommand.devices(device, in: DevicesCommand.known()) {
+        if json {
+          var line = JSONLine()
+          device.encode(into: &line)
+          try Console.write(line.octets)
+          continue
+        }
+        try Console.print(DevicesCommand.text(device))
+        if let hash = device.discovery.databaseHash { try Console.print("database hash \(hash.hexText)") }
+        try GATTTree().show(device.discovery.database)
+        switch device.discovery.extent {
+        case .whole: break
+        case .part: Console.note("only what was asked for; `ringtap gatt \(device.address)` asks for all")
+        case .none: Console.note("not used any more: `ringtap gatt \(device.address)` asks anew")
+        }
+      }
+    }
+  }
+
+  struct Forget: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      commandName: "forget", abstract: "Forget one, or all, with the keys of its pairing.",
+      discussion: """
+        EXAMPLES
+          ringtap devices forget 70:CB:0D:00:A1:B2
+          ringtap devices forget --all
+        """)
+
+    @Argument(help: "The device's address or name.")
+    var device: String?
+
+    @Flag(help: "All of them, damaged files included.")
+    var all = false
+
+    func validate() throws {
+      guard all != (device != nil) else { throw ValidationError("a device, or --all") }
+    }
+
+    func run() throws {
+      let known = try DevicesCommand.known()
+      let bonds = BondFiles(in: known.folder) { Console.note($0) }
+      guard let device else {
+        let count = try failing { () throws(SystemError) in
+          for bond in bonds.bonds() { try bonds.forget(bond.device) }
+          return try known.forgetAll()
+        }
+        return Console.note("\(count) \(count == 1 ? "device" : "devices") forgotten")
+      }
+      let found = try DevicesCommand.devices(device, in: known)
+      // A name may be that of several; to forget the wrong one is worse than to ask.
+      guard found.count == 1 || DeviceAddress(device) != nil else {
+        let addresses = found.map(\.address.description).joined(separator: ", ")
+        throw Failure(
+          "several devices are named '\(device.printable)': \(addresses); forget one by its address")
+      }
+      try failing { () throws(SystemError) in
+        for device in found {
+          try known.forget(device.address)
+          try bonds.forget(device.address)
+        }
+      }
+    }
+  }
+
+  /// `70:CB:0D:00:A1:B2  public  ring  R02_A1B2  2026-11-21 13:20:04`
+  fileprivate static func text(_ device: KnownDevice) -> String {
+    let seen = LocalTime(device.lastSeen)
+    func two(_ part: Int) -> String { NumberText.padded(part, 2) }
+    let time =
+      "\(NumberText.padded(seen.year, 4))-\(two(seen.month))-\(two(seen.day)) "
+      + "\(two(seen.hour)):\(two(seen.minute)):\(two(seen.second))"
+    return [
+      device.address.description, device.address.type.name.description, device.kind.rawValue,
+      device.name?.printable ?? "-", time,
+    ].joined(separator: "  ")
+  }
+}

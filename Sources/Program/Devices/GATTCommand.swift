@@ -1,0 +1,39 @@
+import CommandKit
+import ArgumentParser
+import BLECore
+import BLEHost
+import BLEStack
+import BLEWire
+
+/// `ringtap gatt ADDRESS`.
+struct GATTCommand: AsyncParsableCommand, ReachesDevice {
+  static let configuration = CommandConfiguration(
+    commandName: "gatt",
+    abstract: "Show the attribute tree of a device.",
+    discussion: """
+      EXAMPLES
+        ringtap gatt 70:CB:0D:00:A1:B2
+        ringtap gatt C4:12:34:56:78:9A --address-type random --json
+            one object a line: type (service, include, characteristic,
+            descriptor), handle, uuid; endHandle of services; valueHandle
+            and properties of characteristics
+      """)
+
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
+
+  @Argument(help: "The device, such as 70:CB:0D:00:A1:B2.")
+  var address: String
+
+  @Flag(help: "Print one JSON object a line.")
+  var json = false
+
+  func run() async throws {
+    let address = try device.parse(address)
+    let database = try await device.withConnection(to: address) { client in
+      try await failing { () async throws(GATTError) in try await client.discover() }
+    }
+    try GATTTree(json: json).show(database)
+  }
+}

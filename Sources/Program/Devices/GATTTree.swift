@@ -1,0 +1,87 @@
+import CommandKit
+import BLECore
+import BLEStack
+import BLEWire
+import JSONText
+
+/// Shows an attribute tree, a line for each attribute.
+struct GATTTree {
+  var json = false
+
+  func show(_ database: GATTDatabase) throws(Console.Closed) {
+    for service in database.services {
+      try show(service)
+      for include in service.includes { try show(include) }
+      for characteristic in service.characteristics { try show(characteristic) }
+    }
+  }
+
+  private func show(_ service: GATTDatabase.Service) throws(Console.Closed) {
+    let isPrimary = service.kind == .primary
+    guard json else {
+      let kind = isPrimary ? "service" : "secondary service"
+      try Console.print(
+        "\(service.range.start.rawValue.handleText)–\(service.range.end.rawValue.handleText)  "
+          + "\(kind) \(service.uuid.shortText)")
+      return
+    }
+    try Console.json { line in
+      line.member("type", "service")
+      line.member("handle", service.range.start.rawValue)
+      line.member("endHandle", service.range.end.rawValue)
+      line.member("uuid", service.uuid.description)
+      line.member("primary", isPrimary)
+    }
+  }
+
+  private func show(_ include: GATTDatabase.Include) throws(Console.Closed) {
+    guard json else {
+      try Console.print(
+        "  \(include.handle.rawValue.handleText)  include \(include.uuid.shortText) "
+          + "(\(include.range.start.rawValue.handleText)–\(include.range.end.rawValue.handleText))")
+      return
+    }
+    try Console.json { line in
+      line.member("type", "include")
+      line.member("handle", include.handle.rawValue)
+      line.member("includedHandle", include.range.start.rawValue)
+      line.member("includedEndHandle", include.range.end.rawValue)
+      line.member("uuid", include.uuid.description)
+    }
+  }
+
+  private func show(_ characteristic: GATTDatabase.Characteristic) throws(Console.Closed) {
+    if json {
+      try Console.json { line in
+        line.member("type", "characteristic")
+        line.member("handle", characteristic.handle.rawValue)
+        line.member("valueHandle", characteristic.valueHandle.rawValue)
+        line.member(
+          "properties",
+          array: { line in
+            for name in characteristic.properties.names { line.value(name) }
+          })
+        line.member("uuid", characteristic.uuid.description)
+      }
+    } else {
+      try Console.print(
+        "  \(characteristic.handle.rawValue.handleText)  characteristic \(characteristic.uuid.shortText)  "
+          + "value \(characteristic.valueHandle.rawValue.handleText)  "
+          + "[\(characteristic.properties.names.joined(separator: ", "))]")
+    }
+    for descriptor in characteristic.descriptors { try show(descriptor) }
+  }
+
+  private func show(_ descriptor: GATTDatabase.Descriptor) throws(Console.Closed) {
+    guard json else {
+      try Console.print(
+        "    \(descriptor.handle.rawValue.handleText)  descriptor \(descriptor.uuid.shortText)")
+      return
+    }
+    try Console.json { line in
+      line.member("type", "descriptor")
+      line.member("handle", descriptor.handle.rawValue)
+      line.member("uuid", descriptor.uuid.description)
+    }
+  }
+}

@@ -1,0 +1,171 @@
+import CommandKit
+import ArgumentParser
+import BLECore
+import BLEHost
+import BLESecurity
+import BLEStack
+import BLELinux
+import Recording
+import SensorSessions
+import BLEWire
+import JSONText
+
+/// `ringtap pair DEVICE`.
+struct PairCommand: AsyncParsableCommand, ReachesDevice {
+  static let configuration = CommandConfiguration(
+    commandName: "pair",
+    abstract: "Pair with a device and keep its keys.",
+    discussion: """
+      From then on each link with the device is encrypted by the stored key. Asks on a
+      terminal only; without one, and without --passkey or --yes, nobody can tell whether
+      somebody is in the middle.
+
+      In exclusive mode the keys are ours alone. In raw mode the kernel pairs and gets the
+      stored keys back beside those it has, which takes root. Where bluetoothd runs, it keeps
+      the keys and its agent (`bluetoothctl`) answers: this only has the link encrypted.
+
+      EXAMPLES
+        ringtap pair 70:CB:0D:00:A1:B2 --mode raw
+        ringtap pair 70:CB:0D:00:A1:B2 --mode exclusive
+        ringtap pair C4:12:34:56:78:9A --address-type random --passkey 123456
+            --transport serial:/dev/ttyAMA0,115200
+        ringtap pair 70:CB:0D:00:A1:B2 --mode exclusive --forget
+      """)
+
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
+
+  @Argument(help: "The device, such as 70:CB:0D:00:A1:B2, or the name of one that is known.")
+  var address: String
+
+  @Option(help: "What is typed if the device shows a passkey, or has one printed on it: six digits.")
+  var passkey: UInt32?
+
+  @Flag(help: "Take the number that the device shows for the one that is shown here.")
+  var yes = false
+
+  @Flag(help: "Fail if somebody could be in the middle.")
+  var authenticated = false
+
+  @Flag(help: "Legacy pairing only, without Secure Connections.")
+  var legacy = false
+
+  @Flag(inversion: .prefixedNo, help: "Keep the keys for later links.")
+  var bond = true
+
+  @Flag(help: "Forget the device's keys instead.")
+  var forget = false
+
+  @Flag(help: "Print one JSON object.")
+  var json = false
+
+  func validate() throws {
+    if let passkey, passkey > 999_999 { throw ValidationError("--passkey has six digits at most") }
+  }
+
+  func run() async throws {
+    let address = try device.parse(address)
+    let store = device.radio.bondFiles
+    if forget {
+      var wasKept = false
+      if let store { wasKept = try failing { () throws(SystemError) in try store.forget(address) } }
+      guard wasKept else { throw Failure("no keys of \(address) are kept") }
+      return
+    }
+    if bond, store == nil { Console.note("keys are not kept here: this pairing ends with its link") }
+    let settings = try settings(keeping: bond ? store : nil)
+    let (timeout, request) = (Duration.seconds(device.timeout), try device.link.request())
+    let result = try await device.withRadio { radio in
+      guard let adapter = radio.securing else { throw Failure("nobody pairs over this adapter") }
+      if radio.host == nil, ProcessFacts.processID(named: "bluetoothd") != nil {
+        Console.note("bluetoothd is running: it keeps the keys, and its agent answers (`bluetoothctl`)")
+      }
+      return try await failing { () async throws(HostError) in
+        try await adapter.secure(settings)
+        let connection = try await adapter.connect(to: address, asking: request, timeout: timeout, tap: nil)
+        let bond = try await adapter.makeBond(with: connection)
+        await connection.close()
+        return bond
+      }
+    }
+    try show(result, of: address)
+  }
+
+  private func settings(keeping store: BondFiles?) throws -> SecuritySettings {
+    var settings = SecuritySettings(
+      agent: PairingPrompt(passkey: passkey, takesAnyNumber: yes).agent, raising: .byPairing,
+      protection: authenticated ? .authenticated : .encrypted, store: store)
+    if !legacy {
+      settings.makeKeyPair = try failing { () throws(MissingLibcrypto) in try P256KeyPair.maker() }
+    }
+    return settings
+  }
+
+  private func show(_ bond: Bond?, of address: DeviceAddress) throws {
+    guard json else {
+      let text = bond.map { "paired with \(address): \($0)" }
+      return try Console.print(text ?? "the link with \(address) was encrypted; bluetoothd keeps the keys")
+    }
+    try Console.json { line in
+      line.member("address", address.description)
+      line.member("addressType", address.type.name)
+      guard let bond else { return line.member("keptBy", "bluetoothd") }
+      if let identity = bond.peerIdentity {
+        line.member("identityAddress", identity.address.description)
+        line.member("identityAddressType", identity.address.type.name)
+      }
+      line.member("authenticated", bond.isAuthenticated)
+      line.member("secureConnections", bond.isSecureConnections)
+      line.member("keySize", bond.keyByteCount)
+      line.member("bonded", bond.isBonded)
+    }
+  }
+}
+
+/// Asks the person at the terminal, where there is one.
+private struct PairingPrompt: Sendable {
+  let passkey: UInt32?
+  let takesAnyNumber: Bool
+
+  private static var hasPerson: Bool {
+    StandardStream.input.isTerminal && Console.isErrorTerminal
+  }
+
+  var agent: PairingAgent {
+    PairingAgent(
+      capability, showPasskey: { Console.note("passkey \(Self.digits($0)): type it on the device") },
+      askPasskey: { [passkey] in
+        if let passkey { return passkey }
+        return await Self.line("passkey that the device shows: ").flatMap { UInt32($0) }
+      },
+      compare: { [takesAnyNumber] number in
+        if takesAnyNumber {
+          Console.note("number \(Self.digits(number))")
+          return true
+        }
+        return await Self.line("does the device show \(Self.digits(number))? [y/N] ")?.lowercased() == "y"
+      })
+  }
+
+  /// What can be shown and typed here.
+  private var capability: IOCapability {
+    if Self.hasPerson { return .keyboardDisplay }
+    if passkey != nil { return .keyboardOnly }
+    return takesAnyNumber ? .displayYesNo : .noInputNoOutput
+  }
+
+  private static func digits(_ number: UInt32) -> String {
+    NumberText.padded(Int(number), 6)
+  }
+
+  /// A line of standard input, read on a thread of its own: a person may take long.
+  private static func line(_ question: String) async -> String? {
+    Console.ask(question)
+    return await withCheckedContinuation { continuation in
+      do throws(SystemError) {
+        try SystemThread.start(named: "ringtap-prompt") { continuation.resume(returning: readLine()) }
+      } catch { continuation.resume(returning: nil) }
+    }
+  }
+}

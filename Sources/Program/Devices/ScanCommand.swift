@@ -1,0 +1,168 @@
+import CommandKit
+import ArgumentParser
+import BLECore
+import BLEHost
+import BLELinux
+import BLEWire
+import JSONText
+
+/// `ringtap scan`.
+struct ScanCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "scan",
+    abstract: "Show who advertises.",
+    discussion: """
+      Each advertiser is shown when it is first seen and again when more of it is known, such as the name in \
+      its scan response. Scanning is switched off again on every way out. Needs CAP_NET_RAW; beside \
+      bluetoothd CAP_NET_ADMIN.
+
+      EXAMPLES
+        ringtap scan --duration 5
+        ringtap scan --name '^R02_' --json
+        ringtap scan --service 180d --duplicates | ts
+      """)
+
+  @OptionGroup var radio: AdapterOptions
+
+  @Flag(help: "Only listen: no scan requests, so no names that are in scan responses.")
+  var passive = false
+
+  @Flag(help: "Ask for scan responses; the default.")
+  var active = false
+
+  @Flag(help: "Show every report, not only what is new.")
+  var duplicates = false
+
+  @Option(help: "Only advertisers of this service UUID, such as 180d.")
+  var service: String?
+
+  @Option(help: ArgumentHelp("Only advertisers whose name matches.", valueName: "regex"))
+  var name: String?
+
+  @Option(help: ArgumentHelp("How long to scan; until Ctrl-C if not given.", valueName: "seconds"))
+  var duration: Double?
+
+  @Flag(help: "Print one JSON object a line.")
+  var json = false
+
+  func validate() throws {
+    if passive, active { throw ValidationError("--passive or --active, not both") }
+    if let duration, duration <= 0 { throw ValidationError("--duration must be above 0") }
+    if let service, BluetoothUUID(service) == nil {
+      throw ValidationError("'\(service)' is no UUID; it looks like 180d or the full 36 characters")
+    }
+    if let name, (try? Regex(name)) == nil {
+      throw ValidationError("'\(name)' is no regular expression")
+    }
+  }
+
+  func run() async throws {
+    let options = radio
+    let scanner = Scanner(
+      kind: passive ? .passive : .active, duplicates: duplicates ? .reportAll : .reportOnce)
+    let duration = duration.map { Duration.seconds($0) }
+    let malformed = try await Interruption.cancelling {
+      let (advertisers, sink) = AsyncStream.makeStream(of: Advertiser.self)
+      // The receive thread hands over; printing, which a slow pipe may hold up, is this task's.
+      let printing = Task {
+        for await advertiser in advertisers where matches(advertiser) {
+          do { try show(advertiser) } catch { return false }
+        }
+        return true
+      }
+      let scan = Task {
+        defer { sink.finish() }
+        let radio = try await options.open()
+        do {
+          let malformed = try await failing { () async throws(HostError) in
+            try await scanner.run(on: radio.adapter, for: duration) { advertiser in
+              if case .terminated = sink.yield(advertiser) { return .stop }
+              return .goOn
+            }
+          }
+          await radio.close()
+          return malformed
+        } catch {
+          await radio.close()
+          throw error
+        }
+      }
+      return try await withTaskCancellationHandler {
+        // Our reader has gone: the scan has nobody to tell, and the radio must be switched off.
+        if await !printing.value { scan.cancel() }
+        return try await scan.value
+      } onCancel: {
+        scan.cancel()
+      }
+    }
+    if radio.verbose || malformed > 0 { Console.note("\(malformed) malformed reports") }
+  }
+
+  private func matches(_ advertiser: Advertiser) -> Bool {
+    if let service, let uuid = BluetoothUUID(service), !advertiser.services.contains(uuid) { return false }
+    guard let name else { return true }
+    guard let regex = try? Regex(name), let candidate = advertiser.name else { return false }
+    return candidate.firstMatch(of: regex) != nil
+  }
+
+  private func show(_ advertiser: Advertiser) throws(Console.Closed) {
+    if json {
+      try Console.json { $0.members(of: advertiser) }
+    } else {
+      try Console.print(text(advertiser))
+    }
+  }
+
+  private func text(_ advertiser: Advertiser) -> String {
+    let shown = advertiser.identity ?? advertiser.address
+    var text = "\(shown) \(shown.type.name)"
+    if advertiser.identity != nil { text += " (now \(advertiser.address))" }
+    text += advertiser.rssi.map { "  \($0) dBm" } ?? "  no RSSI"
+    if let name = advertiser.name { text += "  \(name.printable)" }
+    for uuid in advertiser.services { text += "  " + uuid.shortText }
+    for (company, data) in advertiser.manufacturerData.sorted(by: { $0.key < $1.key }) {
+      text += "  company \(company.handleText): \(data.hexText)"
+    }
+    if !advertiser.isConnectable { text += "  (not connectable)" }
+    return text
+  }
+}
+
+extension JSONLine {
+  fileprivate mutating func members(of advertiser: Advertiser) {
+    member("address", advertiser.address.description)
+    member("addressType", advertiser.address.type.name)
+    if let identity = advertiser.identity {
+      member("identityAddress", identity.description)
+      member("identityAddressType", identity.type.name)
+    }
+    key("rssi")
+    if let rssi = advertiser.rssi { value(rssi) } else { null() }
+    key("name")
+    if let name = advertiser.name { value(name) } else { null() }
+    member("services") { line in
+      for uuid in advertiser.services { line.value(uuid.description) }
+    }
+    key("manufacturerData")
+    object { line in
+      for (company, data) in advertiser.manufacturerData.sorted(by: { $0.key < $1.key }) {
+        line.member(company.handleText, hex: data.span)
+      }
+    }
+    key("serviceData")
+    object { line in
+      for (uuid, data) in advertiser.serviceData.sorted(by: { $0.key.description < $1.key.description }) {
+        line.member(uuid.description, hex: data.span)
+      }
+    }
+    if let power = advertiser.txPower { member("txPower", power) }
+    if let appearance = advertiser.appearance { member("appearance", appearance) }
+    if let flags = advertiser.flags { member("flags", flags) }
+    member("connectable", advertiser.isConnectable)
+    member("timeNs", advertiser.latest.nanoseconds)
+  }
+
+  private mutating func member(_ name: String, _ elements: (inout JSONLine) -> Void) {
+    member(name, array: elements)
+  }
+}

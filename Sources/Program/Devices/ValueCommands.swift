@@ -1,0 +1,217 @@
+import BLESensors
+import CommandKit
+import ArgumentParser
+import BLECore
+import BLEHost
+import BLEStack
+import BLELinux
+import JSONText
+
+/// `ringtap read ADDRESS CHARACTERISTIC`.
+struct ReadCommand: AsyncParsableCommand, ReachesDevice {
+  static let configuration = CommandConfiguration(
+    commandName: "read",
+    abstract: "Read a value, however long.",
+    discussion: """
+      Where the characteristic has a presentation format, the value is shown as number and unit too. A handle is read \
+      as it is, without discovery.
+
+      EXAMPLES
+        ringtap read 70:CB:0D:00:A1:B2 2a26
+        ringtap read 70:CB:0D:00:A1:B2 0x0012 --json
+            timeNs, handle, value (hexadecimal), texts (of a presentation format)
+      """)
+
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
+  @Argument(help: "The device, such as 70:CB:0D:00:A1:B2.") var address: String
+  @Argument(help: CharacteristicArgument.help) var characteristic: CharacteristicArgument
+  @Flag(help: "Print one JSON object.") var json = false
+
+  func run() async throws {
+    let address = try device.parse(address)
+    let characteristic = characteristic
+    let line = try await device.withConnection(to: address) { client in
+      try await characteristic.use(client) { handle, found throws(GATTError) in
+        if let found { return try await Self.read(found, client) }
+        let value = try await client.read(handle)
+        return ValueLine(time: SystemClock.now(), handle: handle, value: value)
+      }
+    }
+    try line.show(json: json)
+  }
+
+  private static func read(
+    _ characteristic: GATTDatabase.Characteristic, _ client: GATTClient
+  ) async throws(GATTError) -> ValueLine {
+    let value = try await client.read(characteristic.valueHandle)
+    var line = ValueLine(time: SystemClock.now(), handle: characteristic.valueHandle, value: value)
+    let isPresented = characteristic.descriptors.contains {
+      $0.uuid == .characteristicPresentationFormat || $0.uuid == .characteristicAggregateFormat
+    }
+    guard isPresented else { return line }
+    let formats = try await client.readDetails(of: characteristic).formats
+    // A value that is not what its format says is shown as it is.
+    line.texts = (try? formats.texts(of: value.span)) ?? []
+    return line
+  }
+}
+
+/// `ringtap write ADDRESS CHARACTERISTIC VALUE`.
+struct WriteCommand: AsyncParsableCommand, ReachesDevice {
+  static let configuration = CommandConfiguration(
+    commandName: "write",
+    abstract: "Write a value.",
+    discussion: """
+      A value longer than the MTU allows goes as prepared writes, each echo verified.
+
+      EXAMPLES
+        ringtap write 70:CB:0D:00:A1:B2 6e400002-b5a3-f393-e0a9-e50e24dcca9e 03000000000000000000000000000003
+        ringtap write 70:CB:0D:00:A1:B2 0x0010 'A1 02' --without-response
+      """)
+
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
+  @Argument(help: "The device, such as 70:CB:0D:00:A1:B2.") var address: String
+  @Argument(help: CharacteristicArgument.help) var characteristic: CharacteristicArgument
+  @Argument(help: "The value in hexadecimal; spaces and colons are allowed, '' is an empty value.")
+  var value: String
+  @Flag(help: "Do not ask for an answer: the device may lose it.") var withoutResponse = false
+  @Flag(help: "Print one JSON object.") var json = false
+
+  func run() async throws {
+    let address = try device.parse(address)
+    guard let octets = [UInt8](hex: value) else {
+      throw ValidationError("'\(value)' is not hexadecimal; it needs pairs of digits, such as 'A1 04'")
+    }
+    let (characteristic, withoutResponse) = (characteristic, withoutResponse)
+    let handle = try await device.withConnection(to: address) { client in
+      try await characteristic.use(client) { handle, _ throws(GATTError) in
+        if withoutResponse {
+          try await client.writeWithoutResponse(octets, to: handle)
+        } else {
+          try await client.write(octets, to: handle)
+        }
+        return handle
+      }
+    }
+    try ValueLine(time: SystemClock.now(), handle: handle, value: octets).show(json: json)
+  }
+}
+
+/// `ringtap notify ADDRESS CHARACTERISTIC`.
+struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
+  static let configuration = CommandConfiguration(
+    commandName: "notify",
+    abstract: "Print notifications or indications of a characteristic.",
+    discussion: """
+      Subscribes by notifications where the characteristic has them, else by indications, and unsubscribes at the \
+      end. Times are the kernel's receive stamps.
+
+      EXAMPLES
+        ringtap notify C4:12:34:56:78:9A 2a37 --address-type random
+        ringtap notify 70:CB:0D:00:A1:B2 6e400003-b5a3-f393-e0a9-e50e24dcca9e --json --count 100
+            one object a line: timeNs, handle, value
+      """)
+
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
+  @Argument(help: "The device, such as 70:CB:0D:00:A1:B2.") var address: String
+  @Argument(help: CharacteristicArgument.help) var characteristic: CharacteristicArgument
+  @Option(help: "End after this many values.") var count: Int?
+  @Option(help: ArgumentHelp("End after this time.", valueName: "seconds")) var duration: Double?
+  @Flag(help: "Print one JSON object a line.") var json = false
+
+  /// Values that may wait for a slow reader of our output.
+  private static let queueLimit = 4096
+
+  func validate() throws {
+    if let count, count < 1 { throw ValidationError("--count must be at least 1") }
+    if let duration, duration <= 0 { throw ValidationError("--duration must be above 0") }
+  }
+
+  func run() async throws {
+    let address = try device.parse(address)
+    let (argument, count, duration, json) = (characteristic, count, duration, json)
+    let lost = try await device.withConnection(to: address) { client in
+      let characteristic = try await argument.characteristic(client)
+      let values = try await failing { () async throws(GATTError) in
+        try await client.samples(characteristic, as: ValueCopy.self, capacity: Self.queueLimit)
+      }
+      let timer = duration.map { duration in
+        Task {
+          if (try? await Task.sleep(for: .seconds(duration))) != nil { values.finish() }
+        }
+      }
+      defer { timer?.cancel() }
+      var shown = 0
+      for await value in values {
+        try value.line(characteristic.valueHandle).show(json: json)
+        shown += 1
+        if shown == count { break }
+      }
+      let statistics = await client.connection.statistics
+      if let end = await client.connection.end { throw Failure("\(end) after \(shown) values") }
+      // A task that Ctrl-C cancelled must still tell the device.
+      await Task { try? await client.unsubscribe(all: characteristic) }.value
+      return values.dropped + statistics.kernelQueueDrops
+    }
+    if lost > 0 {
+      Console.note("\(lost) values were lost: what reads our output is too slow")
+      throw ExitCode(3)
+    }
+  }
+}
+
+/// A value as the read, write and notify commands print it.
+private struct ValueLine: Sendable {
+  let time: ReceiveTime
+  let handle: AttributeHandle
+  let value: [UInt8]
+  /// The value by its presentation formats.
+  var texts: [String] = []
+
+  func show(json: Bool) throws(Console.Closed) {
+    if json {
+      try Console.json { line in
+        line.member("timeNs", time.nanoseconds)
+        line.member("handle", handle.rawValue)
+        line.member("value", hex: value.span)
+        guard !texts.isEmpty else { return }
+        line.member(
+          "texts",
+          array: { line in
+            for text in texts { line.value(text) }
+          })
+      }
+    } else if !texts.isEmpty {
+      try Console.print("\(handle.rawValue.handleText)  \(value.hexText)  \(texts.joined(separator: ", "))")
+    } else {
+      let isText = !value.isEmpty && value.allSatisfy { 0x20...0x7E ~= $0 }
+      let text = isText ? "  \"\(String(decoding: value, as: UTF8.self))\"" : ""
+      try Console.print("\(handle.rawValue.handleText)  \(value.hexText)\(text)")
+    }
+  }
+}
+
+/// A notification's value, copied on the receive thread without allocating.
+private struct ValueCopy: NotificationSample {
+  private let time: ReceiveTime
+  private let byteCount: Int
+  private let octets: InlineArray<512, UInt8>
+
+  init(decoding value: Span<UInt8>, at time: ReceiveTime) {
+    self.time = time
+    byteCount = min(value.count, 512)
+    var octets = InlineArray<512, UInt8>(repeating: 0)
+    for index in 0..<byteCount { octets[index] = value[index] }
+    self.octets = octets
+  }
+
+  func line(_ handle: AttributeHandle) -> ValueLine {
+    ValueLine(time: time, handle: handle, value: (0..<byteCount).map { octets[$0] })
+  }
+}

@@ -1,0 +1,70 @@
+import CommandKit
+import ArgumentParser
+import BLELinux
+import JSONText
+import Doctor
+
+/// `ringtap doctor`.
+struct DoctorCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "doctor",
+    abstract: "Find what stands between this program and a device.",
+    discussion: """
+      Looks at the kernel, the rights of this process, the adapters and who uses them, and at the place to record
+      to. Each check says what it found; where that is not good, why, and what to do. Exit status 0 only where
+      nothing stands in the way; what is marked as a note does not.
+
+      EXAMPLES
+        ringtap doctor
+        ringtap doctor --adapter hci1 --folder /data
+        ringtap doctor --json
+            one object a line: check, state (good, note, obstacle), finding, cause, nextStep
+      """)
+
+  @Option(help: "The only adapter that matters, such as hci0; else the first that is up will do.")
+  var adapter: String?
+
+  @Option(help: ArgumentHelp("Where captures will be recorded.", valueName: "path"))
+  var folder = "."
+
+  @Flag(help: "Print one JSON object a line.")
+  var json = false
+
+  func validate() throws {
+    guard let adapter else { return }
+    guard adapter.hasPrefix("hci"), UInt16(adapter.dropFirst(3)) != nil else {
+      throw ValidationError("'\(adapter.printable)' is no adapter; it looks like hci0")
+    }
+  }
+
+  func run() async throws {
+    let facts = await DoctorFacts.gather(adapter: adapter, folder: folder)
+    let findings = Doctor(facts, adapter: adapter).findings()
+    for finding in findings {
+      if json { try printJSON(finding) } else { try printText(finding) }
+    }
+    if findings.contains(where: { $0.state == .obstacle }) { throw ExitCode.failure }
+  }
+
+  private func printJSON(_ finding: DoctorFinding) throws {
+    try Console.json { line in
+      line.member("check", finding.check.rawValue)
+      line.member("state", finding.state.rawValue)
+      line.member("finding", finding.finding)
+      if let cause = finding.cause { line.member("cause", cause) }
+      if let nextStep = finding.nextStep { line.member("nextStep", nextStep) }
+    }
+  }
+
+  private func printText(_ finding: DoctorFinding) throws {
+    let mark =
+      switch finding.state {
+      case .good: "ok      "
+      case .note: "note    "
+      case .obstacle: "PROBLEM "
+      }
+    try Console.print("\(mark)\(finding.finding)")
+    if let cause = finding.cause { try Console.print("        why: \(cause)") }
+    if let nextStep = finding.nextStep { try Console.print("        do:  \(nextStep)") }
+  }
+}

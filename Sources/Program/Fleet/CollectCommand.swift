@@ -1,0 +1,110 @@
+import CommandKit
+import ArgumentParser
+import BLELinux
+import JSONText
+import Fleet
+
+/// `ringtap collect URL`.
+struct CollectCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "collect",
+    abstract: "Write what any number of publishers send through a broker into capture directories.",
+    discussion: """
+      Each capture becomes OUTPUT/PUBLISHER/SESSION with its tables and, once its publisher has nothing more to send, \
+      session.json: `ringtap report` and `ringtap convert` read it like a capture of this machine. Rows that come twice \
+      are recognised by their numbers and left out. Rows that are missing are asked for again while their publisher is \
+      there, from the first one on: a collector may come later than the publishers, or be restarted. What cannot be had \
+      any more is counted as missing. MQTT 5 is needed, and Debian's package libmosquitto1.
+
+      EXAMPLES
+        ringtap collect mqtt://broker.local --output captures
+        ringtap collect mqtts://collector@broker.local/clinic --ca ca.pem --password-file secret -o captures
+        ringtap collect mqtt://broker.local -o captures --sessions 50 --json
+            until 50 captures are complete; then one object: received, duplicated, missing, and the same of each table
+
+      Exit status: 0 done, 1 failed, 2 wrong usage, 3 rows are missing.
+      """)
+
+  @Argument(help: ArgumentHelp("mqtt[s]://[user[:password]@]host[:port][/prefix]", valueName: "url"))
+  var url: String
+
+  @Option(name: [.short, .long], help: ArgumentHelp("Where the captures go.", valueName: "directory"))
+  var output: String
+
+  @OptionGroup var broker: BrokerOptions
+
+  @Option(
+    help: ArgumentHelp(
+      "Of this collector: the broker keeps for it what comes while it is away. Two at once need two names.",
+      valueName: "name"))
+  var name = FleetName.made(of: ProcessFacts.hostName)
+
+  @Option(help: ArgumentHelp("End after this time.", valueName: "seconds"))
+  var duration: Double?
+
+  @Option(help: "End after this many rows.")
+  var count: Int?
+
+  @Option(help: ArgumentHelp("End when this many captures are complete.", valueName: "count"))
+  var sessions: Int?
+
+  @Flag(help: "Print the report as one JSON object.")
+  var json = false
+
+  func validate() throws { _ = try plan() }
+
+  private func plan() throws -> CollectRun.Plan {
+    if let duration, !(duration > 0 && duration < 1e9) { throw ValidationError("--duration must be above 0") }
+    for (option, value) in [("--count", count), ("--sessions", sessions)] {
+      if let value, value < 1 { throw ValidationError("\(option) must be at least 1") }
+    }
+    guard FleetName.isValid(name) else {
+      throw ValidationError("'\(name.printable)' is no name; it is 1 … 64 letters, digits, '.', '_' and '-'")
+    }
+    var plan = CollectRun.Plan(
+      try BrokerOptions.broker(url, passwordFile: broker.passwordFile), into: output, name: name)
+    plan.certificates = broker.ca
+    plan.duration = duration.map { .seconds($0) }
+    (plan.count, plan.sessionCount) = (count, sessions)
+    return plan
+  }
+
+  func run() async throws {
+    let plan = try plan()
+    let run = try failing { () throws(SystemError) in
+      try CollectRun(plan) {
+        Console.note($0)
+      } progress: { progress in
+        Console.progress(
+          "\(progress.elapsed.components.seconds) s  \(progress.publishers) publishers  \(progress.received) rows  "
+            + "\(progress.duplicated) twice   (Ctrl-C ends)")
+      }
+    }
+    let report = try await Interruption.cancelling {
+      do throws(PublishProblem) { return try await run.run() } catch { throw Failure(error) }
+    }
+    if Console.isErrorTerminal { Console.progress("") }
+    if json {
+      var line = JSONLine()
+      report.encode(into: &line)
+      try Console.write(line.octets)
+    } else {
+      try Console.print(text(report))
+    }
+    if report.missing > 0 { throw ExitCode(3) }
+  }
+
+  private func text(_ report: CollectReport) -> String {
+    var lines = report.sessions.map { session in
+      "\(session.publisher)/\(session.session)  \(session.rows) rows, \(session.received) of them now, "
+        + "\(session.duplicated) twice, \(session.missing) missing; \(session.state)"
+        + (session.isComplete ? ", complete" : "")
+    }
+    lines.append(
+      "\(report.received) rows received, \(report.duplicated) twice, \(report.missing) missing, in \(output)")
+    if report.refused > 0 {
+      lines.append("\(report.refused) messages refused; the last: \(report.lastRefusal ?? "")")
+    }
+    return lines.joined(separator: "\n")
+  }
+}

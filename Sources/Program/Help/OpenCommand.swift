@@ -1,0 +1,84 @@
+import ArgumentParser
+import BLELinux
+import CommandKit
+import Daemon
+
+/// `ringtap open`.
+struct OpenCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "open",
+    abstract: "Open what needs a privilege, give up all of them, and run a command with it.",
+    discussion: """
+      The command gets the open sockets as sd_listen_fds(3) has it (LISTEN_FDS, LISTEN_FDNAMES), has no
+      capability, no group, is not root and can become neither again. ringtap's own commands use what they get
+      without an option. Connecting by address in raw mode needs no privilege, and so nothing from here.
+
+      EXAMPLES
+        sudo ringtap open --user-channel hci0 --user "$USER" -- ringtap capture --duration 60
+            exclusive mode, on an adapter that is down
+        sudo ringtap open --management --user "$USER" -- ringtap scan
+            coexist mode
+        sudo ringtap open --monitor --user "$USER" -- ringtap log record --output air.btsnoop
+      """)
+
+  @Option(help: "Open the user channel of this adapter, such as hci0: for exclusive mode.")
+  var userChannel: [String] = []
+
+  @Flag(help: "Open the kernel's management interface: for scans in coexist mode.")
+  var management = false
+
+  @Flag(help: "Open the kernel's monitor: for `ringtap log record`.")
+  var monitor = false
+
+  @Option(help: "Whose the command is to be: a name or a number. Must be given by root.")
+  var user: String?
+
+  @Argument(parsing: .postTerminator, help: "The command and its arguments, after --.")
+  var command: [String] = []
+
+  func validate() throws {
+    guard !command.isEmpty else { throw ValidationError("give a command after --") }
+    _ = try sockets()
+    _ = try owner()
+  }
+
+  func run() throws {
+    let (sockets, owner) = (try sockets(), try owner())
+    try failing { () throws(SystemError) in
+      try UnprivilegedProgram.become(command, as: owner, with: sockets)
+    }
+  }
+
+  private func sockets() throws -> [InheritedSocket] {
+    var sockets: [InheritedSocket] = []
+    for name in userChannel {
+      guard name.hasPrefix("hci"), let index = UInt16(name.dropFirst(3)) else {
+        throw ValidationError("'\(name.printable)' is no adapter; it looks like hci0")
+      }
+      sockets.append(.userChannel(index))
+    }
+    if management { sockets.append(.management) }
+    if monitor { sockets.append(.monitor) }
+    guard Set(sockets).count == sockets.count else { throw ValidationError("an adapter is named twice") }
+    guard !sockets.isEmpty else {
+      throw ValidationError("say what to open: --user-channel, --management, --monitor")
+    }
+    return sockets
+  }
+
+  private func owner() throws -> SystemUser {
+    let owner: SystemUser
+    if let user {
+      guard let found = SystemUser(user) else {
+        throw ValidationError("there is no user '\(user.printable)'")
+      }
+      owner = found
+    } else {
+      owner = SystemUser.own
+    }
+    guard owner.number != 0 else {
+      throw ValidationError("say with --user whose the command is to be; root's it cannot be")
+    }
+    return owner
+  }
+}

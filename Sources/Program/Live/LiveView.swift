@@ -1,0 +1,111 @@
+import CommandKit
+import ArgumentParser
+import BLECore
+import BLEHost
+import BLELinux
+import LiveView
+import Recording
+import Synchronization
+
+/// Whether a recording shows itself, on every command that records.
+struct ViewOptions: ParsableArguments {
+  @Flag(name: [.short, .long], help: "No live view on a terminal: messages only.")
+  var quiet = false
+
+  /// Runs `body` with a live view on standard error; without, where nobody would see it.
+  func showing<Value>(
+    _ limits: RecordingLimits, into directory: String, _ body: (LiveView?) async throws -> Value
+  ) async throws -> Value {
+    // A terminal that is dumb cannot move its cursor.
+    guard !quiet, Console.isErrorTerminal, ProcessFacts.environment("TERM") != "dumb" else {
+      return try await body(nil)
+    }
+    let view = LiveView(limits, into: directory)
+    let drawing = Task { await view.draw() }
+    Console.openView(isColored: (ProcessFacts.environment("NO_COLOR") ?? "").isEmpty)
+    defer {
+      drawing.cancel()
+      Console.closeView()
+    }
+    return try await body(view)
+  }
+}
+
+/// The live view of a recording: `LiveFeed` has what there is to see, `LiveScreen` lays it out, `Console` shows it.
+final class LiveView: Sendable {
+  private struct State: Sendable {
+    var shown = LiveState()
+    var advertisers: [DeviceAddress: Advertiser] = [:]
+    var feeds: [LiveFeed] = []
+  }
+
+  /// Between two frames. The writer's thread looks as often for what came.
+  private static let period = Duration.milliseconds(250)
+  /// Frames between two questions to the loop, which is the receive thread.
+  private static let framesEach = 4
+  /// A frame that is so late: the process was stopped meanwhile, and others had the terminal.
+  private static let longestPause = Duration.seconds(2)
+
+  private let state: Mutex<State>
+  private let characters = LiveCharacters(
+    locale: ["LC_ALL", "LC_CTYPE", "LANG"].map { ProcessFacts.environment($0) },
+    terminal: ProcessFacts.environment("TERM"))
+
+  fileprivate init(_ limits: RecordingLimits, into directory: String) {
+    var state = State()
+    state.shown.duration = limits.duration.map { Int($0.components.seconds) }
+    state.shown.count = limits.count
+    state.shown.directory = directory
+    self.state = Mutex(state)
+  }
+
+  func use(_ adapter: any Adapter) {
+    state.withLock { $0.shown.radio = "\(adapter.name), \(adapter.mode) mode" }
+  }
+
+  func look(for what: String) { state.withLock { $0.shown.search = what } }
+
+  func found(_ advertiser: Advertiser) { state.withLock { $0.advertisers[advertiser.address] = advertiser } }
+
+  /// For the recording of a device.
+  func feed(of address: DeviceAddress, name: String? = nil) -> LiveFeed {
+    state.withLock { state in
+      let advertiser = state.advertisers[address]
+      let feed = LiveFeed(address, name: name ?? advertiser?.name, rssi: advertiser?.rssi)
+      state.feeds.append(feed)
+      return feed
+    }
+  }
+
+  /// Draws until the task is cancelled.
+  fileprivate func draw() async {
+    var standings: [LiveStanding] = []
+    var frame = 0
+    var last = SystemClock.monotonic()
+    repeat {
+      let feeds = state.withLock { $0.feeds }
+      if frame.isMultiple(of: Self.framesEach) || standings.count != feeds.count {
+        standings = []
+        for feed in feeds { standings.append(await feed.standing()) }
+      }
+      frame += 1
+      let now = SystemClock.monotonic()
+      defer { last = now }
+      guard Terminal.isInForeground(of: .error) else {
+        Console.forgetView()
+        continue
+      }
+      if last.advanced(by: Self.longestPause) < now { Console.leaveView() }
+      show(feeds, standings, now)
+    } while (try? await Task.sleep(for: Self.period)) != nil
+  }
+
+  private func show(_ feeds: [LiveFeed], _ standings: [LiveStanding], _ now: MonotonicTime) {
+    let size = Terminal.size(of: .error) ?? (80, 24)
+    var shown = state.withLock { $0.shown }
+    shown.devices = zip(feeds, standings).map { $0.device($1, columns: 2 * size.columns, at: now) }
+    shown.elapsed = feeds.compactMap { $0.elapsed(at: now) }.max().map { Int($0.components.seconds) }
+    let screen = LiveScreen(columns: size.columns, rows: size.rows, characters)
+    Console.drawView(screen.lines(shown), size)
+  }
+}

@@ -1,0 +1,85 @@
+import CommandKit
+import SensorSessions
+import ArgumentParser
+import BLEHost
+import ColmiRing
+
+/// Asks before something that cannot be undone.
+struct RingConsent: ParsableArguments {
+  @Flag(help: "Do not ask.") var yes = false
+
+  /// - Throws: where the answer is not `yes`, or nobody can be asked.
+  func ask(_ question: String) throws {
+    guard !yes else { return }
+    guard StandardStream.input.isTerminal else {
+      throw Failure("\(question) Nobody is there to be asked: give --yes")
+    }
+    Console.note("\(question) Type yes:")
+    guard readLine() == "yes" else { throw Failure("nothing was done") }
+  }
+}
+
+extension RingOptions {
+  fileprivate func order(
+    _ request: RingDangerousRequest, _ consent: RingConsent, _ consequence: String
+  ) async throws {
+    try consent.ask(consequence)
+    try await withRing { ring in
+      try await failing { () async throws(RingError) in try await ring.order(request) }
+      Console.note("sent; a ring does not reply to this")
+    }
+  }
+}
+
+/// `ringtap ring power-off`.
+struct RingPowerOffCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "power-off", abstract: "Switch the ring off until it is charged.",
+    discussion: """
+      EXAMPLE
+        ringtap ring power-off 70:CB:0D:00:A1:B2 --yes
+      """)
+
+  @OptionGroup var ring: RingOptions
+  @OptionGroup var consent: RingConsent
+
+  func run() async throws {
+    try await ring.order(.powerOff, consent, "The ring will be off until it is put on its charger.")
+  }
+}
+
+/// `ringtap ring reboot`.
+struct RingRebootCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "reboot", abstract: "Restart the ring, where its firmware can.",
+    discussion: """
+      One source only: some firmware may switch off instead.
+
+      EXAMPLE
+        ringtap ring reboot 70:CB:0D:00:A1:B2 --yes
+      """)
+
+  @OptionGroup var ring: RingOptions
+  @OptionGroup var consent: RingConsent
+
+  func run() async throws {
+    try await ring.order(.reboot, consent, "The ring will restart, and may stay off until it is charged.")
+  }
+}
+
+/// `ringtap ring factory-reset`.
+struct RingFactoryResetCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "factory-reset", abstract: "Erase all that the ring stored, and its settings.",
+    discussion: """
+      EXAMPLE
+        ringtap ring factory-reset 70:CB:0D:00:A1:B2 --yes
+      """)
+
+  @OptionGroup var ring: RingOptions
+  @OptionGroup var consent: RingConsent
+
+  func run() async throws {
+    try await ring.order(.factoryReset, consent, "The ring will lose its logs and settings.")
+  }
+}

@@ -1,0 +1,191 @@
+import CommandKit
+import ArgumentParser
+import BLEHost
+import BLEStack
+import BLELinux
+import ColmiRing
+import JSONText
+import SensorSessions
+
+/// `ringtap ring info`.
+struct RingInfoCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "info", abstract: "Firmware, battery and capabilities.",
+    discussion: """
+      Most capabilities are told only in reply to setting the clock: give --set-time to see them. Where they are not \
+      told, no other command refuses for want of them.
+
+      EXAMPLES
+        ringtap ring info
+        ringtap ring info 70:CB:0D:00:A1:B2 --set-time --json
+            device, battery, deviceSupport, capabilities: one object each; the last with its source: setTime, or \
+            deviceSupport, which tells of bond and interval temperature only
+      """)
+
+  @OptionGroup var ring: RingOptions
+
+  func run() async throws {
+    let options = ring
+    try await options.withRing { ring in
+      let texts = try await failing { () async throws(RingError) in try await ring.revisions() }
+      if options.json {
+        try Console.json { line in
+          line.member("kind", "device")
+          line.member("address", "\(ring.connection.peer)")
+          line.member("hardware", texts.hardware ?? "")
+          line.member("firmware", texts.firmware ?? "")
+        }
+      } else {
+        let (hardware, firmware) = (texts.hardware ?? "unknown", texts.firmware ?? "unknown")
+        try Console.print(
+          "\(ring.connection.peer)  hardware \(hardware.printable)  firmware \(firmware.printable)")
+      }
+      for request in [RingRequest.battery, .deviceSupport] {
+        let reply = try await failing { () async throws(RingError) in try await ring.optional(request) }
+        switch reply {
+        case .battery(let battery)?:
+          try options.show(.reply(.battery(battery)), [RingText.battery(battery)])
+        case .deviceSupport(let support)?:
+          let told = await ring.capabilities
+          try options.show(
+            .reply(.deviceSupport(support)),
+            [
+              RingText.capabilities(told ?? support)
+                + (told == nil
+                  ? " (without --set-time, a ring tells of bond and interval temperature only)"
+                  : " (told in reply to setting the clock)")
+            ])
+          guard options.json else { continue }
+          try Console.json { line in
+            line.member("kind", "capabilities")
+            line.member("source", told == nil ? "deviceSupport" : "setTime")
+            line.member(
+              "names",
+              array: { line in for name in RingText.names(of: told ?? support) { line.value(name) } })
+          }
+        default: break
+        }
+      }
+    }
+  }
+}
+
+/// `ringtap ring battery`.
+struct RingBatteryCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "battery", abstract: "How full the battery is.",
+    discussion: """
+      EXAMPLES
+        ringtap ring battery
+        ringtap ring battery 70:CB:0D:00:A1:B2 --json
+            {"kind":"battery","level":64,"charging":false}
+      """)
+
+  @OptionGroup var ring: RingOptions
+
+  func run() async throws {
+    let options = ring
+    try await options.withRing { ring in
+      let reply = try await failing { () async throws(RingError) in try await ring.ask(.battery) }
+      guard case .battery(let battery) = reply else { throw Failure("the ring's answer makes no sense") }
+      try options.show(.reply(reply), [RingText.battery(battery)])
+    }
+  }
+}
+
+/// `ringtap ring find`.
+struct RingFindCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "find", abstract: "Light the ring's green LED for some ten seconds.",
+    discussion: """
+      EXAMPLES
+        ringtap ring find
+        ringtap ring find --blink      two short flashes instead
+      """)
+
+  @OptionGroup var ring: RingOptions
+  @Flag(help: "Blink twice instead.") var blink = false
+
+  func run() async throws {
+    let request = blink ? RingRequest.blinkTwice : .findDevice
+    try await ring.withRing { ring in
+      try await failing { () async throws(RingError) in try await ring.tell(request) }
+    }
+  }
+}
+
+/// `ringtap ring time`.
+struct RingTimeCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "time", abstract: "Check or set the ring's clock.",
+    discussion: """
+      A ring's clock cannot be read and has no time zone: its logs are in whatever its last writer set, local time as \
+      the maker's app does, or UTC. Without --set, the newest entries of today's logs are compared with what the clock \
+      should show; only entries from the future tell that it is wrong. Setting another convention than before shifts \
+      what comes after against the logs that are stored: run `ringtap ring sync` first.
+
+      EXAMPLES
+        ringtap ring time
+        ringtap ring time --set              local time
+        ringtap ring time --set --utc
+      """)
+
+  @OptionGroup var ring: RingOptions
+  @Flag(name: .customLong("set"), help: "Set it to this machine's time.") var isSetting = false
+
+  func run() async throws {
+    let (options, isSetting) = (ring, isSetting)
+    try await options.withRing { ring in
+      let calendar = options.calendar
+      let instant = ring.connection.loop.clock.now()
+      let now = try failing { () throws(RingValueError) in try calendar.clock(at: instant) }
+      let finding = try await failing { () async throws(RingError) in
+        try await ring.judgeClock(now, localOffsetMinutes: RingOptions.localOffsetMinutes(at: instant))
+      }
+      if let warning = Self.warning(finding, options) { Console.note(warning) }
+      guard isSetting else {
+        return try Self.show(finding, now, options)
+      }
+      let reply = try await failing { () async throws(RingError) in try await ring.setTime(now) }
+      let all = await ring.capabilities ?? reply.capabilities
+      try options.show(
+        .reply(.time(reply)),
+        ["set to \(RingText.date(now)) (\(options.utc ? "UTC" : "local time"))", RingText.capabilities(all)])
+    }
+  }
+
+  private static func show(_ finding: RingClockCheck.Finding, _ now: RingDateTime, _ options: RingOptions)
+    throws
+  {
+    let (word, minutes) = words(finding)
+    guard options.json else {
+      return try Console.print(
+        "should show \(RingText.date(now)): \(word)" + (minutes.map { ", by \($0) min" } ?? ""))
+    }
+    try Console.json { line in
+      line.member("kind", "clockCheck")
+      line.member("expected", RingText.date(now))
+      line.member("finding", word)
+      if let minutes { line.member("minutes", minutes) }
+    }
+  }
+
+  private static func words(_ finding: RingClockCheck.Finding) -> (String, Int?) {
+    switch finding {
+    case .inStep: ("in step", nil)
+    case .otherConvention(let minutes): ("other convention", minutes)
+    case .shifted(let minutes): ("shifted", minutes)
+    case .undecided: ("undecided", nil)
+    }
+  }
+
+  static func warning(_ finding: RingClockCheck.Finding, _ options: RingOptions) -> String? {
+    switch finding {
+    case .otherConvention(let minutes):
+      "the ring's logs are \(minutes) minutes off, as after a program that keeps the other of local time and UTC: "
+        + "read them with\(options.utc ? "out" : "") --utc, or set the clock"
+    case .shifted(let minutes): "the ring's logs are \(minutes) minutes in the future: set its clock"
+    case .inStep, .undecided: nil
+    }
+  }
+}

@@ -1,0 +1,70 @@
+import BenchCommands
+import CommandKit
+import EmulateCommands
+import LogCommands
+import ArgumentParser
+import Glibc
+
+@main struct Ringtap: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "ringtap",
+    abstract: "A raw Bluetooth LE host for Linux: captures sensor streams with kernel time stamps.",
+    discussion: """
+      EXAMPLES
+        ringtap scan                      who advertises
+        ringtap capture --duration 60     record the first ring in range for a minute
+        ringtap gatt 70:CB:0D:00:A1:B2    the attribute tree of a device
+        ringtap log show packets.btsnoop  read a packet log
+        ringtap help modes                the ways to the radio; also permissions, formats
+
+      Exit status: 0 done, 1 failed, 2 wrong usage, 3 completed but with loss, 4 recorded but \
+      not all of it published.
+      """,
+    version: Console.version,
+    subcommands: [
+      AdaptersCommand.self, DoctorCommand.self, OpenCommand.self, ScanCommand.self, DevicesCommand.self,
+      GATTCommand.self, PairCommand.self,
+      ReadCommand.self,
+      WriteCommand.self,
+      NotifyCommand.self, LinkCommand.self, CaptureCommand.self, AnalyseCommand.self, ConvertCommand.self,
+      ReportCommand.self, PublishCommand.self, CollectCommand.self,
+      RingToolCommand.self,
+      HeartRateCommand.self, ThermometerCommand.self, CyclingCommand.self, PolarCommand.self,
+      DaemonCommand.self, StatusCommand.self, DecodeCommand.self,
+      LogCommand.self,
+      EmulateCommand.self, ScriptPeerCommand.self, BenchCommand.self, ExtcapCommand.self, HelpCommand.self,
+    ])
+
+  static func main() async {
+    do {
+      try OpenFiles.check()
+      try Interruption.take()
+      let arguments = Array(CommandLine.arguments.dropFirst())
+      var command = try parseAsRoot(
+        ExtcapCommand.isMeant(by: arguments) ? ["extcap"] + arguments : arguments)
+      if var command = command as? any AsyncParsableCommand {
+        try await command.run()
+      } else {
+        try command.run()
+      }
+    } catch { end(with: error) }
+  }
+
+  /// Maps every way out to the exit status that the help promises.
+  private static func end(with error: any Error) -> Never {
+    switch error {
+    case is Console.Closed: Glibc.exit(EXIT_SUCCESS)
+    case is CancellationError:
+      Console.note("interrupted")
+      Glibc.exit(130)
+    case let failure as Failure:
+      Console.note(failure.message)
+      Glibc.exit(EXIT_FAILURE)
+    default: break
+    }
+    let code = exitCode(for: error)
+    guard code == .validationFailure else { exit(withError: error) }
+    Console.usage(fullMessage(for: error))
+    Glibc.exit(2)
+  }
+}

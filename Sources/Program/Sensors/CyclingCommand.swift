@@ -1,0 +1,88 @@
+import BLESensors
+import CommandKit
+import ArgumentParser
+import BLECore
+import BLEHost
+import JSONText
+import Recording
+import SensorSessions
+
+/// `ringtap cycling [ADDRESS]`.
+struct CyclingCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "cycling",
+    abstract: "Show speed and cadence of a bicycle.",
+    discussion: """
+      Finds the sensor by its service (1816), or takes the address given, and shows each measurement until --duration, \
+      --count or Ctrl-C. Speed is of the wheel's turns and --circumference; without a turn since the last measurement \
+      there is none. A lost link is made again.
+
+      EXAMPLES
+        ringtap cycling --circumference 2096
+        ringtap cycling --json
+            event "device" (who it is), then one object a line: "measurement" with timeNs (the kernel's receive stamp),
+            the sensor's counters, wheelRpm, cadenceRpm and kilometersPerHour; at last "end"
+        ringtap cycling --output ride
+            into cycling.csv, packets.btsnoop and session.json
+        ringtap cycling --transport virtual:cycling --count 5
+      """)
+
+  @OptionGroup var sensor: SensorOptions
+
+  @Option(help: ArgumentHelp("Of the wheel, in millimetres.", valueName: "mm"))
+  var circumference = 2105
+
+  func run() async throws {
+    guard let output = sensor.output else {
+      let writer = CyclingWriter(isJSON: sensor.json, metres: Double(circumference) / 1000)
+      return try await sensor.run(.cycling, (), writer)
+    }
+    try await sensor.record(.cycling, into: output) { recording throws(HostError) in
+      try await recording.cycling()
+    }
+  }
+}
+
+/// Lines about a bicycle.
+private struct CyclingWriter: SensorWriter {
+  let isJSON: Bool
+  /// A turn of the wheel.
+  let metres: Double
+  private var pace = CyclingPace()
+
+  init(isJSON: Bool, metres: Double) { (self.isJSON, self.metres) = (isJSON, metres) }
+
+  mutating func begin(_ session: CyclingSession, _ peer: DeviceAddress) throws {
+    guard isJSON else { return Console.note(session.facts.text(peer)) }
+    try session.facts.show(peer) { line in
+      if let location = session.location { line.members(of: location) }
+    }
+  }
+
+  mutating func show(_ sample: CyclingSample) throws -> SensorStream.Verdict {
+    let (wheel, crank) = pace.take(sample)
+    let speed = wheel.map { $0 * metres * 60 / 1000 }
+    guard isJSON else {
+      let parts = [
+        speed.map { "\(Self.rounded($0, 10)) km/h" } ?? "- km/h",
+        crank.map { "\(Self.rounded($0, 1)) rpm" } ?? "- rpm",
+        sample.measurement.wheel.map { "\(Self.rounded(Double($0.revolutions) * metres / 1000, 1000)) km" },
+      ]
+      try Console.print(parts.compactMap(\.self).joined(separator: "  "))
+      return .value
+    }
+    try Console.json { line in
+      line.member("event", "measurement")
+      line.member("timeNs", sample.time.nanoseconds)
+      line.members(of: sample.measurement)
+      line.member("wheelRpm", optional: wheel.map { Self.rounded($0, 100) })
+      line.member("cadenceRpm", optional: crank.map { Self.rounded($0, 100) })
+      line.member("kilometersPerHour", optional: speed.map { Self.rounded($0, 100) })
+    }
+    return .value
+  }
+
+  private static func rounded(_ value: Double, _ parts: Double) -> Double {
+    (value * parts).rounded() / parts
+  }
+}

@@ -1,0 +1,105 @@
+import CommandKit
+import ArgumentParser
+import BLECore
+import BLEHost
+import BLESensors
+import JSONText
+import Recording
+import SensorSessions
+
+/// `ringtap heart-rate [ADDRESS]`.
+struct HeartRateCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "heart-rate",
+    abstract: "Show what a heart-rate strap measures.",
+    discussion: """
+      Finds the strap by its service (180D) or name, or takes the address given; reads who it is and where it is worn; \
+      shows each measurement until --duration, --count or Ctrl-C. Lost contact is a state, not a rate of 0. A \
+      measurement that is shorter than its flags promise is skipped and counted. A lost link is made again.
+
+      EXAMPLES
+        ringtap heart-rate
+        ringtap heart-rate C4:12:34:56:78:9A --address-type random --count 60
+        ringtap heart-rate --reset-energy --json
+            event "device" (who it is), then one object a line: "measurement" or "state" with timeNs (the kernel's
+            receive stamp), heartRateBpm, sensorContact, energyExpendedKilojoules, rrIntervals1024ths; at last "end"
+        ringtap heart-rate --output ride --duration 3600
+            into heart_rate.csv, rr_intervals.csv, packets.btsnoop and session.json
+        ringtap heart-rate --transport virtual:heart-rate --count 5
+      """)
+
+  @OptionGroup var sensor: SensorOptions
+
+  @Flag(help: "Set the energy expended to 0 first.")
+  var resetEnergy = false
+
+  func run() async throws {
+    let settings: HeartRateSession.Settings = resetEnergy ? .resetEnergy : .none
+    guard let output = sensor.output else {
+      return try await sensor.run(.heartRate, settings, HeartRateWriter(isJSON: sensor.json))
+    }
+    try await sensor.record(.heartRate, into: output) { recording throws(HostError) in
+      try await recording.heartRate(settings)
+    }
+  }
+}
+
+/// Lines about heart-rate measurements.
+private struct HeartRateWriter: SensorWriter {
+  let isJSON: Bool
+  private var hadContact = true
+
+  init(isJSON: Bool) { self.isJSON = isJSON }
+
+  mutating func begin(_ session: HeartRateSession, _ peer: DeviceAddress) throws {
+    guard isJSON else {
+      let location = session.location.flatMap { Self.names[$0] }.map { ", worn on the \($0)" } ?? ""
+      return Console.note(session.facts.text(peer) + location)
+    }
+    try session.facts.show(peer) { line in
+      if let location = session.location { line.members(of: location) }
+    }
+  }
+
+  mutating func show(_ sample: HeartRateSample) throws -> SensorStream.Verdict {
+    let hasContact = sample.measurement.contact != .notDetected
+    defer { hadContact = hasContact }
+    if isJSON {
+      try Self.showObject(sample)
+    } else if hasContact {
+      try Console.print(Self.text(sample.measurement))
+    } else if hadContact {
+      try Console.print("no contact")
+    }
+    return hasContact ? .value : .state
+  }
+
+  private static let names: [BodySensorLocation: String] = [
+    .chest: "chest", .wrist: "wrist", .finger: "finger", .hand: "hand", .earLobe: "ear lobe", .foot: "foot",
+  ]
+
+  private static func showObject(_ sample: HeartRateSample) throws(Console.Closed) {
+    try Console.json { line in
+      if sample.measurement.contact == .notDetected {
+        line.member("event", "state")
+        line.member("state", "noContact")
+      } else {
+        line.member("event", "measurement")
+      }
+      line.member("timeNs", sample.time.nanoseconds)
+      line.members(of: sample.measurement)
+    }
+  }
+
+  /// `72 bpm  812 830 ms  12 kJ`
+  private static func text(_ measurement: HeartRateMeasurement) -> String {
+    var parts = ["\(measurement.beatsPerMinute) bpm"]
+    let intervals = measurement.rrIntervals
+    if intervals.count > 0 {
+      let milliseconds = intervals.indices.map { "\(Int((intervals.seconds($0) * 1000).rounded()))" }
+      parts.append(milliseconds.joined(separator: " ") + " ms")
+    }
+    if let energy = measurement.energyExpendedKilojoules { parts.append("\(energy) kJ") }
+    return parts.joined(separator: "  ")
+  }
+}

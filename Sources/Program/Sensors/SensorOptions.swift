@@ -1,0 +1,190 @@
+import BLESensors
+import CommandKit
+import ArgumentParser
+import BLECore
+import BLEHost
+import BLEStack
+import BLELinux
+import JSONText
+import Recording
+import SensorSessions
+
+/// A sensor to stream from, and for how long.
+struct SensorOptions: ParsableArguments, ReachesDevice {
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
+  @OptionGroup var patience: PatienceOptions
+  @OptionGroup var thread: ReceiveThreadOptions
+
+  @Argument(help: "The sensor, such as 70:CB:0D:00:A1:B2; the first one in range if not given.")
+  var address: String?
+
+  @Option(help: "The sensor's advertised name, exactly, instead of any sensor's.")
+  var name: String?
+
+  @Option(help: "End after this many values.")
+  var count: Int?
+
+  @Option(help: ArgumentHelp("End after this time.", valueName: "seconds"))
+  var duration: Double?
+
+  @Option(
+    name: [.short, .long],
+    help: ArgumentHelp("Record into this directory, and show only how it goes.", valueName: "directory"))
+  var output: String?
+
+  @OptionGroup var tables: TableOptions
+  @OptionGroup var publishing: PublishOptions
+  @OptionGroup var view: ViewOptions
+
+  @Flag(help: "Print one JSON object a line.")
+  var json = false
+
+  func validate() throws {
+    if output == nil, view.quiet { throw ValidationError("--quiet needs an --output directory") }
+    if output == nil, tables.format != .csv { throw ValidationError("--format needs an --output directory") }
+    if output == nil, publishing.publish != nil {
+      throw ValidationError("--publish needs an --output directory")
+    }
+    if let count, count < 1 { throw ValidationError("--count must be at least 1") }
+    if let duration, duration <= 0 { throw ValidationError("--duration must be above 0") }
+    if let address {
+      if name != nil { throw ValidationError("an address or --name, not both") }
+      _ = try device.parse(address)
+    }
+  }
+
+  /// Finds the sensor, and shows its samples until there is reason to stop; a link that is lost meanwhile is made again.
+  ///
+  /// - Parameter writer: shows them.
+  func run<Writer: SensorWriter>(
+    _ kind: SensorKind, _ settings: Writer.Session.Settings, _ writer: Writer
+  ) async throws {
+    let (stream, isVerbose) = (stream, device.radio.verbose)
+    let outcome = try await withPlan(kind) { plan, adapter in
+      let streaming = SensorStreaming<Writer>(settings, plan, on: adapter)
+      let outcome = try await streaming.run(stream, writer)
+      await streaming.showLinks(isVerbose)
+      return outcome
+    }
+    try outcome.show(json: json)
+    if outcome.lost > 0 { throw ExitCode(3) }
+  }
+
+  /// The same, into a directory.
+  func record(
+    _ kind: SensorKind, into directory: String,
+    _ body: @escaping @Sendable (SensorRecording) async throws(HostError) -> SensorRecording.Result
+  ) async throws {
+    guard Files.names(in: directory).allSatisfy({ $0 == "." || $0 == ".." }) else {
+      throw Failure("\(directory) is there already and not empty; give another --output")
+    }
+    let limits = RecordingLimits(duration: stream.duration, count: count)
+    let format = tables.tableFormat
+    let publishing = try publishing.publishing(tables.format)
+    publishing?.follow(directory)
+    defer { publishing?.abandon() }
+    let result = try await view.showing(limits, into: directory) { view in
+      try await withPlan(kind, view) { plan, adapter in
+        var recording = SensorRecording(plan, on: adapter, into: directory, limits, as: format)
+        recording.live = view?.feed(of: plan.peer)
+        let ready = recording
+        return try await failing { () async throws(HostError) in try await body(ready) }
+      }
+    }
+    let isPublished = try await publishing?.finish() ?? true
+    try show(result, directory)
+    if let failure = result.failure {
+      throw Failure("\(failure); what was recorded until then is in \(directory)")
+    }
+    if result.report.lost.total > 0 { throw ExitCode(3) }
+    if !isPublished { throw ExitCode(4) }
+  }
+
+  private func show(_ result: SensorRecording.Result, _ directory: String) throws {
+    let report = result.report
+    guard !json else {
+      var line = JSONLine()
+      report.encode(into: &line)
+      return try Console.write(line.octets)
+    }
+    var lines = ["\(result.values) values from \(report.device); \(report.endReason ?? "")"]
+    for stream in report.streams {
+      lines.append("  \(stream.samples) \(stream.name)  \(directory)/\(stream.file)")
+    }
+    if let log = report.packetLog { lines.append("  packets  \(directory)/\(log)") }
+    if let gaps = CaptureText.gaps(report) { lines.append(gaps) }
+    try Console.print((lines + CaptureText.losses(report)).joined(separator: "\n"))
+  }
+
+  /// Finds the sensor, and tells how to connect to it.
+  private func withPlan<Value: Sendable>(
+    _ kind: SensorKind, _ view: LiveView? = nil,
+    _ body: @escaping @Sendable (DeviceSession.Plan, any Adapter) async throws -> Value
+  ) async throws -> Value {
+    let address = try address.map { try device.parse($0) } ?? device.known(name)
+    let (name, timeout, request, patience) = (
+      name, Duration.seconds(device.timeout), try device.link.request(), patience
+    )
+    return try await device.withRadio(thread.tuning) { radio in
+      view?.use(radio.adapter)
+      let peer =
+        if let address { address } else { try await Self.find(kind, name, radio.adapter, timeout, view) }
+      var plan = DeviceSession.Plan(peer)
+      plan.request = request
+      plan.connectTimeout = timeout
+      plan.patience = patience.duration(on: radio)
+      return try await body(plan, radio.adapter)
+    }
+  }
+
+  private static func find(
+    _ kind: SensorKind, _ name: String?, _ adapter: any Adapter, _ timeout: Duration, _ view: LiveView?
+  ) async throws -> DeviceAddress {
+    view?.look(for: name ?? "a sensor")
+    let found = try await failing { () async throws(HostError) in
+      try await SensorFinder.find(kind, named: name, on: adapter, within: timeout)
+    }
+    view?.found(found)
+    Console.note("found \(found.name?.printable ?? "a sensor without a name") at \(found.address)")
+    return found.address
+  }
+
+  var stream: SensorStream { SensorStream(count: count, duration: duration.map { .seconds($0) }) }
+}
+
+extension SensorFacts {
+  private static let keys: [(key: String, uuid: BluetoothUUID)] = [
+    ("manufacturerName", .manufacturerName), ("modelNumber", .modelNumber), ("serialNumber", .serialNumber),
+    ("hardwareRevision", .hardwareRevision), ("firmwareRevision", .firmwareRevision),
+    ("softwareRevision", .softwareRevision),
+  ]
+
+  /// The line that tells who it is; what the sensor does not tell is left out.
+  ///
+  /// - Parameter rest: adds what only this kind of sensor has.
+  func show(_ address: DeviceAddress, _ rest: (inout JSONLine) -> Void) throws(Console.Closed) {
+    try Console.json { line in
+      line.member("event", "device")
+      line.member("address", address.description)
+      line.member("addressType", address.type.name.description)
+      members(into: &line)
+      rest(&line)
+    }
+  }
+
+  private func members(into line: inout JSONLine) {
+    for (key, uuid) in Self.keys { if let text = texts[uuid] { line.member(key, text) } }
+    if let battery { line.members(of: battery) }
+  }
+
+  /// `Polar Electro Oy H10, firmware 3.0.35, battery 84 %`
+  func text(_ address: DeviceAddress) -> String {
+    let names = [manufacturer, model].compactMap { $0?.printable }.filter { !$0.isEmpty }
+    var parts = [names.isEmpty ? address.description : names.joined(separator: " ")]
+    if let firmwareRevision { parts.append("firmware \(firmwareRevision.printable)") }
+    if let battery { parts.append("battery \(battery.percent) %") }
+    return parts.joined(separator: ", ")
+  }
+}

@@ -1,0 +1,124 @@
+import BLESensors
+import CommandKit
+import ArgumentParser
+import BLECore
+import BLEHost
+import JSONText
+import Recording
+import SensorSessions
+
+/// `ringtap thermometer [ADDRESS]`.
+struct ThermometerCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "thermometer",
+    abstract: "Show what a body thermometer or CORE sensor measures.",
+    discussion: """
+      Finds the sensor by its service (1809, or CORE's own) or name, or takes the address given, and shows each \
+      temperature until --duration, --count or Ctrl-C: results and, before them, what the thermometer has on its way \
+      there. Without a reading the sensor is not on a body: a state, not a value. A value that is shorter than its \
+      flags promise is skipped and counted. A lost link is made again.
+
+      EXAMPLES
+        ringtap thermometer
+        ringtap thermometer --unit fahrenheit --duration 60
+        ringtap thermometer C4:12:34:56:78:9A --address-type random --json
+            event "device" (who it is), then one object a line: "measurement", "intermediate" or "state" with timeNs
+            (the kernel's receive stamp) and temperatureCelsius or coreTemperatureCelsius; at last "end"
+        ringtap thermometer --output night
+            into temperature.csv, packets.btsnoop and session.json
+        ringtap thermometer --transport virtual:core --count 5
+      """)
+
+  @OptionGroup var sensor: SensorOptions
+
+  @Option(
+    help:
+      "celsius or fahrenheit; the sensor's own if not given. JSON then has the temperature in both, if they differ."
+  )
+  var unit: TemperatureUnit?
+
+  func run() async throws {
+    guard let output = sensor.output else {
+      return try await sensor.run(.thermometer, (), ThermometerWriter(isJSON: sensor.json, unit))
+    }
+    try await sensor.record(.thermometer, into: output) { recording throws(HostError) in
+      try await recording.thermometer()
+    }
+  }
+}
+
+/// Lines about temperatures.
+private struct ThermometerWriter: SensorWriter {
+  private let isJSON: Bool
+  private let unit: TemperatureUnit?
+  private var kind = ThermometerSession.Kind.healthThermometer
+  private var hadReading = true
+
+  init(isJSON: Bool, _ unit: TemperatureUnit?) {
+    self.isJSON = isJSON
+    self.unit = unit
+  }
+
+  mutating func begin(_ session: ThermometerSession, _ peer: DeviceAddress) throws {
+    kind = session.kind
+    guard isJSON else { return Console.note(session.facts.text(peer)) }
+    try session.facts.show(peer) { line in
+      if let type = session.type { line.members(of: type) }
+    }
+  }
+
+  mutating func show(_ sample: TemperatureSample) throws -> SensorStream.Verdict {
+    let hasReading = sample.degrees != nil
+    defer { hadReading = hasReading }
+    if isJSON {
+      try showObject(sample)
+    } else if hasReading {
+      try Console.print(Self.text(sample, unit))
+    } else if hadReading {
+      try Console.print(sample.isOffBody ? "not on body" : "no reading")
+    }
+    return hasReading ? .value : .state
+  }
+
+  private func showObject(_ sample: TemperatureSample) throws(Console.Closed) {
+    try Console.json { line in
+      switch (sample.degrees, sample.reading) {
+      case (nil, _):
+        line.member("event", "state")
+        line.member("state", (sample.isOffBody ? "notOnBody" : "noReading") as String)
+      case (_, .intermediate): line.member("event", "intermediate")
+      case (_, .result), (_, .core): line.member("event", "measurement")
+      }
+      line.member("timeNs", sample.time.nanoseconds)
+      if let unit, unit.unit != sample.unit, let degrees = sample.degrees(in: unit.unit) {
+        line.member(unit.key(kind), (degrees * 100).rounded() / 100)
+      }
+      switch sample.reading {
+      case .result(let measurement), .intermediate(let measurement): line.members(of: measurement)
+      case .core(let temperature): line.members(of: temperature)
+      }
+    }
+  }
+
+  /// Of the levels that are assigned; the others say nothing. CoreTemp BLE Service Specification 2.2, 3.1.
+  private static let qualities = ["invalid", "poor", "fair", "good", "excellent"]
+
+  /// `36.62 °C  skin 33.4 °C`
+  private static func text(_ sample: TemperatureSample, _ unit: TemperatureUnit?) -> String {
+    let unit = unit ?? (sample.unit == .celsius ? .celsius : .fahrenheit)
+    func text(_ degrees: Double) -> String { "\((degrees * 100).rounded() / 100) \(unit.sign)" }
+    var parts = sample.degrees(in: unit.unit).map { [text($0)] } ?? []
+    switch sample.reading {
+    case .intermediate: parts.append("(on the way)")
+    case .core(let temperature):
+      if let skin = temperature.skinTemperature {
+        parts.append("skin \(text(TemperatureSample.convert(skin, from: temperature.unit, to: unit.unit)))")
+      }
+      if let level = temperature.quality?.level, level < qualities.count {
+        parts.append("quality \(qualities[Int(level)])")
+      }
+    case .result: break
+    }
+    return parts.joined(separator: "  ")
+  }
+}

@@ -1,0 +1,85 @@
+import BLECore
+import BLEPacketLog
+import BLELinux
+import Synchronization
+
+/// Hands what another process' log has and gets to a log's writer, as if the monitor had said it.
+///
+/// It reads the file behind that process, so the process need not know: a slow reader costs it nothing, and loses
+/// nothing. What it has flushed is seen a tenth of a second later.
+final class CaptureSource: LogSource {
+  private static let pauseMilliseconds = 100
+
+  private let log: RunningLog
+  private let pause: WakeEvent
+  private let isStopping = Atomic<Bool>(false)
+  private let hasStarted = Atomic<Bool>(false)
+  /// Ends when the thread has.
+  private let done: AsyncStream<Never>
+  private let doneContinuation: AsyncStream<Never>.Continuation
+
+  /// - Throws: ENOENT where the log or its process is gone.
+  init(_ log: RunningLog) throws(SystemError) {
+    self.log = log
+    _ = try LockWatch(log.word)
+    _ = try FileDescriptor.reading(log.path)
+    pause = try WakeEvent()
+    (done, doneContinuation) = AsyncStream.makeStream(of: Never.self)
+  }
+
+  func start(into writer: LogWriter, onEnd: @escaping @Sendable () -> Void) throws(SystemError) {
+    let log = log
+    try SystemThread.start(named: "ringtap-source") {
+      // A log that cannot be read any further has ended.
+      try? self.follow(log, into: writer)
+      self.doneContinuation.finish()
+      onEnd()
+    }
+    hasStarted.store(true, ordering: .relaxed)
+  }
+
+  func close() async {
+    isStopping.store(true, ordering: .sequentiallyConsistent)
+    pause.signal()
+    guard hasStarted.load(ordering: .relaxed) else { return }
+    for await _ in done {}
+  }
+
+  private func follow(_ log: RunningLog, into writer: LogWriter) throws {
+    let input = try FileDescriptor.reading(log.path)
+    var piece = [UInt8](repeating: 0, count: 1 << 16)
+    let watch = try LockWatch(log.word)
+    var reader = PacketLogReader()
+    while true {
+      // Asked first: what was written before the end is read below.
+      let isGrowing = watch.isHeld && !isStopping.load(ordering: .sequentiallyConsistent)
+      while true {
+        let count = try input.read(into: &piece)
+        if count == 0 { break }
+        try reader.read(piece.span.extracting(..<count)) { push($0, into: writer) }
+        writer.wake.signal()
+      }
+      guard isGrowing else { return }
+      rest()
+    }
+  }
+
+  private func push(_ record: borrowing PacketRecord, into writer: LogWriter) {
+    guard let header = MonitorRecordHeader(record.header) else { return }
+    let byteCount = record.packet.count
+    while !writer.queue.hasRoom(for: byteCount) {
+      if isStopping.load(ordering: .sequentiallyConsistent) { return }
+      writer.wake.signal()
+      rest()
+    }
+    writer.sourceDrops = Int(record.header.cumulativeDrops)
+    writer.queue.push(
+      tag: LogWriter.tag(opcode: header.opcode, adapter: header.adapter), time: header.time, record.packet)
+  }
+
+  private func rest() {
+    pause.sleep(milliseconds: Self.pauseMilliseconds) {
+      !isStopping.load(ordering: .sequentiallyConsistent)
+    }
+  }
+}

@@ -1,0 +1,27 @@
+public import BLEHost
+public import BLELinux
+
+/// Why a log cannot be recorded: the cause, and what to do.
+public enum LogFileError: Error, Hashable, Sendable {
+  /// Nothing recorded is ever overwritten.
+  case exists(String)
+  /// What was to be continued is another kind of file.
+  case foreign(String, LogFilePlan.Format)
+  /// What was to be continued is broken before its end.
+  case damaged(String, offset: Int)
+  case host(HostError)
+  case system(SystemError)
+}
+
+extension LogFileError: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .exists(let path): "\(path) is there already; give another name, or --append to go on with it"
+    case .foreign(let path, let format): "\(path) is no \(format.name), so it cannot be continued as one"
+    case .damaged(let path, let offset):
+      "\(path) is broken at octet \(offset), and not only cut at its end; record into another file"
+    case .host(let error): "\(error)"
+    case .system(let error): "\(error)"
+    }
+  }
+}

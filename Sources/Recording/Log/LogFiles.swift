@@ -1,0 +1,240 @@
+import BLECore
+import BLEPacketLog
+import BLELinux
+
+/// Where a log goes, and when another file is begun.
+public struct LogFilePlan: Hashable, Sendable {
+  /// What to do with a log that is there already.
+  public enum Existing: Hashable, Sendable { case fail, append }
+
+  /// How records become octets. Link type and opcodes are the Linux monitor's, whatever the records come from.
+  public enum Format: Hashable, Sendable {
+    /// As `btmon -w` writes it: 2001. Times in microseconds; each record has the sum of drops.
+    case btsnoop
+    /// With nanoseconds, an interface for each adapter, and its drops.
+    case pcapng
+  }
+
+  /// `-` is standard output.
+  public var path: String
+  public var format = Format.btsnoop
+  public var existing = Existing.fail
+  /// A file is never larger than this, unless by its first record. In octets.
+  public var rotateByteCount: Int?
+  /// How long records go into one file.
+  public var rotateTime: Duration?
+  /// Records in one file.
+  public var rotateCount: Int?
+  /// How many files are kept; the oldest goes.
+  public var keptFiles: Int?
+
+  public init(path: String) { self.path = path }
+
+  /// Then the files are PATH.1, PATH.2 and so on, the newest last; else there is one, PATH.
+  public var isSeries: Bool { rotateByteCount != nil || rotateTime != nil || rotateCount != nil }
+
+  public func path(_ number: Int) -> String { isSeries ? "\(path).\(number)" : path }
+
+  /// Numbers of the series' files that are there, in order.
+  func numbersThere() -> [Int] {
+    let slash = path.lastIndex(of: "/")
+    let folder = slash.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+    let prefix = (slash.map { String(path[path.index(after: $0)...]) } ?? path) + "."
+    return Files.names(in: folder).compactMap { name in
+      guard name.hasPrefix(prefix), let number = Int(name.dropFirst(prefix.count)), number > 0,
+        "\(number)" == name.dropFirst(prefix.count)
+      else { return nil }
+      return number
+    }.sorted()
+  }
+}
+
+/// The files of a recording, one after the other. After the first failure they take nothing more and count what they
+/// miss.
+struct LogFiles: ~Copyable {
+  private let plan: LogFilePlan
+  private var writer: PacketLogWriter
+  /// One record, or what stands before or after all.
+  private var unit: [UInt8] = []
+  private var file: OutputFile
+  /// Numbers of the files that are kept, the current one last.
+  private var numbers: [Int]
+  private var notes = AdapterNotes()
+  /// Records in earlier files of this recording that the kernel has.
+  private var finishedRecords = 0
+  /// Records of the current file, those that were there before included.
+  private var fileRecords: Int
+  private var fileByteCount: Int
+  private var fileBegin: MonotonicTime
+  /// Units of the current file that are no records: what stands before and after them.
+  private var otherUnits = 0
+  /// Drops of the recording that the files tell of.
+  private var dropsWritten = 0
+  private(set) var taken = 0
+  private var finishedByteCount = 0
+  /// Where the current file's records of this recording begin.
+  private var firstRecordOffset: Int
+  private(set) var failure: SystemError?
+  /// What a repair cut off.
+  let tornByteCount: Int
+
+  /// - Throws: `exists`; `foreign` and `damaged` of what is to be continued.
+  static func open(_ plan: LogFilePlan, now: MonotonicTime) throws(LogFileError) -> LogFiles {
+    let numbers = plan.isSeries ? plan.numbersThere() : []
+    let isThere = plan.path != "-" && (plan.isSeries ? !numbers.isEmpty : Files.exists(plan.path))
+    let path = plan.path(numbers.last ?? 1)
+    guard !isThere || plan.existing == .append else { throw .exists(path) }
+    let tail = isThere ? try LogTail.of(path, plan.format) : LogTail()
+    do throws(SystemError) {
+      let file = try open(path, isThere ? .extend(byteCount: tail.byteCount) : .fail)
+      var files = LogFiles(plan, file, numbers.isEmpty ? [1] : numbers, tail, now)
+      // What goes on in a pcapng file is a section of its own, which needs nothing of those before.
+      if tail.byteCount == 0 || plan.format == .pcapng { try files.begin() }
+      return files
+    } catch { throw .system(error) }
+  }
+
+  private init(
+    _ plan: LogFilePlan, _ file: consuming OutputFile, _ numbers: [Int], _ tail: LogTail, _ now: MonotonicTime
+  ) {
+    self.plan = plan
+    self.file = file
+    self.numbers = numbers
+    writer = plan.format.writer
+    writer.goOn(afterDrops: tail.drops)
+    fileRecords = tail.records
+    fileByteCount = tail.byteCount
+    firstRecordOffset = tail.byteCount
+    fileBegin = now
+    tornByteCount = tail.tornByteCount
+  }
+
+  private static func open(
+    _ path: String, _ existing: OutputFile.Existing
+  ) throws(SystemError) -> OutputFile {
+    path == "-" ? try OutputFile(toStandardOutput: ()) : try OutputFile(creating: path, ifExists: existing)
+  }
+
+  var isPending: Bool { failure == nil && (file.isPending || file.isUnsynced) }
+  var isPipe: Bool { plan.path == "-" }
+  /// Records of this recording that the kernel has.
+  var writtenRecords: Int { finishedRecords + file.writtenUnits - otherUnits }
+  /// Octets of them in the files.
+  var writtenByteCount: Int { finishedByteCount + max(0, file.writtenByteCount - firstRecordOffset) }
+  var lost: Int { taken - writtenRecords }
+  var paths: [String] { numbers.map { plan.path($0) } }
+
+  /// Takes a record.
+  ///
+  /// - Parameter drops: records of this recording that were lost before it.
+  mutating func append(
+    _ payload: Span<UInt8>, of record: MonitorRecordHeader, drops: Int, now: MonotonicTime
+  ) {
+    taken += 1
+    guard failure == nil else { return }
+    do throws(SystemError) {
+      if isFull(writer.byteCountLimit(packet: payload.count), now) { try rotate(at: record.time, now) }
+      if plan.isSeries { notes.take(record, payload) }
+      let drops = max(drops, dropsWritten)
+      unit.removeAll(keepingCapacity: true)
+      writer.append(payload, of: record, drops: UInt32(clamping: drops - dropsWritten), to: &unit)
+      try file.append(unit)
+      dropsWritten = drops
+      fileRecords += 1
+      fileByteCount += unit.count
+    } catch { failure = error }
+  }
+
+  /// Notices a pipe's reader that has gone, too.
+  mutating func flush() {
+    guard failure == nil else { return }
+    do throws(SystemError) {
+      try file.flush()
+      if isPipe, file.hasLostItsReader { throw SystemError.brokenPipe(plan.path) }
+    } catch { failure = error }
+  }
+
+  mutating func sync() {
+    guard failure == nil else { return }
+    do throws(SystemError) { try file.sync() } catch { failure = error }
+  }
+
+  /// Writes what stands after the last record.
+  mutating func end() {
+    guard failure == nil else { return }
+    do throws(SystemError) { try endFile() } catch { failure = error }
+  }
+
+  private func isFull(_ needed: Int, _ now: MonotonicTime) -> Bool {
+    guard fileRecords > 0 else { return false }
+    if let limit = plan.rotateByteCount, fileByteCount + needed > limit { return true }
+    if let limit = plan.rotateCount, fileRecords >= limit { return true }
+    if let limit = plan.rotateTime, fileBegin.advanced(by: limit) <= now { return true }
+    return false
+  }
+
+  /// Ends the current file and begins the next. Drops after the last record of the one are told by the other.
+  private mutating func rotate(at time: ReceiveTime, _ now: MonotonicTime) throws(SystemError) {
+    try endFile()
+    try file.sync()
+    let number = (numbers.last ?? 0) + 1
+    let next = try Self.open(plan.path(number), .fail)
+    (finishedRecords, finishedByteCount) = (writtenRecords, writtenByteCount)
+    file = next
+    writer = plan.format.writer
+    numbers.append(number)
+    (otherUnits, fileRecords, fileByteCount) = (0, 0, 0)
+    fileBegin = now
+    try begin(at: time)
+    while let kept = plan.keptFiles, numbers.count > kept {
+      try Files.remove(plan.path(numbers.removeFirst()))
+    }
+  }
+
+  /// The file's header and, in a further file, the adapters that are there: one unit.
+  private mutating func begin(at time: ReceiveTime? = nil) throws(SystemError) {
+    var (start, writer) = ([UInt8](), writer)
+    writer.start(into: &start)
+    if let time {
+      notes.forEach { record, payload in
+        var record = record
+        record.time = time
+        writer.append(payload, of: record, drops: 0, to: &start)
+      }
+    }
+    self.writer = writer
+    try file.append(start)
+    try file.flush()
+    otherUnits = 1
+    fileByteCount += start.count
+    firstRecordOffset = fileByteCount
+  }
+
+  /// What stands after the last record, if the format has anything to say: one unit.
+  private mutating func endFile() throws(SystemError) {
+    try file.flush()
+    unit.removeAll(keepingCapacity: true)
+    writer.finish(into: &unit)
+    guard !unit.isEmpty else { return }
+    try file.append(unit)
+    try file.flush()
+    otherUnits += 1
+  }
+}
+
+extension LogFilePlan.Format {
+  fileprivate var writer: PacketLogWriter {
+    switch self {
+    case .btsnoop: PacketLogWriter(.btsnoop(.monitor))
+    case .pcapng: PacketLogWriter(.pcapng(.linuxMonitor))
+    }
+  }
+
+  /// As people call it.
+  var name: StaticString {
+    switch self {
+    case .btsnoop: "btsnoop log of the monitor (2001)"
+    case .pcapng: "pcapng file"
+    }
+  }
+}

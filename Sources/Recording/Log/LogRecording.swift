@@ -1,0 +1,147 @@
+public import BLECore
+import BLEHost
+import BLELinux
+
+/// Where records come from.
+protocol LogSource: Sendable {
+  /// Begins to hand over to a writer.
+  ///
+  /// - Parameter onEnd: called where nothing more will come.
+  func start(
+    into writer: LogWriter, onEnd: @escaping @Sendable () -> Void
+  ) async throws(SystemError)
+  /// Hands over what has come so far, and ends.
+  func close() async
+}
+
+/// Records what passes between the kernel and its controllers.
+public struct LogRecording: Sendable {
+  public enum Source: Sendable {
+    /// The kernel's monitor: of all adapters, or of one.
+    case monitor(adapter: UInt16?)
+    /// What another process of ours logs, from the start of its log.
+    case capture(RunningLog)
+    /// Numbered packets, for tests of the writer; the closure hears how many were handed over, and when.
+    case synthetic(ratePerSecond: Int, @Sendable (Int, MonotonicTime) -> Void)
+  }
+
+  /// How a recording stands, for a progress line.
+  public struct Progress: Sendable {
+    public var records: Int
+    public var byteCount: Int
+    public var lost: Int
+    public var elapsed: Duration
+  }
+
+  /// What ended it.
+  private enum End: Sendable { case count, duration, failure, source }
+
+  public var source: Source
+  public var plan: LogFilePlan
+  public var duration: Duration?
+  /// Records, whatever they are.
+  public var count: Int?
+
+  public init(_ source: Source, to plan: LogFilePlan) {
+    self.source = source
+    self.plan = plan
+  }
+
+  /// Runs to the end. A cancelled task ends it like Ctrl-C: what has come is written.
+  ///
+  /// - Parameters:
+  ///   - ready: called once, when what happens from now on is recorded.
+  ///   - progress: called about once a second.
+  /// - Throws: what kept it from starting; afterwards the report carries the failure.
+  public func run(
+    ready: @escaping @Sendable () -> Void, progress: @escaping @Sendable (Progress) -> Void
+  ) async throws(LogFileError) -> LogRecordingReport {
+    // First, so that no file is begun where nothing can be recorded.
+    let source = try open()
+    let (ends, end) = AsyncStream.makeStream(of: End.self, bufferingPolicy: .bufferingOldest(1))
+    let writer: LogWriter
+    do throws(LogFileError) {
+      writer = try await LogWriter.start(plan, limit: count ?? .max) { reason in
+        end.yield(reason == .count ? .count : .failure)
+      }
+    } catch {
+      await source.close()
+      throw error
+    }
+    let startedAt = SystemClock.now()
+    do throws(SystemError) { try await source.start(into: writer) { end.yield(.source) } } catch {
+      await source.close()
+      _ = await writer.finish()
+      throw .system(error)
+    }
+    ready()
+    let begin = ContinuousClock.now
+    let ticker = Task {
+      while (try? await Task.sleep(for: .seconds(1))) != nil {
+        let (records, byteCount) = writer.progress
+        progress(
+          Progress(
+            records: records, byteCount: byteCount, lost: writer.drops, elapsed: ContinuousClock.now - begin))
+      }
+    }
+    let timer = duration.map { duration in
+      Task { if (try? await Task.sleep(for: duration)) != nil { end.yield(.duration) } }
+    }
+    var reason: End?
+    // A cancelled task ends the stream of ends.
+    for await end in ends {
+      reason = end
+      break
+    }
+    ticker.cancel()
+    timer?.cancel()
+    // Nothing below may be skipped by a cancelled task.
+    let outcome = await Task {
+      await source.close()
+      return await writer.finish()
+    }.value
+    return report(outcome, writer, startedAt, reason)
+  }
+
+  private func open() throws(LogFileError) -> any LogSource {
+    do throws(SystemError) {
+      switch source {
+      case .monitor(let adapter): return try MonitorSource(adapter: adapter)
+      case .capture(let log): return try CaptureSource(log)
+      case .synthetic(let rate, let onPush): return try SyntheticSource(ratePerSecond: rate, onPush)
+      }
+    } catch {
+      switch error.condition {
+      case .notPermitted:
+        throw .host(.notPermitted(action: "the kernel's monitor", capability: "CAP_NET_RAW"))
+      case .unsupported: throw .host(.noBluetooth)
+      default: throw .system(error)
+      }
+    }
+  }
+
+  private func report(
+    _ outcome: LogWriter.Outcome, _ writer: LogWriter, _ startedAt: ReceiveTime, _ reason: End?
+  ) -> LogRecordingReport {
+    let endReason: StaticString =
+      switch reason {
+      case .count: "count reached"
+      case .duration: "duration over"
+      case .failure: "the disk refused to take more"
+      case .source: "the capture ended"
+      case nil: "interrupted"
+      }
+    var lost = LogRecordingReport.Loss(packetLog: writer.queue.dropped, disk: outcome.lostOnDisk)
+    // What is missing in a capture's log, the capture lost before it wrote.
+    if case .capture = source {
+      lost.packetLog += writer.sourceDrops
+    } else {
+      lost.kernelQueue = writer.sourceDrops
+    }
+    return LogRecordingReport(
+      startedAt: startedAt, endedAt: SystemClock.now(), endReason: endReason.description,
+      packets: outcome.records, byteCount: outcome.byteCount, files: outcome.paths,
+      repairedByteCount: outcome.tornByteCount, lost: lost,
+      failure: outcome.failure)
+  }
+}

@@ -1,0 +1,113 @@
+import BLECore
+import BLEPacketLog
+import BLELinux
+
+/// The whole part of a file that is to be continued.
+package struct LogTail: Hashable, Sendable {
+  /// Where the last whole record ends; 0 where not even the file's header is whole.
+  package var byteCount = 0
+  package var records = 0
+  /// As the last whole record has it.
+  package var drops = 0
+  /// Octets after the last whole record.
+  package var tornByteCount = 0
+}
+
+extension LogTail {
+  /// Reads the file once, from its start.
+  ///
+  /// A killed writer leaves a cut record, a power failure perhaps zeros after the last that reached the disk. Both are
+  /// cut off; anything else that is wrong is left alone.
+  ///
+  /// - Throws: `foreign`, `damaged`, `system`.
+  package static func of(_ path: String, _ format: LogFilePlan.Format) throws(LogFileError) -> LogTail {
+    switch format {
+    case .btsnoop:
+      var scan = BTSnoopTailScan()
+      do throws(SystemError) { try Files.read(path) { scan.take($0) } } catch { throw .system(error) }
+      return try scan.result(path)
+    case .pcapng:
+      var scan = PcapNGTailScan()
+      do throws(SystemError) { try Files.read(path) { scan.take($0) } } catch { throw .system(error) }
+      return try scan.result(path)
+    }
+  }
+}
+
+/// Looks for the end of the last whole record of a btsnoop file that comes in pieces.
+private struct BTSnoopTailScan {
+  /// The longest payload: the monitor's length has 16 bits.
+  private static let payloadLimit: UInt32 = 65_535
+
+  private var tail = LogTail()
+  private var fileByteCount = 0
+  private var start: [UInt8] = []
+  /// The header of the current record, as far as it has come.
+  private var head: [UInt8] = []
+  /// Octets of the current record's payload that are still to come.
+  private var payloadRest = 0
+  private var isBroken = false
+  /// Whether records without octets and time were the last.
+  private var endsInZeros = false
+
+  /// - Returns: whether more is wanted.
+  mutating func take(_ piece: Span<UInt8>) -> Bool {
+    var offset = 0
+    while offset < piece.count, !isBroken {
+      if start.count < BTSnoopHeader.byteCount {
+        start.append(piece[offset])
+        offset += 1
+        if start.count == BTSnoopHeader.byteCount { tail.byteCount = start.count }
+      } else if payloadRest > 0 {
+        let skipped = min(payloadRest, piece.count - offset)
+        payloadRest -= skipped
+        offset += skipped
+        if payloadRest == 0 { endRecord() }
+      } else {
+        head.append(piece[offset])
+        offset += 1
+        if head.count == BTSnoopRecordHeader.byteCount { beginRecord() }
+      }
+    }
+    fileByteCount += piece.count
+    return !isBroken
+  }
+
+  private mutating func beginRecord() {
+    guard let header = try? BTSnoopRecordHeader(validating: head.span),
+      header.includedByteCount <= Self.payloadLimit
+    else {
+      isBroken = true
+      return
+    }
+    payloadRest = Int(header.includedByteCount)
+    if payloadRest == 0 { endRecord() }
+  }
+
+  private mutating func endRecord() {
+    let head = head
+    self.head.removeAll(keepingCapacity: true)
+    guard let header = try? BTSnoopRecordHeader(validating: head.span) else { return }
+    if header.microseconds == 0, header.includedByteCount == 0 {
+      endsInZeros = true
+    } else if endsInZeros {
+      isBroken = true
+    } else {
+      tail.byteCount += BTSnoopRecordHeader.byteCount + Int(header.includedByteCount)
+      tail.records += 1
+      tail.drops = Int(header.cumulativeDrops)
+    }
+  }
+
+  func result(_ path: String) throws(LogFileError) -> LogTail {
+    let header = [UInt8](capacity: BTSnoopHeader.byteCount) {
+      BTSnoopHeader(format: .monitor).encode(into: &$0)
+    }
+    guard header.starts(with: start) else { throw .foreign(path, .btsnoop) }
+    guard start.count == header.count else { return LogTail(tornByteCount: start.count) }
+    guard !isBroken else { throw .damaged(path, offset: tail.byteCount) }
+    var tail = tail
+    tail.tornByteCount = fileByteCount - tail.byteCount
+    return tail
+  }
+}

@@ -1,0 +1,86 @@
+import BLECore
+import BLELinux
+
+/// Hands what the kernel's monitor says to a log's writer, on the receive thread.
+actor MonitorSource: LogSource {
+  /// Batches in one turn: then the loop's jobs have theirs.
+  private static let turnLimit = 8
+  private static let slots = 32
+
+  nonisolated let loop: EventLoop
+  nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
+
+  private let descriptor: FileDescriptor
+  private var slab: ReceiveSlab
+  private let adapter: UInt16?
+  private var writer: LogWriter?
+  private var token: UInt64?
+  /// Records shorter than their own header.
+  private(set) var malformed = 0
+
+  /// Opens the monitor; what comes waits in the socket.
+  ///
+  /// - Parameter adapter: the only one to record; records that belong to no adapter are kept all the same.
+  init(adapter: UInt16?) throws(SystemError) {
+    let descriptor = try MonitorSocket.open()
+    loop = try EventLoop(name: "ringtap-monitor")
+    slab = try ReceiveSlab(slots: Self.slots, slotByteCount: MonitorSocket.recordByteCountLimit)
+    self.descriptor = descriptor
+    self.adapter = adapter
+  }
+
+  func start(into writer: LogWriter, onEnd: @escaping @Sendable () -> Void) throws(SystemError) {
+    self.writer = writer
+    let source = ActorSource {
+      self.service($0)
+    } deadline: {
+      nil
+    } expired: { _ in
+    } stopped: {
+    }
+    token = try loop.add(source, descriptor, for: .readable)
+  }
+
+  /// Takes what waits in the socket and ends.
+  func close() {
+    if let token {
+      receive(batches: .max)
+      self.token = nil
+      loop.remove(token, descriptor)
+    }
+    loop.stop()
+  }
+
+  // MARK: The receive thread
+
+  private func service(_ readiness: Readiness) { receive(batches: Self.turnLimit) }
+
+  private func receive(batches: Int) {
+    guard let writer else { return }
+    var rest = batches
+    while rest > 0 {
+      // The monitor's socket has no peer and no error of its own: a failure here is a moment's lack of memory.
+      guard let count = try? slab.receive(from: descriptor), count > 0 else { break }
+      writer.sourceDrops = descriptor.receiveQueueDrops
+      for index in 0..<count {
+        push(slab.datagram(index), slab.time(index) ?? SystemClock.now(), into: writer.queue)
+      }
+      writer.wake.signal()
+      // What comes meanwhile is the next turn's.
+      rest = count < slab.slots ? 0 : rest - 1
+    }
+  }
+
+  private func push(_ octets: Span<UInt8>, _ time: ReceiveTime, into queue: PacketQueue) {
+    guard octets.count >= MonitorSocket.headerByteCount else {
+      malformed += 1
+      return
+    }
+    let opcode = UInt16(octets[0]) | UInt16(octets[1]) << 8
+    let index = UInt16(octets[2]) | UInt16(octets[3]) << 8
+    if let adapter, index != adapter, index != MonitorSocket.noAdapter { return }
+    queue.push(
+      tag: LogWriter.tag(opcode: opcode, adapter: index), time: time,
+      octets.extracting(MonitorSocket.headerByteCount...))
+  }
+}

@@ -1,0 +1,93 @@
+import BLECore
+import BLEHost
+import BLELinux
+import Synchronization
+
+/// The files of a recording: made on the first link whose device is what is wanted, kept through all that follow.
+final class OpenRecording: Sendable {
+  /// What is open.
+  struct Files: ~Copyable {
+    /// A difference that is no step: what the clocks may drift, and the files take to be made.
+    private static let stepTolerance: Int64 = 1_000_000_000
+
+    /// As it was when the files were made.
+    let report: SessionReport
+    let begunAt: MonotonicTime
+    var folder: CaptureDirectory
+    let recorder: Recorder
+    var announcement: LogAnnouncement?
+
+    /// Closes all, with the report about what is in them.
+    ///
+    /// - Parameter take: what the report says of the tables.
+    /// - Returns: what kept a file from taking everything.
+    consuming func finish(
+      _ report: inout SessionReport, _ packets: PacketQueue, _ clock: LoopClock,
+      _ take: (inout SessionReport, Recorder.Outcome) -> Void
+    ) async -> HostError? {
+      let recorder = recorder
+      let outcome = await clock.standing { await recorder.finish() }
+      announcement.take()?.end()
+      report.startedAt = self.report.startedAt
+      let endedAt = clock.now()
+      report.endedAt = endedAt
+      let step =
+        endedAt.nanoseconds - report.startedAt.nanoseconds
+        - (clock.monotonic().nanoseconds - begunAt.nanoseconds)
+      if abs(step) > Self.stepTolerance { report.clockStepNanoseconds = step }
+      report.lost.packetLog = packets.dropped + outcome.lostPackets
+      report.lost.disk = outcome.lostSamples
+      take(&report, outcome)
+      var failure = outcome.failure.map { HostError.system($0) }
+      do throws(SystemError) { try folder.finish(report) } catch { failure = failure ?? .system(error) }
+      return failure
+    }
+  }
+
+  private let directory: String
+  private let clock: LoopClock
+  private let failed: @Sendable () -> Void
+  private let files = Mutex<Files?>(nil)
+
+  /// - Parameter failed: called where the disk refuses to go on.
+  init(_ directory: String, _ clock: LoopClock, failed: @escaping @Sendable () -> Void) {
+    self.directory = directory
+    self.clock = clock
+    self.failed = failed
+  }
+
+  /// For each link.
+  ///
+  /// - Parameters:
+  ///   - report: what is known before the first one.
+  ///   - announce: tells other processes of the packet log.
+  ///   - start: makes the files.
+  /// - Throws: what keeps a file from being made.
+  func begin(
+    _ report: SessionReport, on connection: Connection, announce: () -> LogAnnouncement? = { nil },
+    _ start: @Sendable (Recorder.Pace) async throws(SystemError) -> Recorder
+  ) async throws(HostError) {
+    if let recorder = files.withLock({ $0?.recorder }) {
+      await connection.addWake(recorder.wake)
+      // The stream may run already.
+      return recorder.wake.signal()
+    }
+    do throws(SystemError) {
+      let folder = try CaptureDirectory(creating: directory, report)
+      let pace: Recorder.Pace = clock.isVirtual ? .held : .free
+      let recorder = try await clock.standing { () async throws(SystemError) in try await start(pace) }
+      recorder.onFailure(failed)
+      await connection.addWake(recorder.wake)
+      // The stream may run already.
+      recorder.wake.signal()
+      // A closure cannot consume what it captures, but it can take it.
+      var made: Files? = Files(
+        report: report, begunAt: clock.monotonic(), folder: folder, recorder: recorder,
+        announcement: announce())
+      files.withLock { $0 = made.take() }
+    } catch { throw .system(error) }
+  }
+
+  /// The open files, if any were made. Once only.
+  func take() -> Files? { files.withLock { $0.take() } }
+}

@@ -1,0 +1,129 @@
+import BLECore
+public import BLEHost
+import BLEPacketLog
+public import BLELinux
+import BLEWire
+import Synchronization
+
+/// A log of everything between a host and its controller, written on a thread of its own: btsnoop, or pcapng with
+/// nanoseconds where its name ends so.
+///
+/// Put a `CapturingTransport` that fills `ring` around the transport. What the ring has no room for is counted, and
+/// stands in the records' own field for it.
+public final class PacketLogFile: Sendable {
+  /// What is in the file.
+  public struct Outcome: Hashable, Sendable {
+    public var packets = 0
+    /// Packets that our queue or the disk did not take.
+    public var lost = 0
+    public var failure: SystemError?
+  }
+
+  private static let queueByteCount = 1 << 22
+
+  private let ring = PacketQueue(byteCount: queueByteCount)
+  private let writer: WriterThread<Outcome>
+  private let announcement = Mutex<LogAnnouncement?>(nil)
+
+  private init() throws(SystemError) { writer = try WriterThread() }
+
+  /// Creates the file and starts to write.
+  ///
+  /// - Parameters:
+  ///   - path: pcapng where it ends so, else btsnoop.
+  ///   - origin: what other processes hear of the log; nothing if not given.
+  /// - Throws: EEXIST where the file is there already: nothing recorded is ever overwritten.
+  public static func start(
+    _ path: String, announcing origin: RunningLog.Origin? = nil
+  ) async throws(HostError) -> PacketLogFile {
+    do throws(SystemError) {
+      let log = try PacketLogFile()
+      let ring = log.ring
+      try await log.writer.start(named: "ringtap-log", orThrow: { $0 }) { () throws(SystemError) in
+        try PacketLogJob(path, ring)
+      }
+      // The log is none the worse where nobody can be told.
+      if let origin { log.announcement.withLock { $0 = try? LogAnnouncement(of: path, origin) } }
+      return log
+    } catch { throw .system(error) }
+  }
+
+  /// The transport, with this log around it.
+  ///
+  /// - Parameters:
+  ///   - transport: what carries the packets.
+  ///   - keys: `logged` for who wants to decrypt what somebody else has recorded of the air.
+  public func capturing(
+    _ transport: any PacketTransport, keys: CapturingTransport.Keys = .concealed
+  ) -> any PacketTransport {
+    CapturingTransport(transport, into: ring, waking: writer.wake, keys: keys)
+  }
+
+  /// Writes what waits and closes the file.
+  public func finish() async -> Outcome {
+    let outcome = await writer.finish()
+    announcement.withLock { $0.take() }?.end()
+    return outcome
+  }
+}
+
+private struct PacketLogJob: WriterJob, ~Copyable {
+  private let ring: PacketQueue
+  private var file: OutputFile
+  private var writer: PacketLogWriter
+  private var taken = 0
+  private var droppedBefore = 0
+  private var failure: SystemError?
+
+  init(_ path: String, _ ring: PacketQueue) throws(SystemError) {
+    var file = try OutputFile(creating: path, ifExists: .fail)
+    var writer = CaptureLogFormat(path: path).writer
+    try file.append { writer.start(into: &$0) }
+    try file.flush()
+    self.file = file
+    self.writer = writer
+    self.ring = ring
+  }
+
+  var isIdle: Bool { ring.isEmpty }
+  var isPending: Bool { failure == nil && (file.isPending || file.isUnsynced) }
+  // Seldom many packets, and often somebody who waits for them.
+  var isLive: Bool { true }
+
+  var outcome: PacketLogFile.Outcome {
+    // The header is the first unit.
+    let packets = file.writtenUnits - 1
+    return PacketLogFile.Outcome(packets: packets, lost: taken - packets + ring.dropped, failure: failure)
+  }
+
+  mutating func drain(_ extent: WriterTurn, now: MonotonicTime) {
+    while ring.pop({ append($3, $0, $1, dropped: $2) }) {}
+  }
+
+  private mutating func append(_ packet: Span<UInt8>, _ tag: UInt32, _ time: ReceiveTime, dropped: Int) {
+    taken += 1
+    // After a failure the rest is only counted.
+    guard failure == nil else { return }
+    var header = PacketRecordHeader()
+    header.time = time
+    header.type = HCIPacketType(rawValue: packet[0])
+    header.direction = HCIDirection(rawValue: UInt8(truncatingIfNeeded: tag)) ?? .controllerToHost
+    header.drops = UInt32(clamping: dropped - droppedBefore)
+    droppedBefore = dropped
+    let record = PacketRecord(header, packet: packet.extracting(1...))
+    do throws(SystemError) { try file.append { writer.append(record, to: &$0) } } catch { failure = error }
+  }
+
+  mutating func flush() {
+    guard failure == nil else { return }
+    do throws(SystemError) { try file.flush() } catch { failure = error }
+  }
+
+  mutating func sync() {
+    guard failure == nil else { return }
+    do throws(SystemError) { try file.sync() } catch { failure = error }
+  }
+
+  mutating func endTurn() {}
+  mutating func end() {}
+}

@@ -1,0 +1,133 @@
+import BLECore
+import BLEHost
+package import BLELinux
+import ColmiRing
+import Synchronization
+
+/// Writes the tables and the packet log of a recording on a thread of its own.
+///
+/// The receive thread only fills two bounded queues. What the samples are and which tables become of them is the business
+/// of some `SampleTables`.
+package final class Recorder: Sendable {
+  /// What is in the files.
+  package struct Outcome: Sendable {
+    /// Of each table.
+    package var rows: [Int] = []
+    /// What became known of the sensor's clock.
+    var ticks: TickReport?
+    /// Samples and packets that the disk did not take.
+    var lostSamples = 0
+    var lostPackets = 0
+    package var failure: SystemError?
+    /// Of the tables.
+    var format = TableFormat.csv
+  }
+
+  /// Whether the source waits for the writer.
+  enum Pace: Hashable, Sendable { case held, free }
+
+  /// Octets of packets that may wait: about 6 s of the fastest ring stream.
+  static let packetQueueByteCount = 1 << 20
+
+  private let writer: WriterThread<Outcome>
+  private let failureReport = Mutex<(@Sendable () -> Void)?>(nil)
+
+  /// Signal it when the queues have got something.
+  var wake: WakeEvent { writer.wake }
+
+  private init(urgent isUrgent: @escaping @Sendable () -> Bool) throws(SystemError) {
+    writer = try WriterThread(urgent: isUrgent)
+  }
+
+  /// Records a ring.
+  static func start(
+    in directory: String, _ sink: RingSink, as tableFormat: TableFormat = .csv, packets: PacketQueue?,
+    format: CaptureLogFormat = .btsnoop, pace: Pace = .held, live: (any RecordingWatcher)? = nil
+  ) async throws(SystemError) -> Recorder {
+    try await start(
+      in: directory, sink.samples, RingTables(), as: tableFormat, packets: packets, format: format,
+      pace: pace, live: live)
+  }
+
+  /// Creates the files and starts the writer.
+  ///
+  /// - Parameters:
+  ///   - directory: is there.
+  ///   - samples: what the receive thread fills.
+  ///   - tableFormat: of the tables.
+  ///   - packets: what a `PacketTap` fills; `nil` for no packet log.
+  ///   - pace: `.held` where the source waits until the queues are empty, as a replayed log does.
+  ///   - live: gets to see what is recorded, where somebody watches.
+  static func start<Tables: SampleTables>(
+    in directory: String, _ samples: SampleQueue<Tables.Sample>, _ tables: Tables,
+    as tableFormat: TableFormat = .csv, packets: PacketQueue?, format: CaptureLogFormat = .btsnoop,
+    pace: Pace = .held, live: (any RecordingWatcher)? = nil
+  ) async throws(SystemError) -> Recorder {
+    let recorder = try Recorder { samples.isHalfFull || packets?.isHalfFull ?? false }
+    try await recorder.writer.start(named: "ringtap-writer", orThrow: { $0 }) { () throws(SystemError) in
+      RecorderJob(
+        recorder: recorder, samples: samples, packets: packets, tables: tables,
+        files: try RecordingFiles(
+          in: directory, tables.tables, as: tableFormat, log: packets == nil ? nil : format,
+          live: live),
+        gathers: pace == .free)
+    }
+    return recorder
+  }
+
+  /// Keeps virtual time from going on while `hasWork`. A sample may come before its link can wake the writer, which it does
+  /// from when the stream runs on: then time itself does.
+  func hold(_ clock: LoopClock, while hasWork: @escaping @Sendable () -> Bool) {
+    clock.hold { [weak wake] in
+      guard let wake, hasWork() else { return false }
+      wake.signal()
+      return true
+    }
+  }
+
+  /// Calls `body` once if the disk refuses to go on.
+  func onFailure(_ body: @escaping @Sendable () -> Void) { failureReport.withLock { $0 = body } }
+
+  /// Writes what waits, closes the files and tells what is in them.
+  func finish() async -> Outcome { await writer.finish() }
+
+  fileprivate func reportFailure() { failureReport.withLock { $0.take() }?() }
+}
+
+private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
+  let recorder: Recorder
+  let samples: SampleQueue<Tables.Sample>
+  let packets: PacketQueue?
+  var tables: Tables
+  var files: RecordingFiles
+  let gathers: Bool
+
+  var isIdle: Bool { samples.isEmpty && packets?.isEmpty ?? true }
+  var isPending: Bool { files.isPending }
+  var isLive: Bool { false }
+
+  var outcome: Recorder.Outcome {
+    var outcome = files.outcome
+    outcome.ticks = tables.ticks
+    return outcome
+  }
+
+  mutating func drain(_ extent: WriterTurn, now: MonotonicTime) {
+    while let sample = samples.pop() { tables.append(sample, to: &files) }
+    guard let packets else { return }
+    while packets.pop({ files.append($0, $1, dropped: $2, $3) }) {}
+  }
+
+  mutating func flush() {
+    files.flush()
+    files.live?.take(tables.ticks, byteCount: files.writtenByteCount)
+  }
+
+  mutating func sync() { files.sync() }
+  mutating func endTurn() { if files.hasFailed { recorder.reportFailure() } }
+
+  mutating func end() {
+    tables.finish(&files)
+    files.end(rate: tables.ticks?.rate)
+  }
+}

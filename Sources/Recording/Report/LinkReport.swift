@@ -1,0 +1,87 @@
+import BLECore
+package import BLEHost
+public import BLEWire
+import JSONText
+
+/// The member `connection` of `session.json`: what was asked, what is in force, what changed when. What the kernel
+/// does not tell is not claimed.
+extension SessionReport {
+  func encodeConnection(_ line: inout JSONLine) {
+    line.member("connection") { line in
+      line.member("asked") { $0.members(of: asked) }
+      line.member("inForce") { line in
+        if let mtu { line.member("mtu", mtu) }
+        if let connectionHandle { line.member("handle", connectionHandle.rawValue) }
+        if let receiveBufferByteCount, receiveBufferByteCount > 0 {
+          line.member("receiveBufferByteCount", receiveBufferByteCount)
+        }
+        line.members(of: LinkState(after: changes))
+      }
+      line.member(
+        "changes",
+        array: { line in
+          for change in changes where !change.isRefusal {
+            line.object { line in
+              line.member("timeNs", change.time.nanoseconds)
+              line.members(of: LinkState(after: [change]))
+            }
+          }
+        })
+      line.member(
+        "refused",
+        array: { line in
+          for case .refused(let part, let error) in changes.map(\.value) {
+            line.object { line in
+              line.member("what", part.rawValue)
+              line.member("why", "\(error)")
+            }
+          }
+        })
+      if let disconnectReason {
+        line.member("disconnectReason", disconnectReason)
+      }
+    }
+  }
+}
+
+extension LinkChange {
+  fileprivate var isRefusal: Bool {
+    if case .refused = value { true } else { false }
+  }
+}
+
+extension LEPHY {
+  /// As `--phy` takes it.
+  public var name: String {
+    switch self {
+    case .le1M: "1m"
+    case .le2M: "2m"
+    case .leCoded: "coded"
+    }
+  }
+}
+
+extension JSONLine {
+  package mutating func members(of state: LinkState) {
+    if let timing = state.timing {
+      member("intervalMs", timing.intervalMilliseconds)
+      member("latency", timing.latency)
+      member("supervisionTimeoutMs", timing.supervisionTimeoutMilliseconds)
+    }
+    if let phy = state.transmitPHY { member("transmitPhy", phy.name) }
+    if let phy = state.receivePHY { member("receivePhy", phy.name) }
+    if let octets = state.transmitOctets { member("transmitDataLength", octets) }
+    if let octets = state.receiveOctets { member("receiveDataLength", octets) }
+  }
+
+  fileprivate mutating func members(of request: LinkRequest) {
+    if let interval = request.interval {
+      member("minimumIntervalMs", Double(interval.lowerBound) * 1.25)
+      member("maximumIntervalMs", Double(interval.upperBound) * 1.25)
+    }
+    if let latency = request.latency { member("latency", latency) }
+    if let timeout = request.supervisionTimeout { member("supervisionTimeoutMs", Int(timeout) * 10) }
+    if let phy = request.phy { member("phy", phy.name) }
+    if let octets = request.dataLength { member("dataLength", octets) }
+  }
+}

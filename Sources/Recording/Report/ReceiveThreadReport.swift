@@ -1,0 +1,42 @@
+public import BLELinux
+package import JSONText
+
+/// What a receive thread was asked for, as `session.json` and `ringtap bench` tell it: a measurement with it is none without.
+public struct ReceiveThreadReport: Hashable, Sendable, CustomStringConvertible {
+  public var tuning: LoopTuning
+  /// Whether the process's memory stayed resident.
+  public var locksMemory: Bool
+
+  /// - Returns: `nil` where nothing was asked for.
+  public init?(_ loop: EventLoop) {
+    guard !loop.tuning.isDefault else { return nil }
+    (tuning, locksMemory) = (loop.tuning, loop.locksMemory)
+  }
+
+  public var description: String {
+    var parts: [String] = []
+    if tuning.spinMicroseconds > 0 { parts.append("looks on for \(tuning.spinMicroseconds) µs") }
+    if let processor = tuning.processor { parts.append("on processor \(processor)") }
+    if let priority = tuning.realTimePriority {
+      parts.append(
+        "SCHED_FIFO \(priority), memory " + (locksMemory ? "resident" : "not locked (CAP_IPC_LOCK)"))
+    }
+    return parts.joined(separator: ", ")
+  }
+
+  /// The member `receiveThread`.
+  package func encode(into line: inout JSONLine) {
+    line.member("receiveThread") { line in
+      if tuning.spinMicroseconds > 0 { line.member("spinMicroseconds", tuning.spinMicroseconds) }
+      if let processor = tuning.processor { line.member("processor", processor) }
+      if let priority = tuning.realTimePriority {
+        line.member("realTimePriority", priority)
+        line.member("locksMemory", locksMemory)
+      }
+    }
+  }
+}
+
+extension SessionReport {
+  mutating func takeTuning(of loop: EventLoop) { receiveThread = ReceiveThreadReport(loop) }
+}

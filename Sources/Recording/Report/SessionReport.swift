@@ -1,0 +1,179 @@
+public import SensorSessions
+public import BLECore
+public import BLEHost
+public import BLEWire
+public import ColmiRing
+package import JSONText
+
+/// Everything `session.json` says; also the last line of `capture --json`.
+public struct SessionReport: Hashable, Sendable {
+  /// Samples of one table that are in its file.
+  public struct Stream: Hashable, Sendable {
+    public var name: String
+    public var file: String
+    public var samples: Int
+    /// Its share of the ticks; `nil` for what does not come in ticks.
+    public var part: TickReport.Part?
+  }
+
+  /// What did not reach the files, each loss in exactly one place.
+  public struct Loss: Hashable, Sendable {
+    /// The kernel's receive queue was full. All PDUs of the bearer count, not only samples.
+    public var kernelQueue = 0
+    /// Our queue between receive thread and writer was full.
+    public var sampleQueue = 0
+    /// The queue of the packet log was full: packets missing there, not samples.
+    public var packetLog = 0
+    /// The disk did not take them: rows of samples. A ring's sample is one; a strap's value is one of `heart_rate`, and one
+    /// of `rr_intervals` for each interval.
+    public var disk = 0
+
+    public var total: Int { kernelQueue + sampleQueue + packetLog + disk }
+  }
+
+  public var device: DeviceAddress
+  public var deviceName: String?
+  public var adapter: String
+  public var mode: String
+  /// How the receive thread got at its processor, where anything was asked for.
+  public var receiveThread: ReceiveThreadReport?
+  public var startedAt: ReceiveTime
+  public var endedAt: ReceiveTime?
+  public var endReason: String?
+  /// By how much the wall clock, whose stamps all times here are, was set forward meanwhile, beside the clock that is
+  /// never stepped; `nil` where it went on as it should.
+  public var clockStepNanoseconds: Int64?
+  /// Notifications that arrived while recording.
+  public var received = 0
+  /// Notifications and ATT PDUs that broke their format.
+  public var malformed = 0
+  /// The last of these, in words.
+  public var lastMalformed: String?
+  /// Whole frames that are no samples: replies of the ring.
+  public var otherFrames = 0
+  /// Samples that came a second time on another characteristic; recorded once.
+  public var repeated = 0
+  /// Samples with our stamp because the kernel gave none.
+  public var withoutKernelStamp = 0
+  /// What the controller sent meanwhile that could not be used: notifications may be missing. See `Adapter.faults`.
+  public var adapterFaults = 0
+  public var lost = Loss()
+  public var streams: [Stream] = []
+  /// What became known of the sensor's clock, and the table that says it tick by tick.
+  public var ticks: TickReport?
+  public var ticksFile: String?
+  public var packetLog: String?
+  /// ATT_MTU in force, and the link's handle on its controller.
+  public var mtu: Int?
+  public var connectionHandle: ConnectionHandle?
+  /// The kernel's receive queue, in octets of kernel memory.
+  public var receiveBufferByteCount: Int?
+  /// What the link was asked for.
+  public var asked = LinkRequest()
+  /// What became known of the link, in order; empty where the kernel keeps it to itself.
+  public var changes: [LinkChange] = []
+  /// Times without a link, in order, and how many there were of them and of links: of very many not all are kept.
+  public var gaps: [SessionGap] = []
+  public var gapCount = 0
+  public var linkCount = 0
+  /// ATT requests over all links: each is a round trip.
+  public var attRequests = 0
+  /// Those of each link until its first sample, in order; a link without samples has no place.
+  public var requestsBeforeFirstSample: [Int] = []
+  /// Links that began with the attributes that an earlier one had found.
+  public var linksWithKnownAttributes = 0
+  /// Stamps of the first sample of all and of the last.
+  public var firstSampleAt: ReceiveTime?
+  public var lastSampleAt: ReceiveTime?
+  /// From the start of the command to the first sample, in nanoseconds.
+  public var timeToFirstSample: Int64?
+  /// The controller's word for the end of the last link, where it is known.
+  public var disconnectReason: HCIStatus?
+
+  /// What the recorder of a ring wrote.
+  mutating func take(_ outcome: Recorder.Outcome) {
+    ticks = outcome.ticks
+    ticksFile = outcome.format.fileName(TickRows.table.name)
+    streams = RingStream.allCases.map { stream in
+      Stream(
+        name: stream.name, file: outcome.format.fileName(stream.name), samples: outcome.rows[stream.rawValue],
+        part: outcome.ticks?.parts[stream.part.rawValue])
+    }
+  }
+
+  /// One JSON object and a line feed.
+  package func encode(into line: inout JSONLine) {
+    line.object { line in
+      line.member("device") { line in
+        line.member("address", device.description)
+        line.member("addressType", device.type.name)
+        if let deviceName { line.member("name", deviceName) }
+      }
+      line.member("adapter", adapter)
+      line.member("mode", mode)
+      receiveThread?.encode(into: &line)
+      line.member("startedAtNs", startedAt.nanoseconds)
+      line.optional("endedAtNs", endedAt?.nanoseconds)
+      line.optional("endReason", endReason)
+      if let step = clockStepNanoseconds { line.member("clockStepMs", Self.milliseconds(step)) }
+      line.member("received", received)
+      line.member("malformed", malformed)
+      if let lastMalformed { line.member("lastMalformed", lastMalformed) }
+      line.member("otherFrames", otherFrames)
+      line.member("repeated", repeated)
+      line.member("withoutKernelStamp", withoutKernelStamp)
+      line.member("adapterFaults", adapterFaults)
+      encodeLoss(&line)
+      line.member("streams") { line in
+        for stream in streams {
+          line.member(stream.name) { line in
+            line.member("samples", stream.samples)
+            line.member("file", stream.file)
+            stream.part?.encode(into: &line)
+          }
+        }
+      }
+      encodeTicks(&line)
+      if let packetLog { line.member("packetLog", packetLog) }
+      encodeGaps(&line)
+      encodeConnection(&line)
+    }
+    line.endLine()
+  }
+
+  private func encodeTicks(_ line: inout JSONLine) {
+    guard let ticks else { return }
+    line.member("ticks") { line in
+      if let ticksFile { line.member("file", ticksFile) }
+      line.member("rows", ticks.ticks)
+      line.member("whole", ticks.wholeTicks)
+      if let rate = ticks.rate { line.member("rateHz", rate) }
+      line.member("clock") { line in ticks.encodeClock(into: &line) }
+    }
+  }
+
+  private func encodeLoss(_ line: inout JSONLine) {
+    line.member("lost") { line in
+      line.member("kernelQueue", lost.kernelQueue)
+      line.member("sampleQueue", lost.sampleQueue)
+      line.member("packetLog", lost.packetLog)
+      line.member("disk", lost.disk)
+    }
+  }
+}
+
+extension JSONLine {
+  package mutating func member(_ name: String, _ body: (inout JSONLine) -> Void) {
+    member(name, object: body)
+  }
+
+  fileprivate mutating func optional(_ name: String, _ number: Int64?) {
+    key(name)
+    if let number { value(number) } else { null() }
+  }
+
+  fileprivate mutating func optional(_ name: String, _ text: String?) {
+    key(name)
+    if let text { value(text) } else { null() }
+  }
+}

@@ -1,0 +1,38 @@
+import BLECore
+import ColmiRing
+package import JSONText
+
+extension TickReport {
+  /// The members of `clock`.
+  package func encodeClock(into line: inout JSONLine) {
+    line.member("residualRmsNs", clock.residual)
+    line.member("meanLatenessNs", clock.meanLateness)
+    line.member("earliestNs", clock.earliest)
+    line.member("latestNs", clock.latest)
+    line.member("missingTicks", clock.missing)
+    line.member("gaps", clock.gaps)
+    line.member("longestGapTicks", clock.longestGap)
+    line.member("restarts", clock.restarts)
+    line.key("firstGaps")
+    line.array { line in
+      for gap in gaps {
+        line.object { line in
+          line.member("afterNs", gap.after.nanoseconds)
+          line.member("beforeNs", gap.before.nanoseconds)
+          line.member("ticks", gap.ticks)
+        }
+      }
+    }
+  }
+}
+
+extension TickReport.Part {
+  /// The members beside those of its stream.
+  package func encode(into line: inout JSONLine) {
+    guard samples > 0 else { return }
+    if let rate { line.member("rateHz", rate) }
+    line.member("residualRmsNs", residual)
+    line.member("residualP99Ns", residualP99)
+    line.member("missing", missing)
+  }
+}

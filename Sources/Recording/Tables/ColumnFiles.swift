@@ -1,0 +1,149 @@
+import BLEWire
+import BLELinux
+
+/// A table as a folder of NumPy arrays, one for each column.
+///
+/// Rows are gathered in memory of fixed size. A flush writes the cells of each column, then lets each header claim them, the
+/// first column's last: whenever the program ends, all columns have at least as many elements as the first one, the time.
+/// Where the disk takes only a part, what is there is as long as the column that got least.
+package struct ColumnFiles: ~Copyable {
+  /// Words of the rows that wait.
+  private static let wordLimit = 1 << 13
+
+  private let columns: [RecordedColumn]
+  private let arrays: [ArrayFile]
+  private var rows: WordRow
+  private var octets: [UInt8] = []
+  /// Rows that the kernel has, and those that the headers tell of.
+  private(set) var writtenRows = 0
+  private var claimedRows = 0
+  private var failure: SystemError?
+  /// Cells of the first column: when the table begins and ends.
+  private(set) var firstCell: UInt64?
+  private(set) var lastCell: UInt64?
+
+  /// Makes the folder and its empty arrays.
+  init(_ columns: [RecordedColumn], in folder: String) throws(SystemError) {
+    precondition(!columns.isEmpty)
+    try Files.createDirectory(folder)
+    var arrays: [ArrayFile] = []
+    for column in columns {
+      arrays.append(
+        try ArrayFile(creating: folder + "/" + Self.fileName(column), type: column.kind.type))
+    }
+    self.columns = columns
+    self.arrays = arrays
+    rows = WordRow(columns, wordCapacity: Self.wordLimit)
+    let rowLimit = Self.wordLimit / columns.count + 1
+    octets.reserveCapacity(rowLimit * (columns.map(\.kind.byteCount).max() ?? 0))
+  }
+
+  package static func fileName(_ column: RecordedColumn) -> String { column.name + ".npy" }
+
+  var isPending: Bool { !rows.words.isEmpty || claimedRows < writtenRows }
+  /// Of all arrays, without their headers.
+  var writtenByteCount: Int { arrays.reduce(0) { $0 + $1.byteCount } }
+  var isUnsynced: Bool { failure == nil && arrays.contains(where: \.isUnsynced) }
+
+  /// Appends one row.
+  ///
+  /// - Throws: ENOSPC and its like once the memory is full and does not go out; the same error ever after.
+  mutating func append(_ row: some RecordedRow) throws(SystemError) {
+    if let failure { throw failure }
+    row.encode(into: &rows)
+    rows.endRow()
+    if rows.words.count >= Self.wordLimit { try spill() }
+  }
+
+  /// Hands everything to the kernel, headers included.
+  mutating func flush() throws(SystemError) {
+    if let failure { throw failure }
+    try spill()
+    do throws(SystemError) { try claim() } catch { try fail(error) }
+  }
+
+  /// Waits until the disk has what the kernel has.
+  mutating func sync() throws(SystemError) {
+    guard failure == nil else { return }
+    do throws(SystemError) { for place in arrays.indices { try arrays[place].sync() } } catch {
+      failure = error
+      throw error
+    }
+  }
+
+  /// Hands the rows to the kernel, unclaimed.
+  private mutating func spill() throws(SystemError) {
+    let count = rows.words.count / columns.count
+    guard count > 0 else { return }
+    // Where one finds no room the others go on: what counts is what all have.
+    var refusal: SystemError?
+    for place in columns.indices {
+      octets.removeAll(keepingCapacity: true)
+      gather(place, count)
+      do throws(SystemError) { try arrays[place].append(octets.span) } catch { refusal = refusal ?? error }
+    }
+    if let refusal { try fail(refusal) }
+    noteEnds(count)
+    writtenRows += count
+    rows.removeAll()
+  }
+
+  private mutating func claim() throws(SystemError) {
+    guard claimedRows < writtenRows else { return }
+    for place in arrays.indices { try arrays[arrays.count - 1 - place].claim(writtenRows) }
+    claimedRows = writtenRows
+  }
+
+  /// Keeps what all columns have.
+  private mutating func fail(_ error: SystemError) throws(SystemError) {
+    failure = error
+    let whole = zip(arrays, columns).map { $0.byteCount / $1.kind.byteCount }.min() ?? 0
+    noteEnds(whole - writtenRows)
+    writtenRows = whole
+    for (array, column) in zip(arrays, columns) { array.cut(to: whole * column.kind.byteCount) }
+    // The headers lie where the file has octets already, which a full disk takes.
+    do throws(SystemError) { try claim() } catch { writtenRows = claimedRows }
+    rows.removeAll()
+    throw error
+  }
+
+  /// - Parameter count: rows of those that wait which the kernel has got.
+  private mutating func noteEnds(_ count: Int) {
+    guard count > 0, count * columns.count <= rows.words.count else { return }
+    if firstCell == nil { firstCell = rows.words[0] }
+    lastCell = rows.words[(count - 1) * columns.count]
+  }
+
+  /// The cells of one column, as its array has them.
+  private mutating func gather(_ column: Int, _ count: Int) {
+    let (kind, words, stride) = (columns[column].kind, rows.words, columns.count)
+    octets.append(addingCapacity: count * kind.byteCount) { output in
+      var place = column
+      for _ in 0..<count {
+        output.append(words[place], kind)
+        place += stride
+      }
+    }
+  }
+}
+
+extension OutputSpan<UInt8> {
+  fileprivate mutating func append(_ cell: UInt64, _ kind: RecordedColumn.Kind) {
+    switch kind {
+    case .int16, .uint16: append(u16: UInt16(truncatingIfNeeded: cell))
+    case .int32: append(u32: UInt32(truncatingIfNeeded: cell))
+    case .int64, .float64: append(u64: cell)
+    case .float32: append(u32: Float(Double(bitPattern: cell)).bitPattern)
+    case .word(let list):
+      // UTF-32, padded with zeros.
+      var rest = RecordedColumn.Kind.wordLimit
+      if cell != TableCell.missing {
+        for scalar in list[Int(cell)].unicodeScalars.prefix(rest) {
+          append(u32: scalar.value)
+          rest -= 1
+        }
+      }
+      append(zeros: 4 * rest)
+    }
+  }
+}

@@ -1,0 +1,88 @@
+import BLELinux
+import JSONText
+
+/// `columns.json` of a recording in arrays: which file has which column of which table, of what type, in what unit.
+///
+/// It is there from the start, with `rows` of `null`: how many there are stands in the arrays themselves. The end completes
+/// it in place, in room that was taken before, so that a full disk does not keep it from that.
+package struct ColumnIndex: ~Copyable {
+  package static let fileName = "columns.json"
+  private static let reservedByteCount = 16_384
+
+  private var file: OutputFile
+
+  init(creating directory: String, _ tables: [TableFile]) throws(SystemError) {
+    var file = try OutputFile(creating: directory + "/" + Self.fileName)
+    let octets = Self.text(tables, isComplete: false, nil)
+    try file.replace(with: octets.span)
+    self.file = file
+  }
+
+  /// Replaces what it says.
+  ///
+  /// - Parameter rate: rows a second of the table of ticks.
+  mutating func write(
+    _ tables: [TableFile], isComplete: Bool, rate: Double? = nil
+  ) throws(SystemError) {
+    let octets = Self.text(tables, isComplete: isComplete, rate)
+    try file.replace(with: octets.span)
+  }
+
+  private static func text(_ tables: [TableFile], isComplete: Bool, _ rate: Double?) -> [UInt8] {
+    var line = JSONLine()
+    line.object { line in
+      line.member("format", "ringtap-columns-1")
+      line.member("complete", isComplete)
+      line.member("timeBase", "nanoseconds since 1970-01-01T00:00:00Z, without leap seconds")
+      line.member("missingInteger", Int64.min)
+      line.member("tables") { line in
+        for table in tables where !table.table.columns.isEmpty {
+          line.member(table.table.name) { line in
+            encode(table, isComplete, table.table.content == .derived ? rate : nil, into: &line)
+          }
+        }
+      }
+    }
+    line.endLine()
+    var octets = line.octets
+    // White space before the final line feed leaves it valid JSON.
+    let missing = isComplete ? 0 : max(0, reservedByteCount - octets.count)
+    octets.insert(contentsOf: [UInt8](repeating: UInt8(ascii: " "), count: missing), at: octets.count - 1)
+    return octets
+  }
+
+  private static func encode(
+    _ table: TableFile, _ isComplete: Bool, _ rate: Double?, into line: inout JSONLine
+  ) {
+    line.key("rows")
+    if isComplete { line.value(table.rowsWritten) } else { line.null() }
+    if let rate { line.member("rateHz", rate) }
+    if let cell = table.firstCell { line.member("startNs", Int64(bitPattern: cell)) }
+    if let cell = table.lastCell { line.member("endNs", Int64(bitPattern: cell)) }
+    line.member(
+      "columns",
+      array: { line in
+        for column in table.table.columns {
+          line.object { line in
+            line.member("name", column.name)
+            line.member("file", table.table.name + "/" + ColumnFiles.fileName(column))
+            line.member("dtype", column.kind.type)
+            if !column.unit.isEmpty { line.member("unit", column.unit) }
+            line.member("missing", column.kind.missingName)
+          }
+        }
+      })
+  }
+}
+
+extension RecordedColumn.Kind {
+  /// What stands where there is no value.
+  fileprivate var missingName: String {
+    switch self {
+    case .int16, .uint16, .int32: "never"
+    case .int64: "-9223372036854775808"
+    case .float32, .float64: "nan"
+    case .word: "empty"
+    }
+  }
+}

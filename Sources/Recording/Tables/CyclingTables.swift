@@ -1,0 +1,54 @@
+import BLESensors
+package import SensorSessions
+import BLECore
+
+/// The table of a cyclist's sensor. What it does not count is empty, and so is a rate where nothing turned since the row
+/// before.
+package struct CyclingTables: SampleTables {
+  let counts: SensorCounts
+  private var pace = CyclingPace()
+
+  init(counts: SensorCounts) { self.counts = counts }
+
+  package static let tables = [
+    RecordedTable(
+      name: "cycling",
+      columns: [
+        .time("time_ns"), RecordedColumn("cadence_rpm", .float64(decimals: 2), unit: "1/min"),
+        RecordedColumn("wheel_rpm", .float64(decimals: 2), unit: "1/min"),
+        RecordedColumn("wheel_revolutions", .float64(decimals: 0)),
+        RecordedColumn("wheel_event_1024ths", .float32(decimals: 0), unit: "s/1024"),
+        RecordedColumn("crank_revolutions", .float32(decimals: 0)),
+        RecordedColumn("crank_event_1024ths", .float32(decimals: 0), unit: "s/1024"),
+      ])
+  ]
+
+  var tables: [RecordedTable] { Self.tables }
+
+  mutating func append(_ sample: CyclingSample, to files: inout RecordingFiles) {
+    guard counts.isOpen else { return }
+    files.append(CyclingRow(sample: sample, pace: pace.take(sample)), to: 0)
+    counts.add(isValue: true)
+  }
+}
+
+package struct CyclingRow: RecordedRow {
+  let sample: CyclingSample
+  let pace: (wheel: Double?, crank: Double?)
+
+  package init(sample: CyclingSample, pace: (wheel: Double?, crank: Double?)) {
+    self.sample = sample
+    self.pace = pace
+  }
+
+  package func encode<Output: RowOutput>(into output: inout Output) {
+    let (wheel, crank) = (sample.measurement.wheel, sample.measurement.crank)
+    output.append(sample.time.nanoseconds)
+    output.append(pace.crank, decimals: 2)
+    output.append(pace.wheel, decimals: 2)
+    output.append(wheel.map { Int64($0.revolutions) })
+    output.append(wheel.map { Int64($0.lastEventTicks) })
+    output.append(crank.map { Int64($0.revolutions) })
+    output.append(crank.map { Int64($0.lastEventTicks) })
+  }
+}

@@ -1,0 +1,127 @@
+import SensorSessions
+package import BLECore
+package import BLESensors
+
+/// The table of one raw stream of a Polar sensor: a row for each sample of a frame.
+package struct PolarTables: SampleTables {
+  let counts: SensorCounts
+  private var rows: PolarRows
+
+  init(_ type: PolarMeasurementType, sampleRate: UInt16, factor: Double, counts: SensorCounts) {
+    rows = PolarRows(type, sampleRate: sampleRate, factor: factor)
+    self.counts = counts
+  }
+
+  var tables: [RecordedTable] { [RecordedTable(name: PolarRows.name(rows.type), columns: [])] }
+
+  /// Those that may be recorded under a name with so many channels.
+  package static func tables(named name: String, channelCount: Int) -> [RecordedTable] {
+    guard channelCount > 0 else { return [] }
+    let types = (0...63 as ClosedRange<UInt8>).map { PolarMeasurementType(rawValue: $0) }
+    return types.filter { PolarRows.name($0) == name }.map {
+      RecordedTable(name: name, columns: PolarRows.columns($0, channelCount))
+    }
+  }
+
+  mutating func append(_ sample: PolarFrameSample, to files: inout RecordingFiles) {
+    guard counts.isOpen else { return }
+    sample.withFrame { frame in
+      let isFirst = rows.channelCount == nil
+      guard let layout = rows.accept(frame) else { return }
+      if isFirst { files.open(0, with: PolarRows.columns(rows.type, layout.channelCount)) }
+      rows.forEach(of: frame, at: sample.time) { files.append($0, to: 0) }
+      counts.add(isValue: true)
+    }
+  }
+}
+
+/// The samples of one raw stream as rows, in the units of its table.
+package struct PolarRows {
+  package let type: PolarMeasurementType
+  /// Of the first frame with samples. The rows of others would not fit.
+  package private(set) var channelCount: Int?
+  private let factor: Double?
+  private var clock: PolarSampleClock
+  /// Of one sample.
+  private var values: [Int64] = []
+
+  /// - Parameters:
+  ///   - sampleRate: in hertz; `nil` where nobody heard the start of the stream.
+  ///   - factor: from counts to units; `nil` likewise: frames that need it are left out.
+  package init(_ type: PolarMeasurementType, sampleRate: UInt16?, factor: Double?) {
+    self.type = type
+    self.factor = factor
+    clock = PolarSampleClock(sampleRateHertz: sampleRate)
+  }
+
+  /// Of the table.
+  package static func name(_ type: PolarMeasurementType) -> String {
+    switch type {
+    case .ecg: "ecg"
+    case .accelerometer: "accelerometer"
+    case .ppg: "ppg"
+    default: "polar_\(type.rawValue)"
+    }
+  }
+
+  /// Two times and the channels; what nobody names is numbered.
+  package static func columns(_ type: PolarMeasurementType, _ channelCount: Int) -> [RecordedColumn] {
+    let times: [RecordedColumn] = [.time("time_ns"), .time("device_time_ns")]
+    switch (type, channelCount) {
+    case (.ecg, 1): return times + [RecordedColumn("ecg_uv", .int32, unit: "uV")]
+    case (.accelerometer, 3):
+      return times + ["x_mg", "y_mg", "z_mg"].map { RecordedColumn($0, .float64(decimals: 3), unit: "mg") }
+    case (.ppg, 4):
+      return times
+        + ["ppg0_counts", "ppg1_counts", "ppg2_counts", "ambient_counts"].map { .counts($0, .int32) }
+    default: return times + (0..<channelCount).map { RecordedColumn("channel\($0)", .float64(decimals: 3)) }
+    }
+  }
+
+  /// - Returns: how its samples are laid out; `nil` for a frame whose rows belong to no table, or to another.
+  package mutating func accept(_ frame: borrowing PolarFrame) -> PolarSampleLayout? {
+    guard frame.type == type, let layout = frame.layout, scale(of: frame) != nil else { return nil }
+    if channelCount == nil { channelCount = layout.channelCount }
+    return channelCount == layout.channelCount ? layout : nil
+  }
+
+  /// Lends the rows of a frame that was accepted.
+  package mutating func forEach(
+    of frame: borrowing PolarFrame, at time: ReceiveTime, _ body: (borrowing PolarRow) -> Void
+  ) {
+    let timing = clock.timing(of: frame.timestampNanoseconds, sampleCount: frame.sampleCount)
+    let scale = scale(of: frame) ?? 1
+    var number = 0
+    frame.forEachSample { sample in
+      values.removeAll(keepingCapacity: true)
+      for index in sample.indices { values.append(Int64(sample[index])) }
+      body(
+        PolarRow(
+          time: time, deviceTime: timing.map { Int64(clamping: $0.nanoseconds(number)) }, values: values,
+          scale: scale))
+      number += 1
+    }
+  }
+
+  private func scale(of frame: borrowing PolarFrame) -> Double? {
+    guard type == .accelerometer else { return 1 }
+    if factor == nil, frame.isCompressed { return nil }
+    return PolarUnits.accelerometerMilliG(
+      frameType: frame.frameType, isCompressed: frame.isCompressed, factor: factor ?? 1)
+  }
+}
+
+package struct PolarRow: RecordedRow {
+  fileprivate let time: ReceiveTime
+  fileprivate let deviceTime: Int64?
+  fileprivate let values: [Int64]
+  fileprivate let scale: Double
+
+  package func encode<Output: RowOutput>(into output: inout Output) {
+    output.append(time.nanoseconds)
+    output.append(deviceTime)
+    for value in values {
+      if scale == 1 { output.append(value) } else { output.append(Double(value) * scale, decimals: 3) }
+    }
+  }
+}

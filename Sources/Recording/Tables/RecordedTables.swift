@@ -1,0 +1,53 @@
+import ColmiRing
+
+/// A table of a recording.
+package struct RecordedTable: Hashable, Sendable {
+  /// As in `session.json`.
+  package var name: String
+  /// Empty where only the first sample tells them.
+  package var columns: [RecordedColumn]
+  package var content = Content.samples
+
+  package init(name: String, columns: [RecordedColumn], content: Content = .samples) {
+    self.name = name
+    self.columns = columns
+    self.content = content
+  }
+
+  package enum Content: Hashable, Sendable {
+    /// What was received: what is missing of it is a loss.
+    case samples
+    /// What can be made again of other tables.
+    case derived
+  }
+
+  /// The first line of its text, with its end; empty without columns.
+  package var header: String {
+    columns.isEmpty ? "" : columns.map(\.name).joined(separator: ",") + "\n"
+  }
+
+  /// Of its text.
+  package var fileName: String { TableFormat.csv.fileName(name) }
+}
+
+/// The tables that one kind of sensor fills: what of it crosses from the receive thread to the writer, and which rows
+/// become of that. A new sensor that is to be recorded needs one of these.
+///
+/// It lives on the writer's thread.
+protocol SampleTables: Sendable {
+  associatedtype Sample: BitwiseCopyable & Sendable
+
+  /// Those with samples first.
+  var tables: [RecordedTable] { get }
+  /// Appends the rows of a sample. Numbers of tables are their places in `tables`.
+  mutating func append(_ sample: Sample, to files: inout RecordingFiles)
+  /// Nothing more comes.
+  mutating func finish(_ files: inout RecordingFiles)
+  /// What became known of the sensor's clock; `nil` where the tables have none.
+  var ticks: TickReport? { get }
+}
+
+extension SampleTables {
+  mutating func finish(_ files: inout RecordingFiles) {}
+  var ticks: TickReport? { nil }
+}

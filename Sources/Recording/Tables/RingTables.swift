@@ -1,0 +1,33 @@
+import SensorSessions
+import ColmiRing
+
+/// The tables of a ring: one for each subtype as it came, and one of ticks.
+struct RingTables: SampleTables {
+  /// The place of the table `samples`.
+  private static let ticksTable = RingStream.allCases.count
+
+  private var stream = TickStream()
+  private var rows = TickRows()
+
+  var tables: [RecordedTable] { RingStream.allCases.map(\.table) + [TickRows.table] }
+  var ticks: TickReport? { stream.report }
+
+  mutating func append(_ sample: RingRawReading, to files: inout RecordingFiles) {
+    guard let table = sample.stream?.rawValue else { return }
+    files.append(sample, to: table)
+    stream.take(sample.sample, at: sample.time)
+    takeTicks(&files)
+  }
+
+  mutating func finish(_ files: inout RecordingFiles) {
+    stream.finish()
+    takeTicks(&files)
+  }
+
+  private mutating func takeTicks(_ files: inout RecordingFiles) {
+    while let placed = stream.next() {
+      files.append(rows.row(placed), to: Self.ticksTable)
+      files.live?.take(placed)
+    }
+  }
+}

@@ -1,0 +1,186 @@
+import BLECore
+package import ColmiRing
+
+/// A row of a recorded table, whatever it is written as.
+package protocol RecordedRow {
+  /// Puts out the cells of its columns in their order.
+  func encode<Output: RowOutput>(into output: inout Output)
+}
+
+/// What takes the cells of a row.
+package protocol RowOutput {
+  mutating func append(_ number: Int64)
+  /// Rounded half away from zero where it becomes text.
+  mutating func append(_ number: Double, decimals: Int)
+  mutating func append(word: String)
+  /// Cells without a value.
+  mutating func appendMissing(_ count: Int)
+  /// The cells of a raw sample, as many as its table has behind the time.
+  mutating func append(_ sample: RingRawSample)
+}
+
+extension RowOutput {
+  package mutating func append(_ number: Int64?) {
+    if let number { append(number) } else { appendMissing(1) }
+  }
+
+  package mutating func append(_ number: Double?, decimals: Int) {
+    if let number { append(number, decimals: decimals) } else { appendMissing(1) }
+  }
+}
+
+extension RecordedRow {
+  /// Appends it as a line of CSV.
+  package func appendRow(to text: inout [UInt8]) {
+    var row = TextRow(&text)
+    encode(into: &row)
+    row.end(&text)
+  }
+}
+
+/// Cells as text between commas.
+struct TextRow: RowOutput {
+  private var octets: [UInt8] = []
+  private var isFirst = true
+
+  /// Takes the text that the row is appended to, and leaves an empty one, so that nothing is copied.
+  init(_ text: inout [UInt8]) { swap(&octets, &text) }
+
+  /// Ends the line and gives the text back.
+  mutating func end(_ text: inout [UInt8]) {
+    octets.append(UInt8(ascii: "\n"))
+    swap(&octets, &text)
+  }
+
+  mutating func append(_ number: Int64) {
+    separate()
+    octets.append(decimal: number)
+  }
+
+  mutating func append(_ number: Double, decimals: Int) {
+    separate()
+    octets.append(number, decimals: decimals)
+  }
+
+  mutating func append(word: String) {
+    separate()
+    octets.append(contentsOf: word.utf8)
+  }
+
+  mutating func appendMissing(_ count: Int) { for _ in 0..<count { separate() } }
+
+  mutating func append(_ sample: RingRawSample) {
+    isFirst = false
+    octets.appendColumns(sample)
+  }
+
+  private mutating func separate() {
+    if !isFirst { octets.append(UInt8(ascii: ",")) }
+    isFirst = false
+  }
+}
+
+/// Cells as words, by the kinds of the columns.
+package struct WordRow: RowOutput {
+  /// Rows one after the other.
+  package private(set) var words: [UInt64] = []
+  private let kinds: [RecordedColumn.Kind]
+  /// The column of the next cell.
+  private var place = 0
+
+  package init(_ columns: [RecordedColumn], wordCapacity: Int) {
+    kinds = columns.map(\.kind)
+    words.reserveCapacity(wordCapacity + columns.count)
+  }
+
+  /// A row is whole: the next cell is the first of another.
+  package mutating func endRow() {
+    precondition(place == kinds.count, "\(place) cells for \(kinds.count) columns")
+    place = 0
+  }
+
+  package mutating func removeAll() { words.removeAll(keepingCapacity: true) }
+
+  package mutating func append(_ number: Int64) {
+    switch kinds[place] {
+    case .int16, .uint16, .int32, .int64, .word: words.append(UInt64(bitPattern: number))
+    case .float32, .float64: words.append(Double(number).bitPattern)
+    }
+    place += 1
+  }
+
+  package mutating func append(_ number: Double, decimals: Int) {
+    words.append(number.bitPattern)
+    place += 1
+  }
+
+  package mutating func append(word: String) {
+    guard case .word(let list) = kinds[place] else { preconditionFailure("a word in a column of numbers") }
+    words.append(list.firstIndex(of: word).map { UInt64($0) } ?? TableCell.missing)
+    place += 1
+  }
+
+  package mutating func appendMissing(_ count: Int) {
+    for _ in 0..<count {
+      words.append(TableCell.missing(kinds[place]))
+      place += 1
+    }
+  }
+
+  /// A cell that is a word already.
+  mutating func append(cell: UInt64) {
+    words.append(cell)
+    place += 1
+  }
+
+  package mutating func append(_ sample: RingRawSample) {
+    switch sample {
+    case .accelerometer(let a):
+      append(Int64(a.x))
+      append(Int64(a.y))
+      append(Int64(a.z))
+      append(g: a.x)
+      append(g: a.y)
+      append(g: a.z)
+    case .ppg(let p): append(p.value, p.max, p.min, p.diff)
+    case .spO2(let s): append(s.value, s.max, s.min, s.diff)
+    case .unknown: break
+    }
+  }
+
+  private mutating func append(_ value: UInt16, _ max: UInt16, _ min: UInt16, _ diff: UInt16) {
+    append(Int64(value))
+    append(Int64(max))
+    append(Int64(min))
+    append(Int64(diff))
+  }
+
+  /// 512 counts are 1 g; exact.
+  private mutating func append(g counts: Int16) { append(Double(counts) / 512, decimals: 6) }
+}
+
+/// A row of words with the columns that say what they are.
+package struct WordCells: RecordedRow {
+  package let columns: [RecordedColumn]
+  package let words: [UInt64]
+
+  package init(columns: [RecordedColumn], words: [UInt64]) {
+    self.columns = columns
+    self.words = words
+  }
+
+  package func encode<Output: RowOutput>(into output: inout Output) {
+    for (column, word) in zip(columns, words) {
+      guard !TableCell.isMissing(word, column.kind) else {
+        output.appendMissing(1)
+        continue
+      }
+      switch column.kind {
+      case .int16, .uint16, .int32, .int64: output.append(Int64(bitPattern: word))
+      case .float32(let decimals), .float64(let decimals):
+        output.append(Double(bitPattern: word), decimals: decimals)
+      case .word(let list): output.append(word: list[Int(word)])
+      }
+    }
+  }
+}

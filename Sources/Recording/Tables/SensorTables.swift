@@ -1,0 +1,155 @@
+package import SensorSessions
+package import BLECore
+import BLESensors
+import Synchronization
+
+/// What a recording of a sensor has taken so far: counted on the writer's thread, read by whoever shows progress.
+final class SensorCounts: Sendable {
+  private let valueCount = Atomic<Int>(0)
+  private let stateCount = Atomic<Int>(0)
+  private let limit: Int
+  private let completion: @Sendable () -> Void
+
+  /// - Parameters:
+  ///   - limit: values after which nothing more is recorded; `nil` for none.
+  ///   - completion: called with the last of them.
+  init(limit: Int?, completion: @escaping @Sendable () -> Void) {
+    self.limit = limit ?? .max
+    self.completion = completion
+  }
+
+  var values: Int { valueCount.load(ordering: .relaxed) }
+  /// The sensor had nothing to measure.
+  var states: Int { stateCount.load(ordering: .relaxed) }
+  var isOpen: Bool { values < limit }
+
+  func add(isValue: Bool) {
+    guard isValue else {
+      stateCount.add(1, ordering: .relaxed)
+      return
+    }
+    if valueCount.add(1, ordering: .relaxed).newValue == limit { completion() }
+  }
+}
+
+/// The tables of a heart-rate sensor: measurements, and the intervals between beats that came with them.
+package struct HeartRateTables: SampleTables {
+  let counts: SensorCounts
+
+  package static let tables = [
+    RecordedTable(
+      name: "heart_rate",
+      columns: [
+        .time("time_ns"), RecordedColumn("bpm", .float32(decimals: 0), unit: "1/min"),
+        RecordedColumn("contact", .float32(decimals: 0)),
+        RecordedColumn("energy_kj", .float32(decimals: 0), unit: "kJ"),
+      ]),
+    RecordedTable(
+      name: "rr_intervals",
+      columns: [
+        .time("time_ns"), RecordedColumn("rr_1024ths", .uint16, unit: "s/1024"),
+        RecordedColumn("rr_ms", .float64(decimals: 3), unit: "ms"),
+      ]),
+  ]
+
+  var tables: [RecordedTable] { Self.tables }
+
+  mutating func append(_ sample: HeartRateSample, to files: inout RecordingFiles) {
+    guard counts.isOpen else { return }
+    files.append(HeartRateRow(sample), to: 0)
+    let intervals = sample.measurement.rrIntervals
+    for index in intervals.indices {
+      files.append(RRIntervalRow(time: sample.time, ticks: intervals[index]), to: 1)
+    }
+    counts.add(isValue: sample.measurement.contact != .notDetected)
+  }
+}
+
+package struct HeartRateRow: RecordedRow {
+  private let sample: HeartRateSample
+
+  package init(_ sample: HeartRateSample) { self.sample = sample }
+
+  package func encode<Output: RowOutput>(into output: inout Output) {
+    let measurement = sample.measurement
+    output.append(sample.time.nanoseconds)
+    // Without contact the rate is a left-over or 0.
+    output.append(measurement.contact == .notDetected ? nil : Int64(measurement.beatsPerMinute))
+    switch measurement.contact {
+    case .notSupported: output.appendMissing(1)
+    case .notDetected: output.append(0 as Int64)
+    case .detected: output.append(1 as Int64)
+    }
+    output.append(measurement.energyExpendedKilojoules.map { Int64($0) })
+  }
+}
+
+package struct RRIntervalRow: RecordedRow {
+  let time: ReceiveTime
+  let ticks: UInt16
+
+  package init(time: ReceiveTime, ticks: UInt16) {
+    self.time = time
+    self.ticks = ticks
+  }
+
+  package func encode<Output: RowOutput>(into output: inout Output) {
+    output.append(time.nanoseconds)
+    output.append(Int64(ticks))
+    output.append(Double(ticks) * 1_000 / RRIntervals.ticksPerSecond, decimals: 3)
+  }
+}
+
+/// The table of a thermometer or CORE sensor. Without a reading there is a state and no number.
+package struct TemperatureTables: SampleTables {
+  let counts: SensorCounts
+
+  package static let tables = [
+    RecordedTable(
+      name: "temperature",
+      columns: [
+        .time("time_ns"), RecordedColumn("state", .word(TemperatureRow.states)),
+        RecordedColumn("temperature_celsius", .float64(decimals: 3), unit: "Cel"),
+        RecordedColumn("skin_celsius", .float64(decimals: 3), unit: "Cel"),
+        RecordedColumn("quality", .float32(decimals: 0)),
+        RecordedColumn("heart_rate_bpm", .float32(decimals: 0), unit: "1/min"),
+        RecordedColumn("heat_strain_index", .float64(decimals: 1)),
+      ])
+  ]
+
+  var tables: [RecordedTable] { Self.tables }
+
+  mutating func append(_ sample: TemperatureSample, to files: inout RecordingFiles) {
+    guard counts.isOpen else { return }
+    files.append(TemperatureRow(sample), to: 0)
+    counts.add(isValue: sample.degrees != nil)
+  }
+}
+
+package struct TemperatureRow: RecordedRow {
+  static let states = ["measured", "intermediate", "no_reading", "not_on_body"]
+
+  private let sample: TemperatureSample
+
+  package init(_ sample: TemperatureSample) { self.sample = sample }
+
+  package func encode<Output: RowOutput>(into output: inout Output) {
+    output.append(sample.time.nanoseconds)
+    output.append(word: state)
+    output.append(sample.degrees(in: .celsius), decimals: 3)
+    guard case .core(let core) = sample.reading else { return output.appendMissing(4) }
+    output.append(
+      core.skinTemperature.map { TemperatureSample.convert($0, from: core.unit, to: .celsius) }, decimals: 3)
+    output.append(core.quality.map { Int64($0.level) })
+    // 0 is none received.
+    output.append(core.heartRate.flatMap { $0 == 0 ? nil : Int64($0) })
+    output.append(core.heatStrainIndexTenths.map { Double($0) / 10 }, decimals: 1)
+  }
+
+  private var state: String {
+    if sample.isOffBody { return "not_on_body" }
+    guard sample.degrees != nil else { return "no_reading" }
+    if case .intermediate = sample.reading { return "intermediate" }
+    return "measured"
+  }
+}

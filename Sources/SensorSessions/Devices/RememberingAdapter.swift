@@ -1,0 +1,132 @@
+public import BLECore
+public import BLEHost
+public import BLELinux
+public import BLEWire
+import Synchronization
+
+/// An adapter that remembers each device whose attributes are discovered over it, with the name that a scan gave it.
+///
+/// A decorator, so that whoever connects need not know. The files are written by a task, never by the loop's thread: a
+/// slow disk delays nobody but `close`.
+public actor RememberingAdapter: Adapter {
+  private let base: any Adapter
+  private let journal: DeviceJournal
+
+  public nonisolated var name: String { base.name }
+  public nonisolated var mode: String { base.mode }
+  public nonisolated var loop: EventLoop { base.loop }
+  public nonisolated var unownedExecutor: UnownedSerialExecutor { base.loop.executor }
+
+  /// - Parameters:
+  ///   - base: what scans and connects.
+  ///   - devices: where it is kept.
+  ///   - warn: gets a line where something cannot be remembered.
+  public init(
+    _ base: any Adapter, _ devices: KnownDevices, warn: @escaping @Sendable (String) -> Void
+  ) {
+    self.base = base
+    journal = DeviceJournal(devices, warn)
+  }
+
+  public var malformed: Int { get async { await base.malformed } }
+  public var faults: Int { get async { await base.faults } }
+  public var addressResolver: AddressResolver? { get async { await base.addressResolver } }
+
+  public func startScan(
+    _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter, _ sink: @escaping ReportSink
+  ) async throws(HostError) {
+    let journal = journal
+    try await base.startScan(kind, timing: timing, duplicates: duplicates) { report, time in
+      journal.learn(report, time)
+      sink(report, time)
+    }
+  }
+
+  public func stopScan() async throws(HostError) { try await base.stopScan() }
+
+  public func connect(
+    to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
+  ) async throws(HostError) -> Connection {
+    let (journal, clock) = (journal, base.loop.clock)
+    let known = await clock.standing { await journal.discovery(of: peer) }
+    let connection = try await base.connect(to: peer, asking: request, timeout: timeout, tap: tap)
+    if let known { await connection.supply(known) }
+    await connection.whenDiscovered { journal.remember(peer, $0, at: clock.now()) }
+    return connection
+  }
+
+  public func change(_ connection: Connection, to request: LinkRequest) async {
+    await base.change(connection, to: request)
+  }
+
+  public func facts(of connection: Connection) async throws(HostError) -> LinkFacts {
+    try await base.facts(of: connection)
+  }
+
+  public func whenLost(_ body: @escaping @Sendable () -> Void) async { await base.whenLost(body) }
+
+  public func hold(while body: @escaping @Sendable () -> Bool) async { await base.hold(while: body) }
+
+  /// Lets the adapter go when all is written.
+  public func close() async {
+    await base.close()
+    await journal.finish()
+  }
+}
+
+/// What a `RememberingAdapter` heard, on its way to the files. It does not hold the adapter, as connections hold it.
+private final class DeviceJournal: Sendable {
+  /// Names of advertisers that are kept; more are not learned.
+  private static let nameLimit = 4096
+
+  private let devices: KnownDevices
+  private let warn: @Sendable (String) -> Void
+  private let names = Mutex<[DeviceAddress: String]>([:])
+  /// The last of the tasks that write: each waits for the one before.
+  private let writing = Mutex<Task<Void, Never>?>(nil)
+
+  init(_ devices: KnownDevices, _ warn: @escaping @Sendable (String) -> Void) {
+    self.devices = devices
+    self.warn = warn
+  }
+
+  /// On the receive thread.
+  func learn(_ report: borrowing AdvertisingReport, _ time: ReceiveTime) {
+    var advertiser = Advertiser(address: report.address)
+    // Of a damaged report, what stands before the damage counts.
+    _ = try? advertiser.merge(report, at: time)
+    guard let name = advertiser.name, !name.isEmpty else { return }
+    let (address, isComplete) = (advertiser.address, advertiser.isNameComplete)
+    names.withLock { names in
+      if names[address] != nil {
+        if isComplete { names[address] = name }
+      } else if names.count < Self.nameLimit {
+        names[address] = name
+      }
+    }
+  }
+
+  /// What is in the file of a device when all is written; read by a thread that may wait for the disk.
+  func discovery(of peer: DeviceAddress) async -> GATTDiscoveryResult? {
+    await finish()
+    return await Task.detached { [devices] in devices.device(at: peer)?.discovery }.value
+  }
+
+  /// On the receive thread.
+  func remember(_ peer: DeviceAddress, _ discovery: GATTDiscoveryResult, at time: ReceiveTime) {
+    let name = names.withLock { $0[peer] }
+    let (devices, warn) = (devices, warn)
+    writing.withLock { writing in
+      let previous = writing
+      writing = Task {
+        await previous?.value
+        do throws(SystemError) { try devices.remember(peer, name: name, at: time, discovery) } catch {
+          warn("\(peer) is not remembered: \(error)")
+        }
+      }
+    }
+  }
+
+  /// Returns when all is written.
+  func finish() async { await writing.withLock { $0 }?.value }
+}

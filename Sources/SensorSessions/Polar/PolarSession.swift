@@ -1,0 +1,191 @@
+public import BLECore
+public import BLEHost
+public import BLESensors
+import BLEStack
+import BLELinux
+import BLEWire
+
+/// A frame of raw data as it came, copied on the receive thread.
+public struct PolarFrameSample: NotificationSample {
+  public let time: ReceiveTime
+  private let byteCount: Int
+  private let storage: InlineArray<512, UInt8>
+
+  /// - Throws: for what is no whole frame.
+  public init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError) {
+    _ = try PolarFrame(validating: value)
+    var storage = InlineArray<512, UInt8>(repeating: 0)
+    byteCount = min(value.count, storage.count)
+    for index in 0..<byteCount { storage[index] = value[index] }
+    self.storage = storage
+    self.time = time
+  }
+
+  /// A `PolarFrame`.
+  public var octets: [UInt8] { (0..<byteCount).map { storage[$0] } }
+
+  /// Lends it as a frame, without a copy on the heap.
+  package func withFrame(_ body: (borrowing PolarFrame) -> Void) {
+    let octets = storage.span
+    guard let frame = try? PolarFrame(validating: octets.extracting(first: byteCount)) else { return }
+    body(frame)
+  }
+}
+
+/// A value that the control point indicated.
+private struct PolarAnswer: NotificationSample {
+  let byteCount: Int
+  let storage: InlineArray<512, UInt8>
+
+  init(decoding value: Span<UInt8>, at time: ReceiveTime) {
+    var storage = InlineArray<512, UInt8>(repeating: 0)
+    byteCount = min(value.count, storage.count)
+    for index in 0..<byteCount { storage[index] = value[index] }
+    self.storage = storage
+  }
+
+  var octets: [UInt8] { (0..<byteCount).map { storage[$0] } }
+}
+
+/// A connected Polar sensor with one raw stream running.
+///
+/// Online Measurement (2024): MTU, indications of the control point, notifications of the data, settings, start.
+public struct PolarSession: SensorSession {
+  /// The stream wanted, and how fast.
+  public struct Settings: Hashable, Sendable {
+    public var type: PolarMeasurementType
+    /// In hertz, one that the sensor offers; `nil` for the usual one of the stream.
+    public var sampleRate: UInt16?
+
+    public init(_ type: PolarMeasurementType, sampleRate: UInt16? = nil) {
+      self.type = type
+      self.sampleRate = sampleRate
+    }
+  }
+
+  /// For an answer of the control point.
+  static let patience = Duration.seconds(5)
+
+  public let facts: SensorFacts
+  public let type: PolarMeasurementType
+  /// In hertz, as started.
+  public let sampleRate: UInt16
+  /// From counts to units; see `PolarUnits`.
+  public let factor: Double
+
+  private let link: SensorLink
+  private let point: GATTDatabase.Characteristic
+  private let data: GATTDatabase.Characteristic
+  private let answers: SampleChannel<PolarAnswer>
+
+  /// Discovers, subscribes, reads the settings and starts the stream.
+  ///
+  /// - Throws: `unsuitable` where the device has no raw data, not this stream, or not this rate.
+  public static func start(
+    _ settings: Settings, on connection: Connection, into sink: SampleSink<PolarFrameSample>
+  ) async throws(HostError) -> PolarSession {
+    try await PolarSession(SensorLink(connection), settings, sink)
+  }
+
+  private init(
+    _ link: SensorLink, _ settings: Settings, _ sink: SampleSink<PolarFrameSample>
+  ) async throws(HostError) {
+    let (type, wanted) = (settings.type, settings.sampleRate)
+    guard let point = link.characteristic(PolarUUID.controlPoint, in: PolarUUID.service),
+      let data = link.characteristic(PolarUUID.data, in: PolarUUID.service)
+    else { throw link.lacks("raw data of Polar's (\(PolarUUID.service))") }
+    (self.link, self.point, self.data, self.type) = (link, point, data, type)
+    // Its frames are as long as the MTU allows.
+    do throws(GATTError) { try await link.client.exchangeMTU() } catch { throw .gatt(error) }
+    facts = try await link.facts()
+    do throws(GATTError) {
+      answers = try await link.client.samples(point, as: PolarAnswer.self, capacity: 16)
+      // On its charger, or when another central takes it, the sensor stops by itself. Reference `sensor-services.md`, 5.2.
+      _ = try await link.client.subscribe(point) { notification, _ in
+        let event = try? PolarStopEvent(decoding: notification.value)
+        if event?.types.contains(type) == true { sink.end() }
+      }
+      _ = try await link.client.subscribe(data) { sink.take($0.value, at: $1) }
+    } catch { throw .gatt(error) }
+    let conversation = PolarConversation(link: link, point: point, answers: answers)
+    if let octets = try await link.value(of: PolarUUID.controlPoint, in: PolarUUID.service),
+      let features = try? PolarFeatures(decoding: octets.span), !features.contains(type)
+    {
+      throw .unsuitable("\(link.connection.peer) does not measure this; it has another --stream")
+    }
+    let offered = try await conversation.settings(PolarRequest(.getSettings, type))
+    let chosen = try Self.choose(from: offered, type, wanted)
+    let started = try await conversation.settings(PolarRequest(.start, type, settings: chosen))
+    sampleRate = chosen.first { $0.kind == .sampleRate }.flatMap { $0.values.first }.map(UInt16.init) ?? 1
+    factor = started.compactMap(\.factor).first.map(Double.init) ?? 1
+  }
+
+  /// One value of each setting: the rate asked for or usual, of the others the largest.
+  ///
+  /// Reference `sensor-services.md`, 5.3.
+  private static func choose(
+    from offered: [PolarSetting], _ type: PolarMeasurementType, _ wanted: UInt16?
+  ) throws(HostError) -> [PolarSetting] {
+    var chosen: [PolarSetting] = []
+    for setting in offered {
+      guard let largest = setting.values.max() else { continue }
+      guard setting.kind == .sampleRate else {
+        chosen.append(PolarSetting(setting.kind, [largest]))
+        continue
+      }
+      if let wanted, !setting.values.contains(UInt32(wanted)) {
+        let rates = setting.values.map { "\($0)" }.joined(separator: ", ")
+        throw .unsuitable("the sensor does not offer \(wanted) Hz; it has \(rates)")
+      }
+      let usual: UInt32 = type == .accelerometer ? 50 : 55
+      let rate = wanted.map { UInt32($0) } ?? (setting.values.contains(usual) ? usual : largest)
+      chosen.append(PolarSetting(.sampleRate, [rate]))
+    }
+    return chosen
+  }
+
+  /// Stops the stream and tells the sensor to send no more. One that does not answer is left to the end of the link.
+  public func stop() async {
+    let conversation = PolarConversation(link: link, point: point, answers: answers)
+    _ = try? await conversation.settings(PolarRequest(.stop, type))
+    for characteristic in [data, point] { try? await link.client.unsubscribe(all: characteristic) }
+  }
+}
+
+/// Requests to the control point, one at a time, and their answers.
+private struct PolarConversation: Sendable {
+  let link: SensorLink
+  let point: GATTDatabase.Characteristic
+  let answers: SampleChannel<PolarAnswer>
+
+  /// - Returns: the settings in the answer.
+  /// - Throws: `unsuitable` for a status other than success; what the link ended with where no answer came.
+  func settings(_ request: PolarRequest) async throws(HostError) -> [PolarSetting] {
+    let connection = link.connection
+    let timer = Task(executorPreference: connection.loop.preference) {
+      if (try? await connection.loop.wait(for: PolarSession.patience)) != nil { await connection.close() }
+    }
+    defer { timer.cancel() }
+    do throws(GATTError) {
+      try await link.client.write(request.octets, to: point.valueHandle)
+    } catch { throw .gatt(error) }
+    var response: PolarResponse?
+    for await answer in answers {
+      let octets = answer.octets
+      guard let next = try? PolarResponse(decoding: octets.span), next.opcode == request.opcode,
+        next.type == request.type
+      else { continue }
+      if response == nil { response = next } else { try? response?.append(next) }
+      guard !next.hasMore else { continue }
+      break
+    }
+    guard let response else {
+      throw .unsuitable("\(connection.peer) does not answer its control point; switch it off and on")
+    }
+    guard response.status == 0 else {
+      throw .unsuitable(
+        "the sensor refuses to \(request.opcode == .start ? "start" : "go on"): status \(response.status)")
+    }
+    return (try? response.settings()) ?? []
+  }
+}

@@ -1,0 +1,109 @@
+public import BLECore
+import BLEHost
+import BLEStack
+import BLELinux
+import BLEWire
+public import ColmiRing
+
+/// Measurements on demand. Section 3, 0x69 and 0x6A.
+extension RingConversation {
+  /// A measurement that nobody keeps alive ends after about a minute.
+  static let keepAliveInterval = Duration.seconds(20)
+
+  /// Measures for a time, or until the task is cancelled; the measurement is stopped whatever happens.
+  ///
+  /// - Parameters:
+  ///   - measurement: what is measured.
+  ///   - duration: `nil` for no end of its own.
+  ///   - body: takes each frame, on the loop's thread: it must not block.
+  /// - Throws: `lacking`, `refused` or `noReply` where it does not start, and `host` where the link ends meanwhile.
+  public func measure(
+    _ measurement: RingMeasurement, for duration: Duration?,
+    _ body: @escaping @Sendable (RingMeasurementFrame, ReceiveTime) -> Void
+  ) async throws(RingError) {
+    try requireSensor(of: measurement)
+    var lastValue: UInt8 = 0
+    measurementListener = { frame, time in
+      guard frame.measurement == measurement else { return }
+      if frame.value != 0 { lastValue = frame.value }
+      body(frame, time)
+    }
+    var failure: RingError?
+    do throws(RingError) {
+      try await start(measurement)
+      await lasting(measurement, duration)
+    } catch { failure = error }
+    measurementListener = nil
+    let value = lastValue
+    let isOpen = await connection.end == nil
+    // A cancelled task must still tell the ring.
+    if isOpen {
+      await Task(executorPreference: connection.loop.preference) { await self.stop(measurement, value) }.value
+    }
+    if let failure { throw failure }
+    if let end = await connection.end { throw .host(.gatt(.closed(end))) }
+  }
+
+  private func requireSensor(of measurement: RingMeasurement) throws(RingError) {
+    switch measurement {
+    case .spO2: try require(.bloodOxygen, "blood oxygen")
+    case .stress: try require(.stress, "stress")
+    case .heartRateVariability: try require(.heartRateVariability, "heart rate variability")
+    default: break
+    }
+  }
+
+  private func start(_ measurement: RingMeasurement) async throws(RingError) {
+    // As the maker's app has it.
+    let action: RingMeasurementAction = measurement == .heartRate ? .start0 : .start25
+    let command = RingRequest.measure(measurement, action).command
+    var refusal: UInt8?
+    let isAnswered = try await exchange(.command(command)) { arrival in
+      switch arrival {
+      case .reply(.measurement(let frame), _) where frame.measurement == measurement: return .last
+      case .reply(.refused(RingOpcode.measure, let code), _):
+        refusal = code
+        return .last
+      default: return .foreign
+      }
+    }
+    if let refusal { throw .refused(opcode: RingOpcode.measure, code: refusal) }
+    guard isAnswered else {
+      throw .noReply(to: "measurement \(measurement.rawValue)", seconds: Double(patience.components.seconds))
+    }
+  }
+
+  /// Returns when the time is over, the task is cancelled or the link has ended.
+  private func lasting(_ measurement: RingMeasurement, _ duration: Duration?) async {
+    let loop = connection.loop
+    let keepAlive = Task(executorPreference: loop.preference) { [weak self] in
+      while (try? await loop.wait(for: Self.keepAliveInterval)) != nil {
+        try? await self?.send(RingRequest.measure(measurement, .resume).command)
+      }
+    }
+    let timer = Task(executorPreference: loop.preference) {
+      _ = try? await loop.wait(for: duration ?? .seconds(1 << 31))
+    }
+    measurementTimer = timer
+    await withTaskCancellationHandler {
+      await timer.value
+    } onCancel: {
+      timer.cancel()
+    }
+    measurementTimer = nil
+    keepAlive.cancel()
+  }
+
+  private func stop(_ measurement: RingMeasurement, _ lastValue: UInt8) async {
+    let command = RingRequest.stopMeasuring(measurement, lastValue: lastValue).command
+    _ = try? await exchange(.command(command)) { arrival in
+      switch arrival {
+      case .reply(.measurementStopped(measurement, _), _), .reply(.refused(RingOpcode.stopMeasuring, _), _):
+        .last
+      // The last frames overtake the reply.
+      case .reply(.measurement, _): .known
+      default: .foreign
+      }
+    }
+  }
+}

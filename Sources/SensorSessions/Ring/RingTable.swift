@@ -1,0 +1,112 @@
+import BLECore
+import BLELinux
+
+/// A table of a ring's history: a file of comma-separated rows that grows with each sync.
+///
+/// The first column is `time_ns`; the first columns together are the row's key. A row that is there already is
+/// replaced by a newer one with the same key, as the counters of today grow.
+struct RingTable: Sendable {
+  struct Row: Hashable, Sendable {
+    let time: ReceiveTime
+    /// Those after the time.
+    let columns: [String]
+
+    init(_ time: ReceiveTime, _ columns: [String]) {
+      self.time = time
+      self.columns = columns
+    }
+
+    init(_ time: ReceiveTime, _ columns: String...) { self.init(time, columns) }
+  }
+
+  /// What a sync did to a table.
+  struct Merge: Hashable, Sendable {
+    var rows = 0
+    var added = 0
+    var changed = 0
+  }
+
+  let kind: RingHistoryKind
+  private let path: String
+  /// Rows without their ends, by key.
+  private var lines: [String: String] = [:]
+
+  /// Reads what is there.
+  ///
+  /// - Throws: where the file cannot be read; a file of another kind is `isForeign`.
+  init(_ kind: RingHistoryKind, in directory: String) throws(SystemError) {
+    self.kind = kind
+    path = directory + "/" + kind.fileName
+    guard Files.exists(path) else { return }
+    var octets: [UInt8] = []
+    try Files.read(path) { piece in
+      for index in piece.indices { octets.append(piece[index]) }
+      return true
+    }
+    let text = String(decoding: octets, as: UTF8.self)
+    let rows = text.split(separator: "\n").map(String.init)
+    isForeign = rows.first.map { $0 != kind.header } ?? false
+    for row in rows.dropFirst() { lines[key(row)] = row }
+  }
+
+  /// Whether the file has another header: not ours to write.
+  private(set) var isForeign = false
+
+  /// Takes rows in and writes the file where that changed anything.
+  mutating func merge(_ rows: [Row]) throws(SystemError) -> Merge {
+    var merge = Merge()
+    for row in rows {
+      let line = ([String(row.time.nanoseconds)] + row.columns).joined(separator: ",")
+      let key = key(line)
+      let former = lines.updateValue(line, forKey: key)
+      if former == nil { merge.added += 1 } else if former != line { merge.changed += 1 }
+    }
+    merge.rows = lines.count
+    if merge.added > 0 || merge.changed > 0 || !Files.exists(path) { try write() }
+    return merge
+  }
+
+  private func write() throws(SystemError) {
+    let sorted = lines.values.map { (Self.time($0), $0) }.sorted { $0 < $1 }
+    var octets = Array((kind.header + "\n").utf8)
+    for (_, line) in sorted {
+      octets += Array(line.utf8)
+      octets.append(UInt8(ascii: "\n"))
+    }
+    // A ring forgets after a week: what an earlier sync fetched may be nowhere else.
+    try Files.replace(path, with: octets.span)
+  }
+
+  private func key(_ line: String) -> String {
+    line.split(separator: ",", omittingEmptySubsequences: false).prefix(kind.keyColumnCount)
+      .joined(separator: ",")
+  }
+
+  private static func time(_ line: String) -> Int64 {
+    line.split(separator: ",").first.flatMap { Int64($0) } ?? 0
+  }
+}
+
+/// The tables of a ring's history.
+public enum RingHistoryKind: String, CaseIterable, Hashable, Sendable {
+  case heartRate = "heart-rate"
+  case steps, stress, hrv, spo2, sleep, temperature
+
+  public var fileName: String { rawValue + ".csv" }
+
+  /// A slot's row bears the time at which the slot begins.
+  var header: String {
+    switch self {
+    case .heartRate: "time_ns,source,beats_per_minute"
+    case .steps: "time_ns,steps,distance_m,calories_cal"
+    case .stress: "time_ns,stress"
+    case .hrv: "time_ns,hrv_ms"
+    case .spo2: "time_ns,minimum_percent,maximum_percent"
+    case .sleep: "time_ns,kind,minutes,stage"
+    case .temperature: "time_ns,celsius"
+    }
+  }
+
+  /// By time alone, or by time and source.
+  var keyColumnCount: Int { self == .heartRate || self == .sleep ? 2 : 1 }
+}

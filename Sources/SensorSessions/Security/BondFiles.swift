@@ -1,0 +1,220 @@
+public import BLECore
+public import BLEHost
+import BLEStack
+public import BLELinux
+import JSONText
+import Synchronization
+
+/// The keys of devices that were paired with: a file for each, beside those of `KnownDevices`, that only its owner may read.
+///
+/// Each file is replaced as a whole. Nothing else that this program writes has keys in it. What cannot be read is left
+/// alone, with a warning: the device has to be paired with again.
+public final class BondFiles: BondStore {
+  /// Of one file.
+  static let fileLimit = 1 << 16
+  static let version = 1
+
+  public let folder: String
+  private let warn: @Sendable (String) -> Void
+  private let known: Mutex<[StoredBond]>
+
+  /// - Parameters:
+  ///   - folder: has a file for each device; made when it is needed.
+  ///   - warn: gets a line about each file that is damaged, and about what cannot be written.
+  public init(in folder: String, warn: @escaping @Sendable (String) -> Void) {
+    self.folder = folder
+    self.warn = warn
+    known = Mutex(Self.read(folder, warn))
+  }
+
+  /// The one used last is the last.
+  public func bonds() -> [StoredBond] { known.withLock { $0 } }
+
+  /// Writes at once, a few hundred octets: that a pairing gave keys is worth more than a moment of the receive thread.
+  public func keep(_ bond: StoredBond) {
+    known.withLock { known in
+      known.removeAll { $0.device == bond.device }
+      known.append(bond)
+    }
+    do throws(SystemError) { try write(bond) } catch {
+      warn("the keys of \(bond.device) are not kept: \(error)")
+    }
+  }
+
+  /// The file has the number that follows, and the disk has the file, before this returns. What another run of the program
+  /// has signed meanwhile counts.
+  public func takeSignCounter(of device: DeviceAddress) -> UInt32? {
+    known.withLock { known in
+      guard let place = known.lastIndex(where: { $0.device == device }) else { return nil }
+      var stored = known[place]
+      if let written = Self.bond(in: path(device)),
+        written.bond.localSigningKey == stored.bond.localSigningKey
+      {
+        stored.bond.localSignCounter = max(stored.bond.localSignCounter, written.bond.localSignCounter)
+      }
+      guard let counter = stored.bond.takeSignCounter() else { return nil }
+      do throws(SystemError) { try write(stored) } catch {
+        warn("nothing is signed for \(device), as what was used cannot be kept: \(error)")
+        return nil
+      }
+      known[place] = stored
+      return counter
+    }
+  }
+
+  private func write(_ bond: StoredBond) throws(SystemError) {
+    var line = JSONLine()
+    bond.encode(into: &line)
+    let octets = line.octets
+    try Files.createDirectory(folder, mode: 0o700)
+    try Files.replace(path(bond.device), with: octets.span, mode: 0o600)
+  }
+
+  /// - Returns: whether there was one.
+  @discardableResult
+  public func forget(_ device: DeviceAddress) throws(SystemError) -> Bool {
+    known.withLock { $0.removeAll { $0.device == device } }
+    let path = path(device)
+    guard Files.exists(path) else { return false }
+    try Files.remove(path)
+    return true
+  }
+
+  /// `70-CB-0D-00-A1-B2-public.bond`
+  private func path(_ device: DeviceAddress) -> String {
+    "\(folder)/\(device.fileName)-\(device.type.name).bond"
+  }
+
+  private static func read(_ folder: String, _ warn: (String) -> Void) -> [StoredBond] {
+    Files.names(in: folder).filter { $0.hasSuffix(".bond") }.sorted().compactMap { name in
+      let path = folder + "/" + name
+      guard let bond = bond(in: path) else {
+        warn("\(path) is damaged: pair with the device again")
+        return nil
+      }
+      return bond
+    }
+  }
+
+  /// `nil` for a file that cannot be read.
+  private static func bond(in path: String) -> StoredBond? {
+    guard let octets = try? Files.octets(of: path, limit: fileLimit),
+      let document = try? JSONDocument(octets)
+    else { return nil }
+    return StoredBond(document)
+  }
+}
+
+// MARK: One file
+
+extension StoredBond {
+  fileprivate func encode(into line: inout JSONLine) {
+    line.object { line in
+      line.member("version", BondFiles.version)
+      line.member("address", device.description)
+      line.member("addressType", device.type.name)
+      line.member("localAddress", local.description)
+      line.member("localAddressType", local.type.name)
+      line.member("authenticated", bond.isAuthenticated)
+      line.member("secureConnections", bond.isSecureConnections)
+      line.member("keySize", bond.keyByteCount)
+      if let key = bond.peerKey { line.member("peerKey", key) }
+      if let key = bond.localKey { line.member("localKey", key) }
+      if let identity = bond.peerIdentity {
+        line.member("identityKey", key: identity.resolvingKey)
+        line.member("identityAddress", identity.address.description)
+        line.member("identityAddressType", identity.address.type.name)
+      }
+      if let key = bond.peerSigningKey { line.member("peerSigningKey", key: key) }
+      if let key = bond.localSigningKey {
+        line.member("localSigningKey", key: key)
+        line.member("localSignCounter", bond.localSignCounter)
+      }
+    }
+    line.endLine()
+  }
+
+  /// A key that is there and cannot be read makes the file a damaged one: without it the device would be told nonsense.
+  fileprivate init?(_ file: JSONDocument) {
+    guard file["version"]?.integer(Int.self) == BondFiles.version, let device = file.address("address"),
+      let local = file.address("localAddress"), let isAuthenticated = file["authenticated"]?.flag,
+      let isSecureConnections = file["secureConnections"]?.flag,
+      let keyByteCount = file["keySize"]?.integer(UInt8.self), (7...16).contains(keyByteCount)
+    else { return nil }
+    var bond = Bond(
+      isAuthenticated: isAuthenticated, isSecureConnections: isSecureConnections, keyByteCount: keyByteCount,
+      isBonded: true)
+    do throws(Unreadable) {
+      bond.peerKey = try file.member("peerKey") { LongTermKey($0) }
+      bond.localKey = try file.member("localKey") { LongTermKey($0) }
+      if let key = try file.member("identityKey", \.key) {
+        guard let address = file.address("identityAddress") else { return nil }
+        bond.peerIdentity = DeviceIdentity(resolvingKey: key, address: address)
+      }
+      bond.peerSigningKey = try file.member("peerSigningKey", \.key)
+      bond.localSigningKey = try file.member("localSigningKey", \.key)
+      if bond.localSigningKey != nil {
+        // A file without one is of a program that did not sign.
+        bond.localSignCounter = try file.member("localSignCounter") { $0.integer(UInt32.self) } ?? 0
+      }
+    } catch { return nil }
+    self.init(device: device, local: local, bond: bond)
+  }
+}
+
+/// A member that is there and makes no sense.
+private struct Unreadable: Error {}
+
+extension LongTermKey {
+  fileprivate init?(_ object: JSONDocument) {
+    guard let key = object["key"]?.key, let diversifier = object["diversifier"]?.integer(UInt16.self),
+      let random = object["random"]?.integer(UInt64.self)
+    else { return nil }
+    self.init(key: key, diversifier: diversifier, random: random)
+  }
+}
+
+extension JSONLine {
+  fileprivate mutating func member(_ name: String, key: UInt128) {
+    let digits = String(key, radix: 16)
+    member(name, String(repeating: "0", count: 32 - digits.count) + digits)
+  }
+
+  fileprivate mutating func member(_ name: String, _ key: LongTermKey) {
+    member(
+      name,
+      object: { line in
+        line.member("key", key: key.key)
+        line.member("diversifier", key.diversifier)
+        line.member("random", key.random)
+      })
+  }
+}
+
+extension JSONDocument {
+  /// 32 hexadecimal digits, and no sign.
+  fileprivate var key: UInt128? {
+    text.flatMap { $0.utf8.count == 32 && $0.utf8.allSatisfy { $0 >= 0x30 } ? UInt128($0, radix: 16) : nil }
+  }
+
+  /// - Returns: `nil` for a member that is missing.
+  fileprivate func member<Value>(
+    _ name: String, _ read: (JSONDocument) -> Value?
+  ) throws(Unreadable) -> Value? {
+    guard let member = self[name] else { return nil }
+    guard let value = read(member) else { throw Unreadable() }
+    return value
+  }
+
+  /// With its type in a member of the same name and `Type`.
+  fileprivate func address(_ name: String) -> DeviceAddress? {
+    let type: AddressType? =
+      switch self[name + "Type"]?.text {
+      case "public": .public
+      case "random": .random
+      default: nil
+      }
+    guard let type, let text = self[name]?.text else { return nil }
+    return DeviceAddress(text, type: type)
+  }
+}

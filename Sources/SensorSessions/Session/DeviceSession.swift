@@ -1,0 +1,436 @@
+public import BLECore
+public import BLEHost
+public import BLEStack
+import BLELinux
+public import BLEWire
+
+/// What a session does with each link to its device: the kind of sensor.
+public protocol SessionProfile: Sendable {
+  associatedtype Stream: Sendable
+
+  /// When samples came; one object for the whole session.
+  var times: SampleTimes { get }
+  /// Discovers, subscribes and starts the stream.
+  ///
+  /// - Throws: `gatt(closed)` where the link ends meanwhile, which is tried again; anything else ends the session.
+  func start(on connection: Connection) async throws(HostError) -> Stream
+  /// Does what the first sample need not wait for, where `start` used attributes of an earlier link: once that sample is
+  /// there, or does not come.
+  func complete(_ stream: Stream) async
+  /// Asks the device to send no more, while the link is up.
+  func stop(_ stream: Stream) async
+}
+
+/// A device that is kept connected and streaming: whenever the link is lost, it is made again.
+///
+/// It lives on its adapter's loop. What is lost between two links is listed as gaps; everything that arrived is the
+/// profile's.
+public actor DeviceSession {
+  /// What remains of one link.
+  public struct LinkSummary: Sendable {
+    public var handle: ConnectionHandle
+    public var mtu: Int
+    public var receiveBufferByteCount: Int
+    public var statistics: BearerStatistics
+    public var changes: [LinkChange]
+    public var end: BearerEnd?
+    public var disconnectReason: HCIStatus?
+    /// Whether it began with the attributes that an earlier link had found.
+    public var usedEarlierDiscovery: Bool
+    /// ATT requests until its first sample; `nil` where none came.
+    public var requestsBeforeFirstSample: Int?
+  }
+
+  /// How to connect, and how long to go on without the device.
+  public struct Plan: Sendable {
+    public var peer: DeviceAddress
+    public var request = LinkRequest()
+    public var connectTimeout = Duration.seconds(20)
+    /// Since the loss of a link; zero: a lost link is the end.
+    public var patience = Duration.zero
+    public var tap: PacketTap?
+
+    public init(_ peer: DeviceAddress) { self.peer = peer }
+  }
+
+  /// A time without a stream in which it is worth trying again.
+  private struct Outage {
+    let since: MonotonicTime
+    var attempts = 0
+  }
+
+  /// Gaps and links that are kept: of more, the first and the latest.
+  static let historyLimit = 4096
+  /// Times that a stream is started anew on one link because the device's attributes have changed.
+  static let restartLimit = 8
+  /// After this time without a sample, what was put off for its sake is done without it.
+  static let completesAfter = Duration.seconds(1)
+  /// After this time without a sample, attributes of an earlier link are looked at again, once.
+  static let doubtAfter = Duration.seconds(5)
+
+  public nonisolated let adapter: any Adapter
+  public nonisolated let plan: Plan
+  public nonisolated var unownedExecutor: UnownedSerialExecutor { adapter.loop.executor }
+
+  public private(set) var state = SessionState.idle
+  /// In order.
+  public private(set) var gaps: [SessionGap] = []
+  public private(set) var links: [LinkSummary] = []
+  /// All that there were, kept or not.
+  public private(set) var gapCount = 0
+  public private(set) var linkCount = 0
+  /// Over all links that have ended.
+  public private(set) var statistics = BearerStatistics()
+  /// The first sample of all.
+  public private(set) var firstSampleAt: ReceiveTime?
+  /// The last one of the links that have ended.
+  public private(set) var lastSampleAt: ReceiveTime?
+  private var observers: [AsyncStream<SessionState>.Continuation] = []
+  /// The link that is up.
+  package private(set) var current: Connection?
+  /// The device's attributes, of the last link.
+  private var known: GATTDiscoveryResult?
+  private var outage: Outage?
+  /// Whoever waits for the end of the link or of the session.
+  private var waiter: CheckedContinuation<Void, Never>?
+  private var isEnding = false
+  private var isLinkOver = false
+  /// `Connection.attributeChangeCount` when the stream was started.
+  private var changesAtStart = 0
+  private var areAttributesChanged = false
+  private var isStreamComplete = false
+  /// A stream has started, at least once.
+  public private(set) var hasStreamed = false
+
+  public init(_ plan: Plan, on adapter: any Adapter) {
+    self.plan = plan
+    self.adapter = adapter
+  }
+
+  /// What happened on the link that is up; nothing where there is none.
+  public var currentStatistics: BearerStatistics {
+    get async { await current?.statistics ?? BearerStatistics() }
+  }
+
+  /// The states from now on; a slow reader gets the latest ones.
+  public func states() -> AsyncStream<SessionState> {
+    let (stream, continuation) = AsyncStream.makeStream(
+      of: SessionState.self, bufferingPolicy: .bufferingNewest(64))
+    continuation.yield(state)
+    observers.append(continuation)
+    return stream
+  }
+
+  /// Connects and streams until the task is cancelled, which stops the stream and closes the link, or until the device
+  /// does not come back.
+  ///
+  /// - Throws: what kept the first link from streaming, or what ended the last one: `noAnswer` where the patience was in
+  ///   vain.
+  public func run(_ profile: some SessionProfile) async throws(HostError) {
+    let result: Result<Void, HostError> = await withTaskCancellationHandler {
+      do throws(HostError) { return .success(try await stream(profile)) } catch { return .failure(error) }
+    } onCancel: {
+      Task(executorPreference: adapter.loop.preference) { await self.end() }
+    }
+    close()
+    try result.get()
+  }
+
+  private func stream(_ profile: some SessionProfile) async throws(HostError) {
+    var backOff = BackOff()
+    while !isOver {
+      guard let failure = await attempt(profile), !isOver else { return }
+      let patience = patienceLeft
+      guard let outage, Self.isWorthAnother(failure), plan.patience > .zero else { throw failure }
+      guard patience > .zero else {
+        throw .noAnswer(plan.peer, seconds: Int(plan.patience.components.seconds))
+      }
+      // A link that streamed was worth it: the next attempt comes at once.
+      if outage.attempts == 0 { backOff = BackOff() }
+      let pause = min(backOff.next(), patience)
+      set(.reconnecting(attempt: outage.attempts + 1, pause: pause))
+      if pause > .zero { try? await adapter.loop.wait(for: pause) }
+    }
+  }
+
+  private var isOver: Bool { isEnding || Task.isCancelled }
+
+  /// Of the outage that is on; all of it where there is none.
+  private var patienceLeft: Duration {
+    guard let outage else { return plan.patience }
+    return plan.patience - outage.since.duration(to: adapter.loop.clock.monotonic())
+  }
+
+  // MARK: One link
+
+  /// - Returns: why the link ended or did not come up; `nil` where the session ends.
+  private func attempt(_ profile: some SessionProfile) async -> HostError? {
+    set(.connecting)
+    var timeout = plan.connectTimeout
+    if outage != nil {
+      outage?.attempts += 1
+      if !gaps.isEmpty { gaps[gaps.count - 1].attempts += 1 }
+      timeout = max(min(timeout, patienceLeft), .milliseconds(1))
+    }
+    let connection: Connection
+    do throws(HostError) {
+      connection = try await adapter.connect(
+        to: plan.peer, asking: plan.request, timeout: timeout, tap: plan.tap)
+    } catch {
+      noteFailure(error, nil)
+      return error
+    }
+    current = connection
+    profile.times.begin(connection.requests)
+    if let known { await connection.supply(known) }
+    let connectedAt = adapter.loop.clock.now()
+    var isStreaming = false
+    do throws(HostError) {
+      set(.discovering)
+      var stream = try await start(profile, on: connection)
+      let usedEarlierDiscovery = await connection.usesEarlierDiscovery
+      if outage != nil, !gaps.isEmpty { gaps[gaps.count - 1].connectedAt = connectedAt }
+      outage = nil
+      (hasStreamed, isStreaming) = (true, true)
+      set(.streaming)
+      if usedEarlierDiscovery { complete(stream, profile, on: connection) }
+      while await wait(for: connection) {
+        await connection.endSubscriptions()
+        stream = try await start(profile, on: connection)
+      }
+      let end = await connection.end
+      // A cancelled task must not skip the stop.
+      if end == nil {
+        await Task(executorPreference: adapter.loop.preference) { await profile.stop(stream) }.value
+      }
+      await leave(connection, profile, usedEarlierDiscovery)
+      guard let end else { return nil }
+      if !isOver { beginGap(end, await connection.disconnectReason, profile.times) }
+      return .gatt(.closed(end))
+    } catch {
+      let end = await connection.end
+      await leave(connection, profile)
+      let reason = await connection.disconnectReason
+      // Lost while the stream was started anew: the link had one.
+      if isStreaming, let end, !isOver {
+        beginGap(end, reason, profile.times)
+      } else {
+        noteFailure(error, reason)
+      }
+      return error
+    }
+  }
+
+  /// Starts the stream; anew where the device's attributes change meanwhile, or those of an earlier link were wrong.
+  private func start<Profile: SessionProfile>(
+    _ profile: Profile, on connection: Connection
+  ) async throws(HostError) -> Profile.Stream {
+    for _ in 0..<Self.restartLimit {
+      let changes = await connection.attributeChangeCount
+      do throws(HostError) {
+        let stream = try await profile.start(on: connection)
+        guard await connection.attributeChangeCount != changes else {
+          changesAtStart = changes
+          return stream
+        }
+      } catch {
+        guard await connection.end == nil else { throw error }
+        if await connection.attributeChangeCount == changes {
+          guard await connection.usesEarlierDiscovery, Self.mayBeOfOldHandles(error) else { throw error }
+          await connection.attributesChanged(in: .all)
+        }
+      }
+      await connection.endSubscriptions()
+    }
+    throw .unsuitable("\(plan.peer) changes its attributes without end")
+  }
+
+  /// Whether a device that has changed may answer so to one who does not know.
+  private static func mayBeOfOldHandles(_ failure: HostError) -> Bool {
+    switch failure {
+    case .gatt(.refused), .gatt(.malformed), .gatt(.notSupported), .gatt(.writeNotVerified), .unsuitable: true
+    default: false
+    }
+  }
+
+  /// Has what was put off for the first sample's sake done after it. Where none comes, the attributes are looked at again.
+  private func complete<Profile: SessionProfile>(
+    _ stream: Profile.Stream, _ profile: Profile, on connection: Connection
+  ) {
+    let (loop, times) = (adapter.loop, profile.times)
+    isStreamComplete = false
+    let doubt = Task(executorPreference: loop.preference) { [weak self] in
+      guard (try? await loop.wait(for: Self.completesAfter)) != nil, times.first == nil else { return }
+      await self?.completeOnce(stream, profile, on: connection)
+      guard (try? await loop.wait(for: Self.doubtAfter - Self.completesAfter)) != nil, times.first == nil
+      else { return }
+      if await connection.end == nil { try? await GATTClient(connection).verify() }
+    }
+    Task(executorPreference: loop.preference) { [weak self] in
+      await times.waitForFirst()
+      doubt.cancel()
+      // What ends the link ends the session's wait for it too; a refusal changes nothing.
+      if await connection.end == nil { try? await GATTClient(connection).catchUp() }
+      await self?.completeOnce(stream, profile, on: connection)
+    }
+  }
+
+  private func completeOnce<Profile: SessionProfile>(
+    _ stream: Profile.Stream, _ profile: Profile, on connection: Connection
+  ) async {
+    guard !isStreamComplete, await connection.usesEarlierDiscovery, await connection.end == nil
+    else { return }
+    isStreamComplete = true
+    await profile.complete(stream)
+  }
+
+  /// Waits for the link's end or the session's, or until the device's attributes have changed.
+  ///
+  /// - Returns: whether they have.
+  private func wait(for connection: Connection) async -> Bool {
+    isLinkOver = false
+    areAttributesChanged = false
+    let number = linkCount
+    let changes = changesAtStart
+    Task(executorPreference: adapter.loop.preference) { [weak self] in
+      _ = await connection.ended()
+      await self?.linkEnded(number)
+    }
+    Task(executorPreference: adapter.loop.preference) { [weak self] in
+      await connection.attributesChanged(since: changes)
+      if await connection.end == nil { await self?.attributesChanged(number) }
+    }
+    while !isEnding, !isLinkOver, !areAttributesChanged {
+      await withCheckedContinuation { continuation in
+        let isOver = isEnding || isLinkOver || areAttributesChanged
+        if isOver { continuation.resume() } else { waiter = continuation }
+      }
+    }
+    return !isEnding && !isLinkOver
+  }
+
+  /// - Parameter number: as below.
+  private func attributesChanged(_ number: Int) {
+    guard number == linkCount else { return }
+    areAttributesChanged = true
+    resume()
+  }
+
+  /// - Parameter number: of links before it: one that ended long ago does not end another.
+  private func linkEnded(_ number: Int) {
+    guard number == linkCount else { return }
+    isLinkOver = true
+    resume()
+  }
+
+  private func end() {
+    isEnding = true
+    resume()
+  }
+
+  private func resume() {
+    waiter?.resume()
+    waiter = nil
+  }
+
+  /// Keeps what is to be known of a link, and closes it.
+  private func leave(
+    _ connection: Connection, _ profile: some SessionProfile, _ usedEarlierDiscovery: Bool = false
+  ) async {
+    let summary = LinkSummary(
+      handle: connection.handle, mtu: await connection.mtu,
+      receiveBufferByteCount: await connection.receiveBufferByteCount,
+      statistics: await connection.statistics, changes: await connection.changes,
+      end: await connection.end, disconnectReason: await connection.disconnectReason,
+      usedEarlierDiscovery: usedEarlierDiscovery,
+      requestsBeforeFirstSample: profile.times.requestsBeforeFirst)
+    // A link that went before it was known is no reason to forget.
+    if let found = await connection.discovery {
+      known = found
+    } else if await connection.attributeChangeCount > 0 {
+      known = nil
+    }
+    statistics.add(summary.statistics)
+    links.append(limited: summary)
+    linkCount += 1
+    firstSampleAt = firstSampleAt ?? profile.times.first
+    lastSampleAt = profile.times.last ?? lastSampleAt
+    if !gaps.isEmpty, gaps[gaps.count - 1].firstSampleAt == nil {
+      gaps[gaps.count - 1].firstSampleAt = profile.times.first
+      gaps[gaps.count - 1].requestsBeforeFirstSample = summary.requestsBeforeFirstSample
+    }
+    await connection.close()
+    profile.times.end()
+    current = nil
+  }
+
+  // MARK: Gaps
+
+  private func beginGap(_ end: BearerEnd, _ reason: HCIStatus?, _ times: SampleTimes) {
+    let gap = SessionGap(
+      end: end, reason: reason, lastSampleAt: times.last, lostAt: adapter.loop.clock.now())
+    gaps.append(limited: gap)
+    gapCount += 1
+    outage = Outage(since: adapter.loop.clock.monotonic())
+  }
+
+  private func noteFailure(_ error: HostError, _ reason: HCIStatus?) {
+    guard !isOver else { return }
+    let time = adapter.loop.clock.now()
+    if outage != nil, !gaps.isEmpty, gaps[gaps.count - 1].failures.count < SessionGap.failureLimit {
+      gaps[gaps.count - 1].failures.append(SessionGap.Failure(time: time, error: error, reason: reason))
+    }
+    // The device was there, and did not hear that it was connected: that is worth another attempt from the first on.
+    if outage == nil, reason?.rawValue == 0x3E {
+      outage = Outage(since: adapter.loop.clock.monotonic(), attempts: 1)
+    }
+  }
+
+  /// Whether the device may be there again: not where the adapter is gone or the device is another one.
+  private static func isWorthAnother(_ failure: HostError) -> Bool {
+    switch failure {
+    // Without descriptors no attempt is another.
+    case .connectFailed(_, let error) where error.isOfOpenFiles: false
+    case .noAnswer, .channelBusy, .connectFailed, .linkFailed, .gatt(.closed), .gatt(.timedOut): true
+    // The last link may still be on its way out of the controller, or one on its way in.
+    case .commandRefused: true
+    default: false
+    }
+  }
+
+  // MARK: State
+
+  private func set(_ state: SessionState) {
+    self.state = state
+    for observer in observers { observer.yield(state) }
+  }
+
+  private func close() {
+    set(.closed)
+    for observer in observers { observer.finish() }
+    observers = []
+  }
+}
+
+extension Array {
+  fileprivate mutating func append(limited element: Element) {
+    if count == DeviceSession.historyLimit { remove(at: 1) }
+    append(element)
+  }
+}
+
+extension BearerStatistics {
+  fileprivate mutating func add(_ other: BearerStatistics) {
+    received += other.received
+    notifications += other.notifications
+    unclaimed += other.unclaimed
+    malformed += other.malformed
+    lastMalformed = other.lastMalformed ?? lastMalformed
+    withoutKernelStamp += other.withoutKernelStamp
+    kernelQueueDrops += other.kernelQueueDrops
+    memoryShortages += other.memoryShortages
+    sent += other.sent
+    requests += other.requests
+    batches += other.batches
+  }
+}

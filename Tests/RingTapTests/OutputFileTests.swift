@@ -1,0 +1,188 @@
+import BLELinux
+import Foundation
+import Recording
+import TestKit
+import Testing
+
+private func wholeText(_ path: String) -> String {
+  // Not `FileManager.contents(atPath:)`: it leaks a buffer where a file is empty.
+  FileHandle(forReadingAtPath: path).map { String(decoding: $0.readDataToEndOfFile(), as: UTF8.self) }
+    ?? "nothing"
+}
+
+@Suite struct OutputFileTests {
+  @Test func writesWholeUnits() throws {
+    try withFolder { folder in
+      let path = folder + "/rows"
+      var file = try OutputFile(creating: path)
+      try file.append { $0 += "header\n".utf8 }
+      try file.append { $0 += "one\n".utf8 }
+      let (isPending, before) = (file.isPending, file.writtenUnits)
+      #expect(isPending && before == 0)
+      #expect(wholeText(path) == "")
+      try file.flush()
+      let (isPendingStill, after) = (file.isPending, file.writtenUnits)
+      #expect(!isPendingStill && after == 2)
+      #expect(wholeText(path) == "header\none\n")
+    }
+  }
+
+  /// A full buffer goes out by itself.
+  @Test func flushesALot() throws {
+    try withFolder { folder in
+      let path = folder + "/rows"
+      var file = try OutputFile(creating: path)
+      for number in 0..<20_000 { try file.append { $0 += "row \(number)\n".utf8 } }
+      let written = file.writtenUnits
+      #expect(written > 0 && written < 20_000)
+      try file.flush()
+      let all = file.writtenUnits
+      #expect(all == 20_000)
+      #expect(wholeText(path).split(separator: "\n").count == 20_000)
+    }
+  }
+
+  @Test func refusesToReplaceWhenAsked() throws {
+    try withFolder { folder in
+      let path = folder + "/session.json"
+      try Data("precious".utf8).write(to: URL(filePath: path))
+      do throws(SystemError) {
+        _ = try OutputFile(creating: path, ifExists: .fail)
+        Issue.record("it is there already")
+      } catch { #expect(error.number == EEXIST) }
+      #expect(wholeText(path) == "precious")
+      _ = try OutputFile(creating: path)
+      #expect(wholeText(path) == "")
+    }
+  }
+
+  /// The kernel's own full disk.
+  @Test func tellsAFullDisk() throws {
+    var file = try OutputFile(creating: "/dev/full")
+    try file.append { $0 += "row\n".utf8 }
+    for _ in 0..<2 {
+      do throws(SystemError) {
+        try file.flush()
+        Issue.record("the disk is full")
+      } catch { #expect(error == SystemError(call: "write /dev/full", number: ENOSPC)) }
+    }
+    do throws(SystemError) {
+      try file.append { $0 += "row\n".utf8 }
+      Issue.record("the disk is full")
+    } catch { #expect(error.number == ENOSPC) }
+    let (written, isPending) = (file.writtenUnits, file.isPending)
+    #expect(written == 0 && !isPending)
+  }
+
+  /// A limit on file sizes cuts a write in the middle of a row, as a disk does that becomes full.
+  @Test func cutsBackToTheLastWholeUnit() async {
+    await #expect(processExitsWith: .success) {
+      signal(SIGXFSZ, SIG_IGN)
+      var limit = rlimit(rlim_cur: 1_000, rlim_max: 1_000)
+      #expect(setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0)
+      try withFolder { folder in
+        let path = folder + "/rows"
+        var file = try OutputFile(creating: path)
+        try file.append { $0 += "header\n".utf8 }
+        try file.flush()
+        for number in 100..<200 { try file.append { $0 += "the row number \(number) of all\n".utf8 } }
+        do throws(SystemError) {
+          try file.flush()
+          Issue.record("1,000 octets are the limit")
+        } catch { #expect(error.number == EFBIG) }
+        // 7 octets of header and 38 rows of 26 octets are 995; one more would be 1,021.
+        let written = file.writtenUnits
+        let text = wholeText(path)
+        #expect(text.hasSuffix("of all\n"))
+        #expect(text.split(separator: "\n").count == written)
+        #expect(text.utf8.count == 7 + (written - 1) * 26)
+        #expect((1_000 - 26 + 1...1_000).contains(text.utf8.count))
+      }
+    }
+  }
+
+  /// A file that was made large enough is rewritten where nothing can grow.
+  @Test func replacesInPlace() throws {
+    try withFolder { folder in
+      let path = folder + "/session.json"
+      var file = try OutputFile(creating: path)
+      let (long, short) = ([UInt8](repeating: 0x20, count: 4096), Array("{}\n".utf8))
+      try file.replace(with: long.span)
+      #expect(wholeText(path).utf8.count == 4096)
+      try file.replace(with: short.span)
+      #expect(wholeText(path) == "{}\n")
+    }
+  }
+}
+
+@Suite struct LockedFileTests {
+  @Test func saysWhetherItsWriterLives() throws {
+    try withFolder { folder in
+      let path = folder + "/word"
+      // What a killed process left.
+      try Data("old".utf8).write(to: URL(filePath: path))
+      let stale = try LockWatch(path)
+      let before = stale.isHeld
+      #expect(!before)
+      var file: LockedFile? = try LockedFile(creating: path, Array("new".utf8))
+      #expect(wholeText(path) == "new")
+      #expect(Set(Files.names(in: folder)) == [".", "..", "word"])
+      let watch = try LockWatch(path)
+      let (during, again, old) = (watch.isHeld, watch.isHeld, stale.isHeld)
+      #expect(during && again)
+      #expect(!old, "another file had that name")
+      file = nil
+      let after = watch.isHeld
+      #expect(!after)
+      #expect(file == nil && !Files.exists(path))
+    }
+  }
+
+  @Test func tellsWhatIsNotThere() throws {
+    try withFolder { folder in
+      do throws(SystemError) {
+        _ = try LockWatch(folder + "/none")
+        Issue.record("nothing is there")
+      } catch { #expect(error.number == ENOENT) }
+    }
+  }
+}
+
+extension OutputFileTests {
+  /// What the disk has is what the kernel has, not what waits here.
+  @Test func syncsWhatTheKernelHas() throws {
+    try withFolder { folder in
+      var file = try OutputFile(creating: folder + "/rows")
+      try file.append { $0 += "one\n".utf8 }
+      let waiting = file.isUnsynced
+      try file.flush()
+      let flushed = file.isUnsynced
+      try file.sync()
+      let synced = file.isUnsynced
+      #expect(!waiting && flushed && !synced)
+    }
+  }
+
+  /// A device has no disk to wait for.
+  @Test func syncsADevice() throws {
+    var file = try OutputFile(creating: "/dev/null")
+    try file.append { $0 += "one\n".utf8 }
+    try file.flush()
+    try file.sync()
+    let isUnsynced = file.isUnsynced
+    #expect(!isUnsynced)
+  }
+
+  @Test func noticesThatAPipesReaderHasGone() throws {
+    try withFolder { folder in
+      let path = folder + "/pipe"
+      #expect(mkfifo(path, 0o600) == 0)
+      let reader = open(path, O_RDONLY | O_NONBLOCK)
+      let file = try OutputFile(creating: path)
+      let before = file.hasLostItsReader
+      close(reader)
+      let after = file.hasLostItsReader
+      #expect(!before && after)
+    }
+  }
+}

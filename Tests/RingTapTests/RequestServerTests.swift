@@ -1,0 +1,33 @@
+import BLELinux
+import Daemon
+import Foundation
+import Testing
+
+/// Who answers at a socket of this machine has time for everybody.
+@Suite struct RequestServerTests {
+  /// Asks an octet every tenth of a second, without end; the next one is answered nevertheless.
+  @Test func givesUpWhoNeverEndsItsQuestion() throws {
+    let folder = FileManager.default.temporaryDirectory.appending(path: "ringtap-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(at: folder) }
+    let path = folder.appending(path: "status").path
+    let server = try RequestServer(path: path)
+    try server.start { peer in
+      let answer = Array("answer to \(peer.question)".utf8)
+      peer.answer(answer.span)
+    }
+    defer { server.stop() }
+
+    let slow = try ControllerPort.unix(path: path)
+    let (octet, limit): ([UInt8], Int) = ([0x61], 300)
+    var sent = 0
+    while sent < limit, (try? slow.send(octet.span)) != nil {
+      sent += 1
+      var wanted = pollfd(fd: slow.rawValue, events: Int16(POLLIN), revents: 0)
+      if poll(&wanted, 1, 100) > 0 { break }
+    }
+    #expect(sent > 1 && sent < limit)
+    let answer = try RequestClient.answer(of: path, to: "text")
+    #expect(String(decoding: answer, as: UTF8.self) == "answer to text\r\n\r\n")
+  }
+}
