@@ -80,7 +80,7 @@ public struct ATTClientMachine: ~Copyable {
     switch opcode.kind {
     case .notification:
       if opcode == .handleValueNotification {
-        sink(try HandleValueNotification(validating: pdu))
+        sink(try HandleValueNotification(dispatched: pdu))
       } else {
         try MultipleHandleValueNotification(validating: pdu).forEach(sink)
       }

@@ -1,3 +1,5 @@
+public import BLECore
+
 /// The first octet of every ATT PDU. Core 5.4, Vol 3, Part F, 3.3.1 and 3.4.8. Unknown values are kept.
 public struct ATTOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8
@@ -92,6 +94,31 @@ extension ATTOpcode {
     case .writeCommand: "Write Command"
     case .signedWriteCommand: "Signed Write Command"
     default: "unknown ATT PDU"
+    }
+  }
+}
+
+extension Span where Element == UInt8 {
+  /// - Throws: `truncated` for less than the opcode and its fields, `unexpectedOpcode` for another PDU.
+  @inlinable func require(_ byteCount: Int, of opcode: ATTOpcode) throws(WireError) {
+    try require(byteCount, of: opcode, or: opcode)
+  }
+
+  /// Of two PDUs with the same fields.
+  @inlinable func require(_ byteCount: Int, of opcode: ATTOpcode, or other: ATTOpcode) throws(WireError) {
+    try require(byteCount, .att)
+    guard self[0] == opcode.rawValue || self[0] == other.rawValue else {
+      throw WireError(.att, offset: 0, .unexpectedOpcode(self[0]))
+    }
+  }
+
+  /// For a PDU without a part of variable length: more octets are as wrong as fewer.
+  ///
+  /// - Throws: also `lengthMismatch`.
+  @inlinable func requireExactly(_ byteCount: Int, of opcode: ATTOpcode) throws(WireError) {
+    try require(byteCount, of: opcode)
+    guard count == byteCount else {
+      throw WireError(.att, offset: 0, .lengthMismatch(claimed: byteCount, available: count))
     }
   }
 }

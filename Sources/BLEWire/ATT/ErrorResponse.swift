@@ -77,12 +77,13 @@ public struct ATTErrorCode: RawRepresentable, Hashable, Sendable, BitwiseCopyabl
     self.code = code
   }
 
-  /// - Throws: `lengthMismatch` unless the PDU is exactly 5 octets.
+  /// - Throws: `lengthMismatch` unless the PDU is exactly 5 octets; `unexpectedOpcode`.
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
     guard pdu.count == Self.byteCount else {
       throw WireError(
         .att, offset: 0, .lengthMismatch(claimed: Self.byteCount, available: pdu.count))
     }
+    try pdu.require(Self.byteCount, of: .errorResponse)
     request = ATTOpcode(pdu[1])
     handle = pdu.handle(at: 2)
     code = ATTErrorCode(pdu[4])

@@ -20,9 +20,11 @@ public import BLECore
     self.mtu = mtu
   }
 
+  /// - Throws: `truncated` or `lengthMismatch` unless the PDU is exactly 3 octets; `unexpectedOpcode`.
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
-    try pdu.require(Self.byteCount, .att)
+    try pdu.require(Self.byteCount, of: .exchangeMTURequest, or: .exchangeMTUResponse)
     opcode = ATTOpcode(pdu[0])
+    try pdu.requireExactly(Self.byteCount, of: opcode)
     mtu = pdu.u16(at: 1)
   }
 

@@ -17,7 +17,7 @@ public import BLECore
 
   @_lifetime(copy pdu)
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
-    try pdu.require(7, .att)
+    try pdu.require(7, of: .findByTypeValueRequest)
     range = HandleRange(start: pdu.handle(at: 1), end: pdu.handle(at: 3))
     type = BluetoothUUID(pdu.u16(at: 5))
     value = pdu.extracting(7...)
@@ -38,7 +38,7 @@ public import BLECore
 
   @_lifetime(copy pdu)
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
-    try pdu.require(1, .att)
+    try pdu.require(1, of: .findByTypeValueResponse)
     entries = pdu.extracting(1...)
     try entries.requireList(ofEntries: 4, from: 1)
   }

@@ -27,7 +27,7 @@ public import BLECore
   @inlinable public init(range: HandleRange) { self.range = range }
 
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
-    try pdu.require(5, .att)
+    try pdu.requireExactly(5, of: .findInformationRequest)
     range = HandleRange(start: pdu.handle(at: 1), end: pdu.handle(at: 3))
   }
 
@@ -46,7 +46,7 @@ public import BLECore
   /// - Throws: `invalidValue` for a format other than 1 or 2, `lengthMismatch` for an empty or ragged list.
   @_lifetime(copy pdu)
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
-    try pdu.require(2, .att)
+    try pdu.require(2, of: .findInformationResponse)
     switch pdu[1] {
     case 1: uuidByteCount = 2
     case 2: uuidByteCount = 16

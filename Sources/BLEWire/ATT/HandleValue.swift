@@ -8,8 +8,18 @@ public import BLECore
   public let handle: AttributeHandle
   public let value: Span<UInt8>
 
+  /// - Throws: `truncated` for fewer than 3 octets, `unexpectedOpcode` for another PDU.
   @_lifetime(copy pdu)
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
+    try pdu.require(3, of: .handleValueNotification)
+    try self.init(dispatched: pdu)
+  }
+
+  /// Of a PDU that was already told from others by its opcode, as the receive path does: it is not looked at again.
+  ///
+  /// - Throws: `truncated` for fewer than 3 octets.
+  @_lifetime(copy pdu)
+  @inlinable public init(dispatched pdu: Span<UInt8>) throws(WireError) {
     try pdu.require(3, .att)
     handle = pdu.handle(at: 1)
     value = pdu.extracting(3...)
@@ -45,7 +55,7 @@ public import BLECore
 
   @_lifetime(copy pdu)
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
-    try pdu.require(3, .att)
+    try pdu.require(3, of: .handleValueIndication)
     handle = pdu.handle(at: 1)
     value = pdu.extracting(3...)
   }
@@ -69,7 +79,7 @@ public import BLECore
 
   @_lifetime(copy pdu)
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
-    try pdu.require(1, .att)
+    try pdu.require(1, of: .multipleHandleValueNotification)
     tuples = pdu.extracting(1...)
   }
 

@@ -7,7 +7,7 @@ public import BLECore
   @inlinable public init(handle: AttributeHandle) { self.handle = handle }
 
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
-    try pdu.require(3, .att)
+    try pdu.requireExactly(3, of: .readRequest)
     handle = pdu.handle(at: 1)
   }
 
@@ -29,7 +29,7 @@ public import BLECore
   }
 
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
-    try pdu.require(5, .att)
+    try pdu.requireExactly(5, of: .readBlobRequest)
     handle = pdu.handle(at: 1)
     offset = pdu.u16(at: 3)
   }

@@ -22,7 +22,7 @@ public import BLECore
 
   /// - Throws: `lengthMismatch` unless the UUID has 2 or 16 octets.
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
-    try pdu.require(7, .att)
+    try pdu.require(7, of: .readByTypeRequest, or: .readByGroupTypeRequest)
     opcode = ATTOpcode(pdu[0])
     range = HandleRange(start: pdu.handle(at: 1), end: pdu.handle(at: 3))
     guard pdu.count == 7 || pdu.count == 21,
@@ -48,7 +48,7 @@ public import BLECore
   /// - Throws: `invalidValue` for an entry length under 2, `lengthMismatch` for an empty or ragged list.
   @_lifetime(copy pdu)
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
-    try pdu.require(2, .att)
+    try pdu.require(2, of: .readByTypeResponse)
     entryByteCount = Int(pdu[1])
     guard entryByteCount >= 2 else {
       throw WireError(.att, offset: 1, .invalidValue(UInt32(pdu[1])))
@@ -78,7 +78,7 @@ public import BLECore
   /// - Throws: `invalidValue` for an entry length under 4, `lengthMismatch` for an empty or ragged list.
   @_lifetime(copy pdu)
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
-    try pdu.require(2, .att)
+    try pdu.require(2, of: .readByGroupTypeResponse)
     entryByteCount = Int(pdu[1])
     guard entryByteCount >= 4 else {
       throw WireError(.att, offset: 1, .invalidValue(UInt32(pdu[1])))

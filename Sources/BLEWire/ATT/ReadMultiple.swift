@@ -10,7 +10,7 @@ public import BLECore
   /// - Throws: `truncated` for fewer than two handles, `lengthMismatch` for half a handle.
   @_lifetime(copy pdu)
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
-    try pdu.require(5, .att)
+    try pdu.require(5, of: .readMultipleRequest, or: .readMultipleVariableRequest)
     guard pdu.count % 2 == 1 else {
       throw WireError(.att, offset: 1, .lengthMismatch(claimed: 2, available: pdu.count - 1))
     }
@@ -40,7 +40,7 @@ public import BLECore
 
   @_lifetime(copy pdu)
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
-    try pdu.require(1, .att)
+    try pdu.require(1, of: .readMultipleVariableResponse)
     tuples = pdu.extracting(1...)
   }
 

@@ -22,7 +22,7 @@ public import BLECore
 
   @_lifetime(copy pdu)
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
-    try pdu.require(3 + Self.signatureByteCount, .att)
+    try pdu.require(3 + Self.signatureByteCount, of: .signedWriteCommand)
     handle = pdu.handle(at: 1)
     value = pdu.extracting(3..<pdu.count - Self.signatureByteCount)
     signature = pdu.extracting((pdu.count - Self.signatureByteCount)...)

@@ -24,7 +24,7 @@ public import BLECore
 
   @_lifetime(copy pdu)
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
-    try pdu.require(3, .att)
+    try pdu.require(3, of: .writeRequest, or: .writeCommand)
     opcode = ATTOpcode(pdu[0])
     handle = pdu.handle(at: 1)
     value = pdu.extracting(3...)
@@ -57,7 +57,7 @@ public import BLECore
 
   @_lifetime(copy pdu)
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
-    try pdu.require(5, .att)
+    try pdu.require(5, of: .prepareWriteRequest, or: .prepareWriteResponse)
     opcode = ATTOpcode(pdu[0])
     handle = pdu.handle(at: 1)
     offset = pdu.u16(at: 3)
@@ -85,7 +85,7 @@ public import BLECore
 
   /// - Throws: `invalidValue` for flags other than 0 and 1.
   @inlinable public init(validating pdu: Span<UInt8>) throws(WireError) {
-    try pdu.require(2, .att)
+    try pdu.requireExactly(2, of: .executeWriteRequest)
     guard let action = Action(rawValue: pdu[1]) else {
       throw WireError(.att, offset: 1, .invalidValue(UInt32(pdu[1])))
     }

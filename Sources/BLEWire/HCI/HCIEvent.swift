@@ -66,6 +66,18 @@ public struct LESubevent: RawRepresentable, Hashable, Sendable, BitwiseCopyable 
   public static let extendedAdvertisingReport = LESubevent(rawValue: 0x0D)
 }
 
+extension Span where Element == UInt8 {
+  /// Of the parameters of an LE Meta event, from the subevent on. There may be more of them than are known.
+  ///
+  /// - Throws: `truncated`, or `unexpectedOpcode` for another subevent.
+  @inlinable func require(_ byteCount: Int, of subevent: LESubevent) throws(WireError) {
+    try require(byteCount, .hciEvent)
+    guard self[0] == subevent.rawValue else {
+      throw WireError(.hciEvent, offset: 0, .unexpectedOpcode(self[0]))
+    }
+  }
+}
+
 /// The answer to most commands. Core 5.4, Vol 4, Part E, 7.7.14.
 @frozen public struct CommandComplete: ~Escapable {
   /// How many more commands the controller takes now.

@@ -29,6 +29,7 @@ public import BLECore
     try event.require(1, .hciEvent)
     // The enhanced form has two resolvable private addresses more before the timing.
     let isEnhanced = LESubevent(rawValue: event[0]) == .enhancedConnectionComplete
+    if !isEnhanced { try event.require(1, of: .connectionComplete) }
     let timing = isEnhanced ? 24 : 12
     try event.require(timing + 7, .hciEvent)
     status = HCIStatus(rawValue: event[1])
@@ -64,7 +65,7 @@ public import BLECore
   public let parameters: LinkParameters
 
   public init(validating event: Span<UInt8>) throws(WireError) {
-    try event.require(10, .hciEvent)
+    try event.require(10, of: .connectionUpdateComplete)
     status = HCIStatus(rawValue: event[1])
     handle = ConnectionHandle(event.u16(at: 2))
     parameters = event.linkParameters(at: 4)
@@ -77,7 +78,7 @@ public import BLECore
   public let wanted: LinkParameterRange
 
   public init(validating event: Span<UInt8>) throws(WireError) {
-    try event.require(11, .hciEvent)
+    try event.require(11, of: .remoteConnectionParameterRequest)
     handle = ConnectionHandle(event.u16(at: 1))
     wanted = LinkParameterRange(
       minimumInterval: event.u16(at: 3), maximumInterval: event.u16(at: 5), latency: event.u16(at: 7),
@@ -92,7 +93,7 @@ public import BLECore
   public let features: LEFeatures
 
   public init(validating event: Span<UInt8>) throws(WireError) {
-    try event.require(12, .hciEvent)
+    try event.require(12, of: .readRemoteFeaturesComplete)
     status = HCIStatus(rawValue: event[1])
     handle = ConnectionHandle(event.u16(at: 2))
     features = LEFeatures(bits: event.u64(at: 4))
@@ -138,7 +139,7 @@ public struct LinkLayerVersion: Hashable, Sendable, BitwiseCopyable {
   public let receiveOctets: UInt16
 
   public init(validating event: Span<UInt8>) throws(WireError) {
-    try event.require(11, .hciEvent)
+    try event.require(11, of: .dataLengthChange)
     handle = ConnectionHandle(event.u16(at: 1))
     transmitOctets = event.u16(at: 3)
     receiveOctets = event.u16(at: 7)
@@ -154,7 +155,7 @@ public struct LinkLayerVersion: Hashable, Sendable, BitwiseCopyable {
   public let receive: LEPHY?
 
   public init(validating event: Span<UInt8>) throws(WireError) {
-    try event.require(6, .hciEvent)
+    try event.require(6, of: .phyUpdateComplete)
     status = HCIStatus(rawValue: event[1])
     handle = ConnectionHandle(event.u16(at: 2))
     transmit = LEPHY(rawValue: event[4])

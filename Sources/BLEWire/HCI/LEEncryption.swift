@@ -203,7 +203,7 @@ public struct LELongTermKeyRequestNegativeReply: HCICommand {
 
   /// - Parameter parameters: the subevent code first.
   public init(validating parameters: Span<UInt8>) throws(WireError) {
-    try parameters.require(13, .hciEvent)
+    try parameters.require(13, of: .longTermKeyRequest)
     self.init(
       handle: ConnectionHandle(parameters.u16(at: 1)), random: parameters.u64(at: 3),
       diversifier: parameters.u16(at: 11))
