@@ -27,8 +27,9 @@ extension LogCommand {
           ringtap log show packets.btsnoop --json | jq 'select(.att.opcode==27)'
               one object a line: index, timeNs, direction, packetType, adapter,
               connectionHandle; opcode, event, subevent and status, with names;
-              l2cap, smp; att with opcode, handle, uuid and value; parameters of
-              commands, events, signals and SMP by name, units at the key's end
+              l2cap, smp; att with opcode, handle, uuid, value and in decoded what
+              the value says, as 'ringtap decode' has it; parameters of commands,
+              events, signals and SMP by name, units at the key's end
               (connectionIntervalMs, maxTxTimeUs, txPowerDbm), words in a second
               key (roleName), and as octets what has no name
 

@@ -9,7 +9,7 @@ import Testing
 @Suite struct RingTranscriptTests {
   @Test(arguments: RingProtocolVector.all)
   func saysWhatTheVectorExpects(_ vector: RingProtocolVector) throws {
-    let objects = try vector.transcript.objects()
+    let objects = try vector.transcript.canonicalObjects()
     #expect(objects.count == 1)
     #expect(objects.first == vector.expect)
   }
@@ -23,7 +23,7 @@ import Testing
     let others = ["73010000000000000000000000000074", "2ff40000000000000000000000000023"]
       .map { octetsOf($0) }
     transcript.packets = others + transcript.packets.reversed().flatMap { [$0, $0] + others }
-    #expect(try transcript.objects() == [vector.expect])
+    #expect(try transcript.canonicalObjects() == [vector.expect])
   }
 
   @Test func tellsThatALogStopped() throws {
@@ -31,7 +31,7 @@ import Testing
     var transcript = try vector.transcript
     // 0x13 holds slot 240, and 0x14 slot 252.
     transcript.packets.removeAll { $0[1] == 0x13 }
-    let object = try #require(try transcript.objects().first)
+    let object = try #require(try transcript.canonicalObjects().first)
     #expect(object.contains(#""complete":false"#))
     #expect(object.contains(#""nonZero":[[180,89],[192,107],[204,96],[216,107],[252,70]]"#))
   }
@@ -39,7 +39,7 @@ import Testing
   @Test func saysWhatPiecesHold() throws {
     let pieces = RingProtocolVector.named("reassembly-split-3")
     let whole = RingProtocolVector.named("sleep-rt11cr-2-records")
-    #expect(try pieces.transcript.objects(.contents) == [whole.expect])
+    #expect(try pieces.transcript.canonicalObjects(.contents) == [whole.expect])
   }
 
   /// The packet size comes unasked before the reply to setting the time, as in the capture.
@@ -47,7 +47,7 @@ import Testing
     let vector = RingProtocolVector.named("rsp-set-time-capabilities-r02")
     var transcript = try vector.transcript
     transcript.packets.insert(octetsOf("2ff40000000000000000000000000023"), at: 0)
-    #expect(try transcript.objects() == [vector.expect])
+    #expect(try transcript.canonicalObjects() == [vector.expect])
   }
 
   @Test func refusesWhatMakesNoObject() {
@@ -86,7 +86,7 @@ import Testing
   @Test func takesNoWrongChecksumFromAHost() throws {
     let transcript = RingTranscript(
       channel: .bigData, direction: .hostToRing, packets: [octetsOf("bc270100fe00ff")])
-    #expect(try transcript.objects() == [#"{"kind":"invalid","reason":"checksum"}"#])
+    #expect(try transcript.canonicalObjects() == [#"{"kind":"invalid","reason":"checksum"}"#])
   }
 }
 
@@ -102,7 +102,7 @@ extension RingProtocolVector {
 
 extension RingTranscript {
   /// Each line as canonical JSON.
-  fileprivate func objects(_ detail: Detail = .reassembly) throws -> [String] {
+  fileprivate func canonicalObjects(_ detail: Detail = .reassembly) throws -> [String] {
     var line = JSONLine()
     try append(to: &line, detail)
     return try line.octets.split(separator: UInt8(ascii: "\n")).map { text in

@@ -64,13 +64,24 @@ private func check<Value: CharacteristicValue>(_ type: Value.Type, _ octets: Spa
   precondition(again?.octets == encoded, "\(type) is another one")
 }
 
-/// Notifications of both of a ring's channels: replies, logs in pieces, and messages of big data.
+private let ringCharacteristics = [
+  RingUUID.commandNotify, RingUUID.bigDataNotify, RingUUID.commandWrite, RingUUID.bigDataWrite,
+]
+
+/// Notifications of both of a ring's channels: replies, logs in pieces, messages of big data, and what each packet
+/// says in a log.
 func fuzzRingMessages(_ input: Span<UInt8>) {
   var reassembler = RingBigDataReassembler(maximumPayloadByteCount: 512)
   var logs = RingLogKind.allCases.filter { $0 != .activity }.map { RingDayLogAssembler($0) }
   var activity = RingActivityLogAssembler()
   var temperature = RingIntervalTemperatureAssembler(daysAgo: 1)
+  var said = (line: JSONLine(), count: 0)
   forEachPacket(input) { kind, packet in
+    if let field = RingTranscript(packet, of: ringCharacteristics[Int(kind >> 1 & 3)], .ringToHost)?.field {
+      said.line.object { $0.members([field]) }
+      said.line.endLine()
+      said.count += 1
+    }
     if kind & 1 == 0 {
       guard let frame = try? RingFrame(validating: packet) else { return }
       _ = try? RingReply(decoding: frame)
@@ -88,6 +99,7 @@ func fuzzRingMessages(_ input: Span<UInt8>) {
       }
     }
   }
+  precondition(checkJSON(said.line.octets) == said.count, "what a packet says is not one line")
   for index in logs.indices { _ = logs[index].finish() }
   _ = (activity.finish(), temperature.finish())
 }

@@ -20,7 +20,8 @@ enum ATTText {
     if let value = att.value {
       text.line(10, "Data: \(PacketText.hex(value))")
       if att.offset == nil {
-        for line in ValueText.lines(value, att.uuid, in: att.opcode) { text.line(10, line) }
+        for line in ValueText.lines(value, att.uuid) { text.line(10, line) }
+        if let said = att.said { text.print(said, 10) }
       }
     } else if att.hasOtherParameters, att.handle == nil {
       text.dump(8, att.parameters)
@@ -128,7 +129,7 @@ enum ATTText {
       text.line(8, "Handle: \(PacketText.hex(entry.handle(at: 0)))")
       let value = entry.extracting(2...)
       text.line(8, "Value: \(PacketText.hex(value))")
-      for line in ValueText.lines(value, att.askedType, in: att.opcode) { text.line(10, line) }
+      for line in ValueText.lines(value, att.askedType) { text.line(10, line) }
     }
   }
 

@@ -141,6 +141,7 @@ package struct PacketPrinter {
       if let offset = att.offset { line.member("offset", offset) }
       if let value = att.value { line.member("value", hex: value) }
       if att.hasOtherParameters { line.member("parameters", hex: att.parameters) }
+      if let said = att.said { line.members([said]) }
     }
   }
 

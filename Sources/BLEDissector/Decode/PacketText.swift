@@ -14,7 +14,9 @@ struct PacketText {
 
   /// Control characters from the air must not steer the terminal: they become U+FFFD.
   static func printable(_ text: String) -> String {
-    String(
+    // The first octets of control characters in UTF-8.
+    guard text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F || $0 == 0xC2 }) else { return text }
+    return String(
       String.UnicodeScalarView(
         text.unicodeScalars.map { $0.properties.generalCategory == .control ? "\u{FFFD}" : $0 }))
   }
@@ -71,8 +73,12 @@ struct PacketText {
   }
 
   mutating func malformed(_ indent: Int, _ reason: String, _ bytes: Span<UInt8>) {
-    line(indent, "! malformed: \(reason)", color: .problem)
+    malformed(indent, reason)
     dump(indent, bytes)
+  }
+
+  mutating func malformed(_ indent: Int, _ reason: String) {
+    line(indent, "! malformed: \(reason)", color: .problem)
   }
 
   static func hex(_ bytes: Span<UInt8>) -> String {

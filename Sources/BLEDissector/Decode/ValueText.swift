@@ -2,14 +2,12 @@ import BLECore
 import BLESensors
 import BLEWire
 import ColmiRing
+import JSONText
 
-/// The value of an attribute in words, where the SIG or the ring's protocol says what its octets mean.
+/// The value of an attribute in words, where the SIG says what its octets mean.
 enum ValueText {
-  /// - Parameter opcode: of the PDU: what is written to a ring is a command, though it may look like a sample.
-  static func lines(_ value: Span<UInt8>, _ uuid: BluetoothUUID?, in opcode: ATTOpcode) -> [String] {
-    if let uuid, let short = uuid.short, let lines = assigned(value, short) { return lines }
-    let isWritten = opcode == .writeRequest || opcode == .writeCommand
-    return (isWritten ? ringCommand(value) : ring(value)).map { [$0] } ?? []
+  static func lines(_ value: Span<UInt8>, _ uuid: BluetoothUUID?) -> [String] {
+    uuid?.short.flatMap { assigned(value, $0) } ?? []
   }
 
   private static func assigned(_ value: Span<UInt8>, _ short: UInt16) -> [String]? {
@@ -113,32 +111,14 @@ enum ValueText {
       "Vendor \(digits(identity.vendor)) product \(digits(identity.product)) version \(digits(identity.version))"
     ]
   }
+}
 
-  private static func ringCommand(_ octets: Span<UInt8>) -> String? {
-    guard let frame = try? RingFrame(validating: octets) else { return nil }
-    return switch (frame.opcode, octets[1]) {
-    case (RingCommand.rawStreamOpcode, 0x04): "Ring command: start the raw stream"
-    case (RingCommand.rawStreamOpcode, 0x02): "Ring command: stop the raw stream"
-    case (RingCommand.batteryOpcode, _): "Ring command: battery"
-    default: "Ring command 0x\(hexadecimal(frame.opcode)): \(PacketText.hex(frame.payload))"
-    }
-  }
-
-  /// A frame of a ring: its checksum leaves little doubt.
-  private static func ring(_ octets: Span<UInt8>) -> String? {
-    guard let frame = try? RingFrame(validating: octets) else { return nil }
-    guard let sample = try? RingRawSample(decoding: frame) else {
-      if frame.isError { return "Ring refuses command 0x\(hexadecimal(frame.refusedOpcode))" }
-      return "Ring frame 0x\(hexadecimal(frame.opcode)): \(PacketText.hex(frame.payload))"
-    }
-    switch sample {
-    case .spO2(let sample):
-      return "Ring SpO2: \(sample.value), max \(sample.max), min \(sample.min), diff \(sample.diff)"
-    case .ppg(let sample):
-      return "Ring PPG: \(sample.value), max \(sample.max), min \(sample.min), diff \(sample.diff)"
-    case .accelerometer(let sample):
-      return "Ring accelerometer: x \(sample.x), y \(sample.y), z \(sample.z)"
-    case .unknown(let subtype): return "Ring raw frame of subtype \(subtype)"
-    }
+extension DecodedATT {
+  /// What its value says, as `ring decode` has it; `nil` where it is a part of a value, or not known.
+  var said: Field? {
+    guard let value, offset == nil, opcode != .readBlobResponse else { return nil }
+    // What is written to a ring is a command, though it may look like a sample.
+    let isSent = opcode == .writeRequest || opcode == .writeCommand
+    return RingTranscript(value, of: uuid, isSent ? .hostToRing : .ringToHost)?.field
   }
 }

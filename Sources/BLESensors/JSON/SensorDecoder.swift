@@ -1,5 +1,6 @@
 package import BLECore
 import BLEWire
+import ColmiRing
 package import JSONText
 
 /// Turns values of known characteristics into JSON objects: what `ringtap decode` prints.
@@ -49,6 +50,10 @@ package struct SensorDecoder {
       case .characteristic(.cscMeasurement) where frames.count > 1:
         try writeChange(from: frames[0], to: frames[frames.count - 1], into: &line)
       case .characteristic(let uuid):
+        if let transcript = RingTranscript(frames, of: uuid) {
+          write(transcript, into: &line)
+          return true
+        }
         guard let type = Self.types[uuid] else { return false }
         try write(type, frames, into: &line)
       }
@@ -98,6 +103,23 @@ package struct SensorDecoder {
               try Value(decoding: frame.span).writeMembers(into: &line)
             } catch { write(error, into: &line) }
           }
+        }
+      }
+    }
+  }
+
+  private func write(_ transcript: RingTranscript, into line: inout JSONLine) {
+    if let object = (try? transcript.objects())?.first {
+      line.object { $0.members(object.fields) }
+      return
+    }
+    // Answers that make no log: each says something of its own.
+    line.object { line in
+      line.member("frames") { line in
+        for packet in transcript.packets {
+          var alone = transcript
+          alone.packets = [packet]
+          write(alone, into: &line)
         }
       }
     }

@@ -1,9 +1,9 @@
 import JSONText
 
 /// Keys of logs, as programs rely on them.
-extension JSONLine {
+extension FieldList {
   package mutating func members(of log: RingDayLog) {
-    member("kind", log.kind.logName)
+    kind(log.kind.logName)
     member("packetCount", log.frameCount)
     member("intervalMinutes", log.intervalMinutes)
     switch log.day {
@@ -23,7 +23,7 @@ extension JSONLine {
   }
 
   package mutating func members(of log: RingActivityLog) {
-    member("kind", "activityLog")
+    kind("activityLog")
     member("recordCount", log.recordCount)
     switch log.calorieUnit {
     case .tenCalories: member("newCalorieUnit", true)
@@ -98,17 +98,17 @@ extension JSONLine {
       members(of: message, kind: "bigDataStatus")
       member("status", code)
     case .firmware(let reply):
-      member("kind", "dfuResponse")
+      kind("dfuResponse")
       member("command", reply.command)
       member("status", reply.status.rawValue)
     case .unknown:
       members(of: message, kind: "bigData")
-      member("payload", hexOf: message.payload)
+      member("payload", hex: message.payload)
     }
   }
 
   private mutating func members(of message: RingBigData, kind: String) {
-    member("kind", kind)
+    self.kind(kind)
     member("dataId", message.id)
     member("payloadLength", message.payload.count)
     member("crc16", message.checksum.upperCaseText)
@@ -155,7 +155,7 @@ extension JSONLine {
 
   /// A day of interval temperatures, put together of its packets.
   package mutating func members(of log: RingIntervalTemperatureLog) {
-    member("kind", "intervalTemperatureLog")
+    kind("intervalTemperatureLog")
     member("daysAgo", log.daysAgo)
     member("intervalMinutes", log.intervalMinutes)
     member(readings: log.readings)
@@ -186,26 +186,13 @@ extension JSONLine {
     }
     let failures = events.filter { if case .failed = $0 { true } else { false } }.count
     guard let first = messages.first else { return invalid(.length(claimed: 0, available: 0)) }
-    member("kind", "reassembly")
+    kind("reassembly")
     member("frames", messages.count)
     member("dataId", first.id)
     member("payloadLength", first.payload.count)
     member("crcValid", messages.allSatisfy(\.isChecksumValid))
     let others = failures - messages.filter { !$0.isChecksumValid }.count
     if others > 0 { member("failures", others) }
-  }
-
-  // MARK: Values
-
-  private mutating func nullMember(_ name: String) {
-    key(name)
-    null()
-  }
-
-  private mutating func row(_ numbers: Int...) {
-    array { line in
-      for number in numbers { line.value(number) }
-    }
   }
 }
 

@@ -1,47 +1,47 @@
-import JSONText
+package import JSONText
 import Physiology
 
 /// Keys of what rings send on the command channel, as programs rely on them.
-extension JSONLine {
+extension FieldList {
   package mutating func members(of reply: RingReply) {
     switch reply {
     case .refused(let opcode, let code):
-      member("kind", "error")
-      member("command", opcode)
-      member("code", code)
+      kind("error", "refusal")
+      member("command", opcode, words: opcode.digits)
+      member("code", code, words: code.digits)
     case .noData(let kind):
-      member("kind", "noData")
-      member("command", kind.rawValue)
+      self.kind("noData")
+      member("command", kind.rawValue, words: kind.rawValue.digits)
     case .time(let reply): members(of: reply)
-    case .camera(let event): member("kind", event.kind)
+    case .camera(let event): kind(event.kind)
     case .battery(let battery): members(of: battery, kind: "battery")
-    case .phoneNameWritten: member("kind", "phoneNameAck")
+    case .phoneNameWritten: kind("phoneNameAck")
     case .preferences(let preferences):
-      member("kind", "userPreferences")
+      kind("userPreferences")
       members(of: preferences)
-    case .preferencesWritten: member("kind", "userPreferencesWriteAck")
+    case .preferencesWritten: kind("userPreferencesWriteAck")
     case .heartRateLogSettings(let settings):
-      member("kind", "hrLogSettings")
+      kind("hrLogSettings")
       members(of: settings)
     case .heartRateLogSettingsWritten(let isEnabled):
-      member("kind", "hrLogSettingsWriteAck")
+      kind("hrLogSettingsWriteAck")
       member("enabled", isEnabled)
     case .automaticMeasurement(let measurement):
-      member("kind", measurement.sensor.name + "Settings")
+      kind(measurement.sensor.name + "Settings")
       member("enabled", measurement.isEnabled)
     case .automaticMeasurementWritten(let measurement):
-      member("kind", measurement.sensor.name + "SettingsWriteAck")
+      kind(measurement.sensor.name + "SettingsWriteAck")
       member("enabled", measurement.isEnabled)
     case .packetSize(let byteCount):
-      member("kind", "packetSize")
+      kind("packetSize")
       member("bytes", byteCount)
     case .deviceSupport(let capabilities):
-      member("kind", "deviceSupport")
+      kind("deviceSupport")
       member("supportsBlePair", capabilities.contains(.bond))
       member("supportsIntervalTemperature", capabilities.contains(.intervalTemperature))
     case .setting(let setting, let command):
-      member("kind", setting.name + "Settings")
-      member("payload", hexOf: (1..<15).map { command.octet($0) })
+      kind(setting.name + "Settings")
+      member("payload", hex: (1..<15).map { command.octet($0) })
     case .unknown(let command): members(ofUnknown: command)
     case .raw(let sample): members(of: sample)
     case .notification(let notification): members(of: notification)
@@ -55,33 +55,34 @@ extension JSONLine {
   private mutating func members(ofNumbers reply: RingReply) {
     switch reply {
     case .goals(let goals):
-      member("kind", "goals")
+      kind("goals")
       member("steps", goals.steps)
       member("caloriesCal", goals.calories)
       member("distanceMeters", goals.distanceMeters)
       member("sportMinutes", goals.sportMinutes)
       member("sleepMinutes", goals.sleepMinutes)
     case .todayTotals(let totals):
-      member("kind", "todayTotals")
+      kind("todayTotals")
       member("steps", totals.steps)
       member("runningSteps", totals.runningSteps)
       member("caloriesCal", totals.calories)
       member("distanceMeters", totals.distanceMeters)
       member("durationMinutes", totals.activeMinutes)
     case .measurement(let frame):
-      member("kind", "realtime")
+      kind("realtime")
       member("type", frame.measurement.rawValue)
       member("error", frame.fault.rawValue)
       member("value", frame.value)
       if frame.pulseIntervalMilliseconds != 0 {
-        member("intervalMsInferred", frame.pulseIntervalMilliseconds)
+        member(
+          "intervalMsInferred", frame.pulseIntervalMilliseconds, .words("pulse interval"), unit: "ms")
       }
     case .measurementStopped(let measurement, let value):
-      member("kind", "realtimeStopAck")
+      kind("realtimeStopAck")
       member("type", measurement.rawValue)
       member("lastValue", value)
     case .sport(let sample):
-      member("kind", "sportSample")
+      kind("sportSample")
       member("type", sample.sport.rawValue)
       member("status", sample.status)
       member("seconds", sample.seconds)
@@ -89,13 +90,13 @@ extension JSONLine {
       member("caloriesRaw", sample.calories)
       member("steps", sample.steps)
       member("distanceMeters", sample.distanceMeters)
-    case .sportAcknowledged: member("kind", "sportAck")
+    case .sportAcknowledged: kind("sportAck")
     case .realtimeHeartRate(let first, let second):
-      member("kind", "realtimeHeartRate")
-      member("octets", hexOf: [first, second])
+      kind("realtimeHeartRate")
+      member("octets", hex: [first, second])
     case .log(let kind):
-      member("kind", "logFrames")
-      member("command", kind.rawValue)
+      self.kind("logFrames")
+      member("command", kind.rawValue, words: kind.rawValue.digits)
     default: break
     }
   }
@@ -106,13 +107,13 @@ extension JSONLine {
       ("newSleepProtocol", .newSleepProtocol), ("manualHeart", .manualHeartRate),
       ("bloodSugar", .bloodSugar), ("pressure", .stress), ("hrv", .heartRateVariability),
     ]
-    member("kind", "setTimeResponse")
+    kind("setTimeResponse")
     for (name, capability) in named { member(name, reply.capabilities.contains(capability)) }
   }
 
   private mutating func members(of battery: RingBattery, kind: String) {
-    member("kind", kind)
-    member("level", battery.percent)
+    self.kind(kind)
+    member("level", battery.percent, unit: "%")
     member("charging", battery.isCharging)
   }
 
@@ -120,42 +121,50 @@ extension JSONLine {
     switch notification {
     case .battery(let battery): members(of: battery, kind: "batteryNotification")
     case .activity(let activity):
-      member("kind", "liveActivity")
+      kind("liveActivity")
       member("steps", activity.steps)
       member("caloriesCal", activity.calories)
       member("distanceMeters", activity.distanceMeters)
     default:
-      member("kind", "notification")
+      kind("notification")
       member("subtype", notification.subtype)
       if case .stressStored(let value) = notification { member("value", value) }
       member("meaning", notification.meaning)
     }
   }
+}
 
-  package mutating func members(of sample: RingRawSample) {
-    member("kind", "raw")
-    switch sample {
+extension RingRawSample: FieldSource {
+  package func describe(into fields: inout FieldList) {
+    switch self {
     case .spO2(let sample):
-      member("subtype", 1)
-      members(value: sample.value, sample.max, sample.min, sample.diff)
+      fields.kind("raw", "SpO2")
+      Self.describe(1, sample.value, sample.max, sample.min, sample.diff, into: &fields)
     case .ppg(let sample):
-      member("subtype", 2)
-      members(value: sample.value, sample.max, sample.min, sample.diff)
+      fields.kind("raw", "PPG")
+      Self.describe(2, sample.value, sample.max, sample.min, sample.diff, into: &fields)
     case .accelerometer(let sample):
-      member("subtype", 3)
-      member("x", sample.x)
-      member("y", sample.y)
-      member("z", sample.z)
-      member("magnitudeG", (sample.acceleration.magnitude * 1000).rounded() / 1000)
-    case .unknown(let subtype): member("subtype", subtype)
+      fields.kind("raw", "accelerometer")
+      fields.member("subtype", 3, .hidden)
+      fields.member("x", sample.x)
+      fields.member("y", sample.y)
+      fields.member("z", sample.z)
+      fields.member("magnitudeG", (sample.acceleration.magnitude * 1000).rounded() / 1000)
+    case .unknown(let subtype):
+      fields.kind("raw", "raw frame")
+      fields.member("subtype", subtype)
     }
   }
 
-  private mutating func members(value: UInt16, _ maximum: UInt16, _ minimum: UInt16, _ difference: UInt16) {
-    member("value", value)
-    member("max", maximum)
-    member("min", minimum)
-    member("diff", difference)
+  private static func describe(
+    _ subtype: Int, _ value: UInt16, _ maximum: UInt16, _ minimum: UInt16, _ difference: UInt16,
+    into fields: inout FieldList
+  ) {
+    fields.member("subtype", subtype, .hidden)
+    fields.member("value", value, .none)
+    fields.member("max", maximum)
+    fields.member("min", minimum)
+    fields.member("diff", difference)
   }
 }
 

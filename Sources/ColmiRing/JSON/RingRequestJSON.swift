@@ -1,25 +1,26 @@
+import BLECore
 import JSONText
 
 /// Keys of what hosts send, as programs rely on them.
-extension JSONLine {
+extension FieldList {
   mutating func members(of sent: RingSentFrame) {
     switch sent {
     case .request(let request): members(of: request)
-    case .dangerous(.powerOff): member("kind", "powerOff")
-    case .dangerous(.reboot): member("kind", "reboot")
-    case .dangerous(.factoryReset): member("kind", "factoryReset")
+    case .dangerous(.powerOff): kind("powerOff")
+    case .dangerous(.reboot): kind("reboot")
+    case .dangerous(.factoryReset): kind("factoryReset")
     case .unknown(let command): members(ofUnknown: command)
     }
   }
 
   mutating func members(ofUnknown command: RingCommand) {
-    member("kind", "unknown")
-    member("command", command.octet(0))
-    member("payload", hexOf: (1..<15).map { command.octet($0) })
+    kind("unknown", "frame")
+    member("command", command.octet(0), words: command.octet(0).digits)
+    member("payload", hex: (1..<15).map { command.octet($0) })
   }
 
   private mutating func members(of request: RingRequest) {
-    member("kind", request.kind)
+    kind(request.kind, request.title)
     switch request {
     case .setTime(let time, let language): members(of: time, language)
     case .phoneName(let name):
@@ -48,7 +49,7 @@ extension JSONLine {
     case .sport(let action, let sport):
       member("action", action.rawValue)
       member("type", sport.rawValue)
-    case .rawStream(.start): member("variant", "A1 04")
+    case .rawStream(.start): member("variant", "A1 04", .hidden)
     case .rawStream(.startLong): member("variant", "A1 04 04")
     case .rawStream, .camera, .battery, .readSetting, .deleteSetting, .readPreferences, .blinkTwice,
       .readHeartRateLogSettings, .realtimeHeartRate, .goals, .readAutomaticMeasurement, .deviceSupport,
@@ -91,24 +92,27 @@ extension JSONLine {
   mutating func members(ofSent message: RingBigData) {
     switch RingFirmwareRequest(message) {
     case .start:
-      member("kind", "dfuStart")
+      kind("dfuStart")
       member("crc16", message.checksum.upperCaseText)
     case .initialise(let image):
-      member("kind", "dfuInit")
+      kind("dfuInit")
       member("initType", image.type)
       member("length", image.byteCount)
       member("fileCrc16", image.checksum.upperCaseText)
       member("fileSum16", image.sum.upperCaseText)
     case nil:
-      member("kind", "bigDataRequest")
+      kind("bigDataRequest")
       member("dataId", message.id)
-      member("payload", hexOf: message.payload)
+      member("payload", hex: message.payload)
       // That of nothing is always the same.
       if !message.payload.isEmpty { member("crc16", message.checksum.upperCaseText) }
     }
   }
 
-  mutating func member(_ name: String, hexOf octets: [UInt8]) { member(name, hex: octets.span) }
+  /// What it is about: a word for programs, and a title for people.
+  mutating func kind(_ kind: String, _ title: String? = nil) {
+    member("kind", kind, .none, words: title ?? Field.words(of: kind))
+  }
 }
 
 extension RingRequest {
@@ -149,6 +153,20 @@ extension RingRequest {
   }
 }
 
+extension RingRequest {
+  /// `nil` where the words of its kind say it.
+  fileprivate var title: String? {
+    switch self {
+    case .rawStream(.start), .rawStream(.startLong): "start the raw stream"
+    case .rawStream(.stop): "stop the raw stream"
+    case .battery, .heartRateLog, .stressLog, .heartRateVariabilityLog, .deviceSupport, .activityLog,
+      .todayTotals, .unnamedLog:
+      Field.words(of: String(kind.dropLast("Request".count)))
+    default: nil
+    }
+  }
+}
+
 extension RingRawControl {
   fileprivate var kind: String {
     switch self {
@@ -183,6 +201,11 @@ extension RingSetting {
     case .menstruation: "menstruation"
     }
   }
+}
+
+extension UInt8 {
+  /// `0x0a`.
+  var digits: String { "0x" + hexadecimal(self) }
 }
 
 extension UInt16 {

@@ -1,4 +1,4 @@
-import BLECore
+package import BLECore
 package import JSONText
 
 /// Some packets of one characteristic of a ring and one direction, which belong together: a frame, the frames
@@ -40,44 +40,80 @@ package struct RingTranscript: Hashable, Sendable {
     self.packets = packets
   }
 
+  /// A value as a log has it, alone; `nil` where it is no ring's, or a piece of a message.
+  ///
+  /// - Parameters:
+  ///   - uuid: of the characteristic. Where it is not known, the checksum tells a ring's value from others.
+  ///   - direction: where the characteristic does not tell it.
+  package init?(_ value: Span<UInt8>, of uuid: BluetoothUUID?, _ direction: Direction) {
+    let packet = value.indices.map { value[$0] }
+    let message = try? RingBigData(parsing: value)
+    if let uuid {
+      self.init([packet], of: uuid)
+      let isRaw = packet.first == RingCommand.rawStreamOpcode && self.direction == .ringToHost
+      if channel == .bigData, message == nil, !isRaw { return nil }
+    } else if message?.isChecksumValid == true {
+      self.init(channel: .bigData, direction: direction, packets: [packet])
+    } else if (try? RingFrame(validating: value).opcode) != nil {
+      self.init(channel: .uart, direction: direction, packets: [packet])
+    } else {
+      return nil
+    }
+  }
+
+  /// Packets of a characteristic; `nil` for one that is no ring's.
+  package init?(_ packets: [[UInt8]], of uuid: BluetoothUUID) {
+    switch uuid {
+    case RingUUID.commandWrite: self.init(channel: .uart, direction: .hostToRing, packets: packets)
+    case RingUUID.commandNotify: self.init(channel: .uart, direction: .ringToHost, packets: packets)
+    case RingUUID.bigDataWrite: self.init(channel: .bigData, direction: .hostToRing, packets: packets)
+    case RingUUID.bigDataNotify: self.init(channel: .bigData, direction: .ringToHost, packets: packets)
+    default: return nil
+    }
+  }
+
+  /// What the packets say, on one line for people as far as it fits: `Ring battery: level 78 %, not charging`.
+  package var field: Field? {
+    guard var members = (try? objects())?.first?.fields, let title = members.first?.words else { return nil }
+    guard direction == .ringToHost else {
+      return Field("decoded", .sentence, .words("Ring command"), children: members)
+    }
+    members[0].label = .hidden
+    return Field("decoded", .sentence, .words("Ring " + title), children: members)
+  }
+
   /// Appends what the packets say, one object to a line.
   package func append(to line: inout JSONLine, _ detail: Detail = .reassembly) throws(Failure) {
+    for object in try objects(detail) { line.objectLine { $0.members(object.fields) } }
+  }
+
+  /// What the packets say, an object for each frame, log or message.
+  package func objects(_ detail: Detail = .reassembly) throws(Failure) -> [FieldList] {
     guard let first = packets.first else { throw .noPackets }
     switch (channel, direction) {
-    case (.bigData, _) where packets.count > 1: appendPieces(to: &line, detail)
-    case (.bigData, _): line.objectLine { append(message: first, to: &$0) }
+    case (.bigData, _) where packets.count > 1: return pieces(detail)
+    case (.bigData, _): return [.validating { (fields) throws(WireError) in try message(first, &fields) }]
     case (.uart, .hostToRing):
       guard packets.count == 1 else { throw .severalFrames }
-      line.objectLine { append(sent: first, to: &$0) }
-    case (.uart, .ringToHost): try appendReceived(to: &line)
+      return [
+        .validating { (fields) throws(WireError) in
+          fields.members(of: try RingSentFrame(decoding: RingFrame(validating: first.span)))
+        }
+      ]
+    case (.uart, .ringToHost): return [try received()]
     }
   }
 
   // MARK: Command channel
 
-  private func append(sent packet: [UInt8], to line: inout JSONLine) {
-    line.validating { (line) throws(WireError) in
-      let frame = try RingFrame(validating: packet.span)
-      line.members(of: try RingSentFrame(decoding: frame))
-    }
-  }
-
-  private func appendReceived(to line: inout JSONLine) throws(Failure) {
-    if let reason = firstFault() {
-      line.objectLine { $0.invalid(reason) }
-      return
-    }
-    if let kind = firstLog() {
-      line.objectLine { append(log: kind, to: &$0) }
-      return
-    }
+  private func received() throws(Failure) -> FieldList {
+    if let reason = firstFault() { return .validating { (_) throws(WireError) in throw reason } }
+    if let kind = firstLog() { return log(kind) }
     let answers = packets.count == 1 ? packets : packets.filter { !isUnasked($0) }
     guard answers.count == 1 else { throw .severalFrames }
     let answer = answers[0]
-    line.objectLine { line in
-      line.validating { (line) throws(WireError) in
-        line.members(of: try RingReply(decoding: RingFrame(validating: answer.span)))
-      }
+    return .validating { (fields) throws(WireError) in
+      fields.members(of: try RingReply(decoding: RingFrame(validating: answer.span)))
     }
   }
 
@@ -108,25 +144,20 @@ package struct RingTranscript: Hashable, Sendable {
     return nil
   }
 
-  private func append(log kind: RingLogKind, to line: inout JSONLine) {
-    if kind == .activity {
-      guard let log = activityLog() else { return append(lone: kind, to: &line) }
-      line.members(of: log)
+  private func log(_ kind: RingLogKind) -> FieldList {
+    var fields = FieldList()
+    if kind == .activity, let log = activityLog() {
+      fields.members(of: log)
+    } else if kind != .activity, let log = dayLog(kind) {
+      fields.members(of: log)
     } else {
-      guard let log = dayLog(kind) else { return append(lone: kind, to: &line) }
-      line.members(of: log)
+      // Frames of a log without the header that says what they mean.
+      fields.members(of: RingReply.log(kind))
+      fields.member("frames") { list in
+        for packet in packets where packet[0] == kind.rawValue { list.hex(packet.span.extracting(1..<15)) }
+      }
     }
-  }
-
-  /// Frames of a log without the header that says what they mean.
-  private func append(lone kind: RingLogKind, to line: inout JSONLine) {
-    line.member("kind", "logFrames")
-    line.member("command", kind.rawValue)
-    line.member(
-      "frames",
-      array: { line in
-        for packet in packets where packet[0] == kind.rawValue { line.hex(packet.span.extracting(1..<15)) }
-      })
+    return fields
   }
 
   private func activityLog() -> RingActivityLog? {
@@ -150,48 +181,50 @@ package struct RingTranscript: Hashable, Sendable {
 
   // MARK: Big data
 
-  private func append(message packet: [UInt8], to line: inout JSONLine) {
+  private func message(_ packet: [UInt8], _ fields: inout FieldList) throws(WireError) {
     if packet.first == RingCommand.rawStreamOpcode, direction == .ringToHost {
-      line.validating { (line) throws(WireError) in
-        line.members(of: try RingRawSample(decoding: packet.span))
-      }
+      fields.members(of: try RingRawSample(decoding: packet.span))
       return
     }
     do throws(RingBigDataError) {
-      append(contents: try RingBigData(parsing: packet.span), to: &line)
+      try contents(RingBigData(parsing: packet.span), &fields)
     } catch {
-      line.invalid(error)
+      fields.invalid(error)
     }
   }
 
-  private func append(contents message: RingBigData, to line: inout JSONLine) {
+  private func contents(_ message: RingBigData, _ fields: inout FieldList) throws(RingBigDataError) {
     switch direction {
     case .hostToRing:
-      guard message.isChecksumValid else { return line.invalid(.checksum(message)) }
-      line.members(ofSent: message)
+      guard message.isChecksumValid else { throw .checksum(message) }
+      fields.members(ofSent: message)
     case .ringToHost:
-      line.validating { (line) throws(WireError) in
-        line.members(of: try RingBigDataReply(decoding: message), message)
-      }
+      do throws(WireError) {
+        fields.members(of: try RingBigDataReply(decoding: message), message)
+      } catch { fields.invalid(error) }
     }
   }
 
-  private func appendPieces(to line: inout JSONLine, _ detail: Detail) {
+  private func pieces(_ detail: Detail) -> [FieldList] {
     var reassembler = RingBigDataReassembler()
     var events: [RingBigDataReassembler.Event] = []
     for packet in packets { reassembler.receive(packet.span) { events.append($0) } }
     reassembler.abandon { events.append($0) }
     guard detail == .contents else {
-      return line.objectLine { $0.members(ofReassembly: events) }
+      var fields = FieldList()
+      fields.members(ofReassembly: events)
+      return [fields]
     }
-    for event in events {
-      line.objectLine { line in
+    return events.map { event in
+      var fields = FieldList()
+      do throws(RingBigDataError) {
         switch event {
-        case .message(let message), .failed(.checksum(let message)): append(contents: message, to: &line)
-        case .raw(let sample): line.members(of: sample)
-        case .failed(let error): line.invalid(error)
+        case .message(let message), .failed(.checksum(let message)): try contents(message, &fields)
+        case .raw(let sample): fields.members(of: sample)
+        case .failed(let error): throw error
         }
-      }
+      } catch { fields.invalid(error) }
+      return fields
     }
   }
 }
@@ -201,13 +234,17 @@ extension JSONLine {
     object(members)
     endLine()
   }
+}
 
-  /// The members that `body` appends; where it throws, which it does before it appends, what is wrong.
-  mutating func validating(_ body: (inout JSONLine) throws(WireError) -> Void) {
-    do throws(WireError) { try body(&self) } catch { invalid(error) }
+extension FieldList {
+  /// What `body` appends; where it throws, which it does before it appends, what is wrong.
+  static func validating(_ body: (inout FieldList) throws(WireError) -> Void) -> FieldList {
+    var fields = FieldList()
+    do throws(WireError) { try body(&fields) } catch { fields.invalid(error) }
+    return fields
   }
 
-  mutating func invalid(_ error: WireError) {
+  fileprivate mutating func invalid(_ error: WireError) {
     switch error.reason {
     case .checksum: invalid(reason: "checksum")
     case .lengthMismatch, .truncated: invalid(reason: "length")
@@ -225,7 +262,7 @@ extension JSONLine {
   }
 
   private mutating func invalid(reason: String) {
-    member("kind", "invalid")
-    member("reason", reason)
+    kind("invalid")
+    member("reason", reason, .none)
   }
 }

@@ -84,7 +84,7 @@ struct RingRealtimeCommand: AsyncParsableCommand {
   ) throws(Console.Closed) {
     guard !json else {
       return try Console.json { line in
-        RingAnswer.reply(.measurement(frame)).members(of: &line)
+        line.members(of: RingAnswer.reply(.measurement(frame)))
         line.member("timeNs", time.nanoseconds)
       }
     }

@@ -4,7 +4,7 @@ package import ColmiRing
 package import JSONText
 
 /// An answer as programs get it: one JSON object a line, with the keys of `ringtap ring decode`.
-package enum RingAnswer: Sendable {
+package enum RingAnswer: FieldSource, Sendable {
   case reply(RingReply)
   case dayLog(RingDayLog)
   case activityLog(RingActivityLog)
@@ -14,18 +14,17 @@ package enum RingAnswer: Sendable {
   case noData(RingLogKind)
 
   package func append(to line: inout JSONLine) {
-    line.objectLine { members(of: &$0) }
+    line.objectLine { $0.members(of: self) }
   }
 
-  /// Those of an object that the caller opened.
-  package func members(of line: inout JSONLine) {
+  package func describe(into fields: inout FieldList) {
     switch self {
-    case .reply(let reply): line.members(of: reply)
-    case .dayLog(let log): line.members(of: log)
-    case .activityLog(let log): line.members(of: log)
-    case .intervalTemperature(let log): line.members(of: log)
-    case .bigData(let answer): line.members(of: answer.reply, answer.message)
-    case .noData(let kind): line.members(of: .noData(kind))
+    case .reply(let reply): fields.members(of: reply)
+    case .dayLog(let log): fields.members(of: log)
+    case .activityLog(let log): fields.members(of: log)
+    case .intervalTemperature(let log): fields.members(of: log)
+    case .bigData(let answer): fields.members(of: answer.reply, answer.message)
+    case .noData(let kind): fields.members(of: RingReply.noData(kind))
     }
   }
 }

@@ -1,0 +1,211 @@
+package import BLECore
+
+/// One thing that octets say: a member of a JSON object, and a line for people.
+///
+/// Dissectors build trees of fields with `FieldList`. `JSONLine.members(_:)` writes a tree as JSON; a second renderer
+/// writes the lines of `log show`. What is said is decided once; how it is written, in the renderers.
+package struct Field: Hashable, Sendable {
+  package enum Value: Hashable, Sendable {
+    case null
+    case flag(Bool)
+    case integer(Int64)
+    case number(Double)
+    case text(String)
+    /// In hexadecimal; lines of sixteen octets where a text has no label for them.
+    case octets([UInt8])
+    case uuid(BluetoothUUID)
+    /// Why the octets that follow are not taken apart.
+    case problem(String)
+    /// The children are members, in text each on a line of its own.
+    case object
+    /// The children are members, in text on one line as far as they are scalars.
+    case sentence
+    /// The children are elements.
+    case list
+  }
+
+  /// The words in front of the value in text.
+  package enum Label: Hashable, Sendable {
+    /// Text leaves the field out, children included.
+    case hidden
+    /// The value stands alone, or the children do.
+    case none
+    /// Made of the name: `runningSteps` becomes "running steps".
+    case ofName
+    case words(String)
+  }
+
+  /// The key in JSON; `nil` where JSON leaves the field out. Elements of a list have none.
+  package var name: String?
+  package var label: Label
+  package var value: Value
+  /// Behind the value in text; `nil` where the name's end tells it, as in `distanceMeters`.
+  package var unit: String?
+  /// What text says instead of value and unit.
+  package var words: String?
+  /// Where in the dissected octets the value is, where its dissector tells.
+  package var octets: Range<Int>?
+  /// Members or elements; of any other value, more lines of text.
+  package var children: [Field]
+
+  package init(
+    _ name: String?, _ value: Value, _ label: Label = .ofName, unit: String? = nil, words: String? = nil,
+    octets: Range<Int>? = nil, children: [Field] = []
+  ) {
+    self.name = name
+    self.label = label
+    self.value = value
+    self.unit = unit
+    self.words = words
+    self.octets = octets
+    self.children = children
+  }
+
+  /// Whether the value fits on one line.
+  package var isScalar: Bool {
+    switch value {
+    case .object, .sentence, .list, .problem: false
+    default: true
+    }
+  }
+}
+
+/// A value that says itself in fields.
+package protocol FieldSource {
+  func describe(into fields: inout FieldList)
+}
+
+/// Builds the fields of a value: members of an object, or elements of a list.
+package struct FieldList: Hashable, Sendable {
+  package private(set) var fields: [Field] = []
+
+  package init() {}
+
+  package init(of source: some FieldSource) { source.describe(into: &self) }
+
+  package mutating func append(_ field: Field) { fields.append(field) }
+
+  package mutating func members(of source: some FieldSource) { source.describe(into: &self) }
+
+  // MARK: Members
+
+  package mutating func member(
+    _ name: String, _ text: String, _ label: Field.Label = .ofName, words: String? = nil
+  ) {
+    fields.append(Field(name, .text(text), label, words: words))
+  }
+
+  /// `nil` is `null`.
+  package mutating func member(
+    _ name: String, _ number: (some BinaryInteger)?, _ label: Field.Label = .ofName, unit: String? = nil,
+    words: String? = nil
+  ) {
+    let value = number.map { Field.Value.integer(Int64(clamping: $0)) } ?? .null
+    fields.append(Field(name, value, label, unit: unit, words: words))
+  }
+
+  /// `nil` is `null`.
+  package mutating func member(
+    _ name: String, _ number: Double?, _ label: Field.Label = .ofName, unit: String? = nil,
+    words: String? = nil
+  ) {
+    fields.append(Field(name, number.map { .number($0) } ?? .null, label, unit: unit, words: words))
+  }
+
+  package mutating func member(_ name: String, _ flag: Bool, _ label: Field.Label = .ofName) {
+    fields.append(Field(name, .flag(flag), label))
+  }
+
+  package mutating func member(_ name: String, hex octets: Span<UInt8>, _ label: Field.Label = .ofName) {
+    fields.append(Field(name, .octets([UInt8](encoding: octets)), label))
+  }
+
+  package mutating func member(_ name: String, hex octets: [UInt8], _ label: Field.Label = .ofName) {
+    fields.append(Field(name, .octets(octets), label))
+  }
+
+  package mutating func nullMember(_ name: String) { fields.append(Field(name, .null)) }
+
+  /// A member that is a list.
+  package mutating func member(
+    _ name: String, _ label: Field.Label = .ofName, words: String? = nil,
+    array elements: (inout FieldList) -> Void
+  ) {
+    var list = FieldList()
+    elements(&list)
+    fields.append(Field(name, .list, label, words: words, children: list.fields))
+  }
+
+  /// A member that is an object; in text, a line.
+  package mutating func object(_ name: String, _ members: (inout FieldList) -> Void) {
+    var list = FieldList()
+    members(&list)
+    fields.append(Field(name, .sentence, children: list.fields))
+  }
+
+  // MARK: Elements
+
+  package mutating func value(_ text: String) { fields.append(Field(nil, .text(text), .none)) }
+
+  package mutating func value(_ number: some BinaryInteger) {
+    fields.append(Field(nil, .integer(Int64(clamping: number)), .none))
+  }
+
+  package mutating func value(_ number: Double) { fields.append(Field(nil, .number(number), .none)) }
+
+  package mutating func value(_ flag: Bool) { fields.append(Field(nil, .flag(flag), .none)) }
+
+  package mutating func hex(_ octets: Span<UInt8>) {
+    fields.append(Field(nil, .octets([UInt8](encoding: octets)), .none))
+  }
+
+  /// A row of numbers.
+  package mutating func row(_ numbers: Int...) {
+    array { list in for number in numbers { list.value(number) } }
+  }
+
+  package mutating func array(_ elements: (inout FieldList) -> Void) {
+    var list = FieldList()
+    elements(&list)
+    fields.append(Field(nil, .list, .none, children: list.fields))
+  }
+
+  package mutating func object(_ members: (inout FieldList) -> Void) {
+    var list = FieldList()
+    members(&list)
+    fields.append(Field(nil, .sentence, .none, children: list.fields))
+  }
+}
+
+extension [UInt8] {
+  fileprivate init(encoding octets: Span<UInt8>) {
+    self = octets.indices.map { octets[$0] }
+  }
+}
+
+extension JSONLine {
+  /// The members of an object, from fields that have a name.
+  package mutating func members(_ fields: [Field]) {
+    for field in fields {
+      guard let name = field.name else { continue }
+      key(name)
+      value(field)
+    }
+  }
+
+  package mutating func members(of source: some FieldSource) { members(FieldList(of: source).fields) }
+
+  package mutating func value(_ field: Field) {
+    switch field.value {
+    case .null: null()
+    case .flag(let flag): value(flag)
+    case .integer(let number): value(number)
+    case .number(let number): value(number)
+    case .text(let text), .problem(let text): value(text)
+    case .octets(let octets): hex(octets.span)
+    case .uuid(let uuid): value(uuid)
+    case .object, .sentence: object { $0.members(field.children) }
+    case .list: array { line in for child in field.children { line.value(child) } }
+    }
+  }
+}
