@@ -89,10 +89,11 @@ package struct FieldList: Hashable, Sendable {
 
   // MARK: Members
 
+  /// `nil` is `null`.
   package mutating func member(
-    _ name: String, _ text: String, _ label: Field.Label = .ofName, words: String? = nil
+    _ name: String, _ text: String?, _ label: Field.Label = .ofName, words: String? = nil
   ) {
-    fields.append(Field(name, .text(text), label, words: words))
+    fields.append(Field(name, text.map { .text($0) } ?? .null, label, words: words))
   }
 
   /// `nil` is `null`.

@@ -143,6 +143,12 @@ package struct JSONLine {
     value(number)
   }
 
+  /// `null` where there is none.
+  package mutating func member(_ name: String, optional number: Double?) {
+    key(name)
+    if let number { value(number) } else { null() }
+  }
+
   package mutating func member(_ name: String, _ flag: Bool) {
     key(name)
     value(flag)

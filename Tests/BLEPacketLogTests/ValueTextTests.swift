@@ -27,7 +27,8 @@ import Testing
       (0x2A1C, "00 ffffffff", ["Temperature: -0.1 °C"]), (0x2A1C, "00 ffff7f00", ["Temperature: none"]),
       (0x2A29, "436f6c6d6900", ["Text: Colmi"]), (0x2902, "0100", ["Configuration: notification"]),
       (0x2A04, "0600 1800 0400 f401", ["Interval: 7.50 ms to 30.00 ms", "Latency: 4, timeout: 5000 ms"]),
-      (0x2A38, "03", ["Location: finger"]), (0x2A19, "", []), (0x2A37, "01 48", []), (0x2A1C, "00 a00a", []),
+      (0x2A38, "03", ["Location: finger"]), (0x2A19, "", ["Error: truncated"]),
+      (0x2A37, "01 48", ["Error: truncated"]), (0x2A1C, "00 a00a", ["Error: truncated"]),
     ] as [(UInt16, String, [String])])
   func saysTheValue(_ uuid: UInt16, _ value: String, _ expected: [String]) throws {
     let found = acl([0x05, 0x01, 0x12, 0x00, UInt8(uuid & 0xFF), UInt8(uuid >> 8)])

@@ -19,10 +19,7 @@ enum ATTText {
     if let offset = att.offset { text.line(8, "Offset: \(PacketText.hex(UInt64(offset), digits: 4))") }
     if let value = att.value {
       text.line(10, "Data: \(PacketText.hex(value))")
-      if att.offset == nil {
-        for line in ValueText.lines(value, att.uuid) { text.line(10, line) }
-        if let said = att.said { text.print(said, 10) }
-      }
+      if let said = att.said { text.print(said, 10) }
     } else if att.hasOtherParameters, att.handle == nil {
       text.dump(8, att.parameters)
     }
@@ -129,7 +126,7 @@ enum ATTText {
       text.line(8, "Handle: \(PacketText.hex(entry.handle(at: 0)))")
       let value = entry.extracting(2...)
       text.line(8, "Value: \(PacketText.hex(value))")
-      for line in ValueText.lines(value, att.askedType) { text.line(10, line) }
+      if let said = ValueDissector.said(value, att.askedType, in: .readResponse) { text.print(said, 10) }
     }
   }
 

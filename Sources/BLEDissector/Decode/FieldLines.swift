@@ -4,14 +4,14 @@ import JSONText
 /// Fields as lines for people: the second renderer of `Field`, beside `JSONLine`'s.
 extension PacketText {
   /// Elements of a list that a line or a list of lines shows; the rest is counted.
-  private static let shownElements = 32
+  private static let shownElements = 16
 
   mutating func print(_ fields: [Field], _ indent: Int) {
     for field in fields { print(field, indent) }
   }
 
   mutating func print(_ field: Field, _ indent: Int) {
-    guard field.label != .hidden else { return }
+    guard field.isShown else { return }
     let label = Self.label(of: field)
     switch field.value {
     case .problem(let reason): malformed(indent, reason)
@@ -33,7 +33,7 @@ extension PacketText {
   /// Scalars on one line, and what does not fit there below.
   private mutating func printSentence(_ field: Field, _ label: String, _ indent: Int) {
     var parts: [String] = []
-    for child in field.children where child.isScalar && child.label != .hidden {
+    for child in field.children where child.isScalar && child.isShown {
       parts.append(Self.part(child))
     }
     let sentence = parts.joined(separator: ", ")
@@ -89,7 +89,7 @@ extension PacketText {
     let unit = field.unit ?? field.name.flatMap(Field.unit)
     let value =
       switch field.value {
-      case .null: "none"
+      case .null: ""
       case .flag(let flag): flag ? "yes" : "no"
       case .integer(let number): "\(number)"
       case .number(let number): "\(number)"
@@ -98,12 +98,14 @@ extension PacketText {
       case .uuid(let uuid): Self.uuid(uuid)
       case .object, .sentence, .list: ""
       }
-    guard let unit, field.value != .null else { return value }
-    return "\(value) \(unit)"
+    return unit.map { "\(value) \($0)" } ?? value
   }
 }
 
 extension Field {
+  /// What is not there is not said.
+  fileprivate var isShown: Bool { label != .hidden && (value != .null || words != nil) }
+
   /// Whether it is a list of scalars.
   fileprivate var isRow: Bool { value == .list && children.allSatisfy(\.isScalar) }
 }

@@ -1,7 +1,8 @@
 import BLECore
-import JSONText
+import BLESensors
+package import JSONText
 
-extension CoreBodyTemperature: SensorValueJSON {
+extension CoreBodyTemperature: SensorValueFields {
   private static let qualities = [
     "invalid", "poor", "fair", "good", "excellent", "reserved", "reserved", "notAvailable",
   ]
@@ -9,39 +10,39 @@ extension CoreBodyTemperature: SensorValueJSON {
     "notSupported", "supportedNotReceiving", "supportedReceiving", "notAvailable",
   ]
 
-  func writeMembers(into line: inout JSONLine) {
-    line.member("coreTemperature\(unit.keySuffix)", optional: coreTemperature)
-    line.member("skinTemperature\(unit.keySuffix)", optional: skinTemperature)
-    line.member("coreReserved", optional: coreReserved)
-    line.member("quality", optional: quality.map { name($0.level, in: Self.qualities) })
-    line.member("heartRateState", optional: quality.map { name($0.heartRateState, in: Self.heartRateStates) })
-    line.member("heartRateBpm", optional: heartRate)
-    line.member("heatStrainIndex", optional: heatStrainIndexTenths.map { Double($0) / 10 })
-    line.member("unit", unit.jsonName)
-    line.members(trailing: trailingByteCount)
+  package func describe(into fields: inout FieldList) {
+    fields.member("coreTemperature\(unit.keySuffix)", coreTemperature)
+    fields.member("skinTemperature\(unit.keySuffix)", skinTemperature)
+    fields.member("coreReserved", coreReserved)
+    fields.member("quality", quality.map { name($0.level, in: Self.qualities) })
+    fields.member("heartRateState", quality.map { name($0.heartRateState, in: Self.heartRateStates) })
+    fields.member("heartRateBpm", heartRate)
+    fields.member("heatStrainIndex", heatStrainIndexTenths.map { Double($0) / 10 })
+    fields.member("unit", unit.jsonName)
+    fields.members(trailing: trailingByteCount)
   }
 }
 
-extension CoreAdvertisement: SensorValueJSON {
-  func writeMembers(into line: inout JSONLine) {
-    line.member("companyId", Self.company)
-    line.member("version", version)
-    line.member("statusCode", status)
-    line.member("coreTemperatureCelsius", Double(coreThousandths) / 1_000)
+extension CoreAdvertisement: SensorValueFields {
+  package func describe(into fields: inout FieldList) {
+    fields.member("companyId", Self.company)
+    fields.member("version", version)
+    fields.member("statusCode", status)
+    fields.member("coreTemperatureCelsius", Double(coreThousandths) / 1_000)
   }
 }
 
-extension CoreRequest: SensorValueJSON {
-  func writeMembers(into line: inout JSONLine) {
-    line.member("command", command)
+extension CoreRequest: SensorValueFields {
+  package func describe(into fields: inout FieldList) {
+    fields.member("command", command)
     switch self {
-    case .addANTMonitor(let device), .removeANTMonitor(let device): line.members(device)
-    case .addMonitor(let address), .removeMonitor(let address): line.member("address", address.description)
+    case .addANTMonitor(let device), .removeANTMonitor(let device): fields.members(device)
+    case .addMonitor(let address), .removeMonitor(let address): fields.member("address", address.description)
     case .antMonitor(let index), .monitor(let index), .scannedANT(let index), .scannedName(let index),
       .scannedAddress(let index), .pairedMonitor(let index):
-      line.member("index", index)
-    case .scanANT(let scan), .scan(let scan): line.member("pairStrongest", scan == .scanAndPair)
-    case .setExternalHeartRate(let rate): line.member("heartRateBpm", optional: rate)
+      fields.member("index", index)
+    case .scanANT(let scan), .scan(let scan): fields.member("pairStrongest", scan == .scanAndPair)
+    case .setExternalHeartRate(let rate): fields.member("heartRateBpm", rate)
     case .clearANTMonitors, .countANTMonitors, .countMonitors, .countScannedANT, .countScanned,
       .clearMonitors:
       break
@@ -73,34 +74,34 @@ extension CoreRequest: SensorValueJSON {
   }
 }
 
-extension CoreResponse: SensorValueJSON {
+extension CoreResponse: SensorValueFields {
   private static let results = ["reserved", "success", "opcodeNotSupported", "invalidParameter", "failed"]
   private static let antStates = ["closed", "searching", "synchronized"]
   private static let states = ["disconnected", "connected"]
 
-  func writeMembers(into line: inout JSONLine) {
-    line.member("requestOpcode", requestOpcode)
-    line.member("result", name(result, in: Self.results))
+  package func describe(into fields: inout FieldList) {
+    fields.member("requestOpcode", requestOpcode)
+    fields.member("result", name(result, in: Self.results))
     switch content {
     case .nothing: break
-    case .count(let count): line.member("count", count)
+    case .count(let count): fields.member("count", count)
     case .antMonitor(let device, let state):
-      line.members(device)
-      line.member("heartRateMonitorState", name(state, in: Self.antStates))
-    case .scannedANT(let device): line.members(device)
+      fields.members(device)
+      fields.member("heartRateMonitorState", name(state, in: Self.antStates))
+    case .scannedANT(let device): fields.members(device)
     case .monitor(let state, let monitor):
-      line.member("heartRateMonitorState", name(state, in: Self.states))
-      line.member("name", monitor.text)
-    case .name(let monitor): line.member("name", monitor.text)
-    case .address(let address): line.member("address", address.description)
+      fields.member("heartRateMonitorState", name(state, in: Self.states))
+      fields.member("name", monitor.text)
+    case .name(let monitor): fields.member("name", monitor.text)
+    case .address(let address): fields.member("address", address.description)
     case .pairedMonitor(let state, let address):
-      line.member("heartRateMonitorState", name(state, in: Self.states))
-      line.member("address", address.description)
+      fields.member("heartRateMonitorState", name(state, in: Self.states))
+      fields.member("address", address.description)
     }
   }
 }
 
-extension JSONLine {
+extension FieldList {
   fileprivate mutating func members(_ device: CoreANTDevice) {
     member("antDeviceNumber", device.number)
     member("transmissionType", device.transmissionType)

@@ -1,49 +1,52 @@
 import BLECore
-import JSONText
+import BLESensors
+package import JSONText
 
-extension BatteryLevel: SensorValueJSON {
-  func writeMembers(into line: inout JSONLine) { line.member("batteryLevelPercent", percent) }
-}
-
-extension BatteryPowerState: SensorValueJSON {
-  func writeMembers(into line: inout JSONLine) {
-    line.member("present", name(present, in: ["unknown", "notSupported", "notPresent", "present"]))
-    line.member(
-      "discharging", name(discharging, in: ["unknown", "notSupported", "notDischarging", "discharging"]))
-    line.member("charging", name(charging, in: ["unknown", "notChargeable", "notCharging", "charging"]))
-    line.member("level", name(level, in: ["unknown", "notSupported", "good", "criticallyLow"]))
+extension BatteryLevel: SensorValueFields {
+  package func describe(into fields: inout FieldList) {
+    fields.member("batteryLevelPercent", percent, .words("battery"))
   }
 }
 
-extension BatteryLevelStatus: SensorValueJSON {
+extension BatteryPowerState: SensorValueFields {
+  package func describe(into fields: inout FieldList) {
+    fields.member("present", name(present, in: ["unknown", "notSupported", "notPresent", "present"]))
+    fields.member(
+      "discharging", name(discharging, in: ["unknown", "notSupported", "notDischarging", "discharging"]))
+    fields.member("charging", name(charging, in: ["unknown", "notChargeable", "notCharging", "charging"]))
+    fields.member("level", name(level, in: ["unknown", "notSupported", "good", "criticallyLow"]))
+  }
+}
+
+extension BatteryLevelStatus: SensorValueFields {
   private static let externalPower = ["no", "yes", "unknown"]
   private static let chargeStates = ["unknown", "charging", "dischargingActive", "dischargingInactive"]
   private static let chargeLevels = ["unknown", "good", "low", "critical"]
 
-  func writeMembers(into line: inout JSONLine) {
-    line.member("batteryPresent", (powerState.isBatteryPresent ? "present" : "notPresent") as String)
-    line.member("wiredExternalPower", name(powerState.wiredExternalPower, in: Self.externalPower))
-    line.member("wirelessExternalPower", name(powerState.wirelessExternalPower, in: Self.externalPower))
-    line.member("chargeState", name(powerState.chargeState, in: Self.chargeStates))
-    line.member("chargeLevel", name(powerState.chargeLevel, in: Self.chargeLevels))
-    line.member("chargingTypeCode", powerState.chargingType)
-    line.member("chargingFaultBits", powerState.chargingFaults)
-    if let identifier { line.member("identifier", identifier) }
-    if let level { line.member("batteryLevelPercent", level) }
+  package func describe(into fields: inout FieldList) {
+    fields.member("batteryPresent", (powerState.isBatteryPresent ? "present" : "notPresent"))
+    fields.member("wiredExternalPower", name(powerState.wiredExternalPower, in: Self.externalPower))
+    fields.member("wirelessExternalPower", name(powerState.wirelessExternalPower, in: Self.externalPower))
+    fields.member("chargeState", name(powerState.chargeState, in: Self.chargeStates))
+    fields.member("chargeLevel", name(powerState.chargeLevel, in: Self.chargeLevels))
+    fields.member("chargingTypeCode", powerState.chargingType)
+    fields.member("chargingFaultBits", powerState.chargingFaults)
+    if let identifier { fields.member("identifier", identifier) }
+    if let level { fields.member("batteryLevelPercent", level) }
     if let additionalStatus {
-      line.member("serviceRequired", name(additionalStatus & 3, in: ["no", "yes", "unknown"]))
-      line.member("batteryFault", additionalStatus & 4 != 0)
+      fields.member("serviceRequired", name(additionalStatus & 3, in: ["no", "yes", "unknown"]))
+      fields.member("batteryFault", additionalStatus & 4 != 0)
     }
-    line.members(trailing: trailingByteCount)
+    fields.members(trailing: trailingByteCount)
   }
 }
 
-extension SystemID: SensorValueJSON {
-  func writeMembers(into line: inout JSONLine) {
-    line.member(
+extension SystemID: SensorValueFields {
+  package func describe(into fields: inout FieldList) {
+    fields.member(
       "organizationallyUniqueIdentifier", digits(UInt64(organizationallyUniqueIdentifier), byteCount: 3))
-    line.member("manufacturerIdentifier", digits(manufacturerIdentifier, byteCount: 5))
-    if let address { line.member("bluetoothAddress", address.description) }
+    fields.member("manufacturerIdentifier", digits(manufacturerIdentifier, byteCount: 5))
+    if let address { fields.member("bluetoothAddress", address.description) }
   }
 
   private func digits(_ number: UInt64, byteCount: Int) -> String {
@@ -53,27 +56,30 @@ extension SystemID: SensorValueJSON {
   }
 }
 
-extension PnPID: SensorValueJSON {
-  func writeMembers(into line: inout JSONLine) {
-    line.member("vendorIdSource", vendorSource)
-    line.member("vendorId", vendor)
-    line.member("productId", product)
-    line.member("productVersion", version)
+extension PnPID: SensorValueFields {
+  package func describe(into fields: inout FieldList) {
+    func digits(_ number: UInt16) -> String { PacketText.hex(UInt64(number), digits: 4) }
+    fields.member("vendorIdSource", vendorSource, .hidden)
+    fields.member(
+      "vendorId", vendor, .none,
+      words: "Vendor \(digits(vendor)) product \(digits(product)) version \(digits(version))")
+    fields.member("productId", product, .hidden)
+    fields.member("productVersion", version, .hidden)
   }
 }
 
-extension DeviceInformationText: SensorValueJSON {
-  func writeMembers(into line: inout JSONLine) { line.member("text", text) }
+extension DeviceInformationText: SensorValueFields {
+  package func describe(into fields: inout FieldList) { fields.member("text", text) }
 }
 
-extension RegulatoryCertification: SensorValueJSON {
-  func writeMembers(into line: inout JSONLine) {
-    line.member("certifications") { line in
+extension RegulatoryCertification: SensorValueFields {
+  package func describe(into fields: inout FieldList) {
+    fields.member("certifications") { fields in
       for entry in entries {
-        line.object { line in
-          line.member("authority", entry.authority)
-          line.member("structureType", entry.structureType)
-          line.member("data", hex: entry.data.span)
+        fields.object { fields in
+          fields.member("authority", entry.authority)
+          fields.member("structureType", entry.structureType)
+          fields.member("data", hex: entry.data.span)
         }
       }
     }

@@ -1,46 +1,47 @@
 import BLECore
-import JSONText
+import BLESensors
+package import JSONText
 
-extension RunningSpeed: SensorValueJSON {
-  func writeMembers(into line: inout JSONLine) {
-    line.member("speedMetersPerSecond", metersPerSecond)
-    line.member("cadencePerMinute", cadencePerMinute)
-    line.member("strideLengthMeters", optional: strideMeters)
-    line.member("totalDistanceMeters", optional: distanceMeters)
-    line.member("running", isRunning)
-    line.members(trailing: trailingByteCount)
+extension RunningSpeed: SensorValueFields {
+  package func describe(into fields: inout FieldList) {
+    fields.member("speedMetersPerSecond", metersPerSecond)
+    fields.member("cadencePerMinute", cadencePerMinute)
+    fields.member("strideLengthMeters", strideMeters)
+    fields.member("totalDistanceMeters", distanceMeters)
+    fields.member("running", isRunning)
+    fields.members(trailing: trailingByteCount)
   }
 }
 
-extension RunningSpeedFeatures: SensorValueJSON {
-  func writeMembers(into line: inout JSONLine) {
-    line.member("strideLengthSupported", contains(.strideLength))
-    line.member("totalDistanceSupported", contains(.totalDistance))
-    line.member("walkingOrRunningSupported", contains(.walkingOrRunning))
-    line.member("calibrationSupported", contains(.calibration))
-    line.member("multipleSensorLocationsSupported", contains(.severalLocations))
+extension RunningSpeedFeatures: SensorValueFields {
+  package func describe(into fields: inout FieldList) {
+    fields.member("strideLengthSupported", contains(.strideLength))
+    fields.member("totalDistanceSupported", contains(.totalDistance))
+    fields.member("walkingOrRunningSupported", contains(.walkingOrRunning))
+    fields.member("calibrationSupported", contains(.calibration))
+    fields.member("multipleSensorLocationsSupported", contains(.severalLocations))
   }
 }
 
-extension CyclingSpeed: SensorValueJSON {
-  func writeMembers(into line: inout JSONLine) {
-    line.member("cumulativeWheelRevolutions", optional: wheel?.revolutions)
-    line.member("lastWheelEventTime1024ths", optional: wheel?.lastEventTicks)
-    line.member("cumulativeCrankRevolutions", optional: crank?.revolutions)
-    line.member("lastCrankEventTime1024ths", optional: crank?.lastEventTicks)
-    line.members(trailing: trailingByteCount)
+extension CyclingSpeed: SensorValueFields {
+  package func describe(into fields: inout FieldList) {
+    fields.member("cumulativeWheelRevolutions", wheel?.revolutions)
+    fields.member("lastWheelEventTime1024ths", wheel?.lastEventTicks)
+    fields.member("cumulativeCrankRevolutions", crank?.revolutions)
+    fields.member("lastCrankEventTime1024ths", crank?.lastEventTicks)
+    fields.members(trailing: trailingByteCount)
   }
 }
 
-extension CyclingSpeedFeatures: SensorValueJSON {
-  func writeMembers(into line: inout JSONLine) {
-    line.member("wheelRevolutionsSupported", contains(.wheel))
-    line.member("crankRevolutionsSupported", contains(.crank))
-    line.member("multipleSensorLocationsSupported", contains(.severalLocations))
+extension CyclingSpeedFeatures: SensorValueFields {
+  package func describe(into fields: inout FieldList) {
+    fields.member("wheelRevolutionsSupported", contains(.wheel))
+    fields.member("crankRevolutionsSupported", contains(.crank))
+    fields.member("multipleSensorLocationsSupported", contains(.severalLocations))
   }
 }
 
-extension SensorLocation: SensorValueJSON {
+extension SensorLocation: SensorValueFields {
   private static let names = [
     "other", "topOfShoe", "inShoe", "hip", "frontWheel", "leftCrank", "rightCrank", "leftPedal", "rightPedal",
     "frontHub", "rearDropout", "chainstay", "rearWheel", "rearHub", "chest", "spider", "chainRing",
@@ -48,31 +49,31 @@ extension SensorLocation: SensorValueJSON {
 
   var jsonName: String { name(rawValue, in: Self.names) }
 
-  func writeMembers(into line: inout JSONLine) {
-    line.member("sensorLocationCode", rawValue)
-    line.member("sensorLocation", jsonName)
+  package func describe(into fields: inout FieldList) {
+    fields.member("sensorLocationCode", rawValue, .hidden)
+    fields.member("sensorLocation", jsonName)
   }
 }
 
-extension SensorControlPoint: SensorValueJSON {
+extension SensorControlPoint: SensorValueFields {
   private static let results = ["reserved", "success", "opcodeNotSupported", "invalidParameter", "failed"]
 
-  func writeMembers(into line: inout JSONLine) {
+  package func describe(into fields: inout FieldList) {
     switch self {
     case .setCumulativeValue(let value):
-      line.member("command", "setCumulativeValue" as String)
-      line.member("cumulativeValue", value)
-    case .startCalibration: line.member("command", "startCalibration" as String)
+      fields.member("command", "setCumulativeValue")
+      fields.member("cumulativeValue", value)
+    case .startCalibration: fields.member("command", "startCalibration")
     case .updateLocation(let location):
-      line.member("command", "updateSensorLocation" as String)
-      location.writeMembers(into: &line)
-    case .requestLocations: line.member("command", "requestSupportedSensorLocations" as String)
+      fields.member("command", "updateSensorLocation")
+      location.describe(into: &fields)
+    case .requestLocations: fields.member("command", "requestSupportedSensorLocations")
     case .response(let requestOpcode, let result, let locations):
-      line.member("requestOpcode", requestOpcode)
-      line.member("result", name(result, in: Self.results))
+      fields.member("requestOpcode", requestOpcode)
+      fields.member("result", name(result, in: Self.results))
       if !locations.isEmpty {
-        line.member("sensorLocations") { line in
-          for location in locations { line.value(location.jsonName) }
+        fields.member("sensorLocations") { fields in
+          for location in locations { fields.value(location.jsonName) }
         }
       }
     }
@@ -81,52 +82,52 @@ extension SensorControlPoint: SensorValueJSON {
 
 extension OximeterReading {
   /// - Parameter prefix: `fast`, `slow` or nothing.
-  fileprivate func writeMembers(_ prefix: String, into line: inout JSONLine) {
-    line.member(prefix.isEmpty ? "spo2Percent" : prefix + "Spo2Percent", spO2)
-    line.member(prefix.isEmpty ? "pulseRateBpm" : prefix + "PulseRateBpm", pulseRate)
+  fileprivate func describe(_ prefix: String, into fields: inout FieldList) {
+    fields.member(prefix.isEmpty ? "spo2Percent" : prefix + "Spo2Percent", spO2)
+    fields.member(prefix.isEmpty ? "pulseRateBpm" : prefix + "PulseRateBpm", pulseRate)
   }
 }
 
-extension OximeterSpotCheck: SensorValueJSON {
-  func writeMembers(into line: inout JSONLine) {
-    reading.writeMembers("", into: &line)
-    if let timestamp {
-      line.key("timestamp")
-      line.value(timestamp)
-    }
-    if let measurementStatus { line.member("measurementStatus", measurementStatus) }
-    if let deviceStatus { line.member("deviceAndSensorStatus", deviceStatus) }
-    if let pulseAmplitudeIndex { line.member("pulseAmplitudeIndexPercent", pulseAmplitudeIndex) }
-    if isClockNotSet { line.member("deviceClockNotSet", true) }
-    line.members(trailing: trailingByteCount)
+extension OximeterSpotCheck: SensorValueFields {
+  package func describe(into fields: inout FieldList) {
+    reading.describe("", into: &fields)
+    if let timestamp { fields.member("timestamp", timestamp) }
+    if let measurementStatus { fields.member("measurementStatus", measurementStatus) }
+    if let deviceStatus { fields.member("deviceAndSensorStatus", deviceStatus) }
+    if let pulseAmplitudeIndex { fields.member("pulseAmplitudeIndexPercent", pulseAmplitudeIndex) }
+    if isClockNotSet { fields.member("deviceClockNotSet", true) }
+    fields.members(trailing: trailingByteCount)
   }
 }
 
-extension OximeterContinuous: SensorValueJSON {
-  func writeMembers(into line: inout JSONLine) {
-    normal.writeMembers("", into: &line)
-    fast?.writeMembers("fast", into: &line)
-    slow?.writeMembers("slow", into: &line)
-    if let measurementStatus { line.member("measurementStatus", measurementStatus) }
-    if let deviceStatus { line.member("deviceAndSensorStatus", deviceStatus) }
-    if let pulseAmplitudeIndex { line.member("pulseAmplitudeIndexPercent", pulseAmplitudeIndex) }
-    line.members(trailing: trailingByteCount)
+extension OximeterContinuous: SensorValueFields {
+  package func describe(into fields: inout FieldList) {
+    normal.describe("", into: &fields)
+    fast?.describe("fast", into: &fields)
+    slow?.describe("slow", into: &fields)
+    if let measurementStatus { fields.member("measurementStatus", measurementStatus) }
+    if let deviceStatus { fields.member("deviceAndSensorStatus", deviceStatus) }
+    if let pulseAmplitudeIndex { fields.member("pulseAmplitudeIndexPercent", pulseAmplitudeIndex) }
+    fields.members(trailing: trailingByteCount)
   }
 }
 
-extension OximeterFeatures: SensorValueJSON {
-  func writeMembers(into line: inout JSONLine) {
-    line.member("supportedFeatures", supported)
-    if let measurementStatus { line.member("measurementStatusSupport", measurementStatus) }
-    if let deviceStatus { line.member("deviceAndSensorStatusSupport", deviceStatus) }
-    line.members(trailing: trailingByteCount)
+extension OximeterFeatures: SensorValueFields {
+  package func describe(into fields: inout FieldList) {
+    fields.member("supportedFeatures", supported)
+    if let measurementStatus { fields.member("measurementStatusSupport", measurementStatus) }
+    if let deviceStatus { fields.member("deviceAndSensorStatusSupport", deviceStatus) }
+    fields.members(trailing: trailingByteCount)
   }
 }
 
-extension JSONLine {
+extension FieldList {
   /// The number, or the name of what it is instead.
   fileprivate mutating func member(_ name: String, _ number: IEEE11073ShortFloat) {
-    key(name)
-    if let number = number.value { value(number) } else { value(number.special?.jsonName ?? "nan") }
+    if let number = number.value {
+      member(name, number)
+    } else {
+      member(name, number.special?.jsonName ?? "nan")
+    }
   }
 }

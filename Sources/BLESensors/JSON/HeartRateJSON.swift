@@ -1,16 +1,30 @@
 import BLECore
-import JSONText
+import BLESensors
+package import JSONText
 
-extension HeartRateMeasurement: SensorValueJSON {
-  func writeMembers(into line: inout JSONLine) {
-    line.member("heartRateBpm", beatsPerMinute)
-    line.member("heartRateIs16Bit", flags.contains(.rateIs16Bit))
-    line.member("sensorContact", contactName)
-    line.member("energyExpendedKilojoules", optional: energyExpendedKilojoules)
-    line.member("rrIntervals1024ths") { line in
-      for index in rrIntervals.indices { line.value(rrIntervals[index]) }
+extension HeartRateMeasurement: SensorValueFields {
+  package func describe(into fields: inout FieldList) {
+    fields.member("heartRateBpm", beatsPerMinute, words: "\(beatsPerMinute) beats/min\(contactWords)")
+    fields.member("heartRateIs16Bit", flags.contains(.rateIs16Bit), .hidden)
+    fields.member("sensorContact", contactName, .hidden)
+    fields.member("energyExpendedKilojoules", energyExpendedKilojoules)
+    // To the nearest millisecond.
+    let milliseconds = rrIntervals.indices.map { "\((Int(rrIntervals[$0]) * 1_000 + 512) / 1_024)" }
+    fields.member(
+      "rrIntervals1024ths", milliseconds.isEmpty ? .hidden : .ofName,
+      words: milliseconds.joined(separator: ", ") + " ms"
+    ) { fields in
+      for index in rrIntervals.indices { fields.value(rrIntervals[index]) }
     }
-    line.members(trailing: trailingByteCount)
+    fields.members(trailing: trailingByteCount)
+  }
+
+  private var contactWords: String {
+    switch contact {
+    case .notSupported: ""
+    case .notDetected: ", no contact"
+    case .detected: ", contact"
+    }
   }
 
   private var contactName: String {
@@ -22,18 +36,21 @@ extension HeartRateMeasurement: SensorValueJSON {
   }
 }
 
-extension BodySensorLocation: SensorValueJSON {
+extension BodySensorLocation: SensorValueFields {
   private static let names = ["other", "chest", "wrist", "finger", "hand", "earLobe", "foot"]
 
-  func writeMembers(into line: inout JSONLine) {
-    line.member("bodySensorLocationCode", rawValue)
-    line.member("bodySensorLocation", name(rawValue, in: Self.names))
+  package func describe(into fields: inout FieldList) {
+    let name = name(rawValue, in: Self.names)
+    fields.member("bodySensorLocationCode", rawValue, .hidden)
+    fields.member(
+      "bodySensorLocation", name, .words("location"),
+      words: name == "reserved" ? "reserved (\(rawValue))" : Field.words(of: name))
   }
 }
 
-extension HeartRateCommand: SensorValueJSON {
-  func writeMembers(into line: inout JSONLine) {
-    line.member("command", (self == .resetEnergyExpended ? "resetEnergyExpended" : "reserved") as String)
-    if self != .resetEnergyExpended { line.member("commandCode", rawValue) }
+extension HeartRateCommand: SensorValueFields {
+  package func describe(into fields: inout FieldList) {
+    fields.member("command", (self == .resetEnergyExpended ? "resetEnergyExpended" : "reserved"))
+    if self != .resetEnergyExpended { fields.member("commandCode", rawValue) }
   }
 }

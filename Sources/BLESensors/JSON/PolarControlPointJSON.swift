@@ -1,36 +1,33 @@
 import BLECore
-import JSONText
+import BLESensors
+package import JSONText
 
 /// What is written to, read from and indicated by the control point of a Polar sensor.
 enum PolarControlPointJSON {
   /// - Parameter operation: where it is not known, the octets decide: features and answers have a first octet of their
   ///   own, and a list of several stopped streams is no request.
   static func write(
-    _ frames: [[UInt8]], _ operation: SensorDecoder.Operation?, into line: inout JSONLine
+    _ frames: [[UInt8]], _ operation: SensorDecoder.Operation?, into fields: inout FieldList
   ) throws(WireError) {
     let first = frames[0]
     switch first.first {
     case _ where isRequest(first, operation):
       let request = try PolarRequest(decoding: first.span)
-      line.object { write(request, into: &$0) }
+      write(request, into: &fields)
     case PolarFeatures.marker:
       let features = try PolarFeatures(decoding: first.span)
-      line.object { line in
-        line.member("kind", "features" as String)
-        line.member("measurementTypes", features.types)
-      }
+      fields.member("kind", "features")
+      fields.member("measurementTypes", features.types)
     case PolarStopEvent.marker:
       let event = try PolarStopEvent(decoding: first.span)
-      line.object { line in
-        line.member("kind", "event" as String)
-        line.member("event", "onlineMeasurementStopped" as String)
-        line.member("measurementTypes", event.types)
-      }
+      fields.member("kind", "event")
+      fields.member("event", "onlineMeasurementStopped")
+      fields.member("measurementTypes", event.types)
     default:
       var response = try PolarResponse(decoding: first.span)
       for frame in frames.dropFirst() { try response.append(try PolarResponse(decoding: frame.span)) }
       let settings = response.hasSettings ? try response.settings() : []
-      line.object { write(response, settings, frameCount: frames.count, into: &$0) }
+      write(response, settings, frameCount: frames.count, into: &fields)
     }
   }
 
@@ -39,50 +36,48 @@ enum PolarControlPointJSON {
     return first == PolarStopEvent.marker ? octets.count <= 2 : 2...9 ~= first
   }
 
-  private static func write(_ request: PolarRequest, into line: inout JSONLine) {
-    line.member("kind", "command" as String)
-    line.member("command", request.opcode.jsonName)
+  private static func write(_ request: PolarRequest, into fields: inout FieldList) {
+    fields.member("kind", "command")
+    fields.member("command", request.opcode.jsonName)
     guard request.opcode.hasType else { return }
-    line.member("measurementType", request.type.jsonName)
-    line.member("recordingType", (request.isOffline ? "offline" : "online") as String)
+    fields.member("measurementType", request.type.jsonName)
+    fields.member("recordingType", (request.isOffline ? "offline" : "online"))
     for setting in request.settings {
       guard let value = setting.values.first else { continue }
       if let factor = setting.factor {
-        line.member("conversionFactor", Double(factor))
+        fields.member("conversionFactor", Double(factor))
       } else {
-        line.member(setting.key(request.type, .one), value)
+        fields.member(setting.key(request.type, .one), value)
       }
     }
   }
 
   private static func write(
-    _ response: PolarResponse, _ settings: [PolarSetting], frameCount: Int, into line: inout JSONLine
+    _ response: PolarResponse, _ settings: [PolarSetting], frameCount: Int, into fields: inout FieldList
   ) {
-    line.member("kind", "response" as String)
-    line.member("command", response.opcode.jsonName)
-    if response.opcode.hasType { line.member("measurementType", response.type.jsonName) }
-    line.member("status", name(response.status, in: statuses))
-    if frameCount == 1 || response.hasMore { line.member("more", response.hasMore) }
+    fields.member("kind", "response")
+    fields.member("command", response.opcode.jsonName)
+    if response.opcode.hasType { fields.member("measurementType", response.type.jsonName) }
+    fields.member("status", name(response.status, in: statuses))
+    if frameCount == 1 || response.hasMore { fields.member("more", response.hasMore) }
     for setting in settings {
       if let factor = setting.factor {
-        line.member("conversionFactor", Double(factor))
+        fields.member("conversionFactor", Double(factor))
       } else {
-        line.member(setting.key(response.type, .several)) { line in
-          for value in setting.values { line.value(value) }
+        fields.member(setting.key(response.type, .several)) { fields in
+          for value in setting.values { fields.value(value) }
         }
       }
     }
     switch response.opcode {
     case .getStatus:
-      line.member(
-        "active",
-        object: { line in
-          for octet in response.parameters {
-            line.member(PolarMeasurementType(rawValue: octet).jsonName, name(octet >> 6, in: activity))
-          }
-        })
+      fields.object("active") { fields in
+        for octet in response.parameters {
+          fields.member(PolarMeasurementType(rawValue: octet).jsonName, name(octet >> 6, in: activity))
+        }
+      }
     case .getSDKModeStatus:
-      if let state = response.parameters.first { line.member("sdkModeOn", state != 0) }
+      if let state = response.parameters.first { fields.member("sdkModeOn", state != 0) }
     default: break
     }
   }
@@ -157,23 +152,23 @@ extension PolarSetting {
   }
 }
 
-extension JSONLine {
+extension FieldList {
   fileprivate mutating func member(_ name: String, _ types: [PolarMeasurementType]) {
-    member(name) { line in
-      for type in types { line.value(type.jsonName) }
+    member(name) { fields in
+      for type in types { fields.value(type.jsonName) }
     }
   }
 }
 
-extension PolarAdvertisement: SensorValueJSON {
-  func writeMembers(into line: inout JSONLine) {
-    line.member("companyId", Self.company)
-    line.member("batteryStatusBit", isBatteryBitSet ? 1 : 0)
-    line.member("sensorContactBit", isContactBitSet ? 1 : 0)
-    line.member("frameCounter", frameCounter)
-    line.member("broadcastBit", isBroadcastBitSet ? 1 : 0)
-    line.member("fastAverageHeartRateBpm", fastAverage)
-    if let slowAverage { line.member("slowAverageHeartRateBpm", slowAverage) }
-    line.members(trailing: trailingByteCount)
+extension PolarAdvertisement: SensorValueFields {
+  package func describe(into fields: inout FieldList) {
+    fields.member("companyId", Self.company)
+    fields.member("batteryStatusBit", isBatteryBitSet ? 1 : 0)
+    fields.member("sensorContactBit", isContactBitSet ? 1 : 0)
+    fields.member("frameCounter", frameCounter)
+    fields.member("broadcastBit", isBroadcastBitSet ? 1 : 0)
+    fields.member("fastAverageHeartRateBpm", fastAverage)
+    if let slowAverage { fields.member("slowAverageHeartRateBpm", slowAverage) }
+    fields.members(trailing: trailingByteCount)
   }
 }

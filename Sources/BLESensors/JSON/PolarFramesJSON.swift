@@ -24,55 +24,51 @@ struct PolarFramesJSON {
     sampleRate = context.sampleRate
   }
 
-  func write(_ frames: [[UInt8]], into line: inout JSONLine) throws(WireError) {
+  func write(_ frames: [[UInt8]], into fields: inout FieldList) throws(WireError) {
     let first = frames[0]
     let frame = try PolarFrame(validating: first.span)
     if frames.count == 1 {
       var clock = PolarSampleClock(sampleRateHertz: sampleRate, after: previous)
-      line.object { line in
-        writeKind(frame, into: &line)
-        line.member("timestampNanoseconds", "\(frame.timestampNanoseconds)")
-        writeTimes(frame, &clock, into: &line)
-        writeContent(frame, into: &line)
-        if let previous { line.member("previousTimestampNanoseconds", "\(previous)") }
-        if let sampleRate { line.member("sampleRateHz", sampleRate) }
-      }
+      writeKind(frame, into: &fields)
+      fields.member("timestampNanoseconds", "\(frame.timestampNanoseconds)")
+      writeTimes(frame, &clock, into: &fields)
+      writeContent(frame, into: &fields)
+      if let previous { fields.member("previousTimestampNanoseconds", "\(previous)") }
+      if let sampleRate { fields.member("sampleRateHz", sampleRate) }
       return
     }
     for frame in frames.dropFirst() { _ = try PolarFrame(validating: frame.span).sampleCount }
     let rate = sampleRate ?? (frame.type == .ecg ? Self.ecgRate : nil)
     var clock = PolarSampleClock(sampleRateHertz: rate, after: previous)
-    line.object { line in
-      writeKind(frame, into: &line)
-      if let rate { line.member("requestedSampleRateHz", rate) }
-      if let mean = meanInterval(frames) { line.member("meanSampleIntervalNanoseconds", mean) }
-      line.member("frames") { line in
-        for octets in frames {
-          guard let frame = try? PolarFrame(validating: octets.span) else { continue }
-          line.object { line in
-            line.member("timestampNanoseconds", "\(frame.timestampNanoseconds)")
-            writeTimes(frame, &clock, into: &line)
-            writeContent(frame, isOneOfSeveral: true, into: &line)
-          }
+    writeKind(frame, into: &fields)
+    if let rate { fields.member("requestedSampleRateHz", rate) }
+    if let mean = meanInterval(frames) { fields.member("meanSampleIntervalNanoseconds", mean) }
+    fields.member("frames") { fields in
+      for octets in frames {
+        guard let frame = try? PolarFrame(validating: octets.span) else { continue }
+        fields.object { fields in
+          fields.member("timestampNanoseconds", "\(frame.timestampNanoseconds)")
+          writeTimes(frame, &clock, into: &fields)
+          writeContent(frame, isOneOfSeveral: true, into: &fields)
         }
       }
     }
   }
 
-  private func writeKind(_ frame: borrowing PolarFrame, into line: inout JSONLine) {
-    line.member("measurementType", frame.type.jsonName)
-    line.member("frameType", frame.frameType)
-    line.member("compressed", frame.isCompressed)
+  private func writeKind(_ frame: borrowing PolarFrame, into fields: inout FieldList) {
+    fields.member("measurementType", frame.type.jsonName)
+    fields.member("frameType", frame.frameType)
+    fields.member("compressed", frame.isCompressed)
   }
 
   private func writeTimes(
-    _ frame: borrowing PolarFrame, _ clock: inout PolarSampleClock, into line: inout JSONLine
+    _ frame: borrowing PolarFrame, _ clock: inout PolarSampleClock, into fields: inout FieldList
   ) {
     guard let timing = clock.timing(of: frame.timestampNanoseconds, sampleCount: frame.sampleCount) else {
       return
     }
-    line.member("firstSampleTimestampNanoseconds", "\(timing.nanoseconds(0))")
-    if timing.missingSampleCount > 0 { line.member("missingSamples", timing.missingSampleCount) }
+    fields.member("firstSampleTimestampNanoseconds", "\(timing.nanoseconds(0))")
+    if timing.missingSampleCount > 0 { fields.member("missingSamples", timing.missingSampleCount) }
   }
 
   /// Between the last samples of the first and the last frame.
@@ -90,202 +86,205 @@ struct PolarFramesJSON {
   }
 
   private func writeContent(
-    _ frame: borrowing PolarFrame, isOneOfSeveral: Bool = false, into line: inout JSONLine
+    _ frame: borrowing PolarFrame, isOneOfSeveral: Bool = false, into fields: inout FieldList
   ) {
     guard let layout = frame.layout else {
       if let information = PolarPPGInformation(frame) {
-        writeInformation(information, into: &line)
+        writeInformation(information, into: &fields)
       } else {
-        line.member("content", hex: frame.content)
+        fields.member("content", hex: frame.content)
       }
       return
     }
     if frame.isCompressed || sampleRate != nil || isOneOfSeveral {
-      line.member("sampleCount", frame.sampleCount)
+      fields.member("sampleCount", frame.sampleCount)
     }
-    if frame.isCompressed { writeCompression(frame, layout, into: &line) }
-    writeUnits(frame, layout, into: &line)
+    if frame.isCompressed { writeCompression(frame, layout, into: &fields) }
+    writeUnits(frame, layout, into: &fields)
   }
 
   private func writeCompression(
-    _ frame: borrowing PolarFrame, _ layout: PolarSampleLayout, into line: inout JSONLine
+    _ frame: borrowing PolarFrame, _ layout: PolarSampleLayout, into fields: inout FieldList
   ) {
-    line.member("channels", layout.channelCount)
-    line.member("referenceBits", layout.referenceBits)
-    line.key("deltaBlocks")
+    fields.member("channels", layout.channelCount)
+    fields.member("referenceBits", layout.referenceBits)
     var blocks = frame.deltaBlocks
-    line.array { line in
+    fields.member("deltaBlocks") { fields in
       while let block = blocks.next() {
-        line.object { line in
-          line.member("deltaBits", block.deltaBits)
-          line.member("sampleCount", block.sampleCount)
+        fields.object { fields in
+          fields.member("deltaBits", block.deltaBits)
+          fields.member("sampleCount", block.sampleCount)
         }
       }
     }
-    line.member("factor", factor)
+    fields.member("factor", factor)
     if layout.form == .floats {
-      line.samples("samplesFloat", frame) { line, sample in
-        line.array { line in
-          for index in sample.indices { line.value(Double(PolarUnits.float(sample[index]))) }
+      fields.samples("samplesFloat", frame) { fields, sample in
+        fields.array { fields in
+          for index in sample.indices { fields.value(Double(PolarUnits.float(sample[index]))) }
         }
       }
     } else {
-      line.samples("rawSamples", frame) { line, sample in
-        line.array { line in for index in sample.indices { line.value(sample[index]) } }
+      fields.samples("rawSamples", frame) { fields, sample in
+        fields.array { fields in for index in sample.indices { fields.value(sample[index]) } }
       }
     }
   }
 
   /// The samples in units, and fields under their names.
   private func writeUnits(
-    _ frame: borrowing PolarFrame, _ layout: PolarSampleLayout, into line: inout JSONLine
+    _ frame: borrowing PolarFrame, _ layout: PolarSampleLayout, into fields: inout FieldList
   ) {
     switch frame.type {
-    case .ecg: writeECG(frame, layout, into: &line)
-    case .accelerometer: writeAcceleration(frame, into: &line)
+    case .ecg: writeECG(frame, layout, into: &fields)
+    case .accelerometer: writeAcceleration(frame, into: &fields)
     case .gyroscope where frame.isCompressed && factor == 1: break
     case .gyroscope where layout.form == .floats:
-      line.samples("samplesDegreesPerSecond", frame) { line, sample in
-        line.array { line in
-          for index in sample.indices { line.value(Double(PolarUnits.float(sample[index])) * factor) }
+      fields.samples("samplesDegreesPerSecond", frame) { fields, sample in
+        fields.array { fields in
+          for index in sample.indices { fields.value(Double(PolarUnits.float(sample[index])) * factor) }
         }
       }
-    case .gyroscope: line.scaledSamples("samplesDegreesPerSecond", frame, factor)
-    case .magnetometer: writeMagneticField(frame, layout, into: &line)
-    case .ppg: writePPG(frame, layout, into: &line)
+    case .gyroscope: fields.scaledSamples("samplesDegreesPerSecond", frame, factor)
+    case .magnetometer: writeMagneticField(frame, layout, into: &fields)
+    case .ppg: writePPG(frame, layout, into: &fields)
     case .ppi:
-      line.samples("samples", frame) { line, sample in
-        line.object { PolarPPISample(sample).writeMembers(into: &$0) }
+      fields.samples("samples", frame) { fields, sample in
+        fields.object { PolarPPISample(sample).describe(into: &$0) }
       }
-    case .pressure where !frame.isCompressed: line.floatSamples("samplesHectopascal", frame)
+    case .pressure where !frame.isCompressed: fields.floatSamples("samplesHectopascal", frame)
     case .temperature where !frame.isCompressed, .skinTemperature where !frame.isCompressed:
-      line.floatSamples("samplesCelsius", frame)
-    case .offlineHeartRate: line.scaledSamples("samples", frame, 1)
+      fields.floatSamples("samplesCelsius", frame)
+    case .offlineHeartRate: fields.scaledSamples("samples", frame, 1)
     default: break
     }
   }
 
-  private func writeECG(_ frame: borrowing PolarFrame, _ layout: PolarSampleLayout, into line: inout JSONLine)
-  {
-    guard layout.form != .ecgPair else { return line.scaledSamples("samples", frame, 1) }
-    line.channel("samplesMicrovolts", frame, 0)
+  private func writeECG(
+    _ frame: borrowing PolarFrame, _ layout: PolarSampleLayout, into fields: inout FieldList
+  ) {
+    guard layout.form != .ecgPair else { return fields.scaledSamples("samples", frame, 1) }
+    fields.channel("samplesMicrovolts", frame, 0)
     switch layout.form {
     case .ecgContact:
-      line.samples("overSampling", frame) { line, sample in line.value(sample[1] != 0) }
-      line.channel("skinContactCode", frame, 2)
-      line.channel("contactImpedanceCode", frame, 3)
+      fields.samples("overSampling", frame) { fields, sample in fields.value(sample[1] != 0) }
+      fields.channel("skinContactCode", frame, 2)
+      fields.channel("contactImpedanceCode", frame, 3)
     case .ecgTags:
-      line.channel("ecgDataTag", frame, 1)
-      line.channel("paceDataTag", frame, 2)
+      fields.channel("ecgDataTag", frame, 1)
+      fields.channel("paceDataTag", frame, 2)
     default: break
     }
   }
 
-  private func writeAcceleration(_ frame: borrowing PolarFrame, into line: inout JSONLine) {
+  private func writeAcceleration(_ frame: borrowing PolarFrame, into fields: inout FieldList) {
     // Of type 0, the unit of a count is what the factor tells.
     if frame.isCompressed, frame.frameType == 0, factor == 1 { return }
     let scale = PolarUnits.accelerometerMilliG(
       frameType: frame.frameType, isCompressed: frame.isCompressed, factor: factor)
     if !frame.isCompressed || frame.sampleCount <= Self.repeatedSampleLimit {
-      line.scaledSamples("samplesMilliG", frame, scale)
+      fields.scaledSamples("samplesMilliG", frame, scale)
     } else if scale != 1 {
       var isFirst = true
       frame.forEachSample { sample in
         guard isFirst else { return }
         isFirst = false
-        line.key("firstSampleMilliG")
-        line.array { line in for index in sample.indices { line.value(Double(sample[index]) * scale) } }
+        fields.member("firstSampleMilliG") { fields in
+          for index in sample.indices { fields.value(Double(sample[index]) * scale) }
+        }
       }
     }
   }
 
   private func writeMagneticField(
-    _ frame: borrowing PolarFrame, _ layout: PolarSampleLayout, into line: inout JSONLine
+    _ frame: borrowing PolarFrame, _ layout: PolarSampleLayout, into fields: inout FieldList
   ) {
     // As with acceleration.
     if frame.isCompressed, frame.frameType == 0, factor == 1 { return }
     let scale = PolarUnits.magnetometerGauss(frameType: frame.frameType, factor: factor)
-    line.scaledSamples("samplesGauss", frame, scale, channels: 3)
+    fields.scaledSamples("samplesGauss", frame, scale, channels: 3)
     guard layout.channelCount == 4 else { return }
-    line.samples("calibrationStatus", frame) { line, sample in
-      line.value(name(UInt8(truncatingIfNeeded: sample[3]), in: ["unknown", "poor", "ok", "good"]))
+    fields.samples("calibrationStatus", frame) { fields, sample in
+      fields.value(name(UInt8(truncatingIfNeeded: sample[3]), in: ["unknown", "poor", "ok", "good"]))
     }
   }
 
-  private func writePPG(_ frame: borrowing PolarFrame, _ layout: PolarSampleLayout, into line: inout JSONLine)
-  {
+  private func writePPG(
+    _ frame: borrowing PolarFrame, _ layout: PolarSampleLayout, into fields: inout FieldList
+  ) {
     switch (frame.isCompressed, layout.channelCount) {
     case (false, _):
-      line.scaledSamples("samplesPpg", frame, 1, channels: 3)
-      line.channel("ambient", frame, 3)
+      fields.scaledSamples("samplesPpg", frame, 1, channels: 3)
+      fields.channel("ambient", frame, 3)
     case (true, 4): break
     default:
       let frameType = frame.frameType
-      if frameType == 10 { line.member("channelOrder", "8 red, 6 green, 6 infrared, 1 status") }
-      line.samples("statusBits", frame) { line, sample in
-        line.value(PolarUnits.ppgStatus(sample[sample.count - 1], frameType: frameType))
+      if frameType == 10 { fields.member("channelOrder", "8 red, 6 green, 6 infrared, 1 status") }
+      fields.samples("statusBits", frame) { fields, sample in
+        fields.value(PolarUnits.ppgStatus(sample[sample.count - 1], frameType: frameType))
       }
     }
   }
 
-  private func writeInformation(_ information: PolarPPGInformation, into line: inout JSONLine) {
+  private func writeInformation(_ information: PolarPPGInformation, into fields: inout FieldList) {
     switch information {
     case .integration(let gains):
       let channels = 0..<PolarPPGInformation.InlineGains.channelCount
-      line.member("integrationCounts") { line in
-        for channel in channels { line.value(gains.integrationCount(channel)) }
+      fields.member("integrationCounts") { fields in
+        for channel in channels { fields.value(gains.integrationCount(channel)) }
       }
-      line.member("channel1Gains") { line in for channel in channels { line.value(gains.firstGain(channel)) }
+      fields.member("channel1Gains") { fields in
+        for channel in channels { fields.value(gains.firstGain(channel)) }
       }
-      line.member("channel2Gains") { line in for channel in channels { line.value(gains.secondGain(channel)) }
+      fields.member("channel2Gains") { fields in
+        for channel in channels { fields.value(gains.secondGain(channel)) }
       }
-    case .operationMode(let mode): line.member("operationMode", mode)
-    case .sport(let identifier): line.member("sportId", "\(identifier)")
+    case .operationMode(let mode): fields.member("operationMode", mode)
+    case .sport(let identifier): fields.member("sportId", "\(identifier)")
     case .gains(let count, let first, let second):
-      line.member("integrationCount", count)
-      line.member("channel1Gain", first)
-      line.member("channel2Gain", second)
+      fields.member("integrationCount", count)
+      fields.member("channel1Gain", first)
+      fields.member("channel2Gain", second)
     }
   }
 }
 
 extension PolarPPISample {
-  fileprivate func writeMembers(into line: inout JSONLine) {
-    line.member("heartRateBpm", heartRate)
-    line.member("ppIntervalMilliseconds", intervalMilliseconds)
-    line.member("errorEstimateMilliseconds", errorEstimateMilliseconds)
-    line.member("blocker", isBlocked)
-    line.member("skinContact", hasSkinContact)
-    line.member("skinContactSupported", isSkinContactSupported)
+  fileprivate func describe(into fields: inout FieldList) {
+    fields.member("heartRateBpm", heartRate)
+    fields.member("ppIntervalMilliseconds", intervalMilliseconds)
+    fields.member("errorEstimateMilliseconds", errorEstimateMilliseconds)
+    fields.member("blocker", isBlocked)
+    fields.member("skinContact", hasSkinContact)
+    fields.member("skinContactSupported", isSkinContactSupported)
   }
 }
 
-extension JSONLine {
+extension FieldList {
   fileprivate mutating func samples(
-    _ name: String, _ frame: borrowing PolarFrame, _ body: (inout JSONLine, Span<Int32>) -> Void
+    _ name: String, _ frame: borrowing PolarFrame, _ body: (inout FieldList, Span<Int32>) -> Void
   ) {
-    key(name)
-    array { line in frame.forEachSample { sample in body(&line, sample) } }
+    member(name) { list in frame.forEachSample { sample in body(&list, sample) } }
   }
 
   /// - Parameter channels: the first so many; `nil` for all.
   fileprivate mutating func scaledSamples(
     _ name: String, _ frame: borrowing PolarFrame, _ scale: Double, channels: Int? = nil
   ) {
-    samples(name, frame) { line, sample in
-      line.array { line in
+    samples(name, frame) { fields, sample in
+      fields.array { fields in
         for index in 0..<(channels ?? sample.count) {
-          if scale == 1 { line.value(sample[index]) } else { line.value(Double(sample[index]) * scale) }
+          if scale == 1 { fields.value(sample[index]) } else { fields.value(Double(sample[index]) * scale) }
         }
       }
     }
   }
 
   fileprivate mutating func channel(_ name: String, _ frame: borrowing PolarFrame, _ channel: Int) {
-    samples(name, frame) { line, sample in line.value(sample[channel]) }
+    samples(name, frame) { fields, sample in fields.value(sample[channel]) }
   }
 
   fileprivate mutating func floatSamples(_ name: String, _ frame: borrowing PolarFrame) {
-    samples(name, frame) { line, sample in line.value(Double(PolarUnits.float(sample[0]))) }
+    samples(name, frame) { fields, sample in fields.value(Double(PolarUnits.float(sample[0]))) }
   }
 }

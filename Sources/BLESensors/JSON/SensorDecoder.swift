@@ -3,7 +3,7 @@ import BLEWire
 import ColmiRing
 package import JSONText
 
-/// Turns values of known characteristics into JSON objects: what `ringtap decode` prints.
+/// Turns values of known characteristics into fields: what `ringtap decode` and `ringtap log show` print.
 package struct SensorDecoder {
   /// What a value belongs to.
   package enum Source: Hashable, Sendable {
@@ -39,32 +39,43 @@ package struct SensorDecoder {
   package func decode(
     _ frames: [[UInt8]], of source: Source, _ context: Context = Context(), into line: inout JSONLine
   ) -> Bool {
-    do throws(WireError) {
-      switch source {
-      case .manufacturerData: try writeAdvertisement(frames[0], into: &line)
-      case .characteristic(PolarUUID.data): try PolarFramesJSON(context).write(frames, into: &line)
-      case .characteristic(PolarUUID.controlPoint):
-        try PolarControlPointJSON.write(frames, context.operation, into: &line)
-      case .characteristic(CoreUUID.controlPoint):
-        try writeCoreControlPoint(frames[0], into: &line)
-      case .characteristic(.cscMeasurement) where frames.count > 1:
-        try writeChange(from: frames[0], to: frames[frames.count - 1], into: &line)
-      case .characteristic(let uuid):
-        if let transcript = RingTranscript(frames, of: uuid) {
-          write(transcript, into: &line)
-          return true
-        }
-        guard let type = Self.types[uuid] else { return false }
-        try write(type, frames, into: &line)
-      }
-    } catch {
-      line.object { write(error, into: &$0) }
-    }
+    guard let fields = fields(frames, of: source, context) else { return false }
+    line.object { $0.members(fields.fields) }
     return true
   }
 
+  /// The members of that object, which are lines of text too; `nil` for a source that is not known.
+  package func fields(
+    _ frames: [[UInt8]], of source: Source, _ context: Context = Context()
+  ) -> FieldList? {
+    var fields = FieldList()
+    do throws(WireError) {
+      switch source {
+      case .manufacturerData: try writeAdvertisement(frames[0], into: &fields)
+      case .characteristic(PolarUUID.data): try PolarFramesJSON(context).write(frames, into: &fields)
+      case .characteristic(PolarUUID.controlPoint):
+        try PolarControlPointJSON.write(frames, context.operation, into: &fields)
+      case .characteristic(CoreUUID.controlPoint):
+        try writeCoreControlPoint(frames[0], into: &fields)
+      case .characteristic(.cscMeasurement) where frames.count > 1:
+        try writeChange(from: frames[0], to: frames[frames.count - 1], into: &fields)
+      case .characteristic(let uuid):
+        if let transcript = RingTranscript(frames, of: uuid) {
+          write(transcript, into: &fields)
+        } else if let type = Self.types[uuid] {
+          try write(type, frames, into: &fields)
+        } else {
+          return nil
+        }
+      }
+      return fields
+    } catch {
+      return Self.fields(of: error)
+    }
+  }
+
   /// The characteristics whose values are the same whichever way they travel.
-  private static let types: [BluetoothUUID: any SensorValueJSON.Type] = [
+  private static let types: [BluetoothUUID: any SensorValueFields.Type] = [
     .heartRateMeasurement: HeartRateMeasurement.self, .bodySensorLocation: BodySensorLocation.self,
     .heartRateControlPoint: HeartRateCommand.self,
     .batteryLevel: BatteryLevel.self, .batteryPowerState: BatteryPowerState.self,
@@ -86,125 +97,97 @@ package struct SensorDecoder {
     .plxFeatures: OximeterFeatures.self,
   ]
 
-  private func write<Value: SensorValueJSON>(
-    _ type: Value.Type, _ frames: [[UInt8]], into line: inout JSONLine
+  private func write<Value: SensorValueFields>(
+    _ type: Value.Type, _ frames: [[UInt8]], into fields: inout FieldList
   ) throws(WireError) {
-    if frames.count == 1 {
+    guard frames.count > 1 else {
       let octets = frames[0]
-      let value = try Value(decoding: octets.span)
-      line.object { value.writeMembers(into: &$0) }
-      return
+      return fields.members(of: try Value(decoding: octets.span))
     }
-    line.object { line in
-      line.member("frames") { line in
-        for frame in frames {
-          line.object { line in
-            do throws(WireError) {
-              try Value(decoding: frame.span).writeMembers(into: &line)
-            } catch { write(error, into: &line) }
-          }
+    fields.member("frames") { list in
+      for frame in frames {
+        do throws(WireError) {
+          let value = try Value(decoding: frame.span)
+          list.object { $0.members(of: value) }
+        } catch {
+          list.object { $0 = Self.fields(of: error) }
         }
       }
     }
   }
 
-  private func write(_ transcript: RingTranscript, into line: inout JSONLine) {
+  private func write(_ transcript: RingTranscript, into fields: inout FieldList) {
     if let object = (try? transcript.objects())?.first {
-      line.object { $0.members(object.fields) }
+      fields = object
       return
     }
     // Answers that make no log: each says something of its own.
-    line.object { line in
-      line.member("frames") { line in
-        for packet in transcript.packets {
-          var alone = transcript
-          alone.packets = [packet]
-          write(alone, into: &line)
-        }
+    fields.member("frames") { list in
+      for packet in transcript.packets {
+        var alone = transcript
+        alone.packets = [packet]
+        list.object { write(alone, into: &$0) }
       }
     }
   }
 
-  private func writeAdvertisement(_ value: [UInt8], into line: inout JSONLine) throws(WireError) {
+  private func writeAdvertisement(_ value: [UInt8], into fields: inout FieldList) throws(WireError) {
     if value.count >= 2, value.span.u16(at: 0) == PolarAdvertisement.company {
-      let advertisement = try PolarAdvertisement(decoding: value.span)
-      line.object { advertisement.writeMembers(into: &$0) }
+      fields.members(of: try PolarAdvertisement(decoding: value.span))
     } else {
-      let advertisement = try CoreAdvertisement(decoding: value.span)
-      line.object { advertisement.writeMembers(into: &$0) }
+      fields.members(of: try CoreAdvertisement(decoding: value.span))
     }
   }
 
-  private func writeCoreControlPoint(_ value: [UInt8], into line: inout JSONLine) throws(WireError) {
+  private func writeCoreControlPoint(_ value: [UInt8], into fields: inout FieldList) throws(WireError) {
     if value.first == CoreResponse.opcode {
-      let response = try CoreResponse(decoding: value.span)
-      line.object { response.writeMembers(into: &$0) }
+      fields.members(of: try CoreResponse(decoding: value.span))
     } else {
-      let request = try CoreRequest(decoding: value.span)
-      line.object { request.writeMembers(into: &$0) }
+      fields.members(of: try CoreRequest(decoding: value.span))
     }
   }
 
-  private func writeChange(from first: [UInt8], to last: [UInt8], into line: inout JSONLine) throws(WireError)
-  {
+  private func writeChange(
+    from first: [UInt8], to last: [UInt8], into fields: inout FieldList
+  ) throws(WireError) {
     let before = try CyclingSpeed(decoding: first.span)
     let after = try CyclingSpeed(decoding: last.span)
-    line.object { line in
-      if let change = after.crankChange(since: before) {
-        line.member("deltaCrankRevolutions", change.revolutions)
-        line.member("deltaTime1024ths", change.ticks)
-        line.member("cadenceRevolutionsPerMinute", optional: change.perMinute)
-      }
-      if let change = after.wheelChange(since: before) {
-        line.member("deltaWheelRevolutions", change.revolutions)
-        line.member(after.crank == nil ? "deltaTime1024ths" : "deltaWheelTime1024ths", change.ticks)
-        line.member("wheelRevolutionsPerMinute", optional: change.perMinute)
-      }
+    if let change = after.crankChange(since: before) {
+      fields.member("deltaCrankRevolutions", change.revolutions)
+      fields.member("deltaTime1024ths", change.ticks)
+      fields.member("cadenceRevolutionsPerMinute", change.perMinute)
+    }
+    if let change = after.wheelChange(since: before) {
+      fields.member("deltaWheelRevolutions", change.revolutions)
+      fields.member(after.crank == nil ? "deltaTime1024ths" : "deltaWheelTime1024ths", change.ticks)
+      fields.member("wheelRevolutionsPerMinute", change.perMinute)
     }
   }
 
-  private func write(_ error: WireError, into line: inout JSONLine) {
+  private static func fields(of error: WireError) -> FieldList {
+    var fields = FieldList()
     switch error.reason {
-    case .truncated: line.member("error", "truncated" as String)
-    case .lengthMismatch: line.member("error", "lengthMismatch" as String)
-    case .checksum: line.member("error", "checksum" as String)
+    case .truncated: fields.member("error", "truncated")
+    case .lengthMismatch: fields.member("error", "lengthMismatch", words: "length mismatch")
+    case .checksum: fields.member("error", "checksum")
     case .invalidValue(let value):
-      line.member("error", "outOfRange" as String)
-      line.member("rawValue", value)
+      fields.member("error", "outOfRange", words: "out of range")
+      fields.member("rawValue", value)
     case .unexpectedOpcode(let opcode):
-      line.member("error", "unknownOpcode" as String)
-      line.member("rawValue", opcode)
+      fields.member("error", "unknownOpcode", words: "unknown opcode")
+      fields.member("rawValue", opcode)
     }
+    return fields
   }
 }
 
-/// A value that can say itself in the members of a JSON object, units in their keys.
-protocol SensorValueJSON: CharacteristicValue {
-  func writeMembers(into line: inout JSONLine)
-}
+/// A value of a characteristic that says itself in fields, units in their names.
+protocol SensorValueFields: CharacteristicValue, FieldSource {}
 
-extension JSONLine {
-  /// `null` where there is none.
-  mutating func member(_ name: String, optional number: (some BinaryInteger)?) {
-    key(name)
-    if let number { value(number) } else { null() }
-  }
-
-  package mutating func member(_ name: String, optional number: Double?) {
-    key(name)
-    if let number { value(number) } else { null() }
-  }
-
-  mutating func member(_ name: String, optional text: String?) {
-    key(name)
-    if let text { value(text) } else { null() }
-  }
-
+extension FieldList {
   mutating func members(trailing byteCount: Int) {
     if byteCount > 0 { member("trailingBytes", byteCount) }
   }
-
-  mutating func member(_ name: String, _ elements: (inout JSONLine) -> Void) { member(name, array: elements) }
 }
 
 /// The name of a code, or `reserved`.

@@ -1,5 +1,6 @@
 import BLECore
-import JSONText
+import BLESensors
+package import JSONText
 
 extension IEEE11073Special {
   var jsonName: String {
@@ -19,20 +20,29 @@ extension TemperatureMeasurement.Unit {
   var keySuffix: String { self == .celsius ? "Celsius" : "Fahrenheit" }
 }
 
-extension TemperatureMeasurement: SensorValueJSON {
-  func writeMembers(into line: inout JSONLine) {
-    if let value = temperature.value { line.member("temperature\(unit.keySuffix)", value) }
-    if let special = temperature.special { line.member("temperatureSpecial", special.jsonName) }
-    line.member("unit", unit.jsonName)
-    line.key("timestamp")
-    if let timestamp { line.value(timestamp) } else { line.null() }
-    line.member("temperatureTypeCode", optional: type?.rawValue)
-    if let type { line.member("temperatureType", type.jsonName) }
-    line.members(trailing: trailingByteCount)
+extension TemperatureMeasurement: SensorValueFields {
+  package func describe(into fields: inout FieldList) {
+    if let value = temperature.value { fields.member("temperature\(unit.keySuffix)", value, words: words) }
+    if let special = temperature.special {
+      fields.member("temperatureSpecial", special.jsonName, .words("temperature"), words: "none")
+    }
+    fields.member("unit", unit.jsonName, .hidden)
+    if let timestamp { fields.member("timestamp", timestamp) } else { fields.nullMember("timestamp") }
+    fields.member("temperatureTypeCode", type?.rawValue, .hidden)
+    if let type { fields.member("temperatureType", type.jsonName) }
+    fields.members(trailing: trailingByteCount)
+  }
+
+  /// All digits, as they tell the precision.
+  private var words: String {
+    let unit = unit == .celsius ? "°C" : "°F"
+    let (mantissa, exponent) = (temperature.mantissa, temperature.exponent)
+    guard (-6...0).contains(exponent) else { return "\(mantissa)e\(exponent) \(unit)" }
+    return "\(PacketText.decimal(Int64(mantissa), places: -Int(exponent))) \(unit)"
   }
 }
 
-extension TemperatureType: SensorValueJSON {
+extension TemperatureType: SensorValueFields {
   private static let names = [
     "reserved", "armpit", "body", "ear", "finger", "gastroIntestinalTract", "mouth", "rectum", "toe",
     "tympanum",
@@ -40,34 +50,34 @@ extension TemperatureType: SensorValueJSON {
 
   var jsonName: String { name(rawValue, in: Self.names) }
 
-  func writeMembers(into line: inout JSONLine) {
-    line.member("temperatureTypeCode", rawValue)
-    line.member("temperatureType", jsonName)
+  package func describe(into fields: inout FieldList) {
+    fields.member("temperatureTypeCode", rawValue, .hidden)
+    fields.member("temperatureType", jsonName)
   }
 }
 
-extension MeasurementInterval: SensorValueJSON {
-  func writeMembers(into line: inout JSONLine) { line.member("measurementIntervalSeconds", seconds) }
+extension MeasurementInterval: SensorValueFields {
+  package func describe(into fields: inout FieldList) { fields.member("measurementIntervalSeconds", seconds) }
 }
 
-extension MeasurementIntervalRange: SensorValueJSON {
-  func writeMembers(into line: inout JSONLine) {
-    line.member("lowerInclusiveSeconds", lowerSeconds)
-    line.member("upperInclusiveSeconds", upperSeconds)
+extension MeasurementIntervalRange: SensorValueFields {
+  package func describe(into fields: inout FieldList) {
+    fields.member("lowerInclusiveSeconds", lowerSeconds)
+    fields.member("upperInclusiveSeconds", upperSeconds)
   }
 }
 
-extension JSONLine {
+extension FieldList {
   /// `2024-02-29T23:59:58`; what is not a complete date, its parts, unknown ones as `null`.
-  mutating func value(_ time: DateTime) {
-    guard !time.isComplete else { return value(Self.text(time)) }
-    object { line in
-      line.member("year", optional: time.year == 0 ? nil : time.year)
-      line.member("month", optional: time.month == 0 ? nil : time.month)
-      line.member("day", optional: time.day == 0 ? nil : time.day)
-      line.member("hour", time.hour)
-      line.member("minute", time.minute)
-      line.member("second", time.second)
+  mutating func member(_ name: String, _ time: DateTime) {
+    guard !time.isComplete else { return member(name, Self.text(time)) }
+    object(name) { fields in
+      fields.member("year", time.year == 0 ? nil : time.year)
+      fields.member("month", time.month == 0 ? nil : time.month)
+      fields.member("day", time.day == 0 ? nil : time.day)
+      fields.member("hour", time.hour)
+      fields.member("minute", time.minute)
+      fields.member("second", time.second)
     }
   }
 

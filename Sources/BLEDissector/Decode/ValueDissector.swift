@@ -1,0 +1,109 @@
+import BLECore
+import BLESensors
+import BLEWire
+import ColmiRing
+package import JSONText
+
+/// The value of an attribute, where the SIG, the maker of a sensor or the ring's protocol says what its octets mean: what
+/// `ringtap decode` and `ringtap ring decode` say of the same octets.
+enum ValueDissector {
+  /// - Parameters:
+  ///   - uuid: `nil` where the log does not tell it; then a ring's value is known by its checksum.
+  ///   - opcode: of the PDU: what is written to a ring is a command, though it may look like a sample.
+  static func said(_ value: Span<UInt8>, _ uuid: BluetoothUUID?, in opcode: ATTOpcode) -> Field? {
+    let isSent = opcode == .writeRequest || opcode == .writeCommand
+    if let ring = RingTranscript(value, of: uuid, isSent ? .hostToRing : .ringToHost) { return ring.field }
+    // A piece of a ring's message means nothing alone.
+    guard let uuid, RingTranscript([], of: uuid) == nil else { return nil }
+    if let short = uuid.short, let fields = attribute(value, short) { return said(fields) }
+    var context = SensorDecoder.Context()
+    context.operation = operation(of: opcode)
+    let octets = value.indices.map { value[$0] }
+    return SensorDecoder().fields([octets], of: .characteristic(uuid), context).map(said)
+  }
+
+  private static func said(_ fields: FieldList) -> Field {
+    Field("decoded", .object, .none, children: fields.fields)
+  }
+
+  private static func operation(of opcode: ATTOpcode) -> SensorDecoder.Operation? {
+    switch opcode {
+    case .writeRequest, .writeCommand, .signedWriteCommand: .write
+    case .readResponse: .read
+    case .handleValueNotification: .notify
+    case .handleValueIndication: .indicate
+    default: nil
+    }
+  }
+
+  /// GATT's and GAP's own attributes.
+  private static func attribute(_ value: Span<UInt8>, _ short: UInt16) -> FieldList? {
+    var fields = FieldList()
+    switch short {
+    case 0x2901: fields.member("text", PacketText.string(value))
+    case 0x2800, 0x2801:
+      guard let uuid = value.uuid(at: 0, byteCount: value.count) else { return nil }
+      fields.append(Field("service", .uuid(uuid)))
+    case 0x2803:
+      guard let declaration = try? CharacteristicDeclaration(validating: value) else { return nil }
+      fields.members(of: declaration)
+    case 0x2902 where value.count == 2:
+      let bits = value.u16(at: 0)
+      fields.member("configuration", bits, words: configuration(bits))
+    case 0x2A01 where value.count == 2:
+      let number = value.u16(at: 0)
+      fields.member("appearance", number, words: PacketText.hex(UInt64(number), digits: 4))
+    case 0x2A04 where value.count == 8: fields.preferredParameters(value)
+    case 0x2A05 where value.count == 4:
+      let (start, end) = (value.handle(at: 0), value.handle(at: 2))
+      fields.member(
+        "startHandle", start.rawValue, .words("changed"),
+        words: "\(PacketText.hex(start))-\(PacketText.hex(end))")
+      fields.member("endHandle", end.rawValue, .hidden)
+    default: return nil
+    }
+    return fields
+  }
+
+  /// Core 5.4, Vol 3, Part G, 3.3.3.3.
+  private static func configuration(_ bits: UInt16) -> String {
+    switch bits {
+    case 0: "off"
+    case 1: "notification"
+    case 2: "indication"
+    case 3: "notification, indication"
+    default: PacketText.hex(UInt64(bits), digits: 4)
+    }
+  }
+}
+
+extension DecodedATT {
+  /// What its value says; `nil` where it is a part of a value, or not known.
+  var said: Field? {
+    guard let value, offset == nil, opcode != .readBlobResponse else { return nil }
+    return ValueDissector.said(value, uuid, in: opcode)
+  }
+}
+
+/// Core 5.4, Vol 3, Part G, 3.3.1.
+extension CharacteristicDeclaration: FieldSource {
+  package func describe(into fields: inout FieldList) {
+    fields.member("properties") { list in for name in properties.names { list.value("\(name)") } }
+    fields.member("valueHandle", valueHandle.rawValue, words: PacketText.hex(valueHandle))
+    fields.append(Field("valueUuid", .uuid(uuid), .words("value UUID")))
+  }
+}
+
+extension FieldList {
+  /// Core 5.4, Vol 3, Part C, 12.3.
+  fileprivate mutating func preferredParameters(_ value: Span<UInt8>) {
+    let (least, most) = (Int64(value.u16(at: 0)) * 125, Int64(value.u16(at: 2)) * 125)
+    let timeout = Int(value.u16(at: 6)) * 10
+    member(
+      "minIntervalMs", Double(least) / 100, .words("interval"),
+      words: "\(PacketText.decimal(least, places: 2)) ms to \(PacketText.decimal(most, places: 2)) ms")
+    member("maxIntervalMs", Double(most) / 100, .hidden)
+    member("latency", value.u16(at: 4), words: "\(value.u16(at: 4)), timeout: \(timeout) ms")
+    member("timeoutMs", timeout, .hidden)
+  }
+}
