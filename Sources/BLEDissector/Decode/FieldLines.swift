@@ -17,7 +17,7 @@ extension PacketText {
     case .problem(let reason): malformed(indent, reason)
     case .octets(let octets) where label.isEmpty: dump(indent, octets.span)
     case .object where label.isEmpty: print(field.children, indent)
-    case .list where label.isEmpty && !field.isRow: print(field.children, indent)
+    case .list where label.isEmpty && (field.children.isEmpty || !field.isRow): print(field.children, indent)
     case .object:
       line(indent, "\(label):" + (field.words.map { " " + $0 } ?? ""))
       print(field.children, indent + 2)

@@ -13,13 +13,12 @@ public struct HCISummary: Hashable, Sendable, BitwiseCopyable {
   /// Why parameters are missing that the command or event has.
   var problem: WireError?
 
+  init() {}
+
   /// - Parameter packet: a command without its H4 type octet.
   init(command packet: Span<UInt8>) {
     do throws(WireError) {
-      let command = try HCICommandPacket(validating: packet)
-      opcode = command.opcode
-      let layout = HCICommandTable.layouts[command.opcode.rawValue]
-      read(layout?.fields, layout?.minimumByteCount, command.parameters, .hciCommand)
+      self = try HCIParameters(command: packet).summary
     } catch {
       problem = error
       if packet.count >= 2 { opcode = HCIOpcode(rawValue: packet.u16(at: 0)) }
@@ -29,43 +28,15 @@ public struct HCISummary: Hashable, Sendable, BitwiseCopyable {
   /// - Parameter packet: an event without its H4 type octet.
   init(event packet: Span<UInt8>) {
     do throws(WireError) {
-      try readEvent(HCIEventPacket(validating: packet))
+      self = try HCIParameters(event: packet).summary
     } catch {
       problem = error
       if !packet.isEmpty { event = HCIEventCode(rawValue: packet[0]) }
     }
   }
 
-  private mutating func readEvent(_ packet: borrowing HCIEventPacket) throws(WireError) {
-    event = packet.code
-    let parameters = packet.parameters
-    switch packet.code {
-    case .commandComplete:
-      let complete = try CommandComplete(validating: parameters)
-      opcode = complete.opcode
-      guard !complete.returnParameters.isEmpty else { return }
-      status = HCIStatus(rawValue: complete.returnParameters[0])
-      // A command that failed may return no more than its status.
-      guard status == .success else { return }
-      let layout = HCICommandTable.layouts[complete.opcode.rawValue]
-      read(layout?.returned, layout?.minimumReturnedByteCount, complete.returnParameters, .hciEvent)
-    case .commandStatus:
-      let answer = try CommandStatus(validating: parameters)
-      opcode = answer.opcode
-      status = answer.status
-    case .leMeta:
-      try parameters.require(1, .hciEvent)
-      let code = LESubevent(rawValue: parameters[0])
-      subevent = code
-      let layout = HCIEventTable.subevents[UInt16(code.rawValue)]
-      read(layout?.fields, layout?.minimumByteCount, parameters.extracting(1...), .hciEvent)
-    default:
-      let layout = HCIEventTable.layouts[UInt16(packet.code.rawValue)]
-      read(layout?.fields, layout?.minimumByteCount, parameters, .hciEvent)
-    }
-  }
-
-  private mutating func read(
+  /// Takes what the fields say of the link and the outcome.
+  mutating func read(
     _ fields: [PacketField]?, _ minimum: Int?, _ parameters: Span<UInt8>, _ layer: WireError.Layer
   ) {
     guard let fields, let minimum else { return }

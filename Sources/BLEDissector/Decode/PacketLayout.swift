@@ -143,6 +143,9 @@ struct PacketLayout: Sendable {
   let minimumByteCount: Int
   let minimumReturnedByteCount: Int
 
+  /// Of an answer that has nothing else, or of which nothing else is known.
+  static let status = fields("status")
+
   private init(_ columns: [Substring], name: Substring) {
     self.name = String(name)
     fields = columns.count > 1 ? Self.fields(columns[1]) : nil

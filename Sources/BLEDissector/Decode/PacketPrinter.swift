@@ -114,19 +114,23 @@ package struct PacketPrinter {
       line.member("status", status.rawValue)
       line.member("statusName", HCIStatusNames.name(of: status))
     }
-    HCIJSON.print(packet, into: &line)
+    guard packet.packet.count > HCIDissector.headerByteCount(packet.type) else { return }
+    line.key("parameters")
+    line.object { $0.members(HCIDissector.dissect(packet).fields) }
   }
 
   private static func print(_ channelID: UInt16, _ payload: Span<UInt8>, into line: inout JSONLine) {
+    let said = ChannelDissector.dissect(payload, of: channelID)
+    let isSMP = channelID == L2CAPFrame.FixedChannel.securityManager
     line.key("l2cap")
     line.object { line in
       line.member("cid", channelID)
-      if channelID == L2CAPFrame.FixedChannel.signalling { ChannelJSON.printSignal(payload, into: &line) }
+      if let said, !isSMP { line.members(said.fields) }
       if channelID != ATT.channelID { line.member("payload", hex: payload) }
     }
-    guard channelID == L2CAPFrame.FixedChannel.securityManager, !payload.isEmpty else { return }
+    guard isSMP, let said, !payload.isEmpty else { return }
     line.key("smp")
-    line.object { line in ChannelJSON.printSMP(payload, into: &line) }
+    line.object { $0.members(said.fields) }
   }
 
   private static func print(_ att: borrowing DecodedATT, into line: inout JSONLine) {
@@ -156,14 +160,30 @@ package struct PacketPrinter {
       default: .data
       }
     text.line(
-      0, header(mark + HCIText.title(packet), packet.index, packet.time, packet.adapter), color: color)
+      0, header(mark + HCIDissector.title(packet), packet.index, packet.time, packet.adapter), color: color)
     switch packet.type {
-    case .command, .event: HCIText.print(packet, into: &text)
-    case .acl where packet.payload != nil: ChannelText.print(packet, into: &text)
+    case .command, .event:
+      let (title, fields) = HCIDissector.dissect(packet)
+      if let title { text.line(6, title) }
+      text.print(fields, 8)
+    case .acl where packet.payload != nil: printChannel(packet)
     case .acl:
       // A fragment; the packet that ends the frame says what it was.
       if let problem = packet.problem { text.malformed(8, "\(problem)", packet.packet) }
     default: text.dump(8, packet.packet)
+    }
+  }
+
+  private mutating func printChannel(_ packet: borrowing DecodedPacket) {
+    guard let channelID = packet.channelID, let payload = packet.payload else { return }
+    if let att = packet.att {
+      ATTText.print(att, into: &text)
+    } else if let (title, fields) = ChannelDissector.dissect(payload, of: channelID) {
+      text.line(6, title)
+      text.print(fields, 8)
+    } else {
+      text.line(6, "Channel: \(channelID) len \(payload.count)")
+      text.dump(8, payload)
     }
   }
 

@@ -2,7 +2,7 @@ import BLECore
 import BLEWire
 import JSONText
 
-/// Lines for people, in the manner of `btmon`: what a layout's fields say, and octets that nothing is known of.
+/// Lines for people, in the manner of `btmon`.
 struct PacketText {
   private(set) var octets: [UInt8] = []
   /// Whether words are coloured by the escape sequences of a terminal.
@@ -110,105 +110,5 @@ struct PacketText {
     let name = UUIDNames.name(of: uuid)
     guard let short = uuid.short else { return "\(name ?? "Vendor specific") (\(uuid))" }
     return "\(name ?? "Unknown") (\(hex(UInt64(short), digits: 4)))"
-  }
-}
-
-/// Prints the fields of one packet and remembers what later fields depend on.
-struct FieldPrinter {
-  private var cursor = 0
-  private var addressType: UInt16 = 0
-  /// Where repeated fields start, and how often they are still to come.
-  private var repetition: (start: Int, left: Int)?
-
-  /// Prints `bytes` by `fields`; what is left is dumped, and a field that does not fit is said to be malformed.
-  static func print(_ fields: [PacketField], _ bytes: Span<UInt8>, _ indent: Int, into text: inout PacketText)
-  {
-    var printer = FieldPrinter()
-    printer.print(fields, bytes, indent, into: &text)
-  }
-
-  private mutating func print(
-    _ fields: [PacketField], _ bytes: Span<UInt8>, _ indent: Int, into text: inout PacketText
-  ) {
-    var index = 0
-    while index < fields.count {
-      let field = fields[index]
-      guard bytes.count - cursor >= field.byteCount else {
-        text.malformed(
-          indent, "\(field.label) needs \(field.byteCount) octets, \(bytes.count - cursor) are left",
-          bytes.extracting(cursor...))
-        return
-      }
-      index += 1
-      switch field.kind {
-      case .times, .timesByBits, .untilEnd:
-        startRepetition(field, at: index, bytes, indent, into: &text)
-        if repetition?.left == 0 { index = fields.count }
-      case .advertisingData:
-        guard printData(field, bytes, indent, into: &text) else { return }
-      default: printValue(field, bytes, indent, into: &text)
-      }
-      if index == fields.count, let (start, left) = repetition, left > 1, start < index, cursor < bytes.count
-      {
-        repetition = (start, left - 1)
-        index = start
-      }
-    }
-    if cursor < bytes.count { text.dump(indent, bytes.extracting(cursor...)) }
-  }
-
-  private mutating func startRepetition(
-    _ field: PacketField, at index: Int, _ bytes: Span<UInt8>, _ indent: Int, into text: inout PacketText
-  ) {
-    switch field.kind {
-    case .untilEnd: repetition = (index, cursor < bytes.count ? .max : 0)
-    case .timesByBits:
-      repetition = (index, bytes[cursor].nonzeroBitCount)
-      text.line(indent, "\(field.label): 0x\(hexadecimal(bytes[cursor]))")
-      cursor += 1
-    default:
-      repetition = (index, Int(bytes[cursor]))
-      text.line(indent, "\(field.label): \(bytes[cursor])")
-      cursor += 1
-    }
-  }
-
-  private mutating func printData(
-    _ field: PacketField, _ bytes: Span<UInt8>, _ indent: Int, into text: inout PacketText
-  ) -> Bool {
-    let count = Int(bytes[cursor])
-    cursor += 1
-    text.line(indent, "\(field.label): \(count)")
-    guard bytes.count - cursor >= count else {
-      text.malformed(
-        indent, "\(field.label) \(count), \(bytes.count - cursor) octets are left",
-        bytes.extracting(cursor...))
-      return false
-    }
-    AdvertisingDataText.print(bytes.extracting(cursor..<cursor + count), indent, into: &text)
-    cursor += count
-    return true
-  }
-
-  private mutating func printValue(
-    _ field: PacketField, _ bytes: Span<UInt8>, _ indent: Int, into text: inout PacketText
-  ) {
-    let rest = bytes.extracting(cursor...)
-    switch field.kind {
-    case .name:
-      cursor = bytes.count
-      text.line(indent, "\(field.label): \(PacketText.string(FieldText.untilZero(rest)))")
-    case .structures:
-      AdvertisingDataText.print(rest, indent, into: &text)
-      cursor = bytes.count
-    case .padding: cursor = bytes.count
-    default:
-      let value = rest.extracting(first: field.byteCount)
-      cursor += field.byteCount
-      if case .addressType = field.kind { addressType = UInt16(value[0]) }
-      let type: AddressType = addressType & 1 == 0 ? .public : .random
-      text.line(indent, "\(field.label): \(FieldText.text(field.kind, value, type))")
-      for line in FieldText.names(field.kind, value) ?? [] { text.line(indent + 2, line) }
-    }
   }
 }

@@ -1,0 +1,147 @@
+import BLECore
+import BLEWire
+import JSONText
+
+/// The parameters of a command or an event, with the fields that its table has for them.
+struct HCIParameters: ~Escapable {
+  /// What the packet answers, or which subevent it is: a line of text above the fields.
+  private(set) var title: String?
+  /// How many more commands the controller takes, in events that say so.
+  private(set) var credits: UInt8?
+  private(set) var summary = HCISummary()
+  /// `nil` where nobody knows them.
+  private(set) var fields: [PacketField]?
+  /// The octets of the fields, and what may follow them.
+  let octets: Span<UInt8>
+
+  /// - Parameter packet: a command without its H4 type octet.
+  @_lifetime(copy packet)
+  init(command packet: Span<UInt8>) throws(WireError) {
+    let command = try HCICommandPacket(validating: packet)
+    octets = command.parameters
+    summary.opcode = command.opcode
+    let layout = HCICommandTable.layouts[command.opcode.rawValue]
+    fields = layout?.fields
+    summary.read(fields, layout?.minimumByteCount, octets, .hciCommand)
+  }
+
+  /// - Parameter packet: an event without its H4 type octet.
+  @_lifetime(copy packet)
+  init(event packet: Span<UInt8>) throws(WireError) {
+    let event = try HCIEventPacket(validating: packet)
+    let parameters = event.parameters
+    switch event.code {
+    case .commandComplete:
+      let complete = try CommandComplete(validating: parameters)
+      octets = complete.returnParameters
+      answer(complete.opcode, complete.credits)
+      readReturned()
+    case .commandStatus:
+      let status = try CommandStatus(validating: parameters)
+      octets = parameters.extracting(..<1)
+      answer(status.opcode, status.credits)
+      takeStatusOnly()
+    case .leMeta:
+      try parameters.require(1, .hciEvent)
+      octets = parameters.extracting(1...)
+      let subevent = LESubevent(rawValue: parameters[0])
+      summary.subevent = subevent
+      title = "\(subevent.logName) (0x\(hexadecimal(subevent.rawValue)))"
+      read(HCIEventTable.subevents[UInt16(subevent.rawValue)])
+    default:
+      octets = parameters
+      read(HCIEventTable.layouts[UInt16(event.code.rawValue)])
+    }
+    summary.event = event.code
+  }
+
+  private mutating func answer(_ opcode: HCIOpcode, _ credits: UInt8) {
+    summary.opcode = opcode
+    self.credits = credits
+    title = "\(opcode.logName) \(opcode.logNumber) ncmd \(credits)"
+  }
+
+  private mutating func read(_ layout: PacketLayout?) {
+    fields = layout?.fields
+    summary.read(fields, layout?.minimumByteCount, octets, .hciEvent)
+  }
+
+  private mutating func readReturned() {
+    guard let layout = summary.opcode.flatMap({ HCICommandTable.layouts[$0.rawValue] }) else {
+      // Nearly every command returns a status first.
+      if !octets.isEmpty { takeStatusOnly() }
+      return
+    }
+    fields = layout.returned
+    guard !octets.isEmpty else { return }
+    if octets[0] == 0 {
+      summary.read(fields, layout.minimumReturnedByteCount, octets, .hciEvent)
+    } else if octets.count < layout.minimumReturnedByteCount {
+      // A command that failed may return no more than its status.
+      takeStatusOnly()
+    } else {
+      summary.status = HCIStatus(rawValue: octets[0])
+    }
+  }
+
+  private mutating func takeStatusOnly() {
+    fields = PacketLayout.status
+    summary.status = HCIStatus(rawValue: octets[0])
+  }
+}
+
+/// Commands and events: what the parameters say.
+enum HCIDissector {
+  /// - Parameter packet: a command or an event.
+  /// - Returns: a line of text above the fields, and the fields, which JSON has in `parameters`.
+  static func dissect(_ packet: borrowing DecodedPacket) -> (title: String?, fields: [Field]) {
+    let octets = packet.packet
+    var list = FieldList()
+    do throws(WireError) {
+      let parameters =
+        packet.type == .command
+        ? try HCIParameters(command: octets) : try HCIParameters(event: octets)
+      if let credits = parameters.credits { list.member("numHciCommandPackets", credits, .hidden) }
+      LayoutDissector.dissect(parameters.fields, parameters.octets, into: &list)
+      return (parameters.title, list.fields)
+    } catch {
+      // JSON has the problem in the packet, and its header in members.
+      let start = headerByteCount(packet.type)
+      list.append(Field(nil, .problem("\(error)"), .none))
+      list.append(Field(nil, .octets(octets.indices.map { octets[$0] }), .none))
+      let rest = octets.indices.dropFirst(start).map { octets[$0] }
+      if !rest.isEmpty { list.member("octets", hex: rest, .hidden) }
+      return (nil, list.fields)
+    }
+  }
+
+  static func headerByteCount(_ type: HCIPacketType) -> Int {
+    type == .command ? HCICommandPacket.headerByteCount : HCIEventPacket.headerByteCount
+  }
+
+  /// Of the header line.
+  static func title(_ packet: borrowing DecodedPacket) -> String {
+    let octets = packet.packet
+    switch packet.type {
+    case .command where octets.count >= 3:
+      let opcode = HCIOpcode(rawValue: octets.u16(at: 0))
+      return "HCI Command: \(opcode.logName) \(opcode.logNumber) plen \(octets[2])"
+    case .event where octets.count >= 2:
+      let code = HCIEventCode(rawValue: octets[0])
+      return "HCI Event: \(code.logName) (0x\(hexadecimal(code.rawValue))) plen \(octets[1])"
+    case .command, .event: return packet.type == .command ? "HCI Command:" : "HCI Event:"
+    default: return dataTitle(packet)
+    }
+  }
+
+  private static func dataTitle(_ packet: borrowing DecodedPacket) -> String {
+    var title = "\(packet.type.title) \(packet.direction == .hostToController ? "TX" : "RX"):"
+    if let handle = packet.connectionHandle {
+      title += " Handle \(handle.rawValue)"
+      if packet.packet.count >= 2 {
+        title += " flags 0x\(hexadecimal(UInt8(packet.packet.u16(at: 0) >> 12)))"
+      }
+    }
+    return title + " dlen \(max(0, packet.packet.count - (packet.connectionHandle == nil ? 0 : 4)))"
+  }
+}

@@ -1,0 +1,168 @@
+import BLECore
+import BLEWire
+import JSONText
+
+/// Takes the octets of a packet apart by the fields of its layout.
+///
+/// The name of a field is its label in lower camel case with its unit at the end:
+///
+/// | field | members in JSON |
+/// |---|---|
+/// | number | `key`: the number; eight octets are too long for many readers and are written in hexadecimal |
+/// | interval, timeout | `keyMs`: milliseconds |
+/// | time on air, delay | `keyUs`: microseconds |
+/// | power | `keyDbm`; `null` where the controller does not know it |
+/// | RSSI | `rssi`, in dBm, as `scan --json` has it; likewise |
+/// | number with words | `key` and `keyName` |
+/// | features, masks | `key` in hexadecimal and `keyNames`, an array |
+/// | address, name | `key`: text |
+/// | octets | `key`: in hexadecimal, as they come |
+/// | fields that come several times | `key`: an array of objects |
+/// | advertising data | `data`: an array, an object for each AD structure |
+///
+/// A status has no name: it stands beside the parameters. What no field says stands in `octets`; `problem` says why, where a
+/// field does not fit. In text each field is a line, in the manner of `btmon`.
+struct LayoutDissector {
+  private var cursor = 0
+  /// What the last address type field said.
+  private var addressType: AddressType = .public
+
+  private init() {}
+
+  /// - Parameter fields: `nil` where nobody knows them.
+  static func dissect(_ fields: [PacketField]?, _ bytes: Span<UInt8>, into list: inout FieldList) {
+    var dissector = LayoutDissector()
+    guard dissector.dissect(fields ?? [], from: 0, bytes, into: &list) else { return }
+    dissector.appendRest(of: bytes, to: &list)
+  }
+
+  private func appendRest(of bytes: Span<UInt8>, to list: inout FieldList) {
+    if cursor < bytes.count { list.octets(bytes, cursor..<bytes.count) }
+  }
+
+  /// - Returns: whether all fit.
+  private mutating func dissect(
+    _ fields: [PacketField], from first: Int, _ bytes: Span<UInt8>, into list: inout FieldList
+  ) -> Bool {
+    for index in first..<fields.count {
+      let field = fields[index]
+      guard bytes.count - cursor >= field.byteCount else {
+        return fail("\(field.label) needs \(field.byteCount) octets", bytes, into: &list)
+      }
+      switch field.kind {
+      case .times, .timesByBits, .untilEnd: return dissectEach(fields, index, bytes, into: &list)
+      case .advertisingData: guard dissectData(field, bytes, into: &list) else { return false }
+      case .name:
+        let name = PacketText.string(FieldText.untilZero(bytes.extracting(cursor...)))
+        list.append(Field(field.key, .text(name), .words(field.label), octets: cursor..<bytes.count))
+        cursor = bytes.count
+      case .structures:
+        AdvertisingDissector.dissect(bytes.extracting(cursor...), at: cursor, into: &list)
+        cursor = bytes.count
+      case .padding: cursor = bytes.count
+      default: dissectValue(field, bytes, into: &list)
+      }
+    }
+    return true
+  }
+
+  private func fail(_ reason: String, _ bytes: Span<UInt8>, into list: inout FieldList) -> Bool {
+    list.append(Field("problem", .problem("\(reason), \(bytes.count - cursor) are left"), .none))
+    appendRest(of: bytes, to: &list)
+    return false
+  }
+
+  /// The fields after the one at `index`, as often as it says.
+  private mutating func dissectEach(
+    _ fields: [PacketField], _ index: Int, _ bytes: Span<UInt8>, into list: inout FieldList
+  ) -> Bool {
+    let field = fields[index]
+    var name = field.key
+    var left: Int?
+    switch field.kind {
+    case .untilEnd: break
+    case .timesByBits:
+      let bits = bytes[cursor]
+      left = bits.nonzeroBitCount
+      list.member(field.key, bits, .words(field.label), words: "0x\(hexadecimal(bits))")
+      name = "perPhy"
+      cursor += 1
+    default:
+      left = Int(bytes[cursor])
+      list.append(Field(nil, .integer(Int64(bytes[cursor])), .words(field.label)))
+      cursor += 1
+    }
+    var isWhole = true
+    var entries = FieldList()
+    while isWhole, left.map({ $0 > 0 }) ?? (cursor < bytes.count) {
+      var entry = FieldList()
+      isWhole = dissect(fields, from: index + 1, bytes, into: &entry)
+      entries.append(Field(nil, .object, .none, children: entry.fields))
+      left? -= 1
+    }
+    list.append(Field(name, .list, .none, children: entries.fields))
+    return isWhole
+  }
+
+  private mutating func dissectData(
+    _ field: PacketField, _ bytes: Span<UInt8>, into list: inout FieldList
+  ) -> Bool {
+    let count = Int(bytes[cursor])
+    cursor += 1
+    list.append(Field(nil, .integer(Int64(count)), .words(field.label)))
+    guard bytes.count - cursor >= count else {
+      return fail("\(field.label) \(count)", bytes, into: &list)
+    }
+    AdvertisingDissector.dissect(bytes.extracting(cursor..<cursor + count), at: cursor, into: &list)
+    cursor += count
+    return true
+  }
+
+  private mutating func dissectValue(
+    _ field: PacketField, _ bytes: Span<UInt8>, into list: inout FieldList
+  ) {
+    let range = cursor..<cursor + field.byteCount
+    let value = bytes.extracting(range)
+    cursor = range.upperBound
+    if case .addressType = field.kind { addressType = value[0] & 1 == 0 ? .public : .random }
+    var name: String? = field.key
+    if case .status = field.kind { name = nil }
+    let names = FieldText.names(field.kind, value)?.map { Field(nil, .text($0), .none) }
+    list.append(
+      Field(
+        name, Self.value(field.kind, value, addressType), .words(field.label),
+        words: FieldText.text(field.kind, value, addressType), octets: range, children: names ?? []))
+    if let names {
+      list.append(Field(field.nameKey + "s", .list, .hidden, children: names))
+    } else if name != nil, let word = FieldText.word(field.kind, value) {
+      list.append(Field(field.nameKey, .text(word), .hidden))
+    }
+  }
+
+  /// - Parameter value: exactly the octets that the field takes.
+  private static func value(
+    _ kind: PacketField.Kind, _ value: Span<UInt8>, _ type: AddressType
+  ) -> Field.Value {
+    let number = FieldText.number(value)
+    switch kind {
+    case .slots: return .number(Double(number) * 0.625)
+    case .connectionIntervals: return .number(Double(number) * 1.25)
+    case .centiseconds: return .integer(Int64(number) * 10)
+    case .connectionHandle: return .integer(Int64(number & 0x0FFF))
+    case .dBm, .rssi:
+      return FieldText.isKnownPower(value[0]) ? .integer(Int64(Int8(bitPattern: value[0]))) : .null
+    case .address, .randomAddress, .publicAddress: return .text("\(value.address(at: 0, type: type))")
+    case .octets: return .octets(value.indices.map { value[$0] })
+    case .hexadecimal(8), .bitCount, .features, .eventMask, .subeventMask:
+      return .text(value.indices.reversed().map { hexadecimal(value[$0]) }.joined())
+    default: return .integer(Int64(number))
+    }
+  }
+}
+
+extension FieldList {
+  /// Octets that nobody knows the meaning of.
+  mutating func octets(_ bytes: Span<UInt8>, _ range: Range<Int>) {
+    append(Field("octets", .octets(range.map { bytes[$0] }), .none, octets: range))
+  }
+}
