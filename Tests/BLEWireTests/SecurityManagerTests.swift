@@ -101,7 +101,7 @@ import Testing
   }
 }
 
-/// Layouts of Core 5.4, Vol 4, Part E, 7.8.22–26, 7.7.8, 7.7.39 and 7.7.65.5; the key of LE Encrypt is that of bumble's
+/// Layouts of Core 5.4, Vol 4, Part E, 7.8.24, 7.7.8 and 7.7.39; the key is that of bumble's
 /// test of e().
 @Suite struct LEEncryptionTests {
   private let handle = ConnectionHandle(0x40)
@@ -119,23 +119,6 @@ import Testing
     #expect(
       packet(LEEnableEncryption(handle, random: 0xef7c_818b_0000_0001, diversifier: 0xf8e0, key: key))
         == octetsOf("19201c 4000 010000008b817cef e0f8" + reversedKey))
-    #expect(packet(LELongTermKeyRequestReply(handle, key: key)) == octetsOf("1a2012 4000" + reversedKey))
-    #expect(packet(LELongTermKeyRequestNegativeReply(handle)) == octetsOf("1b2002 4000"))
-    #expect(packet(LERand()) == octetsOf("182000"))
-    #expect(
-      packet(LEEncrypt(key: key, block: 1))
-        == octetsOf("172020" + reversedKey + "01000000000000000000000000000000"))
-  }
-
-  @Test func readsReplies() throws {
-    let random = octetsOf("0807060504030201")
-    #expect(try LERand.Reply(validating: random.span).number == 0x0102_0304_0506_0708)
-    let block = octetsOf(reversedKey)
-    #expect(try LEEncrypt.Reply(validating: block.span).block == key)
-    let short = Array(block.dropLast())
-    #expect(throws: WireError.truncated(.hciEvent, needed: 16, available: 15)) {
-      try LEEncrypt.Reply(validating: short.span)
-    }
   }
 
   static let events = [
@@ -151,22 +134,10 @@ import Testing
       let event = try EncryptionKeyRefreshComplete(validating: octets.span)
       return [UInt8](encoding: 3) { event.encode(into: &$0) }
     },
-    PDUCase("LE Long Term Key Request", "05 4000 010000008b817cef e0f8", minimum: 13) {
-      octets throws(WireError) in
-      let event = try LELongTermKeyRequest(validating: octets.span)
-      return [UInt8](encoding: 13) { event.encode(into: &$0) }
-    },
   ]
 
   @Test(arguments: events) func recodes(_ event: PDUCase) throws {
     try event.checkRoundTrip()
     event.checkTruncations(.hciEvent)
-  }
-
-  @Test func readsAKeyRequest() throws {
-    let octets = octetsOf("05 4000 010000008b817cef e0f8")
-    #expect(
-      try LELongTermKeyRequest(validating: octets.span)
-        == LELongTermKeyRequest(handle: handle, random: 0xef7c_818b_0000_0001, diversifier: 0xf8e0))
   }
 }

@@ -113,9 +113,6 @@ import Testing
     .init("04 00 4000 ff01000000000000", [0x04]) { (event) throws(WireError) in
       _ = try LEReadRemoteFeaturesComplete(validating: event.span)
     },
-    .init("05 4000 0102030405060708 0102", [0x05]) { (event) throws(WireError) in
-      _ = try LELongTermKeyRequest(validating: event.span)
-    },
     .init("06 4000 1800 2800 0000 f401", [0x06]) { (event) throws(WireError) in
       _ = try LERemoteConnectionParameterRequest(validating: event.span)
     },

@@ -2,10 +2,8 @@ public import BLECore
 
 extension HCIOpcode {
   public static let leEncrypt = HCIOpcode(group: 0x08, command: 0x017)
-  public static let leRand = HCIOpcode(group: 0x08, command: 0x018)
   public static let leEnableEncryption = HCIOpcode(group: 0x08, command: 0x019)
   public static let leLongTermKeyRequestReply = HCIOpcode(group: 0x08, command: 0x01A)
-  public static let leLongTermKeyRequestNegativeReply = HCIOpcode(group: 0x08, command: 0x01B)
   public static let leAddDeviceToResolvingList = HCIOpcode(group: 0x08, command: 0x027)
 }
 
@@ -22,49 +20,6 @@ extension LESubevent {
 extension HCIStatus {
   public static let authenticationFailure = HCIStatus(rawValue: 0x05)
   public static let pinOrKeyMissing = HCIStatus(rawValue: 0x06)
-}
-
-/// AES-128 in the controller. Core 5.4, Vol 4, Part E, 7.8.22.
-public struct LEEncrypt: HCIQuery {
-  public static let opcode = HCIOpcode.leEncrypt
-  public let key: UInt128
-  public let block: UInt128
-
-  public struct Reply: HCIReply {
-    public let block: UInt128
-
-    public init(validating returned: Span<UInt8>) throws(WireError) {
-      try returned.require(16, .hciEvent)
-      block = returned.u128(at: 0)
-    }
-  }
-
-  public init(key: UInt128, block: UInt128) {
-    self.key = key
-    self.block = block
-  }
-
-  public func encodeParameters(into output: inout OutputSpan<UInt8>) {
-    output.append(u128: key)
-    output.append(u128: block)
-  }
-}
-
-/// 64 bits from the controller's random number generator. Core 5.4, Vol 4, Part E, 7.8.23.
-public struct LERand: HCIQuery {
-  public static let opcode = HCIOpcode.leRand
-
-  public struct Reply: HCIReply {
-    public let number: UInt64
-
-    public init(validating returned: Span<UInt8>) throws(WireError) {
-      try returned.require(8, .hciEvent)
-      number = returned.u64(at: 0)
-    }
-  }
-
-  @inlinable public init() {}
-  public func encodeParameters(into output: inout OutputSpan<UInt8>) {}
 }
 
 /// Encrypts a link, or changes the key of one that is encrypted; the central's host asks. The outcome comes as Encryption
@@ -97,33 +52,6 @@ public struct LEEnableEncryption: HCICommand {
     output.append(u16: diversifier)
     output.append(u128: key)
   }
-}
-
-/// The key that the controller of a peripheral asked for. Core 5.4, Vol 4, Part E, 7.8.25.
-public struct LELongTermKeyRequestReply: HCICommand {
-  public static let opcode = HCIOpcode.leLongTermKeyRequestReply
-  public let handle: ConnectionHandle
-  public let key: UInt128
-
-  public init(_ handle: ConnectionHandle, key: UInt128) {
-    self.handle = handle
-    self.key = key
-  }
-
-  public func encodeParameters(into output: inout OutputSpan<UInt8>) {
-    output.append(u16: handle.rawValue)
-    output.append(u128: key)
-  }
-}
-
-/// There is no such key. Core 5.4, Vol 4, Part E, 7.8.26.
-public struct LELongTermKeyRequestNegativeReply: HCICommand {
-  public static let opcode = HCIOpcode.leLongTermKeyRequestNegativeReply
-  public let handle: ConnectionHandle
-
-  public init(_ handle: ConnectionHandle) { self.handle = handle }
-
-  public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(u16: handle.rawValue) }
 }
 
 /// A link is encrypted, or is not, or could not be. Core 5.4, Vol 4, Part E, 7.7.8.
@@ -186,33 +114,5 @@ public struct LELongTermKeyRequestNegativeReply: HCICommand {
   public func encode(into output: inout OutputSpan<UInt8>) {
     output.append(status.rawValue)
     output.append(u16: handle.rawValue)
-  }
-}
-
-/// The controller of a peripheral needs the key that its central encrypts with. Core 5.4, Vol 4, Part E, 7.7.65.5.
-@frozen public struct LELongTermKeyRequest: Hashable, Sendable, BitwiseCopyable {
-  public let handle: ConnectionHandle
-  public let random: UInt64
-  public let diversifier: UInt16
-
-  @inlinable public init(handle: ConnectionHandle, random: UInt64, diversifier: UInt16) {
-    self.handle = handle
-    self.random = random
-    self.diversifier = diversifier
-  }
-
-  /// - Parameter parameters: the subevent code first.
-  public init(validating parameters: Span<UInt8>) throws(WireError) {
-    try parameters.require(13, of: .longTermKeyRequest)
-    self.init(
-      handle: ConnectionHandle(parameters.u16(at: 1)), random: parameters.u64(at: 3),
-      diversifier: parameters.u16(at: 11))
-  }
-
-  public func encode(into output: inout OutputSpan<UInt8>) {
-    output.append(LESubevent.longTermKeyRequest.rawValue)
-    output.append(u16: handle.rawValue)
-    output.append(u64: random)
-    output.append(u16: diversifier)
   }
 }

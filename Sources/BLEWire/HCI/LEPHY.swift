@@ -64,47 +64,6 @@ public struct LESetPHY: HCICommand {
   }
 }
 
-/// What links to come may use. Core 5.4, Vol 4, Part E, 7.8.48.
-public struct LESetDefaultPHY: HCICommand {
-  public static let opcode = HCIOpcode.leSetDefaultPHY
-  /// `nil` where the host does not mind.
-  public let transmit: LEPHYSet?
-  public let receive: LEPHYSet?
-
-  public init(transmit: LEPHYSet?, receive: LEPHYSet?) {
-    self.transmit = transmit
-    self.receive = receive
-  }
-
-  public func encodeParameters(into output: inout OutputSpan<UInt8>) {
-    output.append(transmit: transmit, receive: receive)
-  }
-}
-
-/// Which PHYs a link uses. Core 5.4, Vol 4, Part E, 7.8.47.
-public struct LEReadPHY: HCIQuery {
-  public static let opcode = HCIOpcode.leReadPHY
-  public let handle: ConnectionHandle
-
-  public struct Reply: HCIReply {
-    public let handle: ConnectionHandle
-    /// `nil` for a PHY that we do not know.
-    public let transmit: LEPHY?
-    public let receive: LEPHY?
-
-    public init(validating returned: Span<UInt8>) throws(WireError) {
-      try returned.require(4, .hciEvent)
-      handle = ConnectionHandle(returned.u16(at: 0))
-      transmit = LEPHY(rawValue: returned[2])
-      receive = LEPHY(rawValue: returned[3])
-    }
-  }
-
-  public init(_ handle: ConnectionHandle) { self.handle = handle }
-
-  public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(u16: handle.rawValue) }
-}
-
 extension OutputSpan where Element == UInt8 {
   /// All_PHYs, with a bit for each direction that the host does not mind, then both sets.
   fileprivate mutating func append(transmit: LEPHYSet?, receive: LEPHYSet?) {

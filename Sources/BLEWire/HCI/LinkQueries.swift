@@ -22,28 +22,6 @@ public struct ReadRSSI: HCIQuery {
   public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(u16: handle.rawValue) }
 }
 
-/// Which of the 37 data channels a link hops over. Core 5.4, Vol 4, Part E, 7.8.20.
-public struct LEReadChannelMap: HCIQuery {
-  public static let opcode = HCIOpcode.leReadChannelMap
-  public let handle: ConnectionHandle
-
-  public struct Reply: HCIReply {
-    public let handle: ConnectionHandle
-    /// Bit n for channel n, 0 … 36.
-    public let channels: UInt64
-
-    public init(validating returned: Span<UInt8>) throws(WireError) {
-      try returned.require(7, .hciEvent)
-      handle = ConnectionHandle(returned.u16(at: 0))
-      channels = UInt64(returned.u32(at: 2)) | UInt64(returned[6] & 0x1F) << 32
-    }
-  }
-
-  public init(_ handle: ConnectionHandle) { self.handle = handle }
-
-  public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(u16: handle.rawValue) }
-}
-
 /// Asks what the peer's link layer can; the answer is an event of its own. Core 5.4, Vol 4, Part E, 7.8.21.
 public struct LEReadRemoteFeatures: HCICommand {
   public static let opcode = HCIOpcode.leReadRemoteFeatures
