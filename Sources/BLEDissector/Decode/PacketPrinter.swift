@@ -50,14 +50,24 @@ package struct PacketPrinter {
     }
   }
 
-  /// A record of format 2001 that is no packet.
+  /// A record of format 2001 that is no packet. A note is of no direction, and one of the whole system is of no adapter.
   package mutating func print(note record: borrowing PacketRecord) {
-    guard style != .json else { return printJSON(note: record) }
-    namesAdapters = true
-    let opcode = UInt16(truncatingIfNeeded: record.header.flags)
-    let (title, said) = notes.title(opcode, record.packet, adapter: record.adapter)
-    text.line(0, header(title, record.index, record.time, record.adapter), color: .note)
-    text.dump(8, record.packet.extracting(said...))
+    let opcode = record.note ?? MonitorOpcode(rawValue: UInt16(truncatingIfNeeded: record.header.flags))
+    let (title, fields) = notes.dissect(opcode, record.packet, adapter: record.adapter)
+    guard style == .json else {
+      namesAdapters = true
+      text.line(0, header(title, record.index, record.time, record.adapter), color: .note)
+      return text.print(fields, 8)
+    }
+    line.object { line in
+      line.member("index", record.index)
+      line.member("timeNs", record.time.nanoseconds)
+      line.member("packetType", opcode.name)
+      if opcode.name == "unknown" { line.member("opcode", opcode.rawValue) }
+      if record.adapter != 0xFFFF { line.member("adapter", record.adapter) }
+      line.members(fields)
+    }
+    line.endLine()
   }
 
   /// Between two groups of packets that do not follow one another, as `grep` does.
@@ -85,14 +95,6 @@ package struct PacketPrinter {
       if let problem = packet.problem { line.member("problem", problem.description) }
     }
     line.endLine()
-  }
-
-  private mutating func printJSON(note record: borrowing PacketRecord) {
-    // Two properties: one closure may not use both through `self`.
-    var notes = notes
-    line.object { line in notes.print(record, into: &line) }
-    line.endLine()
-    self.notes = notes
   }
 
   private static func print(
