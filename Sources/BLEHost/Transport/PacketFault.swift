@@ -57,24 +57,16 @@ extension PacketFault.Selector {
   func matches(_ packet: Span<UInt8>) -> Bool {
     guard packet.count > 3 else { return self == .any }
     let type = HCIPacketType(rawValue: packet[0])
-    switch self {
-    case .any: return true
-    case .command(let opcode): return type == .command && packet.u16(at: 1) == opcode.rawValue
-    case .answer(let opcode):
-      guard type == .event, packet.count > 6 else { return false }
-      switch HCIEventCode(rawValue: packet[1]) {
-      case .commandComplete: return packet.u16(at: 4) == opcode.rawValue
-      case .commandStatus: return packet.u16(at: 5) == opcode.rawValue
-      default: return false
-      }
-    case .event(let code): return type == .event && packet[1] == code.rawValue
-    case .leEvent(let subevent):
+    switch (self, HCIPacketRole(packet)) {
+    case (.any, _): return true
+    case (.command(let opcode), let role): return role == .command(opcode)
+    case (.answer(let opcode), let role): return role == .answer(opcode)
+    case (.event(let code), _): return type == .event && packet[1] == code.rawValue
+    case (.leEvent(let subevent), _):
       return type == .event && packet[1] == HCIEventCode.leMeta.rawValue && packet[3] == subevent.rawValue
-    case .acl: return type == .acl
-    case .att(let opcode):
-      // H4 type, ACL header, L2CAP header, then the PDU. Bits 12 and 13 of the handle: 1 is a continuation.
-      guard type == .acl, packet.count > 9, packet[2] & 0x30 != 0x10 else { return false }
-      return packet.u16(at: 7) == ATT.channelID && packet[9] == opcode.rawValue
+    case (.acl, _): return type == .acl
+    case (.att(let opcode), .att(_, let found)): return opcode == found
+    case (.att, _): return false
     }
   }
 }

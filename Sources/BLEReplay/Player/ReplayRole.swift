@@ -2,36 +2,12 @@ import BLECore
 import BLEDissector
 import BLEWire
 
-/// What a packet is for the order of a conversation: what is asked, and what answers it.
-enum ReplayRole: Hashable {
-  case command(HCIOpcode)
-  /// Command Complete or Command Status of this command.
-  case answer(HCIOpcode)
-  /// An ATT PDU that is whole in its packet, or starts there.
-  case att(ConnectionHandle, ATTOpcode)
-  case disconnection(ConnectionHandle)
-  case other
+/// What a recorded packet is for the order of a conversation.
+typealias ReplayRole = HCIPacketRole
 
+extension HCIPacketRole {
   /// - Parameter octets: H4 type octet first.
-  init(_ octets: [UInt8]) {
-    let packet = octets.span
-    self = .other
-    guard packet.count > 3 else { return }
-    switch HCIPacketType(rawValue: packet[0]) {
-    case .command: self = .command(HCIOpcode(rawValue: packet.u16(at: 1)))
-    case .event where packet.count > 6:
-      switch HCIEventCode(rawValue: packet[1]) {
-      case .commandComplete: self = .answer(HCIOpcode(rawValue: packet.u16(at: 4)))
-      case .commandStatus: self = .answer(HCIOpcode(rawValue: packet.u16(at: 5)))
-      case .disconnectionComplete: self = .disconnection(ConnectionHandle(packet.u16(at: 4)))
-      default: break
-      }
-    // H4 type, ACL header, L2CAP header, then the PDU. Bits 12 and 13 of the handle: 1 is a continuation.
-    case .acl where packet.count > 9 && packet[2] & 0x30 != 0x10 && packet.u16(at: 7) == ATT.channelID:
-      self = .att(ConnectionHandle(packet.u16(at: 1)), ATTOpcode(rawValue: packet[9]))
-    default: break
-    }
-  }
+  init(_ octets: [UInt8]) { self.init(octets.span) }
 
   /// The ATT PDU of a packet; `nil` where it is not whole there.
   static func attributePDU(_ octets: [UInt8]) -> [UInt8]? {

@@ -1,0 +1,33 @@
+public import BLECore
+
+/// What a packet is for the order of a conversation: what is asked, and what answers it. Told by its first octets, so that
+/// packets that are cut or spoiled still have one.
+public enum HCIPacketRole: Hashable, Sendable {
+  case command(HCIOpcode)
+  /// Command Complete or Command Status of this command; of opcode 0 where the event brings credits alone.
+  case answer(HCIOpcode)
+  /// An ATT PDU that is whole in its packet, or starts there.
+  case att(ConnectionHandle, ATTOpcode)
+  case disconnection(ConnectionHandle)
+  case other
+
+  /// - Parameter packet: H4 type octet first.
+  public init(_ packet: Span<UInt8>) {
+    self = .other
+    guard packet.count > 3 else { return }
+    switch HCIPacketType(rawValue: packet[0]) {
+    case .command: self = .command(HCIOpcode(rawValue: packet.u16(at: 1)))
+    case .event where packet.count > 6:
+      switch HCIEventCode(rawValue: packet[1]) {
+      case .commandComplete: self = .answer(HCIOpcode(rawValue: packet.u16(at: 4)))
+      case .commandStatus: self = .answer(HCIOpcode(rawValue: packet.u16(at: 5)))
+      case .disconnectionComplete: self = .disconnection(ConnectionHandle(packet.u16(at: 4)))
+      default: break
+      }
+    // H4 type, ACL header, L2CAP header, then the PDU. Bits 12 and 13 of the handle: 1 is a continuation.
+    case .acl where packet.count > 9 && packet[2] & 0x30 != 0x10 && packet.u16(at: 7) == ATT.channelID:
+      self = .att(ConnectionHandle(packet.u16(at: 1)), ATTOpcode(rawValue: packet[9]))
+    default: break
+    }
+  }
+}
