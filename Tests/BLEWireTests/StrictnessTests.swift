@@ -104,7 +104,8 @@ import Testing
 /// LE Meta events, from the subevent on. Core 5.4, Vol 4, Part E, 7.7.65.
 @Suite struct SubeventStrictnessTests {
   static let events: [ATTStrictnessTests.PDU] = [
-    .init("01 00 4000 00 01 b2a1000dcb70 1800 0000 f401 00", [0x01, 0x0A]) { (event) throws(WireError) in
+    .init("01 00 4000 00 01 b2a1000dcb70 1800 0000 f401 00", [0x01, 0x0A, 0x29]) {
+      (event) throws(WireError) in
       _ = try LEConnectionComplete(validating: event.span)
     },
     .init("03 00 4000 1800 0000 f401", [0x03]) { (event) throws(WireError) in

@@ -93,7 +93,7 @@ public struct PacketDecoder: ~Copyable {
     packet.hci = summary
     packet.problem = summary.problem
     if summary.problem != nil { malformedPackets += 1 }
-    if summary.event == .leMeta { noteConnection(record) }
+    if type == .event { noteConnection(record) }
     if let handle = summary.handle.map({ ConnectionHandle($0) }) {
       packet.connectionHandle = handle
       packet.peer = knownLink(record.adapter, handle)?.peer
@@ -143,14 +143,11 @@ public struct PacketDecoder: ~Copyable {
 
   /// A link's fragments and requests begin and end with it: its handle may come back for another peer.
   private mutating func noteConnection(_ record: borrowing PacketRecord) {
-    let octets = record.packet
-    // Event header, subevent, status, handle, role, address type, address. Core 5.4, Vol 4, Part E, 7.7.65.1.
-    guard octets.count >= 14, octets[3] == 0 else { return }
-    let subevent = LESubevent(rawValue: octets[2])
-    guard subevent == .connectionComplete || subevent == .enhancedConnectionComplete else { return }
-    let handle = ConnectionHandle(octets.u16(at: 4))
+    let event = record.packet
+    guard event.count >= 2,
+      let (handle, peer) = ConnectionFields.start(code: event[0], event.extracting(2...))
+    else { return }
     forget(record.adapter, handle)
-    let peer = octets.address(at: 8, type: octets[7] & 1 == 0 ? .public : .random)
     add(
       TrackedLink(
         record.adapter, handle, peer: peer, remote: databases.database(of: peer), local: databases.local))

@@ -204,13 +204,8 @@ package struct LogStatistics: ~Copyable {
   ) throws(WireError) {
     try event.require(1, .hciEvent)
     switch LESubevent(rawValue: event[0]) {
-    case .connectionComplete, .enhancedConnectionComplete:
+    case .connectionComplete, .enhancedConnectionComplete, .enhancedConnectionCompleteV2:
       startLE(try LEConnectionComplete(validating: event), adapter, at: time)
-    case LESubevent(rawValue: 0x29):
-      // Version 2 of the enhanced event has two handles more, at its end. Core 5.4, Vol 4, Part E, 7.7.65.10.
-      var copy = event.indices.map { event[$0] }
-      copy[0] = LESubevent.enhancedConnectionComplete.rawValue
-      startLE(try LEConnectionComplete(validating: copy.span), adapter, at: time)
     case .connectionUpdateComplete:
       let update = try LEConnectionUpdateComplete(validating: event)
       let value = ParameterChange.Value.timing(update.parameters)

@@ -64,6 +64,7 @@ public struct LESubevent: RawRepresentable, Hashable, Sendable, BitwiseCopyable 
   public static let phyUpdateComplete = LESubevent(rawValue: 0x0C)
   public static let enhancedConnectionComplete = LESubevent(rawValue: 0x0A)
   public static let extendedAdvertisingReport = LESubevent(rawValue: 0x0D)
+  public static let enhancedConnectionCompleteV2 = LESubevent(rawValue: 0x29)
 }
 
 extension Span where Element == UInt8 {

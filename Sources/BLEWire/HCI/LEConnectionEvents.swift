@@ -27,8 +27,10 @@ public import BLECore
   /// - Parameter event: parameters of the LE Meta event, from the subevent on.
   public init(validating event: Span<UInt8>) throws(WireError) {
     try event.require(1, .hciEvent)
-    // The enhanced form has two resolvable private addresses more before the timing.
-    let isEnhanced = LESubevent(rawValue: event[0]) == .enhancedConnectionComplete
+    // The enhanced forms have two resolvable private addresses more before the timing, the second of them two handles
+    // more at its end.
+    let subevent = LESubevent(rawValue: event[0])
+    let isEnhanced = subevent == .enhancedConnectionComplete || subevent == .enhancedConnectionCompleteV2
     if !isEnhanced { try event.require(1, of: .connectionComplete) }
     let timing = isEnhanced ? 24 : 12
     try event.require(timing + 7, .hciEvent)
