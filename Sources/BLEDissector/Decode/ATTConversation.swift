@@ -61,7 +61,7 @@ package struct ATTConversation: Sendable {
   }
 
   /// Of a PDU, as `btmon` has it.
-  package static func name(_ opcode: UInt8) -> String { ATTNames.pdus[UInt16(opcode)] ?? "Unknown" }
+  package static func name(_ opcode: UInt8) -> String { ATTNames.pdu(opcode) }
 
   private static func isStream(_ opcode: ATTOpcode) -> Bool {
     opcode.kind == .notification || opcode.kind == .command

@@ -4,7 +4,7 @@ import BLEWire
 /// An ATT PDU in words. Core 5.4, Vol 3, Part F, 3.4.
 enum ATTText {
   static func print(_ att: borrowing DecodedATT, into text: inout PacketText) {
-    let name = ATTNames.pdus[UInt16(att.opcode.rawValue)] ?? "Unknown"
+    let name = ATTNames.pdu(att.opcode.rawValue)
     text.line(6, "ATT: \(name) (0x\(hexadecimal(att.opcode.rawValue))) len \(att.parameters.count)")
     if let problem = att.problem {
       text.malformed(8, "\(problem)", att.parameters)
@@ -67,7 +67,7 @@ enum ATTText {
   private static func printError(_ att: borrowing DecodedATT, into text: inout PacketText) {
     let octets = att.parameters
     guard octets.count == 4 else { return text.dump(8, octets) }
-    let asked = ATTNames.pdus[UInt16(octets[0])] ?? "Unknown"
+    let asked = ATTNames.pdu(octets[0])
     text.line(8, "\(asked) (0x\(hexadecimal(octets[0])))")
     text.line(8, "Handle: \(attribute(octets.handle(at: 1), att.uuid))")
     text.line(8, "Error: \(ATTNames.error(octets[3])) (0x\(hexadecimal(octets[3])))")
@@ -160,76 +160,40 @@ enum ATTText {
   }
 }
 
-/// The names that `btmon` 5.66 has for PDUs and errors.
+/// PDUs and errors as `btmon` 5.66 writes them, its spelling included.
 enum ATTNames {
-  /// By opcode. Core 5.4, Vol 3, Part F, 3.4.8.
-  static let pdus = PacketLayout.names(
-    """
-    01 Error Response
-    02 Exchange MTU Request
-    03 Exchange MTU Response
-    04 Find Information Request
-    05 Find Information Response
-    06 Find By Type Value Request
-    07 Find By Type Value Response
-    08 Read By Type Request
-    09 Read By Type Response
-    0a Read Request
-    0b Read Response
-    0c Read Blob Request
-    0d Read Blob Response
-    0e Read Multiple Request
-    0f Read Multiple Response
-    10 Read By Group Type Request
-    11 Read By Group Type Response
-    12 Write Request
-    13 Write Response
-    16 Prepare Write Request
-    17 Prepare Write Response
-    18 Execute Write Request
-    19 Execute Write Response
-    1b Handle Value Notification
-    1d Handle Value Indication
-    1e Handle Value Confirmation
-    20 Read Multiple Request Variable Length
-    21 Read Multiple Response Variable Length
-    23 Handle Multiple Value Notification
-    52 Write Command
-    d2 Signed Write Command
-    """)
+  /// Core 5.4, Vol 3, Part F, 3.4.8.
+  static func pdu(_ opcode: UInt8) -> String {
+    switch opcode {
+    case 0x20: return "Read Multiple Request Variable Length"
+    case 0x21: return "Read Multiple Response Variable Length"
+    case 0x23: return "Handle Multiple Value Notification"
+    default:
+      let opcode = ATTOpcode(rawValue: opcode)
+      return opcode.isKnown ? opcode.name.description : "Unknown"
+    }
+  }
 
   /// Core 5.4, Vol 3, Part F, 3.4.1.1.
   static func error(_ code: UInt8) -> String {
     switch code {
+    case 0x0C: "Insufficient Encryption Key Size"
+    case 0x12: "Database Out of Sync"
+    case 0x01...0x13, 0xFC, 0xFF: ATTErrorCode(rawValue: code).name.description
     case 0x80...0x9F: "Application Error"
-    default: errors[UInt16(code)] ?? "Reserved"
+    case 0xFD: "CCC Improperly Configured"
+    case 0xFE: "Procedure Already in Progress"
+    default: "Reserved"
     }
   }
+}
 
-  private static let errors = PacketLayout.names(
-    """
-    01 Invalid Handle
-    02 Read Not Permitted
-    03 Write Not Permitted
-    04 Invalid PDU
-    05 Insufficient Authentication
-    06 Request Not Supported
-    07 Invalid Offset
-    08 Insufficient Authorization
-    09 Prepare Queue Full
-    0a Attribute Not Found
-    0b Attribute Not Long
-    0c Insufficient Encryption Key Size
-    0d Invalid Attribute Value Length
-    0e Unlikely Error
-    0f Insufficient Encryption
-    10 Unsupported Group Type
-    11 Insufficient Resources
-    12 Database Out of Sync
-    13 Value Not Allowed
-    fc Write Request Rejected
-    fd CCC Improperly Configured
-    fe Procedure Already in Progress
-    ff Out of Range
-    """)
+extension ATTOpcode {
+  /// Whether it has a name of its own. Core 5.4, Vol 3, Part F, 3.4.8.
+  var isKnown: Bool {
+    switch rawValue {
+    case 0x01...0x13, 0x16...0x19, 0x1B, 0x1D, 0x1E, 0x20, 0x21, 0x23, 0x52, 0xD2: true
+    default: false
+    }
+  }
 }

@@ -10,9 +10,8 @@ extension PacketFilter {
     let number = text.hasPrefix("0x") ? UInt8(text.dropFirst(2), radix: 16) : UInt8(text)
     if let number { return ATTOpcode(rawValue: number) }
     let wanted = letters(text)
-    for (code, name) in ATTNames.pdus {
-      let opcode = ATTOpcode(rawValue: UInt8(truncatingIfNeeded: code))
-      let names = [letters(name), letters(opcode.name.description)]
+    for opcode in (0...255).map({ ATTOpcode(rawValue: $0) }) where opcode.isKnown {
+      let names = [letters(ATTNames.pdu(opcode.rawValue)), letters(opcode.name.description)]
       if names.contains(wanted) || names.contains("handlevalue" + wanted) { return opcode }
     }
     return nil
