@@ -64,6 +64,30 @@ import Testing
     }
   }
 
+  /// What is malformed in words has a problem in JSON, and the other way round.
+  @Test func saysTheSameProblemsInBothForms() throws {
+    var problems = 0
+    for count in 0...40 {
+      let filling = Self.filling.prefix(count)
+      var packets: [LoggedPacket] = []
+      for code in 0...0x60 as ClosedRange<UInt8> {
+        packets.append(event([code, UInt8(count)] + filling))
+        packets.append(event([0x3E, UInt8(count + 1), code] + filling))
+        packets.append(event([0x0E, UInt8(count + 4), 1, code, 0x20, 0] + filling))
+        packets.append(command([code, 0x20, UInt8(count)] + filling))
+        packets.append(data([code] + filling, channelID: 6))
+        packets.append(data([code, 1, UInt8(count), 0] + filling, channelID: 5))
+      }
+      for packet in packets {
+        let words = try text([packet]).contains("! malformed: ")
+        let members = try printed(log([packet]), .json).contains(#""problem":"#)
+        #expect(words == members, "\(packet.octets)")
+        problems += words ? 1 : 0
+      }
+    }
+    #expect(problems > 1_000, "most are too short for their fields")
+  }
+
   @Test func takesChannelsOfEachLength() throws {
     var packets: [LoggedPacket] = []
     for count in 0...40 {

@@ -155,6 +155,15 @@ private struct RingVector: Sendable, CustomTestStringConvertible {
     #expect(try decoded(ringLog(.named("bad-checksum"), isDiscovered: false)) == nil)
   }
 
+  /// A phone's name from the air must not steer the terminal.
+  @Test func keepsControlCharactersFromTheTerminal() throws {
+    var vector = RingVector.named("req-battery")
+    vector.packet = octetsOf("04020a1b5b33316d0000000000000057")
+    let line = try #require(try printed(ringLog(vector), .text).last)
+    #expect(line.hasPrefix("          Ring command: "))
+    #expect(line.unicodeScalars.allSatisfy { $0.properties.generalCategory != .control })
+  }
+
   /// A piece of a message says nothing by itself; any octets may stand there.
   @Test func takesAnyOctets() throws {
     var vector = RingVector.named("sleep-rt11cr-2-records")
