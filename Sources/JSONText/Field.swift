@@ -77,11 +77,24 @@ package protocol FieldSource {
 
 /// Builds the fields of a value: members of an object, or elements of a list.
 package struct FieldList: Hashable, Sendable {
+  package enum Reader: Hashable, Sendable {
+    case anyone
+    /// JSON alone is made of the fields: nobody makes words.
+    case programs
+  }
+
+  package let reader: Reader
   package private(set) var fields: [Field] = []
 
-  package init() {}
+  package init(for reader: Reader = .anyone) { self.reader = reader }
 
-  package init(of source: some FieldSource) { source.describe(into: &self) }
+  package init(of source: some FieldSource, for reader: Reader = .anyone) {
+    self.init(for: reader)
+    source.describe(into: &self)
+  }
+
+  /// The text behind a label, where somebody reads it.
+  package func words(_ words: @autoclosure () -> String?) -> String? { reader == .anyone ? words() : nil }
 
   package mutating func append(_ field: Field) { fields.append(field) }
 
@@ -91,26 +104,27 @@ package struct FieldList: Hashable, Sendable {
 
   /// `nil` is `null`.
   package mutating func member(
-    _ name: String, _ text: String?, _ label: Field.Label = .ofName, words: String? = nil
+    _ name: String, _ text: String?, _ label: Field.Label = .ofName, words: @autoclosure () -> String? = nil
   ) {
-    fields.append(Field(name, text.map { .text($0) } ?? .null, label, words: words))
+    fields.append(Field(name, text.map { .text($0) } ?? .null, label, words: self.words(words())))
   }
 
   /// `nil` is `null`.
   package mutating func member(
     _ name: String, _ number: (some BinaryInteger)?, _ label: Field.Label = .ofName, unit: String? = nil,
-    words: String? = nil
+    words: @autoclosure () -> String? = nil
   ) {
     let value = number.map { Field.Value.integer(Int64(clamping: $0)) } ?? .null
-    fields.append(Field(name, value, label, unit: unit, words: words))
+    fields.append(Field(name, value, label, unit: unit, words: self.words(words())))
   }
 
   /// `nil` is `null`.
   package mutating func member(
     _ name: String, _ number: Double?, _ label: Field.Label = .ofName, unit: String? = nil,
-    words: String? = nil
+    words: @autoclosure () -> String? = nil
   ) {
-    fields.append(Field(name, number.map { .number($0) } ?? .null, label, unit: unit, words: words))
+    let value = number.map { Field.Value.number($0) } ?? .null
+    fields.append(Field(name, value, label, unit: unit, words: self.words(words())))
   }
 
   package mutating func member(_ name: String, _ flag: Bool, _ label: Field.Label = .ofName) {
@@ -129,17 +143,17 @@ package struct FieldList: Hashable, Sendable {
 
   /// A member that is a list.
   package mutating func member(
-    _ name: String, _ label: Field.Label = .ofName, words: String? = nil,
+    _ name: String, _ label: Field.Label = .ofName, words: @autoclosure () -> String? = nil,
     array elements: (inout FieldList) -> Void
   ) {
-    var list = FieldList()
+    var list = FieldList(for: reader)
     elements(&list)
-    fields.append(Field(name, .list, label, words: words, children: list.fields))
+    fields.append(Field(name, .list, label, words: self.words(words()), children: list.fields))
   }
 
   /// A member that is an object; in text, a line.
   package mutating func object(_ name: String, _ members: (inout FieldList) -> Void) {
-    var list = FieldList()
+    var list = FieldList(for: reader)
     members(&list)
     fields.append(Field(name, .sentence, children: list.fields))
   }
@@ -166,13 +180,13 @@ package struct FieldList: Hashable, Sendable {
   }
 
   package mutating func array(_ elements: (inout FieldList) -> Void) {
-    var list = FieldList()
+    var list = FieldList(for: reader)
     elements(&list)
     fields.append(Field(nil, .list, .none, children: list.fields))
   }
 
   package mutating func object(_ members: (inout FieldList) -> Void) {
-    var list = FieldList()
+    var list = FieldList(for: reader)
     members(&list)
     fields.append(Field(nil, .sentence, .none, children: list.fields))
   }
@@ -194,7 +208,9 @@ extension JSONLine {
     }
   }
 
-  package mutating func members(of source: some FieldSource) { members(FieldList(of: source).fields) }
+  package mutating func members(of source: some FieldSource) {
+    members(FieldList(of: source, for: .programs).fields)
+  }
 
   package mutating func value(_ field: Field) {
     switch field.value {

@@ -15,7 +15,7 @@ import Testing
     var decoder = PacketDecoder()
     var fields: [Field] = []
     try reader.read(log([packet]).span) { record in
-      decoder.decode(record) { fields = HCIDissector.dissect($0).fields }
+      decoder.decode(record) { fields = HCIDissector.dissect($0, for: .anyone).fields }
     }
     return fields
   }

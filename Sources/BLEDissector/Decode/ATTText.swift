@@ -1,5 +1,6 @@
 import BLECore
 import BLEWire
+import JSONText
 
 /// An ATT PDU in words. Core 5.4, Vol 3, Part F, 3.4.
 enum ATTText {
@@ -19,7 +20,7 @@ enum ATTText {
     if let offset = att.offset { text.line(8, "Offset: \(PacketText.hex(UInt64(offset), digits: 4))") }
     if let value = att.value {
       text.line(10, "Data: \(PacketText.hex(value))")
-      if let said = att.said { text.print(said, 10) }
+      if let said = att.said(for: .anyone) { text.print(said, 10) }
     } else if att.hasOtherParameters, att.handle == nil {
       text.dump(8, att.parameters)
     }
@@ -126,7 +127,8 @@ enum ATTText {
       text.line(8, "Handle: \(PacketText.hex(entry.handle(at: 0)))")
       let value = entry.extracting(2...)
       text.line(8, "Value: \(PacketText.hex(value))")
-      if let said = ValueDissector.said(value, att.askedType, in: .readResponse) { text.print(said, 10) }
+      let said = ValueDissector.said(value, att.askedType, in: .readResponse, for: .anyone)
+      if let said { text.print(said, 10) }
     }
   }
 

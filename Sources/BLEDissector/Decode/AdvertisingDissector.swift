@@ -6,7 +6,7 @@ import JSONText
 enum AdvertisingDissector {
   /// - Parameter offset: of the data in the octets that are dissected.
   static func dissect(_ data: Span<UInt8>, at offset: Int, into list: inout FieldList) {
-    var structures = FieldList()
+    var structures = FieldList(for: list.reader)
     do throws(WireError) {
       try AdvertisingData(data).forEach { type, value in
         structures.structure { fields in
@@ -109,7 +109,7 @@ enum AdvertisingDissector {
 extension FieldList {
   /// Members on lines of their own.
   fileprivate mutating func structure(_ members: (inout FieldList) -> Void) {
-    var list = FieldList()
+    var list = FieldList(for: reader)
     members(&list)
     append(Field(nil, .object, .none, children: list.fields))
   }

@@ -6,17 +6,21 @@ import JSONText
 enum ChannelDissector {
   /// - Returns: a line of text, and below it the fields, which are also the members of `l2cap` or `smp` in JSON; `nil` for
   ///   any other channel.
-  static func dissect(_ payload: Span<UInt8>, of channelID: UInt16) -> (title: String, fields: [Field])? {
+  static func dissect(_ payload: Span<UInt8>, of channelID: UInt16, for reader: FieldList.Reader)
+    -> (title: String, fields: [Field])?
+  {
     switch channelID {
-    case L2CAPFrame.FixedChannel.signalling: signal(payload)
-    case L2CAPFrame.FixedChannel.securityManager: securityManager(payload)
+    case L2CAPFrame.FixedChannel.signalling: signal(payload, reader)
+    case L2CAPFrame.FixedChannel.securityManager: securityManager(payload, reader)
     default: nil
     }
   }
 
   /// Core 5.4, Vol 3, Part A, 4.
-  private static func signal(_ payload: Span<UInt8>) -> (title: String, fields: [Field]) {
-    var list = FieldList()
+  private static func signal(
+    _ payload: Span<UInt8>, _ reader: FieldList.Reader
+  ) -> (title: String, fields: [Field]) {
+    var list = FieldList(for: reader)
     let layout = payload.isEmpty ? nil : SignallingTable.layouts[UInt16(payload[0])]
     if payload.count >= 2 {
       list.head(payload[0], layout)
@@ -37,9 +41,11 @@ enum ChannelDissector {
   }
 
   /// Core 5.4, Vol 3, Part H, 3.3.
-  private static func securityManager(_ payload: Span<UInt8>) -> (title: String, fields: [Field]) {
+  private static func securityManager(
+    _ payload: Span<UInt8>, _ reader: FieldList.Reader
+  ) -> (title: String, fields: [Field]) {
     guard !payload.isEmpty else { return ("SMP: len 0", []) }
-    var list = FieldList()
+    var list = FieldList(for: reader)
     let layout = SMPTable.layouts[UInt16(payload[0])]
     list.head(payload[0], layout)
     list.parameters(layout, payload.extracting(1...))
@@ -56,7 +62,7 @@ extension FieldList {
   }
 
   fileprivate mutating func parameters(_ layout: PacketLayout?, _ octets: Span<UInt8>) {
-    var list = FieldList()
+    var list = FieldList(for: reader)
     LayoutDissector.dissect(layout?.fields, octets, into: &list)
     append(Field("parameters", .object, .none, children: list.fields))
   }

@@ -4,8 +4,6 @@ import JSONText
 
 /// The parameters of a command or an event, with the fields that its table has for them.
 struct HCIParameters: ~Escapable {
-  /// What the packet answers, or which subevent it is: a line of text above the fields.
-  private(set) var title: String?
   /// How many more commands the controller takes, in events that say so.
   private(set) var credits: UInt8?
   private(set) var summary = HCISummary()
@@ -46,7 +44,6 @@ struct HCIParameters: ~Escapable {
       octets = parameters.extracting(1...)
       let subevent = LESubevent(rawValue: parameters[0])
       summary.subevent = subevent
-      title = "\(subevent.logName) (0x\(hexadecimal(subevent.rawValue)))"
       read(HCIEventTable.subevents[UInt16(subevent.rawValue)])
     default:
       octets = parameters
@@ -55,10 +52,16 @@ struct HCIParameters: ~Escapable {
     summary.event = event.code
   }
 
+  /// What the packet answers, or which subevent it is: a line of text above the fields.
+  var title: String? {
+    if let subevent = summary.subevent { return "\(subevent.logName) (0x\(hexadecimal(subevent.rawValue)))" }
+    guard let credits, let opcode = summary.opcode else { return nil }
+    return "\(opcode.logName) \(opcode.logNumber) ncmd \(credits)"
+  }
+
   private mutating func answer(_ opcode: HCIOpcode, _ credits: UInt8) {
     summary.opcode = opcode
     self.credits = credits
-    title = "\(opcode.logName) \(opcode.logNumber) ncmd \(credits)"
   }
 
   private mutating func read(_ layout: PacketLayout?) {
@@ -94,16 +97,18 @@ struct HCIParameters: ~Escapable {
 enum HCIDissector {
   /// - Parameter packet: a command or an event.
   /// - Returns: a line of text above the fields, and the fields, which JSON has in `parameters`.
-  static func dissect(_ packet: borrowing DecodedPacket) -> (title: String?, fields: [Field]) {
+  static func dissect(
+    _ packet: borrowing DecodedPacket, for reader: FieldList.Reader
+  ) -> (title: String?, fields: [Field]) {
     let octets = packet.packet
-    var list = FieldList()
+    var list = FieldList(for: reader)
     do throws(WireError) {
       let parameters =
         packet.type == .command
         ? try HCIParameters(command: octets) : try HCIParameters(event: octets)
       if let credits = parameters.credits { list.member("numHciCommandPackets", credits, .hidden) }
       LayoutDissector.dissect(parameters.fields, parameters.octets, into: &list)
-      return (parameters.title, list.fields)
+      return (list.words(parameters.title), list.fields)
     } catch {
       // JSON has the problem in the packet, and its header in members.
       let start = headerByteCount(packet.type)

@@ -93,9 +93,9 @@ struct LayoutDissector {
       cursor += 1
     }
     var isWhole = true
-    var entries = FieldList()
+    var entries = FieldList(for: list.reader)
     while isWhole, left.map({ $0 > 0 }) ?? (cursor < bytes.count) {
-      var entry = FieldList()
+      var entry = FieldList(for: list.reader)
       isWhole = dissect(fields, from: index + 1, bytes, into: &entry)
       entries.append(Field(nil, .object, .none, children: entry.fields))
       left? -= 1
@@ -131,7 +131,8 @@ struct LayoutDissector {
     list.append(
       Field(
         name, Self.value(field.kind, value, addressType), .words(field.label),
-        words: FieldText.text(field.kind, value, addressType), octets: range, children: names ?? []))
+        words: list.words(FieldText.text(field.kind, value, addressType)), octets: range,
+        children: names ?? []))
     if let names {
       list.append(Field(field.nameKey + "s", .list, .hidden, children: names))
     } else if name != nil, let word = FieldText.word(field.kind, value) {

@@ -118,11 +118,11 @@ package struct PacketPrinter {
     }
     guard packet.packet.count > HCIDissector.headerByteCount(packet.type) else { return }
     line.key("parameters")
-    line.object { $0.members(HCIDissector.dissect(packet).fields) }
+    line.object { $0.members(HCIDissector.dissect(packet, for: .programs).fields) }
   }
 
   private static func print(_ channelID: UInt16, _ payload: Span<UInt8>, into line: inout JSONLine) {
-    let said = ChannelDissector.dissect(payload, of: channelID)
+    let said = ChannelDissector.dissect(payload, of: channelID, for: .programs)
     let isSMP = channelID == L2CAPFrame.FixedChannel.securityManager
     line.key("l2cap")
     line.object { line in
@@ -147,7 +147,7 @@ package struct PacketPrinter {
       if let offset = att.offset { line.member("offset", offset) }
       if let value = att.value { line.member("value", hex: value) }
       if att.hasOtherParameters { line.member("parameters", hex: att.parameters) }
-      if let said = att.said { line.members([said]) }
+      if let said = att.said(for: .programs) { line.members([said]) }
     }
   }
 
@@ -165,7 +165,7 @@ package struct PacketPrinter {
       0, header(mark + HCIDissector.title(packet), packet.index, packet.time, packet.adapter), color: color)
     switch packet.type {
     case .command, .event:
-      let (title, fields) = HCIDissector.dissect(packet)
+      let (title, fields) = HCIDissector.dissect(packet, for: .anyone)
       if let title { text.line(6, title) }
       text.print(fields, 8)
     case .acl where packet.payload != nil: printChannel(packet)
@@ -180,7 +180,7 @@ package struct PacketPrinter {
     guard let channelID = packet.channelID, let payload = packet.payload else { return }
     if let att = packet.att {
       ATTText.print(att, into: &text)
-    } else if let (title, fields) = ChannelDissector.dissect(payload, of: channelID) {
+    } else if let (title, fields) = ChannelDissector.dissect(payload, of: channelID, for: .anyone) {
       text.line(6, title)
       text.print(fields, 8)
     } else {

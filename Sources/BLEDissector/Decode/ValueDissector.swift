@@ -10,16 +10,18 @@ enum ValueDissector {
   /// - Parameters:
   ///   - uuid: `nil` where the log does not tell it; then a ring's value is known by its checksum.
   ///   - opcode: of the PDU: what is written to a ring is a command, though it may look like a sample.
-  static func said(_ value: Span<UInt8>, _ uuid: BluetoothUUID?, in opcode: ATTOpcode) -> Field? {
+  static func said(
+    _ value: Span<UInt8>, _ uuid: BluetoothUUID?, in opcode: ATTOpcode, for reader: FieldList.Reader
+  ) -> Field? {
     let isSent = opcode == .writeRequest || opcode == .writeCommand
     if let ring = RingTranscript(value, of: uuid, isSent ? .hostToRing : .ringToHost) { return ring.field }
     // A piece of a ring's message means nothing alone.
     guard let uuid, RingTranscript([], of: uuid) == nil else { return nil }
-    if let short = uuid.short, let fields = attribute(value, short) { return said(fields) }
+    if let short = uuid.short, let fields = attribute(value, short, reader) { return said(fields) }
     var context = SensorDecoder.Context()
     context.operation = operation(of: opcode)
     let octets = value.indices.map { value[$0] }
-    return SensorDecoder().fields([octets], of: .characteristic(uuid), context).map(said)
+    return SensorDecoder().fields([octets], of: .characteristic(uuid), context, for: reader).map(said)
   }
 
   private static func said(_ fields: FieldList) -> Field {
@@ -37,8 +39,10 @@ enum ValueDissector {
   }
 
   /// GATT's and GAP's own attributes.
-  private static func attribute(_ value: Span<UInt8>, _ short: UInt16) -> FieldList? {
-    var fields = FieldList()
+  private static func attribute(
+    _ value: Span<UInt8>, _ short: UInt16, _ reader: FieldList.Reader
+  ) -> FieldList? {
+    var fields = FieldList(for: reader)
     switch short {
     case 0x2901: fields.member("text", PacketText.string(value))
     case 0x2800, 0x2801:
@@ -79,9 +83,9 @@ enum ValueDissector {
 
 extension DecodedATT {
   /// What its value says; `nil` where it is a part of a value, or not known.
-  var said: Field? {
+  func said(for reader: FieldList.Reader) -> Field? {
     guard let value, offset == nil, opcode != .readBlobResponse else { return nil }
-    return ValueDissector.said(value, uuid, in: opcode)
+    return ValueDissector.said(value, uuid, in: opcode, for: reader)
   }
 }
 

@@ -39,16 +39,16 @@ package struct SensorDecoder {
   package func decode(
     _ frames: [[UInt8]], of source: Source, _ context: Context = Context(), into line: inout JSONLine
   ) -> Bool {
-    guard let fields = fields(frames, of: source, context) else { return false }
+    guard let fields = fields(frames, of: source, context, for: .programs) else { return false }
     line.object { $0.members(fields.fields) }
     return true
   }
 
   /// The members of that object, which are lines of text too; `nil` for a source that is not known.
   package func fields(
-    _ frames: [[UInt8]], of source: Source, _ context: Context = Context()
+    _ frames: [[UInt8]], of source: Source, _ context: Context = Context(), for reader: FieldList.Reader
   ) -> FieldList? {
-    var fields = FieldList()
+    var fields = FieldList(for: reader)
     do throws(WireError) {
       switch source {
       case .manufacturerData: try writeAdvertisement(frames[0], into: &fields)
