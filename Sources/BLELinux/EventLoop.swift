@@ -75,7 +75,6 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     /// The thread has ended: the next job starts another for the latecomers.
     var isOver = false
     var timers: [Timer] = []
-    var nextTimer = 0
 
     var earliestTimer: MonotonicTime? {
       // A loop of its own: a closure for `min` would be made each time.
@@ -87,9 +86,9 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
 
   /// A task that sleeps.
   private struct Timer {
-    let id: Int
     let deadline: MonotonicTime
-    let sleeper: CheckedContinuation<Bool, Never>
+    /// Told whether the time is over.
+    let sleeper: OneShot<Bool>
   }
 
   private static let eventsPerTurn = 64
@@ -202,27 +201,21 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
   ///
   /// - Throws: when the task is cancelled or the loop stops.
   public func wait(for duration: Duration) async throws(CancellationError) {
-    let deadline = clock.monotonic().advanced(by: duration)
-    let id = shared.withLock { state in
-      state.nextTimer += 1
-      return state.nextTimer
+    let sleeper = OneShot<Bool>()
+    let timer = Timer(deadline: clock.monotonic().advanced(by: duration), sleeper: sleeper)
+    let isTaken = shared.withLock { state in
+      guard !state.isStopping, !Task.isCancelled else { return false }
+      state.timers.append(timer)
+      hasNews.store(true, ordering: .releasing)
+      return true
     }
+    guard isTaken else { throw CancellationError() }
+    if !isOnThread { signal() }
     let isOver = await withTaskCancellationHandler {
-      await withCheckedContinuation { sleeper in
-        let isTaken = shared.withLock { state in
-          // A cancel that comes later finds the timer.
-          guard !state.isStopping, !Task.isCancelled else { return false }
-          state.timers.append(Timer(id: id, deadline: deadline, sleeper: sleeper))
-          hasNews.store(true, ordering: .releasing)
-          return true
-        }
-        guard isTaken else { return sleeper.resume(returning: false) }
-        if !isOnThread { signal() }
-      }
+      await sleeper.value()
     } onCancel: {
-      for timer in takeTimers({ $0.id == id }) { timer.sleeper.resume(returning: false) }
+      for timer in takeTimers({ $0.sleeper === sleeper }) { timer.sleeper.set(false) }
     }
-
     if !isOver { throw CancellationError() }
   }
 
@@ -295,7 +288,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     let left = sources
     (sources, tokens) = ([], [])
     for source in left { source.stopped() }
-    for timer in takeTimers({ _ in true }) { timer.sleeper.resume(returning: false) }
+    for timer in takeTimers({ _ in true }) { timer.sleeper.set(false) }
     serveLatecomers()
   }
 
@@ -377,7 +370,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     for source in sources {
       if let deadline = source.deadline, deadline <= now { source.expired(now: now) }
     }
-    for timer in takeTimers({ $0.deadline <= now }) { timer.sleeper.resume(returning: true) }
+    for timer in takeTimers({ $0.deadline <= now }) { timer.sleeper.set(true) }
   }
 
   /// Runs the jobs that wait now. What they leave behind comes in the next turn: sources are never starved.
