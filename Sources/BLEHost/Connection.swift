@@ -18,9 +18,8 @@ public actor Connection: ATTRequester {
   static let changeLimit = 1024
 
   private struct Request {
-    let number: Int
     let pdu: [UInt8]
-    let answer: CheckedContinuation<Result<[UInt8], GATTError>, Never>
+    let answer: OneShot<Result<[UInt8], GATTError>>
   }
 
   private struct Subscriber {
@@ -45,14 +44,13 @@ public actor Connection: ATTRequester {
   public private(set) var end: BearerEnd?
   private var current: Request?
   private var queue: [Request] = []
-  private var lastRequest = 0
-  private var isQueuedWriteOpen = false
-  private var queuedWriteWaiters: [CheckedContinuation<Void, Never>] = []
+  private let queuedWrites = Turns()
   private var outbox: [[UInt8]] = []
   /// PDUs of one system call are being delivered: what is said meanwhile waits until all are.
   private var isDelivering = false
-  private var outboxWaiters: [CheckedContinuation<Void, Never>] = []
-  private var endWaiters: [CheckedContinuation<BearerEnd, Never>] = []
+  private let senders = Waiters()
+  /// `end`, for those who wait for it.
+  private let ending = OneShot<BearerEnd>()
   private var subscribers: [Subscriber] = []
   private var nextSubscriber = 0
   private var wakes: [WakeEvent] = []
@@ -173,11 +171,7 @@ public actor Connection: ATTRequester {
   public var receiveBufferByteCount: Int { carrier.receiveBufferByteCount }
 
   /// Waits until the bearer has ended.
-  public func ended() async -> BearerEnd {
-    await withCheckedContinuation { waiter in
-      if let end { waiter.resume(returning: end) } else { endWaiters.append(waiter) }
-    }
-  }
+  public func ended() async -> BearerEnd { await ending.value() }
 
   /// Puts back what was changed, and closes the channel. The kernel drops the link when its own disconnect time-out
   /// has passed.
@@ -231,48 +225,29 @@ public actor Connection: ATTRequester {
   }
 
   private func exchange(_ request: [UInt8]) async throws(GATTError) -> [UInt8] {
-    lastRequest += 1
-    let number = lastRequest
+    let answer = OneShot<Result<[UInt8], GATTError>>()
+    queue.append(Request(pdu: request, answer: answer))
+    pump()
     let wasCancelled = Task.isCancelled
     let result = await withTaskCancellationHandler {
-      await withCheckedContinuation { continuation in
-        queue.append(Request(number: number, pdu: request, answer: continuation))
-        pump()
-      }
+      await answer.value()
     } onCancel: {
-      if !wasCancelled { Task(executorPreference: loop.preference) { await self.takeBack(number) } }
+      if !wasCancelled { loop.later(self) { $0.takeBack(answer) } }
     }
     return try result.get()
   }
 
-  private func takeBack(_ number: Int) {
-    guard let index = queue.firstIndex(where: { $0.number == number }) else { return }
-    queue.remove(at: index).answer.resume(returning: .failure(.cancelled))
+  private func takeBack(_ answer: OneShot<Result<[UInt8], GATTError>>) {
+    guard let index = queue.firstIndex(where: { $0.answer === answer }) else { return }
+    queue.remove(at: index).answer.set(.failure(.cancelled))
   }
 
-  public func beginQueuedWrite() async {
-    await withCheckedContinuation { turn in
-      if isQueuedWriteOpen { return queuedWriteWaiters.append(turn) }
-      isQueuedWriteOpen = true
-      turn.resume()
-    }
-  }
+  public func beginQueuedWrite() async { await queuedWrites.take() }
 
-  public func endQueuedWrite() {
-    // The next in the line takes over what is open.
-    if queuedWriteWaiters.isEmpty {
-      isQueuedWriteOpen = false
-    } else {
-      queuedWriteWaiters.removeFirst().resume()
-    }
-  }
+  public func endQueuedWrite() { queuedWrites.end() }
 
   public func send(_ command: [UInt8]) async throws(GATTError) {
-    while !outbox.isEmpty, end == nil {
-      await withCheckedContinuation { waiter in
-        if outbox.isEmpty || end != nil { waiter.resume() } else { outboxWaiters.append(waiter) }
-      }
-    }
+    await senders.wait { outbox.isEmpty || end != nil }
     if let end { throw .closed(end) }
     transmit(command)
   }
@@ -299,7 +274,7 @@ public actor Connection: ATTRequester {
   private func complete(_ result: Result<[UInt8], GATTError>) {
     let request = current
     current = nil
-    request?.answer.resume(returning: result)
+    request?.answer.set(result)
     pump()
   }
 
@@ -307,7 +282,7 @@ public actor Connection: ATTRequester {
     let waiting = (current.map { [$0] } ?? []) + queue
     current = nil
     queue = []
-    for request in waiting { request.answer.resume(returning: .failure(error)) }
+    for request in waiting { request.answer.set(.failure(error)) }
   }
 
   // MARK: Subscribers
@@ -394,10 +369,7 @@ public actor Connection: ATTRequester {
       guard end == nil else { return }
       if outbox.isEmpty { write(waiting[index]) } else { outbox.append(waiting[index]) }
     }
-    guard outbox.isEmpty else { return }
-    let waiters = outboxWaiters
-    outboxWaiters = []
-    for waiter in waiters { waiter.resume() }
+    if outbox.isEmpty { senders.wakeAll() }
   }
 
   private func deliver(_ notification: borrowing HandleValueNotification, at time: ReceiveTime) {
@@ -433,7 +405,7 @@ public actor Connection: ATTRequester {
     let timedOut = current
     current = nil
     finish(.transactionTimeout)
-    timedOut?.answer.resume(returning: .failure(.timedOut(request)))
+    timedOut?.answer.set(.failure(.timedOut(request)))
   }
 
   // MARK: To the carrier
@@ -472,11 +444,9 @@ public actor Connection: ATTRequester {
     logEnd()
     carrier.close()
     failRequests(.closed(end))
-    for waiter in outboxWaiters { waiter.resume() }
-    for waiter in endWaiters { waiter.resume(returning: end) }
-    outboxWaiters = []
-    endWaiters = []
-    wakeAttributeWaiters()
+    senders.wakeAll()
+    ending.set(end)
+    attributes.watchers.wakeAll()
     signalWakes()
   }
 }

@@ -1,5 +1,6 @@
 import BLECore
 import BLEStack
+import BLESystem
 public import BLEWire
 import Synchronization
 
@@ -16,7 +17,8 @@ struct LinkAttributes {
   var changeHandle: AttributeHandle?
   var isSynchronising = false
   var observer: (@Sendable (GATTDiscoveryResult) -> Void)?
-  var waiters: [CheckedContinuation<Void, Never>] = []
+  /// Who wait for a change, or the end of the bearer.
+  let watchers = Waiters()
 }
 
 /// How many ATT requests were sent on a connection; for the receive thread too.
@@ -50,12 +52,7 @@ extension Connection {
 
   /// Waits until `attributeChangeCount` differs from this number, or the bearer has ended.
   public func attributesChanged(since count: Int) async {
-    while attributes.changeCount == count, end == nil {
-      await withCheckedContinuation { waiter in
-        let isOver = attributes.changeCount != count || end != nil
-        if isOver { waiter.resume() } else { attributes.waiters.append(waiter) }
-      }
-    }
+    await attributes.watchers.wait { attributes.changeCount != count || end != nil }
   }
 
   func noteDiscovery(_ result: GATTDiscoveryResult) {
@@ -91,14 +88,7 @@ extension Connection {
     attributes.found = nil
     attributes.isFromEarlierLink = false
     removeSubscribers(in: range, but: attributes.changeHandle)
-    wakeAttributeWaiters()
-  }
-
-  /// Also at the end of the bearer.
-  func wakeAttributeWaiters() {
-    let waiters = attributes.waiters
-    attributes.waiters = []
-    for waiter in waiters { waiter.resume() }
+    attributes.watchers.wakeAll()
   }
 
   /// Nobody listens to the device any more, but to its word for changes.

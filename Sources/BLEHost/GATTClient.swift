@@ -156,7 +156,7 @@ public actor GATTClient {
       channel.take(notification.value, at: time)
     }
     let connection = connection
-    Task(executorPreference: connection.loop.preference) {
+    connection.loop.task {
       _ = await connection.ended()
       channel.finish()
     }
@@ -308,7 +308,7 @@ extension GATTClient {
         let range = HandleRange(serviceChanged: notification.value)
         guard let connection else { return }
         // Amid a batch: the subscribers are being gone through.
-        Task(executorPreference: connection.loop.preference) { await connection.attributesChanged(in: range) }
+        connection.loop.later(connection) { $0.attributesChanged(in: range) }
       }
     }
     try await connection.configure(characteristic, .indication)

@@ -19,7 +19,7 @@ actor RawChannel {
   private struct PendingCommand {
     let opcode: HCIOpcode
     let deadline: MonotonicTime
-    let answer: CheckedContinuation<Result<[UInt8], HostError>, Never>
+    let answer: OneShot<Result<[UInt8], HostError>>
   }
 
   private struct Scan {
@@ -106,12 +106,10 @@ actor RawChannel {
   @discardableResult
   func command(_ command: some HCICommand) async throws(HostError) -> [UInt8] {
     try post(command)
-    let result = await withCheckedContinuation { answer in
-      let deadline = SystemClock.monotonic().advanced(by: Self.commandTimeout)
-      pending.append(
-        PendingCommand(opcode: type(of: command).opcode, deadline: deadline, answer: answer))
-    }
-    return try result.get()
+    let answer = OneShot<Result<[UInt8], HostError>>()
+    let deadline = SystemClock.monotonic().advanced(by: Self.commandTimeout)
+    pending.append(PendingCommand(opcode: type(of: command).opcode, deadline: deadline, answer: answer))
+    return try await answer.get()
   }
 
   /// Sends a command whose answer nobody waits for.
@@ -141,7 +139,7 @@ actor RawChannel {
       if case .failure = result { interruption.takeFailure(of: opcode) }
       return
     }
-    pending.remove(at: index).answer.resume(returning: result)
+    pending.remove(at: index).answer.set(result)
   }
 
   // MARK: Scanning
@@ -337,7 +335,7 @@ actor RawChannel {
     guard let token else { return }
     self.token = nil
     loop.remove(token, descriptor)
-    for command in pending { command.answer.resume(returning: .failure(error)) }
+    for command in pending { command.answer.set(.failure(error)) }
     pending = []
     lossHandler.take()?()
   }

@@ -12,14 +12,11 @@ public protocol NotificationSample: BitwiseCopyable, Sendable {
 
 /// A bounded queue of samples from the receive thread to one task.
 public final class SampleChannel<Sample: NotificationSample>: AsyncSequence, Sendable {
-  private struct State: Sendable {
-    var waiter: CheckedContinuation<Void, Never>?
-    var isFinished = false
-  }
-
   /// A recorder takes the samples straight from here; then nobody may iterate.
   package let ring: SampleQueue<Sample>
-  private let state = Mutex(State())
+  private let isFinished = Atomic<Bool>(false)
+  private let reader = Waiters()
+  /// Whether the reader must be woken: most samples come while it is busy, and cost no lock.
   private let isWaiting = Atomic<Bool>(false)
   private let malformedCount = Atomic<Int>(0)
 
@@ -47,35 +44,28 @@ public final class SampleChannel<Sample: NotificationSample>: AsyncSequence, Sen
 
   /// Ends the sequence once what waits was taken.
   public func finish() {
-    state.withLock { $0.isFinished = true }
+    isFinished.store(true, ordering: .sequentiallyConsistent)
     wake()
   }
 
   private func wake() {
     isWaiting.store(false, ordering: .relaxed)
-    let waiter = state.withLock { state in
-      defer { state.waiter = nil }
-      return state.waiter
-    }
-    waiter?.resume()
+    reader.wakeAll()
   }
 
   private func next() async -> Sample? {
-    while true {
-      if let sample = ring.pop() { return sample }
-      if state.withLock(\.isFinished) { return ring.pop() }
-      await withTaskCancellationHandler {
-        await withCheckedContinuation { continuation in
-          state.withLock { $0.waiter = continuation }
-          isWaiting.store(true, ordering: .relaxed)
-          atomicMemoryFence(ordering: .sequentiallyConsistent)
-          // Whatever came since the look above has not seen the waiter.
-          if !ring.isEmpty || state.withLock(\.isFinished) || Task.isCancelled { wake() }
-        }
-      } onCancel: {
-        finish()
+    if let sample = ring.pop() { return sample }
+    await withTaskCancellationHandler {
+      await reader.wait {
+        isWaiting.store(true, ordering: .relaxed)
+        atomicMemoryFence(ordering: .sequentiallyConsistent)
+        return !ring.isEmpty || isFinished.load(ordering: .sequentiallyConsistent)
       }
+    } onCancel: {
+      finish()
     }
+    isWaiting.store(false, ordering: .relaxed)
+    return ring.pop()
   }
 
   public struct Iterator: AsyncIteratorProtocol {

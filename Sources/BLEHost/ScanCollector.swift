@@ -1,4 +1,5 @@
 import BLECore
+import BLESystem
 import BLEWire
 import Synchronization
 
@@ -9,13 +10,13 @@ final class Collector: Sendable {
     var advertisers: [DeviceAddress: Advertiser] = [:]
     var malformed = 0
     var isDone = false
-    var waiter: CheckedContinuation<Void, Never>?
   }
 
   private let reportsAll: Bool
   private let resolver: AddressResolver?
   private let handler: @Sendable (Advertiser) -> Scanner.Verdict
   private let state = Mutex(State())
+  private let done = OneShot<Void>()
 
   init(
     reportsAll: Bool, resolver: AddressResolver? = nil,
@@ -62,13 +63,7 @@ final class Collector: Sendable {
       }
     }
     await withTaskCancellationHandler {
-      await withCheckedContinuation { continuation in
-        let isDone = state.withLock {
-          if !$0.isDone { $0.waiter = continuation }
-          return $0.isDone
-        }
-        if isDone { continuation.resume() }
-      }
+      await done.value()
     } onCancel: {
       finish()
     }
@@ -77,11 +72,7 @@ final class Collector: Sendable {
 
   /// Ends the wait.
   func finish() {
-    let waiter = state.withLock { state in
-      state.isDone = true
-      defer { state.waiter = nil }
-      return state.waiter
-    }
-    waiter?.resume()
+    state.withLock { $0.isDone = true }
+    done.set(())
   }
 }

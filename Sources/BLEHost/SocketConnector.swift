@@ -4,15 +4,13 @@ import BLELinux
 
 /// A connect of the kernel's L2CAP socket that is under way.
 actor SocketConnector {
-  private typealias Waiter = CheckedContinuation<Result<Void, HostError>, Never>
-
   private let peer: DeviceAddress
   private let loop: EventLoop
   nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
 
   private var descriptor: FileDescriptor?
   private var token: UInt64?
-  private var waiter: Waiter?
+  private let outcome = OneShot<Result<Void, HostError>>()
   private var end: MonotonicTime?
   private let timeout: Duration
 
@@ -28,14 +26,11 @@ actor SocketConnector {
   /// Waits until the channel is there. Once only.
   func connect() async throws(HostError) -> FileDescriptor {
     try register()
+    end = SystemClock.monotonic().advanced(by: timeout)
     let result = await withTaskCancellationHandler {
-      await withCheckedContinuation { continuation in
-        waiter = continuation
-        end = SystemClock.monotonic().advanced(by: timeout)
-        if Task.isCancelled { finish(.failure(.gatt(.closed(.closedLocally)))) }
-      }
+      await outcome.value()
     } onCancel: {
-      Task { await self.finish(.failure(.gatt(.closed(.closedLocally)))) }
+      loop.later(self) { $0.finish(.failure(.gatt(.closed(.closedLocally)))) }
     }
     try result.get()
     guard let descriptor = descriptor.take() else { preconditionFailure("connected twice") }
@@ -60,13 +55,12 @@ actor SocketConnector {
   }
 
   private func finish(_ result: Result<Void, HostError>) {
-    guard let waiter, let descriptor = descriptor.take() else { return }
-    self.waiter = nil
+    guard outcome.current == nil, let descriptor = descriptor.take() else { return }
     end = nil
     if let token { loop.remove(token, descriptor) }
     token = nil
     if case .success = result { self.descriptor = consume descriptor }
-    waiter.resume(returning: result)
+    outcome.set(result)
   }
 
   private func expire() {

@@ -31,7 +31,7 @@ public final class CreditBasedChannel: AsyncSequence, Sendable {
     peerParameters = parameters
   }
 
-  deinit { Task { [adapter, id] in await adapter.forget(id) } }
+  deinit { adapter.loop.later(adapter) { [id] in $0.forget(id) } }
 
   /// Queues an SDU; waits while too many wait for the peer's credits.
   ///
@@ -82,14 +82,12 @@ extension Adapter {
 
 /// The channels of an adapter, and who waits for them. On the loop's thread only.
 struct ChannelTable {
-  typealias Opener = CheckedContinuation<Result<CreditBasedParameters, ChannelError>, Never>
-
   struct State {
     fileprivate(set) var end: ChannelEnd?
     fileprivate var received: [[UInt8]] = []
-    fileprivate var opener: Opener?
+    fileprivate let opened = OneShot<Result<CreditBasedParameters, ChannelError>>()
     /// Readers, writers and closers: each looks again when something has happened.
-    fileprivate var waiters: [CheckedContinuation<Void, Never>] = []
+    fileprivate let waiters = Waiters()
   }
 
   private var states: [ChannelID: State] = [:]
@@ -109,22 +107,15 @@ struct ChannelTable {
     case .writable: break
     case .closed(let end):
       states[id]?.end = end
-      if state.opener != nil { open(id, .failure(.ended(end))) }
+      if state.opened.current == nil { open(id, .failure(.ended(end))) }
     }
-    wake(id)
-  }
-
-  fileprivate mutating func wake(_ id: ChannelID) {
-    let waiters = states[id]?.waiters ?? []
-    states[id]?.waiters = []
-    for waiter in waiters { waiter.resume() }
+    state.waiters.wakeAll()
   }
 
   fileprivate mutating func open(_ id: ChannelID, _ result: Result<CreditBasedParameters, ChannelError>) {
-    let opener = states[id]?.opener
-    states[id]?.opener = nil
+    let opened = states[id]?.opened
     if case .failure = result { states[id] = nil }
-    opener?.resume(returning: result)
+    opened?.set(result)
   }
 }
 
@@ -133,55 +124,53 @@ extension HostAdapter {
     _ spsm: UInt16, on connection: Connection, _ parameters: CreditBasedParameters
   ) async throws(ChannelError) -> CreditBasedChannel {
     guard await connection.end == nil else { throw .refused(.linkLost) }
+    let state = ChannelTable.State()
     let asked = withHost { host in
       let id = host.openChannel(
         to: spsm, parameters, on: connection.handle, now: loop.clock.monotonic())
       // Before anything can happen to it.
-      if let id { channels[id] = ChannelTable.State() }
+      if let id { channels[id] = state }
       return id
     }
     guard let id = asked else { throw .refused(.linkLost) }
     let result = await withTaskCancellationHandler {
-      await withCheckedContinuation { (opener: ChannelTable.Opener) in
-        guard channels[id] != nil else {
-          opener.resume(returning: .failure(.refused(.linkLost)))
-          return
-        }
-        channels[id]?.opener = opener
-        if Task.isCancelled { cancelOpening(id) }
-      }
+      await state.opened.value()
     } onCancel: {
-      Task { await self.cancelOpening(id) }
+      loop.later(self) { $0.cancelOpening(id) }
     }
     return CreditBasedChannel(self, id, try result.get())
   }
 
   fileprivate func send(_ sdu: [UInt8], on id: ChannelID) async throws(ChannelError) {
-    while !Task.isCancelled {
-      guard let state = channels[id] else { throw .ended(.closedLocally) }
-      if let end = state.end { throw .ended(end) }
-      let submission = withHost { $0.send(sdu.span, on: id) }
-      switch submission {
-      case .queued: return
-      case .tooLong(let mtu): throw .tooLong(mtu: mtu)
-      // `nil`: it is about to end, and why is told then.
-      case .full, nil: await wait(for: id)
-      }
+    var outcome: Result<Void, ChannelError>?
+    let isOver = await wait(for: id) { state in
+      outcome = trySending(sdu, on: id, state)
+      return outcome != nil
     }
-    throw .cancelled
+    guard isOver else { throw .cancelled }
+    try (outcome ?? .failure(.ended(.closedLocally))).get()
+  }
+
+  /// - Returns: `nil` where the channel is full.
+  private func trySending(
+    _ sdu: [UInt8], on id: ChannelID, _ state: ChannelTable.State
+  ) -> Result<Void, ChannelError>? {
+    if let end = state.end { return .failure(.ended(end)) }
+    switch withHost({ $0.send(sdu.span, on: id) }) {
+    case .queued: return .success(())
+    case .tooLong(let mtu): return .failure(.tooLong(mtu: mtu))
+    // `nil`: it is about to end, and why is told then.
+    case .full, nil: return nil
+    }
   }
 
   fileprivate func nextSDU(on id: ChannelID) async -> [UInt8]? {
-    while !Task.isCancelled, let state = channels[id] {
-      if !state.received.isEmpty {
-        let sdu = channels[id]?.received.removeFirst()
-        withHost { $0.taken(on: id) }
-        return sdu
-      }
-      if state.end != nil { return nil }
-      await wait(for: id)
-    }
-    return nil
+    guard await wait(for: id, until: { !$0.received.isEmpty || $0.end != nil }),
+      channels[id]?.received.isEmpty == false
+    else { return nil }
+    let sdu = channels[id]?.received.removeFirst()
+    withHost { $0.taken(on: id) }
+    return sdu
   }
 
   fileprivate func close(_ id: ChannelID) async {
@@ -190,17 +179,19 @@ extension HostAdapter {
   }
 
   fileprivate func ended(_ id: ChannelID) async -> ChannelEnd? {
-    while !Task.isCancelled, let state = channels[id], state.end == nil { await wait(for: id) }
+    _ = await wait(for: id) { $0.end != nil }
     return channels[id]?.end
   }
 
   fileprivate func forget(_ id: ChannelID) {
     beginClose(id)
+    let waiters = channels[id]?.waiters
     channels[id] = nil
+    waiters?.wakeAll()
   }
 
   private func cancelOpening(_ id: ChannelID) {
-    guard channels[id]?.opener != nil else { return }
+    guard let state = channels[id], state.opened.current == nil else { return }
     beginClose(id)
     channels.open(id, .failure(.cancelled))
   }
@@ -209,22 +200,17 @@ extension HostAdapter {
     withHost { $0.close(id, now: loop.clock.monotonic()) }
   }
 
-  /// Until something has happened to a channel, or the task is cancelled.
-  private func wait(for id: ChannelID) async {
-    await withTaskCancellationHandler {
-      await withCheckedContinuation { waiter in
-        guard channels[id] != nil, !Task.isCancelled else {
-          waiter.resume()
-          return
-        }
-        channels[id]?.waiters.append(waiter)
-      }
-    } onCancel: {
-      Task { await self.wake(id) }
-    }
+  /// Waits until a channel is so, or is there no more.
+  ///
+  /// - Returns: `false` where the task is cancelled before.
+  private func wait(for id: ChannelID, until isSo: (ChannelTable.State) -> Bool) async -> Bool {
+    guard !Task.isCancelled else { return false }
+    guard let waiters = channels[id]?.waiters else { return true }
+    do throws(CancellationError) {
+      try await waiters.waitUnlessCancelled { channels[id].map(isSo) ?? true }
+      return true
+    } catch { return false }
   }
-
-  private func wake(_ id: ChannelID) { channels.wake(id) }
 }
 
 extension ChannelError: CustomStringConvertible {

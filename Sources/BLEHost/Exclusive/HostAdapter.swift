@@ -10,8 +10,8 @@ public actor HostAdapter: Adapter {
   /// A command that was submitted, and who waits for what.
   private struct PendingCommand {
     enum Waiter {
-      case answer(CheckedContinuation<Result<[UInt8], HostError>, Never>)
-      case procedure(LinkProcedure, CheckedContinuation<Result<HCIHostEvent, HostError>, Never>)
+      case answer(OneShot<Result<[UInt8], HostError>>)
+      case procedure(LinkProcedure, OneShot<Result<HCIHostEvent, HostError>>)
     }
 
     let opcode: HCIOpcode
@@ -20,7 +20,6 @@ public actor HostAdapter: Adapter {
 
   /// A connect that is under way. The controller makes one link at a time.
   private struct Attempt {
-    let number: Int
     /// One that was named, or those on the accept list.
     let peers: [DeviceAddress]
     let tap: PacketTap?
@@ -31,8 +30,7 @@ public actor HostAdapter: Adapter {
     var refusal: HostError?
     var isCancelling = false
     /// The link may be there before anybody waits for it.
-    var outcome: Result<Connection, HostError>?
-    var waiter: CheckedContinuation<Result<Connection, HostError>, Never>?
+    let outcome = OneShot<Result<Connection, HostError>>()
   }
 
   /// ATT PDUs that came with the event that announces their link.
@@ -56,13 +54,11 @@ public actor HostAdapter: Adapter {
 
   private let transport: any PacketTransport
   private var host = HCIHost()
-  private var starting: CheckedContinuation<Result<Void, HostError>, Never>?
+  private let started = OneShot<Result<Void, HostError>>()
   private var commands: [CommandID: PendingCommand] = [:]
   private var attempt: Attempt?
-  private var lastAttempt = 0
-  /// Those who wait for an attempt to end before theirs.
-  private var turns: [CheckedContinuation<Void, Never>] = []
-  private var isConnecting = false
+  /// To make an attempt.
+  private let turns = Turns()
   private(set) var carriers = CarrierTable()
   var channels = ChannelTable()
   var security = SecurityTable()
@@ -76,7 +72,7 @@ public actor HostAdapter: Adapter {
   private var hidesInScans = false
   private var failure: HostError?
   private var lossHandler: (@Sendable () -> Void)?
-  private var closing: CheckedContinuation<Void, Never>?
+  private var closing: OneShot<Void>?
   private var closeDeadline: MonotonicTime?
 
   public nonisolated let mode = "exclusive"
@@ -122,12 +118,9 @@ public actor HostAdapter: Adapter {
       self.expire($0)
     }
     do throws(SystemError) { try transport.open(client) } catch { throw HostError(error) }
-    let result = await withCheckedContinuation { continuation in
-      starting = continuation
-      host.start()
-      pump()
-    }
-    try result.get()
+    host.start()
+    pump()
+    try await started.get()
     if controller.address.bits == 0 { try await command(LESetRandomAddress(takeRandomAddress())) }
   }
 
@@ -162,7 +155,7 @@ public actor HostAdapter: Adapter {
   public var controller: ControllerDescription { host.controller }
 
   /// What waits or is up, for whoever looks for leaks.
-  package var load: Int { commands.count + carriers.count + turns.count + host.linkCount }
+  package var load: Int { commands.count + carriers.count + turns.waitingCount + host.linkCount }
 
   /// Packets that broke the format.
   public var malformed: Int { host.malformed }
@@ -185,7 +178,9 @@ public actor HostAdapter: Adapter {
     await stopScanQuietly()
     if failure == nil, host.linkCount > 0 {
       closeDeadline = loop.clock.monotonic().advanced(by: Self.closePatience)
-      await withCheckedContinuation { closing = $0 }
+      let closing = self.closing ?? OneShot()
+      self.closing = closing
+      await closing.value()
     }
     host.lose()
     settle()
@@ -200,11 +195,10 @@ public actor HostAdapter: Adapter {
   @discardableResult
   public func command(_ command: some HCICommand) async throws(HostError) -> [UInt8] {
     let id = try submit(command)
-    let result = await withCheckedContinuation { waiter in
-      commands[id] = PendingCommand(opcode: type(of: command).opcode, waiter: .answer(waiter))
-      pump()
-    }
-    return try result.get()
+    let waiter = OneShot<Result<[UInt8], HostError>>()
+    commands[id] = PendingCommand(opcode: type(of: command).opcode, waiter: .answer(waiter))
+    pump()
+    return try await waiter.get()
   }
 
   /// Sends a command whose result is an event of its own, and waits for that.
@@ -214,12 +208,10 @@ public actor HostAdapter: Adapter {
     _ command: some HCICommand, endingWith procedure: LinkProcedure
   ) async throws(HostError) -> HCIHostEvent {
     let id = try submit(command)
-    let result = await withCheckedContinuation { waiter in
-      commands[id] = PendingCommand(
-        opcode: type(of: command).opcode, waiter: .procedure(procedure, waiter))
-      pump()
-    }
-    return try result.get()
+    let waiter = OneShot<Result<HCIHostEvent, HostError>>()
+    commands[id] = PendingCommand(opcode: type(of: command).opcode, waiter: .procedure(procedure, waiter))
+    pump()
+    return try await waiter.get()
   }
 
   private func submit(_ command: some HCICommand) throws(HostError) -> CommandID {
@@ -236,12 +228,12 @@ public actor HostAdapter: Adapter {
     switch pending.waiter {
     case .answer(let waiter):
       commands[id] = nil
-      waiter.resume(returning: status == .success ? .success(returned) : .failure(refusal))
+      waiter.set(status == .success ? .success(returned) : .failure(refusal))
     case .procedure(_, let waiter):
       // Success only says that it has begun.
       guard status != .success else { return }
       commands[id] = nil
-      waiter.resume(returning: .failure(refusal))
+      waiter.set(.failure(refusal))
     }
   }
 
@@ -252,7 +244,7 @@ public actor HostAdapter: Adapter {
     for (id, pending) in commands {
       guard case .procedure(let procedure, let waiter) = pending.waiter, isMeant(procedure) else { continue }
       commands[id] = nil
-      waiter.resume(returning: result)
+      waiter.set(result)
     }
   }
 
@@ -309,54 +301,31 @@ public actor HostAdapter: Adapter {
 
   // MARK: Links
 
-  /// Connects whom `create` asks the controller for.
+  /// Connects whom `create` asks the controller for, once it is free.
   func connect(
     _ peers: [DeviceAddress], timeout: Duration, tap: PacketTap?,
     _ create: () async throws(HostError) -> Void
   ) async throws(HostError) -> Connection {
-    await takeTurn()
-    defer { endTurn() }
+    do { try await turns.takeUnlessCancelled() } catch { throw .gatt(.closed(.closedLocally)) }
+    defer { turns.end() }
     if let failure { throw failure }
-    lastAttempt += 1
-    let number = lastAttempt
-    attempt = Attempt(
-      number: number, peers: peers, tap: tap, seconds: Int(timeout.components.seconds))
+    let attempt = Attempt(peers: peers, tap: tap, seconds: Int(timeout.components.seconds))
+    self.attempt = attempt
     do throws(HostError) { try await create() } catch {
-      attempt = nil
+      self.attempt = nil
       throw error
     }
-    attempt?.deadline = loop.clock.monotonic().advanced(by: timeout)
+    self.attempt?.deadline = loop.clock.monotonic().advanced(by: timeout)
     let result = await withTaskCancellationHandler {
-      await withCheckedContinuation { continuation in
-        if let outcome = attempt?.outcome {
-          attempt = nil
-          continuation.resume(returning: outcome)
-        } else {
-          attempt?.waiter = continuation
-          if Task.isCancelled { giveUp(number) }
-        }
-      }
+      await attempt.outcome.value()
     } onCancel: {
-      Task(executorPreference: loop.preference) { await self.giveUp(number) }
+      loop.later(self) { $0.giveUp(attempt.outcome) }
     }
     return try result.get()
   }
 
-  private func giveUp(_ number: Int) {
-    if attempt?.number == number { attempt?.deadline = loop.clock.monotonic() }
-  }
-
-  private func takeTurn() async {
-    // Asked where nothing can come between the question and the place in the queue.
-    await withCheckedContinuation { turn in
-      if isConnecting { return turns.append(turn) }
-      isConnecting = true
-      turn.resume()
-    }
-  }
-
-  private func endTurn() {
-    if turns.isEmpty { isConnecting = false } else { turns.removeFirst().resume() }
+  private func giveUp(_ outcome: OneShot<Result<Connection, HostError>>) {
+    if attempt?.outcome === outcome { attempt?.deadline = loop.clock.monotonic() }
   }
 
   /// Sends an ATT PDU of a connection.
@@ -473,7 +442,7 @@ public actor HostAdapter: Adapter {
     {
       closing = nil
       closeDeadline = nil
-      waiter.resume()
+      waiter.set(())
     }
   }
 
@@ -487,7 +456,7 @@ public actor HostAdapter: Adapter {
   private func handle(_ event: HCIHostEvent) {
     if let end = event.end { self.end({ $0 == end.procedure }, .success(event)) }
     switch event {
-    case .ready: finishStart(.success(()))
+    case .ready: started.set(.success(()))
     case .answered(let id, let status, let returned):
       if id == attempt?.cancel, status != .success {
         // The link came up at the last moment. Its event may still be under way.
@@ -568,28 +537,19 @@ public actor HostAdapter: Adapter {
   }
 
   private func finishAttempt(_ result: Result<Connection, HostError>) {
-    guard let waiter = attempt?.waiter else {
-      attempt?.outcome = result
-      return
-    }
+    let outcome = attempt?.outcome
     attempt = nil
-    waiter.resume(returning: result)
-  }
-
-  private func finishStart(_ result: Result<Void, HostError>) {
-    let waiting = starting
-    starting = nil
-    waiting?.resume(returning: result)
+    outcome?.set(result)
   }
 
   private func failed(_ error: HostError) {
     failure = error
-    finishStart(.failure(error))
+    started.set(.failure(error))
     finishAttempt(.failure(error))
     for pending in commands.values {
       switch pending.waiter {
-      case .answer(let waiter): waiter.resume(returning: .failure(error))
-      case .procedure(_, let waiter): waiter.resume(returning: .failure(error))
+      case .answer(let waiter): waiter.set(.failure(error))
+      case .procedure(_, let waiter): waiter.set(.failure(error))
       }
     }
     commands = [:]

@@ -5,16 +5,15 @@ import BLEWire
 
 /// The security of an adapter's links, and who waits for what. On the loop's thread only.
 struct SecurityTable {
-  typealias PairingWaiter = CheckedContinuation<Result<Bond, PairingError>, Never>
-
   var settings: SecuritySettings?
-  fileprivate var waiters: [ConnectionHandle: [PairingWaiter]] = [:]
+  /// Pairings that somebody waits for.
+  fileprivate var pairings: [ConnectionHandle: OneShot<Result<Bond, PairingError>>] = [:]
   /// Bonds of links that are up, with those that are not kept.
   fileprivate var bonds: [ConnectionHandle: Bond] = [:]
   /// Links whose peer does not know its key any more.
   fileprivate var forgotten: Set<ConnectionHandle> = []
-  /// Those who wait until all that a link had to say is on air.
-  fileprivate var drains: [ConnectionHandle: [CheckedContinuation<Void, Never>]] = [:]
+  /// Links of which somebody waits until all that they had to say is on air.
+  fileprivate var drains: [ConnectionHandle: OneShot<Void>] = [:]
   var isDraining: Bool { !drains.isEmpty }
 
   mutating func lose(_ handle: ConnectionHandle) {
@@ -30,11 +29,11 @@ struct SecurityTable {
   }
 
   fileprivate mutating func drained(_ handle: ConnectionHandle) {
-    for waiter in drains.removeValue(forKey: handle) ?? [] { waiter.resume() }
+    drains.removeValue(forKey: handle)?.set(())
   }
 
   fileprivate mutating func finish(_ handle: ConnectionHandle, _ result: Result<Bond, PairingError>) {
-    for waiter in waiters.removeValue(forKey: handle) ?? [] { waiter.resume(returning: result) }
+    pairings.removeValue(forKey: handle)?.set(result)
   }
 }
 
@@ -55,21 +54,24 @@ extension HostAdapter {
   /// - Throws: `pairing` with the reason.
   public func pair(_ connection: Connection) async throws(HostError) -> Bond {
     let handle = connection.handle
+    let underWay = security.pairings[handle]
+    let pairing = underWay ?? OneShot()
+    if underWay == nil {
+      security.pairings[handle] = pairing
+      beginPairing(on: handle)
+    }
     let result = await withTaskCancellationHandler {
-      await withCheckedContinuation { (waiter: SecurityTable.PairingWaiter) in
-        let isFirst = security.waiters[handle, default: []].isEmpty
-        security.waiters[handle, default: []].append(waiter)
-        if isFirst { beginPairing(on: handle) }
-        if Task.isCancelled { cancelPairing(on: handle) }
-      }
+      await pairing.value()
     } onCancel: {
-      Task(executorPreference: loop.preference) { await self.cancelPairing(on: handle) }
+      loop.later(self) { $0.cancelPairing(on: handle) }
     }
     do throws(PairingError) {
       let bond = try result.get()
       // The keys that were given away last: who ends the link now must not cut them off.
-      await withCheckedContinuation { waiter in
-        if isBusy(handle) { security.drains[handle, default: []].append(waiter) } else { waiter.resume() }
+      if isBusy(handle) {
+        let drain = security.drains[handle] ?? OneShot()
+        security.drains[handle] = drain
+        await drain.value()
       }
       return bond
     } catch {
@@ -177,12 +179,12 @@ extension HostAdapter {
     case .requested(let requirements): requested(requirements, on: handle, settings)
     case .showPasskey(let passkey): agent.showPasskey(passkey)
     case .askPasskey:
-      Task(executorPreference: loop.preference) {
+      loop.task {
         let passkey = await agent.askPasskey()
         await self.enter(passkey, on: handle)
       }
     case .compare(let number):
-      Task(executorPreference: loop.preference) {
+      loop.task {
         let areEqual = await agent.compare(number)
         await self.confirm(areEqual, on: handle)
       }
@@ -235,9 +237,9 @@ extension HostAdapter {
     let key = peer(of: handle).flatMap { storedBond(of: $0)?.bond }
     let isEnough = key.map { $0.isAuthenticated || !requirements.contains(.authenticated) } ?? false
     if isEnough, let key = key?.peerKey, !security.forgotten.contains(handle) {
-      Task(executorPreference: loop.preference) { await self.encrypt(handle, key) }
-    } else if settings.raising == .byPairing, security.waiters[handle] == nil {
-      Task(executorPreference: loop.preference) { await self.beginPairing(on: handle) }
+      loop.later(self) { _ = await $0.encrypt(handle, key) }
+    } else if settings.raising == .byPairing, security.pairings[handle] == nil {
+      loop.later(self) { $0.beginPairing(on: handle) }
     }
   }
 

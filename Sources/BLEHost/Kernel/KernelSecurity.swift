@@ -200,9 +200,7 @@ extension KernelAdapter {
         return Result<Void, HostError>.success(())
       } catch { return .failure(error) }
     } onCancel: {
-      Task(executorPreference: loop.preference) {
-        _ = try? await channel.command(CancelPairDevice(command.peer))
-      }
+      loop.task { _ = try? await channel.command(CancelPairDevice(command.peer)) }
     }
     try result.get()
   }
@@ -289,7 +287,7 @@ extension KernelAdapter {
   private func answer(_ peer: DeviceAddress, _ question: @escaping @Sendable () async -> Bool) {
     guard security.isOurs(peer), let channel = security.channel else { return }
     let mayPair = mayPair(with: peer)
-    Task(executorPreference: loop.preference) {
+    loop.task {
       // The kernel may have given up meanwhile: then nobody wants the answer.
       if mayPair, await question() {
         _ = try? await channel.command(UserConfirmationReply(peer))
@@ -302,7 +300,7 @@ extension KernelAdapter {
   private func askPasskey(of peer: DeviceAddress, _ agent: PairingAgent) {
     guard security.isOurs(peer), let channel = security.channel else { return }
     let mayPair = mayPair(with: peer)
-    Task(executorPreference: loop.preference) {
+    loop.task {
       if mayPair, let passkey = await agent.askPasskey() {
         _ = try? await channel.command(UserPasskeyReply(peer, passkey))
       } else {
@@ -326,9 +324,9 @@ extension Connection {
   /// sends something.
   func raiseSecurity(to level: LinkSecurityLevel) async -> RaisingOutcome {
     guard end == nil else { return .ended }
-    return await withCheckedContinuation { waiter in
-      carrier.raiseSecurity(to: level) { waiter.resume(returning: $0) }
-    }
+    let outcome = OneShot<RaisingOutcome>()
+    carrier.raiseSecurity(to: level) { outcome.set($0) }
+    return await outcome.value()
   }
 
   func abandonRaising() { carrier.abandonRaising() }
