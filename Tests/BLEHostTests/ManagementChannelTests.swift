@@ -168,6 +168,24 @@ import Testing
     await close(channel)
   }
 
+  /// A scan that ends and an adapter that is closed, say, before the kernel has answered the start.
+  @Test func allWhoStopAStartGoOn() async throws {
+    let (channel, kernel) = try await open { $0 == Self.stop ? [Self.stopped, Self.over] : [] }
+    let start = Task { try await channel.startDiscovery { _, _ in } }
+    _ = await kernel.received(atLeast: 2)
+    let stops = await channel.beginStops(2)
+    // In the order in which they come to the loop: both wait now.
+    _ = await channel.malformed
+    await #expect(throws: HostError.scanBusy(holder: "this program"), "the first start is not answered yet") {
+      try await channel.startDiscovery { _, _ in }
+    }
+    kernel.send(octetsOf(Self.started))
+    for stop in stops { try await stop.value }
+    try await start.value
+    #expect(kernel.received.dropFirst().map(hexOf) == [Self.start, Self.stop])
+    await close(channel)
+  }
+
   @Test(
     arguments: [
       (
@@ -195,5 +213,11 @@ import Testing
       try await channel.command(LoadConnectionParameters([]))
     }
     await close(channel)
+  }
+}
+
+extension ManagementChannel {
+  fileprivate func beginStops(_ count: Int) -> [Task<Void, any Error>] {
+    (0..<count).map { _ in Task { try await stopDiscovery() } }
   }
 }

@@ -33,8 +33,9 @@ actor ManagementChannel {
   private var pending: [PendingCommand] = []
   private var keeper = DiscoveryKeeper()
   private var reportSink: Adapter.ReportSink?
-  private var begun: CheckedContinuation<Result<Void, HostError>, Never>?
-  private var settled: CheckedContinuation<Void, Never>?
+  /// The start that its caller waits for.
+  private var begun: OneShot<Result<Void, HostError>>?
+  private let settling = Waiters()
   private var retryTime: MonotonicTime?
   private var hasTold = false
   private var lossHandler: (@Sendable () -> Void)?
@@ -133,10 +134,9 @@ actor ManagementChannel {
   func command(
     _ command: some ManagementCommand, within limit: Duration = ManagementChannel.commandTimeout
   ) async throws(HostError) -> [UInt8] {
-    let result = await withCheckedContinuation { continuation in
-      send(command, within: limit) { continuation.resume(returning: $0) }
-    }
-    return try result.get()
+    let answer = OneShot<Result<[UInt8], HostError>>()
+    send(command, within: limit) { answer.set($0) }
+    return try await answer.get()
   }
 
   private func send<Command: ManagementCommand>(
@@ -165,14 +165,13 @@ actor ManagementChannel {
   /// Starts to discover; each report goes to `sink` on the receive thread. While somebody else's discovery is on, its
   /// findings come, and ours begins when it ends.
   func startDiscovery(_ sink: @escaping Adapter.ReportSink) async throws(HostError) {
-    guard reportSink == nil else { throw .scanBusy(holder: "this program") }
+    guard reportSink == nil, begun == nil else { throw .scanBusy(holder: "this program") }
     reportSink = sink
     hasTold = false
-    let result = await withCheckedContinuation { continuation in
-      begun = continuation
-      take(keeper.begin())
-    }
-    try result.get()
+    let begun = OneShot<Result<Void, HostError>>()
+    self.begun = begun
+    take(keeper.begin())
+    try await begun.get()
   }
 
   /// Ends our discovery, if it is ours that is on, and waits for the kernel's word for it.
@@ -183,7 +182,7 @@ actor ManagementChannel {
     let isOurs = keeper.end() == .stop
     retryTime = nil
     if let failure { throw failure }
-    if keeper.state == .starting { await withCheckedContinuation { settled = $0 } }
+    if keeper.state == .starting { await settling.wait { isSettled } }
     guard isOurs else { return }
     do throws(HostError) {
       try await command(StopDiscovery())
@@ -200,7 +199,7 @@ actor ManagementChannel {
     switch step {
     case .nothing: break
     case .start: send(StartDiscovery()) { self.answerStart($0) }
-    case .stop: send(StopDiscovery()) { _ in self.settle() }
+    case .stop: send(StopDiscovery()) { _ in self.settling.wakeAll() }
     }
   }
 
@@ -225,11 +224,14 @@ actor ManagementChannel {
       }
     }
     if keeper.state == .waiting { retryTime = SystemClock.monotonic().advanced(by: Self.retryPause) }
-    begun.take()?.resume(returning: outcome)
-    if pending.allSatisfy({ $0.opcode != .stopDiscovery }) { settle() }
+    begun.take()?.set(outcome)
+    settling.wakeAll()
   }
 
-  private func settle() { settled.take()?.resume() }
+  /// Whether the kernel owes no answer to a start, nor to a stop that followed it.
+  private var isSettled: Bool {
+    !isOpen || keeper.state != .starting && pending.allSatisfy { $0.opcode != .stopDiscovery }
+  }
 
   /// Once a scan: the same will be true a second later.
   private func tell(_ text: String) {
@@ -313,7 +315,7 @@ actor ManagementChannel {
     pending = []
     for command in left { command.answer(.failure(error)) }
     retryTime = nil
-    settle()
+    settling.wakeAll()
     lossHandler.take()?()
   }
 }
