@@ -23,7 +23,7 @@ public actor ControllerAttachment {
   /// The first controller.
   private let controller: VirtualController
   private var ports: [Port] = []
-  private var endWaiters: [CheckedContinuation<Void, Never>] = []
+  private let detached = OneShot<Void>()
   /// Why it stopped by itself; `nil` where the other end just closed.
   public private(set) var failure: SystemError?
   /// Packets that the kernel did not take because the adapter is down.
@@ -133,16 +133,21 @@ public actor ControllerAttachment {
     guard !ports.isEmpty else { return }
     for port in ports { port.port.close() }
     ports = []
-    for waiter in endWaiters { waiter.resume() }
-    endWaiters = []
+    detached.set(())
   }
 
   deinit { if ownsLoop { loop.stop() } }
 
   /// Waits until it is detached, by whoever.
-  public func ended() async {
-    guard !ports.isEmpty else { return }
-    await withCheckedContinuation { endWaiters.append($0) }
+  public func ended() async { await detached.value() }
+
+  /// Waits until it is detached; a task that is cancelled detaches it.
+  public func runUntilCancelled() async {
+    await withTaskCancellationHandler {
+      await detached.value()
+    } onCancel: {
+      loop.later(self) { $0.detach() }
+    }
   }
 
   /// Looks at the first controller between two packets.

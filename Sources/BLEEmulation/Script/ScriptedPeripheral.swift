@@ -1,5 +1,6 @@
 public import BLECore
 public import BLEStack
+import BLESystem
 import Synchronization
 
 /// A device that says what dialogues say, one dialogue to a link, and remembers how each went.
@@ -59,12 +60,12 @@ public final class DialogueSession: Sendable {
     var waiting: [ATTDialogue]
     var player: DialoguePlayer?
     var outcomes: [Outcome] = []
-    var overWaiters: [CheckedContinuation<Void, Never>] = []
 
     var isOver: Bool { waiting.isEmpty && player == nil }
   }
 
   private let state: Mutex<State>
+  private let finished = OneShot<Void>()
   private let ended: @Sendable (Outcome) -> Void
 
   /// - Parameters:
@@ -73,6 +74,7 @@ public final class DialogueSession: Sendable {
   public init(_ dialogues: [ATTDialogue], ended: @escaping @Sendable (Outcome) -> Void = { _ in }) {
     state = Mutex(State(waiting: dialogues.reversed()))
     self.ended = ended
+    if dialogues.isEmpty { finished.set(()) }
   }
 
   public var outcomes: [Outcome] { state.withLock(\.outcomes) }
@@ -81,15 +83,7 @@ public final class DialogueSession: Sendable {
   public var isOver: Bool { state.withLock(\.isOver) }
 
   /// Waits until nothing is left to play.
-  public func over() async {
-    await withCheckedContinuation { continuation in
-      let isOver = state.withLock { state in
-        if !state.isOver { state.overWaiters.append(continuation) }
-        return state.isOver
-      }
-      if isOver { continuation.resume() }
-    }
-  }
+  public func over() async { await finished.value() }
 
   func begin() -> [[UInt8]] {
     state.withLock { state in
@@ -113,11 +107,6 @@ public final class DialogueSession: Sendable {
     }
     guard let outcome else { return }
     ended(outcome)
-    let waiters = state.withLock { state in
-      let waiters = state.isOver ? state.overWaiters : []
-      if state.isOver { state.overWaiters = [] }
-      return waiters
-    }
-    for waiter in waiters { waiter.resume() }
+    if isOver { finished.set(()) }
   }
 }
