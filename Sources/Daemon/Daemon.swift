@@ -28,7 +28,8 @@ package actor Daemon {
   private var publishing: Task<Void, Never>?
   private var entries: [Entry] = []
   private var lost: HostError?
-  private var waiter: CheckedContinuation<Void, Never>?
+  /// The task was cancelled, or the radio is gone.
+  private let over = OneShot<Void>()
   private var isEnding = false
   /// Captures that retention has taken away, and what it could not.
   private var removed = 0
@@ -51,15 +52,13 @@ package actor Daemon {
   package func run(_ jobs: [DaemonJob], publishing plan: PublishRun.Plan? = nil) async -> HostError? {
     await begin(jobs)
     await publish(plan)
-    let sweeping = Task(executorPreference: adapter.loop.preference) { [self] in
+    let sweeping = adapter.loop.task { [self] in
       repeat { await sweep() } while (try? await adapter.loop.wait(for: Self.sweepInterval)) != nil
     }
     await withTaskCancellationHandler {
-      await withCheckedContinuation { continuation in
-        if isEnding || lost != nil { continuation.resume() } else { waiter = continuation }
-      }
+      await over.value()
     } onCancel: {
-      Task(executorPreference: adapter.loop.preference) { await self.end() }
+      adapter.loop.later(self) { $0.end() }
     }
     isEnding = true
     sweeping.cancel()
@@ -92,7 +91,7 @@ package actor Daemon {
       let device = DaemonDevice(
         job, on: adapter, in: CaptureShelf(directory: configuration.directory),
         newCaptureAfter: configuration.newCaptureAfter, events)
-      let task = Task(executorPreference: adapter.loop.preference) { [weak self] in
+      let task = adapter.loop.task { [weak self] in
         if let error = await device.run() { await self?.radioLost(error) }
       }
       entries.append(Entry(device: device, task: task))
@@ -106,17 +105,12 @@ package actor Daemon {
 
   private func radioLost(_ error: HostError) {
     lost = lost ?? error
-    resume()
+    over.set(())
   }
 
   private func end() {
     isEnding = true
-    resume()
-  }
-
-  private func resume() {
-    waiter?.resume()
-    waiter = nil
+    over.set(())
   }
 
   // MARK: Publishing

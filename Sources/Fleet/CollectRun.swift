@@ -32,12 +32,6 @@ public final class CollectRun: Sendable {
     public var duplicated: Int
   }
 
-  private struct State: Sendable {
-    var isEnding = false
-    var result: Result<CollectReport, PublishProblem>?
-    var waiter: CheckedContinuation<Void, Never>?
-  }
-
   /// How long the broker keeps what is for a collector that is away: a week.
   private static let sessionSeconds = 7 * 24 * 3600
   private static let longestPause = Duration.seconds(10)
@@ -49,7 +43,8 @@ public final class CollectRun: Sendable {
   private let plan: Plan
   private let note: @Sendable (String) -> Void
   private let progress: @Sendable (Progress) -> Void
-  private let state = Mutex(State())
+  private let hasToEnd = Atomic(false)
+  private let result = OneShot<Result<CollectReport, PublishProblem>>()
   private let wake: WakeEvent
   private let begunAt = SystemClock.monotonic()
 
@@ -74,43 +69,28 @@ public final class CollectRun: Sendable {
       try Files.createDirectory(plan.directory)
       try SystemThread.start(named: "collector") { self.main() }
     } catch { throw .system(error) }
-    await withTaskCancellationHandler {
-      await withCheckedContinuation { waiter in
-        let isOver = state.withLock { state in
-          if state.result == nil { state.waiter = waiter }
-          return state.result != nil
-        }
-        if isOver { waiter.resume() }
-      }
+    let result = await withTaskCancellationHandler {
+      await self.result.value()
     } onCancel: {
-      state.withLock { $0.isEnding = true }
+      hasToEnd.store(true, ordering: .sequentiallyConsistent)
       wake.interrupt()
-    }
-    guard let result = state.withLock({ $0.result }) else {
-      preconditionFailure("it is over without a result")
     }
     return try result.get()
   }
 
   // MARK: The thread
 
-  private var isEnding: Bool { state.withLock { $0.isEnding } }
+  private var isEnding: Bool { hasToEnd.load(ordering: .sequentiallyConsistent) }
 
   private func main() {
     var collector = Collector(plan.directory, prefix: plan.broker.prefix, name: plan.name)
     var connections = 0
-    let result: Result<CollectReport, PublishProblem>
     do throws(PublishProblem) {
       try run(&collector, &connections)
       var report = collector.report
       report.connections = connections
-      result = .success(report)
-    } catch { result = .failure(error) }
-    let waiter = state.withLock { state in
-      state.result = result
-      return state.waiter.take()
-    }
-    waiter?.resume()
+      result.set(.success(report))
+    } catch { result.set(.failure(error)) }
   }
 
   private func run(_ collector: inout Collector, _ connections: inout Int) throws(PublishProblem) {

@@ -26,8 +26,6 @@ public final class PublishRun: Sendable {
     var report: PublishReport?
     /// When the thread last looked around.
     var turnedAt = SystemClock.monotonic()
-    var isOver = false
-    var waiter: CheckedContinuation<Void, Never>?
   }
 
   private static let longestPause = Duration.seconds(10)
@@ -38,6 +36,7 @@ public final class PublishRun: Sendable {
   private let plan: Plan
   private let note: @Sendable (String) -> Void
   private let state = Mutex(State())
+  private let over = OneShot<Void>()
   private let wake: WakeEvent
 
   /// - Parameters:
@@ -65,19 +64,13 @@ public final class PublishRun: Sendable {
     state.withLock { $0.isEnding = true }
     wake.interrupt()
     let limit = Task {
-      while !state.withLock({ $0.isOver }) {
+      while over.current == nil {
         try await Task.sleep(for: .seconds(1))
-        if isStuck { over() }
+        if isStuck { over.set(()) }
       }
     }
     await withTaskCancellationHandler {
-      await withCheckedContinuation { waiter in
-        let isOver = state.withLock { state in
-          if !state.isOver { state.waiter = waiter }
-          return state.isOver
-        }
-        if isOver { waiter.resume() }
-      }
+      await over.value()
     } onCancel: {
       abandon()
     }
@@ -97,14 +90,6 @@ public final class PublishRun: Sendable {
     return state.withLock { $0.turnedAt.advanced(by: plan.patience + .seconds(2)) <= limit }
   }
 
-  private func over() {
-    let waiter = state.withLock { state in
-      state.isOver = true
-      return state.waiter.take()
-    }
-    waiter?.resume()
-  }
-
   /// How far it is; `nil` before it has begun.
   public var report: PublishReport? { state.withLock { $0.report } }
 
@@ -114,7 +99,7 @@ public final class PublishRun: Sendable {
   private var isAbandoned: Bool { state.withLock { $0.isAbandoned } }
 
   private func main() {
-    defer { over() }
+    defer { over.set(()) }
     // The capture makes it with what it knows of the device.
     while !Files.exists(directory + "/session.json"), !isEnding {
       wake.sleep(milliseconds: 100) { !isEnding }

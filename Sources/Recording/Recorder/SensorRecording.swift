@@ -122,14 +122,14 @@ public struct SensorRecording: Sendable {
     let samples = profile.samples
     live?.follow(session) { [packets] in ReceiveCounts(counts, samples, packets) }
     let loop = session.adapter.loop
-    let running = Task(executorPreference: loop.preference) { [session] () -> HostError? in
+    let running = loop.task { [session] () -> HostError? in
       defer { profile.finish() }
       do throws(HostError) {
         try await session.run(profile)
         return nil
       } catch { return error }
     }
-    let watch = Task(executorPreference: loop.preference) { _ = end.yield(.session(await running.value)) }
+    let watch = loop.task { _ = end.yield(.session(await running.value)) }
     let timer = timer(profile, end)
     var reason: End?
     for await first in ends {
@@ -167,7 +167,7 @@ public struct SensorRecording: Sendable {
     _ profile: SensorProfile<Session>, _ end: AsyncStream<End>.Continuation
   ) -> Task<Void, Never> {
     let loop = session.adapter.loop
-    return Task(executorPreference: loop.preference) { [limits, live] in
+    return loop.task { [limits, live] in
       var sessions = profile.sessions.makeAsyncIterator()
       guard await sessions.next() != nil else { return }
       live?.begin()

@@ -48,12 +48,7 @@ final class WriterThread<Outcome: Sendable>: Sendable {
   /// Signal it when a queue has got something.
   let wake: WakeEvent
   private let isStopping = Atomic<Bool>(false)
-  private let state = Mutex(State())
-
-  private struct State: Sendable {
-    var outcome: Outcome?
-    var waiter: CheckedContinuation<Outcome, Never>?
-  }
+  private let outcome = OneShot<Outcome>()
 
   /// - Parameter isUrgent: whether a queue is so full that the thread must not let it fill any longer.
   init(urgent isUrgent: @escaping @Sendable () -> Bool = { false }) throws(SystemError) {
@@ -69,43 +64,31 @@ final class WriterThread<Outcome: Sendable>: Sendable {
     named name: String, orThrow failure: (SystemError) -> Failure,
     _ open: @escaping @Sendable () throws(Failure) -> Job
   ) async throws(Failure) where Job.Outcome == Outcome {
-    let result: Result<Void, Failure> = await withCheckedContinuation { started in
-      do throws(SystemError) {
-        try SystemThread.start(named: name, as: .patient) { self.run(open, started) }
-      } catch { started.resume(returning: .failure(failure(error))) }
-    }
-    try result.get()
+    let started = OneShot<Result<Void, Failure>>()
+    do throws(SystemError) {
+      try SystemThread.start(named: name, as: .patient) { self.run(open, started) }
+    } catch { throw failure(error) }
+    try await started.get()
   }
 
   /// Writes what waits, closes the files and tells what is in them.
   func finish() async -> Outcome {
     isStopping.store(true, ordering: .sequentiallyConsistent)
-    return await withCheckedContinuation { continuation in
-      let outcome = state.withLock { state in
-        if state.outcome == nil { state.waiter = continuation }
-        return state.outcome
-      }
-      if let outcome { continuation.resume(returning: outcome) }
-      wake.interrupt()
-    }
+    wake.interrupt()
+    return await outcome.value()
   }
 
   // MARK: The thread
 
   private func run<Job: WriterJob & ~Copyable, Failure: Error>(
-    _ open: () throws(Failure) -> Job, _ started: CheckedContinuation<Result<Void, Failure>, Never>
+    _ open: () throws(Failure) -> Job, _ started: OneShot<Result<Void, Failure>>
   ) where Job.Outcome == Outcome {
     do throws(Failure) {
       var job = try open()
-      started.resume(returning: .success(()))
+      started.set(.success(()))
       write(&job)
-      let outcome = job.outcome
-      let waiter = state.withLock { state in
-        state.outcome = outcome
-        return state.waiter
-      }
-      waiter?.resume(returning: outcome)
-    } catch { started.resume(returning: .failure(error)) }
+      outcome.set(job.outcome)
+    } catch { started.set(.failure(error)) }
   }
 
   private func write<Job: WriterJob & ~Copyable>(_ job: inout Job) {

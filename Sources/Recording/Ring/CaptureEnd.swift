@@ -13,8 +13,6 @@ final class CaptureEnd: Sendable {
   }
 
   private struct State: Sendable {
-    var reason: Reason?
-    var waiter: CheckedContinuation<Reason, Never>?
     var tasks: [Task<Void, Never>] = []
     var hasBegun = false
     var isLost = false
@@ -24,6 +22,7 @@ final class CaptureEnd: Sendable {
   private let sink: RingSink
   private let limits: RecordingLimits
   private let state = Mutex(State())
+  private let reason = OneShot<Reason>()
 
   init(_ session: DeviceSession, _ sink: RingSink, _ limits: RecordingLimits) {
     self.session = session
@@ -39,10 +38,7 @@ final class CaptureEnd: Sendable {
     _ live: (any RecordingWatcher)?, _ news: @escaping @Sendable (RingCapture.News) -> Void
   ) async {
     let states = await session.states()
-    keep(
-      Task(executorPreference: session.adapter.loop.preference) { [self] in
-        for await state in states { await take(state, live, news) }
-      })
+    keep(session.adapter.loop.task { [self] in for await state in states { await take(state, live, news) } })
   }
 
   private func take(
@@ -72,44 +68,20 @@ final class CaptureEnd: Sendable {
 
   private func startTimer() {
     guard let duration = limits.duration else { return }
-    let loop = session.adapter.loop
-    keep(
-      Task(executorPreference: loop.preference) { [self] in
-        if (try? await loop.wait(for: duration)) != nil { finish(.duration) }
-      })
+    keep(session.adapter.loop.after(duration) { [self] in finish(.duration) })
   }
 
   private func keep(_ task: Task<Void, Never>) {
-    let isOver = state.withLock { state in
-      state.tasks.append(task)
-      return state.reason != nil
-    }
-    if isOver { task.cancel() }
+    state.withLock { $0.tasks.append(task) }
+    if reason.current != nil { task.cancel() }
   }
 
   /// Returns the reason; a cancelled task is `interrupted`.
   func wait() async -> Reason {
-    let reason = await withTaskCancellationHandler {
-      await withCheckedContinuation { continuation in
-        let reason = state.withLock { state in
-          if state.reason == nil { state.waiter = continuation }
-          return state.reason
-        }
-        if let reason { continuation.resume(returning: reason) }
-      }
-    } onCancel: {
-      finish(.interrupted)
-    }
+    let reason = await self.reason.value(ifCancelled: .interrupted)
     for task in state.withLock({ $0.tasks }) { task.cancel() }
     return reason
   }
 
-  func finish(_ reason: Reason) {
-    let waiter = state.withLock { state in
-      guard state.reason == nil else { return state.waiter.take() }
-      state.reason = reason
-      return state.waiter.take()
-    }
-    waiter?.resume(returning: state.withLock { $0.reason ?? reason })
-  }
+  func finish(_ reason: Reason) { self.reason.set(reason) }
 }

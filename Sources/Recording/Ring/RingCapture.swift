@@ -85,15 +85,13 @@ public struct RingCapture: Sendable {
       }
     }
     // Its end is ours to choose: a cancelled task must not skip what is below.
-    let running = Task(executorPreference: adapter.loop.preference) { () -> HostError? in
+    let running = adapter.loop.task { () -> HostError? in
       do throws(HostError) {
         try await session.run(profile)
         return nil
       } catch { return error }
     }
-    let watch = Task(executorPreference: adapter.loop.preference) {
-      end.finish(.session(await running.value))
-    }
+    let watch = adapter.loop.task { end.finish(.session(await running.value)) }
     let reason = await end.wait()
     running.cancel()
     await watch.value

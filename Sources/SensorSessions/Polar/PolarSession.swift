@@ -162,9 +162,7 @@ private struct PolarConversation: Sendable {
   /// - Throws: `unsuitable` for a status other than success; what the link ended with where no answer came.
   func settings(_ request: PolarRequest) async throws(HostError) -> [PolarSetting] {
     let connection = link.connection
-    let timer = Task(executorPreference: connection.loop.preference) {
-      if (try? await connection.loop.wait(for: PolarSession.patience)) != nil { await connection.close() }
-    }
+    let timer = connection.loop.after(PolarSession.patience) { await connection.close() }
     defer { timer.cancel() }
     do throws(GATTError) {
       try await link.client.write(request.octets, to: point.valueHandle)

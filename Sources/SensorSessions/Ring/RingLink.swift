@@ -1,7 +1,7 @@
 package import BLECore
 package import BLEHost
-package import BLEStack
 import BLELinux
+package import BLEStack
 package import BLEWire
 import ColmiRing
 
@@ -93,16 +93,13 @@ package struct RingLink: Sendable {
   ///
   /// Twice, 120 ms apart: one stop does not always take effect (reference `colmi-ring-protocol.md`, 5.4).
   package func stopRaw(within patience: Duration) async {
-    let work = Task(executorPreference: connection.loop.preference) {
+    let timer = connection.loop.after(patience) { await connection.close() }
+    defer { timer.cancel() }
+    await connection.loop.uninterrupted {
       try? await write(.rawStop)
       try? await connection.loop.wait(for: .milliseconds(120))
       try? await write(.rawStop)
     }
-    let timer = Task(executorPreference: connection.loop.preference) {
-      if (try? await connection.loop.wait(for: patience)) != nil { await connection.close() }
-    }
-    await work.value
-    timer.cancel()
   }
 
   /// Whether it has both characteristics of the big data channel.

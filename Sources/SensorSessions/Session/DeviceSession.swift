@@ -91,8 +91,8 @@ public actor DeviceSession {
   /// The device's attributes, of the last link.
   private var known: GATTDiscoveryResult?
   private var outage: Outage?
-  /// Whoever waits for the end of the link or of the session.
-  private var waiter: CheckedContinuation<Void, Never>?
+  /// Who wait for the end of the link or of the session, or for a change of attributes.
+  private let waiters = Waiters()
   private var isEnding = false
   private var isLinkOver = false
   /// `Connection.attributeChangeCount` when the stream was started.
@@ -130,7 +130,7 @@ public actor DeviceSession {
     let result: Result<Void, HostError> = await withTaskCancellationHandler {
       do throws(HostError) { return .success(try await stream(profile)) } catch { return .failure(error) }
     } onCancel: {
-      Task(executorPreference: adapter.loop.preference) { await self.end() }
+      adapter.loop.later(self) { $0.end() }
     }
     close()
     try result.get()
@@ -201,7 +201,7 @@ public actor DeviceSession {
       let end = await connection.end
       // A cancelled task must not skip the stop.
       if end == nil {
-        await Task(executorPreference: adapter.loop.preference) { await profile.stop(stream) }.value
+        await adapter.loop.uninterrupted { [stream] in await profile.stop(stream) }
       }
       await leave(connection, profile, usedEarlierDiscovery)
       guard let end else { return nil }
@@ -259,14 +259,14 @@ public actor DeviceSession {
   ) {
     let (loop, times) = (adapter.loop, profile.times)
     isStreamComplete = false
-    let doubt = Task(executorPreference: loop.preference) { [weak self] in
+    let doubt = loop.task { [weak self] in
       guard (try? await loop.wait(for: Self.completesAfter)) != nil, times.first == nil else { return }
       await self?.completeOnce(stream, profile, on: connection)
       guard (try? await loop.wait(for: Self.doubtAfter - Self.completesAfter)) != nil, times.first == nil
       else { return }
       if await connection.end == nil { try? await GATTClient(connection).verify() }
     }
-    Task(executorPreference: loop.preference) { [weak self] in
+    loop.task { [weak self] in
       await times.waitForFirst()
       doubt.cancel()
       // What ends the link ends the session's wait for it too; a refusal changes nothing.
@@ -292,20 +292,15 @@ public actor DeviceSession {
     areAttributesChanged = false
     let number = linkCount
     let changes = changesAtStart
-    Task(executorPreference: adapter.loop.preference) { [weak self] in
+    adapter.loop.task { [weak self] in
       _ = await connection.ended()
       await self?.linkEnded(number)
     }
-    Task(executorPreference: adapter.loop.preference) { [weak self] in
+    adapter.loop.task { [weak self] in
       await connection.attributesChanged(since: changes)
       if await connection.end == nil { await self?.attributesChanged(number) }
     }
-    while !isEnding, !isLinkOver, !areAttributesChanged {
-      await withCheckedContinuation { continuation in
-        let isOver = isEnding || isLinkOver || areAttributesChanged
-        if isOver { continuation.resume() } else { waiter = continuation }
-      }
-    }
+    await waiters.wait { isEnding || isLinkOver || areAttributesChanged }
     return !isEnding && !isLinkOver
   }
 
@@ -313,24 +308,19 @@ public actor DeviceSession {
   private func attributesChanged(_ number: Int) {
     guard number == linkCount else { return }
     areAttributesChanged = true
-    resume()
+    waiters.wakeAll()
   }
 
   /// - Parameter number: of links before it: one that ended long ago does not end another.
   private func linkEnded(_ number: Int) {
     guard number == linkCount else { return }
     isLinkOver = true
-    resume()
+    waiters.wakeAll()
   }
 
   private func end() {
     isEnding = true
-    resume()
-  }
-
-  private func resume() {
-    waiter?.resume()
-    waiter = nil
+    waiters.wakeAll()
   }
 
   /// Keeps what is to be known of a link, and closes it.

@@ -1,5 +1,6 @@
 public import BLECore
 import BLEHost
+import BLESystem
 import Synchronization
 
 /// When samples came over the link that is up, for the session to know its gaps. Written by the receive thread.
@@ -11,7 +12,7 @@ public final class SampleTimes: Sendable {
   /// Of the link that is up.
   private let requests = Mutex<RequestCounter?>(nil)
   private let requestsBefore = Atomic<Int>(-1)
-  private let waiters = Mutex<[CheckedContinuation<Void, Never>]>([])
+  private let waiters = Waiters()
 
   public init() {}
 
@@ -37,28 +38,12 @@ public final class SampleTimes: Sendable {
   /// Once a link: it may lock and wake others.
   private func noteFirst() {
     if let count = requests.withLock({ $0?.value }) { requestsBefore.store(count, ordering: .relaxed) }
-    wake()
+    waiters.wakeAll()
   }
 
   /// Waits for the link's first sample, or its end.
   func waitForFirst() async {
-    await withCheckedContinuation { continuation in
-      let isThere = waiters.withLock { waiters in
-        guard first == nil, requests.withLock({ $0 != nil }) else { return true }
-        waiters.append(continuation)
-        return false
-      }
-      if isThere { continuation.resume() }
-    }
-  }
-
-  private func wake() {
-    let waiters = waiters.withLock { waiters in
-      let all = waiters
-      waiters = []
-      return all
-    }
-    for waiter in waiters { waiter.resume() }
+    await waiters.wait { first != nil || requests.withLock { $0 == nil } }
   }
 
   /// A new link.
@@ -72,7 +57,7 @@ public final class SampleTimes: Sendable {
   /// The link is over.
   func end() {
     requests.withLock { $0 = nil }
-    wake()
+    waiters.wakeAll()
   }
 
   private static func time(_ value: borrowing Atomic<Int64>) -> ReceiveTime? {
