@@ -181,6 +181,27 @@ import Testing
     }
   }
 
+  /// It does not wait for the end of the request before it.
+  @Test func aCancelledRequestLeavesTheLine() async throws {
+    try await withStoredRing { ring in
+      let loop = ring.connection.loop
+      let silence = Duration.seconds(60)
+      let begin = loop.clock.monotonic()
+      @Sendable func askInVain() async throws(RingError) -> Bool {
+        try await ring.exchange(.command(RingRequest.battery.command), patience: silence) { _ in .foreign }
+      }
+      let first = Task(executorPreference: loop.preference) { try await askInVain() }
+      try await loop.wait(for: .seconds(1))
+      let second = Task(executorPreference: loop.preference) { try await askInVain() }
+      try await loop.wait(for: .seconds(1))
+      second.cancel()
+      await #expect(throws: RingError.interrupted) { try await second.value }
+      #expect(begin.duration(to: loop.clock.monotonic()) < .seconds(3))
+      #expect(try await first.value == false)
+      #expect(begin.duration(to: loop.clock.monotonic()) >= silence)
+    }
+  }
+
   @Test func aPoweredOffRingIsGone() async throws {
     try await withStoredRing { ring in
       try await ring.order(.powerOff)

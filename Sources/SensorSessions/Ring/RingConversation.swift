@@ -51,13 +51,11 @@ public actor RingConversation {
   }
 
   private struct Pending {
-    let id: Int
     let patience: Duration
     let take: (Arrival) -> Turn
     /// When a part of the answer came, before that when the request went out.
     var latest: MonotonicTime
-    var ending: Ending?
-    var waiter: CheckedContinuation<Ending, Never>?
+    let ending: OneShot<Ending>
   }
 
   /// How long a reply, or the next frame of a log, may take. With a peripheral latency of 4 a ring takes 0.6 s
@@ -81,14 +79,12 @@ public actor RingConversation {
   private static let napLimit = 64
 
   private var pending: Pending?
-  private var nextID = 0
-  private var isBusy = false
-  private var queue: [CheckedContinuation<Void, Never>] = []
+  private let turns = Turns()
   private var reassembler = RingBigDataReassembler()
   /// Whoever follows a measurement.
   var measurementListener: ((RingMeasurementFrame, ReceiveTime) -> Void)?
-  /// Ends with the measurement.
-  var measurementTimer: Task<Void, Never>?
+  /// What the measurement waits for.
+  var measurementEnd: OneShot<Void>?
 
   private init(_ ring: RingLink, patience: Duration) {
     self.ring = ring
@@ -136,7 +132,7 @@ public actor RingConversation {
       }
     }
     let connection = connection
-    Task(executorPreference: connection.loop.preference) { [weak self] in
+    connection.loop.task { [weak self] in
       await self?.linkEnded(await connection.ended())
     }
   }
@@ -193,19 +189,19 @@ public actor RingConversation {
 
   /// - Returns: whether the request that waits took it.
   private func offer(_ arrival: Arrival) -> Bool {
-    guard let waiting = pending, waiting.ending == nil else { return false }
+    guard let waiting = pending, waiting.ending.current == nil else { return false }
     switch waiting.take(arrival) {
     case .foreign: return false
     case .known: break
     case .part: pending?.latest = connection.loop.clock.monotonic()
-    case .last: finish(waiting.id, .answered)
+    case .last: waiting.ending.set(.answered)
     }
     return true
   }
 
   private func linkEnded(_ end: BearerEnd) {
-    if let pending { finish(pending.id, .link(end)) }
-    measurementTimer?.cancel()
+    pending?.ending.set(.link(end))
+    measurementEnd?.set(())
   }
 
   // MARK: Requests
@@ -213,20 +209,22 @@ public actor RingConversation {
   /// Sends a request and offers what comes to `take`, until that has the last of the answer or nothing of it came for
   /// `patience`.
   ///
+  /// - Throws: also `interrupted` where the task is cancelled, while it waits for others' requests too.
   /// - Returns: `false` where the time ran out.
   func exchange(
     _ request: Outgoing, patience: Duration? = nil, _ take: @escaping (Arrival) -> Turn
   ) async throws(RingError) -> Bool {
     if case .message = request, !ring.hasBigData { throw .noBigData }
-    await enter()
-    defer { leave() }
+    do { try await turns.takeUnlessCancelled() } catch { throw .interrupted }
+    defer { turns.end() }
     if Task.isCancelled { throw .interrupted }
-    if let end = await connection.end { throw .host(.gatt(.closed(end))) }
-    nextID += 1
-    let id = nextID
+    let ending = OneShot<Ending>()
     pending = Pending(
-      id: id, patience: patience ?? self.patience, take: take, latest: connection.loop.clock.monotonic())
+      patience: patience ?? self.patience, take: take, latest: connection.loop.clock.monotonic(),
+      ending: ending)
     defer { pending = nil }
+    // Looked at now that `linkEnded` finds this request: a link that ends meanwhile is not missed.
+    if let end = await connection.end { throw .host(.gatt(.closed(end))) }
     do throws(GATTError) {
       switch request {
       case .command(let command): try await ring.write(command)
@@ -235,14 +233,9 @@ public actor RingConversation {
         try await ring.write(message)
       }
     } catch { throw .host(.gatt(error)) }
-    let timer = Task(executorPreference: connection.loop.preference) { await self.watch(id) }
+    let timer = connection.loop.task { await self.watch(ending) }
     defer { timer.cancel() }
-    let ending = await withTaskCancellationHandler {
-      await self.outcome()
-    } onCancel: {
-      Task(executorPreference: connection.loop.preference) { await self.finish(id, .interrupted) }
-    }
-    switch ending {
+    switch await ending.value(ifCancelled: .interrupted) {
     case .answered: return true
     case .timedOut:
       counters.timeouts += 1
@@ -257,34 +250,17 @@ public actor RingConversation {
     do throws(GATTError) { try await ring.write(command) } catch { throw .host(.gatt(error)) }
   }
 
-  private func outcome() async -> Ending {
-    if let ending = pending?.ending { return ending }
-    return await withCheckedContinuation { pending?.waiter = $0 }
-  }
-
-  private func finish(_ id: Int, _ ending: Ending) {
-    guard pending?.id == id, pending?.ending == nil else { return }
-    pending?.ending = ending
-    pending?.waiter.take()?.resume(returning: ending)
-  }
-
   /// Ends a request once nothing of its answer came for its patience.
-  private func watch(_ id: Int) async {
+  private func watch(_ ending: OneShot<Ending>) async {
     let clock = connection.loop.clock
-    while let pending, pending.id == id, pending.ending == nil {
+    while let pending, pending.ending === ending, ending.current == nil {
       let rest = clock.monotonic().duration(to: pending.latest.advanced(by: pending.patience))
-      guard rest > .zero else { return finish(id, .timedOut) }
+      guard rest > .zero else {
+        ending.set(.timedOut)
+        return
+      }
       guard (try? await connection.loop.wait(for: rest)) != nil else { return }
     }
-  }
-
-  private func enter() async {
-    if isBusy { await withCheckedContinuation { queue.append($0) } }
-    isBusy = true
-  }
-
-  private func leave() {
-    if queue.isEmpty { isBusy = false } else { queue.removeFirst().resume() }
   }
 }
 

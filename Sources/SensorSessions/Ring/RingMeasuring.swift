@@ -38,7 +38,7 @@ extension RingConversation {
     let isOpen = await connection.end == nil
     // A cancelled task must still tell the ring.
     if isOpen {
-      await Task(executorPreference: connection.loop.preference) { await self.stop(measurement, value) }.value
+      await connection.loop.uninterrupted { await self.stop(measurement, value) }
     }
     if let failure { throw failure }
     if let end = await connection.end { throw .host(.gatt(.closed(end))) }
@@ -76,22 +76,20 @@ extension RingConversation {
   /// Returns when the time is over, the task is cancelled or the link has ended.
   private func lasting(_ measurement: RingMeasurement, _ duration: Duration?) async {
     let loop = connection.loop
-    let keepAlive = Task(executorPreference: loop.preference) { [weak self] in
+    let keepAlive = loop.task { [weak self] in
       while (try? await loop.wait(for: Self.keepAliveInterval)) != nil {
         try? await self?.send(RingRequest.measure(measurement, .resume).command)
       }
     }
-    let timer = Task(executorPreference: loop.preference) {
-      _ = try? await loop.wait(for: duration ?? .seconds(1 << 31))
-    }
-    measurementTimer = timer
-    await withTaskCancellationHandler {
-      await timer.value
-    } onCancel: {
-      timer.cancel()
-    }
-    measurementTimer = nil
-    keepAlive.cancel()
+    defer { keepAlive.cancel() }
+    let over = OneShot<Void>()
+    measurementEnd = over
+    defer { measurementEnd = nil }
+    // Looked at now that `linkEnded` finds this measurement: a link that ends meanwhile is not missed.
+    guard await connection.end == nil else { return }
+    let timer = duration.map { loop.after($0) { over.set(()) } }
+    await over.value(ifCancelled: ())
+    timer?.cancel()
   }
 
   private func stop(_ measurement: RingMeasurement, _ lastValue: UInt8) async {
