@@ -55,18 +55,16 @@ struct BenchRun: Sendable {
     }
     let stopper = NotificationMeter.Stopper(connection.loop)
     let requests = options.withRequests ? Task { await Self.request(client) } : nil
-    let timer = Task { [options] in
-      let limit = options.window.settling + options.window.duration + Self.patience
-      if (try? await connection.loop.wait(for: limit)) != nil { await stopper.stop(meter) }
-    }
-    let end = Task {
+    let limit = options.window.settling + options.window.duration + Self.patience
+    let timer = connection.loop.after(limit) { await stopper.stop(meter) }
+    let end = connection.loop.task {
       _ = await connection.ended()
       await stopper.stop(meter)
     }
     let measurement = await withTaskCancellationHandler {
       await meter.measurement()
     } onCancel: {
-      Task { await stopper.stop(meter) }
+      connection.loop.later(stopper) { $0.stop(meter) }
     }
     timer.cancel()
     end.cancel()

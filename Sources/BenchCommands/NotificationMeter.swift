@@ -54,8 +54,7 @@ final class NotificationMeter: Sendable {
   private let arrivals = SampleQueue<Arrival>(capacity: capacity)
   private let receiver = Mutex(Receiver())
   private let isOver = Atomic<Bool>(false)
-  private let result = Mutex<Measurement?>(nil)
-  private let waiter = Mutex<CheckedContinuation<Void, Never>?>(nil)
+  private let result = OneShot<Measurement>()
   /// Signal it when the queue has got something.
   let wake: WakeEvent
 
@@ -121,13 +120,7 @@ final class NotificationMeter: Sendable {
   // MARK: The end
 
   /// Waits for the end of the window; `stop` brings it about.
-  func measurement() async -> Measurement {
-    await withCheckedContinuation { continuation in
-      waiter.withLock { $0 = continuation }
-      if result.withLock({ $0 != nil }) { waiter.withLock { $0.take() }?.resume() }
-    }
-    return result.withLock { $0 } ?? Measurement()
-  }
+  func measurement() async -> Measurement { await result.value() }
 
   /// Ends the window. Receive thread only.
   func stop() { receiver.withLock { close(&$0) } }
@@ -171,8 +164,7 @@ final class NotificationMeter: Sendable {
       measurement.systemCalls = Int(end.usage.systemCalls - begin.usage.systemCalls)
       measurement.mallocs = Int(end.mallocs - begin.mallocs)
     }
-    result.withLock { $0 = measurement }
-    waiter.withLock { $0.take() }?.resume()
+    result.set(measurement)
   }
 
   /// What came of it.

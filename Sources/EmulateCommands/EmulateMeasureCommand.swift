@@ -120,11 +120,10 @@ struct EmulateMeasureCommand: AsyncParsableCommand {
     private struct State {
       var first: Int64?
       var count = 0
-      var isOver = false
-      var waiter: CheckedContinuation<Void, Never>?
     }
 
     private let state = Mutex(State())
+    private let over = OneShot<Void>()
     private let settling: Int64
     private let duration: Int64
 
@@ -136,28 +135,17 @@ struct EmulateMeasureCommand: AsyncParsableCommand {
     var count: Int { state.withLock(\.count) }
 
     func take(_ time: ReceiveTime) {
-      let waiter = state.withLock { state -> CheckedContinuation<Void, Never>? in
+      let isOver = state.withLock { state in
         let first = state.first ?? time.nanoseconds
         state.first = first
         let elapsed = time.nanoseconds - first - settling
-        if elapsed >= duration {
-          state.isOver = true
-          return state.waiter.take()
-        }
+        if elapsed >= duration { return true }
         if elapsed >= 0 { state.count += 1 }
-        return nil
+        return false
       }
-      waiter?.resume()
+      if isOver { over.set(()) }
     }
 
-    func ended() async {
-      await withCheckedContinuation { continuation in
-        let isOver = state.withLock { state in
-          if !state.isOver { state.waiter = continuation }
-          return state.isOver
-        }
-        if isOver { continuation.resume() }
-      }
-    }
+    func ended() async { await over.value() }
   }
 }

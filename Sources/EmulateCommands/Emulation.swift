@@ -237,11 +237,7 @@ struct Emulation: Sendable {
 
   /// Until the other end closes, or the task is cancelled.
   private func untilEnded(_ emulation: ControllerAttachment, _ total: borrowing Mutex<Sent>) async {
-    await withTaskCancellationHandler {
-      await emulation.ended()
-    } onCancel: {
-      Task { await emulation.detach() }
-    }
+    await emulation.runUntilCancelled()
     let (sent, dropped) = await emulation.inspect { [sent] controller in
       var (all, dropped) = (0, 0)
       for peripheral in controller.peripherals {

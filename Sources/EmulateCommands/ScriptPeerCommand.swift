@@ -165,11 +165,7 @@ private struct ScriptedAir: Sendable {
       await session.over()
       await emulation.detach()
     }
-    await withTaskCancellationHandler {
-      await emulation.ended()
-    } onCancel: {
-      Task { await emulation.detach() }
-    }
+    await emulation.runUntilCancelled()
     // A host that is gone without a word has left its link.
     await emulation.inspect { controller in
       for peripheral in controller.peripherals { (peripheral as? ScriptedPeripheral)?.end() }

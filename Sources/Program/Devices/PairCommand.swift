@@ -162,10 +162,10 @@ private struct PairingPrompt: Sendable {
   /// A line of standard input, read on a thread of its own: a person may take long.
   private static func line(_ question: String) async -> String? {
     Console.ask(question)
-    return await withCheckedContinuation { continuation in
-      do throws(SystemError) {
-        try SystemThread.start(named: "ringtap-prompt") { continuation.resume(returning: readLine()) }
-      } catch { continuation.resume(returning: nil) }
-    }
+    let line = OneShot<String?>()
+    do throws(SystemError) {
+      try SystemThread.start(named: "ringtap-prompt") { line.set(readLine()) }
+    } catch { return nil }
+    return await line.value()
   }
 }

@@ -141,11 +141,8 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
       let values = try await failing { () async throws(GATTError) in
         try await client.samples(characteristic, as: ValueCopy.self, capacity: Self.queueLimit)
       }
-      let timer = duration.map { duration in
-        Task {
-          if (try? await Task.sleep(for: .seconds(duration))) != nil { values.finish() }
-        }
-      }
+      let loop = client.connection.loop
+      let timer = duration.map { loop.after(.seconds($0)) { values.finish() } }
       defer { timer?.cancel() }
       var shown = 0
       for await value in values {
@@ -156,7 +153,7 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
       let statistics = await client.connection.statistics
       if let end = await client.connection.end { throw Failure("\(end) after \(shown) values") }
       // A task that Ctrl-C cancelled must still tell the device.
-      await Task { try? await client.unsubscribe(all: characteristic) }.value
+      await loop.uninterrupted { try? await client.unsubscribe(all: characteristic) }
       return values.dropped + statistics.kernelQueueDrops
     }
     if lost > 0 {

@@ -123,11 +123,8 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
     var sessions = profile.sessions.makeAsyncIterator()
     guard let first = await sessions.next() else { return nil }
     try writer.begin(first, session.plan.peer)
-    let timer = stream.duration.map { duration in
-      Task {
-        if (try? await Task.sleep(for: duration)) != nil { running.cancel() }
-      }
-    }
+    let loop = session.adapter.loop
+    let timer = stream.duration.map { loop.after($0) { running.cancel() } }
     defer { timer?.cancel() }
     var values = 0
     for await sample in profile.samples {
