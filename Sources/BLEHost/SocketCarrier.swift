@@ -53,6 +53,7 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
   }
 
   func send(_ pdu: Span<UInt8>) throws(SystemError) {
+    loop.assertIsCurrent()
     // In BT_CONFIG the kernel would refuse it as if the link were gone.
     guard raising?.isInConfig != true else { throw SystemError(call: "send", number: SystemError.full) }
     do throws(SystemError) {
@@ -75,6 +76,7 @@ final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
   }
 
   func close() {
+    loop.assertIsCurrent()
     guard let token else { return }
     self.token = nil
     client = nil
@@ -199,6 +201,7 @@ extension SocketCarrier {
   func securityLevel() -> LinkSecurityLevel? { try? descriptor.securityLevel() }
 
   func raiseSecurity(to level: LinkSecurityLevel, _ done: @escaping (RaisingOutcome) -> Void) {
+    loop.assertIsCurrent()
     guard token != nil, raising == nil else { return done(.ended) }
     do throws(SystemError) {
       guard try descriptor.securityLevel() < level else { return done(.held) }
@@ -219,6 +222,7 @@ extension SocketCarrier {
 
   /// In BT_CONFIG the socket is of no use any more: nothing but a PDU of the peer's would take it out.
   func abandonRaising() {
+    loop.assertIsCurrent()
     guard let raising else { return }
     guard raising.isInConfig else { return endRaising(.ended) }
     endRaising(.failed)

@@ -168,6 +168,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
   package func update(
     _ token: UInt64, _ descriptor: borrowing FileDescriptor, for readiness: Readiness
   ) throws(SystemError) {
+    assertIsCurrent()
     let number = descriptor.rawValue
     try checked("epoll_ctl") {
       ringtap_epoll_modify(poll.rawValue, number, token, readiness.rawValue)
@@ -184,7 +185,10 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
   }
 
   /// What is served and who sleeps, for whoever looks for leaks. On the loop's thread.
-  package var load: (sources: Int, sleepers: Int) { (sources.count, shared.withLock(\.timers.count)) }
+  package var load: (sources: Int, sleepers: Int) {
+    assertIsCurrent()
+    return (sources.count, shared.withLock(\.timers.count))
+  }
 
   /// Ends the thread after the jobs that wait now. Sources that are left hear of it.
   public func stop() {

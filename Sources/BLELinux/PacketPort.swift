@@ -56,10 +56,12 @@ package final class PacketPort {
   package var kernelQueueDrops: Int { framing == .datagrams ? descriptor.receiveQueueDrops : 0 }
 
   package func open(for source: any EventSource) throws(SystemError) {
+    loop.assertIsCurrent()
     token = try loop.add(source, descriptor, for: .readable)
   }
 
   package func close() {
+    loop.assertIsCurrent()
     guard let token else { return }
     self.token = nil
     loop.remove(token, descriptor)
@@ -72,7 +74,8 @@ package final class PacketPort {
   ///
   /// - Returns: `false` where the other end has gone.
   package func drain(_ body: (Span<UInt8>, ReceiveTime, Stamp) -> Void) throws(SystemError) -> Bool {
-    framing == .datagrams ? try drainDatagrams(body) : try drainReads(body)
+    loop.assertIsCurrent()
+    return framing == .datagrams ? try drainDatagrams(body) : try drainReads(body)
   }
 
   private func drainDatagrams(
@@ -129,6 +132,7 @@ package final class PacketPort {
   ///
   /// - Throws: ENOBUFS where far too much waits.
   package func send(_ packet: Span<UInt8>) throws(SystemError) {
+    loop.assertIsCurrent()
     var taken = 0
     if outbox.isEmpty {
       taken = try write(packet)

@@ -92,7 +92,7 @@ public actor HostAdapter: Adapter {
   ) async throws(HostError) -> HostAdapter {
     let adapter = HostAdapter(transport, name, loop)
     do throws(HostError) { try await adapter.start() } catch {
-      transport.close()
+      await adapter.abandon()
       throw error
     }
     return adapter
@@ -123,6 +123,9 @@ public actor HostAdapter: Adapter {
     try await started.get()
     if controller.address.bits == 0 { try await command(LESetRandomAddress(takeRandomAddress())) }
   }
+
+  /// On the loop's thread, as all that is done to a transport.
+  private func abandon() { transport.close() }
 
   /// A static address of our own, for a controller that has no public one. Core 5.4, Vol 6, Part B, 1.3.2.1.
   private func takeRandomAddress() -> DeviceAddress {
@@ -332,6 +335,7 @@ public actor HostAdapter: Adapter {
   ///
   /// While a packet is being received the host is at work: what a connection answers then waits for its end.
   private func send(_ pdu: Span<UInt8>, on handle: ConnectionHandle) -> HostLink.SendResult {
+    loop.assertIsCurrent()
     guard carriers[handle] != nil else { return .gone }
     if isReceiving {
       guard deferred.count < Self.fragmentLimit else { return .full }
@@ -346,6 +350,7 @@ public actor HostAdapter: Adapter {
 
   /// Ends a link.
   private func disconnect(_ handle: ConnectionHandle) {
+    loop.assertIsCurrent()
     guard carriers.remove(handle) != nil else { return }
     ending.append(handle)
     if !isReceiving { settle() }

@@ -95,6 +95,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
   }
 
   public func close() {
+    loop.assertIsCurrent()
     client = nil
     publish()
     if let token { loop.remove(token, descriptor) }
@@ -104,6 +105,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
   // MARK: From our host
 
   public func send(_ packet: Span<UInt8>) throws(SystemError) {
+    loop.assertIsCurrent()
     lastActivity = loop.clock.monotonic()
     isSkipping = false
     let octets = [UInt8](encoding: packet.count) { $0.append(packet) }
