@@ -7,6 +7,9 @@ public typealias AddressResolver = @Sendable (DeviceAddress) -> DeviceAddress?
 
 /// A way to the radio: the kernel's adapter beside its host (`KernelAdapter`), or a controller of our own
 /// (`HostAdapter`). Scanning and connecting look the same on both.
+///
+/// What only some can do is asked of `securing` and `exclusive`. An adapter around another one hands these on, so that
+/// nothing depends on which type stands outermost.
 public protocol Adapter: Actor {
   /// Runs on the receive thread for each advertising report. Must not block; cannot keep the view.
   typealias ReportSink = @Sendable (borrowing AdvertisingReport, ReceiveTime) -> Void
@@ -16,6 +19,10 @@ public protocol Adapter: Actor {
   /// The access mode: `raw` or `exclusive`.
   nonisolated var mode: String { get }
   nonisolated var loop: EventLoop { get }
+  /// What encrypts links and pairs with devices; `nil` where nobody does over this adapter.
+  nonisolated var securing: (any SecuringAdapter)? { get }
+  /// Our own host, where the controller is ours alone: for what the kernel's host does not let through.
+  nonisolated var exclusive: HostAdapter? { get }
   /// Packets that broke the format.
   var malformed: Int { get async }
 
@@ -65,6 +72,9 @@ public protocol Adapter: Actor {
 }
 
 extension Adapter {
+  public nonisolated var securing: (any SecuringAdapter)? { nil }
+  public nonisolated var exclusive: HostAdapter? { nil }
+
   /// Where the kernel's host takes what the controller sends, it is the kernel's to count.
   public var faults: Int { 0 }
 

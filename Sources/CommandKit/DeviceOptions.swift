@@ -92,8 +92,7 @@ package struct AdapterOptions: ParsableArguments {
     let loop = try failing { () throws(HostError) in try EventLoop.start(tuning: tuning) }
     guard let specification = try specification() else {
       let info = try failing { () throws(HostError) in try KernelAdapter.find(adapter) }
-      let plain = beside(info, loop)
-      let radio = Radio(adapter: remembering(plain), securing: plain)
+      let radio = Radio(adapter: remembering(beside(info, loop)))
       try await secure(radio)
       return radio
     }
@@ -107,8 +106,8 @@ package struct AdapterOptions: ParsableArguments {
   /// Links with devices that were paired with are encrypted by their keys. The kernel takes keys from root only; without
   /// them it still has those of `bluetoothd`.
   private func secure(_ radio: Radio) async throws {
-    guard let bonds = bondFiles, !bonds.bonds().isEmpty, let adapter = radio.securing,
-      radio.host != nil || ProcessFacts.has(.netAdmin)
+    guard let bonds = bondFiles, !bonds.bonds().isEmpty, let adapter = radio.adapter.securing,
+      radio.adapter.exclusive != nil || ProcessFacts.has(.netAdmin)
     else { return }
     try await failing { () async throws(HostError) in
       try await adapter.secure(SecuritySettings(store: bonds))
@@ -137,7 +136,7 @@ package struct AdapterOptions: ParsableArguments {
 
 extension AdapterOptions {
   /// An adapter that the kernel keeps.
-  private func beside(_ info: AdapterInfo, _ loop: EventLoop) -> any SecuringAdapter {
+  private func beside(_ info: AdapterInfo, _ loop: EventLoop) -> any Adapter {
     switch mode {
     case .coexist: return CoexistAdapter(info, on: loop) { Console.note($0) }
     case .raw, .exclusive: return KernelAdapter(info, on: loop) { Console.note($0) }

@@ -1,18 +1,14 @@
 import ArgumentParser
 package import BLEEmulation
 package import BLEHost
+package import BLELinux
 package import BLEReplay
 import BLESecurity
-package import BLELinux
 package import Recording
 
 /// An adapter, and what must live as long as it.
 package struct Radio: Sendable {
   package var adapter: any Adapter
-  /// Our own host under it, in exclusive mode.
-  package var host: HostAdapter?
-  /// Who encrypts links and pairs: the adapter itself, under whatever stands around it.
-  package var securing: (any SecuringAdapter)?
   /// The controller at the other end of a virtual transport.
   package var emulation: ControllerAttachment?
   /// What the host and its controller say to each other.
@@ -58,8 +54,7 @@ package struct Radio: Sendable {
         log = file
       }
       let adapter = try await HostAdapter.open(transport, name: specification.description, on: loop)
-      return Radio(
-        adapter: adapter, host: adapter, securing: adapter, emulation: emulation, log: log, replay: replay)
+      return Radio(adapter: adapter, emulation: emulation, log: log, replay: replay)
     } catch {
       await emulation?.detach()
       _ = await log?.finish()

@@ -18,6 +18,18 @@ import Testing
     return (RememberingAdapter(link.adapter, devices) { Issue.record("\($0)") }, devices)
   }
 
+  /// Who pairs, or opens a channel, need not know what stands around the host.
+  @Test func hidesNothingThatTheHostCanDo() async throws {
+    try await withFolder { folder in
+      let link = try await VirtualLink.open([quietRing()])
+      let adapter: any Adapter = remembering(link, in: folder).adapter
+      #expect(adapter.securing === link.adapter)
+      #expect(adapter.exclusive === link.adapter)
+      await adapter.close()
+      await link.close()
+    }
+  }
+
   /// A ring found by a scan, with the two services that are asked for; then all of them.
   @Test func remembersARing() async throws {
     try await withFolder { folder in

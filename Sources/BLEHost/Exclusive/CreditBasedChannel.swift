@@ -73,7 +73,7 @@ extension Adapter {
   public func openChannel(
     to spsm: UInt16, on connection: Connection, taking parameters: CreditBasedParameters = .default
   ) async throws(ChannelError) -> CreditBasedChannel {
-    guard let host = self as? HostAdapter else { throw .unsupported(mode: mode) }
+    guard let host = exclusive else { throw .unsupported(mode: mode) }
     return try await host.open(spsm, on: connection, parameters)
   }
 }

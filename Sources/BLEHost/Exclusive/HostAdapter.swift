@@ -76,6 +76,7 @@ public actor HostAdapter: Adapter {
   private var closeDeadline: MonotonicTime?
 
   public nonisolated let mode = "exclusive"
+  public nonisolated var exclusive: HostAdapter? { self }
 
   /// Takes a controller over: resets it and brings it up.
   ///

@@ -15,6 +15,10 @@ public protocol SecuringAdapter: Adapter {
   func makeBond(with connection: Connection) async throws(HostError) -> Bond?
 }
 
+extension SecuringAdapter {
+  public nonisolated var securing: (any SecuringAdapter)? { self }
+}
+
 extension HostAdapter: SecuringAdapter {
   /// How long a device has to store its keys before the link may end. The kernel leaves a link for 2 s after its last user
   /// (HCI_DISCONN_TIMEOUT).

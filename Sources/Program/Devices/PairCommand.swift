@@ -77,8 +77,8 @@ struct PairCommand: AsyncParsableCommand, ReachesDevice {
     let settings = try settings(keeping: bond ? store : nil)
     let (timeout, request) = (Duration.seconds(device.timeout), try device.link.request())
     let result = try await device.withRadio { radio in
-      guard let adapter = radio.securing else { throw Failure("nobody pairs over this adapter") }
-      if radio.host == nil, ProcessFacts.processID(named: "bluetoothd") != nil {
+      guard let adapter = radio.adapter.securing else { throw Failure("nobody pairs over this adapter") }
+      if radio.adapter.exclusive == nil, ProcessFacts.processID(named: "bluetoothd") != nil {
         Console.note("bluetoothd is running: it keeps the keys, and its agent answers (`bluetoothctl`)")
       }
       return try await failing { () async throws(HostError) in

@@ -15,6 +15,8 @@ public actor RememberingAdapter: Adapter {
   public nonisolated var name: String { base.name }
   public nonisolated var mode: String { base.mode }
   public nonisolated var loop: EventLoop { base.loop }
+  public nonisolated var securing: (any SecuringAdapter)? { base.securing }
+  public nonisolated var exclusive: HostAdapter? { base.exclusive }
   public nonisolated var unownedExecutor: UnownedSerialExecutor { base.loop.executor }
 
   /// - Parameters:
