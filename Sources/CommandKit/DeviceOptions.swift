@@ -2,8 +2,8 @@ package import ArgumentParser
 package import BLECore
 import BLEEmulation
 package import BLEHost
-import BLEStack
 package import BLELinux
+import BLEStack
 package import SensorSessions
 
 /// How to reach the radio, on every command that does.
@@ -141,15 +141,9 @@ extension AdapterOptions {
     case .coexist: return CoexistAdapter(info, on: loop) { Console.note($0) }
     case .raw, .exclusive: return KernelAdapter(info, on: loop) { Console.note($0) }
     case .auto:
-      let capabilities = [ProcessFacts.Capability.netAdmin, .netRaw].filter {
-        ProcessFacts.has($0) || $0 == .netAdmin && InheritedSockets.has(.management)
-      }
-      let choice = ModeChoice(
-        daemon: ProcessFacts.processID(named: "bluetoothd"), capabilities: Set(capabilities))
+      let choice = ModeChoice.here()
       Console.note(choice.note(on: info.name))
-      return choice.mode == .coexist
-        ? CoexistAdapter(info, on: loop) { Console.note($0) }
-        : KernelAdapter(info, on: loop) { Console.note($0) }
+      return choice.adapter(info, on: loop) { Console.note($0) }
     }
   }
 }

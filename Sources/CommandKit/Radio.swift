@@ -4,6 +4,7 @@ package import BLEHost
 package import BLELinux
 package import BLEReplay
 import BLESecurity
+import Facade
 package import Recording
 
 /// An adapter, and what must live as long as it.
@@ -25,23 +26,23 @@ package struct Radio: Sendable {
     _ specification: TransportSpecification, log path: String?,
     keys: CapturingTransport.Keys = .concealed, _ loop: EventLoop
   ) async throws -> Radio {
-    var emulation: ControllerAttachment?
-    var log: PacketLogFile?
-    var replay: ReplayTransport?
-    do {
-      var transport: any PacketTransport
-      switch specification {
-      case .virtual(let description): (transport, emulation) = try await virtual(description, loop)
-      case .replay(let source):
-        let played = try ReplayTransport(source, on: loop)
-        played.whenOver { Interruption.interrupt() }
-        transport = played
-        replay = played
-      case .tcpServer, .pseudoTerminal:
-        let server = try StreamServer(specification) { Console.note("waiting for a controller at \($0)") }
-        transport = try loop.transport(over: try await server.next().take(), .stream)
-      default: transport = try specification.open(on: loop)
+    if case .virtual(let description) = specification {
+      do throws(VirtualPeripheralSpecification.ParseError) {
+        _ = try VirtualPeripheralSpecification(parsing: description)
+      } catch { throw ValidationError(error.description) }
+    }
+    // Without libcrypto, a protected device pairs in the legacy way, and `pair` says why it cannot do better.
+    let controller = try await failing { () async throws(HostError) in
+      try await ControllerPath.open(specification, on: loop) {
+        try? P256KeyPair.maker()
+      } waiting: {
+        Console.note("waiting for a controller at \($0)")
       }
+    }
+    controller.replay?.whenOver { Interruption.interrupt() }
+    var log: PacketLogFile?
+    do throws(HostError) {
+      var transport = controller.transport
       if let path {
         let file = try await PacketLogFile.start(
           path,
@@ -54,28 +55,13 @@ package struct Radio: Sendable {
         log = file
       }
       let adapter = try await HostAdapter.open(transport, name: specification.description, on: loop)
-      return Radio(adapter: adapter, emulation: emulation, log: log, replay: replay)
+      return Radio(
+        adapter: adapter, emulation: controller.emulation, log: log, replay: controller.replay)
     } catch {
-      await emulation?.detach()
+      await controller.emulation?.detach()
       _ = await log?.finish()
-      guard let error = error as? HostError else { throw error }
       throw Failure(error)
     }
-  }
-
-  /// A controller with emulated peripherals, inside this process, and the way to it.
-  private static func virtual(
-    _ description: String, _ loop: EventLoop
-  ) async throws -> (any PacketTransport, ControllerAttachment) {
-    let specification: VirtualPeripheralSpecification
-    do throws(VirtualPeripheralSpecification.ParseError) {
-      specification = try VirtualPeripheralSpecification(parsing: description)
-    } catch { throw ValidationError(error.description) }
-    var pair = try ControllerPort.pair()
-    // Without libcrypto, a protected device pairs in the legacy way, and `pair` says why it cannot do better.
-    let emulation = try await ControllerAttachment.attach(
-      specification.makeController(keyPairs: try? P256KeyPair.maker()), to: pair.takeController(), .datagrams)
-    return (try loop.transport(over: pair.takeHost(), .datagrams), emulation)
   }
 
   package func close() async {

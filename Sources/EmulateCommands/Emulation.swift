@@ -208,13 +208,16 @@ struct Emulation: Sendable {
     var names: [String] = []
     var servers: [StreamServer] = []
     for specification in specifications {
-      servers.append(try StreamServer(specification) { names.append($0) })
+      servers.append(
+        try failing { () throws(HostError) in try StreamServer(specification) { names.append($0) } })
     }
     let bonds = try EmulatedBonds(options)
     try ready(names.joined(separator: ","), options)
     while !Task.isCancelled {
       var peers: [StreamServer.Peer] = []
-      for server in servers { peers.append(try await server.next()) }
+      for server in servers {
+        peers.append(try await failing { () async throws(HostError) in try await server.next() })
+      }
       let first = peers[0]
       let emulation = try await failing { () async throws(SystemError) in
         try await ControllerAttachment.attach(controller(options, bonds), to: first.take(), .stream)

@@ -142,11 +142,12 @@ private struct ScriptedAir: Sendable {
       return await play(emulation)
     }
     var name = ""
-    let server = try StreamServer(try options.specifications()[0]) { name = $0 }
+    let specification = try options.specifications()[0]
+    let server = try failing { () throws(HostError) in try StreamServer(specification) { name = $0 } }
     try ready(name)
     // Each host that comes finds a controller fresh from reset.
     while !session.isOver {
-      let peer = try await server.next()
+      let peer = try await failing { () async throws(HostError) in try await server.next() }
       let emulation = try await failing { () async throws(SystemError) in
         try await ControllerAttachment.attach(controller, to: peer.take(), .stream)
       }

@@ -38,3 +38,26 @@ public struct ModeChoice: Hashable, Sendable {
     "\(mode.rawValue) mode on \(adapter)" + (reason.map { "; \($0)" } ?? "")
   }
 }
+
+extension ModeChoice {
+  /// What suits this process, here and now.
+  package static func here() -> ModeChoice {
+    let capabilities = [ProcessFacts.Capability.netAdmin, .netRaw].filter {
+      ProcessFacts.has($0) || $0 == .netAdmin && HandedSockets.has(.management)
+    }
+    return ModeChoice(
+      daemon: ProcessFacts.processID(named: "bluetoothd"), capabilities: Set(capabilities))
+  }
+
+  /// An adapter of the kernel, used in this mode.
+  ///
+  /// - Parameter note: takes what a person should know, one line each, on the receive thread.
+  package func adapter(
+    _ info: AdapterInfo, on loop: EventLoop, note: @escaping @Sendable (String) -> Void
+  ) -> any SecuringAdapter {
+    switch mode {
+    case .raw: KernelAdapter(info, on: loop, note: note)
+    case .coexist: CoexistAdapter(info, on: loop, note: note)
+    }
+  }
+}

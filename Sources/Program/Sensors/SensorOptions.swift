@@ -59,10 +59,10 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
   ///
   /// - Parameter writer: shows them.
   func run<Writer: SensorWriter>(
-    _ kind: SensorKind, _ settings: Writer.Session.Settings, _ writer: Writer
+    _ kind: SensorKind<Writer.Session.Sample>, _ settings: Writer.Session.Settings, _ writer: Writer
   ) async throws {
     let (stream, isVerbose) = (stream, device.radio.verbose)
-    let outcome = try await withPlan(kind) { plan, adapter in
+    let outcome = try await withPlan(kind.search) { plan, adapter in
       let streaming = SensorStreaming<Writer>(settings, plan, on: adapter)
       let outcome = try await streaming.run(stream, writer)
       await streaming.showLinks(isVerbose)
@@ -73,8 +73,8 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
   }
 
   /// The same, into a directory.
-  func record(
-    _ kind: SensorKind, into directory: String,
+  func record<Sample>(
+    _ kind: SensorKind<Sample>, into directory: String,
     _ body: @escaping @Sendable (SensorRecording) async throws(HostError) -> SensorRecording.Result
   ) async throws {
     guard Files.names(in: directory).allSatisfy({ $0 == "." || $0 == ".." }) else {
@@ -86,7 +86,7 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
     publishing?.follow(directory)
     defer { publishing?.abandon() }
     let result = try await view.showing(limits, into: directory) { view in
-      try await withPlan(kind, view) { plan, adapter in
+      try await withPlan(kind.search, view) { plan, adapter in
         var recording = SensorRecording(plan, on: adapter, into: directory, limits, as: format)
         recording.live = view?.feed(of: plan.peer)
         let ready = recording
@@ -120,7 +120,7 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
 
   /// Finds the sensor, and tells how to connect to it.
   private func withPlan<Value: Sendable>(
-    _ kind: SensorKind, _ view: LiveView? = nil,
+    _ search: SensorSearch, _ view: LiveView? = nil,
     _ body: @escaping @Sendable (DeviceSession.Plan, any Adapter) async throws -> Value
   ) async throws -> Value {
     let address = try address.map { try device.parse($0) } ?? device.known(name)
@@ -130,7 +130,7 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
     return try await device.withRadio(thread.tuning) { radio in
       view?.use(radio.adapter)
       let peer =
-        if let address { address } else { try await Self.find(kind, name, radio.adapter, timeout, view) }
+        if let address { address } else { try await Self.find(search, name, radio.adapter, timeout, view) }
       var plan = DeviceSession.Plan(peer)
       plan.request = request
       plan.connectTimeout = timeout
@@ -140,11 +140,11 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
   }
 
   private static func find(
-    _ kind: SensorKind, _ name: String?, _ adapter: any Adapter, _ timeout: Duration, _ view: LiveView?
+    _ search: SensorSearch, _ name: String?, _ adapter: any Adapter, _ timeout: Duration, _ view: LiveView?
   ) async throws -> DeviceAddress {
     view?.look(for: name ?? "a sensor")
     let found = try await failing { () async throws(HostError) in
-      try await SensorFinder.find(kind, named: name, on: adapter, within: timeout)
+      try await SensorFinder.find(search, named: name, on: adapter, within: timeout)
     }
     view?.found(found)
     Console.note("found \(found.name?.printable ?? "a sensor without a name") at \(found.address)")

@@ -88,7 +88,8 @@ public struct SensorRecording: Sendable {
 
   // MARK: One recording
 
-  private func record<Session: SensorSession, Tables: SampleTables>(
+  /// Records any kind of sensor.
+  func record<Session: SensorSession, Tables: SampleTables>(
     _ type: Session.Type, _ settings: Session.Settings,
     _ tables: @escaping @Sendable (Session, SensorCounts) -> Tables
   ) async throws(HostError) -> Result where Tables.Sample == Session.Sample {

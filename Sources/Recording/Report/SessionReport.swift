@@ -28,6 +28,8 @@ public struct SessionReport: Hashable, Sendable {
     /// of `rr_intervals` for each interval.
     public var disk = 0
 
+    package init() {}
+
     public var total: Int { kernelQueue + sampleQueue + packetLog + disk }
   }
 

@@ -13,6 +13,19 @@ public struct HeartRateSample: NotificationSample {
     measurement = try HeartRateMeasurement(decoding: value)
     self.time = time
   }
+
+  /// Beats a minute; 0 where the strap has found none yet.
+  public var beatsPerMinute: Int { Int(measurement.beatsPerMinute) }
+
+  /// The times between successive beats that have ended since the measurement before, oldest first; exact multiples of
+  /// 1/1024 s. Empty where the strap does not send them, or none has ended.
+  public var rrIntervals: [Duration] {
+    // 10¹⁸ / 1024.
+    measurement.rrIntervals.indices.map {
+      Duration(secondsComponent: 0, attosecondsComponent: 976_562_500_000_000)
+        * Int(measurement.rrIntervals[$0])
+    }
+  }
 }
 
 /// A connected heart-rate sensor: who it is, where it is worn, and its stream.

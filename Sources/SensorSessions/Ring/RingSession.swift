@@ -21,6 +21,18 @@ public struct RingRawReading: NotificationSample, BitwiseCopyable {
   }
 }
 
+extension RingRawReading: CustomStringConvertible {
+  /// The sensor's counts, without the time: `ppg 10625`, `spo2 8123`, `accelerometer 12 -7 511`.
+  public var description: String {
+    switch sample {
+    case .accelerometer(let sample): "accelerometer \(sample.x) \(sample.y) \(sample.z)"
+    case .ppg(let sample): "ppg \(sample.value)"
+    case .spO2(let sample): "spo2 \(sample.value)"
+    case .unknown(let subtype): "unknown subtype \(subtype)"
+    }
+  }
+}
+
 /// A connected ring whose raw stream runs, for whoever wants the samples as they come; `RingCapture` records them.
 public struct RingSession: SensorSession {
   /// How long the ring may take to obey a stop.

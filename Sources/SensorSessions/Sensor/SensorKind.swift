@@ -1,87 +1,102 @@
 import BLECore
 public import BLEHost
 import BLESensors
-import BLEWire
 import ColmiRing
-import Synchronization
 
-/// What a scan looks for: a sensor by its advertised service, or by how its name begins.
-public enum SensorKind: Hashable, Sendable {
-  case heartRate
-  /// Health Thermometer, and CORE sensors, whose own service stands in the scan response only.
-  case thermometer
-  /// Cycling Speed and Cadence.
-  case cycling
-  /// Polar sensors that have raw data: their service for it is not advertised.
-  case polar
-  /// COLMI rings, which seldom advertise their service.
-  case ring
+/// One kind of sensor in one value: how it is found, what is done on a link to it, what its samples are, and the tables
+/// that a recording of it leaves.
+///
+/// The kinds that are known are its static members, such as `heartRate` and `ring`; Swift infers `Sample` from them.
+public struct SensorKind<Sample: NotificationSample>: Sendable {
+  /// How it is found.
+  public let search: SensorSearch
+  private let feed: @Sendable () -> SensorFeed<Sample>
+  private let recorder: @Sendable (RecordingOrder) async throws(HostError) -> RecordingOrder.Outcome
 
-  /// For messages.
-  var text: String {
-    switch self {
-    case .heartRate: "heart-rate sensor"
-    case .thermometer: "thermometer"
-    case .cycling: "cycling sensor"
-    case .polar: "Polar sensor"
-    case .ring: "ring"
+  /// - Parameters:
+  ///   - search: how it is found.
+  ///   - type: what is done on each link.
+  ///   - settings: what the stream is started with.
+  ///   - tables: those of a recording.
+  init<Session: SensorSession, Tables: SampleTables>(
+    _ search: SensorSearch, _ type: Session.Type, _ settings: Session.Settings,
+    _ tables: @escaping @Sendable (Session, SensorCounts) -> Tables
+  ) where Session.Sample == Sample, Tables.Sample == Sample {
+    self.search = search
+    feed = { SensorFeed(type, settings) }
+    recorder = { order throws(HostError) in
+      let result = try await order.sensorRecording.record(type, settings, tables)
+      return (result.report, result.failure)
     }
   }
 
-  private var services: [BluetoothUUID] {
-    switch self {
-    case .heartRate: [.heartRate]
-    case .thermometer: [.healthThermometer, CoreUUID.service, CoreUUID.legacyService]
-    case .cycling: [.cyclingSpeedAndCadence]
-    case .polar: [PolarUUID.service]
-    case .ring: [RingUUID.commandService]
-    }
-  }
+  /// What streams over the links of one session.
+  package func makeFeed() -> SensorFeed<Sample> { feed() }
 
-  /// Reference `sensor-services.md`, 1.4 and 4.1.
-  private var nameStarts: [String] {
-    switch self {
-    case .heartRate: ["Polar ", "TICKR ", "HRM-"]
-    case .thermometer: ["CORE"]
-    case .polar: ["Polar "]
-    case .cycling, .ring: []
-    }
-  }
-
-  /// Whether it is one, as far as an advertisement tells.
-  public func matches(_ advertiser: Advertiser) -> Bool {
-    if services.contains(where: advertiser.services.contains) { return true }
-    guard let name = advertiser.name else { return false }
-    return nameStarts.contains { name.hasPrefix($0) } || self == .ring && RingName.matches(name)
+  /// Records one, until there is a reason to end.
+  ///
+  /// - Throws: what kept it from starting; later the outcome has the failure instead.
+  package func record(_ order: RecordingOrder) async throws(HostError) -> RecordingOrder.Outcome {
+    try await recorder(order)
   }
 }
 
-/// Finds a sensor by what it advertises.
-public enum SensorFinder {
-  /// Scans until one is seen that takes connections; the radio is off again when this returns.
+extension SensorKind where Sample == RingRawReading {
+  /// COLMI rings, which seldom advertise their service. The samples are those of the raw stream.
+  public static var ring: SensorKind { SensorKind() }
+
+  private init() {
+    var search = SensorSearch("ring", services: [RingUUID.commandService])
+    search.matchesName = { RingName.matches($0) }
+    self.search = search
+    feed = { SensorFeed(RingSession.self, ()) }
+    recorder = { order throws(HostError) in
+      let result = try await order.ringCapture.run()
+      return (result.report, result.failure)
+    }
+  }
+}
+
+// Names: reference `sensor-services.md`, 1.4 and 4.1.
+
+extension SensorKind where Sample == HeartRateSample {
+  /// Straps and watches with the Heart Rate service.
+  public static var heartRate: SensorKind {
+    let search = SensorSearch(
+      "heart-rate sensor", services: [.heartRate], nameStarts: ["Polar ", "TICKR ", "HRM-"])
+    return SensorKind(search, HeartRateSession.self, .none) { HeartRateTables(counts: $1) }
+  }
+}
+
+extension SensorKind where Sample == TemperatureSample {
+  /// Health Thermometer, and CORE sensors, whose own service stands in the scan response only.
+  public static var thermometer: SensorKind {
+    let search = SensorSearch(
+      "thermometer", services: [.healthThermometer, CoreUUID.service, CoreUUID.legacyService],
+      nameStarts: ["CORE"])
+    return SensorKind(search, ThermometerSession.self, ()) { TemperatureTables(counts: $1) }
+  }
+}
+
+extension SensorKind where Sample == CyclingSample {
+  /// Sensors with the Cycling Speed and Cadence service.
+  public static var cycling: SensorKind {
+    let search = SensorSearch("cycling sensor", services: [.cyclingSpeedAndCadence])
+    return SensorKind(search, CyclingSession.self, ()) { CyclingTables(counts: $1) }
+  }
+}
+
+extension SensorKind where Sample == PolarFrameSample {
+  /// Polar sensors that have raw data, of which the electrocardiogram is taken. Their service for it is not advertised.
+  public static var polar: SensorKind { polar(PolarSession.Settings(.ecg)) }
+
+  /// The same with another stream.
   ///
-  /// - Parameters:
-  ///   - kind: by what it advertises.
-  ///   - name: an exact name to wait for, `nil` for the first of the kind.
-  ///   - adapter: what scans.
-  ///   - duration: how long to look.
-  /// - Throws: `notFound` where none came, and whatever the adapter says.
-  public static func find(
-    _ kind: SensorKind, named name: String? = nil, on adapter: any Adapter, within duration: Duration
-  ) async throws(HostError) -> Advertiser {
-    let found = Mutex<Advertiser?>(nil)
-    _ = try await Scanner(kind: .active, duplicates: .reportOnce).run(on: adapter, for: duration) {
-      advertiser in
-      guard advertiser.isConnectable, name.map({ $0 == advertiser.name }) ?? kind.matches(advertiser) else {
-        return .goOn
-      }
-      found.withLock { $0 = $0 ?? advertiser }
-      return .stop
+  /// - Parameter settings: which stream, and how often it is sampled.
+  public static func polar(_ settings: PolarSession.Settings) -> SensorKind {
+    let search = SensorSearch("Polar sensor", services: [PolarUUID.service], nameStarts: ["Polar "])
+    return SensorKind(search, PolarSession.self, settings) {
+      PolarTables($0.type, sampleRate: $0.sampleRate, factor: $0.factor, counts: $1)
     }
-    guard let advertiser = found.withLock({ $0 }) else {
-      throw .notFound(
-        name.map { "device named \($0)" } ?? kind.text, seconds: Int(duration.components.seconds))
-    }
-    return advertiser
   }
 }

@@ -1,4 +1,3 @@
-package import BLEHost
 package import BLELinux
 import Synchronization
 
@@ -26,7 +25,7 @@ package final class StreamServer: Sendable {
   private let terminal: Peer?
 
   /// Opens the port and tells its name, which for a pseudo-terminal is only known now.
-  package init(_ transport: TransportSpecification, opened: (String) -> Void) throws {
+  package init(_ transport: TransportSpecification, opened: (String) -> Void) throws(HostError) {
     var name = transport.description
     do throws(SystemError) {
       switch transport {
@@ -41,32 +40,33 @@ package final class StreamServer: Sendable {
         terminal = Peer(try ControllerPort.pseudoTerminal(name: &name))
       default: throw SystemError(call: "listen \(name)", number: SystemError.notSupported)
       }
-    } catch { throw Failure(error) }
+    } catch { throw .system(error) }
     opened(name)
   }
 
   /// The next peer. A pseudo-terminal has one, which is taken as there.
-  package func next() async throws -> Peer {
+  ///
+  /// - Throws: also where the task is cancelled, which ends the wait.
+  package func next() async throws(HostError) -> Peer {
     guard let listener else {
       guard let terminal else { preconditionFailure("a port listens or is a terminal") }
       return terminal
     }
-    let peer = OneShot<Result<Peer, SystemError>>()
-    do throws(SystemError) {
-      // accept() blocks, which no thread of the pool may.
-      try SystemThread.start(named: "ringtap-accept") {
+    let result: Result<Peer, SystemError> = await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
         do throws(SystemError) {
-          peer.set(.success(Peer(try ControllerPort.accept(listener.descriptor))))
-        } catch { peer.set(.failure(error)) }
+          // accept() blocks, which no thread of the pool may.
+          try SystemThread.start(named: "ringtap-accept") {
+            do throws(SystemError) {
+              continuation.resume(returning: .success(Peer(try ControllerPort.accept(listener.descriptor))))
+            } catch { continuation.resume(returning: .failure(error)) }
+          }
+        } catch { continuation.resume(returning: .failure(error)) }
       }
-    } catch { throw Failure(error) }
-    let result = await withTaskCancellationHandler {
-      await peer.value()
     } onCancel: {
       // Ends the accept.
       listener.descriptor.shutDown()
     }
-    try Task.checkCancellation()
-    do throws(SystemError) { return try result.get() } catch { throw Failure(error) }
+    do throws(SystemError) { return try result.get() } catch { throw .system(error) }
   }
 }

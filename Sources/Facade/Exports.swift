@@ -1,0 +1,10 @@
+// What the façade's signatures are made of: whoever imports it needs no other module.
+@_exported public import BLECore
+@_exported public import BLEEmulation
+@_exported public import BLEHost
+@_exported public import BLESensors
+@_exported public import BLEStack
+@_exported public import BLEWire
+@_exported public import ColmiRing
+@_exported public import Physiology
+@_exported public import RingTap
