@@ -163,12 +163,6 @@ let package = Package(
         .product(name: "Histogram", package: "hdrhistogram-swift"),
       ],
       swiftSettings: swiftSettings),
-    // What a guide shows.
-    .executableTarget(
-      name: "Pulse",
-      dependencies: ["Physiology", "BLELinux", "ColmiRing", "BLEHost", "SensorSessions"],
-      path: "Tools/Examples",
-      swiftSettings: languageSettings),
     .target(name: "CMallocCounter"),
     .target(name: "TestKit", path: "Tests/TestKit", swiftSettings: languageSettings),
     .target(

@@ -1,0 +1,102 @@
+import Foundation
+import Glibc
+import TestKit
+
+/// Stands between a host and its controller on UNIX sockets, and keeps what the host says.
+final class StreamRelay: @unchecked Sendable {  // `lock` guards what is below it
+  /// Where the host connects to.
+  let path: String
+  private let listener: Int32
+  private let lock = NSLock()
+  private var fromHost: [UInt8] = []
+  private var rest: [UInt8] = []
+  private var notifications = 0
+  private var isOver = false
+
+  /// - Parameters:
+  ///   - path: made for the host.
+  ///   - controller: the socket of a controller that waits for a host.
+  init(_ path: String, to controller: String) throws {
+    self.path = path
+    listener = Self.socket()
+    try Self.with(path) { name, length in
+      guard bind(listener, name, length) == 0, listen(listener, 1) == 0 else {
+        throw Program.Failure(description: "\(path): \(String(cString: strerror(errno)))")
+      }
+    }
+    let far = Self.socket()
+    try Self.with(controller) { name, length in
+      guard connect(far, name, length) == 0 else {
+        throw Program.Failure(description: "\(controller): \(String(cString: strerror(errno)))")
+      }
+    }
+    Thread.detachNewThread { [self] in
+      let host = accept(listener, nil, nil)
+      Thread.detachNewThread { [self] in
+        copy(far, to: host) { countNotifications(in: $0) }
+        _ = shutdown(host, Int32(SHUT_RDWR))
+      }
+      copy(host, to: far) { fromHost += $0 }
+      for descriptor in [far, listener] { _ = shutdown(descriptor, Int32(SHUT_RDWR)) }
+      lock.withLock { isOver = true }
+    }
+  }
+
+  /// All octets that the host has sent.
+  var octetsFromHost: [UInt8] { lock.withLock { fromHost } }
+  /// Handle Value Notifications that the controller has sent.
+  var notificationCount: Int { lock.withLock { notifications } }
+  /// The host has gone, and all it said was taken.
+  var hasEnded: Bool { lock.withLock { isOver } }
+
+  private func copy(_ source: Int32, to target: Int32, _ take: ([UInt8]) -> Void) {
+    var buffer = [UInt8](repeating: 0, count: 65_536)
+    while true {
+      let count = read(source, &buffer, buffer.count)
+      guard count > 0 else { return }
+      lock.withLock { take(Array(buffer.prefix(count))) }
+      var sent = 0
+      while sent < count {
+        let more = buffer[sent..<count].withUnsafeBytes {
+          send(target, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+        }
+        guard more > 0 else { return }
+        sent += more
+      }
+    }
+  }
+
+  /// ACL packets of H4 (Core 5.4, Vol 4, Part A, 2) with a Handle Value Notification of the ATT channel (Vol 3, Part F,
+  /// 3.4.7.1).
+  private func countNotifications(in octets: [UInt8]) {
+    rest += octets
+    while rest.count >= 5 {
+      let byteCount: Int
+      switch rest[0] {
+      case 0x02: byteCount = 5 + Int(rest[3]) + Int(rest[4]) << 8
+      case 0x04: byteCount = 3 + Int(rest[2])
+      default: return
+      }
+      guard rest.count >= byteCount else { return }
+      if rest[0] == 0x02, byteCount > 9, rest[7] == 0x04, rest[8] == 0, rest[9] == 0x1B { notifications += 1 }
+      rest.removeFirst(byteCount)
+    }
+  }
+
+  private static func socket() -> Int32 {
+    Glibc.socket(AF_UNIX, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+  }
+
+  private static func with(
+    _ path: String, _ body: (UnsafePointer<sockaddr>, socklen_t) throws -> Void
+  ) throws {
+    var address = sockaddr_un()
+    address.sun_family = sa_family_t(AF_UNIX)
+    withUnsafeMutableBytes(of: &address.sun_path) { $0.copyBytes(from: path.utf8.prefix($0.count - 1)) }
+    try withUnsafePointer(to: &address) {
+      try $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        try body($0, socklen_t(MemoryLayout<sockaddr_un>.size))
+      }
+    }
+  }
+}

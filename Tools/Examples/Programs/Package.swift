@@ -1,0 +1,23 @@
+// swift-tools-version: 6.2
+import PackageDescription
+
+// Programs as somebody outside of ringtap writes them: each is one file, and imports the façade.
+
+func program(_ name: String) -> Target {
+  .executableTarget(name: name, dependencies: [.product(name: "Facade", package: "ringtap")])
+}
+
+let package = Package(
+  name: "programs",
+  dependencies: [.package(name: "ringtap", path: "../../..")],
+  targets: [
+    program("RawStream"),
+    program("WhoIsThere"),
+    program("HeartRate"),
+    program("AnyDevice"),
+    program("HotPath"),
+    program("Record"),
+    program("ReadLog"),
+    program("Pulse"),
+  ]
+)
