@@ -175,6 +175,28 @@ import Testing
     stride(from: 0, to: digits.count, by: 2).compactMap { UInt8(digits.dropFirst($0).prefix(2), radix: 16) }
   }
 
+  /// The belt's values by the formula in its file's comment: halves of a breath from 12 on, and 500 ml and more.
+  @Test func ownSensor() async throws {
+    let values = (0..<10).map { (12 + Double($0) / 2, 500 + $0) }
+    let run = try await Examples.run("OwnSensor", [])
+    #expect(run.status == 0 && run.errors == "")
+    #expect(run.outputLines == values.map { "\($0) \($1)" })
+    try await withFolder { folder in
+      let directory = folder + "/belt"
+      let run = try await Examples.run("OwnSensor", [directory])
+      #expect(run.status == 0 && run.output.hasSuffix(" received, 0 lost\n"))
+      let text = try String(contentsOfFile: directory + "/breaths.csv", encoding: .utf8)
+      let rows = text.split(separator: "\n").map(String.init)
+      #expect(rows.first == "time_ns,breaths_per_minute,depth_ml")
+      #expect(rows.dropFirst().map { String($0.drop { $0 != "," }) } == values.map { ",\($0),\($1)" })
+      let session = try JSONSerialization.jsonObject(
+        with: Data(contentsOf: URL(filePath: directory + "/session.json")))
+      #expect((session as? [String: Any])?["endReason"] as? String == "count reached")
+      let source = Place.root + "/Tools/Examples/Programs/Sources/OwnSensor/OwnSensor.swift"
+      #expect(try String(contentsOfFile: source, encoding: .utf8).split(separator: "\n").count <= 80)
+    }
+  }
+
   @Test func saysWhatIsNoRadio() async throws {
     let run = try await Examples.run("RawStream", ["virtual:rind"])
     #expect(run.status == 1 && run.output == "")

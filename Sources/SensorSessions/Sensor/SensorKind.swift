@@ -10,6 +10,8 @@ import ColmiRing
 public struct SensorKind<Sample: NotificationSample>: Sendable {
   /// How it is found.
   public let search: SensorSearch
+  /// What plays its part where none is at hand.
+  package let emulation: SensorEmulation
   private let feed: @Sendable () -> SensorFeed<Sample>
   private let recorder: @Sendable (RecordingOrder) async throws(HostError) -> RecordingOrder.Outcome
 
@@ -17,12 +19,14 @@ public struct SensorKind<Sample: NotificationSample>: Sendable {
   ///   - search: how it is found.
   ///   - type: what is done on each link.
   ///   - settings: what the stream is started with.
+  ///   - emulation: what plays its part.
   ///   - tables: those of a recording.
   init<Session: SensorSession, Tables: SampleTables>(
-    _ search: SensorSearch, _ type: Session.Type, _ settings: Session.Settings,
+    _ search: SensorSearch, _ type: Session.Type, _ settings: Session.Settings, emulation: SensorEmulation,
     _ tables: @escaping @Sendable (Session, SensorCounts) -> Tables
   ) where Session.Sample == Sample, Tables.Sample == Sample {
     self.search = search
+    self.emulation = emulation
     feed = { SensorFeed(type, settings) }
     recorder = { order throws(HostError) in
       let result = try await order.sensorRecording.record(type, settings, tables)
@@ -49,6 +53,7 @@ extension SensorKind where Sample == RingRawReading {
     var search = SensorSearch("ring", services: [RingUUID.commandService])
     search.matchesName = { RingName.matches($0) }
     self.search = search
+    emulation = .specification("ring")
     feed = { SensorFeed(RingSession.self, ()) }
     recorder = { order throws(HostError) in
       let result = try await order.ringCapture.run()
@@ -64,7 +69,9 @@ extension SensorKind where Sample == HeartRateSample {
   public static var heartRate: SensorKind {
     let search = SensorSearch(
       "heart-rate sensor", services: [.heartRate], nameStarts: ["Polar ", "TICKR ", "HRM-"])
-    return SensorKind(search, HeartRateSession.self, .none) { HeartRateTables(counts: $1) }
+    return SensorKind(search, HeartRateSession.self, .none, emulation: .specification("heart-rate")) {
+      HeartRateTables(counts: $1)
+    }
   }
 }
 
@@ -74,7 +81,9 @@ extension SensorKind where Sample == TemperatureSample {
     let search = SensorSearch(
       "thermometer", services: [.healthThermometer, CoreUUID.service, CoreUUID.legacyService],
       nameStarts: ["CORE"])
-    return SensorKind(search, ThermometerSession.self, ()) { TemperatureTables(counts: $1) }
+    return SensorKind(search, ThermometerSession.self, (), emulation: .specification("thermometer")) {
+      TemperatureTables(counts: $1)
+    }
   }
 }
 
@@ -82,7 +91,9 @@ extension SensorKind where Sample == CyclingSample {
   /// Sensors with the Cycling Speed and Cadence service.
   public static var cycling: SensorKind {
     let search = SensorSearch("cycling sensor", services: [.cyclingSpeedAndCadence])
-    return SensorKind(search, CyclingSession.self, ()) { CyclingTables(counts: $1) }
+    return SensorKind(search, CyclingSession.self, (), emulation: .specification("cycling")) {
+      CyclingTables(counts: $1)
+    }
   }
 }
 
@@ -95,7 +106,7 @@ extension SensorKind where Sample == PolarFrameSample {
   /// - Parameter settings: which stream, and how often it is sampled.
   public static func polar(_ settings: PolarSession.Settings) -> SensorKind {
     let search = SensorSearch("Polar sensor", services: [PolarUUID.service], nameStarts: ["Polar "])
-    return SensorKind(search, PolarSession.self, settings) {
+    return SensorKind(search, PolarSession.self, settings, emulation: .specification("polar")) {
       PolarTables($0.type, sampleRate: $0.sampleRate, factor: $0.factor, counts: $1)
     }
   }

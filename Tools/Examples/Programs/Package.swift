@@ -18,6 +18,7 @@ let package = Package(
     program("HotPath"),
     program("Record"),
     program("ReadLog"),
+    program("OwnSensor"),
     program("Pulse"),
   ]
 )
