@@ -79,7 +79,7 @@ let package = Package(
     library("BLEHost", ["BLECore", "BLEWire", "BLEStack", "BLELinux"]),
     library("JSONText", ["BLECore"]),
     library("Physiology", ["BLECore"]),
-    library("BLESensors", ["BLECore", "JSONText", "BLEWire"]),
+    library("BLESensors", ["BLECore", "BLEWire"]),
     library("ColmiRing", ["BLECore", "JSONText", "Physiology", "BLEWire"]),
     library(
       "BLEEmulation",
@@ -127,13 +127,19 @@ let package = Package(
         "CBluetoothLinux", "BLECore", "JSONText", "BLEWire", "BLELinux", "BLESensors", "BLEHost",
         "SensorSessions", "Recording", "CaptureTools", "Fleet", "LiveView",
       ]),
-    library("RingTap", ["BLECore", "BLESensors", "ColmiRing", "BLEHost", "SensorSessions", "Recording"]),
+    library(
+      "RingTap",
+      [
+        "BLECore", "Physiology", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles", "BLESensors",
+        "ColmiRing", "BLEPacketLog", "BLEDissector", "BLEHost", "BLEReplay", "BLEEmulation", "SensorSessions",
+        "Recording",
+      ]),
     commands(
       "CommandKit",
       [
         "BLECore", "JSONText", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "CompressedFiles",
         "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay", "BLEEmulation", "SensorSessions", "Recording",
-        "CaptureTools", "LiveView",
+        "CaptureTools", "LiveView", "RingTap",
       ]),
     commands(
       "BenchCommands",
@@ -144,8 +150,8 @@ let package = Package(
     commands(
       "LogCommands",
       [
-        "BLECore", "JSONText", "BLEWire", "BLELinux", "CompressedFiles", "BLESensors", "BLEPacketLog",
-        "BLEDissector", "BLEHost", "BLEReplay", "Recording", "CaptureTools", "CommandKit",
+        "BLECore", "JSONText", "BLEWire", "BLELinux", "CompressedFiles", "BLEPacketLog", "BLEDissector",
+        "BLEHost", "BLEReplay", "Recording", "CaptureTools", "CommandKit",
       ]),
     commands(
       "EmulateCommands",
@@ -157,9 +163,9 @@ let package = Package(
       name: "Program",
       dependencies: [
         "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLESensors",
-        "ColmiRing", "BLEHost", "BLEReplay", "SensorSessions", "Recording", "CaptureTools", "Fleet",
-        "LiveView", "Doctor", "Daemon", "CommandKit", "BenchCommands", "LogCommands", "EmulateCommands",
-        .product(name: "ArgumentParser", package: "swift-argument-parser"),
+        "ColmiRing", "BLEDissector", "BLEHost", "BLEReplay", "SensorSessions", "Recording", "CaptureTools",
+        "Fleet", "LiveView", "Doctor", "Daemon", "CommandKit", "BenchCommands", "LogCommands",
+        "EmulateCommands", .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Histogram", package: "hdrhistogram-swift"),
       ],
       swiftSettings: swiftSettings),
@@ -199,7 +205,7 @@ let package = Package(
       [
         "CTestSystem", "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux", "BLESensors",
         "ColmiRing", "BLEPacketLog", "BLEDissector", "BLEHost", "SensorSessions", "Recording", "CaptureTools",
-        "Fleet", "LiveView", "Doctor", "Daemon", "CommandKit", "TestKit", "TestPeer",
+        "Fleet", "LiveView", "Doctor", "Daemon", "TestKit", "TestPeer",
       ], exclude: ["Readers"]),
     tests(
       "VirtualLinkTests",
@@ -217,7 +223,7 @@ let package = Package(
       exclude: ["Dialogues"]),
     tests(
       "BLESensorsTests",
-      ["BLECore", "JSONText", "BLEWire", "BLESensors", "TestKit"],
+      ["BLECore", "JSONText", "BLEWire", "BLESensors", "BLEDissector", "TestKit"],
       exclude: ["Fixtures"]),
     tests("JSONTextTests", ["JSONText"]),
     tests("PhysiologyTests", ["BLECore", "Physiology", "TestKit"], exclude: ["Fixtures"]),

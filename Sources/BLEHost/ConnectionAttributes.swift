@@ -1,6 +1,6 @@
 import BLECore
 import BLEStack
-import BLESystem
+import BLELinux
 public import BLEWire
 import Synchronization
 

@@ -1,5 +1,5 @@
 import BLECore
-import BLESystem
+import BLELinux
 import BLEWire
 import Synchronization
 

@@ -1,3 +1,4 @@
+public import BLELinux
 import Glibc
 
 /// What a terminal says of itself.

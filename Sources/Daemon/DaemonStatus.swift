@@ -1,5 +1,4 @@
 package import BLECore
-import BLESensors
 package import LiveView
 import Recording
 package import JSONText

@@ -1,5 +1,5 @@
+import BLEDissector
 import CommandKit
-import BLESensors
 import ArgumentParser
 import BLECore
 import FoundationEssentials

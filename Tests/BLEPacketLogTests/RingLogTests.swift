@@ -1,3 +1,4 @@
+import BLEDissector
 import BLECore
 import BLEPacketLog
 import BLEWire

@@ -1,4 +1,4 @@
-import BLESensors
+import BLEDissector
 import BLECore
 import BLEWire
 import Foundation

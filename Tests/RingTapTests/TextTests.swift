@@ -1,7 +1,6 @@
 import BLECore
 import BLELinux
 import CaptureTools
-import CommandKit
 import Recording
 import Foundation
 import Testing

@@ -1,3 +1,4 @@
+import BLEPacketLog
 import BLECore
 import BLEWire
 import JSONText

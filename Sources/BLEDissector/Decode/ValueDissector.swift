@@ -1,5 +1,4 @@
 import BLECore
-import BLESensors
 import BLEWire
 import ColmiRing
 package import JSONText

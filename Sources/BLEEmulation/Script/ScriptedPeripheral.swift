@@ -1,6 +1,6 @@
 public import BLECore
 public import BLEStack
-import BLESystem
+import BLELinux
 import Synchronization
 
 /// A device that says what dialogues say, one dialogue to a link, and remembers how each went.

@@ -43,7 +43,7 @@ extension ModeChoice {
   /// What suits this process, here and now.
   package static func here() -> ModeChoice {
     let capabilities = [ProcessFacts.Capability.netAdmin, .netRaw].filter {
-      ProcessFacts.has($0) || $0 == .netAdmin && HandedSockets.has(.management)
+      ProcessFacts.has($0) || $0 == .netAdmin && InheritedSockets.has(.management)
     }
     return ModeChoice(
       daemon: ProcessFacts.processID(named: "bluetoothd"), capabilities: Set(capabilities))

@@ -93,7 +93,7 @@ public struct ConnectionTracker: Sendable {
 }
 
 /// Where commands and events carry a connection handle. Core 5.4, Vol 4, Part E, 7.
-enum ConnectionFields {
+package enum ConnectionFields {
   /// Whether the command's first parameter is a connection handle; its return parameters then have the
   /// handle after the status.
   static func startsWithHandle(opcode: UInt16) -> Bool {
@@ -109,7 +109,7 @@ enum ConnectionFields {
   }
 
   /// Handle and peer of a connection that starts with this event; not one that failed.
-  static func start(code: UInt8, _ parameters: Span<UInt8>) -> (ConnectionHandle, DeviceAddress)? {
+  package static func start(code: UInt8, _ parameters: Span<UInt8>) -> (ConnectionHandle, DeviceAddress)? {
     if code == 0x03, parameters.count >= 11, parameters[0] == 0 {
       return (ConnectionHandle(parameters.u16(at: 1) & 0x0FFF), parameters.address(at: 3, type: .public))
     }

@@ -1,3 +1,4 @@
+import BLELinux
 import CommandKit
 import SensorSessions
 import ArgumentParser

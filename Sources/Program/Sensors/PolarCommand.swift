@@ -1,3 +1,4 @@
+import BLEDissector
 import CommandKit
 import ArgumentParser
 import BLECore

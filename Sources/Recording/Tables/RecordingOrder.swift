@@ -1,3 +1,4 @@
+package import SensorSessions
 package import BLEHost
 
 /// What one recording of any kind of sensor is to be: of which device, into which directory, until when.

@@ -8,7 +8,7 @@ package struct SensorFeed<Sample: NotificationSample>: Sendable {
   private let stream: @Sendable (DeviceSession) async throws(HostError) -> Void
   private let end: @Sendable () -> Void
 
-  init<Session: SensorSession>(
+  package init<Session: SensorSession>(
     _ type: Session.Type, _ settings: Session.Settings
   ) where Session.Sample == Sample {
     let profile = SensorProfile<Session>(settings)

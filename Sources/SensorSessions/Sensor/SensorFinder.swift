@@ -17,7 +17,7 @@ public struct SensorSearch: Sendable {
   /// Any of these beginnings of the advertised name is enough: many sensors do not advertise their service.
   public var nameStarts: [String]
   /// For names with a form of their own.
-  var matchesName: @Sendable (String) -> Bool = { _ in false }
+  package var matchesName: @Sendable (String) -> Bool = { _ in false }
 
   /// - Parameters:
   ///   - name: what is looked for, in a word or two.

@@ -1,7 +1,7 @@
 public import BLECore
-import BLEHost
+package import BLEHost
 public import BLESensors
-import BLEStack
+package import BLEStack
 import BLEWire
 
 /// Who a sensor is, as far as it tells.
@@ -19,9 +19,9 @@ public struct SensorFacts: Hashable, Sendable {
 }
 
 /// A connected sensor: what discovery found, and reads that it may refuse.
-struct SensorLink: Sendable {
+package struct SensorLink: Sendable {
   let connection: Connection
-  let client: GATTClient
+  package let client: GATTClient
   let database: GATTDatabase
 
   private static let texts: [BluetoothUUID] = [
@@ -29,7 +29,7 @@ struct SensorLink: Sendable {
   ]
 
   /// Finds all attributes: by discovery, where it is not certain that they are where an earlier link found them.
-  init(_ connection: Connection) async throws(HostError) {
+  package init(_ connection: Connection) async throws(HostError) {
     self.connection = connection
     client = GATTClient(connection)
     do throws(GATTError) {
@@ -37,12 +37,14 @@ struct SensorLink: Sendable {
     } catch { throw .gatt(error) }
   }
 
-  func characteristic(_ uuid: BluetoothUUID, in service: BluetoothUUID) -> GATTDatabase.Characteristic? {
+  package func characteristic(_ uuid: BluetoothUUID, in service: BluetoothUUID) -> GATTDatabase
+    .Characteristic?
+  {
     database.characteristic(uuid, in: service)
   }
 
   /// For a device without what a command is there for.
-  func lacks(_ what: String) -> HostError {
+  package func lacks(_ what: String) -> HostError {
     .unsuitable(
       "\(connection.peer) has no \(what); see what it has with `ringtap gatt \(connection.peer)`")
   }
@@ -67,7 +69,7 @@ struct SensorLink: Sendable {
     return try? Value(decoding: octets.span)
   }
 
-  func facts() async throws(HostError) -> SensorFacts {
+  package func facts() async throws(HostError) -> SensorFacts {
     var facts = SensorFacts()
     for uuid in Self.texts {
       facts.texts[uuid] = try await decoded(DeviceInformationText.self, uuid, in: .deviceInformation)?.text

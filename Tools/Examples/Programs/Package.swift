@@ -4,7 +4,7 @@ import PackageDescription
 // Programs as somebody outside of ringtap writes them: each is one file, and imports the façade.
 
 func program(_ name: String) -> Target {
-  .executableTarget(name: name, dependencies: [.product(name: "Facade", package: "ringtap")])
+  .executableTarget(name: name, dependencies: [.product(name: "RingTap", package: "ringtap")])
 }
 
 let package = Package(

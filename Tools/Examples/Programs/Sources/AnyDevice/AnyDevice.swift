@@ -1,7 +1,7 @@
 // Prints the firmware of any device, and what one of its characteristics notifies, until Ctrl-C.
 //
 // AnyDevice ADDRESS CHARACTERISTIC [RADIO]     such as 70:CB:0D:00:18:0D 2a37 virtual:heart-rate
-import Facade
+import RingTap
 
 let arguments = CommandLine.arguments.dropFirst().map { String($0) }
 guard arguments.count >= 2, let address = DeviceAddress(arguments[0]),

@@ -1,7 +1,7 @@
 // Prints what a heart-rate strap measures, until Ctrl-C; a lost link is made again for a minute.
 //
 // HeartRate [RADIO]     such as virtual:heart-rate
-import Facade
+import RingTap
 
 await runProgram {
   let radio = try await Radio.open(CommandLine.arguments.dropFirst().first)

@@ -2,7 +2,7 @@
 //
 // HotPath ADDRESS CHARACTERISTIC [RADIO]
 //     such as 70:CB:0D:00:50:C0 7d1a0002-6f2b-4c58-9a3e-52494e475441 virtual:source,payload=244
-import Facade
+import RingTap
 import Synchronization
 
 let arguments = CommandLine.arguments.dropFirst().map { String($0) }

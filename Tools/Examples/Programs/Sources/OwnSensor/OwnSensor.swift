@@ -1,7 +1,7 @@
 // A sensor that no library knows: how it is found, how its values are read, what is recorded of it, and how it is emulated.
 //
 // OwnSensor [DIRECTORY] [RADIO]     prints ten values, or records ten into a directory; of an emulated belt if no radio is given
-import Facade
+import RingTap
 
 /// A value of a belt around the chest. Octets: breaths a minute in halves; millilitres, 16 bits, the low octet first.
 struct Breath: SensorSample {

@@ -1,7 +1,7 @@
 // Prints the pulse of the first ring in range, three windows of ten seconds, and what was lost of its stream.
 //
 // Pulse [RADIO]     such as virtual:ring,rate=75
-import Facade
+import RingTap
 
 await runProgram {
   let radio = try await Radio.open(CommandLine.arguments.dropFirst().first)

@@ -1,7 +1,7 @@
 // Prints the notifications in a packet log of anybody's: btsnoop, pcapng, pcap or PacketLogger. It needs no radio.
 //
 // ReadLog FILE     such as btsnoop_hci.log
-import Facade
+import RingTap
 
 guard let path = CommandLine.arguments.dropFirst().first else { fatalError("which log?") }
 

@@ -1,7 +1,7 @@
 // Records a ring for a minute, or as long as you say, as `ringtap capture` does: tables, packet log, session.json.
 //
 // Record DIRECTORY [SECONDS] [RADIO]     such as walk 10 virtual:ring,rate=300
-import Facade
+import RingTap
 
 let arguments = CommandLine.arguments.dropFirst().map { String($0) }
 guard let directory = arguments.first else { fatalError("where to? Name a directory") }

@@ -1,7 +1,7 @@
 // Prints who advertises nearby, for ten seconds or as long as you say.
 //
 // WhoIsThere [SECONDS] [RADIO]     such as 3 virtual:ring,devices=5
-import Facade
+import RingTap
 
 await runProgram {
   let arguments = CommandLine.arguments.dropFirst()

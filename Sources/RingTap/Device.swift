@@ -2,7 +2,7 @@ public import BLECore
 public import BLEHost
 public import BLESensors
 public import BLEStack
-import BLESystem
+import BLELinux
 import BLEWire
 
 /// A connected device and its attributes: what `Radio.withConnection` gives its body.

@@ -1,7 +1,9 @@
+import BLEDissector
+import CompressedFiles
 public import BLECore
 public import BLEHost
 import BLEPacketLog
-import BLESystem
+import BLELinux
 public import BLEWire
 
 /// The packets of a log that anybody wrote, one after the other: btsnoop, pcapng, pcap or Apple's PacketLogger, also

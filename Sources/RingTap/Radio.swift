@@ -1,7 +1,6 @@
 public import BLEEmulation
 public import BLEHost
-import BLESystem
-public import RingTap
+import BLELinux
 
 /// A way to the radio: an adapter of this machine, a controller of your own on a transport, or an emulation.
 ///

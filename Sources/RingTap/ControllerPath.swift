@@ -2,7 +2,7 @@ package import BLEEmulation
 package import BLEHost
 package import BLEReplay
 package import BLEStack
-package import BLESystem
+package import BLELinux
 
 /// The way to a controller that is ours alone, and what must live as long as it.
 ///

@@ -3,7 +3,6 @@ import BLEEmulation
 public import BLEHost
 import BLEStack
 import BLEWire
-public import RingTap
 
 extension Radio {
   /// Opens an emulation of one sensor of a kind, in this process, as if it were in range.

@@ -1,3 +1,4 @@
+import SensorSessions
 public import BLECore
 public import BLEHost
 import BLEStack

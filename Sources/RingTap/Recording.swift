@@ -1,7 +1,6 @@
 public import BLECore
 public import BLEHost
-import BLESystem
-public import RingTap
+import BLELinux
 
 /// A recording that has ended: where its capture is, what came, what was lost, and what ended it.
 ///

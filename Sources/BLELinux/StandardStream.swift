@@ -1,4 +1,3 @@
-public import BLELinux
 import Glibc
 
 /// The three streams that a program is started with.

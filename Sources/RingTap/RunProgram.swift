@@ -1,5 +1,5 @@
 import BLEHost
-import BLESystem
+import BLELinux
 import Glibc
 import Synchronization
 

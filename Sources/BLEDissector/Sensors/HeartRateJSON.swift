@@ -1,5 +1,5 @@
-import BLECore
 import BLESensors
+import BLECore
 package import JSONText
 
 extension HeartRateMeasurement: SensorValueFields {

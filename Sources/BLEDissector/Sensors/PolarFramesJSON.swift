@@ -1,3 +1,4 @@
+import BLESensors
 import BLECore
 import BLEWire
 import JSONText

@@ -1,3 +1,4 @@
+package import BLESensors
 package import BLECore
 import BLEWire
 import ColmiRing
@@ -182,7 +183,7 @@ package struct SensorDecoder {
 }
 
 /// A value of a characteristic that says itself in fields, units in their names.
-protocol SensorValueFields: CharacteristicValue, FieldSource {}
+package protocol SensorValueFields: CharacteristicValue, FieldSource {}
 
 extension FieldList {
   mutating func members(trailing byteCount: Int) {

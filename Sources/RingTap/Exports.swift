@@ -7,4 +7,5 @@
 @_exported public import BLEWire
 @_exported public import ColmiRing
 @_exported public import Physiology
-@_exported public import RingTap
+@_exported public import Recording
+@_exported public import SensorSessions

@@ -1,6 +1,5 @@
 public import BLECore
 public import BLEHost
-public import RingTap
 import Synchronization
 
 /// A COLMI ring whose raw stream runs.

@@ -1,3 +1,4 @@
+public import SensorSessions
 import BLECore
 public import BLEHost
 import BLESensors
