@@ -41,9 +41,12 @@ let package = Package(
   products: [
     .executable(name: "ringtap", targets: ["Program"]),
     .library(name: "RingTap", targets: ["RingTap"]),
+    .library(name: "Recording", targets: ["Recording"]),
+    .library(name: "SensorSessions", targets: ["SensorSessions"]),
     .library(name: "BLEHost", targets: ["BLEHost"]),
     .library(name: "BLEReplay", targets: ["BLEReplay"]),
     .library(name: "BLEEmulation", targets: ["BLEEmulation"]),
+    .library(name: "EmulatedSensors", targets: ["EmulatedSensors"]),
     .library(name: "BLESecurity", targets: ["BLESecurity"]),
     .library(name: "BLEPacketLog", targets: ["BLEPacketLog"]),
     .library(name: "BLEDissector", targets: ["BLEDissector"]),
@@ -83,12 +86,17 @@ let package = Package(
     library("ColmiRing", ["BLECore", "JSONText", "Physiology", "BLEWire"]),
     library(
       "BLEEmulation",
-      ["BLECore", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing"]),
+      ["BLECore", "BLEWire", "BLEStack", "BLELinux"]),
+    library(
+      "EmulatedSensors",
+      ["BLECore", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing", "BLEEmulation"]),
     library("CompressedFiles", ["CCompression", "BLELinux"]),
     library("BLEPacketLog", ["BLECore", "BLEWire"]),
     library(
       "BLEDissector",
       ["BLECore", "JSONText", "BLEWire", "BLEStack", "BLESensors", "ColmiRing", "BLEPacketLog"]),
+    library(
+      "PacketStatistics", ["BLECore", "JSONText", "BLEWire", "BLEStack", "BLEPacketLog", "BLEDissector"]),
     library(
       "BLEReplay",
       [
@@ -108,8 +116,8 @@ let package = Package(
       "CaptureTools",
       [
         "CEDF", "CReportPage", "BLECore", "JSONText", "Physiology", "BLEWire", "BLELinux", "CompressedFiles",
-        "BLESensors", "ColmiRing", "BLEPacketLog", "BLEDissector", "BLEHost", "BLEReplay", "SensorSessions",
-        "Recording",
+        "BLESensors", "ColmiRing", "BLEPacketLog", "BLEDissector", "PacketStatistics", "BLEHost", "BLEReplay",
+        "SensorSessions", "Recording",
       ]),
     library(
       "Fleet",
@@ -131,33 +139,33 @@ let package = Package(
       "RingTap",
       [
         "BLECore", "Physiology", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles", "BLESensors",
-        "ColmiRing", "BLEPacketLog", "BLEDissector", "BLEHost", "BLEReplay", "BLEEmulation", "SensorSessions",
-        "Recording",
+        "ColmiRing", "BLEPacketLog", "BLEDissector", "BLEHost", "BLEReplay", "BLEEmulation",
+        "EmulatedSensors", "SensorSessions", "Recording",
       ]),
     commands(
       "CommandKit",
       [
         "BLECore", "JSONText", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "CompressedFiles",
-        "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay", "BLEEmulation", "SensorSessions", "Recording",
-        "CaptureTools", "LiveView", "RingTap",
+        "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay", "BLEEmulation", "EmulatedSensors",
+        "SensorSessions", "Recording", "CaptureTools", "LiveView", "RingTap",
       ]),
     commands(
       "BenchCommands",
       [
         "CMallocCounter", "BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "ColmiRing",
-        "BLEDissector", "BLEHost", "BLEEmulation", "Recording", "CommandKit",
+        "PacketStatistics", "BLEHost", "BLEEmulation", "EmulatedSensors", "Recording", "CommandKit",
       ], [.product(name: "Histogram", package: "hdrhistogram-swift")]),
     commands(
       "LogCommands",
       [
         "BLECore", "JSONText", "BLEWire", "BLELinux", "CompressedFiles", "BLEPacketLog", "BLEDissector",
-        "BLEHost", "BLEReplay", "Recording", "CaptureTools", "CommandKit",
+        "PacketStatistics", "BLEHost", "BLEReplay", "Recording", "CaptureTools", "CommandKit",
       ]),
     commands(
       "EmulateCommands",
       [
         "BLECore", "JSONText", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "ColmiRing", "BLEHost",
-        "BLEEmulation", "CommandKit",
+        "BLEEmulation", "EmulatedSensors", "RingTap", "CommandKit",
       ]),
     .executableTarget(
       name: "Program",
@@ -185,7 +193,7 @@ let package = Package(
     tests("BLESecurityTests", ["BLEWire", "BLEStack", "BLESecurity", "TestKit"]),
     tests(
       "BLEEmulationTests",
-      ["BLECore", "BLEWire", "BLEStack", "BLESensors", "BLEEmulation", "TestKit"]),
+      ["BLECore", "BLEWire", "BLEStack", "BLESensors", "BLEEmulation", "EmulatedSensors", "TestKit"]),
     tests(
       "BLELinuxTests",
       ["BLECore", "BLELinux", "TestKit", "TestPeer"]),
@@ -193,8 +201,8 @@ let package = Package(
       "ReceivePathTests",
       [
         "CMallocCounter", "BLECore", "Physiology", "BLEWire", "BLEStack", "BLELinux", "BLESensors",
-        "ColmiRing", "BLEDissector", "BLEHost", "BLEEmulation", "SensorSessions", "Recording", "TestKit",
-        "TestPeer",
+        "ColmiRing", "BLEDissector", "BLEHost", "BLEEmulation", "EmulatedSensors", "SensorSessions",
+        "Recording", "TestKit", "TestPeer",
       ]),
     tests(
       "BLEHostTests",
@@ -211,8 +219,8 @@ let package = Package(
       "VirtualLinkTests",
       [
         "CTestSystem", "BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing",
-        "BLEPacketLog", "BLEDissector", "BLEHost", "BLEReplay", "BLEEmulation", "SensorSessions", "Recording",
-        "CaptureTools", "Daemon", "TestKit", "TestPeer",
+        "BLEPacketLog", "BLEDissector", "BLEHost", "BLEReplay", "BLEEmulation", "EmulatedSensors",
+        "SensorSessions", "Recording", "CaptureTools", "Daemon", "TestKit", "TestPeer",
       ]),
     tests(
       "ConformanceTests",
@@ -234,7 +242,7 @@ let package = Package(
       "BLEPacketLogTests",
       [
         "BLECore", "JSONText", "BLEWire", "CompressedFiles", "BLESensors", "BLEPacketLog", "BLEDissector",
-        "TestKit", "LogKit",
+        "PacketStatistics", "TestKit", "LogKit",
       ]),
     tests(
       "ProgramTests",
@@ -246,8 +254,8 @@ let package = Package(
       name: "FuzzTargets",
       dependencies: [
         "BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles", "BLESensors",
-        "ColmiRing", "BLEPacketLog", "BLEDissector", "BLEHost", "BLEReplay", "BLEEmulation", "SensorSessions",
-        "Recording", "CaptureTools", "Fleet", "Daemon",
+        "ColmiRing", "BLEPacketLog", "BLEDissector", "PacketStatistics", "BLEHost", "BLEReplay",
+        "BLEEmulation", "EmulatedSensors", "SensorSessions", "Recording", "CaptureTools", "Fleet", "Daemon",
       ],
       path: "Tests/FuzzTargets", swiftSettings: languageSettings),
     tests("FuzzTests", ["FuzzTargets"]),
@@ -256,7 +264,7 @@ let package = Package(
       name: "Simulation",
       dependencies: [
         "CTestSystem", "BLECore", "BLEWire", "BLEStack", "BLELinux", "ColmiRing", "BLEHost", "BLEEmulation",
-        "SensorSessions", "Recording",
+        "EmulatedSensors", "SensorSessions", "Recording",
       ], path: "Tests/Simulation", swiftSettings: languageSettings),
     tests("SimulationTests", ["BLECore", "Simulation"]),
   ]

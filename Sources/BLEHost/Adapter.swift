@@ -58,7 +58,7 @@ public protocol Adapter: Actor {
 
   /// Has `body` called on the receive thread when the adapter works no more; at once where that is so already. One
   /// such body at a time.
-  func whenLost(_ body: @escaping @Sendable () -> Void) async
+  func onLost(_ body: @escaping @Sendable () -> Void) async
 
   /// Tells who is behind a private address, as far as bonds say; `nil` where no address needs to be asked about.
   var addressResolver: AddressResolver? { get async }
@@ -84,5 +84,5 @@ extension Adapter {
   public func hold(while body: @escaping @Sendable () -> Bool) async {}
 
   /// For an adapter that cannot tell.
-  public func whenLost(_ body: @escaping @Sendable () -> Void) async {}
+  public func onLost(_ body: @escaping @Sendable () -> Void) async {}
 }

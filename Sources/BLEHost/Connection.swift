@@ -34,7 +34,7 @@ public actor Connection: ATTRequester {
   public nonisolated let loop: EventLoop
   public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
 
-  let carrier: any BearerCarrier
+  let carrier: any ATTBearer
   private let tap: PacketTap?
   /// The log has heard of this link.
   private var isLogged = false
@@ -120,7 +120,7 @@ public actor Connection: ATTRequester {
   }
 
   init(
-    _ carrier: any BearerCarrier, peer: DeviceAddress, handle: ConnectionHandle, on loop: EventLoop,
+    _ carrier: any ATTBearer, peer: DeviceAddress, handle: ConnectionHandle, on loop: EventLoop,
     tap: PacketTap?
   ) {
     self.carrier = carrier
@@ -193,12 +193,12 @@ public actor Connection: ATTRequester {
   }
 
   /// - Parameter restore: puts back what was changed of a link that may outlive this channel.
-  func atClose(_ restore: @escaping @Sendable () async -> Void) { self.restore = restore }
+  func onClose(_ restore: @escaping @Sendable () async -> Void) { self.restore = restore }
 
   // MARK: Requests
 
   /// - Parameter body: makes the link more secure; says whether it is worth asking again.
-  func whenRefused(_ body: @escaping @Sendable (Connection, ATTErrorCode) async -> Bool) {
+  func onRefusal(_ body: @escaping @Sendable (Connection, ATTErrorCode) async -> Bool) {
     securityRaiser = body
   }
 

@@ -39,7 +39,7 @@ extension Connection {
   }
 
   /// What an earlier link to the same device found. `GATTClient` uses it where it is proven to hold.
-  public func supply(_ known: GATTDiscoveryResult) { attributes.known = known }
+  public func restore(_ known: GATTDiscoveryResult) { attributes.known = known }
 
   /// What was found over this link, or before it and proven; nothing once it has changed.
   public var discovery: GATTDiscoveryResult? { attributes.found }

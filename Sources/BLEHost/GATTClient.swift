@@ -171,11 +171,11 @@ extension GATTClient {
   ///
   /// Of an earlier link they cost one round trip where the device has a Database Hash, and none where it has no Service
   /// Changed; else some services cost one for each declaration and for the descriptors of each characteristic. The MTU is
-  /// as it is then, until `catchUp` or `exchangeMTU`.
+  /// as it is then, until `validate` or `exchangeMTU`.
   ///
   /// - Parameters:
   ///   - services: the first of each UUID; `nil` for all there are.
-  ///   - urgent: where each declaration has to be asked for, these services only; the others by `furtherAttributes`, once
+  ///   - urgent: where each declaration has to be asked for, these services only; the others by `discoverMore`, once
   ///     nothing waits any more.
   /// - Returns: those that are there, in the order asked for.
   public func attributes(
@@ -211,7 +211,7 @@ extension GATTClient {
   /// More services of the earlier link whose attributes are in use.
   ///
   /// - Returns: `nil` where there is no such link, or where they have changed; whoever waits for changes hears of it.
-  public func furtherAttributes(of services: [BluetoothUUID]) async throws(GATTError) -> GATTDatabase? {
+  public func discoverMore(of services: [BluetoothUUID]) async throws(GATTError) -> GATTDatabase? {
     guard await connection.usesEarlierDiscovery, let found = await connection.discovery,
       let database = found.database(of: services)
     else { return nil }
@@ -224,9 +224,9 @@ extension GATTClient {
 
   /// What a link with attributes of an earlier one still owes when its stream runs: the MTU, and to hear of changes. The
   /// hash is compared again, as the device may have changed before it knew that we want to hear of it.
-  public func catchUp() async throws(GATTError) {
+  public func validate() async throws(GATTError) {
     try await exchangeMTU()
-    guard let generic = try await furtherAttributes(of: [.genericAttribute])?.services.first else { return }
+    guard let generic = try await discoverMore(of: [.genericAttribute])?.services.first else { return }
     try await watch(generic)
     guard let hash = await connection.discovery?.databaseHash, try await connection.readDatabaseHash() != hash
     else { return }

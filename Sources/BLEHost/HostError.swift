@@ -18,6 +18,8 @@ public enum HostError: Error, Hashable, Sendable {
   /// The kernel's host refused a command of its management interface.
   case managementRefused(ManagementOpcode, ManagementStatus)
   case managementTimedOut(ManagementOpcode)
+  /// The controller, or the kernel's management interface, answered with what is no answer to the command.
+  case malformedReply(WireError)
   /// A program is scanning already, or the kernel is connecting.
   case scanBusy(holder: String?)
   /// No ATT channel to the device within the time given.
@@ -28,7 +30,7 @@ public enum HostError: Error, Hashable, Sendable {
   case connectFailed(DeviceAddress, SystemError)
   /// The controller could not make the link.
   case linkFailed(DeviceAddress, HCIStatus)
-  /// A device and we found no keys for each other.
+  /// Pairing failed.
   case pairing(DeviceAddress, PairingError)
   /// A controller of our own, by its transport, does not work (any more).
   case controller(String, HCIHostFailure)
@@ -72,6 +74,8 @@ extension HostError: CustomStringConvertible {
     case .managementTimedOut(let opcode):
       "the kernel did not answer management command 0x\(String(opcode.rawValue, radix: 16)); "
         + "reset or replug the adapter"
+    case .malformedReply(let error):
+      "the adapter's reply cannot be read (\(error)); reset or replug the adapter"
     case .scanBusy(let holder):
       "the adapter is scanning or connecting for \(holder ?? "another program"); stop that first "
         + "(`bluetoothctl scan off`)"

@@ -57,7 +57,7 @@ public actor KernelAdapter: SecuringAdapter {
 
   public func stopScan() async throws(HostError) { try await channel?.stopScan() }
 
-  public func whenLost(_ body: @escaping @Sendable () -> Void) async { await channel?.whenLost(body) }
+  public func onLost(_ body: @escaping @Sendable () -> Void) async { await channel?.onLost(body) }
 
   /// The kernel makes the link with its own defaults; what is asked for goes to the controller beside it, over the raw
   /// channel. So do the events that tell what is in force. Without CAP_NET_RAW the link is there all the same.
@@ -88,9 +88,9 @@ public actor KernelAdapter: SecuringAdapter {
     try await openChannel().facts(connection.handle)
   }
 
-  private func lever() async -> RawLinkLever {
-    do throws(HostError) { return RawLinkLever(try await openChannel(), nil) } catch {
-      return RawLinkLever(nil, error)
+  private func lever() async -> LinkParameterControl {
+    do throws(HostError) { return LinkParameterControl(try await openChannel(), nil) } catch {
+      return LinkParameterControl(nil, error)
     }
   }
 

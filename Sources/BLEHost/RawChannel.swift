@@ -90,7 +90,7 @@ actor RawChannel {
     } catch { throw HostError(error) }
   }
 
-  func whenLost(_ body: @escaping @Sendable () -> Void) {
+  func onLost(_ body: @escaping @Sendable () -> Void) {
     if token == nil { body() } else { lossHandler = body }
   }
 
@@ -246,7 +246,7 @@ actor RawChannel {
     var facts = links.facts(handle)
     let returned = try await command(ReadRSSI(handle))
     do throws(WireError) { facts.rssi = try ReadRSSI.Reply(validating: returned.span).rssi } catch {
-      throw .gatt(.malformed(error))
+      throw .malformedReply(error)
     }
     return facts
   }

@@ -126,7 +126,7 @@ public struct Scanner: Sendable {
       collector.take(report, time)
     }
     // Without the adapter nothing more will come; to switch it off fails then, and says why.
-    await adapter.whenLost { collector.finish() }
+    await adapter.onLost { collector.finish() }
     await collector.wait(for: duration)
     // A cancelled task still stops the radio: nothing below looks at cancellation.
     try await adapter.stopScan()

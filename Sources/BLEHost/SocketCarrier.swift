@@ -4,7 +4,7 @@ import BLELinux
 import BLEWire
 
 /// The kernel's L2CAP socket under a connection: one datagram is one PDU.
-final class SocketCarrier: BearerCarrier, EventSource, @unchecked Sendable {
+final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
   // No lock: everything but the descriptor's counters is touched on the event loop's thread only.
 
   /// PDUs taken per system call. After the longest pause of the receive thread that was measured, 21 ms in a test kernel

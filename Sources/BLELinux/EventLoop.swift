@@ -106,7 +106,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
   private let owner = Atomic<UInt>(0)
   /// Few, so that looking at each costs less than hashing.
   private var sources: [any EventSource] = []
-  /// Of each source, its token.
+  /// Tokens, parallel to `sources`.
   private var tokens: [UInt64] = []
   private var nextToken: UInt64 = 1
   /// The earliest of `shared`'s, at the last look.
@@ -184,7 +184,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     _ = ringtap_epoll_remove(poll.rawValue, descriptor.rawValue)
   }
 
-  /// What is served and who sleeps, for whoever looks for leaks. On the loop's thread.
+  /// Live sources and timers, for leak tests. On the loop's thread.
   package var load: (sources: Int, sleepers: Int) {
     assertIsCurrent()
     return (sources.count, shared.withLock(\.timers.count))

@@ -1,3 +1,4 @@
+import EmulatedSensors
 import CommandKit
 import ArgumentParser
 import BLECore

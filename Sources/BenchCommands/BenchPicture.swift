@@ -1,8 +1,8 @@
-import BLEDissector
 import CommandKit
 import BLELinux
 import Glibc
 import Histogram
+import PacketStatistics
 
 /// Draws measurements as one SVG file: a histogram of latencies for each, and bars that compare several. SVG 1.1; no
 /// scripts, no fonts or images from elsewhere.

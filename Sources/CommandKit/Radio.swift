@@ -5,6 +5,7 @@ package import BLELinux
 package import BLEReplay
 import BLESecurity
 package import Recording
+import EmulatedSensors
 import RingTap
 
 /// An adapter, and what must live as long as it.

@@ -143,7 +143,7 @@ package actor Daemon {
       do throws(SystemError) {
         try Files.removeTree(capture.path)
         removed += 1
-        note("\(capture.path) is gone: it was older, or there was more, than is to be kept")
+        note("\(capture.path) removed by the retention policy")
       } catch {
         let text = "cannot take \(capture.path) away: \(error)"
         if text != lastProblem { note(text) }

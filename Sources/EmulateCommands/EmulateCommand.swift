@@ -1,3 +1,4 @@
+import EmulatedSensors
 import ArgumentParser
 import BLECore
 import BLEEmulation

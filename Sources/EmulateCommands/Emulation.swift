@@ -7,6 +7,7 @@ import BLESecurity
 import BLEStack
 import BLELinux
 import JSONText
+import RingTap
 import Synchronization
 
 /// Where an emulation attaches, and how its air is.

@@ -5,6 +5,7 @@ import BLEEmulation
 import BLEHost
 import BLELinux
 import JSONText
+import RingTap
 import Synchronization
 
 /// `ringtap script-peer FILE`.

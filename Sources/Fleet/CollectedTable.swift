@@ -88,7 +88,7 @@ struct CollectedTable {
 
 /// What keeps a message from being collected, or everything.
 public enum CollectProblem: Error, Hashable, Sendable, CustomStringConvertible {
-  /// One message, which somebody sent who is no publisher of ours.
+  /// A message from an unknown publisher.
   case refused(String)
   /// A file cannot be written: nothing can be collected.
   case system(SystemError)

@@ -10,8 +10,7 @@ package import BLECore
 /// }
 /// line.endLine()
 /// ```
-/// Commas are its own affair; that keys and values alternate, and objects close, is the caller's, which
-/// the closures take care of.
+/// Inserts commas; callers balance keys and values, which the closures do.
 package struct JSONLine {
   /// The text so far.
   package private(set) var octets: [UInt8] = []

@@ -1,9 +1,9 @@
+import PacketStatistics
 import CommandKit
 import ArgumentParser
 import BLECore
 import BLEPacketLog
 import BLELinux
-import BLEDissector
 import CompressedFiles
 import Recording
 import JSONText

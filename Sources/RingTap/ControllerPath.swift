@@ -1,3 +1,4 @@
+import EmulatedSensors
 package import BLEEmulation
 package import BLEHost
 package import BLEReplay

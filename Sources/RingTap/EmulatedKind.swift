@@ -1,3 +1,5 @@
+import EmulatedSensors
+import Recording
 import BLECore
 import BLEEmulation
 public import BLEHost

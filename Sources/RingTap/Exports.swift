@@ -6,6 +6,7 @@
 @_exported public import BLEStack
 @_exported public import BLEWire
 @_exported public import ColmiRing
+@_exported public import EmulatedSensors
 @_exported public import Physiology
 @_exported public import Recording
 @_exported public import SensorSessions

@@ -1,3 +1,5 @@
+import Recording
+import SensorSessions
 public import BLEEmulation
 public import BLEHost
 import BLELinux

@@ -1,6 +1,7 @@
+import BLESensors
+import EmulatedSensors
 import BLECore
 import BLEEmulation
-import BLESensors
 import Testing
 
 @Suite struct VirtualPeripheralSpecificationTests {

@@ -99,7 +99,7 @@ import Testing
 
   @Test(arguments: cases) func usesWhatIsProven(_ item: Case) async throws {
     let link = try await Link.open(Self.peer(item.hashAnswer))
-    await link.connection.supply(item.known)
+    await link.connection.restore(item.known)
     let found = try await GATTClient(link.connection).attributes(of: [.heartRate])
     #expect(link.peer.received.map { hexOf($0) } == item.requests)
     #expect(found.services.isEmpty == !item.isUsed)
@@ -110,7 +110,7 @@ import Testing
   /// That a service is not there is known too.
   @Test func knowsWhatIsNotThere() async throws {
     let link = try await Link.open(Self.peer(Self.hashAnswer))
-    await link.connection.supply(Self.known(hash: nil, serviceChanged: false))
+    await link.connection.restore(Self.known(hash: nil, serviceChanged: false))
     let found = try await GATTClient(link.connection).attributes(of: [.battery, .heartRate])
     #expect(found.services.map(\.uuid) == [.heartRate])
     #expect(link.peer.received.isEmpty)
@@ -133,7 +133,7 @@ import Testing
       default: usual(pdu)
       }
     }
-    await link.connection.supply(Self.known(hash: nil, serviceChanged: true))
+    await link.connection.restore(Self.known(hash: nil, serviceChanged: true))
     let found = try await GATTClient(link.connection).attributes(of: [.heartRate])
     #expect(await link.connection.usesEarlierDiscovery == isUsed)
     #expect(found.services.isEmpty == !isUsed)
@@ -147,10 +147,10 @@ import Testing
     let heard = Heard()
     let link = try await Link.open(Self.peer(Self.hashAnswer))
     await link.connection.whenDiscovered { heard.add($0.extent) }
-    await link.connection.supply(Self.known(hash: octetsOf(Self.hash), serviceChanged: true))
+    await link.connection.restore(Self.known(hash: octetsOf(Self.hash), serviceChanged: true))
     let client = GATTClient(link.connection)
     _ = try await client.attributes(of: [.heartRate])
-    try await client.catchUp()
+    try await client.validate()
     #expect(
       link.peer.received.map { hexOf($0) } == [Self.readHash, "020502", "1204000200", Self.readHash])
     #expect(await link.connection.attributeChangeCount == 0)
@@ -180,10 +180,10 @@ import Testing
       answers.add()
       return [answers.value == 1 ? Self.hashAnswer : Self.otherHashAnswer]
     }
-    await link.connection.supply(Self.known(hash: octetsOf(Self.hash), serviceChanged: true))
+    await link.connection.restore(Self.known(hash: octetsOf(Self.hash), serviceChanged: true))
     let client = GATTClient(link.connection)
     _ = try await client.attributes(of: [.heartRate])
-    try await client.catchUp()
+    try await client.validate()
     #expect(await link.connection.attributeChangeCount == 1)
     await link.close()
   }
@@ -193,10 +193,10 @@ import Testing
     let heard = Heard()
     let link = try await Link.open(Self.peer(Self.hashAnswer))
     await link.connection.whenDiscovered { heard.add($0.extent) }
-    await link.connection.supply(Self.known(hash: octetsOf(Self.hash), serviceChanged: true))
+    await link.connection.restore(Self.known(hash: octetsOf(Self.hash), serviceChanged: true))
     let client = GATTClient(link.connection)
     _ = try await client.attributes(of: [.heartRate])
-    try await client.catchUp()
+    try await client.validate()
     link.send("1d030030004000")
     _ = await link.peer.received(atLeast: 5)
     // The confirmation goes out before the change is known: wait for the file's word.
@@ -217,7 +217,7 @@ import Testing
       refusals.add()
       return [refusals.value == 1 ? "010a220012" : "0b07"]
     }
-    await link.connection.supply(Self.known(hash: octetsOf(Self.hash), serviceChanged: true))
+    await link.connection.restore(Self.known(hash: octetsOf(Self.hash), serviceChanged: true))
     let client = GATTClient(link.connection)
     _ = try await client.attributes(of: [.heartRate])
     #expect(try await client.read(AttributeHandle(0x22)) == [7])
@@ -241,7 +241,7 @@ import Testing
       default: return usual(pdu)
       }
     }
-    await link.connection.supply(Self.known(hash: octetsOf(Self.hash), serviceChanged: true))
+    await link.connection.restore(Self.known(hash: octetsOf(Self.hash), serviceChanged: true))
     let client = GATTClient(link.connection)
     _ = try await client.attributes(of: [.heartRate])
     let error = await failure { () async throws(GATTError) in try await client.read(AttributeHandle(0x22)) }

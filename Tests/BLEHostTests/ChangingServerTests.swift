@@ -36,7 +36,7 @@ struct ChangingServerTests {
     ) async throws {
       let connection = try await adapter.connect(
         to: address, asking: LinkRequest(), timeout: .seconds(10), tap: nil)
-      if let known { await connection.supply(known) }
+      if let known { await connection.restore(known) }
       let client = GATTClient(connection)
       let database = try await client.attributes(of: [ChangingServerTests.service])
       try await body(connection, client, database)
@@ -79,7 +79,7 @@ struct ChangingServerTests {
         try await scene.link { connection, client, database in
           try await Self.expect("first", client, Self.handles(database).value)
           requests.append(connection.requests.value)
-          try await client.catchUp()
+          try await client.validate()
         }
       }
       switch kind {
@@ -123,7 +123,7 @@ struct ChangingServerTests {
       for _ in 1..<links { try await scene.link { _, _, _ in } }
       try await scene.link { connection, client, database in
         #expect(await connection.usesEarlierDiscovery == (links > 1))
-        try await client.catchUp()
+        try await client.validate()
         let former = try Self.handles(database)
         try await client.write(Array("n".utf8), to: former.control)
         await connection.attributesChanged(since: 0)

@@ -53,7 +53,7 @@ import Testing
     ] as [(UInt8, Bool, Int)])
   func repeatsARefusedRequestOnce(_ code: UInt8, _ isRaised: Bool, _ requests: Int) async throws {
     let link = try await Link.open { _ in ["010a0300" + hexOf([code])] }
-    await link.connection.whenRefused { _, _ in isRaised }
+    await link.connection.onRefusal { _, _ in isRaised }
     let refusal = ErrorResponse(
       request: .readRequest, handle: AttributeHandle(3), code: ATTErrorCode(rawValue: code))
     await #expect(throws: GATTError.refused(refusal)) {

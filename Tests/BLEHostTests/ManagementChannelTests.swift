@@ -93,7 +93,7 @@ import Testing
     let removed = "0500 0000 0000"
     let (channel, _) = try await open { $0 == Self.start ? [Self.started, Self.discovering, removed] : [] }
     let lost = Counter()
-    await channel.whenLost { lost.add() }
+    await channel.onLost { lost.add() }
     try await channel.startDiscovery { _, _ in }
     await lost.reaches(1)
     await #expect(throws: HostError.adapterDown("hci0")) { try await channel.stopDiscovery() }

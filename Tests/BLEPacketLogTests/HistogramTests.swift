@@ -1,3 +1,4 @@
+@testable import PacketStatistics
 @testable import BLEDissector
 import TestKit
 import Testing

@@ -1,5 +1,5 @@
-import BLECore
 import BLEPacketLog
+import BLECore
 import BLEWire
 import Foundation
 import LogKit

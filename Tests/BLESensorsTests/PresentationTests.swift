@@ -1,5 +1,5 @@
-import BLECore
 import BLESensors
+import BLECore
 import BLEWire
 import TestKit
 import Testing

@@ -1,6 +1,6 @@
+import BLESensors
 import BLECore
 import BLEEmulation
-import BLESensors
 import BLEStack
 import BLELinux
 import BLEWire
@@ -32,7 +32,7 @@ struct DialogueRun {
   private func outcome() async throws -> [String] {
     let start = link.clock.monotonic()
     do throws(GATTError) {
-      if isSecured { await connection.whenRefused { [security] _, _ in security.raise() } }
+      if isSecured { await connection.onRefusal { [security] _, _ in security.raise() } }
       return try await perform(connection)
     } catch {
       switch error {

@@ -1,3 +1,4 @@
+import PacketStatistics
 import BLEDissector
 import BLECore
 import BLEPacketLog

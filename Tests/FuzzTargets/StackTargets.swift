@@ -70,7 +70,6 @@ private struct HostSession: ~Copyable {
   private var host = HCIHost()
   private var now = MonotonicTime(nanoseconds: 1_000_000_000)
   private var malformed = 0
-  private var channel: ChannelID?
   /// Pairings that have begun, and those that are over.
   private var begun = 0
   private var over = 0
@@ -113,11 +112,6 @@ private struct HostSession: ~Copyable {
     case 2: _ = host.submit(Disconnect(Self.link))
     case 3: _ = host.submit(ReadRSSI(Self.link))
     case 4: _ = host.send(value.span, on: Self.link)
-    case 5:
-      let parameters = CreditBasedParameters(mtu: 100, mps: 30, credits: 4)
-      channel = host.openChannel(to: 0x80, parameters, on: Self.link, now: now) ?? channel
-    case 6: if let channel { _ = host.send(value.span, on: channel) }
-    case 7: if let channel { host.close(channel, now: now) }
     default: break
     }
   }
@@ -153,7 +147,6 @@ private struct HostSession: ~Copyable {
   mutating func settle() {
     while host.nextPacket(now: now) != nil {}
     for event in host.takeEvents() {
-      if case .channel(let id, .received) = event { host.taken(on: id) }
       if case .security(_, .paired) = event { over += 1 }
     }
     precondition(over <= begun, "a pairing ended twice")

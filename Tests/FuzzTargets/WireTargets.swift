@@ -1,3 +1,4 @@
+import EmulatedSensors
 import BLEDissector
 import BLECore
 import BLEEmulation
@@ -58,10 +59,6 @@ func fuzzHCIPDU(_ input: Span<UInt8>) {
   _ = try? EncryptionChange(validatingV2: input)
   _ = try? EncryptionKeyRefreshComplete(validating: input)
   _ = try? ReadRSSI.Reply(validating: input)
-  _ = try? CreditBasedConnectionRequest(validating: input)
-  _ = try? CreditBasedConnectionResponse(validating: input)
-  _ = try? FlowControlCredit(validating: input)
-  _ = try? ChannelDisconnection(validating: input)
 }
 
 /// What the kernel's management socket gives.

@@ -91,7 +91,7 @@ extension WithoutKernel {
 
       try write(Self.ring + ", {\"name\": \"bad\"}")
       daemon.send(SIGHUP)
-      try daemon.line(on: .errors, containing: "nothing is changed")
+      try daemon.line(on: .errors, containing: "configuration unchanged")
       try daemon.line(on: .errors, containing: "\(file):3: \"address\" is missing")
       #expect(try status { _ in true }.devices.count == 1)
       try write(Self.ring + "," + Self.absent)

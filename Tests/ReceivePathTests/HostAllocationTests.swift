@@ -1,3 +1,4 @@
+import EmulatedSensors
 import BLECore
 import BLEEmulation
 import BLEHost
@@ -59,7 +60,7 @@ struct HostAllocationTests {
       try loop.transport(over: pair.takeHost(), .datagrams), name: "virtual", on: loop)
 
     let sink = Sink()
-    await adapter.whenLost {
+    await adapter.onLost {
       Issue.record("the controller is gone")
       sink.done.add()
     }
@@ -75,7 +76,7 @@ struct HostAllocationTests {
     for client in clients { try await client.write(start, to: AttributeHandle(0x10)) }
     await sink.done.reaches(1)
     // Its close is no loss.
-    await adapter.whenLost {}
+    await adapter.onLost {}
     await adapter.close()
     await emulation.detach()
     loop.stop()

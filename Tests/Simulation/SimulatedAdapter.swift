@@ -54,7 +54,7 @@ actor SimulatedAdapter: Adapter {
     try await base.facts(of: connection)
   }
 
-  func whenLost(_ body: @escaping @Sendable () -> Void) async { await base.whenLost(body) }
+  func onLost(_ body: @escaping @Sendable () -> Void) async { await base.onLost(body) }
 
   func close() async { await base.close() }
 }

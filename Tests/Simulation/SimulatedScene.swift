@@ -4,6 +4,7 @@ import BLEHost
 import BLEStack
 import BLELinux
 import BLEWire
+import EmulatedSensors
 
 /// From the start of an adapter to its end: sessions with all rings, requests beside them, and what goes wrong meanwhile.
 final class SimulatedScene: @unchecked Sendable {
@@ -59,7 +60,7 @@ final class SimulatedScene: @unchecked Sendable {
       let adapter = try await HostAdapter.open(
         LedgerTransport(transport, world.frames), name: "simulated", on: loop)
       world.watch(adapter, "an adapter")
-      await adapter.whenLost {
+      await adapter.onLost {
         self.world.trace.note("LOST", at: self.world.now)
         self.isAdapterLost = true
       }

@@ -3,6 +3,7 @@ import BLEEmulation
 import BLEHost
 import BLEStack
 import BLEWire
+import EmulatedSensors
 import TestKit
 import Testing
 

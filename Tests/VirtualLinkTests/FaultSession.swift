@@ -5,6 +5,7 @@ import BLEStack
 import BLELinux
 import BLEWire
 import ColmiRing
+import EmulatedSensors
 import SensorSessions
 import Synchronization
 import TestPeer

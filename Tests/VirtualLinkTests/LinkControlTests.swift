@@ -3,6 +3,7 @@ import BLEEmulation
 import BLEHost
 import BLELinux
 import BLEWire
+import EmulatedSensors
 import Synchronization
 import Testing
 

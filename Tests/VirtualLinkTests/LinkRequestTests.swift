@@ -2,6 +2,7 @@ import BLECore
 import BLEEmulation
 import BLEHost
 import BLEWire
+import EmulatedSensors
 import Testing
 
 struct LinkRequestTests {

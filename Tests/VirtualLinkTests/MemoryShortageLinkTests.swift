@@ -5,6 +5,7 @@ import BLEStack
 import BLELinux
 import BLEWire
 import CTestSystem
+import EmulatedSensors
 import Foundation
 import Testing
 

@@ -4,6 +4,7 @@ import BLEHost
 import BLEPacketLog
 import BLELinux
 import BLEWire
+import EmulatedSensors
 import Foundation
 import Recording
 import TestKit

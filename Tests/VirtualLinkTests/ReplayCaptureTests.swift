@@ -4,6 +4,7 @@ import BLEPacketLog
 import BLEStack
 import BLELinux
 import BLEWire
+import EmulatedSensors
 import Foundation
 import Recording
 import SensorSessions

@@ -3,6 +3,7 @@ import BLEEmulation
 import BLEHost
 import BLELinux
 import ColmiRing
+import EmulatedSensors
 import Foundation
 import CaptureTools
 import Recording

@@ -4,6 +4,7 @@ import BLEHost
 import BLEStack
 import BLELinux
 import BLEWire
+import EmulatedSensors
 import TestPeer
 import Testing
 
@@ -28,7 +29,7 @@ import Testing
   @Test func twoConnectsOnALostAdapterBothEnd() async throws {
     let link = try await VirtualLink.open([quietRing()], pace: .air, clock: .virtual(from: Self.start))
     let lost = Counter()
-    await link.adapter.whenLost { lost.add() }
+    await link.adapter.onLost { lost.add() }
     await link.emulation.inject(.hardwareError(0x42))
     await lost.reaches(1)
     let connects = (1...4).map { _ in Self.connect(link) }

@@ -1,3 +1,4 @@
+import EmulatedSensors
 import BLECore
 import BLEEmulation
 import BLEHost

@@ -12,10 +12,11 @@ let package = Package(
         .product(name: "BLEEmulation", package: "ringtap"),
         .product(name: "BLEPacketLog", package: "ringtap"),
         .product(name: "ColmiRing", package: "ringtap"),
+        .product(name: "EmulatedSensors", package: "ringtap"),
       ]),
     .executableTarget(
       name: "minimal",
       dependencies: [
-        .product(name: "BLEHost", package: "ringtap"), .product(name: "RingTap", package: "ringtap"),
+        .product(name: "BLEHost", package: "ringtap"), .product(name: "Recording", package: "ringtap"),
       ]),
   ])

@@ -6,7 +6,7 @@ package import BLEWire
 
 extension HCIDirection {
   /// The value of `direction` in JSON.
-  var name: String {
+  package var name: String {
     switch self {
     case .hostToController: "hostToController"
     case .controllerToHost: "controllerToHost"
@@ -28,7 +28,7 @@ extension HCIPacketType {
     }
   }
 
-  var title: String {
+  package var title: String {
     switch self {
     case .command: "HCI Command"
     case .event: "HCI Event"

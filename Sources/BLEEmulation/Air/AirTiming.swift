@@ -1,4 +1,4 @@
-import BLECore
+package import BLECore
 import BLEWire
 
 /// How long things take in the air.
@@ -63,7 +63,7 @@ struct DataLength: Hashable {
 }
 
 extension MonotonicTime {
-  func advanced(nanoseconds more: Int64) -> MonotonicTime {
+  package func advanced(nanoseconds more: Int64) -> MonotonicTime {
     MonotonicTime(nanoseconds: nanoseconds + more)
   }
 }

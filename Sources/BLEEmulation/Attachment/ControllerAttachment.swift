@@ -138,7 +138,7 @@ public actor ControllerAttachment {
 
   deinit { if ownsLoop { loop.stop() } }
 
-  /// Waits until it is detached, by whoever.
+  /// Waits until detached.
   public func ended() async { await detached.value() }
 
   /// Waits until it is detached; a task that is cancelled detaches it.

@@ -52,7 +52,7 @@ public actor CoexistAdapter: Adapter {
 
   public func stopScan() async throws(HostError) { try await channel?.stopDiscovery() }
 
-  public func whenLost(_ body: @escaping @Sendable () -> Void) async { await channel?.whenLost(body) }
+  public func onLost(_ body: @escaping @Sendable () -> Void) async { await channel?.onLost(body) }
 
   /// The kernel makes the link, with the timing asked for from the start. What else is asked for goes to the
   /// controller over the raw channel.
@@ -87,7 +87,7 @@ public actor CoexistAdapter: Adapter {
     let reply = try await openChannel().command(GetConnectionInformation(connection.peer))
     var facts = LinkFacts()
     do throws(WireError) { facts.rssi = try ConnectionInformation(validating: reply.span).rssi } catch {
-      throw .gatt(.malformed(error))
+      throw .malformedReply(error)
     }
     return facts
   }

@@ -101,7 +101,7 @@ actor ManagementChannel {
     isOpen = true
     let reply = try await command(ReadControllerInformation())
     do throws(WireError) { settings = try ControllerSettings(informationReply: reply.span) } catch {
-      throw .gatt(.malformed(error))
+      throw .malformedReply(error)
     }
     guard settings.isPowered else { throw .adapterDown(name) }
     guard settings.isLowEnergy else {
@@ -109,7 +109,7 @@ actor ManagementChannel {
     }
   }
 
-  func whenLost(_ body: @escaping @Sendable () -> Void) {
+  func onLost(_ body: @escaping @Sendable () -> Void) {
     if isOpen { lossHandler = body } else { body() }
   }
 

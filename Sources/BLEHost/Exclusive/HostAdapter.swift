@@ -60,7 +60,6 @@ public actor HostAdapter: Adapter {
   /// To make an attempt.
   private let turns = Turns()
   private(set) var carriers = CarrierTable()
-  var channels = ChannelTable()
   var security = SecurityTable()
   private var early: [EarlyPDU] = []
   private var reportSink: ReportSink?
@@ -170,7 +169,7 @@ public actor HostAdapter: Adapter {
   }
 
   // Asynchronous, or a caller in an asynchronous function would get the protocol's own.
-  public func whenLost(_ body: @escaping @Sendable () -> Void) async {
+  public func onLost(_ body: @escaping @Sendable () -> Void) async {
     if failure == nil { lossHandler = body } else { body() }
   }
 
@@ -481,7 +480,6 @@ public actor HostAdapter: Adapter {
     case .phyUnchanged(let handle, let status):
       note(handle, .refused(.phy, .commandRefused(.leSetPHY, status)))
     case .remoteFeatures, .remoteVersion: break
-    case .channel(let id, let what): channels.take(what, of: id)
     case .security(let handle, let what): take(what, of: handle)
     case .encryption: break
     case .disconnected(let handle, let reason):
@@ -522,7 +520,7 @@ public actor HostAdapter: Adapter {
     // Attaching to a link of our own cannot fail.
     connection.assumeIsolated {
       try? $0.attach()
-      $0.whenRefused { [weak self] connection, code in await self?.raise(connection, after: code) ?? false }
+      $0.onRefusal { [weak self] connection, code in await self?.raise(connection, after: code) ?? false }
     }
     note(description.handle, .timing(description.parameters))
     for pdu in early where pdu.handle == description.handle {

@@ -28,7 +28,7 @@ final class HostLink {
 }
 
 /// A link of our own host under a connection.
-final class HostCarrier: BearerCarrier, @unchecked Sendable {
+final class HostCarrier: ATTBearer, @unchecked Sendable {
   // No lock: touched on the event loop's thread only.
 
   private let link: HostLink

@@ -96,7 +96,7 @@ extension HostAdapter {
   private func query<Query: HCIQuery>(_ query: Query) async throws(HostError) -> Query.Reply {
     let returned = try await command(query)
     do throws(WireError) { return try Query.Reply(validating: returned.span) } catch {
-      throw .gatt(.malformed(error))
+      throw .malformedReply(error)
     }
   }
 }

@@ -90,7 +90,7 @@ extension KernelAdapter {
   /// - Returns: `false` where the device refused its key: the kernel ends the link then.
   func protect(_ connection: Connection) async -> Bool {
     security.add(connection)
-    await connection.whenRefused { [weak self] in await self?.raise($0, after: $1) ?? false }
+    await connection.onRefusal { [weak self] in await self?.raise($0, after: $1) ?? false }
     guard security.hasLoadedKeys, storedBond(of: connection.peer)?.bond.peerKey != nil,
       !security.forgotten.contains(connection.peer)
     else { return true }

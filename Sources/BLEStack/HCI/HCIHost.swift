@@ -34,9 +34,6 @@ public struct HCIHost: ~Copyable {
   var isConnecting = false
   var heldBack: [(handle: ConnectionHandle, packet: [UInt8])] = []
   var assembler = AdvertisingReportAssembler()
-  var lastChannelNumber: UInt64 = 0
-  /// Some link has, or had a moment ago, a credit-based channel. Without, nothing is looked for.
-  var hasChannels = false
   /// Some link pairs, or did a moment ago. Without, nothing is looked for.
   var hasPairings = false
   var takesSecurityRequests = false
@@ -108,7 +105,6 @@ public struct HCIHost: ~Copyable {
   public mutating func nextPacket(now: MonotonicTime) -> [UInt8]? {
     if case .failed = state { return nil }
     if let command = commands.next(now: now) { return command }
-    feedChannels()
     return acl.next()
   }
 
@@ -181,23 +177,16 @@ public struct HCIHost: ~Copyable {
   /// When `expire` is wanted.
   public var deadline: MonotonicTime? {
     var earliest = commands.deadline
-    if hasChannels {
-      for link in links.values { earliest = .earliest(earliest, link.channels.deadline) }
-    }
     if hasPairings {
       for link in links.values { earliest = .earliest(earliest, link.pairing?.deadline) }
     }
     return earliest
   }
 
-  /// Where a command's time is over, the controller is given up; where a channel's is, that channel.
+  /// Where a command's time is over, the controller is given up.
   public mutating func expire(now: MonotonicTime) {
     if let opcode = commands.expired(now: now) { fail(.commandTimedOut(opcode)) }
-    for link in links.values {
-      link.channels.expire(now: now)
-      tellChannelEvents(of: link)
-      expirePairing(of: link, now)
-    }
+    for link in links.values { expirePairing(of: link, now) }
   }
 
   /// The transport ended, or must not be used any more.
@@ -207,7 +196,6 @@ public struct HCIHost: ~Copyable {
     if case .failed = state { return }
     state = .failed(failure)
     for (handle, link) in links {
-      for (id, event) in link.channels.lose() { events.append(.channel(id, event)) }
       losePairing(of: link, nil)
       events.append(.disconnected(handle, reason: .unspecifiedError))
     }

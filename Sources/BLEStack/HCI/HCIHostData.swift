@@ -14,7 +14,6 @@ final class HCILink {
   /// An LE Connection Update that the peer asked for is under way. One at a time: a peer that asks without end
   /// shall not fill the command queue.
   var isUpdating = false
-  var channels = CreditBasedChannels()
   var isEncrypted = false
   var pairing: Pairing?
   /// No PDU of the Security Manager may be sent any more.
@@ -37,12 +36,9 @@ extension HCIHost {
     var recombiner = L2CAPRecombiner()
     swap(&recombiner, &link.recombiner)
     let droppedBefore = recombiner.droppedFrames
-    var hasData = false
     defer {
       counts.droppedFrames += recombiner.droppedFrames - droppedBefore
-      if let cid = recombiner.oversizedChannelID { link.channels.receiveOversized(on: cid, now: now) }
       swap(&recombiner, &link.recombiner)
-      if !hasData { tellChannelEvents(of: link) }
     }
     var reaction = SignallingResponder.Reaction.none
     var answer: [UInt8] = []
@@ -53,13 +49,9 @@ extension HCIHost {
       switch channelID {
       case ATT.channelID:
         attribute(handle, frame.payload)
-        hasData = true
       case L2CAPFrame.FixedChannel.signalling:
-        reaction = SignallingResponder.react(
-          to: frame.payload, isUpdating: link.isUpdating, channels: &link.channels, now: now)
+        reaction = SignallingResponder.react(to: frame.payload, isUpdating: link.isUpdating)
       case L2CAPFrame.FixedChannel.securityManager: answer = takeSecurity(frame.payload, on: link, now: now)
-      case L2CAPFrame.dynamicChannels:
-        isStray = !link.channels.receive(frame.payload, on: channelID, now: now)
       // Nothing is sent on a channel that is not there. Core 5.4, Vol 3, Part A, 2.1.
       default: isStray = true
       }

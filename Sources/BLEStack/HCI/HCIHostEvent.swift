@@ -64,8 +64,6 @@ public enum HCIHostEvent: Hashable, Sendable {
   case remoteFeatures(ConnectionHandle, HCIStatus, LEFeatures)
   /// Who made the peer's link layer; meaningless with another status than success.
   case remoteVersion(ConnectionHandle, HCIStatus, LinkLayerVersion)
-  /// Something happened to a credit-based channel.
-  case channel(ChannelID, ChannelEvent)
   /// What the Security Manager of a link has to say.
   case security(ConnectionHandle, SecurityEvent)
   /// A link is encrypted, has another key, or could not be encrypted.

@@ -186,7 +186,6 @@ extension HCIHost {
       return
     }
     acl.remove(handle)
-    for (id, event) in link.channels.lose() { events.append(.channel(id, event)) }
     losePairing(of: link, now)
     events.append(.disconnected(handle, reason: reason))
   }

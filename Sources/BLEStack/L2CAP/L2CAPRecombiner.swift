@@ -11,8 +11,6 @@ public struct L2CAPRecombiner: ~Copyable {
   private let maximumPayloadByteCount: Int
   /// The rest of a frame that is longer than that is still to come.
   private var isSkipping = false
-  /// The channel of the last packet's frame, where that is too long.
-  public private(set) var oversizedChannelID: UInt16?
   /// The frame under way; empty between frames.
   private var frame: [UInt8] = []
   /// Octets that `frame` will have, once its header is known.
@@ -33,7 +31,6 @@ public struct L2CAPRecombiner: ~Copyable {
   public mutating func receive(
     _ packet: borrowing ACLPacket, _ body: (borrowing L2CAPFrame) -> Void
   ) throws(WireError) {
-    oversizedChannelID = nil
     if packet.boundary == .continuation {
       if isSkipping { return }
       guard !frame.isEmpty else {
@@ -60,7 +57,6 @@ public struct L2CAPRecombiner: ~Copyable {
   private mutating func refuseOversized() throws(WireError) {
     let claimed = expectedByteCount - L2CAPFrame.headerByteCount
     guard claimed > maximumPayloadByteCount, frame.count >= L2CAPFrame.headerByteCount else { return }
-    oversizedChannelID = frame.span.u16(at: 2)
     isSkipping = true
     drop()
     throw WireError(

@@ -16,17 +16,12 @@ enum SignallingResponder {
   /// MTU_sig of an LE link. Core 5.4, Vol 3, Part A, 4, table 4.1.
   static let maximumByteCount = 23
 
-  /// - Parameters:
-  ///   - isUpdating: an update that the peer asked for is under way: another one has to wait.
-  ///   - channels: those of the link.
-  static func react(
-    to payload: Span<UInt8>, isUpdating: Bool, channels: inout CreditBasedChannels, now: MonotonicTime
-  ) -> Reaction {
+  /// - Parameter isUpdating: an update that the peer asked for is under way: another one has to wait.
+  static func react(to payload: Span<UInt8>, isUpdating: Bool) -> Reaction {
     guard payload.count <= maximumByteCount else { return rejectOversized(payload) }
     // One command a frame, and no identifier 0. What breaks this is dropped, as the kernel's host does: its identifier
     // may be none.
     guard let signal = try? L2CAPSignal(validating: payload), signal.identifier != 0 else { return .stray }
-    if let reaction = channels.react(to: signal, now: now) { return reaction }
     switch signal.code {
     case L2CAPSignal.connectionParameterUpdateRequest:
       guard signal.data.count == 8 else { return .answer(reject(signal.identifier)) }

@@ -5,7 +5,7 @@ public import BLEWire
 public struct PairingConfiguration: Sendable {
   /// The least that the keys must be worth; a pairing that cannot give it fails.
   public enum Protection: Hashable, Sendable {
-    /// Somebody in the middle is put up with.
+    /// No protection against a man in the middle.
     case encrypted
     case authenticated
   }
@@ -63,7 +63,7 @@ extension PairingError: CustomStringConvertible {
       "the device cannot show or be told a passkey, so that somebody could be in the middle"
     case .failed(.numericComparisonFailed): "the numbers were not confirmed to be the same"
     case .failed(.passkeyEntryFailed): "no passkey was given"
-    case .failed(let reason): "what the device sent does not do: \(reason.name)"
+    case .failed(let reason): "invalid pairing data: \(reason.name)"
     case .timedOut: "the device said nothing for 30 s"
     case .notEncrypted(let status): "the link could not be encrypted: \(status.name)"
     case .linkLost: "the link ended"

@@ -4,9 +4,6 @@ public import BLECore
 @frozen public struct L2CAPFrame: ~Escapable {
   public static let headerByteCount = 4
 
-  /// Channels that are made by signalling on LE links. Core 5.4, Vol 3, Part A, 2.1.
-  public static let dynamicChannels: ClosedRange<UInt16> = 0x0040...0x007F
-
   /// Fixed channels of LE links. Core 5.4, Vol 3, Part A, 2.1.
   public enum FixedChannel {
     public static let signalling: UInt16 = 0x0005
@@ -50,8 +47,6 @@ public import BLECore
   public static let disconnectionResponse: UInt8 = 0x07
   public static let connectionParameterUpdateRequest: UInt8 = 0x12
   public static let connectionParameterUpdateResponse: UInt8 = 0x13
-  public static let creditBasedConnectionRequest: UInt8 = 0x14
-  public static let creditBasedConnectionResponse: UInt8 = 0x15
   public static let flowControlCredit: UInt8 = 0x16
 
   public let code: UInt8

@@ -1,3 +1,4 @@
+import PacketStatistics
 import BLECore
 import BLEPacketLog
 import BLELinux

@@ -1,6 +1,7 @@
+import BLEDissector
+import PacketStatistics
 import BLECore
 import BLELinux
-import BLEDissector
 import Recording
 
 extension ReportDocument {

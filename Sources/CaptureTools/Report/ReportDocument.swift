@@ -1,3 +1,4 @@
+import PacketStatistics
 import BLEDissector
 
 /// What a report says, whatever it is written as: a page, a picture.

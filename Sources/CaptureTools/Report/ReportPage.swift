@@ -1,5 +1,6 @@
-import BLECore
 import BLEDissector
+import PacketStatistics
+import BLECore
 import Recording
 import BLEWire
 import JSONText

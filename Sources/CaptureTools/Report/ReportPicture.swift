@@ -1,4 +1,4 @@
-import BLEDissector
+import PacketStatistics
 import Recording
 
 /// A report as one picture for a paper: each plot over the same time, with what is missing. SVG without scripts.

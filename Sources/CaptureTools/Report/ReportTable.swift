@@ -1,4 +1,4 @@
-import BLEDissector
+import PacketStatistics
 import Recording
 
 /// A recorded table as a page has it: its times, and those of its columns that are numbers.

@@ -100,7 +100,7 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
     if !addresses.isEmpty, rings != 1 { throw ValidationError("addresses or --rings, not both") }
     guard (1...64).contains(rings) else { throw ValidationError("--rings must be 1 … 64") }
     let parsed = try addresses.map { try device.parse($0) }
-    guard Set(parsed).count == parsed.count else { throw ValidationError("an address stands twice") }
+    guard Set(parsed).count == parsed.count else { throw ValidationError("duplicate address") }
   }
 
   func run() async throws {

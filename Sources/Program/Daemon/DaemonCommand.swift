@@ -222,7 +222,7 @@ private actor DaemonKeeper {
       }
     } catch {
       Console.note("\((error as? Failure)?.message ?? "\(error)")")
-      Console.note("nothing is changed; mend the file and send SIGHUP again")
+      Console.note("configuration unchanged: fix the file and reload")
     }
     notifier.ready("recording \(plan.jobs.count) devices")
   }

@@ -119,7 +119,7 @@ public struct SensorRecording: Sendable {
         return recorder
       }
     }
-    // Not the profile, which knows who watches.
+    // Capture `samples`: `profile` would make a retain cycle.
     let samples = profile.samples
     live?.follow(session) { [packets] in ReceiveCounts(counts, samples, packets) }
     let loop = session.adapter.loop

@@ -21,7 +21,7 @@ final class RingSink: Sendable {
   private let repeatedCount = Atomic<Int>(0)
   private let source = RawSource()
   private let lastError = Mutex<WireError?>(nil)
-  /// Of the samples of the link that is up.
+  /// Sample times on the current link.
   let times = SampleTimes()
   private let completion = Mutex<(@Sendable () -> Void)?>(nil)
 

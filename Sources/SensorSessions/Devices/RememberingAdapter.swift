@@ -52,7 +52,7 @@ public actor RememberingAdapter: Adapter {
     let (journal, clock) = (journal, base.loop.clock)
     let known = await clock.standing { await journal.discovery(of: peer) }
     let connection = try await base.connect(to: peer, asking: request, timeout: timeout, tap: tap)
-    if let known { await connection.supply(known) }
+    if let known { await connection.restore(known) }
     await connection.whenDiscovered { journal.remember(peer, $0, at: clock.now()) }
     return connection
   }
@@ -65,7 +65,7 @@ public actor RememberingAdapter: Adapter {
     try await base.facts(of: connection)
   }
 
-  public func whenLost(_ body: @escaping @Sendable () -> Void) async { await base.whenLost(body) }
+  public func onLost(_ body: @escaping @Sendable () -> Void) async { await base.onLost(body) }
 
   public func hold(while body: @escaping @Sendable () -> Bool) async { await base.hold(while: body) }
 

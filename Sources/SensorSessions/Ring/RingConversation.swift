@@ -75,7 +75,7 @@ public actor RingConversation {
 
   /// Naps that the ring told of its own accord, each once: rings do before they answer for the nights.
   public private(set) var naps: [RingBigDataAnswer] = []
-  /// A week has not so many.
+  /// More than a week ever holds.
   private static let napLimit = 64
 
   private var pending: Pending?
@@ -114,7 +114,7 @@ public actor RingConversation {
     do throws(GATTError) {
       try await conversation.listen()
       // Answers of the big data channel are as long as the MTU allows.
-      try await conversation.ring.client.catchUp()
+      try await conversation.ring.client.validate()
     } catch { throw .gatt(error) }
     return conversation
   }

@@ -81,7 +81,7 @@ package struct RingLink: Sendable {
     _ take: @escaping @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
   ) async throws(GATTError) {
     guard isListeningFurther,
-      let bigData = try await client.furtherAttributes(of: [RingUUID.bigDataService])?
+      let bigData = try await client.discoverMore(of: [RingUUID.bigDataService])?
         .characteristic(RingUUID.bigDataNotify, in: RingUUID.bigDataService),
       bigData.properties.contains(.notify)
     else { return }

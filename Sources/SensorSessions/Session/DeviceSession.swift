@@ -182,7 +182,7 @@ public actor DeviceSession {
     }
     current = connection
     profile.times.begin(connection.requests)
-    if let known { await connection.supply(known) }
+    if let known { await connection.restore(known) }
     let connectedAt = adapter.loop.clock.now()
     var isStreaming = false
     do throws(HostError) {
@@ -270,7 +270,7 @@ public actor DeviceSession {
       await times.waitForFirst()
       doubt.cancel()
       // What ends the link ends the session's wait for it too; a refusal changes nothing.
-      if await connection.end == nil { try? await GATTClient(connection).catchUp() }
+      if await connection.end == nil { try? await GATTClient(connection).validate() }
       await self?.completeOnce(stream, profile, on: connection)
     }
   }

@@ -1,3 +1,4 @@
+public import BLEEmulation
 public import BLECore
 public import BLEStack
 import BLEWire

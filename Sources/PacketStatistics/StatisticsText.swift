@@ -1,4 +1,5 @@
 import BLECore
+import BLEDissector
 package import BLEWire
 
 /// Prints a `LogReport` as tables for people.

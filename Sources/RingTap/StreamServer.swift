@@ -1,3 +1,4 @@
+package import BLEHost
 package import BLELinux
 import Synchronization
 
@@ -52,17 +53,17 @@ package final class StreamServer: Sendable {
       guard let terminal else { preconditionFailure("a port listens or is a terminal") }
       return terminal
     }
-    let result: Result<Peer, SystemError> = await withTaskCancellationHandler {
-      await withCheckedContinuation { continuation in
+    let peer = OneShot<Result<Peer, SystemError>>()
+    do throws(SystemError) {
+      // accept() blocks, which no thread of the pool may.
+      try SystemThread.start(named: "ringtap-accept") {
         do throws(SystemError) {
-          // accept() blocks, which no thread of the pool may.
-          try SystemThread.start(named: "ringtap-accept") {
-            do throws(SystemError) {
-              continuation.resume(returning: .success(Peer(try ControllerPort.accept(listener.descriptor))))
-            } catch { continuation.resume(returning: .failure(error)) }
-          }
-        } catch { continuation.resume(returning: .failure(error)) }
+          peer.set(.success(Peer(try ControllerPort.accept(listener.descriptor))))
+        } catch { peer.set(.failure(error)) }
       }
+    } catch { throw .system(error) }
+    let result = await withTaskCancellationHandler {
+      await peer.value()
     } onCancel: {
       // Ends the accept.
       listener.descriptor.shutDown()

@@ -6,7 +6,7 @@ import BLEWire
 /// Asks a link of the kernel's for what the kernel would not: LE commands for its handle, over the raw channel.
 ///
 /// The kernel follows: it takes the controller's events for its own. See reference `linux-bluetooth-kernel.md`, 12.
-struct RawLinkLever {
+struct LinkParameterControl {
   let channel: RawChannel?
   /// Why there is no channel.
   private let refusal: HostError?
@@ -34,7 +34,7 @@ struct RawLinkLever {
     guard await ask(.timing, of: connection, LEConnectionUpdate(handle, range)),
       let channel, let former
     else { return }
-    await connection.atClose {
+    await connection.onClose {
       guard let current = await channel.timing(handle), range.contains(current) else { return }
       // A channel that has gone with its adapter has nothing left to restore.
       try? await channel.post(LEConnectionUpdate(handle, LinkParameterRange(former)))

@@ -1,4 +1,5 @@
 import BLECore
+import BLEDissector
 import BLEWire
 import JSONText
 

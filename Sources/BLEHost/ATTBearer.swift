@@ -6,7 +6,7 @@ import BLEWire
 /// What carries the PDUs of one ATT bearer: the kernel's L2CAP socket, or a link of our own host.
 ///
 /// Lives on the event loop's thread and calls its client there.
-protocol BearerCarrier: AnyObject, Sendable {
+protocol ATTBearer: AnyObject, Sendable {
   /// Starts to serve a client.
   func attach(_ client: BearerClient) throws(SystemError)
   /// Hands one PDU on.
@@ -42,13 +42,13 @@ enum RaisingOutcome: Hashable, Sendable {
 }
 
 /// Where the security of links is not the carrier's.
-extension BearerCarrier {
+extension ATTBearer {
   func securityLevel() -> LinkSecurityLevel? { nil }
   func raiseSecurity(to level: LinkSecurityLevel, _ done: @escaping (RaisingOutcome) -> Void) { done(.ended) }
   func abandonRaising() {}
 }
 
-extension BearerCarrier {
+extension ATTBearer {
   var memoryShortages: Int { 0 }
 }
 

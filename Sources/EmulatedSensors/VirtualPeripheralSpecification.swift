@@ -1,3 +1,4 @@
+public import BLEEmulation
 import BLECore
 public import BLESensors
 public import BLEStack

@@ -1,4 +1,5 @@
 package import BLECore
+import BLEDissector
 package import BLEWire
 
 /// What a log holds, as `LogStatistics` counted it.
