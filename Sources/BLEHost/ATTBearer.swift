@@ -1,6 +1,6 @@
 import BLECore
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
 
 /// What carries the PDUs of one ATT bearer: the kernel's L2CAP socket, or a link of our own host.

@@ -1,6 +1,6 @@
 public import BLECore
-public import BLEStack
 public import BLELinux
+public import BLEStack
 public import BLEWire
 
 /// The ATT bearer to one device, over the kernel's L2CAP socket or a link of our own host.

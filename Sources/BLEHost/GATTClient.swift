@@ -1,6 +1,6 @@
 public import BLECore
-public import BLEStack
 import BLELinux
+public import BLEStack
 public import BLEWire
 
 /// The GATT client of one connection: discovery, values, subscriptions.

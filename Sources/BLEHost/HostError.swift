@@ -1,6 +1,6 @@
 public import BLECore
-public import BLEStack
 public import BLELinux
+public import BLEStack
 public import BLEWire
 
 /// What went wrong between us and the radio: one sentence of cause, one of what to do.

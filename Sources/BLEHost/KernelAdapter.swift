@@ -1,6 +1,6 @@
 public import BLECore
-import BLEStack
 public import BLELinux
+import BLEStack
 public import BLEWire
 
 /// An adapter of the kernel, beside the kernel's own host: the `raw` mode.

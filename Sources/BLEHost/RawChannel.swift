@@ -1,6 +1,6 @@
 import BLECore
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
 
 /// The HCI raw channel of one of the kernel's adapters: commands beside the kernel's own, and its events.

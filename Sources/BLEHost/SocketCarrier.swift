@@ -1,6 +1,6 @@
 import BLECore
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
 
 /// The kernel's L2CAP socket under a connection: one datagram is one PDU.

@@ -1,6 +1,6 @@
 import BLECore
-import BLEStack
 import BLELinux
+import BLEStack
 
 /// A connect of the kernel's L2CAP socket that is under way.
 actor SocketConnector {

@@ -1,9 +1,9 @@
-import CommandKit
 import ArgumentParser
 import BLECore
 import BLEHost
 import BLELinux
 import CMallocCounter
+import CommandKit
 import JSONText
 import Recording
 

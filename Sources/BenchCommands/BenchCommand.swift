@@ -1,11 +1,11 @@
-import EmulatedSensors
-import CommandKit
 import ArgumentParser
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLEStack
 import BLELinux
+import BLEStack
+import CommandKit
+import EmulatedSensors
 
 /// `ringtap bench`.
 package struct BenchCommand: AsyncParsableCommand {

@@ -1,5 +1,5 @@
-import CommandKit
 import BLELinux
+import CommandKit
 import Glibc
 import Histogram
 import PacketStatistics

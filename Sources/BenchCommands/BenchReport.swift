@@ -1,6 +1,6 @@
-import CommandKit
 import BLEHost
 import BLEWire
+import CommandKit
 import JSONText
 import Recording
 

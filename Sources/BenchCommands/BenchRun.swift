@@ -1,11 +1,11 @@
-import CommandKit
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
 import ColmiRing
+import CommandKit
 import Recording
 
 /// One link and what is measured on it.

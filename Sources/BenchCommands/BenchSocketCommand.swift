@@ -1,8 +1,8 @@
-import CommandKit
 import ArgumentParser
 import BLECore
 import BLEHost
 import BLELinux
+import CommandKit
 import Glibc
 
 /// `ringtap bench socket`: the receive path over a datagram socket that is open already, for `Tools/Benchmarks`.

@@ -1,7 +1,7 @@
-import CommandKit
 import ArgumentParser
 import BLECore
 import BLEHost
+import CommandKit
 
 /// `ringtap bench sweep`: the same measurement for each combination of what a link can be asked for.
 struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {

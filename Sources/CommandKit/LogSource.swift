@@ -1,6 +1,6 @@
 package import BLECore
-package import BLEPacketLog
 import BLELinux
+package import BLEPacketLog
 import CompressedFiles
 import Recording
 

@@ -4,8 +4,8 @@ package import BLEHost
 package import BLELinux
 package import BLEReplay
 import BLESecurity
-package import Recording
 import EmulatedSensors
+package import Recording
 import RingTap
 
 /// An adapter, and what must live as long as it.

@@ -1,6 +1,6 @@
 import BLELinux
-package import Recording
 import FoundationEssentials
+package import Recording
 
 /// A packet log that another process of ours writes, and what it says of itself.
 package struct AnnouncedLog {

@@ -1,8 +1,8 @@
-package import Fleet
-import Recording
 import BLECore
 package import BLEHost
 import BLELinux
+package import Fleet
+import Recording
 import SensorSessions
 import Synchronization
 

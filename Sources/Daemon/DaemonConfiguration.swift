@@ -1,6 +1,6 @@
-package import Recording
 package import BLECore
 package import BLESensors
+package import Recording
 
 /// What `ringtap daemon` is to do: its file, read and checked.
 ///

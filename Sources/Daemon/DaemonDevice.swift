@@ -1,10 +1,10 @@
-import LiveView
-import Recording
-import SensorSessions
 import BLECore
 package import BLEHost
 import BLELinux
 import BLEWire
+import LiveView
+import Recording
+import SensorSessions
 import Synchronization
 
 /// One device of a daemon: capture after capture, for ever, whatever comes between.

@@ -1,5 +1,5 @@
-import Fleet
 import BLELinux
+import Fleet
 
 /// Publishes what a daemon records: the captures that are written, each by a run of its own, and those that ended before
 /// all of their rows were sent, also in an earlier daemon, one after the other. What earlier daemons recorded and never

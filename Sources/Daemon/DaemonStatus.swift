@@ -1,7 +1,7 @@
 package import BLECore
+package import JSONText
 package import LiveView
 import Recording
-package import JSONText
 
 /// How a daemon stands: what `ringtap status` and Prometheus are told.
 package struct DaemonStatus: Sendable {

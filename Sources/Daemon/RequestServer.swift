@@ -1,5 +1,5 @@
-package import BLELinux
 import BLECore
+package import BLELinux
 import CBluetoothLinux
 import Glibc
 

@@ -1,6 +1,6 @@
-import CaptureTools
 package import BLECore
 import BLELinux
+import CaptureTools
 
 /// How long captures are kept: the oldest go first, and none that is still written.
 package struct Retention: Hashable, Sendable {

@@ -1,5 +1,5 @@
-import BLELinux
 import BLECore
+import BLELinux
 import CBluetoothLinux
 import Glibc
 

@@ -1,9 +1,9 @@
-import EmulatedSensors
 import ArgumentParser
 import BLECore
 import BLEEmulation
 import BLELinux
 import ColmiRing
+import EmulatedSensors
 
 /// `ringtap emulate PERIPHERAL`.
 package struct EmulateCommand: AsyncParsableCommand {

@@ -1,11 +1,11 @@
-import CommandKit
 import ArgumentParser
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
+import CommandKit
 import JSONText
 import Synchronization
 

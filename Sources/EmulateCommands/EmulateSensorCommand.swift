@@ -1,8 +1,8 @@
-import EmulatedSensors
-import CommandKit
 import ArgumentParser
 import BLECore
 import BLEEmulation
+import CommandKit
+import EmulatedSensors
 
 /// How an emulated sensor sends, on every command that makes one.
 struct EmulatedSensorOptions: ParsableArguments {

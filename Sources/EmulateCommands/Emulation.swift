@@ -1,11 +1,11 @@
-import CommandKit
 import ArgumentParser
 import BLECore
 import BLEEmulation
 import BLEHost
+import BLELinux
 import BLESecurity
 import BLEStack
-import BLELinux
+import CommandKit
 import JSONText
 import RingTap
 import Synchronization

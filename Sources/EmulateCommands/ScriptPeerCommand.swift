@@ -1,9 +1,9 @@
-import CommandKit
 import ArgumentParser
 import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
+import CommandKit
 import JSONText
 import RingTap
 import Synchronization

@@ -1,8 +1,8 @@
-public import BLEEmulation
 import BLECore
+public import BLEEmulation
+import BLELinux
 public import BLESensors
 public import BLEStack
-import BLELinux
 import ColmiRing
 
 /// A controller with emulated peripherals, in one line: `ring`, `ring,rate=300,real-time`,

@@ -1,7 +1,7 @@
-import Recording
 package import BLECore
 import BLELinux
 import JSONText
+import Recording
 
 /// Decides what of a capture goes to the broker next: without a connection and without a clock.
 ///

@@ -1,12 +1,12 @@
-import BLESensors
-package import Recording
-package import SensorSessions
 package import BLECore
 import BLEHost
-import BLEStack
 import BLELinux
+import BLESensors
+import BLEStack
 import BLEWire
 package import ColmiRing
+package import Recording
+package import SensorSessions
 import Synchronization
 
 /// What a recording shows of itself while it runs, for somebody who watches.

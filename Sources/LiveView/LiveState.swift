@@ -1,5 +1,5 @@
-package import Recording
 package import Physiology
+package import Recording
 
 /// What the live view shows at one moment.
 package struct LiveState: Sendable {

@@ -1,5 +1,5 @@
-import Recording
 import Physiology
+import Recording
 
 /// The live view in words: parts of its lines, the most important first.
 struct LiveWords {

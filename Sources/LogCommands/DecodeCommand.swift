@@ -1,7 +1,7 @@
-import BLEDissector
-import CommandKit
 import ArgumentParser
 import BLECore
+import BLEDissector
+import CommandKit
 import FoundationEssentials
 import JSONText
 

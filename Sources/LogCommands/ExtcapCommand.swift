@@ -1,7 +1,7 @@
-import CommandKit
 import ArgumentParser
 import BLEHost
 import BLELinux
+import CommandKit
 import FoundationEssentials
 import Glibc
 import Recording

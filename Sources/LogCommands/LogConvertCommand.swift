@@ -1,10 +1,10 @@
-import CommandKit
 import ArgumentParser
 import BLECore
-import BLEPacketLog
 import BLELinux
-import Recording
+import BLEPacketLog
+import CommandKit
 import FoundationEssentials
+import Recording
 
 extension LogCommand {
   /// `ringtap log convert …`

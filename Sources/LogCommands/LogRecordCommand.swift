@@ -1,10 +1,10 @@
-import CommandKit
 import ArgumentParser
 import BLECore
 import BLELinux
-import Recording
+import CommandKit
 import Glibc
 import JSONText
+import Recording
 
 /// `ringtap log record`.
 struct LogRecordCommand: AsyncParsableCommand {

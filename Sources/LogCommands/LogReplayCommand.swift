@@ -1,8 +1,8 @@
-import CommandKit
 import ArgumentParser
 import BLEHost
 import BLEReplay
 import CaptureTools
+import CommandKit
 import JSONText
 import Recording
 

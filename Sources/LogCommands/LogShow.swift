@@ -1,12 +1,12 @@
-import CommandKit
 import ArgumentParser
 import BLECore
-import BLEPacketLog
-import BLELinux
 import BLEDissector
+import BLELinux
+import BLEPacketLog
+import CommandKit
 import CompressedFiles
-import Recording
 import Dispatch
+import Recording
 
 extension LogCommand {
   struct Show: ParsableCommand {

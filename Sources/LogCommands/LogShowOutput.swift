@@ -1,5 +1,5 @@
-import CommandKit
 import BLELinux
+import CommandKit
 import FoundationEssentials
 
 /// Where a log's lines go: standard output, or a pager on a terminal.

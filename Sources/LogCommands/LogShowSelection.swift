@@ -1,6 +1,6 @@
-import BLEDissector
 import ArgumentParser
 import BLECore
+import BLEDissector
 import BLEWire
 import CommandKit
 

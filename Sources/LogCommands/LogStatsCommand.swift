@@ -1,12 +1,12 @@
-import PacketStatistics
-import CommandKit
 import ArgumentParser
 import BLECore
-import BLEPacketLog
 import BLELinux
+import BLEPacketLog
+import CommandKit
 import CompressedFiles
-import Recording
 import JSONText
+import PacketStatistics
+import Recording
 
 extension LogCommand {
   /// `ringtap log stats`: what a log holds, in numbers.

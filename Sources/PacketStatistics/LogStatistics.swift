@@ -1,5 +1,5 @@
-package import BLEPacketLog
 import BLECore
+package import BLEPacketLog
 import BLEWire
 
 /// Counts what is in a log, record by record, in memory that does not grow with the log.

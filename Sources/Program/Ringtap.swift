@@ -1,9 +1,9 @@
+import ArgumentParser
 import BenchCommands
 import CommandKit
 import EmulateCommands
-import LogCommands
-import ArgumentParser
 import Glibc
+import LogCommands
 
 @main struct Ringtap: AsyncParsableCommand {
   static let configuration = CommandConfiguration(

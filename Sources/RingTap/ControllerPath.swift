@@ -1,9 +1,9 @@
-import EmulatedSensors
 package import BLEEmulation
 package import BLEHost
+package import BLELinux
 package import BLEReplay
 package import BLEStack
-package import BLELinux
+import EmulatedSensors
 
 /// The way to a controller that is ours alone, and what must live as long as it.
 ///

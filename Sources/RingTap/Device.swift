@@ -1,8 +1,8 @@
 public import BLECore
 public import BLEHost
+import BLELinux
 public import BLESensors
 public import BLEStack
-import BLELinux
 import BLEWire
 
 /// A connected device and its attributes: what `Radio.withConnection` gives its body.

@@ -1,10 +1,10 @@
-import EmulatedSensors
-import Recording
 import BLECore
 import BLEEmulation
 public import BLEHost
 import BLEStack
 import BLEWire
+import EmulatedSensors
+import Recording
 
 extension Radio {
   /// Opens an emulation of one sensor of a kind, in this process, as if it were in range.

@@ -1,10 +1,10 @@
-import BLEDissector
-import CompressedFiles
 public import BLECore
+import BLEDissector
 public import BLEHost
-import BLEPacketLog
 import BLELinux
+import BLEPacketLog
 public import BLEWire
+import CompressedFiles
 
 /// The packets of a log that anybody wrote, one after the other: btsnoop, pcapng, pcap or Apple's PacketLogger, also
 /// compressed by gzip or zstd. It needs no radio.

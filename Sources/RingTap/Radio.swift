@@ -1,8 +1,8 @@
-import Recording
-import SensorSessions
 public import BLEEmulation
 public import BLEHost
 import BLELinux
+import Recording
+import SensorSessions
 
 /// A way to the radio: an adapter of this machine, a controller of your own on a transport, or an emulation.
 ///

@@ -1,8 +1,8 @@
-import EmulatedSensors
 import BLECore
 import BLEEmulation
 import BLEStack
 import BLEWire
+import EmulatedSensors
 import TestKit
 import Testing
 

@@ -1,9 +1,9 @@
-import EmulatedSensors
 import BLECore
 import BLEEmulation
 import BLESensors
 import BLEStack
 import BLEWire
+import EmulatedSensors
 import TestKit
 import Testing
 

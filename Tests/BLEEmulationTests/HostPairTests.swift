@@ -1,8 +1,8 @@
-import EmulatedSensors
 import BLECore
 import BLEEmulation
 import BLEStack
 import BLEWire
+import EmulatedSensors
 import Testing
 
 /// Our host against our virtual controller, in memory, with a clock that is moved by hand.

@@ -1,7 +1,7 @@
-import BLESensors
-import EmulatedSensors
 import BLECore
 import BLEEmulation
+import BLESensors
+import EmulatedSensors
 import Testing
 
 @Suite struct VirtualPeripheralSpecificationTests {

@@ -1,8 +1,8 @@
 import BLECore
 import BLEHost
+import BLELinux
 import BLESecurity
 import BLEStack
-import BLELinux
 import BLEWire
 import Foundation
 import Synchronization

@@ -1,6 +1,6 @@
 import BLECore
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
 import Synchronization
 import TestKit

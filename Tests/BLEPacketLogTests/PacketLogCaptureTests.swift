@@ -1,5 +1,5 @@
-import BLEPacketLog
 import BLECore
+import BLEPacketLog
 import BLEWire
 import Foundation
 import LogKit

@@ -1,8 +1,8 @@
 import BLECore
-import BLEPacketLog
 import BLEDissector
-import CompressedFiles
+import BLEPacketLog
 import BLEWire
+import CompressedFiles
 import Foundation
 import LogKit
 import TestKit

@@ -1,5 +1,5 @@
-import BLEDissector
 import BLECore
+import BLEDissector
 import BLEPacketLog
 import BLEWire
 import Foundation

@@ -1,5 +1,5 @@
-import BLEDissector
 import BLECore
+import BLEDissector
 import BLEWire
 import Foundation
 import JSONText

@@ -1,6 +1,6 @@
 import BLECore
-import ColmiRing
 import BLEWire
+import ColmiRing
 import Physiology
 import TestKit
 import Testing

@@ -1,5 +1,5 @@
-import ColmiRing
 import BLEWire
+import ColmiRing
 import Foundation
 import TestKit
 import Testing

@@ -1,8 +1,8 @@
-import BLESensors
 import BLECore
 import BLEEmulation
-import BLEStack
 import BLELinux
+import BLESensors
+import BLEStack
 import BLEWire
 import Synchronization
 import TestKit

@@ -1,7 +1,7 @@
 import BLEEmulation
 import BLEHost
-import BLEStack
 import BLELinux
+import BLEStack
 import TestPeer
 import Testing
 

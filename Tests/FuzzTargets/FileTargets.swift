@@ -1,13 +1,13 @@
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
+import CaptureTools
 import Foundation
 import Glibc
 import JSONText
-import CaptureTools
 import SensorSessions
 
 /// A text of dialogues, and after a zero octet what a client sends.

@@ -1,4 +1,3 @@
-import EmulatedSensors
 import BLECore
 import BLEEmulation
 import BLEHost
@@ -6,6 +5,7 @@ import BLEPacketLog
 import BLEReplay
 import BLEStack
 import BLEWire
+import EmulatedSensors
 import Glibc
 
 /// What a host says to an emulated controller, with a sensor in the air that pairs.

@@ -1,10 +1,10 @@
 import BLECore
-import BLEPacketLog
 import BLELinux
-import CompressedFiles
-import Recording
+import BLEPacketLog
 import BLEWire
+import CompressedFiles
 import Glibc
+import Recording
 
 /// Records and error of a log that comes in pieces of `chunk` octets.
 private struct LogReading: Equatable {

@@ -1,5 +1,5 @@
-import BLEDissector
 import BLECore
+import BLEDissector
 import BLESensors
 import BLEWire
 import ColmiRing

@@ -1,6 +1,6 @@
 import BLECore
-import Physiology
 import Foundation
+import Physiology
 import TestKit
 import Testing
 

@@ -1,6 +1,6 @@
 import BLECore
-import Physiology
 import Foundation
+import Physiology
 import Testing
 
 /// A plethysmogram with known beats, made by `Fixtures/make_pulse_fixtures.py`. Times are seconds.

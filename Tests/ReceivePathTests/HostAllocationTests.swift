@@ -1,12 +1,12 @@
-import EmulatedSensors
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
 import CMallocCounter
 import ColmiRing
+import EmulatedSensors
 import Synchronization
 import TestPeer
 import Testing

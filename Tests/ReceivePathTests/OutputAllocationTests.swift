@@ -1,5 +1,5 @@
-import Recording
 import CMallocCounter
+import Recording
 import TestKit
 import Testing
 

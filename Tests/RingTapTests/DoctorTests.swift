@@ -2,8 +2,8 @@ import BLECore
 import BLEHost
 import BLELinux
 import BLEWire
-import Foundation
 import Doctor
+import Foundation
 import TestKit
 import Testing
 

@@ -1,7 +1,7 @@
 import BLECore
 import BLEHost
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
 import Foundation
 import TestKit

@@ -1,6 +1,6 @@
 import BLECore
-import BLEPacketLog
 import BLELinux
+import BLEPacketLog
 import Foundation
 import TestKit
 import Testing

@@ -1,8 +1,8 @@
 import BLECore
 import BLEHost
+import BLELinux
 import BLEPacketLog
 import BLEStack
-import BLELinux
 import BLEWire
 import ColmiRing
 import Foundation

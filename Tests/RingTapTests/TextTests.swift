@@ -1,8 +1,8 @@
 import BLECore
 import BLELinux
 import CaptureTools
-import Recording
 import Foundation
+import Recording
 import Testing
 
 @Suite struct NumberTextTests {

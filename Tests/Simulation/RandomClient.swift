@@ -1,7 +1,7 @@
 import BLECore
 import BLEHost
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
 
 /// Somebody who asks this and that of a ring while it streams, and now and then does not wait for the answer.

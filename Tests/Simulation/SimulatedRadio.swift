@@ -1,8 +1,8 @@
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
 
 /// A controller and the loop that its host lives on, without a descriptor between them: a packet of the host is there at

@@ -1,8 +1,8 @@
-import EmulatedSensors
 import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
+import EmulatedSensors
 import Recording
 import SensorSessions
 

@@ -1,5 +1,5 @@
-import Synchronization
 import Glibc
+import Synchronization
 
 /// Stops a thread at a point of a test's choice.
 package final class Gate: @unchecked Sendable {

@@ -1,12 +1,12 @@
-import EmulatedSensors
 import BLECore
 import BLEEmulation
 import BLEHost
+import BLELinux
 import BLEReplay
 import BLEStack
-import BLELinux
 import BLEWire
 import ColmiRing
+import EmulatedSensors
 import Foundation
 import Synchronization
 import TestKit

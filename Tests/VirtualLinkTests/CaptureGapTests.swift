@@ -1,11 +1,11 @@
-import EmulatedSensors
 import BLECore
 import BLEEmulation
 import BLEHost
+import BLELinux
 import BLEPacketLog
 import BLEStack
-import BLELinux
 import BLEWire
+import EmulatedSensors
 import Foundation
 import Recording
 import SensorSessions

@@ -1,10 +1,10 @@
-import EmulatedSensors
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
+import EmulatedSensors
 import Foundation
 import Synchronization
 import TestKit

@@ -1,12 +1,12 @@
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
 import Synchronization
-import TestPeer
 import TestKit
+import TestPeer
 import Testing
 
 /// What goes wrong between host and controller, at each step of a session: every case ends in the error that stands

@@ -1,8 +1,8 @@
-import CaptureTools
 import BLECore
 import BLEHost
 import BLEPacketLog
 import BLEWire
+import CaptureTools
 import Foundation
 import Recording
 import TestKit

@@ -1,8 +1,8 @@
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLEPacketLog
 import BLELinux
+import BLEPacketLog
 import BLEWire
 import EmulatedSensors
 import Foundation

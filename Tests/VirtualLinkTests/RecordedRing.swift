@@ -1,11 +1,11 @@
-import EmulatedSensors
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
 import ColmiRing
+import EmulatedSensors
 import Foundation
 import SensorSessions
 import TestKit

@@ -1,8 +1,8 @@
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
 import ColmiRing
 import SensorSessions

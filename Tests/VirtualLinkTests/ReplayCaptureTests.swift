@@ -1,8 +1,8 @@
 import BLECore
 import BLEEmulation
+import BLELinux
 import BLEPacketLog
 import BLEStack
-import BLELinux
 import BLEWire
 import EmulatedSensors
 import Foundation

@@ -1,10 +1,10 @@
-import EmulatedSensors
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLEStack
 import BLELinux
+import BLEStack
 import ColmiRing
+import EmulatedSensors
 import Synchronization
 import Testing
 

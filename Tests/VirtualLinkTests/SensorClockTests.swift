@@ -2,10 +2,10 @@ import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
+import CaptureTools
 import ColmiRing
 import EmulatedSensors
 import Foundation
-import CaptureTools
 import Recording
 import TestKit
 import Testing

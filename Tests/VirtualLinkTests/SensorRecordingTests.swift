@@ -1,13 +1,13 @@
-import EmulatedSensors
 import BLECore
 import BLEEmulation
 import BLEHost
+import BLELinux
 import BLESensors
 import BLEStack
-import BLELinux
 import BLEWire
-import Foundation
 import CaptureTools
+import EmulatedSensors
+import Foundation
 import Recording
 import SensorSessions
 import TestKit

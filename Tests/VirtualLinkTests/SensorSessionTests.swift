@@ -1,11 +1,11 @@
-import EmulatedSensors
 import BLECore
 import BLEEmulation
 import BLEHost
+import BLELinux
 import BLESensors
 import BLEStack
-import BLELinux
 import BLEWire
+import EmulatedSensors
 import SensorSessions
 import Testing
 

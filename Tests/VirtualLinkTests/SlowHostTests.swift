@@ -1,14 +1,14 @@
-import EmulatedSensors
 import BLECore
 import BLEEmulation
 import BLEHost
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
 import ColmiRing
+import EmulatedSensors
 import Synchronization
-import TestPeer
 import TestKit
+import TestPeer
 import Testing
 
 /// A host that takes nothing for a while: peripherals of the immediate pace wait for it.

@@ -1,8 +1,8 @@
-import EmulatedSensors
 import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
+import EmulatedSensors
 import Foundation
 
 /// Our host and a virtual controller with rings in its range, in this process, through a packet socket.

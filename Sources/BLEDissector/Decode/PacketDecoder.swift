@@ -1,5 +1,5 @@
-public import BLEPacketLog
 public import BLECore
+public import BLEPacketLog
 import BLEStack
 public import BLEWire
 

@@ -1,5 +1,5 @@
-package import BLEPacketLog
 package import BLECore
+package import BLEPacketLog
 import BLEWire
 import JSONText
 

@@ -1,5 +1,5 @@
-package import BLEPacketLog
 package import BLECore
+package import BLEPacketLog
 import BLEWire
 
 /// Prints the packets that pass a filter, with their neighbours, into a buffer that its owner writes out and empties.

@@ -1,5 +1,5 @@
-import BLESensors
 import BLECore
+import BLESensors
 package import JSONText
 
 extension CoreBodyTemperature: SensorValueFields {

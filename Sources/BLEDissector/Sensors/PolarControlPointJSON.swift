@@ -1,5 +1,5 @@
-import BLESensors
 import BLECore
+import BLESensors
 package import JSONText
 
 /// What is written to, read from and indicated by the control point of a Polar sensor.

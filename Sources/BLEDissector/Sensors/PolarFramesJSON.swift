@@ -1,5 +1,5 @@
-import BLESensors
 import BLECore
+import BLESensors
 import BLEWire
 import JSONText
 

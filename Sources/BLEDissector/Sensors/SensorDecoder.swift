@@ -1,5 +1,5 @@
-package import BLESensors
 package import BLECore
+package import BLESensors
 import BLEWire
 import ColmiRing
 package import JSONText

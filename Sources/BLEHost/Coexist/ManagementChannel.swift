@@ -1,6 +1,6 @@
 import BLECore
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
 
 /// The kernel's management interface to one adapter: commands to the kernel's host, which `bluetoothd` uses too, and

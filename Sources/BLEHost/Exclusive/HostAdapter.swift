@@ -1,6 +1,6 @@
 public import BLECore
-public import BLEStack
 public import BLELinux
+public import BLEStack
 public import BLEWire
 
 /// A controller that is ours alone, with our own host above it: the `exclusive` mode.

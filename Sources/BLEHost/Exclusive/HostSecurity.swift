@@ -1,6 +1,6 @@
 public import BLECore
-public import BLEStack
 import BLELinux
+public import BLEStack
 import BLEWire
 
 /// The security of an adapter's links, and who waits for what. On the loop's thread only.

@@ -1,6 +1,6 @@
 public import BLECore
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
 
 /// Links: made, changed, asked about. Core 5.4, Vol 4, Part E, 7.8.

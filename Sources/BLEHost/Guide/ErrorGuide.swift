@@ -1,5 +1,5 @@
-public import BLEStack
 public import BLELinux
+public import BLEStack
 public import BLEWire
 
 /// What stands behind an error code, and what to do about it: the one table for codes of the kernel, the controller and

@@ -1,6 +1,6 @@
 import BLECore
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
 
 /// The keys that the kernel holds for an adapter. The management interface replaces them and never tells them; debugfs

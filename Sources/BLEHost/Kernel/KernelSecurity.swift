@@ -1,6 +1,6 @@
 import BLECore
-public import BLEStack
 import BLELinux
+public import BLEStack
 import BLEWire
 
 /// What an adapter of the kernel knows of the security of its links. On the loop's thread only.

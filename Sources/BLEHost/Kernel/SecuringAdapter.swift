@@ -1,6 +1,6 @@
 import BLECore
-public import BLEStack
 import BLELinux
+public import BLEStack
 import BLEWire
 
 /// An adapter whose links can be made secure: by our own Security Manager, or by the kernel's.

@@ -1,6 +1,6 @@
 import BLECore
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
 
 /// Asks a link of the kernel's for what the kernel would not: LE commands for its handle, over the raw channel.

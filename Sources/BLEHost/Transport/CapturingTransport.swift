@@ -1,6 +1,6 @@
 import BLECore
-import BLEStack
 public import BLELinux
+import BLEStack
 import BLEWire
 
 /// Copies every packet, both ways, into a ring that a log writer drains.

@@ -1,6 +1,6 @@
 import BLECore
-import BLEStack
 public import BLELinux
+import BLEStack
 import BLEWire
 
 /// A transport over a descriptor: user channel, serial port, socket.

@@ -1,9 +1,9 @@
 public import BLECore
 public import BLEHost
-public import BLEPacketLog
 import BLELinux
-import CompressedFiles
+public import BLEPacketLog
 public import BLEWire
+import CompressedFiles
 
 /// One packet of a log that is played.
 public struct ReplayPacket: Hashable, Sendable {

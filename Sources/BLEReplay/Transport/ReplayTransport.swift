@@ -1,7 +1,7 @@
 public import BLECore
 public import BLEHost
-import BLEStack
 public import BLELinux
+import BLEStack
 import BLEWire
 import Synchronization
 

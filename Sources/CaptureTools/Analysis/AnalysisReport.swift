@@ -1,8 +1,8 @@
-package import Recording
 package import BLECore
 package import ColmiRing
 package import JSONText
 package import Physiology
+package import Recording
 
 /// What is in a capture, in numbers.
 package struct AnalysisReport: Sendable {

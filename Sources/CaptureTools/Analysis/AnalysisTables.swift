@@ -1,8 +1,8 @@
 import BLECore
 import BLELinux
-import Recording
 import ColmiRing
 import Physiology
+import Recording
 
 /// The tables that an analysis writes. A cell is empty where there is nothing to say.
 struct AnalysisTables: ~Copyable {

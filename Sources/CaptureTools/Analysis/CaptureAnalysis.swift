@@ -1,9 +1,9 @@
-import Recording
-import SensorSessions
 import BLECore
 package import BLELinux
 import ColmiRing
 import Physiology
+import Recording
+import SensorSessions
 
 /// Why there is no analysis.
 package enum AnalysisError: Error, Sendable, CustomStringConvertible {

@@ -1,8 +1,8 @@
-import Recording
-import SensorSessions
 import BLECore
 import BLELinux
 import ColmiRing
+import Recording
+import SensorSessions
 
 /// A table of raw samples in arrays.
 final class CaptureArrays: SampleTable {

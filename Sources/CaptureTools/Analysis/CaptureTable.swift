@@ -1,8 +1,8 @@
-import Recording
-import SensorSessions
 import BLECore
 import BLELinux
 import ColmiRing
+import Recording
+import SensorSessions
 
 /// A table of raw samples, read row by row. Memory does not grow with the file.
 ///

@@ -1,6 +1,6 @@
-import Recording
 import BLELinux
 import JSONText
+import Recording
 
 /// The directory of a capture as it is read again: which tables it has, in which format, and what `session.json` says.
 struct RecordedCapture {

@@ -1,5 +1,5 @@
-import Recording
 import BLELinux
+import Recording
 
 /// What is known of a table's signals once it was read through: rate, length, ranges, gaps.
 struct SignalScan {

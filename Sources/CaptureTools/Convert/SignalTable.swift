@@ -1,5 +1,5 @@
-import Recording
 import BLELinux
+import Recording
 
 /// A table with a steady rate, as signals.
 struct SignalTable {

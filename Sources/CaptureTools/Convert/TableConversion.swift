@@ -1,6 +1,6 @@
 import BLELinux
-import Recording
 import JSONText
+import Recording
 
 /// Writes the tables of a capture row by row: as text, as arrays, or as one object a line.
 enum TableConversion {

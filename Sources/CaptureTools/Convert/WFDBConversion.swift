@@ -1,6 +1,6 @@
 import BLELinux
-import Recording
 import BLEWire
+import Recording
 
 /// Writes the signals of a capture as a WFDB record, for PhysioNet's tools: a header of text and a file of samples. What did
 /// not come is what the format has for that, and read as NaN.

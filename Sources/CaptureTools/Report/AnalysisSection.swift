@@ -1,7 +1,7 @@
 import BLECore
-import Recording
 import ColmiRing
 import Physiology
+import Recording
 
 /// What an analysis finds, as charts and facts.
 enum AnalysisSection {

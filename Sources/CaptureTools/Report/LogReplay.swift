@@ -1,11 +1,11 @@
-import Recording
-import SensorSessions
 public import BLECore
 public import BLEHost
-public import BLEReplay
 import BLELinux
+public import BLEReplay
 import BLEWire
 import ColmiRing
+import Recording
+import SensorSessions
 
 /// What came of the replay of a whole log.
 public struct LogReplayReport: Hashable, Sendable {

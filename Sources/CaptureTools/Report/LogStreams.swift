@@ -1,10 +1,10 @@
-import BLEDissector
-import Recording
-import SensorSessions
 import BLECore
+import BLEDissector
 import BLESensors
 import BLEWire
 import ColmiRing
+import Recording
+import SensorSessions
 
 /// The samples that one device's notifications in a log carry, as the tables that a recording of them would have.
 struct LogStreams {

@@ -1,11 +1,11 @@
-import PacketStatistics
 import BLECore
-import BLEPacketLog
-import BLELinux
 import BLEDissector
-import CompressedFiles
-import Recording
+import BLELinux
+import BLEPacketLog
 import BLEWire
+import CompressedFiles
+import PacketStatistics
+import Recording
 
 /// Reads a packet log once, and tells what is in it device by device.
 struct PacketSurvey {

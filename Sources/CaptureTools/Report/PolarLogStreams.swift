@@ -1,7 +1,7 @@
-import Recording
 import BLECore
 import BLESensors
 import BLEWire
+import Recording
 
 /// The raw streams of a Polar sensor on one link, by what its control point was told and answered.
 struct PolarLogStreams {

@@ -1,7 +1,7 @@
-import BLEDissector
-import PacketStatistics
 import BLECore
+import BLEDissector
 import BLELinux
+import PacketStatistics
 import Recording
 
 extension ReportDocument {

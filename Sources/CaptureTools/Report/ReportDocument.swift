@@ -1,5 +1,5 @@
-import PacketStatistics
 import BLEDissector
+import PacketStatistics
 
 /// What a report says, whatever it is written as: a page, a picture.
 package struct ReportDocument: Sendable {

@@ -1,5 +1,5 @@
-import Recording
 import JSONText
+import Recording
 
 /// What `session.json` tells a person: device, recording, link, losses, and what happened on the time axis.
 struct SessionFacts {

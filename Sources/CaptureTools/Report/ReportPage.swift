@@ -1,9 +1,9 @@
-import BLEDissector
-import PacketStatistics
 import BLECore
-import Recording
+import BLEDissector
 import BLEWire
 import JSONText
+import PacketStatistics
+import Recording
 
 extension ReportDocument {
   /// As one HTML page that needs nothing else: style, scripts and samples are in it, and its policy forbids requests.

@@ -1,5 +1,5 @@
-public import BLEEmulation
 public import BLECore
+public import BLEEmulation
 public import BLEStack
 import BLEWire
 public import ColmiRing

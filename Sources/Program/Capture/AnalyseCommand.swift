@@ -1,11 +1,11 @@
-import CommandKit
 import ArgumentParser
 import BLECore
 import CaptureTools
-import Recording
 import ColmiRing
+import CommandKit
 import JSONText
 import Physiology
+import Recording
 
 /// `ringtap analyse DIR`: from raw signals to numbers.
 struct AnalyseCommand: ParsableCommand {

@@ -1,13 +1,13 @@
-import CommandKit
 import ArgumentParser
 import BLECore
 import BLEHost
-import BLEReplay
 import BLELinux
+import BLEReplay
 import CaptureTools
+import CommandKit
+import JSONText
 import Recording
 import SensorSessions
-import JSONText
 
 /// `ringtap capture [ADDRESS]`: the main job.
 struct CaptureCommand: AsyncParsableCommand, ReachesDevice {

@@ -1,9 +1,9 @@
-import CommandKit
-import Recording
 import BLECore
 import BLEHost
 import BLEWire
 import ColmiRing
+import CommandKit
+import Recording
 import SensorSessions
 
 /// A capture in words.

@@ -1,8 +1,8 @@
-import CommandKit
 import ArgumentParser
 import CaptureTools
-import Recording
+import CommandKit
 import JSONText
+import Recording
 
 /// `ringtap convert DIR --to FORMAT`: a capture for other programs.
 struct ConvertCommand: ParsableCommand {

@@ -1,7 +1,7 @@
-import CommandKit
 import ArgumentParser
 import BLELinux
 import CaptureTools
+import CommandKit
 
 /// `ringtap report`: a recording as a page to look at.
 struct ReportCommand: ParsableCommand {

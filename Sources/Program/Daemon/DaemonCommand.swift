@@ -1,12 +1,12 @@
-import CommandKit
 import ArgumentParser
 import BLECore
 import BLEHost
 import BLELinux
+import CommandKit
 import Daemon
 import Fleet
-import Recording
 import JSONText
+import Recording
 import Synchronization
 
 /// `ringtap daemon [FILE]`.

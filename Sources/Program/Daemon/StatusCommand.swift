@@ -1,6 +1,6 @@
-import CommandKit
 import ArgumentParser
 import BLELinux
+import CommandKit
 import Daemon
 import Recording
 

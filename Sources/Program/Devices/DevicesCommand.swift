@@ -1,12 +1,12 @@
-import CommandKit
 import ArgumentParser
 import BLECore
 import BLEHost
 import BLELinux
 import CaptureTools
+import CommandKit
+import JSONText
 import Recording
 import SensorSessions
-import JSONText
 
 /// `ringtap devices`.
 struct DevicesCommand: ParsableCommand {

@@ -1,9 +1,9 @@
-import CommandKit
 import ArgumentParser
 import BLECore
 import BLEHost
 import BLEStack
 import BLEWire
+import CommandKit
 
 /// `ringtap gatt ADDRESS`.
 struct GATTCommand: AsyncParsableCommand, ReachesDevice {

@@ -1,7 +1,7 @@
-import CommandKit
 import BLECore
 import BLEStack
 import BLEWire
+import CommandKit
 import JSONText
 
 /// Shows an attribute tree, a line for each attribute.

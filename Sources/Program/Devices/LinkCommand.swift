@@ -1,8 +1,8 @@
-import CommandKit
 import ArgumentParser
 import BLECore
 import BLEHost
 import BLEWire
+import CommandKit
 import JSONText
 import Recording
 

@@ -1,14 +1,14 @@
-import CommandKit
 import ArgumentParser
 import BLECore
 import BLEHost
+import BLELinux
 import BLESecurity
 import BLEStack
-import BLELinux
+import BLEWire
+import CommandKit
+import JSONText
 import Recording
 import SensorSessions
-import BLEWire
-import JSONText
 
 /// `ringtap pair DEVICE`.
 struct PairCommand: AsyncParsableCommand, ReachesDevice {

@@ -1,9 +1,9 @@
-import CommandKit
 import ArgumentParser
 import BLECore
 import BLEHost
 import BLELinux
 import BLEWire
+import CommandKit
 import JSONText
 
 /// `ringtap scan`.

@@ -1,8 +1,8 @@
-import CommandKit
 import ArgumentParser
 import BLELinux
-import JSONText
+import CommandKit
 import Doctor
+import JSONText
 
 /// `ringtap doctor`.
 struct DoctorCommand: AsyncParsableCommand {

@@ -1,8 +1,8 @@
-import CommandKit
 import ArgumentParser
 import BLELinux
-import JSONText
+import CommandKit
 import Fleet
+import JSONText
 
 /// `ringtap collect URL`.
 struct CollectCommand: AsyncParsableCommand {

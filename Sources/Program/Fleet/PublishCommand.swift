@@ -1,8 +1,8 @@
-import CommandKit
 import ArgumentParser
 import BLELinux
-import JSONText
+import CommandKit
 import Fleet
+import JSONText
 
 /// `ringtap publish DIR URL`.
 struct PublishCommand: AsyncParsableCommand {

@@ -1,6 +1,6 @@
-import CommandKit
 import ArgumentParser
 import BLELinux
+import CommandKit
 import Fleet
 import Recording
 import Synchronization

@@ -1,5 +1,5 @@
-import CommandKit
 import ArgumentParser
+import CommandKit
 
 /// `ringtap help`, in the place of swift-argument-parser's own: it knows topics besides commands.
 struct HelpCommand: ParsableCommand {

@@ -1,8 +1,8 @@
-import CommandKit
 import ArgumentParser
 import BLECore
 import BLEHost
 import BLELinux
+import CommandKit
 import LiveView
 import Recording
 import Synchronization

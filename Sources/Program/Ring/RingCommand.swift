@@ -1,6 +1,6 @@
-import CommandKit
 import ArgumentParser
 import ColmiRing
+import CommandKit
 import JSONText
 
 /// `ringtap ring …`: what COLMI rings can do.

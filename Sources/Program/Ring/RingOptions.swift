@@ -1,13 +1,13 @@
-import CommandKit
 import ArgumentParser
 import BLECore
 import BLEHost
 import BLELinux
 import CaptureTools
+import ColmiRing
+import CommandKit
+import JSONText
 import Recording
 import SensorSessions
-import ColmiRing
-import JSONText
 
 /// Which ring, and how its answers are shown: on every command that talks to one.
 struct RingOptions: ParsableArguments, ReachesDevice {

@@ -1,9 +1,9 @@
-import BLELinux
-import CommandKit
-import SensorSessions
 import ArgumentParser
 import BLEHost
+import BLELinux
 import ColmiRing
+import CommandKit
+import SensorSessions
 
 /// Asks before something that cannot be undone.
 struct RingConsent: ParsableArguments {

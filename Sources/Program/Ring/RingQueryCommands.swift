@@ -1,9 +1,9 @@
-import CommandKit
 import ArgumentParser
 import BLEHost
-import BLEStack
 import BLELinux
+import BLEStack
 import ColmiRing
+import CommandKit
 import JSONText
 import SensorSessions
 

@@ -1,7 +1,7 @@
-import CommandKit
 import ArgumentParser
 import BLECore
 import ColmiRing
+import CommandKit
 import JSONText
 import Recording
 import SensorSessions

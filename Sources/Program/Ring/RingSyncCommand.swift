@@ -1,8 +1,8 @@
-import CommandKit
 import ArgumentParser
 import BLEHost
 import BLELinux
 import ColmiRing
+import CommandKit
 import JSONText
 import SensorSessions
 

@@ -1,8 +1,8 @@
-import BLESensors
-import CommandKit
 import ArgumentParser
 import BLECore
 import BLEHost
+import BLESensors
+import CommandKit
 import JSONText
 import Recording
 import SensorSessions

@@ -1,9 +1,9 @@
-import BLEDissector
-import CommandKit
 import ArgumentParser
 import BLECore
+import BLEDissector
 import BLEHost
 import BLESensors
+import CommandKit
 import JSONText
 import Recording
 import SensorSessions

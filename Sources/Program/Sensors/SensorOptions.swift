@@ -1,10 +1,10 @@
-import BLESensors
-import CommandKit
 import ArgumentParser
 import BLECore
 import BLEHost
-import BLEStack
 import BLELinux
+import BLESensors
+import BLEStack
+import CommandKit
 import JSONText
 import Recording
 import SensorSessions

@@ -1,7 +1,7 @@
-import CommandKit
 import BLECore
 import BLEHost
 import BLELinux
+import CommandKit
 import JSONText
 import SensorSessions
 

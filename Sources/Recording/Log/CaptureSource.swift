@@ -1,6 +1,6 @@
 import BLECore
-import BLEPacketLog
 import BLELinux
+import BLEPacketLog
 import Synchronization
 
 /// Hands what another process' log has and gets to a log's writer, as if the monitor had said it.

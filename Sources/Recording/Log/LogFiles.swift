@@ -1,6 +1,6 @@
 import BLECore
-import BLEPacketLog
 import BLELinux
+import BLEPacketLog
 
 /// Where a log goes, and when another file is begun.
 public struct LogFilePlan: Hashable, Sendable {

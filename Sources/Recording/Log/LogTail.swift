@@ -1,6 +1,6 @@
 import BLECore
-import BLEPacketLog
 import BLELinux
+import BLEPacketLog
 
 /// The whole part of a file that is to be continued.
 package struct LogTail: Hashable, Sendable {

@@ -1,6 +1,6 @@
 import BLECore
-import BLEPacketLog
 import BLELinux
+import BLEPacketLog
 import Synchronization
 
 /// Writes records on a thread of its own. The receive thread only fills a bounded queue.

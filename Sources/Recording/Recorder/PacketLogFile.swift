@@ -1,7 +1,7 @@
 import BLECore
 public import BLEHost
-import BLEPacketLog
 public import BLELinux
+import BLEPacketLog
 import BLEWire
 import Synchronization
 

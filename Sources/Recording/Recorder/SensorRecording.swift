@@ -1,8 +1,8 @@
-public import SensorSessions
 import BLECore
 public import BLEHost
-import BLEStack
 import BLELinux
+import BLEStack
+public import SensorSessions
 import Synchronization
 
 /// Records the stream of a sensor into a directory: tables, packet log and `session.json`, as a capture of a ring does.

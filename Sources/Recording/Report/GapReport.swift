@@ -1,8 +1,8 @@
-import SensorSessions
 import BLECore
 import BLEHost
 import BLEWire
 import JSONText
+import SensorSessions
 
 /// The members `links`, `firstSampleAtNs`, `lastSampleAtNs`, `timeToFirstSampleMs`, `attRequests`, `medianRecoveryMs` and
 /// `gaps` of `session.json`: what the link cost.

@@ -1,9 +1,9 @@
-public import SensorSessions
 public import BLECore
 public import BLEHost
 public import BLEWire
 public import ColmiRing
 package import JSONText
+public import SensorSessions
 
 /// Everything `session.json` says; also the last line of `capture --json`.
 public struct SessionReport: Hashable, Sendable {

@@ -1,7 +1,7 @@
-import SensorSessions
 import BLECore
 import BLEHost
 import BLELinux
+import SensorSessions
 import Synchronization
 
 /// Waits for the first thing that ends a capture, and tells meanwhile of its links.

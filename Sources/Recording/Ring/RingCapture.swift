@@ -1,9 +1,9 @@
-public import SensorSessions
 public import BLECore
 public import BLEHost
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
+public import SensorSessions
 import Synchronization
 
 /// Records a ring's raw stream: connect, discover, subscribe, start, write, stop.

@@ -1,6 +1,6 @@
-import SensorSessions
 import BLEHost
 import BLEStack
+import SensorSessions
 
 /// A session with a ring's raw stream.
 final class RingProfile: SessionProfile {

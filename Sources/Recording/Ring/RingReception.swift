@@ -1,7 +1,7 @@
-package import SensorSessions
 package import BLECore
 package import BLEHost
 import BLELinux
+package import SensorSessions
 
 /// What a capture does with each link to a ring, without its files: for whoever takes the place of its recorder.
 package final class RingReception: Sendable {

@@ -1,9 +1,9 @@
-import SensorSessions
 import BLECore
 import BLEHost
 import BLELinux
 import BLEWire
 import ColmiRing
+import SensorSessions
 import Synchronization
 
 /// What the receive thread does with each notification of a ring: check, decode, queue. No lock, no allocation.

@@ -1,8 +1,8 @@
-import SensorSessions
 public import BLECore
 public import BLEHost
 import BLEStack
 import BLEWire
+import SensorSessions
 
 /// A value of a sensor of your own, decoded on the receive thread.
 ///

@@ -1,8 +1,8 @@
-public import SensorSessions
 import BLECore
 public import BLEHost
 import BLESensors
 import ColmiRing
+public import SensorSessions
 
 /// One kind of sensor in one value: how it is found, what is done on a link to it, what its samples are, and the tables
 /// that a recording of it leaves.

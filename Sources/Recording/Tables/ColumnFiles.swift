@@ -1,5 +1,5 @@
-import BLEWire
 import BLELinux
+import BLEWire
 
 /// A table as a folder of NumPy arrays, one for each column.
 ///

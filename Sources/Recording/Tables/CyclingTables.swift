@@ -1,6 +1,6 @@
+import BLECore
 import BLESensors
 package import SensorSessions
-import BLECore
 
 /// The table of a cyclist's sensor. What it does not count is empty, and so is a rate where nothing turned since the row
 /// before.

@@ -1,6 +1,6 @@
-import SensorSessions
 package import BLECore
 package import BLESensors
+import SensorSessions
 
 /// The table of one raw stream of a Polar sensor: a row for each sample of a frame.
 package struct PolarTables: SampleTables {

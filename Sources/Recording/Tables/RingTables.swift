@@ -1,5 +1,5 @@
-import SensorSessions
 import ColmiRing
+import SensorSessions
 
 /// The tables of a ring: one for each subtype as it came, and one of ticks.
 struct RingTables: SampleTables {

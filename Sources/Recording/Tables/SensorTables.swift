@@ -1,6 +1,6 @@
-package import SensorSessions
 package import BLECore
 import BLESensors
+package import SensorSessions
 import Synchronization
 
 /// What a recording of a sensor has taken so far: counted on the writer's thread, read by whoever shows progress.

@@ -1,7 +1,7 @@
-public import SensorSessions
 import BLECore
 import BLELinux
 package import ColmiRing
+public import SensorSessions
 
 /// The tables of a ring capture: one for each kind of raw sample.
 public enum RingStream: Int, CaseIterable, Sendable {

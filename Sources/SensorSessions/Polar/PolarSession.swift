@@ -1,8 +1,8 @@
 public import BLECore
 public import BLEHost
+import BLELinux
 public import BLESensors
 import BLEStack
-import BLELinux
 import BLEWire
 
 /// A frame of raw data as it came, copied on the receive thread.

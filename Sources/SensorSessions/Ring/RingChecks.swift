@@ -1,7 +1,7 @@
 import BLECore
 import BLEHost
-import BLEStack
 import BLELinux
+import BLEStack
 public import ColmiRing
 
 /// What is put together from several answers.

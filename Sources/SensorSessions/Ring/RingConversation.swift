@@ -1,7 +1,7 @@
 import BLECore
 public import BLEHost
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
 public import ColmiRing
 

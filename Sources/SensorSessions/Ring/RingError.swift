@@ -1,6 +1,6 @@
 public import BLEHost
-import BLEStack
 import BLELinux
+import BLEStack
 
 /// Why a ring did not give what it was asked for.
 public enum RingError: Error, Hashable, Sendable {

@@ -1,7 +1,7 @@
 public import BLECore
 import BLEHost
-import BLEStack
 import BLELinux
+import BLEStack
 import BLEWire
 public import ColmiRing
 

@@ -37,9 +37,9 @@ package struct SensorLink: Sendable {
     } catch { throw .gatt(error) }
   }
 
-  package func characteristic(_ uuid: BluetoothUUID, in service: BluetoothUUID) -> GATTDatabase
-    .Characteristic?
-  {
+  package func characteristic(
+    _ uuid: BluetoothUUID, in service: BluetoothUUID
+  ) -> GATTDatabase.Characteristic? {
     database.characteristic(uuid, in: service)
   }
 

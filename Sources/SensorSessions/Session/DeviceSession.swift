@@ -1,7 +1,7 @@
 public import BLECore
 public import BLEHost
-public import BLEStack
 import BLELinux
+public import BLEStack
 public import BLEWire
 
 /// What a session does with each link to its device: the kind of sensor.

@@ -1,9 +1,9 @@
 import BLECore
 import BLEEmulation
 import BLEPacketLog
-import ColmiRing
 import BLEStack
 import BLEWire
+import ColmiRing
 import Glibc
 
 /// Runs one operation many times over, for `valgrind --tool=callgrind`: instructions of two runs, their difference over

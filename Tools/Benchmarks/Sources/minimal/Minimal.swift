@@ -1,8 +1,8 @@
 import BLECore
 import BLEHost
 import BLELinux
-import Recording
 import Glibc
+import Recording
 
 /// The least program that captures, on the libraries alone: for `Tools/footprint`.
 ///

@@ -1,5 +1,5 @@
-package import SensorSessions
 package import BLEHost
+package import SensorSessions
 
 /// What one recording of any kind of sensor is to be: of which device, into which directory, until when.
 package struct RecordingOrder: Sendable {
