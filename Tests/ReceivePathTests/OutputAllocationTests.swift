@@ -11,10 +11,12 @@ struct OutputAllocationTests {
       var file = try OutputFile(creating: folder + "/rows")
       let row = [UInt8](repeating: 0x31, count: 16)
       try file.append(row)
+      // The first flush also makes what the language's runtime keeps, if no test of this process has.
+      try file.flush()
       let before = malloc_counter_calls()
       for _ in 0..<3 * 4096 { try file.append(row) }
       #expect(malloc_counter_calls() == before)
-      #expect(file.writtenUnits == 3 * 4096)
+      #expect(file.writtenUnits == 1 + 3 * 4096)
     }
   }
 }
