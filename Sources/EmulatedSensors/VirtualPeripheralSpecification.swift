@@ -42,7 +42,8 @@ import ColmiRing
 /// | `io-capability=NAME` | what it can show and type: `none`, `display`, `yes-no`, `keyboard`, `keyboard-display` |
 /// | `legacy-pairing` | it pairs without Secure Connections |
 ///
-/// Sensors are `heart-rate`, `thermometer`, `core`, `cycling` and `polar`.
+/// Sensors are `heart-rate`, `thermometer`, `core`, `cycling` and `polar`. Several that are in range of each other are joined
+/// by `+`: `ring,rate=75+heart-rate+polar,real-time`.
 public struct VirtualPeripheralSpecification: Hashable, Sendable {
   public enum Kind: String, CaseIterable, Hashable, Sendable {
     case ring, source
@@ -102,10 +103,25 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
   /// `nil`: anybody may use it.
   public var protection: PeripheralProtection? { security.protection }
   private var security = SecurityFields()
+  /// In the same air.
+  private var others: [VirtualPeripheralSpecification] = []
 
   public init(_ kind: Kind) { self.kind = kind }
 
   public init(parsing text: String) throws(ParseError) {
+    let parts = text.split(separator: "+", omittingEmptySubsequences: false).map(String.init)
+    try self.init(one: parts[0])
+    for part in parts.dropFirst() { others.append(try Self(one: part)) }
+    let all = [self] + others
+    if all.contains(where: { $0.pace == .air }) { pace = .air }
+    if all.contains(where: { $0.commandSet == .extended }) { commandSet = .extended }
+    packetErrorRate = all.map(\.packetErrorRate).max() ?? 0
+    if packetErrorRate > 0, pace == .immediate {
+      throw ParseError(description: "loss needs real-time in '\(text)'")
+    }
+  }
+
+  private init(one text: String) throws(ParseError) {
     let fields = text.split(separator: ",", omittingEmptySubsequences: false).map(String.init)
     guard let first = fields.first, let kind = Kind(rawValue: first) else {
       let kinds = Kind.allCases.map(\.rawValue).joined(separator: ", ")
@@ -114,9 +130,6 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     }
     self.init(kind)
     for field in fields.dropFirst() { try take(field) }
-    if packetErrorRate > 0, pace == .immediate {
-      throw ParseError(description: "loss needs real-time in '\(text)'")
-    }
     if let problem = security.problem { throw ParseError(description: "\(problem) in '\(text)'") }
   }
 
@@ -221,13 +234,14 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
   public func makePeripherals(
     keyPairs: (@Sendable () -> any P256KeyAgreement)? = nil
   ) -> [any VirtualPeripheral] {
-    guard let protection else { return makeOpenPeripherals() }
+    let others = others.flatMap { $0.makePeripherals(keyPairs: keyPairs) }
+    guard let protection else { return makeOpenPeripherals() + others }
     return makeOpenPeripherals().map { peripheral in
       let address = peripheral.advertisement?.address ?? .any
       let keyPairs = protection.kind == .legacy ? nil : keyPairs
       return SecuredPeripheral(
         peripheral, protection.level, PeripheralSecurity(protection, of: address, makeKeyPair: keyPairs))
-    }
+    } + others
   }
 
   private func makeOpenPeripherals() -> [any VirtualPeripheral] {
