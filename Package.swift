@@ -153,7 +153,8 @@ let package = Package(
       "BenchCommands",
       [
         "CMallocCounter", "BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "ColmiRing",
-        "PacketStatistics", "BLEHost", "BLEEmulation", "EmulatedSensors", "Recording", "CommandKit",
+        "PacketStatistics", "BLEHost", "BLEEmulation", "EmulatedSensors", "SensorSessions", "Recording",
+        "CommandKit",
       ], [.product(name: "Histogram", package: "hdrhistogram-swift")]),
     commands(
       "LogCommands",

@@ -8,6 +8,13 @@ public protocol NotificationSample: BitwiseCopyable, Sendable {
   ///   - value: borrows the receive slab.
   ///   - time: the kernel's stamp.
   init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError)
+
+  /// Whether the sensor had something to measure; `true` unless it is said. A count of values leaves the others out.
+  var isValue: Bool { get }
+}
+
+extension NotificationSample {
+  public var isValue: Bool { true }
 }
 
 /// A bounded queue of samples from the receive thread to one task.

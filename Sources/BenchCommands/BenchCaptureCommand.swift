@@ -6,6 +6,7 @@ import CMallocCounter
 import CommandKit
 import JSONText
 import Recording
+import SensorSessions
 
 /// `ringtap bench capture`: what a whole capture costs.
 struct BenchCaptureCommand: AsyncParsableCommand, ReachesDevice {
@@ -52,8 +53,8 @@ struct BenchCaptureCommand: AsyncParsableCommand, ReachesDevice {
     let (request, timeout) = (try device.link.request(), Duration.seconds(device.timeout))
     let cost = try await device.withRadio { [output, count, callers] radio in
       try await CaptureCost.measure(address, radio.adapter, count, output, tellingCallers: callers) {
-        $0.request = request
-        $0.connectTimeout = timeout
+        $0.plan.request = request
+        $0.plan.connectTimeout = timeout
       }
     }
     try cost.show(json: json)
@@ -72,16 +73,15 @@ struct CaptureCost: Sendable {
 
   static func measure(
     _ address: DeviceAddress, _ adapter: any Adapter, _ count: Int, _ directory: String,
-    tellingCallers: Bool = false, _ configure: (inout RingCapture) -> Void = { _ in }
+    tellingCallers: Bool = false, _ configure: (inout SensorRecording) -> Void = { _ in }
   ) async throws -> CaptureCost {
-    var capture = RingCapture(
-      RingCapture.Target(address: address), adapter: adapter, limits: RecordingLimits(count: count),
-      directory: directory)
-    configure(&capture)
+    var recording = SensorRecording(
+      of: address, on: adapter, into: directory, RecordingLimits(count: count))
+    configure(&recording)
     let begin = ThreadUsage.processNanoseconds
     malloc_counter_watch(tellingCallers)
-    let plan = capture
-    let result = try await failing { () async throws(HostError) in try await plan.run() }
+    let ready = recording
+    let result = try await failing { () async throws(HostError) in try await ready.run(.ring) }
     let resident = ProcessFacts.residentKilobytes ?? 0
     if let failure = result.failure { throw Failure("\(failure)") }
     return CaptureCost(

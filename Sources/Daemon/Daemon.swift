@@ -175,7 +175,7 @@ struct DaemonEvents: Sendable {
     self.diskRefused = diskRefused
   }
 
-  func link(_ news: RingCapture.News, of device: String) {
+  func link(_ news: SensorRecording.News, of device: String) {
     switch news {
     case .lost(let gap): note("\(device): \(gap.end); connecting again")
     case .back(let gap):

@@ -1,6 +1,7 @@
 package import BLECore
-package import BLESensors
+import BLESensors
 package import Recording
+package import SensorSessions
 
 /// What `ringtap daemon` is to do: its file, read and checked.
 ///
@@ -24,26 +25,19 @@ package import Recording
 ///
 /// Only `directory` and `devices` with name, address and sensor must be there. A gigabyte has 10⁹ octets.
 package struct DaemonConfiguration: Hashable, Sendable {
-  package enum Sensor: Hashable, Sendable {
-    case ring, heartRate, thermometer, cycling
-    case polar(PolarMeasurementType, sampleRate: UInt16?)
+  package struct Sensor: Hashable, Sendable {
+    /// Its kind, as in the file.
+    package var name: String
+    /// Of a Polar sensor.
+    package var stream: PolarSession.Settings?
 
-    /// By its name in the file.
-    enum Kind: String, CaseIterable {
-      case ring
-      case heartRate = "heart-rate"
-      case thermometer, cycling, polar
+    package init(_ name: String, stream: PolarSession.Settings? = nil) {
+      self.name = name
+      self.stream = stream
     }
 
-    var kind: Kind {
-      switch self {
-      case .ring: .ring
-      case .heartRate: .heartRate
-      case .thermometer: .thermometer
-      case .cycling: .cycling
-      case .polar: .polar
-      }
-    }
+    /// - Returns: `nil` for a name that no kind has, which no configuration that was read has.
+    var kind: AnySensorKind? { stream.map { AnySensorKind(.polar($0)) } ?? AnySensorKind(named: name) }
   }
 
   package struct Device: Hashable, Sendable {
@@ -209,25 +203,21 @@ extension DaemonConfiguration.Device {
   }
 
   private static func sensor(_ reader: inout ConfigurationReader) -> DaemonConfiguration.Sensor {
-    let names = DaemonConfiguration.Sensor.Kind.allCases.map(\.rawValue)
-    guard reader.has("sensor") else { return reader.missing("sensor", names.joined(separator: ", "), .ring) }
-    return switch reader.choice("sensor", names).flatMap({ DaemonConfiguration.Sensor.Kind(rawValue: $0) }) {
-    case .ring?, nil: .ring
-    case .heartRate?: .heartRate
-    case .thermometer?: .thermometer
-    case .cycling?: .cycling
-    case .polar?: polar(&reader)
-    }
+    let names = AnySensorKind.named.map(\.name)
+    let name =
+      reader.has("sensor")
+      ? reader.choice("sensor", names) : reader.missing("sensor", names.joined(separator: ", "), nil)
+    return DaemonConfiguration.Sensor(name ?? names[0], stream: name == "polar" ? stream(&reader) : nil)
   }
 
-  private static func polar(_ reader: inout ConfigurationReader) -> DaemonConfiguration.Sensor {
+  private static func stream(_ reader: inout ConfigurationReader) -> PolarSession.Settings {
     let type: PolarMeasurementType =
       switch reader.choice("stream", ["ecg", "acc", "ppg"]) {
       case "acc"?: .accelerometer
       case "ppg"?: .ppg
       default: .ecg
       }
-    return .polar(type, sampleRate: reader.whole("rate", 1...1000).map { UInt16($0) })
+    return PolarSession.Settings(type, sampleRate: reader.whole("rate", 1...1000).map { UInt16($0) })
   }
 
   /// Nothing that a shell, a URL or another file system takes for something else; and no `.` or `..`.

@@ -88,52 +88,23 @@ final class DaemonDevice: Sendable {
   // MARK: One capture
 
   private func record(into directory: String, _ feed: LiveFeed) async -> Outcome {
-    let limits = RecordingLimits(duration: newCaptureAfter)
-    do throws(HostError) {
-      switch job.device.sensor {
-      case .ring:
-        let result = try await capture(directory, limits, feed).run()
-        return .ended(result.report, result.failure)
-      case .heartRate: return Self.ended(try await recording(directory, limits, feed).heartRate(.none))
-      case .thermometer: return Self.ended(try await recording(directory, limits, feed).thermometer())
-      case .cycling: return Self.ended(try await recording(directory, limits, feed).cycling())
-      case .polar(let type, let rate):
-        let settings = PolarSession.Settings(type, sampleRate: rate)
-        return Self.ended(try await recording(directory, limits, feed).polar(settings))
-      }
-    } catch { return .failed(error) }
-  }
-
-  private static func ended(_ result: SensorRecording.Result) -> Outcome {
-    .ended(result.report, result.failure)
-  }
-
-  private func capture(_ directory: String, _ limits: RecordingLimits, _ feed: LiveFeed) -> RingCapture {
     let device = job.device
-    var capture = RingCapture(
-      RingCapture.Target(address: device.address, name: nil), adapter: adapter, limits: limits,
-      directory: directory)
-    capture.connectTimeout = Self.connectTimeout
-    capture.request = job.request
-    capture.patience = Self.patience
-    capture.isAnnounced = true
-    capture.tableFormat = device.format
-    capture.live = feed
-    let events = events
-    capture.news = { events.link($0, of: device.name) }
-    return capture
-  }
-
-  private func recording(
-    _ directory: String, _ limits: RecordingLimits, _ feed: LiveFeed
-  ) -> SensorRecording {
-    var plan = DeviceSession.Plan(job.device.address)
-    plan.request = job.request
-    plan.connectTimeout = Self.connectTimeout
-    plan.patience = Self.patience
-    var recording = SensorRecording(plan, on: adapter, into: directory, limits, as: job.device.format)
+    var recording = SensorRecording(
+      of: device.address, on: adapter, into: directory, RecordingLimits(duration: newCaptureAfter))
+    recording.plan.request = job.request
+    recording.plan.connectTimeout = Self.connectTimeout
+    recording.plan.patience = Self.patience
+    recording.isAnnounced = true
+    recording.tableFormat = device.format
     recording.live = feed
-    return recording
+    recording.news = { [events] in events.link($0, of: device.name) }
+    do throws(HostError) {
+      guard let kind = device.sensor.kind else {
+        throw .unsuitable("no kind of sensor is \(device.sensor.name)")
+      }
+      let result = try await recording.run(kind)
+      return .ended(result.report, result.failure)
+    } catch { return .failed(error) }
   }
 
   /// Adds up what a capture came to, and tells of it.
@@ -167,7 +138,7 @@ final class DaemonDevice: Sendable {
   func status() async -> DaemonStatus.Device {
     let state = state.withLock { $0 }
     var status = DaemonStatus.Device(
-      name: job.device.name, address: job.device.address, sensor: job.device.sensor.kind.rawValue,
+      name: job.device.name, address: job.device.address, sensor: job.device.sensor.name,
       directory: state.directory.flatMap { Files.exists($0) ? $0 : nil }, counts: state.counts,
       lastProblem: state.lastProblem)
     if let feed = state.feed {

@@ -155,7 +155,7 @@ extension DeviceSession {
     switch state {
     case .streaming: return .streaming
     case .closed: return .closed
-    case .idle, .scanning: return .waiting
+    case .idle: return .waiting
     case .reconnecting(let attempt, let pause):
       return lost(attempt, pause: pause == .zero ? nil : Int(pause.components.seconds)) ?? .connecting
     case .connecting: return lost(max(1, gaps.last?.attempts ?? 1), pause: nil) ?? .connecting

@@ -60,13 +60,13 @@ public struct Recording: Sendable {
       let found = try await radio.find(kind, named: name, within: searchTime)
       (peer, advertisedName) = (found.address, found.name)
     }
-    var plan = DeviceSession.Plan(peer ?? .any)
-    plan.patience = patience
-    let (report, failure) = try await kind.record(
-      RecordingOrder(
-        plan, named: advertisedName, on: radio.adapter, into: directory,
-        RecordingLimits(duration: duration, count: count), as: format))
-    return Recording(directory: directory, report: report, failure: failure)
+    var recording = SensorRecording(
+      of: peer ?? .any, named: advertisedName, on: radio.adapter, into: directory,
+      RecordingLimits(duration: duration, count: count))
+    recording.plan.patience = patience
+    recording.tableFormat = format
+    let result = try await recording.run(kind)
+    return Recording(directory: directory, report: result.report, failure: result.failure)
   }
 }
 

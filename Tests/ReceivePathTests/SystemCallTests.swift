@@ -5,6 +5,7 @@ import BLEStack
 import BLEWire
 import ColmiRing
 import Foundation
+import SensorSessions
 import Synchronization
 import TestPeer
 import Testing
@@ -17,7 +18,8 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(1))) struct SystemCallTests {
   /// Notes the receive thread's calls at each notification.
   private final class Sink: Sendable {
-    let ring = RingSink(limit: nil, tap: nil)
+    let ring = SampleSink<RingRawReading>(capacity: RingSession.queueCapacity, for: .recorder)
+    private let source = RawSource()
     let calls = Mutex<[UInt64]>([])
     let count = Counter()
     let next: @Sendable (Int) -> Void
@@ -25,7 +27,7 @@ import Testing
     init(_ next: @escaping @Sendable (Int) -> Void = { _ in }) { self.next = next }
 
     func take(_ notification: borrowing HandleValueNotification, at time: ReceiveTime) {
-      ring.take(notification, at: time)
+      ring.take(notification, of: source, at: time)
       let number = calls.withLock { calls in
         calls.append(ThreadUsage.currentSystemCalls)
         return calls.count
@@ -60,7 +62,8 @@ import Testing
     let peer = try Peer.start(pair.theirs()) { $0[0] == ATTOpcode.writeRequest.rawValue ? [[0x13]] : [] }
     let packets = PacketQueue(byteCount: 1 << 20)
     let connection = try await Connection.adopt(pair.ours(), peer: .any, on: loop, tap: PacketTap(packets))
-    let recorder = try await Recorder.start(in: folder, sink.ring, packets: packets, pace: .free)
+    let recorder = try await Recorder.start(
+      in: folder, sink.ring.samples.ring, RingTables(), packets: packets, pace: .free)
     await connection.addWake(recorder.wake)
     _ = try await GATTClient(connection).subscribe(Self.characteristic) { sink.take($0, at: $1) }
     try await body(peer, connection)

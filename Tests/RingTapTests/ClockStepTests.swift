@@ -11,7 +11,7 @@ import Testing
   /// Set back by an hour, the period between ticks ran away below all numbers, and the writer trapped.
   @Test(arguments: [3600, -3600, 1, -1] as [Int64]) func writesEachSample(_ seconds: Int64) async throws {
     try await withFolder { folder in
-      let sink = RingSink(limit: nil, tap: nil)
+      let sink = RingSink()
       let recorder = try await Recorder.start(in: folder, sink, packets: nil)
       var time: Int64 = 1_700_000_000_000_000_000
       for number in 0..<3000 {

@@ -14,7 +14,7 @@ import Testing
 struct ColumnRecordingTests {
   private func record(_ format: TableFormat, in folder: String) async throws -> Recorder.Outcome {
     try Files.createDirectory(folder)
-    let sink = RingSink(limit: nil, tap: nil)
+    let sink = RingSink()
     let recorder = try await Recorder.start(in: folder, sink, as: format, packets: nil)
     for number in 0..<2_000 as Range<Int64> {
       for (place, frame) in RingFrames.tick.enumerated() {
@@ -47,7 +47,7 @@ struct ColumnRecordingTests {
       var limit = rlimit(rlim_cur: 20_000, rlim_max: 20_000)
       #expect(setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0)
       try await withFolder { folder in
-        let sink = RingSink(limit: nil, tap: nil)
+        let sink = RingSink()
         let recorder = try await Recorder.start(in: folder, sink, as: .npy, packets: nil)
         let failed = Counter()
         recorder.onFailure { failed.add() }
@@ -78,7 +78,7 @@ struct ColumnRecordingTests {
       try Files.createDirectory(folder + "/ppg")
       try Files.link(folder + "/ppg/max_counts.npy", to: "/dev/full")
       do throws(SystemError) {
-        _ = try await Recorder.start(in: folder, RingSink(limit: nil, tap: nil), as: .npy, packets: nil)
+        _ = try await Recorder.start(in: folder, RingSink(), as: .npy, packets: nil)
         Issue.record("the disk is full")
       } catch { #expect(error.number == ENOSPC) }
     }

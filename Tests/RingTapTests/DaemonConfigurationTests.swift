@@ -3,6 +3,7 @@ import BLELinux
 import BLESensors
 import Foundation
 import Recording
+import SensorSessions
 import TestKit
 import Testing
 
@@ -42,10 +43,11 @@ import Testing
     #expect(configuration.metrics?.host == "::1" && configuration.metrics?.port == 9469)
     #expect(configuration.statusSocket == "/tmp/s")
     let (ring, polar) = (configuration.devices[0], configuration.devices[1])
-    #expect(ring.sensor == .ring && ring.format == .csv && ring.link.arguments.isEmpty)
+    #expect(ring.sensor == .init("ring") && ring.format == .csv && ring.link.arguments.isEmpty)
     #expect(ring.address == DeviceAddress("70:CB:0D:00:A1:B2", type: .public))
     #expect(polar.address == DeviceAddress("C4:12:34:56:78:9A", type: .random))
-    #expect(polar.sensor == .polar(.accelerometer, sampleRate: 200) && polar.format == .npy)
+    #expect(polar.sensor == .init("polar", stream: .init(.accelerometer, sampleRate: 200)))
+    #expect(polar.format == .npy)
     #expect(polar.link.arguments == ["--interval", "7.5-15", "--latency", "4"])
   }
 

@@ -76,11 +76,9 @@ import Testing
 private func capture(_ folder: String) async throws -> HostError? {
   let adapter = try SocketAdapter(
     ScriptedRing((0..<200).flatMap { _ in RingFrames.tick.map { ScriptedRing.Event.frame($0) } }))
-  let capture = RingCapture(
-    RingCapture.Target(address: .any), adapter: adapter, limits: RecordingLimits(count: 300),
-    directory: folder)
+  let recording = SensorRecording(of: .any, on: adapter, into: folder, RecordingLimits(count: 300))
   var failure: HostError?
-  do throws(HostError) { failure = try await capture.run().failure } catch { failure = error }
+  do throws(HostError) { failure = try await recording.run(.ring).failure } catch { failure = error }
   await adapter.close()
   return failure
 }

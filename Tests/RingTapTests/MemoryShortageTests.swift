@@ -14,17 +14,16 @@ import Testing
 /// System calls that the kernel has no memory for. They fail as the kernel would have it, in the process itself.
 @Suite(.timeLimit(.minutes(1))) struct MemoryShortageTests {
   private func capture(_ adapter: SocketAdapter, _ folder: String) async -> Result<
-    RingCapture.Result, HostError
+    SensorRecording.Result, HostError
   > {
-    let capture = RingCapture(
-      RingCapture.Target(address: .any), adapter: adapter, limits: RecordingLimits(count: 300),
-      directory: folder + "/capture")
-    do throws(HostError) { return .success(try await capture.run()) } catch { return .failure(error) }
+    let recording = SensorRecording(
+      of: .any, on: adapter, into: folder + "/capture", RecordingLimits(count: 300))
+    do throws(HostError) { return .success(try await recording.run(.ring)) } catch { return .failure(error) }
   }
 
   private func run(
     failing call: test_call, _ number: CInt, skip: CInt = 0, count: CInt,
-    _ check: (Result<RingCapture.Result, HostError>, ScriptedRing, CInt) throws -> Void
+    _ check: (Result<SensorRecording.Result, HostError>, ScriptedRing, CInt) throws -> Void
   ) async throws {
     try await withFolder { folder in
       let ring = ScriptedRing((0..<200).flatMap { _ in RingFrames.tick.map { ScriptedRing.Event.frame($0) } })

@@ -4,6 +4,7 @@ import BLELinux
 import BLEStack
 import BLEWire
 import Foundation
+import SensorSessions
 import TestKit
 import TestPeer
 import Testing
@@ -21,8 +22,9 @@ import Testing
         let running = Task {
           await capture(adapter, folder + "/capture", patience: .seconds(30), count: nil)
         }
-        // All files are open by then.
         await streaming.waitForSomebody()
+        // The last of all files.
+        try await eventually("the files are open") { Files.exists(folder + "/capture/packets.btsnoop") }
         // Below all that are open: none is free, whichever close.
         limitNumbers(to: 3)
         streaming.open()
@@ -58,12 +60,10 @@ private func limitNumbers(to limit: Int) {
 
 private func capture(
   _ adapter: SocketAdapter, _ folder: String, patience: Duration = .zero, count: Int?
-) async -> Result<RingCapture.Result, HostError> {
-  var capture = RingCapture(
-    RingCapture.Target(address: .any), adapter: adapter, limits: RecordingLimits(count: count),
-    directory: folder)
-  capture.patience = patience
-  do throws(HostError) { return .success(try await capture.run()) } catch { return .failure(error) }
+) async -> Result<SensorRecording.Result, HostError> {
+  var recording = SensorRecording(of: .any, on: adapter, into: folder, RecordingLimits(count: count))
+  recording.plan.patience = patience
+  do throws(HostError) { return .success(try await recording.run(.ring)) } catch { return .failure(error) }
 }
 
 private func frames(_ ticks: Int) -> [ScriptedRing.Event] {

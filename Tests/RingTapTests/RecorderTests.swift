@@ -3,6 +3,7 @@ import BLEHost
 import BLELinux
 import BLEWire
 import Foundation
+import SensorSessions
 import Synchronization
 import TestKit
 import TestPeer
@@ -11,52 +12,72 @@ import Testing
 @testable import BLEDissector
 @testable import Recording
 
-extension RingSink {
+/// What a recording of a ring does with each notification.
+final class RingSink: Sendable {
+  private let sink: SampleSink<RingRawReading>
+  private let source = RawSource()
+
+  init(limit: Int? = nil, ended: @escaping @Sendable (SampleEnd) -> Void = { _ in }) {
+    sink = SampleSink(capacity: RingSession.queueCapacity, for: .recorder, limit: limit, ended: ended)
+  }
+
+  var samples: SampleQueue<RingRawReading> { sink.samples.ring }
+  var counts: SampleCounts { sink.counts }
+  var lastMalformed: WireError? { sink.lastMalformed }
+
   /// As the receive thread does it.
   func take(_ value: [UInt8], on handle: UInt16 = 5, at nanoseconds: Int64 = 1) {
-    take(
-      HandleValueNotification(handle: AttributeHandle(handle), value: value.span),
+    sink.take(
+      HandleValueNotification(handle: AttributeHandle(handle), value: value.span), of: source,
       at: ReceiveTime(nanoseconds: nanoseconds))
+  }
+}
+
+extension Recorder {
+  /// Of a ring.
+  static func start(
+    in directory: String, _ sink: RingSink, as format: TableFormat = .csv, packets: PacketQueue?
+  ) async throws(SystemError) -> Recorder {
+    try await start(in: directory, sink.samples, RingTables(), as: format, packets: packets)
   }
 }
 
 @Suite struct RingSinkTests {
   @Test func tellsWhatCame() {
-    let sink = RingSink(limit: nil, tap: nil)
+    let sink = RingSink()
     for frame in RingFrames.tick { sink.take(frame) }
     sink.take(RingFrames.malformed)
     sink.take([])
     sink.take(RingFrames.frame("req-battery"))
     sink.take(RingFrames.frame("err-dnd-unsupported"))
     for frame in RingFrames.tick { sink.take(frame, on: 9) }
-    #expect(sink.received == 10)
-    #expect(sink.malformed == 2)
-    #expect(sink.other == 2)
-    #expect(sink.repeated == 3)
-    #expect(sink.sampleCount == 3)
+    #expect(sink.counts.received == 10)
+    #expect(sink.counts.malformed == 2)
+    #expect(sink.counts.other == 2)
+    #expect(sink.counts.repeated == 3)
+    #expect(sink.counts.values == 3)
     #expect(sink.lastMalformed == WireError(.ring, offset: 0, .lengthMismatch(claimed: 16, available: 0)))
     #expect((0..<4).map { _ in sink.samples.pop()?.stream } == [.spO2, .ppg, .accelerometer, nil])
   }
 
   /// The last sample wanted closes the recording: what comes after is no part of it.
   @Test func endsWithTheLastSample() {
-    let sink = RingSink(limit: 4, tap: nil)
     let completions = Counter()
-    sink.onComplete { completions.add() }
+    let sink = RingSink(limit: 4) { if $0 == .limit { completions.add() } }
     for _ in 0..<3 {
       sink.take(RingFrames.malformed)
       for frame in RingFrames.tick { sink.take(frame) }
     }
-    #expect(sink.sampleCount == 4)
-    #expect(sink.received == 6)
-    #expect(sink.malformed == 2)
+    #expect(sink.counts.values == 4)
+    #expect(sink.counts.received == 6)
+    #expect(sink.counts.malformed == 2)
     #expect(completions.value == 1)
   }
 
   @Test func countsWhatFindsNoRoom() {
-    let sink = RingSink(limit: nil, tap: nil)
-    for _ in 0..<RingSink.capacity + 100 { sink.take(RingFrames.tick[0]) }
-    #expect(sink.sampleCount == RingSink.capacity + 100)
+    let sink = RingSink()
+    for _ in 0..<RingSession.queueCapacity + 100 { sink.take(RingFrames.tick[0]) }
+    #expect(sink.counts.values == RingSession.queueCapacity + 100)
     #expect(sink.samples.dropped == 100)
   }
 }
@@ -64,7 +85,7 @@ extension RingSink {
 @Suite(.timeLimit(.minutes(1))) struct RecorderTests {
   @Test func writesWhatWasQueued() async throws {
     try await withFolder { folder in
-      let sink = RingSink(limit: nil, tap: nil)
+      let sink = RingSink()
       let recorder = try await Recorder.start(in: folder, sink, packets: nil)
       for number in 1...1_000 as ClosedRange<Int64> {
         for frame in RingFrames.tick { sink.take(frame, at: number) }
@@ -87,7 +108,7 @@ extension RingSink {
     for _ in 0..<50 {
       try await withFolder { folder in
         let recorder = try await Recorder.start(
-          in: folder, RingSink(limit: nil, tap: nil), packets: PacketQueue(byteCount: 4096))
+          in: folder, RingSink(), packets: PacketQueue(byteCount: 4096))
         let outcome = await recorder.finish()
         #expect(outcome.rows == [0, 0, 0, 0])
         #expect(try LoggedPDU.all(folder + "/packets.btsnoop").isEmpty)
@@ -99,7 +120,7 @@ extension RingSink {
     try await withFolder { folder in
       do throws(SystemError) {
         _ = try await Recorder.start(
-          in: folder + "/none", RingSink(limit: nil, tap: nil), packets: nil)
+          in: folder + "/none", RingSink(), packets: nil)
         Issue.record("there is no such folder")
       } catch { #expect(error.number == ENOENT) }
     }
@@ -111,7 +132,7 @@ extension RingSink {
       try FileManager.default.createSymbolicLink(
         atPath: folder + "/ppg.csv", withDestinationPath: "/dev/full")
       do throws(SystemError) {
-        _ = try await Recorder.start(in: folder, RingSink(limit: nil, tap: nil), packets: nil)
+        _ = try await Recorder.start(in: folder, RingSink(), packets: nil)
         Issue.record("the disk is full")
       } catch { #expect(error.number == ENOSPC) }
     }
@@ -125,7 +146,7 @@ extension RingSink {
       var limit = rlimit(rlim_cur: 10_000, rlim_max: 10_000)
       #expect(setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0)
       try await withFolder { folder in
-        let sink = RingSink(limit: nil, tap: nil)
+        let sink = RingSink()
         let recorder = try await Recorder.start(in: folder, sink, packets: nil)
         let failed = Counter()
         recorder.onFailure { failed.add() }

@@ -19,11 +19,11 @@ import Testing
 
   private func capture(
     _ ring: ScriptedRing, _ adapter: SocketAdapter, count: Int? = nil, in directory: String
-  ) async throws -> RingCapture.Result {
-    try await RingCapture(
-      RingCapture.Target(address: DeviceAddress(bits: 0x70CB_0D00_A1B2, type: .public), name: "R02_A1B2"),
-      adapter: adapter, limits: RecordingLimits(count: count), directory: directory
-    ).run()
+  ) async throws -> SensorRecording.Result {
+    try await SensorRecording(
+      of: DeviceAddress(bits: 0x70CB_0D00_A1B2, type: .public), named: "R02_A1B2", on: adapter,
+      into: directory, RecordingLimits(count: count)
+    ).run(.ring)
   }
 
   private func tables(_ folder: String) -> [String] {
@@ -192,9 +192,7 @@ import Testing
         let ring = ScriptedRing(
           (0..<200).flatMap { _ in RingFrames.tick.map { ScriptedRing.Event.frame($0) } })
         let adapter = try SocketAdapter(ring)
-        let result = try await RingCapture(
-          RingCapture.Target(address: .any), adapter: adapter, limits: RecordingLimits(), directory: folder
-        ).run()
+        let result = try await SensorRecording(of: .any, on: adapter, into: folder).run(.ring)
         guard case .system(let cause)? = result.failure else {
           Issue.record("ended with \(String(describing: result.failure))")
           return

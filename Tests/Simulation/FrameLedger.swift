@@ -4,6 +4,7 @@ import BLEHost
 import BLEWire
 import ColmiRing
 import Recording
+import SensorSessions
 
 /// What became of each raw frame that a ring has sent.
 ///
@@ -34,7 +35,7 @@ final class FrameLedger: @unchecked Sendable {
   private(set) var lost: [Place: Int] = [:]
   /// Samples of receptions that are over.
   private var formerSamples = 0
-  private var receptions: [RingReception] = []
+  private var receptions: [SampleSink<RingRawReading>] = []
   /// The packet that comes next was spoiled on its way, and was a raw frame.
   private var isDamaged = false
   /// A frame of which nobody knows what became, or of which too much did.
@@ -47,11 +48,11 @@ final class FrameLedger: @unchecked Sendable {
   /// Both sides of the account, of all frames that are not on their way any more.
   func isBalanced(sent: Int) -> Bool { sent + duplicated == received + lostCount }
 
-  func begin(_ reception: RingReception) { receptions.append(reception) }
+  func begin(_ reception: SampleSink<RingRawReading>) { receptions.append(reception) }
 
-  func end(_ reception: RingReception) {
+  func end(_ reception: SampleSink<RingRawReading>) {
     receptions.removeAll { $0 === reception }
-    formerSamples += reception.sampleCount
+    formerSamples += reception.counts.values
   }
 
   private func lose(_ place: Place, _ count: Int = 1) { lost[place, default: 0] += count }
@@ -98,7 +99,7 @@ final class FrameLedger: @unchecked Sendable {
     }
   }
 
-  private func place(_ before: RingReception.Counts, _ handle: ConnectionHandle) -> Place {
+  private func place(_ before: SampleCounts, _ handle: ConnectionHandle) -> Place {
     let after = counts
     if after.malformed > before.malformed { return .malformed }
     if after.other > before.other { return .other }
@@ -106,10 +107,10 @@ final class FrameLedger: @unchecked Sendable {
     return isUp(handle) ? .unclaimed : .afterEnd
   }
 
-  private var samples: Int { receptions.reduce(0) { $0 + $1.sampleCount } }
+  private var samples: Int { receptions.reduce(0) { $0 + $1.counts.values } }
 
-  private var counts: RingReception.Counts {
-    receptions.reduce(into: RingReception.Counts()) { sum, reception in
+  private var counts: SampleCounts {
+    receptions.reduce(into: SampleCounts()) { sum, reception in
       let counts = reception.counts
       sum.malformed += counts.malformed
       sum.other += counts.other

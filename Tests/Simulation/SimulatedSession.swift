@@ -14,7 +14,7 @@ final class SimulatedSession: @unchecked Sendable {
   private let ring: EmulatedRing
   private let adapter: SimulatedAdapter
   private var task: Task<Void, Never>?
-  private var reception: RingReception?
+  private var reception: SampleSink<RingRawReading>?
   private var lastEnd = ""
   private weak var session: DeviceSession?
   /// Samples of receptions that are over, and those that were taken out of queues.
@@ -49,7 +49,7 @@ final class SimulatedSession: @unchecked Sendable {
     plan.connectTimeout = .seconds(world.random.integer(1...10))
     plan.request = RandomClient.request(&world.random)
     let session = DeviceSession(plan, on: adapter)
-    let reception = RingReception()
+    let reception = SampleSink<RingRawReading>(capacity: RingSession.queueCapacity, for: .recorder)
     world.watch(session, "a session")
     self.session = session
     world.watch(reception, "a reception")
@@ -58,7 +58,7 @@ final class SimulatedSession: @unchecked Sendable {
     (taken, lastTime) = (0, nil)
     let task = Task(executorPreference: scene.loop) {
       do throws(HostError) {
-        try await reception.run(session)
+        try await session.run(SensorProfile<RingSession>((), reception))
         self.lastEnd = "ended"
       } catch { self.lastEnd = "\(error)" }
     }
@@ -70,11 +70,11 @@ final class SimulatedSession: @unchecked Sendable {
     drain(reception)
     world.frames.end(reception)
     let counts = reception.counts
-    if taken + counts.dropped != counts.samples {
-      fault = "\(counts.samples) samples, of which \(taken) were taken and \(counts.dropped) dropped"
+    if taken + counts.dropped != counts.values {
+      fault = "\(counts.values) samples, of which \(taken) were taken and \(counts.dropped) dropped"
     }
     world.report.dropped += counts.dropped
-    formerCount += counts.samples
+    formerCount += counts.values
     self.reception = nil
   }
 
@@ -94,8 +94,8 @@ final class SimulatedSession: @unchecked Sendable {
     if let fault { throw world.finding(fault) }
   }
 
-  private func drain(_ reception: RingReception) {
-    reception.drain { time in
+  private func drain(_ reception: SampleSink<RingRawReading>) {
+    while let time = reception.samples.ring.pop()?.time {
       // Packets that overtake each other keep their times.
       if let lastTime, time.nanoseconds < lastTime.nanoseconds, scene.kind != .packets {
         fault = "a sample of \(lastTime.nanoseconds) before one of \(time.nanoseconds)"
@@ -107,7 +107,7 @@ final class SimulatedSession: @unchecked Sendable {
 
   // MARK: Recovery
 
-  private var sampleCount: Int { formerCount + (reception?.sampleCount ?? 0) }
+  private var sampleCount: Int { formerCount + (reception?.counts.values ?? 0) }
 
   func expectSample() { expectedAbove = sampleCount }
 

@@ -83,19 +83,20 @@ import Testing
       var plan = DeviceSession.Plan(ring.address)
       plan.patience = .seconds(60)
       let session = DeviceSession(plan, on: adapter)
-      let sink = RingSink(limit: count, tap: nil)
       let (ends, end) = AsyncStream.makeStream(of: Void.self)
       // Time stands still until the session has heard that it is over.
       let isComplete = Flag()
       link.loop.clock.hold { isComplete.isSet }
-      sink.onComplete {
+      let sink = SampleSink<RingRawReading>(
+        capacity: RingSession.queueCapacity, for: .recorder, limit: count
+      ) { _ in
         isComplete.set(true)
         end.finish()
       }
       let running = Task(executorPreference: link.loop) { () -> HostError? in
         defer { end.finish() }
         do throws(HostError) {
-          try await session.run(RingProfile(sink))
+          try await session.run(SensorProfile<RingSession>((), sink))
           return nil
         } catch { return error }
       }
@@ -107,7 +108,7 @@ import Testing
       await link.close()
       #expect(await log.finish().lost == 0)
       var times: [Int64] = []
-      while let sample = sink.samples.pop() { times.append(sample.time.nanoseconds) }
+      while let sample = sink.samples.ring.pop() { times.append(sample.time.nanoseconds) }
       return Run(
         links: await session.links, asked: try Self.asked(folder + "/hci.btsnoop"), samples: times.count,
         failure: failure, times: times)

@@ -20,7 +20,7 @@ import Testing
 
   /// What remains of one capture.
   private struct Run: Sendable {
-    var result: RingCapture.Result
+    var result: SensorRecording.Result
     /// Raw frames that the ring has sent, over all links.
     var sent: Int
     /// Link states that were told meanwhile: `true` for a loss.
@@ -31,23 +31,22 @@ import Testing
 
   /// A capture in virtual time that is interrupted when `script` is over, or ends before.
   private func capture(
-    in folder: String, patience: Duration = .seconds(60), _ change: (inout RingCapture) -> Void = { _ in },
+    in folder: String, patience: Duration = .seconds(60),
+    _ change: (inout SensorRecording) -> Void = { _ in },
     wrap: @Sendable (any PacketTransport) -> any PacketTransport = { $0 },
     _ script: @escaping @Sendable (DeviceAddress, ControllerAttachment, EventLoop) async throws -> Void
   ) async throws -> Run {
     let ring = quietRing(rate: 15)
     let link = try await VirtualLink.open([ring], pace: .air, clock: .virtual(from: Self.start), wrap: wrap)
     let loop = link.loop
-    var capture = RingCapture(
-      RingCapture.Target(address: ring.address), adapter: link.adapter, limits: .init(),
-      directory: folder + "/capture")
-    capture.patience = patience
-    capture.connectTimeout = .seconds(5)
+    var capture = SensorRecording(of: ring.address, on: link.adapter, into: folder + "/capture")
+    capture.plan.patience = patience
+    capture.plan.connectTimeout = .seconds(5)
     change(&capture)
     let news = NewsList()
     capture.news = { news.append($0) }
     let plan = capture
-    let running = Task(executorPreference: loop) { try await plan.run() }
+    let running = Task(executorPreference: loop) { try await plan.run(.ring) }
     let timing = Task(executorPreference: loop) {
       try await script(ring.address, link.emulation, loop)
       running.cancel()
@@ -242,12 +241,11 @@ import Testing
       let link = try await VirtualLink.open([ring], pace: .air, clock: .virtual(from: Self.start))
       let loop = link.loop
       await link.emulation.inject(.deafen(ring.address))
-      var capture = RingCapture(
-        RingCapture.Target(address: ring.address), adapter: link.adapter, limits: .init(count: 30),
-        directory: folder + "/capture")
-      capture.patience = .seconds(20)
+      var capture = SensorRecording(
+        of: ring.address, on: link.adapter, into: folder + "/capture", .init(count: 30))
+      capture.plan.patience = .seconds(20)
       let plan = capture
-      let running = Task(executorPreference: loop) { try await plan.run() }
+      let running = Task(executorPreference: loop) { try await plan.run(.ring) }
       // On the loop, so that its time does not run on before the ring hears again.
       try await Task(executorPreference: loop) {
         try await loop.wait(for: .seconds(3))
@@ -267,7 +265,7 @@ private final class NewsList: Sendable {
 
   var all: [Bool] { list.withLock { $0 } }
 
-  func append(_ news: RingCapture.News) {
+  func append(_ news: SensorRecording.News) {
     list.withLock { list in
       if case .lost = news { list.append(true) } else { list.append(false) }
     }

@@ -58,8 +58,8 @@ private struct DaemonDay {
     request.interval = 3200...3200
     request.supervisionTimeout = 1600
     let jobs = [
-      DaemonJob(.init(name: "ring", address: ring.address, sensor: .ring), request),
-      DaemonJob(.init(name: "strap", address: strap.address, sensor: .heartRate), request),
+      DaemonJob(.init(name: "ring", address: ring.address, sensor: .init("ring")), request),
+      DaemonJob(.init(name: "strap", address: strap.address, sensor: .init("heart-rate")), request),
     ]
     let journal = Journal()
     let daemon = Daemon(daemonConfiguration, on: link.adapter) { journal.append($0) }

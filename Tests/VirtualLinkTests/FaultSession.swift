@@ -6,6 +6,7 @@ import BLEStack
 import BLEWire
 import ColmiRing
 import EmulatedSensors
+import Recording
 import SensorSessions
 import Synchronization
 import TestPeer
@@ -45,7 +46,7 @@ struct FaultSession: Sendable {
     }
     do throws(HostError) {
       await step(.scan)
-      _ = try await RingFinder.find(on: link.adapter, within: .seconds(2))
+      _ = try await SensorFinder.find(SensorKind.ring.search, on: link.adapter, within: .seconds(2))
       await step(.connect)
       let connection = try await link.adapter.connect(
         to: ring.address, asking: LinkRequest(), timeout: .seconds(1), tap: nil)

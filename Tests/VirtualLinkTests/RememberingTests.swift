@@ -5,6 +5,7 @@ import BLELinux
 import BLEStack
 import BLEWire
 import ColmiRing
+import Recording
 import SensorSessions
 import TestKit
 import Testing
@@ -35,7 +36,7 @@ import Testing
     try await withFolder { folder in
       let link = try await VirtualLink.open([quietRing(number: 7)])
       let (adapter, devices) = remembering(link, in: folder)
-      let ring = try await RingFinder.find(on: adapter, within: .seconds(20))
+      let ring = try await SensorFinder.find(SensorKind.ring.search, on: adapter, within: .seconds(20))
       let connection = try await adapter.connect(
         to: ring.address, asking: LinkRequest(), timeout: .seconds(20), tap: nil)
       _ = try await RingConversation.begin(on: connection)

@@ -26,24 +26,20 @@ import Testing
     let path = folder + "/hci.\(format.rawValue)"
     let log = try await PacketLogFile.start(path)
     let link = try await VirtualLink.open([quietRing()]) { log.capturing($0) }
-    var capture = RingCapture(
-      try await target(link.adapter), adapter: link.adapter,
-      limits: RecordingLimits(count: count), directory: folder + "/live")
+    let ring = try await SensorFinder.find(SensorKind.ring.search, on: link.adapter, within: .seconds(10))
+    var capture = SensorRecording(
+      of: ring.address, named: ring.name, on: link.adapter, into: folder + "/live",
+      RecordingLimits(count: count))
     capture.logFormat = format
-    let result = try await capture.run()
+    let result = try await capture.run(.ring)
     #expect(result.failure == nil && result.report.lost.total == 0)
     await link.close()
     #expect(await log.finish().lost == 0)
     return path
   }
 
-  private func target(_ adapter: any Adapter) async throws -> RingCapture.Target {
-    let ring = try await RingFinder.find(on: adapter, within: .seconds(10))
-    return RingCapture.Target(address: ring.address, name: ring.name)
-  }
-
   private struct Replayed {
-    var result: Result<RingCapture.Result, HostError>
+    var result: Result<SensorRecording.Result, HostError>
     var findings: ReplayFindings
     var failure: HostError?
   }
@@ -56,21 +52,18 @@ import Testing
     let loop = try EventLoop.start()
     defer { loop.stop() }
     let transport = try ReplayTransport(log, ReplaySource(path: "", speed: speed, link: link), on: loop)
-    let result: Result<RingCapture.Result, HostError>
+    let result: Result<SensorRecording.Result, HostError>
     do throws(HostError) {
       let adapter = try await HostAdapter.open(transport, name: "replay", on: loop)
       do throws(HostError) {
-        let ring: RingCapture.Target
-        if let peer = transport.peer {
-          ring = RingCapture.Target(address: peer)
-        } else {
-          let found = try await RingFinder.find(on: adapter, within: .seconds(10))
-          ring = RingCapture.Target(address: found.address)
-        }
-        let limits = RecordingLimits(count: count)
-        let capture = RingCapture(ring, adapter: adapter, limits: limits, directory: folder)
-        let task = Task { () -> Result<RingCapture.Result, HostError> in
-          do throws(HostError) { return .success(try await capture.run()) } catch {
+        let search = SensorKind.ring.search
+        let peer =
+          if let peer = transport.peer { peer } else {
+            try await SensorFinder.find(search, on: adapter, within: .seconds(10)).address
+          }
+        let capture = SensorRecording(of: peer, on: adapter, into: folder, RecordingLimits(count: count))
+        let task = Task { () -> Result<SensorRecording.Result, HostError> in
+          do throws(HostError) { return .success(try await capture.run(.ring)) } catch {
             return .failure(error)
           }
         }
@@ -144,12 +137,11 @@ import Testing
       var ring = quietRing()
       ring.disconnectAfter = 90
       let link = try await VirtualLink.open([ring])
-      var capture = RingCapture(
-        RingCapture.Target(address: ring.address), adapter: link.adapter,
-        limits: RecordingLimits(count: Self.count), directory: folder + "/live")
+      var capture = SensorRecording(
+        of: ring.address, on: link.adapter, into: folder + "/live", RecordingLimits(count: Self.count))
       capture.logFormat = .pcapng
-      capture.patience = .seconds(20)
-      let live = try await capture.run()
+      capture.plan.patience = .seconds(20)
+      let live = try await capture.run(.ring)
       await link.close()
       #expect(live.failure == nil && live.report.linkCount == 4)
 

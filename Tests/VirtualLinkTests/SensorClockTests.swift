@@ -7,6 +7,7 @@ import ColmiRing
 import EmulatedSensors
 import Foundation
 import Recording
+import SensorSessions
 import TestKit
 import Testing
 
@@ -77,14 +78,13 @@ import Testing
     let ring = quietRing(rate: 3 * item.rate)
     let link = try await VirtualLink.open(
       [ring], pace: item.interval == nil ? .immediate : .air, clock: .virtual(from: Self.start))
-    var capture = RingCapture(
-      RingCapture.Target(address: ring.address), adapter: link.adapter,
-      limits: .init(count: 3 * item.ticks), directory: directory)
-    if let interval = item.interval { capture.request.interval = interval...interval }
-    capture.request.supervisionTimeout = 3_200
+    var capture = SensorRecording(
+      of: ring.address, on: link.adapter, into: directory, .init(count: 3 * item.ticks))
+    if let interval = item.interval { capture.plan.request.interval = interval...interval }
+    capture.plan.request.supervisionTimeout = 3_200
     if item.errorRate > 0 { await link.emulation.inject(.packetErrorRate(item.errorRate)) }
     let running = capture
-    let result = try await withTaskExecutorPreference(link.loop.preference) { try await running.run() }
+    let result = try await withTaskExecutorPreference(link.loop.preference) { try await running.run(.ring) }
     await link.close()
     #expect(result.failure == nil)
     return result.report

@@ -15,11 +15,11 @@ import Testing
 
 /// Recordings of sensors that send known values: the tables hold them.
 @Suite(.timeLimit(.minutes(1))) struct SensorRecordingTests {
-  private func record(
-    _ model: some SensorModel, count: Int?, into directory: String, as format: TableFormat = .csv,
+  private func record<Sample>(
+    _ kind: SensorKind<Sample>, _ model: some SensorModel, count: Int?, into directory: String,
+    as format: TableFormat = .csv,
     patience: Duration = .zero,
-    _ change: (inout EmulatedSensor.Configuration) -> Void = { _ in },
-    _ body: (SensorRecording) async throws -> SensorRecording.Result
+    _ change: (inout EmulatedSensor.Configuration) -> Void = { _ in }
   ) async throws -> SensorRecording.Result {
     var configuration = EmulatedSensor.Configuration()
     configuration.ticksPerSecond = 100
@@ -27,11 +27,11 @@ import Testing
     change(&configuration)
     let sensor = configuration
     let link = try await VirtualLink.open { [EmulatedSensor(model, sensor)] }
-    var plan = DeviceSession.Plan(model.address)
-    plan.patience = patience
-    let recording = SensorRecording(
-      plan, on: link.adapter, into: directory, RecordingLimits(count: count), as: format)
-    let result = try await body(recording)
+    var recording = SensorRecording(
+      of: model.address, on: link.adapter, into: directory, RecordingLimits(count: count))
+    recording.plan.patience = patience
+    recording.tableFormat = format
+    let result = try await recording.run(kind)
     await link.close()
     return result
   }
@@ -54,9 +54,7 @@ import Testing
         HeartRateMeasurement(beatsPerMinute: 0, contact: .notDetected),
       ]
       let directory = folder + "/strap"
-      let result = try await record(strap, count: 5, into: directory) {
-        try await $0.heartRate(.none)
-      }
+      let result = try await record(.heartRate, strap, count: 5, into: directory)
       #expect(result.failure == nil && result.values == 5)
       #expect(result.report.endReason == "count reached" && result.report.lost.total == 0)
       // Two values and a state by turns.
@@ -82,11 +80,9 @@ import Testing
       var strap = StrapModel()
       strap.measurements = [HeartRateMeasurement(beatsPerMinute: 72)]
       let directory = folder + "/strap"
-      let result = try await record(strap, count: nil, into: directory) {
+      let result = try await record(.heartRate, strap, count: nil, into: directory) {
         $0.disconnectAfter = 12
         $0.malformedEvery = 4
-      } _: {
-        try await $0.heartRate(.none)
       }
       #expect(result.failure != nil)
       #expect(try values(directory + "/heart_rate.csv") == [String](repeating: "72,,", count: 9))
@@ -100,9 +96,7 @@ import Testing
       var polar = PolarModel()
       polar.stopAfterSeconds = 0.5
       let directory = folder + "/polar"
-      let result = try await record(polar, count: nil, into: directory) {
-        try await $0.polar(PolarSession.Settings(.ecg))
-      }
+      let result = try await record(.polar, polar, count: nil, into: directory)
       #expect(result.failure == .unsuitable("the sensor stopped the stream by itself"))
       #expect(result.report.endReason == "the sensor stopped the stream by itself")
       #expect(result.report.gapCount == 0 && result.report.timeToFirstSample != nil)
@@ -114,10 +108,8 @@ import Testing
   @Test func temperatures() async throws {
     try await withFolder { folder in
       let directory = folder + "/core"
-      let result = try await record(CoreModel(), count: 4, into: directory) {
+      let result = try await record(.thermometer, CoreModel(), count: 4, into: directory) {
         $0.offBodyEvery = 3
-      } _: {
-        try await $0.thermometer()
       }
       #expect(result.failure == nil && result.values == 4)
       let rows = try values(directory + "/temperature.csv").map { row in
@@ -132,9 +124,7 @@ import Testing
   @Test func polar() async throws {
     try await withFolder { folder in
       let directory = folder + "/polar"
-      let result = try await record(PolarModel(), count: 4, into: directory) {
-        try await $0.polar(PolarSession.Settings(.ecg))
-      }
+      let result = try await record(.polar, PolarModel(), count: 4, into: directory)
       #expect(result.failure == nil && result.values == 4)
       let rows = try lines(directory + "/ecg.csv")
       #expect(rows.first == "time_ns,device_time_ns,ecg_uv")
@@ -154,16 +144,12 @@ import Testing
         HeartRateMeasurement(beatsPerMinute: 300, energyExpendedKilojoules: 65_535),
         HeartRateMeasurement(beatsPerMinute: 0, contact: .notDetected),
       ]
-      let result = try await record(strap, count: 2, into: folder + "/strap", as: .npy) {
-        try await $0.heartRate(.none)
-      }
+      let result = try await record(.heartRate, strap, count: 2, into: folder + "/strap", as: .npy)
       #expect(result.report.streams.map(\.file) == ["heart_rate", "rr_intervals"])
-      _ = try await record(
-        CoreModel(), count: 3, into: folder + "/core", as: .npy, { $0.offBodyEvery = 3 },
-        { try await $0.thermometer() })
-      let polar = try await record(PolarModel(), count: 4, into: folder + "/polar", as: .npy) {
-        try await $0.polar(PolarSession.Settings(.ecg))
+      _ = try await record(.thermometer, CoreModel(), count: 3, into: folder + "/core", as: .npy) {
+        $0.offBodyEvery = 3
       }
+      let polar = try await record(.polar, PolarModel(), count: 4, into: folder + "/polar", as: .npy)
       for name in ["strap", "core", "polar"] {
         let report = try CaptureConversion.run(
           folder + "/" + name, to: .csv, output: folder + "/\(name)-text"

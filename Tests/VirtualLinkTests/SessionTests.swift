@@ -31,9 +31,11 @@ import Testing
     let ring = quietRing(rate: 3 * Self.tickRate)
     let link = try await VirtualLink.open([ring], pace: .air, clock: .virtual(from: Self.start))
     let session = DeviceSession(Self.plan(ring), on: link.adapter)
-    let sink = RingSink(limit: nil, tap: nil)
+    let sink = SampleSink<RingRawReading>(capacity: RingSession.queueCapacity, for: .recorder)
     let loop = link.loop
-    let running = Task(executorPreference: loop) { try await session.run(RingProfile(sink)) }
+    let running = Task(executorPreference: loop) {
+      try await session.run(SensorProfile<RingSession>((), sink))
+    }
     let script = Task(executorPreference: loop) {
       try await LossScript(ring.address, link.emulation, loop).run(Self.losses)
     }
@@ -53,14 +55,14 @@ import Testing
       #expect(gap.recoveryNanoseconds != nil)
     }
     let samples = Self.drain(sink)
-    #expect(samples.count == sink.sampleCount && sink.malformed == 0 && sink.samples.dropped == 0)
+    #expect(samples.count == sink.counts.values && sink.counts.malformed == 0 && sink.counts.dropped == 0)
     try Self.expectWhole(samples, gaps)
     Self.report(gaps)
   }
 
-  private static func drain(_ sink: RingSink) -> [RingRawReading] {
+  private static func drain(_ sink: SampleSink<RingRawReading>) -> [RingRawReading] {
     var samples: [RingRawReading] = []
-    while let sample = sink.samples.pop() { samples.append(sample) }
+    while let sample = sink.samples.ring.pop() { samples.append(sample) }
     return samples
   }
 

@@ -19,16 +19,17 @@ import Testing
     try await withFolder { folder in
       let rings = (1...16).map { quietRing(number: UInt64($0), rate: 90, malformedEvery: $0 + 4) }
       let link = try await VirtualLink.open(rings)
-      let found = try await RingFinder.find(16, on: link.adapter, within: .seconds(20))
+      let found = try await SensorFinder.find(
+        (0..<16).map { _ in SensorKind.ring.search }, on: link.adapter, within: .seconds(20)
+      ).compactMap(\.self)
       #expect(Set(found.map(\.address)) == Set(rings.map(\.address)))
 
       let captures = found.map {
-        RingCapture(
-          RingCapture.Target(address: $0.address, name: $0.name), adapter: link.adapter,
-          limits: RecordingLimits(count: Self.samples),
-          directory: CaptureGroup.directory(of: $0.address, in: folder))
+        SensorRecording(
+          of: $0.address, named: $0.name, on: link.adapter,
+          into: RecordingGroup.directory(of: $0.address, in: folder), RecordingLimits(count: Self.samples))
       }
-      let outcomes = await CaptureGroup(captures).run()
+      let outcomes = await RecordingGroup(captures.map { (AnySensorKind(.ring), $0) }).run()
       await link.close()
 
       #expect(outcomes.count == 16)
@@ -46,12 +47,12 @@ import Testing
         #expect(result.report.malformed == frames.map { $0 / every })
         handles.insert(try #require(result.report.connectionHandle).rawValue)
 
-        let session = try Data(contentsOf: URL(filePath: outcome.directory + "/session.json"))
+        let session = try Data(contentsOf: URL(filePath: outcome.recording.directory + "/session.json"))
         let object = try #require(try JSONSerialization.jsonObject(with: session) as? [String: Any])
         let device = try #require(object["device"] as? [String: Any])
         #expect(device["address"] as? String == advertiser.address.description)
         let rows = try ["accelerometer", "ppg", "spo2"].reduce(0) { sum, name in
-          let text = try String(contentsOfFile: outcome.directory + "/\(name).csv", encoding: .utf8)
+          let text = try String(contentsOfFile: outcome.recording.directory + "/\(name).csv", encoding: .utf8)
           return sum + text.split(separator: "\n").count - 1
         }
         #expect(rows == Self.samples)
@@ -67,12 +68,11 @@ import Testing
       rings[1].disconnectAfter = 100
       let link = try await VirtualLink.open(rings)
       let captures = rings.map {
-        RingCapture(
-          RingCapture.Target(address: $0.address), adapter: link.adapter,
-          limits: RecordingLimits(count: Self.samples),
-          directory: CaptureGroup.directory(of: $0.address, in: folder))
+        SensorRecording(
+          of: $0.address, on: link.adapter, into: RecordingGroup.directory(of: $0.address, in: folder),
+          RecordingLimits(count: Self.samples))
       }
-      let outcomes = await CaptureGroup(captures).run()
+      let outcomes = await RecordingGroup(captures.map { (AnySensorKind(.ring), $0) }).run()
       await link.close()
       let reports = try outcomes.map { try $0.result.get() }
       #expect(reports[0].failure == nil && reports[2].failure == nil)
@@ -81,6 +81,35 @@ import Testing
       #expect(reports[1].failure == .gatt(.closed(.linkLost(.silence))))
       // Connection Timeout. Core 5.4, Vol 1, Part F, 2.8.
       #expect(reports[1].report.disconnectReason?.rawValue == 0x08)
+    }
+  }
+
+  /// A ring, a strap and an H10, found and recorded at once: each has its own tables, all are of one clock.
+  @Test func sensorsOfDifferentKinds() async throws {
+    try await withFolder { folder in
+      let specification = try VirtualPeripheralSpecification(
+        parsing: "ring,rate=90+heart-rate,rate=20+polar,rate=20")
+      let link = try await VirtualLink.open { specification.makePeripherals() }
+      let kinds = try ["ring", "heart-rate", "polar"].map { try #require(AnySensorKind(named: $0)) }
+      let found = try await SensorFinder.find(kinds.map(\.search), on: link.adapter, within: .seconds(20))
+        .map { try #require($0) }
+      #expect(Set(found.map(\.address)).count == 3)
+      let recordings = found.map {
+        SensorRecording(
+          of: $0.address, named: $0.name, on: link.adapter,
+          into: RecordingGroup.directory(of: $0.address, in: folder), RecordingLimits(count: 30))
+      }
+      let outcomes = await RecordingGroup(Array(zip(kinds, recordings))).run()
+      await link.close()
+
+      let reports = try outcomes.map { try $0.result.get() }
+      #expect(reports.allSatisfy { $0.failure == nil && $0.values == 30 && $0.report.lost.total == 0 })
+      #expect(
+        reports.map { $0.report.streams.map(\.name) }
+          == [["accelerometer", "ppg", "spo2"], ["heart_rate", "rr_intervals"], ["ecg"]])
+      for report in reports.map(\.report) {
+        #expect(report.startedAt.nanoseconds <= (try #require(report.firstSampleAt)).nanoseconds)
+      }
     }
   }
 }

@@ -15,11 +15,11 @@ import Testing
     let link = try await VirtualLink.open(
       [quietRing(rate: 3)], pace: .air, clock: .virtual(from: start))
     try await withFolder { folder in
-      let target = RingCapture.Target(address: DeviceAddress(bits: 0x70CB_0D00_0001, type: .public))
-      let capture = RingCapture(
-        target, adapter: link.adapter, limits: .init(count: 3 * 3600), directory: folder + "/hour")
+      let capture = SensorRecording(
+        of: DeviceAddress(bits: 0x70CB_0D00_0001, type: .public), on: link.adapter, into: folder + "/hour",
+        .init(count: 3 * 3600))
       let result = try await withTaskExecutorPreference(link.loop.preference) {
-        try await capture.run()
+        try await capture.run(.ring)
       }
       #expect(result.failure == nil)
       #expect(result.report.lost.total == 0)

@@ -78,10 +78,7 @@ extension LogReplayReport {
     notifications += 1
     // Of another device, or broken: a notification is all that it is.
     guard let frame = try? RingFrame(validating: notification.value) else { return }
-    guard frame.opcode == RingCommand.rawStreamOpcode, !frame.isError,
-      let sample = try? RingRawSample(decoding: frame),
-      let stream = RingRawReading(time: ReceiveTime(nanoseconds: 0), sample: sample).stream
-    else {
+    guard let stream = RingRawSample(raw: frame).flatMap(RingStream.init) else {
       otherFrames += 1
       return
     }

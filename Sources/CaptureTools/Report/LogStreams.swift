@@ -1,5 +1,6 @@
 import BLECore
 import BLEDissector
+import BLEHost
 import BLESensors
 import BLEWire
 import ColmiRing
@@ -12,7 +13,7 @@ struct LogStreams {
   /// Of a ring, in order, for an analysis.
   private(set) var ringSamples: [RingRawReading] = []
   private var gathered = LogTables()
-  private let source = RawSource()
+  private var source = RawSource()
   private var connection: ConnectionHandle?
   private var pace = CyclingPace()
   private var polar = PolarLogStreams()
@@ -21,7 +22,7 @@ struct LogStreams {
     guard let att = packet.att, let value = att.value, let handle = att.handle else { return }
     // On another link the ring may stream by another attribute.
     if packet.connectionHandle != connection {
-      source.forget()
+      source = RawSource()
       polar = PolarLogStreams()
     }
     connection = packet.connectionHandle
@@ -63,11 +64,10 @@ struct LogStreams {
 
   /// A frame has a checksum, so that its attribute need not be known.
   private mutating func takeRing(_ value: Span<UInt8>, _ handle: AttributeHandle, at time: ReceiveTime) {
-    guard let frame = try? RingFrame(validating: value), frame.opcode == RingCommand.rawStreamOpcode,
-      !frame.isError, let sample = try? RingRawSample(decoding: frame)
+    guard let frame = try? RingFrame(validating: value), let sample = RingRawSample(raw: frame),
+      let stream = RingStream(sample), source.isFirst(handle)
     else { return }
     let stamped = RingRawReading(time: time, sample: sample)
-    guard let stream = stamped.stream, source.isFirst(handle) else { return }
     ringSamples.append(stamped)
     gathered.append(stamped, to: stream.table)
   }

@@ -30,6 +30,13 @@ public import Physiology
     }
   }
 
+  /// A raw sample whose layout is known; `nil` for any other frame: a reply, a refusal, another subtype.
+  @inlinable public init?(raw frame: borrowing RingFrame) {
+    guard let sample = try? RingRawSample(decoding: frame) else { return nil }
+    if case .unknown = sample { return nil }
+    self = sample
+  }
+
   /// From a notification's value: length and checksum are checked first.
   @inlinable public init(decoding value: Span<UInt8>) throws(WireError) {
     try self.init(decoding: RingFrame(validating: value))

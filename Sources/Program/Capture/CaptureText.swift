@@ -8,21 +8,22 @@ import SensorSessions
 
 /// A capture in words.
 enum CaptureText {
-  /// - Parameter isAlone: no other ring is recorded, and none needs a name.
-  static func note(_ news: RingCapture.News, of target: RingCapture.Target, isAlone: Bool) {
-    let ring = isAlone ? "" : "\(target.address): "
+  /// - Parameter isAlone: no other sensor is recorded, and none needs a name.
+  static func note(_ news: SensorRecording.News, of address: DeviceAddress, isAlone: Bool) {
+    let name = isAlone ? "" : "\(address): "
     switch news {
-    case .lost(let gap): Console.note("\(ring)\(GapText.cause(gap)); connecting again")
+    case .lost(let gap): Console.note("\(name)\(GapText.cause(gap)); connecting again")
     case .back(let gap):
       Console.note(
-        "\(ring)streaming again after \(gap.attempts) \(gap.attempts == 1 ? "attempt" : "attempts")")
+        "\(name)streaming again after \(gap.attempts) \(gap.attempts == 1 ? "attempt" : "attempts")")
     }
   }
 
   /// What a person reads at the end.
   static func summary(_ report: SessionReport, _ directory: String) -> String {
+    // Each of a ring's tables has samples of its own; what a strap has besides its first one is of the same values.
+    let rows = report.streams.prefix(report.ticks == nil ? 1 : 3).reduce(0) { $0 + $1.samples }
     let duration = (report.endedAt ?? report.startedAt).nanoseconds - report.startedAt.nanoseconds
-    let rows = report.streams.reduce(0) { $0 + $1.samples }
     var lines = [
       "\(rows) samples in \(seconds(duration)) from \(report.device)"
         + (report.deviceName.map { " (\($0.printable))" } ?? "") + "; \(report.endReason ?? "")"

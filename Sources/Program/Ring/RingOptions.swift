@@ -59,7 +59,8 @@ struct RingOptions: ParsableArguments, ReachesDevice {
     return try await device.withLink { adapter in
       if let known { return known }
       return try await failing { () async throws(HostError) in
-        let ring = try await RingFinder.find(named: name, on: adapter, within: patience)
+        let ring = try await SensorFinder.find(
+          SensorKind.ring.search, named: name, on: adapter, within: patience)
         Console.note("found \((ring.name ?? "").printable) \(ring.address) (\(ring.address.type.name))")
         return ring.address
       }

@@ -37,9 +37,7 @@ struct CyclingCommand: AsyncParsableCommand {
       let writer = CyclingWriter(isJSON: sensor.json, metres: Double(circumference) / 1000)
       return try await sensor.run(.cycling, (), writer)
     }
-    try await sensor.record(.cycling, into: output) { recording throws(HostError) in
-      try await recording.cycling()
-    }
+    try await sensor.record(.cycling, into: output)
   }
 }
 

@@ -38,9 +38,7 @@ struct HeartRateCommand: AsyncParsableCommand {
     guard let output = sensor.output else {
       return try await sensor.run(.heartRate, settings, HeartRateWriter(isJSON: sensor.json))
     }
-    try await sensor.record(.heartRate, into: output) { recording throws(HostError) in
-      try await recording.heartRate(settings)
-    }
+    try await sensor.record(.heartRate(settings), into: output)
   }
 }
 

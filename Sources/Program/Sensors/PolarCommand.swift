@@ -54,9 +54,7 @@ struct PolarCommand: AsyncParsableCommand {
     guard let output = sensor.output else {
       return try await sensor.run(.polar, settings, PolarWriter(isJSON: sensor.json))
     }
-    try await sensor.record(.polar, into: output) { recording throws(HostError) in
-      try await recording.polar(settings)
-    }
+    try await sensor.record(.polar(settings), into: output)
   }
 }
 

@@ -73,54 +73,21 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
   }
 
   /// The same, into a directory.
-  func record<Sample>(
-    _ kind: SensorKind<Sample>, into directory: String,
-    _ body: @escaping @Sendable (SensorRecording) async throws(HostError) -> SensorRecording.Result
-  ) async throws {
-    guard Files.names(in: directory).allSatisfy({ $0 == "." || $0 == ".." }) else {
-      throw Failure("\(directory) is there already and not empty; give another --output")
-    }
-    let limits = RecordingLimits(duration: stream.duration, count: count)
-    let format = tables.tableFormat
-    let publishing = try publishing.publishing(tables.format)
-    publishing?.follow(directory)
-    defer { publishing?.abandon() }
-    let result = try await view.showing(limits, into: directory) { view in
-      try await withPlan(kind.search, view) { plan, adapter in
-        var recording = SensorRecording(plan, on: adapter, into: directory, limits, as: format)
-        recording.live = view?.feed(of: plan.peer)
-        let ready = recording
-        return try await failing { () async throws(HostError) in try await body(ready) }
-      }
-    }
-    let isPublished = try await publishing?.finish() ?? true
-    try show(result, directory)
-    if let failure = result.failure {
-      throw Failure("\(failure); what was recorded until then is in \(directory)")
-    }
-    if result.report.lost.total > 0 { throw ExitCode(3) }
-    if !isPublished { throw ExitCode(4) }
-  }
-
-  private func show(_ result: SensorRecording.Result, _ directory: String) throws {
-    let report = result.report
-    guard !json else {
-      var line = JSONLine()
-      report.encode(into: &line)
-      return try Console.write(line.octets)
-    }
-    var lines = ["\(result.values) values from \(report.device); \(report.endReason ?? "")"]
-    for stream in report.streams {
-      lines.append("  \(stream.samples) \(stream.name)  \(directory)/\(stream.file)")
-    }
-    if let log = report.packetLog { lines.append("  packets  \(directory)/\(log)") }
-    if let gaps = CaptureText.gaps(report) { lines.append(gaps) }
-    try Console.print((lines + CaptureText.losses(report)).joined(separator: "\n"))
+  func record<Sample>(_ kind: SensorKind<Sample>, into directory: String) async throws {
+    let known = try address.map { try device.parse($0) } ?? device.known(name)
+    let wanted = RecordingJob.Wanted(
+      kind: AnySensorKind(kind), address: known, name: known == nil ? nil : name)
+    let job = RecordingJob(
+      wanted: [wanted], name: name, directory: directory,
+      limits: RecordingLimits(duration: stream.duration, count: count), tableFormat: tables.tableFormat,
+      device: device, patience: patience, tuning: thread.tuning,
+      publishing: try publishing.publishing(tables.format))
+    try await job.run(view, json: json)
   }
 
   /// Finds the sensor, and tells how to connect to it.
   private func withPlan<Value: Sendable>(
-    _ search: SensorSearch, _ view: LiveView? = nil,
+    _ search: SensorSearch,
     _ body: @escaping @Sendable (DeviceSession.Plan, any Adapter) async throws -> Value
   ) async throws -> Value {
     let address = try address.map { try device.parse($0) } ?? device.known(name)
@@ -128,9 +95,8 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
       name, Duration.seconds(device.timeout), try device.link.request(), patience
     )
     return try await device.withRadio(thread.tuning) { radio in
-      view?.use(radio.adapter)
       let peer =
-        if let address { address } else { try await Self.find(search, name, radio.adapter, timeout, view) }
+        if let address { address } else { try await Self.find(search, name, radio.adapter, timeout) }
       var plan = DeviceSession.Plan(peer)
       plan.request = request
       plan.connectTimeout = timeout
@@ -140,13 +106,11 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
   }
 
   private static func find(
-    _ search: SensorSearch, _ name: String?, _ adapter: any Adapter, _ timeout: Duration, _ view: LiveView?
+    _ search: SensorSearch, _ name: String?, _ adapter: any Adapter, _ timeout: Duration
   ) async throws -> DeviceAddress {
-    view?.look(for: name ?? "a sensor")
     let found = try await failing { () async throws(HostError) in
       try await SensorFinder.find(search, named: name, on: adapter, within: timeout)
     }
-    view?.found(found)
     Console.note("found \(found.name?.printable ?? "a sensor without a name") at \(found.address)")
     return found.address
   }

@@ -41,9 +41,7 @@ struct ThermometerCommand: AsyncParsableCommand {
     guard let output = sensor.output else {
       return try await sensor.run(.thermometer, (), ThermometerWriter(isJSON: sensor.json, unit))
     }
-    try await sensor.record(.thermometer, into: output) { recording throws(HostError) in
-      try await recording.thermometer()
-    }
+    try await sensor.record(.thermometer, into: output)
   }
 }
 

@@ -60,11 +60,13 @@ final class OpenRecording: Sendable {
   ///
   /// - Parameters:
   ///   - report: what is known before the first one.
+  ///   - begunAt: `startedAt` of the report by the clock that is never stepped.
   ///   - announce: tells other processes of the packet log.
   ///   - start: makes the files.
   /// - Throws: what keeps a file from being made.
   func begin(
-    _ report: SessionReport, on connection: Connection, announce: () -> LogAnnouncement? = { nil },
+    _ report: SessionReport, begunAt: MonotonicTime, on connection: Connection,
+    announce: () -> LogAnnouncement? = { nil },
     _ start: @Sendable (Recorder.Pace) async throws(SystemError) -> Recorder
   ) async throws(HostError) {
     if let recorder = files.withLock({ $0?.recorder }) {
@@ -82,7 +84,7 @@ final class OpenRecording: Sendable {
       recorder.wake.signal()
       // A closure cannot consume what it captures, but it can take it.
       var made: Files? = Files(
-        report: report, begunAt: clock.monotonic(), folder: folder, recorder: recorder,
+        report: report, begunAt: begunAt, folder: folder, recorder: recorder,
         announcement: announce())
       files.withLock { $0 = made.take() }
     } catch { throw .system(error) }

@@ -19,8 +19,6 @@ package final class Recorder: Sendable {
     var lostSamples = 0
     var lostPackets = 0
     package var failure: SystemError?
-    /// Of the tables.
-    var format = TableFormat.csv
   }
 
   /// Whether the source waits for the writer.
@@ -37,16 +35,6 @@ package final class Recorder: Sendable {
 
   private init(urgent isUrgent: @escaping @Sendable () -> Bool) throws(SystemError) {
     writer = try WriterThread(urgent: isUrgent)
-  }
-
-  /// Records a ring.
-  static func start(
-    in directory: String, _ sink: RingSink, as tableFormat: TableFormat = .csv, packets: PacketQueue?,
-    format: CaptureLogFormat = .btsnoop, pace: Pace = .held, live: (any RecordingWatcher)? = nil
-  ) async throws(SystemError) -> Recorder {
-    try await start(
-      in: directory, sink.samples, RingTables(), as: tableFormat, packets: packets, format: format,
-      pace: pace, live: live)
   }
 
   /// Creates the files and starts the writer.

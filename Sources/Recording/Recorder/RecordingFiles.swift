@@ -63,7 +63,6 @@ package struct RecordingFiles: ~Copyable {
   package var outcome: Recorder.Outcome {
     var outcome = Recorder.Outcome()
     outcome.rows = tables.map(\.rowsWritten)
-    outcome.format = index == nil ? .csv : .npy
     outcome.failure = failure
     if failure != nil {
       for table in tables where table.table.content == .samples {

@@ -45,21 +45,11 @@ package struct ReceiveCounts: Hashable, Sendable {
 }
 
 extension ReceiveCounts {
-  /// Of a ring.
-  init(_ sink: RingSink, _ packets: PacketQueue) {
-    samples = sink.sampleCount
-    received = sink.received
-    malformed = sink.malformed
-    sampleQueueDrops = sink.samples.dropped
-    packetLogDrops = packets.dropped
-  }
-
-  /// Of a sensor.
-  init<Sample>(_ counts: SensorCounts, _ channel: SampleChannel<Sample>, _ packets: PacketQueue) {
+  init(_ counts: SampleCounts, _ packets: PacketQueue) {
     samples = counts.values
-    malformed = channel.malformed
-    sampleQueueDrops = channel.dropped
+    received = counts.received
+    malformed = counts.malformed
+    sampleQueueDrops = counts.dropped
     packetLogDrops = packets.dropped
-    received = samples + counts.states + malformed + sampleQueueDrops
   }
 }

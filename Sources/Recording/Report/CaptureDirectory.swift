@@ -1,5 +1,7 @@
 import BLECore
+import BLEHost
 import BLELinux
+import Glibc
 import JSONText
 
 /// The folder of one capture and its `session.json`.
@@ -9,6 +11,15 @@ struct CaptureDirectory: ~Copyable {
 
   let path: String
   private var session: OutputFile
+
+  /// Nothing recorded is ever overwritten: asked before a stream is started for nothing.
+  ///
+  /// - Throws: EEXIST where a capture is there already.
+  static func refuse(_ path: String) throws(HostError) {
+    guard !Files.exists(path + "/session.json") else {
+      throw .system(SystemError(call: "open \(path)/session.json", number: EEXIST))
+    }
+  }
 
   /// Makes the folder and a first `session.json`.
   ///

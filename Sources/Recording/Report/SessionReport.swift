@@ -92,15 +92,22 @@ public struct SessionReport: Hashable, Sendable {
   /// The controller's word for the end of the last link, where it is known.
   public var disconnectReason: HCIStatus?
 
-  /// What the recorder of a ring wrote.
-  mutating func take(_ outcome: Recorder.Outcome) {
+  /// What came.
+  mutating func take(_ counts: SampleCounts) {
+    received = counts.received
+    malformed += counts.malformed
+    otherFrames = counts.other
+    repeated = counts.repeated
+    lost.sampleQueue = counts.dropped
+  }
+
+  /// What the recorder wrote.
+  mutating func take(_ outcome: Recorder.Outcome, as format: TableFormat) {
+    for place in streams.indices { streams[place].samples = outcome.rows[place] }
     ticks = outcome.ticks
-    ticksFile = outcome.format.fileName(TickRows.table.name)
-    streams = RingStream.allCases.map { stream in
-      Stream(
-        name: stream.name, file: outcome.format.fileName(stream.name), samples: outcome.rows[stream.rawValue],
-        part: outcome.ticks?.parts[stream.part.rawValue])
-    }
+    guard let ticks else { return }
+    ticksFile = format.fileName(TickRows.table.name)
+    for stream in RingStream.allCases { streams[stream.rawValue].part = ticks.parts[stream.part.rawValue] }
   }
 
   /// One JSON object and a line feed.

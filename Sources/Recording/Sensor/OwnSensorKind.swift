@@ -96,7 +96,7 @@ extension SensorKind where Sample: SensorSample {
       SensorSearch(name, services: [service], nameStarts: nameStarts), CharacteristicSession<Sample>.self,
       settings,
       emulation: .values(name: name, service: service, characteristic: characteristic, emulation)
-    ) { ValueTables(table, columns, $1) }
+    ) { _ in ValueTables(table, columns) }
   }
 }
 
@@ -134,18 +134,14 @@ struct CharacteristicSession<Sample: SensorSample>: SensorSession {
 private struct ValueTables<Sample: SensorSample>: SampleTables {
   let tables: [RecordedTable]
   private let columns: [SensorColumn<Sample>]
-  private let counts: SensorCounts
 
-  init(_ name: String, _ columns: [SensorColumn<Sample>], _ counts: SensorCounts) {
+  init(_ name: String, _ columns: [SensorColumn<Sample>]) {
     tables = [RecordedTable(name: name, columns: [.time("time_ns")] + columns.map(\.column))]
     self.columns = columns
-    self.counts = counts
   }
 
   mutating func append(_ sample: Sample, to files: inout RecordingFiles) {
-    guard counts.isOpen else { return }
     files.append(ValueRow(sample: sample, columns: columns), to: 0)
-    counts.add(isValue: true)
   }
 }
 

@@ -14,7 +14,7 @@ public struct SensorKind<Sample: NotificationSample>: Sendable {
   /// What plays its part where none is at hand.
   package let emulation: SensorEmulation
   private let feed: @Sendable () -> SensorFeed<Sample>
-  private let recorder: @Sendable (RecordingOrder) async throws(HostError) -> RecordingOrder.Outcome
+  private let recorder: @Sendable (SensorRecording) async throws(HostError) -> SensorRecording.Result
 
   /// - Parameters:
   ///   - search: how it is found.
@@ -24,42 +24,28 @@ public struct SensorKind<Sample: NotificationSample>: Sendable {
   ///   - tables: those of a recording.
   init<Session: SensorSession, Tables: SampleTables>(
     _ search: SensorSearch, _ type: Session.Type, _ settings: Session.Settings, emulation: SensorEmulation,
-    _ tables: @escaping @Sendable (Session, SensorCounts) -> Tables
+    _ tables: @escaping @Sendable (Session) -> Tables
   ) where Session.Sample == Sample, Tables.Sample == Sample {
     self.search = search
     self.emulation = emulation
     feed = { SensorFeed(type, settings) }
-    recorder = { order throws(HostError) in
-      let result = try await order.sensorRecording.record(type, settings, tables)
-      return (result.report, result.failure)
-    }
+    recorder = { recording throws(HostError) in try await recording.record(type, settings, tables) }
   }
 
   /// What streams over the links of one session.
   package func makeFeed() -> SensorFeed<Sample> { feed() }
 
-  /// Records one, until there is a reason to end.
-  ///
-  /// - Throws: what kept it from starting; later the outcome has the failure instead.
-  package func record(_ order: RecordingOrder) async throws(HostError) -> RecordingOrder.Outcome {
-    try await recorder(order)
+  func record(_ recording: SensorRecording) async throws(HostError) -> SensorRecording.Result {
+    try await recorder(recording)
   }
 }
 
 extension SensorKind where Sample == RingRawReading {
   /// COLMI rings, which seldom advertise their service. The samples are those of the raw stream.
-  public static var ring: SensorKind { SensorKind() }
-
-  private init() {
+  public static var ring: SensorKind {
     var search = SensorSearch("ring", services: [RingUUID.commandService])
     search.matchesName = { RingName.matches($0) }
-    self.search = search
-    emulation = .specification("ring")
-    feed = { SensorFeed(RingSession.self, ()) }
-    recorder = { order throws(HostError) in
-      let result = try await order.ringCapture.run()
-      return (result.report, result.failure)
-    }
+    return SensorKind(search, RingSession.self, (), emulation: .specification("ring")) { _ in RingTables() }
   }
 }
 
@@ -67,12 +53,17 @@ extension SensorKind where Sample == RingRawReading {
 
 extension SensorKind where Sample == HeartRateSample {
   /// Straps and watches with the Heart Rate service.
-  public static var heartRate: SensorKind {
+  public static var heartRate: SensorKind { heartRate(.none) }
+
+  /// The same with something done before the first measurement.
+  ///
+  /// - Parameter preparation: such as setting the energy expended to 0.
+  public static func heartRate(_ preparation: HeartRateSession.Preparation) -> SensorKind {
     let search = SensorSearch(
       "heart-rate sensor", services: [.heartRate], nameStarts: ["Polar ", "TICKR ", "HRM-"])
-    return SensorKind(search, HeartRateSession.self, .none, emulation: .specification("heart-rate")) {
-      HeartRateTables(counts: $1)
-    }
+    return SensorKind(
+      search, HeartRateSession.self, preparation, emulation: .specification("heart-rate")
+    ) { _ in HeartRateTables() }
   }
 }
 
@@ -82,8 +73,8 @@ extension SensorKind where Sample == TemperatureSample {
     let search = SensorSearch(
       "thermometer", services: [.healthThermometer, CoreUUID.service, CoreUUID.legacyService],
       nameStarts: ["CORE"])
-    return SensorKind(search, ThermometerSession.self, (), emulation: .specification("thermometer")) {
-      TemperatureTables(counts: $1)
+    return SensorKind(search, ThermometerSession.self, (), emulation: .specification("thermometer")) { _ in
+      TemperatureTables()
     }
   }
 }
@@ -92,8 +83,8 @@ extension SensorKind where Sample == CyclingSample {
   /// Sensors with the Cycling Speed and Cadence service.
   public static var cycling: SensorKind {
     let search = SensorSearch("cycling sensor", services: [.cyclingSpeedAndCadence])
-    return SensorKind(search, CyclingSession.self, (), emulation: .specification("cycling")) {
-      CyclingTables(counts: $1)
+    return SensorKind(search, CyclingSession.self, (), emulation: .specification("cycling")) { _ in
+      CyclingTables()
     }
   }
 }
@@ -108,7 +99,42 @@ extension SensorKind where Sample == PolarFrameSample {
   public static func polar(_ settings: PolarSession.Settings) -> SensorKind {
     let search = SensorSearch("Polar sensor", services: [PolarUUID.service], nameStarts: ["Polar "])
     return SensorKind(search, PolarSession.self, settings, emulation: .specification("polar")) {
-      PolarTables($0.type, sampleRate: $0.sampleRate, factor: $0.factor, counts: $1)
+      PolarTables($0.type, sampleRate: $0.sampleRate, factor: $0.factor)
     }
   }
+}
+
+/// A kind of sensor whatever its samples are: where several kinds are in one list.
+public struct AnySensorKind: Sendable {
+  /// How it is found.
+  public let search: SensorSearch
+  private let recorder: @Sendable (SensorRecording) async throws(HostError) -> SensorRecording.Result
+
+  /// - Parameter kind: such as `.ring`.
+  public init<Sample>(_ kind: SensorKind<Sample>) {
+    search = kind.search
+    recorder = { recording throws(HostError) in try await kind.record(recording) }
+  }
+
+  func record(_ recording: SensorRecording) async throws(HostError) -> SensorRecording.Result {
+    try await recorder(recording)
+  }
+
+  /// All that are built in, by their names in commands and configurations.
+  public static let named: [(name: String, kind: AnySensorKind)] = [
+    ("ring", AnySensorKind(.ring)), ("heart-rate", AnySensorKind(.heartRate)),
+    ("thermometer", AnySensorKind(.thermometer)), ("cycling", AnySensorKind(.cycling)),
+    ("polar", AnySensorKind(.polar)),
+  ]
+
+  /// - Parameter name: such as `heart-rate`.
+  public init?(named name: String) {
+    guard let kind = Self.named.first(where: { $0.name == name })?.kind else { return nil }
+    self = kind
+  }
+}
+
+extension SensorRecording {
+  /// The same of a kind that is one of several.
+  public func run(_ kind: AnySensorKind) async throws(HostError) -> Result { try await kind.record(self) }
 }

@@ -5,10 +5,7 @@ package import SensorSessions
 /// The table of a cyclist's sensor. What it does not count is empty, and so is a rate where nothing turned since the row
 /// before.
 package struct CyclingTables: SampleTables {
-  let counts: SensorCounts
   private var pace = CyclingPace()
-
-  init(counts: SensorCounts) { self.counts = counts }
 
   package static let tables = [
     RecordedTable(
@@ -26,9 +23,7 @@ package struct CyclingTables: SampleTables {
   var tables: [RecordedTable] { Self.tables }
 
   mutating func append(_ sample: CyclingSample, to files: inout RecordingFiles) {
-    guard counts.isOpen else { return }
     files.append(CyclingRow(sample: sample, pace: pace.take(sample)), to: 0)
-    counts.add(isValue: true)
   }
 }
 

@@ -4,12 +4,10 @@ import SensorSessions
 
 /// The table of one raw stream of a Polar sensor: a row for each sample of a frame.
 package struct PolarTables: SampleTables {
-  let counts: SensorCounts
   private var rows: PolarRows
 
-  init(_ type: PolarMeasurementType, sampleRate: UInt16, factor: Double, counts: SensorCounts) {
+  init(_ type: PolarMeasurementType, sampleRate: UInt16, factor: Double) {
     rows = PolarRows(type, sampleRate: sampleRate, factor: factor)
-    self.counts = counts
   }
 
   var tables: [RecordedTable] { [RecordedTable(name: PolarRows.name(rows.type), columns: [])] }
@@ -24,13 +22,11 @@ package struct PolarTables: SampleTables {
   }
 
   mutating func append(_ sample: PolarFrameSample, to files: inout RecordingFiles) {
-    guard counts.isOpen else { return }
     sample.withFrame { frame in
       let isFirst = rows.channelCount == nil
       guard let layout = rows.accept(frame) else { return }
       if isFirst { files.open(0, with: PolarRows.columns(rows.type, layout.channelCount)) }
       rows.forEach(of: frame, at: sample.time) { files.append($0, to: 0) }
-      counts.add(isValue: true)
     }
   }
 }

@@ -1,41 +1,9 @@
 package import BLECore
 import BLESensors
 package import SensorSessions
-import Synchronization
-
-/// What a recording of a sensor has taken so far: counted on the writer's thread, read by whoever shows progress.
-final class SensorCounts: Sendable {
-  private let valueCount = Atomic<Int>(0)
-  private let stateCount = Atomic<Int>(0)
-  private let limit: Int
-  private let completion: @Sendable () -> Void
-
-  /// - Parameters:
-  ///   - limit: values after which nothing more is recorded; `nil` for none.
-  ///   - completion: called with the last of them.
-  init(limit: Int?, completion: @escaping @Sendable () -> Void) {
-    self.limit = limit ?? .max
-    self.completion = completion
-  }
-
-  var values: Int { valueCount.load(ordering: .relaxed) }
-  /// The sensor had nothing to measure.
-  var states: Int { stateCount.load(ordering: .relaxed) }
-  var isOpen: Bool { values < limit }
-
-  func add(isValue: Bool) {
-    guard isValue else {
-      stateCount.add(1, ordering: .relaxed)
-      return
-    }
-    if valueCount.add(1, ordering: .relaxed).newValue == limit { completion() }
-  }
-}
 
 /// The tables of a heart-rate sensor: measurements, and the intervals between beats that came with them.
 package struct HeartRateTables: SampleTables {
-  let counts: SensorCounts
-
   package static let tables = [
     RecordedTable(
       name: "heart_rate",
@@ -55,13 +23,11 @@ package struct HeartRateTables: SampleTables {
   var tables: [RecordedTable] { Self.tables }
 
   mutating func append(_ sample: HeartRateSample, to files: inout RecordingFiles) {
-    guard counts.isOpen else { return }
     files.append(HeartRateRow(sample), to: 0)
     let intervals = sample.measurement.rrIntervals
     for index in intervals.indices {
       files.append(RRIntervalRow(time: sample.time, ticks: intervals[index]), to: 1)
     }
-    counts.add(isValue: sample.measurement.contact != .notDetected)
   }
 }
 
@@ -102,8 +68,6 @@ package struct RRIntervalRow: RecordedRow {
 
 /// The table of a thermometer or CORE sensor. Without a reading there is a state and no number.
 package struct TemperatureTables: SampleTables {
-  let counts: SensorCounts
-
   package static let tables = [
     RecordedTable(
       name: "temperature",
@@ -120,9 +84,7 @@ package struct TemperatureTables: SampleTables {
   var tables: [RecordedTable] { Self.tables }
 
   mutating func append(_ sample: TemperatureSample, to files: inout RecordingFiles) {
-    guard counts.isOpen else { return }
     files.append(TemperatureRow(sample), to: 0)
-    counts.add(isValue: sample.degrees != nil)
   }
 }
 

@@ -7,6 +7,16 @@ public import SensorSessions
 public enum RingStream: Int, CaseIterable, Sendable {
   case accelerometer, ppg, spO2
 
+  /// - Returns: the table of a sample; `nil` for a subtype that nobody knows.
+  package init?(_ sample: RingRawSample) {
+    switch sample {
+    case .accelerometer: self = .accelerometer
+    case .ppg: self = .ppg
+    case .spO2: self = .spO2
+    case .unknown: return nil
+    }
+  }
+
   /// As in `session.json`.
   public var name: String {
     switch self {
@@ -52,14 +62,7 @@ public enum RingStream: Int, CaseIterable, Sendable {
 
 extension RingRawReading: RecordedRow {
   /// The table it belongs to; `nil` for a subtype that nobody knows.
-  public var stream: RingStream? {
-    switch sample {
-    case .accelerometer: .accelerometer
-    case .ppg: .ppg
-    case .spO2: .spO2
-    case .unknown: nil
-    }
-  }
+  public var stream: RingStream? { RingStream(sample) }
 
   /// Octets of the longest row's values: three counts of 7, three accelerations of 11.
   fileprivate static let valueLimit = 64

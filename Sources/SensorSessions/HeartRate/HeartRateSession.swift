@@ -14,6 +14,9 @@ public struct HeartRateSample: NotificationSample {
     self.time = time
   }
 
+  /// Without contact there is nothing to measure.
+  public var isValue: Bool { measurement.contact != .notDetected }
+
   /// Beats a minute; 0 where the strap has found none yet.
   public var beatsPerMinute: Int { Int(measurement.beatsPerMinute) }
 

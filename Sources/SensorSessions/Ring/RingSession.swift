@@ -1,7 +1,7 @@
 public import BLECore
 public import BLEHost
 import BLEStack
-import BLEWire
+package import BLEWire
 public import ColmiRing
 import Synchronization
 
@@ -33,13 +33,15 @@ extension RingRawReading: CustomStringConvertible {
   }
 }
 
-/// A connected ring whose raw stream runs, for whoever wants the samples as they come; `RingCapture` records them.
+/// A connected ring whose raw stream runs, for whoever wants the samples as they come.
 public struct RingSession: SensorSession {
   /// How long the ring may take to obey a stop.
   private static let stopPatience = Duration.seconds(2)
 
   /// Nothing: `ringtap ring info` asks for it.
   public let facts = SensorFacts()
+  /// About 8 s of the fastest stream (2,083/s).
+  public static let queueCapacity = 1 << 14
   private let ring: RingLink
   private let times: SampleTimes
   private let take: @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
@@ -52,14 +54,7 @@ public struct RingSession: SensorSession {
   ) async throws(HostError) -> RingSession {
     let ring = try await RingLink(connection, isForStream: true)
     let source = RawSource()
-    let session = RingSession(ring: ring, times: sink.times) { notification, time in
-      let value = notification.value
-      // Answers to commands come the same way.
-      guard value.count != RingFrame.byteCount || value[0] == RingCommand.rawStreamOpcode,
-        source.isFirst(notification.handle)
-      else { return }
-      sink.take(value, at: time)
-    }
+    let session = RingSession(ring: ring, times: sink.times) { sink.take($0, of: source, at: $1) }
     try await ring.startRaw(session.take)
     return session
   }
@@ -67,6 +62,20 @@ public struct RingSession: SensorSession {
   public func complete() async { try? await ring.listenFurther(isSilent: times.first == nil, take) }
 
   public func stop() async { await ring.stopRaw(within: Self.stopPatience) }
+}
+
+extension SampleSink<RingRawReading> {
+  /// Checks, decodes and queues one notification of a ring. Receive thread only.
+  package func take(
+    _ notification: borrowing HandleValueNotification, of source: RawSource, at time: ReceiveTime
+  ) {
+    let (value, handle) = (notification.value, notification.handle)
+    take(at: time) { () throws(WireError) in
+      let frame = try RingFrame(validating: value)
+      guard let sample = RingRawSample(raw: frame) else { return .other }
+      return source.isFirst(handle) ? .sample(RingRawReading(time: time, sample: sample)) : .repeated
+    }
+  }
 }
 
 /// The attribute that brought the first raw frame of a link: some rings repeat the stream on a second one.
@@ -81,7 +90,4 @@ package final class RawSource: Sendable {
     if source == 0 { known.store(handle.rawValue, ordering: .relaxed) }
     return source == 0 || source == handle.rawValue
   }
-
-  /// Another link has come up: the stream may come by another attribute. Nothing comes over the one before.
-  package func forget() { known.store(0, ordering: .relaxed) }
 }

@@ -37,7 +37,7 @@ public struct SensorSearch: Sendable {
   }
 }
 
-/// Finds a sensor by what it advertises.
+/// Finds sensors by what they advertise.
 public enum SensorFinder {
   /// Scans until one is seen that takes connections; the radio is off again when this returns.
   ///
@@ -50,19 +50,39 @@ public enum SensorFinder {
   public static func find(
     _ search: SensorSearch, named name: String? = nil, on adapter: any Adapter, within duration: Duration
   ) async throws(HostError) -> Advertiser {
-    let found = Mutex<Advertiser?>(nil)
-    _ = try await Scanner(kind: .active, duplicates: .reportOnce).run(on: adapter, for: duration) {
-      advertiser in
-      guard advertiser.isConnectable, name.map({ $0 == advertiser.name }) ?? search.matches(advertiser) else {
-        return .goOn
-      }
-      found.withLock { $0 = $0 ?? advertiser }
-      return .stop
-    }
-    guard let advertiser = found.withLock({ $0 }) else {
+    let found = try await find([search], named: name, on: adapter, within: duration)
+    guard let advertiser = found[0] else {
       throw .notFound(
         name.map { "device named \($0)" } ?? search.name, seconds: Int(duration.components.seconds))
     }
     return advertiser
+  }
+
+  /// The same for several sensors, each another one.
+  ///
+  /// - Parameters:
+  ///   - searches: what each advertises.
+  ///   - name: an exact name to wait for instead.
+  ///   - adapter: what scans.
+  ///   - duration: how long to look.
+  /// - Returns: parallel to `searches`; `nil` for those of which none came in time.
+  public static func find(
+    _ searches: [SensorSearch], named name: String? = nil, on adapter: any Adapter, within duration: Duration
+  ) async throws(HostError) -> [Advertiser?] {
+    let found = Mutex<[Advertiser?]>(searches.map { _ in nil })
+    _ = try await Scanner(kind: .active, duplicates: .reportOnce).run(on: adapter, for: duration) {
+      advertiser in
+      guard advertiser.isConnectable else { return .goOn }
+      return found.withLock { found in
+        let place = found.indices.first {
+          found[$0] == nil && (name.map { $0 == advertiser.name } ?? searches[$0].matches(advertiser))
+        }
+        if let place, !found.contains(where: { $0?.address == advertiser.address }) {
+          found[place] = advertiser
+        }
+        return found.allSatisfy { $0 != nil } ? .stop : .goOn
+      }
+    }
+    return found.withLock { $0 }
   }
 }

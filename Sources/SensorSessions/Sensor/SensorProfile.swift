@@ -1,6 +1,6 @@
 package import BLECore
 public import BLEHost
-import BLEStack
+import BLELinux
 import Synchronization
 
 /// One kind of sensor on one link: who it is, and its stream.
@@ -8,6 +8,9 @@ public protocol SensorSession: Sendable {
   associatedtype Sample: NotificationSample
   /// What the stream is started with.
   associatedtype Settings: Sendable
+
+  /// Samples that may wait for a recorder, which lets them gather for a quarter of a second: 1,024 unless it is said here.
+  static var queueCapacity: Int { get }
 
   var facts: SensorFacts { get }
   /// Discovers, reads, and subscribes.
@@ -25,48 +28,11 @@ public protocol SensorSession: Sendable {
 }
 
 extension SensorSession {
+  public static var queueCapacity: Int { 1024 }
+
   public func complete() async {}
 
   public static func again(_ settings: Settings) -> Settings { settings }
-}
-
-/// Where the samples of a sensor go on the receive thread, over all links.
-public final class SampleSink<Sample: NotificationSample>: Sendable {
-  package let samples: SampleChannel<Sample>
-  package let times = SampleTimes()
-  private let isEnded = Atomic<Bool>(false)
-  private let ended: @Sendable () -> Void
-
-  /// - Parameters:
-  ///   - capacity: samples that may wait for a slow reader.
-  ///   - ended: called where the sensor ends the stream by itself.
-  package init(capacity: Int = 1024, ended: @escaping @Sendable () -> Void = {}) {
-    samples = SampleChannel(capacity: capacity)
-    self.ended = ended
-  }
-
-  /// Decodes and queues one value; what cannot be decoded is counted. Receive thread only.
-  package func take(_ value: Span<UInt8>, at time: ReceiveTime) {
-    take(at: time) { () throws(WireError) in try Sample(decoding: value, at: time) }
-  }
-
-  /// The same with a decoder for values that have more than one form.
-  package func take(at time: ReceiveTime, _ decode: () throws(WireError) -> Sample) {
-    do throws(WireError) {
-      samples.take(try decode())
-      times.note(time)
-    } catch { samples.reject() }
-  }
-
-  /// Whether the sensor ended the stream, though the link is up.
-  package var isEndedBySensor: Bool { isEnded.load(ordering: .relaxed) }
-
-  /// Receive thread only.
-  package func end() {
-    isEnded.store(true, ordering: .relaxed)
-    samples.finish()
-    ended()
-  }
 }
 
 /// A session with a sensor: its samples are one sequence, whatever becomes of the links.
@@ -84,16 +50,18 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
   private let started: AsyncStream<Session>.Continuation
   private let isFirst = Atomic<Bool>(true)
 
-  private let begin: @Sendable (Session, Connection) async throws(HostError) -> Void
+  /// When the start of a stream was begun, by both clocks: no sample of it is earlier.
+  package typealias Start = (time: ReceiveTime, monotonic: MonotonicTime)
+  private let begin: @Sendable (Session, Connection, Start) async throws(HostError) -> Void
 
   public convenience init(_ settings: Session.Settings) {
-    self.init(settings, SampleSink()) { _, _ in }
+    self.init(settings, SampleSink())
   }
 
   /// - Parameter begin: what is done on each link once the stream runs.
   package init(
     _ settings: Session.Settings, _ sink: SampleSink<Session.Sample>,
-    begin: @escaping @Sendable (Session, Connection) async throws(HostError) -> Void
+    begin: @escaping @Sendable (Session, Connection, Start) async throws(HostError) -> Void = { _, _, _ in }
   ) {
     self.settings = settings
     self.sink = sink
@@ -102,10 +70,15 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
   }
 
   public func start(on connection: Connection) async throws(HostError) -> Session {
+    let clock = connection.loop.clock
+    let begunAt = (clock.now(), clock.monotonic())
     let settings = isFirst.load(ordering: .relaxed) ? settings : Session.again(settings)
     let session = try await Session.start(settings, on: connection, into: sink)
     isFirst.store(false, ordering: .relaxed)
-    try await begin(session, connection)
+    do throws(HostError) { try await begin(session, connection, begunAt) } catch {
+      await session.stop()
+      throw error
+    }
     started.yield(session)
     return session
   }

@@ -6,7 +6,6 @@ public import BLEWire
 /// Where a session with a device stands.
 public enum SessionState: Hashable, Sendable {
   case idle
-  case scanning
   case connecting
   case discovering
   case streaming

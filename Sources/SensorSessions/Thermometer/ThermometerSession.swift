@@ -50,6 +50,9 @@ public struct TemperatureSample: NotificationSample {
     }
   }
 
+  /// Without a reading there is a state and no number.
+  public var isValue: Bool { degrees != nil }
+
   /// In degrees of another unit.
   public func degrees(in unit: TemperatureMeasurement.Unit) -> Double? {
     degrees.map { Self.convert($0, from: self.unit, to: unit) }
@@ -123,7 +126,7 @@ public struct ThermometerSession: SensorSession {
       _ = try await link.client.subscribe(characteristic) { notification, time in
         let value = notification.value
         sink.take(at: time) { () throws(WireError) in
-          TemperatureSample(try reading(value, of: uuid), at: time)
+          .sample(TemperatureSample(try reading(value, of: uuid), at: time))
         }
       }
     }

@@ -51,8 +51,7 @@ struct LiveFeedTests {
   /// 1.0, 3.1.1.
   @Test func showsAStrap() async throws {
     let feed = try Self.feed(HeartRateTables.tables)
-    let counts = SensorCounts(limit: nil) {}
-    var tables = HeartRateTables(counts: counts)
+    var tables = HeartRateTables()
     try withFolder { folder in
       var files = try RecordingFiles(in: folder, HeartRateTables.tables, log: nil, live: feed)
       for (number, value) in [[0x16, 72, 0x00, 0x04], [0x14, 0, 0x00, 0x02]].enumerated() {

@@ -16,10 +16,9 @@ import Recording
     do throws(HostError) {
       let adapter = KernelAdapter(try KernelAdapter.find(nil), on: try EventLoop.start())
       ProgramCode.releaseOnce(after: .seconds(5))
-      let result = try await RingCapture(
-        RingCapture.Target(address: address), adapter: adapter, limits: .init(count: count),
-        directory: arguments[2]
-      ).run()
+      let result = try await SensorRecording(
+        of: address, on: adapter, into: arguments[2], .init(count: count)
+      ).run(.ring)
       exit(result.failure == nil ? 0 : 1)
     } catch {
       print(error)

@@ -1,0 +1,162 @@
+import ArgumentParser
+import BLECore
+import BLEHost
+import BLELinux
+import BLEReplay
+import CommandKit
+import JSONText
+import LiveView
+import Recording
+import SensorSessions
+
+/// What `capture`, and the command of each sensor with `--output`, does: finds the sensors, records them until there is reason
+/// to end, and tells what came.
+struct RecordingJob: Sendable {
+  /// A sensor to record.
+  struct Wanted: Sendable {
+    let kind: AnySensorKind
+    /// `nil`: the first of the kind that is found.
+    var address: DeviceAddress?
+    /// As it is advertised, where that is known.
+    var name: String?
+  }
+
+  let begunAt = SystemClock.now()
+  let wanted: [Wanted]
+  /// The exact name of the one that is wanted.
+  var name: String?
+  let directory: String
+  let limits: RecordingLimits
+  var logFormat = CaptureLogFormat.btsnoop
+  let tableFormat: TableFormat
+  let device: DeviceReach
+  let patience: PatienceOptions
+  let tuning: LoopTuning
+  let publishing: Publishing?
+
+  /// - Parameter json: the reports are for programs.
+  func run(_ view: ViewOptions, json: Bool) async throws {
+    guard Files.names(in: directory).allSatisfy({ $0 == "." || $0 == ".." }) else {
+      throw Failure("\(directory) is there already and not empty; give another --output")
+    }
+    let request = try device.link.request()
+    defer { publishing?.abandon() }
+    let outcomes = try await view.showing(limits, into: directory) { view in
+      try await device.withRadio(tuning) { radio in
+        view?.use(radio.adapter)
+        let found = try await failing { () async throws(HostError) in try await find(on: radio, view) }
+        let recordings = found.map { recording(of: $0, request, radio, isAlone: found.count == 1, view) }
+        // They are found: in a moment they stream, for hours.
+        ProgramCode.releaseOnce(after: .seconds(5))
+        let outcomes = await RecordingGroup(Array(zip(found.map(\.kind), recordings))).run()
+        // Nothing was begun that could have been ended.
+        if !outcomes.contains(where: \.hasReport) { try Task.checkCancellation() }
+        return outcomes
+      }
+    }
+    let isPublished = try await publishing?.finish() ?? true
+    try finish(outcomes, json: json)
+    if !isPublished { throw ExitCode(4) }
+  }
+
+  /// One goes straight into the directory, several each into one of their own below it.
+  private func recording(
+    of sensor: Wanted, _ request: LinkRequest, _ radio: Radio, isAlone: Bool, _ view: LiveView?
+  ) -> SensorRecording {
+    let address = sensor.address ?? .any
+    var recording = SensorRecording(
+      of: address, named: sensor.name, on: radio.adapter,
+      into: isAlone ? directory : RecordingGroup.directory(of: address, in: directory), limits)
+    recording.plan.connectTimeout = .seconds(device.timeout)
+    recording.plan.request = request
+    recording.plan.patience = patience.duration(on: radio)
+    recording.begunAt = begunAt
+    recording.news = { CaptureText.note($0, of: address, isAlone: isAlone) }
+    recording.isAnnounced = true
+    recording.logFormat = logFormat
+    recording.tableFormat = tableFormat
+    publishing?.follow(recording.directory, isAlone: isAlone)
+    recording.live = view?.feed(of: address, name: sensor.name)
+    return recording
+  }
+
+  // MARK: Finding
+
+  private func find(on radio: Radio, _ view: LiveView?) async throws(HostError) -> [Wanted] {
+    var found = wanted
+    if let peer = radio.replay?.peer, wanted.count == 1, name == nil {
+      found[0].address = found[0].address ?? peer
+    }
+    let places = found.indices.filter { found[$0].address == nil }
+    guard !places.isEmpty else { return found }
+    let searches = places.map { found[$0].kind.search }
+    view?.look(for: name ?? (places.count == 1 ? "a " + searches[0].name : "\(places.count) sensors"))
+    let (adapter, timeout) = (radio.adapter, Duration.seconds(device.timeout))
+    let advertisers = try await SensorFinder.find(searches, named: name, on: adapter, within: timeout)
+    for case let sensor? in advertisers {
+      view?.found(sensor)
+      Console.note("found \((sensor.name ?? "").printable) \(sensor.address) (\(sensor.address.type.name))")
+    }
+    for (place, advertiser) in zip(places, advertisers) {
+      guard let advertiser else {
+        throw .notFound(missing(searches, advertisers), seconds: Int(timeout.components.seconds))
+      }
+      (found[place].address, found[place].name) = (advertiser.address, advertiser.name)
+    }
+    return found
+  }
+
+  /// What was looked for in vain.
+  private func missing(_ searches: [SensorSearch], _ found: [Advertiser?]) -> String {
+    if searches.count == 1 { return name.map { "device named \($0)" } ?? searches[0].name }
+    let rest = zip(searches, found).filter { $1 == nil }.map(\.0.name)
+    let all = Set(searches.map(\.name)).count == 1
+    let count = searches.count - rest.count
+    return all && count > 0
+      ? "more than \(count) of \(searches.count) \(rest[0])s" : rest.joined(separator: ", ")
+  }
+
+  // MARK: The end
+
+  private func finish(_ outcomes: [RecordingGroup.Outcome], json: Bool) throws {
+    var failures: [String] = []
+    for outcome in outcomes {
+      let directory = outcome.recording.directory
+      switch outcome.result {
+      case .success(let result):
+        try show(result, directory, json: json)
+        if let failure = result.failure {
+          failures.append("\(failure); what was recorded until then is in \(directory)")
+        }
+      case .failure(let error): failures.append("\(error)")
+      }
+    }
+    // The last goes the way of every failed command.
+    for failure in failures.dropLast() { Console.note(failure) }
+    if let failure = failures.last { throw Failure(failure) }
+    if outcomes.contains(where: \.hasLost) { throw ExitCode(3) }
+  }
+
+  private func show(_ result: SensorRecording.Result, _ directory: String, json: Bool) throws {
+    let report = result.report
+    if json {
+      var line = JSONLine()
+      report.encode(into: &line)
+      try Console.write(line.octets)
+    } else {
+      try Console.print(CaptureText.summary(report, directory))
+    }
+    for note in LinkText.refusals(report.changes) { Console.note(note) }
+    if device.radio.verbose, let error = report.lastMalformed { Console.note("last malformed: \(error)") }
+  }
+}
+
+extension RecordingGroup.Outcome {
+  fileprivate var hasReport: Bool {
+    if case .success = result { true } else { false }
+  }
+
+  fileprivate var hasLost: Bool {
+    if case .success(let result) = result { result.report.lost.total > 0 } else { false }
+  }
+}

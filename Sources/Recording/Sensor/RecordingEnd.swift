@@ -1,0 +1,144 @@
+import BLEHost
+import BLELinux
+import SensorSessions
+import Synchronization
+
+/// Waits for the first thing that ends a recording, and tells meanwhile of its links.
+final class RecordingEnd: Sendable {
+  enum Reason: Hashable, Sendable {
+    case count, duration, interrupted, disk
+    /// The sensor stopped the stream by itself, though the link is up.
+    case sensor
+    /// The session is over: the link was lost for good, or the stream did not start.
+    case session(HostError?)
+  }
+
+  private struct State: Sendable {
+    var tasks: [Task<Void, Never>] = []
+    var hasBegun = false
+    var isLost = false
+    /// Samples may come, and be enough, before there are files for them.
+    var hasFiles = false
+    var early: Reason?
+  }
+
+  private let session: DeviceSession
+  private let limits: RecordingLimits
+  private let state = Mutex(State())
+  private let reason = OneShot<Reason>()
+
+  init(_ session: DeviceSession, _ limits: RecordingLimits) {
+    self.session = session
+    self.limits = limits
+  }
+
+  /// Looks at the session from now on, and at the clock once the stream runs.
+  ///
+  /// - Parameter live: learns when the stream runs.
+  func follow(
+    _ live: (any RecordingWatcher)?, _ news: @escaping @Sendable (SensorRecording.News) -> Void
+  ) async {
+    let states = await session.states()
+    keep(session.adapter.loop.task { [self] in for await state in states { await take(state, live, news) } })
+  }
+
+  private func take(
+    _ session: SessionState, _ live: (any RecordingWatcher)?, _ news: @Sendable (SensorRecording.News) -> Void
+  ) async {
+    let gap = await self.session.gaps.last
+    switch session {
+    case .streaming:
+      let (isFirst, wasLost) = state.withLock { state in
+        defer { (state.hasBegun, state.isLost) = (true, false) }
+        return (!state.hasBegun, state.isLost)
+      }
+      if isFirst {
+        live?.begin()
+        startTimer()
+      }
+      if wasLost, let gap { news(.back(gap)) }
+    case .reconnecting:
+      let isNew = state.withLock { state in
+        defer { state.isLost = state.hasBegun }
+        return state.hasBegun && !state.isLost
+      }
+      if isNew, let gap { news(.lost(gap)) }
+    case .idle, .connecting, .discovering, .closed: break
+    }
+  }
+
+  private func startTimer() {
+    guard let duration = limits.duration else { return }
+    keep(session.adapter.loop.after(duration) { [self] in finish(.duration) })
+  }
+
+  private func keep(_ task: Task<Void, Never>) {
+    state.withLock { $0.tasks.append(task) }
+    if reason.current != nil { task.cancel() }
+  }
+
+  /// Returns the reason; a cancelled task is `interrupted`.
+  func wait() async -> Reason {
+    let reason = await self.reason.value(ifCancelled: .interrupted)
+    for task in state.withLock({ $0.tasks }) { task.cancel() }
+    return reason
+  }
+
+  func finish(_ reason: Reason) { self.reason.set(reason) }
+
+  /// The samples are to end the recording: once there are files for them.
+  func finish(_ end: SampleEnd) {
+    let reason: Reason = end == .limit ? .count : .sensor
+    let isEarly = state.withLock { state in
+      if !state.hasFiles { state.early = state.early ?? reason }
+      return !state.hasFiles
+    }
+    if !isEarly { finish(reason) }
+  }
+
+  /// The files are made.
+  func filesAreMade() {
+    let early = state.withLock { state in
+      state.hasFiles = true
+      return state.early
+    }
+    if let early { finish(early) }
+  }
+}
+
+extension RecordingEnd.Reason {
+  /// What ended the recording before its time.
+  var failure: HostError? {
+    switch self {
+    case .count, .duration, .interrupted, .disk: nil
+    case .sensor: .unsuitable(Self.stopped)
+    case .session(let error): error
+    }
+  }
+
+  private static let stopped = "the sensor stopped the stream by itself"
+
+  /// As in `session.json`.
+  ///
+  /// - Parameters:
+  ///   - hasStreamed: a stream has started.
+  ///   - lost: the last gap.
+  ///   - patience: in vain.
+  func text(hasStreamed: Bool, lost: SessionGap?, patience: Duration) -> String {
+    switch self {
+    case .count: "count reached"
+    case .duration: "duration over"
+    case .interrupted, .session(nil): "interrupted"
+    case .disk: "the disk refused to take more"
+    case .sensor: Self.stopped
+    case .session(let error?):
+      if !hasStreamed {
+        "the stream did not start"
+      } else if let lost, case .noAnswer = error {
+        "\(lost.end), and it was not back within \(patience.components.seconds) s"
+      } else {
+        "\(error)"
+      }
+    }
+  }
+}

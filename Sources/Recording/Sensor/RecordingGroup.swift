@@ -1,0 +1,44 @@
+public import BLECore
+public import BLEHost
+import SensorSessions
+
+/// Recordings of several sensors at once over one adapter, each with its own directory and report.
+public struct RecordingGroup: Sendable {
+  /// How one of them ended.
+  public struct Outcome: Sendable {
+    public var recording: SensorRecording
+    public var result: Result<SensorRecording.Result, HostError>
+  }
+
+  private let members: [(kind: AnySensorKind, recording: SensorRecording)]
+
+  /// - Parameter members: all over the same adapter, no two of the same sensor or directory.
+  public init(_ members: [(kind: AnySensorKind, recording: SensorRecording)]) { self.members = members }
+
+  /// The directory of one sensor in that of the group: its address, such as `70-CB-0D-00-A1-B2`.
+  public static func directory(of address: DeviceAddress, in directory: String) -> String {
+    directory + "/" + address.fileName
+  }
+
+  /// Runs all to their ends; one that fails does not disturb the others. Cancelling ends all like Ctrl-C.
+  ///
+  /// - Returns: in the order of the members.
+  public func run() async -> [Outcome] {
+    await withTaskGroup(of: (Int, Outcome).self) { group in
+      for (index, member) in members.enumerated() {
+        group.addTask { (index, await Self.run(member.recording, of: member.kind)) }
+      }
+      var outcomes: [(Int, Outcome)] = []
+      for await outcome in group { outcomes.append(outcome) }
+      return outcomes.sorted { $0.0 < $1.0 }.map(\.1)
+    }
+  }
+
+  private static func run(_ recording: SensorRecording, of kind: AnySensorKind) async -> Outcome {
+    let result: Result<SensorRecording.Result, HostError>
+    do throws(HostError) { result = .success(try await kind.record(recording)) } catch {
+      result = .failure(error)
+    }
+    return Outcome(recording: recording, result: result)
+  }
+}

@@ -1,0 +1,178 @@
+public import BLECore
+public import BLEHost
+import BLELinux
+import BLEStack
+public import SensorSessions
+
+/// One recording of a sensor of any kind: connect, discover, subscribe, write, stop the stream.
+///
+/// Samples go from the receive thread through a bounded queue to the writer's thread. A lost link is made again while the plan
+/// is patient, and the tables go on.
+///
+/// ```swift
+/// var recording = SensorRecording(of: address, on: adapter, into: "walk", RecordingLimits(duration: .seconds(60)))
+/// recording.plan.patience = .seconds(30)
+/// let result = try await recording.run(.ring)
+/// ```
+public struct SensorRecording: Sendable {
+  /// What happened to the link of a recording that goes on.
+  public enum News: Sendable {
+    case lost(SessionGap)
+    /// The stream runs again.
+    case back(SessionGap)
+  }
+
+  /// What remains: the report, and what ended it early if anything did.
+  public struct Result: Sendable {
+    public var report: SessionReport
+    /// Samples with a value: a strap off the body sends others.
+    public var values: Int
+    public var failure: HostError?
+  }
+
+  /// The device, and how to connect to it; the packet log has a tap of its own.
+  public var plan: DeviceSession.Plan
+  /// The advertised name, where it is known.
+  public var deviceName: String?
+  public var adapter: any Adapter
+  /// Is made; nothing may be in it.
+  public var directory: String
+  public var limits: RecordingLimits
+  /// From when the time to the first sample counts; `nil`: from `run`.
+  public var begunAt: ReceiveTime?
+  public var news: @Sendable (News) -> Void = { _ in }
+  /// Whether other processes hear of the packet log while it is written.
+  public var isAnnounced = false
+  public var logFormat = CaptureLogFormat.btsnoop
+  public var tableFormat = TableFormat.csv
+  /// For who watches; `nil`: nothing of the recording wakes while the sensor is silent.
+  package var live: (any RecordingWatcher)?
+
+  /// - Parameters:
+  ///   - peer: the sensor.
+  ///   - name: its advertised name, where it is known.
+  ///   - adapter: the way to it.
+  ///   - directory: is made.
+  ///   - limits: when to end.
+  public init(
+    of peer: DeviceAddress, named name: String? = nil, on adapter: any Adapter, into directory: String,
+    _ limits: RecordingLimits = RecordingLimits()
+  ) {
+    plan = DeviceSession.Plan(peer)
+    deviceName = name
+    self.adapter = adapter
+    self.directory = directory
+    self.limits = limits
+  }
+
+  /// Records until there is a reason to end, and stops the stream. A cancelled task ends it like Ctrl-C: the files are
+  /// complete.
+  ///
+  /// - Parameter kind: of the sensor.
+  /// - Throws: what kept it from starting; once the stream runs, the result carries the failure instead.
+  public func run<Sample>(_ kind: SensorKind<Sample>) async throws(HostError) -> Result {
+    try await kind.record(self)
+  }
+
+  /// Records a kind of sensor.
+  ///
+  /// - Parameters:
+  ///   - type: what is done on each link.
+  ///   - settings: what the stream is started with.
+  ///   - tables: of the session on the first link.
+  func record<Session: SensorSession, Tables: SampleTables>(
+    _ type: Session.Type, _ settings: Session.Settings, _ tables: @escaping @Sendable (Session) -> Tables
+  ) async throws(HostError) -> Result where Tables.Sample == Session.Sample {
+    try CaptureDirectory.refuse(directory)
+    let clock = adapter.loop.clock
+    let begunAt = begunAt ?? clock.now()
+    let packets = PacketQueue(byteCount: Recorder.packetQueueByteCount)
+    var plan = plan
+    let tap = PacketTap(packets)
+    plan.tap = tap
+    let session = DeviceSession(plan, on: adapter)
+    let end = RecordingEnd(session, limits)
+    let sink = SampleSink<Session.Sample>(
+      capacity: Session.queueCapacity, for: .recorder, limit: limits.count, tap: tap
+    ) { end.finish($0) }
+    let samples = sink.samples.ring
+    let faults = await adapter.faults
+    // A log is played no faster than it is written.
+    await adapter.hold { samples.isHalfFull || packets.isHalfFull }
+    live?.follow(session) { ReceiveCounts(sink.counts, packets) }
+    await end.follow(live, news)
+
+    let recording = OpenRecording(directory, clock) { end.finish(.disk) }
+    let profile = SensorProfile<Session>(settings, sink) {
+      started, connection, begunAt throws(HostError) in
+      let tables = tables(started)
+      try await recording.begin(
+        emptyReport(of: started.facts, tables.tables, at: begunAt.time), begunAt: begunAt.monotonic,
+        on: connection, announce: announce
+      ) { pace throws(SystemError) in try await recorder(of: samples, tables, packets, pace) }
+      end.filesAreMade()
+    }
+    // Its end is ours to choose: a cancelled task must not skip what is below.
+    let running = adapter.loop.task { () -> HostError? in
+      do throws(HostError) {
+        try await session.run(profile)
+        return nil
+      } catch { return error }
+    }
+    let watch = adapter.loop.task { end.finish(.session(await running.value)) }
+    let reason = await end.wait()
+    // That stops the stream and closes the link: the sensor's battery depends on it.
+    running.cancel()
+    await watch.value
+    guard let files = recording.take() else { throw await running.value ?? .gatt(.closed(.closedLocally)) }
+
+    var report = files.report
+    await report.take(session)
+    report.endReason = reason.text(
+      hasStreamed: await session.hasStreamed, lost: await session.gaps.last, patience: plan.patience)
+    report.take(sink.counts)
+    if let error = sink.lastMalformed { report.lastMalformed = error.description }
+    // Samples of a log have its times.
+    report.timeToFirstSample = report.firstSampleAt.map { $0.nanoseconds - begunAt.nanoseconds }
+      .flatMap { $0 < 0 ? nil : $0 }
+    report.adapterFaults = await adapter.faults - faults
+    let failure = await files.finish(&report, packets, clock) { $0.take($1, as: tableFormat) }
+    return Result(report: report, values: sink.counts.values, failure: failure ?? reason.failure)
+  }
+
+  /// Makes the files.
+  private func recorder<Tables: SampleTables>(
+    of samples: SampleQueue<Tables.Sample>, _ tables: Tables, _ packets: PacketQueue, _ pace: Recorder.Pace
+  ) async throws(SystemError) -> Recorder {
+    let recorder = try await Recorder.start(
+      in: directory, samples, tables, as: tableFormat, packets: packets, format: logFormat, pace: pace,
+      live: live)
+    recorder.hold(adapter.loop.clock) { !samples.isEmpty }
+    return recorder
+  }
+
+  /// The recording is none the worse where nobody can be told.
+  private func announce() -> LogAnnouncement? {
+    guard isAnnounced else { return nil }
+    return try? LogAnnouncement(
+      of: directory + "/" + logFormat.fileName,
+      RunningLog.Origin(
+        adapter: adapter.name, mode: adapter.mode, device: plan.peer.description, deviceName: deviceName))
+  }
+
+  /// What is known when the files are made.
+  private func emptyReport(
+    of facts: SensorFacts, _ tables: [RecordedTable], at startedAt: ReceiveTime
+  ) -> SessionReport {
+    live?.note(facts)
+    var report = SessionReport(
+      device: plan.peer, deviceName: facts.model ?? deviceName, adapter: adapter.name, mode: adapter.mode,
+      startedAt: startedAt)
+    report.packetLog = logFormat.fileName
+    report.takeTuning(of: adapter.loop)
+    report.streams = tables.filter { $0.content == .samples }.map {
+      SessionReport.Stream(name: $0.name, file: tableFormat.fileName($0.name), samples: 0)
+    }
+    return report
+  }
+}
