@@ -79,7 +79,8 @@ let package = Package(
     library("BLEStack", ["BLECore", "BLEWire"]),
     library("BLESecurity", ["CLibcrypto", "BLEWire", "BLEStack"]),
     library("BLELinux", ["CBluetoothLinux", "BLECore"]),
-    library("BLEHost", ["BLECore", "BLEWire", "BLEStack", "BLELinux"]),
+    library("BLEErrorGuide", ["BLEWire", "BLEStack", "BLELinux"]),
+    library("BLEHost", ["BLECore", "BLEWire", "BLEStack", "BLELinux", "BLEErrorGuide"]),
     library("JSONText", ["BLECore"]),
     library("Physiology", ["BLECore"]),
     library("BLESensors", ["BLECore", "BLEWire"]),
@@ -121,14 +122,14 @@ let package = Package(
       ]),
     library(
       "Fleet",
-      ["CMosquitto", "BLECore", "JSONText", "BLEWire", "BLELinux", "BLEHost", "Recording"]),
+      ["CMosquitto", "BLECore", "JSONText", "BLEWire", "BLELinux", "BLEErrorGuide", "BLEHost", "Recording"]),
     library(
       "LiveView",
       [
         "BLECore", "Physiology", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing", "BLEHost",
         "SensorSessions", "Recording",
       ]),
-    library("Doctor", ["BLECore", "BLEWire", "BLELinux", "BLEHost"]),
+    library("Doctor", ["BLECore", "BLEWire", "BLELinux", "BLEErrorGuide", "BLEHost"]),
     library(
       "Daemon",
       [
@@ -145,9 +146,9 @@ let package = Package(
     commands(
       "CommandKit",
       [
-        "BLECore", "JSONText", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "CompressedFiles",
-        "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay", "BLEEmulation", "EmulatedSensors",
-        "SensorSessions", "Recording", "CaptureTools", "LiveView", "RingTap",
+        "BLECore", "JSONText", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEErrorGuide",
+        "CompressedFiles", "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay", "BLEEmulation",
+        "EmulatedSensors", "SensorSessions", "Recording", "CaptureTools", "LiveView", "RingTap",
       ]),
     commands(
       "BenchCommands",
@@ -212,16 +213,17 @@ let package = Package(
     tests(
       "RingTapTests",
       [
-        "CTestSystem", "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux", "BLESensors",
-        "ColmiRing", "BLEPacketLog", "BLEDissector", "BLEHost", "SensorSessions", "Recording", "CaptureTools",
-        "Fleet", "LiveView", "Doctor", "Daemon", "TestKit", "TestPeer",
+        "CTestSystem", "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux",
+        "BLEErrorGuide", "BLESensors", "ColmiRing", "BLEPacketLog", "BLEDissector", "BLEHost",
+        "SensorSessions", "Recording", "CaptureTools", "Fleet", "LiveView", "Doctor", "Daemon", "TestKit",
+        "TestPeer",
       ], exclude: ["Readers"]),
     tests(
       "VirtualLinkTests",
       [
         "CTestSystem", "BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing",
         "BLEPacketLog", "BLEDissector", "BLEHost", "BLEReplay", "BLEEmulation", "EmulatedSensors",
-        "SensorSessions", "Recording", "CaptureTools", "Daemon", "TestKit", "TestPeer",
+        "SensorSessions", "Recording", "CaptureTools", "Daemon", "TestKit", "TestPeer", "Simulation",
       ]),
     tests(
       "ConformanceTests",

@@ -25,4 +25,19 @@ public struct BearerStatistics: Hashable, Sendable {
   public var batches = 0
 
   public init() {}
+
+  /// Adds those of another bearer.
+  package mutating func add(_ other: BearerStatistics) {
+    received += other.received
+    notifications += other.notifications
+    unclaimed += other.unclaimed
+    malformed += other.malformed
+    lastMalformed = other.lastMalformed ?? lastMalformed
+    withoutKernelStamp += other.withoutKernelStamp
+    kernelQueueDrops += other.kernelQueueDrops
+    memoryShortages += other.memoryShortages
+    sent += other.sent
+    requests += other.requests
+    batches += other.batches
+  }
 }

@@ -66,59 +66,6 @@ public actor Connection: ATTRequester {
   /// What became known of the link, in order; empty where the kernel keeps it to itself.
   public private(set) var changes: [LinkChange] = []
 
-  /// Connects the ATT channel over the kernel's L2CAP socket.
-  ///
-  /// - Parameters:
-  ///   - peer: by its identity address where it is bonded.
-  ///   - adapter: own adapter's address, `DeviceAddress.any` for the first that is up.
-  ///   - loop: has the receive thread.
-  ///   - timeout: how long the kernel may look for the device.
-  ///   - tap: where every PDU is logged, if anywhere.
-  /// - Throws: `noAnswer`, `channelBusy`, `connectFailed`, `noBluetooth`.
-  public static func open(
-    to peer: DeviceAddress, from adapter: DeviceAddress = .any, on loop: EventLoop,
-    timeout: Duration = .seconds(20), tap: PacketTap? = nil
-  ) async throws(HostError) -> Connection {
-    try await open(to: peer, from: adapter, on: loop, timeout: timeout, tap: tap, watching: nil)
-  }
-
-  /// - Parameter channel: tells what the controller says of the link.
-  static func open(
-    to peer: DeviceAddress, from adapter: DeviceAddress, on loop: EventLoop, timeout: Duration,
-    tap: PacketTap?, watching channel: RawChannel?
-  ) async throws(HostError) -> Connection {
-    let connector: SocketConnector
-    do throws(SystemError) {
-      connector = try SocketConnector(to: peer, from: adapter, on: loop, timeout: timeout)
-    } catch { throw HostError(connecting: peer, error) }
-    return try await adopt(
-      try await connector.connect(), peer: peer, on: loop, tap: tap, watching: channel)
-  }
-
-  /// Takes over a datagram socket that is connected already, one PDU to a datagram.
-  package static func adopt(
-    _ descriptor: consuming FileDescriptor, peer: DeviceAddress, on loop: EventLoop,
-    tap: PacketTap? = nil
-  ) async throws(HostError) -> Connection {
-    try await adopt(descriptor, peer: peer, on: loop, tap: tap, watching: nil)
-  }
-
-  private static func adopt(
-    _ descriptor: consuming FileDescriptor, peer: DeviceAddress, on loop: EventLoop,
-    tap: PacketTap?, watching channel: RawChannel?
-  ) async throws(HostError) -> Connection {
-    let carrier: SocketCarrier
-    do throws(SystemError) {
-      try descriptor.prepareToReceive()
-      carrier = try SocketCarrier(descriptor, loop)
-    } catch { throw HostError(error) }
-    await channel?.watch(for: carrier)
-    let handle = carrier.connectionHandle ?? ConnectionHandle(0)
-    let connection = Connection(carrier, peer: peer, handle: handle, on: loop, tap: tap)
-    try await connection.attach()
-    return connection
-  }
-
   init(
     _ carrier: any ATTBearer, peer: DeviceAddress, handle: ConnectionHandle, on loop: EventLoop,
     tap: PacketTap?

@@ -1,4 +1,5 @@
 public import BLECore
+import BLEErrorGuide
 public import BLELinux
 public import BLEStack
 public import BLEWire

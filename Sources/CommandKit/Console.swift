@@ -1,3 +1,4 @@
+import BLEErrorGuide
 import BLEHost
 import BLELinux
 package import JSONText

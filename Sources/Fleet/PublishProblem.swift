@@ -1,3 +1,4 @@
+import BLEErrorGuide
 import BLEHost
 public import BLELinux
 

@@ -1,4 +1,5 @@
 import BLECore
+import BLEErrorGuide
 import BLEHost
 import BLELinux
 import BLEStack

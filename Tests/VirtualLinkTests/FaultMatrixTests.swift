@@ -5,6 +5,7 @@ import BLELinux
 import BLEStack
 import BLEWire
 import Synchronization
+import Simulation
 import TestKit
 import TestPeer
 import Testing

@@ -5,6 +5,7 @@ import BLELinux
 import BLEStack
 import BLEWire
 import EmulatedSensors
+import Simulation
 import TestPeer
 import Testing
 

@@ -1,4 +1,4 @@
-public import BLECore
+import BLECore
 public import BLELinux
 public import BLEStack
 public import BLEWire
@@ -7,40 +7,6 @@ public import BLEWire
 ///
 /// The actor lives on an event loop; packets, commands, links and their connections share its thread.
 public actor HostAdapter: Adapter {
-  /// A command that was submitted, and who waits for what.
-  private struct PendingCommand {
-    enum Waiter {
-      case answer(OneShot<Result<[UInt8], HostError>>)
-      case procedure(LinkProcedure, OneShot<Result<HCIHostEvent, HostError>>)
-    }
-
-    let opcode: HCIOpcode
-    let waiter: Waiter
-  }
-
-  /// A connect that is under way. The controller makes one link at a time.
-  private struct Attempt {
-    /// One that was named, or those on the accept list.
-    let peers: [DeviceAddress]
-    let tap: PacketTap?
-    let seconds: Int
-    var deadline: MonotonicTime?
-    /// The cancel that was sent when the time was over, and what the controller said if it refused.
-    var cancel: CommandID?
-    var refusal: HostError?
-    var isCancelling = false
-    /// The link may be there before anybody waits for it.
-    let outcome = OneShot<Result<Connection, HostError>>()
-  }
-
-  /// ATT PDUs that came with the event that announces their link.
-  private struct EarlyPDU {
-    let handle: ConnectionHandle
-    let octets: [UInt8]
-    let time: ReceiveTime
-    let stamp: PacketPort.Stamp
-  }
-
   /// How long links may take to end before the controller is let go all the same.
   private static let closePatience = Duration.seconds(1)
   /// How long a controller may take to confirm that it gave a connect up.
@@ -55,20 +21,20 @@ public actor HostAdapter: Adapter {
   private let transport: any PacketTransport
   private var host = HCIHost()
   private let started = OneShot<Result<Void, HostError>>()
-  private var commands: [CommandID: PendingCommand] = [:]
-  private var attempt: Attempt?
+  private var commands = PendingCommands()
+  private var attempt: LinkAttempt?
   /// To make an attempt.
   private let turns = Turns()
   private(set) var carriers = CarrierTable()
   var security = SecurityTable()
   private var early: [EarlyPDU] = []
-  private var reportSink: ReportSink?
+  var reportSink: ReportSink?
   private var isReceiving = false
   /// PDUs and ends of links that connections asked for while a packet was being received.
   private var deferred: [(handle: ConnectionHandle, pdu: [UInt8])] = []
   private var ending: [ConnectionHandle] = []
-  private var ownAddress: DeviceAddress?
-  private var hidesInScans = false
+  var ownAddress: DeviceAddress?
+  var hidesInScans = false
   private var failure: HostError?
   private var lossHandler: (@Sendable () -> Void)?
   private var closing: OneShot<Void>?
@@ -127,33 +93,6 @@ public actor HostAdapter: Adapter {
   /// On the loop's thread, as all that is done to a transport.
   private func abandon() { transport.close() }
 
-  /// A static address of our own, for a controller that has no public one. Core 5.4, Vol 6, Part B, 1.3.2.1.
-  private func takeRandomAddress() -> DeviceAddress {
-    let address = Self.random { DeviceAddress.randomStatic($0) }
-    ownAddress = address
-    return address
-  }
-
-  private static func random(_ make: (UInt64) -> DeviceAddress?) -> DeviceAddress {
-    while true {
-      // One draw in 2⁴⁵ is not allowed.
-      if let address = make(UInt64.random(in: 0 ... .max)) { return address }
-    }
-  }
-
-  /// Goes on under another static address, if it has none of its own.
-  func goOn(as known: DeviceAddress) async throws(HostError) {
-    guard let own = ownAddress, known != own, known.type == .random else { return }
-    try await command(LESetRandomAddress(known))
-    ownAddress = known
-  }
-
-  /// Of a link that is up.
-  func peer(of handle: ConnectionHandle) -> DeviceAddress? { carriers[handle]?.peer }
-
-  /// Under which this host scans and connects: the controller's public address, or a random static one.
-  public var address: DeviceAddress { ownAddress ?? controller.address }
-
   /// What the controller is.
   public var controller: ControllerDescription { host.controller }
 
@@ -197,9 +136,7 @@ public actor HostAdapter: Adapter {
   /// - Returns: the return parameters after the status octet.
   @discardableResult
   public func command(_ command: some HCICommand) async throws(HostError) -> [UInt8] {
-    let id = try submit(command)
-    let waiter = OneShot<Result<[UInt8], HostError>>()
-    commands[id] = PendingCommand(opcode: type(of: command).opcode, waiter: .answer(waiter))
+    let waiter = commands.wait(for: try submit(command), type(of: command).opcode)
     pump()
     return try await waiter.get()
   }
@@ -210,9 +147,7 @@ public actor HostAdapter: Adapter {
   func command(
     _ command: some HCICommand, endingWith procedure: LinkProcedure
   ) async throws(HostError) -> HCIHostEvent {
-    let id = try submit(command)
-    let waiter = OneShot<Result<HCIHostEvent, HostError>>()
-    commands[id] = PendingCommand(opcode: type(of: command).opcode, waiter: .procedure(procedure, waiter))
+    let waiter = commands.wait(for: try submit(command), type(of: command).opcode, endingWith: procedure)
     pump()
     return try await waiter.get()
   }
@@ -225,83 +160,6 @@ public actor HostAdapter: Adapter {
     return id
   }
 
-  private func answered(_ id: CommandID, _ status: HCIStatus, _ returned: [UInt8]) {
-    guard let pending = commands[id] else { return }
-    let refusal = HostError.commandRefused(pending.opcode, status)
-    switch pending.waiter {
-    case .answer(let waiter):
-      commands[id] = nil
-      waiter.set(status == .success ? .success(returned) : .failure(refusal))
-    case .procedure(_, let waiter):
-      // Success only says that it has begun.
-      guard status != .success else { return }
-      commands[id] = nil
-      waiter.set(.failure(refusal))
-    }
-  }
-
-  /// Ends those who wait for a procedure.
-  private func end(
-    _ isMeant: (LinkProcedure) -> Bool, _ result: Result<HCIHostEvent, HostError>
-  ) {
-    for (id, pending) in commands {
-      guard case .procedure(let procedure, let waiter) = pending.waiter, isMeant(procedure) else { continue }
-      commands[id] = nil
-      waiter.set(result)
-    }
-  }
-
-  // MARK: Scanning
-
-  /// Scans under a non-resolvable private address, a new one for each scan: scan requests then do not tell who asks.
-  /// Core 5.4, Vol 3, Part C, 10.7.
-  public func hideInScans() { hidesInScans = true }
-
-  public func startScan(
-    _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter,
-    _ sink: @escaping ReportSink
-  ) async throws(HostError) {
-    guard reportSink == nil else { throw .scanBusy(holder: "this program") }
-    reportSink = sink
-    do throws(HostError) {
-      var ownType = address.type
-      if hidesInScans {
-        let own = address
-        try await command(
-          LESetRandomAddress(Self.random { .nonResolvablePrivate($0, differingFrom: own) }))
-        ownType = .random
-      }
-      if controller.usesExtendedCommands {
-        try await command(LESetExtendedScanParameters(kind: kind, timing: timing, ownType: ownType))
-        try await command(LESetExtendedScanEnable(duplicates))
-      } else {
-        try await command(LESetScanParameters(kind: kind, timing: timing, ownType: ownType))
-        try await command(LESetScanEnable(duplicates))
-      }
-    } catch {
-      reportSink = nil
-      throw error
-    }
-  }
-
-  public func stopScan() async throws(HostError) {
-    guard reportSink != nil else { return }
-    reportSink = nil
-    if controller.usesExtendedCommands {
-      try await command(LESetExtendedScanEnable(nil))
-    } else {
-      try await command(LESetScanEnable(nil))
-    }
-    // Connects need the address that they had.
-    if hidesInScans, let ownAddress { try await command(LESetRandomAddress(ownAddress)) }
-  }
-
-  private func stopScanQuietly() async {
-    do throws(HostError) { try await stopScan() } catch {
-      // The controller is let go of right after: it will be reset by whoever takes it next.
-    }
-  }
-
   // MARK: Links
 
   /// Connects whom `create` asks the controller for, once it is free.
@@ -312,7 +170,7 @@ public actor HostAdapter: Adapter {
     do { try await turns.takeUnlessCancelled() } catch { throw .gatt(.closed(.closedLocally)) }
     defer { turns.end() }
     if let failure { throw failure }
-    let attempt = Attempt(peers: peers, tap: tap, seconds: Int(timeout.components.seconds))
+    let attempt = LinkAttempt(peers: peers, tap: tap, seconds: Int(timeout.components.seconds))
     self.attempt = attempt
     do throws(HostError) { try await create() } catch {
       self.attempt = nil
@@ -459,7 +317,7 @@ public actor HostAdapter: Adapter {
   }
 
   private func handle(_ event: HCIHostEvent) {
-    if let end = event.end { self.end({ $0 == end.procedure }, .success(event)) }
+    if let end = event.end { commands.end({ $0 == end.procedure }, .success(event)) }
     switch event {
     case .ready: started.set(.success(()))
     case .answered(let id, let status, let returned):
@@ -467,23 +325,17 @@ public actor HostAdapter: Adapter {
         // The link came up at the last moment. Its event may still be under way.
         attempt?.refusal = .commandRefused(.leCreateConnectionCancel, status)
       }
-      answered(id, status, returned)
+      commands.answered(id, status, returned)
     case .connected(let description): connected(description)
-    case .connectFailed(let status): connectFailed(status)
-    case .parametersChanged(let handle, let parameters): note(handle, .timing(parameters))
-    case .dataLengthChanged(let handle, let length):
-      note(handle, .dataLength(transmit: length.transmitOctets, receive: length.receiveOctets))
-    case .phyChanged(let handle, let phy):
-      note(handle, .phy(transmit: phy.transmit, receive: phy.receive))
-    case .parametersUnchanged(let handle, let status):
-      note(handle, .refused(.timing, .commandRefused(.leConnectionUpdate, status)))
-    case .phyUnchanged(let handle, let status):
-      note(handle, .refused(.phy, .commandRefused(.leSetPHY, status)))
+    case .connectFailed(let status):
+      if let attempt { finishAttempt(.failure(attempt.failure(status))) }
+    case .parametersChanged, .dataLengthChanged, .phyChanged, .parametersUnchanged, .phyUnchanged:
+      if let (handle, value) = event.linkChange { note(handle, value) }
     case .remoteFeatures, .remoteVersion: break
     case .security(let handle, let what): take(what, of: handle)
     case .encryption: break
     case .disconnected(let handle, let reason):
-      end({ $0.handle == handle }, .failure(.gatt(.closed(.linkLost(LinkLoss(reason))))))
+      commands.end({ $0.handle == handle }, .failure(.gatt(.closed(.linkLost(LinkLoss(reason))))))
       security.lose(handle)
       guard let carrier = carriers.remove(handle) else { break }
       carrier.disconnectReason = reason
@@ -529,17 +381,6 @@ public actor HostAdapter: Adapter {
     finishAttempt(.success(connection))
   }
 
-  private func connectFailed(_ status: HCIStatus) {
-    guard let attempt else { return }
-    // 0x02 is the controller's word for a connect that was cancelled. Core 5.4, Vol 4, Part E, 7.8.13.
-    let isOurs = attempt.isCancelling && status == .unknownConnection
-    finishAttempt(
-      .failure(
-        isOurs
-          ? .noAnswer(attempt.peers.first ?? .any, seconds: attempt.seconds)
-          : .linkFailed(attempt.peers.first ?? .any, status)))
-  }
-
   private func finishAttempt(_ result: Result<Connection, HostError>) {
     let outcome = attempt?.outcome
     attempt = nil
@@ -550,13 +391,7 @@ public actor HostAdapter: Adapter {
     failure = error
     started.set(.failure(error))
     finishAttempt(.failure(error))
-    for pending in commands.values {
-      switch pending.waiter {
-      case .answer(let waiter): waiter.set(.failure(error))
-      case .procedure(_, let waiter): waiter.set(.failure(error))
-      }
-    }
-    commands = [:]
+    commands.fail(error)
     security.loseAll()
     transport.close()
     lossHandler.take()?()

@@ -39,6 +39,9 @@ struct SecurityTable {
 
 /// Pairing, encryption by stored keys, private addresses. Core 5.4, Vol 3, Part H; Part C, 10.
 extension HostAdapter {
+  /// Of a link that is up.
+  func peer(of handle: ConnectionHandle) -> DeviceAddress? { carriers[handle]?.peer }
+
   /// Lets links be encrypted and devices be paired with. A controller without an address of its own goes on under the one
   /// by which bonded devices know us.
   public func secure(_ settings: SecuritySettings) async throws(HostError) {

@@ -1,4 +1,5 @@
 public import BLECore
+import BLEStack
 public import BLEWire
 
 /// Something about a link became known: as it came up, or as it changed.
@@ -43,6 +44,23 @@ public struct LinkState: Hashable, Sendable {
     case .phy(let transmit, let receive): (transmitPHY, receivePHY) = (transmit, receive)
     case .dataLength(let transmit, let receive): (transmitOctets, receiveOctets) = (transmit, receive)
     case .refused: break
+    }
+  }
+}
+
+extension HCIHostEvent {
+  /// The change of a link that it tells of; `nil` where it tells of something else.
+  var linkChange: (ConnectionHandle, LinkChange.Value)? {
+    switch self {
+    case .parametersChanged(let handle, let parameters): (handle, .timing(parameters))
+    case .dataLengthChanged(let handle, let length):
+      (handle, .dataLength(transmit: length.transmitOctets, receive: length.receiveOctets))
+    case .phyChanged(let handle, let phy): (handle, .phy(transmit: phy.transmit, receive: phy.receive))
+    case .parametersUnchanged(let handle, let status):
+      (handle, .refused(.timing, .commandRefused(.leConnectionUpdate, status)))
+    case .phyUnchanged(let handle, let status):
+      (handle, .refused(.phy, .commandRefused(.leSetPHY, status)))
+    default: nil
     }
   }
 }

@@ -4,7 +4,7 @@ public import BLELinux
 /// Carries HCI packets between a host and its controller, each whole and with its H4 type octet first.
 ///
 /// It lives on the event loop's thread and calls its client there. What shall happen to the packets on their way is a
-/// transport around a transport: `CapturingTransport`, `FaultyTransport`.
+/// transport around a transport: `CapturingTransport`.
 public protocol PacketTransport: AnyObject, Sendable {
   /// Starts to serve a client.
   func open(_ client: TransportClient) throws(SystemError)

@@ -2,7 +2,7 @@ public import BLECore
 public import BLEEmulation
 public import BLEStack
 import BLEWire
-public import ColmiRing
+import ColmiRing
 
 /// A COLMI R02 smart ring as reference `colmi-ring-protocol.md` describes it.
 ///
@@ -13,46 +13,6 @@ public import ColmiRing
 /// room for are dropped and counted in `droppedByRing`, as firmware without a queue of its own does it: no frame comes
 /// late or twice, and a limit counts frames that were sent. Replies wait for room.
 public final class EmulatedRing: VirtualPeripheral {
-  public struct Configuration: Hashable, Sendable {
-    public var name = "R02_A1B2"
-    public var address = DeviceAddress(bits: 0x70CB_0D00_A1B2, type: .public)
-    /// Real rings take 1000 ms; shorter here, so that nobody waits.
-    public var advertisingInterval = Duration.milliseconds(100)
-    /// Raw notifications a second over all three subtypes, which follow one another in each tick.
-    /// 3 is the stock firmware, 12 the "faster" patch, 300 no ring at all but a good test.
-    public var notificationsPerSecond = 3.0
-    /// Raw notifications after which a stream stops by itself; `nil` for none.
-    public var notificationLimit: Int?
-    /// Raw notifications of one link after which the link is lost (Connection Timeout); `nil` for never.
-    public var disconnectAfter: Int?
-    /// Each so-many-th raw notification is broken, by turns with a wrong checksum and cut short.
-    public var malformedEvery: Int?
-    public var batteryPercent: UInt8 = 64
-    /// Whether it exchanges MTUs and asks for slower connection parameters by itself, as the captured RT11CR did.
-    public var behaviour = Behaviour.active
-    /// What it has stored; `nil` for a ring that refuses to tell.
-    public var history: RingHistory?
-    public var features = Features.captured
-    /// What its clock shows at the first connection, until it is set.
-    public var clock: RingDateTime?
-    public var replyFaults = RingReplyFaults()
-    public var attributes = RingAttributes()
-
-    public enum Features: Hashable, Sendable {
-      /// Those of the captured R02: no temperature, no heart rate variability.
-      case captured
-      case all
-    }
-
-    public enum Behaviour: Hashable, Sendable {
-      case active
-      /// Sends nothing that it was not asked for.
-      case quiet
-    }
-
-    public init() {}
-  }
-
   /// Frames and pieces that wait for their time or for room on the link; more are dropped.
   static let outboxLimit = 4096
 
@@ -75,7 +35,7 @@ public final class EmulatedRing: VirtualPeripheral {
   private var stream: Stream?
   private var sentOnLink = 0
   private var signal = RingSignal()
-  private var errands: [Errand] = []
+  private var errands: [RingErrand] = []
   private var memory: RingMemory?
   private var measuring: RingMeasuring?
   /// By due time.
@@ -93,16 +53,6 @@ public final class EmulatedRing: VirtualPeripheral {
     let start: MonotonicTime
     var tick = 0
     var sent = 0
-  }
-
-  /// Something that the ring does by itself after connecting.
-  private struct Errand {
-    let due: MonotonicTime
-    let action: Action
-    enum Action {
-      case requestMTU
-      case requestParameters(ClosedRange<UInt16>)
-    }
   }
 
   public init(_ configuration: Configuration = Configuration()) {
@@ -192,9 +142,9 @@ public final class EmulatedRing: VirtualPeripheral {
     guard configuration.behaviour == .active else { return }
     // CAP2: the ring asks for the MTU, after 2.5 s for 25–50 ms, some 10 s later for 100–125 ms.
     errands = [
-      Errand(due: now.advanced(by: .milliseconds(200)), action: .requestMTU),
-      Errand(due: now.advanced(by: .milliseconds(2500)), action: .requestParameters(20...40)),
-      Errand(due: now.advanced(by: .milliseconds(12_500)), action: .requestParameters(80...100)),
+      RingErrand(due: now.advanced(by: .milliseconds(200)), action: .requestMTU),
+      RingErrand(due: now.advanced(by: .milliseconds(2500)), action: .requestParameters(20...40)),
+      RingErrand(due: now.advanced(by: .milliseconds(12_500)), action: .requestParameters(80...100)),
     ]
   }
 
@@ -438,26 +388,5 @@ public final class EmulatedRing: VirtualPeripheral {
     var broken = frame
     broken[RingFrame.byteCount - 1] ^= 0xFF
     return link.push(of: handle, value: broken.span)
-  }
-}
-
-/// From one tick of a stream to the next: a `Duration`, taken apart once instead of with each frame.
-private struct RingPace {
-  /// As a number, for the wearer's time.
-  let seconds: Double
-  private let nanoseconds: Int64
-  /// Below a nanosecond.
-  private let attoseconds: Int64
-
-  init(_ interval: Duration) {
-    let parts = interval.components
-    seconds = Double(parts.seconds) + Double(parts.attoseconds) / 1e18
-    nanoseconds = parts.seconds * 1_000_000_000 + parts.attoseconds / 1_000_000_000
-    attoseconds = parts.attoseconds % 1_000_000_000
-  }
-
-  func time(ofTick tick: Int, since start: MonotonicTime) -> MonotonicTime {
-    let number = Int64(tick)
-    return start.advanced(nanoseconds: number * nanoseconds + number * attoseconds / 1_000_000_000)
   }
 }

@@ -4,23 +4,6 @@ import BLELinux
 public import BLEStack
 public import BLEWire
 
-/// What a session does with each link to its device: the kind of sensor.
-public protocol SessionProfile: Sendable {
-  associatedtype Stream: Sendable
-
-  /// When samples came; one object for the whole session.
-  var times: SampleTimes { get }
-  /// Discovers, subscribes and starts the stream.
-  ///
-  /// - Throws: `gatt(closed)` where the link ends meanwhile, which is tried again; anything else ends the session.
-  func start(on connection: Connection) async throws(HostError) -> Stream
-  /// Does what the first sample need not wait for, where `start` used attributes of an earlier link: once that sample is
-  /// there, or does not come.
-  func complete(_ stream: Stream) async
-  /// Asks the device to send no more, while the link is up.
-  func stop(_ stream: Stream) async
-}
-
 /// A device that is kept connected and streaming: whenever the link is lost, it is made again.
 ///
 /// It lives on its adapter's loop. What is lost between two links is listed as gaps; everything that arrived is the
@@ -406,21 +389,5 @@ extension Array {
   fileprivate mutating func append(limited element: Element) {
     if count == DeviceSession.historyLimit { remove(at: 1) }
     append(element)
-  }
-}
-
-extension BearerStatistics {
-  fileprivate mutating func add(_ other: BearerStatistics) {
-    received += other.received
-    notifications += other.notifications
-    unclaimed += other.unclaimed
-    malformed += other.malformed
-    lastMalformed = other.lastMalformed ?? lastMalformed
-    withoutKernelStamp += other.withoutKernelStamp
-    kernelQueueDrops += other.kernelQueueDrops
-    memoryShortages += other.memoryShortages
-    sent += other.sent
-    requests += other.requests
-    batches += other.batches
   }
 }

@@ -44,14 +44,14 @@ extension HCIStatus {
   public var guide: ErrorGuide? { ErrorGuide.controller[ErrorGuide.key(rawValue)] }
 
   /// `Command Disallowed (0xc)`.
-  var text: String { "\(name) (0x\(String(rawValue, radix: 16)))" }
+  package var text: String { "\(name) (0x\(String(rawValue, radix: 16)))" }
 }
 
 extension ManagementStatus {
   /// Why the kernel's host says so; `nil` for success and for codes that Linux 6.1 lacks.
   public var guide: ErrorGuide? { ErrorGuide.management[ErrorGuide.key(rawValue)] }
 
-  var text: String { "\(name) (0x\(String(rawValue, radix: 16)))" }
+  package var text: String { "\(name) (0x\(String(rawValue, radix: 16)))" }
 }
 
 extension ATTErrorCode {
@@ -107,30 +107,9 @@ extension PairingError {
   }
 }
 
-extension HostError {
-  fileprivate var guided: String {
-    switch self {
-    case .gatt(let error): ErrorGuide.text("\(error)", error.remedy)
-    case .system(let error): ErrorGuide.text("\(error)", error.guide?.remedy)
-    default: "\(self)"
-    }
-  }
-}
-
 extension ErrorGuide {
-  /// What happened, and what to do where a table says it. Most of `HostError` says both by itself; where it only passes
-  /// on what came from below, that is what a capture's `endReason` has, which is no advice.
-  public static func text(of error: some Error) -> String {
-    switch error {
-    case let error as GATTError: text("\(error)", error.remedy)
-    case let error as SystemError: text("\(error)", error.guide?.remedy)
-    case let error as HostError: error.guided
-    case let error as PairingError: text("\(error)", error.remedy)
-    default: "\(error)"
-    }
-  }
-
-  static func text(_ what: String, _ remedy: String?) -> String {
+  /// What happened, and what to do, if anything is known to help.
+  package static func text(_ what: String, _ remedy: String?) -> String {
     remedy.map { "\(what); \($0)" } ?? what
   }
 }

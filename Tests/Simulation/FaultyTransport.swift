@@ -1,9 +1,10 @@
 import BLECore
-public import BLELinux
-public import BLEWire
+package import BLEHost
+package import BLELinux
+package import BLEWire
 
 /// Does to packets what a plan says, and passes the others on as they are.
-public final class FaultyTransport: PacketTransport, @unchecked Sendable {
+package final class FaultyTransport: PacketTransport, @unchecked Sendable {
   // No lock: touched on the event loop's thread only; the plan has its own.
 
   /// How long a packet waits for another one to overtake it.
@@ -29,18 +30,18 @@ public final class FaultyTransport: PacketTransport, @unchecked Sendable {
   ///   - inner: what carries the packets.
   ///   - plan: what goes wrong, and when.
   ///   - clock: of the loop that it lives on.
-  public init(_ inner: any PacketTransport, _ plan: FaultPlan, clock: LoopClock = .system) {
+  package init(_ inner: any PacketTransport, _ plan: FaultPlan, clock: LoopClock = .system) {
     self.inner = inner
     self.plan = plan
     self.clock = clock
   }
 
-  public var kernelQueueDrops: Int { inner.kernelQueueDrops }
-  public var garbage: Int { inner.garbage }
-  public var failure: HostError? { inner.failure }
-  public func hold(while body: @escaping @Sendable () -> Bool) { inner.hold(while: body) }
+  package var kernelQueueDrops: Int { inner.kernelQueueDrops }
+  package var garbage: Int { inner.garbage }
+  package var failure: HostError? { inner.failure }
+  package func hold(while body: @escaping @Sendable () -> Bool) { inner.hold(while: body) }
 
-  public func open(_ client: TransportClient) throws(SystemError) {
+  package func open(_ client: TransportClient) throws(SystemError) {
     self.client = client
     try inner.open(
       TransportClient(
@@ -55,11 +56,11 @@ public final class FaultyTransport: PacketTransport, @unchecked Sendable {
         }, expired: { self.expire($0) }))
   }
 
-  public func send(_ packet: Span<UInt8>) throws(SystemError) {
+  package func send(_ packet: Span<UInt8>) throws(SystemError) {
     try pass(packet, from: .hostToController, clock.now(), false)
   }
 
-  public func close() {
+  package func close() {
     client = nil
     for (direction, packets) in held {
       for packet in packets { plan.tell(.end, packet.octets.span, from: direction) }
@@ -129,7 +130,7 @@ public final class FaultyTransport: PacketTransport, @unchecked Sendable {
 
 extension FaultyTransport {
   /// A slow way to the controller: all packets of a direction come later by the same time, in order.
-  public static func delaying(
+  package static func delaying(
     _ inner: any PacketTransport, from direction: HCIDirection, by duration: Duration
   ) -> FaultyTransport {
     FaultyTransport(inner, FaultPlan([PacketFault(.delay(duration), from: direction, count: nil)]))

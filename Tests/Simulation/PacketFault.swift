@@ -1,10 +1,10 @@
 import BLECore
-public import BLEWire
+package import BLEWire
 import Synchronization
 
 /// Something that goes wrong with packets on their way between host and controller.
-public struct PacketFault: Hashable, Sendable {
-  public enum Action: Hashable, Sendable {
+package struct PacketFault: Hashable, Sendable {
+  package enum Action: Hashable, Sendable {
     case drop
     case duplicate
     /// Holds the packet, and all that follow it, for so long.
@@ -20,7 +20,7 @@ public struct PacketFault: Hashable, Sendable {
   }
 
   /// Which packets are meant.
-  public enum Selector: Hashable, Sendable {
+  package enum Selector: Hashable, Sendable {
     case any
     case command(HCIOpcode)
     /// Command Complete or Command Status of this command.
@@ -32,15 +32,15 @@ public struct PacketFault: Hashable, Sendable {
     case att(ATTOpcode)
   }
 
-  public var direction: HCIDirection
-  public var selector: Selector
-  public var action: Action
+  package var direction: HCIDirection
+  package var selector: Selector
+  package var action: Action
   /// Packets of this kind that pass before the first is hit.
-  public var skip: Int
+  package var skip: Int
   /// Packets that are hit; `nil` for all from then on.
-  public var count: Int?
+  package var count: Int?
 
-  public init(
+  package init(
     _ action: Action, _ selector: Selector = .any, from direction: HCIDirection, skip: Int = 0,
     count: Int? = 1
   ) {
@@ -72,7 +72,7 @@ extension PacketFault.Selector {
 }
 
 /// Faults that are to happen, and how often they have. Set from anywhere.
-public final class FaultPlan: Sendable {
+package final class FaultPlan: Sendable {
   private struct State: Sendable {
     var faults: [PacketFault] = []
     var hits = 0
@@ -92,17 +92,17 @@ public final class FaultPlan: Sendable {
     observer?(action, packet, direction)
   }
 
-  public init(_ faults: [PacketFault] = []) {
+  package init(_ faults: [PacketFault] = []) {
     observer = nil
     state.withLock { $0.faults = faults }
   }
 
-  public func add(_ fault: PacketFault) { state.withLock { $0.faults.append(fault) } }
+  package func add(_ fault: PacketFault) { state.withLock { $0.faults.append(fault) } }
 
-  public func clear() { state.withLock { $0.faults = [] } }
+  package func clear() { state.withLock { $0.faults = [] } }
 
   /// Packets that were hit.
-  public var hits: Int { state.withLock { $0.hits } }
+  package var hits: Int { state.withLock { $0.hits } }
 
   /// What shall happen to this packet: the first fault that means it decides.
   func action(for packet: Span<UInt8>, from direction: HCIDirection) -> PacketFault.Action? {

@@ -1,0 +1,81 @@
+public import BLECore
+import BLEStack
+public import BLEWire
+
+/// Scanning, and the addresses under which a host of our own scans and connects.
+extension HostAdapter {
+  /// Scans under a non-resolvable private address, a new one for each scan: scan requests then do not tell who asks.
+  /// Core 5.4, Vol 3, Part C, 10.7.
+  public func hideInScans() { hidesInScans = true }
+
+  public func startScan(
+    _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter,
+    _ sink: @escaping ReportSink
+  ) async throws(HostError) {
+    guard reportSink == nil else { throw .scanBusy(holder: "this program") }
+    reportSink = sink
+    do throws(HostError) {
+      var ownType = address.type
+      if hidesInScans {
+        let own = address
+        try await command(
+          LESetRandomAddress(Self.random { .nonResolvablePrivate($0, differingFrom: own) }))
+        ownType = .random
+      }
+      if controller.usesExtendedCommands {
+        try await command(LESetExtendedScanParameters(kind: kind, timing: timing, ownType: ownType))
+        try await command(LESetExtendedScanEnable(duplicates))
+      } else {
+        try await command(LESetScanParameters(kind: kind, timing: timing, ownType: ownType))
+        try await command(LESetScanEnable(duplicates))
+      }
+    } catch {
+      reportSink = nil
+      throw error
+    }
+  }
+
+  public func stopScan() async throws(HostError) {
+    guard reportSink != nil else { return }
+    reportSink = nil
+    if controller.usesExtendedCommands {
+      try await command(LESetExtendedScanEnable(nil))
+    } else {
+      try await command(LESetScanEnable(nil))
+    }
+    // Connects need the address that they had.
+    if hidesInScans, let ownAddress { try await command(LESetRandomAddress(ownAddress)) }
+  }
+
+  func stopScanQuietly() async {
+    do throws(HostError) { try await stopScan() } catch {
+      // The controller is let go of right after: it will be reset by whoever takes it next.
+    }
+  }
+
+  // MARK: Addresses
+
+  /// Under which this host scans and connects: the controller's public address, or a random static one.
+  public var address: DeviceAddress { ownAddress ?? controller.address }
+
+  /// A static address of our own, for a controller that has no public one. Core 5.4, Vol 6, Part B, 1.3.2.1.
+  func takeRandomAddress() -> DeviceAddress {
+    let address = Self.random { DeviceAddress.randomStatic($0) }
+    ownAddress = address
+    return address
+  }
+
+  private static func random(_ make: (UInt64) -> DeviceAddress?) -> DeviceAddress {
+    while true {
+      // One draw in 2⁴⁵ is not allowed.
+      if let address = make(UInt64.random(in: 0 ... .max)) { return address }
+    }
+  }
+
+  /// Goes on under another static address, if it has none of its own.
+  func goOn(as known: DeviceAddress) async throws(HostError) {
+    guard let own = ownAddress, known != own, known.type == .random else { return }
+    try await command(LESetRandomAddress(known))
+    ownAddress = known
+  }
+}
