@@ -26,9 +26,9 @@ package import SensorSessions
 /// Only `directory` and `devices` with name, address and sensor must be there. A gigabyte has 10⁹ octets.
 package struct DaemonConfiguration: Hashable, Sendable {
   package struct Sensor: Hashable, Sendable {
-    /// Its kind, as in the file.
+    /// The name of its kind, as the file has it.
     package var name: String
-    /// Of a Polar sensor.
+    /// Which stream of a Polar sensor, and how fast; `nil` for other kinds.
     package var stream: PolarSession.Settings?
 
     package init(_ name: String, stream: PolarSession.Settings? = nil) {
@@ -36,7 +36,7 @@ package struct DaemonConfiguration: Hashable, Sendable {
       self.stream = stream
     }
 
-    /// - Returns: `nil` for a name that no kind has, which no configuration that was read has.
+    /// How it is recorded; `nil` for a name that no kind has. The reader of the file lets no such name through.
     var kind: AnySensorKind? { stream.map { AnySensorKind(.polar($0)) } ?? AnySensorKind(named: name) }
   }
 

@@ -100,7 +100,7 @@ final class DaemonDevice: Sendable {
     recording.news = { [events] in events.link($0, of: device.name) }
     do throws(HostError) {
       guard let kind = device.sensor.kind else {
-        throw .unsuitable("no kind of sensor is \(device.sensor.name)")
+        throw .unsuitable("there is no kind of sensor named \(device.sensor.name)")
       }
       let result = try await recording.run(kind)
       return .ended(result.report, result.failure)

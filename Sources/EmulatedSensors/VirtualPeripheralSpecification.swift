@@ -103,7 +103,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
   /// `nil`: anybody may use it.
   public var protection: PeripheralProtection? { security.protection }
   private var security = SecurityFields()
-  /// In the same air.
+  /// Specifications behind a `+`: devices in the same air.
   private var others: [VirtualPeripheralSpecification] = []
 
   public init(_ kind: Kind) { self.kind = kind }

@@ -87,7 +87,7 @@ extension OverEachWay {
       let strap = try scene.bumbleStrap(over: way)
       let result = try scene.ringtap(reaching: strap, "heart-rate", "--count", "2")
       #expect(result.status == 0, "\(result.errors)")
-      #expect(result.errors.contains("found bumble strap at \(strap.address)"))
+      #expect(result.errors.contains("found bumble strap \(strap.address) ("))
       #expect(
         result.errors.contains("bumble strap works S-1, firmware 1.2.3, battery 57 %, worn on the wrist"))
       #expect(result.outputLines.first == "72 bpm  833 813 ms")
@@ -107,6 +107,50 @@ extension WithoutKernel {
       try result.outputLines.map { line in
         try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
       }
+    }
+
+    /// A ring and a strap of bumble's in the range of bumble's controller, at once. Each log ends with the last value wanted, as
+    /// btmon and tshark have it; the tables have what bumble says that it sent.
+    @Test func recordsBumblesRingAndStrapAtOnce() throws {
+      let strap = try scene.bumbleStrap(over: .tcp, "--with-ring")
+      let ring = "F0:F1:F2:F3:F4:F5"
+      let path = scene.path("ride")
+      let result = try scene.ringtap(
+        reaching: strap, "capture", ring, "heart-rate@\(strap.address)", "--count", "10", "--output", path)
+      result.expectSuccess()
+
+      let ofRing = try CaptureFolder(path + "/F0-F1-F2-F3-F4-F5")
+      ofRing.expectNoTrouble(samples: 10, stamps: .arrival)
+      // bumble's ring numbers its frames, from these on.
+      #expect(ofRing.tables["spo2"]?.compactMap { $0.values.first } == [0, 1, 2, 3])
+      #expect(try scene.btmonNotifications(ofRing.packetLog) == 10)
+
+      let ofStrap = path + "/F0-F1-F2-F3-F4-F6"
+      func column(_ name: String, _ number: Int) throws -> [String] {
+        try String(contentsOfFile: ofStrap + "/\(name).csv", encoding: .utf8).split(separator: "\n")
+          .dropFirst()
+          .map { String($0.split(separator: ",", omittingEmptySubsequences: false)[number]) }
+      }
+      // One of five is without contact, and no value: 10 values are in 12 measurements.
+      let sent = try strap.program.lines(untilThey: "tell of what came") {
+        $0.count { $0.hasPrefix("sent {") } >= 12
+      }
+      let theirs = try sent.filter { $0.hasPrefix("sent {") }.prefix(12).map { line in
+        try #require(
+          try JSONSerialization.jsonObject(with: Data(line.dropFirst(5).utf8)) as? [String: Any])
+      }
+      #expect(
+        try column("heart_rate", 1)
+          == theirs.map {
+            $0["sensorContact"] as? String == "notDetected" ? "" : "\($0["heartRateBpm"] ?? "")"
+          })
+      let intervals = theirs.flatMap { $0["rrIntervals1024ths"] as? [Int] ?? [] }
+      #expect(try column("rr_intervals", 1) == intervals.map(String.init))
+      #expect(intervals.count == 15)
+      // btmon 5.66 ends with SIGSEGV at a request of this discovery: Read By Type, 0x0001-0x0005, Characteristic.
+      let notifications = try scene.demand(
+        "tshark", ["-r", ofStrap + "/packets.btsnoop", "-Y", "btatt.opcode == 0x1b"])
+      #expect(notifications.outputLines.count == 12)
     }
 
     @Test func heartRateOfTheVirtualStrap() throws {

@@ -1,6 +1,7 @@
 import BLECore
 import BLEHost
 import BLELinux
+import BLESensors
 import BLEWire
 import Foundation
 import SensorSessions
@@ -79,6 +80,30 @@ extension Recorder {
     for _ in 0..<RingSession.queueCapacity + 100 { sink.take(RingFrames.tick[0]) }
     #expect(sink.counts.values == RingSession.queueCapacity + 100)
     #expect(sink.samples.dropped == 100)
+  }
+}
+
+/// Frames that real Polar sensors sent, and those of the published protocol (reference `sensor-test-vectors.json`).
+@Suite struct PolarSinkTests {
+  /// Only frames of the stream that was asked for are samples, and only those with samples count.
+  @Test func tellsFramesOfOtherStreams() throws {
+    let file = URL(filePath: #filePath).deletingLastPathComponent()
+      .appending(path: "../BLESensorsTests/Fixtures/sensor-test-vectors.json")
+    let vectors = try #require(
+      try JSONSerialization.jsonObject(with: Data(contentsOf: file)) as? [[String: Any]])
+    let sink = SampleSink<PolarFrameSample>(for: .recorder)
+    for name in [
+      "pmd-ppg-raw-type0", "pmd-ppg-raw-type9", "pmd-ecg-type0", "pmd-acc-raw-type1",
+      "pmd-frame-truncated-header",
+    ] {
+      let vector = try #require(vectors.first { $0["name"] as? String == name })
+      let octets = octetsOf(try #require(vector["value"] as? String))
+      sink.take(octets.span, of: .ppg, at: ReceiveTime(nanoseconds: 1))
+    }
+    // Type 9 tells of the measurement.
+    let counts = sink.counts
+    #expect(counts.received == 5 && counts.values == 1 && counts.states == 1)
+    #expect(counts.other == 2 && counts.malformed == 1)
   }
 }
 

@@ -1,5 +1,6 @@
+import BLECore
 import BLEErrorGuide
-import BLEHost
+package import BLEHost
 import BLELinux
 package import JSONText
 import LiveView
@@ -35,6 +36,12 @@ package enum Console {
   /// One line for a person on standard error.
   package static func note(_ text: String) {
     tell("ringtap: \(text)\n")
+  }
+
+  /// Says which sensor a search has found.
+  package static func note(found advertiser: Advertiser) {
+    let name = advertiser.name.map { $0.printable + " " } ?? ""
+    note("found \(name)\(advertiser.address) (\(advertiser.address.type.name))")
   }
 
   /// The parser's own message for wrong usage.

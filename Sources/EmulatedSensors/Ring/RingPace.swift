@@ -1,7 +1,7 @@
 import BLECore
 import BLEEmulation
 
-/// From one tick of a stream to the next: a `Duration`, taken apart once instead of with each frame.
+/// The time between two ticks of a stream: a `Duration`, taken apart once instead of with each frame.
 struct RingPace {
   /// As a number, for the wearer's time.
   let seconds: Double

@@ -21,8 +21,9 @@ enum CaptureText {
 
   /// What a person reads at the end.
   static func summary(_ report: SessionReport, _ directory: String) -> String {
-    // Each of a ring's tables has samples of its own; what a strap has besides its first one is of the same values.
-    let rows = report.streams.prefix(report.ticks == nil ? 1 : 3).reduce(0) { $0 + $1.samples }
+    // Parts of a tick have samples of their own. A second table of another sensor tells more of the same samples.
+    let parts = report.streams.filter { $0.part != nil }
+    let rows = parts.isEmpty ? report.streams.first?.samples ?? 0 : parts.reduce(0) { $0 + $1.samples }
     let duration = (report.endedAt ?? report.startedAt).nanoseconds - report.startedAt.nanoseconds
     var lines = [
       "\(rows) samples in \(seconds(duration)) from \(report.device)"

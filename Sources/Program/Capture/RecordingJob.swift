@@ -95,7 +95,7 @@ struct RecordingJob: Sendable {
     let advertisers = try await SensorFinder.find(searches, named: name, on: adapter, within: timeout)
     for case let sensor? in advertisers {
       view?.found(sensor)
-      Console.note("found \((sensor.name ?? "").printable) \(sensor.address) (\(sensor.address.type.name))")
+      Console.note(found: sensor)
     }
     for (place, advertiser) in zip(places, advertisers) {
       guard let advertiser else {

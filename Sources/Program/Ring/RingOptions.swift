@@ -61,7 +61,7 @@ struct RingOptions: ParsableArguments, ReachesDevice {
       return try await failing { () async throws(HostError) in
         let ring = try await SensorFinder.find(
           SensorKind.ring.search, named: name, on: adapter, within: patience)
-        Console.note("found \((ring.name ?? "").printable) \(ring.address) (\(ring.address.type.name))")
+        Console.note(found: ring)
         return ring.address
       }
     } _: { adapter, connection in

@@ -41,8 +41,8 @@ private struct RingRawWriter: SensorWriter {
     try Console.print("time_ns,stream,value_or_x_counts,max_or_y_counts,min_or_z_counts,diff_counts")
   }
 
-  mutating func show(_ reading: RingRawReading) throws -> SensorStream.Verdict {
-    guard let stream = reading.stream else { return .state }
+  mutating func show(_ reading: RingRawReading) throws {
+    guard let stream = reading.stream else { return }
     if isJSON {
       try Console.json { line in
         line.member("event", "sample")
@@ -52,7 +52,6 @@ private struct RingRawWriter: SensorWriter {
     } else {
       try Console.print("\(reading.time.nanoseconds),\(stream.name),\(Self.columns(reading.sample))")
     }
-    return .value
   }
 
   private static func columns(_ sample: RingRawSample) -> String {

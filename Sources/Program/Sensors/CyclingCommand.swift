@@ -57,7 +57,7 @@ private struct CyclingWriter: SensorWriter {
     }
   }
 
-  mutating func show(_ sample: CyclingSample) throws -> SensorStream.Verdict {
+  mutating func show(_ sample: CyclingSample) throws {
     let (wheel, crank) = pace.take(sample)
     let speed = wheel.map { $0 * metres * 60 / 1000 }
     guard isJSON else {
@@ -66,8 +66,7 @@ private struct CyclingWriter: SensorWriter {
         crank.map { "\(Self.rounded($0, 1)) rpm" } ?? "- rpm",
         sample.measurement.wheel.map { "\(Self.rounded(Double($0.revolutions) * metres / 1000, 1000)) km" },
       ]
-      try Console.print(parts.compactMap(\.self).joined(separator: "  "))
-      return .value
+      return try Console.print(parts.compactMap(\.self).joined(separator: "  "))
     }
     try Console.json { line in
       line.member("event", "measurement")
@@ -77,7 +76,6 @@ private struct CyclingWriter: SensorWriter {
       line.member("cadenceRpm", optional: crank.map { Self.rounded($0, 100) })
       line.member("kilometersPerHour", optional: speed.map { Self.rounded($0, 100) })
     }
-    return .value
   }
 
   private static func rounded(_ value: Double, _ parts: Double) -> Double {

@@ -59,8 +59,8 @@ private struct HeartRateWriter: SensorWriter {
     }
   }
 
-  mutating func show(_ sample: HeartRateSample) throws -> SensorStream.Verdict {
-    let hasContact = sample.measurement.contact != .notDetected
+  mutating func show(_ sample: HeartRateSample) throws {
+    let hasContact = sample.isValue
     defer { hadContact = hasContact }
     if isJSON {
       try Self.showObject(sample)
@@ -69,7 +69,6 @@ private struct HeartRateWriter: SensorWriter {
     } else if hadContact {
       try Console.print("no contact")
     }
-    return hasContact ? .value : .state
   }
 
   private static let names: [BodySensorLocation: String] = [

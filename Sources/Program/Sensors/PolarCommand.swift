@@ -80,9 +80,8 @@ private struct PolarWriter: SensorWriter {
     }
   }
 
-  mutating func show(_ sample: PolarFrameSample) throws -> SensorStream.Verdict {
+  mutating func show(_ sample: PolarFrameSample) throws {
     try isJSON ? showObject(sample) : showRows(sample)
-    return .value
   }
 
   private mutating func showObject(_ sample: PolarFrameSample) throws(Console.Closed) {

@@ -111,7 +111,7 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
     let found = try await failing { () async throws(HostError) in
       try await SensorFinder.find(search, named: name, on: adapter, within: timeout)
     }
-    Console.note("found \(found.name?.printable ?? "a sensor without a name") at \(found.address)")
+    Console.note(found: found)
     return found.address
   }
 

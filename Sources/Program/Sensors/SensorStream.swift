@@ -10,14 +10,6 @@ struct SensorStream: Sendable {
   let count: Int?
   let duration: Duration?
 
-  /// What a sample was to the command.
-  enum Verdict {
-    /// It counts.
-    case value
-    /// The sensor has nothing to measure.
-    case state
-  }
-
   struct Outcome: Sendable {
     var values = 0
     /// Shorter than their flags promise: skipped.
@@ -63,7 +55,7 @@ protocol SensorWriter: Sendable {
   /// Shows who the sensor is, once.
   mutating func begin(_ session: Session, _ peer: DeviceAddress) throws
   /// Shows one sample.
-  mutating func show(_ sample: Session.Sample) throws -> SensorStream.Verdict
+  mutating func show(_ sample: Session.Sample) throws
 }
 
 /// A sensor that is kept connected while its samples are shown.
@@ -128,7 +120,8 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
     defer { timer?.cancel() }
     var values = 0
     for await sample in profile.samples {
-      if try writer.show(sample) == .value { values += 1 }
+      try writer.show(sample)
+      if sample.isValue { values += 1 }
       if values == stream.count { break }
     }
     return values

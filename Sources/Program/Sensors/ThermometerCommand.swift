@@ -65,8 +65,8 @@ private struct ThermometerWriter: SensorWriter {
     }
   }
 
-  mutating func show(_ sample: TemperatureSample) throws -> SensorStream.Verdict {
-    let hasReading = sample.degrees != nil
+  mutating func show(_ sample: TemperatureSample) throws {
+    let hasReading = sample.isValue
     defer { hadReading = hasReading }
     if isJSON {
       try showObject(sample)
@@ -75,7 +75,6 @@ private struct ThermometerWriter: SensorWriter {
     } else if hadReading {
       try Console.print(sample.isOffBody ? "not on body" : "no reading")
     }
-    return hasReading ? .value : .state
   }
 
   private func showObject(_ sample: TemperatureSample) throws(Console.Closed) {

@@ -92,7 +92,7 @@ public struct SessionReport: Hashable, Sendable {
   /// The controller's word for the end of the last link, where it is known.
   public var disconnectReason: HCIStatus?
 
-  /// What came.
+  /// Takes over what a sink counted.
   mutating func take(_ counts: SampleCounts) {
     received = counts.received
     malformed += counts.malformed
@@ -101,7 +101,7 @@ public struct SessionReport: Hashable, Sendable {
     lost.sampleQueue = counts.dropped
   }
 
-  /// What the recorder wrote.
+  /// Takes over how many rows are in the files, and what became known of the sensor's clock.
   mutating func take(_ outcome: Recorder.Outcome, as format: TableFormat) {
     for place in streams.indices { streams[place].samples = outcome.rows[place] }
     ticks = outcome.ticks

@@ -135,6 +135,6 @@ public struct AnySensorKind: Sendable {
 }
 
 extension SensorRecording {
-  /// The same of a kind that is one of several.
+  /// Records a kind that is one of several.
   public func run(_ kind: AnySensorKind) async throws(HostError) -> Result { try await kind.record(self) }
 }

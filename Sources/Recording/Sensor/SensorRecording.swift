@@ -105,6 +105,7 @@ public struct SensorRecording: Sendable {
     let recording = OpenRecording(directory, clock) { end.finish(.disk) }
     let profile = SensorProfile<Session>(settings, sink) {
       started, connection, begunAt throws(HostError) in
+      live?.note(started.facts)
       let tables = tables(started)
       try await recording.begin(
         emptyReport(of: started.facts, tables.tables, at: begunAt.time), begunAt: begunAt.monotonic,
@@ -164,7 +165,6 @@ public struct SensorRecording: Sendable {
   private func emptyReport(
     of facts: SensorFacts, _ tables: [RecordedTable], at startedAt: ReceiveTime
   ) -> SessionReport {
-    live?.note(facts)
     var report = SessionReport(
       device: plan.peer, deviceName: facts.model ?? deviceName, adapter: adapter.name, mode: adapter.mode,
       startedAt: startedAt)

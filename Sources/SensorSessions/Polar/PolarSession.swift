@@ -10,10 +10,12 @@ public struct PolarFrameSample: NotificationSample {
   public let time: ReceiveTime
   private let byteCount: Int
   private let storage: InlineArray<512, UInt8>
+  /// A frame whose content is not samples, such as facts about a measurement, or not known, has none.
+  public let isValue: Bool
 
   /// - Throws: for what is no whole frame.
   public init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError) {
-    _ = try PolarFrame(validating: value)
+    isValue = try PolarFrame(validating: value).layout != nil
     var storage = InlineArray<512, UInt8>(repeating: 0)
     byteCount = min(value.count, storage.count)
     for index in 0..<byteCount { storage[index] = value[index] }
@@ -29,6 +31,16 @@ public struct PolarFrameSample: NotificationSample {
     let octets = storage.span
     guard let frame = try? PolarFrame(validating: octets.extracting(first: byteCount)) else { return }
     body(frame)
+  }
+}
+
+extension SampleSink<PolarFrameSample> {
+  /// Takes one frame of raw data. A frame of another stream is no sample: the table has no place for it. Receive thread only.
+  package func take(_ value: Span<UInt8>, of type: PolarMeasurementType, at time: ReceiveTime) {
+    take(at: time) { () throws(WireError) in
+      let sample = try PolarFrameSample(decoding: value, at: time)
+      return value[0] == type.rawValue ? .sample(sample) : .other
+    }
   }
 }
 
@@ -105,7 +117,7 @@ public struct PolarSession: SensorSession {
         let event = try? PolarStopEvent(decoding: notification.value)
         if event?.types.contains(type) == true { sink.end() }
       }
-      _ = try await link.client.subscribe(data) { sink.take($0.value, at: $1) }
+      _ = try await link.client.subscribe(data) { sink.take($0.value, of: type, at: $1) }
     } catch { throw .gatt(error) }
     let conversation = PolarConversation(link: link, point: point, answers: answers)
     if let octets = try await link.value(of: PolarUUID.controlPoint, in: PolarUUID.service),

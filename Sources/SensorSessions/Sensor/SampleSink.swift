@@ -9,7 +9,7 @@ package struct SampleCounts: Hashable, Sendable {
   package var received = 0
   /// Samples without a value: the sensor had nothing to measure.
   package var states = 0
-  /// Those that broke their format.
+  /// Notifications that broke their format.
   package var malformed = 0
   /// Whole ones that are no samples: replies of a ring, subtypes that nobody knows.
   package var other = 0
@@ -41,7 +41,8 @@ package enum SampleEnd: Hashable, Sendable {
   case sensor
 }
 
-/// What becomes of each notification of a sensor, over all links: decoded, counted, queued. No lock, no allocation.
+/// Decodes, counts and queues each notification of a sensor, over all links. No lock but for what is malformed, and no
+/// allocation.
 public final class SampleSink<Sample: NotificationSample>: Sendable {
   /// Who takes the samples from the queue.
   package enum Reader: Hashable, Sendable {

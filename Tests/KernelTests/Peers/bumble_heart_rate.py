@@ -31,6 +31,7 @@ from bumble.transport.common import AsyncPipeSink
 import bumble_ring
 
 ADDRESS = "F0:F1:F2:F3:F4:F6"
+RING_ADDRESS = "F0:F1:F2:F3:F4:F5"
 CONTACTS = {None: "notSupported", False: "notDetected", True: "detected"}
 # Sent in turn: intervals or none, contact or none or unknown, energy, a rate of 16 bits.
 MEASUREMENTS = [
@@ -46,6 +47,7 @@ def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("transport")
     parser.add_argument("--controller", action="store_true", help="serve a controller there, with the strap in range")
+    parser.add_argument("--with-ring", action="store_true", help="bumble_ring.py's ring is in range of that controller too")
     parser.add_argument("--rate", type=float, default=20, help="measurements per second")
     parser.add_argument("--count", type=int, help="stop after this many of a link")
     parser.add_argument("--malformed", type=int, metavar="EVERY", help="an extra cut value after every EVERY-th")
@@ -150,6 +152,10 @@ async def main():
     near = Controller("strap", link=link)
     async with await open_transport(options.transport) as (source, sink):
         Controller("served", host_source=source, host_sink=sink, link=link)
+        if options.with_ring:
+            beside = Controller("ring", link=link)
+            options_of_ring = bumble_ring.parse_arguments(["-", "--address", RING_ADDRESS, "--rate", "100"])
+            await bumble_ring.start(Host(beside, AsyncPipeSink(beside)), options_of_ring)
         await start(Host(near, AsyncPipeSink(near)), options, ADDRESS)
 
 
