@@ -101,6 +101,12 @@ struct ReplayScript: Sendable {
     return packets[cursor]
   }
 
+  /// Whether `next` tells that a link ended.
+  var endsLink: Bool {
+    guard next != nil, case .disconnection = roles[cursor] else { return false }
+    return true
+  }
+
   /// The packet that our host has to send before anything more comes.
   var awaited: ReplayPacket? {
     guard cursor < packets.count, packets[cursor].direction == .hostToController else { return nil }

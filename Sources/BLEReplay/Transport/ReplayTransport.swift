@@ -202,6 +202,8 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
       pauseEnd = now.advanced(by: Self.holdPause)
       return nil
     }
+    // Our host has this to act on, whatever it left out before: it gets the whole patience again.
+    if script.endsLink { isSkipping = false }
     script.deliver()
     time = next.time
     return next
