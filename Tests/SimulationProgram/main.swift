@@ -28,8 +28,13 @@ func put(_ text: String, to descriptor: CInt = 1) {
 }
 
 func usage() -> Never {
-  put("usage: simulate FIRST-SEED SEEDS EVENTS\n", to: 2)
+  put("usage: simulate FIRST-SEED SEEDS EVENTS | clock\n", to: 2)
   exit(2)
+}
+
+if CommandLine.arguments.dropFirst() == ["clock"] {
+  put(LinkTrials.table() + "\n")
+  exit(0)
 }
 
 let numbers = CommandLine.arguments.dropFirst().compactMap { UInt64($0) }

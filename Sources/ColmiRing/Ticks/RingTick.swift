@@ -62,21 +62,27 @@ extension RingRawSample {
   }
 }
 
-/// Groups the frames of the raw stream into ticks. No allocation; one tick of memory.
+/// Groups the frames of the raw stream into ticks, by their order. No allocation; one tick of memory.
 ///
 /// A tick ends where a subtype comes that it has already, or that is sent before one that it has. So a lost frame
-/// leaves its place empty and does not shift the others. What order cannot tell, time does: where the frames of
-/// two ticks would fit together because several in between were lost, a pause of more than six tenths of a tick
-/// parts them, but no shorter one than 60 ms, since a retransmission may hold back a part of a tick.
+/// leaves its place empty and does not shift the others. Time says nothing: a link that loses packets may hold back a
+/// part of a tick for seconds, and loses none of it. Only where ticks are half a second apart or more does a pause of six
+/// tenths of a tick part them, for the case that all frames in between were lost by the ring.
 ///
-/// The order is 1, 2, 3 (SpO2, PPG, accelerometer) until the stream shows another: the longest pause on average
-/// is the one before a tick's first frame.
+/// The order is 1, 2, 3 (SpO2, PPG, accelerometer) until the stream shows another: the ring sends a tick at once, so
+/// the frame that usually comes first after a pause is the first of a tick.
 public struct RingTickGrouper: Sendable {
   private static let kinds = 3
-  /// Ticks after which the order is read from the pauses.
+  /// Frames after which the order is read from the pauses; then after each doubling, up to the last.
   private static let learningFrames = 48
-  /// A pause that parts whatever the order allows, at least: nanoseconds.
-  private static let minimumSplit: Int64 = 60_000_000
+  private static let lastLearningFrames = 3_072
+  /// A frame after such a pause may be the first of a tick: nanoseconds.
+  private static let pause: Int64 = 5_000_000
+  /// How often the first of a tick must have come after a pause to be believed, and so many times as often as others.
+  private static let leastPauses = 12
+  private static let pauseLead = 3
+  /// Ticks that are so far apart, or more, are parted by a pause: nanoseconds.
+  private static let slowPeriod = 500_000_000.0
 
   private var tick: RingTick?
   /// Bits of the kinds that `tick` has.
@@ -88,12 +94,13 @@ public struct RingTickGrouper: Sendable {
   private var period: Double?
   /// Place of each kind in a tick: SpO2, PPG, accelerometer.
   private var rank: InlineArray<3, Int> = [0, 1, 2]
-  private var pauses: InlineArray<3, Double> = [0, 0, 0]
-  private var frames: InlineArray<3, Int> = [0, 0, 0]
+  /// How often each kind came after a pause.
+  private var pauses: InlineArray<3, Int> = [0, 0, 0]
   /// How often the kind of the second index followed that of the first.
   private var followers: InlineArray<9, Int> = .init(repeating: 0)
   private var lastKind: Int?
   private var seen = 0
+  private var nextLook = Self.learningFrames
 
   public init() {}
 
@@ -130,8 +137,8 @@ public struct RingTickGrouper: Sendable {
 
   private func startsTick(_ kind: Int, _ now: Int64) -> Bool {
     guard tick != nil, present & (1 << UInt8(kind)) == 0, rank[kind] > lastRank else { return true }
-    let split = max(Self.minimumSplit, Int64(0.6 * (period ?? 0)))
-    return now - lastTime > split
+    guard let period, period >= Self.slowPeriod else { return false }
+    return Double(now &- lastTime) > 0.6 * period
   }
 
   private mutating func smooth(_ interval: Double) {
@@ -145,30 +152,24 @@ public struct RingTickGrouper: Sendable {
 
   private mutating func learn(_ kind: Int, _ now: Int64) {
     if let lastKind {
-      // No retransmission takes longer than this and no stock ring pauses longer than that: it does not count more.
-      pauses[kind] += Double(min(max(0, now - lastTime), 1_000_000_000))
-      frames[kind] += 1
+      if now &- lastTime > Self.pause { pauses[kind] += 1 }
       followers[lastKind * Self.kinds + kind] += 1
     }
     lastKind = kind
+    guard seen < Self.lastLearningFrames else { return }
     seen += 1
-    if seen == Self.learningFrames { readOrder() }
+    guard seen == nextLook else { return }
+    nextLook *= 2
+    readOrder()
   }
 
   /// Takes another order only where the pauses leave no doubt.
   private mutating func readOrder() {
-    var first: Int?
-    var longest = 0.0
-    var second = 0.0
-    for kind in 0..<Self.kinds where frames[kind] > 0 {
-      let pause = pauses[kind] / Double(frames[kind])
-      if pause > longest {
-        (second, longest, first) = (longest, pause, kind)
-      } else if pause > second {
-        second = pause
-      }
+    var first = 0
+    for kind in 1..<Self.kinds where pauses[kind] > pauses[first] { first = kind }
+    for kind in 0..<Self.kinds where kind != first {
+      guard pauses[first] >= max(Self.leastPauses, Self.pauseLead * pauses[kind]) else { return }
     }
-    guard let first, longest > 3 * second else { return }
     let (a, b) = ((first + 1) % Self.kinds, (first + 2) % Self.kinds)
     let aFollows = followers[first * Self.kinds + a] >= followers[first * Self.kinds + b]
     rank[first] = 0

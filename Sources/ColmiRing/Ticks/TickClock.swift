@@ -37,28 +37,37 @@ public import Physiology
 /// times. Fixed memory, allocated at the start.
 ///
 /// A tick that comes late was held up, or ticks before it are lost. Only what follows can tell: after a hold-up the
-/// ticks that waited come in a burst and catch up with the clock; after a loss all stay late by whole periods. So
-/// where a tick is late by more than three quarters of a period, measured from the least lateness of the last
-/// second or two, the clock waits until one of the following is not, or until `patience` ticks and half a second
-/// tell nothing new. The least lateness in multiples of the period is what was lost.
+/// ticks that waited catch up with the clock; after a loss all stay late by whole periods. So where a tick is late by
+/// more than three quarters of a period, measured from the most punctual of the last seconds, the clock waits: until one
+/// of the following is on time, and nothing was lost; or until so many connection events have passed without one, by
+/// how often events bring one on this link, that chance explains it once in a million times. The least lateness in
+/// periods is then what was lost. Events in which the link still catches up prove nothing.
 ///
 /// Ticks come out behind those that go in, by `lagSeconds` once the rate is known and by `warmUpSeconds` at the
 /// start, so that the fit has seen both sides of each.
 ///
-/// Limits: where a period is shorter than the jitter, stamps cannot tell which tick of a burst was lost, only that
-/// one was; and in the first seconds, while the rate is not known well enough, losses shorter than
-/// the jitter may be taken for a slower clock. A loss in the last half second of a stream is not told from
-/// lateness. Where the kernel's clock is set back, or after a pause of more than `longestGapSeconds`, the fit begins
-/// anew: a link was lost and made again, and the ring starts its timer with the stream. A link that comes back sooner
-/// leaves the line off by up to half a period, until a minute has forgotten it.
+/// Limits: which tick of a burst was lost, stamps cannot tell, only that one was: it is told before the burst. A loss at
+/// the very end of a stream is not told from lateness. Where the connection interval is a whole multiple of the period,
+/// a clock that drifts slowly against the controller's looks like a ring that loses a tick each time they have
+/// drifted apart by one, unless the arrivals waver in between. Where the kernel's clock is set back, or after a pause
+/// of more than `longestGapSeconds` in which nothing was held up, the fit begins anew: a link was lost and made again,
+/// and the ring starts its timer with the stream. A link that comes back sooner leaves the line off by up to half a
+/// period, until its memory has gone.
 public struct TickClock: Sendable {
   public static let capacity = 4_096
   public static let warmUpSeconds = 4.0
   public static let lagSeconds = 1.0
   public static let minimumWarmUp = 12
-  public static let patience = 16
   public static let longestGapSeconds = 2.5
-  private static let firstLook = 32
+  /// How much later than the most punctual a tick may be and still be on time, in periods.
+  private static let onTime = 0.75
+  /// After so long a tick that was not on time is late for another reason than a loss: nanoseconds.
+  private static let longestDoubt: Int64 = 10_000_000_000
+  private static let shortestDoubt: Int64 = 500_000_000
+  /// What stamps waver by on their way through radio and host: nanoseconds.
+  private static let jitter = 1_000_000.0
+  /// How far stamps may run backwards, as they do from one processor to another: nanoseconds.
+  private static let largestStepBack: Int64 = 10_000_000
 
   /// Ticks of one gap, at most: stamps that make no sense must not overflow the numbers.
   private static let largestGap = 4e9
@@ -71,20 +80,23 @@ public struct TickClock: Sendable {
   private var head = 0
   private var count = 0
   private var placed = 0
+  /// How many of those waiting come before one that was on time: nothing is lost before them.
+  private var cleared = 0
 
-  private var rate = RateEstimator()
   private var fit: ClockFit?
+  /// The last tick that the fit was given before it was placed, of those of the warm-up.
+  private var lastOfWarmUp = -1
   private var lastNumber = -1
   private var lastTime: Int64 = 0
+  private var lastFitted = Int64.min
   private var usual = UsualLateness()
-  /// When the line began.
-  private var fitStart: Int64 = 0
+  private var events = LinkEvents()
   private var isFinished = false
   /// Whether the ticks that have a number go out without a lag, because the next one begins another line.
   private var isSettling = false
   /// By how much the tick that was looked at last is later than the most punctual that followed it: nanoseconds.
   private var holdUp = 0.0
-  public private(set) var report = ClockReport()
+  private var tally = ClockReport()
 
   public init() {
     waiting = [RingTick](repeating: RingTick(time: ReceiveTime(nanoseconds: 0)), count: Self.capacity)
@@ -96,12 +108,19 @@ public struct TickClock: Sendable {
   /// Nanoseconds from tick to tick, as fitted so far; `nil` while the clock warms up.
   public var period: Double? { fit?.period }
 
+  /// How well it fits so far.
+  public var report: ClockReport {
+    var report = tally
+    report.rateUncertainty = fit?.periodUncertainty
+    report.offsetUncertainty = events.shortestPause
+    return report
+  }
+
   /// Takes the next tick, in the order of arrival. Call `next` until it gives nothing before the next `take`.
   public mutating func take(_ tick: RingTick) {
     precondition(count < Self.capacity, "ticks must be taken out of the clock as they are put in")
     waiting[slot(count)] = tick
     count += 1
-    rate.take(tick.time.nanoseconds)
     if fit == nil { warmUp() }
     place()
   }
@@ -130,9 +149,15 @@ public struct TickClock: Sendable {
     head = slot(1)
     count -= 1
     placed -= 1
-    let fitted = fit.time(of: number)
-    report.add(
-      residual: Double(tick.time.nanoseconds - fitted), missing: missing[position],
+    cleared = max(0, cleared - 1)
+    var fitted = fit.time(of: number)
+    // The line may have moved back since the last one went out: times rise all the same.
+    if !restarts[position], lastFitted > .min {
+      fitted = max(fitted, lastFitted &+ Int64(min(fit.period / 2, 1e15)))
+    }
+    lastFitted = fitted
+    tally.add(
+      residual: Double(tick.time.nanoseconds) - Double(fitted), missing: missing[position],
       isRestart: restarts[position])
     return PlacedTick(
       tick: tick, index: number, fittedTime: ReceiveTime(nanoseconds: fitted),
@@ -141,26 +166,26 @@ public struct TickClock: Sendable {
 
   private func slot(_ position: Int) -> Int { (head + position) % Self.capacity }
 
+  private func time(_ position: Int) -> Int64 { waiting[slot(position)].time.nanoseconds }
+
   // MARK: Placing
 
   private mutating func warmUp() {
-    let first = waiting[slot(0)].time.nanoseconds
-    let last = count > 0 ? waiting[slot(count - 1)].time.nanoseconds : first
-    let isLong = Double(last - first) >= Self.warmUpSeconds * 1e9 && count >= Self.minimumWarmUp
-    guard isFinished || isLong || count == Self.capacity else { return }
     guard count > 0 else { return }
-    let mean = count > 1 ? Double(last - first) / Double(count - 1) : 1e9
-    let period = rate.period() ?? max(1, mean)
-    fitStart = first
-    // Through the most punctual of the first ticks.
-    var early = 0.0
-    for position in 0..<min(count, Self.firstLook) {
-      let late = Double(waiting[slot(position)].time.nanoseconds - first) - Double(position) * period
-      early = min(early, late)
+    let (first, last) = (time(0), time(count - 1))
+    let isLong = Double(last) - Double(first) >= Self.warmUpSeconds * 1e9 && count >= Self.minimumWarmUp
+    guard isFinished || isLong || count == Self.capacity || last < first else { return }
+    let mean = count > 1 ? (Double(last) - Double(first)) / Double(count - 1) : 1e9
+    var fit = ClockFit(index: 0, time: first, period: max(1, mean), isKnown: false)
+    for position in 0..<count where position == 0 || !isStepBack(position) {
+      fit.take(time(position), at: position)
+      lastOfWarmUp = position
     }
-    fit = ClockFit(
-      index: 0, time: first + Int64(max(early, -1e9)), period: period,
-      guessTicks: min(count, RateEstimator.capacity))
+    self.fit = fit
+  }
+
+  private func isStepBack(_ position: Int) -> Bool {
+    position > 0 && time(position) < time(position - 1) &- Self.largestStepBack
   }
 
   private mutating func place() {
@@ -169,160 +194,97 @@ public struct TickClock: Sendable {
       let position = slot(placed)
       let time = waiting[position].time.nanoseconds
       guard let lost = lostTicks(before: placed, time) else { return }
-      let jump = Double(lost) * (fit?.period ?? 0) > Self.longestGapSeconds * 1e9
-      let isEarly = lost < 0
-      numbers[position] = lastNumber + 1 + max(0, lost)
-      missing[position] = max(0, lost)
+      let gap = Double(lost) * (fit?.period ?? 0)
+      let isBack = lost < 0
+      let number = lastNumber + 1 + max(0, lost)
       // Two lines cannot be told apart in a queue that knows one: ticks of the old line go out first.
-      if (jump || isEarly), lastNumber >= 0 {
+      if isBack || gap > max(Self.longestGapSeconds * 1e9, 4 * holdUp), lastNumber >= 0 {
         guard placed == 0 else {
           isSettling = true
           return
         }
         restarts[position] = true
-        // A link that comes back first delivers what waited: the line goes through the most punctual.
-        let start = isEarly ? time : time - Int64(min(holdUp, 1e12))
-        fit = ClockFit(
-          index: numbers[position], time: start, period: fit?.period ?? 1, guessTicks: RateEstimator.capacity)
-        usual = UsualLateness()
-        usual.take(0, at: time)
-        fitStart = time
+        begin(at: number, isBack ? time : time &- Int64(min(holdUp, 1e12)))
       } else {
         restarts[position] = false
+        if lost > 0, number <= lastOfWarmUp + lost {
+          // The fit knows it by the number that it had before.
+          fit?.insert(lost, before: lastNumber + 1)
+          lastOfWarmUp += lost
+        }
       }
-      let number = numbers[position]
-      if let fit { usual.take(fit.lateness(of: time, at: number), at: time) }
-      usual.follow(fit?.take(time, at: number) ?? 0)
+      (numbers[position], missing[position]) = (number, max(0, lost))
+      if number > lastOfWarmUp { usual.follow(fit?.take(time, at: number) ?? 0) }
+      if let fit {
+        let late = fit.lateness(of: time, at: number)
+        let periods = (late - usual.lowest) / fit.period
+        events.take(time, late: periods, isOnTime: periods <= Self.onTime, fit.period)
+        usual.take(late, at: time)
+      }
       (lastNumber, lastTime) = (number, time)
       placed += 1
     }
   }
 
-  /// Ticks lost before the one at `position` in the queue: below zero if it is too early for the line, `nil` if only
+  private mutating func begin(at number: Int, _ time: Int64) {
+    fit?.begin(at: number, time)
+    lastOfWarmUp = number - 1
+    usual = UsualLateness()
+  }
+
+  /// Ticks lost before the one at `position` in the queue: below zero if the stamps run backwards there, `nil` if only
   /// what follows can tell.
   private mutating func lostTicks(before position: Int, _ time: Int64) -> Int? {
     guard let fit, lastNumber >= 0 else { return 0 }
-    let period = fit.period
-    let lateness = fit.lateness(of: time, at: lastNumber + 1) - usual.lowest
-    if lateness < -max(period, 100_000_000) { return -1 }
-    let limit = 0.75 * period + margin(time)
+    if time < lastTime &- Self.largestStepBack { return -1 }
+    if position < cleared { return 0 }
+    let limit = Self.onTime * fit.period
+    func late(_ place: Int) -> Double {
+      fit.lateness(of: self.time(place), at: lastNumber + 1 + place - position) - usual.lowest
+    }
+    let lateness = late(position)
     guard lateness > limit else { return 0 }
-    var least = lateness
-    var level = Double.infinity
-    var sinceBetter = 0
-    var betterTime = time
+    let longPause = Self.longestGapSeconds * 1e9
+    let isLongPause = Double(time) - Double(lastTime) > longPause
+    var (least, leastAfter, plateau, level) = (lateness, Double.infinity, Double.infinity, lateness)
+    var (before, betterTime) = (time, time)
+    var quiet = 0
     var ahead = position + 1
-    while ahead < count {
-      let later = waiting[slot(ahead)].time.nanoseconds
-      let late = fit.lateness(of: later, at: lastNumber + 1 + ahead - position) - usual.lowest
-      // In time again; or so much later that what happened happened there.
-      if late <= limit || late > least + usual.spread + limit { return 0 }
-      if late < least - 0.5 * period {
-        (sinceBetter, betterTime, level) = (0, later, .infinity)
-      } else {
-        sinceBetter += 1
-        level = min(level, late)
+    var isDecided = false
+    while ahead < count, !isDecided {
+      let now = self.time(ahead)
+      if now < before &- Self.largestStepBack || Double(now) - Double(before) > longPause { break }
+      let late = late(ahead)
+      if late <= limit {
+        cleared = ahead
+        return 0
       }
-      least = min(least, late)
-      if sinceBetter >= Self.patience, later - betterTime >= 500_000_000 { break }
+      // An event brings no proof while the link is catching up, nor while it lags behind what it could do before.
+      let isEvent = events.isPause(now - before, fit.period)
+      if isEvent, level <= least + events.backlog * fit.period { quiet += 1 }
+      if late < least - fit.period / 8 { (quiet, betterTime) = (0, now) }
+      (least, leastAfter) = (min(least, late), min(leastAfter, late))
+      plateau = 2 * quiet < events.proof ? .infinity : min(plateau, late)
+      (level, before) = (late, now)
+      isDecided = quiet >= events.proof && now - betterTime >= Self.shortestDoubt
+      if !isDecided, now - betterTime > Self.longestDoubt {
+        // So seldom on time that lateness proves nothing; but a pause of the whole stream is one.
+        if isLongPause { break }
+        return 0
+      }
       ahead += 1
     }
-    if ahead == count {
-      guard isFinished || count == Self.capacity else { return nil }
-      // Too few followed to tell a loss from lateness.
-      guard least > limit + usual.spread else { return 0 }
+    if !isDecided {
+      let isLast = isFinished || count == Self.capacity || ahead < count
+      guard isLast else { return nil }
+      guard 2 * quiet >= events.proof || isLongPause else { return 0 }
     }
-    // A burst that waited while others were lost is less late at its end than all that follows: the gap is behind it.
-    if level.isFinite, least < level - 0.5 * (period + usual.spread) { return 0 }
+    let lost = min((least / fit.period).rounded(), Self.largestGap)
+    // It, or one that follows, would be early after the loss: then the loss is behind that one.
+    let slack = min(fit.period / 4, max(fit.period / 32, Self.jitter))
+    let fitsBehind = min(lateness, leastAfter) >= min(lost * fit.period, plateau) - slack
+    guard isLongPause || fitsBehind else { return 0 }
     holdUp = lateness - least
-    return Int(min((least / period).rounded(), Self.largestGap))
-  }
-
-  /// What the line may be off by after a second or two, since its slope is not known better: nanoseconds.
-  private func margin(_ time: Int64) -> Double {
-    let seconds = min(ClockFit.memorySeconds, max(1, Double(time - fitStart) / 1e9))
-    return 0.4 * usual.spread / seconds
-  }
-}
-
-/// The least and the greatest lateness of the last one to two seconds, or 16 to 32 ticks: what "in time" means while
-/// the line is still settling. In two blocks, so that old extremes are forgotten.
-private struct UsualLateness: Sendable {
-  private struct Block {
-    var lowest: Double
-    var highest: Double
-  }
-
-  private var before: Block?
-  private var current: Block?
-  private var start: Int64 = 0
-  private var ticks = 0
-
-  var lowest: Double { min(current?.lowest ?? before?.lowest ?? 0, before?.lowest ?? .infinity) }
-
-  var spread: Double {
-    guard current != nil || before != nil else { return 0 }
-    return max(current?.highest ?? -.infinity, before?.highest ?? -.infinity) - lowest
-  }
-
-  mutating func take(_ lateness: Double, at time: Int64) {
-    if ticks >= 16, time - start >= 1_000_000_000 {
-      before = current
-      current = nil
-      ticks = 0
-    }
-    if ticks == 0 { start = time }
-    ticks += 1
-    guard let block = current else { return current = Block(lowest: lateness, highest: lateness) }
-    current = Block(lowest: min(block.lowest, lateness), highest: max(block.highest, lateness))
-  }
-
-  /// The line has moved: what was so late is less late now.
-  mutating func follow(_ shift: Double) {
-    before?.lowest -= shift
-    before?.highest -= shift
-    current?.lowest -= shift
-    current?.highest -= shift
-  }
-}
-
-/// How well the clock fits, over the ticks that came out.
-public struct ClockReport: Hashable, Sendable {
-  public private(set) var ticks = 0
-  /// Ticks that never came.
-  public private(set) var missing = 0
-  /// Stretches in which ticks are missing.
-  public private(set) var gaps = 0
-  /// The longest of them, in ticks.
-  public private(set) var longestGap = 0
-  /// Times the fit had to begin anew.
-  public private(set) var restarts = 0
-  private var sum = 0.0
-  private var sumOfSquares = 0.0
-  /// Kernel stamp less fitted time, the extremes: nanoseconds.
-  public private(set) var earliest = 0.0
-  public private(set) var latest = 0.0
-
-  public init() {}
-
-  /// How late a tick is on average: nanoseconds.
-  public var meanLateness: Double { ticks > 0 ? sum / Double(ticks) : 0 }
-
-  /// Root mean square of the residuals about their mean: nanoseconds.
-  public var residual: Double {
-    guard ticks > 0 else { return 0 }
-    return max(0, sumOfSquares / Double(ticks) - meanLateness * meanLateness).squareRoot()
-  }
-
-  mutating func add(residual: Double, missing: Int, isRestart: Bool) {
-    earliest = ticks == 0 ? residual : min(earliest, residual)
-    latest = ticks == 0 ? residual : max(latest, residual)
-    ticks += 1
-    sum += residual
-    sumOfSquares += residual * residual
-    self.missing += missing
-    if missing > 0 { gaps += 1 }
-    longestGap = max(longestGap, missing)
-    if isRestart { restarts += 1 }
+    return Int(lost)
   }
 }

@@ -75,8 +75,10 @@ struct AnalyseCommand: ParsableCommand {
 
   private func clockLines(_ report: AnalysisReport) -> [String] {
     let clock = report.ticks.clock
+    let certainty = clock.rateUncertainty.map { ", ± \(fixed($0 * 1e6, 0)) ppm" } ?? ""
     var lines = [
-      "rate      \(report.ticks.rate.map { fixed($0, 4) } ?? "?") ticks a second by the sensor's clock",
+      "rate      \(report.ticks.rate.map { fixed($0, 4) } ?? "?") ticks a second by the sensor's clock"
+        + certainty,
       "clock     stamps late by \(milliseconds(clock.meanLateness)) ms on average, residual "
         + "\(milliseconds(clock.residual)) ms RMS, \(milliseconds(clock.earliest)) … "
         + "\(milliseconds(clock.latest)) ms",
@@ -84,6 +86,10 @@ struct AnalyseCommand: ParsableCommand {
         ? "gaps      none"
         : "gaps      \(clock.gaps), \(clock.missing) ticks never came, at most \(clock.longestGap) in a row",
     ]
+    if let uncertainty = clock.offsetUncertainty {
+      let most = milliseconds(uncertainty)
+      lines.insert("          all times may be late by the same, at most \(most) ms", at: 2)
+    }
     if clock.restarts > 0 { lines.append("          the clock began anew \(clock.restarts) times") }
     return lines
   }

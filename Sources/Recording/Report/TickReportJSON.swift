@@ -9,6 +9,8 @@ extension TickReport {
     line.member("meanLatenessNs", clock.meanLateness)
     line.member("earliestNs", clock.earliest)
     line.member("latestNs", clock.latest)
+    if let share = clock.rateUncertainty { line.member("rateUncertaintyPpm", share * 1e6) }
+    if let nanoseconds = clock.offsetUncertainty { line.member("offsetUncertaintyNs", nanoseconds) }
     line.member("missingTicks", clock.missing)
     line.member("gaps", clock.gaps)
     line.member("longestGapTicks", clock.longestGap)

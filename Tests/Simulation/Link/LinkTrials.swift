@@ -1,0 +1,70 @@
+/// The links that the ring's clock is tried on, ten virtual minutes each: all rates, intervals, latencies and losses.
+package enum LinkTrials {
+  package static let rates = [25.0, 50, 100]
+  package static let intervals = [0.0075, 0.03, 0.05, 0.125]
+  package static let losses = [0.0, 0.01, 0.05, 0.1, 0.2]
+  /// A link that cannot carry the ring's frames is no trial of a clock: seconds that the last frame is late.
+  package static let overload = 8.0
+
+  package static var all: [LossyLink] {
+    var all: [LossyLink] = []
+    for rate in rates {
+      for interval in intervals {
+        for loss in losses {
+          for kind in [LossyLink.Loss.events, .packets] where loss > 0 || kind == .events {
+            for latency in [0, 4] {
+              for hasStalls in [false, true] {
+                var link = LossyLink(rate: rate, interval: interval)
+                (link.latency, link.loss, link.kind, link.hasStalls) = (latency, loss, kind, hasStalls)
+                all.append(link)
+              }
+            }
+          }
+        }
+      }
+    }
+    return all
+  }
+
+  /// One of each rate and interval, with all else in turn: for a test that takes seconds.
+  package static var some: [LossyLink] {
+    var number = 0
+    return rates.flatMap { rate in
+      intervals.map { interval in
+        var link = LossyLink(rate: rate, interval: interval)
+        number += 1
+        link.latency = number.isMultiple(of: 2) ? 4 : 0
+        link.loss = [0.2, 0.05, 0.1, 0.01, 0.0][number % 5]
+        link.kind = number.isMultiple(of: 3) && link.loss < 0.1 ? .packets : .events
+        link.hasStalls = number % 4 < 2
+        return link
+      }
+    }
+  }
+
+  /// A row for each rate and interval: the worst of its links.
+  package static func table() -> String {
+    var lines = [
+      "| ticks a second | interval | links | invented | split | rate off, ppm | off but for a constant, ms RMS | constant, ms |",
+      "|---|---|---|---|---|---|---|---|",
+    ]
+    for rate in rates {
+      for interval in intervals {
+        let links = all.filter { $0.rate == rate && $0.interval == interval }
+        let outcomes = links.map { LinkOutcome($0) }.filter { $0.overload <= overload }
+        let invented = outcomes.map(\.told).max() ?? 0
+        let split = outcomes.map { $0.split + $0.mixed }.max() ?? 0
+        let ppm = outcomes.map { abs($0.rateError) }.max() ?? 0
+        let deviation = outcomes.map { $0.deviation * 1_000 }.max() ?? 0
+        let constant = outcomes.map { $0.offset * 1_000 }.max() ?? 0
+        lines.append(
+          "| \(Int(rate)) | \(text(interval * 1_000)) ms | \(outcomes.count) of \(links.count) | \(invented) | \(split) "
+            + "| \(text(ppm)) | \(text(deviation)) | \(text(constant)) |")
+      }
+    }
+    return lines.joined(separator: "\n")
+  }
+
+  /// To two places.
+  private static func text(_ value: Double) -> String { "\((value * 100).rounded() / 100)" }
+}

@@ -1,0 +1,32 @@
+import Testing
+
+@testable import Simulation
+
+/// The ring's ticks and clock over links that lose packets and none of what they carry. `Tools/simulate --clock` tries all
+/// combinations, and prints the table of the guide `FromRingToPulse`.
+@Suite(.timeLimit(.minutes(3))) struct LossyLinkTests {
+  /// Rows are the ring's ticks, whole; its rate is known within 20 ppm, its times within 2 ms, or 5 where a fifth is lost,
+  /// but for a constant of an interval at most.
+  @Test(arguments: LinkTrials.some) func keepsTheRingsTicksAndTimes(_ link: LossyLink) {
+    let outcome = LinkOutcome(link)
+    #expect(outcome.overload < LinkTrials.overload)
+    #expect(outcome.rows == link.ticks && outcome.split == 0 && outcome.mixed == 0)
+    #expect(outcome.told == 0 && outcome.restarts == 0)
+    #expect(abs(outcome.rateError) <= 20)
+    #expect(outcome.deviation <= (link.loss >= 0.2 ? 0.005 : 0.002))
+    #expect(outcome.offset >= 0 && outcome.offset <= link.interval)
+    #expect(abs(outcome.rateError) <= max(2, outcome.rateUncertainty))
+  }
+
+  /// Ticks that the ring drops are told, at their place, and no others.
+  @Test(arguments: [(25.0, 0.05, 0.1), (50, 0.125, 0.05), (100, 0.0075, 0.2), (100, 0.125, 0.01)])
+  func findsWhatTheRingDrops(_ rate: Double, _ interval: Double, _ loss: Double) {
+    var link = LossyLink(rate: rate, interval: interval)
+    (link.loss, link.kind, link.droppedPerMille) = (loss, .events, 1)
+    let outcome = LinkOutcome(link)
+    #expect(outcome.dropped >= 9)
+    #expect(outcome.rows == link.ticks - outcome.dropped && outcome.split == 0 && outcome.mixed == 0)
+    #expect(outcome.told == outcome.dropped && outcome.found == outcome.dropped)
+    #expect(abs(outcome.rateError) <= 20)
+  }
+}
