@@ -20,6 +20,7 @@ import ColmiRing
 /// | `loss=P` | how likely a packet arrives broken and is sent again, 0 … 1; needs `real-time` |
 /// | `extended` | the controller has the extended advertising commands |
 /// | `quiet` | a ring asks the central for nothing |
+/// | `dropout=P` | how likely a ring takes no reading of the light, 0 … 1 |
 /// | `malformed-every=N` | a ring breaks each N-th raw notification, a sensor each N-th value |
 /// | `disconnect-after=N` | a ring loses the link after N raw notifications, a sensor after N values |
 /// | `history=N` | a ring has stored N days, 1 … 31, and its clock is this machine's, in UTC; 7 |
@@ -64,7 +65,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     var options: String {
       switch self {
       case .ring:
-        "quiet, malformed-every=N, disconnect-after=N, history=N, all-features, late-replies=MS, wrong-checksum=N, "
+        "quiet, dropout=P, malformed-every=N, disconnect-after=N, history=N, all-features, late-replies=MS, wrong-checksum=N, "
           + "foreign-replies, cut-logs=N, unasked, repeat-frames, attributes=KIND, stream-by=CHANNEL, move=WHERE, "
           + "move-after=N, move-between-links, "
       case .source: "payload=N, "
@@ -91,6 +92,8 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
   public var packetErrorRate = 0.0
   public var commandSet = VirtualController.Configuration.CommandSet.legacy
   public var behaviour = EmulatedRing.Configuration().behaviour
+  /// How likely a ring takes no reading of the light.
+  public var dropoutRate = 0.0
   public var malformedEvery: Int?
   public var disconnectAfter: Int?
   /// `nil`: a ring has none, and refuses.
@@ -169,6 +172,8 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     ringOption name: String, _ value: String?, _ field: String
   ) throws(ParseError) {
     switch (name, value) {
+    case ("dropout", let value?):
+      dropoutRate = try Self.number(value, field, "0 … 1") { (0...1).contains($0) }
     case ("history", let value?): history = RingHistory(dayCount: try Self.whole(value, field, 1...31))
     case ("all-features", nil): features = .all
     case ("late-replies", let value?):
@@ -279,6 +284,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     ring.notificationsPerSecond = rate ?? 300
     ring.notificationLimit = count
     ring.behaviour = behaviour
+    ring.dropoutRate = dropoutRate
     ring.malformedEvery = malformedEvery
     ring.disconnectAfter = disconnectAfter
     ring.history = history

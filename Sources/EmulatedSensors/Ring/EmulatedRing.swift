@@ -59,6 +59,7 @@ public final class EmulatedRing: VirtualPeripheral {
     precondition(configuration.notificationsPerSecond > 0)
     precondition(configuration.name.utf8.count <= Advertisement.maximumByteCount - 5)
     self.configuration = configuration
+    signal = RingSignal(dropoutRate: configuration.dropoutRate)
     pace = RingPace(
       .seconds(Double(RingSignal.Subtype.allCases.count) / configuration.notificationsPerSecond))
     if let history = configuration.history, let clock = configuration.clock ?? Self.neverSet {

@@ -15,6 +15,8 @@ extension EmulatedRing {
     public var notificationLimit: Int?
     /// Raw notifications of one link after which the link is lost (Connection Timeout); `nil` for never.
     public var disconnectAfter: Int?
+    /// How likely a frame of the light has no reading, 0 … 1; the first ticks, which were captured, have one.
+    public var dropoutRate = 0.0
     /// Each so-many-th raw notification is broken, by turns with a wrong checksum and cut short.
     public var malformedEvery: Int?
     public var batteryPercent: UInt8 = 64

@@ -51,6 +51,11 @@ struct RingSignal {
   ]
 
   private var noise: UInt64 = 0x5EED
+  private var chance: UInt64 = 0xD10
+  private let dropoutRate: Double
+
+  /// - Parameter dropoutRate: how likely a frame of the light has no reading, 0 … 1.
+  init(dropoutRate: Double = 0) { self.dropoutRate = dropoutRate }
 
   /// - Parameters:
   ///   - tick: from 0 since the stream started.
@@ -81,7 +86,7 @@ struct RingSignal {
     let swing = Double(bounds.high - bounds.low) * 0.9
     let value = Int(Double(bounds.low) + 5 + (swing - 5) * wave) + nextNoise(3)
     var frame = Self.start(subtype)
-    Self.set(&frame, 2, UInt16(value))
+    Self.set(&frame, 2, isDropout() ? 0 : UInt16(value))
     Self.set(&frame, 4, bounds.high)
     Self.set(&frame, 6, bounds.low)
     Self.set(&frame, 8, bounds.high - bounds.low)
@@ -135,6 +140,12 @@ struct RingSignal {
     let half = phase < 0.5 ? phase * 2 : phase * 2 - 1
     let arch = 4 * half * (1 - half)
     return phase < 0.5 ? arch : -arch
+  }
+
+  private mutating func isDropout() -> Bool {
+    guard dropoutRate > 0 else { return false }
+    chance = chance &* 6_364_136_223_846_793_005 &+ 1_442_695_040_888_963_407
+    return Double(chance >> 11) < dropoutRate * Double(1 << 53 as UInt64)
   }
 
   /// −amplitude … amplitude, from a linear congruential generator.
