@@ -110,8 +110,8 @@ let package = Package(
     library(
       "Recording",
       [
-        "CBluetoothLinux", "BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "BLESensors",
-        "ColmiRing", "BLEPacketLog", "BLEHost", "SensorSessions",
+        "CBluetoothLinux", "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux",
+        "BLESensors", "ColmiRing", "BLEPacketLog", "BLEHost", "SensorSessions",
       ]),
     library(
       "CaptureTools",
@@ -217,7 +217,7 @@ let package = Package(
         "BLEErrorGuide", "BLESensors", "ColmiRing", "BLEPacketLog", "BLEDissector", "BLEHost",
         "SensorSessions", "Recording", "CaptureTools", "Fleet", "LiveView", "Doctor", "Daemon", "TestKit",
         "TestPeer",
-      ], exclude: ["Readers"]),
+      ], exclude: ["Fixtures", "Readers"]),
     tests(
       "VirtualLinkTests",
       [

@@ -108,8 +108,8 @@ extension DaemonStatus {
     line.object { line in
       line.member("adapter", adapter)
       line.member("mode", mode)
-      line.member("startedAtNs", startedAt.nanoseconds)
-      line.member("nowNs", now.nanoseconds)
+      line.member("startedAtNs", startedAt)
+      line.member("nowNs", now)
       line.member("directory", directory)
       if let freeByteCount { line.member("freeOctets", freeByteCount) }
       line.member("removedCaptures", removedCaptures)

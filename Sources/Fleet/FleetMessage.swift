@@ -104,7 +104,7 @@ extension SessionEnd {
 
 /// How a publisher is, retained by the broker.
 ///
-/// `{"version":1,"state":"online","session":"5f1e…","device":"70:CB:0D:00:A1:B2","timeNs":1700000000000000000,
+/// `{"version":1,"state":"online","session":"5f1e…","device":"70:CB:0D:00:A1:B2","timeNs":"1700000000000000000",
 /// "rows":6000,"acknowledged":5900,"skipped":0}`
 struct PublisherStatus: Hashable, Sendable {
   enum State: String, Hashable, Sendable {
@@ -138,7 +138,7 @@ struct PublisherStatus: Hashable, Sendable {
       line.member("session", session)
       if let device { line.member("device", device) }
       if let counts {
-        line.member("timeNs", counts.time.nanoseconds)
+        line.member("timeNs", counts.time)
         line.member("rows", counts.rows)
         line.member("acknowledged", counts.acknowledged)
         line.member("skipped", counts.skipped)

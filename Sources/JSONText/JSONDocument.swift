@@ -54,6 +54,9 @@ package indirect enum JSONDocument: Hashable, Sendable {
   package var flag: Bool? { if case .flag(let flag) = self { flag } else { nil } }
   package var array: [JSONDocument]? { if case .array(let array) = self { array } else { nil } }
 
+  /// Nanoseconds since the Unix epoch: a string of digits, or a number as older programs wrote it.
+  package var nanoseconds: Int64? { text.flatMap { Int64($0) } ?? integer() }
+
   /// The number, where it is an integer that fits.
   package func integer<Integer: FixedWidthInteger>(_ type: Integer.Type = Integer.self) -> Integer? {
     if case .number(let text) = self { Integer(text) } else { nil }

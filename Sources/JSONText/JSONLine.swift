@@ -4,7 +4,7 @@ package import BLECore
 ///
 /// ```swift
 /// line.object {
-///   $0.member("timeNs", time.nanoseconds)
+///   $0.member("timeNs", time)
 ///   $0.key("att")
 ///   $0.object { $0.member("handle", 3) }
 /// }
@@ -135,6 +135,24 @@ package struct JSONLine {
   package mutating func member(_ name: String, _ number: some BinaryInteger) {
     key(name)
     value(number)
+  }
+
+  /// A time as a string of nanoseconds since the Unix epoch: as a number, JavaScript and jq would round it.
+  package mutating func member(_ name: String, _ time: ReceiveTime) {
+    member(name, nanoseconds: time.nanoseconds)
+  }
+
+  /// Likewise.
+  package mutating func member(_ name: String, nanoseconds: Int64) {
+    key(name)
+    value(nanoseconds: nanoseconds)
+  }
+
+  package mutating func value(nanoseconds: Int64) {
+    quoted { line in
+      if nanoseconds < 0 { line.octets.append(UInt8(ascii: "-")) }
+      line.append(decimal: nanoseconds.magnitude)
+    }
   }
 
   package mutating func member(_ name: String, _ number: Double) {

@@ -9,8 +9,8 @@ extension JSONLine {
     object { line in
       line.member("records", report.records)
       line.member("notes", report.notes)
-      if let first = report.firstTime { line.member("firstTimeNs", first.nanoseconds) }
-      if let last = report.lastTime { line.member("lastTimeNs", last.nanoseconds) }
+      if let first = report.firstTime { line.member("firstTimeNs", first) }
+      if let last = report.lastTime { line.member("lastTimeNs", last) }
       line.member("durationNs", report.duration)
       line.member("dropped", report.drops)
       line.member("malformed", report.malformed)
@@ -87,8 +87,8 @@ extension JSONLine {
         line.member("addressType", peer.type.name)
       }
       if let role = connection.role { line.member("role", role == .central ? "central" : "peripheral") }
-      line.member("startTimeNs", connection.startTime.nanoseconds)
-      line.member("endTimeNs", connection.endTime.nanoseconds)
+      line.member("startTimeNs", connection.startTime)
+      line.member("endTimeNs", connection.endTime)
       line.member("durationNs", connection.duration)
       line.member(connection.end)
       if let parameters = connection.parameters {
@@ -144,7 +144,7 @@ extension JSONLine {
 
   private mutating func value(_ change: ParameterChange) {
     object { line in
-      line.member("timeNs", change.time.nanoseconds)
+      line.member("timeNs", change.time)
       switch change.value {
       case .timing(let parameters): line.members(parameters)
       case .phy(let transmit, let receive):
@@ -175,7 +175,7 @@ extension JSONLine {
       line.array { line in
         for gap in attribute.gaps {
           line.object { line in
-            line.member("timeNs", gap.time.nanoseconds)
+            line.member("timeNs", gap.time)
             line.member("durationNs", gap.duration)
           }
         }

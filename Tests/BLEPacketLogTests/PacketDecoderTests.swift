@@ -210,10 +210,10 @@ import Testing
     try reader.read(log(packets).span) { record in decoder.decode(record) { printer.print($0) } }
     #expect(
       String(decoding: printer.octets, as: UTF8.self) == """
-        {"index":1,"timeNs":-5000,"direction":"controllerToHost","packetType":"event",\
+        {"index":1,"timeNs":"-5000","direction":"controllerToHost","packetType":"event",\
         "adapter":0,"event":14,"eventName":"Command Complete","opcode":3075,"opcodeName":"Reset","status":0,\
         "statusName":"Success","parameters":{"numHciCommandPackets":1}}
-        {"index":2,"timeNs":1612150092774733000,"direction":"controllerToHost","packetType":"acl",\
+        {"index":2,"timeNs":"1612150092774733000","direction":"controllerToHost","packetType":"acl",\
         "adapter":0,"connectionHandle":512,"l2cap":{"cid":4},"att":{"opcode":27,"handle":18,"value":"0502"}}
 
         """)

@@ -31,7 +31,7 @@ struct PacketLine: Decodable, Hashable {
   }
 
   var index: Int
-  var timeNs: Int64
+  var timeNs: UnixNanoseconds
   var direction: String
   var packetType: String
   var connectionHandle: Int?

@@ -21,7 +21,7 @@ private struct LayerLine: Decodable {
   }
 
   var index: Int
-  var timeNs: Int64
+  var timeNs: UnixNanoseconds
   var direction: String
   var packetType: String
   var connectionHandle: Int?
@@ -166,7 +166,7 @@ private enum KnownDifference {
     _ our: LayerLine, _ their: TsharkPacket, _ tally: Tally, _ place: String
   ) {
     #expect(our.index == their.number("frame.number"), "\(place)")
-    #expect(our.timeNs == their.timeNs, "\(place)")
+    #expect(our.timeNs.value == their.timeNs, "\(place)")
     #expect(our.layer == their.layer, "\(place)")
     #expect(our.direction == their.direction, "\(place)")
     let isCommand = our.packetType == "command"

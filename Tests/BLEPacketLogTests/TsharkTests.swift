@@ -56,7 +56,7 @@ extension PacketLine {
   /// Tshark has no field for an empty value, and `bthci_acl.chandle` is of data only.
   var asTshark: Tshark.Packet {
     Tshark.Packet(
-      index: index, timeNs: timeNs, direction: direction, packetType: packetType,
+      index: index, timeNs: timeNs.value, direction: direction, packetType: packetType,
       connectionHandle: packetType == "acl" ? connectionHandle : nil, opcode: att?.opcode,
       handle: att?.handle,
       value: att?.value.flatMap { $0.isEmpty ? nil : $0 })

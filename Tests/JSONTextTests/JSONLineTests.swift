@@ -14,6 +14,27 @@ import Testing
     try JSONSerialization.jsonObject(with: Data(text.utf8), options: .fragmentsAllowed)
   }
 
+  /// Exact for whoever reads numbers as doubles.
+  @Test(
+    arguments: [
+      (0, "0"), (-1, "-1"), (1_795_476_152_240_127_479, "1795476152240127479"), (.max, "9223372036854775807"),
+      (.min, "-9223372036854775808"),
+    ] as [(Int64, String)])
+  func nanosecondsAreStrings(_ nanoseconds: Int64, _ expected: String) throws {
+    let printed = text { line in
+      line.object { line in
+        line.member("a", nanoseconds: nanoseconds)
+        line.key("b")
+        line.value(nanoseconds: nanoseconds)
+      }
+    }
+    #expect(printed == "{\"a\":\"\(expected)\",\"b\":\"\(expected)\"}")
+    let document = try JSONDocument(Array(printed.utf8))
+    #expect(document["a"]?.nanoseconds == nanoseconds)
+    // As older programs wrote it.
+    #expect(try JSONDocument(Array("{\"a\":\(expected)}".utf8))["a"]?.nanoseconds == nanoseconds)
+  }
+
   @Test func nestsAndSeparates() {
     let printed = text { line in
       line.object { line in

@@ -49,10 +49,11 @@ extension OverEachWay {
 
     private struct Raw: Decodable {
       var event: String
-      var timeNs: Int64?
-      var subtype: Int?
-      var value: Int?
-      var x: Int?
+      var time_ns: UnixNanoseconds?
+      var stream: String?
+      var spo2_counts: Int?
+      var ppg_counts: Int?
+      var x_counts: Int?
     }
 
     @Test(arguments: Way.here)
@@ -63,11 +64,11 @@ extension OverEachWay {
       let objects = try result.objects(Raw.self)
       #expect(objects.last?.event == "end")
       let samples = objects.filter { $0.event == "sample" }
-      // The peer numbers its frames: red from 0, PPG from 1600, the x axis from 0.
-      #expect(samples.filter { $0.subtype == 1 }.map(\.value) == Array(0..<10))
-      #expect(samples.filter { $0.subtype == 2 }.map(\.value) == Array(1600..<1610))
-      #expect(samples.filter { $0.subtype == 3 }.map(\.x) == Array(0..<10))
-      let times = samples.compactMap(\.timeNs)
+      // The peer numbers its frames: red from 0, which is a dropout, PPG from 1600, the x axis from 0.
+      #expect(samples.filter { $0.stream == "spo2" }.map(\.spo2_counts) == [nil] + Array(1..<10))
+      #expect(samples.filter { $0.stream == "ppg" }.map(\.ppg_counts) == Array(1600..<1610))
+      #expect(samples.filter { $0.stream == "accelerometer" }.map(\.x_counts) == Array(0..<10))
+      let times = samples.compactMap(\.time_ns)
       #expect(times.count == 30 && times == times.sorted())
     }
 

@@ -13,12 +13,12 @@ extension WithoutKernel {
     private struct Line: Decodable {
       var event: String
       var sensorLocation: String?
-      var cumulativeWheelRevolutions: Int?
-      var lastWheelEventTime1024ths: Int?
-      var cumulativeCrankRevolutions: Int?
-      var lastCrankEventTime1024ths: Int?
-      var wheelRpm: Double?
-      var cadenceRpm: Double?
+      var wheel_revolutions: Int?
+      var wheel_event_1024ths: Int?
+      var crank_revolutions: Int?
+      var crank_event_1024ths: Int?
+      var wheel_rpm: Double?
+      var cadence_rpm: Double?
       var kilometersPerHour: Double?
       var values: Int?
     }
@@ -36,14 +36,14 @@ extension WithoutKernel {
       #expect(lines.map(\.event) == ["device"] + [String](repeating: "measurement", count: 5) + ["end"])
       #expect(lines.first?.sensorLocation == "frontWheel")
       let values = lines.dropFirst().dropLast()
-      #expect(values.map(\.cumulativeWheelRevolutions) == [1581, 1586, 1586, nil, nil])
-      #expect(values.map(\.lastWheelEventTime1024ths) == [43_427, 45_475, 45_475, nil, nil])
-      #expect(values.map(\.cumulativeCrankRevolutions) == [2704, 2706, 2706, 65_535, 1])
-      #expect(values.map(\.lastCrankEventTime1024ths) == [40_744, 41_768, 41_768, 64_512, 1_024])
-      #expect(values.map(\.wheelRpm) == [nil, 150, nil, nil, nil])
+      #expect(values.map(\.wheel_revolutions) == [1581, 1586, 1586, nil, nil])
+      #expect(values.map(\.wheel_event_1024ths) == [43_427, 45_475, 45_475, nil, nil])
+      #expect(values.map(\.crank_revolutions) == [2704, 2706, 2706, 65_535, 1])
+      #expect(values.map(\.crank_event_1024ths) == [40_744, 41_768, 41_768, 64_512, 1_024])
+      #expect(values.map(\.wheel_rpm) == [nil, 150, nil, nil, nil])
       #expect(values.map(\.kilometersPerHour) == [nil, 18, nil, nil, nil])
-      #expect(values.map(\.cadenceRpm).prefix(3) == [nil, 120, nil])
-      #expect(values.last?.cadenceRpm == 60)
+      #expect(values.map(\.cadence_rpm).prefix(3) == [nil, 120, nil])
+      #expect(values.last?.cadence_rpm == 60)
     }
 
     /// Its rider pedals 60 to 100 times a minute, and the wheel turns 2.5 times as often.

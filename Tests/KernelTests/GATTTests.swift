@@ -27,7 +27,7 @@ extension OverEachWay {
     }
 
     private struct Value: Decodable {
-      var timeNs: Int64
+      var timeNs: UnixNanoseconds
       var handle: Int
       var value: String
     }
@@ -126,7 +126,7 @@ extension OverEachWay {
       result.expectSuccess()
       let long = try #require(try result.objects(Value.self).first)
       #expect(long.value == (0..<200).map { String(format: "%02x", $0) }.joined())
-      #expect((before...Int64(Date().timeIntervalSince1970 * 1e9)).contains(long.timeNs))
+      #expect((before...Int64(Date().timeIntervalSince1970 * 1e9)).contains(long.timeNs.value))
       if way == .kernel {
         let theirs = try gatttool(ring.address, "--char-read", "-a", hex(long.handle))
         let octets = try #require(theirs.first).split(separator: ": ").last?.filter { $0 != " " }
@@ -170,7 +170,7 @@ extension OverEachWay {
       notified.expectSuccess()
       let value = try #require(try notified.objects(Value.self).first)
       #expect(value.value == "01020304")
-      #expect((before...Int64(Date().timeIntervalSince1970 * 1e9)).contains(value.timeNs))
+      #expect((before...Int64(Date().timeIntervalSince1970 * 1e9)).contains(value.timeNs.value))
 
       let indicated = try scene.ringtap(
         reaching: ring, "notify", ring.address, Self.indicationUUID, "--count", "1", "--json")

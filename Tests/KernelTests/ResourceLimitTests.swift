@@ -77,7 +77,8 @@ extension InTestKernel {
       let step = try #require(session["clockStepMs"] as? Double)
       #expect(abs(step - Double(seconds) * 1000) < 1500)
       let (begin, end) = (
-        try #require(session["startedAtNs"] as? Int), try #require(session["endedAtNs"] as? Int)
+        try #require((session["startedAtNs"] as? String).flatMap { Int($0) }),
+        try #require((session["endedAtNs"] as? String).flatMap { Int($0) })
       )
       // The duration is by the clock that is never set.
       #expect(abs(Double(end - begin) / 1e6 - step - 6000) < 3000)

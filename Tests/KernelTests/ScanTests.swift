@@ -19,7 +19,7 @@ extension InTestKernel {
       var services: [String]
       var manufacturerData: [String: String]
       var connectable: Bool
-      var timeNs: Int64
+      var timeNs: UnixNanoseconds
     }
 
     /// The last object of a device is the most complete.
@@ -79,7 +79,7 @@ extension InTestKernel {
       #expect(found.name == "R02_A1B2")
       #expect(found.rssi.map { $0 < 0 } == true)
       #expect(found.connectable)
-      #expect((start...Int64(Date().timeIntervalSince1970 * 1e9)).contains(found.timeNs))
+      #expect((start...Int64(Date().timeIntervalSince1970 * 1e9)).contains(found.timeNs.value))
       try expectOff(monitor, set)
     }
 

@@ -13,11 +13,13 @@ extension OverEachWay {
     /// A line of ours, or what bumble says that it sent.
     private struct Line: Decodable, Equatable {
       var event: String?
-      var timeNs: Int64?
-      var heartRateBpm: Int?
-      var sensorContact: String?
-      var energyExpendedKilojoules: Int?
-      var rrIntervals1024ths: [Int]?
+      var time_ns: UnixNanoseconds?
+      var bpm: Int?
+      var contact: Int?
+      var energy_kj: Int?
+      var rr_1024ths: [Int]?
+      /// What the packet has, in the words of `ringtap decode`.
+      var packet: Packet?
       var bodySensorLocation: String?
       var batteryLevelPercent: Int?
       var manufacturerName: String?
@@ -25,17 +27,17 @@ extension OverEachWay {
       var values: Int?
       var malformed: Int?
       var lost: Int?
-
-      /// What bumble knows too.
-      var measurement: Line {
-        var line = self
-        (line.event, line.timeNs) = (nil, nil)
-        return line
-      }
     }
 
-    private func decoded(_ text: String) throws -> Line {
-      try JSONDecoder().decode(Line.self, from: Data(text.utf8))
+    private struct Packet: Decodable, Equatable {
+      var heartRateBpm: Int?
+      var sensorContact: String?
+      var energyExpendedKilojoules: Int?
+      var rrIntervals1024ths: [Int]?
+    }
+
+    private func decoded<Value: Decodable>(_ text: String, _ type: Value.Type = Line.self) throws -> Value {
+      try JSONDecoder().decode(type, from: Data(text.utf8))
     }
 
     /// Its five measurements twice, and a cut one after every third. One of five is without contact: a state, which
@@ -46,7 +48,7 @@ extension OverEachWay {
       let result = try scene.ringtap(
         reaching: strap, "heart-rate", strap.address, "--count", "8", "--json", "--reset-energy")
       #expect(result.status == 0, "\(result.errors)")
-      let lines = try result.outputLines.map(decoded)
+      let lines = try result.outputLines.map { try decoded($0, Line.self) }
 
       let device = try #require(lines.first)
       #expect(device.event == "device")
@@ -61,15 +63,20 @@ extension OverEachWay {
       }
       #expect(sent.contains("reset"))
       let theirs = try sent.filter { $0.hasPrefix("sent ") }.prefix(values.count)
-        .map { try decoded(String($0.dropFirst(5))) }
-      #expect(values.map(\.measurement) == Array(theirs))
+        .map { try decoded(String($0.dropFirst(5)), Packet.self) }
+      #expect(values.map(\.packet) == Array(theirs))
       #expect(
         values.prefix(5).map(\.event) == [
           "measurement", "measurement", "state", "measurement", "measurement",
         ])
-      #expect(values.prefix(5).map(\.heartRateBpm) == [72, 75, 0, 81, 300])
-      #expect(values.first?.rrIntervals1024ths == [853, 832])
-      let times = values.compactMap(\.timeNs)
+      #expect(values.prefix(5).map(\.bpm) == [72, 75, nil, 81, 300])
+      // The columns by their names have what the packets have.
+      #expect(values.map(\.rr_1024ths) == theirs.map(\.rrIntervals1024ths))
+      #expect(values.map(\.energy_kj) == theirs.map(\.energyExpendedKilojoules))
+      let contacts = ["notSupported": nil, "notDetected": 0, "detected": 1] as [String: Int?]
+      #expect(values.map(\.contact) == theirs.map { contacts[$0.sensorContact ?? ""] ?? nil })
+      #expect(values.first?.rr_1024ths == [853, 832])
+      let times = values.compactMap(\.time_ns)
       #expect(times.count == values.count && times == times.sorted())
 
       let end = try #require(lines.last)
@@ -167,10 +174,8 @@ extension WithoutKernel {
       #expect(end["event"] as? String == "end")
       #expect(end["values"] as? Int == 20)
       let states = lines.filter { $0["event"] as? String == "state" }
-      #expect(states.allSatisfy { $0["state"] as? String == "noContact" && $0["heartRateBpm"] as? Int == 0 })
-      let rates = lines.filter { $0["event"] as? String == "measurement" }.compactMap {
-        $0["heartRateBpm"] as? Int
-      }
+      #expect(states.allSatisfy { $0["state"] as? String == "noContact" && $0["bpm"] is NSNull })
+      let rates = lines.filter { $0["event"] as? String == "measurement" }.compactMap { $0["bpm"] as? Int }
       #expect(rates.count == 20 && rates.allSatisfy { (64...80).contains($0) })
       // Tick n is malformed at each fifth, else off the body at each fourth; the 20th value is tick 33.
       #expect(states.count == 7)
@@ -189,16 +194,17 @@ extension WithoutKernel {
         "fahrenheit", "--count", "8")
       #expect(result.status == 0, "\(result.errors)")
       let lines = try lines(result)
-      let values = lines.filter { $0[celsius] is Double }
+      let values = lines.filter { ($0["packet"] as? [String: Any])?[celsius] is Double }
       #expect(values.count == 8)
       for value in values {
-        let degrees = try #require(value[celsius] as? Double)
+        let degrees = try #require(value["temperature_celsius"] as? Double)
+        #expect((value["packet"] as? [String: Any])?[celsius] as? Double == degrees)
         #expect((36.5...37.3).contains(degrees))
         #expect(try #require(value[fahrenheit] as? Double) == ((degrees * 1.8 + 32) * 100).rounded() / 100)
       }
       // Each third tick is on no body; the tenth value is cut. The first ticks of a thermometer may come before the second
       // subscription.
-      #expect((3...4).contains(lines.count { $0["state"] as? String == "notOnBody" }))
+      #expect((3...4).contains(lines.count { $0["state"] as? String == "not_on_body" }))
       #expect(lines.last?["malformed"] as? Int == 1)
     }
 
@@ -233,7 +239,9 @@ extension WithoutKernel {
       #expect(events.first?["event"] as? String == "device")
       #expect(events.count { $0["event"] as? String == "device" } == 1)
       #expect(events.last?["gaps"] as? Int == 2 && events.last?["values"] as? Int == 12)
-      let times = events.compactMap { $0["timeNs"] as? Int }
+      let times = events.compactMap { ($0["frame_time_ns"] ?? $0["time_ns"]) as? String }.compactMap {
+        Int($0)
+      }
       #expect(times.count == 12 && zip(times, times.dropFirst()).allSatisfy { $0 <= $1 })
     }
 
@@ -257,20 +265,26 @@ extension WithoutKernel {
         "polar", "--transport", "virtual:polar,rate=10,real-time", "--stream", "acc", "--rate", "50",
         "--count", "12")
       #expect(result.status == 0, "\(result.errors)")
-      #expect(result.outputLines.first == "time_ns,device_time_ns,channel1,channel2,channel3")
+      #expect(result.outputLines.first == "time_ns,frame_time_ns,device_time_ns,x_mg,y_mg,z_mg")
       let rows = try result.outputLines.dropFirst().map { line in
-        try line.split(separator: ",").map { try #require(Int64($0)) }
+        // Of a sensor whose counts are milli-g.
+        try line.split(separator: ",").map {
+          try #require(Int64($0) ?? Double($0).flatMap(Int64.init(exactly:)))
+        }
       }
       #expect(rows.count == 60)
       let first = try #require(rows.first)
-      #expect((first[1] - 599_616_000_000_000_000) % 20_000_000 == 0)
+      #expect((first[2] - 599_616_000_000_000_000) % 20_000_000 == 0)
       for (number, row) in rows.enumerated() {
-        #expect(row[1] == first[1] + Int64(number) * 20_000_000)
+        #expect(row[2] == first[2] + Int64(number) * 20_000_000)
         // Up 25 steps of 3 and down again, from -40.
         let step = number % 50
-        #expect(row[2] == Int64(3 * (step < 25 ? step : 50 - step) - 40))
+        #expect(row[3] == Int64(3 * (step < 25 ? step : 50 - step) - 40))
       }
-      #expect(rows.map { $0[0] } == rows.map { $0[0] }.sorted())
+      let (times, frames) = (rows.map { $0[0] }, rows.map { $0[1] })
+      #expect(frames == frames.sorted())
+      // Each sample has its own, a tenth from the sensor's steps at most.
+      #expect(zip(times, times.dropFirst()).allSatisfy { (17_999_999...22_000_001).contains($1 - $0) })
     }
 
     @Test(arguments: [

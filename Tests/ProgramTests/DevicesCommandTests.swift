@@ -38,9 +38,9 @@ import Testing
       let list = try await Ringtap.run(["devices", "--json"], state: state)
       #expect(
         list.outputLines == [
-          #"{"address":"C4:12:34:56:78:9A","addressType":"random","name":"Strap","kind":"heart-rate","lastSeenNs":2000000000}"#,
-          #"{"address":"70:CB:0D:00:00:01","addressType":"public","name":"Twin","kind":"other","lastSeenNs":1000000000}"#,
-          #"{"address":"70:CB:0D:00:00:02","addressType":"public","name":"Twin","kind":"other","lastSeenNs":1000000000}"#,
+          #"{"address":"C4:12:34:56:78:9A","addressType":"random","name":"Strap","kind":"heart-rate","lastSeenNs":"2000000000"}"#,
+          #"{"address":"70:CB:0D:00:00:01","addressType":"public","name":"Twin","kind":"other","lastSeenNs":"1000000000"}"#,
+          #"{"address":"70:CB:0D:00:00:02","addressType":"public","name":"Twin","kind":"other","lastSeenNs":"1000000000"}"#,
         ])
       let text = try await Ringtap.run(["devices"], state: state)
       #expect(text.outputLines.count == 3)

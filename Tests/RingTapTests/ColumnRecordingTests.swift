@@ -63,7 +63,7 @@ struct ColumnRecordingTests {
         let rows = (20_000 - 128) / 8
         #expect(outcome.rows[..<3] == [0, rows, 0])
         #expect(outcome.lostSamples == 4_001 - rows)
-        for (name, byteCount) in [("time_ns", 8), ("value_counts", 2), ("diff_counts", 2)] {
+        for (name, byteCount) in [("time_ns", 8), ("ppg_counts", 4), ("led_diff_counts", 2)] {
           #expect(contents(folder + "/ppg/\(name).npy").count == 128 + rows * byteCount)
         }
         let read = try await Readers.run("open", folder)
@@ -76,7 +76,7 @@ struct ColumnRecordingTests {
   @Test func tellsAFullDiskAtTheStart() async throws {
     try await withFolder { folder in
       try Files.createDirectory(folder + "/ppg")
-      try Files.link(folder + "/ppg/max_counts.npy", to: "/dev/full")
+      try Files.link(folder + "/ppg/led_max_counts.npy", to: "/dev/full")
       do throws(SystemError) {
         _ = try await Recorder.start(in: folder, RingSink(), as: .npy, packets: nil)
         Issue.record("the disk is full")
@@ -107,7 +107,7 @@ struct ColumnRecordingTests {
       let claimed = await withCheckedContinuation { (ended: CheckedContinuation<Int, Never>) in
         Thread.detachNewThread {
           // By turns as soon as a head claims rows, and as soon as the last column has them: before it is claimed.
-          let column = directory + "/ppg/diff_counts.npy"
+          let column = directory + "/ppg/led_diff_counts.npy"
           var (claimed, written) = (0, 0)
           while (round.isMultiple(of: 2) ? written : claimed) < wanted, !program.hasEnded {
             // What is watched needs the processor, too.

@@ -58,7 +58,7 @@ struct ConversionTests {
       let report = try convert(capture, format, file)
       #expect(report.signals.count == 11 && report.signals.allSatisfy(\.isExact))
       #expect(report.start == 1_700_000_000_123_456_789)
-      #expect(report.gaps == 4 && report.samples == 1149)
+      #expect(report.gaps == 4 && report.samples == 1149 && report.dropouts == 10)
       let read = try await Readers.run("edf", file, "ring")
       #expect(read["signals"] as? Int == 11)
       #expect(read["samples"] as? Int == 1149)
@@ -83,13 +83,15 @@ struct ConversionTests {
     }
   }
 
-  @Test(arguments: [("make", "ring", 1705), ("make-ecg", "ecg", 10)])
-  func recordOfPhysioNet(_ make: String, _ kind: String, _ missing: Int) async throws {
+  @Test(arguments: [
+    ("make", "ring", "16", 1715), ("make-ecg", "ecg", "24", 10),
+  ])
+  func recordOfPhysioNet(_ make: String, _ kind: String, _ format: String, _ missing: Int) async throws {
     try await withFolder { folder in
       try await Readers.run(make, folder + "/capture")
       try convert(folder + "/capture", .wfdb, folder + "/a record")
       let read = try await Readers.run("wfdb", folder + "/a record/a_record", kind)
-      #expect(read["format"] as? String == "24")
+      #expect(read["format"] as? String == format)
       #expect(read["missing"] as? Int == missing)
     }
   }
@@ -135,7 +137,7 @@ struct ConversionTests {
     try text.write(toFile: path, atomically: false, encoding: .utf8)
   }
 
-  private static let header = "time_ns,value_counts,max_counts,min_counts,diff_counts\n"
+  private static let header = RingStream.ppg.header
 
   @Test func noCapture() async throws {
     try withFolder { folder in
@@ -227,11 +229,14 @@ struct ConversionTests {
   /// Rows before the damage are converted, and the report says where it is.
   @Test(
     arguments: [
-      ("3,1,2,3,4\n4,1,2,x,4\n", 1, "ppg.csv, line 3: 'x' is no min_counts; the 1 rows before it are good"),
-      ("3,1,2,3,65536\n", 0, "ppg.csv, line 2: '65536' is no diff_counts; the 0 rows before it are good"),
+      (
+        "3,1,2,3,4\n4,1,2,x,4\n", 1,
+        "ppg.csv, line 3: 'x' is no led_min_counts; the 1 rows before it are good"
+      ),
+      ("3,1,2,3,65536\n", 0, "ppg.csv, line 2: '65536' is no led_diff_counts; the 0 rows before it are good"),
       ("3,1,2,3\n", 0, "ppg.csv, line 2: too few columns; the 0 rows before it are good"),
       ("3,1,2,3,4,5\n", 0, "ppg.csv, line 2: too many columns; the 0 rows before it are good"),
-      ("3,1,,3,4\n", 0, "ppg.csv, line 2: '' is no max_counts; the 0 rows before it are good"),
+      ("3,1,,3,4\n", 0, "ppg.csv, line 2: '' is no led_max_counts; the 0 rows before it are good"),
       ("3,1,2,3,4\n4,1,2", 1, "ppg.csv, line 3: it is cut off; the 1 rows before it are good"),
       (
         "99999999999999999999,1,2,3,4\n", 0,
@@ -253,7 +258,7 @@ struct ConversionTests {
       try write(Self.header + "3,1,2,3,4\n4,1,2,3,4\n", folder + "/ppg.csv")
       let arrays = folder + "/arrays"
       _ = try CaptureConversion.run(folder, to: .npy, output: arrays) { _ in }
-      let path = arrays + "/ppg/min_counts.npy"
+      let path = arrays + "/ppg/led_min_counts.npy"
       let whole = contents(path)
       func problem(_ octets: [UInt8]) throws -> [String] {
         try Data(octets).write(to: URL(filePath: path))
@@ -263,15 +268,19 @@ struct ConversionTests {
       #expect(try problem(whole) == [])
       #expect(
         try problem(whole.dropLast()) == [
-          "ppg/min_counts.npy: it ends before its time; the 1 rows before are good"
+          "ppg/led_min_counts.npy: it ends before its time; the 1 rows before are good"
         ])
       #expect(
-        try problem(Array(whole.prefix(100))) == ["ppg/min_counts.npy: its head is cut off; table left out"])
+        try problem(Array(whole.prefix(100))) == [
+          "ppg/led_min_counts.npy: its head is cut off; table left out"
+        ])
       #expect(
-        try problem(Array("no".utf8)) == ["ppg/min_counts.npy: no NumPy array of format 1.0; table left out"])
+        try problem(Array("no".utf8)) == [
+          "ppg/led_min_counts.npy: no NumPy array of format 1.0; table left out"
+        ])
       #expect(
         try problem(contents(arrays + "/ppg/time_ns.npy")) == [
-          "ppg/min_counts.npy: not one dimension of <u2; table left out"
+          "ppg/led_min_counts.npy: not one dimension of <u2; table left out"
         ])
     }
   }

@@ -164,7 +164,7 @@ func writePage(of directory: String) throws -> String {
 
 /// 50 samples a second of a green light: noise, and a peak.
 func writeLight(_ folder: String, count: Int, peakAt peak: Int? = nil) throws {
-  var text = "time_ns,value_counts,max_counts,min_counts,diff_counts\n"
+  var text = "time_ns,ppg_counts,led_max_counts,led_min_counts,led_diff_counts\n"
   var noise: UInt32 = 1
   for index in 0..<count {
     noise = noise &* 1_664_525 &+ 1_013_904_223

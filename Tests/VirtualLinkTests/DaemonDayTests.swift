@@ -152,9 +152,9 @@ private struct DaemonDay {
   /// No pause within a table but for a gap that the session tells, or the step of a clock.
   private func check(_ capture: Capture) throws {
     let gaps = (capture.session["gaps"] as? [[String: Any]] ?? []).compactMap { gap -> ClosedRange<Int64>? in
-      guard let lost = gap["lostAtNs"] as? Int64 else { return nil }
-      let from = (gap["lastSampleAtNs"] as? Int64) ?? lost
-      let to = (gap["firstSampleAtNs"] as? Int64) ?? .max
+      guard let lost = (gap["lostAtNs"] as? String).flatMap({ Int64($0) }) else { return nil }
+      let from = (gap["lastSampleAtNs"] as? String).flatMap { Int64($0) } ?? lost
+      let to = (gap["firstSampleAtNs"] as? String).flatMap { Int64($0) } ?? .max
       return min(from, to)...max(from, to)
     }
     let isStepped = capture.session["clockStepMs"] != nil

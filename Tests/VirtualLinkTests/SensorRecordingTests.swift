@@ -127,9 +127,9 @@ import Testing
       let result = try await record(.polar, PolarModel(), count: 4, into: directory)
       #expect(result.failure == nil && result.values == 4)
       let rows = try lines(directory + "/ecg.csv")
-      #expect(rows.first == "time_ns,device_time_ns,ecg_uv")
+      #expect(rows.first == "time_ns,frame_time_ns,device_time_ns,ecg_uv")
       #expect(rows.count - 1 == result.report.streams.first?.samples)
-      let times = rows.dropFirst().compactMap { Int64($0.split(separator: ",")[1]) }
+      let times = rows.dropFirst().compactMap { Int64($0.split(separator: ",")[2]) }
       // 130 Hz, the only rate of an H10's ECG.
       #expect(zip(times, times.dropFirst()).allSatisfy { abs($1 - $0 - 7_692_308) <= 1 })
     }
@@ -161,8 +161,8 @@ import Testing
       let states = try values(folder + "/core-text/temperature.csv").map { $0.prefix { $0 != "," } }
       #expect(states == ["measured", "measured", "not_on_body", "measured"])
       let rows = try lines(folder + "/polar-text/ecg.csv")
-      #expect(rows.first == "time_ns,device_time_ns,ecg_uv")
-      let times = rows.dropFirst().compactMap { Int64($0.split(separator: ",")[1]) }
+      #expect(rows.first == "time_ns,frame_time_ns,device_time_ns,ecg_uv")
+      let times = rows.dropFirst().compactMap { Int64($0.split(separator: ",")[2]) }
       #expect(times.count >= 4 && times.count == polar.report.streams.first?.samples)
       #expect(zip(times, times.dropFirst()).allSatisfy { abs($1 - $0 - 7_692_308) <= 1 })
     }

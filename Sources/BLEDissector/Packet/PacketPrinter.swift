@@ -61,7 +61,7 @@ package struct PacketPrinter {
     }
     line.object { line in
       line.member("index", record.index)
-      line.member("timeNs", record.time.nanoseconds)
+      line.member("timeNs", record.time)
       line.member("packetType", opcode.name)
       if opcode.name == "unknown" { line.member("opcode", opcode.rawValue) }
       if record.adapter != 0xFFFF { line.member("adapter", record.adapter) }
@@ -80,7 +80,7 @@ package struct PacketPrinter {
   private mutating func printJSON(_ packet: borrowing DecodedPacket) {
     line.object { line in
       line.member("index", packet.index)
-      line.member("timeNs", packet.time.nanoseconds)
+      line.member("timeNs", packet.time)
       line.member("direction", packet.direction.name)
       line.member("packetType", packet.type.name)
       line.member("adapter", packet.adapter)

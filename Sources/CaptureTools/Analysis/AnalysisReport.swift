@@ -9,6 +9,8 @@ package struct AnalysisReport: Sendable {
   package struct Table: Sendable {
     package var stream: RingStream
     package var rows: Int
+    /// Of these, those without a reading of the light; `nil` for what has none.
+    package var dropouts: Int?
     /// Why its rows end before the file does, or why there are none.
     package var problem: String?
     /// Its share of the ticks.
@@ -80,6 +82,7 @@ package struct AnalysisReport: Sendable {
         for table in tables {
           line.member(table.stream.name) { line in
             line.member("samples", table.rows)
+            if let dropouts = table.dropouts { line.member("dropouts", dropouts) }
             if let problem = table.problem { line.member("problem", problem) }
             table.part.encode(into: &line)
           }
@@ -87,8 +90,8 @@ package struct AnalysisReport: Sendable {
       }
       line.member("ticks", ticks.ticks)
       line.member("wholeTicks", ticks.wholeTicks)
-      if let start { line.member("startNs", start.nanoseconds) }
-      if let end { line.member("endNs", end.nanoseconds) }
+      if let start { line.member("startNs", start) }
+      if let end { line.member("endNs", end) }
       if let rate = ticks.rate { line.member("rateHz", rate) }
       line.member("clock") { line in ticks.encodeClock(into: &line) }
       encodePulse(&line)

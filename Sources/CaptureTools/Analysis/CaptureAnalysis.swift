@@ -37,6 +37,8 @@ package struct CaptureAnalysis: ~Copyable {
   private var stream = TickStream()
   /// Of which a sample has come.
   private var seen: Set<RingStream> = []
+  /// By `RingStream.rawValue`.
+  private var dropouts: InlineArray<3, Int> = .init(repeating: 0)
   private var pulse: PulseMeter?
   private var motion: MotionMeter?
   private var rest = SleepRule()
@@ -130,7 +132,10 @@ package struct CaptureAnalysis: ~Copyable {
   private mutating func take(_ row: RingRawReading) throws(SystemError) {
     if report.start == nil { report.start = row.time }
     report.end = row.time
-    if let kind = row.stream { seen.insert(kind) }
+    if let kind = row.stream {
+      seen.insert(kind)
+      if row.sample.isDropout { dropouts[kind.rawValue] += 1 }
+    }
     stream.take(row.sample, at: row.time)
     try takeTicks()
   }
@@ -227,7 +232,9 @@ package struct CaptureAnalysis: ~Copyable {
     report.ticks = ticks
     report.tables += tables.map {
       AnalysisReport.Table(
-        stream: $0.stream, rows: $0.rows, problem: $0.problem, part: ticks.parts[$0.stream.part.rawValue])
+        stream: $0.stream, rows: $0.rows,
+        dropouts: $0.stream.hasDropouts ? dropouts[$0.stream.rawValue] : nil,
+        problem: $0.problem, part: ticks.parts[$0.stream.part.rawValue])
     }
     report.tables.sort { $0.stream.rawValue < $1.stream.rawValue }
   }

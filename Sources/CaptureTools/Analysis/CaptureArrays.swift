@@ -17,7 +17,12 @@ final class CaptureArrays: SampleTable {
   /// Opens the stream's arrays in `directory`, and reads the first row.
   init(_ stream: RingStream, in directory: String) throws(SystemError) {
     self.stream = stream
-    reader = try ArrayTableReader(stream.table, in: directory)
+    let old = RecordedTable(name: stream.name, columns: OldTables.columns(stream))
+    // Which of the two tells the column that only one of them has.
+    let isOld = old.columns.contains {
+      !stream.columns.contains($0) && Files.exists(directory + "/\(stream.name)/" + ColumnFiles.fileName($0))
+    }
+    reader = try ArrayTableReader(isOld ? old : stream.table, in: directory)
     advance()
   }
 
@@ -30,14 +35,17 @@ final class CaptureArrays: SampleTable {
       return
     }
     next = RingRawReading(
-      time: ReceiveTime(nanoseconds: time), sample: RingRawSample(stream, reader.words))
+      time: ReceiveTime(nanoseconds: time),
+      sample: RingRawSample(stream, reader.words, of: reader.table.columns))
   }
 }
 
 extension RingRawSample {
-  /// Of the words of a row, whose columns are of 16 bits but for the first.
-  fileprivate init(_ stream: RingStream, _ words: [UInt64]) {
-    func count(_ place: Int) -> UInt16 { UInt16(truncatingIfNeeded: words[place]) }
+  /// Of the words of a row. A reading that is missing is 0, as the ring has it.
+  fileprivate init(_ stream: RingStream, _ words: [UInt64], of columns: [RecordedColumn]) {
+    func count(_ place: Int) -> UInt16 {
+      UInt16(exactly: TableCell.number(words[place], columns[place].kind) ?? 0) ?? 0
+    }
     func axis(_ place: Int) -> Int16 { Int16(truncatingIfNeeded: words[place]) }
     self =
       switch stream {

@@ -40,7 +40,8 @@ final class CaptureTable: SampleTable {
       if problem == nil { problem = "\(stream.fileName): empty" }
       return
     }
-    guard lines.line.elementsEqual(stream.header.utf8.dropLast()) else {
+    let old = RecordedTable(name: stream.name, columns: OldTables.columns(stream)).header
+    guard [stream.header, old].contains(where: { lines.line.elementsEqual($0.utf8.dropLast()) }) else {
       problem = "\(stream.fileName): the first line is not the header of a capture's table"
       return
     }
@@ -90,9 +91,12 @@ final class CaptureTable: SampleTable {
     }
   }
 
+  /// The first is 0 where it is empty, or was written as 0 in old tables: a dropout.
   private func counts(_ place: inout Int) -> InlineArray<4, UInt16>? {
     var counts: InlineArray<4, UInt16> = [0, 0, 0, 0]
-    for index in counts.indices {
+    let isDropout = place < lines.line.count && lines.line[place] == UInt8(ascii: ",")
+    if isDropout { place += 1 }
+    for index in counts.indices where index > 0 || !isDropout {
       guard let number = number(&place, 0...0xFFFF) else { return nil }
       counts[index] = UInt16(number)
     }

@@ -34,8 +34,10 @@ package struct ConversionReport: Sendable {
   package var samples = 0
   /// Stretches in which something did not come.
   package var gaps = 0
-  /// Whether these have the last value that came.
-  package var filled = false
+  /// Samples that the sensor sent without their reading.
+  package var dropouts = 0
+  /// What stands for what did not come.
+  package var missing: String?
   package var notes = 0
   /// Files that are no tables of a recording, such as those of an analysis.
   package var leftOut: [String] = []
@@ -60,6 +62,7 @@ package struct ConversionReport: Sendable {
     start = scan.start
     samples = scan.length
     gaps = scan.gapCount
+    dropouts = scan.dropouts
     if let problem = scan.problem { problems.append(problem) }
     self.notes = notes
   }
@@ -78,13 +81,14 @@ package struct ConversionReport: Sendable {
   }
 
   private func encodeSignals(_ line: inout JSONLine) {
-    if let start { line.member("startNs", start) }
+    if let start { line.member("startNs", nanoseconds: start) }
     if let rate { line.member("rateHz", rate) }
     if let sensorRate { line.member("sensorRateHz", sensorRate) }
     if let recordSeconds { line.member("recordSeconds", recordSeconds) }
     line.member("samples", samples)
     line.member("gaps", gaps)
-    line.member("gapsFilled", filled)
+    line.member("dropouts", dropouts)
+    if let missing { line.member("missing", missing) }
     line.member("annotations", notes)
     line.member(
       "signals",

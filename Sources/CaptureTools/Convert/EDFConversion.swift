@@ -1,6 +1,7 @@
 import BLELinux
 
-/// Writes the signals of a capture as EDF+ or BDF+, continuous: what did not come has the last value that did, and a note.
+/// Writes the signals of a capture as EDF+ or BDF+, continuous: what did not come has the signal's lowest integer, which no
+/// value has, and a note.
 enum EDFConversion {
   /// Seconds of a data record.
   private static let recordSeconds = 0.5...2.0
@@ -24,7 +25,7 @@ enum EDFConversion {
     var layout = EDFFile.Layout(
       startNanoseconds: scan.start, samplesPerRecord: samples, recordDuration: duration,
       recordCount: (scan.length + samples - 1) / samples, noteCount: 0,
-      remark: "ringtap; UTC; gaps hold last value")
+      remark: "ringtap; UTC; lowest digital = no value")
     let notes = scan.notes(capture, Set(channels.map(\.signal.group)), limit: layout.noteLimit)
     layout.noteCount = notes.count
     do throws(SystemError) {
@@ -41,7 +42,7 @@ enum EDFConversion {
     report.take(table, scan, channels, notes: notes.count)
     report.recordSeconds = Double(duration) * unitNanoseconds / 1e9
     report.rate = Double(samples) / (Double(duration) * unitNanoseconds / 1e9)
-    report.filled = true
+    report.missing = "lowest digital value"
   }
 
   /// Samples of a data record and its duration whose quotient comes nearest to the rate.
@@ -62,14 +63,13 @@ enum EDFConversion {
     _ samplesPerRecord: Int, _ file: inout EDFFile, _ progress: (ConversionProgress) -> Void
   ) throws(SystemError) {
     var record = [CInt](repeating: 0, count: samplesPerRecord * channels.count)
-    var held = channels.map { CInt($0.scale.digital($0.first)) }
     var (place, total, failure) = (0, 0, SystemError?.none)
     do throws(ConversionError) {
       try scan.forEachPlace(capture, table) { values throws(SystemError) in
         for (index, channel) in channels.enumerated() {
           let value = values[channel.index]
-          if !value.isNaN { held[index] = CInt(channel.scale.digital(value)) }
-          record[index * samplesPerRecord + place] = held[index]
+          let scale = channel.scale
+          record[index * samplesPerRecord + place] = CInt(value.isNaN ? scale.missing : scale.digital(value))
         }
         place += 1
         total += 1
@@ -82,7 +82,8 @@ enum EDFConversion {
     if let failure { throw failure }
     if place > 0 {
       for index in channels.indices {
-        for rest in place..<samplesPerRecord { record[index * samplesPerRecord + rest] = held[index] }
+        let missing = CInt(channels[index].scale.missing)
+        for rest in place..<samplesPerRecord { record[index * samplesPerRecord + rest] = missing }
       }
       try file.append(&record)
     }
@@ -96,17 +97,16 @@ struct SignalChannel {
   /// Its place among the table's signals.
   let index: Int
   let scale: SignalScale
-  let first: Double
   let values: Int
 
   static func all(_ table: SignalTable, _ scan: SignalScan, bits: Int) -> [SignalChannel] {
     table.signals.indices.compactMap { index in
       let found = scan.signals[index]
-      guard let first = found.first else { return nil }
-      let largest = max(abs(found.smallest), abs(found.largest))
+      guard found.values > 0 else { return nil }
+      let grain = table.signals[index].grain
       return SignalChannel(
         signal: table.signals[index], index: index,
-        scale: table.signals[index].grain.scale(bits: bits, largest: largest), first: first,
+        scale: grain.scale(bits: bits, smallest: found.smallest, largest: found.largest),
         values: found.values)
     }
   }

@@ -16,7 +16,6 @@ extension SignalScan {
   /// - Parameters:
   ///   - capture: of which `session.json` tells the links.
   ///   - groups: that have signals at all.
-  ///   - isFilled: whether what is missing was filled.
   func notes(_ capture: RecordedCapture, _ groups: Set<String>, limit: Int) -> [SignalNote] {
     var notes = [SignalNote(onset: 0, duration: nil, text: "Recording starts")]
     for gap in gaps {
@@ -26,7 +25,7 @@ extension SignalScan {
       notes.append(
         SignalNote(
           onset: nanoseconds(gap.position), duration: nanoseconds(gap.length),
-          text: "\(gap.length) missing (\(what)), last held"))
+          text: gap.isDropout ? "dropout (\(what))" : "\(gap.length) missing (\(what))"))
     }
     for position in restarts {
       notes.append(SignalNote(onset: nanoseconds(position), duration: nil, text: "sensor clock began anew"))
@@ -40,10 +39,10 @@ extension SignalScan {
 
   private func links(_ capture: RecordedCapture) -> [SignalNote] {
     (capture.session?["gaps"]?.array ?? []).compactMap { gap in
-      guard let lost: Int64 = gap["lostAtNs"]?.integer(), let cause = gap["cause"]?.text else { return nil }
+      guard let lost: Int64 = gap["lostAtNs"]?.nanoseconds, let cause = gap["cause"]?.text else { return nil }
       let (onset, isTooFar) = lost.subtractingReportingOverflow(start)
       guard !isTooFar, onset >= 0 else { return nil }
-      let back: Int64? = gap["firstSampleAtNs"]?.integer()
+      let back: Int64? = gap["firstSampleAtNs"]?.nanoseconds
       let text = "link lost: \(cause)".unicodeScalars.filter(\.isASCII)
       return SignalNote(
         onset: onset, duration: back.map { max(0, $0 &- lost) },

@@ -52,19 +52,7 @@ enum TableConversion {
   private static func encode(_ row: WordCells, _ table: RecordedTable, into line: inout JSONLine) {
     line.object { line in
       line.member("table", table.name)
-      for (column, word) in zip(row.columns, row.words) {
-        line.key(column.name)
-        guard !TableCell.isMissing(word, column.kind) else {
-          line.null()
-          continue
-        }
-        switch column.kind {
-        case .int16, .uint16, .int32, .int64: line.value(Int64(bitPattern: word))
-        case .float32(let decimals) where decimals == 0: line.value(Int64(Double(bitPattern: word)))
-        case .float32, .float64: line.value(Double(bitPattern: word))
-        case .word(let list): line.value(list[Int(word)])
-        }
-      }
+      line.members(row.columns, row.words)
     }
     line.endLine()
   }

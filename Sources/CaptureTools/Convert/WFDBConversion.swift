@@ -27,18 +27,16 @@ enum WFDBConversion {
     } catch { throw .output(error) }
     report.take(table, scan, channels.channels)
     report.rate = scan.rate
+    report.missing = "invalid sample"
   }
 
-  /// The fewest bits that keep all values, less the integer that says that there is none.
+  /// The fewest bits that keep all values beside the integer that says that there is none: no scale gives it to a value.
   private static func format(
     _ table: SignalTable, _ scan: SignalScan
   ) -> (bits: Int, channels: [SignalChannel]) {
     for bits in [16, 24] {
       let channels = SignalChannel.all(table, scan, bits: bits)
-      let invalid = -(1 << (bits - 1))
-      if channels.allSatisfy({ $0.scale.isExact && $0.scale.digital.lowerBound > invalid }) {
-        return (bits, channels)
-      }
+      if channels.allSatisfy(\.scale.isExact) { return (bits, channels) }
     }
     return (32, SignalChannel.all(table, scan, bits: 32))
   }

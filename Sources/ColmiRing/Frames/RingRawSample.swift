@@ -37,6 +37,15 @@ public import Physiology
     self = sample
   }
 
+  /// Whether the ring took no reading of the light.
+  @inlinable public var isDropout: Bool {
+    switch self {
+    case .spO2(let sample): sample.value == 0
+    case .ppg(let sample): sample.value == 0
+    case .accelerometer, .unknown: false
+    }
+  }
+
   /// From a notification's value: length and checksum are checked first.
   @inlinable public init(decoding value: Span<UInt8>) throws(WireError) {
     try self.init(decoding: RingFrame(validating: value))

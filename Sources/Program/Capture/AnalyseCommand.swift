@@ -65,11 +65,13 @@ struct AnalyseCommand: ParsableCommand {
 
   private func streamLines(_ report: AnalysisReport) -> [String] {
     let samples = report.tables.map { "\($0.rows) \($0.stream.name)" }.joined(separator: ", ")
+    let dropouts = report.tables.compactMap { table in table.dropouts.map { "\($0) \(table.stream.name)" } }
     let start = report.start?.nanoseconds ?? 0
     let seconds = Double((report.end?.nanoseconds ?? start) - start) / 1e9
     return [
       "samples   \(samples); \(report.ticks.ticks) ticks in \(fixed(seconds, 1)) s, "
-        + "\(report.ticks.ticks - report.ticks.wholeTicks) of them not whole"
+        + "\(report.ticks.ticks - report.ticks.wholeTicks) of them not whole",
+      "dropouts  \(dropouts.isEmpty ? "none" : dropouts.joined(separator: ", "))",
     ]
   }
 

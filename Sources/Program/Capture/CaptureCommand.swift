@@ -38,7 +38,7 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
         ringtap capture --duration 60
         ringtap capture 70:CB:0D:00:A1:B2 --count 3000 --output walk
         ringtap capture --format npy --output walk
-            numpy.load("walk/ppg/value_counts.npy"), also while it is recorded
+            numpy.load("walk/ppg/ppg_counts.npy"), also while it is recorded
         ringtap capture --json | jq .lost
             the last line is what session.json says
         ringtap capture --rings 4 --output group --duration 60

@@ -18,15 +18,16 @@ struct ConvertCommand: ParsableCommand {
         bdf      BDF+ (24 bits), likewise
         wfdb     a WFDB record in a directory, for PhysioNet's tools
 
-      Signals come of samples.csv, or of a raw stream of a Polar sensor. What did not arrive has the last value in EDF+ \
-      and BDF+, with an annotation, and is missing (NaN) in WFDB. Values that 16 bits do not hold are rounded in EDF+, and \
+      Signals come of samples.csv, or of a raw stream of a Polar sensor, and bear the names of its columns. What did not \
+      arrive, and what a ring sent without a reading (a dropout), is missing (NaN) in WFDB; EDF+ and BDF+ know no such thing, \
+      and have the signal's lowest digital value there, which nothing else has, and an annotation. Values that 16 bits do not hold are rounded in EDF+, and \
       the report says to what; BDF+ holds 24 bits. Times are UTC. Nothing is said of the person.
 
       EXAMPLES
         ringtap convert walk --to edf
             writes walk.edf
         ringtap convert walk --to npy --output arrays
-            numpy.load("arrays/ppg/value_counts.npy", mmap_mode="r")
+            numpy.load("arrays/ppg/ppg_counts.npy", mmap_mode="r")
         ringtap convert walk --to ndjson --output - | head
         ringtap convert walk --to bdf --json | jq .signals
 
@@ -92,9 +93,9 @@ struct ConvertCommand: ParsableCommand {
   private func text(_ report: ConversionReport) -> String {
     var lines = ["\(report.output)  \(report.tables.map { "\($0.rows) \($0.name)" }.joined(separator: ", "))"]
     if let rate = report.rate {
-      let gaps =
-        report.gaps == 0
-        ? "no gaps" : "\(report.gaps) gaps, \(report.filled ? "filled with the last value" : "left empty")"
+      var gaps = report.gaps == 0 ? "no gaps" : "\(report.gaps) gaps"
+      if report.dropouts > 0 { gaps += ", \(report.dropouts) dropouts" }
+      if let missing = report.missing, report.gaps + report.dropouts > 0 { gaps += ": \(missing)" }
       lines.append(
         "  \(report.signals.count) signals of \(report.samples) samples at \(NumberText.fixed(rate, 4)) Hz; \(gaps)"
       )

@@ -159,7 +159,7 @@ extension JSONLine {
     if let appearance = advertiser.appearance { member("appearance", appearance) }
     if let flags = advertiser.flags { member("flags", flags) }
     member("connectable", advertiser.isConnectable)
-    member("timeNs", advertiser.latest.nanoseconds)
+    member("timeNs", advertiser.latest)
   }
 
   private mutating func member(_ name: String, _ elements: (inout JSONLine) -> Void) {

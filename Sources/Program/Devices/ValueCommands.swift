@@ -174,7 +174,7 @@ private struct ValueLine: Sendable {
   func show(json: Bool) throws(Console.Closed) {
     if json {
       try Console.json { line in
-        line.member("timeNs", time.nanoseconds)
+        line.member("timeNs", time)
         line.member("handle", handle.rawValue)
         line.member("value", hex: value.span)
         guard !texts.isEmpty else { return }

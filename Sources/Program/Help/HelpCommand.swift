@@ -112,7 +112,7 @@ enum HelpTopic: String, CaseIterable {
       session.json        what, when, link parameters, what was lost and why
       TABLE.csv           a row for each sample: time_ns, the kernel's stamp in
                           nanoseconds since the Unix epoch, and its values, units in
-                          the names of the columns
+                          the names of the columns; an empty cell was not measured
       samples.csv         of a ring: all streams on the sensor's own clock
       packets.btsnoop     all packets: `ringtap log show`, btmon -r, Wireshark
 

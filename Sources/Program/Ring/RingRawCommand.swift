@@ -14,13 +14,13 @@ struct RingRawCommand: AsyncParsableCommand {
     discussion: """
       Starts the stream and prints each sample until --duration, --count or Ctrl-C; then the stream is stopped. A lost \
       link is made again. Lines are CSV: when the sample came (nanoseconds since the Unix epoch, the kernel's receive \
-      stamp), its stream, and four numbers: of ppg and spo2 value, max, min and diff in ADC counts; of accelerometer \
-      x, y and z in counts, 512 to the g, and nothing. `ringtap capture` records, with a proof of what was lost.
+      stamp), its stream, and the columns that the tables of `ringtap capture` have, those of the other streams empty; \
+      a reading that the ring dropped is empty too. `ringtap capture` records, with a proof of what was lost.
 
       EXAMPLES
         ringtap ring raw --count 300 > samples.csv
-        ringtap ring raw --json | jq -r 'select(.subtype == 2) | .value'
-            one object a sample: event "sample", timeNs, and what `ringtap ring decode` says of it; at last event "end"
+        ringtap ring raw --json | jq -r 'select(.stream == "ppg") | .ppg_counts'
+            one object a sample: event "sample", stream, time_ns and the stream's columns; at last event "end"
         ringtap ring raw --transport virtual:ring --count 6
       """)
 
@@ -38,7 +38,8 @@ private struct RingRawWriter: SensorWriter {
 
   mutating func begin(_ session: RingSession, _ peer: DeviceAddress) throws {
     guard !isJSON else { return }
-    try Console.print("time_ns,stream,value_or_x_counts,max_or_y_counts,min_or_z_counts,diff_counts")
+    let names = Self.streams.flatMap { $0.table.columns.dropFirst() }.map(\.name)
+    try Console.print((["time_ns", "stream"] + names).joined(separator: ","))
   }
 
   mutating func show(_ reading: RingRawReading) throws {
@@ -46,20 +47,29 @@ private struct RingRawWriter: SensorWriter {
     if isJSON {
       try Console.json { line in
         line.member("event", "sample")
-        line.member("timeNs", reading.time.nanoseconds)
-        line.members(of: reading.sample)
+        line.member("stream", stream.name)
+        line.members(of: reading, stream.table.columns)
       }
     } else {
-      try Console.print("\(reading.time.nanoseconds),\(stream.name),\(Self.columns(reading.sample))")
+      try Console.write(Self.line(reading, stream))
     }
   }
 
-  private static func columns(_ sample: RingRawSample) -> String {
-    switch sample {
-    case .spO2(let s): "\(s.value),\(s.max),\(s.min),\(s.diff)"
-    case .ppg(let p): "\(p.value),\(p.max),\(p.min),\(p.diff)"
-    case .accelerometer(let a): "\(a.x),\(a.y),\(a.z),"
-    case .unknown: ",,,"
+  /// As in `samples.csv`.
+  private static let streams: [RingStream] = [.spO2, .ppg, .accelerometer]
+
+  private static func line(_ reading: RingRawReading, _ stream: RingStream) -> [UInt8] {
+    var row: [UInt8] = []
+    reading.appendRow(to: &row)
+    let time = row.prefix { $0 != UInt8(ascii: ",") }
+    var text = Array(time) + [UInt8(ascii: ",")] + stream.name.utf8
+    for other in streams {
+      if other == stream {
+        text += row[time.count...].dropLast()
+      } else {
+        text += [UInt8](repeating: UInt8(ascii: ","), count: other.table.columns.count - 1)
+      }
     }
+    return text + [UInt8(ascii: "\n")]
   }
 }

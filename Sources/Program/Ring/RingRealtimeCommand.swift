@@ -85,7 +85,7 @@ struct RingRealtimeCommand: AsyncParsableCommand {
     guard !json else {
       return try Console.json { line in
         line.members(of: RingAnswer.reply(.measurement(frame)))
-        line.member("timeNs", time.nanoseconds)
+        line.member("timeNs", time)
       }
     }
     switch frame.fault {

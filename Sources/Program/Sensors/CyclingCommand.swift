@@ -20,8 +20,8 @@ struct CyclingCommand: AsyncParsableCommand {
       EXAMPLES
         ringtap cycling --circumference 2096
         ringtap cycling --json
-            event "device" (who it is), then one object a line: "measurement" with timeNs (the kernel's receive stamp),
-            the sensor's counters, wheelRpm, cadenceRpm and kilometersPerHour; at last "end"
+            event "device" (who it is), then one object a line: "measurement" with the columns of cycling.csv (time_ns,
+            cadence_rpm, …), kilometersPerHour, and under "packet" what `ringtap decode` says; at last "end"
         ringtap cycling --output ride
             into cycling.csv, packets.btsnoop and session.json
         ringtap cycling --transport virtual:cycling --count 5
@@ -70,11 +70,10 @@ private struct CyclingWriter: SensorWriter {
     }
     try Console.json { line in
       line.member("event", "measurement")
-      line.member("timeNs", sample.time.nanoseconds)
-      line.members(of: sample.measurement)
-      line.member("wheelRpm", optional: wheel.map { Self.rounded($0, 100) })
-      line.member("cadenceRpm", optional: crank.map { Self.rounded($0, 100) })
+      let pace = (wheel: wheel.map { Self.rounded($0, 100) }, crank: crank.map { Self.rounded($0, 100) })
+      line.members(of: CyclingRow(sample: sample, pace: pace), CyclingTables.tables[0].columns)
       line.member("kilometersPerHour", optional: speed.map { Self.rounded($0, 100) })
+      line.member("packet") { $0.members(of: sample.measurement) }
     }
   }
 

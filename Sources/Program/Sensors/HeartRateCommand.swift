@@ -21,8 +21,9 @@ struct HeartRateCommand: AsyncParsableCommand {
         ringtap heart-rate
         ringtap heart-rate C4:12:34:56:78:9A --address-type random --count 60
         ringtap heart-rate --reset-energy --json
-            event "device" (who it is), then one object a line: "measurement" or "state" with timeNs (the kernel's
-            receive stamp), heartRateBpm, sensorContact, energyExpendedKilojoules, rrIntervals1024ths; at last "end"
+            event "device" (who it is), then one object a line: "measurement" or "state" with the columns of heart_rate.csv
+            (time_ns, bpm, contact, energy_kj), those of rr_intervals.csv as arrays (rr_1024ths, rr_ms), and under "packet"
+            what `ringtap decode` says; at last "end"
         ringtap heart-rate --output ride --duration 3600
             into heart_rate.csv, rr_intervals.csv, packets.btsnoop and session.json
         ringtap heart-rate --transport virtual:heart-rate --count 5
@@ -83,8 +84,14 @@ private struct HeartRateWriter: SensorWriter {
       } else {
         line.member("event", "measurement")
       }
-      line.member("timeNs", sample.time.nanoseconds)
-      line.members(of: sample.measurement)
+      line.members(of: HeartRateRow(sample), HeartRateTables.tables[0].columns)
+      let intervals = sample.measurement.rrIntervals
+      line.member(
+        "rr_1024ths", array: { line in for index in intervals.indices { line.value(intervals[index]) } })
+      line.member(
+        "rr_ms",
+        array: { line in for index in intervals.indices { line.value(intervals.seconds(index) * 1_000) } })
+      line.member("packet") { $0.members(of: sample.measurement) }
     }
   }
 

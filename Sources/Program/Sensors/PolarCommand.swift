@@ -16,14 +16,16 @@ struct PolarCommand: AsyncParsableCommand {
     discussion: """
       Finds the sensor by its name, or takes the address given; reads its settings, starts the stream, and shows the \
       samples until --duration, --count (of frames) or Ctrl-C; then the stream is stopped. A lost link is made \
-      again. Lines are CSV, one for each sample: when \
-      its frame came (nanoseconds since the Unix epoch, the kernel's receive stamp), when it was measured by the \
-      sensor's own clock (nanoseconds since 2000), and its channels as they were sent.
+      again. Lines are those of the table that --output writes, one for each sample: when it was \
+      measured (time_ns: nanoseconds since the Unix epoch, fitted), when its frame came (frame_time_ns: the kernel's receive \
+      stamp), when it was measured by the sensor's own clock (device_time_ns: nanoseconds since 2000), and its channels in \
+      the table's units.
 
       EXAMPLES
         ringtap polar --stream ecg --duration 60 > ecg.csv
         ringtap polar --stream acc --rate 100 --json
-            event "device", then one object a frame: timeNs, and under "frame" what `ringtap decode` says; at last "end"
+            event "device", then one object a frame: frame_time_ns, the other columns by their names as arrays, and under
+            "frame" what `ringtap decode` says; at last "end"
         ringtap polar --stream ecg --output ride
             into ecg.csv (microvolts), packets.btsnoop and session.json; likewise accelerometer.csv and ppg.csv
         ringtap polar --stream ppg --transport virtual:polar --count 5
@@ -52,7 +54,7 @@ struct PolarCommand: AsyncParsableCommand {
   func run() async throws {
     let settings = PolarSession.Settings(stream.type, sampleRate: rate)
     guard let output = sensor.output else {
-      return try await sensor.run(.polar, settings, PolarWriter(isJSON: sensor.json))
+      return try await sensor.run(.polar, settings, PolarWriter(stream.type, isJSON: sensor.json))
     }
     try await sensor.record(.polar(settings), into: output)
   }
@@ -60,19 +62,21 @@ struct PolarCommand: AsyncParsableCommand {
 
 /// Writes the frames of one stream.
 private struct PolarWriter: SensorWriter {
+  private let type: PolarMeasurementType
   private let isJSON: Bool
   private var factor = 1.0
   private var sampleRate: UInt16 = 1
-  private var clock = PolarSampleClock(sampleRateHertz: 1)
+  private var rows = PolarRows(.ecg, sampleRate: nil, factor: nil)
+  private var columns: [RecordedColumn] = []
   private var previous: UInt64?
   private var hasHeader = false
 
-  init(isJSON: Bool) { self.isJSON = isJSON }
+  init(_ type: PolarMeasurementType, isJSON: Bool) { (self.type, self.isJSON) = (type, isJSON) }
 
   mutating func begin(_ session: PolarSession, _ peer: DeviceAddress) throws {
     factor = session.factor
     sampleRate = session.sampleRate
-    clock = PolarSampleClock(sampleRateHertz: session.sampleRate)
+    rows = PolarRows(type, sampleRate: session.sampleRate, factor: session.factor)
     guard isJSON else { return Console.note(session.facts.text(peer) + ", \(session.sampleRate) Hz") }
     try session.facts.show(peer) { line in
       line.member("sampleRateHz", session.sampleRate)
@@ -91,33 +95,51 @@ private struct PolarWriter: SensorWriter {
     context.factor = factor
     context.sampleRate = sampleRate
     context.previousTimestampNanoseconds = previous
+    let words = words(of: sample)
     if let frame = try? PolarFrame(validating: octets.span) { previous = frame.timestampNanoseconds }
     try Console.json { line in
       line.member("event", "samples")
-      line.member("timeNs", sample.time.nanoseconds)
+      line.member("frame_time_ns", sample.time)
+      for (place, column) in columns.enumerated() where column.name != "frame_time_ns" {
+        line.member(
+          column.name,
+          array: { line in
+            for first in stride(from: 0, to: words.count, by: columns.count) {
+              line.value(words[first + place], column)
+            }
+          })
+      }
       line.key("frame")
       _ = SensorDecoder().decode([octets], of: .characteristic(PolarUUID.data), context, into: &line)
     }
   }
 
+  /// The rows of a frame one after the other; none where it does not fit the table.
+  private mutating func words(of sample: PolarFrameSample) -> [UInt64] {
+    let octets = sample.octets
+    guard let frame = try? PolarFrame(validating: octets.span), let layout = rows.accept(frame) else {
+      return []
+    }
+    if columns.isEmpty { columns = PolarRows.columns(rows.type, layout.channelCount) }
+    var words = WordRow(columns, wordCapacity: columns.count * frame.sampleCount)
+    rows.forEach(of: frame, at: sample.time) { row in
+      row.encode(into: &words)
+      words.endRow()
+    }
+    return words.words
+  }
+
   private mutating func showRows(_ sample: PolarFrameSample) throws(Console.Closed) {
     let octets = sample.octets
-    guard let frame = try? PolarFrame(validating: octets.span), let layout = frame.layout else { return }
-    var text = ""
-    if !hasHeader {
-      hasHeader = true
-      let channels = (1...layout.channelCount).map { "channel\($0)" }
-      text = (["time_ns", "device_time_ns"] + channels).joined(separator: ",") + "\n"
+    guard let frame = try? PolarFrame(validating: octets.span), let layout = rows.accept(frame) else {
+      return
     }
-    let timing = clock.timing(of: frame.timestampNanoseconds, sampleCount: frame.sampleCount)
-    let time = sample.time.nanoseconds
-    var number = 0
-    frame.forEachSample { values in
-      text += "\(time),\(timing.map { "\($0.nanoseconds(number))" } ?? "")"
-      for index in values.indices { text += ",\(values[index])" }
-      text += "\n"
-      number += 1
+    var text: [UInt8] = []
+    if columns.isEmpty {
+      columns = PolarRows.columns(rows.type, layout.channelCount)
+      text += RecordedTable(name: PolarRows.name(rows.type), columns: columns).header.utf8
     }
-    try Console.write(text.utf8)
+    rows.forEach(of: frame, at: sample.time) { $0.appendRow(to: &text) }
+    try Console.write(text)
   }
 }

@@ -22,8 +22,9 @@ struct ThermometerCommand: AsyncParsableCommand {
         ringtap thermometer
         ringtap thermometer --unit fahrenheit --duration 60
         ringtap thermometer C4:12:34:56:78:9A --address-type random --json
-            event "device" (who it is), then one object a line: "measurement", "intermediate" or "state" with timeNs
-            (the kernel's receive stamp) and temperatureCelsius or coreTemperatureCelsius; at last "end"
+            event "device" (who it is), then one object a line: "measurement", "intermediate" or "state" with the columns
+            of temperature.csv (time_ns, state, temperature_celsius, …), and under "packet" what `ringtap decode` says; at
+            last "end"
         ringtap thermometer --output night
             into temperature.csv, packets.btsnoop and session.json
         ringtap thermometer --transport virtual:core --count 5
@@ -82,17 +83,18 @@ private struct ThermometerWriter: SensorWriter {
       switch (sample.degrees, sample.reading) {
       case (nil, _):
         line.member("event", "state")
-        line.member("state", (sample.isOffBody ? "notOnBody" : "noReading") as String)
       case (_, .intermediate): line.member("event", "intermediate")
       case (_, .result), (_, .core): line.member("event", "measurement")
       }
-      line.member("timeNs", sample.time.nanoseconds)
+      line.members(of: TemperatureRow(sample), TemperatureTables.tables[0].columns)
       if let unit, unit.unit != sample.unit, let degrees = sample.degrees(in: unit.unit) {
         line.member(unit.key(kind), (degrees * 100).rounded() / 100)
       }
-      switch sample.reading {
-      case .result(let measurement), .intermediate(let measurement): line.members(of: measurement)
-      case .core(let temperature): line.members(of: temperature)
+      line.member("packet") { line in
+        switch sample.reading {
+        case .result(let measurement), .intermediate(let measurement): line.members(of: measurement)
+        case .core(let temperature): line.members(of: temperature)
+        }
       }
     }
   }

@@ -32,8 +32,8 @@ public struct LogRecordingReport: Sendable {
   /// One JSON object and a line feed.
   package func encode(into line: inout JSONLine) {
     line.object { line in
-      line.member("startedAtNs", startedAt.nanoseconds)
-      line.member("endedAtNs", endedAt.nanoseconds)
+      line.member("startedAtNs", startedAt)
+      line.member("endedAtNs", endedAt)
       line.member("endReason", endReason)
       line.member("packets", packets)
       line.member("bytes", byteCount)

@@ -13,6 +13,8 @@ package final class Recorder: Sendable {
   package struct Outcome: Sendable {
     /// Of each table.
     package var rows: [Int] = []
+    /// Samples without a reading, of the first tables; `nil` for what has no such thing.
+    var dropouts: [Int?] = []
     /// What became known of the sensor's clock.
     var ticks: TickReport?
     /// Samples and packets that the disk did not take.
@@ -97,6 +99,7 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   var outcome: Recorder.Outcome {
     var outcome = files.outcome
     outcome.ticks = tables.ticks
+    outcome.dropouts = tables.dropouts
     return outcome
   }
 

@@ -9,8 +9,8 @@ import SensorSessions
 extension SessionReport {
   func encodeGaps(_ line: inout JSONLine) {
     line.member("links", linkCount)
-    if let time = firstSampleAt { line.member("firstSampleAtNs", time.nanoseconds) }
-    if let time = lastSampleAt { line.member("lastSampleAtNs", time.nanoseconds) }
+    if let time = firstSampleAt { line.member("firstSampleAtNs", time) }
+    if let time = lastSampleAt { line.member("lastSampleAtNs", time) }
     if let timeToFirstSample { line.member("timeToFirstSampleMs", Self.milliseconds(timeToFirstSample)) }
     if let median = gaps.medianRecoveryNanoseconds {
       line.member("medianRecoveryMs", Self.milliseconds(median))
@@ -29,22 +29,22 @@ extension SessionReport {
   private static func encode(_ gap: SessionGap, _ line: inout JSONLine) {
     line.member("cause", "\(gap.end)")
     if let reason = gap.reason { line.member("reason", reason) }
-    if let time = gap.lastSampleAt { line.member("lastSampleAtNs", time.nanoseconds) }
-    line.member("lostAtNs", gap.lostAt.nanoseconds)
+    if let time = gap.lastSampleAt { line.member("lastSampleAtNs", time) }
+    line.member("lostAtNs", gap.lostAt)
     line.member("attempts", gap.attempts)
     line.member(
       "failures",
       array: { line in
         for failure in gap.failures {
           line.object { line in
-            line.member("timeNs", failure.time.nanoseconds)
+            line.member("timeNs", failure.time)
             line.member("why", "\(failure.error)")
             if let reason = failure.reason { line.member("reason", reason) }
           }
         }
       })
-    if let time = gap.connectedAt { line.member("connectedAtNs", time.nanoseconds) }
-    if let time = gap.firstSampleAt { line.member("firstSampleAtNs", time.nanoseconds) }
+    if let time = gap.connectedAt { line.member("connectedAtNs", time) }
+    if let time = gap.firstSampleAt { line.member("firstSampleAtNs", time) }
     if let count = gap.requestsBeforeFirstSample { line.member("attRequests", count) }
     if let recovery = gap.recoveryNanoseconds { line.member("recoveryMs", milliseconds(recovery)) }
     if let length = gap.lengthNanoseconds { line.member("lengthMs", milliseconds(length)) }

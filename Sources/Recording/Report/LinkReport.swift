@@ -22,7 +22,7 @@ extension SessionReport {
         array: { line in
           for change in changes where !change.isRefusal {
             line.object { line in
-              line.member("timeNs", change.time.nanoseconds)
+              line.member("timeNs", change.time)
               line.members(of: LinkState(after: [change]))
             }
           }

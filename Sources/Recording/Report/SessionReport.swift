@@ -12,6 +12,8 @@ public struct SessionReport: Hashable, Sendable {
     public var name: String
     public var file: String
     public var samples: Int
+    /// Those without a reading of the light; `nil` for what has none.
+    public var dropouts: Int?
     /// Its share of the ticks; `nil` for what does not come in ticks.
     public var part: TickReport.Part?
   }
@@ -32,6 +34,10 @@ public struct SessionReport: Hashable, Sendable {
 
     public var total: Int { kernelQueue + sampleQueue + packetLog + disk }
   }
+
+  /// Of what a capture's directory has in it: 1, which no file names, had other columns, 0 for a dropout, and integers for
+  /// nanoseconds since the Unix epoch. See `OldTables`.
+  public static let formatVersion = 2
 
   public var device: DeviceAddress
   public var deviceName: String?
@@ -103,7 +109,10 @@ public struct SessionReport: Hashable, Sendable {
 
   /// Takes over how many rows are in the files, and what became known of the sensor's clock.
   mutating func take(_ outcome: Recorder.Outcome, as format: TableFormat) {
-    for place in streams.indices { streams[place].samples = outcome.rows[place] }
+    for place in streams.indices {
+      streams[place].samples = outcome.rows[place]
+      if place < outcome.dropouts.count { streams[place].dropouts = outcome.dropouts[place] }
+    }
     ticks = outcome.ticks
     guard let ticks else { return }
     ticksFile = format.fileName(TickRows.table.name)
@@ -113,6 +122,7 @@ public struct SessionReport: Hashable, Sendable {
   /// One JSON object and a line feed.
   package func encode(into line: inout JSONLine) {
     line.object { line in
+      line.member("formatVersion", Self.formatVersion)
       line.member("device") { line in
         line.member("address", device.description)
         line.member("addressType", device.type.name)
@@ -121,8 +131,8 @@ public struct SessionReport: Hashable, Sendable {
       line.member("adapter", adapter)
       line.member("mode", mode)
       receiveThread?.encode(into: &line)
-      line.member("startedAtNs", startedAt.nanoseconds)
-      line.optional("endedAtNs", endedAt?.nanoseconds)
+      line.member("startedAtNs", startedAt)
+      if let endedAt { line.member("endedAtNs", endedAt) } else { line.nullMember("endedAtNs") }
       line.optional("endReason", endReason)
       if let step = clockStepNanoseconds { line.member("clockStepMs", Self.milliseconds(step)) }
       line.member("received", received)
@@ -137,6 +147,7 @@ public struct SessionReport: Hashable, Sendable {
         for stream in streams {
           line.member(stream.name) { line in
             line.member("samples", stream.samples)
+            if let dropouts = stream.dropouts { line.member("dropouts", dropouts) }
             line.member("file", stream.file)
             stream.part?.encode(into: &line)
           }
@@ -176,9 +187,9 @@ extension JSONLine {
     member(name, object: body)
   }
 
-  fileprivate mutating func optional(_ name: String, _ number: Int64?) {
+  fileprivate mutating func nullMember(_ name: String) {
     key(name)
-    if let number { value(number) } else { null() }
+    null()
   }
 
   fileprivate mutating func optional(_ name: String, _ text: String?) {

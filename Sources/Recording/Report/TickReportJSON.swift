@@ -19,8 +19,8 @@ extension TickReport {
     line.array { line in
       for gap in gaps {
         line.object { line in
-          line.member("afterNs", gap.after.nanoseconds)
-          line.member("beforeNs", gap.before.nanoseconds)
+          line.member("afterNs", gap.after)
+          line.member("beforeNs", gap.before)
           line.member("ticks", gap.ticks)
         }
       }

@@ -37,7 +37,9 @@ package struct PolarRows {
   /// Of the first frame with samples. The rows of others would not fit.
   package private(set) var channelCount: Int?
   private let factor: Double?
+  private let sampleRate: UInt16?
   private var clock: PolarSampleClock
+  private var times = FrameTimes()
   /// Of one sample.
   private var values: [Int64] = []
 
@@ -47,6 +49,7 @@ package struct PolarRows {
   package init(_ type: PolarMeasurementType, sampleRate: UInt16?, factor: Double?) {
     self.type = type
     self.factor = factor
+    self.sampleRate = sampleRate
     clock = PolarSampleClock(sampleRateHertz: sampleRate)
   }
 
@@ -60,9 +63,15 @@ package struct PolarRows {
     }
   }
 
-  /// Two times and the channels; what nobody names is numbered.
+  /// Columns before those of the channels.
+  package static let timeCount = times.count
+  private static let times: [RecordedColumn] = [
+    .time("time_ns"), .time("frame_time_ns"), .time("device_time_ns"),
+  ]
+
+  /// When each sample was measured, the kernel's stamp of the frame it came in, the sensor's own time, and the channels;
+  /// what nobody names is numbered.
   package static func columns(_ type: PolarMeasurementType, _ channelCount: Int) -> [RecordedColumn] {
-    let times: [RecordedColumn] = [.time("time_ns"), .time("device_time_ns")]
     switch (type, channelCount) {
     case (.ecg, 1): return times + [RecordedColumn("ecg_uv", .int32, unit: "uV")]
     case (.accelerometer, 3):
@@ -86,16 +95,32 @@ package struct PolarRows {
     of frame: borrowing PolarFrame, at time: ReceiveTime, _ body: (borrowing PolarRow) -> Void
   ) {
     let timing = clock.timing(of: frame.timestampNanoseconds, sampleCount: frame.sampleCount)
-    let scale = scale(of: frame) ?? 1
+    let placed = timing.map { _ in times.place(time, device: frame.timestampNanoseconds) }
+    let (count, scale) = (frame.sampleCount, scale(of: frame) ?? 1)
     var number = 0
     frame.forEachSample { sample in
       values.removeAll(keepingCapacity: true)
       for index in sample.indices { values.append(Int64(sample[index])) }
+      let device = timing?.nanoseconds(number)
       body(
         PolarRow(
-          time: time, deviceTime: timing.map { Int64(clamping: $0.nanoseconds(number)) }, values: values,
-          scale: scale))
+          time: device.flatMap { placed?.time($0) } ?? nominal(time, count - 1 - number), frameTime: time,
+          deviceTime: device.map { Int64(clamping: $0) }, values: values, scale: scale,
+          isWhole: isWhole))
       number += 1
+    }
+  }
+
+  /// The time so many samples before a frame's last one, by the nominal rate.
+  private func nominal(_ time: ReceiveTime, _ samples: Int) -> Int64 {
+    time.nanoseconds &- (sampleRate.map { Int64(samples) * 1_000_000_000 / Int64($0) } ?? 0)
+  }
+
+  /// Whether the channels' columns are integers.
+  private var isWhole: Bool {
+    switch (type, channelCount) {
+    case (.ecg, 1), (.ppg, 4): true
+    default: false
     }
   }
 
@@ -108,16 +133,20 @@ package struct PolarRows {
 }
 
 package struct PolarRow: RecordedRow {
-  fileprivate let time: ReceiveTime
+  /// When it was measured, on the clock of the kernel's stamps: nanoseconds since the Unix epoch.
+  package let time: Int64
+  fileprivate let frameTime: ReceiveTime
   fileprivate let deviceTime: Int64?
   fileprivate let values: [Int64]
   fileprivate let scale: Double
+  fileprivate let isWhole: Bool
 
   package func encode<Output: RowOutput>(into output: inout Output) {
-    output.append(time.nanoseconds)
+    output.append(time)
+    output.append(frameTime.nanoseconds)
     output.append(deviceTime)
     for value in values {
-      if scale == 1 { output.append(value) } else { output.append(Double(value) * scale, decimals: 3) }
+      if isWhole { output.append(value) } else { output.append(Double(value) * scale, decimals: 3) }
     }
   }
 }

@@ -69,11 +69,19 @@ package struct RecordedColumn: Hashable, Sendable {
   package var kind: Kind
   /// As UCUM or the name's end has it; empty where there is none.
   package var unit = ""
+  /// Whether 0 is a dropout, as in tables of format 1; since then a dropout is an empty cell.
+  package var zeroIsDropout = false
 
   package init(_ name: String, _ kind: Kind, unit: String = "") {
     self.name = name
     self.kind = kind
     self.unit = unit
+  }
+
+  /// The number of a cell; `nil` where there is none.
+  package func number(_ word: UInt64) -> Double? {
+    let number = TableCell.number(word, kind)
+    return zeroIsDropout && number == 0 ? nil : number
   }
 
   package static func time(_ name: String) -> RecordedColumn { RecordedColumn(name, .int64, unit: "ns") }

@@ -45,9 +45,12 @@ protocol SampleTables: Sendable {
   mutating func finish(_ files: inout RecordingFiles)
   /// What became known of the sensor's clock; `nil` where the tables have none.
   var ticks: TickReport? { get }
+  /// Samples without a reading so far, of the first tables; `nil` for a table that has no such thing.
+  var dropouts: [Int?] { get }
 }
 
 extension SampleTables {
   mutating func finish(_ files: inout RecordingFiles) {}
   var ticks: TickReport? { nil }
+  var dropouts: [Int?] { [] }
 }

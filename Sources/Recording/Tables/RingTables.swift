@@ -11,10 +11,14 @@ struct RingTables: SampleTables {
 
   var tables: [RecordedTable] { RingStream.allCases.map(\.table) + [TickRows.table] }
   var ticks: TickReport? { stream.report }
+  var dropouts: [Int?] { RingStream.allCases.map { $0.hasDropouts ? droppedOut[$0.rawValue] : nil } }
+  /// By `RingStream.rawValue`.
+  private var droppedOut: InlineArray<3, Int> = .init(repeating: 0)
 
   mutating func append(_ sample: RingRawReading, to files: inout RecordingFiles) {
     guard let table = sample.stream?.rawValue else { return }
     files.append(sample, to: table)
+    if sample.sample.isDropout { droppedOut[table] += 1 }
     stream.take(sample.sample, at: sample.time)
     takeTicks(&files)
   }

@@ -1,5 +1,6 @@
 import BLECore
 package import ColmiRing
+package import JSONText
 
 /// A row of a recorded table, whatever it is written as.
 package protocol RecordedRow {
@@ -148,8 +149,9 @@ package struct WordRow: RowOutput {
     }
   }
 
+  /// A value of 0 is a dropout.
   private mutating func append(_ value: UInt16, _ max: UInt16, _ min: UInt16, _ diff: UInt16) {
-    append(Int64(value))
+    if value == 0 { appendMissing(1) } else { append(Int64(value)) }
     append(Int64(max))
     append(Int64(min))
     append(Int64(diff))
@@ -181,6 +183,38 @@ package struct WordCells: RecordedRow {
         output.append(Double(bitPattern: word), decimals: decimals)
       case .word(let list): output.append(word: list[Int(word)])
       }
+    }
+  }
+}
+
+extension JSONLine {
+  /// The cells of a row as members by the names of their columns; an empty one is `null`.
+  package mutating func members(of row: some RecordedRow, _ columns: [RecordedColumn]) {
+    var words = WordRow(columns, wordCapacity: columns.count)
+    row.encode(into: &words)
+    words.endRow()
+    members(columns, words.words)
+  }
+
+  /// Likewise, of words. Times are strings: as numbers, JavaScript and jq would round them.
+  package mutating func members(_ columns: [RecordedColumn], _ words: [UInt64]) {
+    for (column, word) in zip(columns, words) {
+      key(column.name)
+      value(word, column)
+    }
+  }
+
+  /// One cell.
+  package mutating func value(_ word: UInt64, _ column: RecordedColumn) {
+    guard !TableCell.isMissing(word, column.kind) else { return null() }
+    switch column.kind {
+    case .int64 where column.unit == "ns": value(nanoseconds: Int64(bitPattern: word))
+    case .int16, .uint16, .int32, .int64: value(Int64(bitPattern: word))
+    case .float32(decimals: 0), .float64(decimals: 0):
+      let number = Double(bitPattern: word)
+      if let whole = Int64(exactly: number) { value(whole) } else { value(number) }
+    case .float32, .float64: value(Double(bitPattern: word))
+    case .word(let list): value(list[Int(word)])
     }
   }
 }

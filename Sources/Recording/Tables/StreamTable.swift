@@ -30,6 +30,9 @@ public enum RingStream: Int, CaseIterable, Sendable {
 
   package var table: RecordedTable { RecordedTable(name: name, columns: columns) }
 
+  /// Whether a sample of it may lack its reading.
+  package var hasDropouts: Bool { self != .accelerometer }
+
   /// Its place in a tick.
   package var part: RingTick.Part {
     switch self {
@@ -39,21 +42,33 @@ public enum RingStream: Int, CaseIterable, Sendable {
     }
   }
 
-  /// Counts are the sensor's own; 512 counts are 1 g.
-  var columns: [RecordedColumn] {
+  package var columns: [RecordedColumn] {
     switch self {
-    case .accelerometer: [.time("time_ns")] + Self.acceleration(.int16)
-    case .ppg, .spO2: [.time("time_ns")] + Self.light(prefix: "", .uint16)
+    case .accelerometer: [.time("time_ns")] + values(.int16)
+    case .ppg, .spO2: [.time("time_ns")] + values(.uint16)
     }
   }
 
-  static func acceleration(_ kind: RecordedColumn.Kind) -> [RecordedColumn] {
-    ["x_counts", "y_counts", "z_counts"].map { .counts($0, kind) }
-      + ["x_g", "y_g", "z_g"].map { RecordedColumn($0, .float32(decimals: 6), unit: "g") }
+  /// The columns of a sample, by names that no other stream has. Counts are the sensor's own; 512 counts are 1 g.
+  ///
+  /// Where the light was not measured its column is empty; what belongs to the LED, green or red, is there all the same.
+  ///
+  /// - Parameter kind: of counts that are always there with the others of their sample.
+  func values(_ kind: RecordedColumn.Kind) -> [RecordedColumn] {
+    switch self {
+    case .accelerometer:
+      ["x_counts", "y_counts", "z_counts"].map { .counts($0, kind) }
+        + ["x_g", "y_g", "z_g"].map { RecordedColumn($0, .float32(decimals: 6), unit: "g") }
+    case .ppg: Self.light("ppg_counts", led: "led", kind)
+    case .spO2: Self.light("spo2_counts", led: "red", kind)
+    }
   }
 
-  static func light(prefix: String, _ kind: RecordedColumn.Kind) -> [RecordedColumn] {
-    ["value_counts", "max_counts", "min_counts", "diff_counts"].map { .counts(prefix + $0, kind) }
+  private static func light(
+    _ name: String, led: String, _ kind: RecordedColumn.Kind
+  ) -> [RecordedColumn] {
+    [.counts(name, .float32(decimals: 0))]
+      + ["max", "min", "diff"].map { .counts("\(led)_\($0)_counts", kind) }
   }
 
   /// The table's first line as text.
@@ -152,8 +167,9 @@ extension OutputSpan<UInt8> {
     append(decimal: number)
   }
 
+  /// A value of 0 is a dropout.
   fileprivate mutating func append(columns value: UInt16, _ max: UInt16, _ min: UInt16, _ diff: UInt16) {
-    append(column: Int64(value))
+    if value == 0 { append(UInt8(ascii: ",")) } else { append(column: Int64(value)) }
     append(column: Int64(max))
     append(column: Int64(min))
     append(column: Int64(diff))

@@ -10,9 +10,9 @@ package struct TickRows: Sendable {
     name: "samples",
     columns: [.time("fitted_time_ns")]
       + ["tick", "missing_before", "fit"].map { RecordedColumn($0, .int64) }
-      + [.time("spo2_time_ns")] + RingStream.light(prefix: "spo2_", .float32(decimals: 0))
-      + [.time("ppg_time_ns")] + RingStream.light(prefix: "ppg_", .float32(decimals: 0))
-      + [.time("accelerometer_time_ns")] + RingStream.acceleration(.float32(decimals: 0)),
+      + [RingStream.spO2, .ppg, .accelerometer].flatMap {
+        [.time("\($0.name)_time_ns")] + $0.values(.float32(decimals: 0))
+      },
     content: .derived)
 
   /// Counts from 1; each restart of the clock begins another.

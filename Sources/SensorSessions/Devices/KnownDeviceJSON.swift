@@ -55,7 +55,7 @@ extension KnownDevice {
     line.member("addressType", address.type.name)
     if let name { line.member("name", name) }
     line.member("kind", kind.rawValue)
-    line.member("lastSeenNs", lastSeen.nanoseconds)
+    line.member("lastSeenNs", lastSeen)
   }
 
   init(decoding octets: [UInt8]) throws(Unreadable) {
@@ -68,7 +68,7 @@ extension KnownDevice {
     guard let type = file["addressType"]?.text.flatMap(AddressType.init(named:)),
       let address = file["address"]?.text.flatMap({ DeviceAddress($0, type: type) })
     else { throw .damaged("it has no address") }
-    guard let lastSeen = file["lastSeenNs"]?.integer(Int64.self) else {
+    guard let lastSeen = file["lastSeenNs"]?.nanoseconds else {
       throw .damaged("it does not say when")
     }
     guard let list = file["services"]?.array, let isWhole = file["isWhole"]?.flag else {

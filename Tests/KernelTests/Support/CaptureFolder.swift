@@ -38,8 +38,9 @@ struct CaptureFolder {
 
     var device: Device
     var mode: String
-    var startedAtNs: Int64
-    var endedAtNs: Int64
+    /// Nanoseconds since the Unix epoch: strings, as JSON's numbers have fewer digits.
+    var startedAtNs: UnixNanoseconds
+    var endedAtNs: UnixNanoseconds
     var endReason: String
     var received: Int
     var malformed: Int
@@ -60,8 +61,8 @@ struct CaptureFolder {
 
   static let headers = [
     "accelerometer": "time_ns,x_counts,y_counts,z_counts,x_g,y_g,z_g",
-    "ppg": "time_ns,value_counts,max_counts,min_counts,diff_counts",
-    "spo2": "time_ns,value_counts,max_counts,min_counts,diff_counts",
+    "ppg": "time_ns,ppg_counts,led_max_counts,led_min_counts,led_diff_counts",
+    "spo2": "time_ns,spo2_counts,red_max_counts,red_min_counts,red_diff_counts",
   ]
 
   /// Where the times of a capture come from.
@@ -91,7 +92,7 @@ struct CaptureFolder {
       #expect(
         zip(table, table.dropFirst()).allSatisfy { $0.timeNs < $1.timeNs + (isStamped ? 0 : 1) },
         "\(stream.file): time")
-      let span = session.startedAtNs...session.endedAtNs
+      let span = session.startedAtNs.value...session.endedAtNs.value
       #expect(table.allSatisfy { span.contains($0.timeNs) }, "\(stream.file): rows outside the capture")
       tables[name] = table
     }
@@ -108,7 +109,10 @@ struct CaptureFolder {
       let columns = line.split(separator: ",", omittingEmptySubsequences: false)
       try #require(columns.count == header.split(separator: ",").count, "\(path): \(line)")
       let isAcceleration = columns.count == 7
-      let values = try columns[1..<(isAcceleration ? 4 : 5)].map { try #require(Int($0)) }
+      // An empty reading is a dropout, which the ring tells by 0.
+      let values = try columns[1..<(isAcceleration ? 4 : 5)].enumerated().map { place, cell in
+        !isAcceleration && place == 0 && cell.isEmpty ? 0 : try #require(Int(cell))
+      }
       if isAcceleration {
         for (column, counts) in zip(columns[4...], values) {
           let g = try #require(Double(column))

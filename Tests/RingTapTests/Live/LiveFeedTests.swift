@@ -116,7 +116,7 @@ struct LiveFeedTests {
       for device in [Int64.max, .min, 0] {
         feed.take(
           WordCells(
-            columns: columns, words: [time, device, Int64.max].map { UInt64(bitPattern: $0) }), 0)
+            columns: columns, words: [time, time, device, Int64.max].map { UInt64(bitPattern: $0) }), 0)
         _ = Self.device(feed, now: .max)
       }
     }

@@ -25,15 +25,23 @@ START = 1_700_000_000_123_456_789
 PERIOD = 19_987_654
 PAUSE = 3_000_000_000
 # (first tick, count, what does not come)
-LOST = [(100, 5, "all"), (200, 2, "PPG"), (300, 1, "Acc")]
+LOST = [(100, 5, "all"), (200, 2, "ppg"), (300, 1, "accelerometer")]
+# (first tick, count, which readings the ring did not take)
+DROPOUTS = [(10, 1, ("spo2", "ppg")), (400, 3, ("spo2", "ppg")), (500, 2, ("ppg",))]
 RESTART, TICKS = 600, 1000
-LIGHT = ["value", "max", "min", "diff"]
+LIGHT = {
+    "spo2": ["spo2_counts", "red_max_counts", "red_min_counts", "red_diff_counts"],
+    "ppg": ["ppg_counts", "led_max_counts", "led_min_counts", "led_diff_counts"],
+}
+AXES = ["x_g", "y_g", "z_g"]
 
 
 def light(kind, tick):
-    base = tick * (7919 if kind == "ppg" else 104_729) % 65_536
+    """The first is None where the ring took no reading."""
+    if any(first <= tick < first + count and kind in kinds for first, count, kinds in DROPOUTS):
+        return [None, 0x00FF, 0xFF00, 65_534]
     # The ends of the range too.
-    base = {10: 0, 11: 65_535}.get(tick, base)
+    base = 65_535 if tick == 11 else (tick * (7919 if kind == "ppg" else 104_729) + 1) % 65_536
     return [base, base ^ 0x00FF, base ^ 0xFF00, 65_535 - base]
 
 
@@ -60,17 +68,15 @@ def grid():
 def ring_signals():
     """Label: values on the grid, NaN where none came."""
     length = max(place for _, place in grid()) + 1
-    names = [f"{group} {name}" for group in ("SpO2", "PPG") for name in LIGHT] + ["Acc x", "Acc y", "Acc z"]
-    signals = {name: np.full(length, np.nan) for name in names}
+    signals = {name: np.full(length, np.nan) for name in LIGHT["spo2"] + LIGHT["ppg"] + AXES}
     for tick, place in grid():
-        values = [("SpO2", light("spo2", tick)), ("PPG", light("ppg", tick))]
-        for group, numbers in values:
-            if not is_lost(tick, group):
-                for name, number in zip(LIGHT, numbers):
-                    signals[f"{group} {name}"][place] = number
-        if not is_lost(tick, "Acc"):
-            for axis, number in zip("xyz", acceleration(tick)):
-                signals[f"Acc {axis}"][place] = number / 512
+        for stream, names in LIGHT.items():
+            if not is_lost(tick, stream):
+                for name, number in zip(names, light(stream, tick)):
+                    signals[name][place] = np.nan if number is None else number
+        if not is_lost(tick, "accelerometer"):
+            for axis, number in zip(AXES, acceleration(tick)):
+                signals[axis][place] = number / 512
     return signals
 
 
@@ -83,8 +89,7 @@ def write(path, header, rows):
 
 def make(folder):
     os.makedirs(folder)
-    counts = [f"{name}_counts" for name in LIGHT]
-    axes = ["x_counts", "y_counts", "z_counts", "x_g", "y_g", "z_g"]
+    axes = ["x_counts", "y_counts", "z_counts"] + AXES
     tables = {"spo2": [], "ppg": [], "accelerometer": []}
     samples = []
     before = 0
@@ -95,9 +100,8 @@ def make(folder):
         time = START + (tick * PERIOD if tick < RESTART else (tick - 1) * PERIOD + PAUSE)
         row = [time, tick, before, 1 if tick < RESTART else 2]
         before = 0
-        for number, (table, group, width) in enumerate([("spo2", "SpO2", 5), ("ppg", "PPG", 5),
-                                                        ("accelerometer", "Acc", 7)]):
-            if is_lost(tick, group):
+        for number, (table, width) in enumerate([("spo2", 5), ("ppg", 5), ("accelerometer", 7)]):
+            if is_lost(tick, table):
                 row += [""] * width
                 continue
             stamp = time + 1_000_003 * (number + 1)
@@ -107,17 +111,17 @@ def make(folder):
             tables[table].append([stamp] + values)
             row += [stamp] + values
         samples.append(row)
-    write(f"{folder}/spo2.csv", ["time_ns"] + counts, tables["spo2"])
-    write(f"{folder}/ppg.csv", ["time_ns"] + counts, tables["ppg"])
+    for table, names in LIGHT.items():
+        write(f"{folder}/{table}.csv", ["time_ns"] + names, tables[table])
     write(f"{folder}/accelerometer.csv", ["time_ns"] + axes, tables["accelerometer"])
     header = ["fitted_time_ns", "tick", "missing_before", "fit", "spo2_time_ns"]
-    header += [f"spo2_{name}" for name in counts] + ["ppg_time_ns"] + [f"ppg_{name}" for name in counts]
+    header += LIGHT["spo2"] + ["ppg_time_ns"] + LIGHT["ppg"]
     write(f"{folder}/samples.csv", header + ["accelerometer_time_ns"] + axes, samples)
     lost = START + RESTART * PERIOD
     session = {
-        "startedAtNs": START, "streams": {"ppg": {"samples": 1, "file": "ppg.csv"}},
+        "formatVersion": 2, "startedAtNs": str(START), "streams": {"ppg": {"samples": 1, "file": "ppg.csv"}},
         "ticks": {"file": "samples.csv", "rateHz": 1e9 / PERIOD},
-        "gaps": [{"cause": "link lost", "lostAtNs": lost, "firstSampleAtNs": lost + 2_000_000_000}],
+        "gaps": [{"cause": "link lost", "lostAtNs": str(lost), "firstSampleAtNs": str(lost + 2_000_000_000)}],
     }
     with open(f"{folder}/session.json", "w") as file:
         file.write(json.dumps(session, separators=(",", ":")) + "\n")
@@ -142,8 +146,9 @@ def make_ecg(folder):
     rows = []
     for number in range(ECG_FRAME * ECG_FRAMES):
         last = (number // ECG_FRAME + 1) * ECG_FRAME - 1
-        rows.append([START + ecg_place(last) * ECG_PERIOD, ECG_CLOCK + ecg_place(number) * ECG_PERIOD, ecg(number)])
-    write(f"{folder}/ecg.csv", ["time_ns", "device_time_ns", "ecg_uv"], rows)
+        rows.append([START + ecg_place(number) * ECG_PERIOD, START + ecg_place(last) * ECG_PERIOD,
+                     ECG_CLOCK + ecg_place(number) * ECG_PERIOD, ecg(number)])
+    write(f"{folder}/ecg.csv", ["time_ns", "frame_time_ns", "device_time_ns", "ecg_uv"], rows)
     return {"rows": {"ecg": len(rows)}}
 
 
@@ -151,7 +156,7 @@ def ecg_signals():
     values = np.full(ecg_place(ECG_FRAME * ECG_FRAMES - 1) + 1, np.nan)
     for number in range(ECG_FRAME * ECG_FRAMES):
         values[ecg_place(number)] = ecg(number)
-    return {"ECG": values}
+    return {"ecg_uv": values}
 
 
 def check(condition, message):
@@ -184,7 +189,7 @@ def arrays(text, folder):
             frame[column["name"]] = array
             want = expected[column["name"]]
             if column["name"].endswith("_ns"):
-                want = want.fillna(index["missingInteger"]).to_numpy(np.int64)
+                want = want.fillna(int(index["missingInteger"])).to_numpy(np.int64)
                 check((array == want).all(), f"{name}.{column['name']}")
             elif array.dtype.kind == "U":
                 check((array == want.fillna("").to_numpy(str)).all(), f"{name}.{column['name']}")
@@ -196,8 +201,8 @@ def arrays(text, folder):
         check(len(pd.DataFrame(frame)) == len(expected), f"{name} as a frame")
         if len(expected):
             first = expected.columns[0]
-            check(table["startNs"] == expected[first].iloc[0], f"start of {name}")
-            check(table["endNs"] == expected[first].iloc[-1], f"end of {name}")
+            check(int(table["startNs"]) == expected[first].iloc[0], f"start of {name}")
+            check(int(table["endNs"]) == expected[first].iloc[-1], f"end of {name}")
         rows[name] = len(expected)
     return {"rows": rows, "rateHz": index["tables"].get("samples", {}).get("rateHz")}
 
@@ -219,9 +224,15 @@ def open_all(folder):
     return {"rows": rows, "complete": index["complete"], "lastNs": last}
 
 
-def held(values):
-    """The last value that came; before the first one, that."""
-    return pd.Series(values).ffill().bfill().to_numpy()
+def edf_signal(file, number):
+    """As the guide says: what has the lowest digital value is no value."""
+    signal, digital = file.readSignal(number), file.readSignal(number, digital=True)
+    signal[digital == file.getDigitalMinimum(number)] = np.nan
+    return signal
+
+
+def unit(label):
+    return {"g": "g", "uv": "uV", "counts": "counts", "mg": "mg"}[label.split("_")[-1]]
 
 
 def expected_notes(kind, length):
@@ -229,11 +240,13 @@ def expected_notes(kind, length):
     notes = [(0, None, "Recording starts"), (length * period, None, "Recording ends")]
     if kind == "ecg":
         first = ECG_LOST_BEFORE * ECG_FRAME
-        return notes + [(first * period, ECG_LOST * period, f"{ECG_LOST} missing (all), last held")]
+        return notes + [(first * period, ECG_LOST * period, f"{ECG_LOST} missing (all)")]
     for first, count, what in LOST:
-        notes.append((first * period, count * period, f"{count} missing ({what}), last held"))
+        notes.append((first * period, count * period, f"{count} missing ({what})"))
+    for first, count, kinds in DROPOUTS:
+        notes.append((first * period, count * period, f"dropout ({','.join(kinds)})"))
     jump = round(PAUSE / PERIOD)
-    notes.append((RESTART * period, (jump - 1) * period, f"{jump - 1} missing (all), last held"))
+    notes.append((RESTART * period, (jump - 1) * period, f"{jump - 1} missing (all)"))
     notes.append(((RESTART + jump - 1) * period, None, "sensor clock began anew"))
     return notes + [(RESTART * period, 2_000_000_000, "link lost: link lost")]
 
@@ -247,13 +260,13 @@ def edf(path, kind):
     check(file.getSignalLabels() == list(signals), "labels")
     worst, steps = 0.0, []
     for number, (label, values) in enumerate(signals.items()):
-        unit = "g" if label.startswith("Acc") else "uV" if label == "ECG" else "counts"
-        check(file.getPhysicalDimension(number) == unit, f"unit of {label}")
+        check(file.getPhysicalDimension(number) == unit(label), f"unit of {label}")
         check(abs(file.getSampleFrequency(number) * period / 1e9 - 1) < 1e-6, f"rate of {label}")
-        read = file.readSignal(number)
+        read = edf_signal(file, number)
         check(len(read) >= length, f"length of {label}")
-        worst = max(worst, float(np.abs(read[:length] - held(values)).max()))
-        check((read[length:] == read[length - 1]).all(), f"the rest of the last record of {label}")
+        check((np.isnan(read[:length]) == np.isnan(values)).all(), f"what did not come of {label}")
+        worst = max(worst, float(np.nanmax(np.abs(read[:length] - values))))
+        check(np.isnan(read[length:]).all(), f"the rest of the last record of {label}")
         ends = file.getPhysicalMaximum(number) - file.getPhysicalMinimum(number)
         steps.append(ends / (file.getDigitalMaximum(number) - file.getDigitalMinimum(number)))
     start = START // 100_000 * 1_000
@@ -267,6 +280,7 @@ def edf(path, kind):
                   (duration == b or None not in (duration, b) and abs(duration - b) <= 100_000)
                   for a, b, c in found), f"no note '{text}' at {onset}: {found}")
     check(len(found) == len(expected_notes(kind, length)), f"notes: {found}")
+    check("lowest digital = no value" in file.getRecordingAdditional(), file.getRecordingAdditional())
     header = file.getHeader()
     check(header["patientname"] == "X" and not header["patientcode"] and not header["sex"], "somebody is named")
     return {"signals": len(signals), "samples": length, "worst": worst, "steps": sorted(set(steps))}
@@ -281,7 +295,7 @@ def record(path, kind):
     check(abs(read.fs * period / 1e9 - 1) < 1e-9, "rate")
     for number, (label, values) in enumerate(signals.items()):
         check(np.array_equal(read.p_signal[:, number], values, equal_nan=True), label)
-        check(read.units[number] == ("g" if label.startswith("Acc") else "uV" if label == "ECG" else "counts"), label)
+        check(read.units[number] == unit(label), label)
     check(pd.Timestamp(read.base_datetime).value == START // 1_000 * 1_000, "start")
     with open(path + ".hea") as file:
         sums = [int(line.split()[6]) for line in file.read().splitlines()[1:] if not line.startswith("#")]
@@ -304,6 +318,10 @@ def lines(text, path):
         for column in expected.columns:
             for want, row in zip(expected[column], objects):
                 value = row[column]
+                if column.endswith("_ns") and value is not None:
+                    # A number would be rounded by others.
+                    check(isinstance(value, str), f"{name}.{column} is no text")
+                    value = int(value)
                 check(pd.isna(want) if value is None else abs(want - value) <= 0.51e-6, f"{name}.{column}")
     return {"rows": {name: len(objects) for name, objects in rows.items()}}
 

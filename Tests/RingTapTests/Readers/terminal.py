@@ -138,6 +138,11 @@ def length(row):
     return sum(float(row[axis]) ** 2 for axis in ("x_g", "y_g", "z_g")) ** 0.5
 
 
+def light(column):
+    """A dropout has no number."""
+    return lambda row: float(row[column]) if row[column] else None
+
+
 def figures(ringtap, folder):
     terminal = Terminal(capture(ringtap, folder, "rate=300", "--count", "1200"), folder)
     terminal.run()
@@ -147,8 +152,7 @@ def figures(ringtap, folder):
     tables = {
         name: column(f"{folder}/capture/{name}.csv", value)
         for name, value in (
-            ("accelerometer", length), ("ppg", lambda row: float(row["value_counts"])),
-            ("spo2", lambda row: float(row["value_counts"])))}
+            ("accelerometer", length), ("ppg", light("ppg_counts")), ("spo2", light("spo2_counts")))}
     seen = {name: set() for name in tables}
     for frame in terminal.frames:
         for line in frame:
@@ -168,8 +172,9 @@ def figures(ringtap, folder):
 def compare(table, match):
     """One line of a stream with the rows that had come by then."""
     rows, digits = table[: int(match[3])], 3 if match[5] else 0
-    values = [value for _, value in rows]
+    values = [value for _, value in rows if value is not None]
     said = f"'{match[0]}', but "
+    demand(rows[-1][1] is not None, f"{said}the last row has no value")
     demand(float(match[4]) == round(values[-1], digits), f"{said}the last value is {values[-1]}")
     if match[6]:
         edges = [float(match[6]), float(match[7])]

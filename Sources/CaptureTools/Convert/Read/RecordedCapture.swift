@@ -95,7 +95,9 @@ extension RecordedTable {
   static func known(_ name: String, _ columns: [String]) -> RecordedTable? {
     let tables =
       RingStream.allCases.map(\.table) + [TickRows.table] + HeartRateTables.tables + TemperatureTables.tables
-      + CyclingTables.tables + PolarTables.tables(named: name, channelCount: columns.count - 2)
+      + CyclingTables.tables
+      + PolarTables.tables(named: name, channelCount: columns.count - PolarRows.timeCount)
+      + OldTables.ring + OldTables.polar(named: name, columnCount: columns.count)
     return tables.first { $0.name == name && $0.columns.map(\.name) == columns }
   }
 }

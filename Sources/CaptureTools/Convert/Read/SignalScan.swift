@@ -6,8 +6,6 @@ struct SignalScan {
   struct Signal {
     var smallest = Double.infinity
     var largest = -Double.infinity
-    /// Its first value; `nil` where it has none.
-    var first: Double?
     var values = 0
   }
 
@@ -17,6 +15,8 @@ struct SignalScan {
     var length: Int
     /// What did not come; `nil`: nothing did.
     var groups: [String]?
+    /// Whether the sensor sent them, but without their reading.
+    var isDropout = false
   }
 
   /// Nanoseconds from sample to sample.
@@ -29,6 +29,8 @@ struct SignalScan {
   private(set) var gaps: [Gap] = []
   /// Gaps beyond those that are kept.
   private(set) var gapCount = 0
+  /// Samples that the sensor sent without their reading.
+  private(set) var dropouts = 0
   /// Positions at which the sensor's clock began anew.
   private(set) var restarts: [Int] = []
   private(set) var rows = 0
@@ -81,7 +83,7 @@ struct SignalScan {
         place += 1
       }
       for (index, signal) in table.signals.enumerated() {
-        values[index] = TableCell.number(words[signal.place], table.table.columns[signal.place].kind) ?? .nan
+        values[index] = table.table.columns[signal.place].number(words[signal.place]) ?? .nan
       }
       try body(values)
       place += 1
@@ -124,7 +126,7 @@ struct SignalScan {
         throw .unsuitable("the table '\(table.table.name)' has too few rows for a rate")
       }
       shortest.sort()
-      period = period > 0 || !table.stampIsOfFrame ? nanoseconds / periods : shortest[shortest.count / 2]
+      period = period > 0 || !table.hasDeviceClock ? nanoseconds / periods : shortest[shortest.count / 2]
       start = begin.time
     }
     // A frame is stamped when it has come, which is after its last sample.
@@ -138,30 +140,37 @@ struct SignalScan {
   ) {
     if position > length { note(Gap(position: length, length: position - length, groups: nil)) }
     if isRestart, restarts.count < Self.gapLimit { restarts.append(position) }
-    var missing: [String] = []
+    var (missing, present): ([String], [String]) = ([], [])
     for (index, signal) in table.signals.enumerated() {
-      let kind = table.table.columns[signal.place].kind
-      guard let value = TableCell.number(words[signal.place], kind) else {
-        if !missing.contains(signal.group) { missing.append(signal.group) }
+      guard let value = table.table.columns[signal.place].number(words[signal.place]) else {
+        if missing.last != signal.group { missing.append(signal.group) }
         continue
       }
+      if present.last != signal.group { present.append(signal.group) }
       signals[index].smallest = min(signals[index].smallest, value)
       signals[index].largest = max(signals[index].largest, value)
-      if signals[index].first == nil { signals[index].first = value }
       signals[index].values += 1
     }
     length = position + 1
-    if !missing.isEmpty {
-      note(Gap(position: position, length: 1, groups: missing))
+    // What of a frame is there says that the frame came.
+    let droppedOut = missing.filter(present.contains)
+    if !droppedOut.isEmpty {
+      dropouts += droppedOut.count
+      note(Gap(position: position, length: 1, groups: droppedOut, isDropout: true))
+      missing.removeAll(where: droppedOut.contains)
     }
+    if !missing.isEmpty { note(Gap(position: position, length: 1, groups: missing)) }
   }
 
   private mutating func note(_ gap: Gap) {
-    if let last = gaps.last, last.groups == gap.groups, last.position + last.length == gap.position {
-      gaps[gaps.count - 1].length += gap.length
+    let before = gaps.lastIndex { $0.isDropout == gap.isDropout }
+    if let before, gaps[before].groups == gap.groups,
+      gaps[before].position + gaps[before].length == gap.position
+    {
+      gaps[before].length += gap.length
       return
     }
-    gapCount += 1
+    if !gap.isDropout { gapCount += 1 }
     if gaps.count < Self.gapLimit { gaps.append(gap) }
   }
 }
@@ -194,7 +203,7 @@ struct SignalWalk {
       return position
     }
     // Rows of one frame have one time.
-    isRestart = moment.time != last.time
+    isRestart = moment.arrival != last.arrival
     let pause = min(Double(moment.time) - Double(last.time), SignalScan.fillLimit * 1e9)
     position += max(1, Int((pause / period).rounded()))
     return position

@@ -4,13 +4,13 @@ import Recording
 /// A table with a steady rate, as signals.
 struct SignalTable {
   struct Signal {
-    /// As EDF has it: 16 ASCII characters.
+    /// The name of its column, which has room in EDF: 16 ASCII characters.
     let label: String
     let unit: String
     let grain: SignalGrain
     /// Its column.
     let place: Int
-    /// What arrives together with it.
+    /// The stream that it arrives with.
     let group: String
   }
 
@@ -21,11 +21,13 @@ struct SignalTable {
   private let clock: Clock
 
   /// The columns that tell when a row was measured.
-  private enum Clock {
+  private enum Clock: Hashable {
     /// Numbered ticks: fitted time, number and fit.
     case ticks
     /// Times of the sensor beside those of the frames.
-    case device
+    ///
+    /// - Parameter frame: where the frames' stamps are; `nil` in an old table, whose samples have no other time.
+    case device(place: Int, frame: Int?)
   }
 
   /// The first of a capture's tables that has a steady rate: the ticks of a ring, or a raw stream of a Polar sensor.
@@ -42,50 +44,55 @@ struct SignalTable {
     }
     self.table = table
     self.clock = clock
-    let hasUnits = table.columns.contains { $0.unit == "g" }
     signals = table.columns.enumerated().compactMap { place, column in
-      Self.signal(column, place, table.name, acceleration: hasUnits ? "g" : "mg")
+      Self.signal(column, place, table)
     }
     transducer = clock == .ticks ? "ring, raw stream" : "sensor, raw stream"
   }
 
   private static func clock(of table: RecordedTable) -> Clock? {
     if table.name == TickRows.table.name { return .ticks }
-    return table.columns.count > 1 && table.columns[1].name == "device_time_ns" ? .device : nil
+    let names = table.columns.map(\.name)
+    guard let device = names.firstIndex(of: "device_time_ns") else { return nil }
+    return .device(place: device, frame: names.firstIndex(of: "frame_time_ns"))
   }
 
-  private static func signal(
-    _ column: RecordedColumn, _ place: Int, _ table: String, acceleration: String
-  ) -> Signal? {
-    let name = column.name
-    func signal(_ label: String, _ grain: SignalGrain, _ group: String) -> Signal {
-      Signal(label: label, unit: column.unit, grain: grain, place: place, group: group)
+  /// By the name of its column.
+  private static func signal(_ column: RecordedColumn, _ place: Int, _ table: RecordedTable) -> Signal? {
+    func signal(_ grain: SignalGrain) -> Signal {
+      let name = OldTables.presentName(column, of: table.name)
+      let group = table.name == TickRows.table.name ? stream(of: place, in: table) : table.name
+      return Signal(label: name, unit: column.unit, grain: grain, place: place, group: group)
     }
     switch column.unit {
-    case "g": return signal("Acc \(name.prefix(1))", .acceleration, "Acc")
-    case "mg": return signal("Acc \(name.prefix(1))", .decimals(3), "Acc")
-    case "uV": return signal("ECG", .integers(-0x8000_0000...0x7FFF_FFFF), "ECG")
-    case "counts":
-      let stem = name.dropLast("_counts".count)
-      if table != TickRows.table.name {
-        return signal("PPG \(stem)", .integers(-0x8000_0000...0x7FFF_FFFF), "PPG")
-      }
-      // Acceleration has its counts and its g.
-      guard let space = stem.firstIndex(of: "_") else { return nil }
-      let group = stem[..<space] == "ppg" ? "PPG" : "SpO2"
-      return signal("\(group) \(stem[space...].dropFirst())", .integers(0...0xFFFF), group)
     case "ns": return nil
-    default:
-      return name.hasPrefix("channel") ? signal(name, .decimals(3), "all") : nil
+    case "g": return signal(.acceleration)
+    case "uV": return signal(.integers)
+    // Of what stands there twice, as counts and in a unit, the unit is enough.
+    case "counts": return isAxis(column) ? nil : signal(.integers)
+    case "mg": return signal(.decimals(3))
+    default: return column.name.hasPrefix("channel") ? signal(.decimals(3)) : nil
     }
+  }
+
+  private static func isAxis(_ column: RecordedColumn) -> Bool {
+    RingStream.accelerometer.columns.contains { $0.name == column.name }
+  }
+
+  /// The stream whose time is the last before a column.
+  private static func stream(of place: Int, in table: RecordedTable) -> String {
+    let time = table.columns[...place].last { $0.unit == "ns" }
+    return String(time?.name.dropLast("_time_ns".count) ?? "")
   }
 
   // MARK: Time
 
   /// Where a row lies: on its clock, or only by the kernel's.
   struct Moment {
-    /// Nanoseconds since the Unix epoch: fitted, or when the frame came.
+    /// Nanoseconds since the Unix epoch: fitted; in an old table, when the frame came.
     let time: Int64
+    /// When it came, in the same unit: all samples of a frame at once.
+    let arrival: Int64
     /// Number of the tick, or nanoseconds of the sensor; `nil` where it does not tell.
     let clock: Int64?
     /// Differs where the clock began anew.
@@ -94,10 +101,13 @@ struct SignalTable {
 
   func moment(_ words: [UInt64]) -> Moment {
     let time = Int64(bitPattern: words[0])
-    let second = Int64(bitPattern: words[1])
-    return switch clock {
-    case .ticks: Moment(time: time, clock: second, fit: Int64(bitPattern: words[3]))
-    case .device: Moment(time: time, clock: second == .min ? nil : second, fit: 0)
+    func number(_ place: Int) -> Int64 { Int64(bitPattern: words[place]) }
+    switch clock {
+    case .ticks: return Moment(time: time, arrival: time, clock: number(1), fit: number(3))
+    case .device(let place, let frame):
+      let device = number(place)
+      return Moment(
+        time: time, arrival: frame.map(number) ?? time, clock: device == .min ? nil : device, fit: 0)
     }
   }
 
@@ -136,5 +146,8 @@ struct SignalTable {
   }
 
   /// Whether a row's time is that of the frame it came in, of which it may be any sample.
-  var stampIsOfFrame: Bool { clock == .device }
+  var stampIsOfFrame: Bool { if case .device(_, nil) = clock { true } else { false } }
+
+  /// Whether its clock is the sensor's own, which only tells of time from one sample to the next.
+  var hasDeviceClock: Bool { clock != .ticks }
 }

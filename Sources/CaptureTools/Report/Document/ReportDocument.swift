@@ -169,6 +169,6 @@ struct ReportSection: Sendable {
 
   /// Of the light's four numbers the first is the signal.
   private static func isShownFirst(_ column: String, of table: String) -> Bool {
-    !(["max", "min", "diff"].contains(column) && ["ppg", "spo2"].contains(table))
+    !(["led ", "red "].contains(where: column.hasPrefix) && ["ppg", "spo2"].contains(table))
   }
 }

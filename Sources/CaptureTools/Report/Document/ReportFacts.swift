@@ -11,8 +11,8 @@ struct SessionFacts {
     session["device"]?["name"]?.text ?? session["device"]?["address"]?.text
   }
 
-  var begins: Int64? { session["startedAtNs"]?.integer() }
-  var ends: Int64? { session["endedAtNs"]?.integer() }
+  var begins: Int64? { session["startedAtNs"]?.nanoseconds }
+  var ends: Int64? { session["endedAtNs"]?.nanoseconds }
   var packetLog: String? { session["packetLog"]?.text }
 
   var facts: [ReportSection.Facts] {
@@ -142,9 +142,9 @@ struct SessionFacts {
   /// Times without a link, with the cause.
   var marks: [ReportSection.Mark] {
     (session["gaps"]?.array ?? []).compactMap { gap in
-      guard let lost: Int64 = gap["lostAtNs"]?.integer() else { return nil }
-      let from: Int64 = gap["lastSampleAtNs"]?.integer() ?? lost
-      let to: Int64 = gap["firstSampleAtNs"]?.integer() ?? gap["connectedAtNs"]?.integer() ?? ends ?? lost
+      guard let lost: Int64 = gap["lostAtNs"]?.nanoseconds else { return nil }
+      let from: Int64 = gap["lastSampleAtNs"]?.nanoseconds ?? lost
+      let to: Int64 = gap["firstSampleAtNs"]?.nanoseconds ?? gap["connectedAtNs"]?.nanoseconds ?? ends ?? lost
       var text = "link lost: \(gap["cause"]?.text ?? "?")"
       if let reason = gap["reason"]?["name"]?.text { text += " (\(reason))" }
       if let attempts: Int = gap["attempts"]?.integer() { text += "; \(attempts) attempts to connect" }
@@ -155,7 +155,7 @@ struct SessionFacts {
   /// When which parameters came into force.
   var changes: [(time: Int64, text: String, intervalMilliseconds: Double?)] {
     (session["connection"]?["changes"]?.array ?? []).compactMap { change in
-      guard let time: Int64 = change["timeNs"]?.integer() else { return nil }
+      guard let time: Int64 = change["timeNs"]?.nanoseconds else { return nil }
       return (time, Self.parameters(change), change["intervalMs"]?.real)
     }
   }

@@ -26,8 +26,8 @@ struct ReportTable: Sendable {
   /// From row to row.
   private(set) var intervals = LogLinearHistogram()
   private var lastTime: Int64 = 0
-  /// Places of `columns` among those of the recorded table, and their kinds.
-  private var places: [(place: Int, kind: RecordedColumn.Kind)] = []
+  /// Places of `columns` among those of the recorded table, and these.
+  private var places: [(place: Int, column: RecordedColumn)] = []
   private var clock: FrameClock?
 
   /// One that is filled from a recorded table.
@@ -35,9 +35,12 @@ struct ReportTable: Sendable {
     name = table.name
     for (place, column) in table.columns.enumerated() where Self.isShown(column, of: table) {
       columns.append(
-        Column(name: Self.label(column), unit: Self.unit(column.unit), divisor: Self.divisor(column.kind)))
-      places.append((place, column.kind))
+        Column(
+          name: Self.label(column, of: name), unit: Self.unit(column.unit), divisor: Self.divisor(column.kind)
+        ))
+      places.append((place, column))
     }
+    // In an old table a row's time is its frame's.
     if table.columns.count > 1, table.columns[1].name == "device_time_ns" { clock = FrameClock() }
   }
 
@@ -52,7 +55,7 @@ struct ReportTable: Sendable {
     var time = Int64(bitPattern: words[0])
     if clock != nil { time = clock?.time(ofFrameAt: time, device: Int64(bitPattern: words[1])) ?? time }
     let places = places
-    append(at: time) { TableCell.number(words[places[$0].place], places[$0].kind) }
+    append(at: time) { places[$0].column.number(words[places[$0].place]) }
   }
 
   /// A row with a number for each column.
@@ -106,8 +109,8 @@ struct ReportTable: Sendable {
   }
 
   /// The name without its unit, for people.
-  private static func label(_ column: RecordedColumn) -> String {
-    var words = column.name.split(separator: "_")
+  private static func label(_ column: RecordedColumn, of table: String) -> String {
+    var words = OldTables.presentName(column, of: table).split(separator: "_")
     if words.count > 1, !column.unit.isEmpty { words.removeLast() }
     return words.joined(separator: " ")
   }

@@ -31,10 +31,10 @@ package struct ColumnIndex: ~Copyable {
   private static func text(_ tables: [TableFile], isComplete: Bool, _ rate: Double?) -> [UInt8] {
     var line = JSONLine()
     line.object { line in
-      line.member("format", "ringtap-columns-1")
+      line.member("format", "ringtap-columns-2")
       line.member("complete", isComplete)
       line.member("timeBase", "nanoseconds since 1970-01-01T00:00:00Z, without leap seconds")
-      line.member("missingInteger", Int64.min)
+      line.member("missingInteger", "\(Int64.min)")
       line.member("tables") { line in
         for table in tables where !table.table.columns.isEmpty {
           line.member(table.table.name) { line in
@@ -57,8 +57,8 @@ package struct ColumnIndex: ~Copyable {
     line.key("rows")
     if isComplete { line.value(table.rowsWritten) } else { line.null() }
     if let rate { line.member("rateHz", rate) }
-    if let cell = table.firstCell { line.member("startNs", Int64(bitPattern: cell)) }
-    if let cell = table.lastCell { line.member("endNs", Int64(bitPattern: cell)) }
+    if let cell = table.firstCell { line.member("startNs", nanoseconds: Int64(bitPattern: cell)) }
+    if let cell = table.lastCell { line.member("endNs", nanoseconds: Int64(bitPattern: cell)) }
     line.member(
       "columns",
       array: { line in
