@@ -1,9 +1,9 @@
-/// A beat in a filtered plethysmogram.
+/// A beat in a plethysmogram or an electrocardiogram.
 @frozen public struct DetectedBeat: Hashable, Sendable, BitwiseCopyable {
-  /// Number of the sample at the systolic peak since the detector was made; between two samples by a parabola
+  /// Number of the sample at the systolic or R peak since the detector was made; between two samples by a parabola
   /// through the highest and its neighbours.
   public let position: Double
-  /// Of the filtered signal, in its unit.
+  /// In the unit of the signal: of the filtered plethysmogram, or of the R peak over its baseline.
   public let height: Double
 }
 

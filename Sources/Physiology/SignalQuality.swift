@@ -81,6 +81,21 @@ public struct SignalQuality: Sendable {
   mutating func correlation(
     beats: Span<DetectedBeat>, signal: Span<Double>, available: Range<Int>, width: Int
   ) -> Double? {
+    let whole = average(beats: beats, signal: signal, available: available, width: width)
+    guard whole >= 2 else { return nil }
+    var sum = 0.0
+    for beat in beats.indices {
+      sum += correlation(of: beats[beat], signal: signal, available: available, width: width) ?? 0
+    }
+    return sum / Double(whole)
+  }
+
+  /// Makes the average of the beats the template.
+  ///
+  /// - Returns: how many of them are whole.
+  mutating func average(
+    beats: Span<DetectedBeat>, signal: Span<Double>, available: Range<Int>, width: Int
+  ) -> Int {
     let width = min(width, template.count)
     for index in 0..<width { template[index] = 0 }
     var whole = 0
@@ -89,13 +104,15 @@ public struct SignalQuality: Sendable {
       whole += 1
       for index in 0..<width { template[index] += signal[(start + index) % signal.count] }
     }
-    guard whole >= 2 else { return nil }
-    var sum = 0.0
-    for beat in beats.indices {
-      guard let start = Self.start(of: beats[beat], width, available) else { continue }
-      sum += correlation(signal, start, width)
-    }
-    return sum / Double(whole)
+    return whole
+  }
+
+  /// Of a beat with the template: −1 … 1; `nil` where the signal does not have all of it.
+  func correlation(
+    of beat: DetectedBeat, signal: Span<Double>, available: Range<Int>, width: Int
+  ) -> Double? {
+    let width = min(width, template.count)
+    return Self.start(of: beat, width, available).map { correlation(signal, $0, width) }
   }
 
   private static func start(of beat: DetectedBeat, _ width: Int, _ available: Range<Int>) -> Int? {

@@ -1,0 +1,282 @@
+import BLECore
+
+/// Reads heart rate and beat-to-beat intervals off an electrocardiogram, window by window. No allocation after the start.
+///
+/// Beats by `ECGDetector`; the rate of a window of ten seconds is 60 over the mean of its good intervals. Whether it is
+/// one: Orphanidou et al. 2015 (see `SignalQuality`), by the mean correlation of the beats with their average, each as
+/// wide as the median interval, which is at least 0.66 for an electrocardiogram; no pause is longer than 3 s. Two of its
+/// rules are wider or left out, since they are for patients at rest: rates are 30 … 230 a minute, and intervals
+/// need not be alike, since ectopic beats and arrhythmia are what an electrocardiogram is there to show. Each beat
+/// has its own correlation.
+///
+/// Samples that never came, up to a second, are bridged by a straight line for the filter's sake and counted: no beat is
+/// found there, and no interval reaches across. After a longer gap all begins anew.
+///
+/// A window and its beats are given as soon as no beat of it can come any more: `ECGDetector.lagSeconds` after its
+/// end at most. This is a measurement of intervals, not medical advice.
+public struct ECGMeter: Sendable {
+  /// Why there is no meter for a rate.
+  public enum Refusal: Error, Hashable, Sendable, CustomStringConvertible {
+    case tooSlow(rate: Double)
+
+    public var description: String {
+      switch self {
+      case .tooSlow(let rate):
+        "\((rate * 10).rounded() / 10) samples a second are too few for an electrocardiogram: the method needs "
+          + "\(Int(ECGDetector.minimumRate))"
+      }
+    }
+  }
+
+  public static let windowSeconds = 10.0
+  public static let leastCorrelation = 0.66
+  public static let beatsPerMinute = 30.0...230.0
+  public static let longestPauseSeconds = 3.0
+  public static let largestMissingShare = 0.2
+  /// Samples are bridged over this time at most.
+  public static let bridgeSeconds = 1.0
+  /// A signal that stands still for this time has no contact.
+  public static let stillSeconds = 1.0
+  /// What a QRS complex needs around its R peak: no beat is believed where a sample within this time is missing.
+  public static let wholeSeconds = 0.05
+  /// A missing time shorter than this cannot hide a beat, so intervals reach across.
+  private static let hiddenSeconds = 0.04
+  /// For the shape of a beat: below is the baseline's wandering, above are muscles.
+  private static let shapeBand = 0.67...40.0
+  /// Beats of a window at most: one each 250 ms, and those after its end.
+  private static let maximumBeats = 64
+
+  private let rate: Double
+  private let windowSamples: Int
+  private var filter: BandPass
+  private var detector: ECGDetector
+  private var quality: SignalQuality
+  /// The signal for the beats' shape, its times, and how many samples up to each never came: sample n at n modulo the
+  /// length.
+  private var signal: [Double]
+  private var times: [Int64]
+  private var missing: [Int]
+  private var taken = 0
+  private var windowStart = 0
+  private var last: ECGSample?
+  /// How many samples in a row have had the same value, and at most in this window.
+  private var stillCount = 0
+  private var longestStill = 0
+  /// Beats not yet part of a window given out.
+  private var pending: [DetectedBeat]
+  private var pendingCount = 0
+  private var found: [ECGBeat]
+  private var lastBeat: (time: Int64, missing: Int, isGood: Bool)?
+  private var intervals: [Double]
+  /// How many beats the last window has.
+  public private(set) var beatCount = 0
+
+  /// - Parameter rate: samples a second; need not be exact.
+  /// - Throws: `tooSlow` below `ECGDetector.minimumRate`.
+  public init(rate: Double) throws(Refusal) {
+    guard rate >= ECGDetector.minimumRate else { throw .tooSlow(rate: rate) }
+    self.rate = rate
+    windowSamples = Int((Self.windowSeconds * rate).rounded())
+    filter = BandPass(Self.shapeBand, rate: rate)
+    detector = ECGDetector(rate: rate)
+    quality = SignalQuality(rate: rate)
+    signal = [Double](repeating: 0, count: Int(14 * rate))
+    times = [Int64](repeating: 0, count: signal.count)
+    missing = [Int](repeating: 0, count: signal.count)
+    pending = [DetectedBeat](repeating: DetectedBeat(position: 0, height: 0), count: Self.maximumBeats)
+    let none = ECGBeat(
+      time: ReceiveTime(nanoseconds: 0), interval: nil, height: 0, correlation: nil, isAccepted: false)
+    found = [ECGBeat](repeating: none, count: Self.maximumBeats)
+    intervals = [Double](repeating: 0, count: Self.maximumBeats)
+  }
+
+  /// Beat `index` of the window that `take` or `finish` returned last, below `beatCount`.
+  public func beat(_ index: Int) -> ECGBeat { found[index] }
+
+  /// Takes the next sample.
+  ///
+  /// - Returns: a window that is complete now.
+  public mutating func take(_ sample: ECGSample) -> ECGWindow? {
+    var window: ECGWindow?
+    if let last {
+      let step = sample.index - last.index
+      if sample.isRestart || step < 1 || Double(step - 1) > Self.bridgeSeconds * rate {
+        window = finish()
+        restart()
+      } else if step > 1 {
+        window = bridge(step, from: last, to: sample)
+      }
+    }
+    stillCount = sample.microvolts == last?.microvolts ? stillCount + 1 : 0
+    longestStill = max(longestStill, stillCount)
+    last = sample
+    return add(sample.microvolts, sample.time.nanoseconds, missing: 0) ?? window
+  }
+
+  /// The last window, at the stream's end or before a gap, which may have cut it off; `nil` if it has not begun.
+  public mutating func finish() -> ECGWindow? {
+    guard taken > windowStart, let last else { return nil }
+    // Nothing follows: the detector need not wait.
+    for _ in 0..<Int(ECGDetector.lagSeconds * rate) {
+      if let beat = detector.take(last.microvolts) { note(beat) }
+    }
+    let end = windowStart + windowSamples
+    return taken >= end ? close(windowStart..<end, nil) : close(windowStart..<taken, .interrupted)
+  }
+
+  private mutating func restart() {
+    filter.reset()
+    detector.reset()
+    (taken, windowStart, pendingCount, stillCount, longestStill) = (0, 0, 0, 0, 0)
+    last = nil
+    lastBeat = nil
+  }
+
+  private mutating func bridge(_ step: Int, from last: ECGSample, to sample: ECGSample) -> ECGWindow? {
+    var window: ECGWindow?
+    let (start, end) = (last.time.nanoseconds, sample.time.nanoseconds)
+    for number in 1..<step {
+      let share = Double(number) / Double(step)
+      let value = last.microvolts + (sample.microvolts - last.microvolts) * share
+      if let closed = add(value, start + Int64(Double(end - start) * share), missing: 1) { window = closed }
+    }
+    return window
+  }
+
+  private mutating func add(_ value: Double, _ time: Int64, missing count: Int) -> ECGWindow? {
+    let slot = taken % signal.count
+    let before = taken > 0 ? missing[(taken - 1) % signal.count] : 0
+    (signal[slot], times[slot], missing[slot]) = (filter.filter(value), time, before + count)
+    taken += 1
+    if let beat = detector.take(value) { note(beat) }
+    let end = windowStart + windowSamples
+    return detector.decided >= end ? close(windowStart..<end, nil) : nil
+  }
+
+  private mutating func note(_ beat: DetectedBeat) {
+    let place = Int(beat.position.rounded())
+    let near = Int(Self.wholeSeconds * rate)
+    let isWhole =
+      place < taken && missing(upTo: min(taken - 1, place + near)) == missing(upTo: max(0, place - near))
+    guard isWhole, pendingCount < Self.maximumBeats else { return }
+    pending[pendingCount] = beat
+    pendingCount += 1
+  }
+
+  private func missing(upTo index: Int) -> Int { missing[index % missing.count] }
+
+  // MARK: Windows
+
+  private mutating func close(_ window: Range<Int>, _ reason: ECGRejection?) -> ECGWindow {
+    var inside = 0
+    while inside < pendingCount, pending[inside].position < Double(window.upperBound) { inside += 1 }
+    let available = max(0, taken - signal.count)..<taken
+    let width = Int((medianInterval(inside) ?? 0) * rate)
+    let whole = average(inside, available, width: width)
+    let absent =
+      missing(upTo: window.upperBound - 1) - missing(upTo: max(window.lowerBound, available.lowerBound))
+    let share = Double(absent) / Double(window.count)
+    let mean = give(inside, available, width: whole >= 2 ? width : 0)
+    let rejection =
+      reason ?? self.rejection(inside, window, missingShare: share, correlation: mean.correlation)
+    if rejection != nil {
+      for index in 0..<inside { found[index] = found[index].rejected }
+      lastBeat?.isGood = false
+    }
+    let result = ECGWindow(
+      start: ReceiveTime(nanoseconds: times[window.lowerBound % times.count]),
+      end: ReceiveTime(nanoseconds: times[(window.upperBound - 1) % times.count]), beats: inside,
+      beatsPerMinute: rejection == nil ? mean.interval.map { 60 / $0 } : nil, correlation: mean.correlation,
+      missingShare: share, rejection: rejection)
+    for index in inside..<pendingCount { pending[index - inside] = pending[index] }
+    pendingCount -= inside
+    (windowStart, longestStill) = (window.upperBound, stillCount)
+    return result
+  }
+
+  /// Makes the average of the first `count` beats the template; gives how many of them are whole.
+  private mutating func average(_ count: Int, _ available: Range<Int>, width: Int) -> Int {
+    // Shared for this call: a span of a property would keep all of `self` from being changed.
+    let (beats, samples) = (pending, signal)
+    return quality.average(
+      beats: beats.span.extracting(..<count), signal: samples.span, available: available, width: width)
+  }
+
+  private func rejection(
+    _ count: Int, _ window: Range<Int>, missingShare: Double, correlation: Double?
+  ) -> ECGRejection? {
+    guard missingShare <= Self.largestMissingShare else { return .missingSamples }
+    guard Double(longestStill) < Self.stillSeconds * rate else { return .contact }
+    guard count >= 3 else { return .tooFewBeats }
+    let (first, last) = (pending[0].position, pending[count - 1].position)
+    let present = Double(window.count) * (1 - missingShare)
+    let perMinute = 60 * rate * Double(count) / present
+    guard Self.beatsPerMinute.contains(perMinute) else { return .rateOutOfRange }
+    var pause = max(first - Double(window.lowerBound), Double(window.upperBound) - last)
+    for index in 1..<count { pause = max(pause, pending[index].position - pending[index - 1].position) }
+    guard pause <= Self.longestPauseSeconds * rate else { return .pause }
+    return (correlation ?? 0) >= Self.leastCorrelation ? nil : .shape
+  }
+
+  /// Of the first `count` beats, in seconds.
+  private mutating func medianInterval(_ count: Int) -> Double? {
+    guard count >= 2 else { return nil }
+    for index in 1..<count {
+      let interval = (pending[index].position - pending[index - 1].position) / rate
+      var place = index - 1
+      while place > 0, intervals[place - 1] > interval {
+        intervals[place] = intervals[place - 1]
+        place -= 1
+      }
+      intervals[place] = interval
+    }
+    let middle = (count - 1) / 2
+    return (count - 1).isMultiple(of: 2) ? (intervals[middle - 1] + intervals[middle]) / 2 : intervals[middle]
+  }
+
+  /// Makes the beats of a window ready for `beat`, as if it were good.
+  ///
+  /// - Returns: means of the good intervals, in seconds, and of the beats' correlations.
+  private mutating func give(
+    _ count: Int, _ available: Range<Int>, width: Int
+  ) -> (interval: Double?, correlation: Double?) {
+    var (intervalSum, good) = (0.0, 0)
+    var (correlationSum, whole) = (0.0, 0)
+    for index in 0..<count {
+      let beat = pending[index]
+      let correlation =
+        width > 0
+        ? quality.correlation(of: beat, signal: signal.span, available: available, width: width) : nil
+      if let correlation { (correlationSum, whole) = (correlationSum + correlation, whole + 1) }
+      let (time, absent) = (time(at: beat.position), missing(upTo: Int(beat.position)))
+      let isGood = (correlation ?? 1) >= Self.leastCorrelation
+      var interval: Double?
+      if let lastBeat, Double(absent - lastBeat.missing) <= Self.hiddenSeconds * rate {
+        interval = Double(time - lastBeat.time) / 1e9
+      }
+      let isAccepted = interval != nil && isGood && lastBeat?.isGood == true
+      found[index] = ECGBeat(
+        time: ReceiveTime(nanoseconds: time), interval: interval, height: beat.height,
+        correlation: correlation,
+        isAccepted: isAccepted)
+      if let interval, isAccepted { (intervalSum, good) = (intervalSum + interval, good + 1) }
+      lastBeat = (time, absent, isGood)
+    }
+    beatCount = count
+    return (good > 0 ? intervalSum / Double(good) : nil, whole > 0 ? correlationSum / Double(whole) : nil)
+  }
+
+  private func time(at position: Double) -> Int64 {
+    let before = Int(position.rounded(.down))
+    let start = times[before % times.count]
+    guard before + 1 < taken else { return start }
+    let part = position - Double(before)
+    return start + Int64(Double(times[(before + 1) % times.count] - start) * part)
+  }
+}
+
+extension ECGBeat {
+  fileprivate var rejected: ECGBeat {
+    ECGBeat(time: time, interval: interval, height: height, correlation: correlation, isAccepted: false)
+  }
+}
