@@ -64,6 +64,37 @@ struct SignalAllocationTests {
     #expect(stages.windows >= 6 && stages.minutes >= 1)
   }
 
+  /// Samples of an electrocardiogram to beats, windows and variability: 22 minutes at 130 Hz, three at 1,000. One frame of
+  /// 73 samples is lost each minute, and three seconds once.
+  @Test(arguments: [(130.0, 171_600), (1_000, 180_000)])
+  func allocatesNothingPerECGSample(rate: Double, count: Int) throws {
+    var meter = try ECGMeter(rate: rate)
+    var variability = VariabilityMeter()
+    var (windows, beats, segments) = (0, 0, 0)
+    var before: UInt64 = 0
+    let lost = Int(3 * rate)
+    for index in 0..<count where index % Int(60 * rate) > 73 && !(count / 2..<count / 2 + lost ~= index) {
+      if index == count / 4 { before = malloc_counter_calls() }
+      // One wave of 80 ms each 0.8 s, a little noise.
+      let seconds = Double(index) / rate
+      let place = ((seconds / 0.8).truncatingRemainder(dividingBy: 1) - 0.5) * 0.8 / 0.04
+      let wave = abs(place) < 1 ? 1_000 * (1 - place * place) : 0
+      let time = ReceiveTime(nanoseconds: Int64(seconds * 1e9))
+      let sample = ECGSample(index: index, time: time, microvolts: wave + Double(index * 7_919 % 17))
+      guard meter.take(sample) != nil else { continue }
+      windows += 1
+      for number in 0..<meter.beatCount {
+        beats += 1
+        if variability.take(meter.beat(number)) != nil { segments += 1 }
+      }
+    }
+    let calls = malloc_counter_calls() - before
+    #expect(calls == 0)
+    let time = Double(count) / rate
+    #expect(windows > Int(time / 10) - 5 && Double(beats) > time / 0.8 * 0.9)
+    #expect(segments == Int(time - 12) / 300)
+  }
+
   /// Samples through the files of a recording, flushed as its thread does it: 0 for each sample.
   @Test(arguments: TableFormat.allCases) func recordsWithoutAllocating(_ format: TableFormat) throws {
     let folder = FileManager.default.temporaryDirectory.appending(path: "ringtap-\(UUID().uuidString)").path

@@ -1,0 +1,190 @@
+public import BLECore
+
+/// Tells the variability of intervals from any source, five minutes by five minutes. No allocation after the start, and
+/// the same memory for a day as for an hour.
+///
+/// A segment begins with the first interval after the one before. An interval belongs to the segment in which it ends. Those
+/// that the source does not accept, or that last less than 0.2 s or more than 3 s, interrupt the run of intervals as
+/// a lost packet does: nothing is counted across. Each run is corrected by itself (`ArtefactCounts` says for what).
+/// Where the intervals do not bear it there is a `Variability.Refusal` instead of numbers.
+///
+/// Pulse intervals of a finger or wrist vary a little more than those of an electrocardiogram, at high frequencies most
+/// (Schäfer, Vagedes, Int. J. Cardiol. 166(1), 15–29, 2013). This is a measurement of intervals, not medical advice.
+public struct VariabilityMeter: Sendable {
+  public static let segmentSeconds = 300.0
+  public static let intervalSeconds = 0.2...3.0
+  /// An interval whose end is this far from where the intervals before it put it does not follow on them: straps send
+  /// theirs late and several at once, but not by this much.
+  public static let largestDriftSeconds = 3.0
+  private static let capacity = ArtefactCorrection.capacity
+
+  /// Good intervals of the segment: seconds, their ends and whether a run begins with them.
+  private var intervals = [Double](repeating: 0, count: capacity)
+  private var ends = [Double](repeating: 0, count: capacity)
+  private var begins = [Bool](repeating: false, count: capacity)
+  private var count = 0
+  private var total = 0
+  private var unaccepted = 0
+  /// Nanoseconds since the Unix epoch.
+  private var start: Int64?
+  private var latest: Int64 = 0
+  /// Where the last interval ended by the sum of those of its run: seconds since the start.
+  private var runEnd: Double?
+  private var correction = ArtefactCorrection()
+  private var normal: [NormalInterval]
+  private var spectrum = VariabilitySpectrum(points: capacity, seconds: segmentSeconds)
+
+  public init() {
+    normal = [NormalInterval](
+      repeating: NormalInterval(end: 0, seconds: 0, isContinued: false), count: Self.capacity)
+  }
+
+  /// Takes the beat of an electrocardiogram with its interval.
+  ///
+  /// - Returns: the segment before it, if it ended.
+  public mutating func take(_ beat: ECGBeat) -> VariabilitySegment? {
+    take(beat.interval, end: beat.time, isAccepted: beat.isAccepted)
+  }
+
+  /// Takes the beat of a plethysmogram with its interval.
+  public mutating func take(_ beat: PulseBeat) -> VariabilitySegment? {
+    take(beat.interval, end: beat.time, isAccepted: beat.isAccepted)
+  }
+
+  /// Takes the next interval.
+  ///
+  /// - Parameters:
+  ///   - seconds: between two beats; `nil` for a beat of which it is not known.
+  ///   - end: when the second beat was, on any clock; to a second or two is enough, since intervals that follow each other
+  ///     give the rest.
+  ///   - isAccepted: whether the source believes it.
+  /// - Returns: the segment before it, if it ended.
+  public mutating func take(
+    _ seconds: Double?, end: ReceiveTime, isAccepted: Bool = true
+  ) -> VariabilitySegment? {
+    guard let seconds else {
+      interrupt()
+      return nil
+    }
+    let began = end.nanoseconds - Int64((seconds * 1e9).rounded())
+    var closed: VariabilitySegment?
+    if let start, Double(end.nanoseconds - start) / 1e9 > Self.segmentSeconds {
+      closed = close(isWhole: true)
+    }
+    if start == nil {
+      // Without a gap the next segment begins where the last ended.
+      start =
+        closed.flatMap {
+          Double(began - $0.end.nanoseconds) / 1e9 < Self.segmentSeconds ? $0.end.nanoseconds : nil
+        }
+        ?? began
+    }
+    total += 1
+    latest = max(latest, end.nanoseconds)
+    guard isAccepted, Self.intervalSeconds.contains(seconds), count < Self.capacity, let start else {
+      unaccepted += 1
+      interrupt()
+      return closed
+    }
+    let given = Double(end.nanoseconds - start) / 1e9
+    let expected = runEnd.map { $0 + seconds }
+    let isContinued = expected.map { abs($0 - given) <= Self.largestDriftSeconds } ?? false
+    let place = isContinued ? expected ?? given : given
+    (intervals[count], ends[count], begins[count]) = (seconds, place, !isContinued)
+    runEnd = place
+    count += 1
+    return closed
+  }
+
+  /// Intervals were lost: the next one does not follow on the last.
+  public mutating func interrupt() { runEnd = nil }
+
+  /// The last segment, at the stream's end; `nil` if it has not begun.
+  public mutating func finish() -> VariabilitySegment? { start == nil ? nil : close(isWhole: false) }
+
+  // MARK: Segments
+
+  private mutating func close(isWhole: Bool) -> VariabilitySegment? {
+    guard let start else { return nil }
+    let end = isWhole ? start + Int64(Self.segmentSeconds * 1e9) : latest
+    let (kept, artefacts) = correct()
+    let segment = VariabilitySegment(
+      start: ReceiveTime(nanoseconds: start), end: ReceiveTime(nanoseconds: end), intervals: total,
+      unaccepted: unaccepted, artefacts: artefacts,
+      result: result(kept, artefacts, seconds: Double(end - start) / 1e9))
+    // The next segment's clock begins where this one ended, in the middle of a run.
+    if let runEnd { self.runEnd = runEnd - Double(end - start) / 1e9 }
+    (count, total, unaccepted) = (0, 0, 0)
+    self.start = nil
+    return segment
+  }
+
+  /// Corrects run by run; gives how many normal intervals there are.
+  private mutating func correct() -> (kept: Int, ArtefactCounts) {
+    var artefacts = ArtefactCounts()
+    var kept = 0
+    var index = 0
+    while index < count {
+      let first = index
+      correction.removeAll()
+      repeat {
+        correction.append(intervals[index])
+        index += 1
+      } while index < count && !begins[index]
+      artefacts.add(correction.correct())
+      var end = ends[first] - intervals[first]
+      var isContinued = false
+      for place in 0..<correction.count {
+        let (seconds, isLeftOut) = correction.interval(place)
+        end += seconds
+        if !isLeftOut, kept < normal.count {
+          normal[kept] = NormalInterval(end: end, seconds: seconds, isContinued: isContinued)
+          kept += 1
+        }
+        isContinued = !isLeftOut
+      }
+    }
+    return (kept, artefacts)
+  }
+
+  private mutating func result(
+    _ kept: Int, _ artefacts: ArtefactCounts, seconds: Double
+  ) -> Result<Variability, Variability.Refusal> {
+    guard kept >= Variability.leastCount else {
+      return .failure(.tooFewIntervals(count: kept, needed: Variability.leastCount))
+    }
+    var covered = 0.0
+    for index in 0..<kept { covered += normal[index].seconds }
+    guard covered >= Variability.leastSeconds else {
+      return .failure(.tooShort(seconds: covered, needed: Variability.leastSeconds))
+    }
+    let share = Double(artefacts.total) / Double(count)
+    guard share <= Variability.largestCorrectedShare else { return .failure(.tooManyCorrected(share: share)) }
+    // Shared for this call: a span of a property would keep all of `self` from being changed.
+    let normal = normal
+    let intervals = normal.span.extracting(..<kept)
+    let spectrum = powers(intervals, covered: covered, of: seconds)
+    return .success(Variability(intervals, spectrum: spectrum))
+  }
+
+  private mutating func powers(
+    _ intervals: Span<NormalInterval>, covered: Double, of seconds: Double
+  ) -> Result<Variability.Spectrum, Variability.Refusal> {
+    guard seconds >= Variability.leastSpectrumSeconds else {
+      return .failure(.tooShort(seconds: seconds, needed: Variability.leastSpectrumSeconds))
+    }
+    let gaps = 1 - covered / seconds
+    guard gaps <= Variability.largestGapShare else { return .failure(.gaps(share: gaps)) }
+    return .success(spectrum.measure(intervals))
+  }
+}
+
+extension ArtefactCounts {
+  fileprivate mutating func add(_ other: ArtefactCounts) {
+    ectopic += other.ectopic
+    missed += other.missed
+    extra += other.extra
+    misplaced += other.misplaced
+    leftOut += other.leftOut
+  }
+}
