@@ -90,7 +90,9 @@ let package = Package(
       ["BLECore", "BLEWire", "BLEStack", "BLELinux"]),
     library(
       "EmulatedSensors",
-      ["BLECore", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing", "BLEEmulation"]),
+      [
+        "BLECore", "Physiology", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing", "BLEEmulation",
+      ]),
     library("CompressedFiles", ["CCompression", "BLELinux"]),
     library("BLEPacketLog", ["BLECore", "BLEWire"]),
     library(
@@ -195,7 +197,10 @@ let package = Package(
     tests("BLESecurityTests", ["BLEWire", "BLEStack", "BLESecurity", "TestKit"]),
     tests(
       "BLEEmulationTests",
-      ["BLECore", "BLEWire", "BLEStack", "BLESensors", "BLEEmulation", "EmulatedSensors", "TestKit"]),
+      [
+        "BLECore", "Physiology", "BLEWire", "BLEStack", "BLESensors", "BLEEmulation", "EmulatedSensors",
+        "TestKit",
+      ]),
     tests(
       "BLELinuxTests",
       ["BLECore", "BLELinux", "TestKit", "TestPeer"]),

@@ -4,6 +4,7 @@ import BLESensors
 import BLEStack
 import BLEWire
 import EmulatedSensors
+import Physiology
 import TestKit
 import Testing
 
@@ -230,4 +231,96 @@ import Testing
     #expect(command("0300") == "f003000000")
     #expect(bench.values(PolarUUID.data, milliseconds: 2000) == [])
   }
+
+  /// A minute of a Polar sensor's ECG by its own clock: seconds of the sensor's ticks and microvolts.
+  private func electrocardiogram(_ model: PolarModel) throws -> [(seconds: Double, microvolts: Double)] {
+    let bench = Bench(model) { $0.ticksPerSecond = 2 }
+    bench.subscribe(PolarUUID.controlPoint, "0200")
+    bench.subscribe(PolarUUID.data)
+    _ = bench.bench.send(
+      ControllerBench.att("12" + bench.handle(PolarUUID.controlPoint) + "02000001820001010e00"))
+    _ = bench.bench.send(ControllerBench.att("1e"))
+    var samples: [(seconds: Double, microvolts: Double)] = []
+    for text in bench.values(PolarUUID.data, milliseconds: 62_000) {
+      let octets = octetsOf(text)
+      let frame = try PolarFrame(validating: octets.span)
+      let last = Double(frame.timestampNanoseconds - PolarModel.epochNanoseconds) / 1e9
+      var number = 0
+      frame.forEachSample { sample in
+        number += 1
+        samples.append((last - Double(frame.sampleCount - number) / 130, Double(sample[0])))
+      }
+    }
+    return samples
+  }
+
+  /// R peaks are where the rhythm has its beats, for the detector as for neurokit2 0.2.13 (`ecg_clean`, `ecg_peaks` with
+  /// their defaults on these samples, which gave whole samples; a note of figures has them).
+  @Test func polarElectrocardiogram() throws {
+    let rhythm = HeartRhythm()
+    let samples = try electrocardiogram(PolarModel())
+    #expect(samples.count >= 60 * 130)
+    Figures.note("ECG from \(samples[0].seconds) s: \(samples.prefix(7_800).map { Int($0.microvolts) })")
+    var meter = try ECGMeter(rate: 130)
+    var beats: [ECGBeat] = []
+    var rates: [Double] = []
+    for (index, sample) in samples.enumerated() {
+      let time = ReceiveTime(nanoseconds: Int64((sample.seconds * 1e9).rounded()))
+      let sample = ECGSample(index: index, time: time, microvolts: sample.microvolts)
+      guard let window = meter.take(sample) else { continue }
+      #expect(window.rejection == nil)
+      rates += window.beatsPerMinute.map { [$0] } ?? []
+      beats += (0..<meter.beatCount).map { meter.beat($0) }
+    }
+    #expect(rates.count == 6 && rates.allSatisfy { (62...82).contains($0) })
+    // The stream begins at the peak of beat 0, which is half there.
+    let found = beats.map { Double($0.time.nanoseconds) / 1e9 }.filter { $0 > samples[0].seconds + 0.2 }
+    let known = (0..<200).map(rhythm.beat).filter {
+      $0 > samples[0].seconds + 0.2 && $0 < found[found.count - 1] + 0.1
+    }
+    #expect(known.count == found.count && known.count >= 70)
+    for (theirs, ours) in zip(known, found) { #expect(abs(theirs - ours) < 0.004) }
+    // The rhythm varies as it should: breathing and the slow wave.
+    let intervals = zip(known.dropFirst(), known).map { $0 - $1 }
+    let range = (intervals.max() ?? 0) / (intervals.min() ?? 1)
+    #expect(range > 1.25 && range < 1.5)
+    #expect(Self.neurokit2.count >= 70)
+    for place in Self.neurokit2 {
+      let time = samples[0].seconds + Double(place) / 130
+      #expect(known.contains { abs($0 - time) < 0.02 } || time > found[found.count - 1])
+    }
+    #expect(
+      known.filter { $0 < 59 }.allSatisfy { time in
+        Self.neurokit2.contains { abs(samples[0].seconds + Double($0) / 130 - time) < 0.02 }
+      })
+  }
+
+  /// A heart of one rate has it, and the strap's intervals are the rhythm's, to 1/1024 s.
+  @Test func strapSendsItsRhythm() throws {
+    var strap = StrapModel()
+    strap.rhythm = HeartRhythm(beatsPerMinute: 120...120)
+    let bench = Bench(strap)
+    bench.subscribe(.heartRateMeasurement)
+    var end = 0.0
+    var count = 0
+    for value in bench.values(.heartRateMeasurement, milliseconds: 60_000).map(octetsOf) {
+      let measurement = try HeartRateMeasurement(decoding: value.span)
+      #expect(measurement.beatsPerMinute == 120)
+      for index in 0..<measurement.rrIntervals.count {
+        end += Double(measurement.rrIntervals[index]) / 1024
+        count += 1
+        #expect(abs(end - strap.rhythm.beat(count)) <= 0.5 / 1024 + 1e-9)
+      }
+    }
+    #expect((119...121).contains(count))
+  }
+
+  /// Numbers of samples.
+  private static let neurokit2 = [
+    117, 233, 351, 471, 587, 701, 817, 938, 1057, 1170, 1281, 1395, 1508, 1616, 1721,
+    1828, 1938, 2049, 2157, 2263, 2370, 2480, 2587, 2690, 2790, 2890, 2993, 3096, 3196, 3294,
+    3394, 3497, 3601, 3701, 3798, 3895, 3993, 4093, 4190, 4286, 4382, 4482, 4585, 4688, 4790,
+    4892, 4997, 5105, 5211, 5313, 5414, 5519, 5626, 5733, 5839, 5945, 6057, 6172, 6285, 6395,
+    6506, 6621, 6736, 6846, 6956, 7071, 7191, 7311, 7429, 7549, 7674,
+  ]
 }

@@ -13,6 +13,11 @@ public struct StrapModel: SensorModel {
   public var batteryPercent: UInt8 = 84
   /// Sent in turn, again and again, instead of those of the made-up wearer.
   public var measurements: [HeartRateMeasurement] = []
+  /// Of the made-up wearer's heart, from the first subscription of a link on.
+  public var rhythm: HeartRhythm {
+    get { pulse.rhythm }
+    set { pulse.rhythm = newValue }
+  }
   /// Times that the energy expended was set to 0.
   public private(set) var resets = 0
 
@@ -61,7 +66,7 @@ public struct StrapModel: SensorModel {
   }
 
   public mutating func connected() {
-    pulse = PulseSignal()
+    pulse.restart()
     (latest, energyStart) = (0, 0)
   }
 
@@ -81,7 +86,7 @@ public struct StrapModel: SensorModel {
       (tick.number + 1).isMultiple(of: Self.energyEvery)
       ? UInt16(clamping: Int((latest - energyStart) / PulseSignal.secondsPerKilojoule)) : nil
     return HeartRateMeasurement(
-      beatsPerMinute: UInt16(PulseSignal.beatsPerMinute(at: tick.seconds).rounded()), contact: .detected,
+      beatsPerMinute: UInt16(rhythm.beatsPerMinute(at: tick.seconds).rounded()), contact: .detected,
       energyExpendedKilojoules: energy, rrIntervals: RRIntervals(beats))
   }
 
@@ -89,26 +94,5 @@ public struct StrapModel: SensorModel {
   public func malformed(_ value: SensorValue) -> [UInt8] {
     let flags: HeartRateMeasurement.Flags = [.rateIs16Bit, .hasEnergyExpended]
     return [flags.rawValue, value.octets.count > 1 ? value.octets[1] : 0]
-  }
-}
-
-/// The heart of a made-up wearer: from 64 to 80 beats a minute and back, every minute.
-struct PulseSignal: Sendable {
-  static let secondsPerKilojoule = 6.0
-
-  private var latestBeat = 0.0
-
-  static func beatsPerMinute(at seconds: Double) -> Double { triangle(64...80, period: 60, at: seconds) }
-
-  /// Intervals that ended since the last call, in 1/1024 s.
-  mutating func intervals(until seconds: Double) -> [UInt16] {
-    var intervals: [UInt16] = []
-    while true {
-      let ticks = (60 * RRIntervals.ticksPerSecond / Self.beatsPerMinute(at: latestBeat)).rounded()
-      let next = latestBeat + ticks / RRIntervals.ticksPerSecond
-      guard next <= seconds else { return intervals }
-      latestBeat = next
-      intervals.append(UInt16(ticks))
-    }
   }
 }

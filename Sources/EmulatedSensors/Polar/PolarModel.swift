@@ -18,6 +18,12 @@ public struct PolarModel: SensorModel {
   public var batteryPercent: UInt8 = 77
   /// Seconds of a link after which the sensor stops its streams by itself, as on its charger; `nil` for never.
   public var stopAfterSeconds: Double?
+  /// Of the made-up wearer's heart, in the ECG as in the heart rate: a beat at s seconds is in the ECG where the sensor's clock
+  /// shows `epochNanoseconds` and s seconds.
+  public var rhythm: HeartRhythm {
+    get { strap.rhythm }
+    set { strap.rhythm = newValue }
+  }
 
   private var strap = StrapModel()
   private var streams: [PolarStream] = []
@@ -89,7 +95,7 @@ public struct PolarModel: SensorModel {
       guard rates.count == 1, let rate = offer.sampleRates.first(where: { UInt32($0) == rates[0] }) else {
         return response(.invalidSampleRate)
       }
-      streams.append(PolarStream(offer, rate: rate, start: latest))
+      streams.append(PolarStream(offer, rate: rate, start: latest, rhythm: rhythm))
       return response(.success, [.conversionFactor(Self.conversionFactor)])
     }
   }

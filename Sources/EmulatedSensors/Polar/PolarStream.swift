@@ -3,7 +3,8 @@ import BLEWire
 
 /// One running measurement of an emulated Polar sensor.
 ///
-/// Sample n is a formula of n alone, so that whoever receives it can check it.
+/// Sample n is a formula of n alone, so that whoever receives it can check it; of an ECG it is one of the sensor's time,
+/// which its frames carry.
 struct PolarStream: Sendable {
   /// What can be measured, and how.
   struct Offer: Sendable {
@@ -40,11 +41,13 @@ struct PolarStream: Sendable {
   /// In seconds of the sensor's ticks.
   private let start: Double
   private let encoder: PolarFrameEncoder?
+  private let heart: CardiacWave
   /// The next sample's number.
   private var next = 0
 
-  init(_ offer: Offer, rate: UInt16, start: Double) {
+  init(_ offer: Offer, rate: UInt16, start: Double, rhythm: HeartRhythm) {
     type = offer.type
+    heart = CardiacWave(rhythm: rhythm)
     self.rate = rate
     self.start = start
     encoder = PolarFrameEncoder(offer.type, frameType: offer.frameType, isCompressed: offer.isCompressed)
@@ -113,14 +116,13 @@ struct PolarStream: Sendable {
 
   /// All channels of one sample.
   private func sample(_ number: Int) -> [Int32] {
-    let number = Int32(truncatingIfNeeded: number)
     // Counts up and down in steps, so that differences have both signs.
     func wave(_ period: Int32, _ step: Int32) -> Int32 {
-      let phase = number % period
+      let phase = Int32(truncatingIfNeeded: number) % period
       return step * (phase < period / 2 ? phase : period - phase)
     }
     return switch type {
-    case .ecg: [wave(130, 12) - 200]
+    case .ecg: [heart.microvolts(at: start + Double(number + 1) / Double(rate))]
     case .accelerometer: [wave(50, 3) - 40, wave(30, 2), 1000 - wave(20, 1)]
     default: [320_000 + wave(55, 90), 318_000 + wave(55, 80), 316_000 + wave(55, 70), 5_000 + wave(40, 4)]
     }
