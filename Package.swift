@@ -242,7 +242,8 @@ let package = Package(
       ["BLECore", "JSONText", "BLEWire", "BLESensors", "BLEDissector", "TestKit"],
       exclude: ["Fixtures"]),
     tests("JSONTextTests", ["JSONText"]),
-    tests("PhysiologyTests", ["BLECore", "Physiology", "TestKit"], exclude: ["Fixtures"]),
+    tests(
+      "PhysiologyTests", ["BLECore", "Physiology", "CompressedFiles", "TestKit"], exclude: ["Fixtures"]),
     tests(
       "ColmiRingTests", ["BLECore", "JSONText", "Physiology", "BLEWire", "ColmiRing", "TestKit"],
       exclude: ["Fixtures"]),

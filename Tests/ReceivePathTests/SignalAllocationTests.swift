@@ -16,21 +16,26 @@ struct SignalAllocationTests {
   private struct Stages {
     var stream = TickStream()
     var pulse: PulseMeter
+    var rate: PulseRateMeter
     var motion: MotionMeter
     var rest = SleepRule()
     var windows = 0
+    var rates = 0
     var minutes = 0
 
     init?(rate: Double) throws {
       guard let motion = MotionMeter(rate: rate) else { return nil }
       self.motion = motion
       pulse = try PulseMeter(rate: rate)
+      self.rate = try PulseRateMeter(rate: rate)
     }
 
     mutating func take(_ sample: RingRawSample, at time: ReceiveTime) {
       stream.take(sample, at: time)
       while let placed = stream.next() {
         if pulse.take(placed.signal) != nil { windows += 1 }
+        _ = rate.take(placed.signal)
+        while rate.next() != nil { rates += 1 }
         if let minute = motion.take(placed.signal) {
           minutes += 1
           _ = rest.take(counts: minute.counts)
@@ -61,7 +66,7 @@ struct SignalAllocationTests {
     }
     let calls = malloc_counter_calls() - before
     #expect(calls == 0)
-    #expect(stages.windows >= 6 && stages.minutes >= 1)
+    #expect(stages.windows >= 6 && stages.minutes >= 1 && stages.rates >= 20)
   }
 
   /// Samples of an electrocardiogram to beats, windows and variability: 22 minutes at 130 Hz, three at 1,000. One frame of

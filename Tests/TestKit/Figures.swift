@@ -14,8 +14,10 @@ package struct Noise {
 
 /// Figures for the documents, if asked for: `RINGTAP_FIGURES=1`.
 package enum Figures {
+  package static var areWanted: Bool { ProcessInfo.processInfo.environment["RINGTAP_FIGURES"] != nil }
+
   package static func note(_ text: String) {
-    if ProcessInfo.processInfo.environment["RINGTAP_FIGURES"] != nil { print(text) }
+    if areWanted { print(text) }
   }
 }
 

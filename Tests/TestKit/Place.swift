@@ -110,13 +110,16 @@ package enum Place {
 
   /// The phone's log of a treadmill, which stays outside the repository: it holds other people's addresses. `nil` without
   /// the shared folder.
-  package static let treadmill: String? = {
-    let shared =
+  package static let treadmill: String? = shared("captures/android-treadmill.btsnoop")
+
+  /// A file of the shared folder, which stays outside the repository; `nil` where it is not.
+  package static func shared(_ path: String) -> String? {
+    let folder =
       ProcessInfo.processInfo.environment["RINGTAP_SHARED"]
       ?? URL(filePath: root).deletingLastPathComponent().appending(path: "shared").path
-    let file = shared + "/captures/android-treadmill.btsnoop"
+    let file = folder + "/" + path
     return FileManager.default.fileExists(atPath: file) ? file : nil
-  }()
+  }
 
   package static let noShared: Comment = "no shared captures: set RINGTAP_SHARED to their folder"
 

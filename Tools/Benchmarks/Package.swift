@@ -13,6 +13,7 @@ let package = Package(
         .product(name: "BLEPacketLog", package: "ringtap"),
         .product(name: "ColmiRing", package: "ringtap"),
         .product(name: "EmulatedSensors", package: "ringtap"),
+        .product(name: "Physiology", package: "ringtap"),
       ]),
     .executableTarget(
       name: "minimal",

@@ -16,6 +16,7 @@ import Glibc
       ("nothing", nothing), ("att", parseATT), ("ring", decodeRing), ("att+ring", parseAndDecode),
       ("advertising", parseAdvertising), ("btsnoop", writeRecord), ("acl-whole", recombineWhole),
       ("acl-10-fragments", recombineFragments), ("host", receiveByHost), ("link", link),
+      ("pulse-beats", measureBeats), ("pulse-in-motion", trackPulse),
     ]
   }
 

@@ -1,0 +1,134 @@
+/// Follows the pulse from window to window: a hidden Markov model over rates, with forward filtering and smoothing by
+/// a fixed lag. No allocation after the start.
+///
+/// The pulse moves by a two-sided exponential of `changeScale` from one window to the next; rarely, by anything. What
+/// a window says of each rate is multiplied in, and the windows that follow count as much as those before
+/// (Rabiner, A tutorial on hidden Markov models, Proc. IEEE 77(2), 1989, forwards and backwards). Tracking a pulse in
+/// motion by such a model is published as well (Temko 2017 with Viterbi's path; Bieri et al., BeliefPPG, UAI 2023).
+struct PulseRateFilter {
+  /// Rates: 40, 42 … 220 a minute.
+  static let count = 91
+  static let lowest = 40.0
+  static let spacing = 2.0
+  /// Windows that follow before one is decided.
+  static let lag = 3
+  /// Scale of the change in two seconds: a minute⁻¹.
+  static let changeScale = 4.0
+  /// exp(−spacing / changeScale).
+  private static let decay = 0.606_530_659_712_633_4
+  /// Probability of a change to anything.
+  static let jumpShare = 1e-3
+  /// The most likely rate at the start, and how far from it half as likely ones lie.
+  static let firstRate = 90.0
+  static let firstSpread = 30.0
+
+  /// The last `lag` + 1 windows: probabilities by all windows up to it, and likelihoods.
+  private var forward = [Double](repeating: 0, count: (lag + 1) * count)
+  private var likelihood = [Double](repeating: 1, count: (lag + 1) * count)
+  private var state = [Double](repeating: 0, count: count)
+  private var scratch = [Double](repeating: 0, count: count)
+  /// Sums of the columns of the transition.
+  private var reach = [Double](repeating: 1, count: count)
+  /// Windows taken since the start.
+  private(set) var taken = 0
+
+  init() {
+    for index in scratch.indices { scratch[index] = 1 }
+    Self.blur(scratch, to: &reach)
+  }
+
+  mutating func reset() { taken = 0 }
+
+  static func rate(_ index: Int) -> Double { lowest + spacing * Double(index) }
+
+  /// Takes what the next window says; `nil` where it says nothing.
+  mutating func take(_ evidence: [Double]?) {
+    let slot = taken % (Self.lag + 1) * Self.count
+    if taken == 0 {
+      for index in state.indices {
+        let distance = (Self.rate(index) - Self.firstRate) / Self.firstSpread
+        state[index] = 1 / (1 + distance * distance)
+      }
+    } else {
+      for index in scratch.indices { scratch[index] = state[index] / reach[index] }
+      Self.blur(scratch, to: &state)
+      for index in state.indices {
+        state[index] = (1 - Self.jumpShare) * state[index] + Self.jumpShare / Double(Self.count)
+      }
+    }
+    for index in state.indices {
+      let level = evidence.map { $0[index] + PulseSpectrum.floor } ?? 1
+      likelihood[slot + index] = level * level
+      state[index] *= level * level
+    }
+    Self.normalise(&state)
+    for index in state.indices { forward[slot + index] = state[index] }
+    taken += 1
+  }
+
+  /// The pulse of a window by all windows up to the last, at most `lag` later, and the probability that it is within
+  /// 5 a minute or so.
+  mutating func estimate(window: Int) -> (beatsPerMinute: Double, probability: Double) {
+    precondition(taken - 1 - window <= Self.lag && window < taken, "that window is forgotten")
+    for index in state.indices { state[index] = 1 }
+    var later = taken - 1
+    while later > window {
+      let slot = later % (Self.lag + 1) * Self.count
+      for index in state.indices { scratch[index] = state[index] * likelihood[slot + index] }
+      Self.normalise(&scratch)
+      Self.blur(scratch, to: &state)
+      let jump = Self.jumpShare / Double(Self.count)
+      for index in state.indices {
+        state[index] = (1 - Self.jumpShare) * state[index] / reach[index] + jump
+      }
+      later -= 1
+    }
+    let slot = window % (Self.lag + 1) * Self.count
+    for index in state.indices { state[index] *= forward[slot + index] }
+    Self.normalise(&state)
+    let result = Self.summary(state)
+    // The forward pass goes on from the last window.
+    let last = (taken - 1) % (Self.lag + 1) * Self.count
+    for index in state.indices { state[index] = forward[last + index] }
+    return result
+  }
+
+  /// The five neighbouring rates with the most probability, and the mean of the nine around them.
+  private static func summary(_ state: [Double]) -> (beatsPerMinute: Double, probability: Double) {
+    var best = 0
+    var most = -1.0
+    for index in 0..<count {
+      var sum = 0.0
+      for near in max(0, index - 2)..<min(count, index + 3) { sum += state[near] }
+      if sum > most { (best, most) = (index, sum) }
+    }
+    var (mass, mean) = (0.0, 0.0)
+    for near in max(0, best - 4)..<min(count, best + 5) {
+      mass += state[near]
+      mean += state[near] * rate(near)
+    }
+    return (mean / mass, min(1, most))
+  }
+
+  /// Convolves with decay to the power of the distance: once upwards and once downwards.
+  private static func blur(_ input: [Double], to output: inout [Double]) {
+    let input = input.span
+    var output = output.mutableSpan
+    var sum = 0.0
+    for index in 0..<count {
+      sum = sum * decay + input[index]
+      output[index] = sum
+    }
+    sum = 0
+    for index in stride(from: count - 1, through: 0, by: -1) {
+      output[index] += sum
+      sum = (sum + input[index]) * decay
+    }
+  }
+
+  private static func normalise(_ values: inout [Double]) {
+    var sum = 0.0
+    for index in values.indices { sum += values[index] }
+    for index in values.indices { values[index] /= sum }
+  }
+}

@@ -1,0 +1,46 @@
+public import BLECore
+
+/// Which method a pulse is from.
+public enum PulseMethod: String, Hashable, Sendable, CaseIterable {
+  /// Single beats were found: `PulseMeter`.
+  case beats
+  /// The frequency was tracked and the accelerometer taken out: `PulseTracker`.
+  case tracking
+}
+
+/// A pulse, which is never given without its quality.
+public struct PulseEstimate: Hashable, Sendable {
+  public var beatsPerMinute: Double
+  /// Share of windows of this quality whose pulse is within 5 a minute, by what was measured: 0 … 1.
+  public var quality: Double
+  public var method: PulseMethod
+
+  public init(beatsPerMinute: Double, quality: Double, method: PulseMethod) {
+    self.beatsPerMinute = beatsPerMinute
+    self.quality = quality
+    self.method = method
+  }
+}
+
+/// Why a window has no pulse at all.
+public enum PulseAbsence: String, Hashable, Sendable, CaseIterable {
+  /// More than a third of the samples never came or had no light.
+  case missingSamples
+  /// The light did not change.
+  case noSignal
+}
+
+/// Eight seconds of a plethysmogram; the next window begins two seconds later.
+public struct PulseRateWindow: Hashable, Sendable {
+  public static let seconds = 8.0
+  public static let stepSeconds = 2.0
+
+  /// On the sensor's clock.
+  public var start: ReceiveTime
+  public var end: ReceiveTime
+  /// `nil` exactly where `absence` is not.
+  public var pulse: PulseEstimate?
+  public var absence: PulseAbsence?
+  /// Root mean square of the acceleration, 0.5 … 5 Hz, all axes: g. `nil` without an accelerometer.
+  public var motion: Double?
+}

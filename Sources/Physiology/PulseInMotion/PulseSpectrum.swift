@@ -1,0 +1,118 @@
+/// How well each pulse of `PulseRateFilter.rates` explains a window, by amplitude spectra of what is left of the light
+/// and of the accelerometer.
+///
+/// The light's spectrum is weighted at each frequency by a Wiener filter, light over light plus acceleration, both
+/// relative to their largest: Temko, Accurate Heart Rate Monitoring During Physical Exercises Using PPG, IEEE
+/// Trans. Biomed. Eng. 64(9), 2017. Half of what lies at twice a frequency counts for it too.
+struct PulseSpectrum {
+  static let windowSamples = 200
+  /// The weight of the acceleration's spectrum.
+  static let accelerationShare = 0.25
+  static let harmonicShare = 0.5
+  /// Amplitude of an acceleration below which it weighs less than its shape says: g.
+  static let leastAcceleration = 0.01
+  /// What speaks for each pulse, whatever was measured, in means of the spectrum.
+  static let floor = 0.2
+  /// Frequencies: 40, 42 … 422 a minute. The last serves to make fours.
+  static let count = 192
+  /// Sum of the window function.
+  private static let gain = Double(windowSamples + 1) / 2
+
+  /// Twice the cosine of a sample's share of each frequency's turn.
+  private let turns: [Double]
+  private let taper: [Double]
+  private var tapered = [Double](repeating: 0, count: windowSamples)
+  private var spectrum = [Double](repeating: 0, count: count)
+  private var motion = [Double](repeating: 0, count: count)
+  /// For each rate: 1 on average.
+  private(set) var evidence = [Double](repeating: 1, count: PulseRateFilter.count)
+
+  init() {
+    turns = (0..<Self.count).map { index in
+      2 * sineAndCosine(2 * .pi * Double(40 + 2 * index) / (60 * SampleGrid.rate)).cosine
+    }
+    taper = (0..<Self.windowSamples).map { index in
+      // Hann: the square of a half sine without its zeros.
+      let sine = sineAndCosine(.pi * Double(index + 1) / Double(Self.windowSamples + 1)).sine
+      return sine * sine
+    }
+  }
+
+  /// Begins a window: no acceleration, no evidence.
+  mutating func begin() {
+    for index in motion.indices { motion[index] = 0 }
+    for index in evidence.indices { evidence[index] = 0 }
+  }
+
+  /// Adds an axis of the acceleration.
+  mutating func addAcceleration(_ signal: [Double]) {
+    transform(signal)
+    let largest = max(largest, Self.leastAcceleration / 2 * Self.gain)
+    for index in motion.indices { motion[index] += spectrum[index] / largest / 3 }
+  }
+
+  /// Adds what is left of the light, once the acceleration is known. Several ways to clean it share the evidence.
+  mutating func addLight(_ signal: [Double], share: Double) {
+    transform(signal)
+    let largest = largest
+    guard largest > 0 else {
+      for index in evidence.indices { evidence[index] += share }
+      return
+    }
+    for index in spectrum.indices {
+      let level = spectrum[index] / largest
+      spectrum[index] = level * level / (level + Self.accelerationShare * motion[index] + 1e-9)
+    }
+    var sum = 0.0
+    for index in evidence.indices { sum += weighted(index) }
+    let scale = share * Double(evidence.count) / sum
+    for index in evidence.indices { evidence[index] += scale * weighted(index) }
+  }
+
+  /// At any of the rates, without their doubles.
+  private var largest: Double {
+    var largest = 0.0
+    for index in 0..<PulseRateFilter.count { largest = max(largest, spectrum[index]) }
+    return largest
+  }
+
+  private func weighted(_ index: Int) -> Double {
+    // The rate 40 + 2i has its double at place 20 + 2i.
+    let double = 20 + 2 * index
+    return spectrum[index] + (double < Self.count ? Self.harmonicShare * spectrum[double] : 0)
+  }
+
+  /// Amplitudes of a tapered window.
+  private mutating func transform(_ signal: [Double]) {
+    for index in tapered.indices { tapered[index] = taper[index] * signal[index] }
+    Self.transform(tapered, turns, to: &spectrum)
+  }
+
+  /// Goertzel's recursion, An Algorithm for the Evaluation of Finite Trigonometric Series, Am. Math. Monthly 65(1), 1958,
+  /// for four frequencies at a time, whose arithmetic does not wait for each other's.
+  private static func transform(_ signal: [Double], _ turns: [Double], to spectrum: inout [Double]) {
+    let (signal, turns) = (signal.span, turns.span)
+    var spectrum = spectrum.mutableSpan
+    for index in stride(from: 0, to: count, by: 4) {
+      let (ta, tb, tc, td) = (turns[index], turns[index + 1], turns[index + 2], turns[index + 3])
+      // The last two terms of each.
+      var (a, b, c, d) = (0.0, 0.0, 0.0, 0.0)
+      var (a1, b1, c1, d1) = (0.0, 0.0, 0.0, 0.0)
+      for sample in 0..<windowSamples {
+        let value = signal[sample]
+        (a, a1) = (ta * a + (value - a1), a)
+        (b, b1) = (tb * b + (value - b1), b)
+        (c, c1) = (tc * c + (value - c1), c)
+        (d, d1) = (td * d + (value - d1), d)
+      }
+      spectrum[index] = amplitude(a, a1, ta)
+      spectrum[index + 1] = amplitude(b, b1, tb)
+      spectrum[index + 2] = amplitude(c, c1, tc)
+      spectrum[index + 3] = amplitude(d, d1, td)
+    }
+  }
+
+  private static func amplitude(_ last: Double, _ before: Double, _ turn: Double) -> Double {
+    max(0, last * last + before * before - turn * last * before).squareRoot()
+  }
+}

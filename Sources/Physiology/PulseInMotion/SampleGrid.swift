@@ -1,0 +1,147 @@
+import BLECore
+
+/// A sample of the grid of 25 a second: filtered light in counts and acceleration in g.
+struct GridSample {
+  var light = 0.0
+  var x = 0.0
+  var y = 0.0
+  var z = 0.0
+  /// On the sensor's clock: nanoseconds.
+  var time: Int64 = 0
+  /// How it came about.
+  var origin = Origin.measured
+  var hasAcceleration = false
+
+  enum Origin { case measured, bridged, missing }
+}
+
+/// Brings samples of any rate to 25 a second: band-pass of 0.5 … 5 Hz at the stream's own rate, then a straight line
+/// between neighbours. Nothing is left above 5 Hz that could fold back.
+///
+/// Samples that never came, or came without light, are bridged by a straight line. One gap of at most `bridgeSeconds`
+/// does not hurt a pulse; what lies in a longer one is `missing`. Light beyond `largestCrest` times its usual size, as
+/// where the sensor slips on the skin, is cut off there.
+struct SampleGrid {
+  static let rate = 25.0
+  static let band = 0.5...5.0
+  static let bridgeSeconds = 0.2
+  /// After a longer gap all begins anew.
+  static let longestGapSeconds = 10.0
+  /// Of the root mean square of the last `usualSamples` or so, once there are `leastSamples`.
+  static let largestCrest = 3.0
+  static let usualSamples = 200.0
+  static let leastSamples = 50.0
+
+  private let rate: Double
+  /// Samples of the stream from one sample of the grid to the next.
+  private let spacing: Double
+  private var light: BandPass
+  private var axes: InlineArray<3, BandPass>
+  /// The last sample taken, as measured, and its number; `nil` before the first.
+  private var last: (index: Int, light: Double, acceleration: Acceleration, time: Int64)?
+  private var hasAcceleration = false
+  /// Filtered values before the last and at the last number.
+  private var before = GridSample()
+  private var current = GridSample()
+  /// Place of the next sample of the grid, in samples after `firstIndex`.
+  private var position = 0.0
+  private var firstIndex = 0
+  /// The light's mean square, and of how many samples of the grid it is.
+  private var power = 0.0
+  private var powerSamples = 0.0
+  /// What is left to bridge, to the sample that ended the gap.
+  private var target: SignalSample?
+  private var step = 0
+  private var steps = 0
+
+  init(rate: Double) {
+    self.rate = rate
+    spacing = rate / Self.rate
+    light = BandPass(Self.band, rate: rate)
+    axes = .init(repeating: light)
+  }
+
+  /// Whether a sample continues what was taken. Where it does not, `reset` has to come first.
+  func continues(_ sample: SignalSample) -> Bool {
+    guard let last else { return true }
+    let step = sample.index - last.index
+    return !sample.isRestart && step > 0 && Double(step) <= Self.longestGapSeconds * rate
+  }
+
+  mutating func reset() {
+    light.reset()
+    for axis in axes.indices { axes[axis].reset() }
+    (last, target, hasAcceleration, position) = (nil, nil, false, 0)
+    (power, powerSamples) = (0, 0)
+  }
+
+  /// Takes the next sample, which has light. `next` gives what comes of it.
+  mutating func take(_ sample: SignalSample) {
+    (step, steps) = (0, last.map { sample.index - $0.index } ?? 1)
+    if last == nil { firstIndex = sample.index }
+    target = sample
+  }
+
+  /// The next sample of the grid, until there is none.
+  mutating func next() -> GridSample? {
+    while true {
+      if let last, position <= Double(last.index - firstIndex) {
+        defer { position += spacing }
+        var sample = between(share: 1 - (Double(last.index - firstIndex) - position))
+        if sample.origin != .missing { sample.light = limited(sample.light) }
+        return sample
+      }
+      guard let sample = target else { return nil }
+      advance(to: sample)
+    }
+  }
+
+  private mutating func limited(_ light: Double) -> Double {
+    let limit = powerSamples >= Self.leastSamples ? Self.largestCrest * power.squareRoot() : .infinity
+    let limited = max(-limit, min(limit, light))
+    powerSamples = min(powerSamples + 1, Self.usualSamples)
+    power += (limited * limited - power) / powerSamples
+    return limited
+  }
+
+  /// Filters the next number on the way to a sample.
+  private mutating func advance(to sample: SignalSample) {
+    step += 1
+    let value = sample.light ?? last?.light ?? 0
+    let isLast = step >= steps
+    let share = 1 / Double(steps - step + 1)
+    let nanoseconds = sample.time.nanoseconds
+    let from = last ?? (sample.index - 1, value, Acceleration(x: 0, y: 0, z: 0), nanoseconds)
+    if sample.acceleration != nil, isLast, !hasAcceleration {
+      // A first acceleration makes no step.
+      for axis in axes.indices { axes[axis].reset() }
+      hasAcceleration = true
+    }
+    let acceleration = isLast ? sample.acceleration ?? from.acceleration : from.acceleration
+    let time = from.time + Int64(Double(nanoseconds - from.time) * share)
+    let bridged = from.light + (value - from.light) * share
+    before = last == nil ? GridSample() : current
+    current = GridSample(
+      light: light.filter(bridged), x: axes[0].filter(acceleration.x), y: axes[1].filter(acceleration.y),
+      z: axes[2].filter(acceleration.z), time: time, origin: origin,
+      hasAcceleration: sample.acceleration != nil)
+    if last == nil { before = current }
+    last = (from.index + 1, bridged, acceleration, time)
+    if isLast { target = nil }
+  }
+
+  private var origin: GridSample.Origin {
+    guard steps > 1 else { return .measured }
+    return Double(steps - 1) > Self.bridgeSeconds * rate ? .missing : .bridged
+  }
+
+  private func between(share: Double) -> GridSample {
+    var sample = current
+    sample.light = before.light + (current.light - before.light) * share
+    sample.x = before.x + (current.x - before.x) * share
+    sample.y = before.y + (current.y - before.y) * share
+    sample.z = before.z + (current.z - before.z) * share
+    sample.time = before.time + Int64(Double(current.time - before.time) * share)
+    return sample
+  }
+}
