@@ -125,11 +125,17 @@ public struct ClockFit: Sendable {
 
   private mutating func close() {
     if count == Self.blockLimit {
-      let isLong = Double(ticksOfBlock) * period >= Self.blockSeconds * 1e9
+      let span = (points[count - 1].index - points[0].index) * period
+      let isLong = span >= Double(Self.blockLimit) * Self.blockSeconds * 1e9
       if isLong { forget(Self.blockLimit / 8) } else { mergeBlocks() }
     }
-    points[count] = best
-    count += 1
+    // A number that comes twice has one point, the earlier.
+    if count > 0, points[count - 1].index >= best.index {
+      points[count - 1].time = min(points[count - 1].time, best.time)
+    } else {
+      points[count] = best
+      count += 1
+    }
     fit()
     if count >= Self.blocksToJudge, hasChanged {
       forget(count / 2)

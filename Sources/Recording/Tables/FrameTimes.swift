@@ -11,10 +11,8 @@ import Physiology
 /// A constant delay from the sensor to the kernel is in all times, as nobody here can see it; and a frame of which the sensor
 /// tells no time lies before its stamp at the nominal rate.
 struct FrameTimes: Sendable {
-  /// The fit's steps, as frames come at any distance: in nanoseconds of the sensor.
-  private static let step: UInt64 = 1_000_000_000
-  /// Steps that the sensor's nominal second is trusted for: quartz is right to a hundred parts in a million or better.
-  private static let trustedSteps = 128
+  /// The fit's ticks, as frames come at any distance: in nanoseconds of the sensor.
+  private static let step: UInt64 = 1_000_000
   /// How far off the line a frame may be before one of the clocks is taken for set anew.
   private static let tolerance = 2e9
   /// By how much samples may lie closer together or further apart than the sensor says.
@@ -69,24 +67,24 @@ struct FrameTimes: Sendable {
       (fit, last) = (nil, nil)
       return stamp
     }
-    guard var fit, device >= origin, (device - origin) / Self.step < UInt64(Int32.max) else {
+    guard let period = fit?.period, device >= origin, (device - origin) / Self.step < UInt64(Int32.max) else {
       return begin(stamp, device)
     }
     let index = Int((device - origin) / Self.step)
-    let rest = Double((device - origin) % Self.step)
-    let offset = Int64((rest * fit.period / Double(Self.step)).rounded())
-    guard abs(fit.lateness(of: stamp &- offset, at: index)) < Self.tolerance else {
+    let rest = Double((device - origin) % Self.step) / Double(Self.step)
+    let stampOfTick = stamp &- Int64((rest * period).rounded())
+    guard let late = fit?.lateness(of: stampOfTick, at: index), abs(late) < Self.tolerance else {
       return begin(stamp, device)
     }
-    fit.take(stamp &- offset, at: index)
-    self.fit = fit
-    return fit.time(of: index) &+ Int64((rest * fit.period / Double(Self.step)).rounded())
+    fit?.take(stampOfTick, at: index)
+    return (fit?.time(of: index) ?? stampOfTick) &+ Int64((rest * (fit?.period ?? period)).rounded())
   }
 
   /// A new line from here on.
   private mutating func begin(_ stamp: Int64, _ device: UInt64) -> Int64 {
     origin = device
-    fit = ClockFit(index: 0, time: stamp, period: Double(Self.step), guessTicks: Self.trustedSteps)
+    // Quartz is right to a hundred parts in a million or better: its nominal second is a good guess.
+    fit = ClockFit(index: 0, time: stamp, period: Double(Self.step), isKnown: true)
     last = nil
     return stamp
   }
