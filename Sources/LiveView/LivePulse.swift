@@ -3,20 +3,20 @@ import Physiology
 
 /// The pulse for the live view, by the meter that `ringtap analyse` has. On the view's side.
 struct LivePulse: Sendable {
-  private var meter: PulseMeter?
+  private var meter: PulseRateMeter?
   private(set) var reading: LivePulseReading?
 
   /// - Parameter rate: ticks a second, once it is known.
   mutating func take(_ placed: PlacedTick, rate: Double?) {
     if meter == nil, reading == nil || reading == .waiting { begin(rate) }
-    guard let window = meter?.take(placed.signal) else { return }
-    reading = .window(window)
+    _ = meter?.take(placed.signal)
+    while let window = meter?.next() { reading = .window(window) }
   }
 
   private mutating func begin(_ rate: Double?) {
     guard let rate else { return reading = .waiting }
     do throws(PulseMeter.Refusal) {
-      meter = try PulseMeter(rate: rate)
+      meter = try PulseRateMeter(rate: rate)
       reading = .waiting
     } catch { reading = .refused("\(error)") }
   }

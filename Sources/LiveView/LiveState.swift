@@ -92,5 +92,5 @@ package enum LivePulseReading: Hashable, Sendable {
   case waiting
   /// The method means nothing here.
   case refused(String)
-  case window(PulseWindow)
+  case window(PulseRateWindow)
 }

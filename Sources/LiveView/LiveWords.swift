@@ -165,27 +165,20 @@ struct LiveWords {
     case .waiting: line.append("measuring \(characters.ellipsis)", .faint)
     case .refused(let reason): line.append(reason, .faint)
     case .window(let window):
-      if let rate = window.beatsPerMinute {
-        line.append("\(number(rate, 0)) /min", .good)
-        if let correlation = window.correlation { line.append(", quality \(number(correlation, 2))") }
+      if let pulse = window.pulse {
+        line.append("\(number(pulse.beatsPerMinute, 0)) /min", pulse.quality >= 0.8 ? .good : .doubtful)
+        line.append(", quality \(number(pulse.quality, 2))")
       } else {
-        line.append("none: \(Self.reason(window.rejection))", .doubtful)
+        line.append("none: \(Self.reason(window.absence))", .doubtful)
       }
     }
     return line
   }
 
-  private static func reason(_ rejection: PulseRejection?) -> String {
-    switch rejection {
-    case .interrupted: "interrupted"
-    case .missingSamples: "samples missing"
-    case .motion: "the hand moves"
-    case .tooFewBeats: "too few beats"
-    case .rateOutOfRange: "not 40 to 180 /min"
-    case .pause: "a pause of more than 3 s"
-    case .irregular: "irregular"
-    case .shape: "the beats do not look alike"
-    case nil: "no good intervals"
+  private static func reason(_ absence: PulseAbsence?) -> String {
+    switch absence {
+    case .missingSamples, nil: "samples missing"
+    case .noSignal: "the light does not change"
     }
   }
 

@@ -107,9 +107,19 @@ import Testing
       #expect(step >= 1 && abs(time - 20_000_000 * step) < 1_000_000)
       #expect((try number(row[4]) - Self.start) % 30_000_000 <= 600_000)
     }
+    let windows = cells(output + "/beat-windows.csv")
+    #expect(windows.count == report.pulse.windows + 1)
+    #expect(windows.dropFirst().count { $0.last == "good" } == report.pulse.goodWindows)
+    // Eight seconds each two, on either side of the gap: never a pulse without its quality and method, or a reason.
     let pulse = cells(output + "/pulse.csv")
-    #expect(pulse.count == report.pulse.windows + 1)
-    #expect(pulse.dropFirst().count { $0.last == "good" } == report.pulse.goodWindows)
+    #expect(pulse[0].prefix(5) == ["start_ns", "end_ns", "pulse_per_minute", "quality", "method"])
+    #expect(pulse.count == report.pulse.rate.windows + 1 && report.pulse.rate.withPulse >= 20)
+    #expect(pulse.dropFirst().count { !$0[2].isEmpty } == report.pulse.rate.withPulse)
+    #expect(
+      pulse.dropFirst().allSatisfy {
+        $0[2].isEmpty == $0[3].isEmpty && $0[2].isEmpty == $0[4].isEmpty && $0[2].isEmpty != $0[6].isEmpty
+      })
+    #expect(pulse.dropFirst().allSatisfy { Int64($0[1])! - Int64($0[0])! <= 8_100_000_000 })
     let beats = cells(output + "/beats.csv")
     #expect(beats.count == report.pulse.beats + 1)
     #expect(beats.dropFirst().count { $0[2] == "1" } == report.pulse.acceptedIntervals)
@@ -133,6 +143,10 @@ import Testing
       #expect(object["startNs"] as? String == "\(Self.start)")
       let pulse = try #require(object["pulse"] as? [String: Any])
       #expect(pulse["windows"] as? Int == 6 && pulse["goodWindows"] as? Int == 6)
+      let rate = try #require(pulse["rate"] as? [String: Any])
+      #expect(rate["windows"] as? Int == rate["windowsWithPulse"] as? Int)
+      #expect(rate["beats"] as? Int == rate["windowsWithPulse"] as? Int && rate["tracking"] as? Int == 0)
+      #expect(abs((rate["meanPerMinute"] as? Double ?? 0) - 75) < 1)
       #expect((object["clock"] as? [String: Any])?["missingTicks"] as? Int == 0)
       #expect((object["activity"] as? [String: Any])?["restMinutes"] == nil)
     }

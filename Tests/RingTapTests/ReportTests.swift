@@ -114,8 +114,11 @@ struct ReportBrowserTests {
       try writeLight(folder, count: 150_000, peakAt: 123_457)
       let read = try await browse(try writePage(of: folder))
       // 1,100 pixels: the least power of two that leaves two columns a pixel at most.
-      #expect(read["whole"] as? [Int] == [128, 1])
-      #expect(read["zoomed"] as? [Int] == [1, 1])
+      // The plots of the pulse, behind it, have few points.
+      let whole = try #require(read["whole"] as? [Int])
+      #expect(whole[0] == 128 && whole.dropFirst().allSatisfy { $0 == 1 })
+      let zoomed = try #require(read["zoomed"] as? [Int])
+      #expect(zoomed.count == whole.count && zoomed.allSatisfy { $0 == 1 })
     }
   }
 

@@ -5,6 +5,7 @@ import Physiology
 /// What an analysis finds, one after the other; in tables it is what `AnalysisTables` writes.
 struct AnalysisFindings: Sendable {
   var windows: [PulseWindow] = []
+  var rates: [PulseRateWindow] = []
   var beats: [PulseBeat] = []
   var minutes: [ActivityEpoch] = []
   /// Stretches in which ticks are missing, the first `gapLimit`.

@@ -17,7 +17,50 @@ package struct AnalysisReport: Sendable {
     package var part = TickReport.Part()
   }
 
+  /// The pulse at rest and in motion, over windows of eight seconds.
+  package struct Rate: Sendable {
+    package var windows = 0
+    /// Windows with a pulse, by method.
+    package var methods: [PulseMethod: Int] = [:]
+    package var absences: [PulseAbsence: Int] = [:]
+    package var withPulse: Int { methods.values.reduce(0, +) }
+    /// Over the windows with a pulse: beats a minute, and their quality.
+    package var mean: Double? { withPulse > 0 ? sum / Double(withPulse) : nil }
+    package var meanQuality: Double? { withPulse > 0 ? qualities / Double(withPulse) : nil }
+    package var lowest: Double?
+    package var highest: Double?
+    private var sum = 0.0
+    private var qualities = 0.0
+
+    mutating func add(_ window: PulseRateWindow) {
+      windows += 1
+      if let absence = window.absence { absences[absence, default: 0] += 1 }
+      guard let pulse = window.pulse else { return }
+      methods[pulse.method, default: 0] += 1
+      sum += pulse.beatsPerMinute
+      qualities += pulse.quality
+      lowest = min(lowest ?? pulse.beatsPerMinute, pulse.beatsPerMinute)
+      highest = max(highest ?? pulse.beatsPerMinute, pulse.beatsPerMinute)
+    }
+
+    func encode(into line: inout JSONLine) {
+      line.member("windows", windows)
+      line.member("windowsWithPulse", withPulse)
+      for method in PulseMethod.allCases { line.member(method.rawValue, methods[method, default: 0]) }
+      line.member("none") { line in
+        for absence in PulseAbsence.allCases {
+          if let count = absences[absence] { line.member(absence.rawValue, count) }
+        }
+      }
+      if let mean { line.member("meanPerMinute", mean) }
+      if let lowest { line.member("lowestPerMinute", lowest) }
+      if let highest { line.member("highestPerMinute", highest) }
+      if let meanQuality { line.member("meanQuality", meanQuality) }
+    }
+  }
+
   package struct Pulse: Sendable {
+    package var rate = Rate()
     /// Why no pulse was looked for.
     package var refusal: String?
     package var windows = 0
@@ -103,6 +146,7 @@ package struct AnalysisReport: Sendable {
   private func encodePulse(_ line: inout JSONLine) {
     line.member("pulse") { line in
       if let refusal = pulse.refusal { return line.member("refused", refusal) }
+      line.member("rate") { line in pulse.rate.encode(into: &line) }
       line.member("windows", pulse.windows)
       line.member("goodWindows", pulse.goodWindows)
       line.member("rejected") { line in

@@ -9,6 +9,7 @@ struct AnalysisTables: ~Copyable {
   private var samples: OutputFile
   private var rows = TickRows()
   private var pulse: OutputFile
+  private var windows: OutputFile
   private var beats: OutputFile
   private var activity: OutputFile
 
@@ -31,11 +32,15 @@ struct AnalysisTables: ~Copyable {
       ? try OutputFile(creating: "/dev/null") : try table(TickRows.table.fileName, TickRows.table.header)
     let pulse = try table(
       "pulse.csv",
-      "start_ns,end_ns,beats,pulse_per_minute,template_correlation,skewness,motion_g,quality\n")
+      "start_ns,end_ns,pulse_per_minute,quality,method,motion_g,none_because\n")
+    let windows = try table(
+      "beat-windows.csv",
+      "start_ns,end_ns,beats,pulse_per_minute,template_correlation,skewness,motion_g,verdict\n")
     let beats = try table("beats.csv", "fitted_time_ns,interval_ms,accepted\n")
     let activity = try table("activity.csv", "start_ns,seconds,counts,enmo_mg,steps,rest\n")
     self.samples = samples
     self.pulse = pulse
+    self.windows = windows
     self.beats = beats
     self.activity = activity
   }
@@ -44,8 +49,21 @@ struct AnalysisTables: ~Copyable {
     try samples.append { rows.append(placed, to: &$0) }
   }
 
-  mutating func append(_ window: PulseWindow) throws(SystemError) {
+  mutating func append(_ window: PulseRateWindow) throws(SystemError) {
     try pulse.append { text in
+      text.append(decimal: window.start.nanoseconds)
+      text.appendColumn(window.end.nanoseconds)
+      text.appendColumn(window.pulse?.beatsPerMinute, decimals: 2)
+      text.appendColumn(window.pulse?.quality, decimals: 3)
+      text.appendCell(window.pulse?.method.rawValue ?? "")
+      text.appendColumn(window.motion, decimals: 4)
+      text.appendCell(window.absence?.rawValue ?? "")
+      text.append(UInt8(ascii: "\n"))
+    }
+  }
+
+  mutating func append(_ window: PulseWindow) throws(SystemError) {
+    try windows.append { text in
       text.append(decimal: window.start.nanoseconds)
       text.appendColumn(window.end.nanoseconds)
       text.appendColumn(Int64(window.beats))
@@ -82,6 +100,7 @@ struct AnalysisTables: ~Copyable {
   mutating func finish() throws(SystemError) {
     try samples.flush()
     try pulse.flush()
+    try windows.flush()
     try beats.flush()
     try activity.flush()
   }

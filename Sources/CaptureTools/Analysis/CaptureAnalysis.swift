@@ -39,7 +39,7 @@ package struct CaptureAnalysis: ~Copyable {
   private var seen: Set<RingStream> = []
   /// By `RingStream.rawValue`.
   private var dropouts: InlineArray<3, Int> = .init(repeating: 0)
-  private var pulse: PulseMeter?
+  private var pulse: PulseRateMeter?
   private var motion: MotionMeter?
   private var rest = SleepRule()
   /// Minutes that wait for their state of rest; `nil` for one that was not measured.
@@ -162,6 +162,7 @@ package struct CaptureAnalysis: ~Copyable {
     try output?.append(placed)
     findings?.take(placed)
     if let window = pulse?.take(placed.signal) { try take(window) }
+    try takeRates()
     if let epoch = motion?.take(placed.signal) { try take(epoch) }
   }
 
@@ -171,7 +172,7 @@ package struct CaptureAnalysis: ~Copyable {
     hasMeters = true
     let rate = 1e9 / period
     if has(.ppg) {
-      do throws(PulseMeter.Refusal) { pulse = try PulseMeter(rate: rate) } catch {
+      do throws(PulseMeter.Refusal) { pulse = try PulseRateMeter(rate: rate) } catch {
         report.pulse.refusal = "\(error)"
       }
     } else {
@@ -192,11 +193,19 @@ package struct CaptureAnalysis: ~Copyable {
     report.pulse.add(window)
     try output?.append(window)
     findings?.windows.append(window)
-    for index in 0..<(pulse?.beatCount ?? 0) {
+    for index in 0..<(pulse?.windowBeatCount ?? 0) {
       guard let beat = pulse?.beat(index) else { return }
       if beat.isAccepted { report.pulse.acceptedIntervals += 1 }
       try output?.append(beat)
       findings?.beats.append(beat)
+    }
+  }
+
+  private mutating func takeRates() throws(SystemError) {
+    while let window = pulse?.next() {
+      report.pulse.rate.add(window)
+      try output?.append(window)
+      findings?.rates.append(window)
     }
   }
 
@@ -224,6 +233,7 @@ package struct CaptureAnalysis: ~Copyable {
     stream.finish()
     try takeTicks()
     if let window = pulse?.finish() { try take(window) }
+    try takeRates()
     if let epoch = motion?.finish() { try take(epoch) }
     for _ in 0..<Self.minutesAhead { try take(minute: nil) }
     try output?.finish()

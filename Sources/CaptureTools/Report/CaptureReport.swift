@@ -53,7 +53,7 @@ struct CaptureReport {
 
   /// Files of an analysis, too, are no recorded tables, and nobody need be told.
   private static func isRecorded(_ problem: String) -> Bool {
-    !["activity.csv", "beats.csv", "pulse.csv"].contains { problem.hasPrefix($0) }
+    !["activity.csv", "beats.csv", "beat-windows.csv", "pulse.csv"].contains { problem.hasPrefix($0) }
   }
 
   private mutating func readSession() {

@@ -43,8 +43,8 @@ public import Physiology
 /// how often events bring one on this link, that chance explains it once in a million times. The least lateness in
 /// periods is then what was lost. Events in which the link still catches up prove nothing.
 ///
-/// Ticks come out behind those that go in, by `lagSeconds` once the rate is known and by `warmUpSeconds` at the
-/// start, so that the fit has seen both sides of each.
+/// Ticks come out behind those that go in, by `lagSeconds` and `lagTicks` once the rate is known and by `warmUpSeconds`
+/// at the start, so that the fit has seen both sides of each.
 ///
 /// Limits: which tick of a burst was lost, stamps cannot tell, only that one was: it is told before the burst. A loss at
 /// the very end of a stream is not told from lateness. Where the connection interval is a whole multiple of the period,
@@ -57,6 +57,7 @@ public struct TickClock: Sendable {
   public static let capacity = 4_096
   public static let warmUpSeconds = 4.0
   public static let lagSeconds = 1.0
+  public static let lagTicks = 24
   public static let minimumWarmUp = 12
   public static let longestGapSeconds = 2.5
   /// How much later than the most punctual a tick may be and still be on time, in periods.
@@ -141,10 +142,9 @@ public struct TickClock: Sendable {
     guard let fit, placed > 0 else { return nil }
     let position = slot(0)
     let number = numbers[position]
-    let lag = Double(lastNumber - number) * fit.period
-    guard isFinished || isSettling || count == Self.capacity || lag >= Self.lagSeconds * 1e9 else {
-      return nil
-    }
+    let lag = lastNumber - number
+    let isSettled = lag >= Self.lagTicks && Double(lag) * fit.period >= Self.lagSeconds * 1e9
+    guard isFinished || isSettling || count == Self.capacity || isSettled else { return nil }
     let tick = waiting[position]
     head = slot(1)
     count -= 1

@@ -43,4 +43,11 @@ public struct PulseRateWindow: Hashable, Sendable {
   public var absence: PulseAbsence?
   /// Root mean square of the acceleration, 0.5 … 5 Hz, all axes: g. `nil` without an accelerometer.
   public var motion: Double?
+
+  public init(
+    start: ReceiveTime, end: ReceiveTime, pulse: PulseEstimate? = nil, absence: PulseAbsence? = nil,
+    motion: Double? = nil
+  ) {
+    (self.start, self.end, self.pulse, self.absence, self.motion) = (start, end, pulse, absence, motion)
+  }
 }

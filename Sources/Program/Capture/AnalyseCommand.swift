@@ -20,12 +20,13 @@ struct AnalyseCommand: ParsableCommand {
         ringtap analyse ringtap-20251211-225417
         ringtap analyse walk --output walk-analysed
             also writes samples.csv (each tick, with kernel stamps and fitted time; as the capture did),
-            pulse.csv (each ten seconds, with quality), beats.csv (each interval)
-            and activity.csv (each minute, with counts, steps and rest)
+            pulse.csv (eight seconds each two, with quality and method), beat-windows.csv (each ten seconds),
+            beats.csv (each interval) and activity.csv (each minute, with counts, steps and rest)
         ringtap analyse walk --json | jq .pulse
 
-      The pulse needs 18 samples a second, steps 15; rest needs ten minutes. Ten seconds whose quality is low, or in \
-      which the hand moved, give no pulse. Methods, sources and limits are in the README. All are estimates, and none \
+      The pulse needs 18 samples a second, steps 15; rest needs ten minutes. The pulse comes from beats \
+      where they are good, and is tracked where the hand moves; quality is the share of such windows that are within 5 a \
+      minute. Ten seconds whose quality is low, or in which the hand moved, give no beats. Methods, sources and limits are in the README. All are estimates, and none \
       is medical advice.
 
       A table that is missing or broken is told on standard error; the rest is analysed, and the exit status is 1.
@@ -101,16 +102,23 @@ struct AnalyseCommand: ParsableCommand {
     let rejected = PulseRejection.allCases.compactMap { reason in
       pulse.rejections[reason].map { "\($0) \(reason.rawValue)" }
     }
-    let quality =
-      "\(pulse.goodWindows) of \(pulse.windows) windows good"
+    let windows =
+      "\(pulse.goodWindows) of \(pulse.windows) windows of 10 s good"
       + (rejected.isEmpty ? "" : " (rejected: \(rejected.joined(separator: ", ")))")
-    guard let mean = pulse.mean, let lowest = pulse.lowest, let highest = pulse.highest else {
-      return ["pulse     none: \(quality)"]
+    let beats = "beats     \(pulse.beats), \(pulse.acceptedIntervals) intervals accepted; \(windows)"
+    return [rateLine(pulse.rate), beats]
+  }
+
+  private func rateLine(_ rate: AnalysisReport.Rate) -> String {
+    let share = "\(rate.withPulse) of \(rate.windows) windows of 8 s"
+    guard let mean = rate.mean, let lowest = rate.lowest, let highest = rate.highest,
+      let quality = rate.meanQuality
+    else { return "pulse     none in \(rate.windows) windows of 8 s" }
+    let methods = PulseMethod.allCases.compactMap { method in
+      rate.methods[method].map { "\($0) by \(method.rawValue)" }
     }
-    return [
-      "pulse     \(fixed(mean, 1)) a minute on average, \(fixed(lowest, 1)) … \(fixed(highest, 1)); \(quality)",
-      "beats     \(pulse.beats), \(pulse.acceptedIntervals) intervals accepted",
-    ]
+    return "pulse     \(fixed(mean, 1)) a minute on average, \(fixed(lowest, 1)) … \(fixed(highest, 1)), "
+      + "quality \(fixed(quality, 2)); \(share) (\(methods.joined(separator: ", ")))"
   }
 
   private func activityLines(_ activity: AnalysisReport.Activity) -> [String] {

@@ -34,9 +34,9 @@ struct LiveScreenTests {
     ppg.wave = wave
     device.streams = [acceleration, ppg]
     device.pulse = .window(
-      PulseWindow(
-        start: ReceiveTime(nanoseconds: 0), end: ReceiveTime(nanoseconds: 10_000_000_000), beats: 10,
-        beatsPerMinute: 61.7, correlation: 0.973, skewness: 0.1))
+      PulseRateWindow(
+        start: ReceiveTime(nanoseconds: 0), end: ReceiveTime(nanoseconds: 8_000_000_000),
+        pulse: PulseEstimate(beatsPerMinute: 61.7, quality: 0.973, method: .tracking)))
     device.counts.received = 3600
     device.counts.samples = 3599
     device.counts.malformed = 1

@@ -26,12 +26,16 @@ enum AnalysisSection {
   ) {
     var facts = ReportSection.Facts(title: "Pulse")
     facts.add("None", pulse.refusal)
-    if let mean = pulse.mean, let lowest = pulse.lowest, let highest = pulse.highest {
-      facts.add("Mean", "\(NumberText.fixed(mean, 1)) per minute")
+    let found = pulse.rate
+    if let mean = found.mean, let lowest = found.lowest, let highest = found.highest,
+      let quality = found.meanQuality
+    {
+      facts.add("Mean", "\(NumberText.fixed(mean, 1)) per minute, quality \(NumberText.fixed(quality, 2))")
       facts.add("Range", "\(NumberText.fixed(lowest, 1)) … \(NumberText.fixed(highest, 1)) per minute")
+      facts.add("Windows with a pulse", "\(found.withPulse) of \(found.windows)")
     }
     if pulse.refusal == nil {
-      facts.add("Good windows", "\(pulse.goodWindows) of \(pulse.windows)")
+      facts.add("Windows with good beats", "\(pulse.goodWindows) of \(pulse.windows)")
       for rejection in PulseRejection.allCases {
         facts.add("Rejected", pulse.rejections[rejection].map { "\($0) × \(rejection.rawValue)" })
       }
@@ -43,17 +47,18 @@ enum AnalysisSection {
       "pulse",
       [
         ReportTable.Column(name: "pulse", unit: "per minute", divisor: 100),
-        ReportTable.Column(name: "quality", unit: "correlation of the beats", divisor: 10_000),
+        ReportTable.Column(name: "quality", unit: "share that is right", divisor: 1_000),
       ])
-    for window in findings.windows {
+    for window in findings.rates {
       let middle = window.start.nanoseconds &+ (window.end.nanoseconds &- window.start.nanoseconds) / 2
-      rate.append(at: middle, [window.beatsPerMinute, window.correlation])
-      if let rejection = window.rejection {
-        section.marks.append(
-          ReportSection.Mark(
-            from: window.start.nanoseconds, to: window.end.nanoseconds, kind: .rejected,
-            text: "no pulse: \(rejection.rawValue)"))
-      }
+      rate.append(at: middle, [window.pulse?.beatsPerMinute, window.pulse?.quality])
+    }
+    for window in findings.windows {
+      guard let rejection = window.rejection else { continue }
+      section.marks.append(
+        ReportSection.Mark(
+          from: window.start.nanoseconds, to: window.end.nanoseconds, kind: .rejected,
+          text: "no beats: \(rejection.rawValue)"))
     }
     section.add(rate, title: "Pulse", style: .dots, isDerived: true)
     var intervals = ReportTable(
