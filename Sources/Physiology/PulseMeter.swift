@@ -148,7 +148,7 @@ public struct PulseMeter: Sendable {
     for number in 1..<step {
       let share = Double(number) / Double(step)
       bridged += 1
-      let between = before + Int64(Double(time - before) * share)
+      let between = before &+ Int64(Double(time &- before) * share)
       if let closed = add(lastValue + (value - lastValue) * share, between, square: -1) { window = closed }
     }
     return window
@@ -249,7 +249,7 @@ public struct PulseMeter: Sendable {
     for index in 0..<count {
       let position = pending[index].position
       let time = time(at: position)
-      let interval = lastBeat.map { Double(time - $0.time) / 1e9 }
+      let interval = lastBeat.map { Double(time &- $0.time) / 1e9 }
       let isNear = interval.map { abs($0 - median) <= Self.intervalTolerance * median } ?? false
       let isAccepted = isGood && isNear && lastBeat?.isGood == true
       found[index] = PulseBeat(
@@ -269,6 +269,6 @@ public struct PulseMeter: Sendable {
     let start = times[before % times.count]
     guard before + 1 < taken else { return start }
     let part = position - Double(before)
-    return start + Int64(Double(times[(before + 1) % times.count] - start) * part)
+    return start &+ Int64(Double(times[(before + 1) % times.count] &- start) * part)
   }
 }

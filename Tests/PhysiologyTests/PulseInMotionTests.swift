@@ -88,4 +88,28 @@ import Testing
       "\(stream): | \(errors) | all \(all.errors.mean), coverage \(all.coverage); "
         + shares.joined(separator: ", "))
   }
+
+  /// Times that make no sense: all the same, backwards, or leaping over centuries. Nothing traps.
+  @Test(arguments: [
+    [Int64](repeating: 5, count: 2_000), (0..<2_000).map { Int64(2_000 - $0) * 40_000_000 },
+    (0..<2_000).map { $0.isMultiple(of: 2) ? -9_000_000_000_000_000_000 : 9_000_000_000_000_000_000 },
+  ])
+  func survivesNonsense(_ times: [Int64]) throws {
+    var meter = try PulseRateMeter(rate: 25)
+    var taken = 0
+    for (index, time) in times.enumerated() {
+      let light = 1_000 + Double(index % 20)
+      let still = Acceleration(x: 0, y: 0, z: 1)
+      _ = meter.take(
+        SignalSample(
+          index: index, time: ReceiveTime(nanoseconds: time), light: light, acceleration: still))
+      while let window = meter.next() {
+        taken += 1
+        #expect((window.pulse == nil) == (window.absence != nil))
+      }
+    }
+    _ = meter.finish()
+    while meter.next() != nil { taken += 1 }
+    #expect(taken <= times.count)
+  }
 }

@@ -131,7 +131,7 @@ struct TickTally: Sendable {
   /// - Returns: the part's bit, where the tick has it.
   private mutating func take(_ part: RingTick.Part, _ placed: PlacedTick) -> Int {
     guard let time = placed.tick.time(of: part) else { return 0 }
-    parts[part.rawValue].take(time.nanoseconds - placed.fittedTime.nanoseconds, at: placed.index)
+    parts[part.rawValue].take(time.nanoseconds &- placed.fittedTime.nanoseconds, at: placed.index)
     return 1 << part.rawValue
   }
 

@@ -91,7 +91,7 @@ public struct PulseRateMeter: Sendable {
     while let window = tracker.next() { waiting.add(window) }
     while let window = waiting.oldest {
       let end = window.end.nanoseconds
-      let isOld = Double(lastTime - end) > Self.longestWaitSeconds * 1e9
+      let isOld = Double(lastTime &- end) > Self.longestWaitSeconds * 1e9
       guard isLast || isOld || decidedTime >= end else { return }
       _ = waiting.next()
       decided.add(byBeats(window) ?? window)
@@ -106,7 +106,7 @@ public struct PulseRateMeter: Sendable {
     for number in max(0, beatCount - Self.beatCapacity)..<beatCount {
       let beat = beats[number % Self.beatCapacity]
       guard let interval = beat.interval, beat.time.nanoseconds <= end,
-        beat.time.nanoseconds - Int64(interval * 1e9) >= start
+        Double(beat.time.nanoseconds &- start) >= interval * 1e9
       else { continue }
       sum += interval
       count += 1

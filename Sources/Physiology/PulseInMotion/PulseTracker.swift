@@ -158,7 +158,7 @@ public struct PulseTracker: Sendable {
     if taken > range.upperBound {
       return blocks[range.upperBound / MotionCanceller.blockSamples % Self.capacity].start
     }
-    return lastTime + Int64(1e9 / SampleGrid.rate)
+    return lastTime &+ Int64(1e9 / SampleGrid.rate)
   }
 
   /// Decides the oldest window that was not given.

@@ -65,7 +65,9 @@ struct SampleGrid {
   func continues(_ sample: SignalSample) -> Bool {
     guard let last else { return true }
     let step = sample.index - last.index
-    return !sample.isRestart && step > 0 && Double(step) <= Self.longestGapSeconds * rate
+    // Times that leap over weeks are none, and must not overflow what is between them.
+    let leap = abs(Double(sample.time.nanoseconds) - Double(last.time))
+    return !sample.isRestart && step > 0 && Double(step) <= Self.longestGapSeconds * rate && leap < 1e15
   }
 
   mutating func reset() {
