@@ -19,8 +19,9 @@ public struct ClockFit: Sendable {
   /// What is remembered, at most: blocks, each of `blockSeconds` or of a tick where that is longer.
   public static let blockLimit = 512
   public static let blockSeconds = 1.0
-  /// A guess of the period stands until the line has seen so many blocks.
+  /// A known period stands until the line has seen so many blocks, and so many seconds.
   private static let blocksOfAGuess = 16
+  private static let secondsOfAGuess = 16.0
   /// Blocks and seconds below which nothing is forgotten: a link that stood still takes half a minute to catch up.
   private static let blocksToJudge = 64
   private static let secondsToJudge = 128.0
@@ -76,7 +77,8 @@ public struct ClockFit: Sendable {
 
   /// How much later than the line a stamp is: nanoseconds, below zero where it is early.
   public func lateness(of time: Int64, at index: Int) -> Double {
-    Double(time) - Double(origin) - expected(Double(index - originIndex))
+    // Stamps that make no sense wrap around; a Double of one would lose its nanoseconds.
+    Double(time &- origin) - expected(Double(index - originIndex))
   }
 
   private func expected(_ index: Double) -> Double { offset + period * index }
@@ -100,7 +102,7 @@ public struct ClockFit: Sendable {
   ///
   /// - Returns: by how much the line moved at this tick: nanoseconds, above zero to later times.
   @discardableResult public mutating func take(_ time: Int64, at index: Int) -> Double {
-    let point = Point(index: Double(index - originIndex), time: Double(time) - Double(origin))
+    let point = Point(index: Double(index - originIndex), time: Double(time &- origin))
     let before = expected(point.index)
     let late = point.time - before
     // Never early: the line gives way at once.
@@ -173,7 +175,8 @@ public struct ClockFit: Sendable {
   /// The lower hull by Andrew's monotone chain, and its edge in the middle.
   private mutating func fit() {
     guard count > 0 else { return }
-    if isGuess, count < Self.blocksOfAGuess || points[count - 1].index * period < 16e9 { return level() }
+    let seconds = (points[count - 1].time - points[0].time) / 1e9
+    if isGuess, count < Self.blocksOfAGuess || seconds < Self.secondsOfAGuess { return level() }
     isGuess = false
     var size = 0
     for place in 0..<count {

@@ -75,7 +75,7 @@ public struct PulseMeter: Sendable {
   private var pendingCount = 0
   private var found: [PulseBeat]
   private var lastBeat: (position: Double, time: Int64, isGood: Bool)?
-  private var intervals: [Double]
+  private var intervals: BeatIntervals
   /// How many beats the last window has.
   public private(set) var beatCount = 0
 
@@ -96,7 +96,7 @@ public struct PulseMeter: Sendable {
     found = [PulseBeat](
       repeating: PulseBeat(time: ReceiveTime(nanoseconds: 0), interval: nil, isAccepted: false),
       count: Self.maximumBeats)
-    intervals = [Double](repeating: 0, count: Self.maximumBeats)
+    intervals = BeatIntervals(capacity: Self.maximumBeats)
   }
 
   /// Beat `index` of the window that `take` or `finish` returned last, below `beatCount`.
@@ -228,18 +228,9 @@ public struct PulseMeter: Sendable {
 
   /// Of the first `count` beats, in seconds.
   private mutating func medianInterval(_ count: Int) -> Double? {
-    guard count >= 2 else { return nil }
-    for index in 1..<count {
-      let interval = (pending[index].position - pending[index - 1].position) / rate
-      var place = index - 1
-      while place > 0, intervals[place - 1] > interval {
-        intervals[place] = intervals[place - 1]
-        place -= 1
-      }
-      intervals[place] = interval
-    }
-    let middle = (count - 1) / 2
-    return (count - 1).isMultiple(of: 2) ? (intervals[middle - 1] + intervals[middle]) / 2 : intervals[middle]
+    // Shared for this call: a span of a property would keep all of `self` from being changed.
+    let beats = pending
+    return intervals.median(beats.span.extracting(..<count), rate: rate)
   }
 
   /// Makes the beats of a window ready for `beat`, and gives the mean of their good intervals, in seconds, or `nil`.
@@ -248,7 +239,7 @@ public struct PulseMeter: Sendable {
     var good = 0
     for index in 0..<count {
       let position = pending[index].position
-      let time = time(at: position)
+      let time = times.time(at: position, taken: taken)
       let interval = lastBeat.map { Double(time &- $0.time) / 1e9 }
       let isNear = interval.map { abs($0 - median) <= Self.intervalTolerance * median } ?? false
       let isAccepted = isGood && isNear && lastBeat?.isGood == true
@@ -262,13 +253,5 @@ public struct PulseMeter: Sendable {
     }
     beatCount = count
     return good > 0 ? sum / Double(good) : nil
-  }
-
-  private func time(at position: Double) -> Int64 {
-    let before = Int(position.rounded(.down))
-    let start = times[before % times.count]
-    guard before + 1 < taken else { return start }
-    let part = position - Double(before)
-    return start &+ Int64(Double(times[(before + 1) % times.count] &- start) * part)
   }
 }

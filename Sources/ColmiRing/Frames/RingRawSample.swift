@@ -40,8 +40,8 @@ public import Physiology
   /// Whether the ring took no reading of the light.
   @inlinable public var isDropout: Bool {
     switch self {
-    case .spO2(let sample): sample.value == 0
-    case .ppg(let sample): sample.value == 0
+    case .spO2(let sample): sample.reading == nil
+    case .ppg(let sample): sample.reading == nil
     case .accelerometer, .unknown: false
     }
   }
@@ -61,6 +61,9 @@ public import Physiology
   public let min: UInt16
   /// Not always `max` − `min`; what the ring means by it is not known.
   public let diff: UInt16
+
+  /// The light, in counts; `nil` where the ring dropped it.
+  @inlinable public var reading: UInt16? { value == 0 ? nil : value }
 
   @inlinable public init(value: UInt16, max: UInt16, min: UInt16, diff: UInt16) {
     self.value = value
@@ -84,6 +87,9 @@ public import Physiology
   public let min: UInt16
   /// `max` − `min`.
   public let diff: UInt16
+
+  /// The light, in counts; `nil` where the ring dropped it.
+  @inlinable public var reading: UInt16? { value == 0 ? nil : value }
 
   @inlinable public init(value: UInt16, max: UInt16, min: UInt16, diff: UInt16) {
     self.value = value

@@ -114,7 +114,7 @@ public struct RingTickGrouper: Sendable {
     let startsTick = startsTick(kind, now)
     let finished = startsTick ? finish() : nil
     if startsTick {
-      if let before = previousTickTime { smooth(Double(now) - Double(before)) }
+      if let before = previousTickTime { smooth(Double(now &- before)) }
       previousTickTime = now
       tick = RingTick(time: time)
     }

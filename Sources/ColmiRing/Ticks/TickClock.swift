@@ -24,11 +24,10 @@ public import Physiology
     self.isRestart = isRestart
   }
 
-  /// What the signal processing takes of it: the green light, and the acceleration. A value of 0 is a dropout.
+  /// What the signal processing takes of it: the green light, and the acceleration.
   @inlinable public var signal: SignalSample {
-    let light: Double? = if let ppg = tick.ppg, ppg.value != 0 { Double(ppg.value) } else { nil }
-    return SignalSample(
-      index: index, time: fittedTime, isRestart: isRestart, light: light,
+    SignalSample(
+      index: index, time: fittedTime, isRestart: isRestart, light: tick.ppg?.reading.map { Double($0) },
       acceleration: tick.accelerometer.map(\.acceleration))
   }
 }
@@ -157,7 +156,7 @@ public struct TickClock: Sendable {
     }
     lastFitted = fitted
     tally.add(
-      residual: Double(tick.time.nanoseconds) - Double(fitted), missing: missing[position],
+      residual: Double(tick.time.nanoseconds &- fitted), missing: missing[position],
       isRestart: restarts[position])
     return PlacedTick(
       tick: tick, index: number, fittedTime: ReceiveTime(nanoseconds: fitted),
@@ -172,15 +171,16 @@ public struct TickClock: Sendable {
 
   private mutating func warmUp() {
     guard count > 0 else { return }
-    let (first, last) = (time(0), time(count - 1))
-    let isLong = Double(last) - Double(first) >= Self.warmUpSeconds * 1e9 && count >= Self.minimumWarmUp
-    guard isFinished || isLong || count == Self.capacity || last < first else { return }
-    let mean = count > 1 ? (Double(last) - Double(first)) / Double(count - 1) : 1e9
+    // A line ends where the stamps run backwards: that tick begins another.
+    let whole = isStepBack(count - 1) ? count - 1 : count
+    let (first, last) = (time(0), time(whole - 1))
+    let length = Double(last &- first)
+    let isLong = length >= Self.warmUpSeconds * 1e9 && count >= Self.minimumWarmUp
+    guard isFinished || isLong || count == Self.capacity || whole < count else { return }
+    let mean = whole > 1 ? length / Double(whole - 1) : 1e9
     var fit = ClockFit(index: 0, time: first, period: max(1, mean), isKnown: false)
-    for position in 0..<count where position == 0 || !isStepBack(position) {
-      fit.take(time(position), at: position)
-      lastOfWarmUp = position
-    }
+    for position in 0..<whole { fit.take(time(position), at: position) }
+    lastOfWarmUp = whole - 1
     self.fit = fit
   }
 

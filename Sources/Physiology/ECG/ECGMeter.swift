@@ -67,7 +67,7 @@ public struct ECGMeter: Sendable {
   private var pendingCount = 0
   private var found: [ECGBeat]
   private var lastBeat: (time: Int64, missing: Int, isGood: Bool)?
-  private var intervals: [Double]
+  private var intervals: BeatIntervals
   /// How many beats the last window has.
   public private(set) var beatCount = 0
 
@@ -87,7 +87,7 @@ public struct ECGMeter: Sendable {
     let none = ECGBeat(
       time: ReceiveTime(nanoseconds: 0), interval: nil, height: 0, correlation: nil, isAccepted: false)
     found = [ECGBeat](repeating: none, count: Self.maximumBeats)
-    intervals = [Double](repeating: 0, count: Self.maximumBeats)
+    intervals = BeatIntervals(capacity: Self.maximumBeats)
   }
 
   /// Beat `index` of the window that `take` or `finish` returned last, below `beatCount`.
@@ -138,7 +138,7 @@ public struct ECGMeter: Sendable {
     for number in 1..<step {
       let share = Double(number) / Double(step)
       let value = last.microvolts + (sample.microvolts - last.microvolts) * share
-      if let closed = add(value, start + Int64(Double(end - start) * share), missing: 1) { window = closed }
+      if let closed = add(value, start &+ Int64(Double(end &- start) * share), missing: 1) { window = closed }
     }
     return window
   }
@@ -220,18 +220,9 @@ public struct ECGMeter: Sendable {
 
   /// Of the first `count` beats, in seconds.
   private mutating func medianInterval(_ count: Int) -> Double? {
-    guard count >= 2 else { return nil }
-    for index in 1..<count {
-      let interval = (pending[index].position - pending[index - 1].position) / rate
-      var place = index - 1
-      while place > 0, intervals[place - 1] > interval {
-        intervals[place] = intervals[place - 1]
-        place -= 1
-      }
-      intervals[place] = interval
-    }
-    let middle = (count - 1) / 2
-    return (count - 1).isMultiple(of: 2) ? (intervals[middle - 1] + intervals[middle]) / 2 : intervals[middle]
+    // Shared for this call: a span of a property would keep all of `self` from being changed.
+    let beats = pending
+    return intervals.median(beats.span.extracting(..<count), rate: rate)
   }
 
   /// Makes the beats of a window ready for `beat`, as if it were good.
@@ -248,11 +239,11 @@ public struct ECGMeter: Sendable {
         width > 0
         ? quality.correlation(of: beat, signal: signal.span, available: available, width: width) : nil
       if let correlation { (correlationSum, whole) = (correlationSum + correlation, whole + 1) }
-      let (time, absent) = (time(at: beat.position), missing(upTo: Int(beat.position)))
+      let (time, absent) = (times.time(at: beat.position, taken: taken), missing(upTo: Int(beat.position)))
       let isGood = (correlation ?? 1) >= Self.leastCorrelation
       var interval: Double?
       if let lastBeat, Double(absent - lastBeat.missing) <= Self.hiddenSeconds * rate {
-        interval = Double(time - lastBeat.time) / 1e9
+        interval = Double(time &- lastBeat.time) / 1e9
       }
       let isAccepted = interval != nil && isGood && lastBeat?.isGood == true
       found[index] = ECGBeat(
@@ -264,14 +255,6 @@ public struct ECGMeter: Sendable {
     }
     beatCount = count
     return (good > 0 ? intervalSum / Double(good) : nil, whole > 0 ? correlationSum / Double(whole) : nil)
-  }
-
-  private func time(at position: Double) -> Int64 {
-    let before = Int(position.rounded(.down))
-    let start = times[before % times.count]
-    guard before + 1 < taken else { return start }
-    let part = position - Double(before)
-    return start + Int64(Double(times[(before + 1) % times.count] - start) * part)
   }
 }
 

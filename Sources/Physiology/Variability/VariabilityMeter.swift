@@ -66,9 +66,9 @@ public struct VariabilityMeter: Sendable {
       interrupt()
       return nil
     }
-    let began = end.nanoseconds - Int64((seconds * 1e9).rounded())
+    let began = end.nanoseconds &- Int64((seconds * 1e9).rounded())
     var closed: VariabilitySegment?
-    if let start, Double(end.nanoseconds - start) / 1e9 > Self.segmentSeconds {
+    if let start, Double(end.nanoseconds &- start) / 1e9 > Self.segmentSeconds {
       closed = close(isWhole: true)
     }
     if start == nil {
@@ -86,7 +86,7 @@ public struct VariabilityMeter: Sendable {
       interrupt()
       return closed
     }
-    let given = Double(end.nanoseconds - start) / 1e9
+    let given = Double(end.nanoseconds &- start) / 1e9
     let expected = runEnd.map { $0 + seconds }
     let isContinued = expected.map { abs($0 - given) <= Self.largestDriftSeconds } ?? false
     let place = isContinued ? expected ?? given : given
@@ -106,14 +106,14 @@ public struct VariabilityMeter: Sendable {
 
   private mutating func close(isWhole: Bool) -> VariabilitySegment? {
     guard let start else { return nil }
-    let end = isWhole ? start + Int64(Self.segmentSeconds * 1e9) : latest
+    let end = isWhole ? start &+ Int64(Self.segmentSeconds * 1e9) : latest
     let (kept, artefacts) = correct()
     let segment = VariabilitySegment(
       start: ReceiveTime(nanoseconds: start), end: ReceiveTime(nanoseconds: end), intervals: total,
       unaccepted: unaccepted, artefacts: artefacts,
-      result: result(kept, artefacts, seconds: Double(end - start) / 1e9))
+      result: result(kept, artefacts, seconds: Double(end &- start) / 1e9))
     // The next segment's clock begins where this one ended, in the middle of a run.
-    if let runEnd { self.runEnd = runEnd - Double(end - start) / 1e9 }
+    if let runEnd { self.runEnd = runEnd - Double(end &- start) / 1e9 }
     (count, total, unaccepted) = (0, 0, 0)
     self.start = nil
     return segment

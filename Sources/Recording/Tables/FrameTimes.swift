@@ -1,5 +1,4 @@
 import BLECore
-import BLESensors
 import Physiology
 
 /// Puts the samples of frames that bear the sensor's own time on the clock of the kernel's stamps.

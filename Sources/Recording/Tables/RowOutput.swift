@@ -143,15 +143,14 @@ package struct WordRow: RowOutput {
       append(g: a.x)
       append(g: a.y)
       append(g: a.z)
-    case .ppg(let p): append(p.value, p.max, p.min, p.diff)
-    case .spO2(let s): append(s.value, s.max, s.min, s.diff)
+    case .ppg(let p): append(p.reading, p.max, p.min, p.diff)
+    case .spO2(let s): append(s.reading, s.max, s.min, s.diff)
     case .unknown: break
     }
   }
 
-  /// A value of 0 is a dropout.
-  private mutating func append(_ value: UInt16, _ max: UInt16, _ min: UInt16, _ diff: UInt16) {
-    if value == 0 { appendMissing(1) } else { append(Int64(value)) }
+  private mutating func append(_ reading: UInt16?, _ max: UInt16, _ min: UInt16, _ diff: UInt16) {
+    if let reading { append(Int64(reading)) } else { appendMissing(1) }
     append(Int64(max))
     append(Int64(min))
     append(Int64(diff))

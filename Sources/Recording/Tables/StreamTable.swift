@@ -142,8 +142,8 @@ extension OutputSpan<UInt8> {
       append(microG: a.x)
       append(microG: a.y)
       append(microG: a.z)
-    case .ppg(let p): append(columns: p.value, p.max, p.min, p.diff)
-    case .spO2(let s): append(columns: s.value, s.max, s.min, s.diff)
+    case .ppg(let p): append(columns: p.reading, p.max, p.min, p.diff)
+    case .spO2(let s): append(columns: s.reading, s.max, s.min, s.diff)
     case .unknown: break
     }
   }
@@ -167,9 +167,8 @@ extension OutputSpan<UInt8> {
     append(decimal: number)
   }
 
-  /// A value of 0 is a dropout.
-  fileprivate mutating func append(columns value: UInt16, _ max: UInt16, _ min: UInt16, _ diff: UInt16) {
-    if value == 0 { append(UInt8(ascii: ",")) } else { append(column: Int64(value)) }
+  fileprivate mutating func append(columns reading: UInt16?, _ max: UInt16, _ min: UInt16, _ diff: UInt16) {
+    if let reading { append(column: Int64(reading)) } else { append(UInt8(ascii: ",")) }
     append(column: Int64(max))
     append(column: Int64(min))
     append(column: Int64(diff))
