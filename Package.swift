@@ -198,8 +198,8 @@ let package = Package(
     tests(
       "BLEEmulationTests",
       [
-        "BLECore", "Physiology", "BLEWire", "BLEStack", "BLESensors", "BLEEmulation", "EmulatedSensors",
-        "TestKit",
+        "BLECore", "Physiology", "BLEWire", "BLEStack", "BLESensors", "ColmiRing", "BLEEmulation",
+        "EmulatedSensors", "TestKit",
       ]),
     tests(
       "BLELinuxTests",

@@ -26,10 +26,12 @@ struct EmulateRingCommand: AsyncParsableCommand {
     discussion: """
       Makes an adapter through /dev/vhci (needs root) and brings it up, or serves the controller as a byte stream; \
       prints one line when it can be used, and runs until Ctrl-C. The ring is found by its name and answers as the \
-      real one; its raw stream starts with frames captured from real rings and goes on with a made-up wearer at rest.
+      real one; its raw stream starts with frames captured from real rings and goes on with a made-up wearer, who is at \
+      rest with 72 beats a minute unless something is said of their heart, motion or finger.
 
       EXAMPLES
         sudo ringtap emulate ring --vhci --rate 300 --real-time
+        sudo ringtap emulate ring --vhci --rate 75 --real-time --motion run --bout 60
         ringtap emulate ring --transport tcp-server:127.0.0.1:6402
             then, elsewhere: ringtap capture --transport tcp-client:127.0.0.1:6402
       """)
@@ -67,6 +69,38 @@ struct EmulateRingCommand: AsyncParsableCommand {
   @Option(help: "Break each so-many-th raw notification: wrong checksum, or cut short.")
   var malformedEvery: Int?
 
+  @OptionGroup var heart: EmulatedHeartOptions
+
+  @Option(help: "What its wearer does: rest, walk or run. The heart rate goes with it if not given.")
+  var motion: String?
+
+  @Option(help: ArgumentHelp("Steps a minute, with --motion; 105 walking, 160 running.", valueName: "n"))
+  var cadence: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "By turns at rest and in motion for so long each, with --motion.", valueName: "seconds"))
+  var bout: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "The pulse in the light as a share of a warm finger's, 0 to 1; 0.02 is a cold one.", valueName: "share")
+  )
+  var perfusion: String?
+
+  @Option(help: ArgumentHelp("Be off the finger for 5 s, so often.", valueName: "seconds"))
+  var liftedEvery: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "How likely it takes no reading of the light, 0 to 1.", valueName: "probability"))
+  var dropout = 0.0
+
+  @Option(
+    help: ArgumentHelp(
+      "Advertise for so long after a link, and then no more, as some rings do.", valueName: "seconds"))
+  var sleepsAfter: Double?
+
   @Option(help: "Days that it has stored of a made-up wearer; its clock is this machine's, in UTC.")
   var history = RingHistory().dayCount
 
@@ -76,6 +110,11 @@ struct EmulateRingCommand: AsyncParsableCommand {
   func validate() throws {
     guard rate > 0, rate <= 100_000 else { throw ValidationError("--rate must be above 0") }
     guard (1...31).contains(history) else { throw ValidationError("--history must be 1 … 31") }
+    guard (0...1).contains(dropout) else { throw ValidationError("--dropout must be 0 … 1") }
+    guard sleepsAfter ?? 1 > 0, sleepsAfter ?? 1 <= 86_400 else {
+      throw ValidationError("--sleeps-after must be above 0")
+    }
+    _ = try wearer()
     guard (1...26).contains(name.utf8.count) else {
       throw ValidationError("--name must have 1 to 26 octets")
     }
@@ -89,6 +128,15 @@ struct EmulateRingCommand: AsyncParsableCommand {
       throw ValidationError("\(option) must be at least 1")
     }
     _ = try parsedAddress()
+  }
+
+  /// `nil` if nothing is said of one.
+  private func wearer() throws -> Wearer? {
+    try heart.wearer(
+      and: [
+        ("motion", motion), ("cadence", cadence), ("bout", bout), ("perfusion", perfusion),
+        ("lifted-every", liftedEvery),
+      ])
   }
 
   private func parsedAddress() throws -> DeviceAddress {
@@ -111,6 +159,9 @@ struct EmulateRingCommand: AsyncParsableCommand {
     ring.notificationLimit = count
     ring.disconnectAfter = disconnectAfter
     ring.malformedEvery = malformedEvery
+    ring.wearer = try wearer() ?? .even
+    ring.dropoutRate = dropout
+    ring.sleepsAfter = sleepsAfter.map { .seconds($0) }
     ring.behaviour = quiet ? .quiet : .active
     ring.history = RingHistory(dayCount: history)
     ring.features = allFeatures ? .all : .captured

@@ -68,6 +68,40 @@ struct EmulatedSensorOptions: ParsableArguments {
   }
 }
 
+/// The heart of a wearer, on every command whose sensor shows it. Texts are those of `virtual:`.
+struct EmulatedHeartOptions: ParsableArguments {
+  @Option(
+    help: ArgumentHelp(
+      "Beats a minute: 72, or 64-80 for up and down each minute.", valueName: "n"))
+  var heartRate: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "How far breathing and a slow wave raise and lower the heart rate, 0 to 0.4; 0.05 if not given.",
+      valueName: "share"))
+  var variability: String?
+
+  @Option(help: ArgumentHelp("How many of the beats are premature, 0 to 0.5.", valueName: "share"))
+  var ectopic: String?
+
+  func validate() throws { _ = try wearer() }
+
+  /// `nil` if nothing is said of one.
+  func wearer(and others: [(String, String?)] = []) throws -> Wearer? {
+    var wearer: Wearer?
+    for case (let option, let text?) in [
+      ("heart-rate", heartRate), ("variability", variability), ("ectopic", ectopic),
+    ] + others {
+      do throws(Wearer.Refusal) {
+        var changed = wearer ?? Wearer()
+        try changed.set(option, text)
+        wearer = changed
+      } catch { throw ValidationError("--\(option) \(text): \(error.range) is wanted") }
+    }
+    return wearer
+  }
+}
+
 /// `ringtap emulate heart-rate`.
 struct EmulateHeartRateCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -81,8 +115,13 @@ struct EmulateHeartRateCommand: AsyncParsableCommand {
       """)
 
   @OptionGroup var sensor: EmulatedSensorOptions
+  @OptionGroup var heart: EmulatedHeartOptions
 
-  func run() async throws { try await sensor.run(StrapModel()) }
+  func run() async throws {
+    var model = StrapModel()
+    model.rhythm = try heart.wearer()?.rhythm ?? model.rhythm
+    try await sensor.run(model)
+  }
 }
 
 /// `ringtap emulate thermometer`.
@@ -153,6 +192,11 @@ struct EmulatePolarCommand: AsyncParsableCommand {
       """)
 
   @OptionGroup var sensor: EmulatedSensorOptions
+  @OptionGroup var heart: EmulatedHeartOptions
 
-  func run() async throws { try await sensor.run(PolarModel()) }
+  func run() async throws {
+    var model = PolarModel()
+    model.rhythm = try heart.wearer()?.rhythm ?? model.rhythm
+    try await sensor.run(model)
+  }
 }

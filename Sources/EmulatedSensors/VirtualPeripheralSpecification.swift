@@ -20,6 +20,14 @@ import ColmiRing
 /// | `loss=P` | how likely a packet arrives broken and is sent again, 0 … 1; needs `real-time` |
 /// | `extended` | the controller has the extended advertising commands |
 /// | `quiet` | a ring asks the central for nothing |
+/// | `heart-rate=N` | beats a minute of the wearer of a ring, strap or Polar sensor: 72, or 64-80, up and down each minute |
+/// | `variability=P` | how far breathing and a slow wave raise and lower that, 0 … 0.4; 0.05 |
+/// | `ectopic=P` | share of premature beats, 0 … 0.5 |
+/// | `motion=KIND` | what a ring's wearer does: `rest`, `walk`, `run` |
+/// | `cadence=N` | steps a minute then, 30 … 240; 105 and 160 |
+/// | `bout=SECONDS` | at rest and in motion by turns, for so long each |
+/// | `perfusion=P` | the pulse in a ring's light, as a share of a warm finger's, 0 … 1 |
+/// | `lifted-every=SECONDS` | a ring is off the finger for 5 s, so often |
 /// | `dropout=P` | how likely a ring takes no reading of the light, 0 … 1 |
 /// | `malformed-every=N` | a ring breaks each N-th raw notification, a sensor each N-th value |
 /// | `disconnect-after=N` | a ring loses the link after N raw notifications, a sensor after N values |
@@ -36,12 +44,16 @@ import ColmiRing
 /// | `move=WHERE` | where a ring's attributes go when they change: `away`, `swapped` |
 /// | `move-after=N` | they do after N raw notifications of a link |
 /// | `move-between-links` | they do when the first link has ended |
+/// | `sleeps-after=SECONDS` | a ring advertises for so long after a link, and then no more |
 /// | `off-body-every=N` | a sensor is on no body in each N-th tick |
 /// | `fahrenheit` | the unit of a thermometer or CORE sensor |
 /// | `security=LEVEL` | what a central has to do before it may use the device: `encrypted`, `authenticated` |
 /// | `passkey=N` | what the device then shows and types; 123456 |
 /// | `io-capability=NAME` | what it can show and type: `none`, `display`, `yes-no`, `keyboard`, `keyboard-display` |
 /// | `legacy-pairing` | it pairs without Secure Connections |
+///
+/// Without an option of its wearer's a ring has one at rest with 72 a minute to the last digit; with any, one who breathes, with
+/// a heart rate that goes with the motion, as `Wearer` has it.
 ///
 /// Sensors are `heart-rate`, `thermometer`, `core`, `cycling` and `polar`. Several that are in range of each other are joined
 /// by `+`: `ring,rate=75+heart-rate+polar,real-time`.
@@ -61,15 +73,27 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
 
     var hasUnit: Bool { self == .thermometer || self == .core }
 
+    /// Those of `Wearer.set` that it has.
+    var wearerOptions: [String] {
+      switch self {
+      case .ring: Wearer.options
+      case .heartRate, .polar: Wearer.heartOptions
+      case .source, .thermometer, .core, .cycling: []
+      }
+    }
+
     /// What it has besides the options that all have, for a message.
     var options: String {
       switch self {
       case .ring:
-        "quiet, dropout=P, malformed-every=N, disconnect-after=N, history=N, all-features, late-replies=MS, wrong-checksum=N, "
-          + "foreign-replies, cut-logs=N, unasked, repeat-frames, attributes=KIND, stream-by=CHANNEL, move=WHERE, "
-          + "move-after=N, move-between-links, "
+        "heart-rate=N, variability=P, ectopic=P, motion=KIND, cadence=N, bout=SECONDS, perfusion=P, lifted-every=SECONDS, "
+          + "dropout=P, sleeps-after=SECONDS, quiet, malformed-every=N, disconnect-after=N, history=N, all-features, "
+          + "late-replies=MS, wrong-checksum=N, foreign-replies, cut-logs=N, unasked, repeat-frames, attributes=KIND, "
+          + "stream-by=CHANNEL, move=WHERE, move-after=N, move-between-links, "
       case .source: "payload=N, "
-      case .heartRate, .cycling, .polar: "malformed-every=N, disconnect-after=N, off-body-every=N, "
+      case .heartRate, .polar:
+        "heart-rate=N, variability=P, ectopic=P, malformed-every=N, disconnect-after=N, off-body-every=N, "
+      case .cycling: "malformed-every=N, disconnect-after=N, off-body-every=N, "
       case .thermometer, .core: "malformed-every=N, disconnect-after=N, off-body-every=N, fahrenheit, "
       }
     }
@@ -92,8 +116,12 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
   public var packetErrorRate = 0.0
   public var commandSet = VirtualController.Configuration.CommandSet.legacy
   public var behaviour = EmulatedRing.Configuration().behaviour
+  /// `nil`: as the kind has it.
+  public var wearer: Wearer?
   /// How likely a ring takes no reading of the light.
   public var dropoutRate = 0.0
+  /// A ring advertises for so long after a link; `nil`: until a central comes.
+  public var sleepsAfter: Duration?
   public var malformedEvery: Int?
   public var disconnectAfter: Int?
   /// `nil`: a ring has none, and refuses.
@@ -162,6 +190,12 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     case ("legacy-pairing", nil): security.isLegacy = true
     case ("loss", let value?):
       packetErrorRate = try Self.number(value, field, "0 … 1") { (0...1).contains($0) }
+    case (let name, let value?) where kind.wearerOptions.contains(name):
+      do throws(Wearer.Refusal) {
+        var wearer = wearer ?? Wearer()
+        try wearer.set(name, value)
+        self.wearer = wearer
+      } catch { throw ParseError(description: "'\(field)': \(error.range) is wanted") }
     case (let name, let value) where kind == .ring: try take(ringOption: name, value, field)
     default: throw Self.unknown(field, kind)
     }
@@ -174,6 +208,8 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     switch (name, value) {
     case ("dropout", let value?):
       dropoutRate = try Self.number(value, field, "0 … 1") { (0...1).contains($0) }
+    case ("sleeps-after", let value?):
+      sleepsAfter = .seconds(try Self.number(value, field, "seconds above 0") { $0 > 0 && $0 <= 86_400 })
     case ("history", let value?): history = RingHistory(dayCount: try Self.whole(value, field, 1...31))
     case ("all-features", nil): features = .all
     case ("late-replies", let value?):
@@ -254,11 +290,11 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
       switch kind {
       case .ring: EmulatedRing(ring(number))
       case .source: EmulatedSource(source(number))
-      case .heartRate: sensor(StrapModel(), number)
+      case .heartRate: sensor(StrapModel(), number) { $0.rhythm = wearer?.rhythm ?? $0.rhythm }
       case .thermometer: sensor(ThermometerModel(), number) { $0.unit = unit }
       case .core: sensor(CoreModel(), number) { $0.unit = unit }
       case .cycling: sensor(CyclingModel(), number)
-      case .polar: sensor(PolarModel(), number)
+      case .polar: sensor(PolarModel(), number) { $0.rhythm = wearer?.rhythm ?? $0.rhythm }
       }
     }
   }
@@ -284,7 +320,9 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     ring.notificationsPerSecond = rate ?? 300
     ring.notificationLimit = count
     ring.behaviour = behaviour
+    ring.wearer = wearer ?? .even
     ring.dropoutRate = dropoutRate
+    ring.sleepsAfter = sleepsAfter
     ring.malformedEvery = malformedEvery
     ring.disconnectAfter = disconnectAfter
     ring.history = history
@@ -337,29 +375,5 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
   private static func fourDigits(_ number: Int) -> String {
     let digits = String(number)
     return String(repeating: "0", count: max(0, 4 - digits.count)) + digits
-  }
-}
-
-/// What a specification says of security.
-private struct SecurityFields: Hashable, Sendable {
-  var level: PeripheralProtection.Level?
-  var passkey: UInt32?
-  var capability: PeripheralProtection.Capability?
-  var isLegacy = false
-
-  var protection: PeripheralProtection? {
-    guard let level else { return nil }
-    var protection = PeripheralProtection(level, passkey: passkey, capability: capability)
-    if isLegacy { protection.kind = .legacy }
-    return protection
-  }
-
-  /// Why this cannot be.
-  var problem: String? {
-    guard let protection else {
-      return passkey != nil || capability != nil || isLegacy
-        ? "passkey, io-capability and legacy-pairing need security=LEVEL" : nil
-    }
-    return protection.isPossible ? nil : "a device without io-capability cannot be authenticated"
   }
 }

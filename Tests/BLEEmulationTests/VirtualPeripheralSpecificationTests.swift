@@ -43,6 +43,29 @@ import Testing
     #expect(try Specification(parsing: "ring").replyFaults == RingReplyFaults())
   }
 
+  @Test func wearers() throws {
+    let text = "ring,bout=60,motion=run,heart-rate=120-150,cadence=172.5,ectopic=0.02,perfusion=0.4"
+    let worn = try Specification(parsing: text + ",lifted-every=90,sleeps-after=30")
+    let ring = try #require(worn.makePeripherals().compactMap { $0 as? EmulatedRing }.first).configuration
+    var wanted = Wearer()
+    (wanted.beatsPerMinute, wanted.ectopicShare) = (120...150, 0.02)
+    (wanted.motion, wanted.stepsPerMinute, wanted.boutSeconds) = (.run, 172.5, 60)
+    (wanted.perfusion, wanted.liftedEverySeconds) = (0.4, 90)
+    #expect(ring.wearer == wanted && ring.sleepsAfter == .seconds(30))
+    #expect(try Specification(parsing: "ring").wearer == nil)
+
+    let both = try Specification(parsing: "heart-rate,heart-rate=60+polar,variability=0.1,ectopic=0.5")
+    let rhythms = both.makePeripherals().compactMap { $0 as? EmulatedSensor }.map {
+      ($0.model as? StrapModel)?.rhythm ?? ($0.model as? PolarModel)?.rhythm
+    }
+    var polar = HeartRhythm()
+    (polar.breathingShare, polar.slowShare, polar.ectopicShare) = (0.06, 0.04, 0.5)
+    #expect(rhythms == [HeartRhythm(beatsPerMinute: 60...60), polar])
+    #expect(
+      try Specification(parsing: "polar").makePeripherals().compactMap { $0 as? EmulatedSensor }
+        .map { ($0.model as? PolarModel)?.rhythm } == [HeartRhythm()])
+  }
+
   @Test func source() throws {
     let source = try Specification(parsing: "source,payload=244,real-time")
     let sources = source.makePeripherals().compactMap { $0 as? EmulatedSource }
@@ -85,6 +108,16 @@ import Testing
     ("source,payload=3", "4 … 512"), ("source,real-time=1", "'real-time=1' is no option"),
     ("ring,loss=2,real-time", "0 … 1"), ("ring,loss=0.1", "loss needs real-time"),
     ("ring,history=32", "1 … 31"), ("ring,unasked=1", "'unasked=1' is no option"),
+    ("ring,heart-rate=80-70", "beats a minute, 30 … 220, such as 72 or 64-80, is wanted"),
+    ("ring,heart-rate=20", "30 … 220"), ("ring,heart-rate=", "30 … 220"),
+    ("polar,heart-rate=60-", "30 … 220"),
+    ("ring,motion=fly", "'motion=fly': one of rest, walk, run is wanted"), ("ring,motion", "is no option"),
+    ("ring,ectopic=0.6", "0 … 0.5 is wanted"), ("ring,variability=nan", "0 … 0.4"),
+    ("ring,cadence=10", "30 … 240"), ("ring,bout=1", "5 … 86400"), ("ring,perfusion=2", "0 … 1 is wanted"),
+    ("ring,lifted-every=6", "10 … 86400"), ("ring,sleeps-after=0", "seconds above 0"),
+    ("heart-rate,motion=walk", "'motion=walk' is no option of virtual:heart-rate"),
+    ("core,heart-rate=60", "'heart-rate=60' is no option of virtual:core"),
+    ("polar,sleeps-after=3", "'sleeps-after=3' is no option"),
     ("source,history=7", "'history=7' is no option of virtual:source"),
   ])
   func errors(text: String, message: String) {

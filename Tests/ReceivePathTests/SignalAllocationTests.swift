@@ -6,6 +6,7 @@ import Physiology
 import Testing
 
 @testable import BLEDissector
+@testable import EmulatedSensors
 @testable import Recording
 @testable import SensorSessions
 
@@ -42,6 +43,26 @@ struct SignalAllocationTests {
         }
       }
     }
+  }
+
+  /// All that an emulated ring's wearer can do, for 80 s after each of it was done once.
+  @Test func emulatedFramesAllocateNothing() throws {
+    var wearer = Wearer()
+    (wearer.motion, wearer.boutSeconds, wearer.liftedEverySeconds) = (.run, 10, 20)
+    (wearer.ectopicShare, wearer.perfusion) = (0.2, 0.5)
+    var signal = RingSignal(wearer, dropoutRate: 0.1)
+    let subtypes: InlineArray<3, RingSignal.Subtype> = [.spo2, .ppg, .accelerometer]
+    var before: UInt64 = 0
+    var sum = 0
+    for tick in 0..<3_000 {
+      if tick == 1_000 { before = malloc_counter_calls() }
+      for index in subtypes.indices {
+        let subtype = subtypes[index]
+        sum += Int(signal.frame(subtype, tick: tick, seconds: Double(tick) / 25)[3])
+      }
+    }
+    let calls = malloc_counter_calls() - before
+    #expect(calls == 0 && sum > 0)
   }
 
   /// Eight minutes at 50 Hz or one at 1,000 Hz; the pulse is a triangle of 75 a minute, events are 30 ms apart, and

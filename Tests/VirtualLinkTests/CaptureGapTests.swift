@@ -31,13 +31,16 @@ import Testing
 
   /// A capture in virtual time that is interrupted when `script` is over, or ends before.
   private func capture(
-    in folder: String, patience: Duration = .seconds(60),
+    in folder: String, patience: Duration = .seconds(60), sleepsAfter: Duration? = nil,
     _ change: (inout SensorRecording) -> Void = { _ in },
     wrap: @Sendable (any PacketTransport) -> any PacketTransport = { $0 },
     _ script: @escaping @Sendable (DeviceAddress, ControllerAttachment, EventLoop) async throws -> Void
   ) async throws -> Run {
-    let ring = quietRing(rate: 15)
-    let link = try await VirtualLink.open([ring], pace: .air, clock: .virtual(from: Self.start), wrap: wrap)
+    var ring = quietRing(rate: 15)
+    ring.sleepsAfter = sleepsAfter
+    let configuration = ring
+    let link = try await VirtualLink.open(
+      [configuration], pace: .air, clock: .virtual(from: Self.start), wrap: wrap)
     let loop = link.loop
     var capture = SensorRecording(of: ring.address, on: link.adapter, into: folder + "/capture")
     capture.plan.patience = patience
@@ -202,6 +205,28 @@ import Testing
       let object = try #require((try session(folder)["gaps"] as? [[String: Any]])?.first)
       #expect(object["firstSampleAtNs"] == nil && object["lengthMs"] == nil)
       #expect(run.news == [true])
+    }
+  }
+
+  /// A ring that sleeps half a minute after a link: who is back before that goes on, who is later is told what happened.
+  @Test(arguments: [(20, true), (40, false)])
+  func aRingSleeps(seconds: Int, isBack: Bool) async throws {
+    try await withFolder { folder in
+      let run = try await capture(in: folder, sleepsAfter: .seconds(30)) { ring, emulation, loop in
+        try await loop.wait(for: .seconds(10))
+        await emulation.inject(.outOfRange(ring))
+        try await loop.wait(for: .seconds(seconds))
+        await emulation.inject(.inRange(ring))
+        try await loop.wait(for: .seconds(isBack ? 10 : 3600))
+      }
+      let report = run.result.report
+      #expect(run.news == (isBack ? [true, false] : [true]) && report.gapCount == 1)
+      #expect((report.gaps.first?.firstSampleAt != nil) == isBack)
+      #expect(
+        report.endReason
+          == (isBack
+            ? "interrupted"
+            : "the link was lost: the device went silent, and it was not back within 60 s"))
     }
   }
 

@@ -28,7 +28,11 @@ final class Station: Advertiser, LinkOwner {
   // MARK: Advertiser
 
   var identity: DeviceAddress { link?.end.address ?? peripheral.advertisement?.address ?? .any }
-  var advertisement: Advertisement? { link == nil ? peripheral.advertisement : nil }
+
+  var advertisement: Advertisement? {
+    if let end = peripheral.advertisingEnd, end <= now { return nil }
+    return link == nil ? peripheral.advertisement : nil
+  }
 
   /// Emulated peripherals take the longest packets that there are.
   func linkEnd(as address: DeviceAddress, to central: DeviceAddress, now: MonotonicTime) -> LinkEnd {

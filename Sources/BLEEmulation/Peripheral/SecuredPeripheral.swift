@@ -125,6 +125,7 @@ public final class SecuredPeripheral: VirtualPeripheral {
     }
   }
 
+  public var advertisingEnd: MonotonicTime? { base.advertisingEnd }
   public var attributesVersion: Int { base.attributesVersion }
   public var receiveMTU: Int { base.receiveMTU }
   public func connected(_ link: PeripheralLink, now: MonotonicTime) { base.connected(link, now: now) }

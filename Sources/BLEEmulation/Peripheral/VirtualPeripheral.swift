@@ -46,6 +46,8 @@ public struct Advertisement: Hashable, Sendable {
 public protocol VirtualPeripheral: AnyObject {
   /// `nil` while it does not advertise. Not asked while a central is connected.
   var advertisement: Advertisement? { get }
+  /// When it stops to advertise, until its next link; `nil` for never.
+  var advertisingEnd: MonotonicTime? { get }
   /// Its attributes; asked when the controller is made, and when a central connects after `attributesVersion` has changed.
   var services: [GATTServiceDescription] { get }
   var attributesVersion: Int { get }
@@ -72,6 +74,7 @@ public protocol VirtualPeripheral: AnyObject {
 }
 
 extension VirtualPeripheral {
+  public var advertisingEnd: MonotonicTime? { nil }
   public var attributesVersion: Int { 0 }
   public var security: PeripheralSecurity? { nil }
   public var receiveMTU: Int { ATT.maximumMTU }

@@ -16,6 +16,12 @@ public struct HeartRhythm: Hashable, Sendable {
   /// How far breathing and the slow wave raise and lower the rate: shares of its mean, together below a half.
   public var breathingShare = 0.03
   public var slowShare = 0.02
+  /// Share of the beats that are premature: 0 … 0.5, where each second one is. The beat after one is where it would be
+  /// without, after a compensatory pause; two never follow each other.
+  public var ectopicShare = 0.0
+
+  /// An ectopic beat is early by this share of an interval.
+  public static let prematurity = 0.35
 
   /// - Parameter beatsPerMinute: 64 … 80 unless told otherwise.
   public init(beatsPerMinute: ClosedRange<Double> = 64...80) { self.beatsPerMinute = beatsPerMinute }
@@ -27,14 +33,29 @@ public struct HeartRhythm: Hashable, Sendable {
 
   /// When beat `number` has its R wave: seconds. Beat 0 has it at 0.
   public func beat(_ number: Int) -> Double {
-    var time = 60 * Double(number) / mean
+    let place = place(number)
+    var time = 60 * place / mean
     // Newton's method: the rate differs little from its mean, so this is exact to the last digits.
-    for _ in 0..<12 { time -= (phase(at: time) - Double(number)) / rate(at: time) }
+    for _ in 0..<12 { time -= (phase(at: time) - place) / rate(at: time) }
     return time
   }
 
-  /// Beats since 0; a whole number at each R wave.
+  /// Whether beat `number` is premature: one of the odd ones, by a hash of its number.
+  public func isEctopic(_ number: Int) -> Bool {
+    guard ectopicShare > 0, number > 0, !number.isMultiple(of: 2) else { return false }
+    // SplitMix64: Steele, Lea, Flood, Fast Splittable Pseudorandom Number Generators, OOPSLA 2014.
+    var hash = UInt64(number) &* 0x9E37_79B9_7F4A_7C15
+    hash = (hash ^ hash >> 30) &* 0xBF58_476D_1CE4_E5B9
+    hash = (hash ^ hash >> 27) &* 0x94D0_49BB_1331_11EB
+    return Double((hash ^ hash >> 31) >> 11) / Double(1 << 53 as UInt64) < 2 * ectopicShare
+  }
+
+  /// The phase at which beat `number` has its R wave.
+  func place(_ number: Int) -> Double { Double(number) - (isEctopic(number) ? Self.prematurity : 0) }
+
+  /// Beats since 0; a whole number at each R wave of the sinus rhythm.
   func phase(at seconds: Double) -> Double {
+    guard breathingShare + slowShare > 0 else { return meanBeats(until: seconds) / 60 }
     let (breathing, slow) = (Self.breathsPerSecond, Self.slowWavesPerSecond)
     let waves =
       breathingShare * (1 - sineAndCosine(turns: breathing * seconds).cosine) / breathing

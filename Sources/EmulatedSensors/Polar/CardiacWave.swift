@@ -3,12 +3,18 @@ import Physiology
 /// The electrocardiogram of a rhythm: P, Q, R, S and T waves, a formula of time alone.
 ///
 /// A sum of Gaussians over the phase of the beat, at the angles and with the widths of McSharry et al. 2003 (see
-/// `HeartRhythm`), and a baseline that wanders with breathing. Heights are those of a chest lead.
+/// `HeartRhythm`), and a baseline that wanders with breathing. Heights are those of a chest lead. An ectopic beat is one of the
+/// ventricles: wide and high, with an inverted T wave and no P wave.
 struct CardiacWave: Sendable {
+  private typealias Wave = (angle: Double, width: Double, height: Double)
+
   /// Angles and widths in turns of a beat, heights in microvolts.
-  private static let waves: [(angle: Double, width: Double, height: Double)] = [
+  private static let normal: [Wave] = [
     (-70 / 360, 0.25 / (2 * .pi), 120), (-15 / 360, 0.1 / (2 * .pi), -110), (0, 0.1 / (2 * .pi), 1_050),
     (15 / 360, 0.1 / (2 * .pi), -220), (100 / 360, 0.4 / (2 * .pi), 260),
+  ]
+  private static let ectopic: [Wave] = [
+    (0, 0.25 / (2 * .pi), 1_350), (40 / 360, 0.25 / (2 * .pi), -450), (125 / 360, 0.4 / (2 * .pi), -330),
   ]
   private static let baselineMicrovolts = 60.0
 
@@ -17,10 +23,12 @@ struct CardiacWave: Sendable {
   func microvolts(at seconds: Double) -> Int32 {
     let phase = rhythm.phase(at: seconds)
     var sum = Self.baselineMicrovolts * sineAndCosine(turns: HeartRhythm.breathsPerSecond * seconds).sine
-    for wave in Self.waves {
-      let distance = phase - wave.angle
-      let widths = (distance - distance.rounded()) / wave.width
-      sum += wave.height * Self.bell(widths)
+    let last = Int(phase.rounded(.down))
+    for beat in last - 1...last + 2 {
+      let distance = phase - rhythm.place(beat)
+      for wave in rhythm.isEctopic(beat) ? Self.ectopic : Self.normal {
+        sum += wave.height * Self.bell((distance - wave.angle) / wave.width)
+      }
     }
     return Int32(sum.rounded())
   }

@@ -32,6 +32,7 @@ public final class EmulatedRing: VirtualPeripheral {
   private var isMoved = false
   private var places = RingAttributes.Places()
   private var isPoweredOff = false
+  public private(set) var advertisingEnd: MonotonicTime?
   private var stream: Stream?
   private var sentOnLink = 0
   private var signal = RingSignal()
@@ -59,7 +60,7 @@ public final class EmulatedRing: VirtualPeripheral {
     precondition(configuration.notificationsPerSecond > 0)
     precondition(configuration.name.utf8.count <= Advertisement.maximumByteCount - 5)
     self.configuration = configuration
-    signal = RingSignal(dropoutRate: configuration.dropoutRate)
+    signal = RingSignal(configuration.wearer, dropoutRate: configuration.dropoutRate)
     pace = RingPace(
       .seconds(Double(RingSignal.Subtype.allCases.count) / configuration.notificationsPerSecond))
     if let history = configuration.history, let clock = configuration.clock ?? Self.neverSet {
@@ -153,6 +154,7 @@ public final class EmulatedRing: VirtualPeripheral {
     stream = nil
     errands.removeAll()
     forgetLink()
+    advertisingEnd = configuration.sleepsAfter.map { now.advanced(by: $0) }
     if configuration.attributes.moment == .betweenLinks { move() }
   }
 

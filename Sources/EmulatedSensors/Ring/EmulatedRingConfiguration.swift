@@ -15,8 +15,12 @@ extension EmulatedRing {
     public var notificationLimit: Int?
     /// Raw notifications of one link after which the link is lost (Connection Timeout); `nil` for never.
     public var disconnectAfter: Int?
+    /// It advertises for so long after a link, and then no more; `nil`: until a central comes.
+    public var sleepsAfter: Duration?
     /// How likely a frame of the light has no reading, 0 … 1; the first ticks, which were captured, have one.
     public var dropoutRate = 0.0
+    /// Whose light and movement it streams; the first ticks were captured.
+    public var wearer = Wearer.even
     /// Each so-many-th raw notification is broken, by turns with a wrong checksum and cut short.
     public var malformedEvery: Int?
     public var batteryPercent: UInt8 = 64

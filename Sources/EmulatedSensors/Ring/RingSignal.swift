@@ -1,7 +1,7 @@
 import BLEWire
 import ColmiRing
 
-/// The raw stream of a COLMI ring (0xA1): captured frames first, then a made-up wearer at rest.
+/// The raw stream of a COLMI ring (0xA1): captured frames first, then those of a made-up `Wearer`.
 ///
 /// Deterministic: the same stream each time. One tick is one frame of each subtype, as the rings send
 /// them (reference `colmi-ring-protocol.md`, 5.2 and 5.3).
@@ -38,24 +38,23 @@ struct RingSignal {
 
   /// LSB per g of the accelerometer.
   static let unitsPerG = 512.0
-  /// Beats per second: 72 a minute.
-  private static let pulse = 1.2
+  private typealias Bounds = (high: UInt16, low: UInt16)
   /// The latched maximum and minimum of raw-ppg-ei-1 and raw-spo2-ei-1.
-  private static let ppgBounds: (high: UInt16, low: UInt16) = (10_957, 10_689)
-  private static let spo2Bounds: (high: UInt16, low: UInt16) = (194, 114)
-
-  /// One beat of a finger plethysmogram, 0 … 1: steep rise, notch, slow fall.
-  private static let beat: [Double] = [
-    0.00, 0.08, 0.28, 0.58, 0.85, 0.98, 1.00, 0.94, 0.85, 0.75, 0.66, 0.58, 0.52, 0.47, 0.44, 0.43,
-    0.45, 0.47, 0.48, 0.46, 0.43, 0.39, 0.35, 0.31, 0.27, 0.23, 0.19, 0.16, 0.12, 0.09, 0.06, 0.03,
-  ]
+  private static let ppgBounds: Bounds = (10_957, 10_689)
+  private static let spo2Bounds: Bounds = (194, 114)
 
   private var noise: UInt64 = 0x5EED
   private var chance: UInt64 = 0xD10
   private let dropoutRate: Double
+  private let motion: WearerMotion
+  private let light: WearerLight
 
   /// - Parameter dropoutRate: how likely a frame of the light has no reading, 0 … 1.
-  init(dropoutRate: Double = 0) { self.dropoutRate = dropoutRate }
+  init(_ wearer: Wearer = .even, dropoutRate: Double = 0) {
+    self.dropoutRate = dropoutRate
+    motion = WearerMotion(wearer)
+    light = WearerLight(wearer, motion)
+  }
 
   /// - Parameters:
   ///   - tick: from 0 since the stream started.
@@ -75,18 +74,15 @@ struct RingSignal {
   }
 
   /// Value, maximum, minimum and difference, all big-endian; octet 10 is 1 in the captures.
-  private mutating func optical(
-    _ subtype: Subtype, _ bounds: (high: UInt16, low: UInt16), _ seconds: Double
-  ) -> Frame {
-    let place = seconds * Self.pulse * Double(Self.beat.count)
-    let index = Int(place) % Self.beat.count
-    let part = place - place.rounded(.down)
-    let wave = Self.beat[index] * (1 - part) + Self.beat[(index + 1) % Self.beat.count] * part
-    // The wave fills 90 % of the bounds: with the noise it stays inside them.
-    let swing = Double(bounds.high - bounds.low) * 0.9
-    let value = Int(Double(bounds.low) + 5 + (swing - 5) * wave) + nextNoise(3)
+  private mutating func optical(_ subtype: Subtype, _ bounds: Bounds, _ seconds: Double) -> Frame {
+    // At rest the wave fills 90 % of the bounds: with the noise it stays inside them. Else it may leave them, as
+    // that of real rings does.
+    let swing = Double(bounds.high - bounds.low) * 0.9 - 5
+    let counts = light.counts(low: Double(bounds.low) + 5, swing: swing, at: seconds)
+    let noise = nextNoise(3 + Int(swing * motion.noise(at: seconds).light))
+    let value = UInt16(clamping: max(1, Int(counts) + noise))
     var frame = Self.start(subtype)
-    Self.set(&frame, 2, isDropout() ? 0 : UInt16(value))
+    Self.set(&frame, 2, isDropout() ? 0 : value)
     Self.set(&frame, 4, bounds.high)
     Self.set(&frame, 6, bounds.low)
     Self.set(&frame, 8, bounds.high - bounds.low)
@@ -94,21 +90,23 @@ struct RingSignal {
     return Self.summed(frame)
   }
 
-  /// A hand that turns slowly: the three axes keep to 1 g together.
+  /// A hand that turns slowly, so that the three axes keep to 1 g together, and how it moves.
   private mutating func acceleration(_ seconds: Double) -> Frame {
     let x = 0.5 * Self.sway(seconds / 7)
     let y = 0.4 * Self.sway(seconds / 5 + 0.3)
     let z = max(0, 1 - x * x - y * y).squareRoot()
     var frame = Self.start(.accelerometer)
-    setAxis(&frame, 2, y)
-    setAxis(&frame, 4, z)
-    setAxis(&frame, 6, x)
+    let moved = motion.acceleration(at: seconds)
+    let noise = 2 + Int(motion.noise(at: seconds).acceleration * Self.unitsPerG)
+    setAxis(&frame, 2, y + moved.y, noise)
+    setAxis(&frame, 4, z + moved.z, noise)
+    setAxis(&frame, 6, x + moved.x, noise)
     return Self.summed(frame)
   }
 
   /// Twelve bits in two's complement: the high eight, then the low four.
-  private mutating func setAxis(_ frame: inout Frame, _ index: Int, _ g: Double) {
-    let raw = UInt16(bitPattern: Int16((g * Self.unitsPerG).rounded()) + Int16(nextNoise(2))) & 0x0FFF
+  private mutating func setAxis(_ frame: inout Frame, _ index: Int, _ g: Double, _ noise: Int) {
+    let raw = UInt16(bitPattern: Int16((g * Self.unitsPerG).rounded()) + Int16(nextNoise(noise))) & 0x0FFF
     frame[index] = UInt8(raw >> 4)
     frame[index + 1] = UInt8(raw & 0x0F)
   }
