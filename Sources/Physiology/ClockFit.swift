@@ -69,6 +69,12 @@ public struct ClockFit: Sendable {
     (count, ticksOfBlock, ticksOfThis) = (0, 1, 0)
   }
 
+  /// Begins anew, with another period as a first guess: nanoseconds, above 0.
+  public mutating func begin(at index: Int, _ time: Int64, period: Double) {
+    begin(at: index, time)
+    (self.period, isGuess) = (period, false)
+  }
+
   /// When tick `index` arrives if it is not late: nanoseconds, on the clock of the stamps.
   public func time(of index: Int) -> Int64 {
     // A line through stamps that make no sense may leave what a stamp can be.

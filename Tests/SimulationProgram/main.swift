@@ -33,7 +33,7 @@ func usage() -> Never {
 }
 
 if CommandLine.arguments.dropFirst() == ["clock"] {
-  put(LinkTrials.table() + "\n")
+  put(LinkTrials.table() + "\n\n" + LinkTrials.drops() + "\n")
   exit(0)
 }
 

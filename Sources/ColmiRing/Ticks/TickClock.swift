@@ -42,11 +42,16 @@ public import Physiology
 /// how often events bring one on this link, that chance explains it once in a million times. The least lateness in
 /// periods is then what was lost. Events in which the link still catches up prove nothing.
 ///
+/// In the first seconds, and once more after `FirstTicks.limit` ticks, it is asked whether ticks were dropped rather than
+/// the sensor slower than it looks (`FirstTicks`).
+///
 /// Ticks come out behind those that go in, by `lagSeconds` and `lagTicks` once the rate is known and by `warmUpSeconds`
 /// at the start, so that the fit has seen both sides of each.
 ///
 /// Limits: which tick of a burst was lost, stamps cannot tell, only that one was: it is told before the burst. A loss at
-/// the very end of a stream is not told from lateness. Where the connection interval is a whole multiple of the period,
+/// the very end of a stream is not told from lateness. A sensor whose own clock stood still, as that of an emulation in a virtual
+/// machine that is paused, looks like one whose ticks of that time never came: frames have no numbers. Where only the
+/// frames were held up, at either end, nothing is missing. Where the connection interval is a whole multiple of the period,
 /// a clock that drifts slowly against the controller's looks like a ring that loses a tick each time they have
 /// drifted apart by one, unless the arrivals waver in between. Where the kernel's clock is set back, or after a pause
 /// of more than `longestGapSeconds` in which nothing was held up, the fit begins anew: a link was lost and made again,
@@ -86,6 +91,11 @@ public struct TickClock: Sendable {
   private var fit: ClockFit?
   /// The last tick that the fit was given before it was placed, of those of the warm-up.
   private var lastOfWarmUp = -1
+  /// The first ticks of the stream with their numbers, until they have been looked at again.
+  private var first = FirstTicks()
+  private var isFirst = true
+  /// Ticks that never came and are still to be told.
+  private var owed = 0
   private var lastNumber = -1
   private var lastTime: Int64 = 0
   private var lastFitted = Int64.min
@@ -182,6 +192,49 @@ public struct TickClock: Sendable {
     for position in 0..<whole { fit.take(time(position), at: position) }
     lastOfWarmUp = whole - 1
     self.fit = fit
+    placeFirst(whole, fit.period)
+  }
+
+  /// Places the first ticks if some were dropped among them.
+  private mutating func placeFirst(_ whole: Int, _ period: Double) {
+    for position in 0..<whole { first.take(time(position), at: position) }
+    let events = events
+    guard let drops = first.drops(period: period, isPause: { events.isPause($0, period) }) else {
+      return first.removeAll()
+    }
+    for position in 0..<drops.end {
+      (numbers[position], restarts[position]) = (position + first.before[position], false)
+      missing[position] = first.before[position] - (position > 0 ? first.before[position - 1] : 0)
+    }
+    refit(drops.end, drops.period)
+    (placed, lastOfWarmUp) = (drops.end, -1)
+    first.removeAll()
+    for position in 0..<placed { first.take(time(position), at: numbers[position]) }
+  }
+
+  /// Looks at the first ticks once more when there are many: a drop or two in the first seconds cannot be told from a slow
+  /// sensor, more of them can. What went out already keeps its number; the next one tells what was missing.
+  private mutating func placeAgain() {
+    isFirst = false
+    let (events, period) = (events, fit?.period ?? 1)
+    guard placed < first.count,
+      let drops = first.drops(period: period, isPause: { events.isPause($0, period) })
+    else { return }
+    for position in 0..<placed {
+      let place = first.count - placed + position
+      numbers[slot(position)] += first.before[place]
+      missing[slot(position)] += first.before[place] - (position > 0 ? first.before[place - 1] : 0)
+    }
+    if placed == 0 { owed = first.before[first.count - 1] }
+    refit(first.count, drops.period)
+  }
+
+  /// Begins the line anew with so many of the first ticks.
+  private mutating func refit(_ count: Int, _ period: Double) {
+    fit?.begin(at: first.numbers[0], first.stamps[0], period: period)
+    for place in 0..<count { fit?.take(first.stamps[place], at: first.numbers[place] + first.before[place]) }
+    (usual, events) = (UsualLateness(), LinkEvents())
+    for place in 0..<count { note(first.stamps[place], at: first.numbers[place] + first.before[place]) }
   }
 
   private func isStepBack(_ position: Int) -> Bool {
@@ -213,20 +266,33 @@ public struct TickClock: Sendable {
           lastOfWarmUp += lost
         }
       }
-      (numbers[position], missing[position]) = (number, max(0, lost))
+      (numbers[position], missing[position]) = (number, max(0, lost) + owed)
+      owed = 0
       if number > lastOfWarmUp { usual.follow(fit?.take(time, at: number) ?? 0) }
-      if let fit {
-        let late = fit.lateness(of: time, at: number)
-        let periods = (late - usual.lowest) / fit.period
-        events.take(time, late: periods, isOnTime: periods <= Self.onTime, fit.period)
-        usual.take(late, at: time)
-      }
-      (lastNumber, lastTime) = (number, time)
+      note(time, at: number)
       placed += 1
+      remember(time, number)
     }
   }
 
+  private mutating func remember(_ time: Int64, _ number: Int) {
+    guard isFirst else { return }
+    first.take(time, at: number)
+    if first.count == FirstTicks.limit { placeAgain() }
+  }
+
+  /// Remembers how late a tick is that has its number.
+  private mutating func note(_ time: Int64, at number: Int) {
+    guard let fit else { return }
+    let late = fit.lateness(of: time, at: number)
+    let periods = (late - usual.lowest) / fit.period
+    events.take(time, late: periods, isOnTime: periods <= Self.onTime, fit.period)
+    usual.take(late, at: time)
+    (lastNumber, lastTime) = (number, time)
+  }
+
   private mutating func begin(at number: Int, _ time: Int64) {
+    isFirst = false
     fit?.begin(at: number, time)
     lastOfWarmUp = number - 1
     usual = UsualLateness()

@@ -65,6 +65,34 @@ package enum LinkTrials {
     return lines.joined(separator: "\n")
   }
 
+  /// Drops of a ring, by how many of a thousand ticks: a row for each rate and interval, over 0, 5 and 10 % of events
+  /// lost and both latencies. How many of the links tell 99 % of them within a second of their place, and none more.
+  package static func drops(_ perMille: [Int] = [1, 5, 10, 20]) -> String {
+    var lines = [
+      "| ticks a second | interval |" + perMille.map { " \($0) ‰ |" }.joined(),
+      "|---|---|" + perMille.map { _ in "---|" }.joined(),
+    ]
+    for rate in rates {
+      for interval in intervals {
+        let cells = perMille.map { perMille in
+          let outcomes = [0, 0.05, 0.1].flatMap { loss in
+            [0, 4].map { latency in
+              var link = LossyLink(rate: rate, interval: interval)
+              (link.latency, link.loss, link.kind, link.droppedPerMille) = (latency, loss, .events, perMille)
+              return LinkOutcome(link)
+            }
+          }
+          let good = outcomes.filter {
+            $0.told <= $0.dropped && Double($0.found) >= 0.99 * Double($0.dropped)
+          }
+          return " \(good.count) of \(outcomes.count) |"
+        }
+        lines.append("| \(Int(rate)) | \(text(interval * 1_000)) ms |" + cells.joined())
+      }
+    }
+    return lines.joined(separator: "\n")
+  }
+
   /// To two places.
   private static func text(_ value: Double) -> String { "\((value * 100).rounded() / 100)" }
 }
