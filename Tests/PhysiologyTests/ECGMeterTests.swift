@@ -28,27 +28,56 @@ import Testing
     }
   }
 
-  @Test func findsRecordedBeats() throws {
-    let fixture = try #require(ECGCase.recorded.first { $0.name.hasPrefix("rest") })
+  @Test(arguments: ["rest", "other"]) func findsRecordedBeats(name: String) throws {
+    let fixture = try #require(ECGCase.recorded.first { $0.name.hasPrefix(name) })
     let (windows, beats) = try fixture.measured()
     expectFound(fixture.score(beats.map(\.time.seconds)), fixture.name)
-    #expect(windows.count == 30)
+    #expect(Double(windows.count) == Double(fixture.microvolts.count) / fixture.rate / 10)
     #expect(windows.allSatisfy { $0.rejection == nil })
-    #expect(beats.count { $0.isAccepted } >= beats.count - 1)
+    #expect(beats.count { $0.isAccepted } >= beats.count - 5)
   }
 
-  /// Fusion beats and noise: other programs disagree by a tenth on what is a beat. Of those on which they agree 98 %.
+  /// Ectopic and fusion beats, noise, a lead at its end, over five minutes: of the beats on which others agree 99.5 %. Two
+  /// are missed, at 58.65 and 86.97 s: two spikes less than 0.16 s apart, of which others take the first one.
   @Test func findsBeatsInArrhythmia() throws {
     let fixture = try #require(ECGCase.recorded.first { $0.name.hasPrefix("arrhythmia") })
     let (windows, beats) = try fixture.measured()
     let score = fixture.score(beats.map(\.time.seconds))
-    Figures.note("\(fixture.name): missed \(score.missed) of \(score.known), extra \(score.extra)")
-    Figures.note("\(windows.map { $0.rejection?.rawValue ?? "good" })")
-    #expect(score.known > 150)
-    #expect(Double(score.missed.count) <= 0.02 * Double(score.known))
-    #expect(Double(score.extra.count) <= 0.03 * Double(score.known))
+    expectFound(score, fixture.name)
+    #expect(score.known > 400)
+    #expect(windows.count { $0.rejection == nil } >= 28)
     // Ectopic beats do not look like the others.
     #expect(beats.contains { ($0.correlation ?? 1) < ECGMeter.leastCorrelation && !$0.isAccepted })
+  }
+
+  /// Scales every tenth QRS complex of a recorded electrocardiogram, over the line between its ends.
+  ///
+  /// - Returns: it, and the times of those beats.
+  private func scaled(by factor: Double) throws -> (ECGCase, [Double]) {
+    var fixture = try #require(ECGCase.recorded.first { $0.name.hasPrefix("other") })
+    let beats = fixture.beats.indices.filter { $0 % 10 == 5 }.map { fixture.beats[$0] }
+    for beat in beats {
+      let range = Int((beat - 0.06) * fixture.rate)...Int((beat + 0.06) * fixture.rate)
+      let (start, end) = (fixture.microvolts[range.lowerBound], fixture.microvolts[range.upperBound])
+      for index in range {
+        let line = start + (end - start) * Double(index - range.lowerBound) / Double(range.count - 1)
+        fixture.microvolts[index] = line + (fixture.microvolts[index] - line) * factor
+      }
+    }
+    return (fixture, beats)
+  }
+
+  /// A beat of the other polarity, as ectopic ones are, is placed by its larger wave; one of less than 35 % of the usual
+  /// strength is found by the search back.
+  @Test(arguments: [-1.0, 0.3]) func findsBeatsUnlikeTheOthers(factor: Double) throws {
+    let (fixture, unlike) = try scaled(by: factor)
+    #expect(unlike.count > 10)
+    let beats = try fixture.measured().beats
+    let score = fixture.score(beats.map(\.time.seconds))
+    #expect(score.known > 100)
+    #expect(score.missed.isEmpty, "\(score.missed) of \(unlike)")
+    #expect(score.extra.isEmpty, "\(score.extra)")
+    #expect(beats.count { $0.height < 0 } == (factor < 0 ? unlike.count : 0))
   }
 
   /// An electrode at the wrong place turns the signal over; the peaks stay where they are.
@@ -170,7 +199,7 @@ import Testing
 
   /// Nothing comes later than promised.
   @Test func keepsItsLag() throws {
-    for fixture in ECGCase.simulated(noise: 0.1) where fixture.rate == 130 {
+    for fixture in ECGCase.simulated(noise: 0.1) + ECGCase.recorded where fixture.rate == 130 {
       var detector = ECGDetector(rate: fixture.rate)
       var lags: [Double] = []
       for (index, value) in fixture.microvolts.enumerated() {

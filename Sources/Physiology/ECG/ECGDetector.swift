@@ -7,15 +7,23 @@
 ///
 /// What differs, because it streams: the filter is of linear phase and the mean is that of the last ten seconds, or three times
 /// that of the last two where this is less, so that the end of a disturbance is the end of its effect.
-/// What is added: a complex of less than 15 % of the usual amplitude (the median of the last eight) is noise unless
-/// nothing else came for 1.5 s; of two within 250 ms the larger counts. The R peak is the extremum, in the
-/// polarity that the last beats had, of the signal as it came, smoothed over 30 ms, weighted by a raised cosine around the
-/// energy's maximum; a parabola gives its place between the samples. Nothing shifts it: the place is that in the input.
 ///
-/// A peak is given at most `lagSeconds` after it.
+/// Which complexes are beats: Pan and Tompkins, A Real-Time QRS Detection Algorithm, IEEE Transactions on Biomedical
+/// Engineering 32(3), 230-236, 1985. Two measures of a complex count together there and here, its height in the signal
+/// and its amplitude in the band, by their geometric mean: noise is strong in the band and low, a wide ventricular beat
+/// the other way round. Less than 35 % of the usual strength (the median of the last eight) is noise. Where no beat came
+/// for 1.66 usual intervals, the strongest complex since the last one is a beat with 25 % already. Less than half as steep
+/// as the beat up to 0.36 s before is a T wave. Of two within 0.24 s the stronger counts.
 ///
-/// Limits: below `minimumRate` a narrow R wave lies between the samples. Where the polarity of a lead changes, the first
-/// beats are placed at the other wave of their complex.
+/// The R peak is the extremum of the signal as it came, smoothed over 30 ms, weighted by a raised cosine around the
+/// energy's maximum; a parabola gives its place between the samples. A wide wave with several tops has it at the highest one of
+/// the signal itself. Its polarity is that of the last beats, unless the other wave is clearly the larger one, as in an ectopic
+/// beat. Nothing shifts the peak: the place is that in the input.
+///
+/// A peak is given at most `lagSeconds` after it; half a second to one as a rule, and later where a beat was late.
+///
+/// Limits: below `minimumRate` a narrow R wave lies between the samples. A spike of noise that is as large as a beat and less
+/// than `refractorySeconds` away from one hides it.
 public struct ECGDetector: Sendable {
   public static let band = 8.0...20.0
   public static let complexSeconds = 0.097
@@ -23,22 +31,33 @@ public struct ECGDetector: Sendable {
   public static let offsetShare = 0.08
   /// A complex is above the threshold for this time at least.
   public static let shortestSeconds = 0.06
-  public static let refractorySeconds = 0.25
-  /// Of the usual amplitude; smaller ones are noise.
-  public static let noiseShare = 0.15
-  /// After this time without a beat smaller ones count as well.
-  public static let silenceSeconds = 1.5
+  public static let refractorySeconds = 0.24
+  /// Of the steepest slope of the beat before; less so soon after it is a T wave.
+  public static let waveShare = 0.5
+  public static let waveSeconds = 0.36
+  /// Of the usual strength; less is noise.
+  public static let noiseShare = 0.35
+  /// The same where a beat is late.
+  public static let lateNoiseShare = 0.25
+  /// Of the usual interval; after this time a beat is late.
+  public static let lateShare = 1.66
+  /// After this time a beat is late in any case, and what is usual is no longer known: 30 a minute.
+  public static let lateSeconds = 2.0
+  /// How far the polarity of a complex, −1 … 1, is from that of the last ones where its own counts.
+  public static let clearPolarity = 0.9
   public static let searchSeconds = 0.12
   /// Samples a second below which the method means nothing.
   public static let minimumRate = 100.0
   /// From an R peak to the sample that completes it, at most.
-  public static let lagSeconds = 1.2
+  public static let lagSeconds = 3.0
 
   private static let meanSeconds = 10.0
   private static let shortMeanSeconds = 2.0
   private static let filterSeconds = 0.25
   private static let smoothingSeconds = 0.03
   private static let taperSeconds = 0.2
+  /// From one top of a wide wave to another, at most.
+  private static let topSeconds = 0.04
   private static let baselineSeconds = 0.3
 
   private let rate: Double
@@ -61,9 +80,13 @@ public struct ECGDetector: Sendable {
   private var shortMean = 0.0
   /// The complex that the threshold is under: its first sample, and where most energy is.
   private var block: (start: Int, best: Int, energy: Double)?
-  /// Found, but a larger one may come within the refractory time.
-  private var waiting: (position: Double, height: Double, energy: Double)?
-  private var energies = UsualEnergy()
+  /// Found, but a stronger one may come within the refractory time.
+  private var waiting: Complex?
+  /// The last beat.
+  private var latest: Complex?
+  /// The strongest since then that was no beat.
+  private var doubtful: Complex?
+  private var usual = UsualBeat()
   /// −1 … 1: of the complexes so far, how much larger the upper wave is.
   private var polarity = 0.0
   private var complexes = 0
@@ -100,7 +123,8 @@ public struct ECGDetector: Sendable {
   public var decided: Int {
     let search = taper.count / 2
     let open = min(centre, block?.start ?? .max) - search - 1
-    return max(0, min(open, waiting.map { Int($0.position) } ?? .max))
+    let undecided = min(waiting?.position ?? .infinity, doubtful?.position ?? .infinity)
+    return max(0, undecided < Double(open) ? Int(undecided) : open)
   }
 
   /// Begins anew: the next sample has number 0.
@@ -109,9 +133,9 @@ public struct ECGDetector: Sendable {
     for index in squared.indices { squared[index] = 0 }
     (filtered, complexSum, beatSum) = (-filter.delay, 0, 0)
     (mean, shortMean) = (0, 0)
-    (block, waiting) = (nil, nil)
+    (block, waiting, latest, doubtful) = (nil, nil, nil, nil)
     (polarity, complexes) = (0, 0)
-    energies = UsualEnergy()
+    usual = UsualBeat()
   }
 
   /// Takes the next sample.
@@ -153,40 +177,65 @@ public struct ECGDetector: Sendable {
     return weigh(finished.best, finished.energy)
   }
 
+  /// - Returns: the beat before the complex, where this is one.
   private mutating func weigh(_ place: Int, _ energy: Double) -> DetectedBeat? {
     // What began before the signal is no whole complex.
     guard place >= taper.count / 2 else { return nil }
-    let silence = energies.lastPlace.map { Double(place - $0) / rate } ?? .infinity
-    if energies.isNoise(energy, share: Self.noiseShare) {
-      guard silence > Self.silenceSeconds else { return nil }
-      energies.forget()
-    }
-    let peak = peak(around: place)
-    let before = waiting
-    if let before, peak.position - before.position < Self.refractorySeconds * rate {
-      guard energy > before.energy else { return nil }
-      waiting = (peak.position, peak.height, energy)
-      energies.replaceLast(energy, at: place)
+    let complex = complex(around: place, energy)
+    guard let latest else { return accept(complex) }
+    let since = (complex.position - latest.position) / rate
+    if since < Self.refractorySeconds {
+      if waiting != nil, complex.strength > latest.strength { replace(complex) }
       return nil
     }
-    waiting = (peak.position, peak.height, energy)
-    energies.append(energy, at: place)
-    return before.map { DetectedBeat(position: $0.position, height: $0.height) }
+    if since < Self.waveSeconds, complex.slope < Self.waveShare * latest.slope { return nil }
+    if complex.strength >= Self.noiseShare * usual.strength {
+      if let found = doubtful, since > late, complex.position - found.position > Self.refractorySeconds * rate
+      {
+        // The beat before was given long ago.
+        _ = accept(found)
+      }
+      return accept(complex)
+    }
+    if complex.strength > max(Self.lateNoiseShare * usual.strength, doubtful?.strength ?? 0) {
+      doubtful = complex
+    }
+    return nil
   }
 
+  /// Seconds after a beat from which on the next one is late.
+  private var late: Double { min(Self.lateSeconds, Self.lateShare * (usual.interval ?? .infinity) / rate) }
+
+  private mutating func accept(_ complex: Complex) -> DetectedBeat? {
+    let before = waiting
+    usual.append(complex, after: latest)
+    (latest, waiting, doubtful) = (complex, complex, nil)
+    return before?.beat
+  }
+
+  private mutating func replace(_ complex: Complex) {
+    usual.replaceLast(complex)
+    (latest, waiting, doubtful) = (complex, complex, nil)
+  }
+
+  /// - Returns: a beat that is certain by now, since nothing came after it.
   private mutating func given(at centre: Int) -> DetectedBeat? {
-    guard let beat = waiting else { return nil }
-    // The next one may lie before the middle of its complex.
-    let clear = beat.position + Self.refractorySeconds * rate + Double(taper.count / 2)
-    guard Double(min(centre, block?.start ?? .max)) > clear else { return nil }
-    waiting = nil
-    return DetectedBeat(position: beat.position, height: beat.height)
+    guard let latest else { return nil }
+    // A peak may lie before the middle of its complex.
+    let since = (Double(min(centre, block?.start ?? .max) - taper.count / 2) - latest.position) / rate
+    if let beat = waiting, since > Self.refractorySeconds {
+      waiting = nil
+      return beat.beat
+    }
+    if let found = doubtful, since > late { return accept(found) }
+    if since > Self.lateSeconds { usual.forget() }
+    return nil
   }
 
   // MARK: The R peak
 
-  /// The extremum around the middle of a complex: its place and its height over the baseline.
-  private mutating func peak(around place: Int) -> (position: Double, height: Double) {
+  /// The extremum around the middle of a complex, and what tells whether it is a beat.
+  private mutating func complex(around place: Int, _ energy: Double) -> Complex {
     let newest = filtered + filter.delay - 1
     let oldest = max(0, newest - size + 1)
     let base = baseline(around: place, oldest...newest)
@@ -195,8 +244,12 @@ public struct ECGDetector: Sendable {
     var (highest, lowest) = (place, place)
     let half = smoothing.count / 2
     let range = max(oldest + half + 1, place - search)...min(newest - half - 1, place + search)
+    var (slope, previous) = (0.0, smoothed(range.lowerBound))
     for index in range {
-      let value = (smoothed(index) - base) * taper[index - place + search]
+      let here = smoothed(index)
+      let value = (here - base) * taper[index - place + search]
+      slope = max(slope, abs(here - previous))
+      previous = here
       if value > high { (high, highest) = (value, index) }
       if value < low { (low, lowest) = (value, index) }
     }
@@ -205,10 +258,22 @@ public struct ECGDetector: Sendable {
     // Up to where the weight has no part in it.
     while peak > range.lowerBound, sign * smoothed(peak - 1) > sign * smoothed(peak) { peak -= 1 }
     while peak < range.upperBound, sign * smoothed(peak + 1) > sign * smoothed(peak) { peak += 1 }
+    peak = top(near: peak, in: range, sign)
     let (before, height, after) = (smoothed(peak - 1), smoothed(peak), smoothed(peak + 1))
     let bend = before - 2 * height + after
     let shift = sign * bend < 0 ? max(-0.5, min(0.5, 0.5 * (before - after) / bend)) : 0
-    return (Double(peak) + shift, height - base)
+    return Complex(
+      position: Double(peak) + shift, height: height - base, slope: slope,
+      strength: (abs(height - base) * energy.squareRoot()).squareRoot())
+  }
+
+  /// The highest sample, where it is another top of a wide wave than the one that smoothing made the highest.
+  private func top(near peak: Int, in range: ClosedRange<Int>, _ sign: Double) -> Int {
+    let reach = Int((Self.topSeconds * rate).rounded())
+    var highest = peak
+    for index in max(range.lowerBound, peak - reach)...min(range.upperBound, peak + reach)
+    where sign * raw[index % size] > sign * raw[highest % size] { highest = index }
+    return abs(highest - peak) > smoothing.count / 2 ? highest : peak
   }
 
   private mutating func polarity(of high: Double, _ low: Double) -> Double {
@@ -216,7 +281,8 @@ public struct ECGDetector: Sendable {
     let own = range > 0 ? (high + low) / range : 0
     complexes += 1
     polarity += (own - polarity) / Double(min(complexes, 8))
-    return polarity >= 0 ? 1 : -1
+    let isOther = abs(own - polarity) > Self.clearPolarity
+    return (isOther ? own : polarity) >= 0 ? 1 : -1
   }
 
   private func baseline(around place: Int, _ available: ClosedRange<Int>) -> Double {
@@ -235,35 +301,59 @@ public struct ECGDetector: Sendable {
   }
 }
 
-/// The energy of the last eight complexes.
-private struct UsualEnergy: Sendable {
+/// A wave that may be a QRS complex.
+private struct Complex: Sendable {
+  var position: Double
+  var height: Double
+  /// The steepest, in the signal's unit a sample.
+  var slope: Double
+  /// Of height and amplitude in the band the geometric mean.
+  var strength: Double
+
+  var beat: DetectedBeat { DetectedBeat(position: position, height: height) }
+}
+
+/// What the last eight beats were like.
+private struct UsualBeat: Sendable {
   private static let capacity = 8
-  private static let leastCount = 4
 
-  private var energies = InlineArray<8, Double>(repeating: 0)
+  private var strengths = InlineArray<8, Double>(repeating: 0)
+  private var intervals = InlineArray<8, Double>(repeating: 0)
   private var count = 0
-  private(set) var lastPlace: Int?
+  private var intervalCount = 0
 
-  mutating func append(_ energy: Double, at place: Int) {
-    energies[count % Self.capacity] = energy
+  mutating func append(_ complex: Complex, after before: Complex?) {
+    strengths[count % Self.capacity] = complex.strength
     count += 1
-    lastPlace = place
+    guard let before else { return }
+    intervals[intervalCount % Self.capacity] = complex.position - before.position
+    intervalCount += 1
   }
 
-  mutating func replaceLast(_ energy: Double, at place: Int) {
-    count = max(0, count - 1)
-    append(energy, at: place)
+  mutating func replaceLast(_ complex: Complex) {
+    guard count > 0 else { return }
+    strengths[(count - 1) % Self.capacity] = complex.strength
   }
 
-  mutating func forget() { count = 0 }
+  mutating func forget() { (count, intervalCount) = (0, 0) }
 
-  /// Whether the amplitude is less than that share of the median one.
-  func isNoise(_ energy: Double, share: Double) -> Bool {
-    guard count >= Self.leastCount else { return false }
-    let kept = min(count, Self.capacity)
-    let limit = energy / (share * share)
-    var larger = 0
-    for index in 0..<kept where energies[index] > limit { larger += 1 }
-    return 2 * larger > kept
+  /// Median; zero where nothing is known.
+  var strength: Double { Self.median(strengths, count) ?? 0 }
+
+  /// Median, in samples.
+  var interval: Double? { Self.median(intervals, intervalCount) }
+
+  private static func median(_ values: InlineArray<8, Double>, _ count: Int) -> Double? {
+    let kept = min(count, capacity)
+    guard kept > 0 else { return nil }
+    for index in 0..<kept {
+      var (smaller, equal) = (0, 0)
+      for other in 0..<kept {
+        if values[other] < values[index] { smaller += 1 }
+        if values[other] == values[index] { equal += 1 }
+      }
+      if smaller <= kept / 2, smaller + equal > kept / 2 { return values[index] }
+    }
+    return nil
   }
 }

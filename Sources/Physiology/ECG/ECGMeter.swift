@@ -3,11 +3,12 @@ import BLECore
 /// Reads heart rate and beat-to-beat intervals off an electrocardiogram, window by window. No allocation after the start.
 ///
 /// Beats by `ECGDetector`; the rate of a window of ten seconds is 60 over the mean of its good intervals. Whether it is
-/// one: Orphanidou et al. 2015 (see `SignalQuality`), by the mean correlation of the beats with their average, each as
-/// wide as the median interval, which is at least 0.66 for an electrocardiogram; no pause is longer than 3 s. Two of its
-/// rules are wider or left out, since they are for patients at rest: rates are 30 … 230 a minute, and intervals
-/// need not be alike, since ectopic beats and arrhythmia are what an electrocardiogram is there to show. Each beat
-/// has its own correlation.
+/// one: Orphanidou et al. 2015 (see `SignalQuality`), by the correlation of the beats with their average, each as
+/// wide as the median interval, which is at least 0.66 for an electrocardiogram; no pause is longer than 3 s. Three of its
+/// rules are wider or left out, since they are for patients at rest, and ectopic beats and arrhythmia are what an
+/// electrocardiogram is there to show: rates are 30 … 230 a minute, intervals need not be alike, and it is the median
+/// correlation that counts, not the mean, so that a few ectopic beats do not hide the others. Each beat has its own
+/// correlation.
 ///
 /// Samples that never came, up to a second, are bridged by a straight line for the filter's sake and counted: no beat is
 /// found there, and no interval reaches across. After a longer gap all begins anew.
@@ -66,6 +67,8 @@ public struct ECGMeter: Sendable {
   private var pending: [DetectedBeat]
   private var pendingCount = 0
   private var found: [ECGBeat]
+  /// Of the beats of a window, in order.
+  private var correlations: [Double]
   private var lastBeat: (time: Int64, missing: Int, isGood: Bool)?
   private var intervals: BeatIntervals
   /// How many beats the last window has.
@@ -87,6 +90,7 @@ public struct ECGMeter: Sendable {
     let none = ECGBeat(
       time: ReceiveTime(nanoseconds: 0), interval: nil, height: 0, correlation: nil, isAccepted: false)
     found = [ECGBeat](repeating: none, count: Self.maximumBeats)
+    correlations = [Double](repeating: 0, count: Self.maximumBeats)
     intervals = BeatIntervals(capacity: Self.maximumBeats)
   }
 
@@ -227,18 +231,25 @@ public struct ECGMeter: Sendable {
 
   /// Makes the beats of a window ready for `beat`, as if it were good.
   ///
-  /// - Returns: means of the good intervals, in seconds, and of the beats' correlations.
+  /// - Returns: the mean of the good intervals, in seconds, and the median of the beats' correlations.
   private mutating func give(
     _ count: Int, _ available: Range<Int>, width: Int
   ) -> (interval: Double?, correlation: Double?) {
     var (intervalSum, good) = (0.0, 0)
-    var (correlationSum, whole) = (0.0, 0)
+    var whole = 0
     for index in 0..<count {
       let beat = pending[index]
       let correlation =
         width > 0
         ? quality.correlation(of: beat, signal: signal.span, available: available, width: width) : nil
-      if let correlation { (correlationSum, whole) = (correlationSum + correlation, whole + 1) }
+      if let correlation {
+        var place = whole
+        while place > 0, correlations[place - 1] > correlation {
+          correlations[place] = correlations[place - 1]
+          place -= 1
+        }
+        (correlations[place], whole) = (correlation, whole + 1)
+      }
       let (time, absent) = (times.time(at: beat.position, taken: taken), missing(upTo: Int(beat.position)))
       let isGood = (correlation ?? 1) >= Self.leastCorrelation
       var interval: Double?
@@ -254,7 +265,7 @@ public struct ECGMeter: Sendable {
       lastBeat = (time, absent, isGood)
     }
     beatCount = count
-    return (good > 0 ? intervalSum / Double(good) : nil, whole > 0 ? correlationSum / Double(whole) : nil)
+    return (good > 0 ? intervalSum / Double(good) : nil, whole > 0 ? correlations[whole / 2] : nil)
   }
 }
 

