@@ -159,6 +159,38 @@ import Testing
     #expect(windows[12].start.seconds == 44)
   }
 
+  /// Where the sensor is lifted for five seconds, the windows that lack more than a third have no pulse, and no other is
+  /// led astray by the jumps.
+  @Test(arguments: [25.0, 125]) func leavesJumpsOut(rate: Double) throws {
+    let walker = Walker(rate: rate, seconds: 80)
+    let samples = walker.samples.map { sample in
+      let isLifted = (40.0..<45).contains(sample.time.seconds)
+      return isLifted
+        ? SignalSample(
+          index: sample.index, time: sample.time, light: 2_000, acceleration: sample.acceleration) : sample
+    }
+    let windows = try windows(samples, rate: rate)
+    let absent = windows.filter { $0.pulse == nil }
+    // Lifted from 40 to 45, settled a second or two later.
+    #expect(absent.allSatisfy { $0.absence == .unsettled })
+    #expect(absent.map { Int($0.start.seconds.rounded()) } == [36, 38, 40, 42])
+    #expect(walker.errors(windows).mean <= 1.5)
+  }
+
+  /// White noise is no pulse and no jump, however fast the stream is.
+  @Test(arguments: [25.0, 50, 125]) func takesNoiseForNoise(rate: Double) throws {
+    var noise = Noise()
+    let samples = (0..<Int(300 * rate)).map { index in
+      SignalSample(
+        index: index, time: ReceiveTime(nanoseconds: Int64((Double(index) / rate * 1e9).rounded())),
+        light: 10_000 + 40 * (noise.next() - 0.5),
+        acceleration: Acceleration(x: 0.002 * noise.next(), y: 0.002 * noise.next(), z: 1))
+    }
+    let windows = try windows(samples, rate: rate)
+    #expect(windows.count == 147 && windows.allSatisfy { $0.absence == nil })
+    #expect(windows.count { ($0.pulse?.quality ?? 0) >= 0.5 } <= 3)
+  }
+
   /// The sensor that lies on a table has no pulse.
   @Test func refusesAFlatLine() throws {
     let samples = Walker(seconds: 20, scale: 0).samples

@@ -16,7 +16,7 @@ struct MotionCanceller {
   static let ridgeShare = 0.01
   /// Acceleration that is taken for noise: g².
   static let noisePower = 1e-4
-  private static let capacity = 256
+  private static let capacity = 512
   /// Sums of a block: the upper triangle of the matrix by rows, then the right side.
   private static let sums = inputs * (inputs + 1) / 2 + inputs
 
@@ -42,7 +42,7 @@ struct MotionCanceller {
   mutating func take(_ sample: GridSample) {
     let slot = taken % Self.capacity
     light[slot] = sample.light
-    isUsed[slot] = sample.origin != .missing
+    isUsed[slot] = sample.origin == .measured || sample.origin == .bridged
     axes[3 * slot] = sample.x
     axes[3 * slot + 1] = sample.y
     axes[3 * slot + 2] = sample.z
@@ -160,6 +160,13 @@ struct MotionCanceller {
     for row in stride(from: size - 1, through: 0, by: -1) {
       for index in row + 1..<size { x[row] -= lower[index * size + row] * x[index] }
       x[row] /= lower[row * size + row]
+    }
+  }
+
+  /// Writes the light of a window, as it was taken; no longer than `capacity` before the last sample.
+  func light(_ window: Range<Int>, to output: inout [Double]) {
+    for row in window {
+      output[row - window.lowerBound] = isUsed[row % Self.capacity] ? light[row % Self.capacity] : 0
     }
   }
 

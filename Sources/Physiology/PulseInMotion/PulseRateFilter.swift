@@ -41,6 +41,11 @@ struct PulseRateFilter {
 
   static func rate(_ index: Int) -> Double { lowest + spacing * Double(index) }
 
+  /// The nearest of the rates.
+  static func index(_ rate: Double) -> Int {
+    max(0, min(count - 1, Int(((rate - lowest) / spacing).rounded())))
+  }
+
   /// Takes what the next window says; `nil` where it says nothing.
   mutating func take(_ evidence: [Double]?) {
     let slot = taken % (Self.lag + 1) * Self.count
@@ -92,6 +97,20 @@ struct PulseRateFilter {
     for index in state.indices { state[index] = forward[last + index] }
     return result
   }
+
+  /// What a window that `estimate` may be asked for says of a rate, over what it says on average of those 16 to 40
+  /// a minute from it. Lines of 8 s are not wider.
+  func contrast(window: Int, at index: Int) -> Double {
+    let slot = window % (Self.lag + 1) * Self.count
+    var (sum, places) = (0.0, 0.0)
+    for place in max(0, index - 20)..<min(Self.count, index + 21) where abs(place - index) >= 8 {
+      sum += evidence(slot + place)
+      places += 1
+    }
+    return evidence(slot + index) / max(sum / places, 0.05)
+  }
+
+  private func evidence(_ place: Int) -> Double { likelihood[place].squareRoot() - PulseSpectrum.floor }
 
   /// The five neighbouring rates with the most probability, and the mean of the nine around them.
   private static func summary(_ state: [Double]) -> (beatsPerMinute: Double, probability: Double) {

@@ -26,6 +26,8 @@ public struct PulseEstimate: Hashable, Sendable {
 public enum PulseAbsence: String, Hashable, Sendable, CaseIterable {
   /// More than a third of the samples never came or had no light.
   case missingSamples
+  /// The light jumped, as where the sensor is lifted, and more than a third of it was missing or not settled.
+  case unsettled
   /// The light did not change.
   case noSignal
 }

@@ -26,6 +26,9 @@ struct PulseSpectrum {
   private var motion = [Double](repeating: 0, count: count)
   /// For each rate: 1 on average.
   private(set) var evidence = [Double](repeating: 1, count: PulseRateFilter.count)
+  /// Amplitudes of the light that was added first, for each rate: tapered sums.
+  private(set) var cleaned = [Double](repeating: 0, count: PulseRateFilter.count)
+  private var isFirst = true
 
   init() {
     turns = (0..<Self.count).map { index in
@@ -42,6 +45,7 @@ struct PulseSpectrum {
   mutating func begin() {
     for index in motion.indices { motion[index] = 0 }
     for index in evidence.indices { evidence[index] = 0 }
+    isFirst = true
   }
 
   /// Adds an axis of the acceleration.
@@ -54,6 +58,10 @@ struct PulseSpectrum {
   /// Adds what is left of the light, once the acceleration is known. Several ways to clean it share the evidence.
   mutating func addLight(_ signal: [Double], share: Double) {
     transform(signal)
+    if isFirst {
+      for index in cleaned.indices { cleaned[index] = spectrum[index] }
+      isFirst = false
+    }
     let largest = largest
     guard largest > 0 else {
       for index in evidence.indices { evidence[index] += share }
@@ -67,6 +75,15 @@ struct PulseSpectrum {
     for index in evidence.indices { sum += weighted(index) }
     let scale = share * Double(evidence.count) / sum
     for index in evidence.indices { evidence[index] += scale * weighted(index) }
+  }
+
+  /// The amplitude of a signal at one rate: a tapered sum.
+  func amplitude(_ signal: [Double], at index: Int) -> Double {
+    var (last, before) = (0.0, 0.0)
+    for sample in signal.indices {
+      (last, before) = (turns[index] * last + (taper[sample] * signal[sample] - before), last)
+    }
+    return Self.amplitude(last, before, turns[index])
   }
 
   /// At any of the rates, without their doubles.

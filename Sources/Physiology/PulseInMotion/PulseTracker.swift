@@ -11,7 +11,9 @@ import BLECore
 /// Biomed. Eng. 64(9), 2017.
 ///
 /// A window is given `lagSeconds` after its end, since the windows that follow decide it too. Its quality is made of
-/// the model's probability p that the pulse is within 5 a minute: p²/(p² + (1 − p)²), at most `largestQuality`.
+/// the model's probability that the pulse is within 5 a minute, of how far its line stands out, and of what is left
+/// of it without the accelerometer (`TrackedLine`); at most `largestQuality`. Light that jumped, as where the
+/// sensor is lifted, is left out until it has settled.
 /// The module's guide has what was measured. Without an accelerometer steps are taken for a pulse and nothing tells:
 /// quality is at most `largestBlindQuality` there. This is a measurement in light, not medical advice.
 ///
@@ -22,7 +24,7 @@ public struct PulseTracker: Sendable {
   /// Windows are given this much later than they end, and a little: seconds.
   public static let lagSeconds = PulseRateWindow.stepSeconds * Double(PulseRateFilter.lag)
   public static let largestMissingShare = 1.0 / 3
-  public static let largestQuality = 0.98
+  public static let largestQuality = TrackedLine.largestQuality
   /// Without their accelerometer 0.50 of the windows of six runs were right, in the worst of the runs a quarter.
   public static let largestBlindQuality = 0.4
   /// Windows that wait for `next`, at most; more are lost, the oldest first.
@@ -34,6 +36,7 @@ public struct PulseTracker: Sendable {
   private struct Block {
     var start: Int64 = 0
     var unmeasured = 0
+    var unsettled = 0
     var accelerated = 0
   }
 
@@ -41,6 +44,9 @@ public struct PulseTracker: Sendable {
   private var canceller = MotionCanceller()
   private var spectrum = PulseSpectrum()
   private var filter = PulseRateFilter()
+  private var line = TrackedLine()
+  /// Amplitudes of cleaned light at the rates, window number n at n modulo their count.
+  private var cleaned = [Double](repeating: 0, count: (PulseRateFilter.lag + 1) * PulseRateFilter.count)
   /// Samples of the grid since the start, and blocks of them, number n at n modulo the capacity.
   private var taken = 0
   private var blocks = [Block](repeating: Block(), count: capacity)
@@ -95,6 +101,7 @@ public struct PulseTracker: Sendable {
     grid.reset()
     canceller.reset()
     filter.reset()
+    line.reset()
     (taken, closed, given) = (0, 0, 0)
   }
 
@@ -103,6 +110,7 @@ public struct PulseTracker: Sendable {
     let slot = taken / MotionCanceller.blockSamples % Self.capacity
     if place == 0 { blocks[slot] = Block(start: sample.time) }
     if sample.origin != .measured { blocks[slot].unmeasured += 1 }
+    if sample.origin == .unsettled { blocks[slot].unsettled += 1 }
     if sample.hasAcceleration { blocks[slot].accelerated += 1 }
     lastTime = sample.time
     taken += 1
@@ -120,9 +128,10 @@ public struct PulseTracker: Sendable {
   }
 
   private mutating func close(_ range: Range<Int>) {
-    var (unmeasured, accelerated) = (0, 0)
+    var (unmeasured, unsettled, accelerated) = (0, 0, 0)
     for block in closed..<closed + 4 {
       unmeasured += blocks[block % Self.capacity].unmeasured
+      unsettled += blocks[block % Self.capacity].unsettled
       accelerated += blocks[block % Self.capacity].accelerated
     }
     let isAccelerated = 2 * accelerated >= range.count
@@ -131,7 +140,7 @@ public struct PulseTracker: Sendable {
       end: ReceiveTime(nanoseconds: end(of: range)),
       motion: isAccelerated ? canceller.motion(range) : nil)
     if Double(unmeasured) > Self.largestMissingShare * Double(range.count) {
-      window.absence = .missingSamples
+      window.absence = unsettled > 0 ? .unsettled : .missingSamples
     } else if canceller.power(range) <= Self.leastPower * level {
       window.absence = .noSignal
     }
@@ -151,6 +160,8 @@ public struct PulseTracker: Sendable {
       canceller.residual(range, blocks: 4 * spans, to: &scratch)
       spectrum.addLight(scratch, share: 0.5)
     }
+    let slot = closed % (PulseRateFilter.lag + 1) * PulseRateFilter.count
+    for index in 0..<PulseRateFilter.count { cleaned[slot + index] = spectrum.cleaned[index] }
   }
 
   /// When the sample after a window was measured, or would have been.
@@ -166,17 +177,25 @@ public struct PulseTracker: Sendable {
     var window = windows[given % Self.capacity]
     if window.absence == nil {
       let (pulse, probability) = filter.estimate(window: given)
+      judge(given, pulse)
       let limit = window.motion == nil ? Self.largestBlindQuality : Self.largestQuality
       window.pulse = PulseEstimate(
-        beatsPerMinute: pulse, quality: min(limit, Self.quality(probability)), method: .tracking)
+        beatsPerMinute: pulse, quality: min(limit, line.quality(probability)), method: .tracking)
     }
     given += 1
     queue.add(window)
   }
 
-  static func quality(_ probability: Double) -> Double {
-    let (right, wrong) = (probability * probability, (1 - probability) * (1 - probability))
-    return right / (right + wrong)
+  /// Adds a window to what is known of the line.
+  private mutating func judge(_ window: Int, _ pulse: Double) {
+    let start = window * MotionCanceller.blockSamples
+    let place = PulseRateFilter.index(pulse)
+    canceller.light(start..<start + PulseSpectrum.windowSamples, to: &scratch)
+    let before = spectrum.amplitude(scratch, at: place)
+    let after = cleaned[window % (PulseRateFilter.lag + 1) * PulseRateFilter.count + place]
+    line.take(
+      contrast: filter.contrast(window: window, at: place),
+      kept: before > 0 ? after * after / (before * before) : 1)
   }
 }
 

@@ -12,7 +12,7 @@ struct GridSample {
   var origin = Origin.measured
   var hasAcceleration = false
 
-  enum Origin { case measured, bridged, missing }
+  enum Origin { case measured, bridged, missing, unsettled }
 }
 
 /// Brings samples of any rate to 25 a second: band-pass of 0.5 … 5 Hz at the stream's own rate, then a straight line
@@ -20,7 +20,8 @@ struct GridSample {
 ///
 /// Samples that never came, or came without light, are bridged by a straight line. One gap of at most `bridgeSeconds`
 /// does not hurt a pulse; what lies in a longer one is `missing`. Light beyond `largestCrest` times its usual size, as
-/// where the sensor slips on the skin, is cut off there.
+/// where the sensor slips on the skin, is cut off there. Where it jumps, as where the sensor is lifted, the filter begins
+/// anew at the new level, and what follows is `unsettled` until it has been about as large as usual for a second.
 struct SampleGrid {
   static let rate = 25.0
   static let band = 0.5...5.0
@@ -31,6 +32,12 @@ struct SampleGrid {
   static let largestCrest = 3.0
   static let usualSamples = 200.0
   static let leastSamples = 50.0
+  /// From one sample to the next, of the same root mean square or of that of such steps, whichever is larger.
+  static let jumpCrest = 12.0
+  static let settlingSeconds = 1.0
+  /// What is as large as usual, relative to it. What is not after `longestSettlingSeconds` becomes usual.
+  static let settledSize = 0.2...3
+  static let longestSettlingSeconds = 6.0
 
   private let rate: Double
   /// Samples of the stream from one sample of the grid to the next.
@@ -49,10 +56,19 @@ struct SampleGrid {
   /// The light's mean square, and of how many samples of the grid it is.
   private var power = 0.0
   private var powerSamples = 0.0
+  /// Mean square of the steps from sample to sample.
+  private var stepPower = 0.0
   /// What is left to bridge, to the sample that ended the gap.
   private var target: SignalSample?
   private var step = 0
   private var steps = 0
+  /// The light before the gap.
+  private var base = 0.0
+  /// Samples of the stream that are unsettled yet, and for how long they may be still.
+  private var unsettled = 0
+  private var unsettledAtMost = 0
+  /// Mean square since the jump, of half a second.
+  private var recent = 0.0
 
   init(rate: Double) {
     self.rate = rate
@@ -74,12 +90,14 @@ struct SampleGrid {
     light.reset()
     for axis in axes.indices { axes[axis].reset() }
     (last, target, hasAcceleration, position) = (nil, nil, false, 0)
-    (power, powerSamples) = (0, 0)
+    (power, powerSamples, stepPower) = (0, 0, 0)
+    (unsettled, unsettledAtMost) = (0, 0)
   }
 
   /// Takes the next sample, which has light. `next` gives what comes of it.
   mutating func take(_ sample: SignalSample) {
     (step, steps) = (0, last.map { sample.index - $0.index } ?? 1)
+    base = last?.light ?? sample.light ?? 0
     if last == nil { firstIndex = sample.index }
     target = sample
   }
@@ -90,7 +108,11 @@ struct SampleGrid {
       if let last, position <= Double(last.index - firstIndex) {
         defer { position += spacing }
         var sample = between(share: 1 - (Double(last.index - firstIndex) - position))
-        if sample.origin != .missing { sample.light = limited(sample.light) }
+        switch sample.origin {
+        case .measured, .bridged: sample.light = limited(sample.light)
+        case .missing: break
+        case .unsettled: sample.light = 0
+        }
         return sample
       }
       guard let sample = target else { return nil }
@@ -98,8 +120,11 @@ struct SampleGrid {
     }
   }
 
+  /// The light's usual size.
+  private var usual: Double { powerSamples >= Self.leastSamples ? power.squareRoot() : .infinity }
+
   private mutating func limited(_ light: Double) -> Double {
-    let limit = powerSamples >= Self.leastSamples ? Self.largestCrest * power.squareRoot() : .infinity
+    let limit = Self.largestCrest * usual
     let limited = max(-limit, min(limit, light))
     powerSamples = min(powerSamples + 1, Self.usualSamples)
     power += (limited * limited - power) / powerSamples
@@ -122,9 +147,11 @@ struct SampleGrid {
     let acceleration = isLast ? sample.acceleration ?? from.acceleration : from.acceleration
     let time = from.time + Int64(Double(nanoseconds - from.time) * share)
     let bridged = from.light + (value - from.light) * share
+    if isLast { noteJump(value - base) }
     before = last == nil ? GridSample() : current
+    let filtered = settled(light.filter(bridged))
     current = GridSample(
-      light: light.filter(bridged), x: axes[0].filter(acceleration.x), y: axes[1].filter(acceleration.y),
+      light: filtered, x: axes[0].filter(acceleration.x), y: axes[1].filter(acceleration.y),
       z: axes[2].filter(acceleration.z), time: time, origin: origin,
       hasAcceleration: sample.acceleration != nil)
     if last == nil { before = current }
@@ -132,7 +159,32 @@ struct SampleGrid {
     if isLast { target = nil }
   }
 
+  /// Begins the light anew where a step is a jump.
+  private mutating func noteJump(_ step: Double) {
+    guard abs(step) > Self.jumpCrest * max(usual, stepPower.squareRoot()) else {
+      stepPower += (step * step - stepPower) * Self.rate / (Self.usualSamples * rate)
+      return
+    }
+    light.reset()
+    recent = 0
+    unsettled = Int(Self.settlingSeconds * rate)
+    unsettledAtMost = Int(Self.longestSettlingSeconds * rate)
+  }
+
+  /// A filtered sample, after which one unsettled sample less follows, unless it is too large.
+  private mutating func settled(_ light: Double) -> Double {
+    guard unsettled > 0 else { return light }
+    recent += (light * light - recent) / (0.5 * rate)
+    let isSettled = Self.settledSize.contains(recent.squareRoot() / usual)
+    unsettledAtMost -= 1
+    unsettled = isSettled ? unsettled - 1 : Int(Self.settlingSeconds * rate)
+    if unsettledAtMost <= 0, !isSettled { powerSamples = 0 }
+    unsettled = min(unsettled, unsettledAtMost)
+    return light
+  }
+
   private var origin: GridSample.Origin {
+    if unsettled > 0 { return .unsettled }
     guard steps > 1 else { return .measured }
     return Double(steps - 1) > Self.bridgeSeconds * rate ? .missing : .bridged
   }
