@@ -116,9 +116,17 @@ let package = Package(
         "BLESensors", "ColmiRing", "BLEPacketLog", "BLEHost", "SensorSessions",
       ]),
     library(
+      "CaptureTables",
+      [
+        "CEDF", "BLECore", "JSONText", "BLEWire", "BLELinux", "CompressedFiles", "ColmiRing",
+        "SensorSessions",
+        "Recording",
+      ]),
+    library(
       "CaptureTools",
       [
-        "CEDF", "CReportPage", "BLECore", "JSONText", "Physiology", "BLEWire", "BLELinux", "CompressedFiles",
+        "CaptureTables", "CReportPage", "BLECore", "JSONText", "Physiology", "BLEWire", "BLELinux",
+        "CompressedFiles",
         "BLESensors", "ColmiRing", "BLEPacketLog", "BLEDissector", "PacketStatistics", "BLEHost", "BLEReplay",
         "SensorSessions", "Recording",
       ]),
@@ -136,7 +144,7 @@ let package = Package(
       "Daemon",
       [
         "CBluetoothLinux", "BLECore", "JSONText", "BLEWire", "BLELinux", "BLESensors", "BLEHost",
-        "SensorSessions", "Recording", "CaptureTools", "Fleet", "LiveView",
+        "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "Fleet", "LiveView",
       ]),
     library(
       "RingTap",
@@ -150,7 +158,8 @@ let package = Package(
       [
         "BLECore", "JSONText", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEErrorGuide",
         "CompressedFiles", "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay", "BLEEmulation",
-        "EmulatedSensors", "SensorSessions", "Recording", "CaptureTools", "LiveView", "RingTap",
+        "EmulatedSensors", "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "LiveView",
+        "RingTap",
       ]),
     commands(
       "BenchCommands",
@@ -163,7 +172,8 @@ let package = Package(
       "LogCommands",
       [
         "BLECore", "JSONText", "BLEWire", "BLELinux", "CompressedFiles", "BLEPacketLog", "BLEDissector",
-        "PacketStatistics", "BLEHost", "BLEReplay", "Recording", "CaptureTools", "CommandKit",
+        "PacketStatistics", "BLEHost", "BLEReplay", "Recording", "CaptureTables", "CaptureTools",
+        "CommandKit",
       ]),
     commands(
       "EmulateCommands",
@@ -175,7 +185,8 @@ let package = Package(
       name: "Program",
       dependencies: [
         "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLESensors",
-        "ColmiRing", "BLEDissector", "BLEHost", "BLEReplay", "SensorSessions", "Recording", "CaptureTools",
+        "ColmiRing", "BLEDissector", "BLEHost", "BLEReplay", "SensorSessions", "Recording", "CaptureTables",
+        "CaptureTools",
         "Fleet", "LiveView", "Doctor", "Daemon", "CommandKit", "BenchCommands", "LogCommands",
         "EmulateCommands", .product(name: "ArgumentParser", package: "swift-argument-parser"),
         .product(name: "Histogram", package: "hdrhistogram-swift"),
@@ -220,7 +231,8 @@ let package = Package(
       [
         "CTestSystem", "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux",
         "BLEErrorGuide", "BLESensors", "ColmiRing", "BLEPacketLog", "BLEDissector", "BLEHost",
-        "SensorSessions", "Recording", "CaptureTools", "Fleet", "LiveView", "Doctor", "Daemon", "TestKit",
+        "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "Fleet", "LiveView", "Doctor",
+        "Daemon", "TestKit",
         "TestPeer",
       ], exclude: ["Fixtures", "Readers"]),
     tests(
@@ -228,7 +240,8 @@ let package = Package(
       [
         "CTestSystem", "BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing",
         "BLEPacketLog", "BLEDissector", "BLEHost", "BLEReplay", "BLEEmulation", "EmulatedSensors",
-        "SensorSessions", "Recording", "CaptureTools", "Daemon", "TestKit", "TestPeer", "Simulation",
+        "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "Daemon", "TestKit", "TestPeer",
+        "Simulation",
       ]),
     tests(
       "ConformanceTests",
@@ -264,7 +277,8 @@ let package = Package(
       dependencies: [
         "BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles", "BLESensors",
         "ColmiRing", "BLEPacketLog", "BLEDissector", "PacketStatistics", "BLEHost", "BLEReplay",
-        "BLEEmulation", "EmulatedSensors", "SensorSessions", "Recording", "CaptureTools", "Fleet", "Daemon",
+        "BLEEmulation", "EmulatedSensors", "SensorSessions", "Recording", "CaptureTables", "CaptureTools",
+        "Fleet", "Daemon",
       ],
       path: "Tests/FuzzTargets", swiftSettings: languageSettings),
     tests("FuzzTests", ["FuzzTargets"]),

@@ -1,5 +1,6 @@
 package import BLECore
 import BLELinux
+import CaptureTables
 import CaptureTools
 
 /// How long captures are kept: the oldest go first, and none that is still written.

@@ -51,6 +51,7 @@ package indirect enum JSONDocument: Hashable, Sendable {
   }
 
   package var text: String? { if case .text(let text) = self { text } else { nil } }
+  package var real: Double? { if case .number(let text) = self { Double(text) } else { nil } }
   package var flag: Bool? { if case .flag(let flag) = self { flag } else { nil } }
   package var array: [JSONDocument]? { if case .array(let array) = self { array } else { nil } }
 

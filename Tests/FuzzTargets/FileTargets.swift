@@ -4,6 +4,7 @@ import BLEHost
 import BLELinux
 import BLEStack
 import BLEWire
+import CaptureTables
 import CaptureTools
 import Foundation
 import Glibc

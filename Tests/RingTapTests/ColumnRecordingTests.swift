@@ -6,6 +6,7 @@ import TestKit
 import TestPeer
 import Testing
 
+@testable import CaptureTables
 @testable import CaptureTools
 @testable import Recording
 

@@ -3,6 +3,7 @@ import Foundation
 import TestKit
 import Testing
 
+@testable import CaptureTables
 @testable import CaptureTools
 @testable import Recording
 

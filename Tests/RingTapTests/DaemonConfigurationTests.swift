@@ -8,6 +8,7 @@ import TestKit
 import Testing
 
 @testable import BLEDissector
+import CaptureTables
 @testable import CaptureTools
 @testable import Daemon
 

@@ -4,6 +4,7 @@ import JSONText
 import TestKit
 import Testing
 
+@testable import CaptureTables
 @testable import CaptureTools
 @testable import Recording
 

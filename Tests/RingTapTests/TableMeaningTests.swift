@@ -7,6 +7,7 @@ import JSONText
 import TestKit
 import Testing
 
+@testable import CaptureTables
 @testable import CaptureTools
 @testable import Recording
 @testable import SensorSessions

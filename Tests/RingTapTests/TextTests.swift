@@ -1,5 +1,6 @@
 import BLECore
 import BLELinux
+import CaptureTables
 import CaptureTools
 import Foundation
 import Recording

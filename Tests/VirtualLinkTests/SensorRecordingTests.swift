@@ -5,13 +5,15 @@ import BLELinux
 import BLESensors
 import BLEStack
 import BLEWire
-import CaptureTools
 import EmulatedSensors
 import Foundation
 import Recording
 import SensorSessions
 import TestKit
 import Testing
+
+@testable import CaptureTables
+@testable import CaptureTools
 
 /// Recordings of sensors that send known values: the tables hold them.
 @Suite(.timeLimit(.minutes(1))) struct SensorRecordingTests {

@@ -1,5 +1,6 @@
 import BLECore
 package import BLELinux
+package import CaptureTables
 import ColmiRing
 import Physiology
 import Recording

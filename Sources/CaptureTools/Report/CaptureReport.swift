@@ -1,6 +1,7 @@
 import BLECore
 import BLEDissector
 import BLELinux
+import CaptureTables
 import Recording
 
 /// Reads the directory of a capture: its tables, `session.json`, its packet log, and what an analysis finds.

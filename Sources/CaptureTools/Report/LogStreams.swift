@@ -3,6 +3,7 @@ import BLEDissector
 import BLEHost
 import BLESensors
 import BLEWire
+import CaptureTables
 import ColmiRing
 import Recording
 import SensorSessions

@@ -1,5 +1,6 @@
 import ArgumentParser
 import BLECore
+import CaptureTables
 import CaptureTools
 import ColmiRing
 import CommandKit

@@ -3,6 +3,7 @@ import BLECore
 import BLEHost
 import BLELinux
 import BLEReplay
+import CaptureTables
 import CaptureTools
 import CommandKit
 import JSONText

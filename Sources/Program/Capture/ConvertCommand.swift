@@ -1,4 +1,5 @@
 import ArgumentParser
+import CaptureTables
 import CaptureTools
 import CommandKit
 import JSONText

@@ -2,6 +2,7 @@ import ArgumentParser
 import BLECore
 import BLEHost
 import BLELinux
+import CaptureTables
 import CaptureTools
 import CommandKit
 import JSONText

@@ -1,6 +1,7 @@
 import BLECore
 import BLEDissector
 import BLELinux
+import CaptureTables
 import PacketStatistics
 import Recording
 

@@ -1,3 +1,4 @@
+import CaptureTables
 import JSONText
 import Recording
 

@@ -1,3 +1,4 @@
+import CaptureTables
 import PacketStatistics
 import Recording
 
@@ -143,26 +144,5 @@ extension ReportTable.Column {
     values += 1
     smallest = min(smallest, Double(number) / Double(divisor))
     largest = max(largest, Double(number) / Double(divisor))
-  }
-}
-
-/// Puts the samples of a sensor with a clock of its own on the wall clock: its frames come late by turns, its samples do not.
-private struct FrameClock: Sendable {
-  private var offset: Int64?
-  private var lastFrame: Int64 = .min
-
-  /// How far the clocks may drift from each other before the sensor's is taken for set anew. Nanoseconds.
-  private static let tolerance: Int64 = 2_000_000_000
-
-  mutating func time(ofFrameAt time: Int64, device: Int64) -> Int64? {
-    guard device != .min else { return nil }
-    let now = time &- device
-    if lastFrame != time, let known = offset, (now &- known).magnitude > Self.tolerance.magnitude {
-      offset = nil
-    }
-    lastFrame = time
-    let offset = offset ?? now
-    self.offset = offset
-    return device &+ offset
   }
 }

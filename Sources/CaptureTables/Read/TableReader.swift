@@ -1,11 +1,11 @@
 import BLELinux
 import CompressedFiles
-import Recording
+package import Recording
 
 /// The rows of a recorded table, one after the other. Memory does not grow with the table.
 ///
 /// A row that makes no sense ends it: `problem` says which, and the rows before are good.
-protocol TableReader: AnyObject {
+package protocol TableReader: AnyObject {
   var table: RecordedTable { get }
   /// The row that was read last, a word for each column (`TableCell`).
   var words: [UInt64] { get }

@@ -1,8 +1,11 @@
 import BLELinux
-import Recording
+package import Recording
 
 /// A table with a steady rate, as signals.
-struct SignalTable {
+package struct SignalTable {
+  /// Samples a second that a sensor may have.
+  package static let rates = 0.001...100_000.0
+
   struct Signal {
     /// The name of its column, which has room in EDF: 16 ASCII characters.
     let label: String
@@ -14,7 +17,7 @@ struct SignalTable {
     let group: String
   }
 
-  let table: RecordedTable
+  package let table: RecordedTable
   let signals: [Signal]
   /// What the sensor is, for the head of a file.
   let transducer: String
@@ -33,7 +36,7 @@ struct SignalTable {
   /// The first of a capture's tables that has a steady rate: the ticks of a ring, or a raw stream of a Polar sensor.
   init(of capture: RecordedCapture) throws(ConversionError) {
     let steady = capture.tables.filter { Self.clock(of: $0) != nil }
-    guard let table = steady.first, let clock = Self.clock(of: table) else {
+    guard let table = steady.first.flatMap(Self.init) else {
       let names = capture.tables.map(\.name)
       throw .unsuitable(
         names.contains(RingStream.ppg.name) || names.contains(RingStream.accelerometer.name)
@@ -42,6 +45,12 @@ struct SignalTable {
           : "no table in \(capture.directory) has the steady rate that signals need "
             + "(\(names.joined(separator: ", "))); convert to csv, npy or ndjson")
     }
+    self = table
+  }
+
+  /// - Returns: `nil` for a table without a steady rate.
+  package init?(_ table: RecordedTable) {
+    guard let clock = Self.clock(of: table) else { return nil }
     self.table = table
     self.clock = clock
     signals = table.columns.enumerated().compactMap { place, column in
@@ -88,18 +97,18 @@ struct SignalTable {
   // MARK: Time
 
   /// Where a row lies: on its clock, or only by the kernel's.
-  struct Moment {
+  package struct Moment {
     /// Nanoseconds since the Unix epoch: fitted; in an old table, when the frame came.
-    let time: Int64
+    package let time: Int64
     /// When it came, in the same unit: all samples of a frame at once.
-    let arrival: Int64
+    package let arrival: Int64
     /// Number of the tick, or nanoseconds of the sensor; `nil` where it does not tell.
-    let clock: Int64?
+    package let clock: Int64?
     /// Differs where the clock began anew.
     let fit: Int64
   }
 
-  func moment(_ words: [UInt64]) -> Moment {
+  package func moment(_ words: [UInt64]) -> Moment {
     let time = Int64(bitPattern: words[0])
     func number(_ place: Int) -> Int64 { Int64(bitPattern: words[place]) }
     switch clock {
@@ -123,8 +132,9 @@ struct SignalTable {
   /// Nanoseconds and periods between two rows that tell of the rate; `nil` where they do not.
   ///
   /// - Parameter period: as far as it is known; `nil` before.
-  func interval(from old: Moment, to new: Moment, period: Double?) -> (nanoseconds: Double, periods: Double)?
-  {
+  package func interval(from old: Moment, to new: Moment, period: Double?) -> (
+    nanoseconds: Double, periods: Double
+  )? {
     guard let distance = distance(old, new) else { return nil }
     switch clock {
     case .ticks:
@@ -146,7 +156,7 @@ struct SignalTable {
   }
 
   /// Whether a row's time is that of the frame it came in, of which it may be any sample.
-  var stampIsOfFrame: Bool { if case .device(_, nil) = clock { true } else { false } }
+  package var stampIsOfFrame: Bool { if case .device(_, nil) = clock { true } else { false } }
 
   /// Whether its clock is the sensor's own, which only tells of time from one sample to the next.
   var hasDeviceClock: Bool { clock != .ticks }

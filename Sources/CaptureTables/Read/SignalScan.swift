@@ -40,8 +40,6 @@ struct SignalScan {
   private static let gapLimit = 1 << 16
   /// Samples of a signal: a year at 50 a second.
   private static let lengthLimit = 1_600_000_000
-  /// Samples a second that a sensor may have.
-  private static let rates = 0.001...100_000
   /// Of a pause that is filled, in seconds: a week.
   static let fillLimit = 604_800.0
 
@@ -53,7 +51,7 @@ struct SignalScan {
   ) throws(ConversionError) {
     signals = table.signals.map { _ in Signal() }
     try measureRate(capture, table)
-    guard Self.rates.contains(rate) else {
+    guard SignalTable.rates.contains(rate) else {
       throw .unsuitable("\(rate) rows a second in the table '\(table.table.name)' are no sensor's rate")
     }
     var walk = SignalWalk(table, period: period)
@@ -176,20 +174,20 @@ struct SignalScan {
 }
 
 /// Gives each row its place on a grid of even steps.
-struct SignalWalk {
+package struct SignalWalk {
   /// Whether the clock began anew with the last row.
-  private(set) var isRestart = false
+  package private(set) var isRestart = false
   private let table: SignalTable
   private let period: Double
   private var last: SignalTable.Moment?
   private var position = -1
 
-  init(_ table: SignalTable, period: Double) {
+  package init(_ table: SignalTable, period: Double) {
     self.table = table
     self.period = period
   }
 
-  mutating func next(_ words: [UInt64]) -> Int {
+  package mutating func next(_ words: [UInt64]) -> Int {
     let moment = table.moment(words)
     isRestart = false
     guard let last else {

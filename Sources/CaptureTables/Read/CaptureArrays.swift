@@ -1,21 +1,21 @@
 import BLECore
-import BLELinux
+package import BLELinux
 import ColmiRing
-import Recording
-import SensorSessions
+package import Recording
+package import SensorSessions
 
 /// A table of raw samples in arrays.
-final class CaptureArrays: SampleTable {
-  let stream: RingStream
-  private(set) var next: RingRawReading?
+package final class CaptureArrays: SampleTable {
+  package let stream: RingStream
+  package private(set) var next: RingRawReading?
   private let reader: ArrayTableReader
   private var badTime: String?
 
-  var rows: Int { badTime == nil ? reader.rows : reader.rows - 1 }
-  var problem: String? { badTime ?? reader.problem }
+  package var rows: Int { badTime == nil ? reader.rows : reader.rows - 1 }
+  package var problem: String? { badTime ?? reader.problem }
 
   /// Opens the stream's arrays in `directory`, and reads the first row.
-  init(_ stream: RingStream, in directory: String) throws(SystemError) {
+  package init(_ stream: RingStream, in directory: String) throws(SystemError) {
     self.stream = stream
     let old = RecordedTable(name: stream.name, columns: OldTables.columns(stream))
     // Which of the two tells the column that only one of them has.
@@ -26,7 +26,7 @@ final class CaptureArrays: SampleTable {
     advance()
   }
 
-  func advance() {
+  package func advance() {
     next = nil
     guard problem == nil, reader.next() else { return }
     let time = Int64(bitPattern: reader.words[0])

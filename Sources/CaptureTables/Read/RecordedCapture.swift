@@ -1,21 +1,21 @@
-import BLELinux
-import JSONText
-import Recording
+package import BLELinux
+package import JSONText
+package import Recording
 
 /// The directory of a capture as it is read again: which tables it has, in which format, and what `session.json` says.
-struct RecordedCapture {
-  let directory: String
-  let format: TableFormat
-  let tables: [RecordedTable]
+package struct RecordedCapture {
+  package let directory: String
+  package let format: TableFormat
+  package let tables: [RecordedTable]
   /// Files that look like tables and are none of a recording's, and why.
-  let leftOut: [String]
+  package let leftOut: [String]
   /// `nil` where there is none that can be read.
-  let session: JSONDocument?
+  package let session: JSONDocument?
 
   /// Octets of `session.json` and `columns.json`, at most.
   private static let documentLimit = 1 << 24
 
-  init(_ directory: String) throws(ConversionError) {
+  package init(_ directory: String) throws(ConversionError) {
     self.directory = directory
     session = try? SessionDocument.read(in: directory)
     let names = Files.names(in: directory)
@@ -31,7 +31,7 @@ struct RecordedCapture {
     throw .noCapture(directory: directory, why: ([why] + leftOut).joined(separator: "; "))
   }
 
-  func reader(_ table: RecordedTable) throws(SystemError) -> any TableReader {
+  package func reader(_ table: RecordedTable) throws(SystemError) -> any TableReader {
     switch format {
     case .csv: try TextTableReader(table, in: directory)
     case .npy: try ArrayTableReader(table, in: directory)
@@ -39,7 +39,7 @@ struct RecordedCapture {
   }
 
   /// Rows a second of the table of ticks, as the recorder fitted it.
-  var tickRate: Double? { session?["ticks"]?["rateHz"]?.real }
+  package var tickRate: Double? { session?["ticks"]?["rateHz"]?.real }
 
   private static func document(_ path: String) -> JSONDocument? {
     guard let octets = try? Files.octets(of: path, limit: documentLimit) else { return nil }
@@ -86,13 +86,9 @@ struct RecordedCapture {
   }
 }
 
-extension JSONDocument {
-  package var real: Double? { if case .number(let text) = self { Double(text) } else { nil } }
-}
-
 extension RecordedTable {
   /// The table that a recorder writes under this name with these columns.
-  static func known(_ name: String, _ columns: [String]) -> RecordedTable? {
+  package static func known(_ name: String, _ columns: [String]) -> RecordedTable? {
     let tables =
       RingStream.allCases.map(\.table) + [TickRows.table] + HeartRateTables.tables + TemperatureTables.tables
       + CyclingTables.tables

@@ -1,13 +1,13 @@
 import BLECore
-import BLELinux
+package import BLELinux
 import ColmiRing
-import Recording
-import SensorSessions
+package import Recording
+package import SensorSessions
 
 /// A table of raw samples, read row by row. Memory does not grow with the file.
 ///
 /// A row that makes no sense ends it: `problem` says which, and the rows before are good.
-protocol SampleTable: AnyObject {
+package protocol SampleTable: AnyObject {
   var stream: RingStream { get }
   /// Rows read so far.
   var rows: Int { get }
@@ -19,21 +19,21 @@ protocol SampleTable: AnyObject {
 }
 
 /// One of text.
-final class CaptureTable: SampleTable {
-  let stream: RingStream
-  private(set) var rows = 0
-  private(set) var problem: String?
-  private(set) var next: RingRawReading?
+package final class CaptureTable: SampleTable {
+  package let stream: RingStream
+  package private(set) var rows = 0
+  package private(set) var problem: String?
+  package private(set) var next: RingRawReading?
 
   /// Octets of a line, at most: twice the longest that a recorder writes.
   private static let maximumLine = 256
   /// Stamps beyond the year 2096 are not stamps; and differences of those below cannot overflow.
-  static let times: ClosedRange<Int64> = 0...4_000_000_000_000_000_000
+  package static let times: ClosedRange<Int64> = 0...4_000_000_000_000_000_000
 
   private var lines: TableLines
 
   /// Opens the stream's table in `directory`, also one that was compressed afterwards, and reads its first row.
-  init(_ stream: RingStream, in directory: String) throws(SystemError) {
+  package init(_ stream: RingStream, in directory: String) throws(SystemError) {
     self.stream = stream
     lines = try TableLines(path: directory + "/" + stream.fileName, limit: Self.maximumLine)
     guard readLine() else {
@@ -48,7 +48,7 @@ final class CaptureTable: SampleTable {
     advance()
   }
 
-  func advance() {
+  package func advance() {
     next = nil
     guard problem == nil, readLine() else { return }
     guard let sample = row() else { return end("it makes no sense") }
