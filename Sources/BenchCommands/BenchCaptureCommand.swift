@@ -105,7 +105,7 @@ struct CaptureCost: Sendable {
   /// Between the first and the last.
   var seconds: Double {
     guard let first = report.firstSampleAt, let last = report.lastSampleAt else { return 0 }
-    return Double(last.nanoseconds - first.nanoseconds) / 1e9
+    return (last - first).seconds
   }
 
   private var perSecond: Double { seconds > 0 ? Double(report.received - 1) / seconds : 0 }

@@ -185,7 +185,7 @@ extension DaemonStatus {
   /// A line for the daemon, and one for each device.
   package var lines: [String] {
     let free = freeByteCount.map { ", \(NumberText.fixed(Double($0) / 1e9, 1)) GB free" } ?? ""
-    let seconds = max(0, now.nanoseconds - startedAt.nanoseconds) / 1_000_000_000
+    let seconds = max(0, (now - startedAt).nanoseconds) / 1_000_000_000
     var lines = ["\(adapter), \(mode) mode, up \(Self.span(seconds)); captures in \(directory)\(free)"]
     if let publishing {
       let behind = publishing.behind > 0 ? "; \(publishing.behind) ended captures wait" : ""

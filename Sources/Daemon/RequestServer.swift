@@ -74,7 +74,7 @@ package final class RequestServer: Sendable {
     let end = Array("\r\n\r\n".utf8)
     let deadline = SystemClock.monotonic().advanced(by: patience)
     while octets.count < questionByteCount, !octets.suffix(4).elementsEqual(end) {
-      let left = (deadline.nanoseconds - SystemClock.monotonic().nanoseconds) / 1_000_000
+      let left = (deadline - SystemClock.monotonic()).nanoseconds / 1_000_000
       guard left > 0, ringtap_wait_readable(descriptor.rawValue, CInt(left)) > 0,
         let count = try? descriptor.read(into: &buffer), count > 0
       else { break }

@@ -166,7 +166,7 @@ extension DeviceSession {
   /// `nil` before the first stream.
   private func lost(_ attempt: Int, pause: Int?) -> LiveLinkState? {
     guard hasStreamed, let gap = gaps.last else { return nil }
-    let nanoseconds = adapter.loop.clock.now().nanoseconds - gap.lostAt.nanoseconds
+    let nanoseconds = (adapter.loop.clock.now() - gap.lostAt).nanoseconds
     return .lost(
       seconds: Int(max(0, nanoseconds) / 1_000_000_000), reason: gap.cause, attempt: attempt, pause: pause)
   }

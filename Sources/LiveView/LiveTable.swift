@@ -89,7 +89,7 @@ struct LiveTable: Sendable {
     let lateness = Double(arrival &- lastTime) - period
     guard abs(lateness) < Self.longestLateness + period else { return arrival }
     // Never back.
-    return lastTime + max(0, Int64(period + Self.pull * lateness))
+    return lastTime &+ max(0, Int64(min(period + Self.pull * lateness, 1e18)))
   }
 
   private var value: Double? {

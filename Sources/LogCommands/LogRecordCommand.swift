@@ -182,7 +182,7 @@ struct LogRecordCommand: AsyncParsableCommand {
   }
 
   private func text(_ report: LogRecordingReport) -> String {
-    let seconds = Double(report.endedAt.nanoseconds - report.startedAt.nanoseconds) / 1e9
+    let seconds = (report.endedAt - report.startedAt).seconds
     let lost = report.lost
     let loss =
       lost.total == 0

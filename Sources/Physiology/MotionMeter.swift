@@ -49,9 +49,9 @@ public struct MotionMeter: Sendable {
   private var lastIndex: Int?
 
   /// - Parameter rate: samples a second; need not be exact.
-  /// - Returns: `nil` below `minimumRate`.
+  /// - Returns: `nil` below `minimumRate`, and where times make no sense.
   public init?(rate: Double) {
-    guard rate >= Self.minimumRate else { return nil }
+    guard rate >= Self.minimumRate, !SampleRate.isTooHigh(rate) else { return nil }
     period = 1 / rate
     levelShare = 10 / rate
     axes = .init(repeating: BandPass(Self.band, rate: rate))
@@ -67,13 +67,13 @@ public struct MotionMeter: Sendable {
   public mutating func take(_ sample: SignalSample) -> ActivityEpoch? {
     guard let acceleration = sample.acceleration else { return nil }
     let time = sample.time.nanoseconds
-    if let lastIndex, sample.isRestart || Double(sample.index - lastIndex) * period > 2 {
+    if let lastIndex, sample.isRestart || Double(sample.index &- lastIndex) * period > 2 {
       for axis in axes.indices { axes[axis].reset() }
       steps?.pause()
     }
     lastIndex = sample.index
     var finished: ActivityEpoch?
-    if let start = epochStart, Double(time - start) >= Self.epochSeconds * 1e9 || time < start {
+    if let start = epochStart, TimeSpan(from: start, to: time).seconds >= Self.epochSeconds || time < start {
       finished = finish()
     }
     if epochStart == nil { epochStart = time }
@@ -139,7 +139,7 @@ public struct StepCounter: Sendable {
 
   /// - Returns: `nil` below `minimumRate` samples a second.
   public init?(rate: Double) {
-    guard rate >= Self.minimumRate else { return nil }
+    guard rate >= Self.minimumRate, !SampleRate.isTooHigh(rate) else { return nil }
     low = .lowPass(cutOff: 3, rate: rate)
     window = Int(rate.rounded())
   }
@@ -170,7 +170,7 @@ public struct StepCounter: Sendable {
       (lastCrossing, row) = (time, 1)
       return
     }
-    let interval = Double(time - last) / 1e9
+    let interval = TimeSpan(from: last, to: time).seconds
     guard interval >= Self.intervalSeconds.lowerBound else { return }
     lastCrossing = time
     guard interval <= Self.intervalSeconds.upperBound else {

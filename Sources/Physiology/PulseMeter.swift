@@ -37,12 +37,15 @@ public struct PulseMeter: Sendable {
   /// Why there is no meter for a rate.
   public enum Refusal: Error, Hashable, Sendable, CustomStringConvertible {
     case tooSlow(rate: Double)
+    case tooFast(rate: Double)
 
     public var description: String {
       switch self {
       case .tooSlow(let rate):
         "\((rate * 10).rounded() / 10) samples a second are too few for a pulse: the method needs "
           + "\(Int(PulseDetector.minimumRate))"
+      case .tooFast(let rate):
+        "times at which \(rate.rounded()) samples a second came are no sensor's"
       }
     }
   }
@@ -80,9 +83,10 @@ public struct PulseMeter: Sendable {
   public private(set) var beatCount = 0
 
   /// - Parameter rate: samples a second; need not be exact.
-  /// - Throws: `tooSlow` below `PulseDetector.minimumRate`.
+  /// - Throws: `tooSlow` below `PulseDetector.minimumRate`, `tooFast` where times make no sense.
   public init(rate: Double) throws(Refusal) {
     guard rate >= PulseDetector.minimumRate else { throw .tooSlow(rate: rate) }
+    guard !SampleRate.isTooHigh(rate) else { throw .tooFast(rate: rate) }
     self.rate = rate
     windowSamples = Int((SignalQuality.windowSeconds * rate).rounded())
     filter = BandPass(PulseDetector.band, rate: rate)
@@ -111,7 +115,7 @@ public struct PulseMeter: Sendable {
     defer { (lastIndex, lastValue) = (sample.index, value) }
     var window: PulseWindow?
     if let lastIndex {
-      let step = sample.index - lastIndex
+      let step = sample.index &- lastIndex
       if sample.isRestart || step < 1 || Double(step - 1) > Self.bridgeSeconds * rate {
         window = finish()
         restart()

@@ -16,6 +16,17 @@ public import BLECore
   @inlinable public var magnitude: Double { (x * x + y * y + z * z).squareRoot() }
 }
 
+/// What bounds the memory of all that is sized by a measured rate.
+enum SampleRate {
+  /// Samples whose times are all the same have any rate, and so have those of a burst.
+  static let limit = Limit(
+    4_096, "samples a second of a signal that is looked into", by: .air, whenFull: "nothing is looked for",
+    counted: "refusal in `analyse` and `report`")
+
+  /// Whether the rate is above the limit. What is no number is not.
+  static func isTooHigh(_ rate: Double) -> Bool { rate > Double(limit.count) }
+}
+
 /// What a worn sensor measured at one time, with its place on the sensor's own clock.
 @frozen public struct SignalSample: Hashable, Sendable, BitwiseCopyable {
   /// Number of the sample since the first one; those that never came have theirs too.

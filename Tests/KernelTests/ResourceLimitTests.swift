@@ -60,6 +60,38 @@ extension InTestKernel {
       folder.expectNoTrouble(samples: 600)
     }
 
+    /// The wall clock is set and set back: at the end it differs by nothing, and the session says so all the same.
+    @Test func tellsThatTheClockWasSetAndSetBack() throws {
+      let ring = try scene.emulatedRing("--rate", "300")
+      let path = scene.path("capture")
+      let capture = try scene.startRingtap("capture", ring.address, "--output", path)
+      try scene.waitForTables(of: path)
+      try scene.demand("date", ["-s", "+3600 seconds"])
+      // A row that was stamped and written by the new clock.
+      let hour = ["-c", "until [ \"$(tail -n 1 \"$0\" | cut -d, -f1)\" -gt \"$1\" ]; do sleep 0.05; done"]
+      let now = Int(Date().timeIntervalSince1970)
+      try scene.demand("bash", hour + [path + "/ppg.csv", "\(now - 60)000000000"])
+      try scene.demand("date", ["-s", "-3600 seconds"])
+      try scene.demand(
+        "bash",
+        [
+          "-c",
+          "from=$(wc -l < \"$0\"); until [ $(wc -l < \"$0\") -gt $((from + 600)) ]; do sleep 0.05; done",
+          path + "/ppg.csv",
+        ])
+      capture.send(SIGINT)
+      let result = try capture.finish()
+      #expect(result.status == 0, "\(result.errors)")
+      let data = try Data(contentsOf: URL(filePath: path + "/session.json"))
+      let session = try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
+      #expect(session["clockStepMs"] == nil)
+      #expect(session["clockStepCount"] as? Int == 2)
+      let steps = try #require(session["clockSteps"] as? [[String: Any]]).compactMap {
+        $0["stepMs"] as? Double
+      }
+      #expect(steps.count == 2 && zip(steps, [3_600_000, -3_600_000]).allSatisfy { abs($0 - $1) < 1500 })
+    }
+
     /// The wall clock is set by an hour, in mid-stream: stamps follow it, nothing else does, and the session says so.
     @Test(arguments: [3600, -3600]) func goesOnWhenTheClockIsSet(_ seconds: Int) throws {
       let ring = try scene.emulatedRing("--rate", "300")

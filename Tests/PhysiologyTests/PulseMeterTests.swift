@@ -91,6 +91,34 @@ import Testing
     #expect(throws: PulseMeter.Refusal.tooSlow(rate: rate)) { _ = try PulseMeter(rate: rate) }
   }
 
+  /// Samples of a burst have all one time: a rate that nothing may be sized by.
+  @Test(arguments: [4_097.0, 1e9, 1e18, .infinity])
+  func refusesRatesOfNoSensor(rate: Double) {
+    #expect(throws: PulseMeter.Refusal.tooFast(rate: rate)) { _ = try PulseMeter(rate: rate) }
+    #expect(throws: PulseMeter.Refusal.tooFast(rate: rate)) { _ = try PulseTracker(rate: rate) }
+    #expect(throws: ECGMeter.Refusal.tooFast(rate: rate)) { _ = try ECGMeter(rate: rate) }
+    #expect(MotionMeter(rate: rate) == nil)
+  }
+
+  /// Times and numbers at the ends of what a table can hold.
+  @Test func survivesTimesThatMakeNoSense() throws {
+    var pulse = try PulseRateMeter(rate: 25)
+    var ecg = try ECGMeter(rate: 130)
+    var motion = try #require(MotionMeter(rate: 25))
+    let times: [Int64] = [.min, .max, 0, -1, .max, .min, 1, .max / 2, .min / 2]
+    for number in 0..<2_000 {
+      let index = number % 7 == 0 ? [Int.min, Int.max][number % 2] : number
+      let time = ReceiveTime(nanoseconds: times[number % times.count])
+      let still = Acceleration(x: 0, y: Double(number % 2), z: 1)
+      let sample = SignalSample(index: index, time: time, light: Double(number % 25), acceleration: still)
+      _ = pulse.take(sample)
+      while pulse.next() != nil {}
+      _ = motion.take(sample)
+      _ = ecg.take(ECGSample(index: index, time: time, isRestart: false, microvolts: Double(number % 100)))
+    }
+    #expect(motion.finish()?.seconds ?? 0 <= MotionMeter.epochSeconds)
+  }
+
   /// A flat line, the finger off the sensor, is no pulse.
   @Test func refusesAFlatLine() throws {
     let fixture = try #require(PulseFixture.clean.first)

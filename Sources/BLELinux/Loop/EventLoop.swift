@@ -276,7 +276,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     var timeout: CInt = isBusy ? 0 : -1
     if let next {
       // Rounded up, so that the deadline has passed when the wait ends.
-      let milliseconds = (next.nanoseconds - clock.monotonic().nanoseconds + 999_999) / 1_000_000
+      let milliseconds = (next - clock.monotonic() + TimeSpan(nanoseconds: 999_999)).nanoseconds / 1_000_000
       timeout = clock.isVirtual ? 0 : CInt(clamping: max(0, milliseconds))
     }
     if timeout != 0, let limit = spinsUntil {

@@ -1,3 +1,4 @@
+import BLECore
 import BLELinux
 import Recording
 
@@ -38,8 +39,10 @@ struct SignalScan {
   private(set) var problem: String?
 
   private static let gapLimit = 1 << 16
-  /// Samples of a signal: a year at 50 a second.
-  private static let lengthLimit = 1_600_000_000
+  private static let filledLimit = Limit(
+    12_000_000, "places of a signal that are filled, with 64 more for each row", by: .file,
+    whenFull: "the table is not converted to EDF, BDF or WFDB", counted: "message and exit status")
+  private static let filledPerRow = 64
   /// Of a pause that is filled, in seconds: a week.
   static let fillLimit = 604_800.0
 
@@ -60,8 +63,10 @@ struct SignalScan {
       if rows.isMultiple(of: 65_536) { progress(rows) }
       take(words, at: walk.next(words), isRestart: walk.isRestart, table)
     }
-    guard length <= Self.lengthLimit else {
-      throw .unsuitable("the table '\(table.table.name)' spans \(length) samples, which is more than a year")
+    guard length - rows <= Self.filledLimit.count + Self.filledPerRow * rows else {
+      throw .unsuitable(
+        "the table '\(table.table.name)' has \(rows) rows in \(Int(Double(length) / rate / 3600)) hours: its clock jumped; "
+          + "formats without times cannot hold it, so convert it to csv or npy")
     }
   }
 

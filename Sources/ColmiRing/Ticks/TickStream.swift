@@ -165,7 +165,7 @@ private struct PartTally: Sendable {
   private var steps: InlineArray<9, Int> = .init(repeating: 0)
 
   mutating func take(_ residual: Int64, at index: Int) {
-    if samples == 0 { firstIndex = index } else { steps[min(index - lastIndex, 8)] += 1 }
+    if samples == 0 { firstIndex = index } else { steps[min(max(0, index &- lastIndex), 8)] += 1 }
     lastIndex = index
     samples += 1
     sum += Double(residual)
@@ -193,7 +193,7 @@ private struct PartTally: Sendable {
     var usual = 1
     for step in 1..<8 where steps[step] > steps[usual] { usual = step }
     report.everyTicks = usual
-    report.missing = max(0, (lastIndex - firstIndex) / usual + 1 - samples)
+    report.missing = max(0, (lastIndex &- firstIndex) / usual &+ 1 &- samples)
     report.rate = rate.map { $0 / Double(usual) }
     let mean = sum / Double(samples)
     report.residual = max(0, sumOfSquares / Double(samples) - mean * mean).squareRoot()

@@ -19,12 +19,15 @@ public struct ECGMeter: Sendable {
   /// Why there is no meter for a rate.
   public enum Refusal: Error, Hashable, Sendable, CustomStringConvertible {
     case tooSlow(rate: Double)
+    case tooFast(rate: Double)
 
     public var description: String {
       switch self {
       case .tooSlow(let rate):
         "\((rate * 10).rounded() / 10) samples a second are too few for an electrocardiogram: the method needs "
           + "\(Int(ECGDetector.minimumRate))"
+      case .tooFast(let rate):
+        "times at which \(rate.rounded()) samples a second came are no sensor's"
       }
     }
   }
@@ -75,9 +78,10 @@ public struct ECGMeter: Sendable {
   public private(set) var beatCount = 0
 
   /// - Parameter rate: samples a second; need not be exact.
-  /// - Throws: `tooSlow` below `ECGDetector.minimumRate`.
+  /// - Throws: `tooSlow` below `ECGDetector.minimumRate`, `tooFast` where times make no sense.
   public init(rate: Double) throws(Refusal) {
     guard rate >= ECGDetector.minimumRate else { throw .tooSlow(rate: rate) }
+    guard !SampleRate.isTooHigh(rate) else { throw .tooFast(rate: rate) }
     self.rate = rate
     windowSamples = Int((Self.windowSeconds * rate).rounded())
     filter = BandPass(Self.shapeBand, rate: rate)
@@ -103,7 +107,7 @@ public struct ECGMeter: Sendable {
   public mutating func take(_ sample: ECGSample) -> ECGWindow? {
     var window: ECGWindow?
     if let last {
-      let step = sample.index - last.index
+      let step = sample.index &- last.index
       if sample.isRestart || step < 1 || Double(step - 1) > Self.bridgeSeconds * rate {
         window = finish()
         restart()

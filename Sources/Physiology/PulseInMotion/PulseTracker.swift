@@ -63,6 +63,7 @@ public struct PulseTracker: Sendable {
   /// - Throws: `tooSlow` below `PulseDetector.minimumRate`.
   public init(rate: Double) throws(PulseMeter.Refusal) {
     guard rate >= PulseDetector.minimumRate else { throw .tooSlow(rate: rate) }
+    guard !SampleRate.isTooHigh(rate) else { throw .tooFast(rate: rate) }
     grid = SampleGrid(rate: rate)
     windows = [PulseRateWindow](repeating: WindowQueue.empty, count: Self.capacity)
     queue = WindowQueue(capacity: Self.capacity)

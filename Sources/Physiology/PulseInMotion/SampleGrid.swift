@@ -80,10 +80,10 @@ struct SampleGrid {
   /// Whether a sample continues what was taken. Where it does not, `reset` has to come first.
   func continues(_ sample: SignalSample) -> Bool {
     guard let last else { return true }
-    let step = sample.index - last.index
+    let step = sample.index &- last.index
     // Times that leap over weeks are none, and must not overflow what is between them.
-    let leap = abs(Double(sample.time.nanoseconds) - Double(last.time))
-    return !sample.isRestart && step > 0 && Double(step) <= Self.longestGapSeconds * rate && leap < 1e15
+    let leap = abs(TimeSpan(from: last.time, to: sample.time.nanoseconds).seconds)
+    return !sample.isRestart && step > 0 && Double(step) <= Self.longestGapSeconds * rate && leap < 1e6
   }
 
   mutating func reset() {
@@ -105,9 +105,9 @@ struct SampleGrid {
   /// The next sample of the grid, until there is none.
   mutating func next() -> GridSample? {
     while true {
-      if let last, position <= Double(last.index - firstIndex) {
+      if let last, position <= Double(last.index &- firstIndex) {
         defer { position += spacing }
-        var sample = between(share: 1 - (Double(last.index - firstIndex) - position))
+        var sample = between(share: 1 - (Double(last.index &- firstIndex) - position))
         switch sample.origin {
         case .measured, .bridged: sample.light = limited(sample.light)
         case .missing: break
@@ -138,14 +138,14 @@ struct SampleGrid {
     let isLast = step >= steps
     let share = 1 / Double(steps - step + 1)
     let nanoseconds = sample.time.nanoseconds
-    let from = last ?? (sample.index - 1, value, Acceleration(x: 0, y: 0, z: 0), nanoseconds)
+    let from = last ?? (sample.index &- 1, value, Acceleration(x: 0, y: 0, z: 0), nanoseconds)
     if sample.acceleration != nil, isLast, !hasAcceleration {
       // A first acceleration makes no step.
       for axis in axes.indices { axes[axis].reset() }
       hasAcceleration = true
     }
     let acceleration = isLast ? sample.acceleration ?? from.acceleration : from.acceleration
-    let time = from.time + Int64(Double(nanoseconds - from.time) * share)
+    let time = from.time + Int64(TimeSpan(from: from.time, to: nanoseconds).seconds * 1e9 * share)
     let bridged = from.light + (value - from.light) * share
     if isLast { noteJump(value - base) }
     before = last == nil ? GridSample() : current
@@ -155,7 +155,7 @@ struct SampleGrid {
       z: axes[2].filter(acceleration.z), time: time, origin: origin,
       hasAcceleration: sample.acceleration != nil)
     if last == nil { before = current }
-    last = (from.index + 1, bridged, acceleration, time)
+    last = (from.index &+ 1, bridged, acceleration, time)
     if isLast { target = nil }
   }
 

@@ -66,16 +66,23 @@ public struct VariabilityMeter: Sendable {
       interrupt()
       return nil
     }
-    let began = end.nanoseconds &- Int64((seconds * 1e9).rounded())
+    let length = min(max(seconds, 0), Self.intervalSeconds.upperBound)
+    let began = end.nanoseconds &- Int64((length * 1e9).rounded())
     var closed: VariabilitySegment?
     if let start, Double(end.nanoseconds &- start) / 1e9 > Self.segmentSeconds {
       closed = close(isWhole: true)
+    } else if start != nil, Double(latest) - Double(end.nanoseconds) > Self.largestDriftSeconds * 1e9 {
+      // The clock was set back: nothing is known of the time between.
+      closed = close(isWhole: false)
+      interrupt()
     }
+    if start == nil { latest = end.nanoseconds }
     if start == nil {
       // Without a gap the next segment begins where the last ended.
       start =
         closed.flatMap {
-          Double(began - $0.end.nanoseconds) / 1e9 < Self.segmentSeconds ? $0.end.nanoseconds : nil
+          let pause = Double(began) - Double($0.end.nanoseconds)
+          return abs(pause) < Self.segmentSeconds * 1e9 ? $0.end.nanoseconds : nil
         }
         ?? began
     }

@@ -24,7 +24,7 @@ enum CaptureText {
     // Parts of a tick have samples of their own. A second table of another sensor tells more of the same samples.
     let parts = report.streams.filter { $0.part != nil }
     let rows = parts.isEmpty ? report.streams.first?.samples ?? 0 : parts.reduce(0) { $0 + $1.samples }
-    let duration = (report.endedAt ?? report.startedAt).nanoseconds - report.startedAt.nanoseconds
+    let duration = ((report.endedAt ?? report.startedAt) - report.startedAt).nanoseconds
     var lines = [
       "\(rows) samples in \(seconds(duration)) from \(report.device)"
         + (report.deviceName.map { " (\($0.printable))" } ?? "") + "; \(report.endReason ?? "")"
@@ -72,7 +72,7 @@ enum CaptureText {
     let clock = ticks.clock
     guard clock.missing > 0 else { return "none missing" }
     let shown = ticks.gaps.prefix(3).map { gap in
-      "\(gap.ticks) after \(seconds(gap.after.nanoseconds - start.nanoseconds))"
+      "\(gap.ticks) after \(seconds((gap.after - start).nanoseconds))"
     }
     return "\(clock.missing) missing in \(clock.gaps) gaps: " + shown.joined(separator: ", ")
       + (clock.gaps > shown.count ? " …" : "")
@@ -102,6 +102,6 @@ enum CaptureText {
 
   /// What is short in milliseconds.
   private static func time(_ nanoseconds: Int64) -> String {
-    nanoseconds < 1_000_000_000 ? "\((nanoseconds + 500_000) / 1_000_000) ms" : seconds(nanoseconds)
+    nanoseconds < 1_000_000_000 ? "\((nanoseconds &+ 500_000) / 1_000_000) ms" : seconds(nanoseconds)
   }
 }

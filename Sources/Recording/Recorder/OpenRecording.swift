@@ -7,9 +7,6 @@ import Synchronization
 final class OpenRecording: Sendable {
   /// What is open.
   struct Files: ~Copyable {
-    /// A difference that is no step: what the clocks may drift, and the files take to be made.
-    private static let stepTolerance: Int64 = 1_000_000_000
-
     /// As it was when the files were made.
     let report: SessionReport
     let begunAt: MonotonicTime
@@ -31,10 +28,10 @@ final class OpenRecording: Sendable {
       report.startedAt = self.report.startedAt
       let endedAt = clock.now()
       report.endedAt = endedAt
-      let step =
-        endedAt.nanoseconds - report.startedAt.nanoseconds
-        - (clock.monotonic().nanoseconds - begunAt.nanoseconds)
-      if abs(step) > Self.stepTolerance { report.clockStepNanoseconds = step }
+      let step = (endedAt - report.startedAt) - (clock.monotonic() - begunAt)
+      if step.nanoseconds.magnitude > ClockWatch.tolerance.magnitude {
+        report.clockStepNanoseconds = step.nanoseconds
+      }
       report.lost.packetLog = packets.dropped + outcome.lostPackets
       report.lost.disk = outcome.lostSamples
       take(&report, outcome)

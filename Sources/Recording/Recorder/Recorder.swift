@@ -20,6 +20,8 @@ package final class Recorder: Sendable {
     /// Samples and packets that the disk did not take.
     var lostSamples = 0
     var lostPackets = 0
+    /// Of the wall clock, where it was watched.
+    var clockSteps: ClockWatch?
     package var failure: SystemError?
   }
 
@@ -91,6 +93,7 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   var tables: Tables
   var files: RecordingFiles
   let gathers: Bool
+  var clock = ClockWatch(SystemClock.now(), SystemClock.monotonic())
 
   var isIdle: Bool { samples.isEmpty && packets?.isEmpty ?? true }
   var isPending: Bool { files.isPending }
@@ -100,6 +103,7 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
     var outcome = files.outcome
     outcome.ticks = tables.ticks
     outcome.dropouts = tables.dropouts
+    outcome.clockSteps = clock
     return outcome
   }
 
@@ -110,6 +114,8 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   }
 
   mutating func flush() {
+    // Where virtual time stands still, or a log is played, no stamp is of this clock.
+    if gathers { clock.look(SystemClock.now(), SystemClock.monotonic()) }
     files.flush()
     files.live?.take(tables.ticks, byteCount: files.writtenByteCount)
   }

@@ -51,6 +51,9 @@ public struct SessionReport: Hashable, Sendable {
   /// By how much the wall clock, whose stamps all times here are, was set forward meanwhile, beside the clock that is
   /// never stepped; `nil` where it went on as it should.
   public var clockStepNanoseconds: Int64?
+  /// Each time at which it was set, of the first ones, and how many there were.
+  public var clockSteps: [ClockStep] = []
+  public var clockStepCount = 0
   /// Notifications that arrived while recording.
   public var received = 0
   /// Notifications and ATT PDUs that broke their format.
@@ -113,8 +116,13 @@ public struct SessionReport: Hashable, Sendable {
       streams[place].samples = outcome.rows[place]
       if place < outcome.dropouts.count { streams[place].dropouts = outcome.dropouts[place] }
     }
-    ticks = outcome.ticks
-    guard let ticks else { return }
+    if let clock = outcome.clockSteps { (clockSteps, clockStepCount) = (clock.steps, clock.count) }
+    if let ticks = outcome.ticks { take(ticks, as: format) }
+  }
+
+  /// Takes over what became known of a ring's clock.
+  package mutating func take(_ ticks: TickReport, as format: TableFormat) {
+    self.ticks = ticks
     ticksFile = format.fileName(TickRows.table.name)
     for stream in RingStream.allCases { streams[stream.rawValue].part = ticks.parts[stream.part.rawValue] }
   }
@@ -135,6 +143,7 @@ public struct SessionReport: Hashable, Sendable {
       if let endedAt { line.member("endedAtNs", endedAt) } else { line.nullMember("endedAtNs") }
       line.optional("endReason", endReason)
       if let step = clockStepNanoseconds { line.member("clockStepMs", Self.milliseconds(step)) }
+      encodeClockSteps(&line)
       line.member("received", received)
       line.member("malformed", malformed)
       if let lastMalformed { line.member("lastMalformed", lastMalformed) }
@@ -159,6 +168,20 @@ public struct SessionReport: Hashable, Sendable {
       encodeConnection(&line)
     }
     line.endLine()
+  }
+
+  private func encodeClockSteps(_ line: inout JSONLine) {
+    guard clockStepCount > 0 else { return }
+    line.member("clockStepCount", clockStepCount)
+    line.key("clockSteps")
+    line.array { line in
+      for step in clockSteps {
+        line.object { line in
+          line.member("seenAtNs", step.seenAt)
+          line.member("stepMs", Self.milliseconds(step.span.nanoseconds))
+        }
+      }
+    }
   }
 
   private func encodeTicks(_ line: inout JSONLine) {

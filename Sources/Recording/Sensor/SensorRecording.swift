@@ -134,7 +134,7 @@ public struct SensorRecording: Sendable {
     report.take(sink.counts)
     if let error = sink.lastMalformed { report.lastMalformed = error.description }
     // Samples of a log have its times.
-    report.timeToFirstSample = report.firstSampleAt.map { $0.nanoseconds - begunAt.nanoseconds }
+    report.timeToFirstSample = report.firstSampleAt.map { ($0 - begunAt).nanoseconds }
       .flatMap { $0 < 0 ? nil : $0 }
     report.adapterFaults = await adapter.faults - faults
     let failure = await files.finish(&report, packets, clock) { $0.take($1, as: tableFormat) }

@@ -62,7 +62,7 @@ public struct CyclingPace: Sendable {
   ///   sensor's clock wraps every 64 s.
   public mutating func take(_ sample: CyclingSample) -> (wheel: Double?, crank: Double?) {
     defer { last = sample }
-    guard let last, sample.time.nanoseconds - last.time.nanoseconds < 60_000_000_000 else {
+    guard let last, (sample.time - last.time).seconds < 60 else {
       return (nil, nil)
     }
     let (now, before) = (sample.measurement, last.measurement)

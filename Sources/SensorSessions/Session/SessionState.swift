@@ -48,13 +48,13 @@ public struct SessionGap: Hashable, Sendable {
 
   /// From the loss to the first new sample, in nanoseconds; `nil` also where the samples are of a log, with its times.
   public var recoveryNanoseconds: Int64? {
-    firstSampleAt.map { $0.nanoseconds - lostAt.nanoseconds }.flatMap { $0 < 0 ? nil : $0 }
+    firstSampleAt.map { ($0 - lostAt).nanoseconds }.flatMap { $0 < 0 ? nil : $0 }
   }
 
   /// From the last sample to the next, in nanoseconds.
   public var lengthNanoseconds: Int64? {
     guard let firstSampleAt, let lastSampleAt else { return nil }
-    return firstSampleAt.nanoseconds - lastSampleAt.nanoseconds
+    return (firstSampleAt - lastSampleAt).nanoseconds
   }
 }
 

@@ -119,6 +119,14 @@ struct SessionFacts {
         ReportProblem(
           .warning, "\(count) packets of the controller could not be used: notifications may be missing."))
     }
+    if let count: Int = session["clockStepCount"]?.integer(), count > 0 {
+      problems.append(
+        ReportProblem(
+          .warning,
+          count == 1
+            ? "The wall clock was set meanwhile: `clockSteps` in session.json says when."
+            : "The wall clock was set \(count) times meanwhile: `clockSteps` in session.json says when."))
+    }
     if let step = session["clockStepMs"]?.real {
       problems.append(
         ReportProblem(

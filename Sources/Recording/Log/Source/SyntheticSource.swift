@@ -42,7 +42,8 @@ final class SyntheticSource: LogSource {
     var pushed = 0
     while !isStopping.load(ordering: .sequentiallyConsistent) {
       let now = SystemClock.monotonic()
-      let due = (now.nanoseconds - begin) / 1_000 * Int64(ratePerSecond) / 1_000_000
+      let due =
+        TimeSpan(from: begin, to: now.nanoseconds).nanoseconds / 1_000 * Int64(ratePerSecond) / 1_000_000
       if pushed < Int(due) {
         while pushed < Int(due) {
           for octet in 0..<4 {
