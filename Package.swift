@@ -87,7 +87,7 @@ let package = Package(
     library("ColmiRing", ["BLECore", "JSONText", "Physiology", "BLEWire"]),
     library(
       "BLEEmulation",
-      ["BLECore", "BLEWire", "BLEStack", "BLELinux"]),
+      ["BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux"]),
     library(
       "EmulatedSensors",
       [
@@ -136,7 +136,8 @@ let package = Package(
     library(
       "LiveView",
       [
-        "BLECore", "Physiology", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing", "BLEHost",
+        "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing",
+        "BLEHost",
         "SensorSessions", "Recording",
       ]),
     library("Doctor", ["BLECore", "BLEWire", "BLELinux", "BLEErrorGuide", "BLEHost"]),
@@ -149,7 +150,8 @@ let package = Package(
     library(
       "RingTap",
       [
-        "BLECore", "Physiology", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles", "BLESensors",
+        "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles",
+        "BLESensors",
         "ColmiRing", "BLEPacketLog", "BLEDissector", "BLEHost", "BLEReplay", "BLEEmulation",
         "EmulatedSensors", "SensorSessions", "Recording",
       ]),

@@ -1,5 +1,6 @@
 import BLELinux
 import FoundationEssentials
+import JSONText
 package import Recording
 
 /// A packet log that another process of ours writes, and what it says of itself.

@@ -16,8 +16,17 @@ package struct JSONLine {
   package private(set) var octets: [UInt8] = []
   /// Whether the next value or key follows another one.
   private var needsComma = false
+  private let unseen: Unseen
 
-  package init() {}
+  /// What becomes of characters in strings that are not seen, or steer whoever shows them (`Unicode.Scalar.isUnseen`).
+  package enum Unseen {
+    /// Escaped: whoever parses the text has them.
+    case escaped
+    /// U+FFFD in their place, for a page that shows the strings as they are.
+    case replaced
+  }
+
+  package init(_ unseen: Unseen = .escaped) { self.unseen = unseen }
 
   /// Forgets the text but keeps its memory.
   package mutating func removeAll() {
@@ -56,7 +65,11 @@ package struct JSONLine {
 
   package mutating func value(_ text: String) {
     quoted { line in
-      for octet in text.utf8 { line.appendEscaped(octet) }
+      if text.utf8.allSatisfy({ $0 < 0x80 }) {
+        for octet in text.utf8 { line.appendEscaped(octet) }
+      } else {
+        for scalar in text.unicodeScalars { line.appendEscaped(scalar) }
+      }
     }
   }
 
@@ -228,6 +241,20 @@ package struct JSONLine {
     octets.append(UInt8(ascii: "\""))
     content(&self)
     octets.append(UInt8(ascii: "\""))
+  }
+
+  /// What a terminal would obey and what nobody sees is escaped too, beyond the first plane by two surrogates.
+  private mutating func appendEscaped(_ scalar: Unicode.Scalar) {
+    if scalar.isASCII { return appendEscaped(UInt8(scalar.value)) }
+    guard scalar.isUnseen, unseen == .escaped else {
+      let shown = scalar.isUnseen ? Unicode.UTF8.encodedReplacementCharacter : UTF8.encode(scalar)!
+      return octets.append(contentsOf: shown)
+    }
+    for unit in UTF16.encode(scalar)! {
+      octets.append(contentsOf: "\\u".utf8)
+      appendHexadecimal(UInt8(unit >> 8))
+      appendHexadecimal(UInt8(unit & 0xFF))
+    }
   }
 
   /// RFC 8259, 7: quotation mark, reverse solidus and the control characters. All else stands as UTF-8.

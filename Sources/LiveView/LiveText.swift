@@ -1,3 +1,5 @@
+import JSONText
+
 /// Which characters a terminal can show.
 package enum LiveCharacters: Hashable, Sendable {
   case unicode, ascii
@@ -45,11 +47,11 @@ enum LiveText {
     return String(safe)
   }
 
+  /// Of what has no meaning yet, or none that is known here, nobody knows how wide it is.
   private static func isSafe(_ scalar: Unicode.Scalar) -> Bool {
     switch scalar.properties.generalCategory {
-    case .control, .format, .surrogate, .privateUse, .unassigned, .lineSeparator, .paragraphSeparator: false
-    // A variation selector makes a narrow character wide on some terminals.
-    default: !scalar.properties.isVariationSelector
+    case .privateUse, .unassigned: false
+    default: !scalar.isUnseen
     }
   }
 

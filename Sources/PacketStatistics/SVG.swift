@@ -1,3 +1,5 @@
+import JSONText
+
 /// Pieces of a picture: SVG 1.1 without scripts, and without fonts or images from elsewhere.
 package enum SVG {
   /// A white page, 960 wide.
@@ -18,7 +20,7 @@ package enum SVG {
     _ x: Double, _ y: Double, _ text: String, size: Int = 12, anchor: String = "start", color: String = "#222"
   ) -> String {
     "<text x=\"\(number(x))\" y=\"\(number(y))\" font-size=\"\(size)\" text-anchor=\"\(anchor)\" fill=\"\(color)\">"
-      + "\(escaped(text))</text>\n"
+      + "\(text.markup)</text>\n"
   }
 
   /// A hundredth of a pixel is enough.
@@ -31,16 +33,5 @@ package enum SVG {
     while power * 10 < wanted { power *= 10 }
     for factor in [1.0, 2, 5] where power * factor >= wanted { return power * factor }
     return power * 10
-  }
-
-  package static func escaped(_ text: String) -> String {
-    text.reduce(into: "") { escaped, character in
-      switch character {
-      case "&": escaped += "&amp;"
-      case "<": escaped += "&lt;"
-      case ">": escaped += "&gt;"
-      default: escaped.append(character)
-      }
-    }
   }
 }

@@ -1,6 +1,7 @@
 import BLEHost
 import BLELinux
 import Glibc
+import JSONText
 import Synchronization
 
 /// Runs the whole of a program: ends it well on Ctrl-C, and tells what went wrong in one line.
@@ -35,7 +36,7 @@ public func runProgram(_ body: @escaping @Sendable () async throws -> Void) asyn
     exit(128 + (interruption.signal ?? 0))
   } catch {
     let name = CommandLine.arguments.first?.split(separator: "/").last ?? "program"
-    try? StandardStream.error.write(Array("\(name): \(error)\n".utf8).span)
+    try? StandardStream.error.write(Array(("\(name): \(error)".printableLines + "\n").utf8).span)
     exit(1)
   }
 }

@@ -85,7 +85,7 @@ extension PacketText {
   }
 
   private static func value(of field: Field) -> String {
-    if let words = field.words { return printable(words) }
+    if let words = field.words { return words.printable }
     let unit = field.unit ?? field.name.flatMap(Field.unit)
     let value =
       switch field.value {
@@ -93,7 +93,7 @@ extension PacketText {
       case .flag(let flag): flag ? "yes" : "no"
       case .integer(let number): "\(number)"
       case .number(let number): "\(number)"
-      case .text(let text), .problem(let text): printable(text)
+      case .text(let text), .problem(let text): text.printable
       case .octets(let octets): hex(octets.span)
       case .uuid(let uuid): Self.uuid(uuid)
       case .object, .sentence, .list: ""

@@ -12,19 +12,10 @@ struct PacketText {
 
   mutating func removeAll() { octets.removeAll(keepingCapacity: true) }
 
-  /// Control characters from the air must not steer the terminal: they become U+FFFD.
-  static func printable(_ text: String) -> String {
-    // The first octets of control characters in UTF-8.
-    guard text.utf8.contains(where: { $0 < 0x20 || $0 == 0x7F || $0 == 0xC2 }) else { return text }
-    return String(
-      String.UnicodeScalarView(
-        text.unicodeScalars.map { $0.properties.generalCategory == .control ? "\u{FFFD}" : $0 }))
-  }
-
   static func string(_ octets: Span<UInt8>) -> String {
     var copy = [UInt8](encoding: octets.count) { $0.append(octets) }
     while copy.last == 0 { copy.removeLast() }
-    return printable(String(decoding: copy, as: UTF8.self))
+    return String(decoding: copy, as: UTF8.self).printable
   }
 
   // MARK: Lines

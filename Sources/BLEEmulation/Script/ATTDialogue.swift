@@ -1,5 +1,6 @@
 public import BLECore
 public import BLEWire
+import JSONText
 
 /// What a client and a server say to each other on one ATT bearer, PDU by PDU.
 ///
@@ -90,9 +91,7 @@ public struct ATTDialogueError: Error, Hashable, Sendable, CustomStringConvertib
   ///   - reason: may quote the file; control characters are replaced, so that a terminal stays as it is.
   public init(line: Int, _ reason: String) {
     self.line = line
-    self.reason = String(
-      String.UnicodeScalarView(
-        reason.unicodeScalars.map { $0.properties.generalCategory == .control ? "\u{FFFD}" : $0 }))
+    self.reason = reason.printable
   }
 
   public var description: String { line > 0 ? "line \(line): \(reason)" : reason }

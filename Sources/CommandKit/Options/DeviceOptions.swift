@@ -4,6 +4,7 @@ import BLEEmulation
 package import BLEHost
 package import BLELinux
 import BLEStack
+import JSONText
 package import SensorSessions
 
 /// How to reach the radio, on every command that does.

@@ -24,7 +24,8 @@ package enum Console {
     do throws(SystemError) { try StandardStream.output.write(octets.span) } catch { throw Closed() }
   }
 
-  package static func print(_ line: String) throws(Closed) { try write((line + "\n").utf8) }
+  /// Lines for people: whatever text of others is in them, it steers no terminal.
+  package static func print(_ line: String) throws(Closed) { try write((line.printableLines + "\n").utf8) }
 
   package static func json(_ body: (inout JSONLine) -> Void) throws(Closed) {
     var line = JSONLine()
@@ -35,7 +36,7 @@ package enum Console {
 
   /// One line for a person on standard error.
   package static func note(_ text: String) {
-    tell("ringtap: \(text)\n")
+    tell("ringtap: \(text.printableLines)\n")
   }
 
   /// Says which sensor a search has found.
@@ -46,17 +47,17 @@ package enum Console {
 
   /// The parser's own message for wrong usage.
   package static func usage(_ text: String) {
-    tell(text + "\n")
+    tell(text.printableLines + "\n")
   }
 
   /// Replaces the current line of the terminal; nothing elsewhere.
   package static func progress(_ text: String) {
     guard isErrorTerminal else { return }
-    tell("\r\u{1B}[K\(text)")
+    tell("\r\u{1B}[K\(text.printable)")
   }
 
   /// A question whose answer follows it on the line.
-  package static func ask(_ question: String) { tell(question) }
+  package static func ask(_ question: String) { tell(question.printableLines) }
 
   private static func tell(_ text: String) {
     view.withLock { view in send(view?.message(text) ?? [UInt8](text.utf8)) }

@@ -31,15 +31,6 @@ extension [UInt8] {
   }
 }
 
-extension String {
-  /// What comes from the air must not steer the terminal: control characters become U+FFFD.
-  package var printable: String {
-    String(
-      String.UnicodeScalarView(
-        unicodeScalars.map { $0.properties.generalCategory == .control ? "\u{FFFD}" : $0 }))
-  }
-}
-
 extension AdapterInfo {
   /// The bus by the kernel's numbers (`HCI_VIRTUAL` …).
   package var busName: String {

@@ -3,6 +3,7 @@ import BLEHost
 import BLEWire
 import ColmiRing
 import CommandKit
+import JSONText
 import Recording
 import SensorSessions
 

@@ -2,6 +2,7 @@ import ArgumentParser
 import BLELinux
 import CommandKit
 import Fleet
+import JSONText
 import Recording
 import Synchronization
 

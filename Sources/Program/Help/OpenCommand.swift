@@ -2,6 +2,7 @@ import ArgumentParser
 import BLELinux
 import CommandKit
 import Daemon
+import JSONText
 
 /// `ringtap open`.
 struct OpenCommand: ParsableCommand {

@@ -13,7 +13,7 @@ extension ReportDocument {
     page += "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n".utf8
     page += "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; ".utf8
     page += "style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:\">\n".utf8
-    page += "<link rel=\"icon\" href=\"data:,\">\n<title>\(SVG.escaped(title))</title>\n".utf8
+    page += "<link rel=\"icon\" href=\"data:,\">\n<title>\(title.markup)</title>\n".utf8
     page.append("style", [.libraryStyle, .style])
     page += "</head>\n<body>\n<main id=\"page\"><p>This page shows its plots by JavaScript.</p></main>\n".utf8
     page += "<script type=\"application/json\" id=\"report\">".utf8
@@ -44,7 +44,7 @@ extension ReportDocument {
   // MARK: JSON
 
   private var json: [UInt8] {
-    var line = JSONLine()
+    var line = JSONLine(.replaced)
     line.object { line in
       line.member("title", title)
       line.member("subtitle", subtitle)
