@@ -168,8 +168,8 @@ class Chart {
 
   underlay(canvas, area, graph) {
     for (const mark of this.timeline.section.marks) {
-      // What is no good for a pulse is good all the same.
-      if (mark.kind === "rejected" && this.table.spec.name !== "pulse") continue;
+      // What is no good for beats is good all the same.
+      if (mark.kind === "rejected" && this.table.spec.name !== "beats") continue;
       const left = graph.toDomXCoord(mark.from);
       const right = graph.toDomXCoord(mark.to);
       if (right < area.x || left > area.x + area.w) continue;

@@ -76,7 +76,7 @@ import Testing
       #expect(abs(rate - 50) < 0.01)
       // 30 s before the gap, 28 s after it.
       #expect(report.pulse.goodWindows == 5 && report.pulse.rejections == [.interrupted: 1])
-      let mean = try #require(report.pulse.mean)
+      let mean = try #require(report.pulse.good.mean)
       let known =
         60 * Double(fixture.beats.count - 1) / ((fixture.beats.last ?? 0) - (fixture.beats.first ?? 0))
       #expect(abs(mean - known) < 2)
@@ -138,7 +138,8 @@ import Testing
         try JSONSerialization.jsonObject(with: Data(line.octets)) as? [String: Any])
       #expect(
         Set(object.keys) == [
-          "streams", "ticks", "wholeTicks", "startNs", "endNs", "rateHz", "clock", "pulse", "activity",
+          "streams", "ticks", "wholeTicks", "startNs", "endNs", "rateHz", "clock", "pulse", "variability",
+          "activity",
         ])
       #expect(object["startNs"] as? String == "\(Self.start)")
       let pulse = try #require(object["pulse"] as? [String: Any])

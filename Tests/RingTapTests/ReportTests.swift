@@ -96,7 +96,8 @@ struct ReportBrowserTests {
     try await withFolder { folder in
       try await Readers.run("make-ecg", folder + "/capture")
       let read = try await browse(try writePage(of: folder + "/capture"))
-      #expect(read["plots"] as? Int == 1)
+      // The signal, the heart rate, and from beat to beat.
+      #expect(read["plots"] as? Int == 3)
     }
   }
 

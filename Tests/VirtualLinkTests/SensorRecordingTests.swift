@@ -169,4 +169,39 @@ import Testing
       #expect(zip(times, times.dropFirst()).allSatisfy { abs($1 - $0 - 7_692_308) <= 1 })
     }
   }
+
+  /// What is analysed of a capture is what was sent, and the page of its packet log tells the same.
+  @Test func analysesEach() async throws {
+    try await withFolder { folder in
+      var strap = StrapModel()
+      strap.measurements = [
+        HeartRateMeasurement(beatsPerMinute: 60, contact: .detected, rrIntervals: RRIntervals([1024, 1024])),
+        HeartRateMeasurement(beatsPerMinute: 64, contact: .detected, energyExpendedKilojoules: 10),
+        HeartRateMeasurement(beatsPerMinute: 0, contact: .notDetected),
+      ]
+      _ = try await record(.heartRate, strap, count: 30, into: folder + "/strap")
+      _ = try await record(.thermometer, CoreModel(), count: 12, into: folder + "/core") {
+        $0.offBodyEvery = 4
+      }
+      _ = try await record(.cycling, CyclingModel(), count: 200, into: folder + "/cycling")
+      let heart = try CaptureAnalysis.run(folder + "/strap", output: nil)
+      #expect(heart.heartRate.rate.mean == 62 && heart.heartRate.contacts == 30)
+      #expect(heart.heartRate.losses == 14 && heart.variability.first?.intervals == 30)
+      let core = try CaptureAnalysis.run(folder + "/core", output: nil).temperature
+      #expect(core.body.lowest == 36.5 && core.states["not_on_body"] == 3)
+      let cycling = try CaptureAnalysis.run(folder + "/cycling", output: nil).cycling
+      #expect(try #require(cycling.crankRevolutions) > 0 && cycling.cadence.count > 0)
+      for (name, title) in [
+        ("strap", "Heart rate"), ("strap", "Variability by RR intervals"), ("core", "Temperature"),
+        ("cycling", "Cycling"),
+      ] {
+        let page = try ReportDocument.read(folder + "/" + name, title: nil) { _ in }
+        let log = try ReportDocument.read(folder + "/\(name)/packets.btsnoop", title: nil) { _ in }
+        let facts = try #require(page.sections[0].facts.first { $0.title == title })
+        let same = try #require(log.sections[0].facts.first { $0.title == title })
+        #expect(facts.rows.map(\.value) == same.rows.map(\.value), "\(title)")
+        #expect(facts.rows.count > 1)
+      }
+    }
+  }
 }

@@ -42,6 +42,7 @@ package enum CaptureConversion {
     guard !isTaken else { throw .outputExists(output) }
     var report = ConversionReport(format, output)
     report.leftOut = capture.leftOut
+    if let damage = capture.damage { report.problems.append(damage) }
     switch format {
     case .csv: try TableConversion.run(capture, to: output, .csv, &report, progress: progress)
     case .npy: try TableConversion.run(capture, to: output, .npy, &report, progress: progress)

@@ -11,6 +11,8 @@ package struct RecordedCapture {
   package let leftOut: [String]
   /// `nil` where there is none that can be read.
   package let session: JSONDocument?
+  /// Why `session.json` cannot be read, though it is there.
+  package let damage: String?
 
   /// Octets of `session.json` and `columns.json`, at most.
   private static let documentLimit = 1 << 24
@@ -18,6 +20,7 @@ package struct RecordedCapture {
   package init(_ directory: String) throws(ConversionError) {
     self.directory = directory
     session = try? SessionDocument.read(in: directory)
+    damage = session == nil ? SessionDocument.damage(in: directory) : nil
     let names = Files.names(in: directory)
     if names.contains(ColumnIndex.fileName) {
       format = .npy

@@ -7,6 +7,9 @@ struct AnalysisFindings: Sendable {
   var windows: [PulseWindow] = []
   var rates: [PulseRateWindow] = []
   var beats: [PulseBeat] = []
+  var ecgWindows: [ECGWindow] = []
+  var ecgBeats: [ECGBeat] = []
+  var variability: [(source: AnalysisReport.Variation.Source, segment: VariabilitySegment)] = []
   var minutes: [ActivityEpoch] = []
   /// Stretches in which ticks are missing, the first `gapLimit`.
   private(set) var gaps: [TickGap] = []

@@ -5,52 +5,68 @@ import Physiology
 import Recording
 
 /// The tables that an analysis writes. A cell is empty where there is nothing to say.
-struct AnalysisTables: ~Copyable {
-  private var samples: OutputFile
+struct AnalysisTables {
+  enum Table: String, CaseIterable, Sendable {
+    case ticks = "samples"
+    case pulse
+    case beatWindows = "beat-windows"
+    case beats
+    case ecgWindows = "ecg-windows"
+    case ecgBeats = "ecg-beats"
+    case variability, activity
+
+    var fileName: String { rawValue + ".csv" }
+
+    /// With its end.
+    var header: String {
+      switch self {
+      case .ticks: TickRows.table.header
+      case .pulse: "start_ns,end_ns,pulse_per_minute,quality,method,motion_g,none_because\n"
+      case .beatWindows:
+        "start_ns,end_ns,beats,pulse_per_minute,template_correlation,skewness,motion_g,verdict\n"
+      case .beats: "fitted_time_ns,interval_ms,accepted\n"
+      case .ecgWindows: "start_ns,end_ns,beats,heart_rate_per_minute,correlation,missing_share,verdict\n"
+      case .ecgBeats: "fitted_time_ns,interval_ms,height_uv,correlation,accepted\n"
+      case .variability:
+        "start_ns,end_ns,source,intervals,unaccepted,ectopic,missed,extra,misplaced,left_out,"
+          + "mean_ms,sdnn_ms,rmssd_ms,pnn50,sd1_ms,sd2_ms,lf_ms2,hf_ms2,lf_hf_ratio,none_because\n"
+      case .activity: "start_ns,seconds,counts,enmo_mg,steps,rest\n"
+      }
+    }
+  }
+
+  /// A file has an owner, and a dictionary copies.
+  private final class Output {
+    var file: OutputFile
+    init(_ file: consuming OutputFile) { self.file = file }
+  }
+
+  private var outputs: [Table: Output] = [:]
   private var rows = TickRows()
-  private var pulse: OutputFile
-  private var windows: OutputFile
-  private var beats: OutputFile
-  private var activity: OutputFile
 
   /// What becomes of `samples.csv`, which a capture writes too.
   enum Samples: Hashable, Sendable { case make, keepIfThere }
 
   /// - Throws: EEXIST where one of them is there already.
-  init(in directory: String, samples kind: Samples) throws(SystemError) {
-    func table(_ name: String, _ header: String) throws(SystemError) -> OutputFile {
-      var file = try OutputFile(creating: directory + "/" + name, ifExists: .fail)
-      try file.append { $0 += header.utf8 }
-      return file
-    }
+  init(_ tables: [Table], in directory: String, samples kind: Samples) throws(SystemError) {
     try Files.createDirectory(directory)
-    let isThere =
-      kind == .keepIfThere
-      && [TickRows.table.fileName, TickRows.table.name].contains { Files.exists(directory + "/" + $0) }
-    let samples =
-      isThere
-      ? try OutputFile(creating: "/dev/null") : try table(TickRows.table.fileName, TickRows.table.header)
-    let pulse = try table(
-      "pulse.csv",
-      "start_ns,end_ns,pulse_per_minute,quality,method,motion_g,none_because\n")
-    let windows = try table(
-      "beat-windows.csv",
-      "start_ns,end_ns,beats,pulse_per_minute,template_correlation,skewness,motion_g,verdict\n")
-    let beats = try table("beats.csv", "fitted_time_ns,interval_ms,accepted\n")
-    let activity = try table("activity.csv", "start_ns,seconds,counts,enmo_mg,steps,rest\n")
-    self.samples = samples
-    self.pulse = pulse
-    self.windows = windows
-    self.beats = beats
-    self.activity = activity
+    for table in tables {
+      let isThere =
+        table == .ticks && kind == .keepIfThere
+        && [TickRows.table.fileName, TickRows.table.name].contains { Files.exists(directory + "/" + $0) }
+      if isThere { continue }
+      let output = Output(try OutputFile(creating: directory + "/" + table.fileName, ifExists: .fail))
+      try output.file.append { $0 += table.header.utf8 }
+      outputs[table] = output
+    }
   }
 
   mutating func append(_ placed: PlacedTick) throws(SystemError) {
-    try samples.append { rows.append(placed, to: &$0) }
+    try outputs[.ticks]?.file.append { rows.append(placed, to: &$0) }
   }
 
-  mutating func append(_ window: PulseRateWindow) throws(SystemError) {
-    try pulse.append { text in
+  func append(_ window: PulseRateWindow) throws(SystemError) {
+    try append(to: .pulse) { text in
       text.append(decimal: window.start.nanoseconds)
       text.appendColumn(window.end.nanoseconds)
       text.appendColumn(window.pulse?.beatsPerMinute, decimals: 2)
@@ -58,12 +74,11 @@ struct AnalysisTables: ~Copyable {
       text.appendCell(window.pulse?.method.rawValue ?? "")
       text.appendColumn(window.motion, decimals: 4)
       text.appendCell(window.absence?.rawValue ?? "")
-      text.append(UInt8(ascii: "\n"))
     }
   }
 
-  mutating func append(_ window: PulseWindow) throws(SystemError) {
-    try windows.append { text in
+  func append(_ window: PulseWindow) throws(SystemError) {
+    try append(to: .beatWindows) { text in
       text.append(decimal: window.start.nanoseconds)
       text.appendColumn(window.end.nanoseconds)
       text.appendColumn(Int64(window.beats))
@@ -72,37 +87,94 @@ struct AnalysisTables: ~Copyable {
       text.appendColumn(window.skewness, decimals: 4)
       text.appendColumn(window.motion, decimals: 4)
       text.appendCell(window.rejection?.rawValue ?? "good")
-      text.append(UInt8(ascii: "\n"))
     }
   }
 
-  mutating func append(_ beat: PulseBeat) throws(SystemError) {
-    try beats.append { text in
+  func append(_ beat: PulseBeat) throws(SystemError) {
+    try append(to: .beats) { text in
       text.append(decimal: beat.time.nanoseconds)
       text.appendColumn(beat.interval.map { $0 * 1_000 }, decimals: 2)
       text.appendCell(beat.isAccepted ? "1" : "0")
-      text.append(UInt8(ascii: "\n"))
     }
   }
 
-  mutating func append(_ epoch: ActivityEpoch, _ rest: RestState) throws(SystemError) {
-    try activity.append { text in
+  func append(_ window: ECGWindow) throws(SystemError) {
+    try append(to: .ecgWindows) { text in
+      text.append(decimal: window.start.nanoseconds)
+      text.appendColumn(window.end.nanoseconds)
+      text.appendColumn(Int64(window.beats))
+      text.appendColumn(window.beatsPerMinute, decimals: 2)
+      text.appendColumn(window.correlation, decimals: 4)
+      text.appendColumn(window.missingShare, decimals: 4)
+      text.appendCell(window.rejection?.rawValue ?? "good")
+    }
+  }
+
+  func append(_ beat: ECGBeat) throws(SystemError) {
+    try append(to: .ecgBeats) { text in
+      text.append(decimal: beat.time.nanoseconds)
+      text.appendColumn(beat.interval.map { $0 * 1_000 }, decimals: 2)
+      text.appendColumn(beat.height, decimals: 0)
+      text.appendColumn(beat.correlation, decimals: 4)
+      text.appendCell(beat.isAccepted ? "1" : "0")
+    }
+  }
+
+  func append(
+    _ segment: VariabilitySegment, of source: AnalysisReport.Variation.Source
+  ) throws(SystemError) {
+    let found = try? segment.result.get()
+    let spectrum = try? found?.spectrum.get()
+    try append(to: .variability) { text in
+      text.append(decimal: segment.start.nanoseconds)
+      text.appendColumn(segment.end.nanoseconds)
+      text.appendCell(source.rawValue)
+      text.appendColumn(Int64(segment.intervals))
+      text.appendColumn(Int64(segment.unaccepted))
+      for (_, count) in segment.artefacts.named { text.appendColumn(Int64(count)) }
+      text.appendColumn(found?.meanMilliseconds, decimals: 2)
+      text.appendColumn(found?.deviationMilliseconds, decimals: 2)
+      text.appendColumn(found?.successiveMilliseconds, decimals: 2)
+      text.appendColumn(found?.over50Share, decimals: 4)
+      text.appendColumn(found?.sd1Milliseconds, decimals: 2)
+      text.appendColumn(found?.sd2Milliseconds, decimals: 2)
+      text.appendColumn(spectrum?.lowFrequency, decimals: 2)
+      text.appendColumn(spectrum?.highFrequency, decimals: 2)
+      text.appendColumn(spectrum?.ratio, decimals: 3)
+      text.appendCell(segment.refusal.map { "\"\($0)\"" } ?? "")
+    }
+  }
+
+  func append(_ epoch: ActivityEpoch, _ rest: RestState) throws(SystemError) {
+    try append(to: .activity) { text in
       text.append(decimal: epoch.start.nanoseconds)
       text.appendColumn(epoch.seconds, decimals: 2)
       text.appendColumn(epoch.counts, decimals: 1)
       text.appendColumn(epoch.enmo, decimals: 2)
       text.appendColumn(epoch.steps.map { Int64($0) })
       text.appendCell(rest.rawValue)
-      text.append(UInt8(ascii: "\n"))
     }
   }
 
-  mutating func finish() throws(SystemError) {
-    try samples.flush()
-    try pulse.flush()
-    try windows.flush()
-    try beats.flush()
-    try activity.flush()
+  func finish() throws(SystemError) {
+    for output in outputs.values { try output.file.flush() }
+  }
+
+  private func append(to table: Table, _ row: (inout [UInt8]) -> Void) throws(SystemError) {
+    try outputs[table]?.file.append { text in
+      row(&text)
+      text.append(UInt8(ascii: "\n"))
+    }
+  }
+}
+
+extension VariabilitySegment {
+  /// Why there are no numbers, or at least no spectrum.
+  var refusal: Variability.Refusal? {
+    switch result {
+    case .failure(let refusal): refusal
+    case .success(let found): if case .failure(let refusal) = found.spectrum { refusal } else { nil }
+    }
   }
 }
 

@@ -54,7 +54,7 @@ struct CaptureReport {
 
   /// Files of an analysis, too, are no recorded tables, and nobody need be told.
   private static func isRecorded(_ problem: String) -> Bool {
-    !["activity.csv", "beats.csv", "beat-windows.csv", "pulse.csv"].contains { problem.hasPrefix($0) }
+    !AnalysisTables.Table.allCases.contains { $0 != .ticks && problem.hasPrefix($0.fileName) }
   }
 
   private mutating func readSession() {
@@ -63,9 +63,12 @@ struct CaptureReport {
       problems += facts.problems
       self.facts = facts
     } catch {
+      // A table of somebody's making has none; one that is there and cannot be read was a recording's.
+      let isThere = Files.exists(directory + "/session.json")
       problems.append(
         ReportProblem(
-          .warning, "\(error): device, times and losses of the recording are not known. The tables are shown."
+          isThere ? .error : .warning,
+          "\(error): device, times and losses of the recording are not known. The tables are shown."
         ))
     }
   }
@@ -123,9 +126,7 @@ struct CaptureReport {
       let (report, findings) = try CaptureAnalysis.findings(of: directory)
       AnalysisSection.add(report, findings, to: &section)
     } catch {
-      // Other sensors than rings have no such tables.
-      guard section.tables.contains(where: { RingStream(name: $0.table.name) != nil }) else { return }
-      problems.append(ReportProblem(.note, "No pulse and no activity: \(error)."))
+      problems.append(ReportProblem(.note, "Nothing was analysed: \(error)."))
     }
   }
 
@@ -205,12 +206,5 @@ extension ReportSection {
       let common = Double(min(mark.to, range.upperBound)) - Double(max(mark.from, range.lowerBound))
       return (mark.kind == .gap || mark.kind == .loss) && 2 * common > length
     }
-  }
-}
-
-extension RingStream {
-  init?(name: String) {
-    guard let stream = Self.allCases.first(where: { $0.name == name }) else { return nil }
-    self = stream
   }
 }

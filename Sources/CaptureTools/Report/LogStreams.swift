@@ -13,6 +13,8 @@ struct LogStreams {
   var tables: [ReportTable] { gathered.tables }
   /// Of a ring, in order, for an analysis.
   private(set) var ringSamples: [RingRawReading] = []
+  /// Of other sensors, likewise.
+  var sources: [any TableSource] { gathered.sources }
   private var gathered = LogTables()
   private var source = RawSource()
   private var connection: ConnectionHandle?
@@ -78,16 +80,55 @@ struct LogStreams {
 struct LogTables {
   private(set) var tables: [ReportTable] = []
   private var rows: [WordRow] = []
+  /// What an analysis reads again.
+  private var kept: [KeptTable] = []
+  var sources: [any TableSource] { kept.filter(\.isAnalysed) }
 
   mutating func append(_ row: borrowing some RecordedRow, to table: RecordedTable) {
     let place = tables.firstIndex { $0.name == table.name } ?? tables.count
     if place == tables.count {
       tables.append(ReportTable(table))
       rows.append(WordRow(table.columns, wordCapacity: 0))
+      kept.append(KeptTable(table))
     }
     rows[place].removeAll()
     row.encode(into: &rows[place])
     rows[place].endRow()
     tables[place].append(rows[place].words)
+    if kept[place].isAnalysed { kept[place].words += rows[place].words }
+  }
+}
+
+/// The rows of a table, in memory.
+private struct KeptTable: TableSource {
+  let table: RecordedTable
+  let isAnalysed: Bool
+  /// Row after row.
+  var words: [UInt64] = []
+
+  init(_ table: RecordedTable) {
+    self.table = table
+    isAnalysed = SensorAnalysis.isAnalysed(table)
+  }
+
+  var hasRows: Bool { !words.isEmpty }
+  func reader() -> any TableReader { Reader(self) }
+
+  private final class Reader: TableReader {
+    let table: RecordedTable
+    private(set) var words: [UInt64] = []
+    private(set) var rows = 0
+    let problem: String? = nil
+    private let all: [UInt64]
+
+    init(_ kept: KeptTable) { (table, all) = (kept.table, kept.words) }
+
+    func next() -> Bool {
+      let start = rows * table.columns.count
+      guard start < all.count else { return false }
+      words = Array(all[start..<start + table.columns.count])
+      rows += 1
+      return true
+    }
   }
 }

@@ -1,5 +1,6 @@
 import ArgumentParser
 import BLECore
+import BLELinux
 import CaptureTables
 import CaptureTools
 import ColmiRing
@@ -12,23 +13,28 @@ import Recording
 struct AnalyseCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "analyse",
-    abstract: "Turn a capture into numbers: rate, gaps, clock, pulse, movement, rest.",
+    abstract: "Turn a capture into numbers: clock, pulse, heart rate, variability, movement, temperature.",
     discussion: """
-      Reads accelerometer.csv, ppg.csv and spo2.csv of a capture's directory. The frames of a tick are put together, \
-      ticks that never came are counted, and the times are refitted to the sensor's own clock; kernel stamps stay.
+      Reads the tables of any capture's directory. Of a ring the frames of a tick are put together, ticks that never \
+      came are counted, and the times are refitted to the sensor's own clock; kernel stamps stay. A strap, an ECG, \
+      acceleration, a thermometer or a cyclist's sensor is told by what it measures; of a directory of several captures \
+      each is told.
 
       EXAMPLES
         ringtap analyse ringtap-20251211-225417
         ringtap analyse walk --output walk-analysed
-            also writes samples.csv (each tick, with kernel stamps and fitted time; as the capture did),
-            pulse.csv (eight seconds each two, with quality and method), beat-windows.csv (each ten seconds),
-            beats.csv (each interval) and activity.csv (each minute, with counts, steps and rest)
+            also writes, as far as the capture bears it, samples.csv (each tick, with kernel stamps and fitted time;
+            as the capture did), pulse.csv (eight seconds each two, with quality and method), beat-windows.csv
+            (each ten seconds), beats.csv (each interval), ecg-windows.csv and ecg-beats.csv likewise,
+            variability.csv (each five minutes) and activity.csv (each minute, with counts, steps and rest)
         ringtap analyse walk --json | jq .pulse
+        ringtap analyse ride --json | jq '.variability[].segments[].rmssdMs'
 
-      The pulse needs 18 samples a second, steps 15; rest needs ten minutes. The pulse comes from beats \
-      where they are good, and is tracked where the hand moves; quality is the share of such windows that are within 5 a \
-      minute. Ten seconds whose quality is low, or in which the hand moved, give no beats. Methods, sources and limits are in the README. All are estimates, and none \
-      is medical advice.
+      The pulse needs 18 samples a second, an ECG 100, steps 15; rest needs ten minutes, variability one, its spectrum four. \
+      The pulse comes from beats where they are good, and is tracked where the hand moves; quality is the share of such \
+      windows that are within 5 a minute. Ten seconds whose quality is low, or in which the hand moved, give no beats. \
+      Variability is refused where more than a twentieth of the intervals had to be corrected. Methods, sources and limits \
+      are in the guide "What a capture has in it". All are estimates, and none is medical advice.
 
       A table that is missing or broken is told on standard error; the rest is analysed, and the exit status is 1.
       """)
@@ -43,104 +49,43 @@ struct AnalyseCommand: ParsableCommand {
   var json = false
 
   func run() throws {
+    let captures = CaptureGroup.members(of: directory)
+    guard captures != [directory] else { return try finish(try analyse(directory, output: output)) }
+    var hasFailed = false
+    if let output { try failing { () throws(SystemError) in try Files.createDirectory(output) } }
+    for capture in captures {
+      let name = CaptureGroup.name(capture)
+      do {
+        let report = try analyse(capture, output: output.map { "\($0)/\(name)" }, heading: name)
+        hasFailed = !report.problems.isEmpty || hasFailed
+      } catch let failure as Failure {
+        Console.note(failure.message)
+        hasFailed = true
+      }
+    }
+    if hasFailed { throw ExitCode.failure }
+  }
+
+  /// - Parameter heading: what the capture is called, where there are several.
+  private func analyse(
+    _ directory: String, output: String?, heading: String? = nil
+  ) throws -> AnalysisReport {
     let report = try failing { () throws(AnalysisError) in
       try CaptureAnalysis.run(directory, output: output)
     }
     if json {
       var line = JSONLine()
-      report.encode(into: &line)
+      report.encode(into: &line, of: heading)
       try Console.write(line.octets)
     } else {
-      try Console.write(text(report).utf8)
+      if let heading { try Console.print(heading.printable) }
+      try Console.write(AnalysisText.text(report).printableLines.utf8)
     }
     for problem in report.problems { Console.note(problem) }
+    return report
+  }
+
+  private func finish(_ report: AnalysisReport) throws {
     if !report.problems.isEmpty { throw ExitCode.failure }
   }
-
-  // MARK: Text
-
-  private func text(_ report: AnalysisReport) -> String {
-    let lines =
-      streamLines(report) + clockLines(report) + pulseLines(report.pulse) + activityLines(report.activity)
-    return lines.joined(separator: "\n") + "\n"
-  }
-
-  private func streamLines(_ report: AnalysisReport) -> [String] {
-    let samples = report.tables.map { "\($0.rows) \($0.stream.name)" }.joined(separator: ", ")
-    let dropouts = report.tables.compactMap { table in table.dropouts.map { "\($0) \(table.stream.name)" } }
-    let start = report.start?.nanoseconds ?? 0
-    let seconds = Double((report.end?.nanoseconds ?? start) - start) / 1e9
-    return [
-      "samples   \(samples); \(report.ticks.ticks) ticks in \(fixed(seconds, 1)) s, "
-        + "\(report.ticks.ticks - report.ticks.wholeTicks) of them not whole",
-      "dropouts  \(dropouts.isEmpty ? "none" : dropouts.joined(separator: ", "))",
-    ]
-  }
-
-  private func clockLines(_ report: AnalysisReport) -> [String] {
-    let clock = report.ticks.clock
-    let certainty = clock.rateUncertainty.map { ", ± \(fixed($0 * 1e6, 0)) ppm" } ?? ""
-    var lines = [
-      "rate      \(report.ticks.rate.map { fixed($0, 4) } ?? "?") ticks a second by the sensor's clock"
-        + certainty,
-      "clock     stamps late by \(milliseconds(clock.meanLateness)) ms on average, residual "
-        + "\(milliseconds(clock.residual)) ms RMS, \(milliseconds(clock.earliest)) … "
-        + "\(milliseconds(clock.latest)) ms",
-      clock.missing == 0
-        ? "gaps      none"
-        : "gaps      \(clock.gaps), \(clock.missing) ticks never came, at most \(clock.longestGap) in a row",
-    ]
-    if let uncertainty = clock.offsetUncertainty {
-      let most = milliseconds(uncertainty)
-      lines.insert("          all times may be late by the same, at most \(most) ms", at: 2)
-    }
-    if clock.restarts > 0 { lines.append("          the clock began anew \(clock.restarts) times") }
-    return lines
-  }
-
-  private func pulseLines(_ pulse: AnalysisReport.Pulse) -> [String] {
-    if let refusal = pulse.refusal { return ["pulse     none: \(refusal)"] }
-    let rejected = PulseRejection.allCases.compactMap { reason in
-      pulse.rejections[reason].map { "\($0) \(reason.rawValue)" }
-    }
-    let windows =
-      "\(pulse.goodWindows) of \(pulse.windows) windows of 10 s good"
-      + (rejected.isEmpty ? "" : " (rejected: \(rejected.joined(separator: ", ")))")
-    let beats = "beats     \(pulse.beats), \(pulse.acceptedIntervals) intervals accepted; \(windows)"
-    return [rateLine(pulse.rate), beats]
-  }
-
-  private func rateLine(_ rate: AnalysisReport.Rate) -> String {
-    let share = "\(rate.withPulse) of \(rate.windows) windows of 8 s"
-    guard let mean = rate.mean, let lowest = rate.lowest, let highest = rate.highest,
-      let quality = rate.meanQuality
-    else { return "pulse     none in \(rate.windows) windows of 8 s" }
-    let methods = PulseMethod.allCases.compactMap { method in
-      rate.methods[method].map { "\($0) by \(method.rawValue)" }
-    }
-    return "pulse     \(fixed(mean, 1)) a minute on average, \(fixed(lowest, 1)) … \(fixed(highest, 1)), "
-      + "quality \(fixed(quality, 2)); \(share) (\(methods.joined(separator: ", ")))"
-  }
-
-  private func activityLines(_ activity: AnalysisReport.Activity) -> [String] {
-    if let refusal = activity.refusal { return ["movement  none: \(refusal)"] }
-    let steps = activity.steps.map { "\($0) steps" } ?? "too slow for steps"
-    var lines = [
-      "movement  \(fixed(activity.counts, 0)) counts in \(activity.minutes) minutes, "
-        + "\(fixed(activity.enmo, 1)) mg, \(steps)"
-    ]
-    if activity.hasRest {
-      let rest = activity.rest
-      lines.append(
-        "rest      \(rest[.asleep, default: 0]) minutes at rest, \(rest[.awake, default: 0]) awake, "
-          + "\(rest[.unknown, default: 0]) unknown (Cole and Kripke's rule; an estimate)")
-    } else {
-      lines.append("rest      too short to say: needs \(SleepRule.minimumMinutes) minutes")
-    }
-    return lines
-  }
-
-  private func fixed(_ number: Double, _ decimals: Int) -> String { NumberText.fixed(number, decimals) }
-
-  private func milliseconds(_ nanoseconds: Double) -> String { fixed(nanoseconds / 1e6, 2) }
 }

@@ -17,7 +17,7 @@ struct ReportCommand: ParsableCommand {
         ringtap report walk
             writes walk/report.html
         ringtap report packets.btsnoop --title "Monday, at rest"
-            any packet log: a section for each device
+            any packet log: a section for each device; of a directory with several captures one for each
         ringtap report walk --output - | ssh host 'cat > walk.html'
         ringtap report walk --png walk.png
             one picture for a paper instead of the page; --svg is drawn by us, --png of it by rsvg-convert

@@ -19,6 +19,15 @@ package enum SessionDocument {
     }
   }
 
+  /// What is wrong with a document that is there.
+  package static func damage(in directory: String) -> String? {
+    guard Files.exists(directory + "/session.json") else { return nil }
+    do throws(Problem) {
+      _ = try read(in: directory)
+      return nil
+    } catch { return "\(error)" }
+  }
+
   package static func read(in directory: String) throws(Problem) -> JSONDocument {
     let octets: [UInt8]
     do throws(SystemError) {

@@ -19,9 +19,7 @@ extension ReportDocument {
     if Files.names(in: path).isEmpty {
       document = try log(path, progress)
     } else {
-      let section = try CaptureReport.section(path, progress: progress)
-      document = ReportDocument(title: section.title)
-      document.sections = [section]
+      document = try captures(CaptureGroup.members(of: path), path, progress)
     }
     if let title { document.title = title }
     let start = document.sections.map(\.start).filter { $0 != 0 }.min()
@@ -33,10 +31,27 @@ extension ReportDocument {
     return document
   }
 
+  /// A section for each capture; one that has nothing to show is a problem if others have.
+  private static func captures(
+    _ directories: [String], _ path: String, _ progress: (String) -> Void
+  ) throws(ReportError) -> ReportDocument {
+    var document = ReportDocument(title: CaptureGroup.name(path))
+    for directory in directories {
+      do throws(ReportError) {
+        document.sections.append(try CaptureReport.section(directory, progress: progress))
+      } catch {
+        guard directories.count > 1 else { throw error }
+        document.problems.append(ReportProblem(.error, "\(error)"))
+      }
+    }
+    if directories.count == 1 { document.title = document.sections[0].title }
+    return document
+  }
+
   private static func log(_ path: String, _ progress: (String) -> Void) throws(ReportError) -> ReportDocument
   {
     let survey = try PacketSurvey.read(path, keeping: .samples, progress: progress)
-    var document = ReportDocument(title: path.split(separator: "/").last.map(String.init) ?? path)
+    var document = ReportDocument(title: CaptureGroup.name(path))
     document.problems = survey.problems.sorted { $0.severity < $1.severity }
     document.sections = survey.devices.map { section($0, survey.drops) }
     if document.sections.count == 1 {
@@ -62,8 +77,9 @@ extension ReportDocument {
       section.add(
         table, title: ReportText.title(table.name), style: table.name == "rr_intervals" ? .dots : .line)
     }
-    if !device.streams.ringSamples.isEmpty,
-      let (report, findings) = try? CaptureAnalysis.findings(of: device.streams.ringSamples)
+    let (samples, sources) = (device.streams.ringSamples, device.streams.sources)
+    if !samples.isEmpty || !sources.isEmpty,
+      let (report, findings) = try? CaptureAnalysis.findings(of: samples, sources)
     {
       AnalysisSection.add(report, findings, to: &section)
     }

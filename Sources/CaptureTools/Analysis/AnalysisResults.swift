@@ -1,0 +1,76 @@
+import BLECore
+import BLELinux
+import ColmiRing
+import Physiology
+
+/// Where an analysis puts what it finds: into numbers always, into tables and findings where they are wanted.
+struct AnalysisResults: ~Copyable {
+  var report = AnalysisReport()
+  var tables: AnalysisTables?
+  var findings: AnalysisFindings?
+
+  mutating func take(_ placed: PlacedTick) throws(SystemError) {
+    try tables?.append(placed)
+    findings?.take(placed)
+  }
+
+  mutating func take(_ window: PulseRateWindow) throws(SystemError) {
+    report.pulse.rate.add(window)
+    try tables?.append(window)
+    findings?.rates.append(window)
+  }
+
+  mutating func take(_ window: PulseWindow) throws(SystemError) {
+    report.pulse.add(window)
+    try tables?.append(window)
+    findings?.windows.append(window)
+  }
+
+  mutating func take(_ beat: PulseBeat) throws(SystemError) {
+    if beat.isAccepted { report.pulse.acceptedIntervals += 1 }
+    try tables?.append(beat)
+    findings?.beats.append(beat)
+  }
+
+  mutating func take(_ window: ECGWindow) throws(SystemError) {
+    report.ecg.add(window)
+    try tables?.append(window)
+    findings?.ecgWindows.append(window)
+  }
+
+  mutating func take(_ beat: ECGBeat) throws(SystemError) {
+    if beat.isAccepted { report.ecg.acceptedIntervals += 1 }
+    try tables?.append(beat)
+    findings?.ecgBeats.append(beat)
+  }
+
+  mutating func take(
+    _ segment: VariabilitySegment?, of source: AnalysisReport.Variation.Source
+  ) throws(SystemError) {
+    guard let segment else { return }
+    if !report.variability.contains(where: { $0.source == source }) {
+      report.variability.append(AnalysisReport.Variation(source: source))
+    }
+    for place in report.variability.indices where report.variability[place].source == source {
+      report.variability[place].add(segment)
+    }
+    try tables?.append(segment, of: source)
+    findings?.variability.append((source, segment))
+  }
+
+  mutating func take(_ epoch: ActivityEpoch) {
+    report.activity.add(epoch)
+    findings?.minutes.append(epoch)
+  }
+
+  mutating func take(_ epoch: ActivityEpoch, _ rest: RestState) throws(SystemError) {
+    report.activity.rest[rest, default: 0] += 1
+    try tables?.append(epoch, rest)
+  }
+
+  /// Makes the capture as long as its tables.
+  mutating func take(_ time: ReceiveTime) {
+    report.start = min(report.start ?? time, time)
+    report.end = max(report.end ?? time, time)
+  }
+}

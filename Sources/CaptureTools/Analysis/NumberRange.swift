@@ -1,0 +1,29 @@
+import JSONText
+
+/// Mean and range of numbers that come one after the other. Those that no sensor tells are none.
+package struct NumberRange: Hashable, Sendable {
+  package private(set) var count = 0
+  package private(set) var lowest: Double?
+  package private(set) var highest: Double?
+  package private(set) var last: Double?
+  private var sum = 0.0
+
+  package var mean: Double? { count > 0 ? sum / Double(count) : nil }
+
+  mutating func add(_ number: Double?) {
+    guard let number, abs(number) < 1e12 else { return }
+    count += 1
+    sum += number
+    lowest = min(lowest ?? number, number)
+    highest = max(highest ?? number, number)
+    last = number
+  }
+
+  /// The members `meanUnit`, `lowestUnit` and `highestUnit`; none without a number.
+  func encode(_ unit: String, into line: inout JSONLine) {
+    guard let mean, let lowest, let highest else { return }
+    line.member("mean" + unit, mean)
+    line.member("lowest" + unit, lowest)
+    line.member("highest" + unit, highest)
+  }
+}

@@ -1,0 +1,65 @@
+import BLECore
+import BLELinux
+import JSONText
+import Physiology
+import Recording
+
+extension AnalysisReport {
+  /// The heart rate as a sensor tells it.
+  package struct HeartRate: Sendable {
+    /// Beats a minute, of measurements without a known lack of contact.
+    package var rate = NumberRange()
+    /// Measurements with and without contact; neither counts those of a sensor that does not tell.
+    package var contacts = 0
+    package var losses = 0
+    /// Energy spent: kilojoules.
+    package var energy: Double?
+    private var lastEnergy: Double?
+
+    mutating func add(rate number: Double?, contact: Double?, energy: Double?) {
+      // What a sensor tells while it has no contact, or before the first beat.
+      rate.add(number == 0 ? nil : number)
+      if let contact { if contact > 0 { contacts += 1 } else { losses += 1 } }
+      guard let energy, abs(energy) < 1e12 else { return }
+      // Set back by the sensor, it counts from there on.
+      if let lastEnergy { self.energy = (self.energy ?? 0) + max(0, energy - lastEnergy) }
+      lastEnergy = energy
+    }
+
+    func encode(into line: inout JSONLine) {
+      rate.encode("PerMinute", into: &line)
+      if contacts + losses > 0 {
+        line.member("withContact", contacts)
+        line.member("withoutContact", losses)
+      }
+      if let energy { line.member("energyKilojoules", energy) }
+    }
+  }
+}
+
+/// The measurements of a strap.
+struct HeartRateAnalysis: RowAnalysis {
+  mutating func take(_ words: [UInt64], to results: inout AnalysisResults) {
+    results.take(ReceiveTime(nanoseconds: Int64(bitPattern: words[0])))
+    let columns = HeartRateTables.tables[0].columns
+    results.report.heartRate.add(
+      rate: columns[1].number(words[1]), contact: columns[2].number(words[2]),
+      energy: columns[3].number(words[3]))
+  }
+}
+
+/// The intervals between beats that a strap tells.
+struct IntervalAnalysis: RowAnalysis {
+  private var variability = VariabilityMeter()
+
+  mutating func take(_ words: [UInt64], to results: inout AnalysisResults) throws(SystemError) {
+    let time = ReceiveTime(nanoseconds: Int64(bitPattern: words[0]))
+    results.take(time)
+    let milliseconds = HeartRateTables.tables[1].columns[2].number(words[2])
+    try results.take(variability.take(milliseconds.map { $0 / 1_000 }, end: time), of: .intervals)
+  }
+
+  mutating func finish(_ results: inout AnalysisResults) throws(SystemError) {
+    try results.take(variability.finish(), of: .intervals)
+  }
+}

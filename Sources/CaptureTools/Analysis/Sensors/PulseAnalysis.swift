@@ -1,0 +1,110 @@
+import BLECore
+import BLELinux
+import JSONText
+package import Physiology
+import Recording
+
+extension AnalysisReport {
+  /// The pulse at rest and in motion, over windows of eight seconds.
+  package struct Rate: Sendable {
+    package var windows = 0
+    /// Windows with a pulse, by method.
+    package var methods: [PulseMethod: Int] = [:]
+    package var absences: [PulseAbsence: Int] = [:]
+    /// Over the windows with a pulse: beats a minute.
+    package var pulse = NumberRange()
+    package var quality = NumberRange()
+    package var withPulse: Int { pulse.count }
+
+    mutating func add(_ window: PulseRateWindow) {
+      windows += 1
+      if let absence = window.absence { absences[absence, default: 0] += 1 }
+      guard let found = window.pulse else { return }
+      methods[found.method, default: 0] += 1
+      pulse.add(found.beatsPerMinute)
+      quality.add(found.quality)
+    }
+
+    func encode(into line: inout JSONLine) {
+      line.member("windows", windows)
+      line.member("windowsWithPulse", withPulse)
+      for method in PulseMethod.allCases { line.member(method.rawValue, methods[method, default: 0]) }
+      line.member("none") { line in
+        for absence in PulseAbsence.allCases {
+          if let count = absences[absence] { line.member(absence.rawValue, count) }
+        }
+      }
+      pulse.encode("PerMinute", into: &line)
+      if let mean = quality.mean { line.member("meanQuality", mean) }
+    }
+  }
+
+  package struct Pulse: Sendable {
+    package var rate = Rate()
+    /// Why no pulse was looked for.
+    package var refusal: String?
+    package var windows = 0
+    package var rejections: [PulseRejection: Int] = [:]
+    package var beats = 0
+    package var acceptedIntervals = 0
+    /// Over the windows with good beats: beats a minute.
+    package var good = NumberRange()
+    package var goodWindows: Int { good.count }
+
+    mutating func add(_ window: PulseWindow) {
+      windows += 1
+      beats += window.beats
+      if let rejection = window.rejection { rejections[rejection, default: 0] += 1 }
+      good.add(window.beatsPerMinute)
+    }
+
+    func encode(into line: inout JSONLine) {
+      if let refusal { return line.member("refused", refusal) }
+      line.member("rate") { line in rate.encode(into: &line) }
+      line.member("windows", windows)
+      line.member("goodWindows", goodWindows)
+      line.member("rejected") { line in
+        for reason in PulseRejection.allCases {
+          if let count = rejections[reason] { line.member(reason.rawValue, count) }
+        }
+      }
+      good.encode("PerMinute", into: &line)
+      line.member("beats", beats)
+      line.member("acceptedIntervals", acceptedIntervals)
+    }
+  }
+}
+
+/// Finds the pulse in light, and how much its intervals vary.
+struct PulseAnalysis: Sendable {
+  private var meter: PulseRateMeter
+  private var variability = VariabilityMeter()
+
+  /// - Parameter rate: samples a second.
+  init(rate: Double) throws(PulseMeter.Refusal) { meter = try PulseRateMeter(rate: rate) }
+
+  mutating func take(
+    _ sample: SignalSample, to results: inout AnalysisResults
+  ) throws(SystemError) {
+    try give(meter.take(sample), &results)
+  }
+
+  mutating func finish(_ results: inout AnalysisResults) throws(SystemError) {
+    try give(meter.finish(), &results)
+    try results.take(variability.finish(), of: .pulse)
+  }
+
+  private mutating func give(
+    _ window: PulseWindow?, _ results: inout AnalysisResults
+  ) throws(SystemError) {
+    if let window {
+      try results.take(window)
+      for index in 0..<meter.windowBeatCount {
+        let beat = meter.beat(index)
+        try results.take(beat)
+        try results.take(variability.take(beat), of: .pulse)
+      }
+    }
+    while let rate = meter.next() { try results.take(rate) }
+  }
+}

@@ -1,0 +1,77 @@
+import BLECore
+import BLELinux
+import ColmiRing
+import Physiology
+import Recording
+import SensorSessions
+
+/// Puts a ring's samples together to ticks, and finds in these what a body does.
+struct RingAnalysis: ~Copyable {
+  private var stream = TickStream()
+  /// Of which a sample has come.
+  private var seen: Set<RingStream> = []
+  /// By `RingStream.rawValue`.
+  private(set) var dropouts: InlineArray<3, Int> = .init(repeating: 0)
+  private var pulse: PulseAnalysis?
+  private var activity: ActivityAnalysis?
+  private var hasMeters = false
+  /// Samples a second. A ring has at most 100.
+  private static let highestRate = 1_000.0
+
+  mutating func take(
+    _ row: RingRawReading, to results: inout AnalysisResults
+  ) throws(SystemError) {
+    results.take(row.time)
+    if let kind = row.stream {
+      seen.insert(kind)
+      if row.sample.isDropout { dropouts[kind.rawValue] += 1 }
+    }
+    stream.take(row.sample, at: row.time)
+    try takeTicks(&results)
+  }
+
+  mutating func finish(_ results: inout AnalysisResults) throws(SystemError) {
+    stream.finish()
+    try takeTicks(&results)
+    try pulse?.finish(&results)
+    try activity?.finish(&results)
+    results.report.contents.formUnion([.ticks, .pulse, .activity])
+    results.report.ticks = stream.report
+  }
+
+  private mutating func takeTicks(_ results: inout AnalysisResults) throws(SystemError) {
+    while let placed = stream.next() {
+      makeMeters(&results.report)
+      try results.take(placed)
+      try pulse?.take(placed.signal, to: &results)
+      try activity?.take(placed.signal, to: &results)
+    }
+  }
+
+  /// Once the rate is known.
+  private mutating func makeMeters(_ report: inout AnalysisReport) {
+    guard !hasMeters, let period = stream.period else { return }
+    let rate = 1e9 / period
+    guard rate <= Self.highestRate else {
+      // A burst has no rate of its own: what follows may have one.
+      report.pulse.refusal = "no ring takes \(rate.rounded()) samples a second"
+      report.activity.refusal = report.pulse.refusal
+      return
+    }
+    hasMeters = true
+    (report.pulse.refusal, report.activity.refusal) = (nil, nil)
+    if seen.contains(.ppg) {
+      do throws(PulseMeter.Refusal) { pulse = try PulseAnalysis(rate: rate) } catch {
+        report.pulse.refusal = "\(error)"
+      }
+    } else {
+      report.pulse.refusal = "no samples of the green light"
+    }
+    let hasMovement = seen.contains(.accelerometer)
+    activity = hasMovement ? ActivityAnalysis(rate: rate) : nil
+    if activity == nil {
+      report.activity.refusal =
+        hasMovement ? "too few samples a second for movement" : "no samples of the accelerometer"
+    }
+  }
+}

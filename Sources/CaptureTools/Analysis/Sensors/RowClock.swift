@@ -1,0 +1,60 @@
+import BLECore
+import BLELinux
+import CaptureTables
+import Recording
+
+/// Places the rows of a raw stream on the sensor's clock: number, time, and whether they follow what came before.
+struct RowClock {
+  struct Place {
+    /// Number of the sample since the first one; those that never came have theirs too.
+    let index: Int
+    let time: ReceiveTime
+    /// Whether nothing is known of the time since the sample before.
+    let isRestart: Bool
+  }
+
+  /// Samples a second.
+  let rate: Double
+  private let table: SignalTable
+  private var walk: SignalWalk
+  private var frames: FrameClock?
+
+  /// Rows that tell the rate.
+  private static let measuredRows = 4_096
+
+  /// Measures the rate.
+  ///
+  /// - Parameter reader: of the table, at its start. A part of it is read.
+  /// - Returns: `nil` where the rows have no steady rate, or are too few to tell.
+  init?(_ reader: any TableReader) {
+    guard let table = SignalTable(reader.table) else { return nil }
+    var steps: [Double] = []
+    var last: SignalTable.Moment?
+    while steps.count < Self.measuredRows, reader.next() {
+      let moment = table.moment(reader.words)
+      if let last, let step = table.interval(from: last, to: moment, period: nil) {
+        steps.append(step.nanoseconds / step.periods)
+      }
+      last = moment
+    }
+    steps.sort()
+    guard !steps.isEmpty, SignalTable.rates.contains(1e9 / steps[steps.count / 2]) else { return nil }
+    rate = 1e9 / steps[steps.count / 2]
+    self.table = table
+    walk = SignalWalk(table, period: steps[steps.count / 2])
+    if table.stampIsOfFrame { frames = FrameClock() }
+  }
+
+  /// Takes the next row.
+  mutating func place(_ words: [UInt64]) -> Place {
+    let moment = table.moment(words)
+    let index = walk.next(words)
+    let time =
+      frames.flatMap { _ in moment.clock }.flatMap { frames?.time(ofFrameAt: moment.time, device: $0) }
+      ?? moment.time
+    // A sensor's clock that makes no sense lies anywhere.
+    let isTime = CaptureTable.times.contains(time)
+    return Place(
+      index: index, time: ReceiveTime(nanoseconds: isTime ? time : moment.time), isRestart: walk.isRestart)
+  }
+}

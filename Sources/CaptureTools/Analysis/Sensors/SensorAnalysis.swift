@@ -1,0 +1,148 @@
+import BLELinux
+import CaptureTables
+import Physiology
+import Recording
+
+/// A recorded table that can be read more than once.
+protocol TableSource {
+  var table: RecordedTable { get }
+  /// Whether it has a row.
+  var hasRows: Bool { get }
+  /// From its first row.
+  func reader() throws(SystemError) -> any TableReader
+}
+
+/// One in a capture's directory.
+struct CapturedTable: TableSource {
+  let capture: RecordedCapture
+  let table: RecordedTable
+
+  var hasRows: Bool { (try? reader())?.next() ?? false }
+  func reader() throws(SystemError) -> any TableReader { try capture.reader(table) }
+}
+
+/// Chooses by a table's name and columns what its rows tell.
+enum SensorAnalysis {
+  /// What it writes for a table.
+  static func tables(of table: RecordedTable) -> [AnalysisTables.Table] {
+    switch kind(of: table) {
+    case .ecg: [.ecgWindows, .ecgBeats, .variability]
+    case .light: [.pulse, .beatWindows, .beats, .variability]
+    case .acceleration: [.activity]
+    case .intervals: [.variability]
+    case .heartRate, .temperature, .cycling, nil: []
+    }
+  }
+
+  static func isAnalysed(_ table: RecordedTable) -> Bool { kind(of: table) != nil }
+
+  private enum Kind {
+    case heartRate, intervals, temperature, cycling, acceleration
+    /// In which column.
+    case ecg(Int)
+    case light(Int)
+  }
+
+  private static func kind(of table: RecordedTable) -> Kind? {
+    let names = table.columns.map(\.name)
+    if let place = names.firstIndex(of: "ecg_uv") { return .ecg(place) }
+    if let place = names.firstIndex(of: "ppg0_counts") { return .light(place) }
+    if names.suffix(3) == ["x_mg", "y_mg", "z_mg"] { return .acceleration }
+    return switch table {
+    case HeartRateTables.tables[0]: .heartRate
+    case HeartRateTables.tables[1]: .intervals
+    case TemperatureTables.tables[0]: .temperature
+    case CyclingTables.tables[0]: .cycling
+    default: nil
+    }
+  }
+
+  /// Reads a table through.
+  ///
+  /// - Parameter others: tables of the same capture: light is read with the acceleration beside it.
+  static func run(
+    _ source: any TableSource, beside others: [any TableSource], to results: inout AnalysisResults
+  ) throws(SystemError) {
+    var entry = AnalysisReport.Table(name: source.table.name, rows: 0)
+    let reader: any TableReader
+    var rows: (any RowAnalysis)?
+    do throws(SystemError) {
+      reader = try source.reader()
+      rows = try analysis(of: source, others, &results.report)
+    } catch {
+      entry.problem = "\(error)"
+      return results.report.tables.append(entry)
+    }
+    while entry.problem == nil, reader.next() {
+      if CaptureTable.times.contains(Int64(bitPattern: reader.words[0])) {
+        try rows?.take(reader.words, to: &results)
+        entry.rows += 1
+      } else {
+        entry.problem =
+          "\(source.table.name): row \(entry.rows + 1) has no time; the \(entry.rows) rows before it are good"
+      }
+    }
+    try rows?.finish(&results)
+    entry.problem = entry.problem ?? reader.problem
+    results.report.tables.append(entry)
+  }
+
+  private static func analysis(
+    of source: any TableSource, _ others: [any TableSource], _ report: inout AnalysisReport
+  ) throws(SystemError) -> (any RowAnalysis)? {
+    guard let kind = kind(of: source.table) else { return nil }
+    switch kind {
+    case .heartRate:
+      report.contents.insert(.heartRate)
+      return HeartRateAnalysis()
+    case .intervals: return IntervalAnalysis()
+    case .temperature:
+      report.contents.insert(.temperature)
+      return TemperatureAnalysis()
+    case .cycling:
+      report.contents.insert(.cycling)
+      return CyclingAnalysis()
+    case .ecg(let column):
+      report.contents.insert(.ecg)
+      guard let clock = RowClock(try source.reader()) else { return noRate(&report.ecg.refusal) }
+      do throws(ECGMeter.Refusal) { return try ECGAnalysis(clock, column: column) } catch {
+        report.ecg.refusal = "\(error)"
+        return nil
+      }
+    case .light(let column):
+      report.contents.insert(.pulse)
+      guard let clock = RowClock(try source.reader()) else { return noRate(&report.pulse.refusal) }
+      let beside = try acceleration(others)
+      do throws(PulseMeter.Refusal) { return try LightAnalysis(clock, column: column, beside) } catch {
+        report.pulse.refusal = "\(error)"
+        return nil
+      }
+    case .acceleration:
+      report.contents.insert(.activity)
+      guard let clock = RowClock(try source.reader()) else { return noRate(&report.activity.refusal) }
+      guard let analysis = AccelerationAnalysis(clock) else {
+        report.activity.refusal = "too few samples a second for movement"
+        return nil
+      }
+      return analysis
+    }
+  }
+
+  private static func noRate(_ refusal: inout String?) -> (any RowAnalysis)? {
+    refusal = "the rows have no steady rate, or are too few to tell it"
+    return nil
+  }
+
+  /// The table of acceleration among these, at its start.
+  private static func acceleration(
+    _ sources: [any TableSource]
+  ) throws(SystemError) -> (any TableReader, RowClock)? {
+    for source in sources {
+      guard case .acceleration = kind(of: source.table), let clock = RowClock(try source.reader()) else {
+        continue
+      }
+      return (try source.reader(), clock)
+    }
+    return nil
+  }
+}

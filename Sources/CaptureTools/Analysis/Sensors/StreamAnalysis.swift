@@ -1,0 +1,103 @@
+import BLECore
+import BLELinux
+import CaptureTables
+import Physiology
+import Recording
+
+/// What the rows of one recorded table tell, one after the other.
+protocol RowAnalysis {
+  /// - Parameter words: of a row (`TableCell`).
+  mutating func take(_ words: [UInt64], to results: inout AnalysisResults) throws(SystemError)
+  /// Nothing more comes.
+  mutating func finish(_ results: inout AnalysisResults) throws(SystemError)
+}
+
+extension RowAnalysis {
+  mutating func finish(_ results: inout AnalysisResults) throws(SystemError) {}
+}
+
+/// A raw stream of acceleration.
+struct AccelerationAnalysis: RowAnalysis {
+  private var clock: RowClock
+  private var activity: ActivityAnalysis
+
+  /// - Returns: `nil` where there are too few samples a second.
+  init?(_ clock: RowClock) {
+    guard let activity = ActivityAnalysis(rate: clock.rate) else { return nil }
+    self.clock = clock
+    self.activity = activity
+  }
+
+  mutating func take(_ words: [UInt64], to results: inout AnalysisResults) throws(SystemError) {
+    let place = clock.place(words)
+    results.take(place.time)
+    guard let acceleration = Self.acceleration(words) else { return }
+    let sample = SignalSample(
+      index: place.index, time: place.time, isRestart: place.isRestart, acceleration: acceleration)
+    try activity.take(sample, to: &results)
+  }
+
+  mutating func finish(_ results: inout AnalysisResults) throws(SystemError) {
+    try activity.finish(&results)
+  }
+
+  /// The last three columns of a row, in thousandths of g.
+  static func acceleration(_ words: [UInt64]) -> Acceleration? {
+    let axes = words.suffix(3).compactMap { TableCell.number($0, .float64(decimals: 3)) }
+    return axes.count == 3
+      ? Acceleration(x: axes[0] / 1_000, y: axes[1] / 1_000, z: axes[2] / 1_000) : nil
+  }
+}
+
+/// A raw stream of light, with the acceleration that was recorded beside it.
+struct LightAnalysis: RowAnalysis {
+  private var clock: RowClock
+  private var pulse: PulseAnalysis
+  private let column: Int
+  /// Goes along with the light.
+  private let acceleration: (any TableReader)?
+  private var accelerationClock: RowClock?
+  /// The last ones before the light, and the first one behind it.
+  private var held: Acceleration?
+  private var upcoming: (time: Int64, acceleration: Acceleration?)?
+
+  /// - Parameters:
+  ///   - column: which of the table's columns has the light.
+  ///   - acceleration: the table of it, at its start, and the clock of its rows.
+  init(
+    _ clock: RowClock, column: Int, _ acceleration: (reader: any TableReader, clock: RowClock)?
+  ) throws(PulseMeter.Refusal) {
+    self.clock = clock
+    self.column = column
+    self.acceleration = acceleration?.reader
+    accelerationClock = acceleration?.clock
+    pulse = try PulseAnalysis(rate: clock.rate)
+    readAcceleration()
+  }
+
+  mutating func take(_ words: [UInt64], to results: inout AnalysisResults) throws(SystemError) {
+    let place = clock.place(words)
+    results.take(place.time)
+    while let next = upcoming, next.time <= place.time.nanoseconds {
+      held = next.acceleration
+      readAcceleration()
+    }
+    let sample = SignalSample(
+      index: place.index, time: place.time, isRestart: place.isRestart,
+      light: TableCell.number(words[column], .int32), acceleration: held)
+    try pulse.take(sample, to: &results)
+  }
+
+  mutating func finish(_ results: inout AnalysisResults) throws(SystemError) {
+    try pulse.finish(&results)
+  }
+
+  private mutating func readAcceleration() {
+    guard let acceleration, acceleration.next(), let place = accelerationClock?.place(acceleration.words)
+    else {
+      upcoming = nil
+      return
+    }
+    upcoming = (place.time.nanoseconds, AccelerationAnalysis.acceleration(acceleration.words))
+  }
+}

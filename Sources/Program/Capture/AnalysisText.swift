@@ -1,0 +1,205 @@
+import BLECore
+import CaptureTools
+import ColmiRing
+import Physiology
+import Recording
+
+/// An analysis in words, a line for each thing.
+enum AnalysisText {
+  static func text(_ report: AnalysisReport) -> String {
+    var lines = sampleLines(report)
+    if report.contents.contains(.ticks) { lines += clockLines(report.ticks) }
+    if report.contents.contains(.pulse) { lines += pulseLines(report.pulse) }
+    if report.contents.contains(.ecg) { lines += ecgLines(report.ecg) }
+    if report.contents.contains(.heartRate) { lines += heartRateLines(report.heartRate) }
+    for variation in report.variability { lines += variabilityLines(variation) }
+    if report.contents.contains(.temperature) { lines += temperatureLines(report.temperature) }
+    if report.contents.contains(.cycling) { lines += cyclingLines(report.cycling) }
+    if report.contents.contains(.activity) { lines += activityLines(report.activity) }
+    return lines.joined(separator: "\n") + "\n"
+  }
+
+  private static func sampleLines(_ report: AnalysisReport) -> [String] {
+    let samples = report.tables.map { "\($0.rows) \($0.name)" }.joined(separator: ", ")
+    let start = report.start?.nanoseconds ?? 0
+    let seconds = fixed(TimeSpan(from: start, to: report.end?.nanoseconds ?? start).seconds, 1)
+    guard report.contents.contains(.ticks) else { return [line("samples", "\(samples) in \(seconds) s")] }
+    let dropouts = report.tables.compactMap { table in table.dropouts.map { "\($0) \(table.name)" } }
+    return [
+      line(
+        "samples",
+        "\(samples); \(report.ticks.ticks) ticks in \(seconds) s, "
+          + "\(report.ticks.ticks - report.ticks.wholeTicks) of them not whole"),
+      line("dropouts", dropouts.isEmpty ? "none" : dropouts.joined(separator: ", ")),
+    ]
+  }
+
+  private static func clockLines(_ ticks: TickReport) -> [String] {
+    let clock = ticks.clock
+    let certainty = clock.rateUncertainty.map { ", ± \(fixed($0 * 1e6, 0)) ppm" } ?? ""
+    var lines = [
+      line(
+        "rate", "\(ticks.rate.map { fixed($0, 4) } ?? "?") ticks a second by the sensor's clock" + certainty),
+      line(
+        "clock",
+        "stamps late by \(milliseconds(clock.meanLateness)) ms on average, residual "
+          + "\(milliseconds(clock.residual)) ms RMS, \(milliseconds(clock.earliest)) … "
+          + "\(milliseconds(clock.latest)) ms"),
+    ]
+    if let uncertainty = clock.offsetUncertainty {
+      lines.append(line("", "all times may be late by the same, at most \(milliseconds(uncertainty)) ms"))
+    }
+    lines.append(
+      line(
+        "missing",
+        clock.missing == 0
+          ? "none"
+          : "\(clock.missing) ticks at \(clock.gaps) \(clock.gaps == 1 ? "place" : "places"), "
+            + "at most \(clock.longestGap) in a row")
+    )
+    if clock.restarts > 0 { lines.append(line("", "the clock began anew \(clock.restarts) times")) }
+    return lines
+  }
+
+  // MARK: Heart
+
+  private static func pulseLines(_ pulse: AnalysisReport.Pulse) -> [String] {
+    if let refusal = pulse.refusal { return [line("pulse", "none: \(refusal)")] }
+    let rejected = PulseRejection.allCases.compactMap { reason in
+      pulse.rejections[reason].map { "\($0) \(reason.rawValue)" }
+    }
+    return [
+      rateLine(pulse.rate),
+      line(
+        "beats",
+        "\(pulse.beats), \(pulse.acceptedIntervals) intervals accepted; "
+          + windows(pulse.goodWindows, of: pulse.windows, rejected)),
+    ]
+  }
+
+  private static func rateLine(_ rate: AnalysisReport.Rate) -> String {
+    let share = "\(rate.withPulse) of \(rate.windows) windows of 8 s"
+    guard let pulse = perMinute(rate.pulse), let quality = rate.quality.mean else {
+      return line("pulse", "none in \(rate.windows) windows of 8 s")
+    }
+    let methods = PulseMethod.allCases.compactMap { method in
+      rate.methods[method].map { "\($0) by \(method.rawValue)" }
+    }
+    return line(
+      "pulse", "\(pulse), quality \(fixed(quality, 2)); \(share) (\(methods.joined(separator: ", ")))")
+  }
+
+  private static func ecgLines(_ ecg: AnalysisReport.ECG) -> [String] {
+    if let refusal = ecg.refusal { return [line("ecg", "none: \(refusal)")] }
+    let rejected = ECGRejection.allCases.compactMap { reason in
+      ecg.rejections[reason].map { "\($0) \(reason.rawValue)" }
+    }
+    let windows = windows(ecg.goodWindows, of: ecg.windows, rejected)
+    guard let rate = perMinute(ecg.rate) else { return [line("ecg", "no heart rate; \(windows)")] }
+    let correlation = ecg.correlation.mean.map { ", beats alike by \(fixed($0, 2))" } ?? ""
+    return [
+      line("ecg", "\(rate)\(correlation); \(windows)"),
+      line("beats", "\(ecg.beats), \(ecg.acceptedIntervals) intervals accepted"),
+    ]
+  }
+
+  private static func heartRateLines(_ heartRate: AnalysisReport.HeartRate) -> [String] {
+    let measurements = heartRate.contacts + heartRate.losses
+    let contact =
+      measurements > 0
+      ? "contact in \(heartRate.contacts) of \(measurements) measurements" : "it tells nothing of its contact"
+    let energy = heartRate.energy.map { "; \(fixed($0, 0)) kJ" } ?? ""
+    let rate = perMinute(heartRate.rate) ?? "no measurement"
+    return [line("heart", "\(rate) by the sensor; \(contact)\(energy)")]
+  }
+
+  private static func variabilityLines(_ variation: AnalysisReport.Variation) -> [String] {
+    let summary = variation.summary.map { name, text in
+      switch name {
+      case "Intervals": text
+      case "None", "Left out": "\(name.lowercased()): \(text)"
+      case "Medians of": "\(name.lowercased()) \(text)"
+      default: "\(name) \(text)"
+      }
+    }
+    return [line("varies", "by \(variation.source.words): " + summary.joined(separator: ", "))]
+  }
+
+  // MARK: Other sensors
+
+  private static func temperatureLines(_ temperature: AnalysisReport.Temperature) -> [String] {
+    var lines: [String] = []
+    if let mean = temperature.body.mean, let last = temperature.body.last {
+      lines.append(
+        line(
+          "body",
+          "\(fixed(mean, 2)) °C on average, \(range(temperature.body, 2)), the last \(fixed(last, 2))"))
+    } else {
+      lines.append(line("body", "no temperature"))
+    }
+    if temperature.skin.count > 0 { lines.append(line("skin", "\(range(temperature.skin, 2)) °C")) }
+    lines += temperature.readings.map { line($0.name.lowercased(), $0.text) }
+    return lines
+  }
+
+  private static func cyclingLines(_ cycling: AnalysisReport.Cycling) -> [String] {
+    func text(_ name: String, _ turning: NumberRange, _ turns: Double?) -> String? {
+      guard let turns else { return nil }
+      let rate = perMinute(turning).map { "\($0) while it turned" } ?? "it did not turn"
+      return line(name, "\(rate); \(fixed(turns, 0)) turns")
+    }
+    let lines = [
+      text("cadence", cycling.cadence, cycling.crankRevolutions),
+      text("wheel", cycling.wheel, cycling.wheelRevolutions),
+    ].compactMap(\.self)
+    return lines.isEmpty ? [line("cycling", "nothing was counted")] : lines
+  }
+
+  private static func activityLines(_ activity: AnalysisReport.Activity) -> [String] {
+    if let refusal = activity.refusal { return [line("movement", "none: \(refusal)")] }
+    let steps = activity.steps.map { "\($0) steps" } ?? "too slow for steps"
+    var lines = [
+      line(
+        "movement",
+        "\(fixed(activity.counts, 0)) counts in \(activity.minutes) minutes, "
+          + "\(fixed(activity.enmo, 1)) mg, \(steps)")
+    ]
+    if activity.hasRest {
+      let rest = activity.rest
+      lines.append(
+        line(
+          "rest",
+          "\(rest[.asleep, default: 0]) minutes at rest, \(rest[.awake, default: 0]) awake, "
+            + "\(rest[.unknown, default: 0]) unknown (Cole and Kripke's rule; an estimate)"))
+    } else {
+      lines.append(line("rest", "too short to say: needs \(SleepRule.minimumMinutes) minutes"))
+    }
+    return lines
+  }
+
+  // MARK: Words
+
+  /// A name, padded, and what is said of it.
+  private static func line(_ name: String, _ text: String) -> String {
+    name + String(repeating: " ", count: max(1, 10 - name.count)) + text
+  }
+
+  private static func windows(_ good: Int, of all: Int, _ rejected: [String]) -> String {
+    "\(good) of \(all) windows of 10 s good"
+      + (rejected.isEmpty ? "" : " (rejected: \(rejected.joined(separator: ", ")))")
+  }
+
+  private static func perMinute(_ numbers: NumberRange) -> String? {
+    numbers.mean.map { "\(fixed($0, 1)) a minute on average, \(range(numbers, 1))" }
+  }
+
+  private static func range(_ numbers: NumberRange, _ decimals: Int) -> String {
+    "\(fixed(numbers.lowest ?? 0, decimals)) … \(fixed(numbers.highest ?? 0, decimals))"
+  }
+
+  private static func fixed(_ number: Double, _ decimals: Int) -> String {
+    NumberText.fixed(number, decimals)
+  }
+
+  private static func milliseconds(_ nanoseconds: Double) -> String { fixed(nanoseconds / 1e6, 2) }
+}
