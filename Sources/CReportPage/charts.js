@@ -84,7 +84,7 @@ class Chart {
         button.addEventListener("click", () => {
           series.isShown = !series.isShown;
           button.setAttribute("aria-pressed", series.isShown);
-          this.graph.setVisibility(index, series.isShown);
+          this.redraw({ visibility: this.spec.series.map((each) => each.isShown) });
         });
         caption.append(button);
       });
@@ -100,7 +100,7 @@ class Chart {
     const rows = this.load();
     this.graph = new Dygraph(this.place, rows, {
       labels,
-      valueRange: this.valueRange(),
+      valueRange: this.axis.range,
       visibility: this.spec.series.map((series) => series.isShown),
       dateWindow: this.timeline.window,
       legend: "never",
@@ -108,7 +108,6 @@ class Chart {
       drawPoints: isDots,
       strokeWidth: isDots ? 0 : 1.25,
       pointSize: 2.5,
-      drawGapEdgePoints: true,
       highlightCircleSize: 3.5,
       xRangePad: 0,
       rightGap: 24,
@@ -116,10 +115,11 @@ class Chart {
       gridLineWidth: 1,
       axes: {
         x: { ticker: timeTicks, axisLabelFormatter: (value) => elapsed(value, 1) },
-        y: { axisLabelFormatter: number, axisLabelWidth: 62, pixelsPerLabel: 34 },
+        y: { axisLabelFormatter: number, axisLabelWidth: 62, pixelsPerLabel: 28 },
       },
       ...this.colors(),
       underlayCallback: (canvas, area, graph) => this.underlay(canvas, area, graph),
+      plugins: [{ activate: () => ({ didDrawChart: (event) => this.drawOutliers(event.drawingContext, event.dygraph) }) }],
       highlightCallback: (event, x) => this.timeline.point(this, x),
       unhighlightCallback: () => this.timeline.point(this, null),
       drawCallback: (graph, isFirst) => {
@@ -141,28 +141,47 @@ class Chart {
     this.rows = view.rows;
     this.spans = view.spans;
     this.bucket = view.bucket;
-    const all = `${this.table.count.toLocaleString("en")} samples`;
-    this.note.textContent =
-      view.bucket === 1
-        ? `${all}; every sample in view is shown`
-        : `${all}; each column shows the smallest and largest of ${view.bucket}: zoom in for the samples`;
+    this.holdLastStep(to);
+    this.axis = this.chooseAxis(from, to);
+    this.note.textContent = this.says();
     return this.rows.length > 0 ? this.rows : [[0, ...this.columns.map(() => null)]];
   }
 
-  /** Null lets the numbers say it; what hardly changes must not look as if it did. */
-  valueRange() {
-    const numbers = this.rows.flatMap((row) => row.slice(1).filter((value, index) => value !== null && this.spec.series[index].isShown));
-    const low = numbers.reduce((a, b) => Math.min(a, b), Infinity);
-    const high = numbers.reduce((a, b) => Math.max(a, b), -Infinity);
-    const least = Math.max(Math.abs(low), Math.abs(high)) * 0.02;
-    if (!(high - low < least)) return null;
-    return [(low + high - least) / 2, (low + high + least) / 2];
+  /** The last step lasts. */
+  holdLastStep(to) {
+    const last = this.rows.length - 1;
+    if (this.spec.style !== "steps" || last < 0 || this.spans[last][1] !== this.table.count || this.rows[last][0] >= to) return;
+    this.rows.push([to, ...this.rows[last].slice(1)]);
+    this.spans.push(this.spans[last]);
+  }
+
+  /** Over the series that are shown; a step lasts until the next one. */
+  chooseAxis(from, to) {
+    const [first, end] = this.table.rows(from, to);
+    const start = this.spec.style === "steps" ? Math.max(0, first - 1) : first;
+    const shown = this.columns.filter((_, index) => this.spec.series[index].isShown);
+    const axis = valueAxis(shown, start, end, this.spec.axis) || { range: [0, 1], outliers: shown.map(() => []) };
+    this.outliers = shown.flatMap((column, index) => axis.outliers[index].map((row) => [this.table.times[row], column.values[row]]));
+    return axis;
+  }
+
+  says() {
+    const samples = (count) => `${count.toLocaleString("en")} sample${count === 1 ? "" : "s"}`;
+    const parts = [samples(this.table.count)];
+    if (this.bucket > 1) parts.push(`each column shows the smallest and largest of ${this.bucket}: zoom in for the samples`);
+    if (this.outliers.length > 0) {
+      const range = union(this.outliers.map(([, value]) => [value, value]));
+      const values = range[0] === range[1] ? number(range[0]) : `${number(range[0])} … ${number(range[1])}`;
+      const what = this.outliers.length > 1 ? "them" : "it";
+      parts.push(`${samples(this.outliers.length)} beyond the axis: ${values}; zoom in to see ${what}`);
+    }
+    return parts.join("; ");
   }
 
   redraw(options = {}) {
     this.isLoading = true;
     const file = this.load();
-    this.graph.updateOptions({ file, dateWindow: this.timeline.window, valueRange: this.valueRange(), ...options });
+    this.graph.updateOptions({ file, dateWindow: this.timeline.window, valueRange: this.axis.range, ...options });
     this.isLoading = false;
   }
 
@@ -177,6 +196,27 @@ class Chart {
       const width = Math.max(2, Math.min(right, area.x + area.w) - start);
       canvas.fillStyle = color(mark.kind);
       canvas.fillRect(start, area.y, width, area.h);
+    }
+  }
+
+  /** A triangle at the edge that an outlier lies beyond, above lines and grid. */
+  drawOutliers(canvas, graph) {
+    const area = graph.getArea();
+    canvas.fillStyle = color("ink");
+    const last = { top: -Infinity, bottom: -Infinity };
+    for (const [time, value] of [...this.outliers].sort((a, b) => a[0] - b[0])) {
+      const x = graph.toDomXCoord(time);
+      const isHigh = value > this.axis.range[1];
+      const edge = isHigh ? "top" : "bottom";
+      // One where several would lie upon each other.
+      if (x - last[edge] < 6) continue;
+      last[edge] = x;
+      const [tip, foot] = isHigh ? [area.y, area.y + 7] : [area.y + area.h, area.y + area.h - 7];
+      canvas.beginPath();
+      canvas.moveTo(x, tip);
+      canvas.lineTo(x - 4.5, foot);
+      canvas.lineTo(x + 4.5, foot);
+      canvas.fill();
     }
   }
 
@@ -207,7 +247,7 @@ class Timeline {
   constructor(section, tables) {
     this.section = section;
     this.whole = [0, Math.max(section.seconds, 1e-3)];
-    this.window = [...this.whole];
+    this.window = section.window || [...this.whole];
     this.charts = section.charts.map((spec) => new Chart(this, spec, tables[spec.table]));
     this.range = element("output", { class: "range" });
     this.bar = this.toolbar();

@@ -89,6 +89,82 @@ class Column {
     }
     return smallest <= largest ? [smallest, largest] : null;
   }
+
+  /** The rows `from ..< to` with a number outside of `low … high`, rising. */
+  beyond(from, to, low, high) {
+    const found = [];
+    while (from < to) {
+      let size = 1;
+      for (const wider of this.levels) {
+        const next = size * Column.fanOut;
+        if (from % next !== 0 || from + next > to) break;
+        if (wider.low[from / next] < low || wider.high[from / next] > high) break;
+        size = next;
+      }
+      if (size === 1 && (this.values[from] < low || this.values[from] > high)) found.push(from);
+      from += size;
+    }
+    return found;
+  }
+}
+
+// The value axis of a plot spans all numbers in view but outliers: far, alone and rare ones. `ValueAxis.swift` says more, and
+// has the same rule for pictures.
+const outlierRule = { tail: 0.02, reach: 3, neighbours: 5, rarity: 200, fewest: 64, sampleLimit: 8192 };
+
+/** What the axis spans for the rows `from ..< to` of some columns, and the rows left out of each; null without a number. */
+function valueAxis(columns, from, to, rule) {
+  const step = Math.max(1, Math.ceil((to - from) / outlierRule.sampleLimit));
+  const samples = columns.map((column) => {
+    const numbers = [];
+    for (let row = from; row < to; row += step) if (!Number.isNaN(column.values[row])) numbers.push(column.values[row]);
+    return numbers;
+  });
+  const hull = union(columns.map((column, index) => {
+    if (rule.keepsAll || samples[index].length < outlierRule.fewest) return column.extremes(from, to);
+    const sorted = Float64Array.from(samples[index]).sort();
+    const place = Math.floor(outlierRule.tail * (sorted.length - 1));
+    return [sorted[place], sorted[sorted.length - 1 - place]];
+  }));
+  if (!hull) return null;
+  let outliers = columns.map(() => []);
+  if (!rule.keepsAll && hull[1] > hull[0]) {
+    const wide = widened(hull, rule.leastSpan);
+    const reach = outlierRule.reach * (wide[1] - wide[0]);
+    outliers = columns.map((column, index) => {
+      const count = samples[index].length;
+      if (count < outlierRule.fewest) return [];
+      const alone = standingAlone(column.beyond(from, to, wide[0] - reach, wide[1] + reach));
+      return alone.length <= Math.max(2, Math.floor((count * step) / outlierRule.rarity)) ? alone : [];
+    });
+  }
+  let span = union(columns.map((column, index) => {
+    const starts = [from, ...outliers[index].map((row) => row + 1)];
+    return union(starts.map((start, place) => column.extremes(start, outliers[index][place] ?? to)));
+  }));
+  if (!span) return null;
+  if (rule.includes) span = [Math.min(span[0], rule.includes[0]), Math.max(span[1], rule.includes[1])];
+  return { range: widened(span, rule.leastSpan), outliers };
+}
+
+function standingAlone(rows) {
+  return rows.filter((row, place) =>
+    !(row - rows[place - 1] <= outlierRule.neighbours) && !(rows[place + 1] - row <= outlierRule.neighbours));
+}
+
+/** What holds all ranges; null without any. */
+function union(ranges) {
+  const [lows, highs] = [0, 1].map((end) => ranges.filter((range) => range).map((range) => range[end]));
+  return lows.length ? [lows.reduce((a, b) => Math.min(a, b)), highs.reduce((a, b) => Math.max(a, b))] : null;
+}
+
+/** At least as wide as asked, and as 2 % of the greatest value; not below 0 for that. */
+function widened([low, high], leastSpan) {
+  const least = Math.max(leastSpan, Math.max(Math.abs(low), Math.abs(high)) * 0.02) || 1;
+  if (high - low >= least) return [low, high];
+  let bottom = (low + high) / 2 - least / 2;
+  if (low >= 0 && bottom < 0) bottom = 0;
+  return [bottom, bottom + least];
 }
 
 /** A recorded table: its times in seconds since the start of its section, and its columns. */
@@ -119,6 +195,14 @@ class Table {
       if (this.times[row] - this.times[row - 1] > limit) breaks.push(row);
     }
     return breaks;
+  }
+
+  /** The rows from one time to another, both included: [first, the one after the last]. */
+  rows(from, to) {
+    const first = lowerBound(this.times, from);
+    let end = lowerBound(this.times, to);
+    while (end < this.count && this.times[end] <= to) end++;
+    return [first, Math.max(first, end)];
   }
 
   /** What a picture `width` pixels wide shows of `from … to`: all samples, or the extremes of so many that each pixel has

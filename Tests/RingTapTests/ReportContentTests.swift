@@ -234,6 +234,51 @@ import Testing
     }
   }
 
+  /// Two seconds of light, from 22:13:20 UTC.
+  @Test(
+    arguments: [
+      (["--stream", "ppq"], 1, "no stream 'ppq'; there are ppg"),
+      (["--stream", "ppg,"], 2, "--stream: a name is empty"),
+      (["--from", "soon"], 2, "--from: 'soon' is no time; give seconds since the start, 90 or 1:30, or "),
+      (["--to", "1:75"], 2, "--to: '1:75' is no time; "),
+      (["--from", "1.5", "--to", "0:01"], 1, "--from 1.5 is not before --to 0:01"),
+      (["--from", "1", "--to", "1"], 1, "--from 1 is not before --to 1"),
+      (
+        ["--from", "0:02"], 1,
+        "--from 0:02 is outside of the recording, which has 2.0 s from 2023-11-14 22:13:20"
+      ),
+      (["--from", "2023-11-14T22:13:19Z"], 1, "--from 2023-11-14T22:13:19Z is outside of the recording"),
+      (["--to", "0"], 1, "--to 0 is outside of the recording"),
+    ]
+  ) func viewErrors(_ options: [String], _ status: Int32, _ message: String) async throws {
+    try await withFolder { folder in
+      try writeLight(folder, count: 100)
+      let run = try await Ringtap.run(["report", folder, "--svg", folder + "/a.svg"] + options)
+      #expect(run.status == status)
+      #expect(run.errorLines.contains { $0.contains(message) }, "\(run.errorLines)")
+      #expect(!Files.exists(folder + "/a.svg"))
+    }
+  }
+
+  @Test func partOfAPicture() async throws {
+    try await withFolder { folder in
+      try writeSparseTables(folder)
+      try writeLight(folder, count: 2_000)
+      let svg = folder + "/a.svg"
+      func draw(_ options: String...) async throws -> String {
+        let run = try await Ringtap.run(["report", folder, "--svg", svg] + options)
+        #expect(run.status == 0, "\(run.errorLines)")
+        return String(decoding: contents(svg), as: UTF8.self)
+      }
+      let part = try await draw("--from", "0:10", "--to", "2023-11-14 22:13:40.000 UTC", "--stream", "PPG")
+      #expect(part.contains("PPG (counts)") && !part.contains("Heart rate"))
+      #expect(part.contains("0:10 … 0:20 of it") && part.contains(">0:14<") && !part.contains(">0:22<"))
+      let two = try await draw("--stream", "ppg,rr_intervals", "--stream", "temperature")
+      #expect(two.contains("PPG") && two.contains("RR intervals") && two.contains("Temperature"))
+      #expect(!two.contains("Heart rate (per minute)"))
+    }
+  }
+
   @Test func pictures() async throws {
     try await withFolder { folder in
       try writeLight(folder, count: 20_000, peakAt: 12_345)
@@ -246,8 +291,9 @@ import Testing
       #expect(!Files.exists(folder + "/report.html"))
       let text = String(decoding: contents(svg), as: UTF8.self)
       #expect(text.hasPrefix("<?xml") && text.contains("PPG (counts)"))
-      // The axis ends at the peak, and its path reaches the top of the plot but for two pixels.
-      #expect(text.contains(">65000<"))
+      // The peak is told, and does not flatten the noise.
+      #expect(text.contains("1 sample beyond the axis: 65000<"))
+      #expect(text.contains(">32000<") && !text.contains(">40000<"))
       #expect(Array(contents(png).prefix(4)) == [0x89, 0x50, 0x4E, 0x47])
     }
   }

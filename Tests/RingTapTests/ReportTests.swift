@@ -92,6 +92,36 @@ struct ReportBrowserTests {
     }
   }
 
+  /// Page and picture choose their axes in two languages by one rule: of whole recordings, and of stretches.
+  @Test(arguments: ["ring", "ecg", "sparse", "light", "stretch", "edges"]) func axes(_ name: String)
+    async throws
+  {
+    try await withFolder { folder in
+      let capture = folder + "/capture"
+      switch name {
+      case "ring": try await Readers.run("make", capture)
+      case "ecg": try await Readers.run("make-ecg", capture)
+      default: try Files.createDirectory(capture)
+      }
+      if name == "sparse" { try writeSparseTables(capture) }
+      // More than are sorted, so that each 19th tells.
+      if name == "light" { try writeLight(capture, count: 150_000, peakAt: 123_457) }
+      if name == "edges" { try writeEdges(capture) }
+      if name == "stretch" { try writeLight(capture, count: 2_000, peakAt: 1_234) }
+      var document = try ReportDocument.read(capture, title: nil) { _ in }
+      let view = name == "stretch" ? ReportView(from: .init("20"), to: .init("0:30.5")) : ReportView()
+      try document.show(view)
+      let page = folder + "/page.html"
+      try Data(document.page).write(to: URL(filePath: page))
+      let read = try #require(try await browse(page, "--still")["axes"] as? [[String: Any]])
+      let axes = document.sections.flatMap(\.axes)
+      #expect(read.map { ($0["range"] as? [String])?.map { Double($0) } } == axes.map(\.range))
+      #expect(read.map { $0["outliers"] as? [Int] } == axes.map(\.outliers))
+      let count = ["light": 1, "stretch": 1, "edges": 5][name] ?? 0
+      #expect(axes.flatMap(\.outliers).reduce(0, +) == count)
+    }
+  }
+
   @Test func strap() async throws {
     try await withFolder { folder in
       try await Readers.run("make-ecg", folder + "/capture")
@@ -178,6 +208,45 @@ func writeLight(_ folder: String, count: Int, peakAt peak: Int? = nil) throws {
     text += "\(time),\(value),\(value + 10),\(value - 10),20\n"
   }
   try text.write(toFile: folder + "/ppg.csv", atomically: false, encoding: .utf8)
+}
+
+/// Waves from 100 to 110, and a ramp, with numbers that the rule of `ValueAxis` takes for outliers only just, or only just not.
+func writeEdges(_ folder: String) throws {
+  /// - Parameter row: makes a row's cells of its number.
+  func write(
+    _ name: String, _ header: String, _ count: Int, _ odd: [Int: Int],
+    _ usual: (Int) -> Int = { 100 + abs($0 % 20 - 10) }, _ row: (Int) -> String
+  ) throws {
+    var text = "time_ns,\(header)\n"
+    for index in 0..<count {
+      let number = odd[index] ?? usual(index)
+      text += "\(1_700_000_000_000_000_000 + index * 40_000_000),\(row(number))\n"
+    }
+    try text.write(toFile: "\(folder)/\(name).csv", atomically: false, encoding: .utf8)
+  }
+  // Two in a hundred are below 19, and above 982: three widths beyond that is 3,871, and the second is out.
+  let far = [300: 3_871, 700: 3_872]
+  try write("ppg", "ppg_counts,led_max_counts,led_min_counts,led_diff_counts", 1_000, far, { $0 }) {
+    "\($0),1,1,1"
+  }
+  // Five rows apart: neither.
+  try write("spo2", "spo2_counts,red_max_counts,red_min_counts,red_diff_counts", 1_000, [200: 0, 205: 0]) {
+    "\($0),1,1,1"
+  }
+  // Three of 600: all out. Of 599: none.
+  let three = [50: 0, 100: 0, 400: 0]
+  try write(
+    "temperature", "state,temperature_celsius,skin_celsius,quality,heart_rate_bpm,heat_strain_index", 600,
+    three
+  ) {
+    "measured,\($0).000,,,,5.0"
+  }
+  try write("heart_rate", "bpm,contact,energy_kj", 599, three) { "\($0),," }
+  // One of 64: out. Of 63: in.
+  try write("accelerometer", "x_counts,y_counts,z_counts,x_g,y_g,z_g", 64, [30: 0]) {
+    "0,0,0,\($0).000000,105.000000,105.000000"
+  }
+  try write("rr_intervals", "rr_1024ths,rr_ms", 63, [30: 0]) { "0,\($0).000" }
 }
 
 func writeSparseTables(_ folder: String) throws {

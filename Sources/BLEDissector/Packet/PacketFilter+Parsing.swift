@@ -34,12 +34,14 @@ extension PacketFilter.Attribute {
 }
 
 extension PacketFilter.Instant {
-  /// Seconds from the start, or a date and time after ISO 8601, in UTC unless it says otherwise:
-  /// `2026-11-21T06:50:00.25`, `2026-11-21T07:50:00+01:00`.
+  /// Seconds from the start, also as `1:30` or `1:02:03.5`, or a date and time after ISO 8601, in UTC unless it says otherwise:
+  /// `2026-11-21T06:50:00.25`, `2026-11-21T07:50:00+01:00`; also as our own output has it, `2026-11-21 06:50:00.250 UTC`.
   package init?(_ text: String) {
     if let nanoseconds = Self.nanoseconds(text[...], limit: 1_000_000_000) {
       self = .fromStart(nanoseconds)
-    } else if let nanoseconds = Self.date(text) {
+    } else if let nanoseconds = Self.clock(text) {
+      self = .fromStart(nanoseconds)
+    } else if let nanoseconds = Self.date(Self.isoForm(text)) {
       self = .absolute(nanoseconds)
     } else {
       return nil
@@ -58,6 +60,23 @@ extension PacketFilter.Instant {
       total += fraction
     }
     return text.hasPrefix("-") ? -total : total
+  }
+
+  /// Minutes or hours, then two digits each.
+  private static func clock(_ text: String) -> Int64? {
+    let parts = text.split(separator: ":", omittingEmptySubsequences: false)
+    guard (2...3).contains(parts.count), let last = parts.last,
+      let seconds = nanoseconds(last, limit: 60), seconds >= 0, let first = number(parts[0]), first < 100_000,
+      parts.dropFirst().allSatisfy({ $0.prefix { $0 != "." }.utf8.count == 2 })
+    else { return nil }
+    guard parts.count == 3 else { return first * 60_000_000_000 + seconds }
+    guard let minutes = number(parts[1]), minutes < 60 else { return nil }
+    return (first * 60 + minutes) * 60_000_000_000 + seconds
+  }
+
+  private static func isoForm(_ text: String) -> String {
+    guard text.hasSuffix(" UTC"), text.utf8.count > 14 else { return text }
+    return String(text.dropLast(4).map { $0 == " " ? "T" : $0 })
   }
 
   /// Digits and nothing else.

@@ -21,6 +21,8 @@ struct ReportCommand: ParsableCommand {
         ringtap report walk --output - | ssh host 'cat > walk.html'
         ringtap report walk --png walk.png
             one picture for a paper instead of the page; --svg is drawn by us, --png of it by rsvg-convert
+        ringtap report walk --svg walk.svg --from 1:30 --to 1:45 --stream ppg,pulse
+            of two streams and 15 seconds; a page opens with them
 
       What cannot be read is told on standard error and in the page, the rest is shown, and the exit status is 1.
       """)
@@ -42,15 +44,34 @@ struct ReportCommand: ParsableCommand {
   @Option(help: ArgumentHelp("Draw a picture, as PNG.", valueName: "file"))
   var png: String?
 
+  @Option(
+    help: ArgumentHelp(
+      "Draw from then on: seconds since the start, as 90 or 1:30, or a UTC time, as 2026-11-21T06:50:00Z.",
+      valueName: "time"))
+  var from: String?
+
+  @Option(help: ArgumentHelp("Draw until then.", valueName: "time"))
+  var to: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "Draw this stream alone, such as ppg, accelerometer, pulse or beats; several by commas, or repeated.",
+      valueName: "name"))
+  var stream: [String] = []
+
   func validate() throws {
+    _ = try view
     if path == "-", output == nil, svg == nil, png == nil {
       throw ValidationError("standard input has no name; give --output")
     }
   }
 
   func run() throws {
+    let view = try view
     let document = try failing { () throws(ReportError) in
-      try ReportDocument.read(path, title: title) { Console.progress($0) }
+      var document = try ReportDocument.read(path, title: title) { Console.progress($0) }
+      try document.show(view)
+      return document
     }
     if Console.isErrorTerminal { Console.progress("") }
     for problem in document.problemTexts { Console.note(problem) }
@@ -60,6 +81,25 @@ struct ReportCommand: ParsableCommand {
       try write(document.page, to: output ?? defaultOutput, document)
     }
     if document.hasErrors { throw ExitCode.failure }
+  }
+
+  private var view: ReportView {
+    get throws {
+      let names = stream.flatMap { $0.split(separator: ",", omittingEmptySubsequences: false) }.map(
+        String.init)
+      if names.contains("") { throw ValidationError("--stream: a name is empty") }
+      return ReportView(
+        from: try from.map { try Self.moment($0, "--from") }, to: try to.map { try Self.moment($0, "--to") },
+        streams: names)
+    }
+  }
+
+  private static func moment(_ text: String, _ option: String) throws -> ReportView.Moment {
+    guard let moment = ReportView.Moment(text) else {
+      throw ValidationError(
+        "\(option): '\(text)' is no time; give seconds since the start, 90 or 1:30, or 2026-11-21T06:50:00Z")
+    }
+    return moment
   }
 
   /// In the capture's directory, or beside the log.

@@ -3,7 +3,8 @@
 
 report.py samples PAGE DIR   whether the page has every number of the tables (CSV) in a capture's directory
 report.py browse PAGE        opens it in a headless Chromium: no error, no request, all samples or their extremes in each plot,
-                             zoomed by mouse, keys and buttons; --picture FILE keeps a picture, --dark and --phone are what it is on
+                             zoomed by mouse, keys and buttons; --picture FILE keeps a picture, --dark and --phone are what it is on, --still leaves out
+                             zooming
 
 One JSON object on standard output; the exit status is 1 with a message for the first thing that differs.
 """
@@ -261,8 +262,13 @@ def browse(page, *options):
         plots = browser.value("document.querySelectorAll('.chart canvas').length / 2")
         result = {"title": browser.value("document.title"), "plots": plots, "whole": check_views(browser, report, tables)}
         assert browser.value("document.documentElement.scrollWidth <= innerWidth"), "the page is wider than the window"
+        result["axes"] = browser.value(
+            "opened.timelines.flatMap((each) => each.charts.map(({axis}) => "
+            "({range: axis.range, outliers: axis.outliers.map((rows) => rows.length)})))")
+        for axis in result["axes"]:  # as text, to the last bit
+            axis["range"] = [repr(float(end)) for end in axis["range"]]
         result["problems"] = browser.value("[...document.querySelectorAll('.problems li')].map((item) => item.textContent)")
-        if plots:
+        if plots and "--still" not in options:
             zoom(browser, report, tables, result)
         if picture:
             browser.picture(picture)

@@ -84,6 +84,8 @@ struct ReportSection: Sendable {
     /// Its place among the tables of the section.
     var table: Int
     var style = Style.line
+    /// How its value axis is chosen.
+    var axis = ValueAxis.Rule()
     var series: [Series]
   }
 
@@ -125,6 +127,8 @@ struct ReportSection: Sendable {
   var changes: [Change] = []
   var histograms: [Histogram] = []
   var conversation = ATTConversation()
+  /// What plots show at first, and pictures at all; `nil`: everything.
+  var view: ClosedRange<Int64>?
   /// Nanoseconds since the Unix epoch, as far as others than the tables tell it.
   var begins: Int64?
   var ends: Int64?
@@ -158,13 +162,24 @@ struct ReportSection: Sendable {
         charts.append(
           Chart(
             title: group[0].offset == 0 ? title : "\(title): \(label)", unit: unit,
-            table: tables.count - 1, style: style,
+            table: tables.count - 1, style: style, axis: Self.axis(style, unit, group.map(\.element)),
             series: group.map { place, column in
               Chart.Series(
                 column: place, label: column.name, isShown: Self.isShownFirst(column.name, of: table.name))
             }))
       }
     }
+  }
+
+  /// A rate spans 20 a minute, so that a pulse at rest looks as steady as it is; shares, and flags, 0 to 1; steps begin at 0.
+  private static func axis(
+    _ style: Chart.Style, _ unit: String, _ columns: [ReportTable.Column]
+  ) -> ValueAxis.Rule {
+    let isFlag = unit.isEmpty && columns.allSatisfy { $0.smallest >= 0 && $0.largest <= 1 }
+    return ValueAxis.Rule(
+      leastSpan: unit == "per minute" ? 20 : 0,
+      includes: style == .steps ? 0...0 : isFlag || unit.hasPrefix("share") ? 0...1 : nil,
+      keepsAll: style == .steps)
   }
 
   /// Of the light's four numbers the first is the signal.

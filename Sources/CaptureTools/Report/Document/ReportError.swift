@@ -6,11 +6,25 @@ package enum ReportError: Error, Sendable, CustomStringConvertible {
   case nothing(String, String)
   /// The file cannot be opened, or is no packet log.
   case unreadable(String)
+  /// No stream is called so; these are there.
+  case noStream(String, [String])
+  /// Nothing was recorded then: the recording's first and last moment.
+  case outside(String, ClosedRange<Int64>)
+  /// The stretch ends before it begins, or has no length.
+  case noStretch(from: String, to: String)
 
   package var description: String {
     switch self {
     case .nothing(let directory, let why): "nothing to report in \(directory): \(why)"
     case .unreadable(let why): "\(why); give a capture's directory or a packet log"
+    case .noStream(let name, let names):
+      names.isEmpty
+        ? "no stream '\(name)': there is none at all"
+        : "no stream '\(name)'; there are \(names.joined(separator: ", "))"
+    case .outside(let option, let recording):
+      "\(option) is outside of the recording, which has \(ReportText.length(ReportText.difference(recording.lowerBound, recording.upperBound))) "
+        + "from \(UTCText(recording.lowerBound).iso) to \(UTCText(recording.upperBound).iso)"
+    case .noStretch(let from, let to): "--from \(from) is not before --to \(to)"
     }
   }
 }

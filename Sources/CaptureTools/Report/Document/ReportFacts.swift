@@ -204,24 +204,3 @@ struct SessionFacts {
     }
   }
 }
-
-enum ReportText {
-  static func seconds(_ nanoseconds: Int64) -> String {
-    "\(NumberText.fixed(Double(nanoseconds) / 1e9, 3)) s"
-  }
-
-  /// A table's name for people.
-  static func title(_ table: String) -> String {
-    switch table {
-    case "ppg": "PPG"
-    case "spo2": "SpO₂ light"
-    case "ecg": "ECG"
-    case "rr_intervals": "RR intervals"
-    case "heart_rate": "Heart rate"
-    case "samples": "Ticks"
-    default: table.prefix(1).uppercased() + String(table.dropFirst().map { $0 == "_" ? " " : $0 })
-    }
-  }
-
-  static func count(_ number: Int, _ what: String) -> String { "\(number) \(what)\(number == 1 ? "" : "s")" }
-}

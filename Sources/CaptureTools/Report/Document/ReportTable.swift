@@ -95,6 +95,41 @@ struct ReportTable: Sendable {
     return pauses
   }
 
+  // MARK: Rows of a stretch
+
+  /// The rows whose times lie in it. A clock that was set back must not confuse: such rows stand where the one before does.
+  func rows(in stretch: ClosedRange<Int64>) -> Range<Int> {
+    guard let first else { return 0..<0 }
+    var times = PackedColumn.Reader(times, from: first)
+    var (latest, begin, end) = (Int64.min, 0, 0)
+    for row in 0..<count {
+      latest = max(latest, times.next() ?? latest)
+      if latest < stretch.lowerBound { begin = row + 1 }
+      if latest > stretch.upperBound { break }
+      end = row + 1
+    }
+    return begin..<max(begin, end)
+  }
+
+  /// Numbers of a column, NaN where a row has none.
+  func numbers(_ column: Int, in rows: Range<Int>) -> [Double] {
+    var reader = PackedColumn.Reader(columns[column].numbers)
+    let divisor = Double(columns[column].divisor)
+    for _ in 0..<rows.lowerBound { _ = reader.next() }
+    return rows.map { _ in reader.next().map { Double($0) / divisor } ?? .nan }
+  }
+
+  func times(in rows: Range<Int>) -> [Int64] {
+    guard let first else { return [] }
+    var reader = PackedColumn.Reader(times, from: first)
+    var latest = Int64.min
+    for _ in 0..<rows.lowerBound { latest = max(latest, reader.next() ?? latest) }
+    return rows.map { _ in
+      latest = max(latest, reader.next() ?? latest)
+      return latest
+    }
+  }
+
   // MARK: Columns
 
   /// Times and words are no numbers; of what stands there twice, as counts and in a unit, the unit is enough.

@@ -88,6 +88,11 @@ extension ReportSection {
     // More digits than a number of JavaScript has.
     line.member("startNs", "\(start)")
     line.member("seconds", seconds)
+    if let view {
+      line.member(
+        "window",
+        array: { line in for time in [view.lowerBound, view.upperBound] { line.value(offset(time)) } })
+    }
     line.member(
       "problems", array: { line in for problem in problems { line.object { problem.encode(&$0) } } })
     line.member("facts", array: { line in for group in facts { line.object { group.encode(&$0) } } })
@@ -171,6 +176,14 @@ extension ReportSection.Chart {
     line.member("unit", unit)
     line.member("table", table)
     line.member("style", style.rawValue)
+    line.member("axis") { line in
+      line.member("leastSpan", axis.leastSpan)
+      if let range = axis.includes {
+        line.member(
+          "includes", array: { line in for end in [range.lowerBound, range.upperBound] { line.value(end) } })
+      }
+      line.member("keepsAll", axis.keepsAll)
+    }
     line.member(
       "series",
       array: { line in

@@ -1,21 +1,19 @@
+import JSONText
 import PacketStatistics
 import Recording
 
 /// A report as one picture for a paper: each plot over the same time, with what is missing. SVG without scripts.
 ///
-/// Each column of pixels has the smallest and the largest number that fall into it, so no peak is lost.
+/// Each column of pixels has the smallest and the largest number that fall into it, so no peak is lost; what lies beyond the
+/// axis (`ValueAxis`) is drawn to the edge, with a triangle, and told.
 struct ReportPicture {
-  fileprivate static let left = 76.0
-  fileprivate static let width = 860.0
-  fileprivate static let height = 110.0
-
   private var body = ""
   private var y = 30.0
 
   init(_ document: ReportDocument) {
-    text(Self.left, y, document.title, size: 16)
+    text(PictureFrame.left, y, document.title, size: 16)
     y += 18
-    text(Self.left, y, document.subtitle, size: 11, color: Color.quiet)
+    text(PictureFrame.left, y, document.subtitle, size: 11, color: Color.quiet)
     y += 12
     for section in document.sections where !section.charts.isEmpty { draw(section, of: document) }
   }
@@ -26,63 +24,109 @@ struct ReportPicture {
   private mutating func draw(_ section: ReportSection, of document: ReportDocument) {
     if document.sections.count > 1 {
       y += 26
-      text(Self.left, y, section.title, size: 14)
+      text(PictureFrame.left, y, section.title, size: 14)
     }
     for chart in section.charts { draw(chart, of: section) }
-    drawTimeAxis(section.seconds)
+    drawTimeAxis(section)
   }
 
   private mutating func draw(_ chart: ReportSection.Chart, of section: ReportSection) {
     let shown = chart.series.filter(\.isShown)
     let table = section.tables[chart.table].table
-    let columns = shown.map { table.columns[$0.column] }
-    guard let low = columns.map(\.smallest).min(), let high = columns.map(\.largest).max(), low <= high else {
-      return
-    }
+    let rows = chart.rows(of: table, in: section.stretch)
+    let numbers = shown.map { table.numbers($0.column, in: rows) }
+    guard let axis = ValueAxis(numbers, chart.axis) else { return }
     y += 26
-    text(Self.left, y, chart.title + (chart.unit.isEmpty ? "" : " (\(chart.unit))"), size: 12)
+    drawTitle(chart, zip(axis.outliers, numbers).flatMap { rows, numbers in rows.map { numbers[$0] } })
     drawNames(shown)
-    let frame = Frame(
-      top: y + 6, low: low, high: high > low ? high : low + 1, start: section.start,
-      nanoseconds: Double(max(1, section.end &- section.start)))
-    rectangle(Self.left, frame.top, Self.width, Self.height, Color.plot)
-    for mark in section.marks where mark.kind != .rejected && mark.kind != .pause { draw(mark, in: frame) }
-    for (index, column) in columns.enumerated() {
+    let frame = PictureFrame(top: y + 6, low: axis.low, high: axis.high, stretch: section.stretch)
+    rectangle(PictureFrame.left, frame.top, PictureFrame.width, PictureFrame.height, Color.plot)
+    for mark in section.marks where frame.shows(mark) { draw(mark, in: frame) }
+    drawValueAxis(frame)
+    let times = table.times(in: rows)
+    for (index, numbers) in numbers.enumerated() {
       let color = Color.series[index % Color.series.count]
-      body += PicturePath.element(column, of: table, chart.style, in: frame, color)
+      let pause = chart.style == .line ? table.longestStep : .max
+      body += PicturePath.element(numbers, at: times, chart.style, pause: pause, in: frame, color)
+      body += frame.triangles(axis.outliers[index].map { (times[$0], numbers[$0]) }, Color.ink)
     }
-    text(Self.left - 6, frame.top + 10, Self.number(frame.high), size: 10, anchor: "end", color: Color.quiet)
-    text(
-      Self.left - 6, frame.top + Self.height, Self.number(low), size: 10, anchor: "end", color: Color.quiet)
-    y = frame.top + Self.height
+    y = frame.top + PictureFrame.height
+  }
+
+  private mutating func drawTitle(_ chart: ReportSection.Chart, _ beyond: [Double]) {
+    let title = (chart.title + (chart.unit.isEmpty ? "" : " (\(chart.unit))")).markup
+    var note = ""
+    if let least = beyond.min(), let most = beyond.max() {
+      let values = [least, most].map { NumberText.significant($0, 6) }
+      note =
+        "<tspan dx=\"12\" font-size=\"10\" fill=\"\(Color.quiet)\">"
+        + "\(ReportText.count(beyond.count, "sample")) beyond the axis: "
+        + (values[0] == values[1] ? values[0] : values.joined(separator: " … ")) + "</tspan>"
+    }
+    body += "<text x=\"\(SVG.number(PictureFrame.left))\" y=\"\(SVG.number(y))\" font-size=\"12\" "
+    body += "fill=\"\(Color.ink)\">\(title)\(note)</text>\n"
   }
 
   private mutating func drawNames(_ series: [ReportSection.Chart.Series]) {
     guard series.count > 1 else { return }
-    var x = Self.left + Self.width
+    var x = PictureFrame.left + PictureFrame.width
     for (index, series) in series.enumerated().reversed() {
       text(x, y, series.label, size: 11, anchor: "end", color: Color.series[index % Color.series.count])
       x -= Double(series.label.count) * 6.5 + 14
     }
   }
 
-  private mutating func draw(_ mark: ReportSection.Mark, in frame: Frame) {
+  private mutating func draw(_ mark: ReportSection.Mark, in frame: PictureFrame) {
     let start = frame.x(mark.from)
     let width = max(1, frame.x(mark.to) - start)
-    rectangle(
-      start, frame.top, width, Self.height, mark.kind == .event ? Color.quiet : Color.gap, opacity: 0.3)
+    let (color, opacity) =
+      switch mark.kind {
+      case .event: (Color.quiet, 0.5)
+      case .loss: (Color.loss, 0.35)
+      case .gap, .pause, .rejected: (Color.gap, 0.22)
+      }
+    rectangle(start, frame.top, width, PictureFrame.height, color, opacity: opacity)
   }
 
-  private mutating func drawTimeAxis(_ seconds: Double) {
-    let step = SVG.niceStep(seconds / 8)
-    var tick = 0.0
-    while tick <= seconds, step > 0 {
-      let x = Self.left + tick / seconds * Self.width
-      text(
-        x, y + 15, "\(NumberText.fixed(tick, step < 0.1 ? 3 : step < 1 ? 1 : 0)) s", size: 11,
-        anchor: "middle",
-        color: Color.quiet)
-      tick += step
+  // MARK: Axes
+
+  private mutating func drawValueAxis(_ frame: PictureFrame) {
+    let step = SVG.niceStep((frame.high - frame.low) / 3.5)
+    guard step > 0 else { return }
+    let decimals = (0...4).first { power in
+      let scaled = step * [1, 10, 100, 1000, 10_000][power]
+      return abs(scaled - scaled.rounded()) < 1e-6
+    }
+    var tick = (frame.low / step).rounded(.up)
+    while tick * step <= frame.high {
+      let place = frame.y(tick * step)
+      rectangle(PictureFrame.left, place - 0.25, PictureFrame.width, 0.5, Color.grid)
+      let label = NumberText.fixed(tick * step, decimals ?? 4)
+      text(PictureFrame.left - 6, place + 3.5, label, size: 10, anchor: "end", color: Color.quiet)
+      tick += 1
+    }
+  }
+
+  /// Seconds between two labels of the time axis.
+  private static let steps: [Double] = [
+    0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800,
+    3600, 7200, 14_400, 21_600, 43_200, 86_400,
+  ]
+
+  private mutating func drawTimeAxis(_ section: ReportSection) {
+    let frame = PictureFrame(top: y, low: 0, high: 1, stretch: section.stretch)
+    let (from, to) = (
+      section.seconds(section.stretch.lowerBound), section.seconds(section.stretch.upperBound)
+    )
+    let wanted = (to - from) / 9
+    let step = Self.steps.first { $0 >= wanted } ?? SVG.niceStep(wanted)
+    var tick = (from / step - 1e-9).rounded(.up)
+    while tick * step <= to, step > 0, wanted > 0 {
+      let nanoseconds = Int64(tick * step * 1e9)
+      let label = ReportText.elapsed(nanoseconds)
+      let x = frame.x(section.start &+ nanoseconds)
+      text(x, y + 15, label, size: 11, anchor: "middle", color: Color.quiet)
+      tick += 1
     }
     y += 24
   }
@@ -100,113 +144,31 @@ struct ReportPicture {
     _ x: Double, _ y: Double, _ text: String, size: Int, anchor: String = "start", color: String = Color.ink
   ) { body += SVG.text(x, y, text, size: size, anchor: anchor, color: color) }
 
-  private static func number(_ value: Double) -> String {
-    NumberText.fixed(value, abs(value) >= 1000 || value == value.rounded() ? 0 : 2)
-  }
-
   private enum Color {
     /// Okabe and Ito, which people of every colour vision tell apart.
     static let series = ["#0072b2", "#d55e00", "#009e73", "#a4508b", "#b07d00", "#3a9bd9"]
     static let gap = "#d55e00"
+    static let loss = "#cc003c"
     static let ink = "#222"
     static let quiet = "#555"
     static let plot = "#f5f6f8"
-  }
-
-  /// Where a plot lies, and what its edges stand for.
-  fileprivate struct Frame {
-    var top: Double
-    var low: Double
-    var high: Double
-    var start: Int64
-    var nanoseconds: Double
-
-    func x(_ time: Int64) -> Double {
-      ReportPicture.left + max(0, min(1, Double(time &- start) / nanoseconds)) * ReportPicture.width
-    }
-
-    func y(_ value: Double) -> Double {
-      top + 2 + (high - value) / (high - low) * (ReportPicture.height - 4)
-    }
+    static let grid = "#dfe3e8"
   }
 }
 
-/// A series as the path of a picture: for each column of pixels a stroke from its smallest number to its largest.
-private struct PicturePath {
-  private let style: ReportSection.Chart.Style
-  private var path = ""
-  /// The column that is gathered, and where its numbers lie.
-  private var x: Double?
-  private var (top, bottom) = (0.0, 0.0)
-  private var isPenDown = false
+extension ReportSection {
+  /// What is drawn.
+  var stretch: ClosedRange<Int64> { view ?? start...max(start, end) }
 
-  /// In pixels.
-  private static let columnWidth = 0.5
-
-  init(_ style: ReportSection.Chart.Style) { self.style = style }
-
-  mutating func add(_ exact: Double, _ y: Double) {
-    let column = (exact / Self.columnWidth).rounded() * Self.columnWidth
-    if let x, x == column {
-      (top, bottom) = (min(top, y), max(bottom, y))
-      return
-    }
-    flush()
-    (x, top, bottom) = (column, y, y)
-  }
-
-  /// Nothing leads from what came to what comes.
-  mutating func lift() {
-    flush()
-    isPenDown = false
-  }
-
-  private mutating func flush() {
-    guard let x else { return }
-    let place = SVG.number(x)
-    if style == .dots {
-      for y in top < bottom ? [top, bottom] : [top] { path += "M\(place) \(SVG.number(y))h0.01" }
-    } else {
-      if isPenDown, style == .steps { path += "H\(place)" }
-      // A dash, so that a number that stands alone is seen.
-      path += isPenDown ? "L\(place) \(SVG.number(top))" : "M\(place) \(SVG.number(top))h0.01"
-      if bottom > top { path += "V\(SVG.number(bottom))" }
-    }
-    isPenDown = true
-    self.x = nil
-  }
-
-  mutating func element(_ color: String) -> String {
-    flush()
-    let width = style == .dots ? 3 : 0.8
-    return "<path d=\"\(path)\" fill=\"none\" stroke=\"\(color)\" stroke-width=\"\(width)\" "
-      + "stroke-linejoin=\"round\" stroke-linecap=\"round\"/>\n"
-  }
+  /// On the time axis.
+  func seconds(_ time: Int64) -> Double { Double(time &- start) / 1e9 }
 }
 
-extension PicturePath {
-  /// The whole of a column.
-  static func element(
-    _ column: ReportTable.Column, of table: ReportTable, _ style: ReportSection.Chart.Style,
-    in frame: ReportPicture.Frame, _ color: String
-  ) -> String {
-    guard let first = table.first else { return "" }
-    var times = PackedColumn.Reader(table.times, from: first)
-    var numbers = PackedColumn.Reader(column.numbers)
-    var path = PicturePath(style)
-    var lastTime = first
-    let pause = table.longestStep
-    for _ in 0..<table.count {
-      let time = times.next() ?? lastTime
-      if style == .line, time &- lastTime > pause { path.lift() }
-      lastTime = time
-      if let number = numbers.next() {
-        path.add(frame.x(time), frame.y(Double(number) / Double(column.divisor)))
-      } else {
-        path.lift()
-      }
-    }
-    return path.element(color)
+extension ReportSection.Chart {
+  /// The rows of a stretch; a step lasts until the next one, so the one before belongs to it.
+  func rows(of table: ReportTable, in stretch: ClosedRange<Int64>) -> Range<Int> {
+    let rows = table.rows(in: stretch)
+    return style == .steps ? max(0, rows.lowerBound - 1)..<rows.upperBound : rows
   }
 }
 

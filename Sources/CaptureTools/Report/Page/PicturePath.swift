@@ -1,0 +1,117 @@
+import PacketStatistics
+
+/// Where a plot of a picture lies, and what its edges stand for.
+struct PictureFrame {
+  static let left = 76.0
+  static let width = 860.0
+  static let height = 110.0
+
+  let top: Double
+  let low: Double
+  let high: Double
+  let stretch: ClosedRange<Int64>
+
+  func x(_ time: Int64) -> Double {
+    let length = Double(stretch.upperBound) - Double(stretch.lowerBound)
+    let share = (Double(time) - Double(stretch.lowerBound)) / max(1, length)
+    return Self.left + max(0, min(1, share)) * Self.width
+  }
+
+  /// What is beyond the axis lies at its edge.
+  func y(_ value: Double) -> Double {
+    let share = max(0, min(1, (high - value) / (high - low)))
+    return top + Self.inset + share * (Self.height - 2 * Self.inset)
+  }
+
+  /// Above the greatest value and below the least.
+  private static let inset = 4.0
+
+  /// Pauses of an attribute may be its way, and what was rejected came.
+  func shows(_ mark: ReportSection.Mark) -> Bool {
+    mark.kind != .rejected && mark.kind != .pause && mark.to >= stretch.lowerBound
+      && mark.from <= stretch.upperBound
+  }
+
+  /// A triangle at the edge for each number beyond it; one where they would lie upon each other.
+  func triangles(_ numbers: [(time: Int64, value: Double)], _ color: String) -> String {
+    var path = ""
+    var (lastHigh, lastLow) = (-Double.infinity, -Double.infinity)
+    for (time, value) in numbers {
+      let (x, isHigh) = (x(time), value > high)
+      guard x - (isHigh ? lastHigh : lastLow) >= 5 else { continue }
+      if isHigh { lastHigh = x } else { lastLow = x }
+      let (edge, foot) = isHigh ? (top, top + 6) : (top + Self.height, top + Self.height - 6)
+      path += "M\(SVG.number(x)) \(SVG.number(edge))L\(SVG.number(x - 4)) \(SVG.number(foot))h8z"
+    }
+    return path.isEmpty ? "" : "<path d=\"\(path)\" fill=\"\(color)\"/>\n"
+  }
+}
+
+/// A series as the path of a picture: for each column of pixels a stroke from its smallest number to its largest.
+struct PicturePath {
+  private let style: ReportSection.Chart.Style
+  private var path = ""
+  /// The column that is gathered, and where its numbers lie; the latest of them.
+  private var x: Double?
+  private var (top, bottom, last) = (0.0, 0.0, 0.0)
+  private var isPenDown = false
+
+  /// In pixels.
+  private static let columnWidth = 0.5
+
+  private init(_ style: ReportSection.Chart.Style) { self.style = style }
+
+  private mutating func add(_ exact: Double, _ y: Double) {
+    last = y
+    let column = (exact / Self.columnWidth).rounded() * Self.columnWidth
+    if let x, x == column {
+      (top, bottom) = (min(top, y), max(bottom, y))
+      return
+    }
+    flush()
+    (x, top, bottom) = (column, y, y)
+  }
+
+  /// Nothing leads from what came to what comes.
+  private mutating func lift() {
+    flush()
+    isPenDown = false
+  }
+
+  private mutating func flush() {
+    guard let x else { return }
+    let place = SVG.number(x)
+    if style == .dots {
+      for y in top < bottom ? [top, bottom] : [top] { path += "M\(place) \(SVG.number(y))h0.01" }
+    } else {
+      if isPenDown, style == .steps { path += "H\(place)" }
+      // A dash, so that a number that stands alone is seen.
+      path += isPenDown ? "L\(place) \(SVG.number(top))" : "M\(place) \(SVG.number(top))h0.01"
+      if bottom > top { path += "V\(SVG.number(bottom))" }
+    }
+    isPenDown = true
+    self.x = nil
+  }
+
+  /// - Parameters:
+  ///   - numbers: NaN where there is none.
+  ///   - pause: nanoseconds; over a longer one no line leads.
+  static func element(
+    _ numbers: [Double], at times: [Int64], _ style: ReportSection.Chart.Style, pause: Int64,
+    in frame: PictureFrame, _ color: String
+  ) -> String {
+    var path = PicturePath(style)
+    var lastTime = times.first ?? 0
+    for (time, number) in zip(times, numbers) {
+      if time &- lastTime > pause { path.lift() }
+      lastTime = time
+      if number.isNaN { path.lift() } else { path.add(frame.x(time), frame.y(number)) }
+    }
+    // The last step lasts.
+    if style == .steps, path.x != nil { path.add(frame.x(frame.stretch.upperBound), path.last) }
+    path.flush()
+    let width = style == .dots ? 3 : 0.8
+    return "<path d=\"\(path.path)\" fill=\"none\" stroke=\"\(color)\" stroke-width=\"\(width)\" "
+      + "stroke-linejoin=\"round\" stroke-linecap=\"round\"/>\n"
+  }
+}
