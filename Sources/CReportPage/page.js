@@ -16,6 +16,29 @@ function heading(title, ...content) {
   return made;
 }
 
+/** What is there when asked for. */
+function folded(title, note, ...content) {
+  const made = element("details");
+  const head = element("summary");
+  head.append(element("h3", {}, title), " ", element("span", { class: "quiet" }, note));
+  made.append(head, ...content);
+  return made;
+}
+
+/** The few numbers that people look for first. */
+function summaryRow(figures) {
+  const list = element("dl", { class: "summary" });
+  for (const figure of figures) {
+    const item = element("div", { class: figure.isBad ? "bad" : "" });
+    const value = element("dd", {}, figure.value);
+    if (figure.unit) value.append(" ", element("small", {}, figure.unit));
+    item.append(element("dt", {}, figure.name), value);
+    if (figure.detail) item.append(element("dd", { class: "quiet" }, figure.detail));
+    list.append(item);
+  }
+  return list;
+}
+
 function problemList(problems) {
   const names = { error: "Error", warning: "Warning", note: "Note" };
   const list = element("ul", { class: "problems" });
@@ -37,6 +60,10 @@ function factCards(facts) {
     cards.append(card);
   }
   return cards;
+}
+
+function details(facts) {
+  return folded("Details", facts.map((group) => group.title.toLowerCase()).join(", "), factCards(facts));
 }
 
 /** A table; rows that do not come at first are there when asked for. */
@@ -86,7 +113,7 @@ function momentCell(timeline, from, to) {
 }
 
 function markTable(timeline, marks) {
-  const names = { gap: "Gap", loss: "Loss", pause: "Pause", event: "Event" };
+  const names = { gap: "Gap", loss: "Lost", pause: "Pause", event: "Event" };
   return grid(["At", "Length", "What", "Cause"], marks, (mark) =>
     cells(
       momentCell(timeline, mark.from, mark.to), mark.to > mark.from ? `${number(mark.to - mark.from)} s` : "",
@@ -158,12 +185,20 @@ function duration(nanoseconds) {
   return `${number(+(nanoseconds / 1e3).toPrecision(3))} µs`;
 }
 
+/** Which kinds there are: "Gaps, losses, events". */
+function marksTitle(marks) {
+  const names = { gap: "gaps", loss: "losses", event: "events" };
+  const words = Object.keys(names).filter((kind) => marks.some((mark) => mark.kind === kind)).map((kind) => names[kind]);
+  const title = words.join(", ");
+  return title[0].toUpperCase() + title.slice(1);
+}
+
 function plots(timeline) {
   const made = heading("Over time", timeline.bar);
   made.classList.add("plots");
   made.append(
     element("p", { class: "quiet help" },
-      "Drag to zoom, Shift-drag to move, double-click for all. Keys: + − ← → 0. Shaded: what is missing."),
+      "Drag to zoom, Shift-drag to move, double-click for all. Keys: + − ← → 0. Shaded: gaps, and what is lost."),
     ...timeline.charts.map((chart) => chart.element));
   return made;
 }
@@ -172,24 +207,29 @@ function makeSection(section, number, hasSeveral) {
   const made = element("article");
   if (hasSeveral) made.append(element("h2", { id: `section-${number}` }, section.title));
   if (section.problems.length > 0) made.append(problemList(section.problems));
-  made.append(factCards(section.facts));
+  made.append(summaryRow(section.summary));
   const tables = section.tables.map(
     (spec, index) => new Table(spec, document.getElementById(`data-${number}-${index}`).textContent));
   const timeline = new Timeline(section, tables);
   if (timeline.charts.length > 0) made.append(plots(timeline));
-  const marks = section.marks.filter((mark) => mark.kind !== "rejected");
-  if (marks.length > 0) made.append(heading("Gaps, losses, events", markTable(timeline, marks)));
+  const marks = section.marks.filter((mark) => mark.kind !== "rejected" && mark.kind !== "pause");
+  if (marks.length > 0) made.append(heading(marksTitle(marks), markTable(timeline, marks)));
+  const pauses = section.marks.filter((mark) => mark.kind === "pause");
+  if (pauses.length > 0) made.append(folded("Pauses", pauses.length, markTable(timeline, pauses)));
+  if (section.facts.length > 0) {
+    made.append(details(section.facts));
+  }
   if (section.histograms.length > 0) {
     const row = element("div", { class: "histograms" });
     row.append(...section.histograms.map(histogram));
-    made.append(heading("Intervals and latency", row));
+    made.append(folded("Intervals and latency", section.histograms.length, row));
   }
   if (section.changes.length > 0) {
-    made.append(heading("Connection parameters", grid(["At", "In force from then on"], section.changes, ([at, text]) =>
+    made.append(folded("Connection parameters", section.changes.length, grid(["At", "In force from then on"], section.changes, ([at, text]) =>
       cells(momentCell(timeline, at, at), text))));
   }
   if (section.conversation.rows.length > 0) {
-    made.append(heading("ATT conversation", conversationTable(timeline, section.conversation)));
+    made.append(folded("ATT conversation", section.conversation.rows.length.toLocaleString("en"), conversationTable(timeline, section.conversation)));
   }
   return { made, timeline };
 }
@@ -201,7 +241,7 @@ function openPage() {
   header.append(element("h1", {}, report.title), element("p", { class: "quiet" }, report.subtitle));
   page.replaceChildren(header);
   if (report.problems.length > 0) page.append(problemList(report.problems));
-  if (report.facts.length > 0) page.append(factCards(report.facts));
+  if (report.facts.length > 0) page.append(details(report.facts));
   const hasSeveral = report.sections.length > 1;
   if (hasSeveral) {
     const list = element("nav", { "aria-label": "Devices" });
@@ -214,9 +254,19 @@ function openPage() {
   for (const timeline of timelines) timeline.open();
   const repaint = () => timelines.forEach((timeline) => timeline.redraw((chart) => chart.colors()));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);
-  // Paper is white.
-  addEventListener("beforeprint", () => { document.documentElement.dataset.scheme = "light"; repaint(); });
-  addEventListener("afterprint", () => { delete document.documentElement.dataset.scheme; repaint(); });
+  // Paper is white, and cannot be unfolded.
+  let unfolded = [];
+  addEventListener("beforeprint", () => {
+    unfolded = [...document.querySelectorAll("details:not([open])")];
+    for (const details of unfolded) details.open = true;
+    document.documentElement.dataset.scheme = "light";
+    repaint();
+  });
+  addEventListener("afterprint", () => {
+    for (const details of unfolded) details.open = false;
+    delete document.documentElement.dataset.scheme;
+    repaint();
+  });
   return { report, timelines };
 }
 

@@ -18,7 +18,7 @@ extension LogCommand {
         EXAMPLES
           ringtap log stats packets.btsnoop
               packets, commands and events; for each connection its parameters and
-              their changes, throughput, updates per attribute, latencies, gaps
+              their changes, throughput, updates per attribute, latencies, pauses
 
           ringtap log stats packets.btsnoop --svg packets.svg
               also draws updates over time and the histogram of their intervals
@@ -27,7 +27,7 @@ extension LogCommand {
               for programs: one object; durations in nanoseconds
 
         An interval is the time from one update of an attribute to the next. Jitter
-        is how much an interval differs from the one before. A gap is longer than
+        is how much an interval differs from the one before. A pause is longer than
         five times the median interval (or the mean, if that is longer). Latency is
         the time from a request to its answer. Percentiles are within 0.8 %; all
         other numbers are exact.

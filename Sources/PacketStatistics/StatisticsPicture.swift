@@ -46,7 +46,7 @@ package struct StatisticsPicture {
   private mutating func drawLegend() {
     var x = Self.left
     for (color, name) in [
-      (Color.rate, "updates per second"), (Color.gap, "gap of an attribute"),
+      (Color.rate, "updates per second"), (Color.gap, "pause of an attribute"),
       (Color.change, "parameters changed"),
       (Color.end, "disconnected"),
     ] {
@@ -81,7 +81,7 @@ package struct StatisticsPicture {
     y += Self.panelHeight
   }
 
-  /// A lane for each attribute that has gaps: one may pause while another goes on.
+  /// A lane for each attribute that has pauses: one may pause while another goes on.
   private mutating func drawGaps(_ connection: ConnectionReport, top: Double, x: (Int64) -> Double) {
     let attributes = connection.attributes.filter { !$0.gaps.isEmpty }.prefix(6)
     let height = Self.plotHeight / Double(max(1, attributes.count))

@@ -114,7 +114,9 @@ package struct StatisticsText {
         "\(Self.milliseconds(gap.duration)) ms at "
           + "+\(Self.seconds(nanoseconds(from: connection.startTime, to: gap.time))) s"
       }
-      line("      \(attribute.gapCount) gaps, longest \(list.joined(separator: ", "))")
+      line(
+        "      \(attribute.gapCount) \(attribute.gapCount == 1 ? "pause" : "pauses"), longest \(list.joined(separator: ", "))"
+      )
     }
   }
 

@@ -94,6 +94,18 @@ import Testing
             from: 1_700_000_099_000_000_000, to: 1_700_000_400_000_000_000, kind: .gap,
             text: "nothing came of Heart rate, Temperature; the cause is not recorded")
         ])
+      let section = try document(folder).sections[0]
+      #expect(
+        section.summary.last
+          == ReportSection.Figure(
+            name: "Gaps", value: "1", detail: "5 min 1 s in which nothing came", isBad: true))
+      // Where the other one goes on, it is a pause of one of them.
+      try write(rates, folder + "/heart_rate.csv")
+      let steady = (0..<500).map { "\(1_700_000_000_000_000_000 + $0 * 1_000_000_000),measured,36.500,,,,\n" }
+      try write(temperatures.prefix { $0 != "\n" } + "\n" + steady.joined(), folder + "/temperature.csv")
+      let other = try document(folder)
+      #expect(other.sections[0].marks.map(\.kind) == [.pause])
+      #expect(other.missingText == "no gaps, nothing lost")
     }
   }
 

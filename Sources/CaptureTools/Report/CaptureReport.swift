@@ -140,11 +140,16 @@ struct CaptureReport {
       section.ends = facts.ends
       section.facts = facts.facts + section.facts
       section.marks += facts.marks
+      section.unmarkedLosses += facts.losses
+      section.unmarkedGaps = facts.unlistedGaps
       section.changes += facts.changes.map { ReportSection.Change(time: $0.time, text: $0.text) }
       section.addIntervals(
         facts.changes.compactMap { change in change.intervalMilliseconds.map { (change.time, $0) } })
     }
+    if facts == nil { section.widenGaps() }
     section.addPauses()
+    section.addSilentEnd()
+    section.joinLossesToGaps()
     section.facts.append(streams)
     if section.histograms.isEmpty {
       section.histograms = section.tables.filter { !$0.isDerived && $0.table.count > 1 }.map {
@@ -165,24 +170,27 @@ struct CaptureReport {
   }
 
   private static func extent(_ table: ReportTable) -> String {
-    guard let first = table.first, table.count > 1, table.last > first else {
-      return ReportText.count(table.count, "sample")
-    }
-    let rate = Double(table.count - 1) * 1e9 / Double(table.last &- first)
+    guard let rate = table.rate else { return ReportText.count(table.count, "sample") }
     return "\(table.count) samples, \(NumberText.fixed(rate, 2)) a second on average"
   }
 }
 
 extension ReportSection {
   /// Stretches of one table that are marked.
-  private static let pauseLimit = 200
+  private static let pauseLimit = 1_000
 
-  /// Marks where nothing came, but for what has its mark already.
+  /// Marks where nothing came, but for what has its mark already: gaps where that is so for all streams, else pauses.
   fileprivate mutating func addPauses() {
     var pauses: [(range: Range<Int64>, tables: [String])] = []
-    for table in tables where !table.isDerived {
+    let streams = tables.filter { !$0.isDerived && $0.table.count > 1 }
+    for table in streams {
       let name = ReportText.title(table.table.name)
-      for range in table.table.pauses(limit: Self.pauseLimit) where !isMarked(range) {
+      let ranges = table.table.pauses(limit: Self.pauseLimit)
+      if ranges.count == Self.pauseLimit {
+        problems.append(
+          ReportProblem(.note, "Of \(name) the first \(Self.pauseLimit) pauses are marked and counted."))
+      }
+      for range in ranges where !isMarked(range) {
         // Streams that are sent together pause together.
         if let place = pauses.firstIndex(where: { $0.range.overlaps(range) }) {
           if !pauses[place].tables.contains(name) { pauses[place].tables.append(name) }
@@ -194,17 +202,30 @@ extension ReportSection {
     for pause in pauses {
       marks.append(
         Mark(
-          from: pause.range.lowerBound, to: pause.range.upperBound, kind: .gap,
+          from: pause.range.lowerBound, to: pause.range.upperBound,
+          kind: pause.tables.count == streams.count ? .gap : .pause,
           text: "nothing came of \(pause.tables.joined(separator: ", ")); the cause is not recorded"))
     }
   }
 
+  /// Marks the time from the last sample to the end, where that is long: a link that fell silent may not have been found lost.
+  fileprivate mutating func addSilentEnd() {
+    let streams = tables.filter { !$0.isDerived && $0.table.count > 1 }.map(\.table)
+    guard let ends, let last = streams.map(\.last).max(),
+      let step = streams.map(\.longestStep).min(), last < ends,
+      ReportText.difference(last, ends) > max(Self.shortestSilence, step), !isMarked(last..<ends)
+    else { return }
+    marks.append(
+      Mark(from: last, to: ends, kind: .gap, text: "nothing came until the recording ended"))
+  }
+
+  /// Nanoseconds. Ending a recording takes less.
+  private static let shortestSilence: Int64 = 2_000_000_000
+
   /// Whether most of it has a mark with a cause.
   private func isMarked(_ range: Range<Int64>) -> Bool {
-    let length = Double(range.upperBound) - Double(range.lowerBound)
-    return marks.contains { mark in
-      let common = Double(min(mark.to, range.upperBound)) - Double(max(mark.from, range.lowerBound))
-      return (mark.kind == .gap || mark.kind == .loss) && 2 * common > length
+    marks.contains { mark in
+      (mark.kind == .gap || mark.kind == .loss) && mark.covers(range.lowerBound...range.upperBound)
     }
   }
 }

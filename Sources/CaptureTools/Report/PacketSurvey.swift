@@ -152,7 +152,8 @@ private struct PacketScan: ~Copyable {
       drops.append(
         ReportSection.Mark(
           from: lastTime ?? time, to: time, kind: .loss,
-          text: "the log's writer lost \(ReportText.count(Int(cumulative - lastDrops), "packet"))"))
+          text: "the log's writer lost \(ReportText.count(Int(cumulative - lastDrops), "packet"))",
+          loss: ReportSection.Loss(count: Int(cumulative - lastDrops), unit: .packet)))
     }
     lastDrops = cumulative
     lastTime = time

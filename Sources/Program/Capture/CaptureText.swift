@@ -68,14 +68,15 @@ enum CaptureText {
       + "\(milliseconds(part.residualP99)) p99"
   }
 
-  /// What never came; of many gaps the first few.
+  /// What never came; of many places the first few.
   private static func missing(_ ticks: TickReport, _ start: ReceiveTime) -> String {
     let clock = ticks.clock
     guard clock.missing > 0 else { return "none missing" }
     let shown = ticks.gaps.prefix(3).map { gap in
       "\(gap.ticks) after \(seconds((gap.after - start).nanoseconds))"
     }
-    return "\(clock.missing) missing in \(clock.gaps) gaps: " + shown.joined(separator: ", ")
+    let places = "\(clock.gaps) \(clock.gaps == 1 ? "place" : "places")"
+    return "\(clock.missing) missing at \(places): " + shown.joined(separator: ", ")
       + (clock.gaps > shown.count ? " …" : "")
   }
 

@@ -94,11 +94,13 @@ struct ConvertCommand: ParsableCommand {
   private func text(_ report: ConversionReport) -> String {
     var lines = ["\(report.output)  \(report.tables.map { "\($0.rows) \($0.name)" }.joined(separator: ", "))"]
     if let rate = report.rate {
-      var gaps = report.gaps == 0 ? "no gaps" : "\(report.gaps) gaps"
-      if report.dropouts > 0 { gaps += ", \(report.dropouts) dropouts" }
-      if let missing = report.missing, report.gaps + report.dropouts > 0 { gaps += ": \(missing)" }
+      var missing =
+        report.gaps == 0
+        ? "nothing missing" : "missing at \(report.gaps) \(report.gaps == 1 ? "place" : "places")"
+      if report.dropouts > 0 { missing += ", \(report.dropouts) dropouts" }
+      if let value = report.missing, report.gaps + report.dropouts > 0 { missing += ": \(value)" }
       lines.append(
-        "  \(report.signals.count) signals of \(report.samples) samples at \(NumberText.fixed(rate, 4)) Hz; \(gaps)"
+        "  \(report.signals.count) signals of \(report.samples) samples at \(NumberText.fixed(rate, 4)) Hz; \(missing)"
       )
     }
     for signal in report.signals where !signal.isExact {

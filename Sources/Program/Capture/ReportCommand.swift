@@ -9,9 +9,14 @@ struct ReportCommand: ParsableCommand {
     commandName: "report",
     abstract: "Write a capture or a packet log as one HTML page with plots.",
     discussion: """
-      The page needs no network and no other file. It has what was recorded and how, errors first; plots of all streams \
-      with pulse and activity, on one time axis that zooms down to the single sample; gaps and losses with their causes; \
-      histograms of intervals and latencies; connection parameters; and the ATT conversation.
+      The page needs no network and no other file. Errors are first, then what people look for: pulse, duration, samples, \
+      dropouts, what was lost, gaps. Plots of all streams with pulse and activity follow, on one time axis that zooms down to \
+      the single sample; then gaps and losses with their causes; and folded, what was recorded and how, histograms of \
+      intervals and latencies, connection parameters, and the ATT conversation.
+
+      A gap is a stretch in which nothing came though the recording ran, mostly for a lost link; lost is what is known to be \
+      missing while all else came. A plot's axis spans all numbers but outliers, which stand alone, far from all others: \
+      they are told, marked by triangles, and seen whole where the plot is zoomed.
 
       EXAMPLES
         ringtap report walk
@@ -115,7 +120,7 @@ struct ReportCommand: ParsableCommand {
     }
     guard let document else { return try Console.print("\(file)  \(octets.count) octets") }
     try Console.print(
-      "\(file)  \(octets.count) octets, \(document.sampleCount) samples, \(document.markCount) gaps and events"
+      "\(file)  \(octets.count) octets, \(document.sampleCount) samples, \(document.missingText)"
     )
   }
 

@@ -187,9 +187,10 @@ class Browser:
             self.mouse("mouseMoved", start + (end - start) * step / 5, y, buttons=1)
         self.mouse("mouseReleased", end, y, clickCount=1)
 
-    def key(self, key):
-        self.call("Input.dispatchKeyEvent", type="keyDown", key=key)
-        self.call("Input.dispatchKeyEvent", type="keyUp", key=key)
+    def key(self, key, code=0):
+        text = {"text": "\r"} if code == 13 else {}
+        self.call("Input.dispatchKeyEvent", type="keyDown", key=key, windowsVirtualKeyCode=code, **text)
+        self.call("Input.dispatchKeyEvent", type="keyUp", key=key, windowsVirtualKeyCode=code)
 
     def picture(self, path):
         size = self.call("Page.getLayoutMetrics")["cssContentSize"]
@@ -267,6 +268,7 @@ def browse(page, *options):
             "({range: axis.range, outliers: axis.outliers.map((rows) => rows.length)})))")
         for axis in result["axes"]:  # as text, to the last bit
             axis["range"] = [repr(float(end)) for end in axis["range"]]
+        check_summary(browser, report)
         result["problems"] = browser.value("[...document.querySelectorAll('.problems li')].map((item) => item.textContent)")
         if plots and "--still" not in options:
             zoom(browser, report, tables, result)
@@ -277,6 +279,33 @@ def browse(page, *options):
     finally:
         browser.close()
     return result
+
+
+def check_summary(browser, report):
+    """The figures stand above the plots, all else is folded; a key opens it, and so does printing."""
+    for number, section in enumerate(report["sections"]):
+        shown = browser.value(
+            f"[...document.querySelectorAll('article')[{number}].querySelectorAll('.summary > div')].map((item) => "
+            "[...item.children].map((child) => child.textContent.trim()))")
+        expected = [
+            [figure["name"], f"{figure['value']} {figure['unit']}".strip(), figure["detail"]] for figure in section["summary"]]
+        assert [(item + [""])[:3] for item in shown] == expected, f"the summary is {shown}"
+        assert [figure["name"] for figure in section["summary"]][-2:] == ["Lost", "Gaps"]
+    count = "document.querySelectorAll('details').length"
+    opened = "document.querySelectorAll('details[open]').length"
+    if not browser.value(count):
+        return
+    assert browser.value(opened) == 0, "something is unfolded"
+    browser.value("document.querySelector('details > summary').focus()")
+    browser.key("Enter", 13)
+    assert browser.value(opened) == 1, "the key Enter unfolds"
+    browser.value("dispatchEvent(new Event('beforeprint'))")
+    assert browser.value(f"{opened} === {count}"), "printing unfolds all"
+    browser.value("dispatchEvent(new Event('afterprint'))")
+    assert browser.value(opened) == 1, "then all is as before"
+    browser.key("Enter", 13)
+    assert browser.value(opened) == 0, "the key Enter folds"
+    browser.value("document.activeElement.blur(); scrollTo(0, 0)")
 
 
 def zoom(browser, report, tables, result):

@@ -6,6 +6,7 @@ import Recording
 /// What an analysis finds, as charts and facts.
 enum AnalysisSection {
   static func add(_ report: AnalysisReport, _ findings: AnalysisFindings, to section: inout ReportSection) {
+    section.figures += report.figures
     if report.contents.contains(.pulse) { addPulse(report.pulse, findings, to: &section) }
     if report.contents.contains(.ecg) { addECG(report.ecg, findings, to: &section) }
     if report.contents.contains(.heartRate) { addHeartRate(report.heartRate, to: &section) }
@@ -17,10 +18,14 @@ enum AnalysisSection {
       section.marks.append(
         ReportSection.Mark(
           from: gap.after.nanoseconds, to: gap.before.nanoseconds, kind: .loss,
-          text: "\(ReportText.count(gap.ticks, "tick")) of the sensor never came"))
+          text: "\(ReportText.count(gap.ticks, "tick")) of the sensor never came",
+          loss: ReportSection.Loss(count: gap.ticks, unit: .tick)))
     }
     let unlisted = report.ticks.clock.gaps - findings.gaps.count
     if unlisted > 0 {
+      let listed = findings.gaps.reduce(0) { $0 + $1.ticks }
+      section.unmarkedLosses.append(
+        ReportSection.Loss(count: report.ticks.clock.missing - listed, unit: .tick))
       section.problems.append(
         ReportProblem(.note, "\(unlisted) later stretches with missing ticks are counted, not marked."))
     }

@@ -88,6 +88,8 @@ extension ReportDocument {
     let (start, end) = (section.start, section.end)
     section.marks +=
       device.connectionMarks + device.pauses + drops.filter { $0.to >= start && $0.from <= end }
+    section.widenGaps()
+    section.joinLossesToGaps()
     section.marks.sort { $0.from < $1.from }
     section.changes = device.changes
     section.histograms = device.histograms

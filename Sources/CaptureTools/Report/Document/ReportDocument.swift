@@ -21,8 +21,13 @@ package struct ReportDocument: Sendable {
   package var hasErrors: Bool { allProblems.contains { $0.severity == .error } }
   private var allProblems: [ReportProblem] { problems + sections.flatMap(\.problems) }
 
-  /// Gaps, losses and events.
-  package var markCount: Int { sections.reduce(0) { $0 + $1.marks.count { $0.kind != .rejected } } }
+  /// `no gaps, nothing lost`; `2 gaps, 26 ticks lost`.
+  package var missingText: String {
+    let gaps = sections.reduce(0) { $0 + $1.gapCount }
+    let losses = sections.flatMap(\.allLosses)
+    return (gaps == 0 ? "no gaps" : ReportText.count(gaps, "gap")) + ", "
+      + (losses.isEmpty ? "nothing" : ReportSection.Loss.text(losses)) + " lost"
+  }
 }
 
 /// Something that went wrong, or is not there.
@@ -92,9 +97,11 @@ struct ReportSection: Sendable {
   /// Something on the time axis: nanoseconds since the Unix epoch.
   struct Mark: Hashable, Sendable {
     enum Kind: String, Sendable {
-      /// Nothing came, or something is missing.
-      case gap, loss
-      /// Nothing came of one attribute for a while, which may be its way.
+      /// A stretch in which nothing came though the recording ran: mostly a lost link.
+      case gap
+      /// Something that was sent, or was due, is known to be missing while all else came.
+      case loss
+      /// Nothing came of one attribute or stream for a while, which may be its way.
       case pause
       /// Something happened.
       case event
@@ -106,6 +113,16 @@ struct ReportSection: Sendable {
     var to: Int64
     var kind: Kind
     var text: String
+    /// How much is missing, of a loss.
+    var loss: Loss?
+  }
+
+  /// So much of something never came.
+  struct Loss: Hashable, Sendable {
+    enum Unit: String, CaseIterable, Sendable { case tick, notification, packet }
+
+    var count: Int
+    var unit: Unit
   }
 
   struct Change: Hashable, Sendable {
@@ -119,6 +136,8 @@ struct ReportSection: Sendable {
   }
 
   var title: String
+  /// What an analysis found of what people look for first.
+  var figures: [Figure] = []
   var problems: [ReportProblem] = []
   var facts: [Facts] = []
   var tables: [Table] = []
@@ -127,6 +146,9 @@ struct ReportSection: Sendable {
   var changes: [Change] = []
   var histograms: [Histogram] = []
   var conversation = ATTConversation()
+  /// Losses and gaps that have no mark.
+  var unmarkedLosses: [Loss] = []
+  var unmarkedGaps = 0
   /// What plots show at first, and pictures at all; `nil`: everything.
   var view: ClosedRange<Int64>?
   /// Nanoseconds since the Unix epoch, as far as others than the tables tell it.

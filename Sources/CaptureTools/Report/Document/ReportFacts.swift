@@ -17,7 +17,7 @@ struct SessionFacts {
   var packetLog: String? { session["packetLog"]?.text }
 
   var facts: [ReportSection.Facts] {
-    [recording, link, losses].filter { !$0.rows.isEmpty }
+    [recording, link, received].filter { !$0.rows.isEmpty }
   }
 
   private var recording: ReportSection.Facts {
@@ -65,7 +65,7 @@ struct SessionFacts {
     return facts
   }
 
-  private var losses: ReportSection.Facts {
+  private var received: ReportSection.Facts {
     var facts = ReportSection.Facts(title: "Received and lost")
     func add(_ name: String, _ number: JSONDocument?) {
       facts.add(name, number?.integer(Int.self).map { "\($0)" })
@@ -148,15 +148,30 @@ struct SessionFacts {
 
   // MARK: Time axis
 
+  /// What queues lost of notifications: when is not known.
+  var losses: [ReportSection.Loss] {
+    ["kernelQueue", "sampleQueue", "disk"].compactMap { queue in
+      session["lost"]?[queue]?.integer(Int.self).map { ReportSection.Loss(count: $0, unit: .notification) }
+    }
+  }
+
+  /// Of very many gaps some are counted only.
+  var unlistedGaps: Int {
+    max(0, (session["gapCount"]?.integer() ?? 0) - (session["gaps"]?.array?.count ?? 0))
+  }
+
   /// Times without a link, with the cause.
   var marks: [ReportSection.Mark] {
     (session["gaps"]?.array ?? []).compactMap { gap in
       guard let lost: Int64 = gap["lostAtNs"]?.nanoseconds else { return nil }
       let from: Int64 = gap["lastSampleAtNs"]?.nanoseconds ?? lost
       let to: Int64 = gap["firstSampleAtNs"]?.nanoseconds ?? gap["connectedAtNs"]?.nanoseconds ?? ends ?? lost
-      var text = "link lost: \(gap["cause"]?.text ?? "?")"
+      let cause = gap["cause"]?.text ?? "?"
+      var text = cause.hasPrefix("the link was lost") ? cause : "link lost: \(cause)"
       if let reason = gap["reason"]?["name"]?.text { text += " (\(reason))" }
-      if let attempts: Int = gap["attempts"]?.integer() { text += "; \(attempts) attempts to connect" }
+      if let attempts: Int = gap["attempts"]?.integer() {
+        text += "; \(ReportText.count(attempts, "attempt")) to connect"
+      }
       return ReportSection.Mark(from: min(from, to), to: max(from, to), kind: .gap, text: text)
     }
   }

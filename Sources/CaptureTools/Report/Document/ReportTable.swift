@@ -95,6 +95,12 @@ struct ReportTable: Sendable {
     return pauses
   }
 
+  /// Rows a second on average; `nil` where no time passes.
+  var rate: Double? {
+    guard let first, count > 1, last > first else { return nil }
+    return Double(count - 1) * 1e9 / Double(last &- first)
+  }
+
   // MARK: Rows of a stretch
 
   /// The rows whose times lie in it. A clock that was set back must not confuse: such rows stand where the one before does.

@@ -94,6 +94,8 @@ extension ReportSection {
         array: { line in for time in [view.lowerBound, view.upperBound] { line.value(offset(time)) } })
     }
     line.member(
+      "summary", array: { line in for figure in summary { line.object { figure.encode(&$0) } } })
+    line.member(
       "problems", array: { line in for problem in problems { line.object { problem.encode(&$0) } } })
     line.member("facts", array: { line in for group in facts { line.object { group.encode(&$0) } } })
     line.member("tables", array: { line in for table in tables { line.object { encode(table, &$0) } } })
@@ -167,6 +169,16 @@ extension ReportSection {
           }
         })
     }
+  }
+}
+
+extension ReportSection.Figure {
+  fileprivate func encode(_ line: inout JSONLine) {
+    line.member("name", name)
+    line.member("value", value)
+    line.member("unit", unit)
+    line.member("detail", detail)
+    line.member("isBad", isBad)
   }
 }
 

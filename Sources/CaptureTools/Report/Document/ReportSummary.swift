@@ -1,0 +1,197 @@
+import CaptureTables
+import Physiology
+import Recording
+
+extension ReportSection {
+  /// One of the few numbers that people look for first.
+  struct Figure: Hashable, Sendable {
+    var name: String
+    /// A number or a word.
+    var value: String
+    var unit = ""
+    /// What it means, in a few words.
+    var detail = ""
+    /// Whether it tells that something is missing.
+    var isBad = false
+  }
+
+  /// What stands above all else: what an analysis found, then how much was recorded, and what is missing of it.
+  var summary: [Figure] { figures + [duration, samples, dropouts, lost, gaps].compactMap(\.self) }
+
+  // MARK: What was recorded
+
+  private var recorded: [ReportTable] { tables.filter { !$0.isDerived }.map(\.table) }
+
+  private var duration: Figure? {
+    guard end > start else { return nil }
+    return Figure(
+      name: "Duration", value: ReportText.length(ReportText.difference(start, end)),
+      detail: "from \(UTCText(start).iso)")
+  }
+
+  private var samples: Figure? {
+    let tables = recorded.filter { $0.count > 0 }
+    guard !tables.isEmpty else { return nil }
+    var details = tables.count == 1 ? [] : ["\(tables.count) streams"]
+    let rates = tables.compactMap(rate)
+    if let least = rates.min(), let most = rates.max() {
+      let ends = [least, most].map { NumberText.fixed($0, 1) }
+      let each = tables.count == 1 ? ends[0] : "each \(ends[0])"
+      details.append((ends[0] == ends[1] ? each : ends.joined(separator: " … ")) + " a second")
+    }
+    return Figure(
+      name: "Samples", value: ReportText.grouped(tables.reduce(0) { $0 + $1.count }),
+      detail: details.joined(separator: ", "))
+  }
+
+  /// Rows a second while any came: gaps do not count.
+  private func rate(of table: ReportTable) -> Double? {
+    guard let rate = table.rate, let first = table.first else { return nil }
+    let gaps = marks.filter { $0.kind == .gap && $0.from < table.last && $0.to > first }
+    let inGaps = gaps.reduce(0.0) { $0 + Double(min($1.to, table.last)) - Double(max($1.from, first)) } / 1e9
+    let steps = table.count - 1 - gaps.count
+    let seconds = Double(table.count - 1) / rate - inGaps
+    return steps > 0 && seconds > 0 ? Double(steps) / seconds : rate
+  }
+
+  /// Of light alone: other sensors send nothing where they have nothing.
+  private var dropouts: Figure? {
+    let names = RingStream.allCases.filter(\.hasDropouts).map(\.name)
+    let lights = recorded.filter { names.contains($0.name) && $0.count > 0 }
+    guard !lights.isEmpty else { return nil }
+    let counts = lights.map {
+      (ReportText.title($0.name), $0.count - ($0.columns.first?.values ?? 0), $0.count)
+    }
+    let total = counts.reduce(0) { $0 + $1.1 }
+    let shares = counts.filter { $0.1 > 0 }.map { name, count, rows in
+      "\(NumberText.fixed(100 * Double(count) / Double(rows), 1)) % of \(name)"
+    }
+    return Figure(
+      name: "Dropouts", value: total == 0 ? "none" : ReportText.grouped(total),
+      detail: total == 0 ? "" : "samples without a reading: \(shares.joined(separator: ", "))")
+  }
+
+  // MARK: What is missing
+
+  /// All that is known to be lost, with its mark or without one.
+  var allLosses: [Loss] { (marks.compactMap(\.loss) + unmarkedLosses).filter { $0.count > 0 } }
+
+  var gapCount: Int { marks.count { $0.kind == .gap } + unmarkedGaps }
+
+  private var lost: Figure? {
+    guard !allLosses.isEmpty else { return Figure(name: "Lost", value: "nothing") }
+    let stretches = marks.count { $0.kind == .loss }
+    return Figure(
+      name: "Lost", value: Loss.text(allLosses),
+      detail: stretches == 0 ? "" : "at \(ReportText.count(stretches, "place"))", isBad: true)
+  }
+
+  private var gaps: Figure? {
+    guard gapCount > 0 else { return Figure(name: "Gaps", value: "none") }
+    let lengths = marks.filter { $0.kind == .gap }.map { ReportText.difference($0.from, $0.to) }
+    let length = lengths.reduce(0 as Int64, &+)
+    return Figure(
+      name: "Gaps", value: "\(gapCount)",
+      detail: ReportText.length(length) + " in which nothing came"
+        + (unmarkedGaps > 0 ? ", of \(lengths.count) that are listed" : ""), isBad: true)
+  }
+
+  /// A log knows when a link was found lost and when the next one came up: nothing came from the last sample before to the
+  /// first one after, as far as these are of the two links beside the gap.
+  mutating func widenGaps() {
+    let streams = tables.filter { !$0.isDerived }.map { $0.table.times(in: 0..<$0.table.count) }
+    let places = marks.indices.filter { marks[$0].kind == .gap }.sorted { marks[$0].from < marks[$1].from }
+    let known = places.map { (from: marks[$0].from, to: marks[$0].to) }
+    for (index, place) in places.enumerated() {
+      let begin = index > 0 ? known[index - 1].to : .min
+      let end = index + 1 < known.count ? known[index + 1].from : .max
+      let before = streams.compactMap { times in
+        times[..<Self.place(times) { $0 > known[index].from }].last
+      }
+      let after = streams.compactMap { times in
+        times[Self.place(times) { $0 >= known[index].to }...].first
+      }
+      if let last = before.max(), last >= begin { marks[place].from = last }
+      if let first = after.min(), first <= end { marks[place].to = first }
+    }
+  }
+
+  /// Where the times begin that are late enough, which all later ones are.
+  private static func place(_ times: [Int64], _ isLate: (Int64) -> Bool) -> Int {
+    var (low, high) = (0, times.count)
+    while low < high {
+      let middle = (low + high) / 2
+      if isLate(times[middle]) { high = middle } else { low = middle + 1 }
+    }
+    return low
+  }
+
+  /// What was due in a gap is no loss of its own: it goes to the gap's mark.
+  mutating func joinLossesToGaps() {
+    let gaps = marks.indices.filter { marks[$0].kind == .gap }
+    var missing: [Int: Int] = [:]
+    marks = marks.enumerated().filter { _, mark in
+      guard mark.kind == .loss, let loss = mark.loss, loss.unit == .tick,
+        let gap = gaps.first(where: { marks[$0].covers(mark.from...max(mark.from, mark.to)) })
+      else { return true }
+      missing[gap, default: 0] += loss.count
+      return false
+    }.map { index, mark in
+      var mark = mark
+      if let ticks = missing[index] { mark.text += "; \(ReportText.count(ticks, "tick")) never came" }
+      return mark
+    }
+  }
+}
+
+extension ReportSection.Mark {
+  /// Whether more than half of a stretch lies in it.
+  func covers(_ range: ClosedRange<Int64>) -> Bool {
+    let length = Double(range.upperBound) - Double(range.lowerBound)
+    return 2 * (Double(min(to, range.upperBound)) - Double(max(from, range.lowerBound))) > length
+  }
+}
+
+extension ReportSection.Loss {
+  /// `26 ticks, 7 notifications`
+  static func text(_ losses: [Self]) -> String {
+    Unit.allCases.compactMap { unit in
+      let count = losses.filter { $0.unit == unit }.reduce(0) { $0 + $1.count }
+      return count > 0 ? "\(ReportText.grouped(count)) \(unit.rawValue)\(count == 1 ? "" : "s")" : nil
+    }.joined(separator: ", ")
+  }
+}
+
+extension AnalysisReport {
+  /// For the summary of a report: of each sensor what it is worn for.
+  var figures: [ReportSection.Figure] {
+    var figures: [ReportSection.Figure] = []
+    func add(_ name: String, _ found: NumberRange, _ unit: String, _ detail: String, none: String? = nil) {
+      guard let mean = found.mean, let lowest = found.lowest, let highest = found.highest else {
+        if let none { figures.append(ReportSection.Figure(name: name, value: "none", detail: none)) }
+        return
+      }
+      let range = "\(NumberText.fixed(lowest, 1)) … \(NumberText.fixed(highest, 1))"
+      figures.append(
+        ReportSection.Figure(
+          name: name, value: NumberText.fixed(mean, 1), unit: unit,
+          detail: detail.isEmpty ? range : "\(range), \(detail)"))
+    }
+    if contents.contains(.pulse) {
+      let quality = pulse.rate.quality.mean.map { "quality \(NumberText.fixed($0, 2)), " } ?? ""
+      add(
+        "Pulse", pulse.rate.pulse, "per minute",
+        "\(quality)in \(pulse.rate.withPulse) of \(pulse.rate.windows) windows",
+        none: pulse.refusal ?? "in \(ReportText.count(pulse.rate.windows, "window"))")
+    }
+    if contents.contains(.ecg) {
+      add(
+        "Heart rate by the ECG", ecg.rate, "per minute", "in \(ecg.goodWindows) of \(ecg.windows) windows",
+        none: ecg.refusal ?? "in \(ReportText.count(ecg.windows, "window"))")
+    }
+    if contents.contains(.heartRate) { add("Heart rate", heartRate.rate, "per minute", "") }
+    if contents.contains(.temperature) { add("Temperature", temperature.body, "°C", "") }
+    if contents.contains(.cycling) { add("Cadence", cycling.cadence, "per minute", "") }
+    return figures
+  }
+}
