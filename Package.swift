@@ -39,7 +39,7 @@ func tests(
 let package = Package(
   name: "ringtap",
   products: [
-    .executable(name: "ringtap", targets: ["Program"]),
+    .executable(name: "ringtap", targets: ["Main"]),
     .library(name: "RingTap", targets: ["RingTap"]),
     .library(name: "Recording", targets: ["Recording"]),
     .library(name: "SensorSessions", targets: ["SensorSessions"]),
@@ -183,17 +183,16 @@ let package = Package(
         "BLECore", "JSONText", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "ColmiRing", "BLEHost",
         "BLEEmulation", "EmulatedSensors", "RingTap", "CommandKit",
       ]),
-    .executableTarget(
-      name: "Program",
-      dependencies: [
+    commands(
+      "Program",
+      [
         "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLESensors",
         "ColmiRing", "BLEDissector", "BLEHost", "BLEReplay", "SensorSessions", "Recording", "CaptureTables",
         "CaptureTools",
         "Fleet", "LiveView", "Doctor", "Daemon", "CommandKit", "BenchCommands", "LogCommands",
-        "EmulateCommands", .product(name: "ArgumentParser", package: "swift-argument-parser"),
-        .product(name: "Histogram", package: "hdrhistogram-swift"),
-      ],
-      swiftSettings: swiftSettings),
+        "EmulateCommands",
+      ], [.product(name: "Histogram", package: "hdrhistogram-swift")]),
+    .executableTarget(name: "Main", dependencies: ["Program"], swiftSettings: swiftSettings),
     .target(name: "CMallocCounter"),
     .target(name: "TestKit", path: "Tests/TestKit", swiftSettings: languageSettings),
     .target(

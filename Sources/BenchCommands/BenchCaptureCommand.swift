@@ -114,7 +114,7 @@ struct CaptureCost: Sendable {
     report.received > 0 ? Double(processNanoseconds) / Double(report.received) : 0
   }
 
-  func show(json: Bool) throws(Console.Closed) {
+  func show(json: Bool) throws(Console.WriteError) {
     if json { try Console.json { encode(into: &$0) } } else { try Console.print(text) }
   }
 

@@ -46,7 +46,7 @@ struct BenchReport: Sendable {
 
   // MARK: Lines
 
-  func show(json: Bool) throws(Console.Closed) {
+  func show(json: Bool) throws(Console.WriteError) {
     if json { try Console.json { encode(into: &$0) } } else { try Console.print(text) }
   }
 

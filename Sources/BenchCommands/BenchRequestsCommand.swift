@@ -131,7 +131,7 @@ struct BenchRequestsCommand: AsyncParsableCommand, ReachesDevice {
 
   // MARK: Lines
 
-  private func show(_ outcome: Outcome) throws(Console.Closed) {
+  private func show(_ outcome: Outcome) throws(Console.WriteError) {
     if json { try Console.json { encode(outcome, into: &$0) } } else { try Console.print(text(outcome)) }
   }
 

@@ -255,7 +255,7 @@ struct Emulation: Sendable {
 
   // MARK: Lines
 
-  private func ready(_ name: String, _ options: EmulationOptions) throws(Console.Closed) {
+  private func ready(_ name: String, _ options: EmulationOptions) throws(Console.WriteError) {
     guard options.json else {
       return try Console.print("ready \(name)" + (device.map { " \($0.address) \($0.name)" } ?? ""))
     }
@@ -270,7 +270,7 @@ struct Emulation: Sendable {
     }
   }
 
-  private func end(_ total: Sent, _ options: EmulationOptions) throws(Console.Closed) {
+  private func end(_ total: Sent, _ options: EmulationOptions) throws(Console.WriteError) {
     guard options.json else {
       let dropped = total.dropped > 0 ? ", \(total.dropped) had no room" : ""
       return try Console.print("end" + (key == nil ? "" : " \(total.sent) \(noun) sent\(dropped)"))

@@ -92,7 +92,7 @@ package struct ScriptPeerCommand: AsyncParsableCommand {
 
   // MARK: Lines
 
-  private func show(_ outcome: DialogueSession.Outcome) throws(Console.Closed) {
+  private func show(_ outcome: DialogueSession.Outcome) throws(Console.WriteError) {
     guard options.json else {
       return try Console.print(
         outcome.mismatch.map { "failed \(outcome.name.printable): \($0)" }
@@ -174,7 +174,7 @@ private struct ScriptedAir: Sendable {
     }
   }
 
-  private func ready(_ name: String) throws(Console.Closed) {
+  private func ready(_ name: String) throws(Console.WriteError) {
     let address = ScriptedPeripheral.defaultAddress
     guard options.json else { return try Console.print("ready \(name) \(address) script") }
     try Console.json { line in

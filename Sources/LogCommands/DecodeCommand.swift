@@ -1,6 +1,7 @@
 import ArgumentParser
 import BLECore
 import BLEDissector
+import BLELinux
 import CommandKit
 import FoundationEssentials
 import JSONText
@@ -37,10 +38,12 @@ package struct DecodeCommand: ParsableCommand {
     var output = JSONLine()
     var number = 0
     var wrong = 0
-    while let text = readLine() {
+    var lines = InputLines()
+    while let input = try failing({ () throws(SystemError) in try lines.next() }) {
       number += 1
-      if text.allSatisfy(\.isWhitespace) { continue }
       do throws(WrongLine) {
+        guard case .text(let text) = input else { throw WrongLine("it is longer than 4 MiB") }
+        if text.allSatisfy(\.isWhitespace) { continue }
         let line = try DecodeLine(text)
         guard decoder.decode(line.frames, of: line.source, line.context, into: &output) else {
           throw WrongLine("the characteristic \(line.characteristic) is not known")

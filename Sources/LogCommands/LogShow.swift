@@ -83,7 +83,7 @@ extension LogCommand {
         try reader.finish()
       } catch let error as WireError {
         throw failure(LogProblem.text(error, reader.format, records: reader.recordCount))
-      } catch let error as Console.Closed {
+      } catch let error as Console.WriteError {
         throw error
       } catch {
         throw failure("\(error)")

@@ -24,10 +24,12 @@ final class LogOutput {
       ? Self.pagerCommand.flatMap { ReadingCommand("LESS=\"${LESS-FRX}\"; export LESS; " + $0) } : nil
   }
 
-  func write(_ octets: [UInt8]) throws(Console.Closed) {
+  func write(_ octets: [UInt8]) throws(Console.WriteError) {
     if octets.isEmpty { return }
     guard let pager else { return try Console.write(octets) }
-    do throws(SystemError) { try pager.write(octets.span) } catch { throw Console.Closed() }
+    do throws(SystemError) { try pager.write(octets.span) } catch {
+      throw Console.WriteError(error)
+    }
   }
 
   /// Waits until the reader has left the pager.

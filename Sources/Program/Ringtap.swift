@@ -1,12 +1,13 @@
-import ArgumentParser
+package import ArgumentParser
 import BenchCommands
 import CommandKit
 import EmulateCommands
 import Glibc
 import LogCommands
 
-@main struct Ringtap: AsyncParsableCommand {
-  static let configuration = CommandConfiguration(
+/// The command `ringtap`.
+package struct Ringtap: AsyncParsableCommand {
+  package static let configuration = CommandConfiguration(
     commandName: "ringtap",
     abstract: "A raw Bluetooth LE host for Linux: captures sensor streams with kernel time stamps.",
     discussion: """
@@ -35,11 +36,22 @@ import LogCommands
       EmulateCommand.self, ScriptPeerCommand.self, BenchCommand.self, ExtcapCommand.self, HelpCommand.self,
     ])
 
-  static func main() async {
+  package init() {}
+
+  package static func main() async {
+    let arguments = Array(CommandLine.arguments.dropFirst())
     do {
       try OpenFiles.check()
       try Interruption.take()
-      let arguments = Array(CommandLine.arguments.dropFirst())
+    } catch { Glibc.exit(status(after: error)) }
+    Glibc.exit(await status(of: arguments))
+  }
+
+  /// Runs a command line, the program's own name left out.
+  ///
+  /// - Returns: the exit status. What is to be said has been said.
+  package static func status(of arguments: [String]) async -> CInt {
+    do {
       var command = try parseAsRoot(
         ExtcapCommand.isMeant(by: arguments) ? ["extcap"] + arguments : arguments)
       if var command = command as? any AsyncParsableCommand {
@@ -47,24 +59,32 @@ import LogCommands
       } else {
         try command.run()
       }
-    } catch { end(with: error) }
+      return Console.takeFailure() ? EXIT_FAILURE : EXIT_SUCCESS
+    } catch { return status(after: error) }
   }
 
   /// Maps every way out to the exit status that the help promises.
-  private static func end(with error: any Error) -> Never {
+  private static func status(after error: any Error) -> CInt {
     switch error {
-    case is Console.Closed: Glibc.exit(EXIT_SUCCESS)
+    case Console.WriteError.readerGone: return EXIT_SUCCESS
+    case Console.WriteError.failed(let error):
+      Console.note(Failure(error).message)
+      return EXIT_FAILURE
     case is CancellationError:
       Console.note("interrupted")
       Glibc.exit(130)
     case let failure as Failure:
       Console.note(failure.message)
-      Glibc.exit(EXIT_FAILURE)
+      return EXIT_FAILURE
     default: break
     }
     let code = exitCode(for: error)
-    guard code == .validationFailure else { exit(withError: error) }
-    Console.usage(fullMessage(for: error))
-    Glibc.exit(2)
+    let text = fullMessage(for: error)
+    if code.isSuccess {
+      do { try Console.print(text) } catch { return status(after: error) }
+    } else if !text.isEmpty {
+      Console.usage(text)
+    }
+    return code == .validationFailure ? 2 : code.rawValue
   }
 }

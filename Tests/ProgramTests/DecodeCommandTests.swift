@@ -49,6 +49,24 @@ import Testing
     #expect(run.status == 1)
   }
 
+  /// A line needs no end, and was kept until it came.
+  @Test(arguments: [
+    (["decode"], #"{"characteristic":"2A19","value":"2c"}"#, #"{"batteryLevelPercent":44}"#),
+    (
+      ["ring", "decode"],
+      #"{"channel":"uart","direction":"ring->host","packets":["03400000000000000000000000000043"]}"#,
+      #"{"kind":"battery","level":64,"charging":false}"#
+    ),
+  ])
+  func passesOverALineWithoutEnd(_ command: [String], _ line: String, _ decoded: String) async throws {
+    let long = String(repeating: "0", count: 4_194_305)
+    let run = try await Ringtap.run(command, input: .text([line, long, line, long].joined(separator: "\n")))
+    #expect(run.output == decoded + "\n" + decoded + "\n")
+    #expect(
+      run.errors == "ringtap: line 2: it is longer than 4 MiB\nringtap: line 4: it is longer than 4 MiB\n")
+    #expect(run.status == 1)
+  }
+
   /// The time stamp of the frame before, as a number and as text: `pmd-ecg-type0` of the reference.
   @Test(arguments: ["100", #""100""#])
   func takesWhatTheOctetsDoNotSay(_ previous: String) async throws {

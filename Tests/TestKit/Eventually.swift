@@ -20,3 +20,16 @@ package func eventually(
     }
   }
 }
+
+/// Runs `body` for each element, a few at a time: for programs that mostly wait.
+package func forEach<Element: Sendable>(
+  _ elements: [Element], atOnce count: Int, _ body: @escaping @Sendable (Element) async throws -> Void
+) async throws {
+  try await withThrowingTaskGroup(of: Void.self) { group in
+    for (number, element) in elements.enumerated() {
+      if number >= count { try await group.next() }
+      group.addTask { try await body(element) }
+    }
+    try await group.waitForAll()
+  }
+}

@@ -12,11 +12,38 @@ public enum StandardStream: CInt, Sendable {
   ///
   /// `write`, `poll`.
   public func write(_ octets: Span<UInt8>) throws(SystemError) {
-    try writeAll(octets, to: rawValue)
+    try writeAll(octets, to: rawValue, "write standard \(self)")
+  }
+
+  /// Reads what is there, or waits for it.
+  ///
+  /// `read`, `poll`.
+  ///
+  /// - Returns: nothing at the end.
+  public func read(upTo count: Int) throws(SystemError) -> [UInt8] {
+    while true {
+      var result = 0
+      // SAFETY: the buffer has room for `count` octets.
+      let octets = unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
+        result = unsafe Glibc.read(rawValue, buffer.baseAddress, count)
+        filled = max(0, result)
+      }
+      if result >= 0 { return octets }
+      switch lastError() {
+      case EINTR: break
+      case EAGAIN:
+        var wanted = pollfd(fd: rawValue, events: Int16(POLLIN), revents: 0)
+        // SAFETY: `wanted` outlives the call.
+        _ = unsafe poll(&wanted, 1, -1)
+      case let error: throw SystemError(call: "read", number: error)
+      }
+    }
   }
 }
 
-private func writeAll(_ octets: Span<UInt8>, to number: CInt) throws(SystemError) {
+private func writeAll(
+  _ octets: Span<UInt8>, to number: CInt, _ call: @autoclosure () -> String
+) throws(SystemError) {
   var rest = octets
   while !rest.isEmpty {
     // SAFETY: the pointer covers the span for the length of the call.
@@ -31,7 +58,7 @@ private func writeAll(_ octets: Span<UInt8>, to number: CInt) throws(SystemError
       var wanted = pollfd(fd: number, events: Int16(POLLOUT), revents: 0)
       // SAFETY: `wanted` outlives the call.
       _ = unsafe poll(&wanted, 1, -1)
-    case let error: throw SystemError(call: "write", number: error)
+    case let error: throw SystemError(call: call(), number: error)
     }
   }
 }
@@ -54,7 +81,7 @@ private func writeAll(_ octets: Span<UInt8>, to number: CInt) throws(SystemError
 
   public func write(_ octets: Span<UInt8>) throws(SystemError) {
     // SAFETY: the stream is open until `finish`.
-    try writeAll(octets, to: unsafe fileno(stream))
+    try writeAll(octets, to: unsafe fileno(stream), "write to the pager")
   }
 
   /// Ends its input, and waits until it has gone. Once only.

@@ -43,6 +43,8 @@ extension SystemError {
   package static var full: CInt { EAGAIN }
   package static var gone: CInt { ENOTCONN }
   package static var notSupported: CInt { EOPNOTSUPP }
+  /// EPIPE: nobody reads the pipe any more.
+  package static var readerGone: CInt { EPIPE }
 
   /// What a write into a pipe without reader fails with.
   package static func brokenPipe(_ path: String) -> SystemError {

@@ -1,16 +1,22 @@
 import BLECore
 import BLEErrorGuide
 package import BLEHost
-import BLELinux
+package import BLELinux
 package import JSONText
 import LiveView
 import Synchronization
 
 /// Standard output for results, standard error for all else.
 package enum Console {
-  /// Whoever read our output has gone: nothing to report, just stop.
-  package struct Closed: Error {
-    package init() {}
+  /// Standard output takes no more.
+  package enum WriteError: Error {
+    /// Whoever read our output has gone: nothing to report, just stop.
+    case readerGone
+    case failed(SystemError)
+
+    package init(_ error: SystemError) {
+      self = error.number == SystemError.readerGone ? .readerGone : .failed(error)
+    }
   }
 
   /// Of this program.
@@ -19,15 +25,19 @@ package enum Console {
   package static var isErrorTerminal: Bool { StandardStream.error.isTerminal }
 
   /// Writes results at once, also into a pipe.
-  package static func write(_ octets: some Sequence<UInt8>) throws(Closed) {
+  package static func write(_ octets: some Sequence<UInt8>) throws(WriteError) {
     let octets = [UInt8](octets)
-    do throws(SystemError) { try StandardStream.output.write(octets.span) } catch { throw Closed() }
+    do throws(SystemError) { try StandardStream.output.write(octets.span) } catch {
+      throw WriteError(error)
+    }
   }
 
   /// Lines for people: whatever text of others is in them, it steers no terminal.
-  package static func print(_ line: String) throws(Closed) { try write((line.printableLines + "\n").utf8) }
+  package static func print(_ line: String) throws(WriteError) {
+    try write((line.printableLines + "\n").utf8)
+  }
 
-  package static func json(_ body: (inout JSONLine) -> Void) throws(Closed) {
+  package static func json(_ body: (inout JSONLine) -> Void) throws(WriteError) {
     var line = JSONLine()
     line.object(body)
     line.endLine()
@@ -38,6 +48,17 @@ package enum Console {
   package static func note(_ text: String) {
     tell("ringtap: \(text.printableLines)\n")
   }
+
+  private static let hasFailed = Atomic(false)
+
+  /// Like `note`, of something that failed while the command goes on: its exit status is 1 at the end.
+  package static func note(failure text: String) {
+    hasFailed.store(true, ordering: .relaxed)
+    note(text)
+  }
+
+  /// Whether there was such a note since this was last asked.
+  package static func takeFailure() -> Bool { hasFailed.exchange(false, ordering: .relaxed) }
 
   /// Says which sensor a search has found.
   package static func note(found advertiser: Advertiser) {

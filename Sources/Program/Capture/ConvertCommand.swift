@@ -74,10 +74,14 @@ struct ConvertCommand: ParsableCommand {
   func run() throws {
     let format = to.format
     let path = output ?? format.output(of: directory)
-    let report = try failing { () throws(ConversionError) in
-      try CaptureConversion.run(directory, to: format, output: path) {
+    let report: ConversionReport
+    do throws(ConversionError) {
+      report = try CaptureConversion.run(directory, to: format, output: path) {
         Console.progress("\($0.what): \($0.rows) rows")
       }
+    } catch {
+      if case .output(let error) = error, path == "-" { throw Console.WriteError(error) }
+      throw Failure(error)
     }
     if Console.isErrorTerminal { Console.progress("") }
     if json {

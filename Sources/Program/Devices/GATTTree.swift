@@ -8,7 +8,7 @@ import JSONText
 struct GATTTree {
   var json = false
 
-  func show(_ database: GATTDatabase) throws(Console.Closed) {
+  func show(_ database: GATTDatabase) throws(Console.WriteError) {
     for service in database.services {
       try show(service)
       for include in service.includes { try show(include) }
@@ -16,7 +16,7 @@ struct GATTTree {
     }
   }
 
-  private func show(_ service: GATTDatabase.Service) throws(Console.Closed) {
+  private func show(_ service: GATTDatabase.Service) throws(Console.WriteError) {
     let isPrimary = service.kind == .primary
     guard json else {
       let kind = isPrimary ? "service" : "secondary service"
@@ -34,7 +34,7 @@ struct GATTTree {
     }
   }
 
-  private func show(_ include: GATTDatabase.Include) throws(Console.Closed) {
+  private func show(_ include: GATTDatabase.Include) throws(Console.WriteError) {
     guard json else {
       try Console.print(
         "  \(include.handle.rawValue.handleText)  include \(include.uuid.shortText) "
@@ -50,7 +50,7 @@ struct GATTTree {
     }
   }
 
-  private func show(_ characteristic: GATTDatabase.Characteristic) throws(Console.Closed) {
+  private func show(_ characteristic: GATTDatabase.Characteristic) throws(Console.WriteError) {
     if json {
       try Console.json { line in
         line.member("type", "characteristic")
@@ -72,7 +72,7 @@ struct GATTTree {
     for descriptor in characteristic.descriptors { try show(descriptor) }
   }
 
-  private func show(_ descriptor: GATTDatabase.Descriptor) throws(Console.Closed) {
+  private func show(_ descriptor: GATTDatabase.Descriptor) throws(Console.WriteError) {
     guard json else {
       try Console.print(
         "    \(descriptor.handle.rawValue.handleText)  descriptor \(descriptor.uuid.shortText)")

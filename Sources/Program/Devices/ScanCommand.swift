@@ -105,7 +105,7 @@ struct ScanCommand: AsyncParsableCommand {
     return candidate.firstMatch(of: regex) != nil
   }
 
-  private func show(_ advertiser: Advertiser) throws(Console.Closed) {
+  private func show(_ advertiser: Advertiser) throws(Console.WriteError) {
     if json {
       try Console.json { $0.members(of: advertiser) }
     } else {

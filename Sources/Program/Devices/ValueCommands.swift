@@ -171,7 +171,7 @@ private struct ValueLine: Sendable {
   /// The value by its presentation formats.
   var texts: [String] = []
 
-  func show(json: Bool) throws(Console.Closed) {
+  func show(json: Bool) throws(Console.WriteError) {
     if json {
       try Console.json { line in
         line.member("timeNs", time)

@@ -1,4 +1,5 @@
 import ArgumentParser
+import BLELinux
 import ColmiRing
 import CommandKit
 import JSONText
@@ -58,11 +59,13 @@ struct RingToolCommand: ParsableCommand {
     func run() throws {
       var number = 0
       var isWrong = false
-      while let text = readLine() {
+      var lines = InputLines()
+      while let input = try failing({ () throws(SystemError) in try lines.next() }) {
         number += 1
-        guard !text.allSatisfy(\.isWhitespace) else { continue }
         var line = JSONLine()
         do throws(Wrong) {
+          guard case .text(let text) = input else { throw Wrong("it is longer than 4 MiB") }
+          guard !text.allSatisfy(\.isWhitespace) else { continue }
           let transcript = try Self.transcript(text)
           do throws(RingTranscript.Failure) {
             try transcript.append(to: &line, contents ? .contents : .reassembly)

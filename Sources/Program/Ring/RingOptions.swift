@@ -95,7 +95,7 @@ struct RingOptions: ParsableArguments, ReachesDevice {
   }
 
   /// Shows an answer: as JSON, or the lines for people.
-  func show(_ answer: RingAnswer, _ lines: [String]) throws(Console.Closed) {
+  func show(_ answer: RingAnswer, _ lines: [String]) throws(Console.WriteError) {
     guard json else {
       for line in lines { try Console.print(line) }
       return

@@ -63,25 +63,30 @@ struct RingRealtimeCommand: AsyncParsableCommand {
       typealias Stamped = (frame: RingMeasurementFrame, time: ReceiveTime)
       let (frames, queue) = AsyncStream<Stamped>.makeStream(
         bufferingPolicy: .bufferingNewest(Self.queueLimit))
+      let measuring = Task {
+        try await ring.measure(kind.measurement, for: duration) { queue.yield(($0, $1)) }
+      }
       // The printing goes on to the end of the queue when Ctrl-C has cancelled the measurement.
       let printing = Task.detached {
-        for await (frame, time) in frames { try Self.show(frame, time, kind, options.json) }
+        do { for await (frame, time) in frames { try Self.show(frame, time, kind, options.json) } } catch {
+          measuring.cancel()
+          throw error
+        }
       }
-      do {
-        try await ring.measure(kind.measurement, for: duration) { queue.yield(($0, $1)) }
-        queue.finish()
-      } catch {
-        queue.finish()
-        try await printing.value
-        throw Failure(error)
+      let result = await withTaskCancellationHandler {
+        await measuring.result
+      } onCancel: {
+        measuring.cancel()
       }
+      queue.finish()
       try await printing.value
+      if case .failure(let error) = result { throw Failure(error) }
     }
   }
 
   private static func show(
     _ frame: RingMeasurementFrame, _ time: ReceiveTime, _ kind: Kind, _ json: Bool
-  ) throws(Console.Closed) {
+  ) throws(Console.WriteError) {
     guard !json else {
       return try Console.json { line in
         line.members(of: RingAnswer.reply(.measurement(frame)))

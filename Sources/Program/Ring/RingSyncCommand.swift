@@ -67,7 +67,7 @@ struct RingSyncCommand: AsyncParsableCommand {
     if let warning = RingTimeCommand.warning(finding, options) { Console.note(warning) }
   }
 
-  private func show(_ outcome: RingSync.Outcome) throws(Console.Closed) {
+  private func show(_ outcome: RingSync.Outcome) throws(Console.WriteError) {
     guard ring.json else {
       try Console.print(
         "\(output)/\(outcome.kind.fileName)  \(outcome.rows) rows, \(outcome.added) new, \(outcome.changed) changed"

@@ -76,7 +76,7 @@ private struct HeartRateWriter: SensorWriter {
     .chest: "chest", .wrist: "wrist", .finger: "finger", .hand: "hand", .earLobe: "ear lobe", .foot: "foot",
   ]
 
-  private static func showObject(_ sample: HeartRateSample) throws(Console.Closed) {
+  private static func showObject(_ sample: HeartRateSample) throws(Console.WriteError) {
     try Console.json { line in
       if sample.measurement.contact == .notDetected {
         line.member("event", "state")

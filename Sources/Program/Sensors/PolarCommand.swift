@@ -88,7 +88,7 @@ private struct PolarWriter: SensorWriter {
     try isJSON ? showObject(sample) : showRows(sample)
   }
 
-  private mutating func showObject(_ sample: PolarFrameSample) throws(Console.Closed) {
+  private mutating func showObject(_ sample: PolarFrameSample) throws(Console.WriteError) {
     let octets = sample.octets
     var context = SensorDecoder.Context()
     context.operation = .notify
@@ -129,7 +129,7 @@ private struct PolarWriter: SensorWriter {
     return words.words
   }
 
-  private mutating func showRows(_ sample: PolarFrameSample) throws(Console.Closed) {
+  private mutating func showRows(_ sample: PolarFrameSample) throws(Console.WriteError) {
     let octets = sample.octets
     guard let frame = try? PolarFrame(validating: octets.span), let layout = rows.accept(frame) else {
       return

@@ -128,7 +128,7 @@ extension SensorFacts {
   /// The line that tells who it is; what the sensor does not tell is left out.
   ///
   /// - Parameter rest: adds what only this kind of sensor has.
-  func show(_ address: DeviceAddress, _ rest: (inout JSONLine) -> Void) throws(Console.Closed) {
+  func show(_ address: DeviceAddress, _ rest: (inout JSONLine) -> Void) throws(Console.WriteError) {
     try Console.json { line in
       line.member("event", "device")
       line.member("address", address.description)

@@ -78,7 +78,7 @@ private struct ThermometerWriter: SensorWriter {
     }
   }
 
-  private func showObject(_ sample: TemperatureSample) throws(Console.Closed) {
+  private func showObject(_ sample: TemperatureSample) throws(Console.WriteError) {
     try Console.json { line in
       switch (sample.degrees, sample.reading) {
       case (nil, _):

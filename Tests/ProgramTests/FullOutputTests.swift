@@ -1,0 +1,127 @@
+import Foundation
+import TestKit
+import Testing
+
+/// Each command before a full disk: `/dev/full` takes nothing, as ENOSPC says.
+@Suite(.timeLimit(.minutes(5)))
+struct FullOutputTests {
+  private static let ring = ["--transport", "virtual:ring,rate=300,all-features,history=2"]
+  private static let address = "70:CB:0D:00:A1:B2"
+  private static let serve = ["--transport", "pty:"]
+  private static let reason = "write standard output: No space left on device; "
+
+  /// What makes each command print; in `FOLDER` are `walk`, a capture, and what other commands read.
+  private static let lines: [String: [String]] = [
+    "scan": ["--duration", "0.5"] + ring,
+    "doctor": [], "devices list": [], "devices show": ["Ring"],
+    "gatt": [address] + ring, "read": [address, "2a00"] + ring,
+    "write": [address, "6e400002-b5a3-f393-e0a9-e50e24dcca9e", "03000000000000000000000000000003"] + ring,
+    "notify": ["70:CB:0D:00:18:0D", "2a37", "--transport", "virtual:heart-rate,rate=20"],
+    "link": [address] + ring,
+    "pair": ["70:CB:0D:00:18:0D", "--transport", "virtual:heart-rate,security=encrypted"],
+    "capture": ["--count", "30", "--output", "FOLDER/new"] + ring,
+    "analyse": ["FOLDER/walk"], "convert": ["FOLDER/walk", "--to", "ndjson", "--output", "-"],
+    "report": ["FOLDER/walk", "--output", "FOLDER/page.html"],
+    "ring info": ring, "ring battery": ring, "ring time": ring, "ring settings": ring,
+    "ring realtime": ["heart-rate"] + ring, "ring raw": ring, "ring steps": ring, "ring heart-rate": ring,
+    "ring spo2": ring, "ring stress": ring, "ring hrv": ring, "ring sleep": ring, "ring temperature": ring,
+    "ring sync": ["--output", "FOLDER/history"] + ring, "ring decode": [],
+    "heart-rate": ["--transport", "virtual:heart-rate,rate=20"],
+    "thermometer": ["--transport", "virtual:thermometer,rate=20"],
+    "cycling": ["--transport", "virtual:cycling,rate=20"],
+    "polar": ["--stream", "ecg", "--transport", "virtual:polar"],
+    "daemon": ["--check", "FOLDER/daemon.json"], "decode": [],
+    "log record": ["--synthetic", "100", "--duration", "0.2", "--output", "FOLDER/air.btsnoop"],
+    "log show": ["FOLDER/walk/packets.btsnoop"], "log stats": ["FOLDER/walk/packets.btsnoop"],
+    "log convert": ["FOLDER/walk/packets.btsnoop", "-", "--format", "pcapng"],
+    "log replay": ["FOLDER/walk/packets.btsnoop"],
+    "emulate ring": serve, "emulate heart-rate": serve, "emulate thermometer": serve, "emulate core": serve,
+    "emulate cycling": serve, "emulate polar": serve, "emulate source": serve, "emulate air": serve,
+    "emulate measure": ["--duration", "0.1", "--interval", "7.5"],
+    "script-peer": ["FOLDER/script.txt"] + serve,
+    "bench notify": ["--duration", "0.2", "--transport", "virtual:source"],
+    "bench capture": ["--count", "100", "--output", "FOLDER/bench"] + ring,
+    "bench sweep": ["--duration", "0.2", "--payloads", "20"],
+    "bench requests": ["--count", "5", "--transport", "virtual:source"],
+    "extcap": ["--extcap-interfaces"], "help": ["modes"],
+  ]
+
+  /// Those that print nothing, or only with what is not there; their help is tried all the same.
+  private static let others: Set<String> = [
+    "adapters", "status",  // need an adapter, and a daemon
+    "publish", "collect", "bench socket",  // need a broker, and a socket that is handed over
+    "open", "devices forget", "ring find", "ring power-off", "ring reboot", "ring factory-reset",
+  ]
+
+  private static let input: [String: String] = [
+    "decode": #"{"service":"180D","characteristic":"2A37","value":"16485401ec02"}"# + "\n",
+    "ring decode":
+      #"{"channel":"uart","direction":"ring->host","packets":["03400000000000000000000000000043"]}"# + "\n",
+  ]
+
+  private func run(_ arguments: [String], input: String? = nil, state: String? = nil) async throws
+    -> Program.Result
+  {
+    try await Program(
+      try Place.ringtap, arguments, input: input.map { .text($0) } ?? .nothing, output: .file("/dev/full"),
+      environment: Ringtap.environment(state)
+    ).ended()
+  }
+
+  private func expectFailure(of result: Program.Result, _ words: String) {
+    #expect(result.status == 1, "\(words): \(result.errors)")
+    let lines = result.errorLines.filter { $0.contains(Self.reason) }
+    #expect(lines.count == 1 && lines.first == result.errorLines.last, "\(words): \(result.errors)")
+  }
+
+  @Test func eachCommandFailsOnAFullDisk() async throws {
+    let commands = try await Ringtap.commands().filter { $0.subcommands.isEmpty }.map(\.words)
+    #expect(commands.count > 60)
+    let known = Set(Self.lines.keys).union(Self.others)
+    #expect(Set(commands.map { $0.joined(separator: " ") }) == known, "each has a line here, or a reason")
+    try await withFolder { folder in
+      try await prepare(folder)
+      try await forEach(commands, atOnce: 4) { words in
+        let name = words.joined(separator: " ")
+        expectFailure(of: try await run(words + ["--help"]), name + " --help")
+        guard let line = Self.lines[name] else { return }
+        let arguments = words + line.map { $0.replacingOccurrences(of: "FOLDER", with: folder) }
+        expectFailure(of: try await run(arguments, input: Self.input[name], state: folder), name)
+      }
+    }
+    for words in [["--version"], ["--help"], [], ["--generate-completion-script", "bash"]] {
+      expectFailure(of: try await run(words), words.joined(separator: " "))
+    }
+  }
+
+  private func prepare(_ folder: String) async throws {
+    let device = try Ringtap.start(
+      ["emulate", "ring", "--name", "Ring", "--transport", "unix:" + folder + "/ring"])
+    try await device.line(containing: "ready")
+    let capture = try await Ringtap.run(
+      [
+        "capture", "--name", "Ring", "--count", "30", "--output", folder + "/walk", "--transport",
+        "unix:" + folder + "/ring",
+      ], state: folder)
+    #expect(capture.status == 0, "\(capture.errors)")
+    await device.end()
+    try Data("dialogue a\n  > 0a0300\n  < 0b01\n".utf8).write(to: URL(filePath: folder + "/script.txt"))
+    try Data(
+      #"{"directory":"\#(folder)/captures","devices":[{"name":"ring","address":"\#(Self.address)","sensor":"ring"}]}"#
+        .utf8
+    )
+    .write(to: URL(filePath: folder + "/daemon.json"))
+  }
+
+  /// A reader that has had enough is how `head` ends a command: nothing to tell.
+  @Test func endsQuietlyWithItsReader() async throws {
+    let pipe = Pipe()
+    try pipe.fileHandleForReading.close()
+    let result = try await Program(
+      try Place.ringtap, ["help"], input: .nothing,
+      output: .descriptor(pipe.fileHandleForWriting.fileDescriptor)
+    ).ended()
+    #expect(result.status == 0)
+    #expect(result.errors.isEmpty)
+  }
+}

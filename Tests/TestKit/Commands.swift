@@ -1,0 +1,51 @@
+import Foundation
+
+extension Ringtap {
+  /// A command as swift-argument-parser tells it of itself.
+  package struct Command: Decodable {
+    package struct Argument: Decodable {
+      package var valueName: String?
+      package var abstract: String?
+      package var shouldDisplay: Bool
+    }
+
+    /// All that must be typed for it.
+    package var words: [String] = []
+    package var discussion: String?
+    package var shouldDisplay: Bool
+    package var subcommands: [Command]
+    package var arguments: [Argument]
+    private var commandName: String
+
+    private enum CodingKeys: String, CodingKey {
+      case commandName, discussion, shouldDisplay, subcommands, arguments
+    }
+
+    package init(from decoder: any Decoder) throws {
+      let members = try decoder.container(keyedBy: CodingKeys.self)
+      commandName = try members.decode(String.self, forKey: .commandName)
+      discussion = try members.decodeIfPresent(String.self, forKey: .discussion)
+      shouldDisplay = try members.decode(Bool.self, forKey: .shouldDisplay)
+      subcommands = try members.decodeIfPresent([Command].self, forKey: .subcommands) ?? []
+      arguments = try members.decodeIfPresent([Argument].self, forKey: .arguments) ?? []
+      // The parser's own, behind ours.
+      subcommands.removeAll { $0.commandName == "help" && $0.discussion == nil }
+    }
+
+    fileprivate func all(below words: [String]) -> [Command] {
+      var this = self
+      this.words = words
+      return [this] + subcommands.flatMap { $0.all(below: words + [$0.commandName]) }
+    }
+  }
+
+  /// All commands and groups of commands.
+  package static func commands() async throws -> [Command] {
+    struct Dump: Decodable {
+      var command: Command
+    }
+    let run = try await Ringtap.run(["--experimental-dump-help"])
+    let dump = try JSONDecoder().decode(Dump.self, from: Data(run.output.utf8))
+    return dump.command.all(below: [])
+  }
+}
