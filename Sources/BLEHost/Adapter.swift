@@ -25,6 +25,8 @@ public protocol Adapter: Actor {
   nonisolated var exclusive: HostAdapter? { get }
   /// Packets that broke the format.
   var malformed: Int { get async }
+  /// Long advertisements that have not come whole.
+  var unfinishedReports: Int { get async }
 
   /// What came from the controller and could not be used, while notifications may have been in it: packets that broke
   /// the format, data of links that are not there, frames that were not put together, octets of a stream between its
@@ -77,6 +79,9 @@ extension Adapter {
 
   /// Where the kernel's host takes what the controller sends, it is the kernel's to count.
   public var faults: Int { 0 }
+
+  /// Where the kernel puts them together.
+  public var unfinishedReports: Int { 0 }
 
   /// Where the kernel's host keeps the bonds, its controller resolves addresses before they get here.
   public var addressResolver: AddressResolver? { nil }

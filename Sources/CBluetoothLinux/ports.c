@@ -50,6 +50,12 @@ int ringtap_serial_open(const char *path, unsigned baud, int hardware_flow_contr
   return -1;
 }
 
+// What a controller has sent stands before its next answer, so little of it may wait: the kernel would let it be 6 MB.
+static void keep_short(int fd) {
+  int size = 256 << 10;
+  setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+}
+
 int ringtap_tcp_connect(const char *host, const char *port) {
   struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list = NULL;
   int status = getaddrinfo(host, port, &hints, &list);
@@ -60,6 +66,7 @@ int ringtap_tcp_connect(const char *host, const char *port) {
   int fd = -1, error = EHOSTUNREACH;
   for (struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
     fd = socket(a->ai_family, a->ai_socktype | SOCK_CLOEXEC, a->ai_protocol);
+    if (fd >= 0) keep_short(fd);
     if (fd >= 0 && connect(fd, a->ai_addr, a->ai_addrlen) == 0) break;
     error = errno;
     if (fd >= 0) close(fd);
@@ -104,6 +111,7 @@ int ringtap_tcp_listen(const char *host, const char *port) {
   int fd = socket(list->ai_family, list->ai_socktype | SOCK_CLOEXEC, list->ai_protocol), on = 1, error = errno;
   if (fd >= 0) {
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+    keep_short(fd);
     if (bind(fd, list->ai_addr, list->ai_addrlen) < 0 || listen(fd, 1) < 0) {
       error = errno;
       close(fd);

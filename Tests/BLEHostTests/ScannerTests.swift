@@ -163,7 +163,7 @@ private let scanResponse: UInt8 = 4
     try feed(collector, legacyReport(scanResponse, "04 09 523032 ff"))
     try feed(collector, legacyReport(scanResponse, "04 09 523032 ff"))
     #expect(seen.all.map(\.name) == [nil, "R02"])
-    #expect(collector.malformed == 2)
+    #expect(collector.report.malformed == 2)
   }
 
   @Test func stopsWhenToldTo() async throws {

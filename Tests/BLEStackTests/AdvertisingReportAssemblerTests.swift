@@ -17,6 +17,7 @@ import Testing
 
     var reports: [String] { bench.reports }
     var dropped: Int { bench.host.statistics.droppedReports }
+    var unfinished: Int { bench.host.unfinishedReports }
 
     /// - Parameters:
     ///   - type: Event_Type.
@@ -103,6 +104,7 @@ import Testing
     #expect(bench.reports.first == "F0:F1:F2:F3:F4:00 1 02")
     #expect(bench.reports.dropFirst().allSatisfy { $0.hasSuffix(" 1 0102") })
     #expect(bench.reports.count == 17)
+    #expect(bench.unfinished == 1)
   }
 
   @Test func startsAnewWithTheScan() throws {
@@ -111,5 +113,17 @@ import Testing
     bench.startScan()
     try bench.receive(0x01, "02")
     #expect(bench.reports == ["\(Self.address) 1 02"])
+    #expect(bench.unfinished == 1)
+  }
+
+  /// Each is counted once, whether it had to go, a new scan forgot it, or its rest may still come.
+  @Test func countsThoseThatNeverComeWhole() throws {
+    let bench = try Bench()
+    for address in 0..<100 as Range<UInt8> { try bench.receive(0x21, "01", address: address) }
+    #expect(bench.unfinished == 100)
+    bench.startScan()
+    for address in 100..<200 as Range<UInt8> { try bench.receive(0x21, "01", address: address) }
+    #expect(bench.unfinished == 200)
+    #expect(bench.reports.isEmpty)
   }
 }

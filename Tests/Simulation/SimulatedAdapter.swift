@@ -23,6 +23,7 @@ actor SimulatedAdapter: Adapter {
 
   var malformed: Int { get async { await base.malformed } }
   var faults: Int { get async { await base.faults } }
+  var unfinishedReports: Int { get async { await base.unfinishedReports } }
 
   func startScan(
     _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter, _ sink: @escaping ReportSink

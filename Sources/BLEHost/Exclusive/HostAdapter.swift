@@ -29,6 +29,7 @@ public actor HostAdapter: Adapter {
   var security = SecurityTable()
   private var early: [EarlyPDU] = []
   var reportSink: ReportSink?
+  var isScanEnding = false
   private var isReceiving = false
   /// PDUs and ends of links that connections asked for while a packet was being received.
   private var deferred: [(handle: ConnectionHandle, pdu: [UInt8])] = []

@@ -36,8 +36,10 @@ extension HostAdapter {
   }
 
   public func stopScan() async throws(HostError) {
-    guard reportSink != nil else { return }
-    reportSink = nil
+    guard reportSink != nil, !isScanEnding else { return }
+    // What the controller sends until it confirms is counted by whoever scans.
+    isScanEnding = true
+    defer { (reportSink, isScanEnding) = (nil, false) }
     if controller.usesExtendedCommands {
       try await command(LESetExtendedScanEnable(nil))
     } else {
@@ -46,6 +48,8 @@ extension HostAdapter {
     // Connects need the address that they had.
     if hidesInScans, let ownAddress { try await command(LESetRandomAddress(ownAddress)) }
   }
+
+  public var unfinishedReports: Int { withHost { $0.unfinishedReports } }
 
   func stopScanQuietly() async {
     do throws(HostError) { try await stopScan() } catch {

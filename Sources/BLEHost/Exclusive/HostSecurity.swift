@@ -164,7 +164,8 @@ extension HostAdapter {
       identity.resolvingKey != 0
     else { return peer }
     let found = FoundAddress()
-    _ = try await Scanner(kind: .passive, duplicates: .reportOnce).run(on: self, for: timeout) { advertiser in
+    let scanner = Scanner(kind: .passive, duplicates: .reportOnce, keeping: 1)
+    _ = try await scanner.run(on: self, for: timeout) { advertiser in
       guard stored.isMeant(by: advertiser.address) else { return .goOn }
       found.address = advertiser.address
       return .stop

@@ -48,6 +48,7 @@ public actor KernelAdapter: SecuringAdapter {
   }
 
   public var malformed: Int { get async { await channel?.malformed ?? 0 } }
+  public var unfinishedReports: Int { get async { await channel?.unfinishedReports ?? 0 } }
 
   public func startScan(
     _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter, _ sink: @escaping ReportSink

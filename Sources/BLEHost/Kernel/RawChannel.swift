@@ -10,6 +10,8 @@ actor RawChannel {
   /// A controller answers within milliseconds; the kernel itself gives up after two seconds.
   static let commandTimeout = Duration.seconds(2)
   private static let slabSlots = 32
+  /// Slabs in one turn: then the loop's jobs have theirs, or a scan would never be stopped while more comes.
+  private static let turnLimit = 8
 
   /// Which of the two families of scan commands is used. They must not be mixed on one controller.
   enum ScanCommands: Hashable, Sendable {
@@ -39,6 +41,8 @@ actor RawChannel {
   private var slab: ReceiveSlab
   private var pending: [PendingCommand] = []
   private var scan: Scan?
+  /// Until the controller confirms that a scan is off, what it sends is counted by whoever scanned.
+  private var endingSink: Adapter.ReportSink?
   private var interruption = ScanInterruption()
   private var resuming: Task<Void, Never>?
   private let note: @Sendable (String) -> Void
@@ -47,6 +51,7 @@ actor RawChannel {
   private var assembler = AdvertisingReportAssembler()
   /// Events and reports that broke the format.
   private(set) var malformed = 0
+  var unfinishedReports: Int { assembler.unfinished }
   private(set) var lastMalformed: WireError?
 
   /// Opens the raw channel of an adapter that is up.
@@ -175,6 +180,8 @@ actor RawChannel {
   /// Switches scanning off and waits for the controller's word for it. Harmless when no scan is on.
   func stopScan() async throws(HostError) {
     guard let commands = scan?.commands else { return }
+    endingSink = scan?.sink
+    defer { endingSink = nil }
     scan = nil
     await resuming?.value
     if let began = interruption.began { tellInterruption(since: began) }
@@ -267,9 +274,10 @@ actor RawChannel {
     }
   }
 
+  /// Takes what waits, but not for ever: the loop comes back while there is more.
   private func drain() {
     do throws(SystemError) {
-      while token != nil {
+      for _ in 0..<Self.turnLimit where token != nil {
         let count = try slab.receive(from: descriptor)
         for index in 0..<count {
           do throws(WireError) {
@@ -303,14 +311,14 @@ actor RawChannel {
         reply.opcode,
         reply.status == .success ? .success([]) : .failure(.commandRefused(reply.opcode, reply.status)))
     case .leMeta:
-      guard let scan else { return }
+      guard let sink = scan?.sink ?? endingSink else { return }
       try event.parameters.require(1, .hciEvent)
       switch LESubevent(rawValue: event.parameters[0]) {
       case .connectionComplete, .enhancedConnectionComplete:
         interruption.takeConnectionComplete(at: SystemClock.monotonic())
       case .advertisingReport, .extendedAdvertisingReport:
         try AdvertisingReports(validating: event.parameters).forEach { report in
-          assembler.take(report) { scan.sink($0, time) }
+          assembler.take(report) { sink($0, time) }
         }
       default: break
       }

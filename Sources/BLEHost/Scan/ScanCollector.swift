@@ -1,5 +1,6 @@
 import BLECore
 import BLELinux
+import BLEStack
 import BLEWire
 import Synchronization
 
@@ -7,51 +8,66 @@ import Synchronization
 final class Collector: Sendable {
   private struct State: Sendable {
     /// By identity, else by address.
-    var advertisers: [DeviceAddress: Advertiser] = [:]
-    var malformed = 0
+    var advertisers: RecentTable<DeviceAddress, Advertiser>
+    var report = ScanReport()
     var isDone = false
   }
 
   private let reportsAll: Bool
   private let resolver: AddressResolver?
   private let handler: @Sendable (Advertiser) -> Scanner.Verdict
-  private let state = Mutex(State())
+  private let state: Mutex<State>
   private let done = OneShot<Void>()
 
   init(
-    reportsAll: Bool, resolver: AddressResolver? = nil,
+    reportsAll: Bool, keeping limit: Int = Scanner.advertisers.count, resolver: AddressResolver? = nil,
     _ handler: @escaping @Sendable (Advertiser) -> Scanner.Verdict
   ) {
     self.reportsAll = reportsAll
     self.resolver = resolver
     self.handler = handler
+    state = Mutex(State(advertisers: RecentTable(limit: limit)))
   }
 
-  var malformed: Int { state.withLock(\.malformed) }
+  /// Without what the reader was too slow for.
+  var report: ScanReport {
+    state.withLock { state in
+      var report = state.report
+      report.forgotten = state.advertisers.forgotten
+      return report
+    }
+  }
+
+  /// Advertisers that are kept just now.
+  var count: Int { state.withLock(\.advertisers.count) }
 
   func take(_ report: borrowing AdvertisingReport, _ time: ReceiveTime) {
+    guard isWanted else { return }
     let identity = resolver?(report.address)
-    let key = identity ?? report.address
-    var advertiser = state.withLock { $0.advertisers[key] } ?? Advertiser(address: report.address)
-    let isNew = advertiser.latest.nanoseconds == 0 || advertiser.address != report.address
-    advertiser.address = report.address
-    advertiser.identity = identity
-    var known = advertiser
-    do throws(WireError) {
-      _ = try advertiser.merge(report, at: time)
-    } catch {
-      // What came before the bad structure counts: a name is a name, whatever its padding.
-      state.withLock { $0.malformed += 1 }
+    var change = Advertiser.Change()
+    let advertiser = state.withLock { state in
+      state.advertisers.use(identity ?? report.address, first: Advertiser(address: .any)) { advertiser in
+        change = advertiser.take(report, at: time)
+        change.set(&advertiser.address, report.address)
+        change.set(&advertiser.identity, identity)
+        return change.isNews || reportsAll ? advertiser : nil
+      }
     }
-    known.rssi = advertiser.rssi
-    known.latest = advertiser.latest
-    let isChanged = isNew || known != advertiser
-    let isDone = state.withLock {
-      $0.advertisers[key] = advertiser
-      return $0.isDone
+    if change.leftOut > 0 || change.error != nil {
+      state.withLock { state in
+        state.report.leftOut += change.leftOut
+        state.report.malformed += change.error == nil ? 0 : 1
+      }
     }
-    guard !isDone, isChanged || reportsAll else { return }
-    if handler(advertiser) == .stop { finish() }
+    if let advertiser, handler(advertiser) == .stop { finish() }
+  }
+
+  /// Counts a report, and says whether it is to be looked at.
+  private var isWanted: Bool {
+    state.withLock { state in
+      if state.isDone { state.report.late += 1 } else { state.report.reports += 1 }
+      return !state.isDone
+    }
   }
 
   /// Returns when the handler said stop, `duration` is over, the task is cancelled, or somebody finished it.

@@ -1,91 +1,6 @@
 public import BLECore
 public import BLEWire
 
-/// What is known of an advertiser: the merged content of its advertisements and scan responses.
-public struct Advertiser: Hashable, Sendable {
-  /// On air, of the latest report.
-  public internal(set) var address: DeviceAddress
-  /// Who is behind a private address, where a bond tells.
-  public internal(set) var identity: DeviceAddress?
-  /// dBm, of the latest report.
-  public var rssi: Int8?
-  public var name: String?
-  /// Whether `name` is the complete name, not a shortened one.
-  public var isNameComplete = false
-  /// Advertised service UUIDs in the order seen.
-  public var services: [BluetoothUUID] = []
-  /// Company identifier and data of manufacturer-specific structures.
-  public var manufacturerData: [UInt16: [UInt8]] = [:]
-  /// Service-data structures.
-  public var serviceData: [BluetoothUUID: [UInt8]] = [:]
-  public var flags: UInt8?
-  /// dBm.
-  public var txPower: Int8?
-  public var appearance: UInt16?
-  public var isConnectable = false
-  public var latest = ReceiveTime(nanoseconds: 0)
-
-  public init(address: DeviceAddress) { self.address = address }
-
-  /// Takes in one report.
-  ///
-  /// - Returns: whether anything but signal strength and time is new.
-  /// - Throws: for AD structures that break the format; those before are kept.
-  public mutating func merge(
-    _ report: borrowing AdvertisingReport, at time: ReceiveTime
-  ) throws(WireError) -> Bool {
-    let before = self
-    defer {
-      rssi = report.rssi
-      latest = time
-    }
-    if !report.properties.isScanResponse { isConnectable = report.properties.isConnectable }
-    if let power = report.txPower { txPower = power }
-    try AdvertisingData(report.data).forEach { type, value in merge(type, value) }
-    return self != before
-  }
-
-  private mutating func merge(_ type: AdvertisingDataType, _ value: Span<UInt8>) {
-    if let size = type.serviceUUIDByteCount {
-      for index in 0..<value.count / size {
-        if let uuid = value.uuid(at: index * size, byteCount: size), !services.contains(uuid) {
-          services.append(uuid)
-        }
-      }
-    } else if let size = type.serviceDataUUIDByteCount, value.count >= size {
-      if let uuid = value.uuid(at: 0, byteCount: size) { serviceData[uuid] = copy(value, from: size) }
-    } else {
-      mergeScalar(type, value)
-    }
-  }
-
-  private mutating func mergeScalar(_ type: AdvertisingDataType, _ value: Span<UInt8>) {
-    switch type {
-    case .completeLocalName:
-      name = Self.text(value)
-      isNameComplete = true
-    case .shortenedLocalName where !isNameComplete: name = Self.text(value)
-    case .manufacturerSpecificData where value.count >= 2:
-      manufacturerData[value.u16(at: 0)] = copy(value, from: 2)
-    case .flags where value.count >= 1: flags = value[0]
-    case .txPowerLevel where value.count >= 1: txPower = Int8(bitPattern: value[0])
-    case .appearance where value.count >= 2: appearance = value.u16(at: 0)
-    default: break
-    }
-  }
-
-  /// Names are UTF-8; some firmware pads them with zeros.
-  private static func text(_ value: Span<UInt8>) -> String {
-    var octets = [UInt8](encoding: value.count) { $0.append(value) }
-    while octets.last == 0 { octets.removeLast() }
-    return String(decoding: octets, as: UTF8.self)
-  }
-
-  private func copy(_ value: Span<UInt8>, from offset: Int) -> [UInt8] {
-    [UInt8](encoding: value.count) { $0.append(value.extracting(offset...)) }
-  }
-}
-
 /// A scan that collects advertisers, with the radio switched off again whatever happens.
 public struct Scanner: Sendable {
   /// What a handler wants after an advertiser.
@@ -96,13 +11,27 @@ public struct Scanner: Sendable {
   public var kind: ScanKind
   public var duplicates: DuplicateFilter
   public var timing: ScanTiming
+  /// Advertisers that are kept, so that what they say in several reports is put together.
+  public var keeping: Int
 
+  public static let advertisers = Limit(
+    4_096, "advertisers of a scan", by: .air,
+    whenFull: "the one heard longest ago goes, and is a new one when it is heard again",
+    counted: "`forgotten` of a scan")
+  /// A scan response follows its advertisement: who looks for a device needs no more of the others.
+  public static let searched = Limit(
+    256, "advertisers of a search for a device", by: .air, whenFull: "the one heard longest ago goes",
+    counted: "`forgotten`, told when the search ends")
+
+  /// - Parameter keeping: as many advertisers, at least one.
   public init(
-    kind: ScanKind = .active, duplicates: DuplicateFilter = .reportOnce, timing: ScanTiming = .continuous
+    kind: ScanKind = .active, duplicates: DuplicateFilter = .reportOnce, timing: ScanTiming = .continuous,
+    keeping: Int = Scanner.advertisers.count
   ) {
     self.kind = kind
     self.duplicates = duplicates
     self.timing = timing
+    self.keeping = max(1, keeping)
   }
 
   /// Scans until `handler` says stop, `duration` is over, the task is cancelled, or the adapter is lost; then
@@ -114,14 +43,17 @@ public struct Scanner: Sendable {
   /// - Parameters:
   ///   - adapter: what scans.
   ///   - duration: `nil` for no end.
+  ///   - heard: gets what came, and what of it was not kept, also where scanning could not be switched off.
   ///   - handler: runs on the receive thread; must not block.
-  /// - Returns: reports and structures that broke the format.
-  public func run(
-    on adapter: any Adapter, for duration: Duration?,
+  /// - Returns: the same as `heard` gets.
+  @discardableResult public func run(
+    on adapter: any Adapter, for duration: Duration?, heard: (ScanReport) -> Void = { _ in },
     _ handler: @escaping @Sendable (Advertiser) -> Verdict
-  ) async throws(HostError) -> Int {
+  ) async throws(HostError) -> ScanReport {
     let collector = Collector(
-      reportsAll: duplicates == .reportAll, resolver: await adapter.addressResolver, handler)
+      reportsAll: duplicates == .reportAll, keeping: keeping, resolver: await adapter.addressResolver, handler
+    )
+    let (malformed, unfinished) = (await adapter.malformed, await adapter.unfinishedReports)
     try await adapter.startScan(kind, timing: timing, duplicates: duplicates) { report, time in
       collector.take(report, time)
     }
@@ -129,7 +61,28 @@ public struct Scanner: Sendable {
     await adapter.onLost { collector.finish() }
     await collector.wait(for: duration)
     // A cancelled task still stops the radio: nothing below looks at cancellation.
-    try await adapter.stopScan()
-    return collector.malformed + (await adapter.malformed)
+    var failure: HostError?
+    do throws(HostError) { try await adapter.stopScan() } catch { failure = error }
+    var report = collector.report
+    report.malformed += await adapter.malformed - malformed
+    report.unfinished = await adapter.unfinishedReports - unfinished
+    heard(report)
+    if let failure { throw failure }
+    return report
+  }
+
+  /// The same with a queue to whoever reads on: what it has no room for is counted, and the receive thread never waits. The
+  /// caller finishes the queue.
+  @discardableResult public func run(
+    on adapter: any Adapter, for duration: Duration?, into queue: AdvertiserQueue,
+    heard: (ScanReport) -> Void = { _ in }
+  ) async throws(HostError) -> ScanReport {
+    func complete(_ report: ScanReport) -> ScanReport {
+      var report = report
+      report.lost = queue.lost
+      return report
+    }
+    return complete(
+      try await run(on: adapter, for: duration, heard: { heard(complete($0)) }) { queue.add($0) })
   }
 }

@@ -39,6 +39,17 @@ public enum StandardStream: CInt, Sendable {
       }
     }
   }
+
+  /// Waits until something can be written without waiting: into a pipe 4,096 octets. With nobody to read, it can be.
+  ///
+  /// `poll`.
+  ///
+  /// - Returns: `false` when the time is over.
+  public func isWritable(within milliseconds: CInt) -> Bool {
+    var wanted = pollfd(fd: rawValue, events: Int16(POLLOUT), revents: 0)
+    // SAFETY: `wanted` outlives the call.
+    return unsafe poll(&wanted, 1, milliseconds) > 0
+  }
 }
 
 private func writeAll(

@@ -1,4 +1,4 @@
-import BLECore
+public import BLECore
 public import BLEWire
 
 /// Puts the reports of long extended advertisements together.
@@ -8,8 +8,9 @@ public import BLEWire
 public struct AdvertisingReportAssembler: ~Copyable {
   /// The longest advertisement. Core 5.4, Vol 4, Part E, 7.8.57.
   public static let maximumByteCount = 1650
-  /// Advertisements under way at once; with one more the oldest is dropped.
-  public static let limit = 16
+  public static let limit = Limit(
+    16, "long advertisements that are put together at once", by: .air, whenFull: "the oldest goes",
+    counted: "`unfinished` of a scan")
 
   private struct Key: Hashable {
     let address: DeviceAddress
@@ -28,6 +29,10 @@ public struct AdvertisingReportAssembler: ~Copyable {
   private var partials: [Partial] = []
   /// Advertisements that were not put together: too many at once, or too long.
   public private(set) var dropped = 0
+  /// Those that an earlier scan left under way.
+  private var forgotten = 0
+  /// Advertisements of which the rest did not come, or has not come yet; and those that were too long.
+  public var unfinished: Int { dropped + forgotten + partials.count }
 
   public init() {}
 
@@ -59,10 +64,13 @@ public struct AdvertisingReportAssembler: ~Copyable {
   }
 
   /// Forgets what is under way: the scan is over.
-  public mutating func reset() { partials = [] }
+  public mutating func reset() {
+    forgotten += partials.count
+    partials = []
+  }
 
   private mutating func begin(_ key: Key, _ data: Span<UInt8>) {
-    if partials.count == Self.limit {
+    if partials.count == Self.limit.count {
       partials.removeFirst()
       dropped += 1
     }

@@ -58,6 +58,8 @@ public struct HCIHost: ~Copyable {
 
   /// Packets that broke the format.
   public var malformed: Int { counts.malformed }
+  /// Long advertisements that have not come whole.
+  public var unfinishedReports: Int { assembler.unfinished }
   /// Data that belong to no link.
   public var strayData: Int { counts.strayData }
 

@@ -92,7 +92,10 @@ struct RecordingJob: Sendable {
     let searches = places.map { found[$0].kind.search }
     view?.look(for: name ?? (places.count == 1 ? "a " + searches[0].name : "\(places.count) sensors"))
     let (adapter, timeout) = (radio.adapter, Duration.seconds(device.timeout))
-    let advertisers = try await SensorFinder.find(searches, named: name, on: adapter, within: timeout)
+    let isVerbose = device.radio.verbose
+    let advertisers = try await SensorFinder.find(searches, named: name, on: adapter, within: timeout) {
+      Console.note(search: $0, always: isVerbose)
+    }
     for case let sensor? in advertisers {
       view?.found(sensor)
       Console.note(found: sensor)

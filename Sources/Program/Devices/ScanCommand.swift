@@ -5,6 +5,7 @@ import BLELinux
 import BLEWire
 import CommandKit
 import JSONText
+import Synchronization
 
 /// `ringtap scan`.
 struct ScanCommand: AsyncParsableCommand {
@@ -15,6 +16,10 @@ struct ScanCommand: AsyncParsableCommand {
       Each advertiser is shown when it is first seen and again when more of it is known, such as the name in \
       its scan response. Scanning is switched off again on every way out. Needs CAP_NET_RAW; beside \
       bluetoothd CAP_NET_ADMIN.
+
+      4,096 advertisers are kept, of each 32 services and the data of 16 companies and services, and 256 wait to be \
+      printed. What is beyond that is counted at the end, on standard error and with --json in a last object, whose \
+      event is end; with --verbose also where it is nothing.
 
       EXAMPLES
         ringtap scan --duration 5
@@ -45,6 +50,20 @@ struct ScanCommand: AsyncParsableCommand {
   @Flag(help: "Print one JSON object a line.")
   var json = false
 
+  /// How far a scan and its printing have come.
+  private final class Progress: Sendable {
+    /// Advertisers that were printed, or were not wanted.
+    let shown = Atomic(0)
+    let isEnding = Atomic(false)
+    let report = Mutex<ScanReport?>(nil)
+  }
+
+  /// Who reads what is printed, when a signal has come.
+  private enum Reader: Sendable { case reads, sleeps }
+
+  /// How long a signal waits for a reader. What is not printed then is `lost`.
+  private static let patience = Duration.milliseconds(300)
+
   func validate() throws {
     if passive, active { throw ValidationError("--passive or --active, not both") }
     if let duration, duration <= 0 { throw ValidationError("--duration must be above 0") }
@@ -57,45 +76,84 @@ struct ScanCommand: AsyncParsableCommand {
   }
 
   func run() async throws {
-    let options = radio
-    let scanner = Scanner(
-      kind: passive ? .passive : .active, duplicates: duplicates ? .reportAll : .reportOnce)
-    let duration = duration.map { Duration.seconds($0) }
-    let malformed = try await Interruption.cancelling {
-      let (advertisers, sink) = AsyncStream.makeStream(of: Advertiser.self)
+    let queue = AdvertiserQueue()
+    let progress = Progress()
+    let (heard, reader) = try await Interruption.cancelling {
+      let scan = Task { try await hear(into: queue, progress) }
+      let printed = OneShot<Result<Reader, Console.WriteError>>()
       // The receive thread hands over; printing, which a slow pipe may hold up, is this task's.
-      let printing = Task {
-        for await advertiser in advertisers where matches(advertiser) {
-          do { try show(advertiser) } catch { return false }
-        }
-        return true
-      }
-      let scan = Task {
-        defer { sink.finish() }
-        let radio = try await options.open()
-        do {
-          let malformed = try await failing { () async throws(HostError) in
-            try await scanner.run(on: radio.adapter, for: duration) { advertiser in
-              if case .terminated = sink.yield(advertiser) { return .stop }
-              return .goOn
-            }
-          }
-          await radio.close()
-          return malformed
-        } catch {
-          await radio.close()
-          throw error
+      Task {
+        do throws(Console.WriteError) { printed.set(.success(try await show(queue, progress))) } catch {
+          // Our reader has gone: the scan has nobody to tell, and the radio must be switched off.
+          scan.cancel()
+          printed.set(.failure(error))
         }
       }
       return try await withTaskCancellationHandler {
-        // Our reader has gone: the scan has nobody to tell, and the radio must be switched off.
-        if await !printing.value { scan.cancel() }
-        return try await scan.value
+        let result = await scan.result
+        return (result, try await printed.get())
       } onCancel: {
         scan.cancel()
+        Task {
+          try? await Task.sleep(for: Self.patience)
+          progress.isEnding.store(true, ordering: .relaxed)
+          // A line that is longer than a pipe's page, or a terminal that is stopped, may hold it up all the same.
+          try? await Task.sleep(for: Self.patience)
+          printed.set(.success(.sleeps))
+        }
       }
     }
-    if radio.verbose || malformed > 0 { Console.note("\(malformed) malformed reports") }
+    if var report = progress.report.withLock({ $0 }) {
+      report.lost = queue.added - progress.shown.load(ordering: .relaxed)
+      try tell(report, reader)
+    }
+    try heard.get()
+  }
+
+  private func hear(into queue: AdvertiserQueue, _ progress: Progress) async throws {
+    defer { queue.finish() }
+    let scanner = Scanner(
+      kind: passive ? .passive : .active, duplicates: duplicates ? .reportAll : .reportOnce)
+    let duration = duration.map { Duration.seconds($0) }
+    let radio = try await radio.open()
+    do {
+      _ = try await failing { () async throws(HostError) in
+        try await scanner.run(on: radio.adapter, for: duration, into: queue) { report in
+          progress.report.withLock { $0 = report }
+        }
+      }
+      await radio.close()
+    } catch {
+      await radio.close()
+      throw error
+    }
+  }
+
+  /// Prints until there is no more, or nobody reads while this is to end.
+  private func show(_ queue: AdvertiserQueue, _ progress: Progress) async throws(Console.WriteError) -> Reader
+  {
+    for await advertiser in queue.advertisers {
+      if matches(advertiser) {
+        while !StandardStream.output.isWritable(within: 100) {
+          if progress.isEnding.load(ordering: .relaxed) { return .sleeps }
+        }
+        try show(advertiser)
+      }
+      progress.shown.add(1, ordering: .relaxed)
+      if progress.isEnding.load(ordering: .relaxed) { return .sleeps }
+    }
+    return .reads
+  }
+
+  private func tell(_ report: ScanReport, _ reader: Reader) throws {
+    let isTold = radio.verbose || !report.isComplete
+    if isTold || report.malformed > 0 { Console.note(ScanText.note(report)) }
+    // What broke the format is common, and nothing that a program could do anything about.
+    guard isTold, json, reader == .reads else { return }
+    try Console.json { line in
+      line.member("event", "end")
+      line.members(of: report)
+    }
   }
 
   private func matches(_ advertiser: Advertiser) -> Bool {

@@ -61,7 +61,8 @@ struct RingOptions: ParsableArguments, ReachesDevice {
       if let known { return known }
       return try await failing { () async throws(HostError) in
         let ring = try await SensorFinder.find(
-          SensorKind.ring.search, named: name, on: adapter, within: patience)
+          SensorKind.ring.search, named: name, on: adapter, within: patience
+        ) { Console.note(search: $0, always: isVerbose) }
         Console.note(found: ring)
         return ring.address
       }

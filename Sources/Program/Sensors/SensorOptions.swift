@@ -91,12 +91,14 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
     _ body: @escaping @Sendable (DeviceSession.Plan, any Adapter) async throws -> Value
   ) async throws -> Value {
     let address = try address.map { try device.parse($0) } ?? device.known(name)
-    let (name, timeout, request, patience) = (
-      name, Duration.seconds(device.timeout), try device.link.request(), patience
+    let (name, timeout, request, patience, isVerbose) = (
+      name, Duration.seconds(device.timeout), try device.link.request(), patience, radio.verbose
     )
     return try await device.withRadio(thread.tuning) { radio in
       let peer =
-        if let address { address } else { try await Self.find(search, name, radio.adapter, timeout) }
+        if let address { address } else {
+          try await Self.find(search, name, radio.adapter, timeout, isVerbose)
+        }
       var plan = DeviceSession.Plan(peer)
       plan.request = request
       plan.connectTimeout = timeout
@@ -106,10 +108,12 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
   }
 
   private static func find(
-    _ search: SensorSearch, _ name: String?, _ adapter: any Adapter, _ timeout: Duration
+    _ search: SensorSearch, _ name: String?, _ adapter: any Adapter, _ timeout: Duration, _ isVerbose: Bool
   ) async throws -> DeviceAddress {
     let found = try await failing { () async throws(HostError) in
-      try await SensorFinder.find(search, named: name, on: adapter, within: timeout)
+      try await SensorFinder.find(search, named: name, on: adapter, within: timeout) {
+        Console.note(search: $0, always: isVerbose)
+      }
     }
     Console.note(found: found)
     return found.address

@@ -13,24 +13,30 @@ public struct Advertisers: AsyncSequence, Sendable {
 
   private let radio: Radio
   private let duration: Duration?
+  private let ended = EndedScans()
 
   init(_ radio: Radio, _ duration: Duration?) {
     self.radio = radio
     self.duration = duration
   }
 
+  /// What the scans of this sequence heard that have ended, and what of it the loop did not get.
+  public var report: ScanReport { ended.report.withLock { $0 } }
+
   /// A scan of its own; it begins with the first turn.
-  public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(radio, duration) }
+  public func makeAsyncIterator() -> AsyncIterator { AsyncIterator(radio, duration, ended) }
 
   /// One scan.
   public struct AsyncIterator: AsyncIteratorProtocol {
     private let radio: Radio
     private let duration: Duration?
+    private let ended: EndedScans
     private var scan: Scan?
 
-    init(_ radio: Radio, _ duration: Duration?) {
+    fileprivate init(_ radio: Radio, _ duration: Duration?, _ ended: EndedScans) {
       self.radio = radio
       self.duration = duration
+      self.ended = ended
     }
 
     /// The next device that is new, or of which more is known.
@@ -46,13 +52,18 @@ public struct Advertisers: AsyncSequence, Sendable {
     ) async throws(HostError) -> Advertiser? {
       if scan == nil {
         await radio.scans.end()
-        scan = Scan(on: radio, for: duration)
+        scan = Scan(on: radio, for: duration, ended)
       }
       if let advertiser = await scan?.found.next(isolation: actor) { return advertiser }
       if let failure = scan?.failure.value { throw failure }
       return nil
     }
   }
+}
+
+/// What those heard that are over.
+private final class EndedScans: Sendable {
+  let report = Mutex(ScanReport())
 }
 
 /// A scan that goes on until somebody ends it, nobody listens any more, or its time is over.
@@ -68,30 +79,25 @@ private struct Scan {
     }
   }
 
-  init(on radio: Radio, for duration: Duration?) {
-    let (stream, continuation) = AsyncStream.makeStream(
-      of: Advertiser.self, bufferingPolicy: .bufferingNewest(ScanTurn.queueLimit))
-    found = stream.makeAsyncIterator()
+  init(on radio: Radio, for duration: Duration?, _ ended: EndedScans) {
+    let queue = AdvertiserQueue()
+    found = queue.advertisers.makeAsyncIterator()
     let (adapter, failure) = (radio.adapter, failure)
     let task = Task {
       do throws(HostError) {
-        _ = try await Scanner().run(on: adapter, for: duration) { advertiser in
-          continuation.yield(advertiser)
-          return .goOn
+        try await Scanner().run(on: adapter, for: duration, into: queue) { report in
+          ended.report.withLock { $0 += report }
         }
       } catch { failure.value = error }
-      continuation.finish()
+      queue.finish()
     }
-    continuation.onTermination = { _ in task.cancel() }
+    queue.onEnd { task.cancel() }
     radio.scans.begin(task)
   }
 }
 
 /// Has one scan end before the radio is asked for something else.
 final class ScanTurn: Sendable {
-  /// Advertisers that may wait for a slow loop.
-  static let queueLimit = 1024
-
   private let scan = Mutex<Task<Void, Never>?>(nil)
 
   func begin(_ task: Task<Void, Never>) { scan.withLock { $0 = task } }

@@ -1,6 +1,7 @@
 public import BLECore
 public import BLEHost
 public import BLELinux
+import BLEStack
 public import BLEWire
 import Synchronization
 
@@ -32,6 +33,7 @@ public actor RememberingAdapter: Adapter {
 
   public var malformed: Int { get async { await base.malformed } }
   public var faults: Int { get async { await base.faults } }
+  public var unfinishedReports: Int { get async { await base.unfinishedReports } }
   public var addressResolver: AddressResolver? { get async { await base.addressResolver } }
 
   public func startScan(
@@ -39,7 +41,7 @@ public actor RememberingAdapter: Adapter {
   ) async throws(HostError) {
     let journal = journal
     try await base.startScan(kind, timing: timing, duplicates: duplicates) { report, time in
-      journal.learn(report, time)
+      journal.learn(report)
       sink(report, time)
     }
   }
@@ -78,12 +80,14 @@ public actor RememberingAdapter: Adapter {
 
 /// What a `RememberingAdapter` heard, on its way to the files. It does not hold the adapter, as connections hold it.
 private final class DeviceJournal: Sendable {
-  /// Names of advertisers that are kept; more are not learned.
-  private static let nameLimit = 4096
+  static let names = Limit(
+    4_096, "names of advertisers, for when one is connected", by: .air,
+    whenFull: "the one heard longest ago goes",
+    counted: "told with a device that is remembered without a name")
 
   private let devices: KnownDevices
   private let warn: @Sendable (String) -> Void
-  private let names = Mutex<[DeviceAddress: String]>([:])
+  private let names = Mutex(RecentTable<DeviceAddress, String>(limit: names.count))
   /// The last of the tasks that write: each waits for the one before.
   private let writing = Mutex<Task<Void, Never>?>(nil)
 
@@ -93,18 +97,11 @@ private final class DeviceJournal: Sendable {
   }
 
   /// On the receive thread.
-  func learn(_ report: borrowing AdvertisingReport, _ time: ReceiveTime) {
-    var advertiser = Advertiser(address: report.address)
-    // Of a damaged report, what stands before the damage counts.
-    _ = try? advertiser.merge(report, at: time)
-    guard let name = advertiser.name, !name.isEmpty else { return }
-    let (address, isComplete) = (advertiser.address, advertiser.isNameComplete)
+  func learn(_ report: borrowing AdvertisingReport) {
+    guard let (name, isComplete) = report.name(), !name.isEmpty else { return }
+    let address = report.address
     names.withLock { names in
-      if names[address] != nil {
-        if isComplete { names[address] = name }
-      } else if names.count < Self.nameLimit {
-        names[address] = name
-      }
+      names.use(address, first: name) { if isComplete { $0 = name } }
     }
   }
 
@@ -116,7 +113,10 @@ private final class DeviceJournal: Sendable {
 
   /// On the receive thread.
   func remember(_ peer: DeviceAddress, _ discovery: GATTDiscoveryResult, at time: ReceiveTime) {
-    let name = names.withLock { $0[peer] }
+    let (name, forgotten) = names.withLock { ($0[peer], $0.forgotten) }
+    if name == nil, forgotten > 0 {
+      warn("\(peer) is remembered without its name: \(forgotten) names were forgotten, so many came")
+    }
     let (devices, warn) = (devices, warn)
     writing.withLock { writing in
       let previous = writing

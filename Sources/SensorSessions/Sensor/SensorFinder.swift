@@ -46,11 +46,13 @@ public enum SensorFinder {
   ///   - name: an exact name to wait for, `nil` for the first that `search` matches.
   ///   - adapter: what scans.
   ///   - duration: how long to look.
+  ///   - heard: gets what the scan heard when it is over, however it ended.
   /// - Throws: `notFound` where none came, and whatever the adapter says.
   public static func find(
-    _ search: SensorSearch, named name: String? = nil, on adapter: any Adapter, within duration: Duration
+    _ search: SensorSearch, named name: String? = nil, on adapter: any Adapter, within duration: Duration,
+    heard: @Sendable (ScanReport) -> Void = { _ in }
   ) async throws(HostError) -> Advertiser {
-    let found = try await find([search], named: name, on: adapter, within: duration)
+    let found = try await find([search], named: name, on: adapter, within: duration, heard: heard)
     guard let advertiser = found[0] else {
       throw .notFound(
         name.map { "device named \($0)" } ?? search.name, seconds: Int(duration.components.seconds))
@@ -65,13 +67,15 @@ public enum SensorFinder {
   ///   - name: an exact name to wait for instead.
   ///   - adapter: what scans.
   ///   - duration: how long to look.
+  ///   - heard: gets what the scan heard when it is over, however it ended.
   /// - Returns: parallel to `searches`; `nil` for those of which none came in time.
   public static func find(
-    _ searches: [SensorSearch], named name: String? = nil, on adapter: any Adapter, within duration: Duration
+    _ searches: [SensorSearch], named name: String? = nil, on adapter: any Adapter, within duration: Duration,
+    heard: @Sendable (ScanReport) -> Void = { _ in }
   ) async throws(HostError) -> [Advertiser?] {
     let found = Mutex<[Advertiser?]>(searches.map { _ in nil })
-    _ = try await Scanner(kind: .active, duplicates: .reportOnce).run(on: adapter, for: duration) {
-      advertiser in
+    let scanner = Scanner(kind: .active, duplicates: .reportOnce, keeping: Scanner.searched.count)
+    try await scanner.run(on: adapter, for: duration, heard: heard) { advertiser in
       guard advertiser.isConnectable else { return .goOn }
       return found.withLock { found in
         let place = found.indices.first {

@@ -42,8 +42,6 @@ public actor DeviceSession {
     var attempts = 0
   }
 
-  /// Gaps and links that are kept: of more, the first and the latest.
-  static let historyLimit = 4096
   /// Times that a stream is started anew on one link because the device's attributes have changed.
   static let restartLimit = 8
   /// After this time without a sample, what was put off for its sake is done without it.
@@ -350,7 +348,7 @@ public actor DeviceSession {
   private func noteFailure(_ error: HostError, _ reason: HCIStatus?) {
     guard !isOver else { return }
     let time = adapter.loop.clock.now()
-    if outage != nil, !gaps.isEmpty, gaps[gaps.count - 1].failures.count < SessionGap.failureLimit {
+    if outage != nil, !gaps.isEmpty, gaps[gaps.count - 1].failures.count < SessionGap.failureLimit.count {
       gaps[gaps.count - 1].failures.append(SessionGap.Failure(time: time, error: error, reason: reason))
     }
     // The device was there, and did not hear that it was connected: that is worth another attempt from the first on.
@@ -382,12 +380,5 @@ public actor DeviceSession {
     set(.closed)
     for observer in observers { observer.finish() }
     observers = []
-  }
-}
-
-extension Array {
-  fileprivate mutating func append(limited element: Element) {
-    if count == DeviceSession.historyLimit { remove(at: 1) }
-    append(element)
   }
 }

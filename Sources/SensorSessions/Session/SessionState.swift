@@ -24,8 +24,12 @@ public struct SessionGap: Hashable, Sendable {
     public var reason: HCIStatus?
   }
 
-  /// Failures of one gap that are kept.
-  static let failureLimit = 256
+  static let failureLimit = Limit(
+    256, "failures of one gap", by: .air, whenFull: "later ones are not listed",
+    counted: "`attempts` of the gap")
+  static let historyLimit = Limit(
+    4_096, "gaps of a session, and its links", by: .air, whenFull: "the first and the latest are listed",
+    counted: "`gapCount` and `links` in session.json")
 
   /// How the link ended, as its bearer saw it.
   public var end: BearerEnd
@@ -79,5 +83,13 @@ public struct BackOff: Hashable, Sendable {
   public mutating func next() -> Duration {
     defer { pause = pause == .zero ? Self.first : min(pause * 2, Self.longest) }
     return pause
+  }
+}
+
+extension Array {
+  /// Appends what a session keeps of its links.
+  mutating func append(limited element: Element) {
+    if count == SessionGap.historyLimit.count { remove(at: 1) }
+    append(element)
   }
 }

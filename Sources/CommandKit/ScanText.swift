@@ -1,0 +1,37 @@
+package import BLEHost
+package import JSONText
+
+/// What a scan heard, in words.
+package enum ScanText {
+  /// The counts that are not 0, the reports always.
+  package static func note(_ report: ScanReport) -> String {
+    let counts = [
+      (report.malformed, "malformed"), (report.unfinished, "long advertisements not whole"),
+      (report.forgotten, "advertisers forgotten"),
+      (report.leftOut, "services and data left out"),
+      (report.lost, "advertisers not shown: printing was too slow"),
+      (report.late, "more while the scan was switched off"),
+    ]
+    return (["\(report.reports) reports"] + counts.filter { $0.0 > 0 }.map { "\($0.0) \($0.1)" })
+      .joined(separator: ", ")
+  }
+}
+
+extension Console {
+  /// Says what a search for a device did not keep of the others; with `always` also where it kept all.
+  package static func note(search report: ScanReport, always: Bool) {
+    if always || !report.isComplete { note("the search: " + ScanText.note(report)) }
+  }
+}
+
+extension JSONLine {
+  package mutating func members(of report: ScanReport) {
+    member("reports", report.reports)
+    member("late", report.late)
+    member("malformed", report.malformed)
+    member("unfinished", report.unfinished)
+    member("forgotten", report.forgotten)
+    member("leftOut", report.leftOut)
+    member("lost", report.lost)
+  }
+}
