@@ -118,7 +118,14 @@ extension LogCommand {
       var anonymiser = LogAnonymiser()
       for _ in 0..<2 {
         anonymiser.startOver()
-        try forEachRecord(of: inputs.map { try LogSource(path: $0) }) { anonymiser.learn($0) }
+        try forEachRecord(of: inputs.map { try LogSource(path: $0) }) { record in
+          anonymiser.learn(record)
+          guard !anonymiser.isFull else {
+            throw Failure(
+              "more addresses, names or keys than can be kept apart; nothing was written: anonymise parts of the log, "
+                + "such as --connection's")
+          }
+        }
       }
       anonymiser.startOver()
       return anonymiser

@@ -69,6 +69,41 @@ import Testing
     #expect(packets.map(\.octets.count) == [octets.count])
   }
 
+  /// A day in a city: addresses of one maker, whose first three octets are the same. What looked at all of one beginning
+  /// took a hundred seconds for as many.
+  @Test func replacesManyAddresses() throws {
+    let count = 50_000
+    let reports = (0..<count).map { number in
+      let serial = (0..<3).map { UInt8(truncatingIfNeeded: number >> (8 * $0)) }
+      let address = serial + [0x33, 0x22, 0x11]
+      // One report; its vendor's data tell the address again, in the other order.
+      let octets =
+        octetsOf("3e 17 02 01 00 00") + address + octetsOf("0b 0a ff ffff") + address.reversed() + [0, 0xC0]
+      return LoggedPacket(type: .event, direction: .controllerToHost, octets: octets)
+    }
+    let packets = LogReading(anonymised(log(reports), to: .btsnoop(.h4))).packets
+    #expect(packets.count == count)
+    var seen: Set<[UInt8]> = []
+    for packet in packets {
+      let address = Array(packet.octets[6..<12])
+      #expect(address.suffix(3) != [0x33, 0x22, 0x11] && Array(packet.octets[17..<23]) == address.reversed())
+      seen.insert(address)
+    }
+    #expect(seen.count == count)
+  }
+
+  @Test func tellsThatItIsFull() {
+    var anonymiser = LogAnonymiser()
+    for number in 0...65_536 {
+      let name = Array("N\(number)".utf8)
+      let octets = octetsOf("07 ff 00 a6a5a4a3a2a1") + name + [UInt8](repeating: 0, count: 248 - name.count)
+      let packet = LoggedPacket(type: .event, direction: .controllerToHost, octets: octets)
+      #expect(!anonymiser.isFull)
+      LogReading(log([packet])).records.forEach { anonymiser.learn($0) }
+    }
+    #expect(anonymiser.isFull)
+  }
+
   @Test func survivesRandomOctets() {
     var generator = SeededGenerator(state: 9)
     for _ in 0..<500 {

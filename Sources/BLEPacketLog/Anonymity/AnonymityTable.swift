@@ -1,19 +1,25 @@
+import BLECore
 import BLEWire
 
 /// What stands for each address, name and key of a log: the same everywhere, and nothing of the original
 /// but its length, and of an address the two top bits, which tell the kinds of random addresses apart.
 struct AnonymityTable: Sendable {
-  private var addresses: [UInt64: UInt64] = [:]
+  /// In the order of their coming, from 1.
+  private var addresses: [UInt64: UInt32] = [:]
   private var names: [[UInt8]: [UInt8]] = [:]
   private var keys: [[UInt8]: [UInt8]] = [:]
   private var lastName = 0
-
-  /// What `sweep` looks for, by its first four octets; longer ones first.
-  private var patterns: [UInt32: [(original: [UInt8], replacement: [UInt8])]] = [:]
-  /// Whether a pattern starts with these two octets.
-  private var starts = [Bool](repeating: false, count: 65_536)
+  private var patterns = SweptPatterns()
+  /// Whether an address, a name or a key found no room: then nothing hides it where it stands in a value.
+  private(set) var isFull = false
+  private static let addressLimit = Limit(
+    1 << 22, "addresses of an anonymised log", by: .file, whenFull: "the log is refused",
+    counted: "message and exit status")
+  private static let textLimit = Limit(
+    1 << 16, "names and keys of an anonymised log", by: .file, whenFull: "the log is refused",
+    counted: "message and exit status")
   /// Shorter names would be found where there are none.
-  private static let shortestSweptName = 4
+  private static let shortestSweptName = SweptPatterns.shortest
 
   // MARK: Fields
 
@@ -49,34 +55,59 @@ struct AnonymityTable: Sendable {
     octets.replaceSubrange(range, with: replacement(key: Array(octets[range])))
   }
 
-  /// Replaces what is known wherever it stands from `offset` on: addresses and keys in either order, names.
+  /// Replaces what is known wherever it stands from `offset` on: addresses and keys in either order, names. Of several that
+  /// start at one place the longest.
   func sweep(_ octets: inout [UInt8], from offset: Int) {
     var index = offset
     while index + Self.shortestSweptName <= octets.count {
-      guard starts[Int(octets[index]) << 8 | Int(octets[index + 1])],
-        let known = patterns[Self.start(octets, index)],
-        let found = known.first(where: { octets[index...].starts(with: $0.original) })
-      else {
+      let other = patterns.longest(in: octets, at: index)
+      if other?.count ?? 0 <= 6, let end = sweepAddress(&octets, at: index) {
+        index = end
+      } else if let other {
+        octets.replaceSubrange(index..<index + other.count, with: other)
+        index += other.count
+      } else {
         index += 1
-        continue
       }
-      octets.replaceSubrange(index..<index + found.original.count, with: found.replacement)
-      index += found.original.count
     }
+  }
+
+  /// - Returns: the place behind a known address that was replaced.
+  private func sweepAddress(_ octets: inout [UInt8], at index: Int) -> Int? {
+    guard index + 6 <= octets.count else { return nil }
+    var (forward, backward): (UInt64, UInt64) = (0, 0)
+    for place in 0..<6 {
+      forward |= UInt64(octets[index + place]) << (8 * UInt64(place))
+      backward = backward << 8 | UInt64(octets[index + place])
+    }
+    let isForward: Bool
+    let other: UInt64
+    if let number = addresses[forward] {
+      (isForward, other) = (true, Self.address(number, for: forward))
+    } else if let number = addresses[backward] {
+      (isForward, other) = (false, Self.address(number, for: backward))
+    } else {
+      return nil
+    }
+    for place in 0..<6 {
+      let shift = 8 * UInt64(isForward ? place : 5 - place)
+      octets[index + place] = UInt8(truncatingIfNeeded: other >> shift)
+    }
+    return index + 6
   }
 
   // MARK: Replacements
 
   private mutating func replacement(address bits: UInt64) -> UInt64 {
     guard bits != 0, bits != 0xFFFF_FFFF_FFFF else { return bits }
-    if let known = addresses[bits] { return known }
-    let other = bits & 0xC000_0000_0000 | 0x20A0_0A00_0000 | UInt64(addresses.count + 1) & 0xFF_FFFF
-    addresses[bits] = other
-    let octets = (0..<6).map { UInt8(truncatingIfNeeded: bits >> (8 * UInt64($0))) }
-    let others = (0..<6).map { UInt8(truncatingIfNeeded: other >> (8 * UInt64($0))) }
-    note(octets, others)
-    note(octets.reversed(), others.reversed())
-    return other
+    if let number = addresses[bits] { return Self.address(number, for: bits) }
+    let number = UInt32(addresses.count + 1)
+    if number <= Self.addressLimit.count { addresses[bits] = number } else { isFull = true }
+    return Self.address(number, for: bits)
+  }
+
+  private static func address(_ number: UInt32, for bits: UInt64) -> UInt64 {
+    bits & 0xC000_0000_0000 | 0x20A0_0A00_0000 | UInt64(number) & 0xFF_FFFF
   }
 
   private mutating func replacement(name: [UInt8]) -> [UInt8] {
@@ -89,8 +120,9 @@ struct AnonymityTable: Sendable {
         Array(text.suffix(name.count))
         + [UInt8](repeating: UInt8(ascii: "x"), count: max(0, name.count - text.count))
     } while other == name
+    guard hasRoomForText() else { return other }
     names[name] = other
-    if name.count >= Self.shortestSweptName { note(name, other) }
+    if name.count >= Self.shortestSweptName { patterns.insert(name, other) }
     return other
   }
 
@@ -107,12 +139,18 @@ struct AnonymityTable: Sendable {
         other[index] = UInt8(truncatingIfNeeded: state >> (8 * UInt64(index % 8)))
       }
     } while other == key
+    guard hasRoomForText() else { return other }
     keys[key] = other
     if key.count >= 16 {
-      note(key, other)
-      note(key.reversed(), other.reversed())
+      patterns.insert(key, other)
+      patterns.insert(key.reversed(), other.reversed())
     }
     return other
+  }
+
+  private mutating func hasRoomForText() -> Bool {
+    if names.count + keys.count >= Self.textLimit.count { isFull = true }
+    return !isFull
   }
 
   private var lastKey: UInt64 = 0
@@ -122,18 +160,5 @@ struct AnonymityTable: Sendable {
     var value = (value ^ value >> 30) &* 0xBF58_476D_1CE4_E5B9
     value = (value ^ value >> 27) &* 0x94D0_49BB_1331_11EB
     return value ^ value >> 31
-  }
-
-  private mutating func note(_ original: [UInt8], _ replacement: [UInt8]) {
-    starts[Int(original[0]) << 8 | Int(original[1])] = true
-    var known = patterns[Self.start(original, 0)] ?? []
-    known.append((original, replacement))
-    known.sort { $0.original.count > $1.original.count }
-    patterns[Self.start(original, 0)] = known
-  }
-
-  private static func start(_ octets: [UInt8], _ index: Int) -> UInt32 {
-    UInt32(octets[index]) << 24 | UInt32(octets[index + 1]) << 16 | UInt32(octets[index + 2]) << 8
-      | UInt32(octets[index + 3])
   }
 }

@@ -18,8 +18,16 @@ public struct LogAnonymiser: Sendable {
   private var ordinal = 0
   /// The new octets of fragments, by the record's number. Only those that change are kept.
   private var patches: [Int: [UInt8]] = [:]
+  private var patchedByteCount = 0
+  private static let patchLimit = Limit(
+    32 << 20, "bytes of the fragments that anonymity changes", by: .file, whenFull: "the log is refused",
+    counted: "message and exit status")
 
   public init() {}
+
+  /// Whether the log has more addresses, names, keys or fragments than are kept. Then not all of them are known, and
+  /// what `rewrite` gives may still tell some: it must not be shown.
+  public var isFull: Bool { table.isFull || patchedByteCount > Self.patchLimit.count }
 
   /// Before each pass.
   public mutating func startOver() {
@@ -30,7 +38,10 @@ public struct LogAnonymiser: Sendable {
 
   /// One record of the first or second pass.
   public mutating func learn(_ record: StoredPacketRecord) {
-    if ordinal == 0 { patches.removeAll() }
+    if ordinal == 0 {
+      patches.removeAll()
+      patchedByteCount = 0
+    }
     var record = record
     _ = replace(&record)
   }
@@ -89,9 +100,14 @@ public struct LogAnonymiser: Sendable {
     if frame.fragments.count == 1 {
       record.packet.replaceSubrange(4..., with: octets)
     } else if octets != frame.octets {
-      for (fragment, range) in frame.fragments { patches[fragment.ordinal] = fragment.header + octets[range] }
+      for (fragment, range) in frame.fragments { patch(fragment.ordinal, fragment.header + octets[range]) }
     }
     frame.removeAll()
+  }
+
+  private mutating func patch(_ ordinal: Int, _ octets: [UInt8]) {
+    patchedByteCount += octets.count
+    if patchedByteCount <= Self.patchLimit.count { patches[ordinal] = octets }
   }
 
   private mutating func take(_ key: FragmentedFrame.Key) -> FragmentedFrame {
