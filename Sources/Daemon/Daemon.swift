@@ -22,6 +22,8 @@ package actor Daemon {
   package nonisolated let adapter: any Adapter
   package nonisolated var unownedExecutor: UnownedSerialExecutor { adapter.loop.executor }
   private nonisolated let note: @Sendable (String) -> Void
+  /// What devices tell of their links.
+  private nonisolated let links: NoteLimit
   private let startedAt: ReceiveTime
   private var configuration: DaemonConfiguration
   private var publisher: DaemonPublisher?
@@ -42,6 +44,7 @@ package actor Daemon {
     self.configuration = configuration
     self.adapter = adapter
     self.note = note
+    links = NoteLimit(on: adapter.loop, note)
     startedAt = adapter.loop.clock.now()
   }
 
@@ -66,6 +69,7 @@ package actor Daemon {
     entries = []
     await publish(nil)
     sweep()
+    links.flush()
     return lost
   }
 
@@ -86,7 +90,7 @@ package actor Daemon {
   }
 
   private func begin(_ jobs: [DaemonJob]) async {
-    let events = DaemonEvents(note: note) { [weak self] in await self?.sweep() }
+    let events = DaemonEvents(note: note, links: links) { [weak self] in await self?.sweep() }
     for job in jobs where !isEnding {
       let device = DaemonDevice(
         job, on: adapter, in: CaptureShelf(directory: configuration.directory),
@@ -168,19 +172,24 @@ package actor Daemon {
 /// Whom a device's recorder tells what.
 struct DaemonEvents: Sendable {
   let note: @Sendable (String) -> Void
+  let links: NoteLimit
   let diskRefused: @Sendable () async -> Void
 
-  init(note: @escaping @Sendable (String) -> Void, diskRefused: @escaping @Sendable () async -> Void) {
+  init(
+    note: @escaping @Sendable (String) -> Void, links: NoteLimit,
+    diskRefused: @escaping @Sendable () async -> Void
+  ) {
     self.note = note
+    self.links = links
     self.diskRefused = diskRefused
   }
 
   func link(_ news: SensorRecording.News, of device: String) {
     switch news {
-    case .lost(let gap): note("\(device): \(gap.end); connecting again")
+    case .lost(let gap): links.note("\(device): \(gap.end); connecting again")
     case .back(let gap):
       let seconds = gap.recoveryNanoseconds.map { " after \($0 / 1_000_000_000) s" } ?? ""
-      note("\(device): back\(seconds)")
+      links.note("\(device): back\(seconds)")
     }
   }
 

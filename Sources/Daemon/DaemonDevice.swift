@@ -2,6 +2,7 @@ import BLECore
 package import BLEHost
 import BLELinux
 import BLEWire
+import Glibc
 import LiveView
 import Recording
 import SensorSessions
@@ -13,14 +14,24 @@ final class DaemonDevice: Sendable {
   private static let patience = Duration.seconds(10 * 366 * 24 * 3600)
   /// Others wait meanwhile: one connect at a time.
   private static let connectTimeout = Duration.seconds(10)
-  /// After a disk that refused: nothing changes at once.
-  private static let pauseForDisk = Duration.seconds(60)
+  /// After a disk that refused: nothing changes at once. Twice as long each time, up to an hour.
+  private static let pauseForDisk = Duration.seconds(60)...Duration.seconds(3600)
+  /// What a capture must find free: its first files, and some minutes of rows.
+  private static let neededByteCount = 1 << 20
   /// While the link of the capture before is not gone: its device hears of that at a connection event.
   private static let pauseForLink = Duration.seconds(1)
 
   private enum Outcome {
     case ended(SessionReport, HostError?)
     case failed(HostError)
+
+    /// Not begun: the disk is full.
+    static var noRoom: Outcome { .failed(.system(.noRoom)) }
+
+    /// Whether anything that a sensor said is in the files.
+    var hasRows: Bool {
+      if case .ended(let report, _) = self { report.streams.contains { $0.samples > 0 } } else { false }
+    }
   }
 
   private struct State: Sendable {
@@ -29,6 +40,7 @@ final class DaemonDevice: Sendable {
     var feed: LiveFeed?
     var counts = DaemonStatus.Counts()
     var lastProblem: String?
+    var lastKind: String?
   }
 
   let job: DaemonJob
@@ -56,12 +68,12 @@ final class DaemonDevice: Sendable {
   ///
   /// - Returns: how the radio went.
   func run() async -> HostError? {
-    var backOff = BackOff()
+    var (backOff, pauseForDisk) = (BackOff(), Self.pauseForDisk.lowerBound)
     while !Task.isCancelled {
       let directory = shelf.place(for: job.device.name, at: adapter.loop.clock.now())
       let feed = LiveFeed(job.device.address, name: job.device.name)
       state.withLock { ($0.directory, $0.feed) = (directory, feed) }
-      let outcome = await record(into: directory, feed)
+      let outcome = shelf.hasRoom(for: Self.neededByteCount) ? await record(into: directory, feed) : .noRoom
       // Connection Already Exists. Core 5.4, Vol 1, Part F, 2.11.
       if case .failed(.commandRefused(_, let status)) = outcome, status.rawValue == 0x0B {
         try? await adapter.loop.wait(for: Self.pauseForLink)
@@ -70,15 +82,17 @@ final class DaemonDevice: Sendable {
       let failure = close(outcome, directory)
       if Task.isCancelled { break }
       guard let failure else {
-        backOff = BackOff()
+        (backOff, pauseForDisk) = (BackOff(), Self.pauseForDisk.lowerBound)
         continue
       }
       if failure.isOfRadio { return failure }
       if case .ended(let report, _) = outcome, report.received > 0 { backOff = BackOff() }
+      if outcome.hasRows { pauseForDisk = Self.pauseForDisk.lowerBound }
       var pause = backOff.next()
       if case .system = failure {
         await events.diskRefused()
-        pause = Self.pauseForDisk
+        pause = pauseForDisk
+        pauseForDisk = min(pauseForDisk * 2, Self.pauseForDisk.upperBound)
       }
       if pause > .zero { try? await adapter.loop.wait(for: pause) }
     }
@@ -121,16 +135,25 @@ final class DaemonDevice: Sendable {
       failure = error
       state.withLock { $0.counts.failedStarts += 1 }
     }
+    // The directory was not there before, so all that is in it is of this capture, unless somebody else was first.
+    if case .system(let error) = failure, error.number != EEXIST, !outcome.hasRows {
+      try? Files.removeTree(directory)
+    }
     let text = failure.map { "\($0)" }
-    // What goes on and on is told once.
+    // What goes on and on is told once, whatever the directory is called.
+    let kind = failure.map(Self.kind)
     let isNew = state.withLock { state in
       (state.directory, state.feed) = (nil, nil)
-      defer { state.lastProblem = text ?? state.lastProblem }
-      return text != nil && text != state.lastProblem
+      defer { (state.lastProblem, state.lastKind) = (text ?? state.lastProblem, kind ?? state.lastKind) }
+      return kind != nil && kind != state.lastKind
     }
     if isNew, let text, !Task.isCancelled { events.note("\(job.device.name): \(text)") }
-    if failure == nil { state.withLock { $0.lastProblem = nil } }
+    if failure == nil { state.withLock { ($0.lastProblem, $0.lastKind) = (nil, nil) } }
     return failure
+  }
+
+  private static func kind(_ failure: HostError) -> String {
+    if case .system(let error) = failure { error.name } else { "\(failure)" }
   }
 
   // MARK: How it stands

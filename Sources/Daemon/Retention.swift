@@ -72,6 +72,12 @@ struct CaptureShelf {
     return (2...).lazy.map { "\(path)-\($0)" }.first { !Files.exists($0) } ?? path
   }
 
+  /// Whether its file system has so many octets free, as far as that is known.
+  func hasRoom(for byteCount: Int) -> Bool {
+    guard let free = try? Files.freeByteCount(at: directory) else { return true }
+    return free >= byteCount
+  }
+
   /// Only what has such a name: all else that lies here is somebody's.
   func captures(open: Set<String>) -> [DaemonCapture] {
     Self.names(in: directory).flatMap { device in

@@ -51,6 +51,9 @@ extension SystemError {
     SystemError(call: "write \(path)", number: EPIPE)
   }
 
+  /// What is told where less is free than is needed.
+  package static var noRoom: SystemError { SystemError(call: "make room for a capture", number: ENOSPC) }
+
   /// EMFILE, ENFILE: the process or the machine may open no more.
   public var isOfOpenFiles: Bool { number == EMFILE || number == ENFILE }
 

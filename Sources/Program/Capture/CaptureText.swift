@@ -9,14 +9,17 @@ import SensorSessions
 
 /// A capture in words.
 enum CaptureText {
-  /// - Parameter isAlone: no other sensor is recorded, and none needs a name.
-  static func note(_ news: SensorRecording.News, of address: DeviceAddress, isAlone: Bool) {
+  /// - Parameters:
+  ///   - directory: of the capture.
+  ///   - isAlone: no other sensor is recorded, and none needs a name.
+  static func text(
+    of news: SensorRecording.News, of address: DeviceAddress, in directory: String, isAlone: Bool
+  ) -> String {
     let name = isAlone ? "" : "\(address): "
-    switch news {
-    case .lost(let gap): Console.note("\(name)\(GapText.cause(gap)); connecting again")
+    return switch news {
+    case .lost(let gap): "\(name)\(GapText.cause(gap)); connecting again"
     case .back(let gap):
-      Console.note(
-        "\(name)streaming again after \(gap.attempts) \(gap.attempts == 1 ? "attempt" : "attempts")")
+      "\(name)streaming again after \(gap.attempts) \(gap.attempts == 1 ? "attempt" : "attempts")"
     }
   }
 

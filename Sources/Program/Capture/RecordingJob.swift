@@ -45,7 +45,11 @@ struct RecordingJob: Sendable {
       try await device.withRadio(tuning) { radio in
         view?.use(radio.adapter)
         let found = try await failing { () async throws(HostError) in try await find(on: radio, view) }
-        let recordings = found.map { recording(of: $0, request, radio, isAlone: found.count == 1, view) }
+        let links = NoteLimit(on: radio.adapter.loop) { Console.note($0) }
+        defer { links.flush() }
+        let recordings = found.map {
+          recording(of: $0, request, radio, isAlone: found.count == 1, view, links)
+        }
         // They are found: in a moment they stream, for hours.
         ProgramCode.releaseOnce(after: .seconds(5))
         let outcomes = await RecordingGroup(Array(zip(found.map(\.kind), recordings))).run()
@@ -61,7 +65,8 @@ struct RecordingJob: Sendable {
 
   /// One goes straight into the directory, several each into one of their own below it.
   private func recording(
-    of sensor: Wanted, _ request: LinkRequest, _ radio: Radio, isAlone: Bool, _ view: LiveView?
+    of sensor: Wanted, _ request: LinkRequest, _ radio: Radio, isAlone: Bool, _ view: LiveView?,
+    _ links: NoteLimit
   ) -> SensorRecording {
     let address = sensor.address ?? .any
     var recording = SensorRecording(
@@ -71,7 +76,12 @@ struct RecordingJob: Sendable {
     recording.plan.request = request
     recording.plan.patience = patience.duration(on: radio)
     recording.begunAt = begunAt
-    recording.news = { CaptureText.note($0, of: address, isAlone: isAlone) }
+    let path = recording.directory
+    recording.news = { news in
+      let text = CaptureText.text(of: news, of: address, in: path, isAlone: isAlone)
+      // Of links there may be a storm.
+      links.note(text)
+    }
     recording.isAnnounced = true
     recording.logFormat = logFormat
     recording.tableFormat = tableFormat

@@ -129,15 +129,17 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
 
   /// Says when the link is lost, and when the stream runs again.
   private static func note(_ states: AsyncStream<SessionState>, _ session: DeviceSession) async {
+    let links = NoteLimit(on: session.adapter.loop) { Console.note($0) }
+    defer { links.flush() }
     var isLost = false
     for await state in states {
       switch state {
       case .reconnecting:
         guard !isLost, let gap = await session.gaps.last else { continue }
-        Console.note("\(GapText.cause(gap)); connecting again")
+        links.note("\(GapText.cause(gap)); connecting again")
         isLost = true
       case .streaming where isLost:
-        Console.note("streaming again")
+        links.note("streaming again")
         isLost = false
       default: break
       }
