@@ -47,7 +47,8 @@ package struct Radio: Sendable {
       if let path {
         let file = try await PacketLogFile.start(
           path,
-          announcing: RunningLog.Origin(adapter: specification.description, mode: "exclusive"))
+          announcing: RunningLog.Origin(adapter: specification.description, mode: "exclusive")
+        ) { Console.note(failure: "the packet log takes nothing more: \($0)") }
         transport = file.capturing(transport, keys: keys)
         if keys == .logged {
           Console.note(
@@ -70,7 +71,7 @@ package struct Radio: Sendable {
     await emulation?.detach()
     if let replay { for note in ReplayText.notes(of: replay) { Console.note(note) } }
     guard let outcome = await log?.finish() else { return }
-    if let failure = outcome.failure { Console.note("the packet log is cut: \(failure)") }
+    if let failure = outcome.failure { Console.note(failure: "the packet log is cut: \(failure)") }
     if outcome.lost > 0 { Console.note("\(outcome.lost) packets are missing in the packet log") }
   }
 }

@@ -184,12 +184,13 @@ struct DaemonEvents: Sendable {
     self.diskRefused = diskRefused
   }
 
-  func link(_ news: SensorRecording.News, of device: String) {
+  func link(_ news: SensorRecording.News, of device: String, in directory: String) {
     switch news {
     case .lost(let gap): links.note("\(device): \(gap.end); connecting again")
     case .back(let gap):
       let seconds = gap.recoveryNanoseconds.map { " after \($0 / 1_000_000_000) s" } ?? ""
       links.note("\(device): back\(seconds)")
+    case .removed(let removal): note("\(device): \(removal.text(in: directory))")
     }
   }
 

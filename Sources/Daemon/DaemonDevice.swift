@@ -18,6 +18,8 @@ final class DaemonDevice: Sendable {
   private static let pauseForDisk = Duration.seconds(60)...Duration.seconds(3600)
   /// What a capture must find free: its first files, and some minutes of rows.
   private static let neededByteCount = 1 << 20
+  /// Somebody who removes one capture after the other gets no new one at once.
+  private static let shortCapture = Duration.seconds(60)
   /// While the link of the capture before is not gone: its device hears of that at a connection event.
   private static let pauseForLink = Duration.seconds(1)
 
@@ -70,6 +72,7 @@ final class DaemonDevice: Sendable {
   func run() async -> HostError? {
     var (backOff, pauseForDisk) = (BackOff(), Self.pauseForDisk.lowerBound)
     while !Task.isCancelled {
+      let begunAt = adapter.loop.clock.monotonic()
       let directory = shelf.place(for: job.device.name, at: adapter.loop.clock.now())
       let feed = LiveFeed(job.device.address, name: job.device.name)
       state.withLock { ($0.directory, $0.feed) = (directory, feed) }
@@ -86,7 +89,12 @@ final class DaemonDevice: Sendable {
         continue
       }
       if failure.isOfRadio { return failure }
-      if case .ended(let report, _) = outcome, report.received > 0 { backOff = BackOff() }
+      if case .ended(let report, _) = outcome, report.received > 0,
+        report.removedFiles.isEmpty
+          || begunAt.advanced(by: Self.shortCapture) < adapter.loop.clock.monotonic()
+      {
+        backOff = BackOff()
+      }
       if outcome.hasRows { pauseForDisk = Self.pauseForDisk.lowerBound }
       var pause = backOff.next()
       if case .system = failure {
@@ -111,7 +119,7 @@ final class DaemonDevice: Sendable {
     recording.isAnnounced = true
     recording.tableFormat = device.format
     recording.live = feed
-    recording.news = { [events] in events.link($0, of: device.name) }
+    recording.news = { [events] in events.link($0, of: device.name, in: directory) }
     do throws(HostError) {
       guard let kind = device.sensor.kind else {
         throw .unsuitable("there is no kind of sensor named \(device.sensor.name)")

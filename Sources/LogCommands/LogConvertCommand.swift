@@ -253,6 +253,7 @@ private struct FileSink: RecordSink {
   mutating func finish() throws {
     writer.finish(into: &octets)
     try flush()
+    try file?.finish()
   }
 
   private mutating func flush() throws {
@@ -266,7 +267,7 @@ private final class FileHandleBox {
   private var file: OutputFile
 
   init(path: String) throws {
-    file = try failing { () throws(SystemError) in try OutputFile(creating: path) }
+    file = try failing { () throws(SystemError) in try OutputFile(creating: path, ifExists: .replace) }
   }
 
   func write(_ octets: [UInt8]) throws {
@@ -274,6 +275,11 @@ private final class FileHandleBox {
       try file.append { $0 += octets }
       try file.flush()
     }
+  }
+
+  /// Gives it its name.
+  func finish() throws {
+    try failing { () throws(SystemError) in try file.finish() }
   }
 }
 

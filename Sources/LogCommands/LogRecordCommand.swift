@@ -176,7 +176,8 @@ struct LogRecordCommand: AsyncParsableCommand {
       try Console.print(text(report))
     }
     if let failure = report.failure {
-      throw Failure("\(failure); the \(report.packets) packets before are in \(output)")
+      let before = report.packets == 0 ? "" : "; the \(report.packets) packets before are in \(output)"
+      throw Failure("\(failure)\(before)")
     }
     if report.lost.total > 0 { throw ExitCode(3) }
   }

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <malloc.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -46,4 +48,22 @@ int recvmmsg(int fd, struct mmsghdr *headers, unsigned int count, int flags, str
 ssize_t send(int fd, const void *octets, size_t count, int flags) {
   if (fails(TEST_SEND)) return -1;
   return syscall(SYS_sendto, fd, octets, count, flags, NULL, 0);
+}
+
+static char full[256];
+
+void test_fill(const char *end) { snprintf(full, sizeof full, "%s", end); }
+
+ssize_t write(int fd, const void *octets, size_t count) {
+  if (full[0]) {
+    char name[32], path[4096];
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    ssize_t length = readlink(name, path, sizeof path);
+    size_t end = strlen(full);
+    if (length >= (ssize_t)end && memcmp(path + length - end, full, end) == 0) {
+      errno = ENOSPC;
+      return -1;
+    }
+  }
+  return syscall(SYS_write, fd, octets, count);
 }

@@ -81,7 +81,7 @@ extension WithoutKernel {
     @Test func countsWhatTheQueuesHadNoRoomFor() throws {
       let (capture, path) = try capture(30_000)
       try stallWriter(of: capture, seconds: 12)
-      let result = try capture.finish()
+      let result = try capture.finish(within: .seconds(120))
       #expect(result.status == 3)
 
       let folder = try CaptureFolder(path)

@@ -8,7 +8,7 @@ struct OutputAllocationTests {
   /// A disk or a processor that is busy for a second lets rows gather: three whole buffers of the shortest.
   @Test func rowsThatGatherAllocateNothing() throws {
     try withFolder { folder in
-      var file = try OutputFile(creating: folder + "/rows")
+      var file = try OutputFile(creating: folder + "/rows", ifExists: .fail)
       let row = [UInt8](repeating: 0x31, count: 16)
       try file.append(row)
       // The first flush also makes what the language's runtime keeps, if no test of this process has.

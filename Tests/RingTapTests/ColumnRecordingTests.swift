@@ -1,6 +1,7 @@
 import BLECore
 import BLEHost
 import BLELinux
+import CTestSystem
 import Foundation
 import TestKit
 import TestPeer
@@ -74,14 +75,16 @@ struct ColumnRecordingTests {
     }
   }
 
-  @Test func tellsAFullDiskAtTheStart() async throws {
-    try await withFolder { folder in
-      try Files.createDirectory(folder + "/ppg")
-      try Files.link(folder + "/ppg/led_max_counts.npy", to: "/dev/full")
-      do throws(SystemError) {
-        _ = try await Recorder.start(in: folder, RingSink(), as: .npy, packets: nil)
-        Issue.record("the disk is full")
-      } catch { #expect(error.number == ENOSPC) }
+  @Test func tellsAFullDiskAtTheStart() async {
+    await #expect(processExitsWith: .success) {
+      try await withFolder { folder in
+        test_fill("/ppg/led_max_counts.npy")
+        defer { test_fill("") }
+        do throws(SystemError) {
+          _ = try await Recorder.start(in: folder, RingSink(), as: .npy, packets: nil)
+          Issue.record("the disk is full")
+        } catch { #expect(error.number == ENOSPC) }
+      }
     }
   }
 

@@ -3,6 +3,7 @@ import BLEHost
 import BLELinux
 import BLEStack
 import BLEWire
+import CTestSystem
 import Foundation
 import TestKit
 import TestPeer
@@ -16,17 +17,20 @@ import Testing
 /// `RingCaptureTests` and, with a real one, `InterruptedCaptureTests`.
 @Suite(.timeLimit(.minutes(1))) struct DiskFullTests {
   /// The packet log's first block: the capture does not start without it.
-  @Test func tellsThatThePacketLogCannotBegin() async throws {
-    try await withFolder { folder in
-      try Files.link(folder + "/packets.btsnoop", to: "/dev/full")
-      guard case .system(let error)? = try await capture(folder) else {
-        Issue.record("the disk is full")
-        return
+  @Test func tellsThatThePacketLogCannotBegin() async {
+    await #expect(processExitsWith: .success) {
+      try await withFolder { folder in
+        test_fill("/packets.btsnoop")
+        defer { test_fill("") }
+        guard case .system(let error)? = try await capture(folder) else {
+          Issue.record("the disk is full")
+          return
+        }
+        #expect(error.number == ENOSPC)
+        #expect(error.description.contains("packets.btsnoop"))
+        // What is there is as it began.
+        #expect(try json(folder + "/session.json")["received"] as? Int == 0)
       }
-      #expect(error.number == ENOSPC)
-      #expect(error.description.contains("packets.btsnoop"))
-      // What is there is as it began.
-      #expect(try json(folder + "/session.json")["received"] as? Int == 0)
     }
   }
 

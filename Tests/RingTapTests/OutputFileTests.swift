@@ -14,7 +14,7 @@ private func wholeText(_ path: String) -> String {
   @Test func writesWholeUnits() throws {
     try withFolder { folder in
       let path = folder + "/rows"
-      var file = try OutputFile(creating: path)
+      var file = try OutputFile(creating: path, ifExists: .fail)
       try file.append { $0 += "header\n".utf8 }
       try file.append { $0 += "one\n".utf8 }
       let (isPending, before) = (file.isPending, file.writtenUnits)
@@ -31,7 +31,7 @@ private func wholeText(_ path: String) -> String {
   @Test func flushesALot() throws {
     try withFolder { folder in
       let path = folder + "/rows"
-      var file = try OutputFile(creating: path)
+      var file = try OutputFile(creating: path, ifExists: .fail)
       for number in 0..<20_000 { try file.append { $0 += "row \(number)\n".utf8 } }
       let written = file.writtenUnits
       #expect(written > 0 && written < 20_000)
@@ -51,14 +51,20 @@ private func wholeText(_ path: String) -> String {
         Issue.record("it is there already")
       } catch { #expect(error.number == EEXIST) }
       #expect(wholeText(path) == "precious")
-      _ = try OutputFile(creating: path)
-      #expect(wholeText(path) == "")
+      var file = try OutputFile(creating: path, ifExists: .replace)
+      try file.append { $0 += "new".utf8 }
+      try file.flush()
+      #expect(wholeText(path) == "precious", "until it is finished")
+      try file.finish()
+      #expect(wholeText(path) == "new")
+      _ = try OutputFile(creating: path, ifExists: .replace)
+      #expect(wholeText(path) == "new" && Set(Files.names(in: folder)) == [".", "..", "session.json"])
     }
   }
 
   /// The kernel's own full disk.
   @Test func tellsAFullDisk() throws {
-    var file = try OutputFile(creating: "/dev/full")
+    var file = try OutputFile(creating: "/dev/full", ifExists: .replace)
     try file.append { $0 += "row\n".utf8 }
     for _ in 0..<2 {
       do throws(SystemError) {
@@ -82,7 +88,7 @@ private func wholeText(_ path: String) -> String {
       #expect(setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0)
       try withFolder { folder in
         let path = folder + "/rows"
-        var file = try OutputFile(creating: path)
+        var file = try OutputFile(creating: path, ifExists: .fail)
         try file.append { $0 += "header\n".utf8 }
         try file.flush()
         for number in 100..<200 { try file.append { $0 += "the row number \(number) of all\n".utf8 } }
@@ -105,7 +111,7 @@ private func wholeText(_ path: String) -> String {
   @Test func replacesInPlace() throws {
     try withFolder { folder in
       let path = folder + "/session.json"
-      var file = try OutputFile(creating: path)
+      var file = try OutputFile(creating: path, ifExists: .fail)
       let (long, short) = ([UInt8](repeating: 0x20, count: 4096), Array("{}\n".utf8))
       try file.replace(with: long.span)
       #expect(wholeText(path).utf8.count == 4096)
@@ -152,7 +158,7 @@ extension OutputFileTests {
   /// What the disk has is what the kernel has, not what waits here.
   @Test func syncsWhatTheKernelHas() throws {
     try withFolder { folder in
-      var file = try OutputFile(creating: folder + "/rows")
+      var file = try OutputFile(creating: folder + "/rows", ifExists: .fail)
       try file.append { $0 += "one\n".utf8 }
       let waiting = file.isUnsynced
       try file.flush()
@@ -165,7 +171,7 @@ extension OutputFileTests {
 
   /// A device has no disk to wait for.
   @Test func syncsADevice() throws {
-    var file = try OutputFile(creating: "/dev/null")
+    var file = try OutputFile(creating: "/dev/null", ifExists: .replace)
     try file.append { $0 += "one\n".utf8 }
     try file.flush()
     try file.sync()
@@ -178,11 +184,95 @@ extension OutputFileTests {
       let path = folder + "/pipe"
       #expect(mkfifo(path, 0o600) == 0)
       let reader = open(path, O_RDONLY | O_NONBLOCK)
-      let file = try OutputFile(creating: path)
+      let file = try OutputFile(creating: path, ifExists: .replace)
       let before = file.hasLostItsReader
       close(reader)
       let after = file.hasLostItsReader
       #expect(!before && after)
+    }
+  }
+}
+
+/// What is written under a name that somebody gave.
+@Suite struct NamedOutputTests {
+  private let octets = Array("new".utf8)
+
+  /// A link is replaced, and what it leads to stays.
+  @Test func replacesALink() throws {
+    try withFolder { folder in
+      let (path, victim) = (folder + "/page", folder + "/victim")
+      for write in [{ try Files.write($0, to: path) }, { try Files.replace(path, with: $0) }]
+        as [(Span<UInt8>) throws -> Void]
+      {
+        try Data("precious".utf8).write(to: URL(filePath: victim))
+        try Files.remove(path)
+        try Files.link(path, to: victim)
+        try write(octets.span)
+        #expect(wholeText(victim) == "precious" && wholeText(path) == "new")
+        #expect(Files.target(ofLink: path) == nil)
+      }
+      #expect(Set(Files.names(in: folder)) == [".", "..", "page", "victim"], "no draft is left")
+    }
+  }
+
+  /// A name that leads nowhere is nobody's to make.
+  @Test func followsNoLinkThatLeadsNowhere() throws {
+    try withFolder { folder in
+      for name in ["a", "b"] { try Files.link("\(folder)/\(name)", to: folder + "/made") }
+      try Files.write(octets.span, to: folder + "/a")
+      #expect(throws: SystemError.self) { _ = try OutputFile(creating: folder + "/b", ifExists: .fail) }
+      #expect(throws: SystemError.self) {
+        _ = try OutputFile(creating: folder + "/b", ifExists: .extend(byteCount: 0))
+      }
+      #expect(!Files.exists(folder + "/made"))
+    }
+  }
+
+  @Test func writesPipesAndDescriptorsInPlace() throws {
+    try withFolder { folder in
+      let path = folder + "/pipe"
+      #expect(mkfifo(path, 0o600) == 0)
+      let reader = open(path, O_RDWR | O_NONBLOCK)
+      defer { close(reader) }
+      for name in [path, "/dev/fd/\(reader)", "/proc/self/fd/\(reader)", "/dev/null"] {
+        try Files.write(octets.span, to: name)
+      }
+      var text = [UInt8](repeating: 0, count: 100)
+      #expect(read(reader, &text, 100) == 9)
+      #expect(Files.names(in: folder).count == 3)
+      // A name of the program's own choosing is a file, whatever somebody made of it.
+      try Files.replace(path, with: octets.span)
+      #expect(wholeText(path) == "new")
+      #expect(throws: SystemError.self) { try Files.write(octets.span, to: "/dev/fd/900") }
+      #expect(throws: SystemError.self) { try Files.write(octets.span, to: folder) }
+    }
+  }
+
+  /// Where only its owner could read it, that stays so.
+  @Test func keepsWhatWasPrivate() throws {
+    try withFolder { folder in
+      let path = folder + "/page"
+      try Files.write(octets.span, to: path)
+      #expect(chmod(path, 0o600) == 0)
+      try Files.write(octets.span, to: path)
+      var status = stat()
+      #expect(stat(path, &status) == 0 && status.st_mode & 0o777 == 0o600)
+    }
+  }
+
+  /// What is gone is not made anew with a hole at its start.
+  @Test func extendsNothingThatHasGone() throws {
+    try withFolder { folder in
+      let path = folder + "/rows"
+      #expect(throws: SystemError.self) {
+        _ = try OutputFile(creating: path, ifExists: .extend(byteCount: 100))
+      }
+      #expect(!Files.exists(path))
+      try Files.write(octets.span, to: path)
+      #expect(throws: SystemError.self) {
+        _ = try OutputFile(creating: path, ifExists: .extend(byteCount: 100))
+      }
+      #expect(wholeText(path) == "new")
     }
   }
 }

@@ -1,6 +1,7 @@
 import BLECore
 import BLEHost
 import BLELinux
+import CTestSystem
 import BLESensors
 import BLEWire
 import Foundation
@@ -152,14 +153,16 @@ extension Recorder {
   }
 
   /// A full disk at the first row: nothing is written, everything is counted.
-  @Test func tellsAFullDiskAtTheStart() async throws {
-    try await withFolder { folder in
-      try FileManager.default.createSymbolicLink(
-        atPath: folder + "/ppg.csv", withDestinationPath: "/dev/full")
-      do throws(SystemError) {
-        _ = try await Recorder.start(in: folder, RingSink(), packets: nil)
-        Issue.record("the disk is full")
-      } catch { #expect(error.number == ENOSPC) }
+  @Test func tellsAFullDiskAtTheStart() async {
+    await #expect(processExitsWith: .success) {
+      try await withFolder { folder in
+        test_fill("/ppg.csv")
+        defer { test_fill("") }
+        do throws(SystemError) {
+          _ = try await Recorder.start(in: folder, RingSink(), packets: nil)
+          Issue.record("the disk is full")
+        } catch { #expect(error.number == ENOSPC) }
+      }
     }
   }
 

@@ -106,50 +106,34 @@ public enum Files {
   public static func replace(
     _ path: String, with octets: Span<UInt8>, mode: UInt32 = 0o644
   ) throws(SystemError) {
-    // Two processes at once do not write into each other's draft.
-    let draft = "\(path).\(getpid()).new"
-    do throws(SystemError) {
-      try write(octets, to: draft, mode)
-      try rename(draft, to: path)
-    } catch {
-      try? remove(draft)
-      throw error
-    }
-    let folder = path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
-    let descriptor = FileDescriptor(
-      owning: try checked("open \(folder)") { unsafe open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) })
-    let number = descriptor.rawValue
-    // A file system that cannot is none the worse.
-    _ = fsync(number)
+    try write(octets, to: path, NamedOutput(path, mode: mode))
+  }
+
+  /// Writes a file for people, such as a picture, where a person said: in place of what has that name, a link included. A
+  /// device or a pipe, or `/dev/stdout`, is written as it is.
+  ///
+  /// A new file has mode 0644, and one that takes the place of another is open to nobody who could not read that.
+  public static func write(_ octets: Span<UInt8>, to path: String) throws(SystemError) {
+    try write(octets, to: path, NamedOutput(path, to: .anything))
   }
 
   private static func write(
-    _ octets: Span<UInt8>, to path: String, _ mode: UInt32
+    _ octets: Span<UInt8>, to path: String, _ output: consuming NamedOutput
   ) throws(SystemError) {
-    let descriptor = FileDescriptor(
-      owning: try checked("open \(path)") {
-        // SAFETY: the path is a null-terminated string for the length of the call.
-        unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode)
-      })
-    do throws(SystemError) { try descriptor.writeAll(octets) } catch {
+    do throws(SystemError) { try output.descriptor.writeAll(octets) } catch {
       throw SystemError(call: "write \(path)", number: error.number)
     }
-    let number = descriptor.rawValue
-    try checked("fsync \(path)") { fsync(number) }
+    try output.commit()
   }
 
-  /// Writes a file for people, such as a picture, in place of what it had.
-  ///
-  /// `open(O_WRONLY | O_CREAT | O_TRUNC)` with mode 0644, `write`.
-  public static func write(_ octets: Span<UInt8>, to path: String) throws(SystemError) {
-    let descriptor = FileDescriptor(
-      owning: try checked("open \(path)") {
-        // SAFETY: the path is a null-terminated string for the length of the call.
-        unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
-      })
-    do throws(SystemError) { try descriptor.writeAll(octets) } catch {
-      throw SystemError(call: "write \(path)", number: error.number)
-    }
+  /// The folder that a name is in: `.` for one without.
+  package static func folder(of path: String) -> String {
+    path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
+  }
+
+  /// The last part of a path.
+  package static func name(of path: String) -> String {
+    path.lastIndex(of: "/").map { String(path[path.index(after: $0)...]) } ?? path
   }
 
   /// How long a file is; `nil` where it cannot be asked, or is none such as a pipe.

@@ -54,6 +54,11 @@ extension SystemError {
   /// What is told where less is free than is needed.
   package static var noRoom: SystemError { SystemError(call: "make room for a capture", number: ENOSPC) }
 
+  /// What is told of a file that somebody took away while it was written.
+  package static func removed(_ path: String) -> SystemError {
+    SystemError(call: "look for \(path), which was removed or moved away", number: ENOENT)
+  }
+
   /// EMFILE, ENFILE: the process or the machine may open no more.
   public var isOfOpenFiles: Bool { number == EMFILE || number == ENFILE }
 

@@ -28,8 +28,11 @@ enum EDFConversion {
       remark: "ringtap; UTC; lowest digital = no value")
     let notes = scan.notes(capture, Set(channels.map(\.signal.group)), limit: layout.noteLimit)
     layout.noteCount = notes.count
+    var file: EDFFile
     do throws(SystemError) {
-      var file = try EDFFile(creating: path, kind, channels.map { $0.head(table.transducer) }, layout)
+      file = try EDFFile(creating: path, kind, channels.map { $0.head(table.transducer) }, layout)
+    } catch { throw .output(error) }
+    do throws(SystemError) {
       for note in notes {
         try file.note(note.text, onsetNanoseconds: note.onset, durationNanoseconds: note.duration)
       }

@@ -72,18 +72,28 @@ package struct EDFFile: ~Copyable {
 
   package let path: String
   private let file: CInt
+  /// Open as long as EDFlib has the file, which knows it by this number.
+  private let descriptor: FileDescriptor
   private var recordCount = 0
   private var isOpen = true
 
-  /// Creates the file, or replaces what is there.
+  /// Creates a file that is not there yet.
   package init(
     creating path: String, _ kind: Kind, _ signals: [Signal], _ layout: Layout
   ) throws(SystemError) {
-    self.path = path
     let type = kind == .edf ? EDFLIB_FILETYPE_EDFPLUS : EDFLIB_FILETYPE_BDFPLUS
+    // EDFlib would follow a link.
+    let descriptor: FileDescriptor
+    do throws(SystemError) {
+      descriptor = try OpenFolder(Files.folder(of: path)).create(Files.name(of: path))
+    } catch { throw SystemError(call: "create \(path)", number: error.number) }
+    let opened = "/proc/self/fd/\(descriptor.rawValue)"
     // SAFETY: the path is a null-terminated string for the length of the call.
-    file = unsafe edfopen_file_writeonly(path, type, CInt(signals.count))
-    guard file >= 0 else { throw SystemError(call: "create \(path)", number: Self.reason(file)) }
+    let file = unsafe edfopen_file_writeonly(opened, type, CInt(signals.count))
+    guard file >= 0 else {
+      try? Files.remove(path)
+      throw SystemError(call: "create \(path)", number: Self.reason(file))
+    }
     var results = [
       edf_set_datarecord_duration(file, CInt(layout.recordDuration)),
       edf_set_number_of_annotation_signals(file, CInt(layout.noteSignalCount)),
@@ -96,8 +106,12 @@ package struct EDFFile: ~Copyable {
     }
     guard results.allSatisfy({ $0 == 0 }) else {
       edfclose_file(file)
+      try? Files.remove(path)
       throw SystemError(call: "describe the signals of \(path)", number: EINVAL)
     }
+    self.path = path
+    self.file = file
+    self.descriptor = descriptor
   }
 
   deinit { if isOpen { edfclose_file(file) } }

@@ -24,6 +24,7 @@ enum TableConversion {
       let outcome = files.outcome
       for (place, rows) in outcome.rows.enumerated() { report.tables[place].rows = rows }
       if let failure = outcome.failure { throw failure }
+      if let file = outcome.removed.first { throw .removed(folder + "/" + file.name) }
       try copySession(capture, to: folder, format)
     } catch { throw .output(error) }
   }

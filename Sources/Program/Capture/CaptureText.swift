@@ -20,6 +20,7 @@ enum CaptureText {
     case .lost(let gap): "\(name)\(GapText.cause(gap)); connecting again"
     case .back(let gap):
       "\(name)streaming again after \(gap.attempts) \(gap.attempts == 1 ? "attempt" : "attempts")"
+    case .removed(let removal): removal.text(in: directory)
     }
   }
 

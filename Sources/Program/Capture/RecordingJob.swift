@@ -80,7 +80,7 @@ struct RecordingJob: Sendable {
     recording.news = { news in
       let text = CaptureText.text(of: news, of: address, in: path, isAlone: isAlone)
       // Of links there may be a storm.
-      links.note(text)
+      if case .removed = news { Console.note(text) } else { links.note(text) }
     }
     recording.isAnnounced = true
     recording.logFormat = logFormat
@@ -134,12 +134,17 @@ struct RecordingJob: Sendable {
   private func finish(_ outcomes: [RecordingGroup.Outcome], json: Bool) throws {
     var failures: [String] = []
     for outcome in outcomes {
-      let directory = outcome.recording.directory
       switch outcome.result {
       case .success(let result):
+        let directory = result.directory ?? outcome.recording.directory
         try show(result, directory, json: json)
+        if directory != outcome.recording.directory { Console.note("the capture was moved to \(directory)") }
         if let failure = result.failure {
-          failures.append("\(failure); what was recorded until then is in \(directory)")
+          let isThere = result.directory != nil
+          failures.append(
+            "\(failure); "
+              + (isThere
+                ? "what was recorded until then is in \(directory)" : "nothing is left: record again"))
         }
       case .failure(let error): failures.append("\(error)")
       }

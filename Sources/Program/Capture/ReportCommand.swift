@@ -73,6 +73,7 @@ struct ReportCommand: ParsableCommand {
 
   func run() throws {
     let view = try view
+    let converter = try png.map { file in try Converter(into: file) }
     let document = try failing { () throws(ReportError) in
       var document = try ReportDocument.read(path, title: title) { Console.progress($0) }
       try document.show(view)
@@ -81,9 +82,9 @@ struct ReportCommand: ParsableCommand {
     if Console.isErrorTerminal { Console.progress("") }
     for problem in document.problemTexts { Console.note(problem) }
     if let svg { try write(document.picture, to: svg) }
-    if let png { try draw(document.picture, to: png) }
+    if let png, let converter { try draw(document.picture, to: png, by: converter) }
     if output != nil || svg == nil && png == nil {
-      try write(document.page, to: output ?? defaultOutput, document)
+      try write(document.page, to: output, document)
     }
     if document.hasErrors { throw ExitCode.failure }
   }
@@ -113,9 +114,17 @@ struct ReportCommand: ParsableCommand {
     return Files.names(in: path).isEmpty ? name + ".html" : name + "/report.html"
   }
 
-  private func write(_ octets: [UInt8], to file: String, _ document: ReportDocument? = nil) throws {
-    if file == "-" { return try Console.write(octets) }
-    do throws(SystemError) { try Files.write(octets.span, to: file) } catch {
+  /// - Parameter name: what a person gave; a name of our own choosing is never a device or a pipe.
+  private func write(_ octets: [UInt8], to name: String?, _ document: ReportDocument? = nil) throws {
+    if name == "-" { return try Console.write(octets) }
+    let file = name ?? defaultOutput
+    do throws(SystemError) {
+      if name == nil {
+        try Files.replace(file, with: octets.span)
+      } else {
+        try Files.write(octets.span, to: file)
+      }
+    } catch {
       throw Failure("cannot write \(file): \(error); choose another place by --output")
     }
     guard let document else { return try Console.print("\(file)  \(octets.count) octets") }
@@ -124,17 +133,34 @@ struct ReportCommand: ParsableCommand {
     )
   }
 
-  private func draw(_ picture: [UInt8], to file: String) throws {
-    let quoted =
-      "'" + file.split(separator: "'", omittingEmptySubsequences: false).joined(separator: "'\\''") + "'"
-    guard let command = ReadingCommand("rsvg-convert --zoom 2 --output \(quoted)") else {
-      throw Failure("cannot start rsvg-convert")
+  /// The program that draws a picture, and the file that it draws into.
+  private final class Converter {
+    let command: ReadingCommand
+    var output: NamedOutput
+
+    /// Before anything of somebody else's is read: from then on no program can be started. Where no picture comes, none is
+    /// drawn. It writes into an open file, so that it looks up no name.
+    init(into file: String) throws {
+      do throws(SystemError) { output = try NamedOutput(file, to: .anything) } catch {
+        throw Failure("cannot write \(file): \(error)")
+      }
+      let draw = "rsvg-convert --zoom 2 >\(output.pathForChildren())"
+      guard
+        let command = ReadingCommand("svg=$(cat); [ -z \"$svg\" ] || printf %s \"$svg\" | \(draw)")
+      else { throw Failure("cannot start rsvg-convert") }
+      self.command = command
     }
+  }
+
+  private func draw(_ picture: [UInt8], to file: String, by converter: Converter) throws {
     // Where it is not there, nobody reads: its status says the rest.
-    try? command.write(picture.span)
-    guard command.finish() == 0 else {
+    try? converter.command.write(picture.span)
+    guard converter.command.finish() == 0 else {
       throw Failure(
         "rsvg-convert has not drawn \(file); install it (Debian: librsvg2-bin), or take --svg")
+    }
+    do throws(SystemError) { try converter.output.commit() } catch {
+      throw Failure("cannot write \(file): \(error)")
     }
     try Console.print(file)
   }

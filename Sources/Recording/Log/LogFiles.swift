@@ -37,10 +37,8 @@ public struct LogFilePlan: Hashable, Sendable {
 
   /// Numbers of the series' files that are there, in order.
   func numbersThere() -> [Int] {
-    let slash = path.lastIndex(of: "/")
-    let folder = slash.map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
-    let prefix = (slash.map { String(path[path.index(after: $0)...]) } ?? path) + "."
-    return Files.names(in: folder).compactMap { name in
+    let prefix = Files.name(of: path) + "."
+    return Files.names(in: Files.folder(of: path)).compactMap { name in
       guard name.hasPrefix(prefix), let number = Int(name.dropFirst(prefix.count)), number > 0,
         "\(number)" == name.dropFirst(prefix.count)
       else { return nil }
@@ -75,6 +73,10 @@ struct LogFiles: ~Copyable {
   /// Where the current file's records of this recording begin.
   private var firstRecordOffset: Int
   private(set) var failure: SystemError?
+  /// `nil` for standard output.
+  private let folder: OpenFolder?
+  /// Whether somebody took the current file away.
+  private(set) var isGone = false
   /// What a repair cut off.
   let tornByteCount: Int
 
@@ -86,8 +88,9 @@ struct LogFiles: ~Copyable {
     guard !isThere || plan.existing == .append else { throw .exists(path) }
     let tail = isThere ? try LogTail.of(path, plan.format) : LogTail()
     do throws(SystemError) {
-      let file = try open(path, isThere ? .extend(byteCount: tail.byteCount) : .fail)
-      var files = LogFiles(plan, file, numbers.isEmpty ? [1] : numbers, tail, now)
+      let folder = plan.path == "-" ? nil : try OpenFolder(Files.folder(of: path))
+      let file = try open(path, isThere ? .extend(byteCount: tail.byteCount) : .fail, in: folder)
+      var files = LogFiles(plan, folder, file, numbers.isEmpty ? [1] : numbers, tail, now)
       // What goes on in a pcapng file is a section of its own, which needs nothing of those before.
       if tail.byteCount == 0 || plan.format == .pcapng { try files.begin() }
       return files
@@ -95,9 +98,11 @@ struct LogFiles: ~Copyable {
   }
 
   private init(
-    _ plan: LogFilePlan, _ file: consuming OutputFile, _ numbers: [Int], _ tail: LogTail, _ now: MonotonicTime
+    _ plan: LogFilePlan, _ folder: OpenFolder?, _ file: consuming OutputFile, _ numbers: [Int],
+    _ tail: LogTail, _ now: MonotonicTime
   ) {
     self.plan = plan
+    self.folder = folder
     self.file = file
     self.numbers = numbers
     writer = plan.format.writer
@@ -110,17 +115,23 @@ struct LogFiles: ~Copyable {
   }
 
   private static func open(
-    _ path: String, _ existing: OutputFile.Existing
+    _ path: String, _ existing: OutputFile.Existing, in folder: OpenFolder?
   ) throws(SystemError) -> OutputFile {
-    path == "-" ? try OutputFile(toStandardOutput: ()) : try OutputFile(creating: path, ifExists: existing)
+    guard let folder else { return try OutputFile(toStandardOutput: ()) }
+    if existing == .fail { return try OutputFile(creating: Files.name(of: path), in: folder, path) }
+    var file = try OutputFile(creating: path, ifExists: existing)
+    file.watch(in: folder)
+    return file
   }
 
   var isPending: Bool { failure == nil && (file.isPending || file.isUnsynced) }
   var isPipe: Bool { plan.path == "-" }
   /// Records of this recording that the kernel has.
-  var writtenRecords: Int { finishedRecords + file.writtenUnits - otherUnits }
+  var writtenRecords: Int { finishedRecords + (isGone ? 0 : file.writtenUnits - otherUnits) }
   /// Octets of them in the files.
-  var writtenByteCount: Int { finishedByteCount + max(0, file.writtenByteCount - firstRecordOffset) }
+  var writtenByteCount: Int {
+    finishedByteCount + (isGone ? 0 : max(0, file.writtenByteCount - firstRecordOffset))
+  }
   var lost: Int { taken - writtenRecords }
   var paths: [String] { numbers.map { plan.path($0) } }
 
@@ -154,9 +165,16 @@ struct LogFiles: ~Copyable {
     } catch { failure = error }
   }
 
+  /// Looks whether the file is still there, too.
   mutating func sync() {
     guard failure == nil else { return }
-    do throws(SystemError) { try file.sync() } catch { failure = error }
+    do throws(SystemError) { try syncAndLook() } catch { failure = error }
+  }
+
+  private mutating func syncAndLook() throws(SystemError) {
+    try file.sync()
+    isGone = folder.map { file.isGone(from: $0) } ?? false
+    if isGone { throw .removed(file.path) }
   }
 
   /// Writes what stands after the last record.
@@ -176,9 +194,9 @@ struct LogFiles: ~Copyable {
   /// Ends the current file and begins the next. Drops after the last record of the one are told by the other.
   private mutating func rotate(at time: ReceiveTime, _ now: MonotonicTime) throws(SystemError) {
     try endFile()
-    try file.sync()
+    try syncAndLook()
     let number = (numbers.last ?? 0) + 1
-    let next = try Self.open(plan.path(number), .fail)
+    let next = try Self.open(plan.path(number), .fail, in: folder)
     (finishedRecords, finishedByteCount) = (writtenRecords, writtenByteCount)
     file = next
     writer = plan.format.writer

@@ -127,6 +127,7 @@ public struct LogRecording: Sendable {
       switch reason {
       case .count: "count reached"
       case .duration: "duration over"
+      case .failure where outcome.isRemoved: "the log was removed"
       case .failure: "the disk refused to take more"
       case .source: "the capture ended"
       case nil: "interrupted"

@@ -13,6 +13,8 @@ final class LogWriter: Sendable {
     var tornByteCount = 0
     var paths: [String] = []
     var failure: SystemError?
+    /// Whether somebody took the last file away.
+    var isRemoved = false
   }
 
   /// Why it takes no more, before it is finished.
@@ -103,7 +105,8 @@ private struct LogWriterJob: WriterJob, ~Copyable {
   var outcome: LogWriter.Outcome {
     LogWriter.Outcome(
       records: files.writtenRecords, byteCount: files.writtenByteCount, lostOnDisk: files.lost,
-      tornByteCount: files.tornByteCount, paths: files.paths, failure: files.failure)
+      tornByteCount: files.tornByteCount, paths: files.paths, failure: files.failure,
+      isRemoved: files.isGone)
   }
 
   mutating func drain(_ extent: WriterTurn, now: MonotonicTime) {

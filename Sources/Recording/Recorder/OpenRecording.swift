@@ -10,6 +10,7 @@ final class OpenRecording: Sendable {
     /// As it was when the files were made.
     let report: SessionReport
     let begunAt: MonotonicTime
+    let directory: String
     var folder: CaptureDirectory
     let recorder: Recorder
     var announcement: LogAnnouncement?
@@ -17,11 +18,11 @@ final class OpenRecording: Sendable {
     /// Closes all, with the report about what is in them.
     ///
     /// - Parameter take: what the report says of the tables.
-    /// - Returns: what kept a file from taking everything.
+    /// - Returns: what kept a file from taking everything, and where the directory is now.
     consuming func finish(
       _ report: inout SessionReport, _ packets: PacketQueue, _ clock: LoopClock,
       _ take: (inout SessionReport, Recorder.Outcome) -> Void
-    ) async -> HostError? {
+    ) async -> (failure: HostError?, directory: String?) {
       let recorder = recorder
       let outcome = await clock.standing { await recorder.finish() }
       announcement.take()?.end()
@@ -34,10 +35,15 @@ final class OpenRecording: Sendable {
       }
       report.lost.packetLog = packets.dropped + outcome.lostPackets
       report.lost.disk = outcome.lostSamples
+      report.removedFiles = outcome.removed
       take(&report, outcome)
       var failure = outcome.failure.map { HostError.system($0) }
+      let place = folder.place
+      if !outcome.removed.isEmpty, failure == nil {
+        failure = .unsuitable(FileRemoval.text(outcome.removed, in: place ?? directory))
+      }
       do throws(SystemError) { try folder.finish(report) } catch { failure = failure ?? .system(error) }
-      return failure
+      return (failure, place)
     }
   }
 
@@ -81,7 +87,7 @@ final class OpenRecording: Sendable {
       recorder.wake.signal()
       // A closure cannot consume what it captures, but it can take it.
       var made: Files? = Files(
-        report: report, begunAt: begunAt, folder: folder, recorder: recorder,
+        report: report, begunAt: begunAt, directory: directory, folder: folder, recorder: recorder,
         announcement: announce())
       files.withLock { $0 = made.take() }
     } catch { throw .system(error) }

@@ -4,14 +4,18 @@ import Glibc
 /// An output file of whole units (rows, records): whatever happens, it ends with a whole one.
 ///
 /// Units are gathered in a buffer. Where the disk takes only a part of it, the file is cut back to the last
-/// whole unit, so that what is there stays readable.
+/// whole unit, so that what is there stays readable. No link is followed, but those of `/dev/stdout` and its like.
 public struct OutputFile: ~Copyable, Sendable {
   private static let bufferByteCount = 1 << 16
   /// As many rows as the buffer has room for: no row and no record is shorter than 16 octets.
   private static let bufferedUnits = bufferByteCount / 16
 
-  private let descriptor: FileDescriptor
+  private var output: NamedOutput
   public let path: String
+  /// Its name in the folder that it was made in.
+  private let name: FileName
+  /// Whether its name led to it when it was made: a device has none that matters.
+  private var isWatched = false
   /// Units that the kernel has.
   public private(set) var writtenUnits = 0
   private var buffer: [UInt8] = []
@@ -27,52 +31,64 @@ public struct OutputFile: ~Copyable, Sendable {
 
   /// What to do about a file that is there already.
   public enum Existing: Hashable, Sendable {
-    case replace, fail
-    /// Goes on after so many octets of it, and cuts off what follows them.
+    /// Takes its place once the new one is finished. A device or a pipe is written as it is.
+    case replace
+    case fail
+    /// Goes on after so many octets of it, and cuts off what follows them. None: makes it, where it is not there.
     case extend(byteCount: Int)
   }
 
   /// Creates a file with mode 0644.
   ///
-  /// `open(O_WRONLY | O_CREAT)`, with `O_TRUNC` or `O_EXCL`, or with `ftruncate` and `lseek`.
-  public init(creating path: String, ifExists existing: Existing = .replace) throws(SystemError) {
-    descriptor = try Self.open(path, existing)
+  /// `open(O_WRONLY | O_NOFOLLOW)`, with `O_CREAT | O_EXCL`, or with `ftruncate` and `lseek`.
+  public init(creating path: String, ifExists existing: Existing) throws(SystemError) {
+    output = try Self.open(path, existing)
     self.path = path
+    name = FileName(Files.name(of: path))
     canBeCut = true
     if case .extend(let byteCount) = existing { (writtenByteCount, syncedByteCount) = (byteCount, byteCount) }
-    buffer.reserveCapacity(Self.bufferByteCount + 4096)
-    ends.reserveCapacity(Self.bufferedUnits)
+    reserve()
   }
 
-  /// Standard output, under the name `-`. Where it is full or closed, it may end inside a unit.
+  /// Standard output. Where it is full or closed, it may end inside a unit.
   public init(toStandardOutput: Void) throws(SystemError) {
-    descriptor = FileDescriptor(
+    let descriptor = FileDescriptor(
       owning: try checked("dup standard output") { fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3) })
-    path = "-"
+    (path, name) = ("standard output", FileName("-"))
+    output = NamedOutput(inPlace: descriptor, path)
     canBeCut = false
+    reserve()
+  }
+
+  private mutating func reserve() {
     buffer.reserveCapacity(Self.bufferByteCount + 4096)
     ends.reserveCapacity(Self.bufferedUnits)
   }
 
   private static func open(
     _ path: String, _ existing: Existing
-  ) throws(SystemError) -> FileDescriptor {
-    let disposition =
-      switch existing {
-      case .replace: O_TRUNC
-      case .fail: O_EXCL
-      case .extend: CInt(0)
-      }
+  ) throws(SystemError) -> NamedOutput {
+    let disposition: CInt
+    switch existing {
+    case .replace: return try NamedOutput(path, to: .anything)
+    case .fail: disposition = O_CREAT | O_EXCL
+    case .extend(byteCount: 0): disposition = O_CREAT
+    case .extend: disposition = 0
+    }
     let descriptor = FileDescriptor(
       owning: try checked("open \(path)") {
         // SAFETY: the path is a null-terminated string for the length of the call.
-        unsafe Glibc.open(path, O_WRONLY | O_CREAT | O_CLOEXEC | disposition, 0o644)
+        unsafe Glibc.open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | disposition, 0o644)
       })
-    guard case .extend(let byteCount) = existing else { return descriptor }
+    guard case .extend(let byteCount) = existing else { return NamedOutput(inPlace: descriptor, path) }
     let number = descriptor.rawValue
+    // Somebody has cut it: what follows would stand after octets that nobody wrote.
+    guard lseek(number, 0, SEEK_END) >= byteCount else {
+      throw SystemError(call: "go on with \(path)", number: ESTALE)
+    }
     try checked("ftruncate \(path)") { ftruncate(number, off_t(byteCount)) }
     try checked("lseek \(path)") { lseek(number, 0, SEEK_END) < 0 ? -1 : 0 }
-    return descriptor
+    return NamedOutput(inPlace: descriptor, path)
   }
 
   /// Whether units wait in the buffer.
@@ -83,7 +99,7 @@ public struct OutputFile: ~Copyable, Sendable {
 
   /// Whether it is a pipe whose reader has gone: the next write would fail.
   public var hasLostItsReader: Bool {
-    var poll = pollfd(fd: descriptor.rawValue, events: 0, revents: 0)
+    var poll = pollfd(fd: output.descriptor.rawValue, events: 0, revents: 0)
     // SAFETY: one entry, which outlives the call.
     return unsafe Glibc.poll(&poll, 1, 0) > 0 && poll.revents & Int16(POLLERR) != 0
   }
@@ -106,13 +122,13 @@ public struct OutputFile: ~Copyable, Sendable {
     if let failure { throw failure }
     var sent = 0
     do throws(SystemError) {
-      while sent < buffer.count { sent += try descriptor.write(buffer.span.extracting(sent...)) }
+      while sent < buffer.count { sent += try output.descriptor.write(buffer.span.extracting(sent...)) }
       writtenUnits += ends.count
     } catch {
       let whole = ends.lastIndex { $0 <= sent }
       sent = whole.map { ends[$0] } ?? 0
       writtenUnits += whole.map { $0 + 1 } ?? 0
-      if canBeCut { _ = ftruncate(descriptor.rawValue, off_t(writtenByteCount + sent)) }
+      if canBeCut { _ = ftruncate(output.descriptor.rawValue, off_t(writtenByteCount + sent)) }
       failure = SystemError(call: "write \(path)", number: error.number)
     }
     writtenByteCount += sent
@@ -128,7 +144,7 @@ public struct OutputFile: ~Copyable, Sendable {
   /// - Throws: EIO and its like; the same error ever after.
   public mutating func sync() throws(SystemError) {
     guard isUnsynced else { return }
-    let number = descriptor.rawValue
+    let number = output.descriptor.rawValue
     do throws(SystemError) { try checked("fdatasync \(path)") { fdatasync(number) } } catch {
       guard error.number == EINVAL || error.number == EROFS else {
         failure = error
@@ -141,9 +157,51 @@ public struct OutputFile: ~Copyable, Sendable {
   /// Replaces the whole content with `octets`, in place: the blocks that the file has are used again, so a
   /// file that was made large enough can be rewritten on a full disk.
   public mutating func replace(with octets: Span<UInt8>) throws(SystemError) {
-    let number = descriptor.rawValue
+    let number = output.descriptor.rawValue
     try checked("lseek \(path)") { lseek(number, 0, SEEK_SET) < 0 ? -1 : 0 }
-    try descriptor.writeAll(octets)
+    try output.descriptor.writeAll(octets)
     try checked("ftruncate \(path)") { ftruncate(number, off_t(octets.count)) }
+  }
+  /// Hands everything to the disk, and gives a file that is to replace another its name. Nothing more can be appended.
+  public mutating func finish() throws(SystemError) {
+    try flush()
+    try sync()
+    try output.commit()
+  }
+}
+
+// MARK: Whether it is there
+
+extension OutputFile {
+  /// Makes a file that is not there yet in a folder that is open, and watches it.
+  ///
+  /// - Parameter path: what it is called in messages.
+  package init(creating name: String, in folder: OpenFolder, _ path: String) throws(SystemError) {
+    let descriptor: FileDescriptor
+    do throws(SystemError) { descriptor = try folder.create(name) } catch {
+      throw SystemError(call: "open \(path)", number: error.number)
+    }
+    output = NamedOutput(inPlace: descriptor, path)
+    (self.path, self.name, canBeCut) = (path, FileName(name), true)
+    reserve()
+    watch(in: folder)
+  }
+
+  /// Lets `isGone` tell from now on, if it is a file at all, and of a file system whose files can be told from each other.
+  package mutating func watch(in folder: OpenFolder) {
+    isWatched = folder.holds(name, output.descriptor)
+  }
+
+  /// Whether it was removed, replaced, or moved out of the folder: nobody finds there what is written.
+  package func isGone(from folder: OpenFolder) -> Bool {
+    isWatched && !folder.holds(name, output.descriptor)
+  }
+
+  /// Like `replace(with:)`. Where the file has gone from its folder, it is made again.
+  package mutating func replace(
+    with octets: Span<UInt8>, in folder: OpenFolder
+  ) throws(SystemError) {
+    if isGone(from: folder) { self = try OutputFile(creating: name.text, in: folder, path) }
+    try replace(with: octets)
   }
 }

@@ -32,15 +32,17 @@ public final class PacketLogFile: Sendable {
   /// - Parameters:
   ///   - path: pcapng where it ends so, else btsnoop.
   ///   - origin: what other processes hear of the log; nothing if not given.
+  ///   - onFailure: called once, on the writer's thread, where it takes nothing more.
   /// - Throws: EEXIST where the file is there already: nothing recorded is ever overwritten.
   public static func start(
-    _ path: String, announcing origin: RunningLog.Origin? = nil
+    _ path: String, announcing origin: RunningLog.Origin? = nil,
+    onFailure: @escaping @Sendable (SystemError) -> Void = { _ in }
   ) async throws(HostError) -> PacketLogFile {
     do throws(SystemError) {
       let log = try PacketLogFile()
       let ring = log.ring
       try await log.writer.start(named: "ringtap-log", orThrow: { $0 }) { () throws(SystemError) in
-        try PacketLogJob(path, ring)
+        try PacketLogJob(path, ring, onFailure)
       }
       // The log is none the worse where nobody can be told.
       if let origin { log.announcement.withLock { $0 = try? LogAnnouncement(of: path, origin) } }
@@ -74,13 +76,21 @@ private struct PacketLogJob: WriterJob, ~Copyable {
   private var taken = 0
   private var droppedBefore = 0
   private var failure: SystemError?
+  private let folder: OpenFolder
+  private var isGone = false
+  private var onFailure: (@Sendable (SystemError) -> Void)?
 
-  init(_ path: String, _ ring: PacketQueue) throws(SystemError) {
-    var file = try OutputFile(creating: path, ifExists: .fail)
+  init(
+    _ path: String, _ ring: PacketQueue, _ onFailure: @escaping @Sendable (SystemError) -> Void
+  ) throws(SystemError) {
+    let folder = try OpenFolder(Files.folder(of: path))
+    var file = try OutputFile(creating: Files.name(of: path), in: folder, path)
     var writer = CaptureLogFormat(path: path).writer
     try file.append { writer.start(into: &$0) }
     try file.flush()
     self.file = file
+    self.folder = folder
+    self.onFailure = onFailure
     self.writer = writer
     self.ring = ring
   }
@@ -92,7 +102,7 @@ private struct PacketLogJob: WriterJob, ~Copyable {
 
   var outcome: PacketLogFile.Outcome {
     // The header is the first unit.
-    let packets = file.writtenUnits - 1
+    let packets = isGone ? 0 : file.writtenUnits - 1
     return PacketLogFile.Outcome(packets: packets, lost: taken - packets + ring.dropped, failure: failure)
   }
 
@@ -121,9 +131,11 @@ private struct PacketLogJob: WriterJob, ~Copyable {
 
   mutating func sync() {
     guard failure == nil else { return }
-    do throws(SystemError) { try file.sync() } catch { failure = error }
+    do throws(SystemError) { try file.sync() } catch { return failure = error }
+    isGone = file.isGone(from: folder)
+    if isGone { failure = .removed(file.path) }
   }
 
-  mutating func endTurn() {}
+  mutating func endTurn() { if let failure, let tell = onFailure.take() { tell(failure) } }
   mutating func end() {}
 }

@@ -23,6 +23,8 @@ package final class Recorder: Sendable {
     /// Of the wall clock, where it was watched.
     var clockSteps: ClockWatch?
     package var failure: SystemError?
+    /// What somebody took away.
+    package var removed: [RemovedFile] = []
   }
 
   /// Whether the source waits for the writer.
@@ -33,11 +35,15 @@ package final class Recorder: Sendable {
 
   private let writer: WriterThread<Outcome>
   private let failureReport = Mutex<(@Sendable () -> Void)?>(nil)
+  fileprivate let onRemoval: @Sendable (FileRemoval) -> Void
 
   /// Signal it when the queues have got something.
   var wake: WakeEvent { writer.wake }
 
-  private init(urgent isUrgent: @escaping @Sendable () -> Bool) throws(SystemError) {
+  private init(
+    _ onRemoval: @escaping @Sendable (FileRemoval) -> Void, urgent isUrgent: @escaping @Sendable () -> Bool
+  ) throws(SystemError) {
+    self.onRemoval = onRemoval
     writer = try WriterThread(urgent: isUrgent)
   }
 
@@ -50,12 +56,14 @@ package final class Recorder: Sendable {
   ///   - packets: what a `PacketTap` fills; `nil` for no packet log.
   ///   - pace: `.held` where the source waits until the queues are empty, as a replayed log does.
   ///   - live: gets to see what is recorded, where somebody watches.
+  ///   - onRemoval: called on the writer's thread where files have gone.
   static func start<Tables: SampleTables>(
     in directory: String, _ samples: SampleQueue<Tables.Sample>, _ tables: Tables,
     as tableFormat: TableFormat = .csv, packets: PacketQueue?, format: CaptureLogFormat = .btsnoop,
-    pace: Pace = .held, live: (any RecordingWatcher)? = nil
+    pace: Pace = .held, live: (any RecordingWatcher)? = nil,
+    onRemoval: @escaping @Sendable (FileRemoval) -> Void = { _ in }
   ) async throws(SystemError) -> Recorder {
-    let recorder = try Recorder { samples.isHalfFull || packets?.isHalfFull ?? false }
+    let recorder = try Recorder(onRemoval) { samples.isHalfFull || packets?.isHalfFull ?? false }
     try await recorder.writer.start(named: "ringtap-writer", orThrow: { $0 }) { () throws(SystemError) in
       RecorderJob(
         recorder: recorder, samples: samples, packets: packets, tables: tables,
@@ -121,7 +129,11 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   }
 
   mutating func sync() { files.sync() }
-  mutating func endTurn() { if files.hasFailed { recorder.reportFailure() } }
+
+  mutating func endTurn() {
+    if files.hasFailed { recorder.reportFailure() }
+    if let removal = files.takeRemoval() { recorder.onRemoval(removal) }
+  }
 
   mutating func end() {
     tables.finish(&files)

@@ -5,15 +5,29 @@ import BLEWire
 
 /// The open files of a recording. After the first failure they take nothing more and count what they miss.
 package struct RecordingFiles: ~Copyable {
+  /// A class, so that there may be none.
+  private final class PacketLog {
+    var file: OutputFile
+    /// See `TableFile`.
+    var isGone = false
+
+    init(_ file: consuming OutputFile) { self.file = file }
+  }
+
+  private let folder: OpenFolder
   private let tables: [TableFile]
   private var index: ColumnIndex?
-  private var log: OutputFile
-  private let hasLog: Bool
+  /// `nil` where none is wanted.
+  private let log: PacketLog?
   private var encoder: LinkLogWriter
   private var packetsTaken = 0
   /// Who watches, if anybody does.
   let live: (any RecordingWatcher)?
   private var failure: SystemError?
+  /// Files that were found to be gone, with when that was.
+  private var gone: [RemovedFile] = []
+  /// Those of them that nobody was told of.
+  private var news: [RemovedFile] = []
 
   /// - Parameters:
   ///   - tableFormat: of the tables.
@@ -23,33 +37,35 @@ package struct RecordingFiles: ~Copyable {
     in directory: String, _ descriptions: [RecordedTable], as tableFormat: TableFormat = .csv,
     log format: CaptureLogFormat?, live: (any RecordingWatcher)? = nil
   ) throws(SystemError) {
+    let folder = try OpenFolder(directory)
     var tables: [TableFile] = []
     for description in descriptions {
-      tables.append(try TableFile(description, as: tableFormat, in: directory))
+      tables.append(try TableFile(description, as: tableFormat, in: folder, directory))
     }
-    index = tableFormat == .npy ? try ColumnIndex(creating: directory, tables) : nil
     var encoder = LinkLogWriter(format ?? .btsnoop)
-    var log: OutputFile
-    if let format {
-      log = try OutputFile(creating: directory + "/" + format.fileName)
-      try log.append { encoder.start(into: &$0) }
-      try log.flush()
-      hasLog = true
-    } else {
-      log = try OutputFile(creating: "/dev/null")
-      hasLog = false
-    }
-    self.tables = tables
+    let log = try Self.log(format, &encoder, in: folder, directory)
+    index = tableFormat == .npy ? try ColumnIndex(in: folder, directory, tables) : nil
+    (self.folder, self.tables, self.log, self.encoder) = (folder, tables, log, encoder)
     self.live = live
     live?.open(descriptions)
-    self.log = log
-    self.encoder = encoder
+  }
+
+  private static func log(
+    _ format: CaptureLogFormat?, _ encoder: inout LinkLogWriter, in folder: OpenFolder, _ directory: String
+  ) throws(SystemError) -> PacketLog? {
+    guard let format else { return nil }
+    var head: [UInt8] = []
+    encoder.start(into: &head)
+    var log = try OutputFile(creating: format.fileName, in: folder, directory + "/" + format.fileName)
+    try log.append(head)
+    try log.flush()
+    return PacketLog(log)
   }
 
   /// Whether something waits for a flush or for the disk.
   var isPending: Bool {
     guard failure == nil else { return false }
-    if log.isPending || log.isUnsynced { return true }
+    if let log, !log.isGone, log.file.isPending || log.file.isUnsynced { return true }
     return tables.contains(where: \.isPending)
   }
 
@@ -57,18 +73,23 @@ package struct RecordingFiles: ~Copyable {
 
   /// Octets that the kernel has.
   var writtenByteCount: Int {
-    tables.reduce(hasLog ? log.writtenByteCount : 0) { $0 + $1.writtenByteCount }
+    tables.reduce(log?.file.writtenByteCount ?? 0) { $0 + $1.writtenByteCount }
   }
 
   package var outcome: Recorder.Outcome {
     var outcome = Recorder.Outcome()
     outcome.rows = tables.map(\.rowsWritten)
     outcome.failure = failure
-    if failure != nil {
-      for table in tables where table.table.content == .samples {
-        outcome.lostSamples += table.rowsTaken - table.rowsWritten
-      }
-      outcome.lostPackets = hasLog ? packetsTaken - (log.writtenUnits - 1) : 0
+    for table in tables where table.table.content == .samples && (failure != nil || table.isGone) {
+      outcome.lostSamples += table.rowsTaken - table.rowsWritten
+    }
+    if let log, failure != nil || log.isGone {
+      outcome.lostPackets = packetsTaken - (log.isGone ? 0 : log.file.writtenUnits - 1)
+    }
+    outcome.removed = gone.map { file in
+      var file = file
+      file.rows = tables.first { $0.fileName == file.name }?.rowsTaken ?? packetsTaken
+      return file
     }
     return outcome
   }
@@ -87,9 +108,9 @@ package struct RecordingFiles: ~Copyable {
   mutating func open(_ table: Int, with columns: [RecordedColumn]) {
     guard failure == nil else { return }
     do throws(SystemError) {
-      try tables[table].open(with: columns)
+      try tables[table].open(with: columns, in: folder)
       live?.open(table, with: columns)
-      try index?.write(tables, isComplete: false)
+      try index?.write(tables, isComplete: false, in: folder)
     } catch { fail(error) }
   }
 
@@ -97,7 +118,9 @@ package struct RecordingFiles: ~Copyable {
     packetsTaken += 1
     guard failure == nil else { return }
     do throws(SystemError) {
-      try log.append { encoder.append(pdu, PacketTap.Tag(tag), time, dropped: dropped, to: &$0) }
+      if let log, !log.isGone {
+        try log.file.append { encoder.append(pdu, PacketTap.Tag(tag), time, dropped: dropped, to: &$0) }
+      }
       live?.take(pdu)
     } catch { fail(error) }
   }
@@ -107,16 +130,36 @@ package struct RecordingFiles: ~Copyable {
     do throws(SystemError) {
       // Not over the tables: unless optimised, each step of that allocates.
       for place in tables.indices { try tables[place].flush() }
-      try log.flush()
+      if let log, !log.isGone { try log.file.flush() }
     } catch { fail(error) }
   }
 
+  /// Looks whether the files are still there, too.
   package mutating func sync() {
     guard failure == nil else { return }
     do throws(SystemError) {
       for place in tables.indices { try tables[place].sync() }
-      try log.sync()
-    } catch { fail(error) }
+      if let log, !log.isGone { try log.file.sync() }
+    } catch { return fail(error) }
+    for place in tables.indices where tables[place].hasGone(from: folder) { note(tables[place].fileName) }
+    if let log, !log.isGone, log.file.isGone(from: folder) {
+      log.isGone = true
+      note(Files.name(of: log.file.path))
+    }
+  }
+
+  private mutating func note(_ name: String) {
+    let file = RemovedFile(name: name, noticedAt: SystemClock.now())
+    gone.append(file)
+    news.append(file)
+  }
+
+  /// What was found to be gone since this was last asked; `nil` for nothing.
+  mutating func takeRemoval() -> FileRemoval? {
+    if news.isEmpty { return nil }
+    defer { news = [] }
+    let hasOthers = gone.count < tables.count + (log == nil ? 0 : 1)
+    return FileRemoval(files: news, leaves: hasOthers ? .others : .nothing)
   }
 
   /// Nothing more comes: completes the index, if there is one.
@@ -125,7 +168,7 @@ package struct RecordingFiles: ~Copyable {
   package mutating func end(rate: Double?) {
     guard index != nil else { return }
     flush()
-    do throws(SystemError) { try index?.write(tables, isComplete: true, rate: rate) } catch {
+    do throws(SystemError) { try index?.write(tables, isComplete: true, rate: rate, in: folder) } catch {
       if failure == nil { fail(error) }
     }
   }
@@ -134,6 +177,6 @@ package struct RecordingFiles: ~Copyable {
   private mutating func fail(_ error: SystemError) {
     failure = error
     for table in tables { try? table.flush() }
-    try? log.flush()
+    try? log?.file.flush()
   }
 }

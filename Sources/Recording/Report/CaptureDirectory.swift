@@ -1,41 +1,51 @@
 import BLECore
 import BLEHost
-import BLELinux
+package import BLELinux
 import Glibc
 import JSONText
 
 /// The folder of one capture and its `session.json`.
-struct CaptureDirectory: ~Copyable {
+package struct CaptureDirectory: ~Copyable {
   /// Room that `session.json` takes from the start, so that it can be completed on a full disk.
   private static let reservedByteCount = 8192
 
-  let path: String
+  private static let fileName = "session.json"
+
+  package let path: String
+  private let folder: OpenFolder
   private var session: OutputFile
 
   /// Nothing recorded is ever overwritten: asked before a stream is started for nothing.
   ///
   /// - Throws: EEXIST where a capture is there already.
   static func refuse(_ path: String) throws(HostError) {
-    guard !Files.exists(path + "/session.json") else {
-      throw .system(SystemError(call: "open \(path)/session.json", number: EEXIST))
+    guard !Files.exists(path + "/" + fileName) else {
+      throw .system(SystemError(call: "open \(path)/\(fileName)", number: EEXIST))
     }
   }
 
   /// Makes the folder and a first `session.json`.
   ///
   /// - Throws: EEXIST where a capture is there already: nothing recorded is ever overwritten.
-  init(creating path: String, _ report: SessionReport) throws(SystemError) {
+  package init(creating path: String, _ report: SessionReport) throws(SystemError) {
     try Files.createDirectory(path)
-    var session = try OutputFile(creating: path + "/session.json", ifExists: .fail)
+    let folder = try OpenFolder(path)
+    var session = try OutputFile(creating: Self.fileName, in: folder, path + "/" + Self.fileName)
     try session.replace(with: Self.text(report, paddedTo: Self.reservedByteCount).span)
     self.path = path
+    self.folder = folder
     self.session = session
   }
 
-  /// Completes `session.json` in place. On a full disk it may be without its lists, which have no limit: their counts are
-  /// there.
-  mutating func finish(_ report: SessionReport) throws(SystemError) {
-    do throws(SystemError) { try session.replace(with: Self.text(report, paddedTo: 0).span) } catch {
+  /// Where it is now; `nil` where it was removed.
+  var place: String? { folder.place(openedAs: path) }
+
+  /// Completes `session.json` in place, wherever the folder was moved to; makes it again where it was removed. On a full disk
+  /// it may be without its lists, which have no limit: their counts are there.
+  package mutating func finish(_ report: SessionReport) throws(SystemError) {
+    do throws(SystemError) {
+      try session.replace(with: Self.text(report, paddedTo: 0).span, in: folder)
+    } catch {
       var short = report
       (short.gaps, short.changes, short.requestsBeforeFirstSample) = ([], [], [])
       try session.replace(with: Self.text(short, paddedTo: 0).span)

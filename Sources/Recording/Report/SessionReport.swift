@@ -24,9 +24,10 @@ public struct SessionReport: Hashable, Sendable {
     public var kernelQueue = 0
     /// Our queue between receive thread and writer was full.
     public var sampleQueue = 0
-    /// The queue of the packet log was full: packets missing there, not samples.
+    /// The queue of the packet log was full, the disk did not take it, or somebody removed it: packets missing there, not
+    /// samples.
     public var packetLog = 0
-    /// The disk did not take them: rows of samples. A ring's sample is one; a strap's value is one of `heart_rate`, and one
+    /// The disk did not take them, or somebody removed their file: rows of samples. A ring's sample is one; a strap's value is one of `heart_rate`, and one
     /// of `rr_intervals` for each interval.
     public var disk = 0
 
@@ -69,6 +70,8 @@ public struct SessionReport: Hashable, Sendable {
   /// What the controller sent meanwhile that could not be used: notifications may be missing. See `Adapter.faults`.
   public var adapterFaults = 0
   public var lost = Loss()
+  /// Files that somebody took away during the recording.
+  public var removedFiles: [RemovedFile] = []
   public var streams: [Stream] = []
   /// What became known of the sensor's clock, and the table that says it tick by tick.
   public var ticks: TickReport?
@@ -152,6 +155,7 @@ public struct SessionReport: Hashable, Sendable {
       line.member("withoutKernelStamp", withoutKernelStamp)
       line.member("adapterFaults", adapterFaults)
       encodeLoss(&line)
+      encodeRemovedFiles(&line)
       line.member("streams") { line in
         for stream in streams {
           line.member(stream.name) { line in

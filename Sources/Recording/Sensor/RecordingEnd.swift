@@ -7,6 +7,8 @@ import Synchronization
 final class RecordingEnd: Sendable {
   enum Reason: Hashable, Sendable {
     case count, duration, interrupted, disk
+    /// Somebody removed all files.
+    case removed
     /// The sensor stopped the stream by itself, though the link is up.
     case sensor
     /// The session is over: the link was lost for good, or the stream did not start.
@@ -110,7 +112,7 @@ extension RecordingEnd.Reason {
   /// What ended the recording before its time.
   var failure: HostError? {
     switch self {
-    case .count, .duration, .interrupted, .disk: nil
+    case .count, .duration, .interrupted, .disk, .removed: nil
     case .sensor: .unsuitable(Self.stopped)
     case .session(let error): error
     }
@@ -130,6 +132,7 @@ extension RecordingEnd.Reason {
     case .duration: "duration over"
     case .interrupted, .session(nil): "interrupted"
     case .disk: "the disk refused to take more"
+    case .removed: "the files were removed"
     case .sensor: Self.stopped
     case .session(let error?):
       if !hasStreamed {

@@ -15,11 +15,13 @@ public import SensorSessions
 /// let result = try await recording.run(.ring)
 /// ```
 public struct SensorRecording: Sendable {
-  /// What happened to the link of a recording that goes on.
+  /// What happened to a recording.
   public enum News: Sendable {
     case lost(SessionGap)
     /// The stream runs again.
     case back(SessionGap)
+    /// Somebody took files away. Told on the writer's thread.
+    case removed(FileRemoval)
   }
 
   /// What remains: the report, and what ended it early if anything did.
@@ -28,6 +30,8 @@ public struct SensorRecording: Sendable {
     /// Samples with a value: a strap off the body sends others.
     public var values: Int
     public var failure: HostError?
+    /// Where the files are, elsewhere than asked for where somebody moved the directory meanwhile; `nil` where it was removed.
+    public var directory: String?
   }
 
   /// The device, and how to connect to it; the packet log has a tap of its own.
@@ -110,7 +114,12 @@ public struct SensorRecording: Sendable {
       try await recording.begin(
         emptyReport(of: started.facts, tables.tables, at: begunAt.time), begunAt: begunAt.monotonic,
         on: connection, announce: announce
-      ) { pace throws(SystemError) in try await recorder(of: samples, tables, packets, pace) }
+      ) { pace throws(SystemError) in
+        try await recorder(of: samples, tables, packets, pace) { removal in
+          news(.removed(removal))
+          if removal.leaves == .nothing { end.finish(.removed) }
+        }
+      }
       end.filesAreMade()
     }
     // Its end is ours to choose: a cancelled task must not skip what is below.
@@ -137,17 +146,19 @@ public struct SensorRecording: Sendable {
     report.timeToFirstSample = report.firstSampleAt.map { ($0 - begunAt).nanoseconds }
       .flatMap { $0 < 0 ? nil : $0 }
     report.adapterFaults = await adapter.faults - faults
-    let failure = await files.finish(&report, packets, clock) { $0.take($1, as: tableFormat) }
-    return Result(report: report, values: sink.counts.values, failure: failure ?? reason.failure)
+    let (failure, place) = await files.finish(&report, packets, clock) { $0.take($1, as: tableFormat) }
+    return Result(
+      report: report, values: sink.counts.values, failure: failure ?? reason.failure, directory: place)
   }
 
   /// Makes the files.
   private func recorder<Tables: SampleTables>(
-    of samples: SampleQueue<Tables.Sample>, _ tables: Tables, _ packets: PacketQueue, _ pace: Recorder.Pace
+    of samples: SampleQueue<Tables.Sample>, _ tables: Tables, _ packets: PacketQueue, _ pace: Recorder.Pace,
+    _ onRemoval: @escaping @Sendable (FileRemoval) -> Void
   ) async throws(SystemError) -> Recorder {
     let recorder = try await Recorder.start(
       in: directory, samples, tables, as: tableFormat, packets: packets, format: logFormat, pace: pace,
-      live: live)
+      live: live, onRemoval: onRemoval)
     recorder.hold(adapter.loop.clock) { !samples.isEmpty }
     return recorder
   }

@@ -5,38 +5,45 @@ final class TableFile {
   /// Its columns become known with `open` at the latest.
   private(set) var table: RecordedTable
   var rowsTaken = 0
+  /// Whether it was found to be removed, or moved away: it takes nothing more, and has no rows that anybody finds.
+  private(set) var isGone = false
   private let format: TableFormat
   private let directory: String
   private var text: OutputFile?
   private var columns: ColumnFiles?
 
-  init(_ table: RecordedTable, as format: TableFormat, in directory: String) throws(SystemError) {
+  init(
+    _ table: RecordedTable, as format: TableFormat, in folder: OpenFolder, _ directory: String
+  ) throws(SystemError) {
     self.table = table
     self.format = format
     self.directory = directory
-    if format == .csv { text = try OutputFile(creating: directory + "/" + table.fileName) }
-    if !table.columns.isEmpty { try open() }
+    if format == .csv {
+      text = try OutputFile(creating: table.fileName, in: folder, directory + "/" + table.fileName)
+    }
+    if !table.columns.isEmpty { try open(in: folder) }
   }
 
   /// Tells the columns of a table that was made without.
-  func open(with columns: [RecordedColumn]) throws(SystemError) {
+  func open(with columns: [RecordedColumn], in folder: OpenFolder) throws(SystemError) {
     table.columns = columns
-    try open()
+    try open(in: folder)
   }
 
-  private func open() throws(SystemError) {
+  private func open(in folder: OpenFolder) throws(SystemError) {
     switch format {
     case .csv:
       let header = table.header
       try text?.append { $0 += header.utf8 }
       try text?.flush()
-    case .npy: columns = try ColumnFiles(table.columns, in: directory + "/" + format.fileName(table.name))
+    case .npy: columns = try ColumnFiles(table.columns, in: folder, directory + "/" + fileName)
     }
   }
 
   /// Rows that the kernel has; of text the first unit is the header.
   var rowsWritten: Int {
-    switch format {
+    if isGone { return 0 }
+    return switch format {
     case .csv: max(0, (text?.writtenUnits ?? 0) - 1)
     case .npy: columns?.writtenRows ?? 0
     }
@@ -56,13 +63,27 @@ final class TableFile {
 
   /// Whether something waits for a flush or for the disk.
   var isPending: Bool {
-    switch format {
+    if isGone { return false }
+    return switch format {
     case .csv: text?.isPending ?? false || text?.isUnsynced ?? false
     case .npy: columns?.isPending ?? false || columns?.isUnsynced ?? false
     }
   }
 
+  /// Its name in the capture's directory.
+  var fileName: String { format.fileName(table.name) }
+
+  /// Looks whether it is still there.
+  ///
+  /// - Returns: whether it has gone since the last look.
+  func hasGone(from folder: OpenFolder) -> Bool {
+    guard !isGone else { return false }
+    isGone = text?.isGone(from: folder) ?? columns?.isGone(from: folder) ?? false
+    return isGone
+  }
+
   func append(_ row: some RecordedRow) throws(SystemError) {
+    if isGone { return }
     switch format {
     case .csv: try text?.append { row.appendRow(to: &$0) }
     case .npy: try columns?.append(row)
@@ -70,11 +91,13 @@ final class TableFile {
   }
 
   func flush() throws(SystemError) {
+    if isGone { return }
     try text?.flush()
     try columns?.flush()
   }
 
   func sync() throws(SystemError) {
+    if isGone { return }
     try text?.sync()
     try columns?.sync()
   }

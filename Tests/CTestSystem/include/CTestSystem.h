@@ -12,5 +12,9 @@ enum test_call { TEST_RECVMMSG, TEST_SEND };
 /// Has calls of this thread fail, after `skip` more of them, `count` times with this errno. Zero times: no more.
 void test_fail(enum test_call call, int number, int skip, int count);
 
+/// Has every `write` of the process to a file whose path ends so fail with ENOSPC; no more for an empty one. For a process that
+/// does nothing else.
+void test_fill(const char *end);
+
 /// Calls of this thread that have failed so since the last `test_fail`.
 int test_failures(enum test_call call);

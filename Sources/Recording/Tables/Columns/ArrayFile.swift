@@ -18,6 +18,7 @@ package final class ArrayFile {
   private static let endOfHeader = Array(",), }".utf8)
 
   package let path: String
+  private let name: FileName
   /// Octets of the elements that the kernel has, claimed or not.
   package private(set) var byteCount = 0
   private let descriptor: FileDescriptor
@@ -25,20 +26,25 @@ package final class ArrayFile {
   /// Where the header's number of elements stands.
   private let countOffset: Int
   private var syncedByteCount = 0
+  /// See `OutputFile`.
+  private let isWatched: Bool
 
-  /// Creates an empty array in a file of mode 0644, or empties the file that is there.
+  /// Creates an empty array in a file of mode 0644 that is not there yet.
   ///
-  /// `open(O_WRONLY | O_CREAT | O_TRUNC)`.
-  ///
-  /// - Parameter type: of the elements as NumPy names it, such as `<i8`; 16 characters at most.
-  package init(creating path: String, type: String) throws(SystemError) {
+  /// - Parameters:
+  ///   - name: of the file.
+  ///   - folder: its own.
+  ///   - path: what the file is called in messages.
+  ///   - type: of the elements as NumPy names it, such as `<i8`; 16 characters at most.
+  package init(
+    creating name: String, in folder: OpenFolder, _ path: String, type: String
+  ) throws(SystemError) {
     precondition(type.utf8.count <= 16, "the header has no room for it")
-    self.path = path
-    descriptor = FileDescriptor(
-      owning: try checked("open \(path)") {
-        // SAFETY: the path is a null-terminated string for the length of the call.
-        unsafe open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o644)
-      })
+    (self.path, self.name) = (path, FileName(name))
+    do throws(SystemError) { descriptor = try folder.create(name) } catch {
+      throw SystemError(call: "open \(path)", number: error.number)
+    }
+    isWatched = folder.holds(self.name, descriptor)
     // The magic string, version 1.0, and the length of what follows in a little-endian number of two octets.
     header = [0x93] + Array("NUMPY".utf8) + [1, 0, UInt8(Self.headerByteCount - 10), 0]
     header += "{'descr': '\(type)', 'fortran_order': False, 'shape': (".utf8
@@ -93,6 +99,11 @@ package final class ArrayFile {
       guard error.number == EINVAL || error.number == EROFS else { throw error }
     }
     syncedByteCount = byteCount
+  }
+
+  /// Whether it was removed, replaced, or moved out of its folder.
+  package func isGone(from folder: OpenFolder) -> Bool {
+    isWatched && !folder.holds(name, descriptor)
   }
 
   private func named(_ error: SystemError) -> SystemError {

@@ -12,6 +12,8 @@ package struct ColumnFiles: ~Copyable {
 
   private let columns: [RecordedColumn]
   private let arrays: [ArrayFile]
+  private let folder: OpenFolder
+  private let name: FileName
   private var rows: WordRow
   private var octets: [UInt8] = []
   /// Rows that the kernel has, and those that the headers tell of.
@@ -23,14 +25,22 @@ package struct ColumnFiles: ~Copyable {
   private(set) var lastCell: UInt64?
 
   /// Makes the folder and its empty arrays.
-  init(_ columns: [RecordedColumn], in folder: String) throws(SystemError) {
+  ///
+  /// - Parameters:
+  ///   - directory: of the capture.
+  ///   - path: what the folder is called in messages.
+  init(
+    _ columns: [RecordedColumn], in directory: OpenFolder, _ path: String
+  ) throws(SystemError) {
     precondition(!columns.isEmpty)
-    try Files.createDirectory(folder)
+    name = FileName(Files.name(of: path))
+    let folder = try directory.folder(name.text)
     var arrays: [ArrayFile] = []
     for column in columns {
-      arrays.append(
-        try ArrayFile(creating: folder + "/" + Self.fileName(column), type: column.kind.type))
+      let name = Self.fileName(column)
+      arrays.append(try ArrayFile(creating: name, in: folder, path + "/" + name, type: column.kind.type))
     }
+    self.folder = folder
     self.columns = columns
     self.arrays = arrays
     rows = WordRow(columns, wordCapacity: Self.wordLimit)
@@ -69,6 +79,14 @@ package struct ColumnFiles: ~Copyable {
       failure = error
       throw error
     }
+  }
+
+  /// Whether an array was removed or moved away, or their folder out of that of the capture.
+  func isGone(from directory: OpenFolder) -> Bool {
+    if !directory.holds(name, folder) { return true }
+    // Not over the arrays: unless optimised, each step of that allocates.
+    for place in arrays.indices where arrays[place].isGone(from: folder) { return true }
+    return false
   }
 
   /// Hands the rows to the kernel, unclaimed.

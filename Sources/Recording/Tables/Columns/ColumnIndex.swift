@@ -11,8 +11,10 @@ package struct ColumnIndex: ~Copyable {
 
   private var file: OutputFile
 
-  init(creating directory: String, _ tables: [TableFile]) throws(SystemError) {
-    var file = try OutputFile(creating: directory + "/" + Self.fileName)
+  init(
+    in folder: OpenFolder, _ directory: String, _ tables: [TableFile]
+  ) throws(SystemError) {
+    var file = try OutputFile(creating: Self.fileName, in: folder, directory + "/" + Self.fileName)
     let octets = Self.text(tables, isComplete: false, nil)
     try file.replace(with: octets.span)
     self.file = file
@@ -22,10 +24,10 @@ package struct ColumnIndex: ~Copyable {
   ///
   /// - Parameter rate: rows a second of the table of ticks.
   mutating func write(
-    _ tables: [TableFile], isComplete: Bool, rate: Double? = nil
+    _ tables: [TableFile], isComplete: Bool, rate: Double? = nil, in folder: OpenFolder
   ) throws(SystemError) {
     let octets = Self.text(tables, isComplete: isComplete, rate)
-    try file.replace(with: octets.span)
+    try file.replace(with: octets.span, in: folder)
   }
 
   private static func text(_ tables: [TableFile], isComplete: Bool, _ rate: Double?) -> [UInt8] {

@@ -1,0 +1,90 @@
+import BLECore
+import BLEEmulation
+import BLEHost
+import BLELinux
+import EmulatedSensors
+import Foundation
+import Synchronization
+import TestKit
+import Testing
+
+@testable import Daemon
+
+/// A daemon whose disk is full, and one whose captures somebody removes.
+@Suite(.timeLimit(.minutes(2))) struct DaemonDiskTests {
+  /// Hours on a full disk: no directory is left, it is told once, and tried again at longer and longer intervals.
+  @Test func leavesNoDirectoriesOnAFullDisk() async {
+    await #expect(processExitsWith: .success) {
+      signal(SIGXFSZ, SIG_IGN)
+      try await withFolder { folder in
+        let ring = quietRing(rate: 1)
+        let link = try await VirtualLink.open(
+          pace: .air, clock: .virtual(from: ReceiveTime(nanoseconds: 1_700_000_000_000_000_000))
+        ) { [EmulatedRing(ring)] }
+        let journal = Mutex<[String]>([])
+        let daemon = Daemon(DaemonConfiguration(directory: folder, devices: []), on: link.adapter) { line in
+          journal.withLock { $0.append(line) }
+        }
+        let loop = link.loop
+        limitFiles(to: 4096)
+        let job = DaemonJob(.init(name: "ring", address: ring.address, sensor: .init("ring")), LinkRequest())
+        let running = Task(executorPreference: loop.preference) { await daemon.run([job]) }
+        try await Task(executorPreference: loop.preference) { try await loop.wait(for: .seconds(6 * 3600)) }
+          .value
+        let starts = await daemon.status().devices.first?.counts.failedStarts
+        // After 1, 2, 4, 8, 16 and 32 minutes, then each hour, with the time that a link takes.
+        #expect((9...12).contains(try #require(starts)), "\(String(describing: starts))")
+        #expect(Files.names(in: folder + "/ring").count <= 2)
+        #expect(
+          journal.withLock(\.self).count { $0.contains("File too large") } == 1, "\(journal.withLock(\.self))"
+        )
+        // Room again.
+        limitFiles(to: nil)
+        try await Task(executorPreference: loop.preference) { try await loop.wait(for: .seconds(3700)) }.value
+        #expect(Files.names(in: folder + "/ring").count == 3)
+        running.cancel()
+        #expect(await running.value == nil)
+        await link.close()
+      }
+    }
+  }
+
+  @Test func knowsWhetherThereIsRoom() throws {
+    try withFolder { folder in
+      let shelf = CaptureShelf(directory: folder)
+      #expect(shelf.hasRoom(for: 1) && !shelf.hasRoom(for: .max))
+    }
+  }
+
+  /// The next capture begins at once, and not in the place of the one before.
+  @Test func beginsAgainWhereACaptureWasRemoved() async throws {
+    try await withFolder { folder in
+      let file = folder + "/ringtap.json"
+      try """
+      {"directory": "\(folder)/captures", "statusSocket": "\(folder)/status",
+       "radio": {"transport": "virtual:ring,rate=300,real-time"},
+       "devices": [{"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring"}]}
+      """.write(toFile: file, atomically: true, encoding: .utf8)
+      let daemon = try Ringtap.start(["daemon", file])
+      func capture() -> String? {
+        let device = folder + "/captures/left"
+        return Files.names(in: device).filter { !$0.hasPrefix(".") }.map { device + "/" + $0 }.first {
+          (Files.byteCount(of: $0 + "/ppg.csv") ?? 0) > 500
+        }
+      }
+      try await eventually("it records") { capture() != nil }
+      let first = try #require(capture())
+      try Files.removeTree(first)
+      _ = try await daemon.line(on: .errors, containing: "\(first) was removed")
+      try await eventually("it records again") { capture() != nil }
+      #expect(capture() != first)
+      daemon.send(SIGTERM)
+      #expect(try await daemon.finish().status == 0)
+    }
+  }
+}
+
+private func limitFiles(to byteCount: rlim_t?) {
+  var limit = rlimit(rlim_cur: byteCount ?? rlim_t.max, rlim_max: rlim_t.max)
+  #expect(setrlimit(__rlimit_resource_t(RLIMIT_FSIZE.rawValue), &limit) == 0)
+}
