@@ -82,7 +82,7 @@ extension GATTError {
     case .closed(.linkLost(.silence)): "bring the device near; see that its battery is charged"
     case .closed(.linkLost(.closedByPeer)): "wake the device, or end what else is connected to it"
     case .closed(.linkLost(.unknown)): "bring the device near and connect again"
-    case .malformed, .closed(.protocolViolation):
+    case .malformed, .closed(.protocolViolation), .closed(.answersNotTaken):
       "the device is at fault: look for newer firmware, and keep a log (`btmon -w FILE`)"
     case .valueTooLong: "write less, or with a device that takes a larger MTU"
     case .writeNotVerified: "write again"

@@ -51,10 +51,11 @@ struct BenchCaptureCommand: AsyncParsableCommand, ReachesDevice {
   func run() async throws {
     let address = try BenchTarget.address(address, device)
     let (request, timeout) = (try device.link.request(), Duration.seconds(device.timeout))
-    let cost = try await device.withRadio { [output, count, callers] radio in
+    let cost = try await device.withRadio(LoopTuning(), .whole) { [output, count, callers] radio in
       try await CaptureCost.measure(address, radio.adapter, count, output, tellingCallers: callers) {
         $0.plan.request = request
         $0.plan.connectTimeout = timeout
+        $0.plan.answerTimeout = timeout
       }
     }
     try cost.show(json: json)

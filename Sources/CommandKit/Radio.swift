@@ -40,7 +40,9 @@ package struct Radio: Sendable {
         Console.note("waiting for a controller at \($0)")
       }
     }
-    controller.replay?.whenOver { Interruption.interrupt() }
+    controller.replay?.whenOver {
+      Interruption.interrupt(because: "the log was over before anything could be done; is the device in it?")
+    }
     var log: PacketLogFile?
     do throws(HostError) {
       var transport = controller.transport
@@ -67,8 +69,11 @@ package struct Radio: Sendable {
   }
 
   package func close() async {
-    await adapter.close()
-    await emulation?.detach()
+    // A controller that does not let go is left to whoever takes it next.
+    try? await Interruption.leaving(after: Interruption.closingPatience) { [adapter, emulation] in
+      await adapter.close()
+      await emulation?.detach()
+    }
     if let replay { for note in ReplayText.notes(of: replay) { Console.note(note) } }
     guard let outcome = await log?.finish() else { return }
     if let failure = outcome.failure { Console.note(failure: "the packet log is cut: \(failure)") }

@@ -19,7 +19,8 @@ package struct Ringtap: AsyncParsableCommand {
         ringtap help modes                the ways to the radio; also permissions, formats
 
       Exit status: 0 done, 1 failed, 2 wrong usage, 3 completed but with loss, 4 recorded but \
-      not all of it published.
+      not all of it confirmed by a collector, 130 interrupted. A signal ends any command within a second, a \
+      second one at once; what was recorded is whole.
       """,
     version: Console.version,
     subcommands: [
@@ -71,8 +72,8 @@ package struct Ringtap: AsyncParsableCommand {
       Console.note(Failure(error).message)
       return EXIT_FAILURE
     case is CancellationError:
-      Console.note("interrupted")
-      Glibc.exit(130)
+      Console.note(Interruption.cause ?? "interrupted")
+      return Interruption.cause == nil ? 130 : EXIT_FAILURE
     case let failure as Failure:
       Console.note(failure.message)
       return EXIT_FAILURE

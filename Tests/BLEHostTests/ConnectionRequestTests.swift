@@ -137,6 +137,30 @@ import Testing
     await link.close()
   }
 
+  /// Whoever waits for less gets less; never more than the specification has.
+  @Test func timesOutWhenItWasAskedTo() async throws {
+    let link = try await Link.open()
+    await link.connection.limitAnswers(to: .seconds(8))
+    let first = Task {
+      await failure { () async throws(GATTError) in try await link.connection.transact([0x0A, 1, 0]) }
+    }
+    _ = await link.peer.received(atLeast: 1)
+    await link.connection.expire(SystemClock.monotonic().advanced(by: .seconds(7)))
+    #expect(await link.connection.end == nil)
+    await link.connection.expire(SystemClock.monotonic().advanced(by: .seconds(9)))
+    #expect(await first.value == .timedOut(.readRequest, seconds: 8))
+    #expect("\(GATTError.timedOut(.readRequest, seconds: 8))".hasSuffix(" within 8 s"))
+    await link.close()
+    let other = try await Link.open()
+    await other.connection.limitAnswers(to: .seconds(300))
+    let request = Task { try? await other.connection.read(AttributeHandle(1)) }
+    _ = await other.peer.received(atLeast: 1)
+    await other.connection.expire(SystemClock.monotonic().advanced(by: .seconds(31)))
+    #expect(await other.connection.ended() == .transactionTimeout)
+    _ = await request.value
+    await other.close()
+  }
+
   @Test func doesNotTimeOutEarly() async throws {
     let link = try await Link.open()
     let request = Task { try await link.connection.read(AttributeHandle(1)) }

@@ -11,13 +11,20 @@ final class StreamRelay: @unchecked Sendable {  // `lock` guards what is below i
   private var fromHost: [UInt8] = []
   private var rest: [UInt8] = []
   private var notifications = 0
+  private var heldBack = 0
+  private var passes: @Sendable ([UInt8]) -> Bool
   private var isOver = false
 
   /// - Parameters:
   ///   - path: made for the host.
   ///   - controller: the socket of a controller that waits for a host.
-  init(_ path: String, to controller: String) throws {
+  ///   - passes: which of the controller's packets the host gets.
+  init(
+    _ path: String, to controller: String,
+    passing passes: @escaping @Sendable ([UInt8]) -> Bool = { _ in true }
+  ) throws {
     self.path = path
+    self.passes = passes
     listener = Self.socket()
     try Self.with(path) { name, length in
       guard bind(listener, name, length) == 0, listen(listener, 1) == 0 else {
@@ -33,10 +40,13 @@ final class StreamRelay: @unchecked Sendable {  // `lock` guards what is below i
     Thread.detachNewThread { [self] in
       let host = accept(listener, nil, nil)
       Thread.detachNewThread { [self] in
-        copy(far, to: host) { countNotifications(in: $0) }
+        copy(far, to: host) { filter($0) }
         _ = shutdown(host, Int32(SHUT_RDWR))
       }
-      copy(host, to: far) { fromHost += $0 }
+      copy(host, to: far) {
+        fromHost += $0
+        return $0
+      }
       for descriptor in [far, listener] { _ = shutdown(descriptor, Int32(SHUT_RDWR)) }
       lock.withLock { isOver = true }
     }
@@ -49,15 +59,20 @@ final class StreamRelay: @unchecked Sendable {  // `lock` guards what is below i
   /// The host has gone, and all it said was taken.
   var hasEnded: Bool { lock.withLock { isOver } }
 
-  private func copy(_ source: Int32, to target: Int32, _ take: ([UInt8]) -> Void) {
+  /// Packets of the controller that the host did not get.
+  var heldBackCount: Int { lock.withLock { heldBack } }
+  /// From now on only these packets of the controller pass.
+  func pass(_ passes: @escaping @Sendable ([UInt8]) -> Bool) { lock.withLock { self.passes = passes } }
+
+  private func copy(_ source: Int32, to target: Int32, _ take: ([UInt8]) -> [UInt8]) {
     var buffer = [UInt8](repeating: 0, count: 65_536)
     while true {
       let count = read(source, &buffer, buffer.count)
       guard count > 0 else { return }
-      lock.withLock { take(Array(buffer.prefix(count))) }
+      let octets = lock.withLock { take(Array(buffer.prefix(count))) }
       var sent = 0
-      while sent < count {
-        let more = buffer[sent..<count].withUnsafeBytes {
+      while sent < octets.count {
+        let more = octets[sent...].withUnsafeBytes {
           send(target, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
         }
         guard more > 0 else { return }
@@ -68,19 +83,32 @@ final class StreamRelay: @unchecked Sendable {  // `lock` guards what is below i
 
   /// ACL packets of H4 (Core 5.4, Vol 4, Part A, 2) with a Handle Value Notification of the ATT channel (Vol 3, Part F,
   /// 3.4.7.1).
-  private func countNotifications(in octets: [UInt8]) {
+  ///
+  /// - Returns: what the host gets.
+  private func filter(_ octets: [UInt8]) -> [UInt8] {
     rest += octets
-    while rest.count >= 5 {
+    var passed: [UInt8] = []
+    while rest.count >= 3 {
       let byteCount: Int
       switch rest[0] {
+      case 0x02 where rest.count < 5: return passed
       case 0x02: byteCount = 5 + Int(rest[3]) + Int(rest[4]) << 8
       case 0x04: byteCount = 3 + Int(rest[2])
-      default: return
+      default: return passed
       }
-      guard rest.count >= byteCount else { return }
-      if rest[0] == 0x02, byteCount > 9, rest[7] == 0x04, rest[8] == 0, rest[9] == 0x1B { notifications += 1 }
+      guard rest.count >= byteCount else { return passed }
+      let packet = Array(rest.prefix(byteCount))
       rest.removeFirst(byteCount)
+      guard passes(packet) else {
+        heldBack += 1
+        continue
+      }
+      if packet[0] == 0x02, byteCount > 9, packet[7] == 0x04, packet[8] == 0, packet[9] == 0x1B {
+        notifications += 1
+      }
+      passed += packet
     }
+    return passed
   }
 
   private static func socket() -> Int32 {

@@ -117,6 +117,9 @@ public actor Connection: ATTRequester {
   /// The kernel's receive queue, in octets of kernel memory.
   public var receiveBufferByteCount: Int { carrier.receiveBufferByteCount }
 
+  /// Ends the bearer where an answer takes longer than this, 30 s at most.
+  public func limitAnswers(to patience: Duration) { machine.patience = patience }
+
   /// Waits until the bearer has ended.
   public func ended() async -> BearerEnd { await ending.value() }
 
@@ -276,7 +279,7 @@ public actor Connection: ATTRequester {
     // A send that failed may have ended the bearer amid a batch. What came before the link went still counts.
     switch end {
     case nil, .linkLost: break
-    case .closedLocally, .transactionTimeout, .protocolViolation: return
+    case .closedLocally, .transactionTimeout, .protocolViolation, .answersNotTaken: return
     }
     counters.received += 1
     if stamp == .arrival { counters.withoutKernelStamp += 1 }
@@ -352,7 +355,7 @@ public actor Connection: ATTRequester {
     let timedOut = current
     current = nil
     finish(.transactionTimeout)
-    timedOut?.answer.set(.failure(.timedOut(request)))
+    timedOut?.answer.set(.failure(.timedOut(request, seconds: Int(machine.patience.components.seconds))))
   }
 
   // MARK: To the carrier
@@ -363,10 +366,7 @@ public actor Connection: ATTRequester {
       write(pdu)
       return
     }
-    guard outbox.count < Self.outboxLimit else {
-      finish(.protocolViolation(WireError(.att, offset: 0, .unexpectedOpcode(pdu.first ?? 0))))
-      return
-    }
+    guard outbox.count < Self.outboxLimit else { return finish(.answersNotTaken(Self.outboxLimit)) }
     outbox.append(pdu)
   }
 

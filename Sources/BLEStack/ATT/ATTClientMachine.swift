@@ -6,7 +6,7 @@ public import BLEWire
 /// One request is outstanding at a time, for 30 s at most; notifications, indications and the peer's own
 /// requests may come between. Core 5.4, Vol 3, Part F, 3.3.
 public struct ATTClientMachine: ~Copyable {
-  /// Core 5.4, Vol 3, Part F, 3.3.3.
+  /// The most that an answer may take. Core 5.4, Vol 3, Part F, 3.3.3.
   public static let transactionTimeout = Duration.seconds(30)
 
   /// What the owner of the bearer has to do about a PDU.
@@ -31,6 +31,10 @@ public struct ATTClientMachine: ~Copyable {
   public private(set) var mtu = ATT.defaultMTU
   /// Our receive MTU, offered in an exchange.
   public let receiveMTU: Int
+  /// How long an answer may take: `transactionTimeout`, or less.
+  public var patience = ATTClientMachine.transactionTimeout {
+    didSet { patience = min(patience, Self.transactionTimeout) }
+  }
   private var outstanding: (request: ATTOpcode, deadline: MonotonicTime)?
   /// What the exchange under way offers.
   private var offeredMTU: Int
@@ -56,7 +60,7 @@ public struct ATTClientMachine: ~Copyable {
   public mutating func begin(_ request: ATTOpcode, offering offer: Int? = nil, now: MonotonicTime) {
     offeredMTU = min(offer ?? receiveMTU, receiveMTU)
     precondition(outstanding == nil, "one ATT request at a time")
-    outstanding = (request, now.advanced(by: Self.transactionTimeout))
+    outstanding = (request, now.advanced(by: patience))
   }
 
   /// The outstanding request, if it has run out of time. The bearer must be closed then.

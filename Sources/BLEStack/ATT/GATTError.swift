@@ -7,8 +7,8 @@ public enum GATTError: Error, Hashable, Sendable {
   case refused(ErrorResponse)
   /// The server's answer was not what the specification allows.
   case malformed(WireError)
-  /// No answer within 30 s: the bearer must not be used again. Core 5.4, Vol 3, Part F, 3.3.3.
-  case timedOut(ATTOpcode)
+  /// No answer in time, 30 s unless less was asked for: the bearer must not be used again. Core 5.4, Vol 3, Part F, 3.3.3.
+  case timedOut(ATTOpcode, seconds: Int = 30)
   /// The bearer ended before the answer came.
   case closed(BearerEnd)
   /// The caller's task was cancelled before the procedure was through. What was sent has been answered.
@@ -32,6 +32,8 @@ public enum BearerEnd: Hashable, Sendable {
   case transactionTimeout
   /// The peer broke the protocol in a way that forbids going on.
   case protocolViolation(WireError)
+  /// The peer asked on and on, and did not take the answers: so many waited.
+  case answersNotTaken(Int)
 }
 
 /// Why a link went.
@@ -51,7 +53,7 @@ extension GATTError: CustomStringConvertible {
       "the device refused \(error.request.name) of handle \(hex(error.handle.rawValue)): "
         + "\(error.code.name) (\(hex(UInt16(error.code.rawValue))))"
     case .malformed(let error): "the device's answer is malformed: \(error)"
-    case .timedOut(let opcode): "no answer to \(opcode.name) within 30 s"
+    case .timedOut(let opcode, let seconds): "no answer to \(opcode.name) within \(seconds) s"
     case .closed(let end): "\(end)"
     case .cancelled: "cancelled"
     case .valueTooLong(let byteCount, let limit):
@@ -78,6 +80,7 @@ extension BearerEnd: CustomStringConvertible {
     case .linkLost(.unknown): "the link was lost"
     case .transactionTimeout: "the connection was closed after a request without an answer"
     case .protocolViolation(let error): "the device broke the ATT protocol: \(error)"
+    case .answersNotTaken(let count): "the device asked on and on without taking the answers: \(count) waited"
     }
   }
 }

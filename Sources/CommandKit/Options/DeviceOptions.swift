@@ -157,7 +157,10 @@ package struct DeviceOptions: ParsableArguments {
     help: "The kind of the device's address: public or random; as remembered, else public, if not given.")
   package var addressType: AddressKind?
 
-  @Option(help: ArgumentHelp("How long the device may take to answer.", valueName: "seconds"))
+  @Option(
+    help: ArgumentHelp(
+      "How long it may take to find the device, then to connect, then until each answer (at most 30 for an answer).",
+      valueName: "seconds"))
   package var timeout = 20.0
 
   package enum AddressKind: String, CaseIterable, ExpressibleByArgument {
@@ -263,8 +266,11 @@ package struct DeviceReach: Sendable {
       let connection = try await failing { () async throws(HostError) in
         try await radio.adapter.connect(to: address, asking: request, timeout: timeout, tap: nil)
       }
+      await connection.limitAnswers(to: timeout)
       do {
-        let value = try await body(radio.adapter, connection)
+        let value = try await closing(connection, after: Interruption.patience) {
+          try await body(radio.adapter, connection)
+        }
         await Self.close(connection, isVerbose)
         return value
       } catch {
@@ -274,23 +280,49 @@ package struct DeviceReach: Sendable {
     }
   }
 
+  /// What a signal makes of the body of `withRadio`.
+  package enum Ending: Sendable {
+    /// It is cancelled, and left behind where it does not end soon.
+    case prompt
+    /// It is cancelled, and sees to it by itself that it ends soon: it writes files.
+    case whole
+  }
+
   /// Takes hold of the radio, runs `body`, and lets it go whatever happens. Ctrl-C cancels `body`.
   ///
   /// - Parameter tuning: of the receive thread.
   package func withRadio<Value: Sendable>(
-    _ tuning: LoopTuning = LoopTuning(), _ body: @escaping @Sendable (Radio) async throws -> Value
+    _ tuning: LoopTuning = LoopTuning(), _ ending: Ending = .prompt,
+    _ body: @escaping @Sendable (Radio) async throws -> Value
   ) async throws -> Value {
     let options = radio
     return try await Interruption.cancelling {
-      let radio = try await options.open(tuning)
+      let radio = try await Interruption.leaving { try await options.open(tuning) }
       do {
-        let value = try await body(radio)
+        let value =
+          switch ending {
+          // A link is closed first where its device does not answer; this is for all other waits.
+          case .prompt:
+            try await Interruption.leaving(after: Interruption.leavingPatience) { try await body(radio) }
+          case .whole: try await body(radio)
+          }
         await radio.close()
         return value
       } catch {
         await radio.close()
         throw error
       }
+    }
+  }
+
+  /// Runs `body`, which waits for one answer of a device, for as long as --timeout allows.
+  package func answering<Value: Sendable>(
+    _ address: DeviceAddress, _ body: @escaping @Sendable () async throws -> Value
+  ) async throws -> Value {
+    let timeout = timeout
+    return try await leaving(body) {
+      try await Task.sleep(for: .seconds(timeout))
+      return Failure(HostError.noAnswer(address, seconds: Int(timeout)))
     }
   }
 

@@ -42,7 +42,7 @@ struct RecordingJob: Sendable {
     let request = try device.link.request()
     defer { publishing?.abandon() }
     let outcomes = try await view.showing(limits, into: directory) { view in
-      try await device.withRadio(tuning) { radio in
+      try await device.withRadio(tuning, .whole) { radio in
         view?.use(radio.adapter)
         let found = try await failing { () async throws(HostError) in try await find(on: radio, view) }
         let links = NoteLimit(on: radio.adapter.loop) { Console.note($0) }
@@ -73,6 +73,7 @@ struct RecordingJob: Sendable {
       of: address, named: sensor.name, on: radio.adapter,
       into: isAlone ? directory : RecordingGroup.directory(of: address, in: directory), limits)
     recording.plan.connectTimeout = .seconds(device.timeout)
+    recording.plan.answerTimeout = .seconds(device.timeout)
     recording.plan.request = request
     recording.plan.patience = patience.duration(on: radio)
     recording.begunAt = begunAt

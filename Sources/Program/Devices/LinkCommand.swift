@@ -31,8 +31,11 @@ struct LinkCommand: AsyncParsableCommand, ReachesDevice {
 
   func run() async throws {
     let address = try device.parse(address)
+    let device = device
     let (facts, state) = try await device.withLink(to: address) { adapter, connection in
-      let facts = try await failing { () async throws(HostError) in try await adapter.facts(of: connection) }
+      let facts = try await device.answering(address) {
+        try await failing { () async throws(HostError) in try await adapter.facts(of: connection) }
+      }
       return (facts, await connection.link)
     }
     if json {

@@ -75,19 +75,24 @@ struct PairCommand: AsyncParsableCommand, ReachesDevice {
     }
     if bond, store == nil { Console.note("keys are not kept here: this pairing ends with its link") }
     let settings = try settings(keeping: bond ? store : nil)
-    let (timeout, request) = (Duration.seconds(device.timeout), try device.link.request())
+    let (device, request) = (device, try device.link.request())
     let result = try await device.withRadio { radio in
       guard let adapter = radio.adapter.securing else { throw Failure("nobody pairs over this adapter") }
       if radio.adapter.exclusive == nil, ProcessFacts.processID(named: "bluetoothd") != nil {
         Console.note("bluetoothd is running: it keeps the keys, and its agent answers (`bluetoothctl`)")
       }
-      return try await failing { () async throws(HostError) in
+      let connection = try await failing { () async throws(HostError) in
         try await adapter.secure(settings)
-        let connection = try await adapter.connect(to: address, asking: request, timeout: timeout, tap: nil)
-        let bond = try await adapter.makeBond(with: connection)
-        await connection.close()
-        return bond
+        return try await adapter.connect(
+          to: address, asking: request, timeout: .seconds(device.timeout), tap: nil)
       }
+      let pair: @Sendable () async throws -> Bond? = {
+        try await failing { () async throws(HostError) in try await adapter.makeBond(with: connection) }
+      }
+      // A person who types takes longer; the device has 30 s for each answer then, as Core 5.4, Vol 3, Part H, 3.4 has it.
+      let bond = try await PairingPrompt.hasPerson ? pair() : device.answering(address, pair)
+      await connection.close()
+      return bond
     }
     try show(result, of: address)
   }
@@ -128,7 +133,7 @@ private struct PairingPrompt: Sendable {
   let passkey: UInt32?
   let takesAnyNumber: Bool
 
-  private static var hasPerson: Bool {
+  static var hasPerson: Bool {
     StandardStream.input.isTerminal && Console.isErrorTerminal
   }
 

@@ -68,7 +68,8 @@ struct RingOptions: ParsableArguments, ReachesDevice {
       }
     } _: { adapter, connection in
       let ring = try await failing { () async throws(HostError) in
-        try await RingConversation.begin(on: connection)
+        try await RingConversation.begin(
+          on: connection, patience: min(patience, RingConversation.defaultPatience))
       }
       if setTime {
         let now = try failing { () throws(RingValueError) in

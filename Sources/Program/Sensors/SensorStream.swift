@@ -104,6 +104,8 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
       }
     } onCancel: {
       running.cancel()
+      // Whoever interrupts it is not kept waiting by a silent device.
+      _ = session.adapter.loop.after(Interruption.patience) { await session.cut() }
     }
   }
 

@@ -109,6 +109,25 @@ final class RecordingEnd: Sendable {
 }
 
 extension RecordingEnd.Reason {
+  /// How long a recording that was interrupted lets its sensor take to stop, and then its adapter to end the link.
+  private static let patience = (sensor: Duration.milliseconds(600), adapter: Duration.milliseconds(750))
+
+  /// Waits for the end of a session that was cancelled. Whoever interrupts it is not kept waiting by a silent device.
+  ///
+  /// - Returns: what ended it before, if anything did.
+  func end(of running: Task<HostError?, Never>, _ session: DeviceSession) async -> HostError? {
+    guard self == .interrupted else { return await running.value }
+    let loop = session.adapter.loop
+    let over = OneShot<HostError?>()
+    loop.task { over.set(await running.value) }
+    let timers = [
+      loop.after(Self.patience.sensor) { await session.cut() },
+      loop.after(Self.patience.adapter) { over.set(nil) },
+    ]
+    defer { for timer in timers { timer.cancel() } }
+    return await over.value()
+  }
+
   /// What ended the recording before its time.
   var failure: HostError? {
     switch self {

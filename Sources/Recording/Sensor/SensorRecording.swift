@@ -129,12 +129,12 @@ public struct SensorRecording: Sendable {
         return nil
       } catch { return error }
     }
-    let watch = adapter.loop.task { end.finish(.session(await running.value)) }
+    adapter.loop.task { end.finish(.session(await running.value)) }
     let reason = await end.wait()
     // That stops the stream and closes the link: the sensor's battery depends on it.
     running.cancel()
-    await watch.value
-    guard let files = recording.take() else { throw await running.value ?? .gatt(.closed(.closedLocally)) }
+    let ended = await reason.end(of: running, session)
+    guard let files = recording.take() else { throw ended ?? .gatt(.closed(.closedLocally)) }
 
     var report = files.report
     await report.take(session)

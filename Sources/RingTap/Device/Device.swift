@@ -4,6 +4,7 @@ import BLELinux
 public import BLESensors
 public import BLEStack
 import BLEWire
+import SensorSessions
 
 /// A connected device and its attributes: what `Radio.withConnection` gives its body.
 ///
@@ -18,8 +19,8 @@ import BLEWire
 /// }
 /// ```
 public actor Device {
-  /// How long a device may take to answer that it sends no more.
-  private static let stopPatience = Duration.seconds(2)
+  /// How long a device may take to answer that it sends no more, and what it was asked before the task was cancelled.
+  fileprivate static let stopPatience = Duration.seconds(2)
 
   /// Who it is.
   public nonisolated let address: DeviceAddress
@@ -201,12 +202,12 @@ extension Radio {
   /// ```
   ///
   /// When `body` returns or throws, or the task is cancelled, subscriptions are ended and the link is closed before this
-  /// returns.
+  /// returns. A device that does not answer keeps a cancelled task for two seconds.
   ///
   /// - Parameters:
   ///   - address: a literal is a public address; for a random one, `DeviceAddress(text, type: .random)`.
   ///   - request: what the link is asked for: interval, PHY, data length.
-  ///   - timeout: how long the device may take to answer.
+  ///   - timeout: how long the connecting may take.
   ///   - body: gets the device; its first question has the attributes discovered.
   /// - Returns: what `body` does.
   /// - Throws: `HostError` where there is no link: `noAnswer`, `channelBusy`, `connectFailed`, `linkFailed`; what `body`
@@ -219,7 +220,7 @@ extension Radio {
     let device = Device(
       try await adapter.connect(to: address, asking: request, timeout: timeout, tap: nil))
     do {
-      let value = try await body(device)
+      let value = try await closing(device.connection, after: Device.stopPatience) { try await body(device) }
       await device.leave()
       return value
     } catch {

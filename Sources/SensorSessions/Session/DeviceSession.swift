@@ -29,6 +29,8 @@ public actor DeviceSession {
     public var peer: DeviceAddress
     public var request = LinkRequest()
     public var connectTimeout = Duration.seconds(20)
+    /// Of each request; 30 s at most.
+    public var answerTimeout = Duration.seconds(30)
     /// Since the loss of a link; zero: a lost link is the end.
     public var patience = Duration.zero
     public var tap: PacketTap?
@@ -44,6 +46,8 @@ public actor DeviceSession {
 
   /// Times that a stream is started anew on one link because the device's attributes have changed.
   static let restartLimit = 8
+  /// How long an end waits for the device: until its stream has started, or stopped.
+  static let endPatience = Duration.seconds(2)
   /// After this time without a sample, what was put off for its sake is done without it.
   static let completesAfter = Duration.seconds(1)
   /// After this time without a sample, attributes of an earlier link are looked at again, once.
@@ -75,6 +79,7 @@ public actor DeviceSession {
   /// Who wait for the end of the link or of the session, or for a change of attributes.
   private let waiters = Waiters()
   private var isEnding = false
+  private var cutter: Task<Void, Never>?
   private var isLinkOver = false
   /// `Connection.attributeChangeCount` when the stream was started.
   private var changesAtStart = 0
@@ -161,7 +166,12 @@ public actor DeviceSession {
       noteFailure(error, nil)
       return error
     }
+    guard !isOver else {
+      await connection.close()
+      return nil
+    }
     current = connection
+    await connection.limitAnswers(to: plan.answerTimeout)
     profile.times.begin(connection.requests)
     if let known { await connection.restore(known) }
     let connectedAt = adapter.loop.clock.now()
@@ -300,9 +310,14 @@ public actor DeviceSession {
   }
 
   private func end() {
+    guard state != .closed else { return }
     isEnding = true
     waiters.wakeAll()
+    cutter = adapter.loop.after(Self.endPatience) { await self.cut() }
   }
+
+  /// Closes the link that is up, whatever is under way on it: for who has ended the session and does not wait longer.
+  package func cut() async { await current?.close() }
 
   /// Keeps what is to be known of a link, and closes it.
   private func leave(
@@ -378,6 +393,7 @@ public actor DeviceSession {
 
   private func close() {
     set(.closed)
+    cutter?.cancel()
     for observer in observers { observer.finish() }
     observers = []
   }

@@ -1,0 +1,93 @@
+import Foundation
+import TestKit
+import Testing
+
+/// How commands end that nobody interrupts: before a link exists, in a storm of links, after a pause of the far end.
+@Suite(.timeLimit(.minutes(3)))
+struct EndTests {
+  private static let absent = "70:CB:0D:00:00:99"
+
+  /// No link came, so no --duration began: that is a failure with a reason, not an interruption.
+  @Test(arguments: [
+    ["capture", absent, "--output", "FOLDER/walk", "--transport", "virtual:ring"],
+    ["ring", "raw", absent, "--transport", "virtual:ring"],
+    ["ring", "realtime", "heart-rate", absent, "--transport", "virtual:ring"],
+    ["notify", absent, "2a37", "--transport", "virtual:heart-rate"],
+    ["heart-rate", absent, "--transport", "virtual:heart-rate"],
+  ])
+  func aDurationWithoutALink(_ line: [String]) async throws {
+    try await withFolder { folder in
+      let arguments = line.map { $0.replacingOccurrences(of: "FOLDER", with: folder) }
+      let result = try await Ringtap.run(arguments + ["--duration", "0.2", "--timeout", "1"])
+      #expect(result.status == 1)
+      #expect(result.errorLines.last?.contains("\(Self.absent) (public) did not answer within 1 s") == true)
+      #expect(!FileManager.default.fileExists(atPath: folder + "/walk/session.json"))
+    }
+  }
+
+  /// Nobody has interrupted it where the log is over before there was a link.
+  @Test(arguments: [["heart-rate", "--duration", "60"], ["ring", "battery"]])
+  func aLogThatIsOverBeforeALink(_ line: [String]) async throws {
+    let log = Place.root + "/Captures/virtual-ring.btsnoop"
+    let result = try await Ringtap.run(line + ["--transport", "replay:\(log),speed=max"])
+    #expect(result.status == 1)
+    #expect(
+      result.errorLines.last?.hasPrefix("ringtap: the log was over before anything could be done") == true)
+  }
+
+  /// A link that is lost after each sample: some lines tell of it, then a number; the report has all.
+  @Test func aStormOfLinksIsToldInFewLines() async throws {
+    try await withFolder { folder in
+      let result = try await Ringtap.run([
+        "capture", "--transport", "virtual:ring,rate=300,disconnect-after=1", "--count", "60", "--output",
+        folder + "/walk",
+      ])
+      #expect(result.status == 0, "\(result.errors)")
+      let news = result.errorLines.filter {
+        $0.hasSuffix("connecting again") || $0.hasPrefix("ringtap: streaming again")
+      }
+      #expect(news.count == 20)
+      let more = result.errorLines.compactMap {
+        $0.wholeMatch(of: /ringtap: … and (\d+) more in the last minute.*/)?.1
+      }
+      let report = try session(folder + "/walk")
+      let gaps = try #require(report["gapCount"] as? Int)
+      #expect(gaps >= 59 && (report["gaps"] as? [Any])?.count == gaps)
+      // The last gap has an end where the stream came back before the sample that was the last.
+      let told = more.compactMap { Int($0) }.reduce(20, +)
+      #expect((2 * gaps - 2...2 * gaps).contains(told), "\(gaps) gaps, \(told) lines")
+    }
+  }
+
+  /// A far end that stands still for three seconds holds its frames up, and loses none: by the stamps of their arrival here,
+  /// as a stream has no others. At ten ticks a second a busy machine is not late by one.
+  @Test func aPauseOfTheFarEndIsNoLoss() async throws {
+    try await withFolder { folder in
+      let ring = try Ringtap.start(
+        ["emulate", "ring", "--rate", "30", "--transport", "unix:" + folder + "/far"])
+      try await ring.line(containing: "ready")
+      let relay = try StreamRelay(folder + "/near", to: folder + "/far")
+      let capture = try Ringtap.start([
+        "capture", "--count", "300", "--output", folder + "/walk", "--transport", "unix:" + folder + "/near",
+      ])
+      try await eventually("it streams") { relay.notificationCount >= 120 }
+      ring.send(SIGSTOP)
+      let end = ContinuousClock.now + .seconds(3)
+      try await eventually("three seconds are over") { ContinuousClock.now >= end }
+      ring.send(SIGCONT)
+      let result = try await capture.ended()
+      #expect(result.status == 0, "\(result.errors)")
+      let report = try session(folder + "/walk")
+      #expect(report["received"] as? Int == 300 && report["gapCount"] as? Int == 0)
+      let ticks = try #require(report["ticks"] as? [String: Any])
+      #expect(ticks["rows"] as? Int == 100)
+      #expect((ticks["clock"] as? [String: Any])?["missingTicks"] as? Int == 0, "\(ticks)")
+      await ring.end()
+    }
+  }
+
+  private func session(_ directory: String) throws -> [String: Any] {
+    let data = try Data(contentsOf: URL(filePath: directory + "/session.json"))
+    return try #require(JSONSerialization.jsonObject(with: data) as? [String: Any])
+  }
+}
