@@ -78,6 +78,8 @@ struct ringtap_mqtt {
   int port;
   int keep_alive_seconds;
   uint32_t session_seconds;
+  uint32_t packet_byte_count;
+  bool is_version_5;
 };
 
 static void on_connect(struct mosquitto *client, void *self, int reason, int flags, const mosquitto_property *props) {
@@ -114,7 +116,8 @@ static void on_log(struct mosquitto *client, void *self, int level, const char *
 }
 
 static int set_up(struct ringtap_mqtt *mqtt, const struct ringtap_mqtt_options *options) {
-  int code = library.int_option(mqtt->client, MOSQ_OPT_PROTOCOL_VERSION, MQTT_PROTOCOL_V5);
+  int code = library.int_option(mqtt->client, MOSQ_OPT_PROTOCOL_VERSION,
+                                mqtt->is_version_5 ? MQTT_PROTOCOL_V5 : MQTT_PROTOCOL_V311);
   // Answers to the broker leave with the next turn of the loop, not before a message was handed over.
   if (code == MOSQ_ERR_SUCCESS) code = library.threaded_set(mqtt->client, true);
   if (code == MOSQ_ERR_SUCCESS) code = library.max_inflight_messages_set(mqtt->client, 0);
@@ -147,6 +150,8 @@ struct ringtap_mqtt *ringtap_mqtt_new(const struct ringtap_mqtt_options *options
   mqtt->port = options->port;
   mqtt->keep_alive_seconds = options->keep_alive_seconds;
   mqtt->session_seconds = options->session_seconds;
+  mqtt->packet_byte_count = options->packet_byte_count;
+  mqtt->is_version_5 = options->is_version_5;
   mqtt->client = library.new(options->client, options->session_seconds == 0, mqtt);
   *code = mqtt->host == NULL || mqtt->client == NULL ? MOSQ_ERR_NOMEM : set_up(mqtt, options);
   if (*code == MOSQ_ERR_SUCCESS) return mqtt;
@@ -156,11 +161,14 @@ struct ringtap_mqtt *ringtap_mqtt_new(const struct ringtap_mqtt_options *options
 
 int ringtap_mqtt_connect(struct ringtap_mqtt *mqtt) {
   mosquitto_property *properties = NULL;
-  if (mqtt->session_seconds > 0) {
-    int code = library.property_add_int32(&properties, MQTT_PROP_SESSION_EXPIRY_INTERVAL, mqtt->session_seconds);
-    if (code != MOSQ_ERR_SUCCESS) return code;
+  int code = MOSQ_ERR_SUCCESS;
+  if (mqtt->is_version_5) {
+    code = library.property_add_int32(&properties, MQTT_PROP_MAXIMUM_PACKET_SIZE, mqtt->packet_byte_count);
+    if (code == MOSQ_ERR_SUCCESS && mqtt->session_seconds > 0)
+      code = library.property_add_int32(&properties, MQTT_PROP_SESSION_EXPIRY_INTERVAL, mqtt->session_seconds);
   }
-  int code = library.connect_bind_v5(mqtt->client, mqtt->host, mqtt->port, mqtt->keep_alive_seconds, NULL, properties);
+  if (code == MOSQ_ERR_SUCCESS)
+    code = library.connect_bind_v5(mqtt->client, mqtt->host, mqtt->port, mqtt->keep_alive_seconds, NULL, properties);
   library.property_free_all(&properties);
   return code;
 }
@@ -178,7 +186,11 @@ int ringtap_mqtt_subscribe(struct ringtap_mqtt *mqtt, const char *topic) {
   return library.subscribe_v5(mqtt->client, NULL, topic, 1, 0, NULL);
 }
 
-int ringtap_mqtt_disconnect(struct ringtap_mqtt *mqtt) { return library.disconnect_v5(mqtt->client, 0, NULL); }
+int ringtap_mqtt_disconnect(struct ringtap_mqtt *mqtt, bool publishes_will) {
+  // Before version 5 the only way is to say nothing.
+  if (publishes_will && !mqtt->is_version_5) return MOSQ_ERR_SUCCESS;
+  return library.disconnect_v5(mqtt->client, publishes_will ? MQTT_RC_DISCONNECT_WITH_WILL_MSG : 0, NULL);
+}
 
 void ringtap_mqtt_free(struct ringtap_mqtt *mqtt) {
   if (mqtt == NULL) return;

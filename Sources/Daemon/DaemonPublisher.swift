@@ -109,7 +109,7 @@ actor DaemonPublisher {
       else { continue }
       keep(report)
       guard let problem = report.problem else {
-        note("\(capture.path) is published, \(report.acknowledged) rows")
+        note("\(capture.path) is published, \(report.confirmed) rows")
         faults[capture.path] = nil
         behind -= 1
         continue
@@ -135,9 +135,10 @@ actor DaemonPublisher {
   }
 
   var status: DaemonStatus.Publishing {
-    DaemonStatus.Publishing(
-      broker: plan.broker.description,
-      acknowledged: runs.values.reduce(0) { $0 + ($1.report?.acknowledged ?? 0) },
-      behind: behind, lastProblem: runs.values.lazy.compactMap { $0.report?.problem }.first ?? lastProblem)
+    let reports = runs.values.compactMap(\.report)
+    return DaemonStatus.Publishing(
+      broker: plan.broker.description, acknowledged: reports.reduce(0) { $0 + $1.acknowledged },
+      confirmed: reports.reduce(0) { $0 + $1.confirmed }, waiting: reports.reduce(0) { $0 + $1.waiting },
+      behind: behind, lastProblem: reports.lazy.compactMap(\.problem).first ?? lastProblem)
   }
 }

@@ -78,11 +78,15 @@ package struct DaemonStatus: Sendable {
     }
   }
 
-  /// What a broker has.
+  /// What a broker has, and a collector behind it.
   package struct Publishing: Hashable, Sendable {
     package var broker: String
-    /// Rows of the captures that are written.
+    /// Rows of the captures that are written which the broker took.
     package var acknowledged: Int
+    /// Those that a collector has in files.
+    package var confirmed: Int
+    /// Those that it has not, as far as they are counted.
+    package var waiting: Int
     /// Ended captures of which it has not all.
     package var behind: Int
     /// Why it has not.
@@ -117,6 +121,8 @@ extension DaemonStatus {
         line.member("publishing") { line in
           line.member("broker", publishing.broker)
           line.member("acknowledgedRows", publishing.acknowledged)
+          line.member("confirmedRows", publishing.confirmed)
+          line.member("waitingRows", publishing.waiting)
           line.member("capturesBehind", publishing.behind)
           if let problem = publishing.lastProblem { line.member("lastProblem", problem) }
         }
@@ -189,7 +195,9 @@ extension DaemonStatus {
     var lines = ["\(adapter), \(mode) mode, up \(Self.span(seconds)); captures in \(directory)\(free)"]
     if let publishing {
       let behind = publishing.behind > 0 ? "; \(publishing.behind) ended captures wait" : ""
-      lines.append("\(publishing.broker) has \(publishing.acknowledged) rows of what is written\(behind)")
+      lines.append(
+        "\(publishing.broker): of what is written \(publishing.confirmed) rows are collected, "
+          + "\(publishing.waiting) wait\(behind)")
       if let problem = publishing.lastProblem { lines.append("  \(problem)") }
     }
     let widest = devices.map(\.name.count).max() ?? 0
@@ -238,7 +246,13 @@ extension DaemonStatus {
       page.add(
         "ringtap_published_rows", .gauge, "Rows of the captures that are written which the broker has.")
       page.sample("ringtap_published_rows", [], "\(publishing.acknowledged)")
-      page.add("ringtap_captures_behind", .gauge, "Ended captures of which the broker has not all.")
+      page.add(
+        "ringtap_confirmed_rows", .gauge, "Rows of the captures that are written which a collector has.")
+      page.sample("ringtap_confirmed_rows", [], "\(publishing.confirmed)")
+      page.add(
+        "ringtap_waiting_rows", .gauge, "Rows of the captures that are written which no collector has.")
+      page.sample("ringtap_waiting_rows", [], "\(publishing.waiting)")
+      page.add("ringtap_captures_behind", .gauge, "Ended captures of which no collector has all.")
       page.sample("ringtap_captures_behind", [], "\(publishing.behind)")
     }
     let perDevice: [(String, MetricsPage.Kind, String, (Device) -> Int)] = [

@@ -10,7 +10,7 @@ import JSONText
 ///
 /// Session, table and `row` number each row once and for all: whoever knows how many rows it has, knows what came twice
 /// and what is missing.
-struct Batch: Hashable, Sendable {
+package struct Batch: Hashable, Sendable {
   /// Of the rows' text.
   static let byteCountLimit = 1 << 16
   static let headerByteCountLimit = 4096
@@ -31,9 +31,13 @@ struct Batch: Hashable, Sendable {
   var rows: [UInt8]
 
   /// What is wrong with a message, for whoever looks for its sender.
-  struct Refusal: Error, Hashable, CustomStringConvertible {
-    let description: String
-    init(_ description: String) { self.description = description }
+  package struct Refusal: Error, Hashable, CustomStringConvertible {
+    package let description: String
+    package let reason: Refusals.Reason
+
+    init(_ description: String, _ reason: Refusals.Reason = .malformed) {
+      (self.description, self.reason) = (description, reason)
+    }
   }
 
   var octets: [UInt8] {

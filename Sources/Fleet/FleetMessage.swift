@@ -44,8 +44,14 @@ struct SessionEnd: Hashable, Sendable {
     var from: Int
   }
 
-  static let tableLimit = 64
-  static let documentByteCountLimit = 1 << 24
+  static let tableLimit = Limit(
+    64, "tables of a session", by: .broker, whenFull: "the message is refused",
+    counted: "`refusals` of `collect`")
+  /// With it a message that the broker is told to keep from a collector is not much larger.
+  static let documentByteCountLimit = Limit(
+    2_097_152, "bytes of a published `session.json`", by: .broker,
+    whenFull: "a publisher leaves it out, a collector gets no such message",
+    counted: "`isDocumentLeftOut` of `publish`")
   private static let version = 1
 
   var session: String
@@ -77,12 +83,12 @@ struct SessionEnd: Hashable, Sendable {
 
 extension SessionEnd {
   init(parsing payload: Span<UInt8>, session: String) throws(Batch.Refusal) {
-    guard payload.count <= Self.documentByteCountLimit else {
+    guard payload.count <= Self.documentByteCountLimit.count else {
       throw Batch.Refusal("session.json is too large")
     }
     let (line, body) = try FleetMessage.split(payload, version: Self.version)
     guard line["session"]?.text == session, case .object(let members)? = line["tables"],
-      members.count <= Self.tableLimit
+      members.count <= Self.tableLimit.count
     else { throw Batch.Refusal("the end names another session than its topic, or no tables") }
     var tables: [String: Table] = [:]
     for (name, member) in members {
@@ -201,7 +207,7 @@ extension Receipt {
     let (line, _) = try FleetMessage.split(payload, version: Self.version)
     guard let session = line["session"]?.text, let collector = line["collector"]?.text,
       FleetName.isValid(collector),
-      case .object(let members)? = line["tables"], members.count <= SessionEnd.tableLimit
+      case .object(let members)? = line["tables"], members.count <= SessionEnd.tableLimit.count
     else { throw Batch.Refusal("no receipt") }
     var tables: [String: Int] = [:]
     for (name, member) in members {

@@ -61,6 +61,13 @@ enum FleetTopic: Hashable, Sendable {
     }
   }
 
+  var publisher: String {
+    switch self {
+    case .table(let publisher, _, _), .end(let publisher, _), .status(let publisher), .receipt(let publisher):
+      publisher
+    }
+  }
+
   func text(below prefix: String) -> String {
     switch self {
     case .table(let publisher, let session, let table): "\(prefix)/\(publisher)/\(session)/\(table)"

@@ -30,8 +30,8 @@ package enum MQTTEvent: Sendable {
 
 /// A connection to an MQTT broker, by Mosquitto's client library (`libmosquitto.so.1`), which is opened at first use.
 ///
-/// For one thread, which calls `turn` again and again. All is sent with QoS 1, by MQTT 5.0. It is made for one
-/// connection: what was not acknowledged before that ended is forgotten with it.
+/// For one thread, which calls `turn` again and again. All is sent with QoS 1, by MQTT 5.0 or 3.1.1. It is made
+/// for one connection: what was not acknowledged before that ended is forgotten with it.
 @safe package final class MQTTClient {
   /// Who connects, and where.
   package struct Options: Hashable, Sendable {
@@ -45,6 +45,10 @@ package enum MQTTEvent: Sendable {
     package var certificateFile: String?
     /// How long the broker keeps the subscriptions and what they brought; 0: as long as the connection.
     package var sessionSeconds = 0
+    /// A longer packet the broker keeps to itself; by MQTT 5 only.
+    package var packetByteCount: Int
+    /// By MQTT 5.0; else by 3.1.1, which has no limit of packets and tells no reasons.
+    package var isVersion5 = true
     /// Published, retained, where the connection breaks off.
     package var will: (topic: String, octets: [UInt8])? {
       get { willTopic.map { ($0, willOctets) } }
@@ -53,10 +57,11 @@ package enum MQTTEvent: Sendable {
     private var willTopic: String?
     private var willOctets: [UInt8] = []
 
-    package init(client: String, host: String, port: Int) {
+    package init(client: String, host: String, port: Int, packetByteCount: Int) {
       self.client = client
       self.host = host
       self.port = port
+      self.packetByteCount = packetByteCount
     }
   }
 
@@ -139,10 +144,12 @@ package enum MQTTEvent: Sendable {
     if code != 0 { throw error(code, lastError()) }
   }
 
-  /// Says good-bye, so that the will is not published, and waits until that has left.
-  package func disconnect() {
+  /// Says good-bye, and waits until that has left.
+  ///
+  /// - Parameter publishesWill: as if the connection had broken off.
+  package func disconnect(publishesWill: Bool = false) {
     // SAFETY: as above.
-    if unsafe ringtap_mqtt_disconnect(client) == 0 { _ = turn(milliseconds: 100) }
+    if unsafe ringtap_mqtt_disconnect(client, publishesWill) == 0 { _ = turn(milliseconds: 100) }
   }
 
   /// What a reason code of a broker means.
@@ -189,6 +196,7 @@ package enum MQTTEvent: Sendable {
                     client: client, host: host, port: CInt(options.port), user: user, password: password,
                     is_tls: options.isEncrypted, ca_file: file,
                     session_seconds: UInt32(options.sessionSeconds),
+                    packet_byte_count: UInt32(options.packetByteCount), is_version_5: options.isVersion5,
                     keep_alive_seconds: keepAliveSeconds, will_topic: topic, will: will.baseAddress,
                     will_count: will.count)
                   return unsafe body(&value)

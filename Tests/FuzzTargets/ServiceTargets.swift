@@ -44,7 +44,8 @@ func fuzzCollector(_ input: Span<UInt8>) {
     for receipt in collector.receipts(now) { precondition(checkJSON(receipt.octets) == 1) }
   }
   let report = collector.report
-  if let refusal = report.lastRefusal { checkText(Array(refusal.utf8)) }
+  if let refusal = report.refusals.last { checkText(Array(refusal.utf8)) }
+  precondition(report.refusals.entries.reduce(report.refusals.forgotten) { $0 + $1.count } == report.refused)
   for session in report.sessions {
     for table in session.tables {
       let path = "\(collectorFolder.path)/\(session.publisher)/\(session.session)/\(table.name).csv"
@@ -103,6 +104,7 @@ func fuzzPublisher(_ input: Span<UInt8>) {
       }
       // What an earlier run says of itself is not counted again.
       precondition(!isFirst || (0...5).contains(current.report.acknowledged))
+      precondition(!isFirst || (0...current.report.acknowledged).contains(current.report.confirmed))
       publisher = current
     } catch { checkText(Array("\(error)".utf8)) }
   }

@@ -32,7 +32,8 @@ import Testing
       adapter: "hci0", mode: "raw", startedAt: ReceiveTime(nanoseconds: 1_700_000_000_500_000_000),
       now: ReceiveTime(nanoseconds: 1_700_000_100_000_000_000), directory: "/data",
       freeByteCount: 21_400_000_000, removedCaptures: 9,
-      publishing: DaemonStatus.Publishing(broker: "mqtt://b/fleet", acknowledged: 4100, behind: 1),
+      publishing: DaemonStatus.Publishing(
+        broker: "mqtt://b/fleet", acknowledged: 4100, confirmed: 4000, waiting: 120, behind: 1),
       devices: [left, device("far.away-2", 2, DaemonStatus.Counts())])
   }()
 
@@ -66,8 +67,10 @@ import Testing
       #expect(value("ringtap_battery_percent", "ringtap_battery_percent,device=left") == 67)
       #expect(value("ringtap_battery_percent", "ringtap_battery_percent,device=far.away-2") == nil)
       #expect(value("ringtap_published_rows", "ringtap_published_rows") == 4100)
+      #expect(value("ringtap_confirmed_rows", "ringtap_confirmed_rows") == 4000)
+      #expect(value("ringtap_waiting_rows", "ringtap_waiting_rows") == 120)
       #expect(value("ringtap_captures_behind", "ringtap_captures_behind") == 1)
-      #expect(families.count == 14)
+      #expect(families.count == 16)
     }
   }
 }

@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/// A connection to a broker, by MQTT 5. One thread uses it.
+/// A connection to a broker, by MQTT 5 or 3.1.1. One thread uses it.
 struct ringtap_mqtt;
 
 /// What the library tells, always within `ringtap_mqtt_loop` or `ringtap_mqtt_connect`. Texts and octets are gone after
@@ -40,6 +40,9 @@ struct ringtap_mqtt_options {
   const char *ca_file;
   /// How long the broker keeps what is subscribed and not delivered; 0: it forgets.
   uint32_t session_seconds;
+  /// A packet that is longer the broker keeps to itself (MQTT 5.0, 3.1.2.11.4). Version 3.1.1 has no such thing.
+  uint32_t packet_byte_count;
+  bool is_version_5;
   int keep_alive_seconds;
   /// What the broker publishes, retained, when this connection breaks off; NULL: nothing.
   const char *will_topic;
@@ -69,8 +72,8 @@ int ringtap_mqtt_publish(struct ringtap_mqtt *client, const char *topic, const u
 /// QoS 1.
 int ringtap_mqtt_subscribe(struct ringtap_mqtt *client, const char *topic);
 
-/// Says that it goes: the will is not published. `ringtap_mqtt_loop` sends it.
-int ringtap_mqtt_disconnect(struct ringtap_mqtt *client);
+/// Says that it goes, and whether the broker is to publish the will for all that. `ringtap_mqtt_loop` sends it.
+int ringtap_mqtt_disconnect(struct ringtap_mqtt *client, bool publishes_will);
 
 void ringtap_mqtt_free(struct ringtap_mqtt *client);
 

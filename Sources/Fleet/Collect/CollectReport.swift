@@ -1,7 +1,7 @@
 package import JSONText
 
 /// What was collected.
-public struct CollectReport: Hashable, Sendable {
+public struct CollectReport: Sendable {
   public struct Table: Hashable, Sendable {
     public var name: String
     /// In the file.
@@ -31,19 +31,25 @@ public struct CollectReport: Hashable, Sendable {
     public var missing: Int { tables.reduce(0) { $0 + $1.missing } }
   }
 
+  /// Those that are still in memory; the sums have all.
   public var sessions: [Session] = []
-  /// Messages that were not of a publisher of ours.
-  public var refused: Int
-  public var lastRefusal: String?
+  public var received: Int
+  public var duplicated: Int
+  /// Sessions that gave way to others, as often as they did. Their files stay.
+  public var setAside: Int
+  /// Rows that were missing of them then.
+  public var setAsideMissing: Int
+  /// Messages that were not of a publisher of ours, or of one that sent too much.
+  package var refusals: Refusals
   public var connections = 0
 
-  public var received: Int { sessions.reduce(0) { $0 + $1.received } }
-  public var duplicated: Int { sessions.reduce(0) { $0 + $1.duplicated } }
-  public var missing: Int { sessions.reduce(0) { $0 + $1.missing } }
+  public var refused: Int { refusals.count }
+  public var missing: Int { sessions.reduce(setAsideMissing) { $0 + $1.missing } }
 
-  init(refused: Int, lastRefusal: String?) {
-    self.refused = refused
-    self.lastRefusal = lastRefusal
+  init(received: Int, duplicated: Int, setAside: Int, setAsideMissing: Int, refusals: Refusals) {
+    (self.received, self.duplicated) = (received, duplicated)
+    (self.setAside, self.setAsideMissing) = (setAside, setAsideMissing)
+    self.refusals = refusals
   }
 
   /// One object, with a line end.
@@ -53,7 +59,13 @@ public struct CollectReport: Hashable, Sendable {
       line.member("duplicated", duplicated)
       line.member("missing", missing)
       line.member("refused", refused)
-      if let lastRefusal { line.member("lastRefusal", lastRefusal) }
+      if let last = refusals.last { line.member("lastRefusal", last) }
+      line.key("refusals")
+      line.array { line in
+        for entry in refusals.entries { Self.encode(entry, into: &line) }
+      }
+      line.member("refusalsForgotten", refusals.forgotten)
+      line.member("setAside", setAside)
       line.member("connections", connections)
       line.key("sessions")
       line.array { line in
@@ -61,6 +73,15 @@ public struct CollectReport: Hashable, Sendable {
       }
     }
     line.endLine()
+  }
+
+  private static func encode(_ entry: Refusals.Entry, into line: inout JSONLine) {
+    line.object { line in
+      if let publisher = entry.publisher { line.member("publisher", publisher) }
+      line.member("reason", entry.reason.rawValue)
+      line.member("count", entry.count)
+      line.member("last", entry.last)
+    }
   }
 
   private static func encode(_ session: Session, into line: inout JSONLine) {

@@ -32,6 +32,13 @@ public final class CollectRun: Sendable {
     public var duplicated: Int
   }
 
+  /// The end of a session is the longest: its document, the line before it, its topic.
+  static let packetByteCount = Limit(
+    2_105_344, "bytes of a message to a collector", by: .broker,
+    whenFull:
+      "an MQTT 5 broker keeps it to itself; by 3.1.1 it is read, refused, and takes its memory meanwhile",
+    counted: "by the broker; by 3.1.1 a warning at the start")
+
   /// How long the broker keeps what is for a collector that is away: a week.
   private static let sessionSeconds = 7 * 24 * 3600
   private static let longestPause = Duration.seconds(10)
@@ -95,9 +102,10 @@ public final class CollectRun: Sendable {
 
   private func run(_ collector: inout Collector, _ connections: inout Int) throws(PublishProblem) {
     var (pause, told) = (Duration.milliseconds(250), "")
+    var version = ProtocolVersion()
     while !isOver(collector) {
       do throws(PublishProblem) {
-        try session(&collector) {
+        try session(&collector, version) {
           connections += 1
           pause = .milliseconds(250)
           note(
@@ -106,6 +114,10 @@ public final class CollectRun: Sendable {
           told = ""
         }
       } catch {
+        if version.fallsBack(after: error) {
+          note("\(error); \(ProtocolVersion.warning)")
+          continue
+        }
         // Whoever starts it should see at once that it cannot work; later the broker is waited for.
         guard connections > 0, case .broker(let text) = error else { throw error }
         if told != text { note("\(text); waiting for it") }
@@ -128,10 +140,12 @@ public final class CollectRun: Sendable {
 
   /// One connection, to its end.
   private func session(
-    _ collector: inout Collector, connected: () -> Void
+    _ collector: inout Collector, _ version: ProtocolVersion, connected: () -> Void
   ) throws(PublishProblem) {
     var options = MQTTClient.Options(
-      client: "ringtap-collect-\(plan.name)", host: plan.broker.host, port: plan.broker.port)
+      client: "ringtap-collect-\(plan.name)", host: plan.broker.host, port: plan.broker.port,
+      packetByteCount: Self.packetByteCount.count)
+    options.isVersion5 = version.is5
     (options.user, options.password) = (plan.broker.user, plan.broker.password)
     (options.isEncrypted, options.certificateFile) = (plan.broker.isEncrypted, plan.certificates)
     options.sessionSeconds = Self.sessionSeconds
@@ -145,6 +159,7 @@ public final class CollectRun: Sendable {
     while !isOver(intake.collector) {
       try turn(client, intake, &unanswered, connected)
       let now = SystemClock.monotonic()
+      if let line = intake.collector.refusalLine(now) { note(line) }
       guard now >= progressAt else { continue }
       progressAt = now.advanced(by: Self.progressPeriod)
       progress(

@@ -1,4 +1,4 @@
-public import BLELinux
+package import BLELinux
 import Recording
 
 /// The file of one table that is collected: how many of its rows are there, and what came twice or not at all.
@@ -20,7 +20,8 @@ struct CollectedTable {
   private static let pieceByteCount = 1 << 16
 
   let path: String
-  let header: String
+  /// Of the header. Within one run only: nobody outside can make two alike.
+  let headerHash: Int
   /// Of rows in the file.
   private(set) var rows = 0
   /// Of the file's whole lines.
@@ -37,14 +38,14 @@ struct CollectedTable {
   /// - Throws: `Refusal` where the file has another header.
   init(_ path: String, header: String, missing: Int) throws(CollectProblem) {
     self.path = path
-    self.header = header
+    headerHash = header.hashValue
     counts.missing = missing
-    if let count = Files.byteCount(of: path), count > 0 { try read() }
+    if let count = Files.byteCount(of: path), count > 0 { try read(header) }
     guard byteCount == 0 else { return }
     try write(Array((header + "\n").utf8)[...])
   }
 
-  private mutating func read() throws(CollectProblem) {
+  private mutating func read(_ header: String) throws(CollectProblem) {
     var (place, lines, end) = (0, 0, 0)
     var first: [UInt8] = []
     while true {
@@ -64,7 +65,9 @@ struct CollectedTable {
     }
     // Nothing whole: begun anew.
     guard lines > 0 else { return }
-    guard first == Array(header.utf8) else { throw .refused("\(path) is there with other columns") }
+    guard first == Array(header.utf8) else {
+      throw .refused(Batch.Refusal("its file is there with other columns", .columns))
+    }
     (rows, byteCount) = (lines - 1, end)
   }
 
@@ -87,15 +90,15 @@ struct CollectedTable {
 }
 
 /// What keeps a message from being collected, or everything.
-public enum CollectProblem: Error, Hashable, Sendable, CustomStringConvertible {
-  /// A message from an unknown publisher.
-  case refused(String)
+package enum CollectProblem: Error, Hashable, Sendable, CustomStringConvertible {
+  /// A message that is not to be collected.
+  case refused(Batch.Refusal)
   /// A file cannot be written: nothing can be collected.
   case system(SystemError)
 
-  public var description: String {
+  package var description: String {
     switch self {
-    case .refused(let text): text
+    case .refused(let why): why.description
     case .system(let error): PublishProblem.system(error).description
     }
   }

@@ -8,6 +8,8 @@ public enum PublishProblem: Error, Hashable, Sendable, CustomStringConvertible {
   case broker(String)
   /// The same where trying again is of no use.
   case final(String)
+  /// It speaks no MQTT 5.
+  case oldBroker(String)
   case system(SystemError)
   /// `publish.json` makes no sense.
   case damaged(String)
@@ -20,14 +22,14 @@ public enum PublishProblem: Error, Hashable, Sendable, CustomStringConvertible {
   /// Whether it concerns every capture, not this one.
   var isBrokers: Bool {
     switch self {
-    case .broker, .final: true
+    case .broker, .final, .oldBroker: true
     default: false
     }
   }
 
   public var description: String {
     switch self {
-    case .broker(let text), .final(let text): text
+    case .broker(let text), .final(let text), .oldBroker(let text): text
     case .system(let error): ErrorGuide.text(of: error)
     case .damaged(let path):
       "\(path) is damaged; remove it, and all is published as a new session"
@@ -40,6 +42,23 @@ public enum PublishProblem: Error, Hashable, Sendable, CustomStringConvertible {
   }
 }
 
+/// By which version of MQTT one talks to a broker: 5 until it says that it speaks none.
+struct ProtocolVersion {
+  /// What is missing then.
+  static let warning =
+    "going on by MQTT 3.1.1, which cannot keep messages of up to 256 MB out of memory; use a broker such as Mosquitto "
+    + "1.6 or later"
+
+  private(set) var is5 = true
+
+  /// - Returns: whether to try again by the older one.
+  mutating func fallsBack(after problem: PublishProblem) -> Bool {
+    guard is5, case .oldBroker = problem else { return false }
+    is5 = false
+    return true
+  }
+}
+
 extension BrokerAddress {
   /// What the broker, or the way to it, refused, and what to do.
   ///
@@ -47,6 +66,7 @@ extension BrokerAddress {
   func problem(_ error: MQTTError, certificates: String?) -> PublishProblem {
     switch error {
     case .noLibrary, .refused(142, _): .final(text(error, certificates))
+    case .refused(132, _), .refused(1, _): .oldBroker(text(error, certificates))
     default: .broker(text(error, certificates))
     }
   }
@@ -82,7 +102,7 @@ extension BrokerAddress {
         "\(place) refuses \(who) (\(name)); give the user in the URL and the password in RINGTAP_MQTT_PASSWORD or "
         + "--publish-password-file"
     case .refused(132, let name), .refused(1, let name):
-      return "\(place) speaks no MQTT 5 (\(name)); use one that does, such as Mosquitto 1.6 or later"
+      return "\(place) speaks no MQTT 5 (\(name))"
     case .refused(142, _):
       return
         "another process took over this session at \(place); let only one publish a directory, and give each "

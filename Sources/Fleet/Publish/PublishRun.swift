@@ -138,19 +138,27 @@ public final class PublishRun: Sendable {
   /// Connects again and again until all is published.
   private func run(_ publisher: inout Publisher) throws(PublishProblem) {
     var (pause, told) = (Duration.milliseconds(250), "")
+    var version = ProtocolVersion()
     while !publisher.isDone, !isOver(&publisher) {
       do throws(PublishProblem) {
-        try session(&publisher) {
+        try session(&publisher, version) {
           pause = .milliseconds(250)
           if !told.isEmpty { note("\(plan.broker): connected") }
           told = ""
         }
       } catch {
+        if version.fallsBack(after: error) {
+          note("\(error); \(ProtocolVersion.warning)")
+          continue
+        }
         guard case .broker(var text) = error else {
           try? publisher.writeCursor()
           throw error
         }
         if publisher.refusal != nil { text = why(publisher, "") }
+        // Rows that wait are counted.
+        try publisher.look(SystemClock.monotonic())
+        keep(publisher.report)
         if told != text, !publisher.isDone { note("\(text); recorded rows wait in \(directory)") }
         told = text
         guard !isOver(&publisher) else { break }
@@ -179,8 +187,10 @@ public final class PublishRun: Sendable {
         "the broker refuses what is published to \(topic) (\(MQTTClient.name(ofReason: reason)), \(reason)); allow it "
         + "in the broker's access control, or change the prefix in the URL"
     case .good where publisher.waitingByteCount == 0:
-      return
-        "\(publisher.report.collector ?? "the collector") did not confirm that it has everything; see whether it runs"
+      guard let collector = publisher.report.collector else {
+        return "no collector confirmed what was sent; start `ringtap collect \(plan.broker) --output DIR`"
+      }
+      return "\(collector) did not confirm that it has everything; see whether it runs"
     case .good: return "the time was over; --publish-patience gives more"
     }
   }
@@ -196,10 +206,12 @@ public final class PublishRun: Sendable {
 
   /// One connection, to its end.
   private func session(
-    _ publisher: inout Publisher, connected: () -> Void
+    _ publisher: inout Publisher, _ version: ProtocolVersion, connected: () -> Void
   ) throws(PublishProblem) {
     var options = MQTTClient.Options(
-      client: "ringtap-\(publisher.cursor.session)", host: plan.broker.host, port: plan.broker.port)
+      client: "ringtap-\(publisher.cursor.session)", host: plan.broker.host, port: plan.broker.port,
+      packetByteCount: ReceivedMessages.byteCountLimit.count)
+    options.isVersion5 = version.is5
     (options.user, options.password) = (plan.broker.user, plan.broker.password)
     (options.isEncrypted, options.certificateFile) = (plan.broker.isEncrypted, plan.certificates)
     options.will = publisher.will
@@ -207,7 +219,7 @@ public final class PublishRun: Sendable {
     let received = ReceivedMessages()
     client.onMessage = { _, payload, _ in received.append(payload) }
     try attempt { () throws(MQTTError) in try client.connect() }
-    var isConnected = false
+    var (isConnected, isWaiting) = (false, false)
     var reception = Publisher.Reception.good
     while !publisher.isDone, !isOver(&publisher) {
       for event in client.turn(milliseconds: try send(&publisher, client, isConnected)) {
@@ -227,8 +239,14 @@ public final class PublishRun: Sendable {
       for payload in received.take() { try publisher.receive(payload.span, SystemClock.monotonic()) }
       tell(&reception, publisher)
       keep(publisher.report)
+      if !isWaiting, publisher.isWaiting(SystemClock.monotonic()) {
+        isWaiting = true
+        note(
+          "\(plan.broker) has all rows; waiting for a collector to confirm them, "
+            + "\(max(1, plan.patience.components.seconds)) s at most without progress")
+      }
     }
-    client.disconnect()
+    client.disconnect(publishesWill: !publisher.isDone)
   }
 
   /// - Returns: how long the connection may wait, in milliseconds.
@@ -267,12 +285,17 @@ public final class PublishRun: Sendable {
 
 /// What came within a turn of the connection. For one thread.
 final class ReceivedMessages {
-  /// Of one turn; more are of somebody who means no good.
-  private static let limit = 256
+  static let byteCountLimit = Limit(
+    69_632, "bytes of a message to a publisher", by: .broker,
+    whenFull: "an MQTT 5 broker keeps it to itself; by 3.1.1 it is read and left out",
+    counted: "by the broker; by 3.1.1 a warning at the start")
+  private static let limit = Limit(
+    256, "receipts that a publisher takes at once", by: .broker, whenFull: "further ones are left out",
+    counted: "by no one: the next receipt has the same numbers")
   private var payloads: [[UInt8]] = []
 
   func append(_ payload: Span<UInt8>) {
-    guard payloads.count < Self.limit, payload.count <= FleetMessage.lineByteCountLimit else { return }
+    guard payloads.count < Self.limit.count, payload.count <= FleetMessage.lineByteCountLimit else { return }
     payloads.append([UInt8](encoding: payload.count) { $0.append(payload) })
   }
 

@@ -7,6 +7,7 @@ import Recording
 ///
 /// The capture's tables are the spool: rows are read from them when they are sent, and read again when they are sent
 /// again. Rows count as sent when the broker acknowledged them, and are sent again when a collector has not got them.
+/// They are published when a collector's receipt says so: a broker acknowledges to whoever is subscribed, and forgets.
 package struct Publisher {
   /// Batches that the broker has not acknowledged, at most.
   static let inFlightLimit = 16
@@ -16,10 +17,15 @@ package struct Publisher {
   static let cursorPeriod = Duration.seconds(5)
   /// After the broker said that nobody is subscribed, or that it takes nothing now.
   static let pausePeriod = Duration.seconds(1)
-  /// How long to wait after the end for a collector that never said a word.
+  /// How long a collector may take to confirm before one is told of the waiting.
   static let silencePeriod = Duration.seconds(2)
   /// From one answer to a collector's request to the next.
   static let rewindPeriod = Duration.milliseconds(500)
+
+  private static let rewindLimit = Limit(
+    16, "times that a publisher waits for rows asked for again, without any more being confirmed",
+    by: .broker,
+    whenFull: "it ends when its patience does", counted: "exit status 4; `resent` of `publish`")
 
   /// A message, and what its acknowledgement means.
   package struct Outgoing: Sendable {
@@ -65,6 +71,9 @@ package struct Publisher {
   private var cursorAt: MonotonicTime
   private var writtenCursor: PublishCursor?
   private var rewoundAt: MonotonicTime?
+  /// Rows that were confirmed at most, and how often a table went back since.
+  private var confirmedMost = 0
+  private var rewinds = 0
   private var device: String?
 
   /// What remains to be done once no more rows come.
@@ -125,7 +134,7 @@ package struct Publisher {
     let known = Set(tables.map(\.name))
     for file in Files.names(in: directory).sorted() where file.hasSuffix(".csv") {
       let name = String(file.dropLast(4))
-      guard FleetTopic.isTable(name), !known.contains(name), tables.count < SessionEnd.tableLimit else {
+      guard FleetTopic.isTable(name), !known.contains(name), tables.count < SessionEnd.tableLimit.count else {
         continue
       }
       guard let table = try TableFollower(name, in: directory, cursor.tables[name]) else { continue }
@@ -135,11 +144,23 @@ package struct Publisher {
       try tables[index].look()
       try tables[index].bound(byteCount: backlogByteCount)
     }
-    report.skipped = tables.reduce(0) { $0 + $1.skipped }
+    tellTables()
+    confirmedMost = max(confirmedMost, confirmedRows)
     if now >= cursorAt { try writeCursor(now) }
   }
 
-  /// Keeps what the broker acknowledged.
+  private var confirmedRows: Int { tables.reduce(0) { $0 + $1.confirmed.row } }
+
+  private mutating func tellTables() {
+    report.skipped = tables.reduce(0) { $0 + $1.skipped }
+    report.confirmed = confirmedRows - report.skipped
+    report.tables = tables.map {
+      PublishReport.Table(
+        name: $0.name, confirmed: $0.confirmed.row - $0.skipped, waiting: $0.unconfirmedRows)
+    }
+  }
+
+  /// Keeps what a collector confirmed.
   mutating func writeCursor(_ now: MonotonicTime? = nil) throws(PublishProblem) {
     for table in tables { cursor.tables[table.name] = table.cursor }
     if let now { cursorAt = now.advanced(by: Self.cursorPeriod) }
@@ -203,29 +224,34 @@ package struct Publisher {
   }
 
   private mutating func nextOfEnd(_ now: MonotonicTime) -> Outgoing? {
-    if case .receipt(let since) = ending {
-      let isSilent = report.collector == nil && since.advanced(by: Self.silencePeriod) <= now
-      if report.isConfirmed || isSilent {
-        ending = .status
-        return message(.ended)
-      }
-      return nil
+    if case .receipt = ending {
+      guard report.isConfirmed else { return nil }
+      ending = .status
+      return message(.ended)
     }
     guard ending == .rows, isDrained, inFlight.isEmpty else { return nil }
     ending = .end
-    var message = SessionEnd(session: cursor.session, tables: [:], document: document)
+    var message = SessionEnd(session: cursor.session, tables: [:], document: [])
     for table in tables {
       message.tables[table.name] = SessionEnd.Table(
         header: table.header, rows: table.acknowledged.row, from: table.from)
     }
+    message.document = document(besides: message.octets.count)
+    report.isDocumentLeftOut = message.document.isEmpty && Files.exists(directory + "/session.json")
     let topic = FleetTopic.end(publisher: cursor.publisher, session: cursor.session)
     return Outgoing(topic: topic.text(below: prefix), octets: message.octets, purpose: .end)
   }
 
+  /// Whether all is sent and a collector has not confirmed it for a while.
+  func isWaiting(_ now: MonotonicTime) -> Bool {
+    guard case .receipt(let since) = ending, !report.isConfirmed else { return false }
+    return since.advanced(by: Self.silencePeriod) <= now
+  }
+
   /// `session.json` without the room that a running capture keeps in it.
-  private var document: [UInt8] {
+  private func document(besides line: Int) -> [UInt8] {
     let path = directory + "/session.json"
-    guard let octets = try? Files.octets(of: path, limit: SessionEnd.documentByteCountLimit / 2),
+    guard let octets = try? Files.octets(of: path, limit: SessionEnd.documentByteCountLimit.count - line),
       (try? JSONDocument(octets)) != nil
     else { return [] }
     return octets
@@ -259,16 +285,20 @@ package struct Publisher {
     case .status: break
     case .batch(let name, let end, let generation):
       guard reason == 0 else { return hold(reason, name, now) }
-      (reception, refusal, isProbing, lastProgress) = (.good, nil, false, now)
+      (reception, refusal, isProbing) = (.good, nil, false)
+      // Whoever asks for the same rows without end does not keep it here.
+      if rewinds <= Self.rewindLimit.count { lastProgress = now }
       guard let index = tables.firstIndex(where: { $0.name == name }) else { return }
       tables[index].acknowledge(end, generation)
       report.acknowledged = tables.reduce(0) { $0 + $1.acknowledged.row }
+      tellTables()
     case .end:
       guard reason == 0 else {
         if ending == .end { ending = .rows }
         return hold(reason, "end", now)
       }
-      (reception, refusal, isProbing, lastProgress) = (.good, nil, false, now)
+      (reception, refusal, isProbing) = (.good, nil, false)
+      if rewinds <= Self.rewindLimit.count { lastProgress = now }
       if ending == .end { ending = .receipt(since: now) }
     }
   }
@@ -286,8 +316,7 @@ package struct Publisher {
   package mutating func receive(_ payload: Span<UInt8>, _ now: MonotonicTime) throws(PublishProblem) {
     guard let receipt = try? Receipt(parsing: payload), receipt.session == cursor.session else { return }
     report.collector = receipt.collector
-    lastProgress = now
-    if receipt.isComplete { report.isConfirmed = true }
+    confirm(receipt, now)
     guard !receipt.resend.isEmpty, rewoundAt.map({ $0.advanced(by: Self.rewindPeriod) <= now }) ?? true else {
       return
     }
@@ -298,41 +327,28 @@ package struct Publisher {
       if try tables[index].rewind(to: rows) {
         rewoundAt = now
         report.resent += 1
+        rewinds += 1
       }
     }
-    report.isConfirmed = receipt.isComplete
+    tellTables()
+    report.isConfirmed = false
     // The end is told again after what is sent again.
     if case .receipt = ending { ending = .rows }
   }
-}
 
-/// What was published of a capture.
-public struct PublishReport: Hashable, Sendable {
-  public var publisher: String
-  public var session: String
-  /// Rows that left, those that left again included.
-  public var sent = 0
-  public var batches = 0
-  /// Rows that the broker acknowledged, with earlier runs.
-  public var acknowledged = 0
-  /// Rows that were left out as too many waited.
-  public var skipped = 0
-  /// How often a table went back to what a collector lacked.
-  public var resent = 0
-  public var connections = 0
-  /// Who told that it has rows; `nil`: nobody did.
-  public var collector: String?
-  /// Whether a collector has everything in files.
-  public var isConfirmed = false
-  /// Processor time of the publisher's thread.
-  public var processorTime = Duration.zero
-  /// Why not everything was published; `nil`: it was.
-  public var problem: String?
-  /// Whether the problem lies in the capture's own files: another one can be published all the same.
-  public var isCapturesFault = false
-
-  init(publisher: String, session: String) {
-    self.publisher = publisher
-    self.session = session
+  private mutating func confirm(_ receipt: Receipt, _ now: MonotonicTime) {
+    for index in tables.indices {
+      if let rows = receipt.tables[tables[index].name] { tables[index].confirm(rows) }
+    }
+    tellTables()
+    if confirmedRows > confirmedMost { (confirmedMost, rewinds, lastProgress) = (confirmedRows, 0, now) }
+    // A receipt from before the end may speak of an earlier one.
+    guard receipt.isComplete, tables.allSatisfy({ receipt.tables[$0.name] ?? 0 >= $0.sent.row }) else {
+      return
+    }
+    switch ending {
+    case .end, .receipt: report.isConfirmed = true
+    default: break
+    }
   }
 }

@@ -25,12 +25,25 @@ struct TableFollower {
   }
 
   private static let pieceByteCount = 1 << 16
+  /// Ends of batches, which is where a receipt can move the cursor to.
+  private static let unconfirmedLimit = Limit(
+    1_024, "places of a published table up to which no collector has confirmed", by: .broker,
+    whenFull: "every other one is forgotten: a later run sends more rows again",
+    counted: "`duplicated` of `collect`")
+  /// Rows that wait are counted as long as a look may take.
+  private static let countedByteCount = 1 << 22
 
   let name: String
   let header: String
   private let path: String
   private let start: Position
   private(set) var acknowledged: Position
+  /// What a collector has in files, as far as is known: where a later run begins.
+  private(set) var confirmed: Position
+  /// Rows that a receipt told of.
+  private var told: Int
+  /// Where acknowledged batches end of which no receipt has told.
+  private var unconfirmed: [Position] = []
   private(set) var sent: Position
   /// The first row that can still be sent.
   private(set) var from: Int
@@ -38,6 +51,8 @@ struct TableFollower {
   private(set) var generation = 0
   /// Of the file, when it was looked at.
   private var byteCount: Int
+  /// Up to where rows that are not sent are counted.
+  private var counted: Position
   /// What is sent and not acknowledged, in order.
   private var waiting: [(end: Position, isAcknowledged: Bool)] = []
 
@@ -58,7 +73,7 @@ struct TableFollower {
     start = Position(row: 0, octet: end + 1)
     acknowledged = cursor.map { Position(row: $0.rows, octet: $0.octets) } ?? start
     (from, skipped) = (cursor?.from ?? 0, cursor?.skipped ?? 0)
-    sent = acknowledged
+    (sent, confirmed, counted, told) = (acknowledged, acknowledged, acknowledged, acknowledged.row)
     byteCount = sent.octet
     try look()
     // The cursor's place is one between two lines of this very file.
@@ -68,7 +83,7 @@ struct TableFollower {
   }
 
   var cursor: PublishCursor.Table {
-    PublishCursor.Table(rows: acknowledged.row, octets: acknowledged.octet, skipped: skipped, from: from)
+    PublishCursor.Table(rows: confirmed.row, octets: confirmed.octet, skipped: skipped, from: from)
   }
 
   /// Whether everything that was seen of the file is acknowledged, but for a line without an end.
@@ -77,11 +92,18 @@ struct TableFollower {
   /// Octets that the broker has not acknowledged.
   var waitingByteCount: Int { byteCount - acknowledged.octet }
 
+  /// Rows of the file, as far as they are counted, that no collector has confirmed.
+  var unconfirmedRows: Int { max(sent.row, counted.row) - confirmed.row }
+
   /// Sees how far the file has grown.
   ///
   /// - Throws: `otherCapture` where it is shorter than what was sent of it.
   mutating func look() throws(PublishProblem) {
     guard let count = Files.byteCount(of: path), count >= sent.octet else { throw .otherCapture(path) }
+    if counted.octet < sent.octet { counted = sent }
+    // What was there at the last look and still waits; what comes and leaves is counted as it leaves.
+    let end = min(byteCount, counted.octet + Self.countedByteCount)
+    if counted.octet < end { counted = try advance(from: counted, to: end) { _ in false } }
     byteCount = count
   }
 
@@ -113,7 +135,25 @@ struct TableFollower {
     while let first = waiting.first, first.isAcknowledged {
       acknowledged = first.end
       waiting.removeFirst()
+      if unconfirmed.count >= Self.unconfirmedLimit.count {
+        unconfirmed = unconfirmed.indices.filter { !$0.isMultiple(of: 2) }.map { unconfirmed[$0] }
+      }
+      unconfirmed.append(acknowledged)
     }
+    settle()
+  }
+
+  /// A collector has so many rows in files.
+  mutating func confirm(_ rows: Int) {
+    told = max(told, rows)
+    settle()
+  }
+
+  private mutating func settle() {
+    let count = unconfirmed.firstIndex { $0.row > told } ?? unconfirmed.count
+    guard count > 0 else { return }
+    confirmed = unconfirmed[count - 1]
+    unconfirmed.removeSubrange(..<count)
   }
 
   /// What was sent and not acknowledged is sent again.
@@ -133,6 +173,9 @@ struct TableFollower {
     guard target < acknowledged.row else { return true }
     acknowledged = try advance(from: start) { $0.row >= target }
     sent = acknowledged
+    if target < confirmed.row { confirmed = acknowledged }
+    unconfirmed.removeAll { $0.row > target }
+    told = target
     return true
   }
 
@@ -143,7 +186,9 @@ struct TableFollower {
     let target = byteCount - limit / 4 * 3
     let before = acknowledged.row
     acknowledged = try advance(from: acknowledged) { $0.octet >= target }
-    sent = acknowledged
+    // What was skipped nobody can confirm.
+    (sent, confirmed, unconfirmed) = (acknowledged, acknowledged, [])
+    told = max(told, acknowledged.row)
     from = acknowledged.row
     skipped += acknowledged.row - before
   }
@@ -151,11 +196,11 @@ struct TableFollower {
   // MARK: The file
 
   private func advance(
-    from begin: Position, until isThere: (Position) -> Bool
+    from begin: Position, to end: Int = .max, until isThere: (Position) -> Bool
   ) throws(PublishProblem) -> Position {
     var (position, place) = (begin, begin.octet)
-    while !isThere(position) {
-      let piece = try Self.octets(path, place, Self.pieceByteCount)
+    while !isThere(position), place < end {
+      let piece = try Self.octets(path, place, min(end - place, Self.pieceByteCount))
       guard !piece.isEmpty else { return position }
       for index in piece.indices where piece[index] == UInt8(ascii: "\n") {
         position = Position(row: position.row + 1, octet: place + index + 1)

@@ -38,7 +38,7 @@ struct DaemonCommand: AsyncParsableCommand {
       sensor is ring, heart-rate, thermometer, cycling or polar (stream ecg, acc or ppg); format csv or npy. radio has \
       the options --adapter, --mode and --transport of other commands, link those of `capture`: interval, latency, \
       supervision-timeout, phy, data-length; publish has to, as, backlog, ca and password-file, which `capture` calls \
-      --publish, --publish-as and so on. What a broker has not got when a capture ends, or the daemon, is sent later, for \
+      --publish, --publish-as and so on. What no collector has confirmed when a capture ends, or the daemon, is sent later, for \
       as long as the capture is kept. A gigabyte has 10⁹ octets.
 
       SIGHUP reads the file again: devices that are in both go on undisturbed, and a file with faults changes nothing. \

@@ -14,7 +14,8 @@ struct CollectCommand: AsyncParsableCommand {
       session.json: `ringtap report` and `ringtap convert` read it like a capture of this machine. Rows that come twice \
       are recognised by their numbers and left out. Rows that are missing are asked for again while their publisher is \
       there, from the first one on: a collector may come later than the publishers, or be restarted. What cannot be had \
-      any more is counted as missing. MQTT 5 is needed, and Debian's package libmosquitto1.
+      any more is counted as missing. Messages that are refused are told as they come, at most every ten seconds, and \
+      counted by publisher and reason; no publisher takes the place of others. MQTT 5 is needed, and Debian's package libmosquitto1.
 
       EXAMPLES
         ringtap collect mqtt://broker.local --output captures
@@ -102,8 +103,15 @@ struct CollectCommand: AsyncParsableCommand {
     }
     lines.append(
       "\(report.received) rows received, \(report.duplicated) twice, \(report.missing) missing, in \(output)")
+    if report.setAside > 0 {
+      lines.append("\(report.setAside) sessions set aside for others; their files stay")
+    }
     if report.refused > 0 {
-      lines.append("\(report.refused) messages refused; the last: \(report.lastRefusal ?? "")")
+      lines.append("\(report.refused) messages refused")
+      for entry in report.refusals.entries {
+        lines.append("  \(entry.count) of \(entry.publisher ?? "nobody"); the last: \(entry.last)")
+      }
+      if report.refusals.forgotten > 0 { lines.append("  \(report.refusals.forgotten) of others") }
     }
     return lines.joined(separator: "\n")
   }

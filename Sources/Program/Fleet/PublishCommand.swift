@@ -12,9 +12,12 @@ struct PublishCommand: AsyncParsableCommand {
     discussion: """
       What `ringtap capture --publish` does while it records, afterwards or beside it: the rows of the directory's \
       tables go out in batches with QoS 1, from where the last run of either stopped (publish.json keeps that), until a \
-      collector (`ringtap collect`) has all of them. Rows that went out twice are recognised by their numbers. Where \
+      collector (`ringtap collect`) has confirmed all of them: a broker's word is not enough. Rows that went out twice are recognised by their numbers. Where \
       nobody is subscribed, or the broker is away, rows wait in their tables. MQTT 5 is needed, and Debian's package \
       libmosquitto1.
+
+      At the end it waits for the collector's receipts, --patience seconds without progress at most. What none has \
+      confirmed is told, by table, and publish.json stays before it.
 
       EXAMPLES
         ringtap publish walk mqtt://broker.local
@@ -24,7 +27,8 @@ struct PublishCommand: AsyncParsableCommand {
         ringtap publish walk mqtt://broker.local --again
             all from the first row, for a collector that has lost its files
 
-      Exit status: 0 all is published, 1 it is not: the message says why, and the same command goes on.
+      Exit status: 0 a collector has confirmed everything, 1 nothing was sent: the message says why, 2 wrong usage, \
+      4 sent, but no collector has confirmed everything: the same command goes on.
       """)
 
   @Argument(help: ArgumentHelp("A capture's directory.", valueName: "directory"))
@@ -45,7 +49,9 @@ struct PublishCommand: AsyncParsableCommand {
       "Skip the oldest rows where more wait in a table than this: 500k, 10M, 1G.", valueName: "size"))
   var backlog = "1G"
 
-  @Option(help: ArgumentHelp("How long to go on without progress.", valueName: "seconds"))
+  @Option(
+    help: ArgumentHelp(
+      "How long to go on without progress, and to wait for a collector's receipts.", valueName: "seconds"))
   var patience = 10.0
 
   @Flag(help: "Go on with what is still recorded, until Ctrl-C.")
@@ -90,7 +96,10 @@ struct PublishCommand: AsyncParsableCommand {
     let report = try await Interruption.cancelling { await run.finish() }
     guard let report else { throw Failure("\(directory): there was nothing to publish") }
     if json { try show(report) } else { PublishText.tell(report, plan.broker) }
-    if let problem = report.problem { throw Failure(problem) }
+    guard let problem = report.problem else { return }
+    guard report.connections > 0, !report.isCapturesFault else { throw Failure(problem) }
+    Console.note("not everything was published: \(problem); the same command goes on")
+    throw ExitCode(4)
   }
 
   private func show(_ report: PublishReport) throws {
@@ -99,12 +108,25 @@ struct PublishCommand: AsyncParsableCommand {
       line.member("session", report.session)
       line.member("sent", report.sent)
       line.member("acknowledged", report.acknowledged)
+      line.member("confirmed", report.confirmed)
+      line.member("waiting", report.waiting)
       line.member("skipped", report.skipped)
       line.member("resent", report.resent)
       line.member("batches", report.batches)
       line.member("connections", report.connections)
       if let collector = report.collector { line.member("collector", collector) }
       line.member("isConfirmed", report.isConfirmed)
+      line.member("isDocumentLeftOut", report.isDocumentLeftOut)
+      line.key("tables")
+      line.array { line in
+        for table in report.tables {
+          line.object {
+            $0.member("name", table.name)
+            $0.member("confirmed", table.confirmed)
+            $0.member("waiting", table.waiting)
+          }
+        }
+      }
       if let problem = report.problem { line.member("problem", problem) }
     }
   }

@@ -56,7 +56,9 @@ struct PublishOptions: ParsableArguments {
   var publishBacklog = "1G"
 
   @Option(
-    help: ArgumentHelp("How long to go on at the end without progress.", valueName: "seconds"))
+    help: ArgumentHelp(
+      "How long to go on at the end without progress, and to wait for a collector's receipts.",
+      valueName: "seconds"))
   var publishPatience = 10.0
 
   @Option(
@@ -185,12 +187,19 @@ enum PublishText {
     let confirmation =
       report.isConfirmed
       ? "\(report.collector ?? "a collector") has everything"
-      : report.collector.map { "\($0) did not confirm everything" } ?? "no collector told that it has them"
+      : report.collector.map { "\($0) did not confirm everything" } ?? "no collector confirmed anything"
     let skipped = report.skipped > 0 ? ", \(report.skipped) skipped" : ""
     let parts = report.processorTime.components
     let seconds = Double(parts.seconds) + Double(parts.attoseconds) / 1e18
     Console.note(
-      "published \(report.acknowledged) rows as \(broker)/\(report.publisher)/\(report.session)\(skipped); "
+      "published \(report.confirmed) rows as \(broker)/\(report.publisher)/\(report.session)\(skipped); "
         + "\(confirmation); \(NumberText.fixed(seconds, 2)) s of the processor")
+    if !report.isConfirmed, report.waiting > 0 {
+      let tables = report.tables.filter { $0.waiting > 0 }.map { "\($0.waiting) of \($0.name)" }
+      Console.note("not confirmed: \(report.waiting) rows, \(tables.joined(separator: ", "))")
+    }
+    if report.isDocumentLeftOut {
+      Console.note("session.json is too large, or no JSON, and was not published")
+    }
   }
 }

@@ -14,7 +14,7 @@ import Testing
   private struct Status: Decodable {
     struct Publishing: Decodable {
       var broker: String
-      var acknowledgedRows, capturesBehind: Int
+      var acknowledgedRows, confirmedRows, waitingRows, capturesBehind: Int
     }
     var publishing: Publishing
   }
@@ -77,7 +77,8 @@ import Testing
       let publishing = try JSONDecoder().decode(Status.self, from: Data(status.outputLines.joined().utf8))
         .publishing
       #expect(publishing.broker == broker.url && publishing.capturesBehind == 0)
-      #expect(publishing.acknowledgedRows > 0)
+      #expect(publishing.confirmedRows > 0 && publishing.acknowledgedRows >= publishing.confirmedRows)
+      #expect(publishing.waitingRows >= 0)
       second.signal(SIGTERM)
       #expect(try await second.status("the second daemon") == 0, "\(second.said)")
       #expect(try await collect.status("collect") == 0, "\(collect.said)")

@@ -67,6 +67,12 @@ final class Running: Sendable {
 
   func signal(_ number: Int32) { program.send(number) }
 
+  /// The most memory it has had, in kB of 1,024.
+  var peakKilobytes: Int? {
+    let status = try? String(contentsOfFile: "/proc/\(program.identifier)/status", encoding: .utf8)
+    return status?.firstMatch(of: /VmHWM:\s+(\d+) kB/).flatMap { Int($0.1) }
+  }
+
   var text: String { program.output }
   var said: String { program.errors }
 

@@ -10,7 +10,7 @@ import Testing
 /// Publisher and collector without a broker: what one sends is handed to the other, or lost, by hand.
 @Suite struct FleetLogicTests {
   /// A pair, its messages and its time.
-  private struct Bench {
+  struct Bench {
     let folder: String
     var now = MonotonicTime(nanoseconds: 1_000_000_000_000)
     var publisher: Publisher
@@ -158,7 +158,7 @@ import Testing
       // Another table with the same name has another header.
       batch.header = "time_ns"
       try bench.collector.take("fleet/p/\(bench.session)/ppg", batch.octets.span, bench.now)
-      #expect(bench.collector.refused == 1 && bench.counts?.rows == 13)
+      #expect(bench.collector.refusals.count == 1 && bench.counts?.rows == 13)
     }
   }
 
@@ -326,9 +326,9 @@ import Testing
         "other/p/s/t", "fleet/p/s/t/u", "fleet/" + String(repeating: "x", count: 300) + "/s/t", "\u{1B}[2J",
       ]
       for topic in topics { try collector.take(topic, batch.octets.span, MonotonicTime(nanoseconds: 0)) }
-      #expect(collector.refused == topics.count)
+      #expect(collector.refusals.count == topics.count)
       // Nor onto the terminal.
-      #expect(collector.lastRefusal?.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F } == true)
+      #expect(collector.refusals.last?.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F } == true)
       let names = try FileManager.default.subpathsOfDirectory(atPath: folder)
       #expect(!names.contains { $0.hasSuffix(".csv") }, "\(names)")
     }
@@ -337,15 +337,16 @@ import Testing
   @Test func tablesOfASessionAreLimited() async throws {
     try withFolder { folder in
       var collector = Collector(folder + "/collected", prefix: "fleet", name: "c")
-      for number in 0..<SessionEnd.tableLimit + 3 {
+      for number in 0..<SessionEnd.tableLimit.count + 3 {
         let batch = Batch(
           publisher: "p", session: "s", table: "t\(number)", header: "a", row: 0, count: 1, from: 0,
           rows: Array("1\n".utf8))
         try collector.take("fleet/p/s/t\(number)", batch.octets.span, MonotonicTime(nanoseconds: 0))
       }
-      #expect(collector.refused == 3)
+      #expect(collector.refusals.count == 3)
       #expect(
-        Files.names(in: folder + "/collected/p/s").count { $0.hasSuffix(".csv") } == SessionEnd.tableLimit)
+        Files.names(in: folder + "/collected/p/s").count { $0.hasSuffix(".csv") }
+          == SessionEnd.tableLimit.count)
     }
   }
 
