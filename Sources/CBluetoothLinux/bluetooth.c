@@ -3,6 +3,7 @@
 #include "calls.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <linux/sock_diag.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -52,16 +53,61 @@ int ringtap_hci_device_info(int fd, uint16_t id, struct ringtap_hci_device *info
   return 0;
 }
 
-int ringtap_hci_device_up(int fd, uint16_t id) { return ioctl(fd, HCIDEVUP, id); }
+// Calls for which the kernel asks the calling thread for a capability.
+enum { net_admin = 1 << CAP_NET_ADMIN, net_raw = 1 << CAP_NET_RAW };
+
+struct call {
+  int fd, level, name;
+  const void *octets;
+  size_t count;
+};
+
+static int bring_up(void *context) {
+  const struct call *call = context;
+  return ioctl(call->fd, HCIDEVUP, call->name);
+}
+
+static int bind_socket(void *context) {
+  const struct call *call = context;
+  return bind(call->fd, call->octets, (socklen_t)call->count);
+}
+
+static int set_option(void *context) {
+  const struct call *call = context;
+  return setsockopt(call->fd, call->level, call->name, call->octets, (socklen_t)call->count);
+}
+
+static int send_packet(void *context) {
+  const struct call *call = context;
+  return (int)send(call->fd, call->octets, call->count, MSG_NOSIGNAL);
+}
+
+int ringtap_hci_device_up(int fd, uint16_t id) {
+  struct call call = {.fd = fd, .name = id};
+  return ringtap_with_rights(net_admin, bring_up, &call);
+}
 
 int ringtap_hci_bind(int fd, uint16_t device, uint16_t channel) {
   struct sockaddr_hci address = {.hci_family = AF_BLUETOOTH, .hci_dev = device, .hci_channel = channel};
-  return bind(fd, (struct sockaddr *)&address, sizeof address);
+  struct call call = {.fd = fd, .octets = &address, .count = sizeof address};
+  return ringtap_with_rights(channel == HCI_CHANNEL_MONITOR ? net_raw : net_admin, bind_socket, &call);
 }
 
 int ringtap_hci_set_filter(int fd, uint32_t types, uint32_t events_low, uint32_t events_high) {
   struct hci_filter filter = {.type_mask = types, .event_mask = {events_low, events_high}, .opcode = 0};
-  return setsockopt(fd, SOL_HCI, HCI_FILTER, &filter, sizeof filter);
+  struct call call = {.fd = fd, .level = SOL_HCI, .name = HCI_FILTER, .octets = &filter, .count = sizeof filter};
+  return ringtap_with_rights(net_raw, set_option, &call);
+}
+
+int ringtap_hci_send(int fd, const void *packet, size_t count) {
+  struct call call = {.fd = fd, .octets = packet, .count = count};
+  return ringtap_with_rights(net_raw, send_packet, &call);
+}
+
+int ringtap_force_receive_buffer(int fd, int byte_count) {
+  struct call call = {
+      .fd = fd, .level = SOL_SOCKET, .name = SO_RCVBUFFORCE, .octets = &byte_count, .count = sizeof byte_count};
+  return ringtap_with_rights(net_admin, set_option, &call);
 }
 
 int ringtap_hci_enable_time_stamps(int fd) {

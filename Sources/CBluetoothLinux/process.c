@@ -107,8 +107,10 @@ static int has_dropped_all(uint32_t user, uint32_t group) {
 }
 
 int ringtap_drop_privileges(uint32_t user, uint32_t group) {
-  // Only CAP_SETPCAP may; without it the bounding set stays, and is without effect once nothing can be gained.
+  // Only CAP_SETPCAP may; without it the bounding set stays, and is without effect once nothing can be gained. Those that
+  // ringtap's file may have stay: the kernel does not execute a file with one that is not in the set.
   for (unsigned long capability = 0; prctl(PR_CAPBSET_READ, capability, 0, 0, 0) >= 0; capability++) {
+    if (capability == CAP_NET_RAW || capability == CAP_NET_ADMIN) continue;
     if (prctl(PR_CAPBSET_DROP, capability, 0, 0, 0) < 0 && errno != EPERM) return -1;
   }
   if (prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0) < 0) return -1;

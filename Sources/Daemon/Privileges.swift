@@ -36,7 +36,7 @@ public enum UnprivilegedProgram {
   /// Opens the sockets, gives up everything, and executes `arguments` with them as descriptors 3 and on, named in
   /// LISTEN_FDNAMES. Returns only by throwing.
   ///
-  /// Given up for good: groups, user, all sets of capabilities, and the right to get any by executing a file
+  /// Given up for good: groups, user, all capabilities, and the right to get any by executing a file
   /// (no_new_privs). The kernel is asked afterwards whether it is so.
   ///
   /// `setgroups`, `setresgid`, `setresuid`, `capset`, `prctl`, `execvp`.

@@ -24,7 +24,7 @@ public struct Doctor: Sendable {
 
   /// In the order in which they stand in each other's way.
   public func findings() -> [DoctorFinding] {
-    var findings = [bluetooth(), networkNamespace(), capabilities()] + rfkill()
+    var findings = [bluetooth(), networkNamespace(), capabilities(), confinement()] + rfkill()
     if facts.socketError == nil {
       findings += adapters() + adapterStates() + adapterHolders() + scans() + links()
     }
@@ -63,7 +63,7 @@ public struct Doctor: Sendable {
         .networkNamespace, .note, "whether this is the first network namespace cannot be told",
         cause: "without Bluetooth in the kernel no socket tells", nextStep: "see to the kernel first")
     }
-    let isFiltered = ProcessFacts.status("Seccomp", root: facts.root) == "2"
+    let isFiltered = facts.start?.isFiltered ?? (ProcessFacts.status("Seccomp", root: facts.root) == "2")
     return Finding(
       .networkNamespace, .obstacle, "no Bluetooth sockets here, though the kernel has Bluetooth (\(error))",
       cause: "they exist in the first network namespace only: this process is in a container or a sandbox"
@@ -80,7 +80,8 @@ public struct Doctor: Sendable {
       let names = facts.handed.map(\.name).sorted().joined(separator: ", ")
       return Finding(.capabilities, .good, "open sockets were handed over: \(names)")
     }
-    let cannotGain = ProcessFacts.status("NoNewPrivs", root: facts.root) == "1"
+    let cannotGain =
+      facts.start?.hasNoNewPrivileges ?? (ProcessFacts.status("NoNewPrivs", root: facts.root) == "1")
     let nextStep =
       cannotGain
       ? "sudo \(facts.program) open --user \"$USER\" --management -- \(facts.program) scan"
@@ -97,6 +98,31 @@ public struct Doctor: Sendable {
       cause: "this process is not root, and its program's file has no capabilities"
         + (cannotGain ? "; with no_new_privs it would not get them either" : ""),
       nextStep: nextStep)
+  }
+
+  /// What this program holds, and which system calls it can make.
+  private func confinement() -> Finding {
+    let names = facts.held.map(\.name).sorted().joined(separator: " and ")
+    let rights =
+      switch (facts.isRoot, facts.held.isEmpty) {
+      case (true, _): "root keeps its capabilities where a radio is reached"
+      case (_, true): "no capability is held"
+      case (_, false): "\(names): held by one thread, until the sockets are open"
+      }
+    switch facts.filter {
+    case .on: return Finding(.confinement, .good, "\(rights); system calls are filtered")
+    case .notAsked:
+      return Finding(
+        .confinement, .note, "\(rights); system calls are not filtered", cause: "RINGTAP_SECCOMP=off is set",
+        nextStep: "unset RINGTAP_SECCOMP")
+    case .refused(let error):
+      return Finding(
+        .confinement, .note, "\(rights); system calls are not filtered (\(error))",
+        cause:
+          "the kernel has no filters of system calls (CONFIG_SECCOMP_FILTER), a sandbox forbids them, or this "
+          + "processor's calls are not known here",
+        nextStep: "nothing: all works without; `grep Seccomp /proc/self/status` tells what the kernel has")
+    }
   }
 
   /// Ranges in which a receive that waits holds the socket's lock: reference "linux-bluetooth-kernel", 8; fixed by

@@ -29,6 +29,12 @@ public struct DoctorFacts: Sendable {
   /// Of adapters that are up.
   public var scans: [UInt16: ScanState] = [:]
   public var handed: [InheritedSocket] = []
+  /// How this process was started, where it has given up what it does not need.
+  public var start: ProcessRights.Start?
+  /// The capabilities that one thread keeps for all.
+  public var held: Set<ProcessFacts.Capability> = []
+  public var filter = ProcessRights.FilterState.on
+  public var isRoot = false
   /// The path of this program.
   public var program = "ringtap"
   /// Where something is to be recorded.
@@ -51,6 +57,10 @@ extension DoctorFacts {
     facts.program = ProcessFacts.ownPath ?? "ringtap"
     facts.folder = folder
     facts.time = SystemClock.now()
+    facts.start = ProcessRights.start
+    facts.held = ProcessRights.held
+    facts.filter = ProcessRights.filterState
+    facts.isRoot = ProcessFacts.isRoot
     do throws(SystemError) {
       try Files.checkWritable(folder)
       facts.freeByteCount = .success(try Files.freeByteCount(at: folder))

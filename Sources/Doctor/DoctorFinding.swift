@@ -1,7 +1,8 @@
 /// What one check of `ringtap doctor` found.
 public struct DoctorFinding: Hashable, Sendable {
   public enum Check: String, CaseIterable, Hashable, Sendable {
-    case bluetooth, networkNamespace, capabilities, rfkill, adapters, adapterState, holders, scan, links
+    case bluetooth, networkNamespace, capabilities, confinement, rfkill, adapters, adapterState, holders,
+      scan, links
     case kernelVersion, emulation, folder, clock, timeStamps
   }
 

@@ -122,7 +122,9 @@ package struct ExtcapCommand: AsyncParsableCommand {
     plan.format = .pcapng
     let recording = LogRecording(source, to: plan)
     let report = try await Interruption.cancelling {
-      do throws(LogFileError) { return try await recording.run(ready: {}, progress: { _ in }) } catch {
+      do throws(LogFileError) {
+        return try await recording.run(ready: { ProcessRights.keep([]) }, progress: { _ in })
+      } catch {
         throw Failure(error)
       }
     }

@@ -135,6 +135,7 @@ struct LogRecordCommand: AsyncParsableCommand {
     let report = try await Interruption.cancelling {
       do throws(LogFileError) {
         return try await finished.run {
+          ProcessRights.keep([])
           Console.note("recording \(name)   (Ctrl-C ends)")
         } progress: { progress in
           Console.progress(

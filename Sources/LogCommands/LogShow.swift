@@ -69,13 +69,14 @@ extension LogCommand {
     enum ColorChoice: String, ExpressibleByArgument, CaseIterable { case auto, always, never }
 
     func run() throws {
+      let isPaged = !noPager && !json && !follow && (file == "-" || Files.exists(file))
+      let output = LogOutput(isPaged: isPaged)
+      defer { output.finish() }
+      Confinement.filterFiles()
       var input: CompressedInput
       do throws(SystemError) { input = try CompressedInput(path: file) } catch {
         throw failure(LogProblem.text(error))
       }
-      let isPaged = !noPager && !json && !follow
-      let output = LogOutput(isPaged: isPaged)
-      defer { output.finish() }
       var reader = PacketLogReader()
       do {
         try show(&input, &reader, output)

@@ -41,6 +41,7 @@ package struct Ringtap: AsyncParsableCommand {
 
   package static func main() async {
     let arguments = Array(CommandLine.arguments.dropFirst())
+    Confinement.begin(ExtcapCommand.isMeant(by: arguments) ? ["extcap"] : arguments)
     do {
       try OpenFiles.check()
       try Interruption.take()

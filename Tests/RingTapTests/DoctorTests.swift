@@ -136,6 +136,36 @@ import Testing
     }
   }
 
+  /// The program has given up the right itself: only how it was started counts.
+  @Test func judgesByHowItWasStarted() throws {
+    try withFolder { root in
+      var facts = try healthy(root)
+      try write("proc/self/status", "CapEff:\t0000000000000000\nNoNewPrivs:\t1\nSeccomp:\t2\n", in: root)
+      facts.start = ProcessRights.Start(capabilities: [], hasNoNewPrivileges: false, isFiltered: false)
+      expect(try trouble(facts), .capabilities, .obstacle, "no capabilities", doing: "sudo setcap")
+      facts.start?.hasNoNewPrivileges = true
+      expect(try trouble(facts), .capabilities, .obstacle, "no_new_privs", doing: "ringtap open --user")
+    }
+  }
+
+  @Test func tellsWhatIsHeldAndFiltered() throws {
+    try withFolder { root in
+      var facts = try healthy(root)
+      func said() -> String? { Doctor(facts).findings().first { $0.check == .confinement }?.finding }
+      #expect(said() == "no capability is held; system calls are filtered")
+      facts.held = [.netRaw, .netAdmin]
+      #expect(said()?.hasPrefix("CAP_NET_ADMIN and CAP_NET_RAW: held by one thread") == true)
+      facts.isRoot = true
+      #expect(said()?.hasPrefix("root keeps its capabilities") == true)
+      facts.filter = .notAsked
+      expect(try trouble(facts), .confinement, .note, "RINGTAP_SECCOMP=off", doing: "unset RINGTAP_SECCOMP")
+      facts.filter = .refused(SystemError(call: "seccomp", number: EINVAL))
+      expect(
+        try trouble(facts), .confinement, .note, "Invalid argument", "CONFIG_SECCOMP_FILTER",
+        doing: "nothing")
+    }
+  }
+
   /// The ranges of the reference, their ends, and Debian's way to say a version.
   @Test(arguments: [
     ("6.1.69", true), ("6.1.70", false), ("6.1.82-cloud", false), ("6.1.83", true), ("6.6.8", true),

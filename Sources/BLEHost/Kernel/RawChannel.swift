@@ -126,7 +126,7 @@ actor RawChannel {
       $0.append(HCIPacketType.command.rawValue)
       HCICommandPacket(opcode: opcode, parameters: parameters.span).encode(into: &$0)
     }
-    do throws(SystemError) { _ = try descriptor.send(packet.span) } catch {
+    do throws(SystemError) { try descriptor.sendCommand(packet.span) } catch {
       throw failure(error)
     }
   }

@@ -66,3 +66,19 @@ public enum HCISocket {
     return descriptor
   }
 }
+
+extension FileDescriptor {
+  /// Sends a command on the raw channel.
+  ///
+  /// `send`, on the thread that has CAP_NET_RAW where one has it for all.
+  package func sendCommand(_ packet: Span<UInt8>) throws(SystemError) {
+    let number = rawValue
+    try checked("send") {
+      ringtap_note_system_call()
+      // SAFETY: the pointer covers the span for the length of the call.
+      return unsafe packet.withUnsafeBufferPointer {
+        unsafe ringtap_hci_send(number, $0.baseAddress, $0.count)
+      }
+    }
+  }
+}

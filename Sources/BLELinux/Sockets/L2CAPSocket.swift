@@ -46,9 +46,7 @@ extension FileDescriptor {
   package func prepareToReceive() throws(SystemError) {
     try setSocketOption(SO_TIMESTAMPNS, 1)
     try setSocketOption(SO_RXQ_OVFL, 1)
-    do {
-      try setSocketOption(SO_RCVBUFFORCE, L2CAPSocket.receiveBufferByteCount)
-    } catch {
+    if ringtap_force_receive_buffer(rawValue, L2CAPSocket.receiveBufferByteCount) < 0 {
       // Without CAP_NET_ADMIN the kernel caps it at net.core.rmem_max.
       try setSocketOption(SO_RCVBUF, L2CAPSocket.receiveBufferByteCount)
     }

@@ -3,20 +3,42 @@ import Glibc
 
 /// What this process may do, and which others are in the way.
 public enum ProcessFacts {
-  /// Capabilities that the kernel's Bluetooth sockets and its scheduler ask for. The raw value is the kernel's number.
-  public enum Capability: Int, Sendable {
+  /// Capabilities that the kernel's Bluetooth sockets, its scheduler and its file systems ask for. The raw value is the
+  /// kernel's number.
+  public enum Capability: Int, CaseIterable, Sendable {
+    case chown = 0
+    case dacOverride = 1
+    case dacReadSearch = 2
+    case fowner = 3
+    case fsetid = 4
     case netAdmin = 12
     case netRaw = 13
     case ipcLock = 14
     case sysNice = 23
+
+    /// As capabilities(7) has it.
+    public var name: String {
+      switch self {
+      case .chown: "CAP_CHOWN"
+      case .dacOverride: "CAP_DAC_OVERRIDE"
+      case .dacReadSearch: "CAP_DAC_READ_SEARCH"
+      case .fowner: "CAP_FOWNER"
+      case .fsetid: "CAP_FSETID"
+      case .netAdmin: "CAP_NET_ADMIN"
+      case .netRaw: "CAP_NET_RAW"
+      case .ipcLock: "CAP_IPC_LOCK"
+      case .sysNice: "CAP_SYS_NICE"
+      }
+    }
   }
 
-  /// Whether the effective set has it, by `/proc/self/status`.
+  /// Whether it may be used: by the effective set, as `/proc/self/status` has it, or by the thread of `ProcessRights`.
   ///
   /// - Parameters:
   ///   - capability: what is looked for.
   ///   - root: a folder that stands for `/`.
   public static func has(_ capability: Capability, root: String = "") -> Bool {
+    if root.isEmpty, ProcessRights.held.contains(capability) { return true }
     guard let text = status("CapEff", root: root), let set = UInt64(text, radix: 16) else { return false }
     return set & 1 << UInt64(capability.rawValue) != 0
   }

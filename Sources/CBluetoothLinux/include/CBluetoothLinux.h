@@ -40,6 +40,12 @@ int ringtap_hci_device_up(int fd, uint16_t id);
 /// HCI_FILTER on a raw channel: which packet types and events reach this socket.
 int ringtap_hci_set_filter(int fd, uint32_t types, uint32_t events_low, uint32_t events_high);
 
+/// send() of a command on a raw channel: the kernel asks the thread that sends for CAP_NET_RAW.
+int ringtap_hci_send(int fd, const void *packet, size_t count);
+
+/// SO_RCVBUFFORCE, of any socket: the kernel asks for CAP_NET_ADMIN.
+int ringtap_force_receive_buffer(int fd, int byte_count);
+
 /// HCI_TIME_STAMP: receive stamps on a raw channel, which does not take SO_TIMESTAMPNS.
 int ringtap_hci_enable_time_stamps(int fd);
 

@@ -25,9 +25,35 @@ int ringtap_exchange(int fd, const uint8_t *packet, int length, uint8_t *answer,
 
 /// A user by name or number (getpwnam fills a structure that is not ours). -1 where there is none.
 int ringtap_user(const char *name, uint32_t *user, uint32_t *group, char *home, int capacity);
-/// Gives up groups, user, bounding, ambient and all other capabilities of the calling thread, and the right to get any
-/// by executing a file. 0, or -1 with errno, whatever is given up by then.
+/// Gives up groups, user, ambient and all other capabilities of the calling thread, and the right to get any by executing
+/// a file, and all but two of the bounding set. 0, or -1 with errno, whatever is given up by then.
 int ringtap_drop_privileges(uint32_t user, uint32_t group);
 /// Has descriptors be 3, 4, … and all others close at exec, sets a closed pipe's signal back, and becomes another
 /// program, found in PATH. Returns only if that fails, -1 with errno.
 int ringtap_execute_with(const int *descriptors, int count, char *const *arguments);
+
+// --- What the process holds and may call -----------------------------------------------------------
+
+/// How the process was started, as far as `ringtap_rights_forgo` found it.
+struct ringtap_rights_start {
+  uint64_t permitted;
+  int no_new_privileges, is_filtered;
+  int is_known;
+};
+/// Gives up the right to gain privileges by executing a file, for good. Before another thread is started. 0, or -1.
+int ringtap_rights_forgo(void);
+struct ringtap_rights_start ringtap_rights_at_start(void);
+/// Moves the capabilities of the mask `kept` to a thread of their own, and leaves this thread, and all that it starts,
+/// those of `everywhere`. Before another thread is started. 0, or -1 with errno.
+int ringtap_rights_begin(uint64_t kept, uint64_t everywhere, int is_filtered);
+/// Leaves the thread only these, for good; with none it ends.
+void ringtap_rights_keep(uint64_t kept);
+/// What the thread has; 0 where there is none.
+uint64_t ringtap_rights_held(void);
+
+/// Refuses what starts and looks into programs and changes the machine, to all threads and for good (seccomp; the program
+/// of a filter is macros). Besides `is_without_sockets` sockets. 0, or -1 with errno; ENOSYS for a processor that is not
+/// known here.
+int ringtap_filter_process(int is_without_sockets);
+/// What became of that: 0 where it was not asked for, 1 where it is on, else its errno, negative.
+int ringtap_filter_state(void);

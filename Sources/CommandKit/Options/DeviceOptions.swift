@@ -88,17 +88,31 @@ package struct AdapterOptions: ParsableArguments {
     return .hciSocket(index: index)
   }
 
-  /// Takes hold of the radio and says how.
-  package func open(_ tuning: LoopTuning = LoopTuning()) async throws -> Radio {
+  /// Takes hold of the radio and says how. Gives up the capabilities that nothing asks for any more.
+  ///
+  /// - Parameters:
+  ///   - tuning: of the receive thread.
+  ///   - links: how many devices will be connected to, after which only lost links are made again; 0 for a scan, `nil`
+  ///     where nobody knows.
+  package func open(_ tuning: LoopTuning = LoopTuning(), links: Int? = nil) async throws -> Radio {
+    let transport = try specification()
+    switch transport {
+    case .hciSocket?, nil: break
+    default: if links != nil { ProcessRights.keep([]) }
+    }
     let loop = try failing { () throws(HostError) in try EventLoop.start(tuning: tuning) }
-    guard let specification = try specification() else {
+    guard let specification = transport else {
       let info = try failing { () throws(HostError) in try KernelAdapter.find(adapter) }
-      let radio = Radio(adapter: remembering(beside(info, loop)))
+      var kernel = beside(info, loop)
+      if let links { kernel = SparingAdapter(kernel, links: links) }
+      let radio = Radio(adapter: remembering(kernel))
       try await secure(radio)
       return radio
     }
     var radio = try await Radio.exclusive(
       specification, log: packetLog, keys: logKeys ? .logged : .concealed, loop)
+    // The user channel is never opened again.
+    if links != nil { ProcessRights.keep([]) }
     try await secure(radio)
     radio.adapter = remembering(radio.adapter)
     return radio
@@ -241,11 +255,13 @@ package struct DeviceReach: Sendable {
   }
 
   /// The same without a word on the channel.
+  ///
+  /// - Parameter links: how many devices will be connected to; `.max` where a socket is opened after the link.
   package func withLink<Value: Sendable>(
-    to address: DeviceAddress,
+    to address: DeviceAddress, links: Int = 1,
     _ body: @escaping @Sendable (any Adapter, Connection) async throws -> Value
   ) async throws -> Value {
-    try await withLink(locating: { _ in address }, body)
+    try await withLink(links: links, locating: { _ in address }, body)
   }
 
   /// The same with a device that is looked for first.
@@ -253,15 +269,16 @@ package struct DeviceReach: Sendable {
   /// - Parameters:
   ///   - tuning: of the receive thread.
   ///   - tap: for a packet log of the link.
+  ///   - links: how many devices will be connected to.
   package func withLink<Value: Sendable>(
-    _ tuning: LoopTuning = LoopTuning(), tap: PacketTap? = nil,
+    _ tuning: LoopTuning = LoopTuning(), tap: PacketTap? = nil, links: Int = 1,
     locating locate: @escaping @Sendable (any Adapter) async throws -> DeviceAddress,
     _ body: @escaping @Sendable (any Adapter, Connection) async throws -> Value
   ) async throws -> Value {
     let isVerbose = radio.verbose
     let timeout = Duration.seconds(timeout)
     let request = try link.request()
-    return try await withRadio(tuning) { radio in
+    return try await withRadio(tuning, links: links) { radio in
       let address = try await locate(radio.adapter)
       let connection = try await failing { () async throws(HostError) in
         try await radio.adapter.connect(to: address, asking: request, timeout: timeout, tap: nil)
@@ -290,14 +307,16 @@ package struct DeviceReach: Sendable {
 
   /// Takes hold of the radio, runs `body`, and lets it go whatever happens. Ctrl-C cancels `body`.
   ///
-  /// - Parameter tuning: of the receive thread.
+  /// - Parameters:
+  ///   - tuning: of the receive thread.
+  ///   - links: how many devices will be connected to.
   package func withRadio<Value: Sendable>(
-    _ tuning: LoopTuning = LoopTuning(), _ ending: Ending = .prompt,
+    _ tuning: LoopTuning = LoopTuning(), _ ending: Ending = .prompt, links: Int = 1,
     _ body: @escaping @Sendable (Radio) async throws -> Value
   ) async throws -> Value {
     let options = radio
     return try await Interruption.cancelling {
-      let radio = try await Interruption.leaving { try await options.open(tuning) }
+      let radio = try await Interruption.leaving { try await options.open(tuning, links: links) }
       do {
         let value =
           switch ending {

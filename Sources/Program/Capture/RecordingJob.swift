@@ -42,7 +42,7 @@ struct RecordingJob: Sendable {
     let request = try device.link.request()
     defer { publishing?.abandon() }
     let outcomes = try await view.showing(limits, into: directory) { view in
-      try await device.withRadio(tuning, .whole) { radio in
+      try await device.withRadio(tuning, .whole, links: wanted.count) { radio in
         view?.use(radio.adapter)
         let found = try await failing { () async throws(HostError) in try await find(on: radio, view) }
         let links = NoteLimit(on: radio.adapter.loop) { Console.note($0) }

@@ -74,6 +74,7 @@ struct ReportCommand: ParsableCommand {
   func run() throws {
     let view = try view
     let converter = try png.map { file in try Converter(into: file) }
+    Confinement.filterFiles()
     let document = try failing { () throws(ReportError) in
       var document = try ReportDocument.read(path, title: title) { Console.progress($0) }
       try document.show(view)

@@ -32,7 +32,7 @@ struct LinkCommand: AsyncParsableCommand, ReachesDevice {
   func run() async throws {
     let address = try device.parse(address)
     let device = device
-    let (facts, state) = try await device.withLink(to: address) { adapter, connection in
+    let (facts, state) = try await device.withLink(to: address, links: .max) { adapter, connection in
       let facts = try await device.answering(address) {
         try await failing { () async throws(HostError) in try await adapter.facts(of: connection) }
       }

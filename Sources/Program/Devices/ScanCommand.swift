@@ -115,7 +115,7 @@ struct ScanCommand: AsyncParsableCommand {
     let scanner = Scanner(
       kind: passive ? .passive : .active, duplicates: duplicates ? .reportAll : .reportOnce)
     let duration = duration.map { Duration.seconds($0) }
-    let radio = try await radio.open()
+    let radio = try await radio.open(links: 0)
     do {
       _ = try await failing { () async throws(HostError) in
         try await scanner.run(on: radio.adapter, for: duration, into: queue) { report in

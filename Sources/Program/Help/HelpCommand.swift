@@ -101,6 +101,12 @@ enum HelpTopic: String, CaseIterable {
 
     As a unit of systemd's in a sandbox: Tools/systemd/ringtap-capture@.service.
 
+    What a command does not need it gives up before anything else, and the rest once
+    its sockets are open; only a scan in raw mode, and a daemon, keep what they ask
+    for again and again. Root keeps all where a radio is reached. No command can
+    execute a program (seccomp), nor open a socket where it only reads files;
+    RINGTAP_SECCOMP=off leaves that filter away.
+
     `ringtap doctor` tells what is missing on this machine, and what to type.
     """
 

@@ -18,3 +18,14 @@ void test_fill(const char *end);
 
 /// Calls of this thread that have failed so since the last `test_fail`.
 int test_failures(enum test_call call);
+
+enum test_confinement { TEST_UNCONFINED, TEST_WITHOUT_PROGRAMS, TEST_WITHOUT_SOCKETS };
+
+/// What system calls fail with, 0 where they do not.
+struct test_attempts {
+  int socket, execute, earlier_thread_execute, trace, look_into, ring, open, allocate;
+};
+
+/// Installs the program's own filter in a child process and tries what it is to refuse. Returns the child's status; 0
+/// where it came to its end.
+int test_attempt(enum test_confinement confinement, struct test_attempts *attempts);

@@ -1,0 +1,68 @@
+package import BLECore
+package import BLEHost
+package import BLELinux
+package import BLEWire
+
+/// An adapter of the kernel after whose last new link, or scan, this process has no capability any more.
+///
+/// The kernel asks for CAP_NET_ADMIN when a management socket is opened and when the receive queue of a link is made
+/// large, and for CAP_NET_RAW with each command on the raw channel: a scan there, and what is asked of a link.
+package actor SparingAdapter: Adapter {
+  private let base: any Adapter
+  /// New links that are still to come; none for a scan.
+  private var linksToCome: Int
+
+  package nonisolated var name: String { base.name }
+  package nonisolated var mode: String { base.mode }
+  package nonisolated var loop: EventLoop { base.loop }
+  package nonisolated var securing: (any SecuringAdapter)? { base.securing }
+  package nonisolated var exclusive: HostAdapter? { base.exclusive }
+  package nonisolated var unownedExecutor: UnownedSerialExecutor { base.loop.executor }
+
+  package init(_ base: any Adapter, links: Int) {
+    (self.base, linksToCome) = (base, links)
+  }
+
+  package var malformed: Int { get async { await base.malformed } }
+  package var faults: Int { get async { await base.faults } }
+  package var unfinishedReports: Int { get async { await base.unfinishedReports } }
+  package var addressResolver: AddressResolver? { get async { await base.addressResolver } }
+
+  package func startScan(
+    _ kind: ScanKind, timing: ScanTiming, duplicates: DuplicateFilter, _ sink: @escaping ReportSink
+  ) async throws(HostError) {
+    try await base.startScan(kind, timing: timing, duplicates: duplicates, sink)
+    if linksToCome == 0 { ProcessRights.keep(mode == "raw" ? [.netRaw] : []) }
+  }
+
+  package func stopScan() async throws(HostError) {
+    defer { if linksToCome == 0 { ProcessRights.keep([]) } }
+    try await base.stopScan()
+  }
+
+  package func connect(
+    to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
+  ) async throws(HostError) -> Connection {
+    let connection = try await base.connect(to: peer, asking: request, timeout: timeout, tap: tap)
+    if linksToCome > 0 {
+      linksToCome -= 1
+      // After a gap the same is asked of the new link.
+      if linksToCome == 0 { ProcessRights.keep(request.isEmpty ? [] : [.netRaw]) }
+    }
+    return connection
+  }
+
+  package func change(_ connection: Connection, to request: LinkRequest) async {
+    await base.change(connection, to: request)
+  }
+
+  package func facts(of connection: Connection) async throws(HostError) -> LinkFacts {
+    try await base.facts(of: connection)
+  }
+
+  package func onLost(_ body: @escaping @Sendable () -> Void) async { await base.onLost(body) }
+
+  package func hold(while body: @escaping @Sendable () -> Bool) async { await base.hold(while: body) }
+
+  package func close() async { await base.close() }
+}
