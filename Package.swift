@@ -279,10 +279,10 @@ let package = Package(
         "BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles", "BLESensors",
         "ColmiRing", "BLEPacketLog", "BLEDissector", "PacketStatistics", "BLEHost", "BLEReplay",
         "BLEEmulation", "EmulatedSensors", "SensorSessions", "Recording", "CaptureTables", "CaptureTools",
-        "Fleet", "Daemon",
+        "Fleet", "Daemon", "Program",
       ],
       path: "Tests/FuzzTargets", swiftSettings: languageSettings),
-    tests("FuzzTests", ["FuzzTargets"]),
+    tests("FuzzTests", ["FuzzTargets", "TestKit"]),
     .target(name: "CTestSystem", path: "Tests/CTestSystem"),
     .target(
       name: "Simulation",
@@ -305,7 +305,8 @@ if Context.environment["RINGTAP_SIMULATE"] != nil {
 if Context.environment["RINGTAP_FUZZ"] != nil {
   package.targets.append(
     .executableTarget(
-      name: "fuzz", dependencies: ["FuzzTargets"], path: "Tools/fuzz", exclude: ["corpus", "run", "seeds"],
+      name: "fuzz", dependencies: ["FuzzTargets"], path: "Tools/fuzz",
+      exclude: ["corpus", "peers", "run", "seeds"],
       swiftSettings: languageSettings))
 }
 

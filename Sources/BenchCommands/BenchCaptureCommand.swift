@@ -96,9 +96,12 @@ struct CaptureCost: Sendable {
     }
     let middle = first + (last - first) / 2
     let calls = malloc_counter_between(middle, last)
-    if tellingCallers, calls > 0 {
-      Console.note("the first mallocs in the second half of the stream, the innermost caller first:")
-      malloc_counter_tell(middle, last, 3)
+    if tellingCallers, calls != 0 {
+      // Below zero are more than the counter keeps.
+      Console.note(
+        "\(calls > 0 ? "the first" : "some of more than 1,048,576") mallocs in the second half of the stream, "
+          + "the innermost caller first:")
+      malloc_counter_tell(middle, calls > 0 ? last : .max, 3)
     }
     return malloc_counter_counts() && calls >= 0 ? Int(calls) : nil
   }

@@ -17,7 +17,9 @@ static _Thread_local uint64_t calls;
 
 uint64_t malloc_counter_calls(void) { return calls; }
 
-#define KEPT 65536
+#define KEPT (1 << 20)
+// Only of the first ones.
+#define KEPT_CALLERS 65536
 
 static atomic_bool watching;
 static atomic_bool tracing;
@@ -26,7 +28,7 @@ static atomic_int_fast64_t times[KEPT];
 
 // The first two are this file's own.
 #define CALLERS 10
-static void *callers[KEPT][CALLERS];
+static void *callers[KEPT_CALLERS][CALLERS];
 
 void malloc_counter_watch(bool with_callers) {
   // The first call opens the library that knows the stack, which allocates.
@@ -38,7 +40,7 @@ void malloc_counter_watch(bool with_callers) {
 
 void malloc_counter_tell(int64_t begin, int64_t end, int most) {
   uint64_t count = atomic_load(&watched);
-  if (count > KEPT) count = KEPT;
+  if (count > KEPT_CALLERS) count = KEPT_CALLERS;
   for (uint64_t i = 0; i < count && most > 0; i++) {
     int64_t time = atomic_load(&times[i]);
     if (time < begin || time >= end) continue;
@@ -84,8 +86,9 @@ static __attribute__((noinline)) void note(void) {
   if (!atomic_load_explicit(&watching, memory_order_relaxed)) return;
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
-  uint64_t place = atomic_fetch_add(&watched, 1) % KEPT;
-  if (atomic_load_explicit(&tracing, memory_order_relaxed)) {
+  uint64_t count = atomic_fetch_add(&watched, 1);
+  uint64_t place = count % KEPT;
+  if (atomic_load_explicit(&tracing, memory_order_relaxed) && count < KEPT_CALLERS) {
     int known = backtrace(callers[place], CALLERS);
     if (known < CALLERS) callers[place][known] = NULL;
   }

@@ -63,21 +63,26 @@ private let captureColumns = [
   "heart_rate_bpm", "heat_strain_index",
 ]
 
-/// A folder as a capture left it: each packet is a file. It is turned into each format, and analysed. Of its first octet bit
-/// 7 is a column of a table of arrays, else the rest is one of the names.
+/// A folder as a capture left it: each packet is a file. Of its first octet bit 7 is a column of a table of arrays, else the
+/// rest is one of the names.
+func writeCapture(_ packets: Span<UInt8>, in folder: FuzzFolder) {
+  forEachPacket(packets) { kind, octets in
+    if kind & 0x80 == 0 {
+      folder.write(octets, captureFiles[Int(kind) % captureFiles.count])
+    } else {
+      let table = ["rr_intervals", "temperature"][Int(kind >> 4 & 1)]
+      mkdir("\(folder.path)/\(table)", 0o700)
+      folder.write(octets, "\(table)/\(captureColumns[Int(kind & 15) % captureColumns.count]).npy")
+    }
+  }
+}
+
+/// A capture that is turned into each format, and analysed.
 func fuzzCapture(_ input: Span<UInt8>) {
   guard !input.isEmpty else { return }
   captureFolder.empty()
   outputFolder.empty()
-  forEachPacket(input.extracting(1...)) { kind, octets in
-    if kind & 0x80 == 0 {
-      captureFolder.write(octets, captureFiles[Int(kind) % captureFiles.count])
-    } else {
-      let table = ["rr_intervals", "temperature"][Int(kind >> 4 & 1)]
-      mkdir("\(captureFolder.path)/\(table)", 0o700)
-      captureFolder.write(octets, "\(table)/\(captureColumns[Int(kind & 15) % captureColumns.count]).npy")
-    }
-  }
+  writeCapture(input.extracting(1...), in: captureFolder)
   let formats = ConversionFormat.allCases
   let format = formats[Int(input[0]) % formats.count]
   let output = outputFolder.path + "/converted"

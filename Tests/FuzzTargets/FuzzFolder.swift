@@ -32,6 +32,13 @@ final class FuzzFolder: Sendable {
     fclose(file)
   }
 
+  /// An empty file, open to be written and read.
+  func stream(_ name: String) -> CInt {
+    let file = open("\(path)/\(name)", O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
+    guard file >= 0 else { fatalError("no file \(path)/\(name)") }
+    return file
+  }
+
   static func remove(_ path: String) {
     for name in Files.names(in: path) where name != "." && name != ".." {
       if unlink("\(path)/\(name)") != 0 { remove("\(path)/\(name)") }

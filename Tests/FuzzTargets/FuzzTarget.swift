@@ -18,6 +18,8 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
   case text, dialogue, configuration
   // What comes from a broker.
   case collector, publisher
+  // What people run.
+  case logCommand, captureCommand, textCommand
 
   public func run(_ input: Span<UInt8>) {
     switch self {
@@ -54,6 +56,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case .configuration: fuzzConfiguration(input)
     case .collector: fuzzCollector(input)
     case .publisher: fuzzPublisher(input)
+    case .logCommand, .captureCommand, .textCommand: fuzzCommand(command(input))
     }
   }
 }

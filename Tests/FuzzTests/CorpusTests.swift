@@ -1,6 +1,7 @@
 import Foundation
 import FuzzTargets
 import Testing
+import TestKit
 
 /// The inputs that the fuzzers found and that are kept: each ends, and holds what its target promises. A trap ends the
 /// run.
@@ -8,17 +9,31 @@ import Testing
   private static let folder = URL(filePath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
     .deletingLastPathComponent().appending(path: "Tools/fuzz/corpus")
 
-  @Test(arguments: FuzzTarget.allCases)
+  @Test(arguments: FuzzTarget.allCases.filter { !FuzzTarget.commands.contains($0) })
   func survives(_ target: FuzzTarget) throws {
-    let folder = Self.folder.appending(path: target.rawValue)
-    let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
-    try #require(!names.isEmpty)
-    for name in names.sorted() {
-      let input = [UInt8](try Data(contentsOf: folder.appending(path: name)))
-      target.run(input.span)
-    }
+    for input in try Self.inputs(of: target) { target.run(input.span) }
     let empty: [UInt8] = []
     target.run(empty.span)
+  }
+
+  /// Each with a quarter of a gigabyte more than what the program itself maps. One after the other: they share a folder.
+  @Test func endsCommands() async throws {
+    let script = "exec 0<\"$1\"; shift; ulimit -v 1500000; exec \"$@\""
+    for target in FuzzTarget.commands {
+      for input in try Self.inputs(of: target) {
+        guard let command = target.command(input.span) else { continue }
+        let run = try await Program.run(
+          "bash", ["-c", script, "bash", command.input ?? "/dev/null", try Place.ringtap] + command.arguments)
+        command.check(status: run.status, output: Array(run.output.utf8), errors: Array(run.errors.utf8))
+      }
+    }
+  }
+
+  private static func inputs(of target: FuzzTarget) throws -> [[UInt8]] {
+    let folder = folder.appending(path: target.rawValue)
+    let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
+    try #require(!names.isEmpty)
+    return try names.sorted().map { [UInt8](try Data(contentsOf: folder.appending(path: $0))) }
   }
 
   /// A target that was renamed must not leave its corpus behind, unused.

@@ -253,6 +253,24 @@ struct ConversionTests {
     }
   }
 
+  /// A number beyond 64 bits ends the table, also where rows become lines. A reading of the light is any number, as that which a
+  /// ring dropped is none.
+  @Test(arguments: 0..<5, ["99999999999999999999", "-99999999999999999999", "18446744073709551616"])
+  func numbersBeyond64Bits(_ column: Int, _ number: String) throws {
+    try withFolder { folder in
+      var cells = ["4", "1", "2", "3", "4"]
+      cells[column] = number
+      try write(Self.header + "3,1,2,3,4\n" + cells.joined(separator: ",") + "\n", folder + "/ppg.csv")
+      let report = try CaptureConversion.run(folder, to: .ndjson, output: folder + "/out.ndjson") { _ in }
+      let name = Self.header.split(whereSeparator: { ",\n".contains($0) })[column]
+      let problem = "ppg.csv, line 3: '\(number)' is no \(name); the 1 rows before it are good"
+      #expect(report.problems == (name == "ppg_counts" ? [] : [problem]))
+      let lines = contents(folder + "/out.ndjson").split(separator: 0x0A)
+      #expect(lines.count == (name == "ppg_counts" ? 2 : 1))
+      for line in lines { #expect(throws: Never.self) { try JSONSerialization.jsonObject(with: Data(line)) } }
+    }
+  }
+
   /// A column that is shorter than it claims, none at all, or of another type.
   @Test func tornArrays() async throws {
     try withFolder { folder in

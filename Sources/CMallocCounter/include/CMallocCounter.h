@@ -10,8 +10,8 @@ uint64_t malloc_counter_calls(void);
 /// False under a sanitizer, which has an allocator of its own: then nothing is counted.
 bool malloc_counter_counts(void);
 
-/// From now on the time of each call, of any thread, is kept: of the latest 65,536. Their callers, too, where they are
-/// wanted: that costs microseconds a call, and five mebibytes.
+/// From now on the time of each call, of any thread, is kept: of the latest 1,048,576. The callers of the first 65,536,
+/// too, where they are wanted: that costs microseconds a call, and five mebibytes.
 void malloc_counter_watch(bool with_callers);
 
 /// Calls of all threads since `malloc_counter_watch` whose time, in nanoseconds of CLOCK_REALTIME, is in

@@ -1,0 +1,132 @@
+import BLELinux
+import Dispatch
+import Foundation
+import Glibc
+import Program
+
+/// A command line of the program that reads what an input of a fuzzer holds.
+public struct FuzzCommand: Sendable {
+  public let arguments: [String]
+  /// What it reads from standard input; nothing if `nil`.
+  public var input: String?
+  /// Where it writes.
+  public var output: String
+
+  /// Octets that a command may print: much more than any input of a fuzzer holds.
+  private static let outputLimit = 16 << 20
+
+  /// Traps unless the way out is one that the help promises, and what was printed can be shown and read.
+  public func check(status: CInt, output: [UInt8], errors: [UInt8]) {
+    precondition((0...4).contains(status), "\(arguments): exit status \(status)")
+    precondition(status == 0 || !errors.isEmpty, "\(arguments): exit status \(status), and not a word")
+    precondition(output.count + errors.count <= Self.outputLimit, "\(arguments): no end of output")
+    checkText(errors)
+    if arguments.contains("--json") { checkJSON(output) } else { checkText(output) }
+  }
+}
+
+extension FuzzTarget {
+  /// Whole commands: `Tools/test` starts the program for them, as their output would be that of the tests.
+  public static let commands: [FuzzTarget] = [.logCommand, .captureCommand, .textCommand]
+
+  /// Writes an input where a command looks for it. Its first octet chooses the command.
+  ///
+  /// - Returns: `nil` for an input that is too short, or of a target that is no command.
+  public func command(_ input: Span<UInt8>) -> FuzzCommand? {
+    guard !input.isEmpty else { return nil }
+    let rest = input.extracting(1...)
+    switch self {
+    case .logCommand: return commandOnLog(Int(input[0]), rest)
+    case .captureCommand: return commandOnCapture(Int(input[0]), rest)
+    case .textCommand: return commandOnText(Int(input[0]), rest)
+    default: return nil
+    }
+  }
+}
+
+private let commandFolder = FuzzFolder("command")
+private let resultFolder = FuzzFolder("result")
+private let streamFolder = FuzzFolder("streams")
+
+/// A packet log in any of the formats.
+private func commandOnLog(_ choice: Int, _ octets: Span<UInt8>) -> FuzzCommand {
+  commandFolder.empty()
+  resultFolder.empty()
+  commandFolder.write(octets, "log")
+  let (log, result) = (commandFolder.path + "/log", resultFolder.path + "/result")
+  let replay = ["--transport", "replay:\(log),speed=max", "--timeout", "2"]
+  let commands: [[String]] = [
+    ["log", "show", log], ["log", "show", "--json", log],
+    ["log", "show", "--layer", "att", "--context", "2", log],
+    ["log", "stats", log], ["log", "stats", "--json", log], ["log", "stats", "--svg", result, log],
+    ["log", "convert", "--format", "btsnoop", log, result],
+    ["log", "convert", "--format", "btsnoop-hci", log, result],
+    ["log", "convert", "--format", "btsnoop-monitor", log, result],
+    ["log", "convert", "--format", "pcapng", log, result],
+    ["log", "convert", "--format", "pcap", log, result],
+    ["log", "convert", "--anonymise", log, result], ["log", "convert", "--split", "connection", log, result],
+    ["report", "--output", result, log], ["report", "--output", result, "--svg", result + ".svg", log],
+    ["scan", "--json", "--duration", "1", "--transport", "replay:\(log),speed=max"],
+    ["capture", "--output", result] + replay, ["capture", "heart-rate", "--output", result] + replay,
+    ["capture", "polar", "--output", result] + replay,
+  ]
+  return FuzzCommand(arguments: commands[choice % commands.count], output: resultFolder.path)
+}
+
+/// A capture's directory, written as `fuzzCapture` has it.
+private func commandOnCapture(_ choice: Int, _ packets: Span<UInt8>) -> FuzzCommand {
+  commandFolder.empty()
+  resultFolder.empty()
+  writeCapture(packets, in: commandFolder)
+  let (capture, result) = (commandFolder.path, resultFolder.path + "/result")
+  let commands: [[String]] =
+    [
+      ["analyse", capture], ["analyse", "--json", capture], ["analyse", "--output", result, capture],
+      ["report", "--output", result, capture],
+      ["report", "--output", result, "--svg", result + ".svg", "--png", result + ".png", capture],
+      ["convert", "--to", "csv", "--json", "--output", result, capture],
+    ]
+    + ["csv", "npy", "edf", "bdf", "wfdb", "ndjson"].map {
+      ["convert", "--to", $0, "--output", result, capture]
+    }
+  return FuzzCommand(arguments: commands[choice % commands.count], output: resultFolder.path)
+}
+
+/// What people write, or another program into a pipe.
+private func commandOnText(_ choice: Int, _ octets: Span<UInt8>) -> FuzzCommand {
+  commandFolder.empty()
+  resultFolder.empty()
+  commandFolder.write(octets, "text")
+  let text = commandFolder.path + "/text"
+  let commands: [(arguments: [String], isInput: Bool)] = [
+    (["daemon", "--check", text], false), (["decode"], true), (["ring", "decode"], true),
+    (["ring", "decode", "--contents"], true), (["log", "show", "-"], true), (["log", "stats", "-"], true),
+  ]
+  let (arguments, isInput) = commands[choice % commands.count]
+  return FuzzCommand(arguments: arguments, input: isInput ? text : nil, output: resultFolder.path)
+}
+
+/// Runs a command in this process, and checks how it ended.
+func fuzzCommand(_ command: FuzzCommand?) {
+  guard let command else { return }
+  let streams = (0...2).map { dup(CInt($0)) }
+  let input = open(command.input ?? "/dev/null", O_RDONLY | O_CLOEXEC)
+  let (output, errors) = (streamFolder.stream("output"), streamFolder.stream("errors"))
+  for (stream, file) in [input, output, errors].enumerated() { dup2(file, CInt(stream)) }
+  let done = DispatchSemaphore(value: 0)
+  nonisolated(unsafe) var status: CInt = -1
+  Task.detached {
+    status = await Ringtap.status(of: command.arguments)
+    done.signal()
+  }
+  done.wait()
+  for (stream, file) in streams.enumerated() { dup2(file, CInt(stream)) }
+  command.check(status: status, output: contents(of: output), errors: contents(of: errors))
+  for file in streams + [input, output, errors] { close(file) }
+}
+
+private func contents(of file: CInt) -> [UInt8] {
+  [UInt8](unsafeUninitializedCapacity: max(0, Int(lseek(file, 0, SEEK_END)))) { buffer, count in
+    count = max(0, pread(file, buffer.baseAddress, buffer.count, 0))
+  }
+}
