@@ -95,15 +95,18 @@ let package = Package(
       ]),
     library("CompressedFiles", ["CCompression", "BLELinux"]),
     library("BLEPacketLog", ["BLECore", "BLEWire"]),
+    library("BLEAirLog", ["BLECore", "BLEWire", "BLEStack", "BLEPacketLog"]),
     library(
       "BLEDissector",
       ["BLECore", "JSONText", "BLEWire", "BLEStack", "BLESensors", "ColmiRing", "BLEPacketLog"]),
     library(
-      "PacketStatistics", ["BLECore", "JSONText", "BLEWire", "BLEStack", "BLEPacketLog", "BLEDissector"]),
+      "PacketStatistics",
+      ["BLECore", "JSONText", "BLEWire", "BLEStack", "BLEPacketLog", "BLEAirLog", "BLEDissector"]),
     library(
       "BLEReplay",
       [
-        "BLECore", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles", "BLEPacketLog", "BLEDissector",
+        "BLECore", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles", "BLEAirLog", "BLEPacketLog",
+        "BLEDissector",
         "BLEHost",
       ]),
     library(
@@ -127,7 +130,8 @@ let package = Package(
       [
         "CaptureTables", "CReportPage", "BLECore", "JSONText", "Physiology", "BLEWire", "BLELinux",
         "CompressedFiles",
-        "BLESensors", "ColmiRing", "BLEPacketLog", "BLEDissector", "PacketStatistics", "BLEHost", "BLEReplay",
+        "BLESensors", "ColmiRing", "BLEAirLog", "BLEPacketLog", "BLEDissector", "PacketStatistics", "BLEHost",
+        "BLEReplay",
         "SensorSessions", "Recording",
       ]),
     library(
@@ -152,14 +156,14 @@ let package = Package(
       [
         "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles",
         "BLESensors",
-        "ColmiRing", "BLEPacketLog", "BLEDissector", "BLEHost", "BLEReplay", "BLEEmulation",
+        "ColmiRing", "BLEAirLog", "BLEPacketLog", "BLEDissector", "BLEHost", "BLEReplay", "BLEEmulation",
         "EmulatedSensors", "SensorSessions", "Recording",
       ]),
     commands(
       "CommandKit",
       [
         "BLECore", "JSONText", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEErrorGuide",
-        "CompressedFiles", "BLESensors", "BLEPacketLog", "BLEHost", "BLEReplay", "BLEEmulation",
+        "CompressedFiles", "BLESensors", "BLEAirLog", "BLEPacketLog", "BLEHost", "BLEReplay", "BLEEmulation",
         "EmulatedSensors", "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "LiveView",
         "RingTap",
       ]),
@@ -173,7 +177,8 @@ let package = Package(
     commands(
       "LogCommands",
       [
-        "BLECore", "JSONText", "BLEWire", "BLELinux", "CompressedFiles", "BLEPacketLog", "BLEDissector",
+        "BLECore", "JSONText", "BLEWire", "BLELinux", "CompressedFiles", "BLEAirLog", "BLEPacketLog",
+        "BLEDissector",
         "PacketStatistics", "BLEHost", "BLEReplay", "Recording", "CaptureTables", "CaptureTools",
         "CommandKit",
       ]),
@@ -268,6 +273,9 @@ let package = Package(
         "PacketStatistics", "TestKit", "LogKit",
       ]),
     tests(
+      "BLEAirLogTests", ["BLECore", "BLEWire", "BLEPacketLog", "BLEAirLog", "TestKit"],
+      exclude: ["Fixtures"]),
+    tests(
       "ProgramTests",
       ["BLECore", "BLEWire", "BLEStack", "BLEPacketLog", "BLEHost", "SensorSessions", "TestKit", "LogKit"]),
     tests(
@@ -277,7 +285,7 @@ let package = Package(
       name: "FuzzTargets",
       dependencies: [
         "BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles", "BLESensors",
-        "ColmiRing", "BLEPacketLog", "BLEDissector", "PacketStatistics", "BLEHost", "BLEReplay",
+        "ColmiRing", "BLEAirLog", "BLEPacketLog", "BLEDissector", "PacketStatistics", "BLEHost", "BLEReplay",
         "BLEEmulation", "EmulatedSensors", "SensorSessions", "Recording", "CaptureTables", "CaptureTools",
         "Fleet", "Daemon", "Program",
       ],

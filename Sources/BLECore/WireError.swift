@@ -4,6 +4,8 @@ public struct WireError: Error, Hashable, Sendable, BitwiseCopyable {
   public enum Layer: UInt8, Hashable, Sendable, BitwiseCopyable {
     case h4, hciCommand, hciEvent, acl, advertisingData, l2cap, att, smp, ring, management
     case btsnoop, pcap, pcapng, packetLogger
+    /// A packet of the air, by octets of what its file packs around it.
+    case airLog
     /// A packet log of a format that its start does not tell.
     case packetLog
     // Values of characteristics, each named after its service.

@@ -1,3 +1,4 @@
+package import BLEAirLog
 package import BLECore
 import BLELinux
 package import BLEPacketLog
@@ -18,15 +19,18 @@ package final class LogSource {
   package var isCompressed: Bool { input.isCompressed }
 
   private var input: CompressedInput
-  private var reader = PacketLogReader()
+  private var reader: AnyLogReader
   /// The records of a piece; those before `first` were taken.
   private var records: [StoredPacketRecord] = []
   private var first = 0
   private var isAtEnd = false
 
-  /// - Parameter path: `-` for standard input.
-  package init(path: String) throws {
+  /// - Parameters:
+  ///   - path: `-` for standard input.
+  ///   - keys: of links of the air.
+  package init(path: String, keys: [AirKey] = []) throws {
     self.path = path
+    reader = AnyLogReader(keys: keys)
     do throws(SystemError) { input = try CompressedInput(path: path) } catch {
       throw Failure("\(LogProblem.name(path)): \(LogProblem.text(error))")
     }
@@ -45,6 +49,12 @@ package final class LogSource {
       if first == records.count { fill() }
     }
     return records[first]
+  }
+
+  /// What a person should know of a log that was read to its end, although nothing failed; and whether none of it was read.
+  package func remark() -> (text: String, isFailure: Bool)? {
+    guard failure == nil, let text = reader.remark ?? reader.airReport()?.remark else { return nil }
+    return ("\(LogProblem.name(path)): \(text)", reader.isForeign)
   }
 
   /// What a person reads on standard error.

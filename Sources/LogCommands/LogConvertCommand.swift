@@ -30,8 +30,11 @@ extension LogCommand {
           ringtap log convert packets.btsnoop report.btsnoop --anonymise
               other addresses, names and keys, the same ones throughout
 
-        Reads btsnoop (1001, 1002, 2001), pcap, pcapng (link types 187, 201, 254) and
-        PacketLogger, recognised by content. Without --format the name of OUT tells
+          ringtap log convert sniffer.pcapng packets.pcapng --ltk 7f62…d49c
+              what a sniffer heard, as the HCI packets of the central's host
+
+        Reads btsnoop (1001, 1002, 2001), pcap, pcapng (link types 187, 201, 254; from
+        the air 192, 251, 256, 272) and PacketLogger, recognised by content. Without --format the name of OUT tells
         the format: .btsnoop, .log, .pcapng or .pcap; logs of the Linux monitor stay
         such. A damaged log is converted up to the damage; the exit status is 1.
         """)
@@ -66,6 +69,8 @@ extension LogCommand {
     @Option(help: "Write a file for each connection into the folder OUT.")
     var split: Split?
 
+    @OptionGroup(title: "Logs from the air") var air: AirKeyOptions
+
     private var inputs: [String] { Array(files.dropLast()) }
     private var output: String { files[files.count - 1] }
 
@@ -88,7 +93,7 @@ extension LogCommand {
       try refuseToOverwrite()
       var anonymiser: LogAnonymiser?
       if anonymise { anonymiser = try learn() }
-      let sources = try inputs.map { try LogSource(path: $0) }
+      let sources = try inputs.map { try LogSource(path: $0, keys: air.keys) }
       let writer = PacketLogWriter(
         format(of: sources), comment: anonymise ? "addresses, names and keys are replaced" : "")
       var sink: any RecordSink =
@@ -106,7 +111,9 @@ extension LogCommand {
       tell(hidden, "notes may say anything")
       let failures = sources.compactMap(\.failureMessage)
       for message in failures { Console.note(message) }
-      if !failures.isEmpty { throw ExitCode.failure }
+      let remarks = sources.compactMap { $0.remark() }
+      for remark in remarks { Console.note(remark.text) }
+      if !failures.isEmpty || remarks.contains(where: \.isFailure) { throw ExitCode.failure }
     }
 
     private func tell(_ count: Int, _ text: String) {
@@ -118,7 +125,7 @@ extension LogCommand {
       var anonymiser = LogAnonymiser()
       for _ in 0..<2 {
         anonymiser.startOver()
-        try forEachRecord(of: inputs.map { try LogSource(path: $0) }) { record in
+        try forEachRecord(of: inputs.map { try LogSource(path: $0, keys: air.keys) }) { record in
           anonymiser.learn(record)
           guard !anonymiser.isFull else {
             throw Failure(

@@ -1,5 +1,6 @@
 import ArgumentParser
 import BLECore
+import BLEAirLog
 import BLEDissector
 import BLELinux
 import BLEPacketLog
@@ -40,6 +41,12 @@ extension LogCommand {
           adb exec-out cat /sdcard/btsnoop_hci.log | ringtap log show -
               from standard input
 
+          ringtap log show sniffer.pcapng --ltk 7f62c053f104a5bbe68b1d896a2ed49c
+              what a sniffer heard on the air (link types 192, 251, 256, 272), as the
+              HCI packets of the central's host; in JSON, 'air' has channel, rssi,
+              eventCounter, crcGood, isRetransmission, isDecrypted. A legacy pairing
+              in the log gives its keys by itself
+
         Reads btsnoop (1001, 1002 as of Android, 2001 as of btmon -w), pcap, pcapng
         and Apple's PacketLogger, also compressed by gzip or zstd. A log that ends
         inside a record is shown up to there; the exit status is 1. What btmon notes
@@ -56,6 +63,8 @@ extension LogCommand {
     var json = false
 
     @OptionGroup(title: "Which packets") var selection: LogSelection
+
+    @OptionGroup(title: "Logs from the air") var air: AirKeyOptions
 
     @Flag(help: "Go on as the file grows.")
     var follow = false
@@ -77,11 +86,14 @@ extension LogCommand {
       do throws(SystemError) { input = try CompressedInput(path: file) } catch {
         throw failure(LogProblem.text(error))
       }
-      var reader = PacketLogReader()
+      var reader = AnyLogReader(keys: air.keys)
       do {
-        try show(&input, &reader, output)
+        let isEmpty = try show(&input, &reader, output)
         // A log that is still written may end anywhere.
         try reader.finish()
+        try tell(reader.remark ?? reader.airReport()?.remark, isEmpty, reader.isForeign, reader.recordCount)
+      } catch let code as ExitCode {
+        throw code
       } catch let error as WireError {
         throw failure(LogProblem.text(error, reader.format, records: reader.recordCount))
       } catch let error as Console.WriteError {
@@ -100,9 +112,20 @@ extension LogCommand {
       }
     }
 
+    /// Says what was not shown, and why nothing was.
+    private func tell(_ remark: String?, _ isEmpty: Bool, _ isForeign: Bool, _ records: Int) throws {
+      if let remark {
+        Console.note("\(LogProblem.name(file)): \(remark)")
+      } else if isEmpty {
+        Console.note("\(LogProblem.name(file)): none of the \(records) packets is shown: nothing matches")
+      }
+      if isForeign { throw ExitCode.failure }
+    }
+
+    /// - Returns: whether nothing was shown.
     private func show(
-      _ input: inout CompressedInput, _ reader: inout PacketLogReader, _ output: LogOutput
-    ) throws {
+      _ input: inout CompressedInput, _ reader: inout AnyLogReader, _ output: LogOutput
+    ) throws -> Bool {
       var decoder = PacketDecoder()
       var view = try PacketView(
         selection.filter(), style: style, context: selection.context, columns: output.columns)
@@ -121,10 +144,11 @@ extension LogCommand {
         progress.advance(chunk.count, records: reader.recordCount)
         if let failure { throw failure }
       }
+      return view.isEmpty
     }
 
     /// The next octets of the file, `nil` at its end.
-    private func next(_ input: inout CompressedInput, _ reader: inout PacketLogReader) throws -> [UInt8]? {
+    private func next(_ input: inout CompressedInput, _ reader: inout AnyLogReader) throws -> [UInt8]? {
       while true {
         let isReplaced = follow && file != "-" && input.isReplaced(at: file)
         // After that look: the last record may have come just before the file was replaced.
@@ -133,7 +157,7 @@ extension LogCommand {
         guard follow else { return nil }
         if isReplaced {
           input = try CompressedInput(path: file)
-          reader = PacketLogReader()
+          reader = AnyLogReader(keys: air.keys)
           Console.note("\(file) was replaced; going on with the new one")
           continue
         }
@@ -144,13 +168,13 @@ extension LogCommand {
 
     /// Where the file's octets become records: the only place that knows the reader.
     private func read(
-      _ chunk: [UInt8], _ reader: inout PacketLogReader, _ decoder: inout PacketDecoder,
+      _ chunk: [UInt8], _ reader: inout AnyLogReader, _ decoder: inout PacketDecoder,
       _ view: inout PacketView
     ) throws(WireError) {
       try reader.read(chunk.span) { record in
         view.note(record.time)
         if record.type == nil {
-          if record.note != nil { view.take(note: record) }
+          if record.note != nil || record.header.air != nil { view.take(note: record) }
         } else {
           decoder.decode(record) { packet in view.take(packet) }
         }

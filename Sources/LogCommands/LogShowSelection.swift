@@ -24,7 +24,7 @@ struct LogSelection: ParsableArguments {
   @Option(help: "One way: tx (to the controller) or rx (from it).")
   var direction: Direction?
 
-  @Option(help: "hci, l2cap, att or smp; may be repeated.")
+  @Option(help: "hci, l2cap, att, smp, or ll of the air; may be repeated.")
   var layer: [PacketFilter.Layer] = []
 
   @Option(help: "An ATT opcode by number or name (0x1b, 'Write Request', notification); may be repeated.")

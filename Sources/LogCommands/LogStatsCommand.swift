@@ -1,5 +1,6 @@
 import ArgumentParser
 import BLECore
+import BLEAirLog
 import BLELinux
 import BLEPacketLog
 import CommandKit
@@ -26,6 +27,10 @@ extension LogCommand {
           ringtap log stats packets.btsnoop --json | jq '.connections[].attributes'
               for programs: one object; durations in nanoseconds
 
+          ringtap log stats sniffer.pcapng --ltk 7f62c053f104a5bbe68b1d896a2ed49c
+              a log from the air: also packets by kind, and for each link what was
+              sent again, not heard, damaged, encrypted
+
         An interval is the time from one update of an attribute to the next. Jitter
         is how much an interval differs from the one before. A pause is longer than
         five times the median interval (or the mean, if that is longer). Latency is
@@ -43,6 +48,8 @@ extension LogCommand {
 
     @Option(help: ArgumentHelp("Draw into this file.", valueName: "file"))
     var svg: String?
+
+    @OptionGroup(title: "Logs from the air") var air: AirKeyOptions
 
     func run() throws {
       let (report, problem) = try measure()
@@ -77,7 +84,7 @@ extension LogCommand {
         throw failure(LogProblem.text(error))
       }
       var statistics = LogStatistics()
-      var reader = PacketLogReader()
+      var reader = AnyLogReader(keys: air.keys)
       var progress = LogProgress(input.isCompressed ? [] : [file], beside: .nothing)
       defer { progress.finish() }
       do {
@@ -88,11 +95,13 @@ extension LogCommand {
           progress.advance(chunk.count, records: reader.recordCount)
         }
         try reader.finish()
-        return (statistics.finish(), nil)
+        if reader.isForeign, let remark = reader.remark { throw failure(remark) }
+        if let remark = reader.remark { Console.note("\(LogProblem.name(file)): \(remark)") }
+        return (statistics.finish(with: reader.airReport()), nil)
       } catch let error as WireError {
         let problem = LogProblem.text(error, reader.format, records: reader.recordCount)
         guard reader.format != nil else { throw failure(problem) }
-        return (statistics.finish(), problem)
+        return (statistics.finish(with: reader.airReport()), problem)
       } catch {
         throw failure("\(error)")
       }

@@ -1,3 +1,4 @@
+package import BLEAirLog
 package import BLECore
 import BLEDissector
 package import BLEWire
@@ -62,6 +63,8 @@ package struct LogReport: Sendable {
   /// In the order in which they began.
   package var connections: [ConnectionReport] = []
   package var omittedConnections = 0
+  /// Of a log from the air.
+  package var air: AirReport?
   /// From one update of an attribute to its next, over all connections.
   package var intervals = LogLinearHistogram()
   /// The same requests over all connections.

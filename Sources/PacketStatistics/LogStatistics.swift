@@ -1,3 +1,4 @@
+package import BLEAirLog
 import BLECore
 package import BLEPacketLog
 import BLEWire
@@ -53,7 +54,10 @@ package struct LogStatistics: ~Copyable {
   }
 
   /// Ends the connections that are still open and gives the whole account.
-  package consuming func finish() -> LogReport {
+  ///
+  /// - Parameter air: what the log's packets of the air were.
+  package consuming func finish(with air: AirReport? = nil) -> LogReport {
+    log.air = air
     while let connection = open.first { close(connection, .endOfLog) }
     log.connections.sort { $0.startTime < $1.startTime }
     return log

@@ -64,6 +64,10 @@ extension JSONLine {
         for connection in report.connections { line.value(connection) }
       }
       line.member("omittedConnections", report.omittedConnections)
+      if let air = report.air {
+        line.key("air")
+        line.value(air)
+      }
     }
   }
 

@@ -8,6 +8,9 @@ package struct StatisticsText {
 
   package init(_ report: LogReport) {
     printLog(report)
+    if let air = report.air {
+      for line in AirText.lines(air, from: report.firstTime) { self.line(line) }
+    }
     for (index, connection) in report.connections.enumerated() {
       print(connection, number: index + 1, logStart: report.firstTime ?? connection.startTime)
     }

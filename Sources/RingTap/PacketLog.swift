@@ -1,3 +1,4 @@
+import BLEAirLog
 public import BLECore
 import BLEDissector
 public import BLEHost
@@ -7,7 +8,8 @@ public import BLEWire
 import CompressedFiles
 
 /// The packets of a log that anybody wrote, one after the other: btsnoop, pcapng, pcap or Apple's PacketLogger, also
-/// compressed by gzip or zstd. It needs no radio.
+/// compressed by gzip or zstd; also what a sniffer heard on the air (pcap or pcapng of link types 192, 251, 256 and 272), as the
+/// packets that the central's host would have seen. It needs no radio.
 ///
 /// ```swift
 /// let log = try PacketLog(contentsOf: "btsnoop_hci.log")
@@ -22,7 +24,7 @@ import CompressedFiles
 public final class PacketLog: Sequence, IteratorProtocol {
   private let path: String
   private var input: CompressedInput
-  private var reader = PacketLogReader()
+  private var reader = AnyLogReader()
   private var decoder = PacketDecoder()
   /// Of the last piece; those before `next` were taken.
   private var packets: [LoggedPacket] = []

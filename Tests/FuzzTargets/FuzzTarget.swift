@@ -3,7 +3,7 @@
 /// `Tools/fuzz/run` looks for inputs that do harm; `FuzzTests` runs those that are kept in `Tools/fuzz/corpus`.
 public enum FuzzTarget: String, CaseIterable, Sendable {
   // Logs.
-  case packetLog, compressedLog, logTail, decoder, statistics, anonymiser
+  case packetLog, airLog, compressedLog, logTail, decoder, statistics, anonymiser
   // The stack.
   case h4Framer, hciHost, l2capRecombiner, attClient, attServer, gattDiscovery, pairing, pairingMeeting
   // What stands at its other end, and in its place.
@@ -24,6 +24,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
   public func run(_ input: Span<UInt8>) {
     switch self {
     case .packetLog: fuzzPacketLog(input)
+    case .airLog: fuzzAirLog(input)
     case .compressedLog: fuzzCompressedLog(input)
     case .logTail: fuzzLogTail(input)
     case .decoder: fuzzDecoder(input)

@@ -12,6 +12,8 @@ public struct DecodedPacket: ~Escapable {
   public let type: HCIPacketType
   /// The `0` of `hci0`; 0 in the formats that do not say.
   public let adapter: UInt16
+  /// Of the air that the packet was made of.
+  public let air: AirPacket?
   /// The link, for data and for commands and events that name one.
   public internal(set) var connectionHandle: ConnectionHandle?
   /// The peer of that link, where the log shows how it began.
@@ -38,6 +40,7 @@ public struct DecodedPacket: ~Escapable {
     time = record.time
     direction = record.direction
     adapter = record.adapter
+    air = record.header.air
     self.type = type
     packet = record.packet
     connectionHandle = nil

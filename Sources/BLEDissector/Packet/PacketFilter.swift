@@ -1,4 +1,5 @@
 package import BLECore
+package import BLEPacketLog
 package import BLEWire
 
 /// Which packets of a log are shown: those that pass every condition that is set.
@@ -10,6 +11,8 @@ package struct PacketFilter: Sendable {
     /// Frames of any channel.
     case l2cap
     case att, smp
+    /// Packets of the air, whatever they carry.
+    case ll
   }
 
   package enum Instant: Hashable, Sendable {
@@ -46,9 +49,11 @@ package struct PacketFilter: Sendable {
   package mutating func start(at time: ReceiveTime) { firstTime = time.nanoseconds }
 
   /// Whether records that are no packet pass, at that time and of that adapter.
-  package func passesNote(at time: ReceiveTime, adapter: UInt16) -> Bool {
-    isInTime(time) && isOf(adapter) && handle == nil && address == nil && direction == nil && layers.isEmpty
-      && attOpcodes.isEmpty && attributes.isEmpty && pattern.isEmpty
+  package func passesNote(_ record: borrowing PacketRecord) -> Bool {
+    let isOfLayer = layers.isEmpty || layers.contains(.ll) && record.header.air != nil
+    return isInTime(record.time) && isOf(record.adapter) && isOfLayer && handle == nil && address == nil
+      && direction == nil && attOpcodes.isEmpty && attributes.isEmpty
+      && (pattern.isEmpty || record.header.air != nil && Self.contains(record.packet, pattern))
   }
 
   package func passes(_ packet: borrowing DecodedPacket) -> Bool {
@@ -87,6 +92,7 @@ package struct PacketFilter: Sendable {
     case .l2cap: packet.channelID != nil
     case .att: packet.att != nil
     case .smp: packet.channelID == L2CAPFrame.FixedChannel.securityManager
+    case .ll: packet.air != nil
     }
   }
 

@@ -52,6 +52,7 @@ package struct PacketPrinter {
 
   /// A record of format 2001 that is no packet. A note is of no direction, and one of the whole system is of no adapter.
   package mutating func print(note record: borrowing PacketRecord) {
+    if let air = record.header.air { return print(air, record) }
     let opcode = record.note ?? MonitorOpcode(rawValue: UInt16(truncatingIfNeeded: record.header.flags))
     let (title, fields) = notes.dissect(opcode, record.packet, adapter: record.adapter)
     guard style == .json else {
@@ -68,6 +69,32 @@ package struct PacketPrinter {
       line.members(fields)
     }
     line.endLine()
+  }
+
+  /// A packet of the air that no HCI packet says.
+  private mutating func print(_ air: AirPacket, _ record: borrowing PacketRecord) {
+    let parameters = AirDissector.parameters(air, record.packet, for: style == .json ? .programs : .anyone)
+    guard style == .json else {
+      text.line(
+        0, header(AirDissector.title(air, record.packet), record.index, record.time, record.adapter),
+        color: air.crc == .bad ? .problem : .note)
+      text.line(6, AirDissector.words(air))
+      return text.print(parameters, 8)
+    }
+    line.object { line in
+      line.member("index", record.index)
+      line.member("timeNs", record.time)
+      line.member("packetType", "air")
+      Self.print(air, into: &line)
+      line.key("parameters")
+      line.object { $0.members(parameters) }
+    }
+    line.endLine()
+  }
+
+  private static func print(_ air: AirPacket, into line: inout JSONLine) {
+    line.key("air")
+    line.object { $0.members(AirDissector.dissect(air, for: .programs)) }
   }
 
   /// Between two groups of packets that do not follow one another, as `grep` does.
@@ -87,6 +114,7 @@ package struct PacketPrinter {
       if let handle = packet.connectionHandle {
         line.member("connectionHandle", handle.rawValue)
       }
+      if let air = packet.air { Self.print(air, into: &line) }
       if let hci = packet.hci { Self.print(hci, packet, into: &line) }
       if let channelID = packet.channelID, let payload = packet.payload {
         Self.print(channelID, payload, into: &line)
@@ -163,6 +191,7 @@ package struct PacketPrinter {
       }
     text.line(
       0, header(mark + HCIDissector.title(packet), packet.index, packet.time, packet.adapter), color: color)
+    if let air = packet.air { text.line(6, "Air: \(air.pdu.name), \(AirDissector.words(air))") }
     switch packet.type {
     case .command, .event:
       let (title, fields) = HCIDissector.dissect(packet, for: .anyone)

@@ -20,6 +20,8 @@ package struct PacketView {
   private var output: [UInt8] = []
   /// Packets that passed the filter.
   package private(set) var matches = 0
+  /// Whether nothing passed, notes included.
+  package private(set) var isEmpty = true
 
   /// - Parameter columns: of the terminal whose lines should hold the header lines.
   package init(_ filter: PacketFilter, style: PacketPrinter.Style, context: Int, columns: Int? = nil) {
@@ -46,14 +48,18 @@ package struct PacketView {
 
   package mutating func take(_ packet: borrowing DecodedPacket) {
     let isMatch = filter.passes(packet)
-    if isMatch { matches += 1 }
+    if isMatch {
+      matches += 1
+      isEmpty = false
+    }
     guard isMatch || context > 0 else { return }
     printer.print(packet)
     if context > 0 { place(isMatch) }
   }
 
   package mutating func take(note record: borrowing PacketRecord) {
-    let isMatch = filter.passesNote(at: record.time, adapter: record.adapter)
+    let isMatch = filter.passesNote(record)
+    if isMatch { isEmpty = false }
     guard isMatch || context > 0 else { return }
     printer.print(note: record)
     if context > 0 { place(isMatch) }

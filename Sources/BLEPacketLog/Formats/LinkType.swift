@@ -20,6 +20,25 @@ public enum LinkType: UInt32, Hashable, Sendable, BitwiseCopyable {
   var overheadByteCount: Int { self == .linuxMonitor ? 4 : headerByteCount + 1 }
 }
 
+/// What the frames of a pcap file, or of an interface of a pcapng file, are.
+enum FrameKind: Hashable {
+  case hci(LinkType)
+  /// From the air: they are left as they are.
+  case air(AirLinkType)
+  /// Not ours.
+  case other(UInt32)
+
+  init(_ number: UInt32) {
+    if let type = LinkType(rawValue: number) {
+      self = .hci(type)
+    } else if let type = AirLinkType(rawValue: number) {
+      self = .air(type)
+    } else {
+      self = .other(number)
+    }
+  }
+}
+
 /// The octets of one frame of a pcap or pcapng file, or of one btsnoop record, taken apart.
 struct LinkFrame: ~Escapable {
   let type: HCIPacketType?
@@ -27,6 +46,8 @@ struct LinkFrame: ~Escapable {
   /// `nil` where the link type does not say.
   let adapter: UInt16?
   let note: MonitorOpcode?
+  /// Of a frame from the air.
+  let air: AirLinkType?
   let packet: Span<UInt8>
   /// Octets that the packet had, without what this took off.
   let originalByteCount: Int
@@ -38,12 +59,14 @@ struct LinkFrame: ~Escapable {
   ///
   /// - Parameter direction: what the block says besides, for link type 187.
   @_lifetime(copy octets)
-  init(_ linkType: LinkType?, _ octets: Span<UInt8>, originalByteCount: Int, direction: HCIDirection?) {
-    let header = linkType?.headerByteCount ?? 0
-    guard let linkType, octets.count >= header else {
-      self.init(type: nil, .hostToController, octets, originalByteCount: originalByteCount)
+  init(_ kind: FrameKind, _ octets: Span<UInt8>, originalByteCount: Int, direction: HCIDirection?) {
+    guard case .hci(let linkType) = kind, octets.count >= linkType.headerByteCount else {
+      var air: AirLinkType?
+      if case .air(let type) = kind { air = type }
+      self.init(type: nil, .hostToController, octets, originalByteCount: originalByteCount, air: air)
       return
     }
+    let header = linkType.headerByteCount
     let rest = octets.extracting(header...)
     let original = max(rest.count, originalByteCount - header)
     switch linkType {
@@ -64,6 +87,7 @@ struct LinkFrame: ~Escapable {
   init(h4 octets: Span<UInt8>, originalByteCount: Int, direction: HCIDirection) {
     adapter = nil
     note = nil
+    air = nil
     self.direction = direction
     type = octets.isEmpty ? nil : HCIPacketType(rawValue: octets[0])
     packet = octets.isEmpty ? octets : octets.extracting(1...)
@@ -78,6 +102,7 @@ struct LinkFrame: ~Escapable {
     type = known?.type
     direction = known?.direction ?? .hostToController
     note = known == nil ? MonitorOpcode(rawValue: opcode) : nil
+    air = nil
     packet = octets
     self.originalByteCount = originalByteCount
   }
@@ -106,9 +131,11 @@ struct LinkFrame: ~Escapable {
 
   @_lifetime(copy octets)
   private init(
-    type: HCIPacketType?, _ direction: HCIDirection, _ octets: Span<UInt8>, originalByteCount: Int
+    type: HCIPacketType?, _ direction: HCIDirection, _ octets: Span<UInt8>, originalByteCount: Int,
+    air: AirLinkType? = nil
   ) {
     adapter = nil
+    self.air = air
     self.type = type
     self.direction = direction
     note = nil

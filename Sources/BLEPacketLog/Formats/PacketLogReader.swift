@@ -47,6 +47,10 @@ public struct PacketLogReader: ~Copyable {
   public private(set) var cumulativeDrops: UInt32 = 0
   /// Whether a record came from the Linux monitor, so that adapters and notes are known.
   public private(set) var hasMonitorRecords = false
+  /// Packets of a pcapng file whose link type is not read; they are delivered as records without type.
+  public var foreignPackets: Int { section.foreignPackets }
+  /// The link type of the first of them.
+  public var foreignLinkType: UInt32? { section.foreignLinkType }
 
   private var section = PcapNGSection()
   /// Start of what a border cut, empty where nothing is pending.
@@ -195,7 +199,7 @@ public struct PacketLogReader: ~Copyable {
     case .btsnoop(let kind):
       try deliver(btsnoop: unit, kind, body)
     case .pcap(let pcap):
-      hasMonitorRecords = pcap.linkType == .linuxMonitor
+      hasMonitorRecords = pcap.kind == .hci(.linuxMonitor)
       pcap.read(unit) { header, frame in
         let header = numbered(header, frame)
         body(PacketRecord(header, packet: frame.packet))
@@ -265,6 +269,7 @@ public struct PacketLogReader: ~Copyable {
     header.direction = frame.direction
     if let adapter = frame.adapter { header.adapter = adapter }
     header.note = frame.note
+    header.air = frame.air.map { AirPacket($0) }
     header.originalByteCount = frame.originalByteCount
     number(&header)
     return header

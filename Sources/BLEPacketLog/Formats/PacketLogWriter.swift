@@ -131,7 +131,8 @@ public struct PacketLogWriter: Sendable {
       return record.type == .command || record.type == .event || record.type == .acl
     default:
       // An empty record has no type octet.
-      return record.type != nil || record.note == nil && record.packet.isEmpty
+      return record.type != nil
+        || record.note == nil && record.header.air == nil && record.packet.isEmpty
     }
   }
 }

@@ -13,6 +13,9 @@ public struct PacketRecordHeader: Hashable, Sendable, BitwiseCopyable {
   public var adapter: UInt16 = 0
   /// What a record without HCI packet is, where the log tells.
   public var note: MonitorOpcode?
+  /// What is known of the packet of the air that the record is, or was made of. The reader knows no more than the link
+  /// type: `BLEAirLog` makes HCI packets of such records.
+  public var air: AirPacket?
   /// Octets that the packet had, without its H4 type octet.
   public var originalByteCount = 0
   /// Packets that the log's writer lost between the record before and this one.

@@ -1,16 +1,26 @@
-import BLECore
+public import BLECore
 import BLEWire
 
 /// The start of a pcap file, of any byte order, with micro- or nanoseconds. `pcap-savefile(5)`.
 public struct PcapHeader: Hashable, Sendable {
   public static let byteCount = 24
   static let recordByteCount = 16
+  static let linkTypeOffset = 20
   static let microsecondMagic: UInt32 = 0xA1B2_C3D4
   static let nanosecondMagic: UInt32 = 0xA1B2_3C4D
 
   public let order: LogByteOrder
-  public let linkType: LinkType
+  let kind: FrameKind
   let nanosecondsPerUnit: Int64
+
+  /// The link type for which a file was refused, where that is what the error is about.
+  public static func foreignLinkType(_ error: WireError) -> UInt32? {
+    guard error.layer == .pcap, error.offset == linkTypeOffset, case .invalidValue(let number) = error.reason
+    else {
+      return nil
+    }
+    return number
+  }
 
   /// Byte order and unit of a file that starts so, or `nil` for another file.
   static func recognise(_ magic: UInt32) -> (order: LogByteOrder, nanosecondsPerUnit: Int64)? {
@@ -33,11 +43,11 @@ public struct PcapHeader: Hashable, Sendable {
     guard version == 2 else { throw WireError(.pcap, offset: 4, .invalidValue(UInt32(version))) }
     // The upper half tells of checksums that frames here do not have.
     let number = octets.u32(at: 20, order)
-    guard let linkType = LinkType(rawValue: number & 0xFFFF) else {
-      throw WireError(.pcap, offset: 20, .invalidValue(number))
+    kind = FrameKind(number & 0xFFFF)
+    if case .other(let number) = kind {
+      throw WireError(.pcap, offset: Self.linkTypeOffset, .invalidValue(number))
     }
     self.order = order
-    self.linkType = linkType
     nanosecondsPerUnit = unit
   }
 
@@ -54,7 +64,7 @@ public struct PcapHeader: Hashable, Sendable {
   /// Hands out the record that `unit` is, but for what only the reader knows.
   func read(_ unit: Span<UInt8>, _ body: (PacketRecordHeader, borrowing LinkFrame) -> Void) {
     let frame = LinkFrame(
-      linkType, unit.extracting(Self.recordByteCount...), originalByteCount: Int(unit.u32(at: 12, order)),
+      kind, unit.extracting(Self.recordByteCount...), originalByteCount: Int(unit.u32(at: 12, order)),
       direction: nil)
     var header = PacketRecordHeader()
     let seconds = Int64(unit.u32(at: 0, order)) * 1_000_000_000

@@ -83,7 +83,7 @@ struct PcapNGSection {
   static let maximumInterfaces = 1_024
 
   struct Interface {
-    var linkType: LinkType?
+    var kind: FrameKind
     var adapter: UInt16 = 0
     var resolution = PcapNGTimeResolution()
     var offsetSeconds: Int64 = 0
@@ -95,6 +95,15 @@ struct PcapNGSection {
   private(set) var order = LogByteOrder.little
   private(set) var interfaces: [Interface] = []
   private var lastTime = ReceiveTime(nanoseconds: 0)
+  /// Packets of interfaces that are not ours, and the link type of the first.
+  private(set) var foreignPackets = 0
+  private(set) var foreignLinkType: UInt32?
+
+  private mutating func note(_ interface: Interface) {
+    guard case .other(let number) = interface.kind else { return }
+    foreignPackets += 1
+    if foreignLinkType == nil { foreignLinkType = number }
+  }
 
   /// Octets of the block that starts here, as far as they are known yet.
   func blockByteCount(_ start: Span<UInt8>, offset: Int) throws(WireError) -> Int {
@@ -168,8 +177,7 @@ struct PcapNGSection {
     guard interfaces.count < Self.maximumInterfaces else {
       throw WireError(.pcapng, offset: offset, .invalidValue(UInt32(interfaces.count)))
     }
-    var interface = Interface()
-    interface.linkType = LinkType(rawValue: UInt32(content.u16(at: 0, order)))
+    var interface = Interface(kind: FrameKind(UInt32(content.u16(at: 0, order))))
     let snapLength = content.u32(at: 4, order)
     interface.snapLength = snapLength == 0 ? .max : snapLength
     interface.adapter = UInt16(interfaces.count)
@@ -209,6 +217,7 @@ struct PcapNGSection {
       throw WireError(.pcapng, offset: offset, .invalidValue(number))
     }
     let interface = interfaces[Int(number)]
+    note(interface)
     let byteCount = Int(content.u32(at: 12, order))
     guard byteCount <= content.count - 20 else {
       throw WireError(
@@ -230,7 +239,7 @@ struct PcapNGSection {
     header.drops = UInt32(clamping: drops)
     interfaces[Int(number)].drops &+= drops
     let frame = LinkFrame(
-      interface.linkType, content.extracting(20..<20 + byteCount),
+      interface.kind, content.extracting(20..<20 + byteCount),
       originalByteCount: Int(content.u32(at: 16, order)), direction: direction)
     body(header, frame, options.extracting(comment))
   }
@@ -267,6 +276,7 @@ struct PcapNGSection {
     guard let interface = interfaces.first else {
       throw WireError(.pcapng, offset: offset, .invalidValue(0))
     }
+    note(interface)
     let original = content.u32(at: 0, order)
     let byteCount = Int(min(original, interface.snapLength))
     guard byteCount <= content.count - 4 else {
@@ -277,7 +287,7 @@ struct PcapNGSection {
     header.time = lastTime
     header.adapter = interface.adapter
     let frame = LinkFrame(
-      interface.linkType, content.extracting(4..<4 + byteCount), originalByteCount: Int(original),
+      interface.kind, content.extracting(4..<4 + byteCount), originalByteCount: Int(original),
       direction: nil)
     body(header, frame, content.extracting(0..<0))
   }

@@ -1,3 +1,4 @@
+import BLEAirLog
 public import BLECore
 public import BLEHost
 import BLELinux
@@ -55,7 +56,7 @@ public struct ReplayLog: Sendable {
     }
     var log = ReplayLog()
     var tracker = ConnectionTracker()
-    var reader = PacketLogReader()
+    var reader = AnyLogReader()
     do {
       while true {
         let piece = try input.next()

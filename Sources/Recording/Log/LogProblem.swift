@@ -17,6 +17,9 @@ package enum LogProblem {
   package static func text(_ error: WireError, _ format: PacketLogFormat?, records: Int) -> String {
     guard format == nil else { return "\(error)\(good(records))" }
     if case .truncated(needed: _, available: 0) = error.reason { return "not a packet log: it is empty" }
+    if let number = PcapHeader.foreignLinkType(error) {
+      return "its packets are of \(LinkTypes.unread(number))"
+    }
     return "not a packet log: \(error)"
   }
 

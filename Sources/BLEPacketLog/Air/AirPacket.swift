@@ -1,0 +1,115 @@
+public import BLEWire
+
+/// How the packets of a file from the air are packed: what stands before the access address.
+///
+/// Registry of link types of tcpdump.org.
+public enum AirLinkType: UInt32, Hashable, Sendable, BitwiseCopyable {
+  /// CACE's per-packet information, which has one of the others in it.
+  case perPacketInformation = 192
+  /// Nothing.
+  case bare = 251
+  /// Channel, power, direction and checks, in ten octets.
+  case withHeader = 256
+  /// What Nordic's sniffer tells.
+  case nordic = 272
+}
+
+/// What is known of a packet of the air beside its octets.
+public struct AirPacket: Hashable, Sendable, BitwiseCopyable {
+  public enum Check: UInt8, Hashable, Sendable, BitwiseCopyable {
+    case unknown, good, bad
+  }
+
+  public enum Direction: UInt8, Hashable, Sendable, BitwiseCopyable {
+    case unknown, fromCentral, fromPeripheral
+  }
+
+  public enum Protection: UInt8, Hashable, Sendable, BitwiseCopyable {
+    case clear
+    /// It was encrypted, and is no longer.
+    case decrypted
+    case encrypted
+  }
+
+  public var linkType: AirLinkType
+  public var pdu = AirPDU.unknown
+  public var accessAddress: UInt32 = 0
+  /// 0 … 36 of data, 37 … 39 of advertising; `nil` where the file does not say.
+  public var channel: UInt8?
+  /// dBm.
+  public var rssi: Int8?
+  public var phy: LEPHY = .le1M
+  /// Of its connection: as the sniffer counted, else as its time tells.
+  public var eventCounter: UInt16?
+  public var crc = Check.unknown
+  public var direction = Direction.unknown
+  public var protection = Protection.clear
+  /// The sender had sent it before.
+  public var isRetransmission = false
+
+  public init(_ linkType: AirLinkType) { self.linkType = linkType }
+}
+
+/// What a packet of the air is, by the fields that its header names it with.
+public struct AirPDU: Hashable, Sendable, BitwiseCopyable {
+  public enum Kind: UInt8, Hashable, Sendable, BitwiseCopyable {
+    /// `code` is the PDU type, of the primary channels or of the others.
+    case advertising, auxiliary
+    /// `code` is the LLID, 0 where it is empty.
+    case data
+    /// `code` is the opcode.
+    case control
+    /// Of which no more is known: damaged, cut or encrypted.
+    case unknown
+  }
+
+  public let kind: Kind
+  public let code: UInt8
+
+  @inlinable public init(_ kind: Kind, _ code: UInt8) {
+    self.kind = kind
+    self.code = code
+  }
+
+  public static let unknown = AirPDU(.unknown, 0)
+  /// A control PDU whose opcode is encrypted.
+  public static let encryptedControl = AirPDU(.unknown, 3)
+  public static let empty = AirPDU(.data, 0)
+
+  /// As the specification has it. Core 5.4, Vol 6, Part B, 2.3 and 2.4.
+  public var name: String {
+    switch kind {
+    case .advertising: Self.name(Self.advertisingNames, code) ?? "advertising PDU \(code)"
+    case .auxiliary: Self.name(Self.auxiliaryNames, code) ?? "auxiliary PDU \(code)"
+    case .data: Self.name(Self.dataNames, code) ?? "data PDU \(code)"
+    case .control: Self.name(Self.controlNames, code) ?? "LL control \(code)"
+    case .unknown: code == 3 ? "LL control" : "unknown PDU"
+    }
+  }
+
+  private static func name(_ names: [String], _ code: UInt8) -> String? {
+    Int(code) < names.count ? names[Int(code)] : nil
+  }
+
+  private static let advertisingNames = [
+    "ADV_IND", "ADV_DIRECT_IND", "ADV_NONCONN_IND", "SCAN_REQ", "SCAN_RSP", "CONNECT_IND", "ADV_SCAN_IND",
+    "ADV_EXT_IND",
+  ]
+  private static let auxiliaryNames = [
+    "auxiliary PDU 0", "auxiliary PDU 1", "auxiliary PDU 2", "AUX_SCAN_REQ", "auxiliary PDU 4",
+    "AUX_CONNECT_REQ",
+    "auxiliary PDU 6", "AUX_ADV_IND", "AUX_CONNECT_RSP",
+  ]
+  private static let dataNames = ["Empty PDU", "L2CAP continuation", "L2CAP start"]
+  private static let controlNames = [
+    "LL_CONNECTION_UPDATE_IND", "LL_CHANNEL_MAP_IND", "LL_TERMINATE_IND", "LL_ENC_REQ", "LL_ENC_RSP",
+    "LL_START_ENC_REQ", "LL_START_ENC_RSP", "LL_UNKNOWN_RSP", "LL_FEATURE_REQ", "LL_FEATURE_RSP",
+    "LL_PAUSE_ENC_REQ", "LL_PAUSE_ENC_RSP", "LL_VERSION_IND", "LL_REJECT_IND", "LL_PERIPHERAL_FEATURE_REQ",
+    "LL_CONNECTION_PARAM_REQ", "LL_CONNECTION_PARAM_RSP", "LL_REJECT_EXT_IND", "LL_PING_REQ", "LL_PING_RSP",
+    "LL_LENGTH_REQ", "LL_LENGTH_RSP", "LL_PHY_REQ", "LL_PHY_RSP", "LL_PHY_UPDATE_IND",
+    "LL_MIN_USED_CHANNELS_IND", "LL_CTE_REQ", "LL_CTE_RSP", "LL_PERIODIC_SYNC_IND", "LL_CLOCK_ACCURACY_REQ",
+    "LL_CLOCK_ACCURACY_RSP", "LL_CIS_REQ", "LL_CIS_RSP", "LL_CIS_IND", "LL_CIS_TERMINATE_IND",
+    "LL_POWER_CONTROL_REQ", "LL_POWER_CONTROL_RSP", "LL_POWER_CHANGE_IND", "LL_SUBRATE_REQ", "LL_SUBRATE_IND",
+    "LL_CHANNEL_REPORTING_IND", "LL_CHANNEL_STATUS_IND", "LL_PERIODIC_SYNC_WR_IND",
+  ]
+}

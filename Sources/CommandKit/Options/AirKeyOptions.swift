@@ -1,0 +1,22 @@
+import ArgumentParser
+package import BLEAirLog
+
+/// Keys for logs from the air.
+package struct AirKeyOptions: ParsableArguments {
+  @Option(
+    name: [.customLong("ltk"), .customLong("key")],
+    help: ArgumentHelp(
+      "A long-term key of links of a log from the air, 32 hexadecimal digits; may be repeated.",
+      valueName: "hex"),
+    transform: { text throws(ValidationError) in
+      guard let key = AirKey(text) else {
+        throw ValidationError("'\(text)' is no key of 32 hexadecimal digits")
+      }
+      return key
+    })
+  var ltk: [AirKey] = []
+
+  package var keys: [AirKey] { ltk }
+
+  package init() {}
+}
