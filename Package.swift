@@ -128,7 +128,8 @@ let package = Package(
     library(
       "CaptureTools",
       [
-        "CaptureTables", "CReportPage", "BLECore", "JSONText", "Physiology", "BLEWire", "BLELinux",
+        "CaptureTables", "CReportPage", "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack",
+        "BLELinux",
         "CompressedFiles",
         "BLESensors", "ColmiRing", "BLEAirLog", "BLEPacketLog", "BLEDissector", "PacketStatistics", "BLEHost",
         "BLEReplay",

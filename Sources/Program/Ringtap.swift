@@ -29,7 +29,7 @@ package struct Ringtap: AsyncParsableCommand {
       ReadCommand.self,
       WriteCommand.self,
       NotifyCommand.self, LinkCommand.self, CaptureCommand.self, AnalyseCommand.self, ConvertCommand.self,
-      ReportCommand.self, PublishCommand.self, CollectCommand.self,
+      ReportCommand.self, ImportCommand.self, PublishCommand.self, CollectCommand.self,
       RingToolCommand.self,
       HeartRateCommand.self, ThermometerCommand.self, CyclingCommand.self, PolarCommand.self,
       DaemonCommand.self, StatusCommand.self, DecodeCommand.self,

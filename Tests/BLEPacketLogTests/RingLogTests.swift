@@ -151,6 +151,8 @@ private struct RingVector: Sendable, CustomTestStringConvertible {
   @Test func knowsFramesOfALinkThatWasNotDiscovered() throws {
     let battery = RingVector.named("rsp-battery-78")
     #expect(try decoded(ringLog(battery, isDiscovered: false)) == object(battery.expected))
+    let lines = try printed(ringLog(battery, isDiscovered: false), .text)
+    #expect(lines.last?.dropFirst(10) == "Ring battery: level 78 %, not charging")
     let message = RingVector.named("sleep-empty")
     #expect(try decoded(ringLog(message, isDiscovered: false)) == object(message.expected))
     #expect(try decoded(ringLog(.named("bad-checksum"), isDiscovered: false)) == nil)

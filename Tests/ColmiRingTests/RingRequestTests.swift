@@ -35,7 +35,7 @@ import Testing
       (.activityLog(daysAgo: 4), "43 04 0f 00 5f 01"), (.todayTotals, "48"), (.readTouch(1), "3b 01 01"),
       (.writeTouch(appType: 5, strength: 6), "3b 02 01 05 06"), (.sport(.start, .run), "77 01 07"),
       (.sport(.end, .cycle), "77 04 09"), (.rawStream(.snapshot), "a1 03"), (.rawStream(.optical), "a1 01"),
-      (.measure(.heartRate, .resume), "69 01 03"),
+      (.measure(.heartRate, .resume), "69 01 03"), (.messageFilter, "61"),
     ] as [(RingRequest, String)])
   func encodesWhatTheReferenceSays(_ request: RingRequest, _ start: String) throws {
     let expected = octetsOf(start)
@@ -102,7 +102,7 @@ import Testing
     switch sent {
     case .request(let request): request.command
     case .dangerous(let request): request.command
-    case .unknown(let command): command
+    case .setting(_, let command), .unknown(let command): command
     }
   }
 

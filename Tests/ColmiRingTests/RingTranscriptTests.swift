@@ -70,8 +70,23 @@ import Testing
     ("3a03010100000000000000000000003f", #"{"kind":"temperatureSettings","enabled":true}"#, true),
     ("97ee0000000000000000000000000085", #"{"kind":"error","command":23,"code":238}"#, true),
     (
+      "11ffff0000000000000000000000000f",
+      #"{"kind":"unknown","command":17,"payload":"ffff000000000000000000000000"}"#, true
+    ),
+    // Of the capture of an R12, as the reference names the commands.
+    ("61000000000000000000000000000061", #"{"kind":"messageFilterRead"}"#, false),
+    (
       "61ffff0000000000000000000000005f",
-      #"{"kind":"unknown","command":97,"payload":"ffff000000000000000000000000"}"#, true
+      #"{"kind":"messageFilter","payload":"ffff000000000000000000000000"}"#, true
+    ),
+    (
+      "3b01010001000000000000000000003e",
+      #"{"kind":"touchSettings","payload":"0101000100000000000000000000"}"#, true
+    ),
+    ("05030000000000000000000000000008", #"{"kind":"displaySettingsRead"}"#, false),
+    (
+      "2b0200061c3c370002021023000000f9",
+      #"{"kind":"menstruationSettingsWrite","payload":"0200061c3c370002021023000000"}"#, false
     ),
     ("a10500000000000000000000000000a6", #"{"kind":"raw","subtype":5}"#, true),
   ])

@@ -11,7 +11,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
   // Single packets.
   case attPDU, hciPDU, securityManagerPDU, advertising, management, ringFrame
   // Values of sensors.
-  case sensorValue, ringMessages
+  case sensorValue, ringMessages, ringStory
   // Files that are read again.
   case capture, bondFile, knownDevice, json
   // What people write.
@@ -48,6 +48,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case .ringFrame: fuzzRingFrame(input)
     case .sensorValue: fuzzSensorValue(input)
     case .ringMessages: fuzzRingMessages(input)
+    case .ringStory: fuzzRingStory(input)
     case .capture: fuzzCapture(input)
     case .bondFile: fuzzBondFile(input)
     case .knownDevice: fuzzKnownDevice(input)

@@ -22,6 +22,7 @@ struct FullOutputTests {
     "capture": ["--count", "30", "--output", "FOLDER/new"] + ring,
     "analyse": ["FOLDER/walk"], "convert": ["FOLDER/walk", "--to", "ndjson", "--output", "-"],
     "report": ["FOLDER/walk", "--output", "FOLDER/page.html"],
+    "import": ["FOLDER/walk/packets.btsnoop", "--output", "FOLDER/imported"],
     "ring info": ring, "ring battery": ring, "ring time": ring, "ring settings": ring,
     "ring realtime": ["heart-rate"] + ring, "ring raw": ring, "ring steps": ring, "ring heart-rate": ring,
     "ring spo2": ring, "ring stress": ring, "ring hrv": ring, "ring sleep": ring, "ring temperature": ring,

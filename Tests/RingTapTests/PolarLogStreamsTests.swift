@@ -28,7 +28,7 @@ import Testing
   }
 
   private mutating func takeFrames(_ name: String) throws {
-    for octets in try octets(name) { streams.takeFrame(octets.span, at: Self.time, into: &tables) }
+    for octets in try octets(name) { try streams.takeFrame(octets.span, at: Self.time, into: &tables) }
   }
 
   /// What a table has in a column, as it is kept: so many times what it is.

@@ -55,9 +55,10 @@ func withConversation<Value: Sendable>(
   _ address: DeviceAddress, patience: Duration = RingConversation.defaultPatience,
   clock: ReceiveTime = ReceiveTime(nanoseconds: 1_765_493_657_000_000_000),
   peripherals: @Sendable () -> [any VirtualPeripheral],
+  wrap: @Sendable (any PacketTransport) -> any PacketTransport = { $0 },
   _ body: @escaping @Sendable (RingConversation) async throws -> Value
 ) async throws -> Value {
-  let link = try await VirtualLink.open(clock: .virtual(from: clock), peripherals: peripherals)
+  let link = try await VirtualLink.open(clock: .virtual(from: clock), wrap: wrap, peripherals: peripherals)
   do {
     let value = try await withTaskExecutorPreference(link.loop.preference) {
       let connection = try await link.adapter.connect(

@@ -18,6 +18,10 @@ public struct DecodedPacket: ~Escapable {
   public internal(set) var connectionHandle: ConnectionHandle?
   /// The peer of that link, where the log shows how it began.
   public internal(set) var peer: DeviceAddress?
+  /// Whose packet it is, where it is of a link.
+  package var device: LogDevice? { connectionHandle.map { LogDevice(adapter, $0, peer) } }
+  /// Whether it says that the link is up.
+  package internal(set) var beginsLink = false
   /// The packet without its H4 type octet.
   public let packet: Span<UInt8>
   /// Of a command or an event.
@@ -67,10 +71,19 @@ public struct PacketDecoder: ~Copyable {
   /// Links that were forgotten to make room.
   public private(set) var evictedLinks = 0
 
-  private var links: [TrackedLink] = []
-  private var databases = KnownDatabases()
+  /// How long data of a link that has ended is still its own, in nanoseconds.
+  private static let lateDataTime: Int64 = 1_000_000_000
+  /// Links that ended last, against late data.
+  private static let endedLinks = 8
 
-  public init() {}
+  private var links: [TrackedLink] = []
+  private var ended: [(link: TrackedLink, time: ReceiveTime)] = []
+  private let attributes: LogAttributes
+
+  public init() { attributes = LogAttributes() }
+
+  /// - Parameter attributes: what is known of the devices beforehand, and learns what the log says of them.
+  package init(_ attributes: LogAttributes) { self.attributes = attributes }
 
   /// Decodes one record and lends it to `body`, but for records that are no HCI packet.
   public mutating func decode(
@@ -96,14 +109,14 @@ public struct PacketDecoder: ~Copyable {
     packet.hci = summary
     packet.problem = summary.problem
     if summary.problem != nil { malformedPackets += 1 }
-    if type == .event { noteConnection(record) }
+    if type == .event { packet.beginsLink = noteConnection(record) }
     if let handle = summary.handle.map({ ConnectionHandle($0) }) {
       packet.connectionHandle = handle
       packet.peer = knownLink(record.adapter, handle)?.peer
     }
     body(packet)
     if summary.event == .disconnectionComplete, let handle = packet.connectionHandle {
-      forget(record.adapter, handle)
+      end(record.adapter, handle, at: record.time)
     }
   }
 
@@ -117,7 +130,7 @@ public struct PacketDecoder: ~Copyable {
     do throws(WireError) {
       let fragment = try ACLPacket(validating: record.packet)
       handle = fragment.handle
-      let link = link(record.adapter, fragment.handle)
+      let link = link(record.adapter, fragment.handle, at: record.time)
       peer = link.peer
       try link.receive(fragment, record.direction) { frame in
         isDelivered = true
@@ -145,15 +158,20 @@ public struct PacketDecoder: ~Copyable {
   }
 
   /// A link's fragments and requests begin and end with it: its handle may come back for another peer.
-  private mutating func noteConnection(_ record: borrowing PacketRecord) {
+  ///
+  /// - Returns: whether a link begins.
+  private mutating func noteConnection(_ record: borrowing PacketRecord) -> Bool {
     let event = record.packet
     guard event.count >= 2,
       let (handle, peer) = ConnectionFields.start(code: event[0], event.extracting(2...))
-    else { return }
+    else { return false }
     forget(record.adapter, handle)
+    ended.removeAll { $0.link.handle == handle && $0.link.adapter == record.adapter }
     add(
       TrackedLink(
-        record.adapter, handle, peer: peer, remote: databases.database(of: peer), local: databases.local))
+        record.adapter, handle, peer: peer, remote: attributes.types(of: .peer(peer)), local: attributes.local
+      ))
+    return true
   }
 
   private func knownLink(_ adapter: UInt16, _ handle: ConnectionHandle) -> TrackedLink? {
@@ -161,14 +179,24 @@ public struct PacketDecoder: ~Copyable {
   }
 
   /// The link of `handle`, moved to the end: the list is in the order of use.
-  private mutating func link(_ adapter: UInt16, _ handle: ConnectionHandle) -> TrackedLink {
+  private mutating func link(
+    _ adapter: UInt16, _ handle: ConnectionHandle, at time: ReceiveTime
+  ) -> TrackedLink {
     if let index = links.lastIndex(where: { $0.handle == handle && $0.adapter == adapter }) {
       if index == links.count - 1 { return links[index] }
       let link = links.remove(at: index)
       links.append(link)
       return link
     }
-    let link = TrackedLink(adapter, handle, peer: nil, remote: AttributeTypes(), local: databases.local)
+    // Late data is its device's, but continues nothing: fragments and requests have ended with the link.
+    let late = ended.last {
+      $0.link.handle == handle && $0.link.adapter == adapter
+        && TimeSpan(from: $0.time.nanoseconds, to: time.nanoseconds).nanoseconds < Self.lateDataTime
+    }
+    let peer = late?.link.peer
+    let link = TrackedLink(
+      adapter, handle, peer: peer, remote: attributes.types(of: LogDevice(adapter, handle, peer)),
+      local: attributes.local)
     add(link)
     return link
   }
@@ -179,6 +207,14 @@ public struct PacketDecoder: ~Copyable {
       evictedLinks += 1
     }
     links.append(link)
+  }
+
+  private mutating func end(_ adapter: UInt16, _ handle: ConnectionHandle, at time: ReceiveTime) {
+    if let link = knownLink(adapter, handle) {
+      if ended.count == Self.endedLinks { ended.removeFirst() }
+      ended.append((link, time))
+    }
+    forget(adapter, handle)
   }
 
   private mutating func forget(_ adapter: UInt16, _ handle: ConnectionHandle) {

@@ -1,7 +1,7 @@
 import BLECore
 import BLELinux
 import BLEStack
-import BLEWire
+package import BLEWire
 
 /// The kernel's L2CAP socket under a connection: one datagram is one PDU.
 final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
@@ -245,7 +245,7 @@ extension LinkLoss {
 
 extension LinkLoss {
   /// By the reason of the controller's Disconnection Complete. Core 5.4, Vol 1, Part F.
-  init(_ reason: HCIStatus) {
+  package init(_ reason: HCIStatus) {
     switch reason.rawValue {
     // Connection Timeout, LL Response Timeout, Connection Failed to be Established.
     case 0x08, 0x22, 0x3E: self = .silence

@@ -54,6 +54,20 @@ public enum Files {
     return unsafe String(cString: resolved)
   }
 
+  /// Makes an empty directory of this user's alone, in TMPDIR or /tmp.
+  ///
+  /// `mkdtemp`.
+  ///
+  /// - Parameter name: how its name begins.
+  public static func temporaryDirectory(_ name: String) throws(SystemError) -> String {
+    let parent = ProcessFacts.environment("TMPDIR") ?? "/tmp"
+    var path = "\(parent)/\(name)-XXXXXX".utf8CString
+    // SAFETY: the template is a null-terminated string of its own, which the call writes to in place.
+    let made = unsafe path.withUnsafeMutableBufferPointer { unsafe mkdtemp($0.baseAddress!) != nil }
+    guard made else { throw SystemError(call: "mkdtemp in \(parent)", number: lastError()) }
+    return String(decoding: path.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+  }
+
   /// Makes a symbolic link.
   public static func link(_ path: String, to target: String) throws(SystemError) {
     try checked("symlink \(path)") { unsafe symlink(target, path) }

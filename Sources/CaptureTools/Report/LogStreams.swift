@@ -12,68 +12,13 @@ import SensorSessions
 struct LogStreams {
   var tables: [ReportTable] { gathered.tables }
   /// Of a ring, in order, for an analysis.
-  private(set) var ringSamples: [RingRawReading] = []
+  var ringSamples: [RingRawReading] { gathered.ringSamples }
   /// Of other sensors, likewise.
   var sources: [any TableSource] { gathered.sources }
   private var gathered = LogTables()
-  private var source = RawSource()
-  private var connection: ConnectionHandle?
-  private var pace = CyclingPace()
-  private var polar = PolarLogStreams()
+  private var readings = LogReadings()
 
-  mutating func take(_ packet: borrowing DecodedPacket) {
-    guard let att = packet.att, let value = att.value, let handle = att.handle else { return }
-    // On another link the ring may stream by another attribute.
-    if packet.connectionHandle != connection {
-      source = RawSource()
-      polar = PolarLogStreams()
-    }
-    connection = packet.connectionHandle
-    if att.opcode == .writeRequest, att.uuid == PolarUUID.controlPoint { polar.takeRequest(value) }
-    guard att.opcode == .handleValueNotification || att.opcode == .handleValueIndication else { return }
-    switch att.uuid {
-    case .some(.heartRateMeasurement): takeHeartRate(value, at: packet.time)
-    case .some(.temperatureMeasurement):
-      guard let measurement = try? TemperatureMeasurement(decoding: value) else { return }
-      take(TemperatureSample(.result(measurement), at: packet.time))
-    case .some(.intermediateTemperature):
-      guard let measurement = try? TemperatureMeasurement(decoding: value) else { return }
-      take(TemperatureSample(.intermediate(measurement), at: packet.time))
-    case .some(CoreUUID.bodyTemperature):
-      guard let temperature = try? CoreBodyTemperature(decoding: value) else { return }
-      take(TemperatureSample(.core(temperature), at: packet.time))
-    case .some(.cscMeasurement):
-      guard let sample = try? CyclingSample(decoding: value, at: packet.time) else { return }
-      gathered.append(CyclingRow(sample: sample, pace: pace.take(sample)), to: CyclingTables.tables[0])
-    case .some(PolarUUID.controlPoint): polar.takeAnswer(value)
-    case .some(PolarUUID.data):
-      polar.takeFrame(value, at: packet.time, into: &gathered)
-    default: takeRing(value, handle, at: packet.time)
-    }
-  }
-
-  private mutating func takeHeartRate(_ value: Span<UInt8>, at time: ReceiveTime) {
-    guard let sample = try? HeartRateSample(decoding: value, at: time) else { return }
-    gathered.append(HeartRateRow(sample), to: HeartRateTables.tables[0])
-    let intervals = sample.measurement.rrIntervals
-    for index in intervals.indices {
-      gathered.append(RRIntervalRow(time: time, ticks: intervals[index]), to: HeartRateTables.tables[1])
-    }
-  }
-
-  private mutating func take(_ sample: TemperatureSample) {
-    gathered.append(TemperatureRow(sample), to: TemperatureTables.tables[0])
-  }
-
-  /// A frame has a checksum, so that its attribute need not be known.
-  private mutating func takeRing(_ value: Span<UInt8>, _ handle: AttributeHandle, at time: ReceiveTime) {
-    guard let frame = try? RingFrame(validating: value), let sample = RingRawSample(raw: frame),
-      let stream = RingStream(sample), source.isFirst(handle)
-    else { return }
-    let stamped = RingRawReading(time: time, sample: sample)
-    ringSamples.append(stamped)
-    gathered.append(stamped, to: stream.table)
-  }
+  mutating func take(_ packet: borrowing DecodedPacket) { readings.take(packet, into: &gathered) }
 }
 
 /// Tables that rows of several kinds are put into.
@@ -82,6 +27,10 @@ struct LogTables {
   private var rows: [WordRow] = []
   /// What an analysis reads again.
   private var kept: [KeptTable] = []
+  private(set) var ringSamples: [RingRawReading] = []
+  private var pace = CyclingPace()
+  private var polar: [PolarMeasurementType: (stream: PolarLogStreams.Stream, rows: PolarRows)] = [:]
+
   var sources: [any TableSource] { kept.filter(\.isAnalysed) }
 
   mutating func append(_ row: borrowing some RecordedRow, to table: RecordedTable) {
@@ -97,6 +46,44 @@ struct LogTables {
     tables[place].append(rows[place].words)
     if kept[place].isAnalysed { kept[place].words += rows[place].words }
   }
+}
+
+extension LogTables: LogReadingSink {
+  mutating func take(_ sample: HeartRateSample) {
+    append(HeartRateRow(sample), to: HeartRateTables.tables[0])
+    let intervals = sample.measurement.rrIntervals
+    for index in intervals.indices {
+      append(RRIntervalRow(time: sample.time, ticks: intervals[index]), to: HeartRateTables.tables[1])
+    }
+  }
+
+  mutating func take(_ sample: TemperatureSample) {
+    append(TemperatureRow(sample), to: TemperatureTables.tables[0])
+  }
+
+  mutating func take(_ sample: CyclingSample) {
+    append(CyclingRow(sample: sample, pace: pace.take(sample)), to: CyclingTables.tables[0])
+  }
+
+  mutating func take(_ sample: RingRawReading) {
+    guard let stream = sample.stream else { return }
+    ringSamples.append(sample)
+    append(sample, to: stream.table)
+  }
+
+  mutating func take(_ frame: Span<UInt8>, of stream: PolarLogStreams.Stream, at time: ReceiveTime) {
+    guard let frame = try? PolarFrame(validating: frame) else { return }
+    var rows = PolarRows(stream.type, sampleRate: stream.sampleRate, factor: stream.factor)
+    if let known = polar[stream.type], known.stream == stream { rows = known.rows }
+    if let layout = rows.accept(frame) {
+      let columns = PolarRows.columns(stream.type, layout.channelCount)
+      let table = RecordedTable(name: PolarRows.name(stream.type), columns: columns)
+      rows.forEach(of: frame, at: time) { append($0, to: table) }
+    }
+    polar[stream.type] = (stream, rows)
+  }
+
+  mutating func leaveOut(_ reason: LogReadings.Reason) {}
 }
 
 /// The rows of a table, in memory.

@@ -1,4 +1,5 @@
 import BLECore
+import BLEAirLog
 import BLEDissector
 import BLELinux
 import BLEPacketLog
@@ -38,29 +39,9 @@ struct PacketSurvey {
     _ path: String, keeping depth: Depth, progress: (String) -> Void
   ) throws(ReportError) -> PacketSurvey {
     var survey = PacketSurvey()
-    let name = LogProblem.name(path)
-    var input: CompressedInput
-    do throws(SystemError) { input = try CompressedInput(path: path) } catch {
-      throw .unreadable("\(name): \(LogProblem.text(error))")
-    }
     var scan = PacketScan(depth)
-    var reader = PacketLogReader()
-    do {
-      while true {
-        let piece = try input.next()
-        if piece.isEmpty { break }
-        try reader.read(piece.span) { record in scan.take(record) }
-        progress("\(reader.recordCount) packets")
-      }
-      try reader.finish()
-    } catch let error as WireError {
-      let problem = LogProblem.text(error, reader.format, records: reader.recordCount)
-      guard reader.format != nil else { throw .unreadable("\(name): \(problem)") }
-      survey.problems.append(ReportProblem(.error, "\(name): \(problem)."))
-    } catch {
-      guard reader.recordCount > 0 else { throw .unreadable("\(name): \(error)") }
-      survey.problems.append(
-        ReportProblem(.error, "\(name): \(error)\(LogProblem.good(reader.recordCount))."))
+    if let problem = try LogFile.read(path, progress: progress, { scan.take($0) }) {
+      survey.problems.append(ReportProblem(.error, "\(problem)."))
     }
     survey.take(scan)
     return survey
@@ -71,8 +52,8 @@ struct PacketSurvey {
     var links = scan.links
     log = scan.finish()
     for connection in log.connections {
-      let key = PacketScan.Key(connection)
-      if let place = devices.firstIndex(where: { PacketScan.Key($0.connections[0]) == key }) {
+      let key = LogDevice(connection)
+      if let place = devices.firstIndex(where: { LogDevice($0.connections[0]) == key }) {
         devices[place].connections.append(connection)
         continue
       }
@@ -105,24 +86,12 @@ struct PacketSurvey {
 
 /// What is gathered while a log is read.
 private struct PacketScan: ~Copyable {
-  /// Which device a packet is of: by its address, or where the log does not tell that, by its handle.
-  enum Key: Hashable {
-    case peer(DeviceAddress)
-    case handle(adapter: UInt16, ConnectionHandle)
-
-    init(_ adapter: UInt16, _ handle: ConnectionHandle, _ peer: DeviceAddress?) {
-      self = peer.map { .peer($0) } ?? .handle(adapter: adapter, handle)
-    }
-
-    init(_ connection: ConnectionReport) { self.init(connection.adapter, connection.handle, connection.peer) }
-  }
-
   struct Link {
     var conversation = ATTConversation()
     var streams = LogStreams()
   }
 
-  private(set) var links: [Key: Link] = [:]
+  private(set) var links: [LogDevice: Link] = [:]
   private(set) var drops: [ReportSection.Mark] = []
   private var statistics = LogStatistics()
   private var decoder = PacketDecoder()
@@ -139,10 +108,9 @@ private struct PacketScan: ~Copyable {
     var links = links
     self.links = [:]
     decoder.decode(record) { packet in
-      guard packet.att != nil, let handle = packet.connectionHandle else { return }
-      let key = Key(packet.adapter, handle, packet.peer)
-      links[key, default: Link()].conversation.take(packet)
-      if depth == .samples { links[key]?.streams.take(packet) }
+      guard packet.att != nil || packet.beginsLink, let device = packet.device else { return }
+      if packet.att != nil { links[device, default: Link()].conversation.take(packet) }
+      if depth == .samples { links[device, default: Link()].streams.take(packet) }
     }
     self.links = links
   }

@@ -179,7 +179,7 @@ package enum RingBigDataID {
   package static let intervalTemperature: UInt8 = 0x77
 
   /// Whether messages with this id are known, those of firmware updates included.
-  static func isKnown(_ id: UInt8) -> Bool {
+  package static func isKnown(_ id: UInt8) -> Bool {
     switch id {
     case 0x01...0x05, temperature, sleep, manualHeartRate, spO2, beginSync, nap, lastSync, lastSyncReply,
       bloodSugar, profile, intervalTemperature:

@@ -32,10 +32,14 @@ public enum RingReply: Hashable, Sendable {
   case automaticMeasurementWritten(RingAutomaticMeasurement)
   /// 0x2F, unasked after the time was set: octets that a notification may hold.
   case packetSize(UInt8)
+  /// 0x3B. The reference has no layout of it, so it stays octets.
+  case touch(RingCommand)
   /// 0x3C; no more than `bond` and `intervalTemperature`.
   case deviceSupport(RingCapabilities)
   /// 0x48.
   case todayTotals(RingDayTotals)
+  /// 0x61. What its bits let through is not published.
+  case messageFilter(RingCommand)
   /// 0x69, about twice a second.
   case measurement(RingMeasurementFrame)
   /// 0x6A.
@@ -65,6 +69,10 @@ public enum RingReply: Hashable, Sendable {
       self = bytes[1] == 0xFF ? .noData(kind) : .log(kind)
     } else if let sensor = RingAutomaticSensor(rawValue: frame.opcode) {
       self = try Self.automatic(sensor, bytes)
+    } else if frame.opcode == RingOpcode.touch {
+      self = .touch(RingCommand(copying: frame))
+    } else if frame.opcode == RingOpcode.messageFilter {
+      self = .messageFilter(RingCommand(copying: frame))
     } else if frame.opcode == RingOpcode.rawStream {
       self = .raw(try RingRawSample(decoding: frame))
     } else if let reply = Self.known(bytes) {

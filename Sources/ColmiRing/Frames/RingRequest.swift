@@ -45,6 +45,8 @@ public enum RingRequest: Hashable, Sendable {
   case todayTotals
   /// 0x50: a green LED for ten seconds.
   case findDevice
+  /// 0x61: which of the host's messages the ring shows.
+  case messageFilter
   /// 0x69.
   case measure(RingMeasurement, RingMeasurementAction)
   /// 0x6A. The maker's app tells the last value that it showed.
@@ -89,6 +91,7 @@ public enum RingRequest: Hashable, Sendable {
       RingCommand(RingOpcode.activityLog, octets: [daysAgo, 0x0F, 0x00, 0x5F, 0x01])
     case .todayTotals: RingCommand(RingOpcode.todayTotals)
     case .findDevice: RingCommand(RingOpcode.findDevice, 0x55, 0xAA)
+    case .messageFilter: RingCommand(RingOpcode.messageFilter)
     case .measure(let measurement, let action):
       RingCommand(RingOpcode.measure, measurement.rawValue, action.rawValue)
     case .stopMeasuring(let measurement, let value):
@@ -203,6 +206,7 @@ package enum RingOpcode {
   package static let activityLog: UInt8 = 0x43
   package static let todayTotals: UInt8 = 0x48
   package static let findDevice: UInt8 = 0x50
+  package static let messageFilter: UInt8 = 0x61
   package static let measure: UInt8 = 0x69
   package static let stopMeasuring: UInt8 = 0x6A
   package static let notification: UInt8 = 0x73

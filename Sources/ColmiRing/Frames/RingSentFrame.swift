@@ -5,6 +5,8 @@ import BLEWire
 public enum RingSentFrame: Hashable, Sendable {
   case request(RingRequest)
   case dangerous(RingDangerousRequest)
+  /// A setting is written; what its record means is not published.
+  case setting(RingSetting, RingCommand)
   /// Unknown, or a form of a known one that is.
   case unknown(RingCommand)
 
@@ -15,6 +17,8 @@ public enum RingSentFrame: Hashable, Sendable {
       self = .dangerous(request)
     } else if let request = try Self.request(bytes) {
       self = .request(request)
+    } else if let setting = RingSetting(rawValue: bytes[0]), setting.action(bytes) == .write {
+      self = .setting(setting, RingCommand(copying: frame))
     } else {
       self = .unknown(RingCommand(copying: frame))
     }
@@ -69,6 +73,7 @@ public enum RingSentFrame: Hashable, Sendable {
     case RingOpcode.realtimeHeartRate: .realtimeHeartRate
     case RingOpcode.goals: .goals
     case RingOpcode.deviceSupport: .deviceSupport
+    case RingOpcode.messageFilter: .messageFilter
     case RingOpcode.todayTotals: .todayTotals
     default: nil
     }
@@ -96,7 +101,7 @@ public enum RingSentFrame: Hashable, Sendable {
   }
 
   private static func setting(_ setting: RingSetting, _ bytes: Span<UInt8>) -> RingRequest? {
-    switch RingSettingAction(rawValue: setting == .display ? bytes[2] : bytes[1]) {
+    switch setting.action(bytes) {
     case .read: .readSetting(setting)
     case .delete: .deleteSetting(setting)
     case .write, nil: nil
@@ -138,6 +143,15 @@ public enum RingSentFrame: Hashable, Sendable {
     case (4, _): .start
     default: nil
     }
+  }
+}
+
+extension RingSetting {
+  /// The display's frames have a 3 before the action, and the maker's app leaves the action out to read.
+  fileprivate func action(_ bytes: Span<UInt8>) -> RingSettingAction? {
+    guard self == .display else { return RingSettingAction(rawValue: bytes[1]) }
+    guard bytes[1] == 3 else { return nil }
+    return bytes[2] == 0 ? .read : RingSettingAction(rawValue: bytes[2])
   }
 }
 

@@ -41,7 +41,13 @@ extension FieldList {
       member("supportsIntervalTemperature", capabilities.contains(.intervalTemperature))
     case .setting(let setting, let command):
       kind(setting.name + "Settings")
-      member("payload", hex: (1..<15).map { command.octet($0) })
+      member(payloadOf: command)
+    case .touch(let command):
+      kind("touchSettings")
+      member(payloadOf: command)
+    case .messageFilter(let command):
+      kind("messageFilter")
+      member(payloadOf: command)
     case .unknown(let command): members(ofUnknown: command)
     case .raw(let sample): members(of: sample)
     case .notification(let notification): members(of: notification)

@@ -9,6 +9,9 @@ extension FieldList {
     case .dangerous(.powerOff): kind("powerOff")
     case .dangerous(.reboot): kind("reboot")
     case .dangerous(.factoryReset): kind("factoryReset")
+    case .setting(let setting, let command):
+      kind(setting.name + "SettingsWrite")
+      member(payloadOf: command)
     case .unknown(let command): members(ofUnknown: command)
     }
   }
@@ -16,6 +19,11 @@ extension FieldList {
   mutating func members(ofUnknown command: RingCommand) {
     kind("unknown", "frame")
     member("command", command.octet(0), words: command.octet(0).digits)
+    member(payloadOf: command)
+  }
+
+  /// All of a frame whose layout is not known.
+  mutating func member(payloadOf command: RingCommand) {
     member("payload", hex: (1..<15).map { command.octet($0) })
   }
 
@@ -53,7 +61,7 @@ extension FieldList {
     case .rawStream(.startLong): member("variant", "A1 04 04")
     case .rawStream, .camera, .battery, .readSetting, .deleteSetting, .readPreferences, .blinkTwice,
       .readHeartRateLogSettings, .realtimeHeartRate, .goals, .readAutomaticMeasurement, .deviceSupport,
-      .todayTotals, .findDevice:
+      .todayTotals, .findDevice, .messageFilter:
       break
     }
   }
@@ -144,6 +152,7 @@ extension RingRequest {
     case .activityLog: "activityRequest"
     case .todayTotals: "todayTotalsRequest"
     case .findDevice: "findDevice"
+    case .messageFilter: "messageFilterRead"
     case .measure: "realtimeStart"
     case .stopMeasuring: "realtimeStop"
     case .sport: "sport"

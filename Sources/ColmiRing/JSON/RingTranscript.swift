@@ -187,13 +187,15 @@ package struct RingTranscript: Hashable, Sendable {
       return
     }
     do throws(RingBigDataError) {
-      try contents(RingBigData(parsing: packet.span), &fields)
+      try Self.contents(RingBigData(parsing: packet.span), direction, &fields)
     } catch {
       fields.invalid(error)
     }
   }
 
-  private func contents(_ message: RingBigData, _ fields: inout FieldList) throws(RingBigDataError) {
+  private static func contents(
+    _ message: RingBigData, _ direction: Direction, _ fields: inout FieldList
+  ) throws(RingBigDataError) {
     switch direction {
     case .hostToRing:
       guard message.isChecksumValid else { throw .checksum(message) }
@@ -215,17 +217,21 @@ package struct RingTranscript: Hashable, Sendable {
       fields.members(ofReassembly: events)
       return [fields]
     }
-    return events.map { event in
-      var fields = FieldList()
-      do throws(RingBigDataError) {
-        switch event {
-        case .message(let message), .failed(.checksum(let message)): try contents(message, &fields)
-        case .raw(let sample): fields.members(of: sample)
-        case .failed(let error): throw error
-        }
-      } catch { fields.invalid(error) }
-      return fields
-    }
+    return events.map { Self.fields(of: $0, direction) }
+  }
+
+  /// What a message of the big data channel says, or what is wrong with it.
+  package static func fields(of event: RingBigDataReassembler.Event, _ direction: Direction) -> FieldList {
+    var fields = FieldList()
+    do throws(RingBigDataError) {
+      switch event {
+      case .message(let message), .failed(.checksum(let message)):
+        try contents(message, direction, &fields)
+      case .raw(let sample): fields.members(of: sample)
+      case .failed(let error): throw error
+      }
+    } catch { fields.invalid(error) }
+    return fields
   }
 }
 

@@ -18,7 +18,7 @@ struct AnalyseCommand: ParsableCommand {
       Reads the tables of any capture's directory. Of a ring the frames of a tick are put together, ticks that never \
       came are counted, and the times are refitted to the sensor's own clock; kernel stamps stay. A strap, an ECG, \
       acceleration, a thermometer or a cyclist's sensor is told by what it measures; of a directory of several captures \
-      each is told.
+      each is told. A packet log is imported first, as `ringtap import` does.
 
       EXAMPLES
         ringtap analyse ringtap-20251211-225417
@@ -39,8 +39,8 @@ struct AnalyseCommand: ParsableCommand {
       A table that is missing or broken is told on standard error; the rest is analysed, and the exit status is 1.
       """)
 
-  @Argument(help: ArgumentHelp("The capture.", valueName: "directory"))
-  var directory: String
+  @Argument(help: ArgumentHelp("A capture's directory, or a packet log.", valueName: "path"))
+  var path: String
 
   @Option(name: [.short, .long], help: "Write tables into this directory.")
   var output: String?
@@ -48,7 +48,9 @@ struct AnalyseCommand: ParsableCommand {
   @Flag(help: "Print one JSON object.")
   var json = false
 
-  func run() throws {
+  func run() throws { try CaptureInput.withDirectory(of: path) { try analyse($0) } }
+
+  private func analyse(_ directory: String) throws {
     let captures = CaptureGroup.members(of: directory)
     guard captures != [directory] else { return try finish(try analyse(directory, output: output)) }
     var hasFailed = false

@@ -11,7 +11,7 @@ struct ConvertCommand: ParsableCommand {
     commandName: "convert",
     abstract: "Turn a capture's tables into arrays, text, or files of physiological software.",
     discussion: """
-      Reads the tables of a capture's directory, of csv or npy, and writes:
+      Reads the tables of a capture's directory, of csv or npy, or of a packet log as `ringtap import` makes them, and writes:
         csv      a directory of text tables, octet for octet those that a capture writes
         npy      a directory of NumPy arrays, one for each column, and columns.json about them
         ndjson   a JSON object a line: the table and the columns by their names
@@ -51,8 +51,8 @@ struct ConvertCommand: ParsableCommand {
     }
   }
 
-  @Argument(help: ArgumentHelp("The capture.", valueName: "directory"))
-  var directory: String
+  @Argument(help: ArgumentHelp("A capture's directory, or a packet log.", valueName: "path"))
+  var path: String
 
   @Option(help: ArgumentHelp("csv, npy, edf, bdf, wfdb or ndjson.", valueName: "format"))
   var to: Format
@@ -71,9 +71,11 @@ struct ConvertCommand: ParsableCommand {
     if json { throw ValidationError("--json would stand among the lines of --output -") }
   }
 
-  func run() throws {
+  func run() throws { try CaptureInput.withDirectory(of: path) { try convert($0) } }
+
+  private func convert(_ directory: String) throws {
     let format = to.format
-    let path = output ?? format.output(of: directory)
+    let path = output ?? format.output(of: CaptureInput.base(of: path))
     let report: ConversionReport
     do throws(ConversionError) {
       report = try CaptureConversion.run(directory, to: format, output: path) {

@@ -42,7 +42,7 @@ struct RingOptions: ParsableArguments, ReachesDevice {
   /// How the ring's clock is read.
   var calendar: RingCalendar { utc ? .utc : Self.localCalendar }
 
-  private static var localCalendar: RingCalendar {
+  static var localCalendar: RingCalendar {
     RingCalendar { Int32(LocalTime(unixSeconds: Int64($0)).offsetSeconds) }
   }
 

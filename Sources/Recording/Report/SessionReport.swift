@@ -16,6 +16,12 @@ public struct SessionReport: Hashable, Sendable {
     public var dropouts: Int?
     /// Its share of the ticks; `nil` for what does not come in ticks.
     public var part: TickReport.Part?
+
+    package init(name: String, file: String, samples: Int) {
+      self.name = name
+      self.file = file
+      self.samples = samples
+    }
   }
 
   /// What did not reach the files, each loss in exactly one place.
@@ -104,6 +110,19 @@ public struct SessionReport: Hashable, Sendable {
   /// The controller's word for the end of the last link, where it is known.
   public var disconnectReason: HCIStatus?
 
+  /// The packet log that it was made of; `nil` for what was recorded.
+  package var origin: ImportOrigin?
+
+  package init(
+    device: DeviceAddress, deviceName: String?, adapter: String, mode: String, startedAt: ReceiveTime
+  ) {
+    self.device = device
+    self.deviceName = deviceName
+    self.adapter = adapter
+    self.mode = mode
+    self.startedAt = startedAt
+  }
+
   /// Takes over what a sink counted.
   mutating func take(_ counts: SampleCounts) {
     received = counts.received
@@ -127,7 +146,10 @@ public struct SessionReport: Hashable, Sendable {
   package mutating func take(_ ticks: TickReport, as format: TableFormat) {
     self.ticks = ticks
     ticksFile = format.fileName(TickRows.table.name)
-    for stream in RingStream.allCases { streams[stream.rawValue].part = ticks.parts[stream.part.rawValue] }
+    for stream in RingStream.allCases {
+      guard let place = streams.firstIndex(where: { $0.name == stream.name }) else { continue }
+      streams[place].part = ticks.parts[stream.part.rawValue]
+    }
   }
 
   /// One JSON object and a line feed.
@@ -168,6 +190,7 @@ public struct SessionReport: Hashable, Sendable {
       }
       encodeTicks(&line)
       if let packetLog { line.member("packetLog", packetLog) }
+      origin?.encode(into: &line)
       encodeGaps(&line)
       encodeConnection(&line)
     }

@@ -5,6 +5,8 @@ package import SensorSessions
 /// The table of a cyclist's sensor. What it does not count is empty, and so is a rate where nothing turned since the row
 /// before.
 package struct CyclingTables: SampleTables {
+  package init() {}
+
   private var pace = CyclingPace()
 
   package static let tables = [
@@ -20,9 +22,9 @@ package struct CyclingTables: SampleTables {
       ])
   ]
 
-  var tables: [RecordedTable] { Self.tables }
+  package var tables: [RecordedTable] { Self.tables }
 
-  mutating func append(_ sample: CyclingSample, to files: inout RecordingFiles) {
+  package mutating func append(_ sample: CyclingSample, to files: inout RecordingFiles) {
     files.append(CyclingRow(sample: sample, pace: pace.take(sample)), to: 0)
   }
 }

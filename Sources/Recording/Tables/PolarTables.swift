@@ -1,16 +1,19 @@
 package import BLECore
 package import BLESensors
-import SensorSessions
+package import SensorSessions
 
 /// The table of one raw stream of a Polar sensor: a row for each sample of a frame.
 package struct PolarTables: SampleTables {
   private var rows: PolarRows
 
-  init(_ type: PolarMeasurementType, sampleRate: UInt16, factor: Double) {
+  /// - Parameters:
+  ///   - sampleRate: in hertz; `nil` where nobody heard the start of the stream.
+  ///   - factor: from counts to units; `nil` likewise.
+  package init(_ type: PolarMeasurementType, sampleRate: UInt16?, factor: Double?) {
     rows = PolarRows(type, sampleRate: sampleRate, factor: factor)
   }
 
-  var tables: [RecordedTable] { [RecordedTable(name: PolarRows.name(rows.type), columns: [])] }
+  package var tables: [RecordedTable] { [RecordedTable(name: PolarRows.name(rows.type), columns: [])] }
 
   /// Those that may be recorded under a name with so many channels.
   package static func tables(named name: String, channelCount: Int) -> [RecordedTable] {
@@ -21,7 +24,7 @@ package struct PolarTables: SampleTables {
     }
   }
 
-  mutating func append(_ sample: PolarFrameSample, to files: inout RecordingFiles) {
+  package mutating func append(_ sample: PolarFrameSample, to files: inout RecordingFiles) {
     sample.withFrame { frame in
       let isFirst = rows.channelCount == nil
       guard let layout = rows.accept(frame) else { return }

@@ -1,4 +1,4 @@
-import ColmiRing
+package import ColmiRing
 
 /// A table of a recording.
 package struct RecordedTable: Hashable, Sendable {
@@ -34,7 +34,7 @@ package struct RecordedTable: Hashable, Sendable {
 /// become of that. A new sensor that is to be recorded needs one of these.
 ///
 /// It lives on the writer's thread.
-protocol SampleTables: Sendable {
+package protocol SampleTables: Sendable {
   associatedtype Sample: BitwiseCopyable & Sendable
 
   /// Those with samples first.
@@ -50,7 +50,7 @@ protocol SampleTables: Sendable {
 }
 
 extension SampleTables {
-  mutating func finish(_ files: inout RecordingFiles) {}
-  var ticks: TickReport? { nil }
-  var dropouts: [Int?] { [] }
+  package mutating func finish(_ files: inout RecordingFiles) {}
+  package var ticks: TickReport? { nil }
+  package var dropouts: [Int?] { [] }
 }

@@ -1,21 +1,23 @@
-import ColmiRing
-import SensorSessions
+package import ColmiRing
+package import SensorSessions
 
 /// The tables of a ring: one for each subtype as it came, and one of ticks.
-struct RingTables: SampleTables {
+package struct RingTables: SampleTables {
   /// The place of the table `samples`.
   private static let ticksTable = RingStream.allCases.count
 
   private var stream = TickStream()
   private var rows = TickRows()
 
-  var tables: [RecordedTable] { RingStream.allCases.map(\.table) + [TickRows.table] }
-  var ticks: TickReport? { stream.report }
-  var dropouts: [Int?] { RingStream.allCases.map { $0.hasDropouts ? droppedOut[$0.rawValue] : nil } }
+  package init() {}
+
+  package var tables: [RecordedTable] { RingStream.allCases.map(\.table) + [TickRows.table] }
+  package var ticks: TickReport? { stream.report }
+  package var dropouts: [Int?] { RingStream.allCases.map { $0.hasDropouts ? droppedOut[$0.rawValue] : nil } }
   /// By `RingStream.rawValue`.
   private var droppedOut: InlineArray<3, Int> = .init(repeating: 0)
 
-  mutating func append(_ sample: RingRawReading, to files: inout RecordingFiles) {
+  package mutating func append(_ sample: RingRawReading, to files: inout RecordingFiles) {
     guard let table = sample.stream?.rawValue else { return }
     files.append(sample, to: table)
     if sample.sample.isDropout { droppedOut[table] += 1 }
@@ -23,7 +25,7 @@ struct RingTables: SampleTables {
     takeTicks(&files)
   }
 
-  mutating func finish(_ files: inout RecordingFiles) {
+  package mutating func finish(_ files: inout RecordingFiles) {
     stream.finish()
     takeTicks(&files)
   }

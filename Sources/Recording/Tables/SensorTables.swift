@@ -4,6 +4,8 @@ package import SensorSessions
 
 /// The tables of a heart-rate sensor: measurements, and the intervals between beats that came with them.
 package struct HeartRateTables: SampleTables {
+  package init() {}
+
   package static let tables = [
     RecordedTable(
       name: "heart_rate",
@@ -20,9 +22,9 @@ package struct HeartRateTables: SampleTables {
       ]),
   ]
 
-  var tables: [RecordedTable] { Self.tables }
+  package var tables: [RecordedTable] { Self.tables }
 
-  mutating func append(_ sample: HeartRateSample, to files: inout RecordingFiles) {
+  package mutating func append(_ sample: HeartRateSample, to files: inout RecordingFiles) {
     files.append(HeartRateRow(sample), to: 0)
     let intervals = sample.measurement.rrIntervals
     for index in intervals.indices {
@@ -68,6 +70,8 @@ package struct RRIntervalRow: RecordedRow {
 
 /// The table of a thermometer or CORE sensor. Without a reading there is a state and no number.
 package struct TemperatureTables: SampleTables {
+  package init() {}
+
   package static let tables = [
     RecordedTable(
       name: "temperature",
@@ -81,9 +85,9 @@ package struct TemperatureTables: SampleTables {
       ])
   ]
 
-  var tables: [RecordedTable] { Self.tables }
+  package var tables: [RecordedTable] { Self.tables }
 
-  mutating func append(_ sample: TemperatureSample, to files: inout RecordingFiles) {
+  package mutating func append(_ sample: TemperatureSample, to files: inout RecordingFiles) {
     files.append(TemperatureRow(sample), to: 0)
   }
 }

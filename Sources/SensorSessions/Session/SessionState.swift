@@ -50,6 +50,15 @@ public struct SessionGap: Hashable, Sendable {
   /// ATT requests of the new link until then: each is a round trip.
   public var requestsBeforeFirstSample: Int?
 
+  package init(
+    end: BearerEnd, reason: HCIStatus? = nil, lastSampleAt: ReceiveTime? = nil, lostAt: ReceiveTime
+  ) {
+    self.end = end
+    self.reason = reason
+    self.lastSampleAt = lastSampleAt
+    self.lostAt = lostAt
+  }
+
   /// From the loss to the first new sample, in nanoseconds; `nil` also where the samples are of a log, with its times.
   public var recoveryNanoseconds: Int64? {
     firstSampleAt.map { ($0 - lostAt).nanoseconds }.flatMap { $0 < 0 ? nil : $0 }

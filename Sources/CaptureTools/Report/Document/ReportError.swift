@@ -6,6 +6,8 @@ package enum ReportError: Error, Sendable, CustomStringConvertible {
   case nothing(String, String)
   /// The file cannot be opened, or is no packet log.
   case unreadable(String)
+  /// The task was cancelled.
+  case interrupted
   /// No stream is called so; these are there.
   case noStream(String, [String])
   /// Nothing was recorded then: the recording's first and last moment.
@@ -17,6 +19,7 @@ package enum ReportError: Error, Sendable, CustomStringConvertible {
     switch self {
     case .nothing(let directory, let why): "nothing to report in \(directory): \(why)"
     case .unreadable(let why): "\(why); give a capture's directory or a packet log"
+    case .interrupted: "interrupted"
     case .noStream(let name, let names):
       names.isEmpty
         ? "no stream '\(name)': there is none at all"

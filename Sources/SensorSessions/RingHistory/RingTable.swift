@@ -17,6 +17,9 @@ struct RingTable: Sendable {
     }
 
     init(_ time: ReceiveTime, _ columns: String...) { self.init(time, columns) }
+
+    /// As in the file, without its end.
+    fileprivate var line: String { ([String(time.nanoseconds)] + columns).joined(separator: ",") }
   }
 
   /// What a sync did to a table.
@@ -27,16 +30,20 @@ struct RingTable: Sendable {
   }
 
   let kind: RingHistoryKind
-  private let path: String
   /// Rows without their ends, by key.
   private var lines: [String: String] = [:]
+
+  var rowCount: Int { lines.count }
+
+  /// A table without rows.
+  init(_ kind: RingHistoryKind) { self.kind = kind }
 
   /// Reads what is there.
   ///
   /// - Throws: where the file cannot be read; a file of another kind is `isForeign`.
   init(_ kind: RingHistoryKind, in directory: String) throws(SystemError) {
     self.kind = kind
-    path = directory + "/" + kind.fileName
+    let path = directory + "/" + kind.fileName
     guard Files.exists(path) else { return }
     var octets: [UInt8] = []
     try Files.read(path) { piece in
@@ -52,21 +59,29 @@ struct RingTable: Sendable {
   /// Whether the file has another header: not ours to write.
   private(set) var isForeign = false
 
-  /// Takes rows in and writes the file where that changed anything.
-  mutating func merge(_ rows: [Row]) throws(SystemError) -> Merge {
+  /// What becomes of a row whose key is there already.
+  enum Conflict {
+    case replace, keep
+  }
+
+  /// Takes rows in; `write` makes them last.
+  mutating func merge(_ rows: [Row], _ conflict: Conflict = .replace) -> Merge {
     var merge = Merge()
     for row in rows {
-      let line = ([String(row.time.nanoseconds)] + row.columns).joined(separator: ",")
+      let line = row.line
       let key = key(line)
+      if conflict == .keep, lines[key] != nil { continue }
       let former = lines.updateValue(line, forKey: key)
       if former == nil { merge.added += 1 } else if former != line { merge.changed += 1 }
     }
     merge.rows = lines.count
-    if merge.added > 0 || merge.changed > 0 || !Files.exists(path) { try write() }
     return merge
   }
 
-  private func write() throws(SystemError) {
+  /// Whether a row of the same key is there.
+  func has(_ row: Row) -> Bool { lines[key(row.line)] != nil }
+
+  func write(in directory: String) throws(SystemError) {
     let sorted = lines.values.map { (Self.time($0), $0) }.sorted { $0 < $1 }
     var octets = Array((kind.header + "\n").utf8)
     for (_, line) in sorted {
@@ -74,7 +89,7 @@ struct RingTable: Sendable {
       octets.append(UInt8(ascii: "\n"))
     }
     // A ring forgets after a week: what an earlier sync fetched may be nowhere else.
-    try Files.replace(path, with: octets.span)
+    try Files.replace(directory + "/" + kind.fileName, with: octets.span)
   }
 
   private func key(_ line: String) -> String {

@@ -25,9 +25,9 @@ public struct RingSync: Sendable {
   public static let maximumDays = 31
 
   private let conversation: RingConversation
-  private let calendar: RingCalendar
+  private let rows: RingRows
   /// What the ring's clock should show.
-  private let now: RingDateTime
+  private var now: RingDateTime { rows.now }
   private let days: Int
   private let directory: String
 
@@ -42,8 +42,7 @@ public struct RingSync: Sendable {
     directory: String
   ) {
     self.conversation = conversation
-    self.calendar = calendar
-    self.now = now
+    rows = RingRows(calendar: calendar, now: now)
     days = min(Self.maximumDays, max(1, since.map { $0.days(before: now.date) + 1 } ?? Self.defaultDays))
     self.directory = directory
   }
@@ -70,7 +69,10 @@ public struct RingSync: Sendable {
         outcome.note = "\(directory)/\(kind.fileName) is no table of this kind: left alone"
         return outcome
       }
-      let merge = try table.merge(rows)
+      let merge = table.merge(rows)
+      if merge.added > 0 || merge.changed > 0 || !Files.exists(directory + "/" + kind.fileName) {
+        try table.write(in: directory)
+      }
       (outcome.rows, outcome.added, outcome.changed) = (merge.rows, merge.added, merge.changed)
     } catch { throw .host(.system(error)) }
     return outcome
@@ -114,39 +116,16 @@ public struct RingSync: Sendable {
   /// - Returns: the day's rows, and whether they are all.
   private func day(_ kind: RingHistoryKind, _ daysAgo: UInt8) async throws(RingError) -> (Rows, Bool) {
     let date = now.date.before(days: Int(daysAgo))
+    let log: RingDayLog?
     switch kind {
     case .steps:
       guard let log = try await conversation.activityLog(daysAgo: daysAgo) else { return ([], true) }
-      return (rows(log), log.isComplete)
-    case .stress:
-      return rows(try await conversation.stressLog(daysAgo: daysAgo), date) { [String($0)] }
-    case .hrv:
-      return rows(try await conversation.heartRateVariabilityLog(daysAgo: daysAgo), date) { [String($0)] }
-    default:
-      return rows(try await conversation.heartRateLog(of: date), date) { ["log", String($0)] }
+      return (rows.of(log), log.isComplete)
+    case .stress: log = try await conversation.stressLog(daysAgo: daysAgo)
+    case .hrv: log = try await conversation.heartRateVariabilityLog(daysAgo: daysAgo)
+    default: log = try await conversation.heartRateLog(of: date)
     }
-  }
-
-  private func rows(
-    _ log: RingDayLog?, _ date: RingDate, _ columns: (UInt8) -> [String]
-  ) -> (Rows, Bool) {
-    guard let log else { return ([], true) }
-    // Slots of today that are yet to come may be stale.
-    let last = date == now.date ? Int(now.hour) * 60 + Int(now.minute) : 1440
-    let entries = log.entries.filter { $0.slot * log.intervalMinutes <= last }
-    let rows = entries.map { entry in
-      RingTable.Row(calendar.time(date, minute: entry.slot * log.intervalMinutes), columns(entry.value))
-    }
-    return (rows, log.isComplete)
-  }
-
-  private func rows(_ log: RingActivityLog) -> Rows {
-    log.records.compactMap { record in
-      guard case .valid(let date) = record.date, let minute = record.startMinute else { return nil }
-      let calories = log.calorieUnit == .tenCalories ? String(Int(record.calories) * 10) : ""
-      return RingTable.Row(
-        calendar.time(date, minute: minute), String(record.steps), String(record.distanceMeters), calories)
-    }
+    return log.map { (rows.of($0, on: date), $0.isComplete) } ?? ([], true)
   }
 
   // MARK: Big data
@@ -154,27 +133,17 @@ public struct RingSync: Sendable {
   private func isWanted(_ daysAgo: UInt8) -> Bool { Int(daysAgo) < days }
 
   private func manualHeartRates() async throws(RingError) -> Rows {
-    var rows: Rows = []
+    var all: Rows = []
     for daysAgo in 0..<days {
       let answer = try await conversation.manualHeartRates(daysAgo: UInt8(daysAgo))
-      guard case .manualHeartRate(let log) = answer.reply else { continue }
-      let date = now.date.before(days: Int(log.daysAgo))
-      rows += log.entries.map {
-        RingTable.Row(calendar.time(date, minute: Int($0.minute)), "manual", String($0.beatsPerMinute))
-      }
+      if case .manualHeartRate(let log) = answer.reply { all += rows.of(log) }
     }
-    return rows
+    return all
   }
 
   private func oxygen() async throws(RingError) -> Rows {
     guard case .spO2(let days) = try await conversation.oxygen().reply else { return [] }
-    return days.filter { isWanted($0.daysAgo) }.flatMap { day in
-      let date = now.date.before(days: Int(day.daysAgo))
-      return day.hours.map { hour in
-        RingTable.Row(
-          calendar.time(date, minute: Int(hour.hour) * 60), String(hour.minimum), String(hour.maximum))
-      }
-    }
+    return days.filter { isWanted($0.daysAgo) }.flatMap { rows.of($0) }
   }
 
   private func sleep() async throws(RingError) -> Rows {
@@ -182,19 +151,10 @@ public struct RingSync: Sendable {
     // Naps come before the nights, and unasked.
     return (answers + (await conversation.naps)).flatMap { answer -> Rows in
       switch answer.reply {
-      case .sleepLog(let nights): nights.filter { isWanted($0.daysAgo) }.flatMap { rows($0, "night") }
-      case .nap(let naps): naps.filter { isWanted($0.daysAgo) }.flatMap { rows($0, "nap") }
+      case .sleepLog(let nights): nights.filter { isWanted($0.daysAgo) }.flatMap { rows.of(night: $0) }
+      case .nap(let naps): naps.filter { isWanted($0.daysAgo) }.flatMap { rows.of(nap: $0) }
       default: []
       }
-    }
-  }
-
-  private func rows(_ sleep: RingSleep, _ kind: String) -> Rows {
-    let date = now.date.before(days: Int(sleep.daysAgo))
-    var minute = sleep.startMinuteOfEndDay
-    return sleep.stages.map { span in
-      defer { minute += Int(span.minutes) }
-      return RingTable.Row(calendar.time(date, minute: minute), kind, String(span.minutes), span.stage.text)
     }
   }
 
@@ -207,19 +167,16 @@ public struct RingSync: Sendable {
       halfHours = .failure(error)
     }
     do throws(RingError) {
-      var rows: Rows = []
+      var all: Rows = []
       for daysAgo in 0..<days {
         guard let log = try await conversation.intervalTemperature(daysAgo: UInt8(daysAgo)) else { continue }
-        let date = now.date.before(days: daysAgo)
-        rows += log.readings.map {
-          RingTable.Row(calendar.time(date, minute: $0.minute), String($0.celsius))
-        }
+        all += rows.of(log)
         guard !log.isComplete else { continue }
         notes.append("the temperatures of \(daysAgo) days ago are not complete")
         outcome.isIncomplete = true
       }
-      let times = Set(rows.map(\.time))
-      return rows + ((try? halfHours.get()) ?? []).filter { !times.contains($0.time) }
+      let times = Set(all.map(\.time))
+      return all + ((try? halfHours.get()) ?? []).filter { !times.contains($0.time) }
     } catch {
       switch error {
       case .host, .interrupted: throw error
@@ -231,26 +188,6 @@ public struct RingSync: Sendable {
   private func halfHourTemperature() async throws(RingError) -> Rows {
     let answer = try await conversation.temperature(days: UInt8(days))
     guard case .temperature(let days) = answer.reply else { return [] }
-    return days.filter { isWanted($0.daysAgo) }.flatMap { day in
-      let date = now.date.before(days: Int(day.daysAgo))
-      return day.readings.map {
-        RingTable.Row(calendar.time(date, minute: $0.minute), String($0.celsius))
-      }
-    }
-  }
-}
-
-extension RingSleep.Stage {
-  /// As in the table of sleep.
-  package var text: String {
-    switch self {
-    case .none: "none"
-    case .error: "error"
-    case .light: "light"
-    case .deep: "deep"
-    case .rapidEyeMovement: "rem"
-    case .awake: "awake"
-    default: String(rawValue)
-    }
+    return days.filter { isWanted($0.daysAgo) }.flatMap { rows.of($0) }
   }
 }

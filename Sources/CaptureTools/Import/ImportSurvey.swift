@@ -1,0 +1,58 @@
+import BLECore
+import BLEDissector
+import BLEPacketLog
+import BLEWire
+import PacketStatistics
+
+/// The first reading of a log that is imported: its connections, its devices' names, and which attribute is which.
+struct ImportSurvey: ~Copyable {
+  private static let deviceLimit = Limit(
+    64, "devices of a log that are imported", by: .file, whenFull: "further ones are left out",
+    counted: "message and exit status")
+
+  let attributes: LogAttributes
+  private(set) var names: [LogDevice: String] = [:]
+  /// Devices whose values are kept apart, in the order of the log.
+  private(set) var devices: [LogDevice] = []
+  private(set) var omittedDevices: Set<LogDevice> = []
+  private var evidence: [LogDevice: AttributeEvidence] = [:]
+  private var statistics = LogStatistics()
+  private var decoder: PacketDecoder
+
+  init(_ attributes: LogAttributes) {
+    self.attributes = attributes
+    decoder = PacketDecoder(attributes)
+  }
+
+  mutating func take(_ record: borrowing PacketRecord) {
+    statistics.take(record)
+    var (devices, names, evidence, omitted) = (devices, names, evidence, omittedDevices)
+    (self.devices, self.names, self.evidence, omittedDevices) = ([], [:], [:], [])
+    decoder.decode(record) { packet in
+      guard let att = packet.att, let device = packet.device else { return }
+      if evidence[device] == nil {
+        guard devices.count < Self.deviceLimit.count else {
+          if omitted.count < 4 * Self.deviceLimit.count { omitted.insert(device) }
+          return
+        }
+        devices.append(device)
+      }
+      evidence[device, default: AttributeEvidence()].take(packet)
+      if att.opcode == .readResponse, att.uuid == .deviceName, let value = att.value {
+        names[device] = String(decoding: value.indices.map { value[$0] }, as: UTF8.self)
+      }
+    }
+    (self.devices, self.names, self.evidence, omittedDevices) = (devices, names, evidence, omitted)
+  }
+
+  /// Tells the attributes what the values prove, of what is not known otherwise.
+  mutating func conclude() {
+    for (device, evidence) in evidence {
+      for (handle, uuid) in evidence.types {
+        attributes.assume(uuid, at: handle, of: device, by: .payload)
+      }
+    }
+  }
+
+  consuming func finish() -> LogReport { statistics.finish() }
+}

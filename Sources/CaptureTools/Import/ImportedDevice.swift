@@ -1,0 +1,145 @@
+import BLECore
+import BLEDissector
+import BLEHost
+import BLELinux
+import BLESensors
+import BLEWire
+import Recording
+import SensorSessions
+
+/// The tables of one kind of sensor of an imported device, as they are filled.
+final class ImportedTables<Tables: SampleTables> {
+  private var tables: Tables
+  private var files: RecordingFiles
+
+  init(_ tables: Tables, in directory: String) throws(SystemError) {
+    self.tables = tables
+    files = try RecordingFiles(in: directory, tables.tables, log: nil)
+  }
+
+  func append(_ sample: Tables.Sample) { tables.append(sample, to: &files) }
+
+  /// Completes the files, and tells what is in them.
+  func finish(_ report: inout SessionReport) -> SystemError? {
+    tables.finish(&files)
+    files.flush()
+    files.sync()
+    let outcome = files.outcome
+    let samples = tables.tables.filter { $0.content == .samples }
+    for (place, table) in samples.enumerated() {
+      var stream = SessionReport.Stream(
+        name: table.name, file: table.fileName, samples: outcome.rows[place])
+      if place < tables.dropouts.count { stream.dropouts = tables.dropouts[place] }
+      report.streams.append(stream)
+    }
+    if let ticks = tables.ticks { report.take(ticks, as: .csv) }
+    report.lost.disk += files.hasFailed ? samples.count : 0
+    return outcome.failure
+  }
+}
+
+/// One device of a log, as a capture.
+struct ImportedDevice {
+  /// First and last reading on a link.
+  struct Span {
+    var first: ReceiveTime
+    var last: ReceiveTime
+  }
+
+  let directory: String
+  /// Whether its directory is there.
+  private var isOpen = false
+  /// Whether there is anything to keep.
+  var hasReadings: Bool { isOpen || story.hasMessages }
+  let story: ImportedStory
+  private(set) var received = 0
+  private(set) var malformed = 0
+  private(set) var lastMalformed: WireError?
+  private(set) var other = 0
+  private(set) var repeated = 0
+  /// Of the links that had readings, by the number of the link in the log.
+  private(set) var spans: [Int: Span] = [:]
+  /// Of the link that is read.
+  var link = 0
+  private(set) var failure: SystemError?
+  private var ring: ImportedTables<RingTables>?
+  private var heartRate: ImportedTables<HeartRateTables>?
+  private var temperature: ImportedTables<TemperatureTables>?
+  private var cycling: ImportedTables<CyclingTables>?
+  private var polar: [PolarMeasurementType: ImportedTables<PolarTables>] = [:]
+
+  init(into directory: String, _ story: ImportedStory) {
+    self.directory = directory
+    self.story = story
+  }
+
+  /// Makes the directory, if that was not done.
+  private mutating func open() throws(SystemError) {
+    guard !isOpen else { return }
+    try Files.createDirectory(directory)
+    isOpen = true
+  }
+
+  private mutating func take<Tables: SampleTables>(
+    _ sample: Tables.Sample, at time: ReceiveTime,
+    _ place: WritableKeyPath<ImportedDevice, ImportedTables<Tables>?>, _ make: @autoclosure () -> Tables
+  ) {
+    received += 1
+    spans[link, default: Span(first: time, last: time)].last = time
+    guard failure == nil else { return }
+    do throws(SystemError) {
+      if self[keyPath: place] == nil {
+        try open()
+        self[keyPath: place] = try ImportedTables(make(), in: directory)
+      }
+      self[keyPath: place]?.append(sample)
+    } catch { failure = error }
+  }
+
+  /// Completes the files.
+  ///
+  /// - Parameter report: is told what is in them.
+  mutating func finish(_ report: inout SessionReport) {
+    (report.received, report.malformed) = (received, malformed)
+    (report.otherFrames, report.repeated) = (other, repeated)
+    report.lastMalformed = lastMalformed?.description
+    let failures = [
+      ring?.finish(&report), heartRate?.finish(&report), temperature?.finish(&report),
+      cycling?.finish(&report),
+    ]
+    let raw = polar.sorted { $0.key.rawValue < $1.key.rawValue }.map { $0.value.finish(&report) }
+    failure = failure ?? (failures + raw).compactMap(\.self).first
+  }
+}
+
+extension ImportedDevice: LogReadingSink {
+  mutating func take(_ sample: HeartRateSample) {
+    take(sample, at: sample.time, \.heartRate, HeartRateTables())
+  }
+
+  mutating func take(_ sample: TemperatureSample) {
+    take(sample, at: sample.time, \.temperature, TemperatureTables())
+  }
+
+  mutating func take(_ sample: CyclingSample) { take(sample, at: sample.time, \.cycling, CyclingTables()) }
+
+  mutating func take(_ sample: RingRawReading) { take(sample, at: sample.time, \.ring, RingTables()) }
+
+  mutating func take(_ frame: Swift.Span<UInt8>, of stream: PolarLogStreams.Stream, at time: ReceiveTime) {
+    guard let sample = try? PolarFrameSample(decoding: frame, at: time) else { return }
+    take(
+      sample, at: time, \.polar[stream.type],
+      PolarTables(stream.type, sampleRate: stream.sampleRate, factor: stream.factor))
+  }
+
+  mutating func leaveOut(_ reason: LogReadings.Reason) {
+    received += 1
+    switch reason {
+    case .malformed(let error):
+      malformed += 1
+      lastMalformed = error
+    case .other: other += 1
+    case .repeated: repeated += 1
+    }
+  }
+}

@@ -1,0 +1,303 @@
+package import BLEAirLog
+package import BLECore
+package import BLEDissector
+import BLEHost
+package import BLELinux
+import BLEPacketLog
+import BLEStack
+import BLEWire
+import PacketStatistics
+package import Recording
+package import SensorSessions
+
+/// Makes captures of a packet log, as if its devices had been recorded.
+///
+/// The log is read twice: first for its connections and for what is known of its attributes, then for the values. One device
+/// becomes a capture; several become one each, in folders with their addresses as names.
+package struct LogImport {
+  /// Why nothing was imported.
+  package enum Failure: Error, Sendable, CustomStringConvertible {
+    case unreadable(ReportError)
+    case outputExists(String)
+    /// What the log has instead.
+    case noReadings(String)
+    case output(SystemError)
+    case interrupted
+
+    package var description: String {
+      switch self {
+      case .unreadable(let error): "\(error)"
+      case .outputExists(let path): "\(path) is there already and not empty; give another --output"
+      case .noReadings(let text): text
+      case .output(let error): "\(error)"
+      case .interrupted: "interrupted"
+      }
+    }
+  }
+
+  /// What one device became.
+  package struct Capture: Sendable {
+    package var directory: String
+    package var report: SessionReport
+  }
+
+  package struct Outcome: Sendable {
+    package var captures: [Capture] = []
+    /// What was not read or not written.
+    package var problems: [String] = []
+    /// Devices of which the log has attribute values, but none of a sensor that is known.
+    package var others: [LogDevice] = []
+    package var packets = 0
+  }
+
+  package let log: String
+  package let output: String
+  package var knownDevices: KnownDevices?
+  /// Of encrypted links in a log from the air.
+  package var keys: [AirKey] = []
+  /// Of a ring's days; `nil` for what the log tells, where the host set the ring's clock in it.
+  package var calendar: RingCalendar?
+  /// Before that.
+  package var fallbackCalendar = RingCalendar.utc
+  private let attributes: LogAttributes
+
+  /// - Parameters:
+  ///   - log: a file of any format.
+  ///   - output: is made; nothing may be in it.
+  ///   - attributes: which a person tells the types of.
+  package init(
+    _ log: String, into output: String, attributes: [(handle: AttributeHandle, uuid: BluetoothUUID)] = []
+  ) {
+    self.log = log
+    self.output = output
+    self.attributes = LogAttributes(attributes)
+  }
+
+  package func run(progress: (String) -> Void = { _ in }) throws(Failure) -> Outcome {
+    guard Files.names(in: output).allSatisfy({ $0 == "." || $0 == ".." }) else { throw .outputExists(output) }
+    var outcome = Outcome()
+    let (report, names, omitted) = try survey(&outcome, progress)
+    outcome.packets = report.records
+    let draft = output + ".partial"
+    do throws(Failure) {
+      try Self.output { () throws(SystemError) in
+        try Files.removeTree(draft)
+        try Files.createDirectory(draft)
+      }
+      var devices = ImportedDevices(report.connections, in: draft) {
+        ImportedStory(into: $0, calendar, fallback: fallbackCalendar)
+      }
+      var decoder = PacketDecoder(attributes)
+      _ = try read(progress) { record in decoder.decode(record) { devices.take($0) } }
+      if omitted > 0 { outcome.problems.append("\(omitted) devices are left out: more than 64") }
+      try finish(&devices, report, names, draft, &outcome)
+    } catch {
+      try? Files.removeTree(draft)
+      throw error
+    }
+    return outcome
+  }
+
+  // MARK: The first reading
+
+  private func survey(
+    _ outcome: inout Outcome, _ progress: (String) -> Void
+  ) throws(Failure) -> (LogReport, [LogDevice: String], omitted: Int) {
+    var survey = ImportSurvey(attributes)
+    if let problem = try read(progress, { survey.take($0) }) { outcome.problems.append(problem) }
+    for device in survey.devices {
+      guard let address = device.address, let known = knownDevices?.device(at: address) else { continue }
+      for service in known.discovery.database.services {
+        for characteristic in service.characteristics {
+          attributes.assume(
+            characteristic.uuid, at: characteristic.valueHandle, of: device, by: .knownDevice)
+        }
+      }
+    }
+    survey.conclude()
+    let (names, omitted) = (survey.names, survey.omittedDevices.count)
+    return (survey.finish(), names, omitted)
+  }
+
+  private func read(
+    _ progress: (String) -> Void, _ body: (borrowing PacketRecord) -> Void
+  ) throws(Failure) -> String? {
+    do throws(ReportError) { return try LogFile.read(log, keys: keys, progress: progress, body) } catch {
+      if case .interrupted = error { throw .interrupted }
+      throw .unreadable(error)
+    }
+  }
+
+  private static func output(_ body: () throws(SystemError) -> Void) throws(Failure) {
+    do throws(SystemError) { try body() } catch { throw .output(error) }
+  }
+
+  // MARK: The end
+
+  private func finish(
+    _ devices: inout ImportedDevices, _ log: LogReport, _ names: [LogDevice: String], _ draft: String,
+    _ outcome: inout Outcome
+  ) throws(Failure) {
+    let found = devices.all.filter { $0.value.hasReadings }
+    outcome.others = devices.all.filter { !$0.value.hasReadings }.map(\.key)
+    guard !found.isEmpty else { throw .noReadings(Self.nothing(in: self.log, log, devices.all.count)) }
+    for (device, var imported) in found {
+      let links = log.connections.filter { LogDevice($0) == device }
+      var report = Self.report(of: device, links, imported.spans)
+      report.deviceName = names[device]
+      report.lost.packetLog = log.drops
+      var origin = origin(device, devices.handles[device] ?? [])
+      outcome.problems += imported.story.finish(&origin)
+      report.origin = origin
+      imported.finish(&report)
+      if let failure = imported.failure {
+        outcome.problems.append("\(imported.directory): \(failure)")
+      }
+      do throws(SystemError) {
+        var folder = try CaptureDirectory(creating: imported.directory, report)
+        try folder.finish(report)
+      } catch { throw .output(error) }
+      let name = found.count == 1 ? "" : String(imported.directory.dropFirst(draft.count))
+      outcome.captures.append(Capture(directory: output + name, report: report))
+    }
+    try Self.output { () throws(SystemError) in
+      if found.count == 1, let directory = found.first?.value.directory {
+        try Files.rename(directory, to: output)
+        try Files.removeTree(draft)
+      } else {
+        try Files.rename(draft, to: output)
+      }
+    }
+  }
+
+  private static func nothing(in log: String, _ report: LogReport, _ devices: Int) -> String {
+    let what =
+      report.records == 0
+      ? "the log has no packets"
+      : report.connections.isEmpty
+        ? "the log has \(report.records) packets and no connection"
+        : devices == 0
+          ? "the log has \(report.connections.count) connections and no attribute values"
+          : "the log has attribute values of \(devices) devices, but none of a sensor that is known; "
+            + "`ringtap log show` tells them, and --attributes says which attribute is which"
+    return "\(LogProblem.name(log)): nothing to import: \(what)"
+  }
+
+  private func origin(_ device: LogDevice, _ handles: Set<AttributeHandle>) -> ImportOrigin {
+    var origin = ImportOrigin(log: log.split(separator: "/").last.map(String.init) ?? log)
+    for handle in handles.sorted() {
+      guard let known = attributes.type(of: handle, device) else { continue }
+      origin.attributes.append(
+        ImportOrigin.Attribute(handle: handle, uuid: known.uuid, knownBy: known.source.rawValue))
+    }
+    return origin
+  }
+}
+
+/// The devices of a log while its values are read.
+private struct ImportedDevices {
+  /// In the order of their first links.
+  private(set) var all: [(key: LogDevice, value: ImportedDevice)] = []
+  /// Attributes whose values were looked at.
+  private(set) var handles: [LogDevice: Set<AttributeHandle>] = [:]
+  private var readings: [LogDevice: LogReadings] = [:]
+  private var places: [LogDevice: Int] = [:]
+
+  init(_ connections: [ConnectionReport], in directory: String, _ story: (String) -> ImportedStory) {
+    for connection in connections {
+      let device = LogDevice(connection)
+      guard places[device] == nil else { continue }
+      places[device] = all.count
+      let folder = directory + "/" + device.fileName
+      all.append((device, ImportedDevice(into: folder, story(folder))))
+    }
+  }
+
+  mutating func take(_ packet: borrowing DecodedPacket) {
+    guard packet.att != nil || packet.beginsLink, let device = packet.device, let place = places[device]
+    else {
+      return
+    }
+    if packet.beginsLink {
+      all[place].value.link += 1
+      all[place].value.story.endLink()
+    }
+    all[place].value.story.take(packet)
+    if let att = packet.att, att.uuid != nil, let handle = att.handle, att.value != nil {
+      handles[device, default: []].insert(handle)
+    }
+    readings[device, default: LogReadings()].take(packet, into: &all[place].value)
+  }
+}
+
+extension LogDevice {
+  /// For names of files: `70-CB-0D-00-A1-B2`, or where the log does not tell the address `handle-0x0040`.
+  var fileName: String {
+    switch self {
+    case .peer(let address): address.fileName
+    case .link(let adapter, let handle):
+      "hci\(adapter)-handle-\(String(handle.rawValue, radix: 16))"
+    }
+  }
+}
+
+extension LogImport {
+  /// What a log tells of a recording's links.
+  fileprivate static func report(
+    of device: LogDevice, _ links: [ConnectionReport], _ spans: [Int: ImportedDevice.Span]
+  ) -> SessionReport {
+    let start = links.first?.startTime ?? ReceiveTime(nanoseconds: 0)
+    var report = SessionReport(
+      device: device.address ?? .any, deviceName: nil, adapter: "hci\(links.first?.adapter ?? 0)",
+      mode: "import", startedAt: start)
+    report.endedAt = links.map(\.endTime).max()
+    report.endReason = links.last.map { StatisticsText.text($0.end) }
+    report.linkCount = links.count
+    report.firstSampleAt = spans.values.map(\.first).min()
+    report.lastSampleAt = spans.values.map(\.last).max()
+    report.changes = links.flatMap(changes)
+    if case .disconnected(let reason)? = links.last?.end { report.disconnectReason = reason }
+    // The log's first link has number 1 where its beginning stands in the log, else 0.
+    let first = links.first?.origin == .middle ? 0 : 1
+    for place in links.indices.dropLast() {
+      var gap = SessionGap(end: end(links[place].end), lostAt: links[place].endTime)
+      if case .disconnected(let reason) = links[place].end { gap.reason = reason }
+      gap.lastSampleAt = spans[place + first]?.last
+      gap.attempts = 1
+      gap.connectedAt = links[place + 1].startTime
+      gap.firstSampleAt = spans[place + 1 + first]?.first
+      report.gapCount += 1
+      if report.gaps.count < SessionReport.importedGaps.count { report.gaps.append(gap) }
+    }
+    return report
+  }
+
+  private static func end(_ end: ConnectionReport.End) -> BearerEnd {
+    guard case .disconnected(let reason) = end else { return .linkLost(.unknown) }
+    // Connection Terminated By Local Host.
+    return reason.rawValue == 0x16 ? .closedLocally : .linkLost(LinkLoss(reason))
+  }
+
+  private static func changes(of link: ConnectionReport) -> [LinkChange] {
+    let first = link.parameters.map { LinkChange(time: link.startTime, value: .timing($0)) }
+    return [first].compactMap(\.self)
+      + link.changes.compactMap { change in
+        switch change.value {
+        case .timing(let parameters): LinkChange(time: change.time, value: .timing(parameters))
+        case .phy(let transmit, let receive):
+          LinkChange(
+            time: change.time,
+            value: .phy(transmit: LEPHY(rawValue: transmit), receive: LEPHY(rawValue: receive)))
+        case .dataLength(let transmit, let receive):
+          LinkChange(time: change.time, value: .dataLength(transmit: transmit, receive: receive))
+        case .mtu, .refused: nil
+        }
+      }
+  }
+}
+
+extension SessionReport {
+  fileprivate static let importedGaps = Limit(
+    4_096, "gaps of an imported log that are listed", by: .file, whenFull: "further ones are counted",
+    counted: "`gapCount` in `session.json`")
+}

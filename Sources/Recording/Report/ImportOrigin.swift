@@ -1,0 +1,49 @@
+package import BLECore
+import JSONText
+
+/// The member `importedFrom` of `session.json`: the packet log that a capture was made of.
+package struct ImportOrigin: Hashable, Sendable {
+  /// An attribute whose values were taken, and how it is known what it is.
+  package struct Attribute: Hashable, Sendable {
+    package var handle: AttributeHandle
+    package var uuid: BluetoothUUID
+    /// `file`, `discovery`, `knownDevice` or `payload`.
+    package var knownBy: String
+
+    package init(handle: AttributeHandle, uuid: BluetoothUUID, knownBy: String) {
+      self.handle = handle
+      self.uuid = uuid
+      self.knownBy = knownBy
+    }
+  }
+
+  /// Its name, without the folders.
+  package var log: String
+  package var attributes: [Attribute] = []
+  /// What of a ring's messages was told, by kind, and of those that nobody knows, by their command.
+  package var messages: [(name: String, count: Int)] {
+    counts.sorted { $0.key < $1.key }.map { ($0.key, $0.value) }
+  }
+  package var counts: [String: Int] = [:]
+
+  package init(log: String) { self.log = log }
+
+  func encode(into line: inout JSONLine) {
+    line.member("importedFrom") { line in
+      line.member("log", log)
+      line.member(
+        "attributes",
+        array: { line in
+          for attribute in attributes {
+            line.object { line in
+              line.member("handle", attribute.handle.rawValue)
+              line.member("uuid", attribute.uuid.description)
+              line.member("knownBy", attribute.knownBy)
+            }
+          }
+        })
+      guard !counts.isEmpty else { return }
+      line.member("messages") { line in for (name, count) in messages { line.member(name, count) } }
+    }
+  }
+}

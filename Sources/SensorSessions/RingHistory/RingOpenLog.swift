@@ -1,0 +1,102 @@
+import BLECore
+import ColmiRing
+
+/// One log on its way from a ring, frame by frame, as somebody recorded it: nobody waits, and nobody asks again.
+struct RingOpenLog: Sendable {
+  enum Log: Sendable {
+    case day(RingDayLog)
+    case activity(RingActivityLog)
+  }
+
+  enum Step: Sendable {
+    case taken
+    /// Complete, or with nothing left to wait for.
+    case ended(Log)
+    /// It contradicts what the log is so far.
+    case rejected
+    /// It is of another log of the kind: this one ended unseen.
+    case ofAnother
+  }
+
+  /// A ring sends the frames of a log within a second; after this much silence comes another log.
+  static let silence = Duration.seconds(10)
+
+  let kind: RingLogKind
+  /// What the host asked for; where the ring's echo of it did not come.
+  let asked: RingDayLog.Day?
+  /// When the first frame came.
+  let start: ReceiveTime
+  private(set) var latest: ReceiveTime
+  private(set) var frameCount = 0
+  /// Of the latest frame: 0 for the header.
+  private var place = -1
+  private var octets: [UInt8] = []
+  private var days: RingDayLogAssembler?
+  private var records = RingActivityLogAssembler()
+
+  init(_ kind: RingLogKind, asked: RingDayLog.Day?, at time: ReceiveTime) {
+    (self.kind, self.asked, start, latest) = (kind, asked, time, time)
+    days = kind == .activity ? nil : RingDayLogAssembler(kind)
+  }
+
+  mutating func receive(_ frame: borrowing RingFrame, at time: ReceiveTime) -> Step {
+    let bytes = frame.bytes
+    let came = bytes.indices.map { bytes[$0] }
+    if came == octets { return .taken }
+    let place = Self.place(of: bytes, kind)
+    if frameCount > 0, place <= self.place || !isNear(time) { return .ofAnother }
+    let step = assemble(frame)
+    switch step {
+    case .taken, .ended:
+      (self.place, octets, latest) = (place, came, time)
+      frameCount += 1
+    case .rejected, .ofAnother: break
+    }
+    return step
+  }
+
+  /// The log as far as it came; `nil` without the header that says what its frames mean.
+  mutating func finish() -> Log? {
+    days == nil ? records.finish().map { .activity($0) } : days?.finish().map { .day($0) }
+  }
+
+  private mutating func assemble(_ frame: borrowing RingFrame) -> Step {
+    guard days != nil else {
+      let step = records.receive(frame)
+      guard records.isOpen, records.hasLastRecord, let log = records.finish() else {
+        return Self.step(step) { .activity($0) }
+      }
+      return .ended(.activity(log))
+    }
+    let step = days?.receive(frame) ?? .foreign
+    guard days?.isOpen == true, days?.hasLastFrame == true, let log = days?.finish() else {
+      return Self.step(step) { .day($0) }
+    }
+    return .ended(.day(log))
+  }
+
+  private static func step<Log>(_ step: RingLogStep<Log>, _ log: (Log) -> RingOpenLog.Log) -> Step {
+    switch step {
+    case .incomplete, .repeated: .taken
+    case .complete(let whole): .ended(log(whole))
+    case .rejected(.otherDay), .rejected(.recordCount): .ofAnother
+    case .rejected, .foreign, .noData, .refused: .rejected
+    }
+  }
+
+  /// A ring sends frames in order.
+  private static func place(of bytes: Span<UInt8>, _ kind: RingLogKind) -> Int {
+    guard kind == .activity else { return Int(bytes[1]) }
+    return bytes[1] == 0xF0 ? 0 : Int(bytes[5]) + 1
+  }
+
+  private func isNear(_ time: ReceiveTime) -> Bool { time.isNear(latest, within: Self.silence) }
+}
+
+extension ReceiveTime {
+  /// Whether no more than `duration` lies between both. A log's times may be anything.
+  func isNear(_ other: ReceiveTime, within duration: Duration) -> Bool {
+    let (difference, overflow) = nanoseconds.subtractingReportingOverflow(other.nanoseconds)
+    return !overflow && difference.magnitude <= UInt64(duration / .nanoseconds(1))
+  }
+}

@@ -1,0 +1,369 @@
+package import BLECore
+import BLEWire
+package import ColmiRing
+import JSONText
+
+/// What a ring and its host said to each other, as rows of the ring's history and as messages, from packets that somebody
+/// recorded.
+///
+/// Days are those of the ring's clock: as the host set it in the log, before that as `calendar` has it. What the host
+/// asked for, the echo in the ring's answer, and dates in the answer itself say of which day a log is. Pieces of logs and
+/// of messages may stand between other frames; what lost some of its pieces gives the rows that came, and says so.
+package struct RingStory {
+  package internal(set) var counts = Counts()
+  /// What the ring's clock shows ahead of the log's, in seconds, since the host set it; `nil` before.
+  package var clockOffset: Int64? { clock.offset }
+
+  var clock: RingStoryClock
+  var tables = RingStoryTables()
+  private var logs: [RingLogKind: RingOpenLog] = [:]
+  private var requests: [RingLogKind: Request] = [:]
+  private var temperatures: RingIntervalTemperatureAssembler?
+  private var received = RingBigDataReassembler()
+  private var sent = RingBigDataReassembler()
+  /// When the latest piece came, either way.
+  private var latestPiece: [RingTranscript.Direction: ReceiveTime] = [:]
+  private var line = JSONLine()
+  private let message: (Span<UInt8>) -> Void
+
+  private enum Request {
+    case of(RingDayLog.Day)
+    /// Of several days, before any was answered.
+    case several
+  }
+
+  /// - Parameters:
+  ///   - calendar: how the ring's clock is read; `nil` for the offset between the time that the host set and the time of
+  ///     the log, to the quarter of an hour.
+  ///   - fallback: how it is read until the host sets it, where `calendar` is `nil`.
+  ///   - message: takes a line of JSON with its end for each frame, log and message but those of the raw stream: when,
+  ///     which way, and what `ringtap ring decode` says of it.
+  package init(
+    calendar: RingCalendar?, fallback: RingCalendar = .utc,
+    message: @escaping (Span<UInt8>) -> Void = { _ in }
+  ) {
+    clock = RingStoryClock(calendar: calendar ?? fallback, isGiven: calendar != nil)
+    self.message = message
+  }
+
+  /// A value on the ring's command or big data channel, in the order of the log.
+  package mutating func take(
+    _ value: Span<UInt8>, channel: RingTranscript.Channel, direction: RingTranscript.Direction,
+    at time: ReceiveTime
+  ) {
+    counts.values += 1
+    switch (channel, direction) {
+    case (.uart, .ringToHost): takeReply(value, time)
+    case (.uart, .hostToRing): takeRequest(value, time)
+    case (.bigData, _): takePiece(value, direction, time)
+    }
+  }
+
+  /// Gives up what is not complete: where a link ends, and where the log does.
+  package mutating func finish() {
+    for kind in RingLogKind.allCases { close(kind) }
+    requests.removeAll()
+    endTemperatures(at: nil)
+    abandon(.ringToHost)
+    abandon(.hostToRing)
+  }
+
+  // MARK: Command channel
+
+  private mutating func takeRequest(_ value: Span<UInt8>, _ time: ReceiveTime) {
+    guard let frame = try? RingFrame(validating: value), let sent = try? RingSentFrame(decoding: frame) else {
+      return tell(value, .hostToRing, time)
+    }
+    switch sent {
+    case .request(.setTime(let shown, _)): clock.set(to: shown, at: time)
+    case .request(.heartRateLog(let timestamp)): expect(.heartRate, .timestamp(timestamp))
+    case .request(.stressLog(let day)): expect(.stress, .daysAgo(day))
+    case .request(.heartRateVariabilityLog(let day)): expect(.heartRateVariability, .daysAgo(day))
+    case .request(.unnamedLog(let day)): expect(.unnamed, .daysAgo(day))
+    default: break
+    }
+    tell(value, .hostToRing, time)
+  }
+
+  private mutating func expect(_ kind: RingLogKind, _ day: RingDayLog.Day) {
+    switch requests[kind] {
+    case nil: requests[kind] = .of(day)
+    case .of(day): break
+    case .of, .several: requests[kind] = .several
+    }
+  }
+
+  private mutating func takeReply(_ value: Span<UInt8>, _ time: ReceiveTime) {
+    guard let frame = try? RingFrame(validating: value), let reply = try? RingReply(decoding: frame) else {
+      return tell(value, .ringToHost, time)
+    }
+    switch reply {
+    case .raw:
+      counts.rawFrames += 1
+      return
+    case .log(let kind): return takeLog(kind, frame, time)
+    case .noData(let kind): forget(kind)
+    case .refused(let opcode, _):
+      if let kind = RingLogKind(rawValue: opcode) { forget(kind) }
+    default: counts.droppedRows += tables.take(reply, at: time)
+    }
+    tell(value, .ringToHost, time)
+  }
+
+  private mutating func forget(_ kind: RingLogKind) {
+    close(kind)
+    requests[kind] = nil
+  }
+
+  private mutating func takeLog(_ kind: RingLogKind, _ frame: borrowing RingFrame, _ time: ReceiveTime) {
+    var step = logs[kind]?.receive(frame, at: time) ?? .ofAnother
+    if case .ofAnother = step {
+      close(kind)
+      var log = RingOpenLog(kind, asked: asked(kind), at: time)
+      step = log.receive(frame, at: time)
+      logs[kind] = log
+    }
+    switch step {
+    case .taken: counts.logFrames[kind, default: 0] += 1
+    case .ended(let log):
+      counts.logFrames[kind, default: 0] += 1
+      end(kind, log)
+    case .rejected, .ofAnother:
+      counts.invalid["log", default: 0] += 1
+      if logs[kind]?.frameCount == 0 { logs[kind] = nil }
+    }
+  }
+
+  /// The request that the log which begins now answers.
+  private mutating func asked(_ kind: RingLogKind) -> RingDayLog.Day? {
+    guard case .of(let day) = requests.removeValue(forKey: kind) else { return nil }
+    return day
+  }
+
+  private mutating func close(_ kind: RingLogKind) {
+    guard var open = logs[kind] else { return }
+    if let log = open.finish() { return end(kind, log) }
+    logs[kind] = nil
+    counts.incompleteLogs += 1
+    var fields = FieldList()
+    fields.members(of: RingReply.log(kind))
+    fields.member("frames", open.frameCount)
+    fields.member("complete", false)
+    emit(fields, .ringToHost, open.latest)
+  }
+
+  private mutating func end(_ kind: RingLogKind, _ log: RingOpenLog.Log) {
+    guard let open = logs.removeValue(forKey: kind) else { return }
+    let answer: RingAnswer
+    switch log {
+    case .day(let day):
+      answer = .dayLog(day)
+      if !day.isComplete { counts.incompleteLogs += 1 }
+      keep(day, open)
+    case .activity(let activity):
+      answer = .activityLog(activity)
+      if !activity.isComplete { counts.incompleteLogs += 1 }
+      if let rows = rows(at: open.start) { keep(.steps, rows.of(activity)) }
+    }
+    let fields = FieldList(of: answer)
+    counts.logs[fields.kind, default: 0] += 1
+    emit(fields, .ringToHost, open.latest)
+  }
+
+  private mutating func keep(_ log: RingDayLog, _ open: RingOpenLog) {
+    guard let table = log.kind.table else { return }
+    guard let rows = rows(at: open.start),
+      let date = (log.day ?? open.asked)?.date(from: rows.now.date)
+    else {
+      counts.undatedLogs += 1
+      return
+    }
+    keep(table, rows.of(log, on: date))
+  }
+
+  // MARK: Big data
+
+  private mutating func takePiece(
+    _ value: Span<UInt8>, _ direction: RingTranscript.Direction, _ time: ReceiveTime
+  ) {
+    if let latest = latestPiece[direction], !time.isNear(latest, within: RingOpenLog.silence) {
+      abandon(direction)
+    }
+    latestPiece[direction] = time
+    var events: [RingBigDataReassembler.Event] = []
+    if direction == .ringToHost {
+      received.receive(value) { events.append($0) }
+    } else {
+      sent.receive(value) { events.append($0) }
+    }
+    // One value may end several messages; it is counted with the first.
+    if events.isEmpty { counts.pieces += 1 }
+    for (index, event) in events.enumerated() { take(event, direction, time, isFirst: index == 0) }
+  }
+
+  private mutating func abandon(_ direction: RingTranscript.Direction) {
+    guard let time = latestPiece[direction] else { return }
+    var events: [RingBigDataReassembler.Event] = []
+    if direction == .ringToHost {
+      received.abandon { events.append($0) }
+    } else {
+      sent.abandon { events.append($0) }
+    }
+    // Its values were counted as pieces.
+    for event in events { take(event, direction, time, isFirst: false) }
+  }
+
+  private mutating func take(
+    _ event: RingBigDataReassembler.Event, _ direction: RingTranscript.Direction, _ time: ReceiveTime,
+    isFirst: Bool
+  ) {
+    if case .raw = event {
+      if isFirst { counts.rawFrames += 1 }
+      return
+    }
+    let fields = RingTranscript.fields(of: event, direction)
+    if isFirst { count(fields, event, direction) }
+    if case .message(let message) = event, direction == .ringToHost,
+      let reply = try? RingBigDataReply(decoding: message)
+    {
+      keep(reply, time)
+    }
+    emit(fields, direction, time)
+  }
+
+  private mutating func keep(_ reply: RingBigDataReply, _ time: ReceiveTime) {
+    guard let rows = rows(at: time) else { return }
+    switch reply {
+    case .sleepLog(let nights): for night in nights { keep(.sleep, rows.of(night: night)) }
+    case .nap(let naps): for nap in naps { keep(.sleep, rows.of(nap: nap)) }
+    case .spO2(let days): for day in days { keep(.spo2, rows.of(day)) }
+    // By the half hour: the interval's are finer.
+    case .temperature(let days): for day in days { keep(.temperature, rows.of(day), .keep) }
+    case .manualHeartRate(let log): keep(.heartRate, rows.of(log))
+    case .intervalTemperature(let packet): keep(packet, time)
+    case .status, .firmware, .unknown: break
+    }
+  }
+
+  private mutating func keep(_ packet: RingIntervalTemperaturePacket, _ time: ReceiveTime) {
+    if temperatures?.daysAgo != packet.daysAgo || packet.index == 0 {
+      endTemperatures(at: time)
+      temperatures = RingIntervalTemperatureAssembler(daysAgo: packet.daysAgo)
+    }
+    guard case .complete(let log)? = temperatures?.receive(packet) else { return }
+    temperatures = nil
+    keep(log, time)
+  }
+
+  /// - Parameter time: of what ends it; `nil` for the latest piece's.
+  private mutating func endTemperatures(at time: ReceiveTime?) {
+    let log = temperatures?.finish()
+    temperatures = nil
+    if let log, let time = time ?? latestPiece[.ringToHost] { keep(log, time) }
+  }
+
+  private mutating func keep(_ log: RingIntervalTemperatureLog, _ time: ReceiveTime) {
+    if !log.isComplete { counts.incompleteLogs += 1 }
+    if let rows = rows(at: time) { keep(.temperature, rows.of(log)) }
+    let fields = FieldList(of: RingAnswer.intervalTemperature(log))
+    counts.logs[fields.kind, default: 0] += 1
+    emit(fields, .ringToHost, time)
+  }
+
+  // MARK: Rows, counts, lines
+
+  private func rows(at time: ReceiveTime) -> RingRows? {
+    clock.shown(at: time).map { RingRows(calendar: clock.calendar, now: $0) }
+  }
+
+  private mutating func keep(
+    _ kind: RingHistoryKind, _ rows: [RingTable.Row], _ conflict: RingTable.Conflict = .replace
+  ) {
+    counts.droppedRows += tables.keep(kind, rows, conflict)
+  }
+
+  /// A frame of the command channel that stands alone.
+  private mutating func tell(
+    _ value: Span<UInt8>, _ direction: RingTranscript.Direction, _ time: ReceiveTime
+  ) {
+    let transcript = RingTranscript(
+      channel: .uart, direction: direction, packets: [value.indices.map { value[$0] }])
+    guard let fields = try? transcript.objects().first else {
+      preconditionFailure("one packet is one object")
+    }
+    switch fields.kind {
+    case "invalid": counts.invalid[fields.reason, default: 0] += 1
+    case "unknown":
+      counts.unknown[Counts.Unknown(channel: .uart, direction: direction, code: value[0]), default: 0] += 1
+    case let kind: counts.frames[kind, default: 0] += 1
+    }
+    emit(fields, direction, time)
+  }
+
+  private mutating func count(
+    _ fields: FieldList, _ event: RingBigDataReassembler.Event, _ direction: RingTranscript.Direction
+  ) {
+    switch event {
+    case .failed(.checksum): counts.invalid["checksum", default: 0] += 1
+    case .message(let message) where !RingBigDataID.isKnown(message.id):
+      let unknown = Counts.Unknown(channel: .bigData, direction: direction, code: message.id)
+      counts.unknown[unknown, default: 0] += 1
+    case .message, .failed, .raw:
+      if fields.kind == "invalid" {
+        counts.invalid[fields.reason, default: 0] += 1
+      } else {
+        counts.messages[fields.kind, default: 0] += 1
+      }
+    }
+  }
+
+  private mutating func emit(
+    _ fields: FieldList, _ direction: RingTranscript.Direction, _ time: ReceiveTime
+  ) {
+    line.removeAll()
+    line.object { line in
+      line.member("timeNs", time)
+      line.member("direction", direction.rawValue)
+      line.members(fields.fields)
+    }
+    line.endLine()
+    let octets = line.octets
+    message(octets.span)
+  }
+}
+
+extension FieldList {
+  /// What it is about, as programs rely on it.
+  fileprivate var kind: String { text("kind") }
+  /// What is wrong with it.
+  fileprivate var reason: String { text("reason") }
+
+  private func text(_ name: String) -> String {
+    guard case .text(let text)? = fields.first(where: { $0.name == name })?.value else { return "" }
+    return text
+  }
+}
+
+extension RingDayLog.Day {
+  /// - Parameter today: by the ring's clock; `nil` for a day that no calendar has.
+  fileprivate func date(from today: RingDate) -> RingDate? {
+    switch self {
+    case .timestamp(let timestamp):
+      (try? RingDateTime(secondsSince1970: Int64(timestamp), convention: .utc))?.date
+    case .daysAgo(let days): today.before(days: Int(days))
+    }
+  }
+}
+
+extension RingLogKind {
+  /// `nil` for one of unknown meaning.
+  fileprivate var table: RingHistoryKind? {
+    switch self {
+    case .heartRate: .heartRate
+    case .stress: .stress
+    case .heartRateVariability: .hrv
+    case .activity: .steps
+    case .unnamed: nil
+    }
+  }
+}
