@@ -90,6 +90,30 @@ struct SignalAllocationTests {
     #expect(stages.windows >= 6 && stages.minutes >= 1 && stages.rates >= 20)
   }
 
+  /// The look back at the first ticks, after `FirstTicks.limit` of them: nine of a thousand were dropped, and the link gives
+  /// its connection events 30 ms apart.
+  @Test func theLookBackAllocatesNothing() {
+    var stream = TickStream()
+    var placed = 0
+    var missing = 0
+    var before: UInt64 = 0
+    for tick in 0..<3_000 where tick % 111 != 110 {
+      // The look back comes within these.
+      if tick == 900 { before = malloc_counter_calls() }
+      let event = (tick * 20_000_000 / 30_000_000 + 1) * 30_000_000
+      stream.take(
+        .ppg(PPGRawSample(value: 10_625, max: 0, min: 0, diff: 0)), at: ReceiveTime(nanoseconds: Int64(event))
+      )
+      while let tick = stream.next() {
+        placed += 1
+        missing += tick.missingBefore
+      }
+    }
+    let calls = malloc_counter_calls() - before
+    #expect(calls == 0)
+    #expect(placed > 2_900 && missing >= 20)
+  }
+
   /// Samples of an electrocardiogram to beats, windows and variability: 22 minutes at 130 Hz, three at 1,000. One frame of
   /// 73 samples is lost each minute, and three seconds once.
   @Test(arguments: [(130.0, 171_600), (1_000, 180_000)])

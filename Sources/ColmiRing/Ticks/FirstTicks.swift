@@ -6,7 +6,7 @@
 /// back that were there to be sent. Periods are tried from that of the slower sensor down; which of them is the
 /// sensor's, the distribution of the lateness tells, in eighths of a period.
 ///
-/// Fixed memory, allocated at the start.
+/// Fixed memory, allocated at the start. Loops go over indices: unless optimised, one over elements allocates.
 struct FirstTicks: Sendable {
   /// Ticks that are looked at, and events of them, at most.
   static let limit = 1_024
@@ -23,7 +23,7 @@ struct FirstTicks: Sendable {
   private static let binsOfPeriod = 8
   private static let binLimit = 8 * binsOfPeriod
   /// Of a period, by how much later than the most punctual of the first ticks the line may begin.
-  private static let phases = [0, 0.25]
+  private static let phases: InlineArray<2, Double> = [0, 0.25]
 
   /// Stamps in nanoseconds, and numbers as far as they are known.
   private(set) var stamps: [Int64] = []
@@ -55,7 +55,7 @@ struct FirstTicks: Sendable {
 
   var count: Int { stamps.count }
   /// From the first tick to the end of the last event: ticks.
-  private var span: Double { lasts.last.map { indices[$0] } ?? 0 }
+  private var span: Double { lasts.isEmpty ? 0 : indices[lasts[lasts.count - 1]] }
 
   mutating func removeAll() {
     stamps.removeAll(keepingCapacity: true)
@@ -81,23 +81,23 @@ struct FirstTicks: Sendable {
     guard lasts.count >= Self.leastEvents, span <= Double(2 * Self.limit) else { return nil }
     // Where no event holds anything back there is nothing to tell.
     var withoutDrops = Double.infinity
-    for phase in Self.phases { withoutDrops = min(withoutDrops, cost(slow, phase).held) }
+    for place in Self.phases.indices { withoutDrops = min(withoutDrops, cost(slow, Self.phases[place]).held) }
     guard withoutDrops > 0 else { return nil }
     costs.removeAll(keepingCapacity: true)
     var least = Double.infinity
     for step in 0...Int(Self.largestShare * 4 * span) {
-      for phase in Self.phases {
-        let cost = cost(candidate(step, slow), phase)
+      for place in Self.phases.indices {
+        let cost = cost(candidate(step, slow), Self.phases[place])
         (least, withoutDrops) = (min(least, cost.lost), min(withoutDrops, cost.held))
         costs.append(cost)
       }
     }
     guard least < withoutDrops else { return nil }
     var best = (exact: Double.infinity, period: slow, phase: 0.0)
-    for (place, cost) in costs.enumerated() where cost.lost <= least + Self.margin && cost.exact < best.exact
-    {
+    for place in costs.indices
+    where costs[place].lost <= least + Self.margin && costs[place].exact < best.exact {
       let phase = Self.phases[place % Self.phases.count]
-      best = (cost.exact, candidate(place / Self.phases.count, slow), phase)
+      best = (costs[place].exact, candidate(place / Self.phases.count, slow), phase)
     }
     _ = cost(best.period, best.phase)
     before.removeAll(keepingCapacity: true)
@@ -141,16 +141,21 @@ struct FirstTicks: Sendable {
   /// Fills in `lateness` and `floors`.
   private mutating func cost(_ period: Double, _ phase: Double) -> Cost {
     var earliest = Double.infinity
-    for place in lasts { earliest = min(earliest, times[place] - period * indices[place]) }
+    for event in lasts.indices {
+      let place = lasts[event]
+      earliest = min(earliest, times[place] - period * indices[place])
+    }
     let start = earliest - phase * period
-    for (event, place) in lasts.enumerated() {
+    for event in lasts.indices {
+      let place = lasts[event]
       let late = (times[place] - period * indices[place] - start) / period
       // Stamps that make no sense lie anywhere.
       lateness[event] = Int(min(late * Double(Self.binsOfPeriod), 1e15).rounded(.down))
     }
     let open = lasts.count - Self.openEvents
     var least = Int.max
-    for event in lasts.indices.reversed() {
+    for place in lasts.indices {
+      let event = lasts.count - 1 - place
       least = min(least, lateness[event] / Self.binsOfPeriod)
       floors[event] = least
     }
@@ -166,7 +171,8 @@ struct FirstTicks: Sendable {
     }
     let count = Double(lasts.count)
     var exact = 0.0
-    for events in histogram where events > 0 {
+    for bin in histogram.indices where histogram[bin] > 0 {
+      let events = histogram[bin]
       exact += logarithm(count) / 2 - Double(events) * logarithm(Double(events) / count)
     }
     let drops = Double(floors[lasts.count - 1] - floors[0])
