@@ -66,6 +66,8 @@ private func commandOnLog(_ choice: Int, _ octets: Span<UInt8>) -> FuzzCommand {
     ["log", "convert", "--format", "pcap", log, result],
     ["log", "convert", "--anonymise", log, result], ["log", "convert", "--split", "connection", log, result],
     ["report", "--output", result, log], ["report", "--output", result, "--svg", result + ".svg", log],
+    ["import", log, "--output", result], ["import", log, "--output", result, "--json"],
+    ["analyse", "--json", log], ["convert", "--to", "npy", "--output", result, log],
     ["scan", "--json", "--duration", "1", "--transport", "replay:\(log),speed=max"],
     ["capture", "--output", result] + replay, ["capture", "heart-rate", "--output", result] + replay,
     ["capture", "polar", "--output", result] + replay,
