@@ -73,6 +73,8 @@ extension OverEachWay {
         #expect(try #require(gap.lengthMs) > 0)
       }
       #expect(try scene.tshark(capture.packetLog).count == samples)
+      let order = try scene.demand("capinfos", ["-T", "-r", "-o", capture.packetLog]).output
+      #expect(order == "\(capture.packetLog)\tTrue\n", "not in the order of times")
     }
 
     /// An adapter that is unplugged, a stream that ends: all the same to a capture.

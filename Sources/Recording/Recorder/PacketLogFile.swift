@@ -73,6 +73,7 @@ private struct PacketLogJob: WriterJob, ~Copyable {
   private let ring: PacketQueue
   private var file: OutputFile
   private var writer: PacketLogWriter
+  private let order = PacketOrder()
   private var taken = 0
   private var droppedBefore = 0
   private var failure: SystemError?
@@ -96,7 +97,8 @@ private struct PacketLogJob: WriterJob, ~Copyable {
   }
 
   var isIdle: Bool { ring.isEmpty }
-  var isPending: Bool { failure == nil && (file.isPending || file.isUnsynced) }
+  var isPending: Bool { isHolding || failure == nil && (file.isPending || file.isUnsynced) }
+  var isHolding: Bool { !order.isEmpty }
   // Seldom many packets, and often somebody who waits for them.
   var isLive: Bool { true }
 
@@ -107,7 +109,15 @@ private struct PacketLogJob: WriterJob, ~Copyable {
   }
 
   mutating func drain(_ extent: WriterTurn, now: MonotonicTime) {
-    while ring.pop({ append($3, $0, $1, dropped: $2) }) {}
+    while !ring.isEmpty {
+      if !order.hasRoom { write(.need) }
+      _ = ring.pop { order.take($0, $1, dropped: $2, $3) }
+    }
+  }
+
+  private mutating func write(_ occasion: PacketOrder.Occasion) {
+    let order = order
+    order.write(occasion) { append($3, $0, $1, dropped: $2) }
   }
 
   private mutating func append(_ packet: Span<UInt8>, _ tag: UInt32, _ time: ReceiveTime, dropped: Int) {
@@ -125,6 +135,7 @@ private struct PacketLogJob: WriterJob, ~Copyable {
   }
 
   mutating func flush() {
+    write(.turn)
     guard failure == nil else { return }
     do throws(SystemError) { try file.flush() } catch { failure = error }
   }
@@ -137,5 +148,5 @@ private struct PacketLogJob: WriterJob, ~Copyable {
   }
 
   mutating func endTurn() { if let failure, let tell = onFailure.take() { tell(failure) } }
-  mutating func end() {}
+  mutating func end() { write(.end) }
 }

@@ -101,10 +101,11 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   var tables: Tables
   var files: RecordingFiles
   let gathers: Bool
+  let order = PacketOrder()
   var clock = ClockWatch(SystemClock.now(), SystemClock.monotonic())
 
   var isIdle: Bool { samples.isEmpty && packets?.isEmpty ?? true }
-  var isPending: Bool { files.isPending }
+  var isPending: Bool { files.isPending || !order.isEmpty }
   var isLive: Bool { false }
 
   var outcome: Recorder.Outcome {
@@ -118,12 +119,21 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   mutating func drain(_ extent: WriterTurn, now: MonotonicTime) {
     while let sample = samples.pop() { tables.append(sample, to: &files) }
     guard let packets else { return }
-    while packets.pop({ files.append($0, $1, dropped: $2, $3) }) {}
+    while !packets.isEmpty {
+      if !order.hasRoom { write(.need) }
+      _ = packets.pop { order.take($0, $1, dropped: $2, $3) }
+    }
+  }
+
+  private mutating func write(_ occasion: PacketOrder.Occasion) {
+    let order = order
+    order.write(occasion) { files.append($0, $1, dropped: $2, $3) }
   }
 
   mutating func flush() {
     // Where virtual time stands still, or a log is played, no stamp is of this clock.
     if gathers { clock.look(SystemClock.now(), SystemClock.monotonic()) }
+    write(.turn)
     files.flush()
     files.live?.take(tables.ticks, byteCount: files.writtenByteCount)
   }
@@ -136,6 +146,7 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   }
 
   mutating func end() {
+    write(.end)
     tables.finish(&files)
     files.end(rate: tables.ticks?.rate)
   }

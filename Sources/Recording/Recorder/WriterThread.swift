@@ -11,6 +11,8 @@ protocol WriterJob: ~Copyable, SendableMetatype {
   var isIdle: Bool { get }
   /// Whether what was taken must still be flushed or synced.
   var isPending: Bool { get }
+  /// Whether something waits for the next turn though somebody reads along: then that comes soon.
+  var isHolding: Bool { get }
   /// Whether each turn ends with a flush: somebody reads along.
   var isLive: Bool { get }
   /// Whether the thread may let the queues fill for a moment before it takes from them: then it wakes a few times a second
@@ -34,6 +36,7 @@ protocol WriterJob: ~Copyable, SendableMetatype {
 
 extension WriterJob where Self: ~Copyable {
   var gathers: Bool { false }
+  var isHolding: Bool { false }
 }
 
 /// How much of the queues a turn takes.
@@ -43,7 +46,7 @@ enum WriterTurn: Hashable, Sendable { case some, all }
 ///
 /// It sleeps while they are empty, without a timer, and takes the processor from nobody when it wakes. What it has taken is
 /// with the kernel within half a second, where a killed process cannot lose it, and on the disk within two, where a power
-/// failure cannot.
+/// failure cannot; a packet that came in the last tenth of a second before a flush (`PacketOrder`) waits for the next.
 final class WriterThread<Outcome: Sendable>: Sendable {
   /// Signal it when a queue has got something.
   let wake: WakeEvent
@@ -114,7 +117,8 @@ final class WriterThread<Outcome: Sendable>: Sendable {
       if isLast { return }
       // As long as something comes it looks by itself: whoever fills the queues makes no system call to wake it.
       if hadNothing || !job.gathers {
-        wake.sleep(milliseconds: job.isPending ? WriterPeriod.flush : -1) {
+        let period = job.isHolding ? WriterPeriod.hold : job.isPending ? WriterPeriod.flush : -1
+        wake.sleep(milliseconds: period) {
           job.isIdle && !isStopping.load(ordering: .sequentiallyConsistent)
         }
       }
@@ -132,5 +136,7 @@ private enum WriterPeriod {
   static let gather = 250
   /// In milliseconds.
   static let flush = 500
+  /// In milliseconds: what a packet waits for an earlier one where somebody reads along.
+  static let hold = 20
   static let sync = Duration.seconds(1)
 }

@@ -1,0 +1,126 @@
+import BLECore
+import BLEWire
+
+/// Puts the records of a `PacketQueue` in the order of their times.
+///
+/// A packet has the time at which the kernel got it, and waits in its socket until the receive thread reads it. What is sent
+/// meanwhile has a later time and is handed over before, as are packets of a link whose socket was read first. So a record
+/// waits here until what comes cannot be earlier: until others are later by `window`, or a turn of the writer has passed.
+///
+/// Of one thread. Fixed memory, allocated at the start.
+final class PacketOrder {
+  static let recordLimit = Limit(
+    4_096, "packets that wait to be put in order", by: .air,
+    whenFull: "the earlier half is written, in the order in which it came so far", counted: "nothing is lost")
+  static let byteLimit = Limit(
+    262_144, "bytes of packets that wait to be put in order", by: .air,
+    whenFull: "the earlier half is written, in the order in which it came so far", counted: "nothing is lost")
+  /// H4 type, header and data of an ACL packet. Core 5.4, Vol 4, Part E, 5.4.2.
+  private static let longestRecord = 1 + 4 + 65_535
+  private static let window = TimeSpan(nanoseconds: 100_000_000)
+  /// A record that is earlier than the one before by more has another clock: the old one was set.
+  private static let largestStep = TimeSpan(nanoseconds: 10_000_000_000)
+
+  private struct Entry: BitwiseCopyable {
+    let time: ReceiveTime
+    let tag: UInt32
+    /// Records dropped before this place of the order, in all.
+    var dropped: Int
+    /// In `octets`.
+    var start: Int
+    let count: Int
+    /// Whether it was there when the turn before ended.
+    var isOld = false
+  }
+
+  /// In the order of their times, and of their arrival where these are the same.
+  private var entries: [Entry] = []
+  private var octets: [UInt8] = []
+  /// Takes the octets that stay when others go.
+  private var spare: [UInt8] = []
+
+  init() {
+    entries.reserveCapacity(Self.recordLimit.count)
+    octets.reserveCapacity(Self.byteLimit.count)
+    spare.reserveCapacity(Self.byteLimit.count)
+  }
+
+  var isEmpty: Bool { entries.isEmpty }
+
+  /// Whether the next record has room, of any length that a packet of HCI can have.
+  var hasRoom: Bool {
+    entries.count < Self.recordLimit.count && octets.count + Self.longestRecord <= Self.byteLimit.count
+  }
+
+  /// Takes a record as `PacketQueue.pop` gives it.
+  func take(_ tag: UInt32, _ time: ReceiveTime, dropped: Int, _ record: Span<UInt8>) {
+    var entry = Entry(time: time, tag: tag, dropped: dropped, start: octets.count, count: record.count)
+    octets.append(addingCapacity: record.count) { $0.append(record) }
+    entries.append(entry)
+    var place = entries.count - 1
+    while place > 0, comes(time, before: entries[place - 1].time) {
+      swap(&entry.dropped, &entries[place - 1].dropped)
+      entries[place] = entries[place - 1]
+      place -= 1
+    }
+    entries[place] = entry
+  }
+
+  private func comes(_ time: ReceiveTime, before other: ReceiveTime) -> Bool {
+    let step = other - time
+    return step > .zero && step <= Self.largestStep
+  }
+
+  /// Why records are to be written.
+  enum Occasion {
+    /// A turn of the writer ends.
+    case turn
+    /// There is no room.
+    case need
+    /// Nothing more comes.
+    case end
+  }
+
+  /// Lends the records that are due to `body`, as `PacketQueue.pop` does, and frees them.
+  func write(
+    _ occasion: Occasion,
+    _ body: (_ tag: UInt32, _ time: ReceiveTime, _ dropped: Int, _ record: Span<UInt8>) -> Void
+  ) {
+    let count = dueCount(occasion)
+    for place in 0..<count {
+      let entry = entries[place]
+      body(
+        entry.tag, entry.time, entry.dropped,
+        octets.span.extracting(entry.start..<entry.start + entry.count))
+    }
+    entries.removeFirst(count)
+    if entries.isEmpty { octets.removeAll(keepingCapacity: true) }
+    if occasion == .turn { for place in entries.indices { entries[place].isOld = true } }
+    if octets.count > Self.byteLimit.count / 4 { compact() }
+  }
+
+  private func dueCount(_ occasion: Occasion) -> Int {
+    switch occasion {
+    case .end: return entries.count
+    case .need: return (entries.count + 1) / 2
+    case .turn:
+      guard !entries.isEmpty else { return 0 }
+      let latest = entries[entries.count - 1].time
+      var place = entries.count
+      while place > 0, !entries[place - 1].isOld, latest - entries[place - 1].time < Self.window {
+        place -= 1
+      }
+      return place
+    }
+  }
+
+  private func compact() {
+    spare.removeAll(keepingCapacity: true)
+    for place in entries.indices {
+      let (start, entry) = (spare.count, entries[place])
+      for index in entry.start..<entry.start + entry.count { spare.append(octets[index]) }
+      entries[place].start = start
+    }
+    swap(&octets, &spare)
+  }
+}
