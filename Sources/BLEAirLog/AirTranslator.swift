@@ -37,6 +37,11 @@ struct AirTranslator: ~Copyable {
     self.searches = searches
   }
 
+  /// By their handles: the same log gives the same records, whoever reads it.
+  private var inOrder: [AirConnection] {
+    live.values.sorted { $0.handle.rawValue < $1.handle.rawValue }
+  }
+
   /// Takes the next frame, and lends the records that it gives to `body`.
   mutating func take(
     _ record: borrowing PacketRecord, _ linkType: AirLinkType, _ body: (borrowing PacketRecord) -> Void
@@ -68,7 +73,7 @@ struct AirTranslator: ~Copyable {
   /// The account, with the connections that are still there.
   mutating func finish() -> AirReport {
     var report = report
-    for connection in live.values.sorted(by: { $0.handle.rawValue < $1.handle.rawValue }) {
+    for connection in inOrder {
       report.add(connection.finish())
     }
     report.keysLearnt = keyring.learntCount
@@ -112,7 +117,7 @@ struct AirTranslator: ~Copyable {
     _ start: ConnectIndication, _ packet: AirPacket, _ body: (borrowing PacketRecord) -> Void
   ) {
     // Whoever connects again has no link any more.
-    for connection in live.values
+    for connection in inOrder
     where connection.accessAddress == start.accessAddress
       || connection.link.map({
         $0.central.bits == start.central.bits && $0.peripheral.bits == start.peripheral.bits
@@ -130,7 +135,7 @@ struct AirTranslator: ~Copyable {
   private mutating func add(
     _ accessAddress: UInt32, _ start: ConnectIndication?, _ body: (borrowing PacketRecord) -> Void
   ) -> AirConnection {
-    if live.count == Self.connections.count, let oldest = live.values.min(by: { $0.lastTime < $1.lastTime }) {
+    if live.count == Self.connections.count, let oldest = inOrder.min(by: { $0.lastTime < $1.lastTime }) {
       lose(oldest, body)
       remove(oldest)
     }
@@ -163,7 +168,7 @@ struct AirTranslator: ~Copyable {
   ) {
     guard let nextDeadline, header.time > nextDeadline else { return }
     self.nextDeadline = nil
-    for connection in live.values.sorted(by: { $0.handle.rawValue < $1.handle.rawValue }) {
+    for connection in inOrder {
       guard let deadline = connection.deadline else { continue }
       guard deadline < header.time else {
         noteDeadline(of: connection)

@@ -1,5 +1,6 @@
 import BLELinux
 import CompressedFiles
+import JSONText
 package import Recording
 
 /// The rows of a recorded table, one after the other. Memory does not grow with the table.
@@ -58,7 +59,7 @@ final class TextTableReader: TableReader {
       }
       guard let word = Self.word(line, place..<end, column.kind) else {
         let cell = String(decoding: line[place..<end].prefix(32), as: UTF8.self)
-        stop("'\(cell)' is no \(column.name)")
+        stop("'\(cell.printable)' is no \(column.name.printable)")
         return false
       }
       words.append(word)

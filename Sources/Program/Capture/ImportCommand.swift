@@ -81,7 +81,9 @@ struct ImportCommand: AsyncParsableCommand {
     }
     for problem in outcome.problems { Console.note(problem) }
     if !outcome.problems.isEmpty { throw ExitCode.failure }
-    if outcome.captures.contains(where: { $0.report.lost.total > 0 }) { throw ExitCode(3) }
+    guard let lost = outcome.captures.map(\.report.lost.total).max(), lost > 0 else { return }
+    Console.note("the log lacks packets: what wrote it lost \(lost)")
+    throw ExitCode(3)
   }
 
   private func show(_ capture: LogImport.Capture) throws {
