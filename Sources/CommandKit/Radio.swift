@@ -1,4 +1,5 @@
 import ArgumentParser
+package import BLECore
 package import BLEEmulation
 package import BLEHost
 package import BLELinux
@@ -7,6 +8,7 @@ import BLESecurity
 import EmulatedSensors
 package import Recording
 import RingTap
+package import SensorSessions
 
 /// An adapter, and what must live as long as it.
 package struct Radio: Sendable {
@@ -17,6 +19,18 @@ package struct Radio: Sendable {
   package var log: PacketLogFile?
   /// A log in place of a controller.
   package var replay: ReplayTransport?
+
+  /// Looks for a sensor, and says which it found. Of a log of one link there is nothing to look for: it is that device.
+  package func find(
+    _ search: SensorSearch, named name: String?, within timeout: Duration, isVerbose: Bool
+  ) async throws(HostError) -> DeviceAddress {
+    if let peer = replay?.peer, name == nil { return peer }
+    let found = try await SensorFinder.find(search, named: name, on: adapter, within: timeout) {
+      Console.note(search: $0, always: isVerbose)
+    }
+    Console.note(found: found)
+    return found.address
+  }
 
   /// Our own host on the controller that this names.
   ///
@@ -41,7 +55,8 @@ package struct Radio: Sendable {
       }
     }
     controller.replay?.whenOver {
-      Interruption.interrupt(because: "the log was over before anything could be done; is the device in it?")
+      Interruption.interrupt(
+        because: "the log was over before the command was done; is what it asks for in the log?")
     }
     var log: PacketLogFile?
     do throws(HostError) {

@@ -61,6 +61,60 @@ import Testing
     #expect(server.answer([0x0C, 3, 0, 25, 0]) == nil)
   }
 
+  /// Core 5.4, Vol 3, Part F, 3.4.1.1: the request's opcode and handle, and why. A search finds nothing, a value is not to
+  /// be had, what nobody ever asked is not supported.
+  @Test(
+    arguments: [
+      ([0x04, 7, 0, 9, 0], [0x01, 0x04, 7, 0, 0x0A]),
+      ([0x06, 7, 0, 9, 0, 0, 0x28], [0x01, 0x06, 7, 0, 0x0A]),
+      ([0x08, 7, 0, 9, 0, 3, 0x28], [0x01, 0x08, 7, 0, 0x0A]),
+      ([0x10, 7, 0, 9, 0, 0, 0x28], [0x01, 0x10, 7, 0, 0x0A]), ([0x0A, 7, 0], [0x01, 0x0A, 7, 0, 0x0E]),
+      ([0x0C, 7, 0, 22, 0], [0x01, 0x0C, 7, 0, 0x0E]), ([0x12, 7, 0, 1], [0x01, 0x12, 7, 0, 0x0E]),
+      ([0x16, 7, 0, 0, 0, 1], [0x01, 0x16, 0, 0, 0x06]), ([0x18, 1], [0x01, 0x18, 0, 0, 0x06]),
+      ([0x02, 23, 0], [0x01, 0x02, 0, 0, 0x06]), ([0x0A], [0x01, 0x0A, 0, 0, 0x0E]),
+    ] as [([UInt8], [UInt8])])
+  func refuses(_ request: [UInt8], _ response: [UInt8]) {
+    #expect(RecordedAttributes.refusal(request) == response)
+  }
+
+  /// A command, a confirmation, a response and nothing wait for no answer.
+  @Test(arguments: [[0x52, 7, 0, 1], [0x1E], [0x13], []] as [[UInt8]])
+  func refusesNothingElse(_ pdu: [UInt8]) {
+    #expect(RecordedAttributes.refusal(pdu) == nil)
+  }
+
+  /// The four attributes of a ring, known by its frames alone, where reference colmi-ring-protocol.md, 1, has them: the
+  /// command's value to write, its notification, the same for big data. Declarations are before the values, what
+  /// subscribes is behind. Core 5.4, Vol 3, Part G, 3.1, 3.3.
+  @Test func declaresWhatValuesProve() throws {
+    let write = try #require(BluetoothUUID("6e400002-b5a3-f393-e0a9-e50e24dcca9e"))
+    let notify = try #require(BluetoothUUID("6e400003-b5a3-f393-e0a9-e50e24dcca9e"))
+    var server = RecordedAttributes()
+    #expect(!server.hasDeclarations)
+    server.assume([(AttributeHandle(0x12), notify), (AttributeHandle(0x10), write)])
+    #expect(server.hasDeclarations)
+    let uuid: [UInt8] = [
+      0x9E, 0xCA, 0xDC, 0x24, 0x0E, 0xE5, 0xA9, 0xE0, 0x93, 0xF3, 0xA3, 0xB5, 0xF0, 0xFF, 0x40, 0x6E,
+    ]
+    #expect(
+      server.answer([0x10, 1, 0, 0xFF, 0xFF, 0x00, 0x28]) == [0x11, 20, 0x0E, 0, 0x13, 0] + uuid)
+    #expect(
+      server.answer([0x06, 1, 0, 0xFF, 0xFF, 0x00, 0x28] + uuid) == [0x07, 0x0E, 0, 0x13, 0])
+    // Write and write without response; notify.
+    #expect(server.answer([0x0A, 0x0F, 0])?.prefix(4) == [0x0B, 0x0C, 0x10, 0])
+    #expect(server.answer([0x0A, 0x11, 0])?.prefix(4) == [0x0B, 0x10, 0x12, 0])
+    #expect(server.answer([0x04, 0x13, 0, 0x13, 0]) == [0x05, 1, 0x13, 0, 0x02, 0x29])
+    #expect(server.answer([0x12, 0x13, 0, 1, 0]) == [0x13])
+    // Handles at the edges, and one right behind another, have no room for declarations.
+    var crowded = RecordedAttributes()
+    crowded.assume([
+      (AttributeHandle(2), notify), (AttributeHandle(0x20), write), (AttributeHandle(0x21), notify),
+      (AttributeHandle(0xFFFF), .heartRateMeasurement),
+    ])
+    #expect(crowded.answer([0x0A, 1, 0]) == nil && crowded.answer([0x0A, 0x20, 0]) == nil)
+    #expect(crowded.answer([0x0A, 0xFE, 0xFF])?.prefix(4) == [0x0B, 0x10, 0xFF, 0xFF])
+  }
+
   /// What a log holds may be damaged.
   @Test(
     arguments: [

@@ -27,12 +27,16 @@ import Testing
   }
   private static func answer(_ pdu: [UInt8]) -> [UInt8] { data(pdu, 0x20) }
 
-  private func script(_ packets: [(HCIDirection, [UInt8])]) -> ReplayScript {
-    ReplayScript(
+  private func script(
+    _ packets: [(HCIDirection, [UInt8])], isSubscribed: Bool = true
+  ) -> ReplayScript {
+    var script = ReplayScript(
       packets.enumerated().map {
         ReplayPacket(
           index: $0.offset + 1, time: ReceiveTime(nanoseconds: Int64($0.offset)), $0.element.0, $0.element.1)
       })
+    if isSubscribed { script.ceaseToAwaitSubscription() }
+    return script
   }
 
   private func delivered(_ script: inout ReplayScript) -> [[UInt8]] {
@@ -95,16 +99,27 @@ import Testing
     #expect(script.findings.counts == [.missing: 1])
   }
 
-  @Test func namesARequestThatTheLogDoesNotHave() {
+  /// Error Response with Unlikely Error for a value that nobody read; what the log has next is told.
+  @Test func refusesARequestThatTheLogDoesNotHave() throws {
     var script = script([(.hostToController, Self.write), (.controllerToHost, Self.writeAnswer)])
-    let outcome = script.take(Self.read)
-    guard case .unanswered(let why) = outcome else {
-      Issue.record("\(outcome)")
+    expectAnswer(script.take(Self.read), [0x01, 0x0A, 0x03, 0x00, 0x0E])
+    let difference = try #require(script.findings.examples.first)
+    #expect(difference.kind == .unexpected && difference.ours == Self.read)
+    #expect(difference.why?.contains("packet 1: Write Request of 0x0010") == true)
+    #expect(script.findings.differenceCount == 1)
+    #expect(script.take(Self.write) == .none)
+    #expect(delivered(&script) == [Self.writeAnswer])
+  }
+
+  private func expectAnswer(
+    _ outcome: ReplayScript.Outcome, _ pdu: [UInt8], at location: SourceLocation = #_sourceLocation
+  ) {
+    guard case .answer(let answer) = outcome else {
+      Issue.record("\(outcome)", sourceLocation: location)
       return
     }
-    #expect(why.contains("Read Request of 0x0003"))
-    #expect(why.contains("packet 1: Write Request of 0x0010"))
-    #expect(script.findings.counts == [.unexpected: 1])
+    #expect(answer.octets == Self.answer(pdu), sourceLocation: location)
+    #expect(answer.direction == .controllerToHost, sourceLocation: location)
   }
 
   /// A request that is repeated more often than in the log has the answer that it had.
@@ -123,18 +138,75 @@ import Testing
     #expect(answer.index == 2)
   }
 
-  /// The hole of a lost answer is told when the question is sent, not when nobody has answered for 30 s.
-  @Test func namesAQuestionWithoutAnswer() {
+  /// The hole of a lost answer is told when the question is sent, and the question refused.
+  @Test func refusesAQuestionWithoutAnswer() {
     var script = script([
       (.hostToController, Self.read), (.hostToController, Self.write), (.controllerToHost, Self.writeAnswer),
     ])
-    let outcome = script.take(Self.read)
-    guard case .unanswered(let why) = outcome else {
-      Issue.record("\(outcome)")
-      return
-    }
-    #expect(why.contains("no answer to packet 1, Read Request of 0x0003"))
+    expectAnswer(script.take(Self.read), [0x01, 0x0A, 0x03, 0x00, 0x0E])
     #expect(script.findings.counts == [.unanswered: 1])
+    #expect(script.findings.examples.first?.index == 1)
+    #expect(script.take(Self.write) == .none)
+    #expect(delivered(&script) == [Self.writeAnswer])
+  }
+
+  // MARK: Another client
+
+  /// A control point at 0x0010 that answers by indications: procedure 2 is not answered for procedure 1, but for another
+  /// parameter of its own.
+  @Test func asksAControlPointForOneProcedure() {
+    let (indication, confirmation) = (Self.answer([0x1D, 0x10, 0x00, 0xF0, 0x02]), Self.data([0x1E]))
+    var script = script([
+      (.hostToController, Self.data([0x12, 0x10, 0x00, 0x02, 0x05])), (.controllerToHost, Self.writeAnswer),
+      (.controllerToHost, indication), (.hostToController, confirmation),
+      (.controllerToHost, Self.notification),
+    ])
+    expectAnswer(script.take(Self.data([0x12, 0x10, 0x00, 0x01])), [0x01, 0x12, 0x10, 0x00, 0x0E])
+    #expect(script.findings.counts == [.unexpected: 1])
+    #expect(script.take(Self.data([0x12, 0x10, 0x00, 0x02, 0x06])) == .none)
+    #expect(delivered(&script) == [Self.writeAnswer, indication])
+    #expect(script.take(confirmation) == .none)
+    #expect(delivered(&script) == [Self.notification])
+  }
+
+  /// A value that the recorded host wrote with a request and ours without, and the other way round; what was written before
+  /// to the same attribute will not come any more, though it has a value in common.
+  @Test func takesAWriteWithOrWithoutResponse() {
+    let (battery, time) = ([0x10, 0x00, 0x03] as [UInt8], [0x10, 0x00, 0x01] as [UInt8])
+    var script = script([
+      (.hostToController, Self.data([0x12] + time)), (.controllerToHost, Self.writeAnswer),
+      (.hostToController, Self.data([0x12] + battery)), (.controllerToHost, Self.writeAnswer),
+      (.controllerToHost, Self.notification), (.hostToController, Self.data([0x52] + time)),
+      (.controllerToHost, Self.notification),
+    ])
+    #expect(script.take(Self.data([0x52] + battery)) == .none)
+    #expect(delivered(&script) == [Self.notification])
+    #expect(script.findings.counts == [.missing: 1, .different: 1])
+    expectAnswer(script.take(Self.data([0x12] + time)), [0x13])
+    #expect(delivered(&script) == [Self.notification])
+    #expect(script.isAtEnd)
+  }
+
+  /// The log begins amid values: they wait for a subscription of ours, or until nobody subscribes.
+  @Test func keepsValuesUntilSomebodySubscribes() {
+    let packets: [(HCIDirection, [UInt8])] = [
+      (.controllerToHost, Self.notification), (.controllerToHost, Self.notification),
+    ]
+    var subscribed = script(packets, isSubscribed: false)
+    #expect(subscribed.awaitsSubscription && subscribed.next == nil && subscribed.awaited == nil)
+    // A read changes nothing, nor does a subscription that ends.
+    _ = subscribed.take(Self.read)
+    _ = subscribed.take(Self.data([0x12, 0x13, 0x00, 0x00, 0x00]))
+    #expect(subscribed.next == nil)
+    _ = subscribed.take(Self.data([0x12, 0x13, 0x00, 0x01, 0x00]))
+    #expect(delivered(&subscribed) == [Self.notification, Self.notification])
+
+    var idle = script(packets, isSubscribed: false)
+    idle.ceaseToAwaitSubscription()
+    #expect(delivered(&idle) == [Self.notification, Self.notification])
+    // The recorded host subscribes before: there is nothing to wait for.
+    let subscription = Self.data([0x12, 0x13, 0x00, 0x01, 0x00])
+    #expect(!script([(.hostToController, subscription)] + packets, isSubscribed: false).awaitsSubscription)
   }
 
   /// An answer without its question would close the channel: it waits for somebody who asks.

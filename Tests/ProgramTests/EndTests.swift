@@ -25,14 +25,16 @@ struct EndTests {
     }
   }
 
-  /// Nobody has interrupted it where the log is over before there was a link.
-  @Test(arguments: [["heart-rate", "--duration", "60"], ["ring", "battery"]])
-  func aLogThatIsOverBeforeALink(_ line: [String]) async throws {
+  /// Nobody has interrupted it where the log is over before the ring has answered, nor where the device is another one.
+  @Test(arguments: [
+    (["ring", "battery"], "ringtap: the log was over before the command was done"),
+    (["heart-rate", "--duration", "60"], "ringtap: 70:CB:0D:00:A1:B2 has no heart-rate service (180d)"),
+  ])
+  func aLogThatHasNotWhatIsAskedFor(_ line: [String], _ reason: String) async throws {
     let log = Place.root + "/Captures/virtual-ring.btsnoop"
     let result = try await Ringtap.run(line + ["--transport", "replay:\(log),speed=max"])
     #expect(result.status == 1)
-    #expect(
-      result.errorLines.last?.hasPrefix("ringtap: the log was over before anything could be done") == true)
+    #expect(result.errorLines.last?.hasPrefix(reason) == true, "\(result.errors)")
   }
 
   /// A link that is lost after each sample: some lines tell of it, then a number; the report has all.

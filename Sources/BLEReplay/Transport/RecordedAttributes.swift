@@ -1,10 +1,13 @@
 import BLECore
+import BLEDissector
 import BLEWire
 
 /// What a log lets us know of a server's attributes: enough to answer a client that asks otherwise than the recorded
-/// one did. What the recorded client did not find is not there.
+/// one did. What the recorded client did not find is not there; where it looked for nothing, because it had done so before,
+/// the form of the values tells what can be told.
 struct RecordedAttributes: Sendable {
   /// Of UUIDs of 16 bits, as on the wire. Core 5.4, Vol 3, Part G, 3.
+  private static let primaryService: [UInt8] = [0x00, 0x28]
   private static let characteristic: [UInt8] = [0x03, 0x28]
   private static let clientConfiguration: [UInt8] = [0x02, 0x29]
 
@@ -83,6 +86,41 @@ struct RecordedAttributes: Sendable {
   private static func entries(_ octets: ArraySlice<UInt8>, _ byteCount: Int) -> [[UInt8]] {
     stride(from: octets.startIndex, to: octets.endIndex - byteCount + 1, by: byteCount).map {
       Array(octets[$0..<$0 + byteCount])
+    }
+  }
+
+  // MARK: From values
+
+  /// Whether the log has shown a declaration: then what it has not shown is not there.
+  var hasDeclarations: Bool { attributes.values.contains { $0.type == Self.characteristic } }
+
+  /// Takes values whose types nothing in the log says: their declarations are where servers usually have them, right before
+  /// a characteristic's value, and what makes it notify right behind.
+  mutating func assume(_ values: [(handle: AttributeHandle, uuid: BluetoothUUID)]) {
+    var services: [BluetoothUUID: ClosedRange<UInt16>] = [:]
+    let taken = Set(values.map(\.handle.rawValue))
+    for (handle, type) in values.sorted(by: { $0.handle.rawValue < $1.handle.rawValue }) {
+      let value = handle.rawValue
+      guard let declaration = AttributeDeclaration(of: type), value > 2, !taken.contains(value - 1) else {
+        continue
+      }
+      attributes[value - 1] = Attribute(
+        type: Self.characteristic,
+        value: [declaration.properties.rawValue] + Self.octets(value) + Self.octets(type))
+      attributes[value, default: Attribute()].type = Self.octets(type)
+      var last = value
+      if !declaration.properties.isDisjoint(with: [.notify, .indicate]), value < .max,
+        !taken.contains(value + 1)
+      {
+        attributes[value + 1, default: Attribute()].type = Self.clientConfiguration
+        last = value + 1
+      }
+      let known = services[declaration.service]
+      services[declaration.service] = (known?.lowerBound ?? value - 2)...last
+    }
+    for (service, range) in services where attributes[range.lowerBound] == nil {
+      attributes[range.lowerBound] = Attribute(
+        type: Self.primaryService, value: Self.octets(service), groupEnd: range.upperBound)
     }
   }
 
@@ -165,8 +203,28 @@ struct RecordedAttributes: Sendable {
     return header(byteCount) + list
   }
 
+  /// What a server says to a request that the log cannot answer: there are no more attributes than the log tells of,
+  /// and what becomes of a value nobody knows.
+  ///
+  /// - Returns: an Error Response, Core 5.4, Vol 3, Part F, 3.4.1.1; `nil` for what is no request.
+  static func refusal(_ request: [UInt8]) -> [UInt8]? {
+    guard let asked = request.first, ATTOpcode(rawValue: asked).kind == .request else { return nil }
+    let handle = request.count >= 3 ? request.span.u16(at: 1) : 0
+    switch ATTOpcode(rawValue: asked) {
+    case .findInformationRequest, .findByTypeValueRequest, .readByTypeRequest, .readByGroupTypeRequest:
+      return refusal(asked, handle, .attributeNotFound)
+    case .readRequest, .readBlobRequest, .writeRequest: return refusal(asked, handle, .unlikelyError)
+    default: return refusal(asked, 0, .requestNotSupported)
+    }
+  }
+
   private static func refusal(_ opcode: UInt8, _ handle: UInt16, _ code: ATTErrorCode) -> [UInt8] {
     [0x01, opcode] + octets(handle) + [code.rawValue]
+  }
+
+  /// As on the wire.
+  private static func octets(_ uuid: BluetoothUUID) -> [UInt8] {
+    [UInt8](encoding: uuid.byteCount) { $0.append(uuid) }
   }
 
   private static func octets(_ number: UInt16) -> [UInt8] {

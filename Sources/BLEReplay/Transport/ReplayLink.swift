@@ -1,4 +1,5 @@
 import BLECore
+import BLEDissector
 import BLEHost
 import BLEPacketLog
 import BLEStack
@@ -13,7 +14,8 @@ struct ReplayLink {
   let packets: [ReplayPacket]
   /// Frames that the log has not whole.
   let malformed: Int
-  /// What the other links of the log to the same peer tell of it: a client that comes back asks less.
+  /// What the other links of the log to the same peer tell of it: a client that comes back asks less. Where none tells
+  /// anything, what the values prove.
   let server: RecordedAttributes
 
   /// - Parameter number: from 1, as `log stats` counts them; `nil` for the first that has ATT PDUs.
@@ -50,7 +52,24 @@ struct ReplayLink {
     handle = connection.handle
     packets = frames.packets
     malformed = frames.malformed
-    server = Self.server(beside: number, log)
+    var server = Self.server(beside: number, log)
+    if !server.hasDeclarations { server.assume(Self.proven(of: packets)) }
+    self.server = server
+  }
+
+  /// The types of attributes that the values of a link prove, and nothing in it says.
+  private static func proven(
+    of packets: [ReplayPacket]
+  ) -> [(handle: AttributeHandle, uuid: BluetoothUUID)] {
+    var decoder = PacketDecoder(LogAttributes())
+    var evidence = AttributeEvidence()
+    for packet in packets {
+      var header = PacketRecordHeader()
+      (header.time, header.direction, header.adapter) = (packet.time, packet.direction, packet.adapter)
+      header.type = HCIPacketType(rawValue: packet.octets[0])
+      decoder.decode(PacketRecord(header, packet: packet.octets.span.extracting(1...))) { evidence.take($0) }
+    }
+    return evidence.types
   }
 
   private static func server(beside number: Int, _ log: ReplayLog) -> RecordedAttributes {

@@ -6,15 +6,21 @@ import BLEWire
 ///
 /// A packet of the controller's comes when all that the recorded host sent before it were sent by ours, in whatever
 /// order. What ours sends is looked for among what is still to be sent; so a host that leaves something out, adds
-/// something or says it otherwise does not stop the play.
+/// something or says it otherwise does not stop the play. A request that nothing in the log answers is refused, as a server
+/// does that lacks what is asked for.
 struct ReplayScript: Sendable {
   /// What has to be done about a packet of our host's.
   enum Outcome: Hashable, Sendable {
     case none
     /// Not in the log's order: this answers it, at once.
     case answer(ReplayPacket)
-    /// The log has nothing that could answer it.
+    /// A command that the log has no answer to: no controller of its kind can be made up.
     case unanswered(String)
+  }
+
+  private struct ATTPlace: Hashable {
+    var link: ConnectionHandle
+    var attribute: UInt16
   }
 
   /// Packets of the recorded host that are looked at for one that ours sends.
@@ -30,10 +36,15 @@ struct ReplayScript: Sendable {
   private var unasked: Set<Int> = []
   /// What answered a question the last time it was asked.
   private var known: [[UInt8]: Int] = [:]
+  /// Attributes that the recorded peer indicates: what is written to one of them is a procedure, and is answered so.
+  private var controlPoints: Set<ATTPlace> = []
   /// What the log lets us know of the servers, by link.
   private var servers: [ConnectionHandle: RecordedAttributes] = [:]
   /// Notifications and indications of the peer's, in all and delivered.
   private var values = (count: 0, delivered: 0)
+  /// Whether the peer tells values before the recorded host has subscribed to any, since it had done so before the log
+  /// begins: they wait for a subscription of ours.
+  private(set) var awaitsSubscription = false
   /// All before it are done.
   private var cursor = 0
   private(set) var findings = ReplayFindings()
@@ -46,6 +57,8 @@ struct ReplayScript: Sendable {
     isDone = [Bool](repeating: false, count: packets.count)
     values.count = packets.indices.count { isValue($0) }
     pair()
+    let first = packets.indices.first { isValue($0) || Self.isSubscription(packets[$0].octets) }
+    awaitsSubscription = first.map { isValue($0) } ?? false
   }
 
   private func isValue(_ index: Int) -> Bool {
@@ -53,6 +66,12 @@ struct ReplayScript: Sendable {
       return false
     }
     return opcode.kind == .notification || opcode.kind == .indication
+  }
+
+  /// A Write Request of a descriptor's value, 1 or 2. Core 5.4, Vol 3, Part G, 3.3.3.3.
+  private static func isSubscription(_ octets: [UInt8]) -> Bool {
+    guard case .att(_, .writeRequest) = ReplayRole(octets), octets.count == 14 else { return false }
+    return octets[12] == 1 && octets[13] == 0 || octets[12] == 2 && octets[13] == 0
   }
 
   /// Finds the answer of each question.
@@ -81,6 +100,10 @@ struct ReplayScript: Sendable {
         } else {
           unasked.insert(index)
         }
+      case .att(let handle, .handleValueIndication) where !isFromHost:
+        let octets = packets[index].octets
+        guard octets.count > 11 else { break }
+        controlPoints.insert(ATTPlace(link: handle, attribute: octets.span.u16(at: 10)))
       case .disconnection(let handle): requests[handle] = nil
       default: break
       }
@@ -97,7 +120,9 @@ struct ReplayScript: Sendable {
 
   /// The packet of the controller's whose turn it is.
   var next: ReplayPacket? {
-    guard cursor < packets.count, packets[cursor].direction == .controllerToHost else { return nil }
+    guard cursor < packets.count, packets[cursor].direction == .controllerToHost,
+      !(awaitsSubscription && isValue(cursor))
+    else { return nil }
     return packets[cursor]
   }
 
@@ -150,15 +175,19 @@ struct ReplayScript: Sendable {
 
   // MARK: From our host
 
+  /// Nobody subscribes: values come all the same.
+  mutating func ceaseToAwaitSubscription() { awaitsSubscription = false }
+
   /// Our host sends this.
   mutating func take(_ octets: [UInt8]) -> Outcome {
     defer { advance() }
+    if Self.isSubscription(octets) { awaitsSubscription = false }
     let role = ReplayRole(octets)
     if let index = find({ packets[$0].octets == octets }) {
       findings.reproduced += 1
       return settle(index, role, octets)
     }
-    if let index = find({ Self.isCounterpart(packets[$0].octets, octets) }) {
+    if let index = findCounterpart(octets) {
       findings.add(ReplayDifference(.different, packets[index], ours: octets))
       return settle(index, role, octets)
     }
@@ -177,6 +206,7 @@ struct ReplayScript: Sendable {
     }
     if let index = known[octets] { return .answer(packets[index]) }
     if let answer = answer(octets, role) { return .answer(answer) }
+    // A command.
     let name = ReplayWords.name(octets)
     return .unanswered(
       expected == nil
@@ -184,11 +214,18 @@ struct ReplayScript: Sendable {
         : "the log has no \(name) (\(ReplayWords.hexadecimal(octets))); \(why ?? "")")
   }
 
-  /// What the server would have answered to a request of another kind than those in the log.
+  /// What the server would have answered to a request of another kind than those in the log, or would have said to one that
+  /// it cannot answer.
   private func answer(_ octets: [UInt8], _ role: ReplayRole) -> ReplayPacket? {
     guard case .att(let handle, _) = role, let request = ReplayRole.attributePDU(octets),
-      let answer = servers[handle]?.answer(request), let last = packets.last
+      let answer = servers[handle]?.answer(request) ?? RecordedAttributes.refusal(request)
     else { return nil }
+    return packet(answer, role)
+  }
+
+  /// An ATT PDU of the peer's, on the link of a packet of ours.
+  private func packet(_ answer: [UInt8], _ role: ReplayRole) -> ReplayPacket? {
+    guard case .att(let handle, _) = role, let last = packets.last else { return nil }
     let packet = [UInt8](encoding: 9 + answer.count) {
       $0.append(HCIPacketType.acl.rawValue)
       $0.append(u16: handle.rawValue | UInt16(ACLPacket.Boundary.firstFlushable.rawValue) << 12)
@@ -205,8 +242,9 @@ struct ReplayScript: Sendable {
   private mutating func settle(_ index: Int, _ role: ReplayRole, _ octets: [UInt8]) -> Outcome {
     findings.played += 1
     isDone[index] = true
-    if case .att(let handle, let opcode) = role, opcode.kind == .request {
-      if let answer = answers[index], !isDone[answer], isAhead(of: handle, index) {
+    if goesOn(with: index, octets) { skipAll(before: index) }
+    if case .att(let handle, let opcode) = roles[index], opcode.kind == .request {
+      if role.asks, let answer = answers[index], !isDone[answer], isAhead(of: handle, index) {
         findings.played += 1
         isDone[answer] = true
         known[octets] = answer
@@ -214,15 +252,42 @@ struct ReplayScript: Sendable {
       }
       skipRequests(of: handle, before: index)
     }
-    guard role.asks else { return .none }
+    skipWrites(like: octets, before: index)
+    guard role.asks else {
+      // The recorded host asked for an answer to it.
+      if let answer = answers[index], !isDone[answer] {
+        findings.played += 1
+        isDone[answer] = true
+      }
+      return .none
+    }
     guard let answer = answers[index] else {
+      if case .att(_, .writeCommand) = roles[index], let answer = packet([0x13], role) {
+        return .answer(answer)
+      }
       findings.add(ReplayDifference(.unanswered, packets[index]))
+      if let answer = self.answer(octets, role) { return .answer(answer) }
       return .unanswered(
         "the log has no answer to packet \(packets[index].index), \(ReplayWords.name(octets))"
           + " (\(ReplayWords.hexadecimal(octets)))")
     }
     known[octets] = answer
     return .none
+  }
+
+  /// Whether a host that is another one than the recorded writes now what that one wrote later: what the peer says to it is
+  /// behind all that was said before.
+  private func goesOn(with index: Int, _ ours: [UInt8]) -> Bool {
+    guard findings.counts[.unexpected] != nil, !Self.isSubscription(ours), let (_, value) = written(ours),
+      let (_, recorded) = written(packets[index].octets)
+    else { return false }
+    return value == recorded
+  }
+
+  private mutating func skipAll(before end: Int) {
+    for index in cursor..<end where !isDone[index] && packets[index].direction == .hostToController {
+      skip(index, "ours went on with packet \(packets[end].index)")
+    }
   }
 
   /// Whether the recorded host sent this request only after values that requests of ours have yet to bring about: to wait
@@ -244,6 +309,15 @@ struct ReplayScript: Sendable {
     }
   }
 
+  /// What was written to an attribute before will not come any more.
+  private mutating func skipWrites(like octets: [UInt8], before end: Int) {
+    guard let (place, _) = written(octets) else { return }
+    for index in cursor..<end where !isDone[index] {
+      guard let (other, _) = written(packets[index].octets), other == place else { continue }
+      skip(index, "ours went on with packet \(packets[end].index)")
+    }
+  }
+
   /// The first packet of the recorded host that ours has not sent, and that is meant.
   private func find(_ isMeant: (Int) -> Bool) -> Int? {
     var looked = 0
@@ -256,8 +330,32 @@ struct ReplayScript: Sendable {
     return nil
   }
 
-  /// Whether two packets of a host serve the same purpose, so that the answer to one fits the other.
-  static func isCounterpart(_ recorded: [UInt8], _ ours: [UInt8]) -> Bool {
+  /// The packet that serves the same purpose as one of ours, so that the answer to one fits the other. Of writes to an
+  /// attribute, one of the same value, else one that begins with the same octet, as procedures and commands of rings do.
+  private func findCounterpart(_ ours: [UInt8]) -> Int? {
+    guard let (place, value) = written(ours) else {
+      return find { Self.isCounterpart(packets[$0].octets, ours) }
+    }
+    let isProcedure = controlPoints.contains(place)
+    func findWrite(_ isMeant: (ArraySlice<UInt8>) -> Bool) -> Int? {
+      find { index in
+        guard let (other, recorded) = written(packets[index].octets) else { return false }
+        return other == place && isMeant(recorded)
+      }
+    }
+    return findWrite { $0 == value } ?? findWrite { $0.first == value.first }
+      ?? (isProcedure ? nil : findWrite { _ in true })
+  }
+
+  /// What a Write Request or Command writes where.
+  private func written(_ octets: [UInt8]) -> (ATTPlace, ArraySlice<UInt8>)? {
+    guard case .att(let link, let opcode) = ReplayRole(octets), octets.count > 11,
+      opcode == .writeRequest || opcode == .writeCommand
+    else { return nil }
+    return (ATTPlace(link: link, attribute: octets.span.u16(at: 10)), octets[12...])
+  }
+
+  private static func isCounterpart(_ recorded: [UInt8], _ ours: [UInt8]) -> Bool {
     switch (ReplayRole(recorded), ReplayRole(ours)) {
     case (.command(let a), .command(let b)): return a == b
     case (.att(let link, let a), .att(let other, let b)):
@@ -266,14 +364,8 @@ struct ReplayScript: Sendable {
       // The server's word on what the peer asked.
       case .response, .confirmation: return true
       case .notification, .indication: return a == b
-      case .request, .command:
-        switch b {
-        case .exchangeMTURequest: return a == b
-        // The same attribute.
-        case .writeRequest, .writeCommand:
-          return a == b && recorded.count > 11 && recorded[10...11] == ours[10...11]
-        default: return false
-        }
+      case .request: return a == b && b == .exchangeMTURequest
+      default: return false
       }
     default: return false
     }

@@ -15,6 +15,8 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
 
   /// How long our host may be silent while the log waits for it, or has ended.
   static let patience = Duration.seconds(3)
+  /// The same when ours has just asked what the recorded one did not ask there: less than whoever waits for an answer has.
+  private static let strangersPatience = Duration.milliseconds(500)
   /// The same when it was so before: what the recorded host did for itself, ours does not.
   private static let shortPatience = Duration.milliseconds(100)
   /// How long the play pauses while a queue is too full.
@@ -52,6 +54,8 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
   private var isFailing = false
   private var isOverTold = false
   private var isSkipping = false
+  /// What our host asked last was answered out of the log's order.
+  private var isStranger = false
   private var pauseEnd: MonotonicTime?
   private var lastActivity = MonotonicTime(nanoseconds: 0)
   private let shared = Mutex(Shared())
@@ -107,7 +111,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
   public func send(_ packet: Span<UInt8>) throws(SystemError) {
     loop.assertIsCurrent()
     lastActivity = loop.clock.monotonic()
-    isSkipping = false
+    (isSkipping, isStranger) = (false, false)
     let octets = [UInt8](encoding: packet.count) { $0.append(packet) }
     if standIn != nil, octets.first == HCIPacketType.command.rawValue {
       command(octets)
@@ -115,7 +119,9 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
     }
     switch script.take(octets) {
     case .none: break
-    case .answer(let answer): ready.append(answer)
+    case .answer(let answer):
+      ready.append(answer)
+      isStranger = true
     case .unanswered(let why):
       if let events = StandInController.farewell(octets) { answer(events) } else { fail(why) }
     }
@@ -169,7 +175,9 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
     return pauseEnd ?? pace.due(next.time, now: loop.clock.monotonic())
   }
 
-  private var patience: Duration { isSkipping ? Self.shortPatience : Self.patience }
+  private var patience: Duration {
+    isSkipping ? Self.shortPatience : isStranger ? Self.strangersPatience : Self.patience
+  }
 
   public func expired(now: MonotonicTime) {
     guard let client else { return }
@@ -212,6 +220,10 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
   /// Our host says nothing, and without that nothing more comes.
   private func idle(_ now: MonotonicTime) {
     lastActivity = now
+    if isPlaying, script.awaitsSubscription {
+      script.ceaseToAwaitSubscription()
+      return
+    }
     if isPlaying, script.awaited != nil, !script.isNearEnd {
       script.skip("ours does not do it")
       isSkipping = true

@@ -272,14 +272,14 @@ package struct DeviceReach: Sendable {
   ///   - links: how many devices will be connected to.
   package func withLink<Value: Sendable>(
     _ tuning: LoopTuning = LoopTuning(), tap: PacketTap? = nil, links: Int = 1,
-    locating locate: @escaping @Sendable (any Adapter) async throws -> DeviceAddress,
+    locating locate: @escaping @Sendable (Radio) async throws -> DeviceAddress,
     _ body: @escaping @Sendable (any Adapter, Connection) async throws -> Value
   ) async throws -> Value {
     let isVerbose = radio.verbose
     let timeout = Duration.seconds(timeout)
     let request = try link.request()
     return try await withRadio(tuning, links: links) { radio in
-      let address = try await locate(radio.adapter)
+      let address = try await locate(radio)
       let connection = try await failing { () async throws(HostError) in
         try await radio.adapter.connect(to: address, asking: request, timeout: timeout, tap: nil)
       }

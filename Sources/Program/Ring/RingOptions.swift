@@ -57,14 +57,10 @@ struct RingOptions: ParsableArguments, ReachesDevice {
       try address.map { try device.parse($0) } ?? device.known(name), name, setTime
     )
     let (patience, calendar, isVerbose) = (Duration.seconds(device.timeout), calendar, device.radio.verbose)
-    return try await device.withLink { adapter in
+    return try await device.withLink { radio in
       if let known { return known }
       return try await failing { () async throws(HostError) in
-        let ring = try await SensorFinder.find(
-          SensorKind.ring.search, named: name, on: adapter, within: patience
-        ) { Console.note(search: $0, always: isVerbose) }
-        Console.note(found: ring)
-        return ring.address
+        try await radio.find(SensorKind.ring.search, named: name, within: patience, isVerbose: isVerbose)
       }
     } _: { adapter, connection in
       let ring = try await failing { () async throws(HostError) in

@@ -97,7 +97,9 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
     return try await device.withRadio(thread.tuning) { radio in
       let peer =
         if let address { address } else {
-          try await Self.find(search, name, radio.adapter, timeout, isVerbose)
+          try await failing { () async throws(HostError) in
+            try await radio.find(search, named: name, within: timeout, isVerbose: isVerbose)
+          }
         }
       var plan = DeviceSession.Plan(peer)
       plan.request = request
@@ -106,18 +108,6 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
       plan.patience = patience.duration(on: radio)
       return try await body(plan, radio.adapter)
     }
-  }
-
-  private static func find(
-    _ search: SensorSearch, _ name: String?, _ adapter: any Adapter, _ timeout: Duration, _ isVerbose: Bool
-  ) async throws -> DeviceAddress {
-    let found = try await failing { () async throws(HostError) in
-      try await SensorFinder.find(search, named: name, on: adapter, within: timeout) {
-        Console.note(search: $0, always: isVerbose)
-      }
-    }
-    Console.note(found: found)
-    return found.address
   }
 
   var stream: SensorStream { SensorStream(count: count, duration: duration.map { .seconds($0) }) }

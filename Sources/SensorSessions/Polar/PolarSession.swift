@@ -125,7 +125,7 @@ public struct PolarSession: SensorSession {
     {
       throw .unsuitable("\(link.connection.peer) does not measure this; it has another --stream")
     }
-    let offered = try await conversation.settings(PolarRequest(.getSettings, type))
+    let offered = try await conversation.offered(type)
     let chosen = try Self.choose(from: offered, type, wanted)
     let started = try await conversation.settings(PolarRequest(.start, type, settings: chosen))
     sampleRate = chosen.first { $0.kind == .sampleRate }.flatMap { $0.values.first }.map(UInt16.init) ?? 1
@@ -170,6 +170,15 @@ private struct PolarConversation: Sendable {
   let point: GATTDatabase.Characteristic
   let answers: SampleChannel<PolarAnswer>
 
+  /// What the sensor offers; of one that will not say, as a log has of another program that did not ask, what such sensors
+  /// have in common.
+  func offered(_ type: PolarMeasurementType) async throws(HostError) -> [PolarSetting] {
+    do { return try await settings(PolarRequest(.getSettings, type)) } catch {
+      guard case .gatt(.refused(let refusal)) = error, refusal.code == .unlikelyError else { throw error }
+      return PolarSetting.usual(of: type)
+    }
+  }
+
   /// - Returns: the settings in the answer.
   /// - Throws: `unsuitable` for a status other than success; what the link ended with where no answer came.
   func settings(_ request: PolarRequest) async throws(HostError) -> [PolarSetting] {
@@ -197,5 +206,23 @@ private struct PolarConversation: Sendable {
         "the sensor refuses to \(request.opcode == .start ? "start" : "go on"): status \(response.status)")
     }
     return (try? response.settings()) ?? []
+  }
+}
+
+extension PolarSetting {
+  /// Of an H10 its ECG, of a Verity Sense the others. Reference `sensor-services.md`, 5.3.
+  fileprivate static func usual(of type: PolarMeasurementType) -> [PolarSetting] {
+    switch type {
+    case .ecg: [PolarSetting(.sampleRate, [130]), PolarSetting(.resolution, [14])]
+    case .ppg:
+      [PolarSetting(.sampleRate, [55]), PolarSetting(.resolution, [22]), PolarSetting(.channels, [4])]
+    case .accelerometer:
+      [PolarSetting(.sampleRate, [50]), PolarSetting(.resolution, [16]), PolarSetting(.range, [8])]
+    case .gyroscope:
+      [PolarSetting(.sampleRate, [52]), PolarSetting(.resolution, [16]), PolarSetting(.range, [2_000])]
+    case .magnetometer:
+      [PolarSetting(.sampleRate, [50]), PolarSetting(.resolution, [16]), PolarSetting(.range, [50])]
+    default: []
+    }
   }
 }

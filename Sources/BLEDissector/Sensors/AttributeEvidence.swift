@@ -1,7 +1,6 @@
-import BLECore
-import BLEDissector
+package import BLECore
 import BLESensors
-import BLEWire
+package import BLEWire
 import ColmiRing
 
 /// What the values of a device's attributes prove about their types, where nothing in the log says them.
@@ -9,7 +8,7 @@ import ColmiRing
 /// A form counts where each value of the attribute has it, and hardly anything else does: a ring's frame has 16 octets with a
 /// checksum and a known command, its big messages a length and a CRC; a heart rate is a length that its flags ask for,
 /// with plausible numbers, about once a second; a Polar frame has a time that goes on as the log's does.
-struct AttributeEvidence {
+package struct AttributeEvidence {
   private static let limit = Limit(
     256, "attributes of a device in a log that are told by their values", by: .file,
     whenFull: "further ones stay unknown", counted: "attributes by their numbers alone")
@@ -35,7 +34,9 @@ struct AttributeEvidence {
   private var sent: [AttributeHandle: Attribute] = [:]
   private var written: [AttributeHandle: Attribute] = [:]
 
-  mutating func take(_ packet: borrowing DecodedPacket) {
+  package init() {}
+
+  package mutating func take(_ packet: borrowing DecodedPacket) {
     guard let att = packet.att, att.uuid == nil, let value = att.value, let handle = att.handle else {
       return
     }
@@ -61,7 +62,7 @@ struct AttributeEvidence {
   }
 
   /// The types that are proven.
-  var types: [(handle: AttributeHandle, uuid: BluetoothUUID)] {
+  package var types: [(handle: AttributeHandle, uuid: BluetoothUUID)] {
     var types: [(AttributeHandle, BluetoothUUID)] = []
     func add(_ uuid: BluetoothUUID, _ attributes: [AttributeHandle: Attribute], _ isOne: (Attribute) -> Bool)
     {
@@ -157,4 +158,27 @@ extension AttributeEvidence.Attribute {
   }
 
   fileprivate var isPolarData: Bool { values >= 3 && polarFrames == values }
+}
+
+/// Where an attribute that `AttributeEvidence` can prove belongs, and what its characteristic can do.
+package struct AttributeDeclaration: Hashable, Sendable {
+  package let service: BluetoothUUID
+  /// Core 5.4, Vol 3, Part G, 3.3.1.1.
+  package let properties: CharacteristicProperties
+
+  /// `nil` for types that no value proves.
+  package init?(of type: BluetoothUUID) {
+    switch type {
+    case RingUUID.commandNotify: (service, properties) = (RingUUID.commandService, .notify)
+    case RingUUID.commandWrite: (service, properties) = (RingUUID.commandService, Self.written)
+    case RingUUID.bigDataNotify: (service, properties) = (RingUUID.bigDataService, .notify)
+    case RingUUID.bigDataWrite: (service, properties) = (RingUUID.bigDataService, Self.written)
+    case .heartRateMeasurement: (service, properties) = (.heartRate, .notify)
+    case PolarUUID.data: (service, properties) = (PolarUUID.service, .notify)
+    case PolarUUID.controlPoint: (service, properties) = (PolarUUID.service, [.read, .write, .indicate])
+    default: return nil
+    }
+  }
+
+  private static let written: CharacteristicProperties = [.write, .writeWithoutResponse]
 }

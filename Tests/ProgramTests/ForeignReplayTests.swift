@@ -1,0 +1,71 @@
+import Foundation
+import TestKit
+import Testing
+
+/// Logs of other programs in place of a controller: our commands ask otherwise than those programs did.
+@Suite(.timeLimit(.minutes(3))) struct ForeignReplayTests {
+  private static let ring = Place.shared("captures/colmi-r12-qring-sync.btsnoop")
+
+  /// bumble, which starts the stream without asking for settings, and its own log. The samples are 24 bits each, behind ten
+  /// octets of type, time and frame type: reference sensor-services.md, 5.4 and 5.5.
+  @Test func recordsAPolarSensorOfBumblesLog() async throws {
+    try await withFolder { folder in
+      let (place, log) = ("127.0.0.1:\(try freePort())", folder + "/bumble.btsnoop")
+      let sensor = try Program(
+        Place.ringtap, ["emulate", "polar", "--transport", "tcp-server:\(place)"])
+      let name = "Polar H10 0A1B2C3D"
+      try await sensor.line(containing: name)
+      let told = try await Program.run(
+        Place.bumblePython(), [Place.peer("bumble_polar_client.py"), "tcp-client:\(place)", name, "8", log])
+      await sensor.end()
+      #expect(told.status == 0, "\(told.errors)")
+      let microvolts = try told.outputLines.filter { $0.hasPrefix("frame ") }.flatMap { line in
+        try Self.samples(octetsOf(String(line.dropFirst(6))))
+      }
+      #expect(microvolts.count > 100)
+
+      let result = try await Ringtap.run(
+        ["polar", "--stream", "ecg", "--transport", "replay:\(log),speed=max"])
+      #expect(result.status == 0, "\(result.errors)")
+      #expect(result.errors.contains("replay: unexpected: "))
+      let rows = result.outputLines.dropFirst().compactMap {
+        $0.split(separator: ",").last.flatMap { Int($0) }
+      }
+      #expect(Array(rows.prefix(microvolts.count)) == microvolts)
+
+      let recorded = try await Ringtap.run(
+        ["capture", "polar", "--transport", "replay:\(log),speed=max", "--output", folder + "/walk"])
+      #expect(recorded.status == 0 && recorded.output.contains("0 lost of "), "\(recorded.errors)")
+    }
+  }
+
+  private static func samples(_ frame: [UInt8]) throws -> [Int] {
+    try #require(frame.count > 10 && (frame.count - 10).isMultiple(of: 3) && frame[0] == 0)
+    return stride(from: 10, to: frame.count, by: 3).map { place in
+      let bits = Int(frame[place]) | Int(frame[place + 1]) << 8 | Int(frame[place + 2]) << 16
+      return bits < 1 << 23 ? bits : bits - (1 << 24)
+    }
+  }
+
+  /// A phone's log of a real ring: the phone knew its attributes, and asked for the rest in its own order. The values are
+  /// those of the replies, as tshark shows them: 03 60 …, and 39 01 00 2a 00 29 00 27 … in steps of 30 minutes.
+  @Test(
+    .enabled(if: ring != nil, Place.noShared),
+    arguments: [
+      (["ring", "battery"], ["battery 96 %"]),
+      (["ring", "hrv"], ["00:00  42 ms", "01:00  41 ms", "02:00  39 ms", "03:00  41 ms", "04:00  41 ms"]),
+      (
+        ["gatt", "32:35:47:33:B8:02"],
+        [
+          "0x000e–0x0013  service 6e40fff0-b5a3-f393-e0a9-e50e24dcca9e",
+          "  0x000f  characteristic 6e400002-b5a3-f393-e0a9-e50e24dcca9e  value 0x0010  [writeWithoutResponse, write]",
+        ]
+      ),
+    ] as [([String], [String])])
+  func asksARingOfAPhonesLog(_ command: [String], _ answer: [String]) async throws {
+    let log = try #require(Self.ring)
+    let result = try await Ringtap.run(command + ["--transport", "replay:\(log),speed=max"])
+    #expect(result.status == 0, "\(result.errors)")
+    #expect(Array(result.outputLines.prefix(answer.count)) == answer)
+  }
+}
