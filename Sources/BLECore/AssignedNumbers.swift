@@ -33,6 +33,7 @@ extension BluetoothUUID {
   public static let batteryLevel = BluetoothUUID(0x2A19)
   public static let batteryPowerState = BluetoothUUID(0x2A1A)
   public static let temperatureMeasurement = BluetoothUUID(0x2A1C)
+  public static let temperature = BluetoothUUID(0x2A6E)
   public static let temperatureType = BluetoothUUID(0x2A1D)
   public static let intermediateTemperature = BluetoothUUID(0x2A1E)
   public static let measurementInterval = BluetoothUUID(0x2A21)

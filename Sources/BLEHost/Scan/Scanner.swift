@@ -13,6 +13,8 @@ public struct Scanner: Sendable {
   public var timing: ScanTiming
   /// Advertisers that are kept, so that what they say in several reports is put together.
   public var keeping: Int
+  /// Gets each report, with nothing filtered, whatever `duplicates` says of the handler; on the receive thread.
+  package var everyReport: (@Sendable (borrowing AdvertisingReport, ReceiveTime) -> Void)?
 
   public static let advertisers = Limit(
     4_096, "advertisers of a scan", by: .air,
@@ -54,7 +56,10 @@ public struct Scanner: Sendable {
       reportsAll: duplicates == .reportAll, keeping: keeping, resolver: await adapter.addressResolver, handler
     )
     let (malformed, unfinished) = (await adapter.malformed, await adapter.unfinishedReports)
-    try await adapter.startScan(kind, timing: timing, duplicates: duplicates) { report, time in
+    let everyReport = everyReport
+    let filter = everyReport == nil ? duplicates : .reportAll
+    try await adapter.startScan(kind, timing: timing, duplicates: filter) { report, time in
+      everyReport?(report, time)
       collector.take(report, time)
     }
     // Without the adapter nothing more will come; to switch it off fails then, and says why.

@@ -144,3 +144,40 @@ public import BLECore
     }
   }
 }
+
+extension AdvertisingReport {
+  /// Data of one report in an event of 255 octets.
+  private static var pieceByteCount: Int { 229 }
+
+  /// Hands the LE Meta events to `body` by which a controller would tell this, for a log: of the extended kind, which has room
+  /// for all of it. Core 5.4, Vol 4, Part E, 7.7.65.13.
+  ///
+  /// - Parameter body: gets event code, length and parameters; one event for 229 octets of data each.
+  package func events(_ body: (Span<UInt8>) -> Void) {
+    var start = 0
+    repeat {
+      let piece = data.extracting(start..<min(data.count, start + Self.pieceByteCount))
+      start += piece.count
+      let status: UInt16 = start < data.count ? 0x20 : properties.bits & 0x60
+      let event = [UInt8](encoding: 28 + piece.count) { output in
+        output.append(HCIEventCode.leMeta.rawValue)
+        output.append(UInt8(26 + piece.count))
+        output.append(LESubevent.extendedAdvertisingReport.rawValue)
+        output.append(1)
+        output.append(u16: properties.bits & ~0x60 | status)
+        output.append(address.type == .public ? 0 : 1)
+        output.append(address)
+        // LE 1M; nothing is known of a secondary channel, nor of periodic advertising, nor of who was meant.
+        output.append(1)
+        output.append(0)
+        output.append(advertisingSet)
+        output.append(UInt8(bitPattern: txPower ?? 0x7F))
+        output.append(UInt8(bitPattern: rssi ?? 0x7F))
+        for _ in 0..<9 { output.append(0) }
+        output.append(UInt8(piece.count))
+        output.append(piece)
+      }
+      body(event.span)
+    } while start < data.count
+  }
+}

@@ -16,6 +16,8 @@ struct ImportSurvey: ~Copyable {
   private(set) var devices: [LogDevice] = []
   private(set) var omittedDevices: Set<LogDevice> = []
   private var evidence: [LogDevice: AttributeEvidence] = [:]
+  /// Those that tell values in their advertisements.
+  private var advertised = AdvertisedDevices()
   private var statistics = LogStatistics()
   private var decoder: PacketDecoder
 
@@ -26,6 +28,7 @@ struct ImportSurvey: ~Copyable {
 
   mutating func take(_ record: borrowing PacketRecord) {
     statistics.take(record)
+    advertised.take(record)
     var (devices, names, evidence, omitted) = (devices, names, evidence, omittedDevices)
     (self.devices, self.names, self.evidence, omittedDevices) = ([], [:], [:], [])
     decoder.decode(record) { packet in
@@ -52,6 +55,11 @@ struct ImportSurvey: ~Copyable {
         attributes.assume(uuid, at: handle, of: device, by: .payload)
       }
     }
+  }
+
+  /// Devices that tell values in their advertisements, with their names, and values of further ones.
+  var advertisers: (devices: [LogDevice], names: [LogDevice: String], omittedCount: Int) {
+    (advertised.all, advertised.names, advertised.omittedCount)
   }
 
   consuming func finish() -> LogReport { statistics.finish() }

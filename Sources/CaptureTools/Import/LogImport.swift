@@ -76,7 +76,7 @@ package struct LogImport {
   package func run(progress: (String) -> Void = { _ in }) throws(Failure) -> Outcome {
     guard Files.names(in: output).allSatisfy({ $0 == "." || $0 == ".." }) else { throw .outputExists(output) }
     var outcome = Outcome()
-    let (report, names, omitted) = try survey(&outcome, progress)
+    let (report, names, advertisers, omitted) = try survey(&outcome, progress)
     outcome.packets = report.records
     let draft = output + ".partial"
     do throws(Failure) {
@@ -84,11 +84,15 @@ package struct LogImport {
         try Files.removeTree(draft)
         try Files.createDirectory(draft)
       }
-      var devices = ImportedDevices(report.connections, in: draft) {
+      var devices = ImportedDevices(report.connections.map { LogDevice($0) }, advertisers, in: draft) {
         ImportedStory(into: $0, calendar, fallback: fallbackCalendar)
       }
       var decoder = PacketDecoder(attributes)
-      _ = try read(progress) { record in decoder.decode(record) { devices.take($0) } }
+      var advertised = AdvertisedDevices()
+      _ = try read(progress) { record in
+        advertised.take(record) { devices.take($0, of: $1, isRepeated: $2) }
+        decoder.decode(record) { devices.take($0) }
+      }
       if omitted > 0 { outcome.problems.append("\(omitted) devices are left out: more than 64") }
       try finish(&devices, report, names, draft, &outcome)
     } catch {
@@ -102,7 +106,7 @@ package struct LogImport {
 
   private func survey(
     _ outcome: inout Outcome, _ progress: (String) -> Void
-  ) throws(Failure) -> (LogReport, [LogDevice: String], omitted: Int) {
+  ) throws(Failure) -> (LogReport, [LogDevice: String], advertisers: [LogDevice], omitted: Int) {
     var survey = ImportSurvey(attributes)
     if let problem = try read(progress, { survey.take($0) }) { outcome.problems.append(problem) }
     for device in survey.devices {
@@ -115,8 +119,14 @@ package struct LogImport {
       }
     }
     survey.conclude()
-    let (names, omitted) = (survey.names, survey.omittedDevices.count)
-    return (survey.finish(), names, omitted)
+    let (names, omitted, advertisers) = (survey.names, survey.omittedDevices.count, survey.advertisers)
+    if advertisers.omittedCount > 0 {
+      outcome.problems.append(
+        "\(advertisers.omittedCount) advertised values are left out: of more than 64 devices")
+    }
+    return (
+      survey.finish(), names.merging(advertisers.names) { told, _ in told }, advertisers.devices, omitted
+    )
   }
 
   private func read(
@@ -203,13 +213,28 @@ private struct ImportedDevices {
   private var readings: [LogDevice: LogReadings] = [:]
   private var places: [LogDevice: Int] = [:]
 
-  init(_ connections: [ConnectionReport], in directory: String, _ story: (String) -> ImportedStory) {
-    for connection in connections {
-      let device = LogDevice(connection)
-      guard places[device] == nil else { continue }
+  /// Devices whose advertised values count: those that nobody was connected to, who has more of them.
+  private var advertisers: Set<LogDevice> = []
+
+  init(
+    _ connected: [LogDevice], _ advertisers: [LogDevice], in directory: String,
+    _ story: (String) -> ImportedStory
+  ) {
+    self.advertisers = Set(advertisers).subtracting(connected)
+    for device in connected + advertisers where places[device] == nil {
       places[device] = all.count
       let folder = directory + "/" + device.fileName
       all.append((device, ImportedDevice(into: folder, story(folder))))
+    }
+  }
+
+  /// Takes an advertised value.
+  mutating func take(_ reading: AdvertisedReading, of device: LogDevice, isRepeated: Bool) {
+    guard advertisers.contains(device), let place = places[device] else { return }
+    guard !isRepeated else { return all[place].value.leaveOut(.repeated) }
+    switch reading {
+    case .heartRate(let sample): all[place].value.take(sample)
+    case .temperature(let sample): all[place].value.take(sample)
     }
   }
 
@@ -246,14 +271,15 @@ extension LogImport {
   fileprivate static func report(
     of device: LogDevice, _ links: [ConnectionReport], _ spans: [Int: ImportedDevice.Span]
   ) -> SessionReport {
-    let start = links.first?.startTime ?? ReceiveTime(nanoseconds: 0)
+    let readings = spans.values.map(\.first).min()
+    let start = links.first?.startTime ?? readings ?? ReceiveTime(nanoseconds: 0)
     var report = SessionReport(
       device: device.address ?? .any, deviceName: nil, adapter: "hci\(links.first?.adapter ?? 0)",
       mode: "import", startedAt: start)
-    report.endedAt = links.map(\.endTime).max()
-    report.endReason = links.last.map { StatisticsText.text($0.end) }
+    report.endedAt = links.map(\.endTime).max() ?? spans.values.map(\.last).max()
+    report.endReason = links.last.map { StatisticsText.text($0.end) } ?? "the log ended"
     report.linkCount = links.count
-    report.firstSampleAt = spans.values.map(\.first).min()
+    report.firstSampleAt = readings
     report.lastSampleAt = spans.values.map(\.last).max()
     report.changes = links.flatMap(changes)
     if case .disconnected(let reason)? = links.last?.end { report.disconnectReason = reason }

@@ -21,8 +21,13 @@ struct ScanCommand: AsyncParsableCommand {
       printed. What is beyond that is counted at the end, on standard error and with --json in a last object, whose \
       event is end; with --verbose also where it is nothing.
 
+      With --output each advertisement is recorded, for Wireshark and `ringtap log show`, and what sensors tell in theirs becomes \
+      tables, one capture for each sensor: heart rates of Polar, Xiaomi and Amazfit, temperatures of CORE and of sensors \
+      with service data. Nothing is connected to.
+
       EXAMPLES
         ringtap scan --duration 5
+        ringtap scan --output gym --duration 3600
         ringtap scan --name '^R02_' --json
         ringtap scan --service 180d --duplicates | ts
       """)
@@ -46,6 +51,11 @@ struct ScanCommand: AsyncParsableCommand {
 
   @Option(help: ArgumentHelp("How long to scan; until Ctrl-C if not given.", valueName: "seconds"))
   var duration: Double?
+
+  @Option(
+    name: [.short, .long],
+    help: ArgumentHelp("Record all advertisements into this directory.", valueName: "directory"))
+  var output: String?
 
   @Flag(help: "Print one JSON object a line.")
   var json = false
@@ -78,8 +88,10 @@ struct ScanCommand: AsyncParsableCommand {
   func run() async throws {
     let queue = AdvertiserQueue()
     let progress = Progress()
+    let recording = output.map { ScanRecording(in: $0) }
+    try await recording?.start()
     let (heard, reader) = try await Interruption.cancelling {
-      let scan = Task { try await hear(into: queue, progress) }
+      let scan = Task { try await hear(into: queue, progress, recording) }
       let printed = OneShot<Result<Reader, Console.WriteError>>()
       // The receive thread hands over; printing, which a slow pipe may hold up, is this task's.
       Task {
@@ -103,22 +115,28 @@ struct ScanCommand: AsyncParsableCommand {
         }
       }
     }
+    let recorded = await recording?.finish()
     if var report = progress.report.withLock({ $0 }) {
       report.lost = queue.added - progress.shown.load(ordering: .relaxed)
       try tell(report, reader)
     }
     try heard.get()
+    try recorded?.tell()
   }
 
-  private func hear(into queue: AdvertiserQueue, _ progress: Progress) async throws {
+  private func hear(
+    into queue: AdvertiserQueue, _ progress: Progress, _ recording: ScanRecording?
+  ) async throws {
     defer { queue.finish() }
-    let scanner = Scanner(
+    var scanner = Scanner(
       kind: passive ? .passive : .active, duplicates: duplicates ? .reportAll : .reportOnce)
+    if let recording { scanner.everyReport = { recording.take($0, at: $1) } }
+    let scanning = scanner
     let duration = duration.map { Duration.seconds($0) }
     let radio = try await radio.open(links: 0)
     do {
       _ = try await failing { () async throws(HostError) in
-        try await scanner.run(on: radio.adapter, for: duration, into: queue) { report in
+        try await scanning.run(on: radio.adapter, for: duration, into: queue) { report in
           progress.report.withLock { $0 = report }
         }
       }

@@ -1,8 +1,8 @@
-import BLECore
+package import BLECore
 public import BLEHost
 public import BLELinux
 import BLEPacketLog
-import BLEWire
+package import BLEWire
 import Synchronization
 
 /// A log of everything between a host and its controller, written on a thread of its own: btsnoop, or pcapng with
@@ -17,6 +17,12 @@ public final class PacketLogFile: Sendable {
     /// Packets that our queue or the disk did not take.
     public var lost = 0
     public var failure: SystemError?
+
+    package init() {}
+
+    init(packets: Int, lost: Int, failure: SystemError?) {
+      (self.packets, self.lost, self.failure) = (packets, lost, failure)
+    }
   }
 
   private static let queueByteCount = 1 << 22
@@ -59,6 +65,19 @@ public final class PacketLogFile: Sendable {
     _ transport: any PacketTransport, keys: CapturingTransport.Keys = .concealed
   ) -> any PacketTransport {
     CapturingTransport(transport, into: ring, waking: writer.wake, keys: keys)
+  }
+
+  /// Takes what an adapter tells that has no packets: one of advertising, as the events that would tell it. Receive thread
+  /// only.
+  package func log(_ report: borrowing AdvertisingReport, at time: ReceiveTime) {
+    report.events { event in
+      let packet = [UInt8](encoding: 1 + event.count) {
+        $0.append(HCIPacketType.event.rawValue)
+        $0.append(event)
+      }
+      ring.push(tag: UInt32(HCIDirection.controllerToHost.rawValue), time: time, packet.span)
+    }
+    writer.wake.signal()
   }
 
   /// Writes what waits and closes the file.

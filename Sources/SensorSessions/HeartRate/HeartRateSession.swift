@@ -10,8 +10,11 @@ public struct HeartRateSample: NotificationSample {
   public let measurement: HeartRateMeasurement
 
   public init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError) {
-    measurement = try HeartRateMeasurement(decoding: value)
-    self.time = time
+    self.init(try HeartRateMeasurement(decoding: value), at: time)
+  }
+
+  public init(_ measurement: HeartRateMeasurement, at time: ReceiveTime) {
+    (self.measurement, self.time) = (measurement, time)
   }
 
   /// Without contact there is nothing to measure.

@@ -1,0 +1,38 @@
+public import BLECore
+import BLEWire
+
+/// What bands and watches of Xiaomi and Amazfit put into their advertisements: the heart rate, where its owner has switched
+/// sharing on and exercises.
+///
+/// Nobody has published it; theengs/decoder (`Miband_json.h`) and ble_monitor (`amazfit.py`) read it alike.
+public struct BandAdvertisement: Hashable, Sendable, BitwiseCopyable {
+  /// Anhui Huami.
+  public static let company: UInt16 = 0x0157
+  private static let byteCount = 26
+  private static let rateOffset = 5
+  private static let addressOffset = 20
+
+  /// Beats per minute; `nil` where it is not shared.
+  public let beatsPerMinute: UInt8?
+
+  /// - Parameters:
+  ///   - value: manufacturer-specific data, company identifier included.
+  ///   - address: of the advertiser. The band's own stands at the end, which hardly anything else has.
+  /// - Throws: `lengthMismatch` but for 26 octets; `invalidValue` where it is another company's or another device's.
+  public init(decoding value: Span<UInt8>, from address: DeviceAddress) throws(WireError) {
+    guard value.count == Self.byteCount else {
+      throw WireError(.heartRate, offset: 0, .lengthMismatch(claimed: Self.byteCount, available: value.count))
+    }
+    guard value.u16(at: 0) == Self.company else {
+      throw WireError(.heartRate, offset: 0, .invalidValue(UInt32(value.u16(at: 0))))
+    }
+    let own = value.extracting(Self.addressOffset...)
+    // Neither says in which order.
+    guard
+      own.indices.allSatisfy({ own[$0] == address.octet($0) })
+        || own.indices.allSatisfy({ own[$0] == address.octet(5 - $0) })
+    else { throw WireError(.heartRate, offset: Self.addressOffset, .invalidValue(UInt32(own[0]))) }
+    let rate = value[Self.rateOffset]
+    beatsPerMinute = rate == 0 || rate >= 0xF0 ? nil : rate
+  }
+}

@@ -1,0 +1,94 @@
+import ArgumentParser
+import BLECore
+import BLEHost
+import BLELinux
+import BLEWire
+import CaptureTools
+import CommandKit
+import JSONText
+import Recording
+import SensorSessions
+import Synchronization
+
+/// The advertisements of a scan on the disk: a packet log while it lasts, and tables out of it afterwards.
+final class ScanRecording: Sendable {
+  private let directory: String
+  private let file = Mutex<PacketLogFile?>(nil)
+
+  private var path: String { directory + "/packets.pcapng" }
+
+  /// - Parameter directory: is made; no recording may be in it.
+  init(in directory: String) { self.directory = directory }
+
+  func start() async throws {
+    let file = try await failing { () async throws(HostError) in
+      do throws(SystemError) { try Files.createDirectory(directory) } catch { throw .system(error) }
+      return try await PacketLogFile.start(path)
+    }
+    self.file.withLock { $0 = file }
+  }
+
+  /// Receive thread only.
+  func take(_ report: borrowing AdvertisingReport, at time: ReceiveTime) {
+    file.withLock { $0 }?.log(report, at: time)
+  }
+
+  /// Closes the log, and makes tables of what sensors told in it.
+  func finish() async -> Outcome {
+    guard let file = file.withLock({ $0.take() }) else { return Outcome(directory: directory) }
+    var outcome = Outcome(directory: directory)
+    outcome.log = await file.finish()
+    guard outcome.log.packets > 0, outcome.log.failure == nil else { return outcome }
+    let draft = directory + "/.tables"
+    do throws(LogImport.Failure) {
+      let imported = try LogImport(path, into: draft).run()
+      outcome.problems = imported.problems
+      for capture in imported.captures { outcome.take(capture) }
+      do throws(SystemError) { try Files.removeTree(draft) } catch { throw .output(error) }
+    } catch {
+      // Nobody told anything: that is no failure of a scan.
+      if case .noReadings = error {} else { outcome.problems.append("\(error)") }
+    }
+    return outcome
+  }
+
+  struct Outcome {
+    let directory: String
+    var log = PacketLogFile.Outcome()
+    var captures: [LogImport.Capture] = []
+    var problems: [String] = []
+
+    init(directory: String) { self.directory = directory }
+
+    /// Gives a device's tables their place.
+    mutating func take(_ capture: LogImport.Capture) {
+      var capture = capture
+      let place = directory + "/" + capture.report.device.fileName
+      do throws(SystemError) { try Files.rename(capture.directory, to: place) } catch {
+        return problems.append("\(error)")
+      }
+      capture.directory = place
+      captures.append(capture)
+    }
+
+    /// Says what was recorded.
+    ///
+    /// - Throws: where it is not all.
+    func tell() throws {
+      Console.note("\(log.packets) reports in \(directory)/packets.pcapng")
+      for capture in captures {
+        let name = capture.report.deviceName.map { $0.printable + " " } ?? ""
+        let streams = capture.report.streams.filter { $0.samples > 0 }.map { "\($0.samples) \($0.name)" }
+        Console.note(
+          "\(name)\(capture.report.device): \(streams.joined(separator: ", ")) in \(capture.directory)")
+      }
+      for problem in problems { Console.note(problem) }
+      if let failure = log.failure { throw Failure(HostError.system(failure)) }
+      guard problems.isEmpty else { throw ExitCode.failure }
+      guard log.lost == 0 else {
+        Console.note("\(log.lost) reports were not recorded: the disk was too slow")
+        throw ExitCode(3)
+      }
+    }
+  }
+}
