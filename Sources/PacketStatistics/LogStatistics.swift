@@ -87,7 +87,7 @@ package struct LogStatistics: ~Copyable {
     do throws(WireError) {
       try connection.receive(packet, record.direction, at: time)
     } catch {
-      connection.report.malformed += 1
+      connection.account.report.malformed += 1
       throw error
     }
   }
@@ -112,7 +112,7 @@ package struct LogStatistics: ~Copyable {
   }
 
   private func openIndex(_ adapter: UInt16, _ handle: ConnectionHandle) -> Int? {
-    open.lastIndex { $0.report.handle == handle && $0.report.adapter == adapter }
+    open.lastIndex { $0.handle == handle && $0.adapter == adapter }
   }
 
   @discardableResult
@@ -127,9 +127,9 @@ package struct LogStatistics: ~Copyable {
 
   private mutating func close(_ connection: TrackedConnection, _ end: ConnectionReport.End) {
     open.removeAll { $0 === connection }
-    let report = connection.finish(end, hasEvents: !log.events.isEmpty, drops: log.drops)
-    for attribute in connection.attributes { log.intervals.add(attribute.intervals) }
-    for request in connection.requests { log.add(request) }
+    let report = connection.account.finish(end, hasEvents: !log.events.isEmpty, drops: log.drops)
+    for attribute in connection.account.attributes { log.intervals.add(attribute.intervals) }
+    for request in connection.account.requests { log.add(request) }
     if log.connections.count < Self.maximumConnections {
       log.connections.append(report)
     } else {
@@ -150,7 +150,7 @@ package struct LogStatistics: ~Copyable {
       for index in 0..<completed.count {
         let entry = completed[index]
         guard let open = openConnection(record.adapter, entry.handle) else { continue }
-        open.report.completedPackets = (open.report.completedPackets ?? 0) + entry.packets
+        open.account.report.completedPackets = (open.account.report.completedPackets ?? 0) + entry.packets
       }
     case .commandComplete:
       let complete = try CommandComplete(validating: parameters)
@@ -183,7 +183,7 @@ package struct LogStatistics: ~Copyable {
 
   private mutating func disconnect(_ adapter: UInt16, _ end: DisconnectionComplete, at time: ReceiveTime) {
     guard let connection = openConnection(adapter, end.handle) else { return }
-    connection.report.endTime = max(connection.report.endTime, time)
+    connection.account.report.endTime = max(connection.account.report.endTime, time)
     close(connection, .disconnected(end.reason))
     if ended.count == Self.maximumOpenConnections { ended.removeFirst() }
     ended.append((adapter, end.handle, time))
@@ -242,7 +242,7 @@ package struct LogStatistics: ~Copyable {
     at time: ReceiveTime
   ) {
     guard let connection = openConnection(adapter, handle) else { return }
-    connection.report.endTime = max(connection.report.endTime, time)
-    connection.note(status == .success ? value : .refused(status), at: time)
+    connection.account.report.endTime = max(connection.account.report.endTime, time)
+    connection.account.note(status == .success ? value : .refused(status), at: time)
   }
 }

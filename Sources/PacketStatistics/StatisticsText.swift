@@ -86,7 +86,7 @@ package struct StatisticsText {
       (connection.drops, "packets dropped by the log's writer meanwhile"),
       (connection.malformed, "malformed"), (connection.unaskedResponses, "responses that nothing asked for"),
       (
-        connection.omittedUpdates, "updates of attributes beyond the \(TrackedConnection.maximumAttributes)th"
+        connection.omittedUpdates, "updates of attributes beyond the \(ConnectionAccount.maximumAttributes)th"
       ),
     ]
     for (count, what) in losses where count > 0 { line("  ! \(count) \(what)") }

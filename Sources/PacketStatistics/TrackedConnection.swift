@@ -6,6 +6,37 @@ import BLEWire
 ///
 /// Each direction is recombined on its own. Of the channels only the fixed one of ATT is read.
 final class TrackedConnection {
+  let adapter: UInt16
+  let handle: ConnectionHandle
+  /// One value, so that a packet needs two accesses that are checked while the program runs instead of nine.
+  var account: ConnectionAccount
+  private var fromHost = L2CAPRecombiner()
+  private var fromController = L2CAPRecombiner()
+
+  /// - Parameter dropsAtStart: packets that the log's writer had lost when the connection came up.
+  init(_ report: ConnectionReport, dropsAtStart: Int) {
+    (adapter, handle) = (report.adapter, report.handle)
+    account = ConnectionAccount(report, dropsAtStart: dropsAtStart)
+  }
+
+  /// - Throws: what is odd about the packet.
+  func receive(
+    _ packet: borrowing ACLPacket, _ direction: HCIDirection, at time: ReceiveTime
+  ) throws(WireError) {
+    account.count(packet, direction, at: time)
+    var problem: WireError?
+    switch direction {
+    case .hostToController:
+      try fromHost.receive(packet) { frame in problem = account.take(frame, direction, at: time) }
+    case .controllerToHost:
+      try fromController.receive(packet) { frame in problem = account.take(frame, direction, at: time) }
+    }
+    if let problem { throw problem }
+  }
+}
+
+/// What is known of a connection so far.
+struct ConnectionAccount {
   /// Attributes with updates, and opcodes of requests, that are told apart.
   static let maximumAttributes = 24
   static let maximumRequestKinds = 32
@@ -22,10 +53,7 @@ final class TrackedConnection {
   }
 
   var report: ConnectionReport
-  /// Packets that the log's writer had lost when the connection came up.
-  let dropsAtStart: Int
-  private var fromHost = L2CAPRecombiner()
-  private var fromController = L2CAPRecombiner()
+  private let dropsAtStart: Int
   private(set) var attributes: [AttributeStatistics] = []
   private(set) var requests: [RequestStatistics] = []
   private var lastAttribute = 0
@@ -41,26 +69,21 @@ final class TrackedConnection {
 
   // MARK: Packets
 
-  /// - Throws: what is odd about the packet.
-  func receive(
+  fileprivate mutating func count(
     _ packet: borrowing ACLPacket, _ direction: HCIDirection, at time: ReceiveTime
-  ) throws(WireError) {
+  ) {
     report.endTime = max(report.endTime, time)
-    var problem: WireError?
     switch direction {
     case .hostToController:
       report.sent.packets += 1
       report.sent.octets += packet.data.count
-      try fromHost.receive(packet) { frame in problem = take(frame, direction, at: time) }
     case .controllerToHost:
       report.received.packets += 1
       report.received.octets += packet.data.count
-      try fromController.receive(packet) { frame in problem = take(frame, direction, at: time) }
     }
-    if let problem { throw problem }
   }
 
-  private func take(
+  fileprivate mutating func take(
     _ frame: borrowing L2CAPFrame, _ direction: HCIDirection, at time: ReceiveTime
   ) -> WireError? {
     guard frame.channelID == ATT.channelID, report.transport == .lowEnergy else { return nil }
@@ -70,7 +93,7 @@ final class TrackedConnection {
     } catch { return error }
   }
 
-  private func take(pdu: Span<UInt8>, _ direction: HCIDirection, at time: ReceiveTime) throws(WireError) {
+  private mutating func take(pdu: Span<UInt8>, _ direction: HCIDirection, at time: ReceiveTime) throws(WireError) {
     try pdu.require(1, .att)
     let opcode = ATTOpcode(rawValue: pdu[0])
     switch opcode.kind {
@@ -94,7 +117,7 @@ final class TrackedConnection {
   // MARK: Updates
 
   /// A list of handle, length and value. Core 5.4, Vol 3, Part F, 3.4.7.4.
-  private func takeMultiple(
+  private mutating func takeMultiple(
     _ pdu: Span<UInt8>, _ direction: HCIDirection, at time: ReceiveTime
   ) throws(WireError) {
     var rest = pdu.extracting(1...)
@@ -107,7 +130,7 @@ final class TrackedConnection {
     }
   }
 
-  private func update(
+  private mutating func update(
     _ handle: AttributeHandle, _ opcode: ATTOpcode, _ direction: HCIDirection, byteCount: Int,
     at time: ReceiveTime
   ) {
@@ -120,7 +143,7 @@ final class TrackedConnection {
   }
 
   /// Where an attribute's numbers are: mostly where those of the last update were.
-  private func attribute(
+  private mutating func attribute(
     _ handle: AttributeHandle, _ opcode: ATTOpcode, _ direction: HCIDirection
   ) -> Int? {
     func isWanted(_ index: Int) -> Bool {
@@ -140,7 +163,7 @@ final class TrackedConnection {
 
   // MARK: Requests
 
-  private func ask(_ pdu: Span<UInt8>, _ opcode: ATTOpcode, _ direction: HCIDirection, at time: ReceiveTime) {
+  private mutating func ask(_ pdu: Span<UInt8>, _ opcode: ATTOpcode, _ direction: HCIDirection, at time: ReceiveTime) {
     let kind = requestKind(opcode, direction)
     if let kind { requests[kind].count += 1 }
     var pending = Pending(opcode: opcode, time: time, kind: kind)
@@ -155,7 +178,7 @@ final class TrackedConnection {
     set(pending, isIndication, direction)
   }
 
-  private func set(_ pending: Pending?, _ isIndication: Bool, _ direction: HCIDirection) {
+  private mutating func set(_ pending: Pending?, _ isIndication: Bool, _ direction: HCIDirection) {
     switch (direction, isIndication) {
     case (.hostToController, false): hostRequest = pending
     case (.hostToController, true): hostIndication = pending
@@ -164,11 +187,11 @@ final class TrackedConnection {
     }
   }
 
-  private func giveUp(_ pending: Pending?) {
+  private mutating func giveUp(_ pending: Pending?) {
     if let kind = pending?.kind { requests[kind].unanswered += 1 }
   }
 
-  private func requestKind(_ opcode: ATTOpcode, _ direction: HCIDirection) -> Int? {
+  private mutating func requestKind(_ opcode: ATTOpcode, _ direction: HCIDirection) -> Int? {
     if let index = requests.firstIndex(where: { $0.opcode == opcode && $0.direction == direction }) {
       return index
     }
@@ -178,7 +201,7 @@ final class TrackedConnection {
   }
 
   /// - Parameter direction: of the answer; the request went the other way.
-  private func answer(
+  private mutating func answer(
     _ pdu: Span<UInt8>, _ opcode: ATTOpcode, _ direction: HCIDirection, at time: ReceiveTime
   ) {
     let isConfirmation = opcode == .handleValueConfirmation
@@ -211,7 +234,7 @@ final class TrackedConnection {
 
   // MARK: Events
 
-  func note(_ value: ParameterChange.Value, at time: ReceiveTime) {
+  mutating func note(_ value: ParameterChange.Value, at time: ReceiveTime) {
     guard report.changes.count < ConnectionReport.maximumChanges else {
       report.omittedChanges += 1
       return
@@ -220,7 +243,7 @@ final class TrackedConnection {
   }
 
   /// What is known in the end. The connection must not be used after that.
-  func finish(_ end: ConnectionReport.End, hasEvents: Bool, drops: Int) -> ConnectionReport {
+  mutating func finish(_ end: ConnectionReport.End, hasEvents: Bool, drops: Int) -> ConnectionReport {
     for pending in [hostRequest, hostIndication, controllerRequest, controllerIndication] { giveUp(pending) }
     report.end = end
     report.drops = drops - dropsAtStart

@@ -282,7 +282,7 @@ struct LogStatisticsTests {
     let report = try script.report()
     #expect(report.connections.count == 41)
     #expect(report.connections.count { $0.end == .evicted } == 9)
-    #expect(report.connections[0].attributes.count == TrackedConnection.maximumAttributes)
+    #expect(report.connections[0].attributes.count == ConnectionAccount.maximumAttributes)
     #expect(report.connections[0].omittedUpdates == 16)
   }
 
