@@ -93,7 +93,9 @@ struct ConnectionAccount {
     } catch { return error }
   }
 
-  private mutating func take(pdu: Span<UInt8>, _ direction: HCIDirection, at time: ReceiveTime) throws(WireError) {
+  private mutating func take(pdu: Span<UInt8>, _ direction: HCIDirection, at time: ReceiveTime)
+    throws(WireError)
+  {
     try pdu.require(1, .att)
     let opcode = ATTOpcode(rawValue: pdu[0])
     switch opcode.kind {
@@ -163,7 +165,9 @@ struct ConnectionAccount {
 
   // MARK: Requests
 
-  private mutating func ask(_ pdu: Span<UInt8>, _ opcode: ATTOpcode, _ direction: HCIDirection, at time: ReceiveTime) {
+  private mutating func ask(
+    _ pdu: Span<UInt8>, _ opcode: ATTOpcode, _ direction: HCIDirection, at time: ReceiveTime
+  ) {
     let kind = requestKind(opcode, direction)
     if let kind { requests[kind].count += 1 }
     var pending = Pending(opcode: opcode, time: time, kind: kind)
