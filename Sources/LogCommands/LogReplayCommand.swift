@@ -49,6 +49,8 @@ extension LogCommand {
     @Flag(help: "Fail where anything differs.")
     var strict = false
 
+    @OptionGroup(title: "Logs from the air") var air: AirKeyOptions
+
     @Flag(help: "Print one JSON object.")
     var json = false
 
@@ -58,9 +60,9 @@ extension LogCommand {
     }
 
     func run() async throws {
-      let (file, link, speed) = (file, link, ReplaySpeed(speed) ?? .max)
+      let (file, link, speed, keys) = (file, link, ReplaySpeed(speed) ?? .max, air.keys)
       let log = try failing { () throws(HostError) in
-        try ReplayLog.read(file) { Console.progress("read \($0) packets …") }
+        try ReplayLog.read(file, keys: keys) { Console.progress("read \($0) packets …") }
       }
       Console.progress("")
       let report = try await Interruption.cancelling {

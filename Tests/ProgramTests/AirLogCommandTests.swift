@@ -39,6 +39,22 @@ import Testing
     #expect(notification.contains(#""isDecrypted":true"#) && notification.contains(#""value":"0101010101""#))
   }
 
+  /// Three notifications are encrypted: with the key they reach a host that the log is played to, and a report.
+  @Test func playsAndReportsWithTheKey() throws {
+    let plain = try log(["replay", Self.sample])
+    #expect(plain.status == 0 && plain.output.contains("1 advertising events, 0 notifications"))
+    let decrypted = try log(["replay", "--ltk", Self.key, Self.sample])
+    #expect(decrypted.status == 0 && decrypted.output.contains("1 advertising events, 3 notifications"))
+    try withFolder { folder in
+      for (keys, updates) in [([], false), (["--ltk", Self.key], true)] {
+        let page = folder + "/\(keys.count).html"
+        let run = try Program.run(Place.ringtap, ["report", Self.sample, "--output", page] + keys)
+        #expect(run.status == 0, "\(run.errors)")
+        #expect(try String(contentsOfFile: page, encoding: .utf8).contains("0x0012") == updates)
+      }
+    }
+  }
+
   @Test func saysWhatItCannotShow() throws {
     let encrypted = try log(["show", "--no-pager", Self.sample])
     #expect(encrypted.status == 0)

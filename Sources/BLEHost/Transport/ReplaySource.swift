@@ -1,10 +1,13 @@
-/// A log that is played in place of a controller, and how: `packets.btsnoop`, `packets.btsnoop,speed=10x,link=2`.
+/// A log that is played in place of a controller, and how: `packets.btsnoop`, `packets.btsnoop,speed=10x,link=2`,
+/// `air.pcap,ltk=4C68384139F574D836BCF34E9DFB01BF`.
 public struct ReplaySource: Hashable, Sendable {
   public var path: String
   public var speed: ReplaySpeed
   /// The link, from 1, whose ATT channel is played; `nil` for the whole log, where it is one of our own host, else for
   /// the first link.
   public var link: Int?
+  /// Long-term keys of encrypted links in a log from the air: 32 hexadecimal digits each.
+  public var keys: [String] = []
 
   public init(path: String, speed: ReplaySpeed = .max, link: Int? = nil) {
     self.path = path
@@ -25,6 +28,9 @@ public struct ReplaySource: Hashable, Sendable {
       case "link":
         guard let link = Int(value), link > 0 else { return nil }
         self.link = link
+      case "ltk":
+        guard value.count == 32, value.allSatisfy(\.isHexDigit), value.utf8.count == 32 else { return nil }
+        keys.insert(String(value), at: 0)
       default: return nil
       }
       fields.removeLast()
@@ -37,5 +43,6 @@ public struct ReplaySource: Hashable, Sendable {
 extension ReplaySource: CustomStringConvertible {
   public var description: String {
     path + (speed == .max ? "" : ",speed=\(speed)") + (link.map { ",link=\($0)" } ?? "")
+      + keys.map { ",ltk=\($0)" }.joined()
   }
 }

@@ -1,4 +1,4 @@
-import BLEAirLog
+public import BLEAirLog
 public import BLECore
 public import BLEHost
 import BLELinux
@@ -45,10 +45,11 @@ public struct ReplayLog: Sendable {
   ///
   /// - Parameters:
   ///   - path: `-` for standard input.
+  ///   - keys: of encrypted links in a log from the air.
   ///   - progress: hears from time to time how many packets were read.
   /// - Throws: where there is no log. One that breaks off has its good packets, and `problem`.
   public static func read(
-    _ path: String, progress: (_ packets: Int) -> Void = { _ in }
+    _ path: String, keys: [AirKey] = [], progress: (_ packets: Int) -> Void = { _ in }
   ) throws(HostError) -> ReplayLog {
     var input: CompressedInput
     do throws(SystemError) { input = try CompressedInput(path: path) } catch {
@@ -56,7 +57,7 @@ public struct ReplayLog: Sendable {
     }
     var log = ReplayLog()
     var tracker = ConnectionTracker()
-    var reader = AnyLogReader()
+    var reader = AnyLogReader(keys: keys)
     do {
       while true {
         let piece = try input.next()

@@ -1,3 +1,4 @@
+import BLEAirLog
 public import BLECore
 public import BLEHost
 public import BLELinux
@@ -62,7 +63,8 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
 
   /// - Throws: `unsuitable` where the file is no log, or has nothing to play.
   public convenience init(_ source: ReplaySource, on loop: EventLoop) throws(HostError) {
-    try self.init(try ReplayLog.read(source.path), source, on: loop)
+    let keys = source.keys.compactMap { AirKey($0) }
+    try self.init(try ReplayLog.read(source.path, keys: keys), source, on: loop)
   }
 
   public init(_ log: ReplayLog, _ source: ReplaySource, on loop: EventLoop) throws(HostError) {

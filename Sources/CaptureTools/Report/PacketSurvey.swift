@@ -36,11 +36,11 @@ struct PacketSurvey {
 
   /// - Throws: where it cannot be opened or is no log. What ends it early is one of its `problems`.
   static func read(
-    _ path: String, keeping depth: Depth, progress: (String) -> Void
+    _ path: String, keeping depth: Depth, keys: [AirKey] = [], progress: (String) -> Void
   ) throws(ReportError) -> PacketSurvey {
     var survey = PacketSurvey()
     var scan = PacketScan(depth)
-    if let problem = try LogFile.read(path, progress: progress, { scan.take($0) }) {
+    if let problem = try LogFile.read(path, keys: keys, progress: progress, { scan.take($0) }) {
       survey.problems.append(ReportProblem(.error, "\(problem)."))
     }
     survey.take(scan)

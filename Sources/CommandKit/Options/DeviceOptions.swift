@@ -101,6 +101,15 @@ package struct AdapterOptions: ParsableArguments {
     default: if links != nil { ProcessRights.keep([]) }
     }
     let loop = try failing { () throws(HostError) in try EventLoop.start(tuning: tuning) }
+    do { return try await open(transport, links, on: loop) } catch {
+      loop.stop()
+      throw error
+    }
+  }
+
+  private func open(
+    _ transport: TransportSpecification?, _ links: Int?, on loop: EventLoop
+  ) async throws -> Radio {
     guard let specification = transport else {
       let info = try failing { () throws(HostError) in try KernelAdapter.find(adapter) }
       var kernel = beside(info, loop)

@@ -45,10 +45,12 @@ struct AnalyseCommand: ParsableCommand {
   @Option(name: [.short, .long], help: "Write tables into this directory.")
   var output: String?
 
+  @OptionGroup(title: "Logs from the air") var air: AirKeyOptions
+
   @Flag(help: "Print one JSON object.")
   var json = false
 
-  func run() throws { try CaptureInput.withDirectory(of: path) { try analyse($0) } }
+  func run() throws { try CaptureInput.withDirectory(of: path, keys: air.keys) { try analyse($0) } }
 
   private func analyse(_ directory: String) throws {
     let captures = CaptureGroup.members(of: directory)

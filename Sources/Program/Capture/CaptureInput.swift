@@ -1,4 +1,5 @@
 import ArgumentParser
+import BLEAirLog
 import BLELinux
 import CaptureTables
 import CaptureTools
@@ -7,14 +8,20 @@ import CommandKit
 /// A capture's directory, or a packet log that becomes one for as long as it is needed.
 enum CaptureInput {
   /// Lends the directory. One that a log was imported into is removed afterwards.
-  static func withDirectory<Value>(of path: String, _ body: (String) throws -> Value) throws -> Value {
+  ///
+  /// - Parameter keys: of encrypted links in a log from the air.
+  static func withDirectory<Value>(
+    of path: String, keys: [AirKey], _ body: (String) throws -> Value
+  ) throws -> Value {
     // A folder has two names at least, a file none.
     guard Files.names(in: path).isEmpty, Files.exists(path) else { return try body(path) }
     let folder = try failing { () throws(SystemError) in try Files.temporaryDirectory("ringtap-import") }
     defer { try? Files.removeTree(folder) }
     let directory = folder + "/" + CaptureGroup.name(base(of: path))
     let outcome = try failing { () throws(LogImport.Failure) in
-      try LogImport(path, into: directory).run { Console.progress($0) }
+      var importing = LogImport(path, into: directory)
+      importing.keys = keys
+      return try importing.run { Console.progress($0) }
     }
     if Console.isErrorTerminal { Console.progress("") }
     for problem in outcome.problems { Console.note(problem) }

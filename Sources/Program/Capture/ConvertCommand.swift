@@ -62,6 +62,8 @@ struct ConvertCommand: ParsableCommand {
     help: ArgumentHelp("Where to write; beside the capture if not given.", valueName: "path"))
   var output: String?
 
+  @OptionGroup(title: "Logs from the air") var air: AirKeyOptions
+
   @Flag(help: "Print the report as one JSON object.")
   var json = false
 
@@ -71,7 +73,7 @@ struct ConvertCommand: ParsableCommand {
     if json { throw ValidationError("--json would stand among the lines of --output -") }
   }
 
-  func run() throws { try CaptureInput.withDirectory(of: path) { try convert($0) } }
+  func run() throws { try CaptureInput.withDirectory(of: path, keys: air.keys) { try convert($0) } }
 
   private func convert(_ directory: String) throws {
     let format = to.format

@@ -64,6 +64,8 @@ struct ReportCommand: ParsableCommand {
       valueName: "name"))
   var stream: [String] = []
 
+  @OptionGroup(title: "Logs from the air") var air: AirKeyOptions
+
   func validate() throws {
     _ = try view
     if path == "-", output == nil, svg == nil, png == nil {
@@ -72,11 +74,11 @@ struct ReportCommand: ParsableCommand {
   }
 
   func run() throws {
-    let view = try view
+    let (view, keys) = (try view, air.keys)
     let converter = try png.map { file in try Converter(into: file) }
     Confinement.filterFiles()
     let document = try failing { () throws(ReportError) in
-      var document = try ReportDocument.read(path, title: title) { Console.progress($0) }
+      var document = try ReportDocument.read(path, title: title, keys: keys) { Console.progress($0) }
       try document.show(view)
       return document
     }

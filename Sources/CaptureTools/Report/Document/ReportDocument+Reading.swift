@@ -1,3 +1,4 @@
+package import BLEAirLog
 import BLECore
 import BLEDissector
 import BLELinux
@@ -10,14 +11,15 @@ extension ReportDocument {
   ///
   /// - Parameters:
   ///   - title: of the page; `nil`: what it is of.
+  ///   - keys: of encrypted links in a log from the air.
   ///   - progress: called now and then.
   package static func read(
-    _ path: String, title: String?, progress: (String) -> Void
+    _ path: String, title: String?, keys: [AirKey] = [], progress: (String) -> Void
   ) throws(ReportError) -> ReportDocument {
     var document: ReportDocument
     // A folder has two names at least, a file none.
     if Files.names(in: path).isEmpty {
-      document = try log(path, progress)
+      document = try log(path, keys, progress)
     } else {
       document = try captures(CaptureGroup.members(of: path), path, progress)
     }
@@ -48,9 +50,10 @@ extension ReportDocument {
     return document
   }
 
-  private static func log(_ path: String, _ progress: (String) -> Void) throws(ReportError) -> ReportDocument
-  {
-    let survey = try PacketSurvey.read(path, keeping: .samples, progress: progress)
+  private static func log(
+    _ path: String, _ keys: [AirKey], _ progress: (String) -> Void
+  ) throws(ReportError) -> ReportDocument {
+    let survey = try PacketSurvey.read(path, keeping: .samples, keys: keys, progress: progress)
     var document = ReportDocument(title: CaptureGroup.name(path))
     document.problems = survey.problems.sorted { $0.severity < $1.severity }
     document.sections = survey.devices.map { section($0, survey.drops) }
