@@ -83,6 +83,7 @@ package struct Radio: Sendable {
     }
   }
 
+  /// Nothing can be asked of the adapter afterwards: its thread ends.
   package func close() async {
     // A controller that does not let go is left to whoever takes it next.
     try? await Interruption.leaving(after: Interruption.closingPatience) { [adapter, emulation] in
@@ -90,6 +91,7 @@ package struct Radio: Sendable {
       await emulation?.detach()
     }
     if let replay { for note in ReplayText.notes(of: replay) { Console.note(note) } }
+    defer { adapter.loop.stop() }
     guard let outcome = await log?.finish() else { return }
     if let failure = outcome.failure { Console.note(failure: "the packet log is cut: \(failure)") }
     if outcome.lost > 0 { Console.note("\(outcome.lost) packets are missing in the packet log") }

@@ -15,7 +15,7 @@ package struct RecordedCapture {
   package let damage: String?
 
   /// Octets of `session.json` and `columns.json`, at most.
-  private static let documentLimit = 1 << 24
+  private static let documentLimit = 1 << 23
 
   package init(_ directory: String) throws(ConversionError) {
     self.directory = directory

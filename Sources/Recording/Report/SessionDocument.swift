@@ -4,7 +4,7 @@ package import JSONText
 /// `session.json` of a capture, as it is read again.
 package enum SessionDocument {
   /// Octets, at most.
-  private static let limit = 1 << 24
+  private static let limit = 1 << 23
 
   /// Why it cannot be read.
   package enum Problem: Error, CustomStringConvertible {
