@@ -111,7 +111,7 @@ extension InTestKernel {
       try await expect(start("report", path), holds: Self.none, "report")
       try await expect(start("log", "show", "-"), holds: Self.none, "log show")
       try await expect(start("log", "stats", "-"), holds: Self.none, "log stats")
-      try await expect(start("decode", "2a37"), holds: Self.none, "decode")
+      try await expect(start("decode"), holds: Self.none, "decode")
     }
 
     @Test func helpHoldsNothing() async throws {
