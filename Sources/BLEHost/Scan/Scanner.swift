@@ -25,7 +25,11 @@ public struct Scanner: Sendable {
     256, "advertisers of a search for a device", by: .air, whenFull: "the one heard longest ago goes",
     counted: "`forgotten`, told when the search ends")
 
-  /// - Parameter keeping: as many advertisers, at least one.
+  /// - Parameters:
+  ///   - kind: whether scan responses are asked for.
+  ///   - duplicates: whether the handler gets each report, or what is new.
+  ///   - timing: how much of the time is listened.
+  ///   - keeping: as many advertisers, at least one.
   public init(
     kind: ScanKind = .active, duplicates: DuplicateFilter = .reportOnce, timing: ScanTiming = .continuous,
     keeping: Int = Scanner.advertisers.count
