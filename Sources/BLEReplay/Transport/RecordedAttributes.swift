@@ -203,8 +203,8 @@ struct RecordedAttributes: Sendable {
     return header(byteCount) + list
   }
 
-  /// What a server says to a request that the log cannot answer: there are no more attributes than the log tells of,
-  /// and what becomes of a value nobody knows.
+  /// What a server says to a request that the log cannot answer. A search finds no more than the log tells of; a value that
+  /// the log does not have is refused as an unlikely error.
   ///
   /// - Returns: an Error Response, Core 5.4, Vol 3, Part F, 3.4.1.1; `nil` for what is no request.
   static func refusal(_ request: [UInt8]) -> [UInt8]? {

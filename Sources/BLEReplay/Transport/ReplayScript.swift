@@ -206,7 +206,7 @@ struct ReplayScript: Sendable {
     }
     if let index = known[octets] { return .answer(packets[index]) }
     if let answer = answer(octets, role) { return .answer(answer) }
-    // A command.
+    // Only a command comes as far as here: each ATT request has an answer by now.
     let name = ReplayWords.name(octets)
     return .unanswered(
       expected == nil
