@@ -263,11 +263,9 @@ import Testing
       switch pdu {
       case "020502": ["030502"]
       case "060100ffff00280118": ["0701000800"]
-      case "0402000800":
-        ["0501" + "0200032803000" + "52a040002290500032806" + "00292b0700032808002a2b"]
-      case "0a0200": ["0b20" + "0300052a"]
-      case "0a0500": ["0b0a" + "0600292b"]
-      case "0a0700": ["0b02" + "08002a2b"]
+      case "08010008000328": ["0907" + "0200200300052a" + "05000a0600292b" + "07000208002a2b"]
+      case "08080008000328": ["010808000a"]
+      case "0404000400": ["0501" + "04000229"]
       case "1204000200", "12060001": ["13"]
       case Self.readHash: [Self.hashAnswer]
       case "060100ffff00280d18": ["010601000a"]
@@ -277,8 +275,8 @@ import Testing
     _ = try await GATTClient(link.connection).attributes(of: [.heartRate])
     #expect(
       link.peer.received.map { hexOf($0) } == [
-        "020502", "060100ffff00280118", "0402000800", "0a0200", "0a0500", "0a0700", "1204000200", "12060001",
-        Self.readHash, "060100ffff00280d18",
+        "020502", "060100ffff00280118", "08010008000328", "08080008000328", "0404000400", "1204000200",
+        "12060001", Self.readHash, "060100ffff00280d18",
       ])
     let found = try #require(await link.connection.discovery)
     #expect(found.proof == .hash(octetsOf(Self.hash)))

@@ -226,7 +226,7 @@ import Testing
   /// the phone's log has them, and what bluetoothd does; the latter is written without.
   @Test(arguments: Logs.own)
   func btmonReadsBTSnoop(_ file: URL) throws {
-    let log = withoutReadByType([UInt8](try Data(contentsOf: file)))
+    let log = OldBtmon.readable([UInt8](try Data(contentsOf: file)))
     try withFolder { folder in
       for kind in [BTSnoopFormat.monitor, .h4, .unencapsulated] {
         let copy = URL(filePath: folder + "/log.btsnoop")

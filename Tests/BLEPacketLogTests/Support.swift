@@ -39,22 +39,6 @@ struct PacketLine: Decodable, Hashable {
   var problem: String?
 }
 
-/// A log in format 2001 without the requests on which btmon 5.66 crashes.
-func withoutReadByType(_ log: [UInt8]) -> [UInt8] {
-  var writer = PacketLogWriter(.btsnoop(.monitor))
-  var octets: [UInt8] = []
-  writer.start(into: &octets)
-  for record in LogReading(log).records {
-    let packet = record.packet
-    let isRequest =
-      record.header.type == .acl && packet.count > 8 && packet[6] == ATT.channelID
-      && packet[8] == ATTOpcode.readByTypeRequest.rawValue
-    if !isRequest { record.withRecord { writer.append($0, to: &octets) } }
-  }
-  writer.finish(into: &octets)
-  return octets
-}
-
 /// The logs of the repository, and those of real devices where there are any.
 enum Logs {
   static var own: [URL] { Place.captures(withSuffix: ".btsnoop").map { URL(filePath: $0) } }

@@ -256,11 +256,11 @@ func isMalformed(_ body: () async throws(GATTError) -> Void) async -> Bool {
   }
 }
 
-/// Discovery of one known service, 4.4.2 and then Find Information: for whoever knows the device.
+/// Discovery of one known service, 4.4.2, its characteristics, 4.6.1, and their descriptors, 4.7.1.
 @Suite struct GATTDiscoverServiceTests {
   @Test func findsWhatTheWalkFinds() async throws {
     let server = Answers([
-      "07 0500 0800", "0501 0600 0328 0700 292a", "0501 0800 0129", "0b 0a 0700 292a",
+      "07 0500 0800", "09 07 0600 0a 0700 292a", "01 08 0700 0a", "05 01 0800 0129",
     ])
     let found = try #require(try await server.discoverService(.heartRate))
     #expect(found.range == HandleRange(start: AttributeHandle(5), end: AttributeHandle(8)))
@@ -278,7 +278,7 @@ func isMalformed(_ body: () async throws(GATTError) -> Void) async -> Bool {
   }
 
   @Test func refusesABadDeclaration() async {
-    let server = Answers(["07 0500 0800", "0501 0600 0328", "01 04 0700 0a", "0b 0a 0700"])
+    let server = Answers(["07 0500 0800", "09 05 0600 0a 0700"])
     #expect(
       await isMalformed { () async throws(GATTError) in _ = try await server.discoverService(.heartRate) })
   }

@@ -13,6 +13,17 @@ extension InTestKernel {
     init() throws { scene = try Scene() }
     isolated deinit { scene.end() }
 
+    /// Has a program that remembers look at all attributes.
+    private func discoverAll() throws {
+      let tree = try scene.run(
+        "env",
+        [
+          "-u", "RINGTAP_NO_REMEMBER", "XDG_STATE_HOME=\(scene.path("state"))", Place.ringtap, "gatt",
+          Self.device, "--adapter", "hci0", "--mode", "raw",
+        ])
+      #expect(tree.status == 0, "\(tree.errors)")
+    }
+
     /// Reads the device's name with a program that remembers.
     ///
     /// - Returns: the opcodes of its requests, as the kernel's monitor has them; without the exchange of the MTU, which
@@ -48,21 +59,23 @@ extension InTestKernel {
       try control.type("advertise on")
       try control.line(containing: "Advertising object registered")
 
-      // Read By Group Type is how services are found, Read By Type how the hash is read.
-      let (groups, hash, read): (UInt8, UInt8, UInt8) = (0x10, 0x08, 0x0A)
-      let first = try readName("first")
-      #expect(first.contains(groups))
-      let second = try readName("second")
-      #expect(second == [hash, read])
+      // Read By Type is how the name is found, and how the hash is read.
+      let (hash, read): (UInt8, UInt8) = (0x08, 0x0A)
+      let unknown = try readName("unknown")
+      #expect(unknown.dropLast().allSatisfy { $0 == hash } && unknown.count > 2 && unknown.last == read)
+      try discoverAll()
+      let known = try readName("known")
+      #expect(known == [hash, read])
 
       try control.type("gatt.register-service 0000fff0-0000-1000-8000-00805f9b34fb")
       try control.type("yes")
       try control.type("gatt.register-application")
       try control.line(containing: "Application registered")
-      let third = try readName("third")
-      #expect(third.first == hash && third.contains(groups))
-      let fourth = try readName("fourth")
-      #expect(fourth == [hash, read])
+      // The hash, then as of a device that is not known.
+      let changed = try readName("changed")
+      #expect(changed == [hash] + unknown)
+      try discoverAll()
+      #expect(try readName("again") == [hash, read])
     }
   }
 }

@@ -98,7 +98,7 @@ extension InTestKernel {
       try scene.ringtap("read", ring.address, "2a26").expectSuccess()
       kill(process, SIGINT)
       #expect(try log.finish().status == 0)
-      #expect(try scene.demand("btmon", ["-r", path]).output.contains("ATT: Read Request (0x0a)"))
+      #expect(try OldBtmon.read(path).output.contains("ATT: Read Request (0x0a)"))
     }
 
     /// The command gets its sockets from descriptor 3 on, and no other.

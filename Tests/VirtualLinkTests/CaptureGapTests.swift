@@ -171,7 +171,9 @@ import Testing
       #expect(lines.allSatisfy { $0[3].isEmpty })
     }
     do {
-      let text = try await Program.output(of: "btmon", ["-r", log])
+      let result = try await OldBtmon.read(log)
+      #expect(result.status == 0)
+      let text = result.output
       #expect(
         text.split(separator: "\n").count { $0.contains("Handle Value Notification (0x1b)") } == notifications
       )

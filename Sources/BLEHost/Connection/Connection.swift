@@ -19,6 +19,8 @@ public actor Connection: ATTRequester {
 
   private struct Request {
     let pdu: [UInt8]
+    /// Goes out behind it, and has no answer.
+    let command: [UInt8]?
     let answer: OneShot<Result<[UInt8], GATTError>>
   }
 
@@ -54,8 +56,9 @@ public actor Connection: ATTRequester {
   private var subscribers: [Subscriber] = []
   private var nextSubscriber = 0
   private var wakes: [WakeEvent] = []
-  private var restore: (@Sendable () async -> Void)?
-  private var former: LinkParameters?
+  var restore: (@Sendable () async -> Void)?
+  var settle: (@Sendable (Connection) async -> Void)?
+  var former: LinkParameters?
   /// Makes a link more secure that a device finds too insecure.
   private var securityRaiser: (@Sendable (Connection, ATTErrorCode) async -> Bool)?
   var attributes = LinkAttributes()
@@ -133,18 +136,6 @@ public actor Connection: ATTRequester {
     finish(.closedLocally)
   }
 
-  /// Remembers the timing that the link had before anything was asked of it.
-  ///
-  /// - Parameter current: in force; `nil` where it is not known.
-  /// - Returns: what was in force when this was first called.
-  func firstTiming(_ current: LinkParameters?) -> LinkParameters? {
-    former = former ?? current
-    return former
-  }
-
-  /// - Parameter restore: puts back what was changed of a link that may outlive this channel.
-  func onClose(_ restore: @escaping @Sendable () async -> Void) { self.restore = restore }
-
   // MARK: Requests
 
   /// - Parameter body: makes the link more secure; says whether it is worth asking again.
@@ -160,12 +151,18 @@ public actor Connection: ATTRequester {
   ///
   /// Where the device refuses for want of security, the request is repeated once on a link that has more.
   public func transact(_ request: [UInt8]) async throws(GATTError) -> [UInt8] {
-    do throws(GATTError) { return try await exchange(request) } catch {
+    try await transact(request, followedBy: nil)
+  }
+
+  /// The same with a command right behind the request: it does not wait for the answer, and the device takes both in this
+  /// order. Where the request is refused, the command was sent all the same.
+  func transact(_ request: [UInt8], followedBy command: [UInt8]?) async throws(GATTError) -> [UInt8] {
+    do throws(GATTError) { return try await exchange(request, command) } catch {
       guard case .refused(let refusal) = error, try await isWorthRepeating(after: refusal.code) else {
         throw error
       }
     }
-    return try await exchange(request)
+    return try await exchange(request, command)
   }
 
   private func isWorthRepeating(after code: ATTErrorCode) async throws(GATTError) -> Bool {
@@ -174,9 +171,9 @@ public actor Connection: ATTRequester {
     return await securityRaiser(self, code)
   }
 
-  private func exchange(_ request: [UInt8]) async throws(GATTError) -> [UInt8] {
+  private func exchange(_ request: [UInt8], _ command: [UInt8]?) async throws(GATTError) -> [UInt8] {
     let answer = OneShot<Result<[UInt8], GATTError>>()
-    queue.append(Request(pdu: request, answer: answer))
+    queue.append(Request(pdu: request, command: command, answer: answer))
     pump()
     let wasCancelled = Task.isCancelled
     let result = await withTaskCancellationHandler {
@@ -219,6 +216,7 @@ public actor Connection: ATTRequester {
     if exchange != nil { hasAskedMTU = true }
     requests.add()
     transmit(request.pdu)
+    if let command = request.command { transmit(command) }
   }
 
   private func complete(_ result: Result<[UInt8], GATTError>) {

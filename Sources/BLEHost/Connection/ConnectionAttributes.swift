@@ -1,6 +1,6 @@
 import BLECore
 import BLELinux
-import BLEStack
+public import BLEStack
 public import BLEWire
 import Synchronization
 
@@ -89,6 +89,22 @@ extension Connection {
     attributes.isFromEarlierLink = false
     removeSubscribers(in: range, but: attributes.changeHandle)
     attributes.watchers.wakeAll()
+  }
+
+  /// Turns notifications or indications on or off, with a command right behind.
+  func configure(
+    _ characteristic: GATTDatabase.Characteristic, _ configuration: ClientCharacteristicConfiguration,
+    followedBy command: AttributeWrite?
+  ) async throws(GATTError) {
+    guard let command, let handle = characteristic.configuration else {
+      return try await configure(characteristic, configuration)
+    }
+    let value = [UInt8](encoding: 2) { $0.append(u16: configuration.rawValue) }
+    let request = [UInt8](encoding: 5) { Write(request: handle, value: value.span).encode(into: &$0) }
+    let behind = [UInt8](encoding: 3 + command.value.count) {
+      Write(command: command.handle, value: command.value.span).encode(into: &$0)
+    }
+    _ = try await transact(request, followedBy: behind)
   }
 
   /// Nobody listens to the device any more, but to its word for changes.

@@ -165,13 +165,13 @@ public actor HostAdapter: Adapter {
 
   /// Connects whom `create` asks the controller for, once it is free.
   func connect(
-    _ peers: [DeviceAddress], timeout: Duration, tap: PacketTap?,
+    _ peers: [DeviceAddress], startsFast: Bool = false, timeout: Duration, tap: PacketTap?,
     _ create: () async throws(HostError) -> Void
   ) async throws(HostError) -> Connection {
     do { try await turns.takeUnlessCancelled() } catch { throw .gatt(.closed(.closedLocally)) }
     defer { turns.end() }
     if let failure { throw failure }
-    let attempt = LinkAttempt(peers: peers, tap: tap, seconds: Int(timeout.components.seconds))
+    let attempt = LinkAttempt(peers, startsFast: startsFast, tap: tap, timeout)
     self.attempt = attempt
     do throws(HostError) { try await create() } catch {
       self.attempt = nil
@@ -356,6 +356,7 @@ public actor HostAdapter: Adapter {
       return
     }
     let handle = description.handle
+    if attempt.startsFast { host.holdTiming(of: handle) }
     // What was dropped before is no loss of this link's.
     let dropsBefore = transport.kernelQueueDrops
     let carrier = HostCarrier(
@@ -370,9 +371,8 @@ public actor HostAdapter: Adapter {
     let connection = Connection(
       carrier, peer: description.peer, handle: description.handle, on: loop, tap: attempt.tap)
     carriers.add(carrier, description.handle)
-    // Attaching to a link of our own cannot fail.
     connection.assumeIsolated {
-      try? $0.attach()
+      try? $0.attach()  // to a link of our own: cannot fail
       $0.onRefusal { [weak self] connection, code in await self?.raise(connection, after: code) ?? false }
     }
     note(description.handle, .timing(description.parameters))

@@ -7,6 +7,7 @@ import BLEWire
 struct LinkAttempt {
   /// One that was named, or those on the accept list.
   let peers: [DeviceAddress]
+  let startsFast: Bool
   let tap: PacketTap?
   let seconds: Int
   var deadline: MonotonicTime?
@@ -16,6 +17,11 @@ struct LinkAttempt {
   var isCancelling = false
   /// The link may be there before anybody waits for it.
   let outcome = OneShot<Result<Connection, HostError>>()
+
+  init(_ peers: [DeviceAddress], startsFast: Bool, tap: PacketTap?, _ timeout: Duration) {
+    (self.peers, self.startsFast, self.tap) = (peers, startsFast, tap)
+    seconds = Int(timeout.components.seconds)
+  }
 
   /// Why there is no link, by the controller's word.
   func failure(_ status: HCIStatus) -> HostError {

@@ -9,17 +9,36 @@ extension HostAdapter {
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
     let peer = try await currentAddress(of: peer, within: timeout)
-    let connection = try await connect([peer], timeout: timeout, tap: tap) { () async throws(HostError) in
-      let parameters = request.timing ?? .default
+    let connection = try await connect(
+      [peer], startsFast: request.startsFast, timeout: timeout, tap: tap
+    ) { () async throws(HostError) in
+      let parameters = request.initialTiming
       if controller.usesExtendedCommands {
         try await command(LEExtendedCreateConnection(to: peer, ownType: address.type, parameters: parameters))
       } else {
         try await command(LECreateConnection(to: peer, ownType: address.type, parameters: parameters))
       }
     }
+    if request.startsFast {
+      await connection.onSettled { [weak self] in await self?.endFastStart($0, request) }
+    }
     await encryptIfBonded(connection)
     await askBeyondTiming(request, of: connection)
     return connection
+  }
+
+  /// Gives a link the timing that it is to keep: what was asked for, else what the device has asked for meanwhile.
+  private func endFastStart(_ connection: Connection, _ request: LinkRequest) async {
+    let wish = withHost { $0.releaseTiming(of: connection.handle) }
+    let rest: LinkParameterRange? = await isFast(connection) ? .default : nil
+    guard let timing = request.timing ?? wish ?? rest else { return }
+    await ask(.timing, of: connection, LEConnectionUpdate(connection.handle, timing))
+  }
+
+  /// Whether the link still has the timing of a fast start: a device's controller may have had it changed.
+  private func isFast(_ connection: Connection) async -> Bool {
+    guard let timing = await connection.link.timing else { return true }
+    return timing.interval <= LinkRequest.fastIntervals.upperBound
   }
 
   /// Connects whichever of these devices advertises first: the controller looks for all of them by its accept list.

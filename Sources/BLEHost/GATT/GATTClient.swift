@@ -9,11 +9,13 @@ public actor GATTClient {
   public nonisolated var unownedExecutor: UnownedSerialExecutor { connection.loop.executor }
 
   /// What the last discovery found.
-  public private(set) var database = GATTDatabase()
+  public internal(set) var database = GATTDatabase()
+  /// Those that a stream was begun with before the rest was known.
+  var streamed: [GATTDatabase.Characteristic] = []
   /// The Generic Attribute service, which tells of changes.
-  private var generic: GATTDatabase.Service?
+  var generic: GATTDatabase.Service?
   /// What a device that asks for it is told about us.
-  private let features: ClientFeatures
+  let features: ClientFeatures
 
   public init(_ connection: Connection, features: ClientFeatures = .robustCaching) {
     self.connection = connection
@@ -33,7 +35,7 @@ public actor GATTClient {
     try await discover(hash: try await connection.readDatabaseHash())
   }
 
-  private func discover(hash: [UInt8]?) async throws(GATTError) -> GATTDatabase {
+  func discover(hash: [UInt8]?) async throws(GATTError) -> GATTDatabase {
     database = try await connection.discoverDatabase()
     await connection.noteDiscovery(GATTDiscoveryResult(database, .whole, databaseHash: hash))
     return database
@@ -59,9 +61,27 @@ public actor GATTClient {
     return result.database(of: services) ?? GATTDatabase()
   }
 
-  /// The whole value, however long.
+  /// The whole value, however long. The MTU is exchanged for one that fills the first answer.
   public func read(_ handle: AttributeHandle) async throws(GATTError) -> [UInt8] {
-    try await connection.read(handle)
+    let full = ATT.defaultMTU - 1
+    guard await connection.mtu == ATT.defaultMTU, await !connection.hasAskedMTU else {
+      return try await connection.read(handle)
+    }
+    let start = try await connection.transact(
+      [UInt8](encoding: 3) { ReadRequest(handle: handle).encode(into: &$0) }
+    )
+    .dropFirst()
+    guard start.count >= full else { return Array(start) }
+    try await exchangeMTU()
+    do throws(GATTError) { return try await start + connection.read(handle, from: UInt16(start.count)) } catch
+    {
+      // A value that just fills the answer has no more.
+      guard case .refused(let refusal) = error, [.attributeNotLong, .invalidOffset].contains(refusal.code)
+      else {
+        throw error
+      }
+      return Array(start)
+    }
   }
 
   /// Writes and waits for the answer; values longer than ATT_MTU − 3 go as verified prepared writes.
@@ -105,10 +125,16 @@ public actor GATTClient {
   /// `body` runs on the receive thread. It must not block or allocate, and cannot keep the view. It is in place
   /// before the device hears of it, so the first value is not lost.
   ///
+  /// - Parameters:
+  ///   - characteristic: as it was discovered.
+  ///   - way: notifications or indications; `nil` for what it has.
+  ///   - command: is written behind the subscription, without an answer and without waiting for the subscription's: what a
+  ///     device takes as the sign to begin.
+  ///   - body: takes the values.
   /// - Throws: `notSupported` where the characteristic has neither, or what the device answers.
   public func subscribe(
     _ characteristic: GATTDatabase.Characteristic, by way: ServerPush? = nil,
-    _ body: @escaping Connection.Sink
+    followedBy command: AttributeWrite? = nil, _ body: @escaping Connection.Sink
   ) async throws(GATTError) -> Subscription {
     let configuration: ClientCharacteristicConfiguration
     if let way {
@@ -122,12 +148,33 @@ public actor GATTClient {
     }
     let id = await connection.addSubscriber(characteristic.valueHandle, body)
     do throws(GATTError) {
-      try await connection.configure(characteristic, configuration)
+      let found = try await configure(characteristic, configuration, followedBy: command)
+      return Subscription(characteristic: found, id: id)
     } catch {
       _ = await connection.removeSubscriber(id)
       throw error
     }
-    return Subscription(characteristic: characteristic, id: id)
+  }
+
+  /// - Returns: the characteristic with the descriptor that took it, which may be another than was thought.
+  private func configure(
+    _ characteristic: GATTDatabase.Characteristic, _ value: ClientCharacteristicConfiguration,
+    followedBy command: AttributeWrite?
+  ) async throws(GATTError) -> GATTDatabase.Characteristic {
+    do throws(GATTError) {
+      try await connection.configure(characteristic, value, followedBy: command)
+      return characteristic
+    } catch {
+      // A device that breaks the rule by which the descriptor was known is asked where it is.
+      guard case .refused = error, streamed.contains(characteristic) else { throw error }
+      var found = characteristic
+      found.descriptors = try await connection.discoverDescriptors(of: characteristic)
+      guard found.configuration != nil, found.configuration != characteristic.configuration else {
+        throw error
+      }
+      try await connection.configure(found, value, followedBy: command)
+      return found
+    }
   }
 
   /// Ends a subscription; the device is told when nobody else listens to the same characteristic.
@@ -161,157 +208,6 @@ public actor GATTClient {
       channel.finish()
     }
     return channel
-  }
-}
-
-// MARK: Attributes of an earlier link
-
-extension GATTClient {
-  /// Attributes to work with: those of an earlier link if it is proven that they are as they were, else by discovery.
-  ///
-  /// Of an earlier link they cost one round trip where the device has a Database Hash, and none where it has no Service
-  /// Changed; else some services cost one for each declaration and for the descriptors of each characteristic. The MTU is
-  /// as it is then, until `validate` or `exchangeMTU`.
-  ///
-  /// - Parameters:
-  ///   - services: the first of each UUID; `nil` for all there are.
-  ///   - urgent: where each declaration has to be asked for, these services only; the others by `discoverMore`, once
-  ///     nothing waits any more.
-  /// - Returns: those that are there, in the order asked for.
-  public func attributes(
-    of services: [BluetoothUUID]? = nil, urgent: [BluetoothUUID]? = nil
-  ) async throws(GATTError) -> GATTDatabase {
-    if let earlier = try await earlierAttributes(of: services, urgent: urgent) { return earlier }
-    try await exchangeMTU()
-    if let services { return try await discover(services: services) }
-    return try await discover(hash: try await watch())
-  }
-
-  private func earlierAttributes(
-    of services: [BluetoothUUID]?, urgent: [BluetoothUUID]?
-  ) async throws(GATTError) -> GATTDatabase? {
-    guard let known = await connection.known, var database = known.database(of: services) else { return nil }
-    if known.proof == .none, let urgent, let part = known.database(of: urgent) { database = part }
-    let holds: Bool
-    switch known.proof {
-    case .hash(let hash): holds = try await connection.readDatabaseHash() == hash
-    case .lasting: holds = true
-    // Nothing says so but the attributes themselves, each asked for what is wanted of it.
-    case .none: holds = if services == nil { false } else { try await stands(database) }
-    }
-    guard holds else {
-      await connection.dropKnown()
-      return nil
-    }
-    await connection.useKnown()
-    if services == nil { self.database = database }
-    return database
-  }
-
-  /// More services of the earlier link whose attributes are in use.
-  ///
-  /// - Returns: `nil` where there is no such link, or where they have changed; whoever waits for changes hears of it.
-  public func discoverMore(of services: [BluetoothUUID]) async throws(GATTError) -> GATTDatabase? {
-    guard await connection.usesEarlierDiscovery, let found = await connection.discovery,
-      let database = found.database(of: services)
-    else { return nil }
-    if found.proof == .none, try await !stands(database) {
-      await connection.attributesChanged(in: .all)
-      return nil
-    }
-    return database
-  }
-
-  /// What a link with attributes of an earlier one still owes when its stream runs: the MTU, and to hear of changes. The
-  /// hash is compared again, as the device may have changed before it knew that we want to hear of it.
-  public func validate() async throws(GATTError) {
-    try await exchangeMTU()
-    guard let generic = try await discoverMore(of: [.genericAttribute])?.services.first else { return }
-    try await watch(generic)
-    guard let hash = await connection.discovery?.databaseHash, try await connection.readDatabaseHash() != hash
-    else { return }
-    await connection.attributesChanged(in: .all)
-  }
-
-  /// Whether characteristics are where they were: a declaration names properties, handle and UUID of its value, so the
-  /// same octets at the same place say all of it.
-  private func stands(_ database: GATTDatabase) async throws(GATTError) -> Bool {
-    for characteristic in database.services.flatMap(\.characteristics) {
-      let declaration = [UInt8](encoding: 19) {
-        CharacteristicDeclaration(
-          properties: characteristic.properties, valueHandle: characteristic.valueHandle,
-          uuid: characteristic.uuid
-        ).encode(into: &$0)
-      }
-      do throws(GATTError) {
-        guard try await connection.read(characteristic.handle) == declaration,
-          try await connection.discoverDescriptors(of: characteristic) == characteristic.descriptors
-        else { return false }
-      } catch {
-        guard case .refused = error else { throw error }
-        return false
-      }
-    }
-    return true
-  }
-
-  /// Looks whether attributes of an earlier link are as they were, by a discovery that leaves subscriptions alone: for a
-  /// device that must not change, and behaves as if it had. A hash that was equal is enough.
-  public func verify() async throws(GATTError) {
-    guard let found = await connection.discovery, await connection.usesEarlierDiscovery,
-      found.proof == .lasting
-    else { return }
-    try await exchangeMTU()
-    if try await !isAsItWas(found) { await connection.attributesChanged(in: .all) }
-  }
-
-  private func isAsItWas(_ found: GATTDiscoveryResult) async throws(GATTError) -> Bool {
-    if found.extent == .whole { return try await connection.discoverDatabase() == found.database }
-    for service in found.database.services {
-      guard try await connection.discoverService(service.uuid) == service else { return false }
-    }
-    return true
-  }
-
-  /// Has the device tell of changes from now on, as far as it can.
-  ///
-  /// - Returns: its Database Hash, as it is when changes are told already.
-  private func watch() async throws(GATTError) -> [UInt8]? {
-    generic = try await connection.discoverService(.genericAttribute)
-    guard let generic else { return nil }
-    try await watch(generic)
-    guard generic.characteristics.contains(where: { $0.uuid == .databaseHash }) else { return nil }
-    return try await connection.readDatabaseHash()
-  }
-
-  /// Service Changed indications (Core 5.4, Vol 3, Part G, 7.1), and robust caching (7.2). A device that refuses does
-  /// without.
-  private func watch(_ generic: GATTDatabase.Service) async throws(GATTError) {
-    for characteristic in generic.characteristics {
-      do throws(GATTError) {
-        switch characteristic.uuid {
-        case .serviceChanged: try await watch(changes: characteristic)
-        case .clientSupportedFeatures where characteristic.properties.contains(.write):
-          try await connection.write([features.rawValue], to: characteristic.valueHandle)
-        default: break
-        }
-      } catch {
-        guard case .refused(let refusal) = error, refusal.code != .databaseOutOfSync else { throw error }
-      }
-    }
-  }
-
-  private func watch(changes characteristic: GATTDatabase.Characteristic) async throws(GATTError) {
-    guard characteristic.configuration != nil, characteristic.properties.contains(.indicate) else { return }
-    if await connection.beginWatch(characteristic.valueHandle) {
-      _ = await connection.addSubscriber(characteristic.valueHandle) { [weak connection] notification, _ in
-        let range = HandleRange(serviceChanged: notification.value)
-        guard let connection else { return }
-        // Amid a batch: the subscribers are being gone through.
-        connection.loop.later(connection) { $0.attributesChanged(in: range) }
-      }
-    }
-    try await connection.configure(characteristic, .indication)
   }
 }
 

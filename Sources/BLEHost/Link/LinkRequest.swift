@@ -20,9 +20,31 @@ public struct LinkRequest: Hashable, Sendable {
   /// Octets of one data packet that we send; 27 … 251. The peer decides what it sends itself.
   public var dataLength: UInt16?
 
+  /// Begin with the shortest intervals, where the mode can, until `Connection.endFastStart`: the attributes are found in a
+  /// fraction of the time. What is asked for above comes after it, else what the device wants.
+  public var startsFast = false
+
+  /// Of a fast start, in units of 1.25 ms: 7.5 … 15 ms.
+  static let fastIntervals: ClosedRange<UInt16> = 6...12
+
   public init() {}
 
-  public var isEmpty: Bool { self == LinkRequest() }
+  /// Nothing is asked for that lasts.
+  public var isEmpty: Bool {
+    var request = LinkRequest()
+    request.startsFast = startsFast
+    return self == request
+  }
+
+  /// What a link is made with.
+  var initialTiming: LinkParameterRange {
+    guard startsFast else { return timing ?? .default }
+    var range = LinkParameterRange.default
+    (range.minimumInterval, range.maximumInterval) = (
+      Self.fastIntervals.lowerBound, Self.fastIntervals.upperBound
+    )
+    return range
+  }
 
   /// The timing to ask for, with the kernel's defaults for what was left open; `nil` if all of it was.
   ///

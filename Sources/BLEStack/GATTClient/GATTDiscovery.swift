@@ -14,51 +14,91 @@ extension ATTRequester {
     services.sort { $0.range.start < $1.range.start }
     for index in services.indices {
       services[index].includes = try await findIncludedServices(in: services[index].range)
-      services[index].characteristics = try await discoverCharacteristics(in: services[index].range)
-      for position in services[index].characteristics.indices {
-        services[index].characteristics[position].descriptors = try await discoverDescriptors(
-          of: services[index].characteristics[position])
-      }
+      services[index].characteristics = try await discoverWholeCharacteristics(in: services[index].range)
     }
     return GATTDatabase(services: services)
   }
 
-  /// The first primary service with that UUID, with its characteristics and descriptors.
-  ///
-  /// For whoever knows the device: the types come from Find Information and only the declarations are read, so the
-  /// rest of the database costs nothing. It also leaves a log without Read By Type requests, on which
-  /// `btmon -r` of BlueZ 5.66 crashes.
+  /// The first primary service with that UUID, with its characteristics and descriptors, without the rest of the database.
   public func discoverService(
     _ uuid: BluetoothUUID
   ) async throws(GATTError) -> GATTDatabase.Service? {
     guard var service = try await firstPrimaryService(uuid) else { return nil }
-    guard let start = service.range.start.next, start <= service.range.end else { return service }
-    let attributes = try await findInformation(HandleRange(start: start, end: service.range.end))
-    for attribute in attributes {
-      guard attribute.uuid == .characteristic else {
-        addDescriptor(attribute, to: &service)
-        continue
-      }
-      let value = try await read(attribute.handle)
-      let declaration = try decoding { () throws(WireError) in
-        try CharacteristicDeclaration(validating: value.span)
-      }
-      service.characteristics.append(
-        GATTDatabase.Characteristic(
-          handle: attribute.handle, properties: declaration.properties,
-          valueHandle: declaration.valueHandle, endHandle: service.range.end, uuid: declaration.uuid))
-    }
-    closeRanges(&service.characteristics)
+    service.characteristics = try await discoverWholeCharacteristics(in: service.range)
     return service
   }
 
-  private func addDescriptor(
-    _ attribute: GATTDatabase.Descriptor, to service: inout GATTDatabase.Service
-  ) {
-    guard let last = service.characteristics.indices.last,
-      attribute.handle > service.characteristics[last].valueHandle
-    else { return }
-    service.characteristics[last].descriptors.append(attribute)
+  /// With their descriptors.
+  func discoverWholeCharacteristics(
+    in range: HandleRange
+  ) async throws(GATTError) -> [GATTDatabase.Characteristic] {
+    var characteristics = try await discoverCharacteristics(in: range)
+    for index in characteristics.indices {
+      characteristics[index].descriptors = try await discoverDescriptors(of: characteristics[index])
+    }
+    return characteristics
+  }
+
+  /// Some characteristics of a service, as far as a stream needs them: declarations until all of these are found, and what
+  /// turns on the values of those that have any. What else the service has is left out, and where the last one ends.
+  ///
+  /// A ring's, with the smallest MTU, take three requests: the service, two declarations.
+  ///
+  /// - Parameter uuids: those that are not there are left out of the result.
+  /// - Returns: `nil` where there is no such service.
+  public func findCharacteristics(
+    _ uuids: [BluetoothUUID], in service: BluetoothUUID
+  ) async throws(GATTError) -> GATTDatabase.Service? {
+    guard var found = try await firstPrimaryService(service) else { return nil }
+    let characteristics = try await discoverCharacteristics(in: found.range) { found in
+      uuids.allSatisfy { uuid in found.contains { $0.uuid == uuid } }
+    }
+    for uuid in uuids {
+      guard var characteristic = characteristics.first(where: { $0.uuid == uuid }) else { continue }
+      if characteristic.properties.contains(.notify) || characteristic.properties.contains(.indicate) {
+        characteristic.descriptors = try await findConfiguration(of: characteristic)
+      }
+      found.characteristics.append(characteristic)
+    }
+    return found
+  }
+
+  /// The first characteristic of that UUID, whatever its service, with its descriptors; what comes behind it costs nothing.
+  public func findCharacteristic(
+    _ uuid: BluetoothUUID
+  ) async throws(GATTError) -> GATTDatabase.Characteristic? {
+    let characteristics = try await discoverCharacteristics(in: .all) { $0.contains { $0.uuid == uuid } }
+    guard var found = characteristics.first(where: { $0.uuid == uuid }) else { return nil }
+    found.descriptors = try await findDescriptors(of: found) { _ in false }
+    return found
+  }
+
+  /// The descriptors until the one that turns values on.
+  ///
+  /// A characteristic with values to turn on has that descriptor (Core 5.4, Vol 3, Part G, 3.3.3.3): where it has room for
+  /// one only, that is it.
+  private func findConfiguration(
+    of characteristic: GATTDatabase.Characteristic
+  ) async throws(GATTError) -> [GATTDatabase.Descriptor] {
+    if let only = characteristic.valueHandle.next, only == characteristic.endHandle {
+      return [GATTDatabase.Descriptor(handle: only, uuid: .clientCharacteristicConfiguration)]
+    }
+    return try await findDescriptors(of: characteristic) {
+      $0.contains { $0.uuid == .clientCharacteristicConfiguration }
+    }
+  }
+
+  /// The descriptors of a characteristic whose end need not be known: the next declaration ends them.
+  private func findDescriptors(
+    of characteristic: GATTDatabase.Characteristic, until isEnough: ([GATTDatabase.Descriptor]) -> Bool
+  ) async throws(GATTError) -> [GATTDatabase.Descriptor] {
+    guard let start = characteristic.valueHandle.next, start <= characteristic.endHandle else { return [] }
+    let declarations: [BluetoothUUID] = [.primaryService, .secondaryService, .include, .characteristic]
+    let attributes = try await findInformation(HandleRange(start: start, end: characteristic.endHandle)) {
+      found in
+      isEnough(found) || found.contains { declarations.contains($0.uuid) }
+    }
+    return Array(attributes.prefix { !declarations.contains($0.uuid) })
   }
 
   /// Each characteristic ends before the next declaration.
@@ -150,11 +190,13 @@ extension ATTRequester {
     return includes
   }
 
-  /// Discover All Characteristics of a Service, 4.6.1.
+  /// Discover All Characteristics of a Service, 4.6.1; or Discover Characteristics by UUID, 4.6.2.
+  ///
+  /// - Parameter isEnough: ends the walk early; the last one then ends with the range, as far as is known.
   public func discoverCharacteristics(
-    in range: HandleRange
+    in range: HandleRange, until isEnough: ([GATTDatabase.Characteristic]) -> Bool = { _ in false }
   ) async throws(GATTError) -> [GATTDatabase.Characteristic] {
-    var characteristics: [GATTDatabase.Characteristic] = try await walk(range) { range in
+    var characteristics: [GATTDatabase.Characteristic] = try await walk(range, until: isEnough) { range in
       ReadByTypeRequest(range: range, type: .characteristic)
     } decode: { response, found throws(WireError) in
       let list = try ReadByTypeResponse(validating: response)
@@ -184,9 +226,9 @@ extension ATTRequester {
 
   /// Handles and types of all attributes in a range.
   private func findInformation(
-    _ range: HandleRange
+    _ range: HandleRange, until isEnough: ([GATTDatabase.Descriptor]) -> Bool = { _ in false }
   ) async throws(GATTError) -> [GATTDatabase.Descriptor] {
-    try await walk(range) { range in
+    try await walk(range, until: isEnough) { range in
       FindInformationRequest(range: range)
     } decode: { response, found throws(WireError) in
       let list = try FindInformationResponse(validating: response)
@@ -198,9 +240,10 @@ extension ATTRequester {
     }
   }
 
-  /// Asks on from the last found handle + 1, until the server finds nothing or the range is at its end.
+  /// Asks on from the last found handle + 1, until the server finds nothing, the range is at its end or there is enough.
   func walk<Item>(
-    _ range: HandleRange, request: (HandleRange) -> some DiscoveryRequest,
+    _ range: HandleRange, until isEnough: ([Item]) -> Bool = { _ in false },
+    request: (HandleRange) -> some DiscoveryRequest,
     decode: (Span<UInt8>, inout [Item]) throws(WireError) -> Void, extent: (Item) -> HandleRange
   ) async throws(GATTError) -> [Item] {
     var found: [Item] = []
@@ -224,7 +267,7 @@ extension ATTRequester {
         }
         last = extent.end
       }
-      guard let next = last?.next, next <= range.end else { return found }
+      guard let next = last?.next, next <= range.end, !isEnough(found) else { return found }
       if Task.isCancelled { throw .cancelled }
       rest = HandleRange(start: next, end: range.end)
     }

@@ -1,5 +1,5 @@
-import BLECore
-import BLEWire
+package import BLECore
+package import BLEWire
 
 /// What belongs to one link.
 final class HCILink {
@@ -14,6 +14,10 @@ final class HCILink {
   /// An LE Connection Update that the peer asked for is under way. One at a time: a peer that asks without end
   /// shall not fill the command queue.
   var isUpdating = false
+  /// Updates that the peer asks for are accepted and put off.
+  var isTimingHeld = false
+  /// The latest that was put off.
+  var wantedTiming: LinkParameterRange?
   var isEncrypted = false
   var pairing: Pairing?
   /// No PDU of the Security Manager may be sent any more.
@@ -61,11 +65,24 @@ extension HCIHost {
     case .answer(let octets): answer = octets
     case .update(let wanted, let octets):
       answer = octets
-      link.isUpdating = submitOwn(LEConnectionUpdate(handle, wanted), for: handle)
+      if link.isTimingHeld {
+        link.wantedTiming = wanted
+      } else {
+        link.isUpdating = submitOwn(LEConnectionUpdate(handle, wanted), for: handle)
+      }
     case .stray: isStray = true
     }
     if isStray { counts.strayFrames += 1 }
     if !answer.isEmpty { reply(answer, channelID, handle) }
+  }
+
+  /// Puts off what the peer asks of the link's timing, until `releaseTiming`.
+  package mutating func holdTiming(of handle: ConnectionHandle) { links[handle]?.isTimingHeld = true }
+
+  /// - Returns: what the peer has asked for meanwhile, if anything.
+  package mutating func releaseTiming(of handle: ConnectionHandle) -> LinkParameterRange? {
+    links[handle]?.isTimingHeld = false
+    return links[handle]?.wantedTiming.take()
   }
 
   private mutating func holdBack(_ handle: ConnectionHandle, _ octets: Span<UInt8>) {

@@ -43,18 +43,14 @@ package enum CharacteristicArgument: ExpressibleByArgument, Sendable {
     return try await failing { () async throws(GATTError) in try await body(again.valueHandle, again) }
   }
 
-  /// The characteristic, by discovery where it is not certain that it is where an earlier link found it.
+  /// The characteristic, asked for where it is not certain that it is where an earlier link found it.
   package func characteristic(_ client: GATTClient) async throws -> GATTDatabase.Characteristic {
-    let database = try await failing { () async throws(GATTError) in
-      let database = try await client.attributes()
-      try await client.exchangeMTU()
-      return database
-    }
-    let found =
+    let found = try await failing { () async throws(GATTError) in
       switch self {
-      case .uuid(let uuid): database.characteristic(uuid)
-      case .handle(let handle): database.characteristic(valueHandle: handle)
+      case .uuid(let uuid): try await client.characteristic(uuid)
+      case .handle(let handle): try await client.attributes().characteristic(valueHandle: handle)
       }
+    }
     guard let found else {
       let what =
         switch self {

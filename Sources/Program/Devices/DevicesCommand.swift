@@ -2,6 +2,7 @@ import ArgumentParser
 import BLECore
 import BLEHost
 import BLELinux
+import BLEStack
 import CaptureTables
 import CaptureTools
 import CommandKit

@@ -4,6 +4,7 @@ import BLEHost
 import BLELinux
 import BLESensors
 import BLEStack
+import BLEWire
 import CommandKit
 import JSONText
 
@@ -89,6 +90,7 @@ struct WriteCommand: AsyncParsableCommand, ReachesDevice {
     let (characteristic, withoutResponse) = (characteristic, withoutResponse)
     let handle = try await device.withConnection(to: address) { client in
       try await characteristic.use(client) { handle, _ throws(GATTError) in
+        if octets.count > ATT.defaultMTU - 3 { try await client.exchangeMTU() }
         if withoutResponse {
           try await client.writeWithoutResponse(octets, to: handle)
         } else {
@@ -139,7 +141,9 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
     let lost = try await device.withConnection(to: address) { client in
       let characteristic = try await argument.characteristic(client)
       let values = try await failing { () async throws(GATTError) in
-        try await client.samples(characteristic, as: ValueCopy.self, capacity: Self.queueLimit)
+        // Values are as long as the MTU allows.
+        try await client.exchangeMTU()
+        return try await client.samples(characteristic, as: ValueCopy.self, capacity: Self.queueLimit)
       }
       let loop = client.connection.loop
       let timer = duration.map { loop.after(.seconds($0)) { values.finish() } }

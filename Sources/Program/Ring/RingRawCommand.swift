@@ -36,11 +36,16 @@ struct RingRawCommand: AsyncParsableCommand {
 private struct RingRawWriter: SensorWriter {
   let isJSON: Bool
 
-  mutating func begin(_ session: RingSession, _ peer: DeviceAddress) throws {
+  mutating func begin(_ session: RingSession) throws {
     guard !isJSON else { return }
     let names = Self.streams.flatMap { $0.table.columns.dropFirst() }.map(\.name)
     try Console.print((["time_ns", "stream"] + names).joined(separator: ","))
   }
+
+  /// Who the ring is: `ringtap ring info`.
+  static var introducesSensors: Bool { false }
+
+  func introduce(_ facts: SensorFacts, _ peer: DeviceAddress) {}
 
   mutating func show(_ reading: RingRawReading) throws {
     guard let stream = reading.stream else { return }

@@ -20,7 +20,7 @@ struct CyclingCommand: AsyncParsableCommand {
       EXAMPLES
         ringtap cycling --circumference 2096
         ringtap cycling --json
-            event "device" (who it is), then one object a line: "measurement" with the columns of cycling.csv (time_ns,
+            one object a line: "device" (who it is) once, soon after the first; "measurement" with the columns of cycling.csv (time_ns,
             cadence_rpm, …), kilometersPerHour, and under "packet" what `ringtap decode` says; at last "end"
         ringtap cycling --output ride
             into cycling.csv, packets.btsnoop and session.json
@@ -43,6 +43,8 @@ struct CyclingCommand: AsyncParsableCommand {
 
 /// Lines about a bicycle.
 private struct CyclingWriter: SensorWriter {
+  typealias Session = CyclingSession
+
   let isJSON: Bool
   /// A turn of the wheel.
   let metres: Double
@@ -50,10 +52,10 @@ private struct CyclingWriter: SensorWriter {
 
   init(isJSON: Bool, metres: Double) { (self.isJSON, self.metres) = (isJSON, metres) }
 
-  mutating func begin(_ session: CyclingSession, _ peer: DeviceAddress) throws {
-    guard isJSON else { return Console.note(session.facts.text(peer)) }
-    try session.facts.show(peer) { line in
-      if let location = session.location { line.members(of: location) }
+  func introduce(_ facts: SensorFacts, _ peer: DeviceAddress) throws {
+    guard isJSON else { return Console.note(facts.text(peer)) }
+    try facts.show(peer) { line in
+      if let mounting = facts.mounting { line.members(of: mounting) }
     }
   }
 

@@ -21,7 +21,7 @@ struct HeartRateCommand: AsyncParsableCommand {
         ringtap heart-rate
         ringtap heart-rate C4:12:34:56:78:9A --address-type random --count 60
         ringtap heart-rate --reset-energy --json
-            event "device" (who it is), then one object a line: "measurement" or "state" with the columns of heart_rate.csv
+            one object a line: "device" (who it is) once, soon after the first; "measurement" or "state" with the columns of heart_rate.csv
             (time_ns, bpm, contact, energy_kj), those of rr_intervals.csv as arrays (rr_1024ths, rr_ms), and under "packet"
             what `ringtap decode` says; at last "end"
         ringtap heart-rate --output ride --duration 3600
@@ -45,18 +45,20 @@ struct HeartRateCommand: AsyncParsableCommand {
 
 /// Lines about heart-rate measurements.
 private struct HeartRateWriter: SensorWriter {
+  typealias Session = HeartRateSession
+
   let isJSON: Bool
   private var hadContact = true
 
   init(isJSON: Bool) { self.isJSON = isJSON }
 
-  mutating func begin(_ session: HeartRateSession, _ peer: DeviceAddress) throws {
+  func introduce(_ facts: SensorFacts, _ peer: DeviceAddress) throws {
     guard isJSON else {
-      let location = session.location.flatMap { Self.names[$0] }.map { ", worn on the \($0)" } ?? ""
-      return Console.note(session.facts.text(peer) + location)
+      let location = facts.bodyLocation.flatMap { Self.names[$0] }.map { ", worn on the \($0)" } ?? ""
+      return Console.note(facts.text(peer) + location)
     }
-    try session.facts.show(peer) { line in
-      if let location = session.location { line.members(of: location) }
+    try facts.show(peer) { line in
+      if let location = facts.bodyLocation { line.members(of: location) }
     }
   }
 

@@ -24,7 +24,7 @@ struct PolarCommand: AsyncParsableCommand {
       EXAMPLES
         ringtap polar --stream ecg --duration 60 > ecg.csv
         ringtap polar --stream acc --rate 100 --json
-            event "device", then one object a frame: frame_time_ns, the other columns by their names as arrays, and under
+            event "device" once, soon after the first; one object a frame: frame_time_ns, the other columns by their names as arrays, and under
             "frame" what `ringtap decode` says; at last "end"
         ringtap polar --stream ecg --output ride
             into ecg.csv (microvolts), packets.btsnoop and session.json; likewise accelerometer.csv and ppg.csv
@@ -73,14 +73,17 @@ private struct PolarWriter: SensorWriter {
 
   init(_ type: PolarMeasurementType, isJSON: Bool) { (self.type, self.isJSON) = (type, isJSON) }
 
-  mutating func begin(_ session: PolarSession, _ peer: DeviceAddress) throws {
+  mutating func begin(_ session: PolarSession) {
     factor = session.factor
     sampleRate = session.sampleRate
     rows = PolarRows(type, sampleRate: session.sampleRate, factor: session.factor)
-    guard isJSON else { return Console.note(session.facts.text(peer) + ", \(session.sampleRate) Hz") }
-    try session.facts.show(peer) { line in
-      line.member("sampleRateHz", session.sampleRate)
-      line.member("conversionFactor", session.factor)
+  }
+
+  func introduce(_ facts: SensorFacts, _ peer: DeviceAddress) throws {
+    guard isJSON else { return Console.note(facts.text(peer) + ", \(sampleRate) Hz") }
+    try facts.show(peer) { line in
+      line.member("sampleRateHz", sampleRate)
+      line.member("conversionFactor", factor)
     }
   }
 

@@ -4,6 +4,7 @@ import BLELinux
 import CommandKit
 import JSONText
 import SensorSessions
+import Synchronization
 
 /// How long to take samples of a sensor.
 struct SensorStream: Sendable {
@@ -52,14 +53,49 @@ struct SensorStream: Sendable {
 protocol SensorWriter: Sendable {
   associatedtype Session: SensorSession
 
-  /// Shows who the sensor is, once.
-  mutating func begin(_ session: Session, _ peer: DeviceAddress) throws
+  /// Whether it has something to show of who the sensor is.
+  static var introducesSensors: Bool { get }
+  /// The stream has started, for the first time.
+  mutating func begin(_ session: Session) throws
+  /// Shows who the sensor is, once: soon after the first sample.
+  func introduce(_ facts: SensorFacts, _ peer: DeviceAddress) throws
   /// Shows one sample.
   mutating func show(_ sample: Session.Sample) throws
 }
 
+extension SensorWriter {
+  static var introducesSensors: Bool { true }
+
+  mutating func begin(_ session: Session) throws {}
+}
+
+/// Where lines of two tasks come one after the other.
+private final class Shown<Writer: SensorWriter>: Sendable {
+  private let state: Mutex<(writer: Writer, isIntroduced: Bool)>
+
+  init(_ writer: Writer, _ session: Writer.Session) throws {
+    var writer = writer
+    try writer.begin(session)
+    state = Mutex((writer, false))
+  }
+
+  func show(_ sample: Writer.Session.Sample) throws { try state.withLock { try $0.writer.show(sample) } }
+
+  /// Once only.
+  func introduce(_ facts: SensorFacts, _ peer: DeviceAddress) throws {
+    try state.withLock { state in
+      guard !state.isIntroduced else { return }
+      state.isIntroduced = true
+      try state.writer.introduce(facts, peer)
+    }
+  }
+}
+
 /// A sensor that is kept connected while its samples are shown.
 struct SensorStreaming<Writer: SensorWriter>: Sendable {
+  /// How long the end of a stream waits for the sensor to tell who it is.
+  private static var introductionPatience: Duration { .seconds(1) }
+
   private let profile: SensorProfile<Writer.Session>
   private let session: DeviceSession
 
@@ -82,18 +118,16 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
     }
     return try await withTaskCancellationHandler {
       do {
-        let values = try await take(stream, running, writer)
+        let outcome = try await take(stream, running, writer)
         // To be cancelled is how a session ends well, and it tells the sensor.
         running.cancel()
         let failure = await running.value
         await notes.value
-        guard let values else { throw failure.map { Failure($0) } ?? CancellationError() }
-        var outcome = SensorStream.Outcome(values: values)
-        if values != stream.count {
+        guard var outcome else { throw failure.map { Failure($0) } ?? CancellationError() }
+        if outcome.values != stream.count {
           (outcome.failure, outcome.isEndedBySensor) = (failure, profile.isEndedBySensor)
         }
-        outcome.malformed = profile.samples.malformed
-        outcome.lost = profile.samples.dropped + (await session.statistics.kernelQueueDrops)
+        outcome.lost += await session.statistics.kernelQueueDrops
         outcome.gaps = await session.gapCount
         return outcome
       } catch {
@@ -109,24 +143,42 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
     }
   }
 
-  /// - Returns: how many samples were values; `nil` where no stream was started.
+  /// - Returns: what came; `nil` where no stream was started.
   private func take(
     _ stream: SensorStream, _ running: Task<HostError?, Never>, _ writer: Writer
-  ) async throws -> Int? {
-    var writer = writer
+  ) async throws -> SensorStream.Outcome? {
+    let (profile, peer) = (profile, session.plan.peer)
     var sessions = profile.sessions.makeAsyncIterator()
     guard let first = await sessions.next() else { return nil }
-    try writer.begin(first, session.plan.peer)
+    let shown = try Shown(writer, first)
+    // Who it is comes after the first sample, or while there is none yet.
+    let introduction = Task {
+      let facts = await profile.learned()
+      if !Task.isCancelled { try shown.introduce(facts, peer) }
+    }
+    defer { introduction.cancel() }
     let loop = session.adapter.loop
     let timer = stream.duration.map { loop.after($0) { running.cancel() } }
     defer { timer?.cancel() }
     var values = 0
     for await sample in profile.samples {
-      try writer.show(sample)
+      try shown.show(sample)
       if sample.isValue { values += 1 }
       if values == stream.count { break }
     }
-    return values
+    let (malformed, dropped) = (profile.samples.malformed, profile.samples.dropped)
+    if Writer.introducesSensors {
+      // A short stream may be over before the sensor has told.
+      let limit = loop.after(Self.introductionPatience) { introduction.cancel() }
+      defer { limit.cancel() }
+      await withTaskCancellationHandler {
+        _ = await introduction.result
+      } onCancel: {
+        introduction.cancel()
+      }
+      try shown.introduce(profile.facts ?? SensorFacts(), peer)
+    }
+    return SensorStream.Outcome(values: values, malformed: malformed, lost: dropped)
   }
 
   /// Says when the link is lost, and when the stream runs again.

@@ -22,7 +22,7 @@ struct ThermometerCommand: AsyncParsableCommand {
         ringtap thermometer
         ringtap thermometer --unit fahrenheit --duration 60
         ringtap thermometer C4:12:34:56:78:9A --address-type random --json
-            event "device" (who it is), then one object a line: "measurement", "intermediate" or "state" with the columns
+            one object a line: "device" (who it is) once, soon after the first; "measurement", "intermediate" or "state" with the columns
             of temperature.csv (time_ns, state, temperature_celsius, …), and under "packet" what `ringtap decode` says; at
             last "end"
         ringtap thermometer --output night
@@ -58,11 +58,12 @@ private struct ThermometerWriter: SensorWriter {
     self.unit = unit
   }
 
-  mutating func begin(_ session: ThermometerSession, _ peer: DeviceAddress) throws {
-    kind = session.kind
-    guard isJSON else { return Console.note(session.facts.text(peer)) }
-    try session.facts.show(peer) { line in
-      if let type = session.type { line.members(of: type) }
+  mutating func begin(_ session: ThermometerSession) { kind = session.kind }
+
+  func introduce(_ facts: SensorFacts, _ peer: DeviceAddress) throws {
+    guard isJSON else { return Console.note(facts.text(peer)) }
+    try facts.show(peer) { line in
+      if kind == .healthThermometer, let type = facts.temperatureType { line.members(of: type) }
     }
   }
 

@@ -108,24 +108,23 @@ struct CharacteristicSession<Sample: SensorSample>: SensorSession {
     let characteristic: BluetoothUUID
   }
 
-  let facts: SensorFacts
   private let link: SensorLink
   private let characteristic: GATTDatabase.Characteristic
 
   static func start(
     _ settings: Settings, on connection: Connection, into sink: SampleSink<Sample>
   ) async throws(HostError) -> CharacteristicSession {
-    let link = try await SensorLink(connection)
+    let link = try await SensorLink(connection, ([settings.characteristic], settings.service))
     guard let characteristic = link.characteristic(settings.characteristic, in: settings.service) else {
       throw link.lacks("characteristic \(settings.characteristic) and is no \(settings.name)")
     }
-    // First of all: nothing that is read delays a value.
     do throws(GATTError) {
       _ = try await link.client.subscribe(characteristic) { sink.take($0.value, at: $1) }
-      try await link.client.exchangeMTU()
     } catch { throw .gatt(error) }
-    return CharacteristicSession(facts: try await link.facts(), link: link, characteristic: characteristic)
+    return CharacteristicSession(link: link, characteristic: characteristic)
   }
+
+  func complete() async throws(HostError) -> SensorFacts { try await link.facts() }
 
   func stop() async { try? await link.client.unsubscribe(all: characteristic) }
 }

@@ -107,12 +107,11 @@ public struct SensorRecording: Sendable {
     await end.follow(live, news)
 
     let recording = OpenRecording(directory, clock) { end.finish(.disk) }
-    let profile = SensorProfile<Session>(settings, sink) {
+    let profile = SensorProfile<Session>(settings, sink, told: { live?.note($0) }) {
       started, connection, begunAt throws(HostError) in
-      live?.note(started.facts)
       let tables = tables(started)
       try await recording.begin(
-        emptyReport(of: started.facts, tables.tables, at: begunAt.time), begunAt: begunAt.monotonic,
+        emptyReport(of: tables.tables, at: begunAt.time), begunAt: begunAt.monotonic,
         on: connection, announce: announce
       ) { pace throws(SystemError) in
         try await recorder(of: samples, tables, packets, pace) { removal in
@@ -141,6 +140,7 @@ public struct SensorRecording: Sendable {
     report.endReason = reason.text(
       hasStreamed: await session.hasStreamed, lost: await session.gaps.last, patience: plan.patience)
     report.take(sink.counts)
+    report.deviceName = profile.facts?.model ?? deviceName
     if let error = sink.lastMalformed { report.lastMalformed = error.description }
     // Samples of a log have its times.
     report.timeToFirstSample = report.firstSampleAt.map { ($0 - begunAt).nanoseconds }
@@ -173,11 +173,9 @@ public struct SensorRecording: Sendable {
   }
 
   /// What is known when the files are made.
-  private func emptyReport(
-    of facts: SensorFacts, _ tables: [RecordedTable], at startedAt: ReceiveTime
-  ) -> SessionReport {
+  private func emptyReport(of tables: [RecordedTable], at startedAt: ReceiveTime) -> SessionReport {
     var report = SessionReport(
-      device: plan.peer, deviceName: facts.model ?? deviceName, adapter: adapter.name, mode: adapter.mode,
+      device: plan.peer, deviceName: deviceName, adapter: adapter.name, mode: adapter.mode,
       startedAt: startedAt)
     report.packetLog = logFormat.fileName
     report.takeTuning(of: adapter.loop)

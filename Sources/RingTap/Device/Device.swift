@@ -8,8 +8,8 @@ import SensorSessions
 
 /// A connected device and its attributes: what `Radio.withConnection` gives its body.
 ///
-/// A characteristic is named by its UUID; where several have the same, the first counts. The attributes are discovered with
-/// the first of them that is asked for.
+/// A characteristic is named by its UUID; where several have the same, the first counts. It is looked for when it is first
+/// named; `services` has all.
 ///
 /// ```swift
 /// try await radio.withConnection(to: "70:CB:0D:00:A1:B2") { device in
@@ -29,7 +29,7 @@ public actor Device {
 
   nonisolated let connection: Connection
   private let client: GATTClient
-  private var database: GATTDatabase?
+  private var found: [BluetoothUUID: GATTDatabase.Characteristic] = [:]
   private var subscriptions: [Subscription] = []
 
   init(_ connection: Connection) {
@@ -40,7 +40,9 @@ public actor Device {
 
   /// All its services, with their characteristics.
   public var services: [GATTDatabase.Service] {
-    get async throws(HostError) { try await discover().services }
+    get async throws(HostError) {
+      do throws(GATTError) { return try await client.attributes().services } catch { throw .gatt(error) }
+    }
   }
 
   /// Octets of the longest value of a notification on this link: the MTU less three.
@@ -158,20 +160,17 @@ public actor Device {
 
   // MARK: Inside
 
-  private func discover() async throws(HostError) -> GATTDatabase {
-    if let database { return database }
+  func find(_ uuid: BluetoothUUID) async throws(HostError) -> GATTDatabase.Characteristic {
+    if let characteristic = found[uuid] { return characteristic }
     do throws(GATTError) {
-      let found = try await client.attributes()
-      database = found
-      return found
+      // What the device notifies is as long as the MTU allows.
+      try await client.exchangeMTU()
+      found[uuid] = try await client.characteristic(uuid)
     } catch { throw .gatt(error) }
-  }
-
-  func find(_ characteristic: BluetoothUUID) async throws(HostError) -> GATTDatabase.Characteristic {
-    guard let found = try await discover().characteristic(characteristic) else {
-      throw .unsuitable("\(address) has no characteristic \(characteristic)")
+    guard let characteristic = found[uuid] else {
+      throw .unsuitable("\(address) has no characteristic \(uuid)")
     }
-    return found
+    return characteristic
   }
 
   /// Tells the device to send no more, as far as it still answers, and closes the link.

@@ -9,28 +9,31 @@ public typealias Ring = Sensor<RingRawReading>
 ///
 /// ```swift
 /// try await radio.withSensor(.heartRate) { strap in
-///   print(strap.facts.model ?? "a strap", strap.facts.battery?.percent ?? 0)
-///   for try await beat in strap.values { print(beat.beatsPerMinute, beat.rrIntervals) }
-///   print(await strap.loss)
+///   for try await beat in strap.values.prefix(60) { print(beat.beatsPerMinute, beat.rrIntervals) }
+///   print(await strap.facts.model ?? "a strap", await strap.loss)
 /// }
 /// ```
 public struct Sensor<Sample: NotificationSample>: Sendable {
   /// Who it is, to whoever connects to it again.
   public let address: DeviceAddress
-  /// What it told of itself on the first link; a ring is not asked.
-  public let facts: SensorFacts
   /// What it measures, as it comes, over all links.
   public let values: SensorValues<Sample>
   private let session: DeviceSession
+  private let feed: SensorFeed<Sample>
 
   fileprivate init(
-    _ address: DeviceAddress, _ facts: SensorFacts, _ values: SensorValues<Sample>, _ session: DeviceSession
+    _ address: DeviceAddress, _ values: SensorValues<Sample>, _ session: DeviceSession,
+    _ feed: SensorFeed<Sample>
   ) {
     self.address = address
-    self.facts = facts
     self.values = values
     self.session = session
+    self.feed = feed
   }
+
+  /// What it tells of itself, once it has: the stream comes first, and the sensor is asked after its first value, or a second
+  /// without one. A ring is not asked.
+  public var facts: SensorFacts { get async { await feed.facts() } }
 
   /// What arrived and was lost on this side, by queue: 0 of each where nothing was.
   ///
@@ -140,12 +143,12 @@ extension Radio {
     let (session, feed, end) = (DeviceSession(plan, on: adapter), kind.makeFeed(), SessionEnd())
     // Leaving this scope cancels it and waits for it: that stops the stream and closes the link.
     async let running: Void = Self.run(session, feed, end)
-    guard let facts = await feed.firstStart() else {
+    guard await feed.firstStart() else {
       await running
       throw end.failure.withLock { $0 } ?? CancellationError()
     }
     return try await body(
-      Sensor(peer, facts, SensorValues(channel: feed.samples, end: end), session))
+      Sensor(peer, SensorValues(channel: feed.samples, end: end), session, feed))
   }
 
   private static func run<Sample>(

@@ -19,20 +19,17 @@ public struct CyclingSample: NotificationSample {
 ///
 /// Cycling Speed and Cadence Service 1.0.
 public struct CyclingSession: SensorSession {
-  public let facts: SensorFacts
-  /// Where it is mounted; `nil` where the sensor does not tell.
-  public let location: SensorLocation?
-
   private let link: SensorLink
   private let measurement: GATTDatabase.Characteristic
 
-  /// Discovers, reads, and subscribes.
+  /// Finds the measurement and subscribes.
   ///
   /// - Throws: `unsuitable` where the device has no such service.
   public static func start(
     _ settings: Void, on connection: Connection, into sink: SampleSink<CyclingSample>
   ) async throws(HostError) -> CyclingSession {
-    try await CyclingSession(SensorLink(connection), sink)
+    let link = try await SensorLink(connection, ([.cscMeasurement], .cyclingSpeedAndCadence))
+    return try await CyclingSession(link, sink)
   }
 
   private init(_ link: SensorLink, _ sink: SampleSink<CyclingSample>) async throws(HostError) {
@@ -42,11 +39,10 @@ public struct CyclingSession: SensorSession {
     (self.link, self.measurement) = (link, measurement)
     do throws(GATTError) {
       _ = try await link.client.subscribe(measurement) { sink.take($0.value, at: $1) }
-      try await link.client.exchangeMTU()
     } catch { throw .gatt(error) }
-    facts = try await link.facts()
-    location = try await link.decoded(SensorLocation.self, .sensorLocation, in: .cyclingSpeedAndCadence)
   }
+
+  public func complete() async throws(HostError) -> SensorFacts { try await link.facts() }
 
   /// Tells the sensor to send no more.
   public func stop() async { try? await link.client.unsubscribe(all: measurement) }

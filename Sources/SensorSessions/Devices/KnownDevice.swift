@@ -1,5 +1,4 @@
 public import BLECore
-public import BLEHost
 import BLESensors
 public import BLEStack
 import BLEWire

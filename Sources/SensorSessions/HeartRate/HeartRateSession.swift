@@ -34,18 +34,14 @@ public struct HeartRateSample: NotificationSample {
   }
 }
 
-/// A connected heart-rate sensor: who it is, where it is worn, and its stream.
+/// A connected heart-rate sensor and its stream.
 ///
 /// Heart Rate Service 1.0.
 public struct HeartRateSession: SensorSession {
-  public let facts: SensorFacts
-  /// `nil` where the sensor does not tell: it need not.
-  public let location: BodySensorLocation?
-
   private let link: SensorLink
   private let measurement: GATTDatabase.Characteristic
 
-  /// Discovers, reads, and subscribes.
+  /// Finds the measurement and subscribes.
   ///
   /// - Parameters:
   ///   - settings: what is done before the first measurement comes.
@@ -55,7 +51,9 @@ public struct HeartRateSession: SensorSession {
   public static func start(
     _ settings: Preparation, on connection: Connection, into sink: SampleSink<HeartRateSample>
   ) async throws(HostError) -> HeartRateSession {
-    try await HeartRateSession(SensorLink(connection), settings, sink)
+    var wanted: [BluetoothUUID] = [.heartRateMeasurement]
+    if settings == .resetEnergy { wanted.append(.heartRateControlPoint) }
+    return try await HeartRateSession(SensorLink(connection, (wanted, .heartRate)), settings, sink)
   }
 
   /// A reset is for the first link: the energy of a session is one sum.
@@ -76,13 +74,9 @@ public struct HeartRateSession: SensorSession {
     self.link = link
     self.measurement = measurement
     if preparation == .resetEnergy { try await Self.resetEnergy(link) }
-    // First of all: nothing that is read delays a measurement.
     do throws(GATTError) {
       _ = try await link.client.subscribe(measurement) { sink.take($0.value, at: $1) }
-      try await link.client.exchangeMTU()
     } catch { throw .gatt(error) }
-    facts = try await link.facts()
-    location = try await link.decoded(BodySensorLocation.self, .bodySensorLocation, in: .heartRate)
   }
 
   /// Heart Rate Service 1.0, 3.3.
@@ -94,6 +88,8 @@ public struct HeartRateSession: SensorSession {
       try await link.client.write(HeartRateCommand.resetEnergyExpended.octets, to: point.valueHandle)
     } catch { throw .gatt(error) }
   }
+
+  public func complete() async throws(HostError) -> SensorFacts { try await link.facts() }
 
   /// Tells the sensor to send no more.
   public func stop() async { try? await link.client.unsubscribe(all: measurement) }

@@ -78,7 +78,6 @@ public struct PolarSession: SensorSession {
   /// For an answer of the control point.
   static let patience = Duration.seconds(5)
 
-  public let facts: SensorFacts
   public let type: PolarMeasurementType
   /// In hertz, as started.
   public let sampleRate: UInt16
@@ -90,13 +89,17 @@ public struct PolarSession: SensorSession {
   private let data: GATTDatabase.Characteristic
   private let answers: SampleChannel<PolarAnswer>
 
-  /// Discovers, subscribes, reads the settings and starts the stream.
+  /// Finds the raw data, subscribes, asks for the settings and starts the stream.
   ///
   /// - Throws: `unsuitable` where the device has no raw data, not this stream, or not this rate.
   public static func start(
     _ settings: Settings, on connection: Connection, into sink: SampleSink<PolarFrameSample>
   ) async throws(HostError) -> PolarSession {
-    try await PolarSession(SensorLink(connection), settings, sink)
+    // Its frames are as long as the MTU allows.
+    do throws(GATTError) { try await GATTClient(connection).exchangeMTU() } catch { throw .gatt(error) }
+    let link = try await SensorLink(
+      connection, ([PolarUUID.controlPoint, PolarUUID.data], PolarUUID.service))
+    return try await PolarSession(link, settings, sink)
   }
 
   private init(
@@ -107,9 +110,6 @@ public struct PolarSession: SensorSession {
       let data = link.characteristic(PolarUUID.data, in: PolarUUID.service)
     else { throw link.lacks("raw data of Polar's (\(PolarUUID.service))") }
     (self.link, self.point, self.data, self.type) = (link, point, data, type)
-    // Its frames are as long as the MTU allows.
-    do throws(GATTError) { try await link.client.exchangeMTU() } catch { throw .gatt(error) }
-    facts = try await link.facts()
     do throws(GATTError) {
       answers = try await link.client.samples(point, as: PolarAnswer.self, capacity: 16)
       // On its charger, or when another central takes it, the sensor stops by itself. Reference `sensor-services.md`, 5.2.
@@ -120,12 +120,11 @@ public struct PolarSession: SensorSession {
       _ = try await link.client.subscribe(data) { sink.take($0.value, of: type, at: $1) }
     } catch { throw .gatt(error) }
     let conversation = PolarConversation(link: link, point: point, answers: answers)
-    if let octets = try await link.value(of: PolarUUID.controlPoint, in: PolarUUID.service),
-      let features = try? PolarFeatures(decoding: octets.span), !features.contains(type)
-    {
+    let offered: [PolarSetting]
+    do throws(HostError) { offered = try await conversation.offered(type) } catch {
+      guard case .unsuitable = error, await conversation.measures(type) == false else { throw error }
       throw .unsuitable("\(link.connection.peer) does not measure this; it has another --stream")
     }
-    let offered = try await conversation.offered(type)
     let chosen = try Self.choose(from: offered, type, wanted)
     let started = try await conversation.settings(PolarRequest(.start, type, settings: chosen))
     sampleRate = chosen.first { $0.kind == .sampleRate }.flatMap { $0.values.first }.map(UInt16.init) ?? 1
@@ -156,6 +155,8 @@ public struct PolarSession: SensorSession {
     return chosen
   }
 
+  public func complete() async throws(HostError) -> SensorFacts { try await link.facts() }
+
   /// Stops the stream and tells the sensor to send no more. One that does not answer is left to the end of the link.
   public func stop() async {
     let conversation = PolarConversation(link: link, point: point, answers: answers)
@@ -177,6 +178,14 @@ private struct PolarConversation: Sendable {
       guard case .gatt(.refused(let refusal)) = error, refusal.code == .unlikelyError else { throw error }
       return PolarSetting.usual(of: type)
     }
+  }
+
+  /// What the sensor says of itself; `nil` where it does not.
+  func measures(_ type: PolarMeasurementType) async -> Bool? {
+    guard let octets = try? await link.client.read(point.valueHandle),
+      let features = try? PolarFeatures(decoding: octets.span)
+    else { return nil }
+    return features.contains(type)
   }
 
   /// - Returns: the settings in the answer.

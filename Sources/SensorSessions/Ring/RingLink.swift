@@ -19,35 +19,45 @@ package struct RingLink: Sendable {
   let connection: Connection
   let attributes: Attributes
   let client: GATTClient
-  /// The second channel is subscribed to when the stream runs, not before.
-  private let isListeningFurther: Bool
 
   /// Finds the ring's two services: by discovery, where it is not certain that they are where an earlier link found them.
   ///
-  /// - Parameter isForStream: what the stream does not wait for may be left to `listenFurther`.
   /// - Throws: `unsuitable` where the device has no ring service.
-  package init(_ connection: Connection, isForStream: Bool = false) async throws(HostError) {
+  package init(_ connection: Connection) async throws(HostError) {
     self.connection = connection
     client = GATTClient(connection)
-    attributes = try await Self.discover(client, urgent: isForStream ? [RingUUID.commandService] : nil)
-    isListeningFurther = await connection.usesEarlierDiscovery && isForStream
-  }
-
-  private static func discover(
-    _ client: GATTClient, urgent: [BluetoothUUID]?
-  ) async throws(HostError) -> Attributes {
     let database: GATTDatabase
     do throws(GATTError) {
-      database = try await client.attributes(
-        of: [RingUUID.commandService, RingUUID.bigDataService], urgent: urgent)
+      database = try await client.attributes(of: [RingUUID.commandService, RingUUID.bigDataService])
     } catch { throw .gatt(error) }
+    attributes = try Self.attributes(in: database, of: connection.peer)
+  }
+
+  /// Finds only what the raw stream needs; `listenFurther` has the rest.
+  ///
+  /// - Throws: `unsuitable` where the device has no ring service.
+  package init(toStream connection: Connection) async throws(HostError) {
+    self.connection = connection
+    client = GATTClient(connection)
+    let service: GATTDatabase.Service?
+    do throws(GATTError) {
+      service = try await client.attributes(
+        toStream: [RingUUID.commandWrite, RingUUID.commandNotify], of: RingUUID.commandService)
+    } catch { throw .gatt(error) }
+    attributes = try Self.attributes(
+      in: GATTDatabase(services: service.map { [$0] } ?? []), of: connection.peer)
+  }
+
+  private static func attributes(
+    in database: GATTDatabase, of peer: DeviceAddress
+  ) throws(HostError) -> Attributes {
     guard
       let command = database.characteristic(RingUUID.commandWrite, in: RingUUID.commandService),
       let replies = database.characteristic(RingUUID.commandNotify, in: RingUUID.commandService)
     else {
       throw .unsuitable(
-        "\(client.connection.peer) has no ring service (\(RingUUID.commandService)); "
-          + "see what it has with `ringtap gatt \(client.connection.peer)`")
+        "\(peer) has no ring service (\(RingUUID.commandService)); see what it has with `ringtap gatt \(peer)`"
+      )
     }
     return Attributes(
       command: command, replies: replies,
@@ -58,35 +68,45 @@ package struct RingLink: Sendable {
   /// Subscribes, then starts the stream: a ring loses writes that come before the subscription. Raw frames come where replies
   /// do, from some rings also by the second channel (reference `colmi-ring-protocol.md`, 5).
   ///
-  /// The MTU may wait: raw frames fit into the smallest.
+  /// The MTU may wait: raw frames fit into the smallest. Nor does the start wait: it goes out behind the subscription, and
+  /// the first frame answers both.
   ///
   /// - Parameter take: gets every notification of the ring, on the receive thread.
   package func startRaw(
     _ take: @escaping @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
   ) async throws(HostError) {
     do throws(GATTError) {
-      _ = try await client.subscribe(attributes.replies, take)
-      if !isListeningFurther, let bigData = attributes.bigData, bigData.properties.contains(.notify) {
-        _ = try await client.subscribe(bigData, take)
-      }
-      try await write(.rawStart)
+      try await listen(to: attributes.replies, andStart: true, take)
     } catch { throw .gatt(error) }
   }
 
-  /// Subscribes to the second channel too, where the start did not wait for that.
+  private func listen(
+    to channel: GATTDatabase.Characteristic, andStart starts: Bool,
+    _ take: @escaping @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
+  ) async throws(GATTError) {
+    let command = attributes.command
+    guard starts, command.properties.contains(.writeWithoutResponse) else {
+      _ = try await client.subscribe(channel, take)
+      if starts { try await write(.rawStart) }
+      return
+    }
+    let value = [UInt8](encoding: RingFrame.byteCount) { RingCommand.rawStart.encode(into: &$0) }
+    let start = AttributeWrite(value, to: command.valueHandle)
+    _ = try await client.subscribe(channel, followedBy: start, take)
+  }
+
+  /// Finds the other attributes, and subscribes to the second channel, too.
   ///
   /// - Parameter isSilent: nothing has come by the first: the ring is told again to start.
   package func listenFurther(
     isSilent: Bool,
     _ take: @escaping @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
   ) async throws(GATTError) {
-    guard isListeningFurther,
-      let bigData = try await client.discoverMore(of: [RingUUID.bigDataService])?
-        .characteristic(RingUUID.bigDataNotify, in: RingUUID.bigDataService),
-      bigData.properties.contains(.notify)
+    guard let database = try await client.complete(of: [RingUUID.commandService, RingUUID.bigDataService]),
+      let bigData = database.characteristic(RingUUID.bigDataNotify, in: RingUUID.bigDataService),
+      bigData.properties.contains(.notify), !Task.isCancelled
     else { return }
-    _ = try await client.subscribe(bigData, take)
-    if isSilent { try await write(.rawStart) }
+    try await listen(to: bigData, andStart: isSilent, take)
   }
 
   /// Stops the stream. A ring that does not answer in time is left to the end of the link.

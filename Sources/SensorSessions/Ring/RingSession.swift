@@ -38,28 +38,34 @@ public struct RingSession: SensorSession {
   /// How long the ring may take to obey a stop.
   private static let stopPatience = Duration.seconds(2)
 
-  /// Nothing: `ringtap ring info` asks for it.
-  public let facts = SensorFacts()
   /// About 8 s of the fastest stream (2,083/s).
   public static let queueCapacity = 1 << 14
   private let ring: RingLink
   private let times: SampleTimes
   private let take: @Sendable (borrowing HandleValueNotification, ReceiveTime) -> Void
 
-  /// Discovers, subscribes and starts the stream.
+  /// Finds the channel of the stream, subscribes and starts it.
   ///
   /// - Throws: `unsuitable` where the device has no ring service.
   public static func start(
     _ settings: Void, on connection: Connection, into sink: SampleSink<RingRawReading>
   ) async throws(HostError) -> RingSession {
-    let ring = try await RingLink(connection, isForStream: true)
+    let ring = try await RingLink(toStream: connection)
     let source = RawSource()
     let session = RingSession(ring: ring, times: sink.times) { sink.take($0, of: source, at: $1) }
     try await ring.startRaw(session.take)
     return session
   }
 
-  public func complete() async { try? await ring.listenFurther(isSilent: times.first == nil, take) }
+  /// Listens to the second channel, too.
+  ///
+  /// - Returns: nothing: `ringtap ring info` asks for it.
+  public func complete() async throws(HostError) -> SensorFacts {
+    do throws(GATTError) {
+      try await ring.listenFurther(isSilent: times.first == nil, take)
+    } catch { throw .gatt(error) }
+    return SensorFacts()
+  }
 
   public func stop() async { await ring.stopRaw(within: Self.stopPatience) }
 }

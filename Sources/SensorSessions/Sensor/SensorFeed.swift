@@ -4,7 +4,8 @@ package import BLEHost
 package struct SensorFeed<Sample: NotificationSample>: Sendable {
   /// They end with `finish`.
   package let samples: SampleChannel<Sample>
-  private let first: @Sendable () async -> SensorFacts?
+  private let first: @Sendable () async -> Bool
+  private let learned: @Sendable () async -> SensorFacts
   private let stream: @Sendable (DeviceSession) async throws(HostError) -> Void
   private let end: @Sendable () -> Void
 
@@ -15,16 +16,22 @@ package struct SensorFeed<Sample: NotificationSample>: Sendable {
     samples = profile.samples
     first = {
       var sessions = profile.sessions.makeAsyncIterator()
-      return await sessions.next()?.facts
+      return await sessions.next() != nil
     }
+    learned = { await profile.learned() }
     stream = { session throws(HostError) in try await session.run(profile) }
     end = { profile.finish() }
   }
 
   /// Waits for the first link that streams. Once only.
   ///
-  /// - Returns: who the sensor is; `nil` where the feed is finished, or the task cancelled, before.
-  package func firstStart() async -> SensorFacts? { await first() }
+  /// - Returns: `false` where the feed is finished, or the task cancelled, before.
+  package func firstStart() async -> Bool { await first() }
+
+  /// Waits until it is known who the sensor is: soon after its first sample.
+  ///
+  /// - Returns: with nothing in it where the sensor never told, or the task is cancelled.
+  package func facts() async -> SensorFacts { await learned() }
 
   /// Keeps the sensor connected and streaming, as `DeviceSession.run` does.
   package func run(_ session: DeviceSession) async throws(HostError) { try await stream(session) }

@@ -9,6 +9,15 @@ public struct SensorFacts: Hashable, Sendable {
   /// Texts of Device Information by characteristic; a sensor has some of the six.
   public var texts: [BluetoothUUID: String] = [:]
   public var battery: BatteryLevel?
+  /// Where a heart-rate sensor is worn.
+  public var bodyLocation: BodySensorLocation?
+  /// Where a cycling sensor is mounted.
+  public var mounting: SensorLocation?
+  /// Where a thermometer measures.
+  public var temperatureType: TemperatureType?
+
+  /// Nothing is known.
+  public init() {}
 
   public var manufacturer: String? { texts[.manufacturerName] }
   public var model: String? { texts[.modelNumber] }
@@ -18,29 +27,41 @@ public struct SensorFacts: Hashable, Sendable {
   public var softwareRevision: String? { texts[.softwareRevision] }
 }
 
-/// A connected sensor: what discovery found, and reads that it may refuse.
+/// A connected sensor: what its stream needs of its attributes, and who it is.
 package struct SensorLink: Sendable {
   let connection: Connection
   package let client: GATTClient
-  let database: GATTDatabase
+  /// Of the service that streams: `nil` where the sensor has none.
+  private let service: GATTDatabase.Service?
 
   private static let texts: [BluetoothUUID] = [
     .manufacturerName, .modelNumber, .serialNumber, .hardwareRevision, .firmwareRevision, .softwareRevision,
   ]
 
-  /// Finds all attributes: by discovery, where it is not certain that they are where an earlier link found them.
-  package init(_ connection: Connection) async throws(HostError) {
+  /// Finds characteristics of the first of these services that has the first one wanted, and no more: by discovery, where it
+  /// is not certain that they are where an earlier link found them.
+  package init(
+    _ connection: Connection, _ wanted: (characteristics: [BluetoothUUID], service: BluetoothUUID)...
+  ) async throws(HostError) {
     self.connection = connection
     client = GATTClient(connection)
+    var service: GATTDatabase.Service?
     do throws(GATTError) {
-      database = try await client.attributes()
+      for (characteristics, uuid) in wanted where service == nil {
+        let found = try await client.attributes(toStream: characteristics, of: uuid)
+        if let found, found.characteristics.contains(where: { $0.uuid == characteristics.first }) {
+          service = found
+        }
+      }
     } catch { throw .gatt(error) }
+    self.service = service
   }
 
   package func characteristic(
     _ uuid: BluetoothUUID, in service: BluetoothUUID
   ) -> GATTDatabase.Characteristic? {
-    database.characteristic(uuid, in: service)
+    guard let found = self.service, found.uuid == service else { return nil }
+    return found.characteristics.first { $0.uuid == uuid }
   }
 
   /// For a device without what a command is there for.
@@ -49,32 +70,51 @@ package struct SensorLink: Sendable {
       "\(connection.peer) has no \(what); see what it has with `ringtap gatt \(connection.peer)`")
   }
 
-  /// The value, or `nil` where there is none or the sensor does not give it away.
-  func value(of uuid: BluetoothUUID, in service: BluetoothUUID) async throws(HostError) -> [UInt8]? {
-    guard let characteristic = characteristic(uuid, in: service), characteristic.properties.contains(.read)
-    else {
-      return nil
+  /// Who the sensor is: finds all its attributes, once the stream runs.
+  ///
+  /// - Returns: with nothing in it where they have changed: the stream is started anew then.
+  package func facts() async throws(HostError) -> SensorFacts {
+    let database: GATTDatabase
+    do throws(GATTError) { database = try await client.complete() ?? GATTDatabase() } catch {
+      throw .gatt(error)
     }
-    do throws(GATTError) { return try await client.read(characteristic.valueHandle) } catch {
-      guard case .refused = error else { throw .gatt(error) }
-      return nil
+    let reader = FactsReader(client: client, database: database)
+    var facts = SensorFacts()
+    for uuid in Self.texts {
+      facts.texts[uuid] = try await reader.decoded(DeviceInformationText.self, uuid, in: .deviceInformation)?
+        .text
     }
+    facts.battery = try await reader.decoded(BatteryLevel.self, .batteryLevel, in: .battery)
+    facts.bodyLocation = try await reader.decoded(
+      BodySensorLocation.self, .bodySensorLocation, in: .heartRate)
+    facts.mounting = try await reader.decoded(
+      SensorLocation.self, .sensorLocation, in: .cyclingSpeedAndCadence)
+    facts.temperatureType = try await reader.decoded(
+      TemperatureType.self, .temperatureType, in: .healthThermometer)
+    return facts
   }
+}
 
-  /// The same decoded; what cannot be decoded is as good as not there.
+/// Reads what a sensor tells of itself, as far as it does.
+private struct FactsReader: Sendable {
+  let client: GATTClient
+  let database: GATTDatabase
+
+  /// What cannot be decoded, or the sensor does not give away, is as good as not there.
   func decoded<Value: CharacteristicValue>(
     _ type: Value.Type, _ uuid: BluetoothUUID, in service: BluetoothUUID
   ) async throws(HostError) -> Value? {
-    guard let octets = try await value(of: uuid, in: service) else { return nil }
-    return try? Value(decoding: octets.span)
-  }
-
-  package func facts() async throws(HostError) -> SensorFacts {
-    var facts = SensorFacts()
-    for uuid in Self.texts {
-      facts.texts[uuid] = try await decoded(DeviceInformationText.self, uuid, in: .deviceInformation)?.text
+    guard let characteristic = database.characteristic(uuid, in: service),
+      characteristic.properties.contains(.read)
+    else { return nil }
+    do throws(GATTError) {
+      // Whoever stops the stream is not kept waiting.
+      if Task.isCancelled { throw .cancelled }
+      let octets = try await client.read(characteristic.valueHandle)
+      return try? Value(decoding: octets.span)
+    } catch {
+      guard case .refused = error else { throw .gatt(error) }
+      return nil
     }
-    facts.battery = try await decoded(BatteryLevel.self, .batteryLevel, in: .battery)
-    return facts
   }
 }

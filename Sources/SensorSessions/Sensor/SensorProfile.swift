@@ -3,7 +3,7 @@ public import BLEHost
 import BLELinux
 import Synchronization
 
-/// One kind of sensor on one link: who it is, and its stream.
+/// One kind of sensor on one link: its stream first, then who it is.
 public protocol SensorSession: Sendable {
   associatedtype Sample: NotificationSample
   /// What the stream is started with.
@@ -12,15 +12,15 @@ public protocol SensorSession: Sendable {
   /// Samples that may wait for a recorder, which lets them gather for a quarter of a second: 1,024 unless it is said here.
   static var queueCapacity: Int { get }
 
-  var facts: SensorFacts { get }
-  /// Discovers, reads, and subscribes.
+  /// Finds what the stream needs, subscribes, and has the sensor begin: no request that the first sample does not need.
   ///
   /// - Throws: `unsuitable` where the device is no such sensor.
   static func start(
     _ settings: Settings, on connection: Connection, into sink: SampleSink<Sample>
   ) async throws(HostError) -> Self
-  /// What the first sample need not wait for; at most once a link.
-  func complete() async
+  /// Does what the first sample need not wait for: finds the other attributes, reads who the sensor is. Once for each start,
+  /// while samples come. It sends nothing any more once its task is cancelled.
+  func complete() async throws(HostError) -> SensorFacts
   /// Tells the sensor to send no more.
   func stop() async
   /// For a link after the first.
@@ -29,8 +29,6 @@ public protocol SensorSession: Sendable {
 
 extension SensorSession {
   public static var queueCapacity: Int { 1024 }
-
-  public func complete() async {}
 
   public static func again(_ settings: Settings) -> Settings { settings }
 }
@@ -42,12 +40,17 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
   /// Each link that streams; it ends when `finish` is called.
   public let sessions: AsyncStream<Session>
   public var times: SampleTimes { sink.times }
+  /// Who the sensor is, once the first link that streams has told; `nil` before.
+  public var facts: SensorFacts? { known.withLock(\.facts) }
   /// Whether the sensor ended the stream by itself, though the link is up; `samples` end then.
   public var isEndedBySensor: Bool { sink.isEndedBySensor }
 
   private let settings: Session.Settings
   private let sink: SampleSink<Session.Sample>
   private let started: AsyncStream<Session>.Continuation
+  /// Who it is, and whether more may become known.
+  private let known = Mutex<(facts: SensorFacts?, isFinal: Bool)>((nil, false))
+  private let learners = Waiters()
   private let isFirst = Atomic<Bool>(true)
 
   /// When the start of a stream was begun, by both clocks: no sample of it is earlier.
@@ -58,11 +61,17 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
     self.init(settings, SampleSink())
   }
 
-  /// - Parameter begin: what is done on each link once the stream runs.
+  private let told: @Sendable (SensorFacts) -> Void
+
+  /// - Parameters:
+  ///   - told: hears who the sensor is, each time that it tells.
+  ///   - begin: what is done on each link once the stream runs.
   package init(
     _ settings: Session.Settings, _ sink: SampleSink<Session.Sample>,
+    told: @escaping @Sendable (SensorFacts) -> Void = { _ in },
     begin: @escaping @Sendable (Session, Connection, Start) async throws(HostError) -> Void = { _, _, _ in }
   ) {
+    self.told = told
     self.settings = settings
     self.sink = sink
     self.begin = begin
@@ -83,13 +92,32 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
     return session
   }
 
-  public func complete(_ session: Session) async { await session.complete() }
+  public func complete(_ session: Session) async {
+    // What ends the link ends the session's wait for it, too.
+    guard let facts = try? await session.complete() else { return }
+    learn(facts, isFinal: false)
+    told(facts)
+  }
+
+  private func learn(_ facts: SensorFacts?, isFinal: Bool) {
+    known.withLock { $0 = (facts ?? $0.facts, $0.isFinal || isFinal) }
+    learners.wakeAll()
+  }
 
   public func stop(_ session: Session) async { await session.stop() }
+
+  /// Waits until it is known who the sensor is.
+  ///
+  /// - Returns: with nothing in it where it never told, or the task is cancelled.
+  package func learned() async -> SensorFacts {
+    try? await learners.waitUnlessCancelled { known.withLock { $0.facts != nil || $0.isFinal } }
+    return facts ?? SensorFacts()
+  }
 
   /// Nothing more comes.
   public func finish() {
     started.finish()
     samples.finish()
+    learn(nil, isFinal: true)
   }
 }

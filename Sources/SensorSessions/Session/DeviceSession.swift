@@ -27,7 +27,9 @@ public actor DeviceSession {
   /// How to connect, and how long to go on without the device.
   public struct Plan: Sendable {
     public var peer: DeviceAddress
+    /// Begins with short intervals, until the stream runs, where `startsFast`.
     public var request = LinkRequest()
+    public var startsFast = true
     public var connectTimeout = Duration.seconds(20)
     /// Of each request; 30 s at most.
     public var answerTimeout = Duration.seconds(30)
@@ -48,10 +50,6 @@ public actor DeviceSession {
   static let restartLimit = 8
   /// How long an end waits for the device: until its stream has started, or stopped.
   static let endPatience = Duration.seconds(2)
-  /// After this time without a sample, what was put off for its sake is done without it.
-  static let completesAfter = Duration.seconds(1)
-  /// After this time without a sample, attributes of an earlier link are looked at again, once.
-  static let doubtAfter = Duration.seconds(5)
 
   public nonisolated let adapter: any Adapter
   public nonisolated let plan: Plan
@@ -84,7 +82,8 @@ public actor DeviceSession {
   /// `Connection.attributeChangeCount` when the stream was started.
   private var changesAtStart = 0
   private var areAttributesChanged = false
-  private var isStreamComplete = false
+  /// Of the stream that runs.
+  private var completion: StreamCompletion?
   /// A stream has started, at least once.
   public private(set) var hasStreamed = false
 
@@ -159,9 +158,11 @@ public actor DeviceSession {
       timeout = max(min(timeout, patienceLeft), .milliseconds(1))
     }
     let connection: Connection
+    var request = plan.request
+    request.startsFast = plan.startsFast
     do throws(HostError) {
       connection = try await adapter.connect(
-        to: plan.peer, asking: plan.request, timeout: timeout, tap: plan.tap)
+        to: plan.peer, asking: request, timeout: timeout, tap: plan.tap)
     } catch {
       noteFailure(error, nil)
       return error
@@ -184,11 +185,14 @@ public actor DeviceSession {
       outage = nil
       (hasStreamed, isStreaming) = (true, true)
       set(.streaming)
-      if usedEarlierDiscovery { complete(stream, profile, on: connection) }
+      completion = StreamCompletion(of: stream, profile, on: connection)
       while await wait(for: connection) {
+        await endCompletion()
         await connection.endSubscriptions()
         stream = try await start(profile, on: connection)
+        completion = StreamCompletion(of: stream, profile, on: connection)
       }
+      await endCompletion()
       let end = await connection.end
       // A cancelled task must not skip the stop.
       if end == nil {
@@ -200,6 +204,7 @@ public actor DeviceSession {
       return .gatt(.closed(end))
     } catch {
       let end = await connection.end
+      await endCompletion()
       await leave(connection, profile)
       let reason = await connection.disconnectReason
       // Lost while the stream was started anew: the link had one.
@@ -236,43 +241,14 @@ public actor DeviceSession {
     throw .unsuitable("\(plan.peer) changes its attributes without end")
   }
 
+  private func endCompletion() async { await completion.take()?.end() }
+
   /// Whether a device that has changed may answer so to one who does not know.
   private static func mayBeOfOldHandles(_ failure: HostError) -> Bool {
     switch failure {
     case .gatt(.refused), .gatt(.malformed), .gatt(.notSupported), .gatt(.writeNotVerified), .unsuitable: true
     default: false
     }
-  }
-
-  /// Has what was put off for the first sample's sake done after it. Where none comes, the attributes are looked at again.
-  private func complete<Profile: SessionProfile>(
-    _ stream: Profile.Stream, _ profile: Profile, on connection: Connection
-  ) {
-    let (loop, times) = (adapter.loop, profile.times)
-    isStreamComplete = false
-    let doubt = loop.task { [weak self] in
-      guard (try? await loop.wait(for: Self.completesAfter)) != nil, times.first == nil else { return }
-      await self?.completeOnce(stream, profile, on: connection)
-      guard (try? await loop.wait(for: Self.doubtAfter - Self.completesAfter)) != nil, times.first == nil
-      else { return }
-      if await connection.end == nil { try? await GATTClient(connection).verify() }
-    }
-    loop.task { [weak self] in
-      await times.waitForFirst()
-      doubt.cancel()
-      // What ends the link ends the session's wait for it too; a refusal changes nothing.
-      if await connection.end == nil { try? await GATTClient(connection).validate() }
-      await self?.completeOnce(stream, profile, on: connection)
-    }
-  }
-
-  private func completeOnce<Profile: SessionProfile>(
-    _ stream: Profile.Stream, _ profile: Profile, on connection: Connection
-  ) async {
-    guard !isStreamComplete, await connection.usesEarlierDiscovery, await connection.end == nil
-    else { return }
-    isStreamComplete = true
-    await profile.complete(stream)
   }
 
   /// Waits for the link's end or the session's, or until the device's attributes have changed.

@@ -42,8 +42,10 @@ public final class SampleTimes: Sendable {
   }
 
   /// Waits for the link's first sample, or its end.
-  func waitForFirst() async {
-    await waiters.wait { first != nil || requests.withLock { $0 == nil } }
+  ///
+  /// - Throws: where the task is cancelled before.
+  func waitForFirst() async throws(CancellationError) {
+    try await waiters.waitUnlessCancelled { first != nil || requests.withLock { $0 == nil } }
   }
 
   /// A new link.

@@ -6,12 +6,12 @@ public protocol SessionProfile: Sendable {
 
   /// When samples came; one object for the whole session.
   var times: SampleTimes { get }
-  /// Discovers, subscribes and starts the stream.
+  /// Finds what the stream needs, subscribes and starts it.
   ///
   /// - Throws: `gatt(closed)` where the link ends meanwhile, which is tried again; anything else ends the session.
   func start(on connection: Connection) async throws(HostError) -> Stream
-  /// Does what the first sample need not wait for, where `start` used attributes of an earlier link: once that sample is
-  /// there, or does not come.
+  /// Does what the first sample need not wait for: once that sample is there, or does not come. A cancelled task asks the
+  /// device no more.
   func complete(_ stream: Stream) async
   /// Asks the device to send no more, while the link is up.
   func stop(_ stream: Stream) async

@@ -79,20 +79,21 @@ public struct ThermometerSession: SensorSession {
   }
 
   public let kind: Kind
-  public let facts: SensorFacts
-  /// Where it measures, if that never changes.
-  public let type: TemperatureType?
 
   private let link: SensorLink
+  /// Results, and what a thermometer has on its way to them, where it tells.
   private let characteristics: [GATTDatabase.Characteristic]
 
-  /// Discovers, reads, and subscribes.
+  /// Finds the measurement and subscribes.
   ///
   /// - Throws: `unsuitable` where the device has neither service.
   public static func start(
     _ settings: Void, on connection: Connection, into sink: SampleSink<TemperatureSample>
   ) async throws(HostError) -> ThermometerSession {
-    try await ThermometerSession(SensorLink(connection), sink)
+    let link = try await SensorLink(
+      connection, ([CoreUUID.bodyTemperature], CoreUUID.service),
+      ([.temperatureMeasurement, .intermediateTemperature], .healthThermometer))
+    return try await ThermometerSession(link, sink)
   }
 
   private init(_ link: SensorLink, _ sink: SampleSink<TemperatureSample>) async throws(HostError) {
@@ -108,29 +109,20 @@ public struct ThermometerSession: SensorSession {
     guard !characteristics.isEmpty else {
       throw link.lacks("thermometer service (1809) and is no CORE sensor")
     }
-    // First of all: nothing that is read delays a measurement.
     do throws(GATTError) {
-      try await Self.subscribe(to: characteristics, of: link, sink)
-      try await link.client.exchangeMTU()
-    } catch { throw .gatt(error) }
-    facts = try await link.facts()
-    type = try await link.decoded(TemperatureType.self, .temperatureType, in: .healthThermometer)
-  }
-
-  private static func subscribe(
-    to characteristics: [GATTDatabase.Characteristic], of link: SensorLink,
-    _ sink: SampleSink<TemperatureSample>
-  ) async throws(GATTError) {
-    for characteristic in characteristics {
-      let uuid = characteristic.uuid
-      _ = try await link.client.subscribe(characteristic) { notification, time in
-        let value = notification.value
-        sink.take(at: time) { () throws(WireError) in
-          .sample(TemperatureSample(try reading(value, of: uuid), at: time))
+      for characteristic in characteristics {
+        let uuid = characteristic.uuid
+        _ = try await link.client.subscribe(characteristic) { notification, time in
+          let value = notification.value
+          sink.take(at: time) { () throws(WireError) in
+            .sample(TemperatureSample(try Self.reading(value, of: uuid), at: time))
+          }
         }
       }
-    }
+    } catch { throw .gatt(error) }
   }
+
+  public func complete() async throws(HostError) -> SensorFacts { try await link.facts() }
 
   private static func reading(
     _ value: Span<UInt8>, of characteristic: BluetoothUUID

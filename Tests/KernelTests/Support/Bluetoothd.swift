@@ -32,7 +32,8 @@ extension Scene {
       } catch {
         guard control.hasEnded, try control.ended().status == 128 + SIGSEGV, crashes < 2 else { throw error }
         crashes += 1
-        FileHandle.standardError.write(Data("slow: bluetoothctl crashed at its start, and is started again\n".utf8))
+        let note = "slow: bluetoothctl crashed at its start, and is started again\n"
+        FileHandle.standardError.write(Data(note.utf8))
       }
     }
   }

@@ -223,7 +223,7 @@ extension Scene {
 
   /// Counts the notifications that BlueZ's monitor finds in a log. Any complaint is an issue.
   func btmonNotifications(_ log: String, at location: SourceLocation = #_sourceLocation) throws -> Int {
-    let result = try run("btmon", ["-r", log])
+    let result = try OldBtmon.read(log)
     #expect(result.status == 0, sourceLocation: location)
     #expect(result.errors == "", sourceLocation: location)
     for word in ["invalid", "malformed", "too short", "unexpected", "packet size"] {

@@ -2,7 +2,7 @@ import BLECore
 import BLEWire
 import Testing
 
-@testable import BLEHost
+@testable import BLEStack
 
 /// The order of commands is what `btmon` shows of Linux 6.1 when a program connects while a raw scan is on.
 @Suite struct ScanInterruptionTests {

@@ -3,8 +3,8 @@
 ///
 /// Decides only; `ManagementChannel` acts and tells what came of it. So ours goes on until it is unwanted, nobody
 /// else's is ever ended, and while another is on, its findings do: the kernel sends them to everybody.
-struct DiscoveryKeeper {
-  enum State: Hashable {
+package struct DiscoveryKeeper {
+  package enum State: Hashable {
     case off
     /// Our start has not been answered.
     case starting
@@ -13,19 +13,21 @@ struct DiscoveryKeeper {
     case waiting
   }
 
-  enum Step: Hashable { case nothing, start, stop }
-  enum Answer: Hashable { case started, refused }
+  package enum Step: Hashable { case nothing, start, stop }
+  package enum Answer: Hashable { case started, refused }
 
-  private(set) var state = State.off
+  package private(set) var state = State.off
   private var isWanted = false
 
-  mutating func begin() -> Step {
+  package init() {}
+
+  package mutating func begin() -> Step {
     isWanted = true
     return start()
   }
 
   /// The kernel has answered our start.
-  mutating func answered(_ answer: Answer) -> Step {
+  package mutating func answered(_ answer: Answer) -> Step {
     switch (answer, isWanted) {
     case (.started, true): state = .ours
     case (.refused, true): state = .waiting
@@ -38,7 +40,7 @@ struct DiscoveryKeeper {
   }
 
   /// A discovery has ended: ours by the kernel's clock or by somebody's hand, or the one that was in the way.
-  mutating func ended() -> Step {
+  package mutating func ended() -> Step {
     switch state {
     // What ended was there before ours: the answer to our start tells.
     case .off, .starting: .nothing
@@ -47,10 +49,10 @@ struct DiscoveryKeeper {
   }
 
   /// Some time has passed in `waiting`.
-  mutating func retry() -> Step { state == .waiting ? start() : .nothing }
+  package mutating func retry() -> Step { state == .waiting ? start() : .nothing }
 
   /// Ours ends now if it is on, else as soon as the start is answered.
-  mutating func end() -> Step {
+  package mutating func end() -> Step {
     isWanted = false
     switch state {
     case .off, .starting: return .nothing

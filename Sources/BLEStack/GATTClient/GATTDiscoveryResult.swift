@@ -1,5 +1,4 @@
 public import BLECore
-public import BLEStack
 import BLEWire
 
 /// What a discovery on a connection found.

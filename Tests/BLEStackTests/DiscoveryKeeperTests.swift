@@ -1,6 +1,6 @@
 import Testing
 
-@testable import BLEHost
+@testable import BLEStack
 
 /// The order of events is what Linux 6.1 shows in `btmon`; `net/bluetooth/mgmt.c` allows the others.
 @Suite struct DiscoveryKeeperTests {

@@ -1,31 +1,33 @@
-import BLECore
-import BLEWire
+package import BLECore
+package import BLEWire
 
 /// What others on one controller do to our raw scan, by the commands of theirs that pass.
 ///
 /// When a program connects, the kernel turns any scan off, scans for that device alone, and leaves it off
 /// (`hci_connect_le_scan`, `hci_update_passive_scan` in `net/bluetooth`). Ours may go on when nobody else scans or
 /// connects any more: a scan turned on amid a connect would have the controller refuse the kernel's next command.
-struct ScanInterruption: Hashable {
+package struct ScanInterruption: Hashable {
   /// The kernel's commands of one connect follow each other within milliseconds.
-  static let pause = Duration.seconds(1)
+  package static let pause = Duration.seconds(1)
 
   private var othersScan = false
   private var othersConnect = false
   /// Since when our scan is off.
-  private(set) var began: MonotonicTime?
+  package private(set) var began: MonotonicTime?
   private var latest = MonotonicTime(nanoseconds: 0)
 
+  package init() {}
+
   /// Whether the controller is at work for others: what is on now is theirs.
-  var isOthersTurn: Bool { othersScan || othersConnect }
+  package var isOthersTurn: Bool { othersScan || othersConnect }
 
   /// Until when to wait before it is turned on again; `nil` where it is on, or others are not done.
-  var resumption: MonotonicTime? {
+  package var resumption: MonotonicTime? {
     began == nil || isOthersTurn ? nil : latest.advanced(by: Self.pause)
   }
 
   /// A command that the kernel, or another program, gives the controller while our scan is on.
-  mutating func take(_ command: borrowing HCICommandPacket, at time: MonotonicTime) {
+  package mutating func take(_ command: borrowing HCICommandPacket, at time: MonotonicTime) {
     switch command.opcode {
     case .leSetScanEnable, .leSetExtendedScanEnable:
       othersScan = !command.parameters.isEmpty && command.parameters[0] != 0
@@ -38,7 +40,7 @@ struct ScanInterruption: Hashable {
   }
 
   /// A command of others has failed.
-  mutating func takeFailure(of opcode: HCIOpcode) {
+  package mutating func takeFailure(of opcode: HCIOpcode) {
     switch opcode {
     case .leSetScanEnable, .leSetExtendedScanEnable: othersScan = false
     case .leCreateConnection, .leExtendedCreateConnection: othersConnect = false
@@ -47,11 +49,11 @@ struct ScanInterruption: Hashable {
   }
 
   /// A connect has ended, with a link or without.
-  mutating func takeConnectionComplete(at time: MonotonicTime) {
+  package mutating func takeConnectionComplete(at time: MonotonicTime) {
     othersConnect = false
     latest = time
   }
 
   /// Our scan could not be turned on: to be tried again.
-  mutating func postpone(at time: MonotonicTime) { latest = time }
+  package mutating func postpone(at time: MonotonicTime) { latest = time }
 }
