@@ -9,7 +9,7 @@
 /// ```
 public struct Limit: Hashable, Sendable {
   /// Who can make it grow.
-  public enum Source: String, Sendable {
+  public enum Source: Sendable {
     /// Whoever is in range, connected or not.
     case air
     /// A controller, or the kernel in its place.

@@ -159,7 +159,7 @@ extension AdvertisingReport {
       let piece = data.extracting(start..<min(data.count, start + Self.pieceByteCount))
       start += piece.count
       let status: UInt16 = start < data.count ? 0x20 : properties.bits & 0x60
-      let event = [UInt8](encoding: 28 + piece.count) { output in
+      let event = InlineArray<257, UInt8> { output in
         output.append(HCIEventCode.leMeta.rawValue)
         output.append(UInt8(26 + piece.count))
         output.append(LESubevent.extendedAdvertisingReport.rawValue)
@@ -176,8 +176,9 @@ extension AdvertisingReport {
         for _ in 0..<9 { output.append(0) }
         output.append(UInt8(piece.count))
         output.append(piece)
+        output.append(zeros: output.freeCapacity)
       }
-      body(event.span)
+      body(event.span.extracting(first: 28 + piece.count))
     } while start < data.count
   }
 }
