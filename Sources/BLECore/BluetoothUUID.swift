@@ -37,7 +37,7 @@ public struct BluetoothUUID: Hashable, Sendable, BitwiseCopyable {
   @inlinable public var byteCount: Int { short == nil ? 16 : 2 }
 }
 
-#if !hasFeature(Embedded)
+#if !NO_ALLOCATIONS
   extension BluetoothUUID: CustomStringConvertible {
     /// Reads `180d`, `0000180d` or `0000180d-0000-1000-8000-00805f9b34fb` (either case, `0x` allowed
     /// before the short forms).

@@ -45,7 +45,7 @@ public struct DeviceAddress: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-#if !hasFeature(Embedded)
+#if !NO_ALLOCATIONS
   extension DeviceAddress: CustomStringConvertible {
     /// Reads `AA:BB:CC:DD:EE:FF` (either case).
     ///

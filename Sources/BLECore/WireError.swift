@@ -43,7 +43,7 @@ public struct WireError: Error, Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-#if !hasFeature(Embedded)
+#if !NO_ALLOCATIONS
   extension WireError: CustomStringConvertible {
     public var description: String {
       let what =

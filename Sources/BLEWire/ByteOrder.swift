@@ -172,7 +172,7 @@ extension OutputSpan where Element == UInt8 {
   @inlinable package mutating func append(zeros count: Int) { append(repeating: 0, count: count) }
 }
 
-#if !hasFeature(Embedded)
+#if !NO_ALLOCATIONS
   extension Array where Element == UInt8 {
     /// Encodes a PDU of at most `capacity` octets into a new array. For the control plane and tests.
     @inlinable public init<E: Error>(

@@ -16,7 +16,7 @@ public struct CharacteristicProperties: RawRepresentable, Hashable, Sendable, Bi
 }
 
 // Set literals are built through an array, which a build without allocations refuses.
-#if !hasFeature(Embedded)
+#if !NO_ALLOCATIONS
   extension CharacteristicProperties: OptionSet {}
   extension ClientCharacteristicConfiguration: OptionSet {}
 

@@ -21,7 +21,7 @@ public import BLECore
   @inlinable public func encode(into output: inout OutputSpan<UInt8>) { output.append(u16: rawValue) }
 }
 
-#if !hasFeature(Embedded)
+#if !NO_ALLOCATIONS
   extension CharacteristicExtendedProperties: OptionSet {}
 #endif
 

@@ -93,7 +93,7 @@ public struct ConnectionInformation: Hashable, Sendable, BitwiseCopyable {
   }
 }
 
-#if !hasFeature(Embedded)
+#if !NO_ALLOCATIONS
   /// The timing that the kernel will ask for when it connects these devices. `mgmt-api.txt`, 0x0035.
   ///
   /// The kernel first forgets all entries but those of devices that it connects by itself (`load_conn_param` in

@@ -225,16 +225,14 @@ public struct ManagementDeviceKey: Hashable, Sendable {
   }
 }
 
-#if !hasFeature(Embedded)
+#if !NO_ALLOCATIONS
   // No key gets into a log by way of a text.
-  extension ManagementLongTermKey: CustomStringConvertible, CustomReflectable {
+  extension ManagementLongTermKey: CustomStringConvertible {
     public var description: String { "key of \(peer)" }
-    public var customMirror: Mirror { Mirror(self, children: []) }
   }
 
-  extension ManagementDeviceKey: CustomStringConvertible, CustomReflectable {
+  extension ManagementDeviceKey: CustomStringConvertible {
     public var description: String { "key of \(peer)" }
-    public var customMirror: Mirror { Mirror(self, children: []) }
   }
 
   /// The kernel's long-term keys from now on: it forgets all that it had (`load_long_term_keys` in `net/bluetooth/mgmt.c`,
@@ -349,3 +347,13 @@ public enum ManagementSecurityEvent: Hashable, Sendable {
 
   private static func keeping(_ event: Span<UInt8>) -> Keeping { event[0] == 0 ? .forThisLink : .forGood }
 }
+
+#if !hasFeature(Embedded)
+  extension ManagementLongTermKey: CustomReflectable {
+    public var customMirror: Mirror { Mirror(self, children: []) }
+  }
+
+  extension ManagementDeviceKey: CustomReflectable {
+    public var customMirror: Mirror { Mirror(self, children: []) }
+  }
+#endif

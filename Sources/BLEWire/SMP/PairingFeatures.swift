@@ -35,7 +35,7 @@ public struct KeyDistribution: RawRepresentable, Hashable, Sendable, BitwiseCopy
   public static let link = KeyDistribution(rawValue: 0x08)
 }
 
-#if !hasFeature(Embedded)
+#if !NO_ALLOCATIONS
   extension AuthenticationRequirements: OptionSet {}
   extension KeyDistribution: OptionSet {}
 #endif

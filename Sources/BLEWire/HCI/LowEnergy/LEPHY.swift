@@ -20,7 +20,7 @@ public struct LEPHYSet: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public static let leCoded = LEPHYSet(.leCoded)
 }
 
-#if !hasFeature(Embedded)
+#if !NO_ALLOCATIONS
   extension LEPHYSet: OptionSet {}
 #endif
 
