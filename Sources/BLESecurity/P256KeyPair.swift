@@ -5,7 +5,7 @@ import CLibcrypto
 /// A key pair of P-256 by OpenSSL's libcrypto: what LE Secure Connections need. Core 5.4, Vol 3, Part H, 2.3.5.6.1.
 ///
 /// The library is opened at run time, so that who does not pair needs none.
-public struct P256KeyPair: P256KeyAgreement {
+public final class P256KeyPair: P256KeyAgreement {
   /// 32 octets, most significant first.
   private let privateKey: [UInt8]
   public let publicKey: P256PublicKey
@@ -31,7 +31,7 @@ public struct P256KeyPair: P256KeyAgreement {
   /// One that is known from elsewhere, most significant octet first: for tests.
   ///
   /// - Returns: `nil` unless the number is one that the curve allows.
-  package init?(privateKey: [UInt8]) throws(MissingLibcrypto) {
+  package convenience init?(privateKey: [UInt8]) throws(MissingLibcrypto) {
     _ = try Self.maker()
     self.init(checking: privateKey)
   }

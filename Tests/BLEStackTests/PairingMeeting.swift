@@ -131,7 +131,7 @@ struct Meeting {
 }
 
 /// Not P-256, but alike on both sides: for what does not depend on the curve.
-struct ToyAgreement: P256KeyAgreement {
+final class ToyAgreement: P256KeyAgreement {
   let number: UInt128
   init(_ number: UInt128) { self.number = number }
 

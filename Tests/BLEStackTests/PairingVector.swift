@@ -131,8 +131,14 @@ final class Draws: @unchecked Sendable {
 }
 
 /// Whose secret is known from elsewhere.
-struct KnownAgreement: P256KeyAgreement {
+final class KnownAgreement: P256KeyAgreement {
   let publicKey: P256PublicKey
   let secret: P256Coordinate
+
+  init(publicKey: P256PublicKey, secret: P256Coordinate) {
+    self.publicKey = publicKey
+    self.secret = secret
+  }
+
   func sharedSecret(with peer: P256PublicKey) -> P256Coordinate? { secret }
 }

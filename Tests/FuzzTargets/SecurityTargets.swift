@@ -18,7 +18,7 @@ func fuzzSecurityManagerPDU(_ input: Span<UInt8>) {
 }
 
 /// A shared secret that is none: both sides come to the same.
-private struct ToyAgreement: P256KeyAgreement {
+private final class ToyAgreement: P256KeyAgreement {
   let publicKey: P256PublicKey
 
   init(_ number: UInt128) {
