@@ -21,7 +21,7 @@ struct ControllerStartUp {
     Step(.leReadLocalSupportedFeatures), Step(.leReadBufferSize),
   ]
 
-  var opcodes: [HCIOpcode] { remaining.map(\.opcode) }
+  var opcodes: [HCIOpcode] { remaining.map { $0.opcode } }
 
   /// The command to send now; `nil` at the end.
   var next: Step? { remaining.first }

@@ -81,7 +81,7 @@ struct HCICommandQueue: ~Copyable {
   }
 
   /// When the oldest outstanding command, or the wait for a credit, runs out of time.
-  var deadline: MonotonicTime? { outstanding.map(\.deadline).min() ?? creditDeadline }
+  var deadline: MonotonicTime? { outstanding.map { $0.deadline }.min() ?? creditDeadline }
 
   /// A command that has run out of time; the controller is not to be trusted any more.
   mutating func expired(now: MonotonicTime) -> HCIOpcode? {

@@ -75,9 +75,9 @@ public struct HCIHost: ~Copyable {
   /// Queues a command; ends with the event `answered`.
   ///
   /// - Returns: `nil` where the host is not ready, or far too many commands wait.
-  public mutating func submit(_ command: some HCICommand) -> CommandID? {
+  public mutating func submit<Command: HCICommand>(_ command: Command) -> CommandID? {
     guard state == .ready else { return nil }
-    let opcode = type(of: command).opcode
+    let opcode = Command.opcode
     switch opcode {
     case .leCreateConnection, .leExtendedCreateConnection: isConnecting = true
     // What is left of an earlier scan does not continue.

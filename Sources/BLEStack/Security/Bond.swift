@@ -74,21 +74,32 @@ public struct Bond: Hashable, Sendable {
 }
 
 // No key gets into a log by way of a text: neither of these, nor of what holds them.
-extension LongTermKey: CustomStringConvertible, CustomReflectable {
+extension LongTermKey: CustomStringConvertible {
   public var description: String { "key" }
-  public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-extension DeviceIdentity: CustomStringConvertible, CustomReflectable {
+extension DeviceIdentity: CustomStringConvertible {
   public var description: String { "\(address)" }
-  public var customMirror: Mirror { Mirror(self, children: []) }
 }
 
-extension Bond: CustomStringConvertible, CustomReflectable {
+extension Bond: CustomStringConvertible {
   public var description: String {
     (isAuthenticated ? "authenticated" : "unauthenticated")
       + (isSecureConnections ? ", Secure Connections" : ", legacy") + ", \(keyByteCount) octets"
       + (isBonded ? ", bonded" : "")
   }
-  public var customMirror: Mirror { Mirror(self, children: []) }
 }
+
+#if !hasFeature(Embedded)
+  extension LongTermKey: CustomReflectable {
+    public var customMirror: Mirror { Mirror(self, children: []) }
+  }
+
+  extension DeviceIdentity: CustomReflectable {
+    public var customMirror: Mirror { Mirror(self, children: []) }
+  }
+
+  extension Bond: CustomReflectable {
+    public var customMirror: Mirror { Mirror(self, children: []) }
+  }
+#endif
