@@ -1,76 +1,78 @@
-public import BLECore
-public import BLEWire
+#if !hasFeature(Embedded)
+  public import BLECore
+  public import BLEWire
 
-/// What a characteristic's descriptors say about its value. Core 5.4, Vol 3, Part G, 3.3.3.
-public struct CharacteristicDetails: Hashable, Sendable {
-  public var extendedProperties: CharacteristicExtendedProperties?
-  public var userDescription: String?
-  /// How to read the value; several where it has parts, in their order.
-  public var formats: [CharacteristicPresentationFormat] = []
+  /// What a characteristic's descriptors say about its value. Core 5.4, Vol 3, Part G, 3.3.3.
+  public struct CharacteristicDetails: Hashable, Sendable {
+    public var extendedProperties: CharacteristicExtendedProperties?
+    public var userDescription: String?
+    /// How to read the value; several where it has parts, in their order.
+    public var formats: [CharacteristicPresentationFormat] = []
 
-  public init() {}
-}
-
-extension ATTRequester {
-  /// Discover Characteristics by UUID, 4.6.2. The walk is that of 4.6.1: no request finds them by type.
-  public func discoverCharacteristics(
-    _ uuid: BluetoothUUID, in range: HandleRange
-  ) async throws(GATTError) -> [GATTDatabase.Characteristic] {
-    try await discoverCharacteristics(in: range).filter { $0.uuid == uuid }
+    public init() {}
   }
 
-  /// Reads the descriptors that are about the value, as far as the server lets us.
-  ///
-  /// - Throws: `malformed` for a descriptor that does not hold what it must.
-  public func readDetails(
-    of characteristic: GATTDatabase.Characteristic
-  ) async throws(GATTError) -> CharacteristicDetails {
-    var details = CharacteristicDetails()
-    for descriptor in characteristic.descriptors {
-      switch descriptor.uuid {
-      case .characteristicExtendedProperties:
-        guard let value = try await readIfAllowed(descriptor.handle) else { continue }
-        details.extendedProperties = try decoding { () throws(WireError) in
-          try CharacteristicExtendedProperties(validating: value.span)
+  extension ATTRequester {
+    /// Discover Characteristics by UUID, 4.6.2. The walk is that of 4.6.1: no request finds them by type.
+    public func discoverCharacteristics(
+      _ uuid: BluetoothUUID, in range: HandleRange
+    ) async throws(GATTError) -> [GATTDatabase.Characteristic] {
+      try await discoverCharacteristics(in: range).filter { $0.uuid == uuid }
+    }
+
+    /// Reads the descriptors that are about the value, as far as the server lets us.
+    ///
+    /// - Throws: `malformed` for a descriptor that does not hold what it must.
+    public func readDetails(
+      of characteristic: GATTDatabase.Characteristic
+    ) async throws(GATTError) -> CharacteristicDetails {
+      var details = CharacteristicDetails()
+      for descriptor in characteristic.descriptors {
+        switch descriptor.uuid {
+        case .characteristicExtendedProperties:
+          guard let value = try await readIfAllowed(descriptor.handle) else { continue }
+          details.extendedProperties = try decoding { () throws(WireError) in
+            try CharacteristicExtendedProperties(validating: value.span)
+          }
+        case .characteristicUserDescription:
+          guard let value = try await readIfAllowed(descriptor.handle) else { continue }
+          details.userDescription = String(decoding: value, as: UTF8.self)
+        default: break
         }
-      case .characteristicUserDescription:
-        guard let value = try await readIfAllowed(descriptor.handle) else { continue }
-        details.userDescription = String(decoding: value, as: UTF8.self)
-      default: break
+      }
+      details.formats = try await readFormats(of: characteristic)
+      return details
+    }
+
+    /// The presentation formats, in the order that the aggregate format gives them where there is one.
+    private func readFormats(
+      of characteristic: GATTDatabase.Characteristic
+    ) async throws(GATTError) -> [CharacteristicPresentationFormat] {
+      var handles = characteristic.descriptors.filter { $0.uuid == .characteristicPresentationFormat }
+        .map(\.handle)
+      let aggregate = characteristic.descriptors.first { $0.uuid == .characteristicAggregateFormat }
+      if let aggregate, let value = try await readIfAllowed(aggregate.handle) {
+        handles = try decoding { () throws(WireError) in
+          let list = try CharacteristicAggregateFormat(validating: value.span)
+          return (0..<list.count).map { list[$0] }
+        }
+      }
+      var formats: [CharacteristicPresentationFormat] = []
+      for handle in handles {
+        guard let value = try await readIfAllowed(handle) else { continue }
+        formats.append(
+          try decoding { () throws(WireError) in
+            try CharacteristicPresentationFormat(validating: value.span)
+          })
+      }
+      return formats
+    }
+
+    private func readIfAllowed(_ handle: AttributeHandle) async throws(GATTError) -> [UInt8]? {
+      do { return try await read(handle) } catch {
+        guard case .refused = error else { throw error }
+        return nil
       }
     }
-    details.formats = try await readFormats(of: characteristic)
-    return details
   }
-
-  /// The presentation formats, in the order that the aggregate format gives them where there is one.
-  private func readFormats(
-    of characteristic: GATTDatabase.Characteristic
-  ) async throws(GATTError) -> [CharacteristicPresentationFormat] {
-    var handles = characteristic.descriptors.filter { $0.uuid == .characteristicPresentationFormat }
-      .map(\.handle)
-    let aggregate = characteristic.descriptors.first { $0.uuid == .characteristicAggregateFormat }
-    if let aggregate, let value = try await readIfAllowed(aggregate.handle) {
-      handles = try decoding { () throws(WireError) in
-        let list = try CharacteristicAggregateFormat(validating: value.span)
-        return (0..<list.count).map { list[$0] }
-      }
-    }
-    var formats: [CharacteristicPresentationFormat] = []
-    for handle in handles {
-      guard let value = try await readIfAllowed(handle) else { continue }
-      formats.append(
-        try decoding { () throws(WireError) in
-          try CharacteristicPresentationFormat(validating: value.span)
-        })
-    }
-    return formats
-  }
-
-  private func readIfAllowed(_ handle: AttributeHandle) async throws(GATTError) -> [UInt8]? {
-    do { return try await read(handle) } catch {
-      guard case .refused = error else { throw error }
-      return nil
-    }
-  }
-}
+#endif

@@ -1,12 +1,13 @@
-public import BLECore
-public import BLEWire
+#if !hasFeature(Embedded)
+  public import BLECore
+  public import BLEWire
 
-/// Discovery. Core 5.4, Vol 3, Part G, 4.4–4.7.
-///
-/// Each walk asks again from the last found handle + 1, ends at Attribute Not Found or at the end of its range,
-/// and fails where a server answers with handles that do not rise or lie outside what was asked: that would
-/// go round for ever.
-extension ATTRequester {
+  /// Discovery. Core 5.4, Vol 3, Part G, 4.4–4.7.
+  ///
+  /// Each walk asks again from the last found handle + 1, ends at Attribute Not Found or at the end of its range,
+  /// and fails where a server answers with handles that do not rise or lie outside what was asked: that would
+  /// go round for ever.
+  extension ATTRequester {
   /// The whole database: services with includes, characteristics and descriptors.
   public func discoverDatabase() async throws(GATTError) -> GATTDatabase {
     var services = try await discoverServices(.primary)
@@ -272,18 +273,18 @@ extension ATTRequester {
       rest = HandleRange(start: next, end: range.end)
     }
   }
-}
+  }
 
-/// A request that asks about a range of handles.
-protocol DiscoveryRequest {
+  /// A request that asks about a range of handles.
+  protocol DiscoveryRequest {
   func encode(into output: inout OutputSpan<UInt8>)
-}
+  }
 
-extension ReadByTypeRequest: DiscoveryRequest {}
-extension FindInformationRequest: DiscoveryRequest {}
+  extension ReadByTypeRequest: DiscoveryRequest {}
+  extension FindInformationRequest: DiscoveryRequest {}
 
-/// Find By Type Value for a primary service, with its UUID as it lies on air.
-private struct FindService: DiscoveryRequest {
+  /// Find By Type Value for a primary service, with its UUID as it lies on air.
+  private struct FindService: DiscoveryRequest {
   let range: HandleRange
   let uuid: BluetoothUUID
 
@@ -292,4 +293,5 @@ private struct FindService: DiscoveryRequest {
     FindByTypeValueRequest(range: range, type: .primaryService, value: value.span)
       .encode(into: &output)
   }
-}
+  }
+#endif

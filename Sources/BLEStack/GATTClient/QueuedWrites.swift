@@ -1,77 +1,79 @@
-public import BLECore
-import BLEWire
+#if !hasFeature(Embedded)
+  public import BLECore
+  import BLEWire
 
-/// A value for one attribute, to be written together with others.
-public struct AttributeWrite: Hashable, Sendable {
-  public var handle: AttributeHandle
-  public var value: [UInt8]
-  /// Octets from the start of the attribute's value.
-  public var offset: Int
+  /// A value for one attribute, to be written together with others.
+  public struct AttributeWrite: Hashable, Sendable {
+    public var handle: AttributeHandle
+    public var value: [UInt8]
+    /// Octets from the start of the attribute's value.
+    public var offset: Int
 
-  public init(_ value: [UInt8], to handle: AttributeHandle, at offset: Int = 0) {
-    self.handle = handle
-    self.value = value
-    self.offset = offset
-  }
-}
-
-/// Writing through the server's queue. Core 5.4, Vol 3, Part F, 3.4.6 and Part G, 4.9.4 and 4.9.5.
-///
-/// The server has one queue for each client: whoever fills it has it alone until it is executed or cancelled.
-extension ATTRequester {
-  /// Write Long Characteristic Value, 4.9.4: the octets from an offset on. Each part's echo is compared.
-  public func writeLong(
-    _ value: [UInt8], to handle: AttributeHandle, at offset: Int = 0
-  ) async throws(GATTError) {
-    try await writeTogether([AttributeWrite(value, to: handle, at: offset)])
+    public init(_ value: [UInt8], to handle: AttributeHandle, at offset: Int = 0) {
+      self.handle = handle
+      self.value = value
+      self.offset = offset
+    }
   }
 
-  /// Reliable Writes, 4.9.5: several values, each of which the server has echoed as it was sent, or none.
+  /// Writing through the server's queue. Core 5.4, Vol 3, Part F, 3.4.6 and Part G, 4.9.4 and 4.9.5.
   ///
-  /// - Throws: `valueTooLong` before anything is sent; `writeNotVerified` for another echo, or what the server
-  ///   refused. Nothing is stored then.
-  public func writeTogether(_ writes: [AttributeWrite]) async throws(GATTError) {
-    for write in writes where write.offset + write.value.count > ATT.maximumValueByteCount {
-      throw .valueTooLong(
-        byteCount: write.offset + write.value.count, limit: ATT.maximumValueByteCount)
+  /// The server has one queue for each client: whoever fills it has it alone until it is executed or cancelled.
+  extension ATTRequester {
+    /// Write Long Characteristic Value, 4.9.4: the octets from an offset on. Each part's echo is compared.
+    public func writeLong(
+      _ value: [UInt8], to handle: AttributeHandle, at offset: Int = 0
+    ) async throws(GATTError) {
+      try await writeTogether([AttributeWrite(value, to: handle, at: offset)])
     }
-    await beginQueuedWrite()
-    do throws(GATTError) {
-      for write in writes { try await prepare(write) }
-      try await execute(.write)
-    } catch {
+
+    /// Reliable Writes, 4.9.5: several values, each of which the server has echoed as it was sent, or none.
+    ///
+    /// - Throws: `valueTooLong` before anything is sent; `writeNotVerified` for another echo, or what the server
+    ///   refused. Nothing is stored then.
+    public func writeTogether(_ writes: [AttributeWrite]) async throws(GATTError) {
+      for write in writes where write.offset + write.value.count > ATT.maximumValueByteCount {
+        throw .valueTooLong(
+          byteCount: write.offset + write.value.count, limit: ATT.maximumValueByteCount)
+      }
+      await beginQueuedWrite()
+      do throws(GATTError) {
+        for write in writes { try await prepare(write) }
+        try await execute(.write)
+      } catch {
+        await endQueuedWrite()
+        throw error
+      }
       await endQueuedWrite()
-      throw error
     }
-    await endQueuedWrite()
-  }
 
-  private func prepare(_ write: AttributeWrite) async throws(GATTError) {
-    let part = await mtu - 5
-    var start = 0
-    do throws(GATTError) {
-      // An empty value is a part too.
-      repeat {
-        if start > 0, Task.isCancelled { throw .cancelled }
-        let end = min(start + part, write.value.count)
-        let request = [UInt8](encoding: end - start + 5) {
-          PrepareWrite(
-            request: write.handle, offset: UInt16(write.offset + start),
-            value: write.value.span.extracting(start..<end)
-          ).encode(into: &$0)
-        }
-        let echo = try await transact(request)
-        guard echo.dropFirst() == request.dropFirst() else { throw .writeNotVerified(write.handle) }
-        start = end
-      } while start < write.value.count
-    } catch {
-      // What was prepared must not linger; the first cause is what the caller needs to see.
-      _ = try? await execute(.cancel)
-      throw error
+    private func prepare(_ write: AttributeWrite) async throws(GATTError) {
+      let part = await mtu - 5
+      var start = 0
+      do throws(GATTError) {
+        // An empty value is a part too.
+        repeat {
+          if start > 0, Task.isCancelled { throw .cancelled }
+          let end = min(start + part, write.value.count)
+          let request = [UInt8](encoding: end - start + 5) {
+            PrepareWrite(
+              request: write.handle, offset: UInt16(write.offset + start),
+              value: write.value.span.extracting(start..<end)
+            ).encode(into: &$0)
+          }
+          let echo = try await transact(request)
+          guard echo.dropFirst() == request.dropFirst() else { throw .writeNotVerified(write.handle) }
+          start = end
+        } while start < write.value.count
+      } catch {
+        // What was prepared must not linger; the first cause is what the caller needs to see.
+        _ = try? await execute(.cancel)
+        throw error
+      }
+    }
+
+    private func execute(_ action: ExecuteWriteRequest.Action) async throws(GATTError) {
+      _ = try await transact([UInt8](encoding: 2) { ExecuteWriteRequest(action).encode(into: &$0) })
     }
   }
-
-  private func execute(_ action: ExecuteWriteRequest.Action) async throws(GATTError) {
-    _ = try await transact([UInt8](encoding: 2) { ExecuteWriteRequest(action).encode(into: &$0) })
-  }
-}
+#endif
