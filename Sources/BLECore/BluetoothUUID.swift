@@ -57,7 +57,7 @@ public struct BluetoothUUID: Hashable, Sendable, BitwiseCopyable {
       case 36:
         let groups = digits.split(separator: "-", omittingEmptySubsequences: false)
         let joined = groups.joined()
-        guard groups.map(\.utf8.count) == [8, 4, 4, 4, 12],
+        guard groups.map({ $0.utf8.count }) == [8, 4, 4, 4, 12],
           let high = UInt64(joined.prefix(16), radix: 16),
           let low = UInt64(joined.suffix(16), radix: 16)
         else { return nil }

@@ -128,8 +128,11 @@ public struct IEEE11073ShortFloat: Hashable, Sendable, BitwiseCopyable {
 
 /// The binary number nearest to mantissa × 10^exponent.
 private func decimal(_ mantissa: some SignedInteger, _ exponent: Int8) -> Double? {
-  // 10^22 is the last power that a Double holds exactly: one rounding only.
-  guard exponent.magnitude <= 22 else { return Double("\(mantissa)e\(exponent)") }
+  // 10^22 is the last power that a Double holds exactly: one rounding only. Embedded Swift reads no Double from a text, so
+  // there the last digits of what no sensor sends may be others.
+  #if !hasFeature(Embedded)
+    guard exponent.magnitude <= 22 else { return Double("\(mantissa)e\(exponent)") }
+  #endif
   var power = 1.0
   for _ in 0..<exponent.magnitude { power *= 10 }
   return exponent < 0 ? Double(mantissa) / power : Double(mantissa) * power
