@@ -67,7 +67,8 @@ extension InTestKernel {
       #expect(!FileManager.default.fileExists(atPath: scene.path("state")))
     }
 
-    /// A capture remembers too; a damaged file is told of, and the job done.
+    /// A capture remembers too, once its stream runs: the second tick comes a second after the first. A damaged file is told
+    /// of, and the job done.
     @Test func setsADamagedFileAside() throws {
       let ring = try scene.emulatedRing()
       let name = ring.address.replacing(":", with: "-") + "-public.json"
@@ -75,7 +76,7 @@ extension InTestKernel {
       try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
       try Data("{".utf8).write(to: folder.appending(path: name))
       let capture = try remembering([
-        "capture", ring.address, "--count", "3", "--output", scene.path("capture"),
+        "capture", ring.address, "--count", "6", "--output", scene.path("capture"),
       ])
       #expect(capture.status == 0, "\(capture.errors)")
       #expect(capture.errors.contains("set aside"))

@@ -59,10 +59,11 @@ extension InTestKernel {
       try control.type("advertise on")
       try control.line(containing: "Advertising object registered")
 
-      // Read By Type is how the name is found, and how the hash is read.
-      let (hash, read): (UInt8, UInt8) = (0x08, 0x0A)
+      // Read By Type is how the name is found, Find Information what stands behind it, and Read By Type how the hash is read.
+      let (hash, information, read): (UInt8, UInt8, UInt8) = (0x08, 0x04, 0x0A)
       let unknown = try readName("unknown")
-      #expect(unknown.dropLast().allSatisfy { $0 == hash } && unknown.count > 2 && unknown.last == read)
+      #expect(unknown.first == hash && unknown.last == read)
+      #expect(unknown.dropLast().allSatisfy { [hash, information].contains($0) }, "no service is discovered")
       try discoverAll()
       let known = try readName("known")
       #expect(known == [hash, read])

@@ -37,7 +37,8 @@ package enum OldBtmon {
   }
 
   private static func write(_ path: String) throws -> String {
-    let copy = path + ".for-btmon"
+    // Not beside it: that disk may be full.
+    let copy = FileManager.default.temporaryDirectory.appending(path: "\(UUID().uuidString).btsnoop").path
     let log = [UInt8](try Data(contentsOf: URL(filePath: path)))
     try Data(readable(log)).write(to: URL(filePath: copy))
     return copy
