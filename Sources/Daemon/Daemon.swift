@@ -80,6 +80,7 @@ package actor Daemon {
     let isSame =
       configuration.directory == self.configuration.directory
       && configuration.newCaptureAfter == self.configuration.newCaptureAfter
+      && configuration.syncInterval == self.configuration.syncInterval
     self.configuration = configuration
     let gone = entries.filter { !isSame || !jobs.contains($0.device.job) }
     entries.removeAll { entry in gone.contains { $0.device === entry.device } }
@@ -94,7 +95,7 @@ package actor Daemon {
     for job in jobs where !isEnding {
       let device = DaemonDevice(
         job, on: adapter, in: CaptureShelf(directory: configuration.directory),
-        newCaptureAfter: configuration.newCaptureAfter, events)
+        newCaptureAfter: configuration.newCaptureAfter, syncInterval: configuration.syncInterval, events)
       let task = adapter.loop.task { [weak self] in
         if let error = await device.run() { await self?.radioLost(error) }
       }

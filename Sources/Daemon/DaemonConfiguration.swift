@@ -10,6 +10,7 @@ package import SensorSessions
 ///   "directory": "/var/lib/ringtap/captures",
 ///   "radio": {"adapter": "hci0", "mode": "auto"},
 ///   "newCaptureHours": 24,
+///   "syncSeconds": 1,
 ///   "keepDays": 30,
 ///   "keepGigabytes": 20,
 ///   "keepFreeGigabytes": 1,
@@ -66,6 +67,8 @@ package struct DaemonConfiguration: Hashable, Sendable {
   package var publishing = Options()
   /// After which a device's capture is ended and the next one begun.
   package var newCaptureAfter = Duration.seconds(24 * 3600)
+  /// How often the disk gets what was recorded.
+  package var syncInterval = Duration.seconds(1)
   package var retention = Retention()
   /// Address and port of an HTTP server for Prometheus; `nil`: none.
   package var metrics: (host: String, port: UInt16)? {
@@ -126,6 +129,7 @@ package struct DaemonConfiguration: Hashable, Sendable {
     if let hours = reader.number("newCaptureHours", 0.01...24 * 366) {
       newCaptureAfter = .seconds(hours * 3600)
     }
+    if let seconds = reader.number("syncSeconds", 1...3600) { syncInterval = .seconds(seconds) }
     retention.maximumAge = reader.number("keepDays", 0.001...36_600).map { .seconds($0 * 86_400) }
     retention.maximumByteCount = reader.number("keepGigabytes", 0.000_001...1e6).map { Int($0 * 1e9) }
     retention.minimumFreeByteCount = reader.number("keepFreeGigabytes", 0...1e6).map { Int($0 * 1e9) }

@@ -49,17 +49,18 @@ final class DaemonDevice: Sendable {
   private let adapter: any Adapter
   private let shelf: CaptureShelf
   private let newCaptureAfter: Duration
+  private let syncInterval: Duration
   private let events: DaemonEvents
   private let state = Mutex(State())
 
   init(
     _ job: DaemonJob, on adapter: any Adapter, in shelf: CaptureShelf, newCaptureAfter: Duration,
-    _ events: DaemonEvents
+    syncInterval: Duration, _ events: DaemonEvents
   ) {
     self.job = job
     self.adapter = adapter
     self.shelf = shelf
-    self.newCaptureAfter = newCaptureAfter
+    (self.newCaptureAfter, self.syncInterval) = (newCaptureAfter, syncInterval)
     self.events = events
   }
 
@@ -118,6 +119,7 @@ final class DaemonDevice: Sendable {
     recording.plan.patience = Self.patience
     recording.isAnnounced = true
     recording.tableFormat = device.format
+    recording.syncInterval = syncInterval
     recording.live = feed
     recording.news = { [events] in events.link($0, of: device.name, in: directory) }
     do throws(HostError) {

@@ -2,6 +2,7 @@
 #include "CTestSystem.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -66,4 +67,45 @@ ssize_t write(int fd, const void *octets, size_t count) {
     }
   }
   return syscall(SYS_write, fd, octets, count);
+}
+
+static char watched[4096];
+static struct {
+  char path[4096];
+  int count;
+} synced[16];
+static pthread_mutex_t syncing = PTHREAD_MUTEX_INITIALIZER;
+
+void test_watch_syncs(const char *begin) {
+  pthread_mutex_lock(&syncing);
+  memset(synced, 0, sizeof synced);
+  snprintf(watched, sizeof watched, "%s", begin);
+  pthread_mutex_unlock(&syncing);
+}
+
+int test_syncs(const char *rest) {
+  int count = 0;
+  pthread_mutex_lock(&syncing);
+  size_t begin = strlen(watched);
+  for (int i = 0; i < 16; i++) {
+    if (synced[i].count && strncmp(synced[i].path + begin, rest, strlen(rest)) == 0) count += synced[i].count;
+  }
+  pthread_mutex_unlock(&syncing);
+  return count;
+}
+
+int fdatasync(int fd) {
+  pthread_mutex_lock(&syncing);
+  if (watched[0]) {
+    char name[32], path[4096] = {0};
+    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
+    if (readlink(name, path, sizeof path - 1) > 0 && strncmp(path, watched, strlen(watched)) == 0) {
+      int place = 0;
+      while (place < 15 && synced[place].count && strcmp(synced[place].path, path) != 0) place++;
+      memcpy(synced[place].path, path, sizeof path);
+      synced[place].count++;
+    }
+  }
+  pthread_mutex_unlock(&syncing);
+  return (int)syscall(SYS_fdatasync, fd);
 }

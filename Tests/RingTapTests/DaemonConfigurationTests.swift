@@ -30,13 +30,14 @@ import CaptureTables
       """
       {"directory": "/data", "radio": {"adapter": "hci1", "mode": "exclusive"}, "newCaptureHours": 0.5,
        "keepDays": 30, "keepGigabytes": 1.5, "keepFreeGigabytes": 0, "metrics": "[::1]:9469",
-       "statusSocket": "/tmp/s",
+       "statusSocket": "/tmp/s", "syncSeconds": 30,
        "devices": [
          {"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring"},
          {"name": "h10", "address": "c4:12:34:56:78:9a", "addressType": "random", "sensor": "polar",
           "stream": "acc", "rate": 200, "format": "npy", "link": {"interval": "7.5-15", "latency": 4}}]}
       """)
     #expect(configuration.directory == "/data" && configuration.newCaptureAfter == .seconds(1800))
+    #expect(configuration.syncInterval == .seconds(30))
     #expect(configuration.radio.arguments == ["--adapter", "hci1", "--mode", "exclusive"])
     #expect(configuration.retention.maximumAge == .seconds(30 * 86_400))
     #expect(configuration.retention.maximumByteCount == 1_500_000_000)

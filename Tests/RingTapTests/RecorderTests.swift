@@ -44,6 +44,37 @@ extension Recorder {
   }
 }
 
+@Suite struct SyncIntervalTests {
+  /// Two recordings side by side: while one has been handed to the disk twice, each second, the other has not once. At its end it
+  /// has. Both have the same rows with the kernel.
+  @Test func sparesTheDisk() async throws {
+    try await withFolder { folder in
+      let folder = try #require(realpath(folder, nil).map { String(cString: $0) })
+      test_watch_syncs(folder)
+      defer { test_watch_syncs("") }
+      let sinks = [RingSink(), RingSink()]
+      var recorders: [Recorder] = []
+      for (name, interval) in [("often", Duration.seconds(1)), ("seldom", .seconds(3600))] {
+        try FileManager.default.createDirectory(atPath: folder + "/" + name, withIntermediateDirectories: true)
+        recorders.append(
+          try await Recorder.start(
+            in: folder + "/" + name, sinks[recorders.count].samples, RingTables(), packets: nil,
+            syncInterval: interval))
+      }
+      try await eventually("two turns of the disk") {
+        for place in 0...1 {
+          for frame in RingFrames.tick { sinks[place].take(frame) }
+          recorders[place].wake.signal()
+        }
+        return test_syncs("/often/ppg.csv") >= 2
+      }
+      #expect(test_syncs("/seldom/") == 0)
+      for recorder in recorders { _ = await recorder.finish() }
+      #expect(test_syncs("/seldom/ppg.csv") == 1)
+    }
+  }
+}
+
 @Suite struct RingSinkTests {
   @Test func tellsWhatCame() {
     let sink = RingSink()

@@ -14,5 +14,18 @@ package struct TableOptions: ParsableArguments {
       "The tables' format: csv is text; npy is a NumPy array for each column.", valueName: "format"))
   package var format = Format.csv
 
+  @Option(
+    name: .customLong("sync-interval"),
+    help: ArgumentHelp(
+      "How often the disk gets what was recorded, 1 to 3600: what a power cut costs at most. Longer spares a memory card.",
+      valueName: "seconds"))
+  package var syncSeconds = 1.0
+
+  package var syncInterval: Duration { .seconds(syncSeconds) }
+
+  package func validate() throws {
+    guard (1...3600).contains(syncSeconds) else { throw ValidationError("--sync-interval must be 1 to 3600 seconds") }
+  }
+
   package var tableFormat: TableFormat { format == .csv ? .csv : .npy }
 }

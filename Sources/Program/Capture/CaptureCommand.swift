@@ -126,7 +126,7 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
     let job = RecordingJob(
       wanted: wanted, name: name, directory: output ?? Self.nameByTime(),
       limits: RecordingLimits(duration: duration.map { .seconds($0) }, count: count),
-      logFormat: logFormat.capture, tableFormat: tables.tableFormat, device: device, patience: patience,
+      logFormat: logFormat.capture, tables: tables, device: device, patience: patience,
       tuning: thread.tuning, publishing: try publishing.publishing(tables.format))
     try await job.run(view, json: json)
   }

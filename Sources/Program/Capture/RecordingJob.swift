@@ -28,7 +28,7 @@ struct RecordingJob: Sendable {
   let directory: String
   let limits: RecordingLimits
   var logFormat = CaptureLogFormat.btsnoop
-  let tableFormat: TableFormat
+  let tables: TableOptions
   let device: DeviceReach
   let patience: PatienceOptions
   let tuning: LoopTuning
@@ -85,7 +85,8 @@ struct RecordingJob: Sendable {
     }
     recording.isAnnounced = true
     recording.logFormat = logFormat
-    recording.tableFormat = tableFormat
+    recording.tableFormat = tables.tableFormat
+    recording.syncInterval = tables.syncInterval
     publishing?.follow(recording.directory, isAlone: isAlone)
     recording.live = view?.feed(of: address, name: sensor.name)
     return recording

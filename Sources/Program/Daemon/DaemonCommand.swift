@@ -24,7 +24,7 @@ struct DaemonCommand: AsyncParsableCommand {
 
         {"directory": "/var/lib/ringtap/captures",
          "radio": {"adapter": "hci0", "mode": "auto"},
-         "newCaptureHours": 24,
+         "newCaptureHours": 24, "syncSeconds": 1,
          "keepDays": 30, "keepGigabytes": 20, "keepFreeGigabytes": 1,
          "metrics": "127.0.0.1:9469", "statusSocket": "/run/ringtap/status",
          "publish": {"to": "mqtts://ward@broker.example/fleet", "password-file": "/etc/ringtap.password"},

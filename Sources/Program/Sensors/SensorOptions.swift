@@ -44,6 +44,7 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
   func validate() throws {
     if output == nil, view.quiet { throw ValidationError("--quiet needs an --output directory") }
     if output == nil, tables.format != .csv { throw ValidationError("--format needs an --output directory") }
+    if output == nil, tables.syncSeconds != 1 { throw ValidationError("--sync-interval needs an --output directory") }
     if output == nil, publishing.publish != nil {
       throw ValidationError("--publish needs an --output directory")
     }
@@ -79,7 +80,7 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
       kind: AnySensorKind(kind), address: known, name: known == nil ? nil : name)
     let job = RecordingJob(
       wanted: [wanted], name: name, directory: directory,
-      limits: RecordingLimits(duration: stream.duration, count: count), tableFormat: tables.tableFormat,
+      limits: RecordingLimits(duration: stream.duration, count: count), tables: tables,
       device: device, patience: patience, tuning: thread.tuning,
       publishing: try publishing.publishing(tables.format))
     try await job.run(view, json: json)

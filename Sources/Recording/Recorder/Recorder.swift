@@ -56,11 +56,12 @@ package final class Recorder: Sendable {
   ///   - packets: what a `PacketTap` fills; `nil` for no packet log.
   ///   - pace: `.held` where the source waits until the queues are empty, as a replayed log does.
   ///   - live: gets to see what is recorded, where somebody watches.
+  ///   - syncInterval: how often all is handed to the disk; no more often than once a second.
   ///   - onRemoval: called on the writer's thread where files have gone.
   static func start<Tables: SampleTables>(
     in directory: String, _ samples: SampleQueue<Tables.Sample>, _ tables: Tables,
     as tableFormat: TableFormat = .csv, packets: PacketQueue?, format: CaptureLogFormat = .btsnoop,
-    pace: Pace = .held, live: (any RecordingWatcher)? = nil,
+    pace: Pace = .held, syncInterval: Duration = .seconds(1), live: (any RecordingWatcher)? = nil,
     onRemoval: @escaping @Sendable (FileRemoval) -> Void = { _ in }
   ) async throws(SystemError) -> Recorder {
     let recorder = try Recorder(onRemoval) { samples.isHalfFull || packets?.isHalfFull ?? false }
@@ -70,7 +71,7 @@ package final class Recorder: Sendable {
         files: try RecordingFiles(
           in: directory, tables.tables, as: tableFormat, log: packets == nil ? nil : format,
           live: live),
-        gathers: pace == .free)
+        gathers: pace == .free, syncInterval: syncInterval)
     }
     return recorder
   }
@@ -101,8 +102,20 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   var tables: Tables
   var files: RecordingFiles
   let gathers: Bool
-  let order = PacketOrder()
-  var clock = ClockWatch(SystemClock.now(), SystemClock.monotonic())
+  let syncInterval: Duration
+  private var syncedAt = SystemClock.monotonic()
+  private var isOver = false
+  private let order = PacketOrder()
+  private var clock = ClockWatch(SystemClock.now(), SystemClock.monotonic())
+
+  init(
+    recorder: Recorder, samples: SampleQueue<Tables.Sample>, packets: PacketQueue?, tables: Tables,
+    files: consuming RecordingFiles, gathers: Bool, syncInterval: Duration
+  ) {
+    (self.recorder, self.samples, self.packets, self.tables) = (recorder, samples, packets, tables)
+    self.files = files
+    (self.gathers, self.syncInterval) = (gathers, syncInterval)
+  }
 
   var isIdle: Bool { samples.isEmpty && packets?.isEmpty ?? true }
   var isPending: Bool { files.isPending || !order.isEmpty }
@@ -138,7 +151,15 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
     files.live?.take(tables.ticks, byteCount: files.writtenByteCount)
   }
 
-  mutating func sync() { files.sync() }
+  /// Once a second: that often it is looked whether the files are there, and at the end.
+  mutating func sync() {
+    let now = SystemClock.monotonic()
+    if isOver || syncedAt.advanced(by: syncInterval) <= now {
+      files.sync()
+      syncedAt = now
+    }
+    files.lookForRemoved()
+  }
 
   mutating func endTurn() {
     if files.hasFailed { recorder.reportFailure() }
@@ -146,6 +167,7 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   }
 
   mutating func end() {
+    isOver = true
     write(.end)
     tables.finish(&files)
     files.end(rate: tables.ticks?.rate)

@@ -141,6 +141,11 @@ package struct RecordingFiles: ~Copyable {
       for place in tables.indices { try tables[place].sync() }
       if let log, !log.isGone { try log.file.sync() }
     } catch { return fail(error) }
+  }
+
+  /// Looks whether somebody took files away.
+  mutating func lookForRemoved() {
+    guard failure == nil else { return }
     for place in tables.indices where tables[place].hasGone(from: folder) { note(tables[place].fileName) }
     if let log, !log.isGone, log.file.isGone(from: folder) {
       log.isGone = true

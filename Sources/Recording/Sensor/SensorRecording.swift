@@ -49,6 +49,9 @@ public struct SensorRecording: Sendable {
   public var isAnnounced = false
   public var logFormat = CaptureLogFormat.btsnoop
   public var tableFormat = TableFormat.csv
+  /// How often all that was recorded is handed to the disk (`fdatasync`), one second or more: what a power failure costs at most.
+  /// The kernel has it within half a second, where an end of this program costs nothing.
+  public var syncInterval = Duration.seconds(1)
   /// For who watches; `nil`: nothing of the recording wakes while the sensor is silent.
   package var live: (any RecordingWatcher)?
 
@@ -158,6 +161,7 @@ public struct SensorRecording: Sendable {
   ) async throws(SystemError) -> Recorder {
     let recorder = try await Recorder.start(
       in: directory, samples, tables, as: tableFormat, packets: packets, format: logFormat, pace: pace,
+      syncInterval: syncInterval,
       live: live, onRemoval: onRemoval)
     recorder.hold(adapter.loop.clock) { !samples.isEmpty }
     return recorder

@@ -16,6 +16,12 @@ void test_fail(enum test_call call, int number, int skip, int count);
 /// does nothing else.
 void test_fill(const char *end);
 
+/// Has every `fdatasync` of the process be counted of files whose path begins so.
+void test_watch_syncs(const char *begin);
+
+/// Those of files whose path begins with what is watched and then this.
+int test_syncs(const char *rest);
+
 /// Calls of this thread that have failed so since the last `test_fail`.
 int test_failures(enum test_call call);
 
