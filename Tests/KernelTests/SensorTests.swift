@@ -297,8 +297,9 @@ extension WithoutKernel {
         "--count", "20")
       #expect(result.status == 0, "\(result.errors)")
       let lines = try lines(result)
-      #expect(lines.first?["sampleRateHz"] as? Int == rate)
-      #expect(lines.first?["modelNumber"] as? String == "H10")
+      let device = try #require(lines.first { $0["event"] as? String == "device" })
+      #expect(device["sampleRateHz"] as? Int == rate)
+      #expect(device["modelNumber"] as? String == "H10")
       let frames = lines.compactMap { $0["frame"] as? [String: Any] }
       #expect(frames.count == 20)
       #expect(frames.allSatisfy { $0["compressed"] as? Bool == isCompressed })

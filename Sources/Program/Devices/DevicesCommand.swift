@@ -139,7 +139,9 @@ struct DevicesCommand: ParsableCommand {
         }
         return Console.note("\(count) \(count == 1 ? "device" : "devices") forgotten")
       }
-      let found = try DevicesCommand.devices(device, in: known)
+      // One may be paired whose attributes nobody has looked at.
+      let paired = bonds.bonds().map(\.device).filter { $0.bits == DeviceAddress(device)?.bits }
+      let found = paired.isEmpty ? try DevicesCommand.devices(device, in: known) : known.named(device)
       // A name may be that of several; to forget the wrong one is worse than to ask.
       guard found.count == 1 || DeviceAddress(device) != nil else {
         let addresses = found.map(\.address.description).joined(separator: ", ")
@@ -147,10 +149,8 @@ struct DevicesCommand: ParsableCommand {
           "several devices are named '\(device.printable)': \(addresses); forget one by its address")
       }
       try failing { () throws(SystemError) in
-        for device in found {
-          try known.forget(device.address)
-          try bonds.forget(device.address)
-        }
+        for device in found { try known.forget(device.address) }
+        for address in Set(paired + found.map(\.address)) { try bonds.forget(address) }
       }
     }
   }
