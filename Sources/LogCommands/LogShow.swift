@@ -6,7 +6,6 @@ import BLELinux
 import BLEPacketLog
 import CommandKit
 import CompressedFiles
-import Dispatch
 import Recording
 
 extension LogCommand {
@@ -131,7 +130,8 @@ extension LogCommand {
         selection.filter(), style: style, context: selection.context, columns: output.columns)
       var progress = LogProgress(input.isCompressed ? [] : [file], beside: .packets)
       defer { progress.finish() }
-      while let chunk = try next(&input, &reader) {
+      let rest = follow ? try WakeEvent() : nil
+      while let chunk = try next(&input, &reader, rest) {
         var failure: WireError?
         do throws(WireError) {
           try read(chunk, &reader, &decoder, &view)
@@ -148,21 +148,25 @@ extension LogCommand {
     }
 
     /// The next octets of the file, `nil` at its end.
-    private func next(_ input: inout CompressedInput, _ reader: inout AnyLogReader) throws -> [UInt8]? {
+    ///
+    /// - Parameter rest: what to wait with for more; `nil` where the end is the end.
+    private func next(
+      _ input: inout CompressedInput, _ reader: inout AnyLogReader, _ rest: WakeEvent?
+    ) throws -> [UInt8]? {
       while true {
-        let isReplaced = follow && file != "-" && input.isReplaced(at: file)
+        let isReplaced = rest != nil && file != "-" && input.isReplaced(at: file)
         // After that look: the last record may have come just before the file was replaced.
         let chunk = try input.next()
         if !chunk.isEmpty { return chunk }
-        guard follow else { return nil }
+        guard let rest else { return nil }
         if isReplaced {
           input = try CompressedInput(path: file)
           reader = AnyLogReader(keys: air.keys)
           Console.note("\(file) was replaced; going on with the new one")
           continue
         }
-        // Five times a second is soon enough for eyes; a semaphore that nobody signals is a pause.
-        _ = DispatchSemaphore(value: 0).wait(timeout: .now() + .milliseconds(200))
+        // Five times a second is soon enough for eyes.
+        rest.pause(milliseconds: 200)
       }
     }
 
