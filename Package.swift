@@ -221,7 +221,7 @@ let package = Package(
       ]),
     tests(
       "BLELinuxTests",
-      ["BLECore", "BLELinux", "TestKit", "TestPeer"]),
+      ["CTestSystem", "BLECore", "BLELinux", "TestKit", "TestPeer"]),
     tests(
       "ReceivePathTests",
       [
@@ -231,7 +231,10 @@ let package = Package(
       ]),
     tests(
       "BLEHostTests",
-      ["BLECore", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEHost", "TestKit", "TestPeer"]),
+      [
+        "CTestSystem", "BLECore", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEHost", "TestKit",
+        "TestPeer",
+      ]),
     tests("BLEReplayTests", ["BLECore", "BLEWire", "BLEHost", "BLEReplay"]),
     tests(
       "RingTapTests",

@@ -153,6 +153,7 @@ struct ringtap_slab {
   struct iovec *vectors;
   struct ringtap_datagram *datagrams;
   uint8_t *bytes, *control;
+  uint32_t overflow;
 };
 
 void ringtap_slab_free(struct ringtap_slab *slab) {
@@ -188,7 +189,7 @@ struct ringtap_slab *ringtap_slab_create(unsigned slots, unsigned slot_bytes) {
   return slab;
 }
 
-static void read_control(struct msghdr *header, struct ringtap_datagram *datagram) {
+static void read_control(struct ringtap_slab *slab, struct msghdr *header, struct ringtap_datagram *datagram) {
   for (struct cmsghdr *c = CMSG_FIRSTHDR(header); c; c = CMSG_NXTHDR(header, c)) {
     if (c->cmsg_level == SOL_HCI && c->cmsg_type == HCI_CMSG_TSTAMP) {
       struct timeval stamp;
@@ -201,7 +202,7 @@ static void read_control(struct msghdr *header, struct ringtap_datagram *datagra
       memcpy(&stamp, CMSG_DATA(c), sizeof stamp);
       datagram->time_ns = (int64_t)stamp.tv_sec * 1000000000 + stamp.tv_nsec;
     } else if (c->cmsg_type == SO_RXQ_OVFL) {
-      memcpy(&datagram->overflow, CMSG_DATA(c), sizeof datagram->overflow);
+      memcpy(&slab->overflow, CMSG_DATA(c), sizeof slab->overflow);
     }
   }
 }
@@ -223,7 +224,7 @@ int ringtap_slab_receive(struct ringtap_slab *slab, int fd) {
     *datagram = (struct ringtap_datagram){
         .length = slab->headers[i].msg_len,
         .truncated = (slab->headers[i].msg_hdr.msg_flags & MSG_TRUNC) != 0};
-    read_control(&slab->headers[i].msg_hdr, datagram);
+    read_control(slab, &slab->headers[i].msg_hdr, datagram);
   }
   return count;
 }
@@ -236,9 +237,16 @@ const struct ringtap_datagram *ringtap_slab_datagram(const struct ringtap_slab *
   return &slab->datagrams[slot];
 }
 
+uint32_t ringtap_slab_overflow(const struct ringtap_slab *slab) { return slab->overflow; }
+
 int64_t ringtap_socket_drops(int fd) {
   uint32_t info[SK_MEMINFO_VARS] = {0};
   socklen_t length = sizeof info;
   if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &length) < 0) return -1;
+  // qemu-user hands on the first number only.
+  if (length <= SK_MEMINFO_DROPS * sizeof *info) {
+    errno = ENOPROTOOPT;
+    return -1;
+  }
   return info[SK_MEMINFO_DROPS];
 }

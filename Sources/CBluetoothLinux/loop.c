@@ -63,6 +63,11 @@ void ringtap_wake_wait(int fd, int timeout_ms) {
   if (poll(&wanted, 1, timeout_ms) > 0) ringtap_wake_drain(fd);
 }
 
+int ringtap_has_hung_up(int fd) {
+  struct pollfd wanted = {.fd = fd, .events = POLLRDHUP};
+  return poll(&wanted, 1, 0) > 0 && (wanted.revents & (POLLRDHUP | POLLHUP)) != 0;
+}
+
 int ringtap_wait_readable(int fd, int timeout_ms) {
   struct pollfd wanted = {.fd = fd, .events = POLLIN};
   return poll(&wanted, 1, timeout_ms) > 0;

@@ -45,20 +45,6 @@ int ringtap_is_hci_socket(int fd) {
   return getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &size) == 0 && protocol == BTPROTO_HCI;
 }
 
-int ringtap_try_time_stamps(void) {
-  int on = 1, error = 0;
-  int link = socket(AF_BLUETOOTH, SOCK_SEQPACKET | SOCK_CLOEXEC, BTPROTO_L2CAP);
-  if (link < 0) return -1;
-  if (setsockopt(link, SOL_SOCKET, SO_TIMESTAMPNS, &on, sizeof on) < 0) error = errno;
-  close(link);
-  int raw = socket(AF_BLUETOOTH, SOCK_RAW | SOCK_CLOEXEC, BTPROTO_HCI);
-  if (raw < 0) return -1;
-  if (!error && setsockopt(raw, SOL_HCI, HCI_TIME_STAMP, &on, sizeof on) < 0) error = errno;
-  close(raw);
-  errno = error;
-  return error ? -1 : 0;
-}
-
 int ringtap_exchange(int fd, const uint8_t *packet, int length, uint8_t *answer, int capacity, int timeout_ms) {
   if (length > 0 && send(fd, packet, (size_t)length, MSG_NOSIGNAL) < 0) return -1;
   struct pollfd wanted = {.fd = fd, .events = POLLIN};

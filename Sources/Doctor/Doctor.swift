@@ -28,9 +28,7 @@ public struct Doctor: Sendable {
     if facts.socketError == nil {
       findings += adapters() + adapterStates() + adapterHolders() + scans() + links()
     }
-    findings += [kernelVersion(), emulation(), folder(), clock()]
-    if facts.socketError == nil { findings.append(timeStamps()) }
-    return findings
+    return findings + [kernelVersion(), emulation(), folder(), clock(), timeStamps(), drops()]
   }
 
   // MARK: What the kernel is
@@ -197,13 +195,39 @@ public struct Doctor: Sendable {
   }
 
   private func timeStamps() -> Finding {
-    guard let error = facts.stampError else {
-      return Finding(.timeStamps, .good, "the kernel stamps what it receives")
+    let nextStep = "nothing: all works without; use another kernel for times that no load delays"
+    if let error = facts.untold[.time] {
+      return Finding(
+        .timeStamps, .note, "the kernel does not stamp what it receives (\(error))",
+        cause:
+          "\(Self.strange); rows have the time at which this program took them: `withoutKernelStamp` counts",
+        nextStep: nextStep)
+    }
+    if let error = facts.untold[.advertisingTime] {
+      return Finding(
+        .timeStamps, .note, "the kernel does not stamp advertisements (\(error))",
+        cause: "\(Self.strange); they have the time at which this program took them", nextStep: nextStep)
+    }
+    return Finding(.timeStamps, .good, "the kernel stamps what it receives")
+  }
+
+  private static let strange = "this kernel, or what stands for one (qemu-user, a sandbox), cannot do that"
+
+  private func drops() -> Finding {
+    guard let error = facts.untold[.drops] else {
+      return Finding(.drops, .good, "the kernel tells what it drops where a queue is full")
+    }
+    guard let laterError = facts.untold[.laterDrops] else {
+      return Finding(
+        .drops, .note, "the kernel tells what it drops with the next packet only (\(error))",
+        cause: "it is older than Linux 4.12; what is dropped after the last packet of a link is not counted",
+        nextStep: "nothing: all works without; update the kernel for counts without a gap")
     }
     return Finding(
-      .timeStamps, .obstacle, "the kernel does not stamp what it receives (\(error))",
-      cause: error.guide?.cause ?? "the kernel does not say",
-      nextStep: error.guide?.remedy ?? "update the kernel")
+      .drops, .note, "the kernel does not tell what it drops where a queue is full (\(error); \(laterError))",
+      cause: "\(Self.strange); `kernelQueue` stays 0 in a capture's losses, whatever is dropped",
+      nextStep:
+        "nothing: all works without; samples that the sensor numbers are told as missing all the same")
   }
 
   // MARK: Who

@@ -41,7 +41,8 @@ public struct DoctorFacts: Sendable {
   public var folder = "."
   public var freeByteCount: Result<Int, SystemError> = .success(.max)
   public var time = ReceiveTime(nanoseconds: .max)
-  public var stampError: SystemError?
+  /// What sockets do not tell of what they receive.
+  public var untold: [ReceiveFact: SystemError] = [:]
 
   public init() {}
 }
@@ -66,11 +67,12 @@ extension DoctorFacts {
       facts.freeByteCount = .success(try Files.freeByteCount(at: folder))
     } catch { facts.freeByteCount = .failure(error) }
     facts.handed = InheritedSockets.all
+    // Without a socket at all there is nothing to receive by.
+    facts.untold = (try? ReceiveFact.untold()) ?? [:]
     do throws(SystemError) { facts.adapters = try AdapterInfo.all() } catch {
       facts.socketError = error
       return facts
     }
-    do throws(SystemError) { try TimeStamps.check() } catch { facts.stampError = error }
     for info in facts.adapters where adapter == nil || info.name == adapter {
       facts.views[info.index] = view(of: info.index)
       facts.links[info.index] = (try? AdapterLink.all(index: info.index)) ?? []

@@ -3,7 +3,7 @@ public struct DoctorFinding: Hashable, Sendable {
   public enum Check: String, CaseIterable, Hashable, Sendable {
     case bluetooth, networkNamespace, capabilities, confinement, rfkill, adapters, adapterState, holders,
       scan, links
-    case kernelVersion, emulation, folder, clock, timeStamps
+    case kernelVersion, emulation, folder, clock, timeStamps, drops
   }
 
   public enum State: String, Hashable, Sendable {

@@ -3,6 +3,8 @@ import BLEHost
 import BLELinux
 import BLEStack
 import BLEWire
+import CTestSystem
+import Glibc
 import Synchronization
 import TestKit
 import TestPeer
@@ -29,6 +31,19 @@ struct Link {
     let loop = try EventLoop.start()
     let connection = try await Connection.adopt(pair.ours(), peer: .any, on: loop, tap: tap)
     return Link(loop: loop, connection: connection, peer: Peer(pair.theirs()))
+  }
+
+  /// On a kernel that lacks these options of SOL_SOCKET; `isLossy` makes it a channel that drops.
+  static func open(lacking options: [CInt], isLossy: Bool = false) async throws -> Link {
+    let loop = try EventLoop.start()
+    let (connection, peer) = try await Task(executorPreference: loop) {
+      for option in options { test_lack(SOL_SOCKET, option) }
+      let pair = isLossy ? try SocketPair.lossy() : try SocketPair()
+      let connection = try await Connection.adopt(pair.ours(), peer: .any, on: loop)
+      return (connection, Peer(pair.theirs()))
+    }.value
+    try peer.read { $0[0] == ATTOpcode.writeRequest.rawValue ? [[ATTOpcode.writeResponse.rawValue]] : [] }
+    return Link(loop: loop, connection: connection, peer: peer)
   }
 
   func send(_ hex: String) { peer.send(octetsOf(hex)) }
@@ -60,16 +75,19 @@ extension Connection {
 /// Values in hexadecimal, in the order in which they came, with the handle before.
 final class Values: Sendable {
   private let values = Mutex<[String]>([])
+  private let stamps = Mutex<[ReceiveTime]>([])
   let count = Counter()
 
   func take(_ notification: borrowing HandleValueNotification, _ time: ReceiveTime) {
     let octets = notification.value.indices.map { notification.value[$0] }
     let text = String(notification.handle.rawValue, radix: 16) + ":" + hexOf(octets)
     values.withLock { $0.append(text) }
+    stamps.withLock { $0.append(time) }
     count.add()
   }
 
   var all: [String] { values.withLock { $0 } }
+  var times: [ReceiveTime] { stamps.withLock { $0 } }
 }
 
 func failure<T>(of body: () async throws(GATTError) -> T) async -> GATTError? {

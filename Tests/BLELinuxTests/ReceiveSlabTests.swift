@@ -20,7 +20,7 @@ private func copy(_ slab: borrowing ReceiveSlab, _ index: Int) -> [UInt8] {
       slab = try ReceiveSlab(slots: slots, slotByteCount: slotByteCount)
       ours = pair.ours()
       theirs = pair.theirs()
-      try ours.prepareToReceive()
+      ours.prepareToReceive()
     }
 
     func send(_ octets: [UInt8]) throws {

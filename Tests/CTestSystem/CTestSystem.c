@@ -6,6 +6,7 @@
 #include <malloc.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -49,6 +50,44 @@ int recvmmsg(int fd, struct mmsghdr *headers, unsigned int count, int flags, str
 ssize_t send(int fd, const void *octets, size_t count, int flags) {
   if (fails(TEST_SEND)) return -1;
   return syscall(SYS_sendto, fd, octets, count, flags, NULL, 0);
+}
+
+enum { most_lacking = 8 };
+static _Thread_local struct lack {
+  int level, name;
+  socklen_t octets;
+} lacking[most_lacking];
+static _Thread_local int lacking_count;
+
+void test_curtail(int level, int name, unsigned octets) {
+  if (lacking_count == most_lacking) abort();
+  lacking[lacking_count++] = (struct lack){level, name, octets};
+}
+
+void test_lack(int level, int name) { test_curtail(level, name, 0); }
+
+void test_lack_nothing(void) { lacking_count = 0; }
+
+static const struct lack *lack(int level, int name) {
+  for (int i = 0; i < lacking_count; i++)
+    if (lacking[i].level == level && lacking[i].name == name) return &lacking[i];
+  return NULL;
+}
+
+int setsockopt(int fd, int level, int name, const void *value, socklen_t length) {
+  if (!lack(level, name)) return (int)syscall(SYS_setsockopt, fd, level, name, value, length);
+  errno = ENOPROTOOPT;
+  return -1;
+}
+
+int getsockopt(int fd, int level, int name, void *value, socklen_t *length) {
+  const struct lack *found = lack(level, name);
+  if (found && found->octets == 0) {
+    errno = ENOPROTOOPT;
+    return -1;
+  }
+  if (found && *length > found->octets) *length = found->octets;
+  return (int)syscall(SYS_getsockopt, fd, level, name, value, length);
 }
 
 static char full[256];

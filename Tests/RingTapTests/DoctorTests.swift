@@ -210,9 +210,32 @@ import Testing
       facts.freeByteCount = .success(256 << 20)
       facts.time = ReceiveTime(nanoseconds: 42_000_000_000)
       expect(try trouble(facts), .clock, .obstacle, "42 s since 1970", doing: "timedatectl set-ntp true")
-      facts.time = ReceiveTime(nanoseconds: 1_795_000_000_000_000_000)
-      facts.stampError = SystemError(call: "setsockopt(SO_TIMESTAMPNS)", number: EAFNOSUPPORT)
-      expect(try trouble(facts), .timeStamps, .obstacle, "does not stamp", doing: "modprobe")
+    }
+  }
+
+  /// What a kernel does not tell stands in nobody's way.
+  @Test func tellsWhatTheKernelDoesNotTell() async throws {
+    try withFolder { root in
+      var facts = try healthy(root)
+      func lack(_ untold: [ReceiveFact: String]) {
+        facts.untold = untold.mapValues { SystemError(call: $0, number: ENOPROTOOPT) }
+      }
+      lack([.advertisingTime: "setsockopt(HCI_TIME_STAMP)"])
+      expect(
+        try trouble(facts), .timeStamps, .note, "stamp advertisements", "HCI_TIME_STAMP", doing: "nothing")
+      lack([.advertisingTime: "setsockopt(HCI_TIME_STAMP)", .time: "setsockopt(SO_TIMESTAMPNS)"])
+      expect(
+        try trouble(facts), .timeStamps, .note, "does not stamp what it receives",
+        "setsockopt(SO_TIMESTAMPNS): Protocol not available", "withoutKernelStamp", doing: "nothing")
+      lack([.drops: "getsockopt(SO_MEMINFO)"])
+      expect(try trouble(facts), .drops, .note, "with the next packet only", "SO_MEMINFO", doing: "update")
+      lack([.drops: "getsockopt(SO_MEMINFO)", .laterDrops: "setsockopt(SO_RXQ_OVFL)"])
+      expect(
+        try trouble(facts), .drops, .note, "does not tell what it drops", "SO_MEMINFO", "SO_RXQ_OVFL",
+        doing: "nothing")
+      // SO_MEMINFO tells the same, and earlier.
+      lack([.laterDrops: "setsockopt(SO_RXQ_OVFL)"])
+      #expect(Doctor(facts).findings().allSatisfy { $0.state == .good })
     }
   }
 

@@ -23,6 +23,56 @@ package final class SocketPair {
     theirsLeft = consume theirs
   }
 
+  private init(_ ours: consuming FileDescriptor, _ theirs: consuming FileDescriptor) {
+    oursLeft = consume ours
+    theirsLeft = consume theirs
+  }
+
+  /// Two ends that lose what the queue of ours has no room for, as an L2CAP socket does: UDP on this machine. Neither hears
+  /// of the other's end.
+  package static func lossy() throws(SystemError) -> SocketPair {
+    let ours = try udpSocket(CInt(SOCK_NONBLOCK.rawValue))
+    let theirs = try udpSocket(0)
+    try connectUDP(ours, to: theirs)
+    try connectUDP(theirs, to: ours)
+    return SocketPair(ours, theirs)
+  }
+
+  private static func udpSocket(_ flags: CInt) throws(SystemError) -> FileDescriptor {
+    let type = CInt(SOCK_DGRAM.rawValue) | CInt(SOCK_CLOEXEC.rawValue) | flags
+    let descriptor = FileDescriptor(owning: try checked("socket(UDP)") { socket(AF_INET, type, 0) })
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_addr.s_addr = INADDR_LOOPBACK.bigEndian
+    let number = descriptor.rawValue
+    try checked("bind(UDP)") { withSocketAddress(&address) { bind(number, $0, $1) } }
+    return descriptor
+  }
+
+  private static func connectUDP(
+    _ one: borrowing FileDescriptor, to other: borrowing FileDescriptor
+  ) throws(SystemError) {
+    var address = sockaddr_in()
+    let (from, to) = (one.rawValue, other.rawValue)
+    try checked("getsockname(UDP)") {
+      withSocketAddress(&address) { pointer, size in
+        var size = size
+        return getsockname(to, pointer, &size)
+      }
+    }
+    try checked("connect(UDP)") { withSocketAddress(&address) { connect(from, $0, $1) } }
+  }
+
+  private static func withSocketAddress(
+    _ address: inout sockaddr_in, _ body: (UnsafeMutablePointer<sockaddr>, socklen_t) -> CInt
+  ) -> CInt {
+    withUnsafeMutablePointer(to: &address) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        body($0, socklen_t(MemoryLayout<sockaddr_in>.size))
+      }
+    }
+  }
+
   /// The end that does not block; once.
   package func ours() -> FileDescriptor { oursLeft.take()! }
 

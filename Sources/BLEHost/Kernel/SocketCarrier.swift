@@ -41,7 +41,7 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
   }
 
   var connectionHandle: ConnectionHandle? { handle }
-  var kernelQueueDrops: Int { descriptor.receiveQueueDrops }
+  var kernelQueueDrops: Int { descriptor.receiveQueueDrops ?? slab.drops }
   private(set) var memoryShortages = 0
   private var shortagesInARow = 0
   var receiveBufferByteCount: Int { (try? descriptor.receiveBufferByteCount()) ?? 0 }
@@ -149,10 +149,9 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
       pdus += count
       if count > 0 { client.batchBegan() }
       for index in 0..<count {
-        // Only the end of the channel has neither octets nor a stamp; an empty PDU has its stamp.
         if let time = slab.time(index) {
           client.received(slab.datagram(index), time, .kernel)
-        } else if slab.datagram(index).isEmpty {
+        } else if slab.isEnd(index, of: descriptor) {
           return (pdus, true)
         } else {
           client.received(slab.datagram(index), loop.clock.now(), .arrival)

@@ -122,7 +122,7 @@ extension Connection {
   ) async throws(HostError) -> Connection {
     let carrier: SocketCarrier
     do throws(SystemError) {
-      try descriptor.prepareToReceive()
+      descriptor.prepareToReceive()
       carrier = try SocketCarrier(descriptor, loop)
     } catch { throw HostError(error) }
     await channel?.watch(for: carrier)

@@ -44,7 +44,7 @@ package final class PacketPort {
     if framing == .datagrams {
       slab = try ReceiveSlab(slots: Self.slabSlots, slotByteCount: Self.slabSlotByteCount)
       chunk = []
-      try descriptor.prepareToReceive()
+      descriptor.prepareToReceive()
     } else {
       slab = try ReceiveSlab(slots: 1, slotByteCount: 1)
       chunk = [UInt8](repeating: 0, count: Self.slabSlotByteCount)
@@ -53,7 +53,9 @@ package final class PacketPort {
   }
 
   /// Packets dropped in the kernel's queue of a socket; a stream has flow control.
-  package var kernelQueueDrops: Int { framing == .datagrams ? descriptor.receiveQueueDrops : 0 }
+  package var kernelQueueDrops: Int {
+    framing == .datagrams ? descriptor.receiveQueueDrops ?? slab.drops : 0
+  }
 
   package func open(for source: any EventSource) throws(SystemError) {
     loop.assertIsCurrent()
@@ -96,8 +98,7 @@ package final class PacketPort {
         if let time = slab.time(index) {
           body(slab.datagram(index), loop.clock.isVirtual ? loop.clock.now() : time, .kernel)
         } else {
-          // The end has neither octets nor a stamp.
-          if slab.datagram(index).isEmpty { return false }
+          if slab.isEnd(index, of: descriptor) { return false }
           body(slab.datagram(index), loop.clock.now(), .arrival)
         }
       }

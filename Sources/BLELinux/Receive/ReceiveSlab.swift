@@ -45,6 +45,21 @@ import Glibc
     return count
   }
 
+  /// Drops at the sockets' receive queue before the last datagram came, by SO_RXQ_OVFL: of a slab that serves one.
+  public var drops: Int {
+    // SAFETY: the slab is alive as long as `self`.
+    unsafe Int(ringtap_slab_overflow(slab))
+  }
+
+  /// Whether datagram `index` is the end of the channel: it is empty, has no stamp, and nothing follows.
+  ///
+  /// An empty datagram has its stamp, where the kernel has any.
+  public func isEnd(_ index: Int, of descriptor: borrowing FileDescriptor) -> Bool {
+    guard datagram(index).isEmpty, time(index) == nil else { return false }
+    for later in index..<count where !datagram(later).isEmpty { return false }
+    return descriptor.isAtEnd
+  }
+
   /// The octets of datagram `index`, in place.
   @_lifetime(borrow self)
   public func datagram(_ index: Int) -> Span<UInt8> {

@@ -73,13 +73,3 @@ extension ManagementSocket {
     throw SystemError(call: "exchange(HCI_CHANNEL_CONTROL)", number: ETIMEDOUT)
   }
 }
-
-/// Receive stamps of the kernel's.
-public enum TimeStamps {
-  /// Whether sockets take them, tried on new ones.
-  ///
-  /// `setsockopt(SO_TIMESTAMPNS)` on an L2CAP socket, `setsockopt(HCI_TIME_STAMP)` on an HCI socket.
-  public static func check() throws(SystemError) {
-    try checked("setsockopt(SO_TIMESTAMPNS)") { ringtap_try_time_stamps() }
-  }
-}

@@ -48,7 +48,7 @@ public struct AdapterInfo: Hashable, Sendable {
 
 /// An HCI socket on the raw channel: events of one adapter, and commands to it beside the kernel's own.
 public enum HCISocket {
-  /// Opens the raw channel for event packets and the commands of others, each with the kernel's stamp.
+  /// Opens the raw channel for event packets and the commands of others, each with the kernel's stamp where it has any.
   ///
   /// `socket(AF_BLUETOOTH, SOCK_RAW, BTPROTO_HCI)`, `bind(HCI_CHANNEL_RAW)`. LE commands and LE Meta events
   /// need CAP_NET_RAW: without it the kernel filters them out, so that is asked first.
@@ -59,7 +59,8 @@ public enum HCISocket {
     try checked("setsockopt(HCI_FILTER)") {
       ringtap_hci_set_filter(number, 1 << UInt32(HCI_COMMAND_PKT) | 1 << UInt32(HCI_EVENT_PKT), .max, .max)
     }
-    try checked("setsockopt(HCI_TIME_STAMP)") { ringtap_hci_enable_time_stamps(number) }
+    // Without it times are those of arrival.
+    _ = ringtap_hci_enable_time_stamps(number)
     try checked("bind(HCI_CHANNEL_RAW)") {
       ringtap_hci_bind(number, index, UInt16(HCI_CHANNEL_RAW))
     }

@@ -23,7 +23,7 @@ public enum L2CAPSocket {
       family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_SEQPACKET, protocol: BTPROTO_L2CAP,
       name: "AF_BLUETOOTH, L2CAP")
     let number = descriptor.rawValue
-    try descriptor.prepareToReceive()
+    descriptor.prepareToReceive()
     try checked("bind(L2CAP)") {
       ringtap_l2cap_bind(number, adapter.bits, UInt8(BDADDR_LE_PUBLIC), attChannel)
     }
@@ -42,14 +42,22 @@ public enum L2CAPSocket {
 }
 
 extension FileDescriptor {
-  /// Turns on receive stamps and drop counts, and raises the receive queue as far as this process may.
-  package func prepareToReceive() throws(SystemError) {
-    try setSocketOption(SO_TIMESTAMPNS, 1)
-    try setSocketOption(SO_RXQ_OVFL, 1)
+  /// Turns on receive stamps and drop counts, and raises the receive queue, as far as kernel and rights allow.
+  ///
+  /// What the kernel lacks is done without: times are those of arrival, and counted; `ReceiveFact.untold` tells why.
+  package func prepareToReceive() {
+    try? setSocketOption(SO_TIMESTAMPNS, 1)
+    try? setSocketOption(SO_RXQ_OVFL, 1)
     if ringtap_force_receive_buffer(rawValue, L2CAPSocket.receiveBufferByteCount) < 0 {
-      // Without CAP_NET_ADMIN the kernel caps it at net.core.rmem_max.
-      try setSocketOption(SO_RCVBUF, L2CAPSocket.receiveBufferByteCount)
+      // Without CAP_NET_ADMIN the kernel caps it at net.core.rmem_max. `receiveBufferByteCount()` tells what it became.
+      try? setSocketOption(SO_RCVBUF, L2CAPSocket.receiveBufferByteCount)
     }
+  }
+
+  /// Whether an empty datagram without a stamp can be nothing but the end of the channel. Asked at such a one only.
+  var isAtEnd: Bool {
+    if let isStamped = try? socketOption(SO_TIMESTAMPNS), isStamped != 0 { return true }
+    return ringtap_has_hung_up(rawValue) != 0
   }
 
   /// SO_ERROR: how a connect ended, or why a link went; `nil` for well. Reading it clears it.

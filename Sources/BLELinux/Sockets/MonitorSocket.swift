@@ -23,7 +23,7 @@ public enum MonitorSocket {
       family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_RAW, protocol: BTPROTO_HCI, name: "AF_BLUETOOTH, HCI")
     let number = descriptor.rawValue
     // First, so that what the bind brings is stamped too.
-    try descriptor.prepareToReceive()
+    descriptor.prepareToReceive()
     try checked("bind(HCI_CHANNEL_MONITOR)") {
       ringtap_hci_bind(number, noAdapter, UInt16(HCI_CHANNEL_MONITOR))
     }

@@ -98,8 +98,12 @@ public struct FileDescriptor: ~Copyable, Sendable {
     return value
   }
 
-  /// Drops at this socket's receive queue so far, by SO_MEMINFO; visible before any later packet comes.
-  public var receiveQueueDrops: Int { max(0, Int(ringtap_socket_drops(rawValue))) }
+  /// Drops at this socket's receive queue so far, by SO_MEMINFO; visible before any later packet comes. `nil` where the
+  /// kernel has no SO_MEMINFO (before 4.12): then `ReceiveSlab.drops` has those before the last packet.
+  public var receiveQueueDrops: Int? {
+    let count = ringtap_socket_drops(rawValue)
+    return count < 0 ? nil : Int(count)
+  }
 
   private func transfer(
     _ call: String, _ body: () -> Int

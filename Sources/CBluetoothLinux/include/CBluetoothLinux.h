@@ -81,6 +81,8 @@ int ringtap_pty_open(char *name, int capacity);
 /// A connected pair of non-blocking packet sockets.
 int ringtap_packet_pair(int pair[2]);
 int ringtap_set_nonblocking(int fd);
+/// POLLRDHUP (hidden behind _GNU_SOURCE), POLLHUP: nothing more comes than what waits already.
+int ringtap_has_hung_up(int fd);
 /// Waits until there is something to read: 1, 0 when the time is over. A descriptor of -1 never has anything.
 int ringtap_wait_readable(int fd, int timeout_ms);
 /// Sends one datagram to a UNIX socket; a path that begins with '@' is abstract. -1 with errno.
@@ -92,7 +94,6 @@ int ringtap_unix_tell(const char *path, const void *octets, size_t count);
 struct ringtap_datagram {
   int64_t time_ns;    // SCM_TIMESTAMPNS or HCI_CMSG_TSTAMP, CLOCK_REALTIME; 0 where the kernel gave none
   uint32_t length;    // octets in the slot
-  uint32_t overflow;  // SO_RXQ_OVFL: drops of this socket so far; 0 where not given
   uint32_t truncated; // MSG_TRUNC: the datagram was longer than the slot
 };
 
@@ -104,6 +105,9 @@ void ringtap_slab_free(struct ringtap_slab *slab);
 int ringtap_slab_receive(struct ringtap_slab *slab, int fd);
 const uint8_t *ringtap_slab_bytes(const struct ringtap_slab *slab, unsigned slot);
 const struct ringtap_datagram *ringtap_slab_datagram(const struct ringtap_slab *slab, unsigned slot);
+/// SO_RXQ_OVFL: drops of the socket so far, as the last datagram that had a count told them. The kernel gives none before
+/// the first.
+uint32_t ringtap_slab_overflow(const struct ringtap_slab *slab);
 
 /// SO_MEMINFO, drops: what the kernel dropped at this socket so far, visible at once. -1 on error.
 int64_t ringtap_socket_drops(int fd);

@@ -17,8 +17,6 @@ int ringtap_hci_links(int fd, uint16_t id, struct ringtap_hci_link *links, int c
 
 /// Whether a descriptor is an HCI socket, by SO_DOMAIN and SO_PROTOCOL.
 int ringtap_is_hci_socket(int fd);
-/// Whether a new L2CAP socket and a raw HCI socket take receive stamps. 0, or -1 with errno.
-int ringtap_try_time_stamps(void);
 /// Sends one packet and waits for packets that come after it. Returns the octets of the next, 0 if none came in time,
 /// or -1.
 int ringtap_exchange(int fd, const uint8_t *packet, int length, uint8_t *answer, int capacity, int timeout_ms);

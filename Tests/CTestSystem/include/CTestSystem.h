@@ -25,6 +25,14 @@ int test_syncs(const char *rest);
 /// Calls of this thread that have failed so since the last `test_fail`.
 int test_failures(enum test_call call);
 
+/// Has `setsockopt` and `getsockopt` of this option fail with ENOPROTOOPT on this thread, as where the kernel lacks it; one
+/// more with each call.
+void test_lack(int level, int name);
+/// Has `getsockopt` of this option give no more octets than these, likewise, and `setsockopt` fail.
+void test_curtail(int level, int name, unsigned octets);
+/// Ends all of this.
+void test_lack_nothing(void);
+
 enum test_confinement { TEST_UNCONFINED, TEST_WITHOUT_PROGRAMS, TEST_WITHOUT_SOCKETS };
 
 /// What system calls fail with, 0 where they do not.

@@ -61,7 +61,7 @@ actor MonitorSource: LogSource {
     while rest > 0 {
       // The monitor's socket has no peer and no error of its own: a failure here is a moment's lack of memory.
       guard let count = try? slab.receive(from: descriptor), count > 0 else { break }
-      writer.sourceDrops = descriptor.receiveQueueDrops
+      writer.sourceDrops = descriptor.receiveQueueDrops ?? slab.drops
       for index in 0..<count {
         push(slab.datagram(index), slab.time(index) ?? SystemClock.now(), into: writer.queue)
       }

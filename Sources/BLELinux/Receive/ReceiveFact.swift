@@ -1,0 +1,59 @@
+import CBluetoothLinux
+import Glibc
+
+/// What the kernel tells of the packets that it has for us, beside their octets. A kernel that lacks one costs what that one
+/// tells, and nothing else.
+public enum ReceiveFact: Hashable, Sendable, CaseIterable {
+  /// SO_TIMESTAMPNS: when a packet came.
+  case time
+  /// HCI_TIME_STAMP: when an advertisement came, on the HCI raw channel.
+  case advertisingTime
+  /// SO_MEMINFO: how many a full queue has cost, at once.
+  case drops
+  /// SO_RXQ_OVFL: the same, with the next packet.
+  case laterDrops
+
+  /// Those that this kernel does not tell, each with what a socket said. Tried on new sockets: of L2CAP and HCI where there
+  /// are any, else on one as `virtual:` has it.
+  ///
+  /// `setsockopt(SO_TIMESTAMPNS, SO_RXQ_OVFL, HCI_TIME_STAMP)`, `getsockopt(SO_MEMINFO)`.
+  public static func untold() throws(SystemError) -> [ReceiveFact: SystemError] {
+    let link = try linkSocket()
+    let number = link.rawValue
+    var untold: [ReceiveFact: SystemError] = [:]
+    func attempt(_ fact: ReceiveFact, _ call: String, _ body: () throws(SystemError) -> Void) {
+      do throws(SystemError) { try body() } catch {
+        untold[fact] = SystemError(call: call, number: error.number)
+      }
+    }
+    attempt(.time, "setsockopt(SO_TIMESTAMPNS)") { () throws(SystemError) in
+      try link.setSocketOption(SO_TIMESTAMPNS, 1)
+    }
+    attempt(.laterDrops, "setsockopt(SO_RXQ_OVFL)") { () throws(SystemError) in
+      try link.setSocketOption(SO_RXQ_OVFL, 1)
+    }
+    attempt(.drops, "getsockopt(SO_MEMINFO)") { () throws(SystemError) in
+      _ = try checked("getsockopt") { CInt(clamping: ringtap_socket_drops(number)) }
+    }
+    if let raw = try? openSocket(
+      family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_RAW, protocol: BTPROTO_HCI, name: "AF_BLUETOOTH, HCI")
+    {
+      let number = raw.rawValue
+      attempt(.advertisingTime, "setsockopt(HCI_TIME_STAMP)") { () throws(SystemError) in
+        try checked("setsockopt") { ringtap_hci_enable_time_stamps(number) }
+      }
+    }
+    return untold
+  }
+
+  private static func linkSocket() throws(SystemError) -> FileDescriptor {
+    if let link = try? openSocket(
+      family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_SEQPACKET, protocol: BTPROTO_L2CAP,
+      name: "AF_BLUETOOTH, L2CAP")
+    {
+      return link
+    }
+    return try openSocket(
+      family: AF_UNIX, type: CInt(SOCK_SEQPACKET.rawValue), protocol: 0, name: "AF_UNIX, SEQPACKET")
+  }
+}
