@@ -74,9 +74,13 @@ int ringtap_tcp_connect(const char *host, const char *port) {
   }
   freeaddrinfo(list);
   int on = 1;
-  if (fd >= 0 && setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) == 0 && ringtap_set_nonblocking(fd) == 0)
-    return fd;
-  if (fd >= 0) close(fd);
+  if (fd >= 0) {
+    // Without it packets come later, no more.
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (ringtap_set_nonblocking(fd) == 0) return fd;
+    error = errno;
+    close(fd);
+  }
   errno = error;
   return -1;
 }

@@ -35,6 +35,22 @@ import Testing
     #expect(ours.receiveQueueDrops == nil)
   }
 
+  /// TCP_NODELAY would have packets come earlier, no more.
+  @Test func connectsWithoutAnOptionOfTCP() throws {
+    let listener = try ControllerPort.listen(host: "127.0.0.1", port: 0)
+    var address = sockaddr_in()
+    var size = socklen_t(MemoryLayout<sockaddr_in>.size)
+    let number = listener.rawValue
+    try checked("getsockname") {
+      withUnsafeMutablePointer(to: &address) {
+        $0.withMemoryRebound(to: sockaddr.self, capacity: 1) { getsockname(number, $0, &size) }
+      }
+    }
+    test_lack(CInt(IPPROTO_TCP), TCP_NODELAY)
+    defer { test_lack_nothing() }
+    _ = try ControllerPort.tcp(host: "127.0.0.1", port: UInt16(bigEndian: address.sin_port))
+  }
+
   /// qemu-user gives the first number of SO_MEMINFO; the drops are the ninth (`linux/sock_diag.h`).
   @Test(arguments: [(4, true), (32, true), (36, false)])
   func takesNoPartForTheWhole(_ octets: UInt32, _ isUntold: Bool) throws {
