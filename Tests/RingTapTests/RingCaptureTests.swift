@@ -57,14 +57,16 @@ import Testing
     }
   }
 
-  /// Both subscriptions are in place before the first command: a ring loses what is written before.
+  /// The subscription is in place before the first command: a ring loses what is written before. The second one follows the first
+  /// sample.
   @Test func subscribesBeforeItWrites() async throws {
     try await withFolder { folder in
-      let ring = ScriptedRing(Self.ticks(1))
+      let ring = ScriptedRing(Self.ticks(1) + [.secondSubscription] + Self.ticks(1))
       let adapter = try SocketAdapter(ring)
-      _ = try await capture(ring, adapter, count: 3, in: folder)
-      let writes = try #require(await adapter.peer).received.filter { $0[0] == 0x12 }.map { $0[1] }
-      #expect(writes.prefix(3) == [0x06, 0x0A, 0x03])
+      _ = try await capture(ring, adapter, count: 6, in: folder)
+      let writes = try #require(await adapter.peer).received.filter { [0x12, 0x52].contains($0[0]) }
+      // A request, the start without an answer, another request.
+      #expect(writes.prefix(3).map { Array($0.prefix(2)) } == [[0x12, 0x06], [0x52, 0x03], [0x12, 0x0A]])
       await adapter.close()
     }
   }
@@ -73,13 +75,14 @@ import Testing
   @Test func recordsARepeatedStreamOnce() async throws {
     try await withFolder { folder in
       let twice: [ScriptedRing.Event] = RingFrames.tick.flatMap { [.frame($0), .bigData($0)] }
-      let ring = ScriptedRing((0..<10).flatMap { _ in twice } + [.hangUp])
+      let ring = ScriptedRing(
+        Self.ticks(1) + [.secondSubscription] + (0..<10).flatMap { _ in twice } + [.hangUp])
       let adapter = try SocketAdapter(ring)
       let result = try await capture(ring, adapter, in: folder)
-      #expect(result.report.received == 60)
+      #expect(result.report.received == 63)
       #expect(result.report.repeated == 30)
-      #expect(tables(folder).count == 30)
-      #expect(result.report.streams.map(\.samples) == [10, 10, 10])
+      #expect(tables(folder).count == 33)
+      #expect(result.report.streams.map(\.samples) == [11, 11, 11])
       await adapter.close()
     }
   }

@@ -72,6 +72,8 @@ final class ScriptedRing: Sendable {
     var database: GATTServerDatabase
     /// What was written to the command characteristic.
     var commands: [[UInt8]] = []
+    /// Of the script: what waits for the second subscription.
+    var rest: ArraySlice<Event> = []
   }
 
   /// What follows `A1 04`, in order.
@@ -80,12 +82,15 @@ final class ScriptedRing: Sendable {
     case bigData([UInt8])
     /// Goes on once the gate is open.
     case wait(Gate)
+    /// Goes on once the second channel is subscribed to.
+    case secondSubscription
     case hangUp
   }
 
   static let commandHandle = AttributeHandle(0x0003)
   static let replyHandle = AttributeHandle(0x0005)
   static let bigDataHandle = AttributeHandle(0x0009)
+  static let bigDataConfiguration = AttributeHandle(0x000A)
 
   private let state: Mutex<State>
   private let script: [Event]
@@ -123,17 +128,26 @@ final class ScriptedRing: Sendable {
       return (reply, command)
     }
     if !reply.isEmpty { peer.send(reply) }
-    if command?.prefix(2) == [0xA1, 0x04] { play(peer) }
+    if command?.prefix(2) == [0xA1, 0x04] { play(script[...], peer) }
+    if pdu.starts(with: [0x12, UInt8(Self.bigDataConfiguration.rawValue), 0x00, 0x01]) {
+      let rest = state.withLock { state in
+        defer { state.rest = [] }
+        return state.rest
+      }
+      play(rest, peer)
+    }
     if command != nil { written.add() }
     return []
   }
 
-  private func play(_ peer: Peer) {
-    for event in script {
-      switch event {
+  private func play(_ events: ArraySlice<Event>, _ peer: Peer) {
+    for place in events.indices {
+      switch events[place] {
       case .frame(let frame): push(Self.replyHandle, frame, peer)
       case .bigData(let frame): push(Self.bigDataHandle, frame, peer)
       case .wait(let gate): gate.pass()
+      case .secondSubscription:
+        return state.withLock { $0.rest = events[(place + 1)...] }
       case .hangUp: peer.hangUp()
       }
     }

@@ -29,7 +29,11 @@ public enum RingName {
     return false
   }
 
-  public static func matches(_ name: String) -> Bool { matches(name.utf8Span.span) }
+  public static func matches(_ name: String) -> Bool {
+    // Named first: a span of a short text's own octets reads others in an optimised build for arm64.
+    let octets = Array(name.utf8)
+    return matches(octets.span)
+  }
 
   /// `R01` … `R12` and a suffix.
   private static func isModel(_ name: Span<UInt8>) -> Bool {

@@ -54,7 +54,10 @@ public actor RememberingAdapter: Adapter {
     let (journal, clock) = (journal, base.loop.clock)
     let known = await clock.standing { await journal.discovery(of: peer) }
     let connection = try await base.connect(to: peer, asking: request, timeout: timeout, tap: tap)
-    if let known { await connection.restore(known) }
+    if let known {
+      await connection.restore(known)
+      journal.rename(peer, known, at: clock.now())
+    }
     await connection.whenDiscovered { journal.remember(peer, $0, at: clock.now()) }
     return connection
   }
@@ -109,6 +112,11 @@ private final class DeviceJournal: Sendable {
   func discovery(of peer: DeviceAddress) async -> GATTDiscoveryResult? {
     await finish()
     return await Task.detached { [devices] in devices.device(at: peer)?.discovery }.value
+  }
+
+  /// A device that is known already gets the name that a scan has heard, however short the link is.
+  func rename(_ peer: DeviceAddress, _ discovery: GATTDiscoveryResult, at time: ReceiveTime) {
+    if names.withLock({ $0[peer] }) != nil { remember(peer, discovery, at: time) }
   }
 
   /// On the receive thread.
