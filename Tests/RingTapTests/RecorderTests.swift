@@ -55,10 +55,11 @@ extension Recorder {
       let sinks = [RingSink(), RingSink()]
       var recorders: [Recorder] = []
       for (name, interval) in [("often", Duration.seconds(1)), ("seldom", .seconds(3600))] {
-        try FileManager.default.createDirectory(atPath: folder + "/" + name, withIntermediateDirectories: true)
+        let place = folder + "/" + name
+        try FileManager.default.createDirectory(atPath: place, withIntermediateDirectories: true)
         recorders.append(
           try await Recorder.start(
-            in: folder + "/" + name, sinks[recorders.count].samples, RingTables(), packets: nil,
+            in: place, sinks[recorders.count].samples, RingTables(), packets: nil,
             syncInterval: interval))
       }
       try await eventually("two turns of the disk") {

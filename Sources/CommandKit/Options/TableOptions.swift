@@ -24,7 +24,9 @@ package struct TableOptions: ParsableArguments {
   package var syncInterval: Duration { .seconds(syncSeconds) }
 
   package func validate() throws {
-    guard (1...3600).contains(syncSeconds) else { throw ValidationError("--sync-interval must be 1 to 3600 seconds") }
+    guard (1...3600).contains(syncSeconds) else {
+      throw ValidationError("--sync-interval must be 1 to 3600 seconds")
+    }
   }
 
   package var tableFormat: TableFormat { format == .csv ? .csv : .npy }

@@ -44,7 +44,9 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
   func validate() throws {
     if output == nil, view.quiet { throw ValidationError("--quiet needs an --output directory") }
     if output == nil, tables.format != .csv { throw ValidationError("--format needs an --output directory") }
-    if output == nil, tables.syncSeconds != 1 { throw ValidationError("--sync-interval needs an --output directory") }
+    if output == nil, tables.syncSeconds != 1 {
+      throw ValidationError("--sync-interval needs an --output directory")
+    }
     if output == nil, publishing.publish != nil {
       throw ValidationError("--publish needs an --output directory")
     }
