@@ -250,7 +250,9 @@ import Testing
       let log = try log(path) { number, _ in number == question }
       let again = try await replay(log, in: folder + "/again")
       #expect(try again.result.get().failure == nil)
-      #expect(again.findings.counts == [.unasked: 1, .unexpected: 1])
+      // The answer was passed before our request came, or is taken for it: the start that was sent behind tells when.
+      let counts = again.findings.counts
+      #expect(counts == [.unexpected: 1] || counts == [.unasked: 1, .unexpected: 1])
       try expectSameTables(folder, .pcapng)
     }
   }
