@@ -5,7 +5,7 @@ import Testing
 extension WithoutKernel {
   /// What a recording leaves when it is killed or the disk is full.
   @Suite final class KilledLogTests {
-    private static let runsAtATime = 10
+    private static let runsAtATime = 5
 
     private let scene: Scene
 
