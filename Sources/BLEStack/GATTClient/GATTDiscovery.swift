@@ -45,7 +45,9 @@
     ///
     /// A ring's, with the smallest MTU, take three requests: the service, two declarations.
     ///
-    /// - Parameter uuids: those that are not there are left out of the result.
+    /// - Parameters:
+    ///   - uuids: those that are not there are left out of the result.
+    ///   - service: the first primary one of this UUID.
     /// - Returns: `nil` where there is no such service.
     public func findCharacteristics(
       _ uuids: [BluetoothUUID], in service: BluetoothUUID
@@ -193,7 +195,9 @@
 
     /// Discover All Characteristics of a Service, 4.6.1; or Discover Characteristics by UUID, 4.6.2.
     ///
-    /// - Parameter isEnough: ends the walk early; the last one then ends with the range, as far as is known.
+    /// - Parameters:
+    ///   - range: the service's.
+    ///   - isEnough: ends the walk early; the last one then ends with the range, as far as is known.
     public func discoverCharacteristics(
       in range: HandleRange, until isEnough: ([GATTDatabase.Characteristic]) -> Bool = { _ in false }
     ) async throws(GATTError) -> [GATTDatabase.Characteristic] {
