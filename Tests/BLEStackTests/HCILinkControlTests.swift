@@ -52,6 +52,32 @@ import Testing
     #expect(bench.sent().first == "0113200e4000500064000400f40100000000")
   }
 
+  /// While a link starts fast: each request is accepted, 4.20, and the latest is what the link gets in the end.
+  @Test func putsOffWhatAPeerAsksOfATimingThatIsHeld() throws {
+    let bench = try HCIHostBench.linked()
+    bench.host.holdTiming(of: handle)
+    try bench.receive(bench.frame("0500", "12 01 0800 5000 6400 0400 f401"))
+    #expect(bench.sent() == ["0240000a0006000500" + "130102000000"], "accepted, and no command")
+    try bench.receive("0413050140000100")
+    // 30 … 50 ms, latency 0, 5 s.
+    try bench.receive(bench.frame("0500", "12 02 0800 1800 2800 0000 f401"))
+    #expect(bench.sent() == ["0240000a0006000500" + "130202000000"])
+    try bench.receive("0413050140000100")
+    // An interval below 7.5 ms is refused as ever, and is no wish.
+    try bench.receive(bench.frame("0500", "12 03 0800 0500 0500 0000 f401"))
+    #expect(bench.sent() == ["0240000a0006000500" + "130302000100"])
+    try bench.receive("0413050140000100")
+    let wish = bench.host.releaseTiming(of: handle)
+    #expect(
+      wish
+        == LinkParameterRange(
+          minimumInterval: 0x18, maximumInterval: 0x28, latency: 0, supervisionTimeout: 0x1F4))
+    #expect(bench.host.releaseTiming(of: handle) == nil)
+    // Now as any other.
+    try bench.receive(bench.frame("0500", "12 04 0800 5000 6400 0400 f401"))
+    #expect(bench.sent().first == "0113200e4000500064000400f40100000000")
+  }
+
   @Test func reportsUpdatesThatFailed() throws {
     let bench = try HCIHostBench.linked()
     try bench.receive("043e0a03 3b 4000 2800 0100 2a00")

@@ -80,6 +80,8 @@ extension OverEachWay {
       #expect(capture.tables.values.allSatisfy { $0.count == count / 3 })
 
       #expect(try scene.btmonNotifications(capture.packetLog) == count)
+      // bumble's ring was never seen: its service, its characteristics, the descriptor, the subscription.
+      #expect(try (1...5).contains(scene.requestsBeforeTheStream(capture.packetLog)))
       let frames = try scene.tshark(capture.packetLog)
       #expect(frames.count == count)
       // The log keeps microseconds.

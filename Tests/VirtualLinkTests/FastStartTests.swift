@@ -54,4 +54,31 @@ import Testing
     request.interval = 24...24
     #expect(try await record(quietRing(rate: 75), seconds: 4, request).intervals == [15, 30])
   }
+
+  /// The table of the guide "The first second, and the second time".
+  @Test func asksEachSensorForWhatItsStreamNeeds() async throws {
+    #expect(try await requests(.heartRate, of: StrapModel()) == [3])
+    #expect(try await requests(.cycling, of: CyclingModel()) == [3])
+    #expect(try await requests(.thermometer, of: CoreModel()) == [4])
+    #expect(try await requests(.thermometer, of: ThermometerModel()) == [6])
+    #expect(try await requests(.polar, of: PolarModel()) == [8])
+  }
+
+  private func requests<Sample>(
+    _ kind: SensorKind<Sample>, of model: some SensorModel
+  ) async throws -> [Int] {
+    try await withFolder { folder in
+      let clock = LoopClock.virtual(from: ReceiveTime(nanoseconds: 1_700_000_000_000_000_000))
+      let link = try await VirtualLink.open(pace: .air, clock: clock) {
+        [EmulatedSensor(model, EmulatedSensor.Configuration())]
+      }
+      let recording = SensorRecording(
+        of: model.address, on: link.adapter, into: folder + "/sensor", .init(count: 3))
+      let result = try await withTaskExecutorPreference(link.loop.preference) {
+        try await recording.run(kind)
+      }
+      await link.close()
+      return result.report.requestsBeforeFirstSample
+    }
+  }
 }

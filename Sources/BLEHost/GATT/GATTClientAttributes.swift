@@ -8,8 +8,8 @@ extension GATTClient {
   /// Attributes to work with: those of an earlier link if it is proven that they are as they were, else by discovery.
   ///
   /// Of an earlier link they cost one round trip where the device has a Database Hash, and none where it has no Service
-  /// Changed; else some services are looked at again, and all are discovered anew. The MTU is as it is then, until `validate`
-  /// or `exchangeMTU`.
+  /// Changed. Else services that are named cost one for each declaration and one for the descriptors of each characteristic, and
+  /// the whole database is discovered. The MTU of attributes that were known stays as it is, until `validate` or `exchangeMTU`.
   ///
   /// - Parameter services: the first of each UUID; `nil` for all there are.
   /// - Returns: those that are there, in the order asked for.

@@ -30,7 +30,7 @@ public enum RingName {
   }
 
   public static func matches(_ name: String) -> Bool {
-    // Named first: a span of a short text's own octets reads others in an optimised build for arm64.
+    // A span of an array that has a name: how long one of a text's own octets holds is up to the optimiser.
     let octets = Array(name.utf8)
     return matches(octets.span)
   }

@@ -124,7 +124,7 @@ struct CharacteristicSession<Sample: SensorSample>: SensorSession {
     return CharacteristicSession(link: link, characteristic: characteristic)
   }
 
-  func complete() async throws(HostError) -> SensorFacts { try await link.facts() }
+  func complete() async throws(HostError) -> SensorFacts? { try await link.facts() }
 
   func stop() async { try? await link.client.unsubscribe(all: characteristic) }
 }

@@ -41,7 +41,7 @@ public actor Device {
   /// All its services, with their characteristics.
   public var services: [GATTDatabase.Service] {
     get async throws(HostError) {
-      do throws(GATTError) { return try await client.attributes().services } catch { throw .gatt(error) }
+      do throws(GATTError) { return try await client.complete()?.services ?? [] } catch { throw .gatt(error) }
     }
   }
 

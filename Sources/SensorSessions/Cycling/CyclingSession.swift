@@ -42,7 +42,7 @@ public struct CyclingSession: SensorSession {
     } catch { throw .gatt(error) }
   }
 
-  public func complete() async throws(HostError) -> SensorFacts { try await link.facts() }
+  public func complete() async throws(HostError) -> SensorFacts? { try await link.facts() }
 
   /// Tells the sensor to send no more.
   public func stop() async { try? await link.client.unsubscribe(all: measurement) }

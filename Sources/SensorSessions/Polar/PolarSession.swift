@@ -155,7 +155,7 @@ public struct PolarSession: SensorSession {
     return chosen
   }
 
-  public func complete() async throws(HostError) -> SensorFacts { try await link.facts() }
+  public func complete() async throws(HostError) -> SensorFacts? { try await link.facts() }
 
   /// Stops the stream and tells the sensor to send no more. One that does not answer is left to the end of the link.
   public func stop() async {

@@ -59,8 +59,8 @@ public struct RingSession: SensorSession {
 
   /// Listens to the second channel, too.
   ///
-  /// - Returns: nothing: `ringtap ring info` asks for it.
-  public func complete() async throws(HostError) -> SensorFacts {
+  /// - Returns: with nothing in it: `ringtap ring info` asks who it is.
+  public func complete() async throws(HostError) -> SensorFacts? {
     do throws(GATTError) {
       try await ring.listenFurther(isSilent: times.first == nil, take)
     } catch { throw .gatt(error) }

@@ -72,12 +72,11 @@ package struct SensorLink: Sendable {
 
   /// Who the sensor is: finds all its attributes, once the stream runs.
   ///
-  /// - Returns: with nothing in it where they have changed: the stream is started anew then.
-  package func facts() async throws(HostError) -> SensorFacts {
-    let database: GATTDatabase
-    do throws(GATTError) { database = try await client.complete() ?? GATTDatabase() } catch {
-      throw .gatt(error)
-    }
+  /// - Returns: `nil` where they have changed: the stream is started anew then.
+  package func facts() async throws(HostError) -> SensorFacts? {
+    let found: GATTDatabase?
+    do throws(GATTError) { found = try await client.complete() } catch { throw .gatt(error) }
+    guard let database = found else { return nil }
     let reader = FactsReader(client: client, database: database)
     var facts = SensorFacts()
     for uuid in Self.texts {

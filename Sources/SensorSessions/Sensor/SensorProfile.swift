@@ -19,8 +19,10 @@ public protocol SensorSession: Sendable {
     _ settings: Settings, on connection: Connection, into sink: SampleSink<Sample>
   ) async throws(HostError) -> Self
   /// Does what the first sample need not wait for: finds the other attributes, reads who the sensor is. Once for each start,
-  /// while samples come. It sends nothing any more once its task is cancelled.
-  func complete() async throws(HostError) -> SensorFacts
+  /// while samples come. It begins nothing more once its task is cancelled.
+  ///
+  /// - Returns: `nil` where the attributes have changed: the stream is started anew then, and this comes again.
+  func complete() async throws(HostError) -> SensorFacts?
   /// Tells the sensor to send no more.
   func stop() async
   /// For a link after the first.
@@ -51,6 +53,7 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
   /// Who it is, and whether more may become known.
   private let known = Mutex<(facts: SensorFacts?, isFinal: Bool)>((nil, false))
   private let learners = Waiters()
+  private let told: @Sendable (SensorFacts) -> Void
   private let isFirst = Atomic<Bool>(true)
 
   /// When the start of a stream was begun, by both clocks: no sample of it is earlier.
@@ -60,8 +63,6 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
   public convenience init(_ settings: Session.Settings) {
     self.init(settings, SampleSink())
   }
-
-  private let told: @Sendable (SensorFacts) -> Void
 
   /// - Parameters:
   ///   - told: hears who the sensor is, each time that it tells.
@@ -94,7 +95,7 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
 
   public func complete(_ session: Session) async {
     // What ends the link ends the session's wait for it, too.
-    guard let facts = try? await session.complete() else { return }
+    guard let facts = (try? await session.complete()) ?? nil else { return }
     learn(facts, isFinal: false)
     told(facts)
   }

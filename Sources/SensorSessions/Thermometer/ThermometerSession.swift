@@ -122,7 +122,7 @@ public struct ThermometerSession: SensorSession {
     } catch { throw .gatt(error) }
   }
 
-  public func complete() async throws(HostError) -> SensorFacts { try await link.facts() }
+  public func complete() async throws(HostError) -> SensorFacts? { try await link.facts() }
 
   private static func reading(
     _ value: Span<UInt8>, of characteristic: BluetoothUUID

@@ -221,6 +221,20 @@ extension Scene {
     }
   }
 
+  /// Our ATT requests before the first notification, as Wireshark counts them.
+  func requestsBeforeTheStream(_ log: String) throws -> Int {
+    let result = try demand(
+      "tshark",
+      ["-r", log, "--disable-protocol", "btgatt", "-Y", "btatt.opcode", "-T", "fields", "-E", "separator=|"]
+        + ["-e", "frame.p2p_dir", "-e", "btatt.opcode"])
+    // 0 is what the host sent. Core 5.4, Vol 3, Part F, 3.4: requests that a client may send.
+    let requests = ["02", "04", "06", "08", "0a", "0c", "0e", "10", "12", "16", "18", "20"].map {
+      "0|0x" + $0
+    }
+    #expect(result.outputLines.contains("1|0x1b"))
+    return result.outputLines.prefix { $0 != "1|0x1b" }.count { requests.contains($0) }
+  }
+
   /// Counts the notifications that BlueZ's monitor finds in a log. Any complaint is an issue.
   func btmonNotifications(_ log: String, at location: SourceLocation = #_sourceLocation) throws -> Int {
     let result = try OldBtmon.read(log)
