@@ -46,7 +46,8 @@ enum WriterTurn: Hashable, Sendable { case some, all }
 ///
 /// It sleeps while they are empty, without a timer, and takes the processor from nobody when it wakes. What it has taken is
 /// with the kernel within half a second, where a killed process cannot lose it, and on the disk within two, where a power
-/// failure cannot; a packet that came in the last tenth of a second before a flush (`PacketOrder`) waits for the next.
+/// failure cannot, unless its job hands it on less often (`Recorder`, `--sync-interval`); a packet that came in the last tenth
+/// of a second before a flush (`PacketOrder`) waits for the next.
 final class WriterThread<Outcome: Sendable>: Sendable {
   /// Signal it when a queue has got something.
   let wake: WakeEvent
