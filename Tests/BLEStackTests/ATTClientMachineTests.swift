@@ -11,7 +11,9 @@ private final class Bench {
   /// Handle and value in hexadecimal.
   var delivered: [String] = []
 
-  init(receiveMTU: Int = ATT.maximumMTU) { machine = ATTClientMachine(receiveMTU: receiveMTU) }
+  init(receiveMTU: Int = ATT.maximumMTU, mayBeOlder: Bool = false) {
+    machine = ATTClientMachine(receiveMTU: receiveMTU, mayBeOlder: mayBeOlder)
+  }
 
   func receive(_ hex: String) throws(WireError) -> ATTClientMachine.Reaction {
     let pdu = octetsOf(hex)
@@ -200,6 +202,35 @@ private func unexpected(_ opcode: UInt8, at offset: Int = 0) -> WireError {
     bench.begin(.exchangeMTURequest, offering: offer)
     #expect(try bench.receive("03" + peer) == .completed)
     #expect(bench.mtu == agreed)
+  }
+
+  /// Another program exchanged MTUs on this bearer: what the peer sends tells that they are no less. What does not fit into what
+  /// we take is still dropped.
+  @Test func learnsFromThePeerWhereTheBearerIsOlder() throws {
+    let notification = "1b 1200" + String(repeating: " a1", count: 41)
+    let fresh = Bench()
+    #expect(throws: WireError(.att, offset: 23, .lengthMismatch(claimed: 23, available: 44))) {
+      try fresh.receive(notification)
+    }
+    #expect(fresh.mtu == 23)
+
+    let older = Bench(mayBeOlder: true)
+    older.begin(.readRequest)
+    #expect(try older.receive(notification) == .none)
+    #expect(older.mtu == 44)
+    #expect(try older.receive("0b" + String(repeating: " 01", count: 99)) == .completed)
+    #expect(older.mtu == 100)
+    older.begin(.exchangeMTURequest)
+    #expect(try older.receive("03 f700") == .completed)
+    #expect(older.mtu == 247)
+    #expect(throws: WireError(.att, offset: 247, .lengthMismatch(claimed: 247, available: 248))) {
+      try older.receive("1b 1200" + String(repeating: " a1", count: 245))
+    }
+
+    let narrow = Bench(receiveMTU: 40, mayBeOlder: true)
+    #expect(throws: WireError(.att, offset: 40, .lengthMismatch(claimed: 40, available: 44))) {
+      try narrow.receive(notification)
+    }
   }
 
   @Test func staysAtTheMinimumWhenRefused() throws {

@@ -170,6 +170,20 @@ extension OverEachWay {
       #expect(capture.session.lost == .none)
     }
 
+    /// The kernel keeps a link for two seconds after its socket closes, and the peer the MTU that was exchanged: its answers to
+    /// the next program are longer than 23 octets, before that one has asked for more.
+    @Test(arguments: Way.here)
+    func recordsAgainAtOnce(_ way: Way) throws {
+      let ring = try scene.bumbleRing(over: way, "--rate", "300")
+      for name in ["first", "second"] {
+        let path = scene.path(name)
+        try scene.ringtap(
+          reaching: ring, "capture", ring.address, "--count", "300", "--no-remember", "--output", path
+        ).expectSuccess()
+        try CaptureFolder(path).expectNoTrouble(samples: 300, stamps: way.stamps)
+      }
+    }
+
     @Test(arguments: Way.here)
     func stopsTheStreamOnControlC(_ way: Way) throws {
       let ring = try scene.bumbleRing(over: way, "--rate", "300")

@@ -21,6 +21,8 @@ protocol ATTBearer: AnyObject, Sendable {
   var memoryShortages: Int { get }
   /// Why the link ended, as the controller said, where that is known.
   var disconnectReason: HCIStatus? { get }
+  /// Whether the channel may have been somebody else's before: then its MTU is not known from the start.
+  var mayBeOlder: Bool { get }
   /// The kernel's receive queue in octets of kernel memory; 0 where there is none of the bearer's own.
   var receiveBufferByteCount: Int { get }
   /// How secure the link is; `nil` where the carrier cannot tell.

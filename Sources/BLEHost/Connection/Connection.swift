@@ -40,7 +40,7 @@ public actor Connection: ATTRequester {
   private let tap: PacketTap?
   /// The log has heard of this link.
   private var isLogged = false
-  private var machine = ATTClientMachine()
+  private var machine: ATTClientMachine
   private var server: LocalServer
   /// Why the bearer ended, once it has.
   public private(set) var end: BearerEnd?
@@ -78,6 +78,7 @@ public actor Connection: ATTRequester {
     self.handle = handle
     self.loop = loop
     self.tap = tap
+    machine = ATTClientMachine(mayBeOlder: carrier.mayBeOlder)
     server = LocalServer(receiveMTU: machine.receiveMTU)
   }
 

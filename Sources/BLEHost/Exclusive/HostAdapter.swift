@@ -366,7 +366,7 @@ public actor HostAdapter: Adapter {
         self.disconnect(handle)
       } kernelQueueDrops: {
         self.transport.kernelQueueDrops - dropsBefore
-      })
+      }, mayBeOlder: transport.hasOlderLinks)
     carrier.peer = description.peer
     let connection = Connection(
       carrier, peer: description.peer, handle: description.handle, on: loop, tap: attempt.tap)

@@ -40,7 +40,12 @@ final class HostCarrier: ATTBearer, @unchecked Sendable {
   var disconnectReason: HCIStatus?
   var peer: DeviceAddress?
 
-  init(_ link: HostLink) { self.link = link }
+  let mayBeOlder: Bool
+
+  init(_ link: HostLink, mayBeOlder: Bool) {
+    self.link = link
+    self.mayBeOlder = mayBeOlder
+  }
 
   func attach(_ client: BearerClient) { self.client = client }
 

@@ -41,6 +41,8 @@ final class SocketCarrier: ATTBearer, EventSource, @unchecked Sendable {
   }
 
   var connectionHandle: ConnectionHandle? { handle }
+  /// The kernel keeps a link for two seconds when its last socket closes (HCI_DISCONN_TIMEOUT), and gives it to the next.
+  var mayBeOlder: Bool { true }
   var kernelQueueDrops: Int { descriptor.receiveQueueDrops ?? slab.drops }
   private(set) var memoryShortages = 0
   private var shortagesInARow = 0

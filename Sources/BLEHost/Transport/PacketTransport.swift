@@ -20,12 +20,15 @@ public protocol PacketTransport: AnyObject, Sendable {
   var garbage: Int { get }
   /// Why it was lost, where it knows better than that the other end has gone.
   var failure: HostError? { get }
+  /// Whether links may be older than what it carries, as in a log that begins in their midst.
+  var hasOlderLinks: Bool { get }
   /// Has nothing received while `body`, asked on the event loop's thread, says so. Only a log can wait.
   func hold(while body: @escaping @Sendable () -> Bool)
 }
 
 extension PacketTransport {
   public var failure: HostError? { nil }
+  public var hasOlderLinks: Bool { false }
   public func hold(while body: @escaping @Sendable () -> Bool) {}
 }
 

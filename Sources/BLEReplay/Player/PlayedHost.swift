@@ -248,7 +248,7 @@ final class PlayedHost {
     feed(ReplayLink.start(handle, peer: nil, at: packet.time, adapter: packet.adapter).octets)
     _ = host.takeEvents()
     guard host.isUp(handle) else { return nil }
-    let link = PlayedLink(handle)
+    let link = PlayedLink(handle, isOlder: true)
     links[handle] = link
     return link
   }

@@ -6,7 +6,7 @@ import BLEWire
 /// One link of a played host: what a `Connection` is to a live one, without its I/O.
 final class PlayedLink {
   let handle: ConnectionHandle
-  private var machine = ATTClientMachine()
+  private var machine: ATTClientMachine
   private var server: LocalServer
   /// The request of the recorded host's client that waits for its answer.
   private var request: ReplayPacket?
@@ -16,8 +16,10 @@ final class PlayedLink {
   private var said = ReplayFragments()
   var data = ReplayComparison()
 
-  init(_ handle: ConnectionHandle) {
+  /// - Parameter isOlder: than the log.
+  init(_ handle: ConnectionHandle, isOlder: Bool = false) {
     self.handle = handle
+    machine = ATTClientMachine(mayBeOlder: isOlder)
     server = LocalServer(receiveMTU: ATT.maximumMTU)
   }
 

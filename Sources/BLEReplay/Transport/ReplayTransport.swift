@@ -84,6 +84,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
 
   public var kernelQueueDrops: Int { 0 }
   public var garbage: Int { 0 }
+  public var hasOlderLinks: Bool { true }
   public var failure: HostError? { shared.withLock(\.failure) }
   /// What was compared, until now.
   public var findings: ReplayFindings { shared.withLock(\.findings) }

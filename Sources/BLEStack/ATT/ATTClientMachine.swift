@@ -35,15 +35,21 @@ public struct ATTClientMachine: ~Copyable {
   public var patience = ATTClientMachine.transactionTimeout {
     didSet { patience = min(patience, Self.transactionTimeout) }
   }
+  /// Whether the bearer may be older than this client, and its MTU not be known before it is exchanged here.
+  private var mayBeOlder: Bool
   private var outstanding: (request: ATTOpcode, deadline: MonotonicTime)?
   /// What the exchange under way offers.
   private var offeredMTU: Int
 
-  /// - Parameter receiveMTU: 23 … 517.
-  public init(receiveMTU: Int = ATT.maximumMTU) {
+  /// - Parameters:
+  ///   - receiveMTU: 23 … 517.
+  ///   - mayBeOlder: whether somebody may have exchanged MTUs on this bearer before, as on a link that the kernel has kept
+  ///     for the next program: until they are exchanged here, a PDU of the peer's tells that ATT_MTU is no less, up to `receiveMTU`.
+  public init(receiveMTU: Int = ATT.maximumMTU, mayBeOlder: Bool = false) {
     precondition((ATT.defaultMTU...ATT.maximumMTU).contains(receiveMTU))
     self.receiveMTU = receiveMTU
     offeredMTU = receiveMTU
+    self.mayBeOlder = mayBeOlder
   }
 
   public var isIdle: Bool { outstanding == nil }
@@ -77,6 +83,7 @@ public struct ATTClientMachine: ~Copyable {
     _ pdu: Span<UInt8>, sink: (borrowing HandleValueNotification) -> Void
   ) throws(WireError) -> Reaction {
     try pdu.require(1, .att)
+    if pdu.count > mtu, mayBeOlder { mtu = min(pdu.count, receiveMTU) }
     guard pdu.count <= mtu else {
       throw WireError(.att, offset: mtu, .lengthMismatch(claimed: mtu, available: pdu.count))
     }
@@ -132,5 +139,6 @@ public struct ATTClientMachine: ~Copyable {
   /// Core 5.4, Vol 3, Part F, 3.4.2.2: the smaller of both, never under 23.
   private mutating func agree(on peerMTU: Int, offering ours: Int) {
     mtu = max(ATT.defaultMTU, min(ours, peerMTU))
+    mayBeOlder = false
   }
 }
