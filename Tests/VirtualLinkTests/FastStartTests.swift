@@ -5,6 +5,7 @@ import BLELinux
 import BLEStack
 import BLEWire
 import EmulatedSensors
+import Foundation
 import Recording
 import SensorSessions
 import TestKit
@@ -12,27 +13,44 @@ import Testing
 
 /// How soon a ring that was never seen streams, by the air's own time, and what becomes of the link's timing.
 @Suite(.timeLimit(.minutes(1))) struct FastStartTests {
-  /// - Returns: the report of a recording in virtual time, and the intervals that the link had, in milliseconds.
+  private struct Result {
+    var report: SessionReport
+    /// That the link had, in milliseconds.
+    var intervals: [Double]
+    /// When each sample of the light came, in nanoseconds since the first.
+    var arrivals: [Int64]
+  }
+
+  /// What a recording in virtual time gives.
+  ///
+  /// - Parameter devices: where it is remembered what was discovered; `nil`: nowhere.
   private func record(
     _ ring: EmulatedRing.Configuration, seconds: Int, startsFast: Bool = true,
-    _ request: LinkRequest = LinkRequest()
-  ) async throws -> (report: SessionReport, intervals: [Double]) {
+    _ request: LinkRequest = LinkRequest(), remembering devices: String? = nil
+  ) async throws -> Result {
     try await withFolder { folder in
       let clock = LoopClock.virtual(from: ReceiveTime(nanoseconds: 1_700_000_000_000_000_000))
       let link = try await VirtualLink.open([ring], pace: .air, clock: clock)
+      let known = devices.map { KnownDevices(in: $0) { Issue.record("\($0)") } }
+      let adapter: any Adapter =
+        known.map { RememberingAdapter(link.adapter, $0) { Issue.record("\($0)") } } ?? link.adapter
       var recording = SensorRecording(
-        of: ring.address, on: link.adapter, into: folder + "/ring", .init(duration: .seconds(seconds)))
+        of: ring.address, on: adapter, into: folder + "/ring", .init(duration: .seconds(seconds)))
       recording.plan.request = request
       recording.plan.startsFast = startsFast
       let result = try await withTaskExecutorPreference(link.loop.preference) { [recording] in
         try await recording.run(.ring)
       }
+      await adapter.close()
       await link.close()
       let intervals = result.report.changes.compactMap { change -> Double? in
         guard case .timing(let timing) = change.value else { return nil }
         return Double(timing.interval) * 1.25
       }
-      return (result.report, intervals)
+      let rows = try String(contentsOfFile: folder + "/ring/ppg.csv", encoding: .utf8).split(separator: "\n")
+      let times = rows.compactMap { $0.split(separator: ",").first.flatMap { Int64($0) } }
+      return Result(
+        report: result.report, intervals: intervals, arrivals: times.map { $0 - (times.first ?? 0) })
     }
   }
 
@@ -40,7 +58,8 @@ import Testing
   @Test(arguments: [(true, 250), (false, 600)]) func isSoon(_ startsFast: Bool, _ milliseconds: Int64)
     async throws
   {
-    let (report, intervals) = try await record(quietRing(rate: 75), seconds: 4, startsFast: startsFast)
+    let result = try await record(quietRing(rate: 75), seconds: 4, startsFast: startsFast)
+    let (report, intervals) = (result.report, result.intervals)
     #expect(report.requestsBeforeFirstSample == [4])
     let time = try #require(report.timeToFirstSample)
     #expect(time > 0 && time <= milliseconds * 1_000_000, "\(time)")
@@ -53,6 +72,28 @@ import Testing
     var request = LinkRequest()
     request.interval = 24...24
     #expect(try await record(quietRing(rate: 75), seconds: 4, request).intervals == [15, 30])
+  }
+
+  /// Of samples that were made every 10 ms, in nanoseconds, beside the one that had to wait least.
+  private func longestDelay(_ arrivals: [Int64]) -> Int64 {
+    let delays = arrivals.enumerated().map { $1 - Int64($0) * 10_000_000 }
+    return (delays.max() ?? 0) - (delays.min() ?? 0)
+  }
+
+  /// What is asked after the first sample keeps none until a later connection event: each goes out in the next one, as on a
+  /// link on which nothing is asked.
+  @Test func delaysNoSample() async throws {
+    try await withFolder { devices in
+      var ring = quietRing(rate: 300)
+      ring.attributes.kind = .lasting
+      let unknown = try await record(ring, seconds: 4, startsFast: false, remembering: devices)
+      let known = try await record(ring, seconds: 4, startsFast: false, remembering: devices)
+      #expect(unknown.report.requestsBeforeFirstSample == [4])
+      #expect(known.report.requestsBeforeFirstSample == [1])
+      #expect(unknown.report.attRequests > known.report.attRequests + 10)
+      #expect(unknown.arrivals.count == 400 && known.arrivals.count == 400)
+      for run in [unknown, known] { #expect(longestDelay(run.arrivals) < 50_000_000) }
+    }
   }
 
   /// The table of the guide "The first second, and the second time".
