@@ -149,6 +149,8 @@ int ringtap_bt_raise_security(int fd, uint8_t level) {
 
 struct ringtap_slab {
   unsigned slots, slot_bytes;
+  // Headers that the kernel has written to since they had their room. Looking at all is looking at a page that is cold.
+  unsigned used;
   struct mmsghdr *headers;
   struct iovec *vectors;
   struct ringtap_datagram *datagrams;
@@ -170,6 +172,7 @@ struct ringtap_slab *ringtap_slab_create(unsigned slots, unsigned slot_bytes) {
   struct ringtap_slab *slab = calloc(1, sizeof *slab);
   if (!slab) return NULL;
   slab->slots = slots;
+  slab->used = slots;
   slab->slot_bytes = slot_bytes;
   slab->headers = calloc(slots, sizeof *slab->headers);
   slab->vectors = calloc(slots, sizeof *slab->vectors);
@@ -215,10 +218,11 @@ void ringtap_note_system_call(void) { ringtap_thread_calls++; }
 
 int ringtap_slab_receive(struct ringtap_slab *slab, int fd) {
   ringtap_thread_calls++;
-  for (unsigned i = 0; i < slab->slots; i++) slab->headers[i].msg_hdr.msg_controllen = CONTROL_BYTES;
+  for (unsigned i = 0; i < slab->used; i++) slab->headers[i].msg_hdr.msg_controllen = CONTROL_BYTES;
   int count;
   do count = recvmmsg(fd, slab->headers, slab->slots, MSG_DONTWAIT, NULL);
   while (count < 0 && errno == EINTR);
+  slab->used = count > 0 ? (unsigned)count : 0;
   for (int i = 0; i < count; i++) {
     struct ringtap_datagram *datagram = &slab->datagrams[i];
     *datagram = (struct ringtap_datagram){
