@@ -1,12 +1,19 @@
-// Two ways to take many datagrams at once, compared: epoll with recvmmsg, as ringtap does it, and io_uring's multishot
-// recvmsg into a ring of provided buffers.
+// Ways to take a stream of datagrams, compared.
 //
-// Usage: uring COUNT recvmmsg|uring [--latency]
+// Usage: ways COUNT WAY [--latency]
+//
+//   recvmmsg     epoll_wait, then recvmmsg of up to 64, as ringtap does it
+//   recvmsg      epoll_wait, then recvmsg of one
+//   blocking     recvmmsg of up to 64 that waits for the first: one call, and nothing else can wake it but a signal
+//   one          recvmsg that waits: the same for one
+//   uring        io_uring's multishot recvmsg into a ring of provided buffers, completed in the midst of any call
+//   uring-defer  the same, completed where they are waited for (IORING_SETUP_DEFER_TASKRUN)
+//   spin         recvmmsg again and again, without ever waiting: what no sleep costs
 //
 // Reads descriptor 3, subscribes and starts a ring's stream as receive.c does, and takes COUNT notifications with the
-// kernel's stamps; --latency prints percentiles of the time from the stamp to here. `Tools/Benchmarks/run uring` feeds
-// both by turns. No liburing: three calls and two rings in shared
-// memory (io_uring(7); multishot and buffer rings need Linux 6.0).
+// kernel's stamps; --latency prints percentiles of the time from the stamp to here. `Tools/Benchmarks/run ways` feeds
+// them by turns. No liburing: three calls and two rings in shared memory (io_uring(7); multishot and buffer rings need
+// Linux 6.0, deferred completions 6.1).
 #define _GNU_SOURCE
 #include <errno.h>
 #include <linux/io_uring.h>
@@ -75,9 +82,22 @@ static void print_latencies(long taken) {
   printf("}");
 }
 
-// --- epoll and recvmmsg ---
+// --- epoll, recvmmsg and recvmsg ---
 
-static void by_recvmmsg(void) {
+static int open_epoll(void) {
+  int epoll = epoll_create1(0);
+  struct epoll_event event = {.events = EPOLLIN};
+  if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, FD, &event) < 0) die("epoll");
+  return epoll;
+}
+
+static void wait_for(int epoll) {
+  struct epoll_event event;
+  if (epoll_wait(epoll, &event, 1, -1) < 0) die("epoll_wait");
+}
+
+// Sleeps in epoll, in recvmmsg, or not at all.
+static void by_recvmmsg(int epoll, int flags) {
   static uint8_t bytes[SLOTS][SLOT_BYTES], control[SLOTS][CONTROL_BYTES];
   static struct mmsghdr headers[SLOTS];
   static struct iovec vectors[SLOTS];
@@ -85,15 +105,26 @@ static void by_recvmmsg(void) {
     vectors[i] = (struct iovec){bytes[i], SLOT_BYTES};
     headers[i].msg_hdr = (struct msghdr){.msg_iov = &vectors[i], .msg_iovlen = 1, .msg_control = control[i]};
   }
-  int epoll = epoll_create1(0);
-  struct epoll_event event = {.events = EPOLLIN};
-  if (epoll < 0 || epoll_ctl(epoll, EPOLL_CTL_ADD, FD, &event) < 0) die("epoll");
+  int used = SLOTS;
   while (frames < count) {
-    if (epoll_wait(epoll, &event, 1, -1) < 0) die("epoll_wait");
-    for (int i = 0; i < SLOTS; i++) headers[i].msg_hdr.msg_controllen = CONTROL_BYTES;
-    int got = recvmmsg(FD, headers, SLOTS, MSG_DONTWAIT, NULL);
+    if (epoll >= 0) wait_for(epoll);
+    for (int i = 0; i < used; i++) headers[i].msg_hdr.msg_controllen = CONTROL_BYTES;
+    int got = recvmmsg(FD, headers, SLOTS, flags, NULL);
     if (got < 0 && errno != EAGAIN) die("recvmmsg");
     for (int i = 0; i < got; i++) take(bytes[i], headers[i].msg_len, &headers[i].msg_hdr);
+    used = got < 0 ? 0 : got;
+  }
+}
+
+static void by_recvmsg(int epoll, int flags) {
+  static uint8_t bytes[SLOT_BYTES], control[CONTROL_BYTES];
+  struct iovec vector = {bytes, SLOT_BYTES};
+  while (frames < count) {
+    if (epoll >= 0) wait_for(epoll);
+    struct msghdr header = {.msg_iov = &vector, .msg_iovlen = 1, .msg_control = control, .msg_controllen = CONTROL_BYTES};
+    ssize_t got = recvmsg(FD, &header, flags);
+    if (got < 0 && errno != EAGAIN) die("recvmsg");
+    if (got >= 0) take(bytes, (size_t)got, &header);
   }
 }
 
@@ -113,8 +144,8 @@ static void *map(int fd, size_t size, off_t offset) {
   return memory;
 }
 
-static struct uring open_uring(void) {
-  struct io_uring_params p = {.flags = IORING_SETUP_CQSIZE | IORING_SETUP_SINGLE_ISSUER | IORING_SETUP_COOP_TASKRUN,
+static struct uring open_uring(unsigned completion) {
+  struct io_uring_params p = {.flags = IORING_SETUP_CQSIZE | IORING_SETUP_SINGLE_ISSUER | completion,
                               .cq_entries = 4 * SLOTS};
   struct uring ring = {.fd = (int)syscall(SYS_io_uring_setup, 4, &p)};
   if (ring.fd < 0) die("io_uring_setup");
@@ -159,8 +190,8 @@ static void take_buffer(uint8_t *buffer, int size, size_t name, size_t control) 
   take(buffer + ahead, (size_t)size - ahead, &header);
 }
 
-static void by_uring(void) {
-  struct uring ring = open_uring();
+static void by_uring(unsigned completion) {
+  struct uring ring = open_uring(completion);
   static uint8_t bytes[SLOTS * SLOT_BYTES];
   void *place = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (place == MAP_FAILED) die("mmap");
@@ -195,18 +226,30 @@ static void by_uring(void) {
   }
 }
 
+// Returns 0 for a way that is none.
+static int receive_by(const char *way) {
+  if (strcmp(way, "recvmmsg") == 0) by_recvmmsg(open_epoll(), MSG_DONTWAIT);
+  else if (strcmp(way, "recvmsg") == 0) by_recvmsg(open_epoll(), MSG_DONTWAIT);
+  else if (strcmp(way, "blocking") == 0) by_recvmmsg(-1, MSG_WAITFORONE);
+  else if (strcmp(way, "one") == 0) by_recvmsg(-1, 0);
+  else if (strcmp(way, "uring") == 0) by_uring(IORING_SETUP_COOP_TASKRUN);
+  else if (strcmp(way, "uring-defer") == 0) by_uring(IORING_SETUP_DEFER_TASKRUN);
+  else if (strcmp(way, "spin") == 0) by_recvmmsg(-1, MSG_DONTWAIT);
+  else return 0;
+  return 1;
+}
+
 int main(int argc, char **argv) {
   static const uint8_t notify[] = {1, 0}, stop[16] = {0xA1, 0x02, [15] = 0xA3};
+  int one = 1;
   count = argc >= 3 ? atol(argv[1]) : 0;
-  int is_uring = argc >= 3 && strcmp(argv[2], "uring") == 0, one = 1;
-  if (count < 1 || (!is_uring && strcmp(argv[2], "recvmmsg") != 0)) {
-    fprintf(stderr, "usage: uring COUNT recvmmsg|uring [--latency]\n");
-    return 2;
-  }
   if (argc > 3 && strcmp(argv[3], "--latency") == 0) latencies = calloc((size_t)count, sizeof *latencies);
   setsockopt(FD, SOL_SOCKET, SO_TIMESTAMPNS, &one, sizeof one);
-  write_value(CONFIGURATION, notify, sizeof notify);
-  if (is_uring) by_uring(); else by_recvmmsg();
+  if (count > 0) write_value(CONFIGURATION, notify, sizeof notify);
+  if (count < 1 || !receive_by(argv[2])) {
+    fprintf(stderr, "usage: ways COUNT recvmmsg|recvmsg|blocking|one|uring|uring-defer|spin [--latency]\n");
+    return 2;
+  }
   write_value(COMMAND, stop, sizeof stop);
   printf("{\"received\":%ld,\"stamped\":%ld", frames, stamped);
   if (latencies && stamped > 0) print_latencies(stamped < count ? stamped : count);
