@@ -72,6 +72,23 @@ private final class Tally: Sendable {
     #expect(ring.pop() == 10)
   }
 
+  /// An empty queue begins again at the start, and has all of its places then, whoever is slow.
+  @Test(arguments: 0..<40) func hasAllItsPlacesWhereverItBegins(_ before: Int) {
+    let ring = SampleQueue<Int>(capacity: 16)
+    for number in 0..<before {
+      #expect(ring.push(number))
+      #expect(ring.pop() == number)
+    }
+    for number in 0..<16 {
+      #expect(ring.count == number)
+      #expect(ring.isHalfFull == (number > 8))
+      #expect(ring.push(number))
+    }
+    #expect(!ring.push(16))
+    for number in 0..<16 { #expect(ring.pop() == number) }
+    #expect(ring.pop() == nil && ring.isEmpty && ring.dropped == 1)
+  }
+
   /// What was popped and what was refused make up what was pushed, and nothing comes out of order.
   @Test func losesNothingBetweenTwoThreads() async throws {
     let count = 1_000_000
@@ -123,6 +140,53 @@ private final class Tally: Sendable {
       #expect(ring.isEmpty)
     }
     #expect(ring.dropped == 0)
+  }
+
+  /// Likewise with others before them, so that none finds the queue empty.
+  @Test(arguments: 1...3) func keepsRecordsAcrossTheEndBehindOthers(_ others: Int) {
+    let ring = PacketQueue(byteCount: 4096)
+    for number in 0..<5_000 {
+      #expect(push(ring, number, (number * 37) % 521))
+      if number >= others { #expect(pop(ring)?.number == number - others) }
+    }
+    #expect(ring.dropped == 0)
+  }
+
+  /// An empty queue begins again at the start, and holds as much then as a new one: 128 records of 24 and 8 octets.
+  @Test(arguments: 0..<200) func holdsAsMuchWhereverItBegins(_ before: Int) {
+    let ring = PacketQueue(byteCount: 4096)
+    for number in 0..<before {
+      #expect(ring.hasRoom(for: 8) && push(ring, number, 8))
+      #expect(pop(ring)?.number == number)
+    }
+    let first = (0..<128).filter { _ in
+      let hasRoom = ring.hasRoom(for: 8)
+      #expect(push(ring, before, 8) == hasRoom)
+      return hasRoom
+    }
+    #expect(first.count == 128 && ring.isHalfFull)
+    #expect(!ring.hasRoom(for: 0) && !push(ring, 0, 0))
+    for _ in first { #expect(pop(ring)?.number == before) }
+    #expect(ring.isEmpty && pop(ring) == nil)
+  }
+
+  /// A sixteenth of its storage becomes resident where the consumer keeps up.
+  @Test func leavesItsStorageAlone() throws {
+    let ring = PacketQueue(byteCount: 256 << 20)
+    let record = [UInt8](repeating: 1, count: 1 << 16)
+    let before = try residentByteCount()
+    var passed = 0
+    for _ in 0..<8_000 {
+      ring.push(tag: 0, time: ReceiveTime(nanoseconds: 0), record.span)
+      if ring.pop({ _, _, _, _ in }) { passed += 1 }
+    }
+    #expect(passed == 8_000)
+    #expect(try residentByteCount() - before < 64 << 20)
+  }
+
+  private func residentByteCount() throws -> Int {
+    let text = try #require(Files.text(at: "/proc/self/statm"))
+    return try #require(Int(text.split(separator: " ")[1])) * sysconf(Int32(_SC_PAGESIZE))
   }
 
   @Test func takesEmptyRecords() {

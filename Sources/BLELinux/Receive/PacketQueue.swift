@@ -24,6 +24,7 @@ import Synchronization
   private let capacity: Int
   private let head = Atomic<Int>(0)
   private let tail = Atomic<Int>(0)
+  private let rewind: QueueRewind
   private let droppedCount = Atomic<Int>(0)
 
   /// - Parameter byteCount: storage; rounded up to a power of two. Each record takes 24 octets more than it has.
@@ -31,6 +32,7 @@ import Synchronization
     var size = 4096
     while size < byteCount { size *= 2 }
     capacity = size
+    rewind = QueueRewind(capacity: size)
     // SAFETY: owned by this object alone and freed in deinit.
     unsafe storage = UnsafeMutableRawPointer.allocate(byteCount: size, alignment: 16)
   }
@@ -44,9 +46,9 @@ import Synchronization
   public func hasRoom(for byteCount: Int) -> Bool {
     let needed = Self.roundedUp(Self.headerByteCount + byteCount)
     let end = head.load(ordering: .relaxed)
-    let untilWrap = capacity - (end & (capacity - 1))
-    let filler = needed > untilWrap ? untilWrap : 0
-    return end - tail.load(ordering: .acquiring) + filler + needed <= capacity
+    let start = tail.load(ordering: .acquiring)
+    if start == end, rewind.isDue(at: end) { return needed <= capacity }
+    return end - start - rewind.gap(at: start) + filler(before: needed, at: end) + needed <= capacity
   }
 
   /// Copies `record` to the end. Producer only.
@@ -62,9 +64,14 @@ import Synchronization
   ) -> Bool {
     let needed = Self.roundedUp(Self.headerByteCount + record.count)
     var end = head.load(ordering: .relaxed)
-    let used = end - tail.load(ordering: .acquiring)
-    let untilWrap = capacity - (end & (capacity - 1))
-    let filler = needed > untilWrap ? untilWrap : 0
+    let start = tail.load(ordering: .acquiring)
+    var used = end - start
+    if used > 0 {
+      used -= rewind.gap(at: start)
+    } else if needed <= capacity {
+      end = rewind.begin(at: end) ?? end
+    }
+    let filler = filler(before: needed, at: end)
     guard used + filler + needed <= capacity else {
       droppedCount.add(1, ordering: .relaxed)
       return false
@@ -93,6 +100,7 @@ import Synchronization
     var start = tail.load(ordering: .relaxed)
     let end = head.load(ordering: .acquiring)
     guard start != end else { return false }
+    start = rewind.next(start)
     let untilWrap = capacity - (start & (capacity - 1))
     if untilWrap < Self.headerByteCount || header(at: start).tag == Self.skip { start += untilWrap }
     let header = header(at: start)
@@ -109,11 +117,19 @@ import Synchronization
 
   /// Whether more than half of the storage is taken.
   public var isHalfFull: Bool {
-    2 * (head.load(ordering: .acquiring) - tail.load(ordering: .acquiring)) > capacity
+    let end = head.load(ordering: .acquiring)
+    let start = tail.load(ordering: .acquiring)
+    return 2 * (end - start - rewind.gap(at: start)) > capacity
   }
 
   public var isEmpty: Bool {
     tail.load(ordering: .acquiring) == head.load(ordering: .acquiring)
+  }
+
+  /// Octets to the end of the storage, where what is needed does not fit before it.
+  private func filler(before needed: Int, at end: Int) -> Int {
+    let untilWrap = capacity - (end & (capacity - 1))
+    return needed > untilWrap ? untilWrap : 0
   }
 
   private static func roundedUp(_ byteCount: Int) -> Int { (byteCount + 7) & ~7 }

@@ -10,6 +10,7 @@ import Synchronization
   private let mask: Int
   private let head = Atomic<Int>(0)
   private let tail = Atomic<Int>(0)
+  private let rewind: QueueRewind
   private let droppedCount = Atomic<Int>(0)
 
   /// - Parameter capacity: elements held at most; rounded up to a power of two.
@@ -18,6 +19,7 @@ import Synchronization
     var size = 1
     while size < capacity { size *= 2 }
     mask = size - 1
+    rewind = QueueRewind(capacity: size)
     // SAFETY: owned by this object alone and freed in deinit.
     unsafe storage = UnsafeMutablePointer<Element>.allocate(capacity: size)
   }
@@ -37,8 +39,11 @@ import Synchronization
   /// - Returns: `false` where the queue was full and the element was dropped.
   @discardableResult
   public func push(_ element: Element) -> Bool {
-    let end = head.load(ordering: .relaxed)
-    guard end - tail.load(ordering: .acquiring) <= mask else {
+    var end = head.load(ordering: .relaxed)
+    let start = tail.load(ordering: .acquiring)
+    if start == end {
+      end = rewind.begin(at: end) ?? end
+    } else if end - start - rewind.gap(at: start) > mask {
       droppedCount.add(1, ordering: .relaxed)
       return false
     }
@@ -52,14 +57,19 @@ import Synchronization
   public func pop() -> Element? {
     let start = tail.load(ordering: .relaxed)
     guard start != head.load(ordering: .acquiring) else { return nil }
+    let place = rewind.next(start)
     // SAFETY: the slot was published by the producer's release.
-    let element = unsafe storage[start & mask]
-    tail.store(start + 1, ordering: .releasing)
+    let element = unsafe storage[place & mask]
+    tail.store(place + 1, ordering: .releasing)
     return element
   }
 
   /// Elements that wait. Exact for the producer until the consumer takes one, and the other way round.
-  public var count: Int { head.load(ordering: .acquiring) - tail.load(ordering: .acquiring) }
+  public var count: Int {
+    let end = head.load(ordering: .acquiring)
+    let start = tail.load(ordering: .acquiring)
+    return max(0, end - start - rewind.gap(at: start))
+  }
 
   /// Whether more than half of the places are taken.
   public var isHalfFull: Bool { 2 * count > capacity }
