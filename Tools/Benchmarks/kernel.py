@@ -182,4 +182,5 @@ def main():
         results.write_text(json.dumps(rows, indent=1) + "\n")
 
 
-main()
+if __name__ == "__main__":
+    main()

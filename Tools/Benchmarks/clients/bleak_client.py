@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Receives with bleak over bluetoothd: bleak_client.py ring|source COUNT ADDRESS start|acquire."""
+"""Receives with bleak over bluetoothd: bleak_client.py ring|source|heart-rate|… COUNT ADDRESS start|acquire."""
 
 import asyncio
 import sys
 
 from bleak import BleakClient, BleakScanner
 
-from report import SERVICES, START, Count
+from report import SERVICES, STARTS, Count
 
 
 async def main():
@@ -20,7 +20,7 @@ async def main():
         await client.start_notify(
             notify, lambda _, value: count.take(value), bluez={"use_start_notify": method == "start"})
         if command:
-            await client.write_gatt_char(command, START, response=True)
+            await client.write_gatt_char(command, STARTS[kind], response=True)
         while not count.is_over:
             await asyncio.sleep(0.05)
         count.show()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Receives with google/bumble's host: bumble_client.py ring|source COUNT ADDRESS TRANSPORT."""
+"""Receives with google/bumble's host: bumble_client.py ring|source|heart-rate|… COUNT ADDRESS TRANSPORT."""
 
 import asyncio
 import sys
@@ -8,7 +8,7 @@ from bumble import hci
 from bumble.device import Device, Peer
 from bumble.transport import open_transport
 
-from report import SERVICES, START, Count
+from report import SERVICES, STARTS, Count
 
 
 async def main():
@@ -27,7 +27,7 @@ async def main():
         await peer.subscribe(values, count.take)
         if command:
             (write,) = peer.get_characteristics_by_uuid(command.upper())
-            await peer.write_value(write, START, with_response=True)
+            await peer.write_value(write, STARTS[kind], with_response=True)
         while not count.is_over:
             await asyncio.sleep(0.05)
         count.show()

@@ -4,12 +4,19 @@ import json
 import struct
 import time
 
+# What notifies, and what takes the command that starts it.
 SERVICES = {
     "ring": ("6e400003-b5a3-f393-e0a9-e50e24dcca9e", "6e400002-b5a3-f393-e0a9-e50e24dcca9e"),
     "source": ("7d1a0002-6f2b-4c58-9a3e-52494e475441", None),
+    "heart-rate": ("00002a37-0000-1000-8000-00805f9b34fb", None),
+    "thermometer": ("00002a1e-0000-1000-8000-00805f9b34fb", None),
+    "core": ("00002101-5b1e-4347-b07c-97b514dae121", None),
+    "polar": ("fb005c82-02e7-f387-1cad-8acd2d8df0c8", "fb005c81-02e7-f387-1cad-8acd2d8df0c8"),
 }
 # The documented command that switches a ring's raw stream on.
 START = bytes.fromhex("a10400000000000000000000000000a5")
+# And Polar's own example for ECG: 130 Hz, 14 bits.
+STARTS = {"ring": START, "polar": bytes.fromhex("02000001820001010e00")}
 # Seconds of silence after which nothing more is to come.
 SILENCE = 2.0
 
