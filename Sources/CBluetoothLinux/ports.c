@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stddef.h>
 #include <termios.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <netinet/tcp.h>
 #include <netdb.h>
@@ -127,8 +128,9 @@ int ringtap_tcp_listen(const char *host, const char *port) {
   return fd;
 }
 
-int ringtap_unix_listen(const char *path) {
+int ringtap_unix_listen(const char *path, unsigned mode) {
   struct sockaddr_un address = {.sun_family = AF_UNIX};
+  struct stat file;
   if (strlen(path) >= sizeof address.sun_path) {
     errno = ENAMETOOLONG;
     return -1;
@@ -136,9 +138,14 @@ int ringtap_unix_listen(const char *path) {
   strcpy(address.sun_path, path);
   int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (fd < 0) return -1;
-  // Nobody answers at a stale socket; a live one is left alone.
-  if (connect(fd, (struct sockaddr *)&address, sizeof address) < 0 && errno == ECONNREFUSED) unlink(path);
-  if (bind(fd, (struct sockaddr *)&address, sizeof address) == 0 && listen(fd, 1) == 0) return fd;
+  // Nobody answers at a stale socket; a live one is left alone. Any other file refuses as well, and is not ours to remove.
+  if (lstat(path, &file) == 0 && S_ISSOCK(file.st_mode) && (!mode || file.st_uid == geteuid()) &&
+      connect(fd, (struct sockaddr *)&address, sizeof address) < 0 && errno == ECONNREFUSED)
+    unlink(path);
+  // The file gets the mode that its socket has, less the umask: nobody finds it with another one.
+  if ((!mode || fchmod(fd, mode) == 0) && bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
+      listen(fd, 1) == 0)
+    return fd;
   int error = errno;
   close(fd);
   errno = error;

@@ -70,11 +70,14 @@ public enum ControllerPort {
       })
   }
 
-  package static func listen(path: String) throws(SystemError) -> FileDescriptor {
+  /// - Parameter mode: of the socket's file, such as 0o600, and then only a file of this user's is replaced; `nil`: as the
+  ///   umask has it.
+  /// - Throws: EADDRINUSE where somebody answers there, or where there is a file that is no socket.
+  package static func listen(path: String, mode: UInt32? = nil) throws(SystemError) -> FileDescriptor {
     FileDescriptor(
       owning: try checked("listen \(path)") {
         // SAFETY: the path is a null-terminated string for the length of the call.
-        unsafe ringtap_unix_listen(path)
+        unsafe ringtap_unix_listen(path, mode ?? 0)
       })
   }
 

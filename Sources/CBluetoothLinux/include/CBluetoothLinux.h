@@ -71,9 +71,10 @@ int ringtap_serial_open(const char *path, unsigned baud, int hardware_flow_contr
 /// Connects a stream socket; the address comes from getaddrinfo. -1 with errno.
 int ringtap_tcp_connect(const char *host, const char *port);
 int ringtap_unix_connect(const char *path);
-/// Listening stream sockets; `host` NULL for every address. A UNIX socket's stale file is replaced.
+/// Listening stream sockets; `host` NULL for every address. A UNIX socket's stale file is replaced, with a `mode` only this
+/// user's; its mode is what the umask leaves of `mode`, where that is 0 of all.
 int ringtap_tcp_listen(const char *host, const char *port);
-int ringtap_unix_listen(const char *path);
+int ringtap_unix_listen(const char *path, unsigned mode);
 /// Waits for a peer; the connection is non-blocking.
 int ringtap_accept(int fd);
 /// A pseudo-terminal in raw mode; `name` gets the path of its other end.
