@@ -93,6 +93,9 @@ final class OpenRecording: Sendable {
     } catch { throw .system(error) }
   }
 
+  /// Has the writer's thread look at once for whom it tells, if there are files.
+  func hurry() { files.withLock { $0?.recorder }?.hurry() }
+
   /// The open files, if any were made. Once only.
   func take() -> Files? { files.withLock { $0.take() } }
 }

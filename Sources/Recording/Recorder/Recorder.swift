@@ -89,6 +89,9 @@ package final class Recorder: Sendable {
   /// Calls `body` once if the disk refuses to go on.
   func onFailure(_ body: @escaping @Sendable () -> Void) { failureReport.withLock { $0 = body } }
 
+  /// Has the writer's thread begin a turn, whether anything waits or not: it may be about to sleep.
+  func hurry() { writer.wake.interrupt() }
+
   /// Writes what waits, closes the files and tells what is in them.
   func finish() async -> Outcome { await writer.finish() }
 
@@ -120,6 +123,7 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   var isIdle: Bool { samples.isEmpty && packets?.isEmpty ?? true }
   var isPending: Bool { files.isPending || !order.isEmpty }
   var isLive: Bool { false }
+  var gatherMilliseconds: Int { files.live?.gatherMilliseconds ?? WriterPeriod.gather }
 
   var outcome: Recorder.Outcome {
     var outcome = files.outcome
@@ -130,7 +134,10 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   }
 
   mutating func drain(_ extent: WriterTurn, now: MonotonicTime) {
+    files.live?.beginTurn()
     while let sample = samples.pop() { tables.append(sample, to: &files) }
+    // Before the disk may keep this thread.
+    files.live?.endTurn()
     guard let packets else { return }
     while !packets.isEmpty {
       if !order.hasRoom { write(.need) }
@@ -170,6 +177,7 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
     isOver = true
     write(.end)
     tables.finish(&files)
+    files.live?.endTurn()
     files.end(rate: tables.ticks?.rate)
   }
 }

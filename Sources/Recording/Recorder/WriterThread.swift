@@ -18,6 +18,8 @@ protocol WriterJob: ~Copyable, SendableMetatype {
   /// Whether the thread may let the queues fill for a moment before it takes from them: then it wakes a few times a second
   /// by itself while something comes, and is woken when nothing has come for long, or a queue becomes full.
   var gathers: Bool { get }
+  /// That moment, in milliseconds: a quarter of a second unless somebody wants samples sooner.
+  var gatherMilliseconds: Int { get }
   /// After `end`.
   var outcome: Outcome { get }
 
@@ -36,6 +38,7 @@ protocol WriterJob: ~Copyable, SendableMetatype {
 
 extension WriterJob where Self: ~Copyable {
   var gathers: Bool { false }
+  var gatherMilliseconds: Int { WriterPeriod.gather }
   var isHolding: Bool { false }
 }
 
@@ -99,6 +102,8 @@ final class WriterThread<Outcome: Sendable>: Sendable {
     let (flushPeriod, syncPeriod) = (Duration.milliseconds(WriterPeriod.flush), WriterPeriod.sync)
     var lastFlush = SystemClock.monotonic()
     var lastSync = lastFlush
+    // In milliseconds: for how long there was nothing to take.
+    var quiet = 0
     while true {
       // Read first: what came before the stop is drained below.
       let isLast = isStopping.load(ordering: .sequentiallyConsistent)
@@ -116,21 +121,25 @@ final class WriterThread<Outcome: Sendable>: Sendable {
       }
       job.endTurn()
       if isLast { return }
-      // As long as something comes it looks by itself: whoever fills the queues makes no system call to wake it.
-      if hadNothing || !job.gathers {
+      // As long as something comes it looks by itself: whoever fills the queues makes no system call to wake it, however short
+      // the moments are.
+      let moment = job.gatherMilliseconds
+      quiet = hadNothing ? min(quiet + moment, WriterPeriod.gather) : 0
+      let isQuiet = quiet >= WriterPeriod.gather
+      if isQuiet || !job.gathers {
         let period = job.isHolding ? WriterPeriod.hold : job.isPending ? WriterPeriod.flush : -1
         wake.sleep(milliseconds: period) {
           job.isIdle && !isStopping.load(ordering: .sequentiallyConsistent)
         }
       }
-      if job.gathers, !(hadNothing && job.isIdle), !isStopping.load(ordering: .sequentiallyConsistent) {
-        wake.pause(milliseconds: WriterPeriod.gather)
+      if job.gathers, !(isQuiet && job.isIdle), !isStopping.load(ordering: .sequentiallyConsistent) {
+        wake.pause(milliseconds: moment)
       }
     }
   }
 }
 
-private enum WriterPeriod {
+enum WriterPeriod {
   /// In milliseconds. Half of the flush's, which bounds what a killed process loses; a thirtieth of what the queues of a
   /// capture hold at the fastest stream of a ring. Shorter ones cost the receive thread its processor or its cache more
   /// often, and save nothing.

@@ -58,13 +58,19 @@ final class RecordingEnd: Sendable {
         live?.begin()
         startTimer()
       }
-      if wasLost, let gap { news(.back(gap)) }
+      if wasLost, let gap {
+        live?.take(gap, .back)
+        news(.back(gap))
+      }
     case .reconnecting:
       let isNew = state.withLock { state in
         defer { state.isLost = state.hasBegun }
         return state.hasBegun && !state.isLost
       }
-      if isNew, let gap { news(.lost(gap)) }
+      if isNew, let gap {
+        live?.take(gap, .lost)
+        news(.lost(gap))
+      }
     case .idle, .connecting, .discovering, .closed: break
     }
   }

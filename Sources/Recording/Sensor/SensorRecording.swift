@@ -90,6 +90,19 @@ public struct SensorRecording: Sendable {
   func record<Session: SensorSession, Tables: SampleTables>(
     _ type: Session.Type, _ settings: Session.Settings, _ tables: @escaping @Sendable (Session) -> Tables
   ) async throws(HostError) -> Result where Tables.Sample == Session.Sample {
+    do throws(HostError) {
+      let result = try await makeRecording(type, settings, tables)
+      live?.end(result.report.endReason ?? "", lost: result.report.lost.total)
+      return result
+    } catch {
+      live?.end("\(error)", lost: 0)
+      throw error
+    }
+  }
+
+  private func makeRecording<Session: SensorSession, Tables: SampleTables>(
+    _ type: Session.Type, _ settings: Session.Settings, _ tables: @escaping @Sendable (Session) -> Tables
+  ) async throws(HostError) -> Result where Tables.Sample == Session.Sample {
     try CaptureDirectory.refuse(directory)
     let clock = adapter.loop.clock
     let begunAt = begunAt ?? clock.now()
@@ -107,9 +120,12 @@ public struct SensorRecording: Sendable {
     // A log is played no faster than it is written.
     await adapter.hold { samples.isHalfFull || packets.isHalfFull }
     live?.follow(session) { ReceiveCounts(sink.counts, packets) }
-    await end.follow(live, news)
-
     let recording = OpenRecording(directory, clock) { end.finish(.disk) }
+    await end.follow(live) { [live, news] item in
+      // Samples from before are told before, by the writer's thread.
+      if live != nil { recording.hurry() }
+      news(item)
+    }
     let profile = SensorProfile<Session>(settings, sink, told: { live?.note($0) }) {
       started, connection, begunAt throws(HostError) in
       let tables = tables(started)

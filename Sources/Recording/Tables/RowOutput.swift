@@ -82,7 +82,7 @@ struct TextRow: RowOutput {
 }
 
 /// Cells as words, by the kinds of the columns.
-package struct WordRow: RowOutput {
+package struct WordRow: RowOutput, Sendable {
   /// Rows one after the other.
   package private(set) var words: [UInt64] = []
   private let kinds: [RecordedColumn.Kind]

@@ -4,7 +4,7 @@ import BLELinux
 package import ColmiRing
 package import SensorSessions
 
-/// Somebody who watches a recording: a view in a terminal, the status of a daemon.
+/// Somebody who watches a recording: a view in a terminal, the status of a daemon, whoever gets its samples at once.
 ///
 /// The writer's thread tells what it writes; the receive thread knows nothing of it.
 package protocol RecordingWatcher: AnyObject, Sendable {
@@ -14,8 +14,24 @@ package protocol RecordingWatcher: AnyObject, Sendable {
   func begin()
   /// What a sensor tells of itself.
   func note(_ facts: SensorFacts)
+  /// A link was lost, or the stream runs again on another one. The writer's thread begins a turn afterwards: samples that came
+  /// before are among those it takes then.
+  func take(_ gap: SessionGap, _ change: GapChange)
+  /// The recording is over: the writer's thread has told all.
+  ///
+  /// - Parameters:
+  ///   - reason: as in `session.json`, or what kept it from starting.
+  ///   - lost: what had come and was lost.
+  func end(_ reason: String, lost: Int)
 
   // On the writer's thread:
+
+  /// For how long, in milliseconds, samples may gather before they are taken; `nil`: for as long as costs least. Asked at each
+  /// turn.
+  var gatherMilliseconds: Int? { get }
+  /// Rows come until `endTurn`: those of all that waits, and more.
+  func beginTurn()
+  func endTurn()
 
   func open(_ tables: [RecordedTable])
   /// The columns of a table that was opened without.
@@ -26,6 +42,21 @@ package protocol RecordingWatcher: AnyObject, Sendable {
   func take(_ pdu: Span<UInt8>)
   /// A few times a second at most.
   func take(_ ticks: TickReport?, byteCount: Int)
+}
+
+/// What is told of a gap.
+package enum GapChange: Hashable, Sendable {
+  case lost
+  /// The stream runs again.
+  case back
+}
+
+extension RecordingWatcher {
+  package func take(_ gap: SessionGap, _ change: GapChange) {}
+  package func end(_ reason: String, lost: Int) {}
+  package var gatherMilliseconds: Int? { nil }
+  package func beginTurn() {}
+  package func endTurn() {}
 }
 
 /// What came of a device, and what of that was lost.
