@@ -145,6 +145,8 @@ let package = Package(
         "BLEHost",
         "SensorSessions", "Recording",
       ]),
+    library(
+      "SampleStream", ["BLECore", "JSONText", "BLELinux", "ColmiRing", "SensorSessions", "Recording"]),
     library("Doctor", ["BLECore", "BLEWire", "BLELinux", "BLEErrorGuide", "BLEHost"]),
     library(
       "Daemon",
@@ -166,7 +168,7 @@ let package = Package(
         "BLECore", "JSONText", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEErrorGuide",
         "CompressedFiles", "BLESensors", "BLEAirLog", "BLEPacketLog", "BLEHost", "BLEReplay", "BLEEmulation",
         "EmulatedSensors", "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "LiveView",
-        "RingTap",
+        "SampleStream", "RingTap",
       ]),
     commands(
       "BenchCommands",
@@ -195,7 +197,7 @@ let package = Package(
         "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLESensors",
         "ColmiRing", "BLEDissector", "BLEHost", "BLEReplay", "SensorSessions", "Recording", "CaptureTables",
         "CaptureTools",
-        "Fleet", "LiveView", "Doctor", "Daemon", "CommandKit", "BenchCommands", "LogCommands",
+        "Fleet", "LiveView", "SampleStream", "Doctor", "Daemon", "CommandKit", "BenchCommands", "LogCommands",
         "EmulateCommands",
       ], [.product(name: "Histogram", package: "hdrhistogram-swift")]),
     .executableTarget(name: "Main", dependencies: ["Program"], swiftSettings: swiftSettings),
@@ -241,8 +243,8 @@ let package = Package(
       [
         "CTestSystem", "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux",
         "BLEErrorGuide", "BLESensors", "ColmiRing", "BLEPacketLog", "BLEDissector", "BLEHost",
-        "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "Fleet", "LiveView", "Doctor",
-        "Daemon", "TestKit",
+        "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "Fleet", "LiveView", "SampleStream",
+        "Doctor", "Daemon", "TestKit",
         "TestPeer",
       ], exclude: ["Fixtures", "Readers"]),
     tests(

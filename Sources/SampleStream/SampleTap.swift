@@ -1,0 +1,115 @@
+package import ColmiRing
+package import Recording
+package import SensorSessions
+import Synchronization
+
+/// Hands the rows of one recording to outputs.
+///
+/// A row is made into cells once for all of them, in memory that is used again. What happens to the link comes on other threads:
+/// it waits for the turn of the writer's thread that begins after it, so that it stands behind the rows of what came before.
+package final class SampleTap: RecordingWatcher {
+  private struct Table: Sendable {
+    let name: String
+    var columns: [RecordedColumn]
+    var cells: WordRow
+
+    init(_ name: String, _ columns: [RecordedColumn]) {
+      (self.name, self.columns) = (name, columns)
+      cells = WordRow(columns, wordCapacity: columns.count)
+    }
+  }
+
+  /// Of the writer's thread, and at the end of who ends the recording.
+  private struct State: Sendable {
+    var tables: [Table] = []
+    var rows = 0
+    /// What happened before this turn began.
+    var due: [SampleEvent] = []
+  }
+
+  private let outputs: [any SampleOutput]
+  private let state = Mutex(State())
+  private let events = Mutex<[SampleEvent]>([])
+  /// A turn without events takes no lock for them.
+  private let hasEvents = Atomic<Bool>(false)
+
+  /// - Parameter outputs: at least one, of the recording's device.
+  package init(into outputs: [any SampleOutput]) { self.outputs = outputs }
+
+  package func take(_ gap: SessionGap, _ change: GapChange) {
+    events.withLock { $0.append(change == .lost ? .lost(gap) : .back(gap)) }
+    hasEvents.store(true, ordering: .releasing)
+  }
+
+  package func end(_ reason: String, lost: Int) {
+    beginTurn()
+    state.withLock { $0.due.append(.end(reason: reason, rows: $0.rows, lost: lost)) }
+    endTurn()
+  }
+
+  package func follow(_ session: DeviceSession, _ counts: @escaping @Sendable () -> ReceiveCounts) {}
+  package func begin() {}
+  package func note(_ facts: SensorFacts) {}
+
+  // MARK: The writer's thread
+
+  package var gatherMilliseconds: Int? {
+    var least: Int?
+    for place in outputs.indices {
+      guard let wanted = outputs[place].gatherMilliseconds else { continue }
+      least = min(least ?? wanted, wanted)
+    }
+    return least
+  }
+
+  package func beginTurn() {
+    guard hasEvents.exchange(false, ordering: .acquiring) else { return }
+    let events = events.withLock { events in
+      defer { events = [] }
+      return events
+    }
+    state.withLock { $0.due += events }
+  }
+
+  package func endTurn() {
+    let due = state.withLock { state in
+      defer { if !state.due.isEmpty { state.due = [] } }
+      return state.due
+    }
+    for place in outputs.indices {
+      for event in due { outputs[place].take(event) }
+      outputs[place].endTurn()
+    }
+  }
+
+  package func open(_ tables: [RecordedTable]) {
+    state.withLock { $0.tables = tables.map { Table($0.name, $0.columns) } }
+    for (number, table) in tables.enumerated() where !table.columns.isEmpty { open(number) }
+  }
+
+  package func open(_ table: Int, with columns: [RecordedColumn]) {
+    state.withLock { $0.tables[table] = Table($0.tables[table].name, columns) }
+    open(table)
+  }
+
+  private func open(_ number: Int) {
+    let table = state.withLock { $0.tables[number] }
+    for output in outputs {
+      output.open(SampleTable(number: number, name: table.name, columns: table.columns))
+    }
+  }
+
+  package func take(_ row: some RecordedRow, _ table: Int) {
+    state.withLock { state in
+      state.rows += 1
+      state.tables[table].cells.removeAll()
+      row.encode(into: &state.tables[table].cells)
+      state.tables[table].cells.endRow()
+      for place in outputs.indices { outputs[place].take(state.tables[table].cells.words, of: table) }
+    }
+  }
+
+  package func take(_ placed: PlacedTick) {}
+  package func take(_ pdu: Span<UInt8>) {}
+  package func take(_ ticks: TickReport?, byteCount: Int) {}
+}

@@ -1,0 +1,55 @@
+package import BLELinux
+
+/// Where a stream of samples goes: `-`, `unix:PATH` or `tcp:HOST:PORT`.
+package enum StreamTarget: Hashable, Sendable {
+  case standardOutput
+  /// Whoever comes there.
+  case port(ReaderPort.Place)
+
+  /// A text that names none.
+  package struct ParseError: Error, Hashable, CustomStringConvertible {
+    package let description: String
+  }
+
+  /// - Parameter text: `tcp:` takes a name, an IPv4 address, or an IPv6 address in brackets; and a port from 1 on.
+  package init(_ text: String) throws(ParseError) {
+    let parts = text.split(separator: ":", maxSplits: 1, omittingEmptySubsequences: false)
+    switch (parts.first, parts.count) {
+    case ("-", 1): self = .standardOutput
+    case ("unix", 2):
+      guard !parts[1].isEmpty else { throw ParseError(description: "'unix:' has no path: unix:/run/samples") }
+      self = .port(.unix(path: String(parts[1])))
+    case ("tcp", 2): self = .port(try Self.tcp(parts[1], text))
+    default:
+      throw ParseError(
+        description: "'\(text)' is nowhere to stream to; give -, unix:PATH or tcp:HOST:PORT")
+    }
+  }
+
+  private static func tcp(_ place: Substring, _ text: String) throws(ParseError) -> ReaderPort.Place {
+    let failure = ParseError(
+      description: "'\(text)' is no address to listen at; give one such as tcp:127.0.0.1:7007")
+    guard let colon = place.lastIndex(of: ":"), let port = UInt16(place[place.index(after: colon)...]),
+      port > 0
+    else { throw failure }
+    var host = place[..<colon]
+    if host.first == "[", host.last == "]" {
+      host = host.dropFirst().dropLast()
+    } else if host.contains(":") {
+      throw failure
+    }
+    guard !host.isEmpty else { throw failure }
+    return .tcp(host: String(host), port: port)
+  }
+}
+
+extension StreamTarget: CustomStringConvertible {
+  package var description: String {
+    switch self {
+    case .standardOutput: "-"
+    case .port(.unix(let path)): "unix:\(path)"
+    case .port(.tcp(let host, let port)):
+      host.utf8.contains(UInt8(ascii: ":")) ? "tcp:[\(host)]:\(port)" : "tcp:\(host):\(port)"
+    }
+  }
+}
