@@ -8,6 +8,7 @@ import CaptureTools
 import CommandKit
 import JSONText
 import Recording
+import SampleStream
 import SensorSessions
 
 /// `ringtap capture [ADDRESS]`: the main job.
@@ -33,6 +34,11 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
 
       On a terminal it shows itself meanwhile on standard error: link, streams, pulse, losses; see --quiet.
 
+      With --stream other programs have each sample within some 20 milliseconds, as a line of JSON: the guide "Samples for other \
+      programs" says what is in it. A reader that is slow loses lines, is told how many, and costs the recording nothing. With \
+      '-' what this command prints goes to standard error, there is no live view, and the recording goes on when its reader \
+      goes, unless none of --output, --duration, --count, --publish and another --stream is given: then it ends.
+
       With an address no privilege is needed; finding a ring needs CAP_NET_RAW (beside bluetoothd: CAP_NET_ADMIN).
 
       EXAMPLES
@@ -48,6 +54,10 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
             a ring and a strap: ride/70-CB-0D-00-A1-B2/ppg.csv, ride/C4-12-34-56-78-9A/rr_intervals.csv
         ringtap capture --publish mqtt://broker.local --output walk
             to whoever runs `ringtap collect mqtt://broker.local`, while it is recorded
+        ringtap capture --output walk --stream - | jq -c 'select(.table == "ppg")'
+            each sample of the green light as soon as it has come
+        ringtap capture --output walk --stream unix:samples
+            for any number of `socat -u UNIX-CONNECT:samples -` in other terminals
         ringtap capture --transport replay:walk/packets.pcapng --output again
             from a log: the same tables as the live capture, octet for octet
 
@@ -93,6 +103,7 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
   var logFormat = LogFormat.btsnoop
 
   @OptionGroup var tables: TableOptions
+  @OptionGroup var streaming: StreamOptions
   @OptionGroup var publishing: PublishOptions
   @OptionGroup var view: ViewOptions
 
@@ -123,26 +134,39 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
     if wanted.count == 1, let known = device.known(name) {
       (wanted[0].address, wanted[0].name) = (known, name)
     }
+    let targets = try streaming.targets
     let job = RecordingJob(
       wanted: wanted, name: name, directory: output ?? Self.nameByTime(),
       limits: RecordingLimits(duration: duration.map { .seconds($0) }, count: count),
       logFormat: logFormat.capture, tables: tables, device: device, patience: patience,
-      tuning: thread.tuning, publishing: try publishing.publishing(tables.format))
+      tuning: thread.tuning, publishing: try publishing.publishing(tables.format),
+      streams: targets, outputEnd: outputEnd(targets))
     try await job.run(view, json: json)
   }
 
   private func wanted() throws -> [RecordingJob.Wanted] {
     guard !sensors.isEmpty else {
-      return (0..<rings).map { _ in RecordingJob.Wanted(kind: AnySensorKind(.ring)) }
+      return (0..<rings).map { _ in Self.ring(nil) }
     }
     return try sensors.map { text in
-      if let kind = AnySensorKind(named: text) { return RecordingJob.Wanted(kind: kind) }
+      if let kind = AnySensorKind(named: text) { return RecordingJob.Wanted(kind: kind, kindName: text) }
       let parts = text.split(separator: "@", maxSplits: 1)
       if parts.count == 2, let kind = AnySensorKind(named: String(parts[0])) {
-        return RecordingJob.Wanted(kind: kind, address: try device.parse(String(parts[1])))
+        return RecordingJob.Wanted(
+          kind: kind, kindName: String(parts[0]), address: try device.parse(String(parts[1])))
       }
-      return RecordingJob.Wanted(kind: AnySensorKind(.ring), address: try device.parse(text))
+      return Self.ring(try device.parse(text))
     }
+  }
+
+  private static func ring(_ address: DeviceAddress?) -> RecordingJob.Wanted {
+    RecordingJob.Wanted(kind: AnySensorKind(.ring), kindName: "ring", address: address)
+  }
+
+  /// Without a reader a recording ends that was asked for nothing else.
+  private func outputEnd(_ targets: [StreamTarget]) -> SampleStream.OutputEnd {
+    let isForReader = targets == [.standardOutput] && publishing.publish == nil
+    return isForReader && output == nil && duration == nil && count == nil ? .ends : .goesOn
   }
 
   private static func nameByTime() -> String {

@@ -7,6 +7,7 @@ import CommandKit
 import JSONText
 import LiveView
 import Recording
+import SampleStream
 import SensorSessions
 
 /// What `capture`, and the command of each sensor with `--output`, does: finds the sensors, records them until there is reason
@@ -15,6 +16,8 @@ struct RecordingJob: Sendable {
   /// A sensor to record.
   struct Wanted: Sendable {
     let kind: AnySensorKind
+    /// Of the kind, as commands have it.
+    let kindName: String
     /// `nil`: the first of the kind that is found.
     var address: DeviceAddress?
     /// As it is advertised, where that is known.
@@ -33,6 +36,8 @@ struct RecordingJob: Sendable {
   let patience: PatienceOptions
   let tuning: LoopTuning
   let publishing: Publishing?
+  var streams: [StreamTarget] = []
+  var outputEnd = SampleStream.OutputEnd.goesOn
 
   /// - Parameter json: the reports are for programs.
   func run(_ view: ViewOptions, json: Bool) async throws {
@@ -41,14 +46,16 @@ struct RecordingJob: Sendable {
     }
     let request = try device.link.request()
     defer { publishing?.abandon() }
-    let outcomes = try await view.showing(limits, into: directory) { view in
+    let stream = try SampleStream.open(streams, outputEnd)
+    defer { stream?.close() }
+    let outcomes = try await quietened(view).showing(limits, into: directory) { view in
       try await device.withRadio(tuning, .whole, links: wanted.count) { radio in
         view?.use(radio.adapter)
         let found = try await failing { () async throws(HostError) in try await find(on: radio, view) }
         let links = NoteLimit(on: radio.adapter.loop) { Console.note($0) }
         defer { links.flush() }
         let recordings = found.map {
-          recording(of: $0, request, radio, isAlone: found.count == 1, view, links)
+          recording(of: $0, request, radio, isAlone: found.count == 1, view, stream, links)
         }
         // They are found: in a moment they stream, for hours.
         ProgramCode.releaseOnce(after: .seconds(5))
@@ -58,15 +65,25 @@ struct RecordingJob: Sendable {
         return outcomes
       }
     }
+    await stream?.finishAndTell()
     let isPublished = try await publishing?.finish() ?? true
     try finish(outcomes, json: json)
     if !isPublished { throw ExitCode(4) }
   }
 
+  private var streamsToOutput: Bool { streams.contains(.standardOutput) }
+
+  /// Whoever reads the samples may print them on the view's terminal.
+  private func quietened(_ view: ViewOptions) -> ViewOptions {
+    var view = view
+    view.quiet = view.quiet || streamsToOutput
+    return view
+  }
+
   /// One goes straight into the directory, several each into one of their own below it.
   private func recording(
     of sensor: Wanted, _ request: LinkRequest, _ radio: Radio, isAlone: Bool, _ view: LiveView?,
-    _ links: NoteLimit
+    _ stream: SampleStream?, _ links: NoteLimit
   ) -> SensorRecording {
     let address = sensor.address ?? .any
     var recording = SensorRecording(
@@ -88,7 +105,13 @@ struct RecordingJob: Sendable {
     recording.tableFormat = tables.tableFormat
     recording.syncInterval = tables.syncInterval
     publishing?.follow(recording.directory, isAlone: isAlone)
-    recording.live = view?.feed(of: address, name: sensor.name)
+    let tap = stream.map { stream in
+      SampleTap(into: [
+        stream.output(of: SampleDevice(address, kind: sensor.kindName, name: sensor.name))
+      ])
+    }
+    let watchers: [(any RecordingWatcher)?] = [view?.feed(of: address, name: sensor.name), tap]
+    recording.live = RecordingWatchers.of(watchers.compactMap(\.self))
     return recording
   }
 
@@ -162,12 +185,19 @@ struct RecordingJob: Sendable {
     if json {
       var line = JSONLine()
       report.encode(into: &line)
-      try Console.write(line.octets)
+      try tell(line.octets)
     } else {
-      try Console.print(CaptureText.summary(report, directory))
+      try tell((CaptureText.summary(report, directory).printableLines + "\n").utf8)
     }
     for note in LinkText.refusals(report.changes) { Console.note(note) }
     if device.radio.verbose, let error = report.lastMalformed { Console.note("last malformed: \(error)") }
+  }
+}
+
+/// Results go to standard output, unless samples do.
+extension RecordingJob {
+  private func tell(_ octets: some Sequence<UInt8>) throws(Console.WriteError) {
+    if streamsToOutput { Console.send([UInt8](octets)) } else { try Console.write(octets) }
   }
 }
 

@@ -29,16 +29,19 @@ struct CyclingCommand: AsyncParsableCommand {
       """)
 
   @OptionGroup var sensor: SensorOptions
+  @OptionGroup var streaming: StreamOptions
 
   @Option(help: ArgumentHelp("Of the wheel, in millimetres.", valueName: "mm"))
   var circumference = 2105
+
+  func validate() throws { try streaming.validate(output: sensor.output) }
 
   func run() async throws {
     guard let output = sensor.output else {
       let writer = CyclingWriter(isJSON: sensor.json, metres: Double(circumference) / 1000)
       return try await sensor.run(.cycling, (), writer)
     }
-    try await sensor.record(.cycling, into: output)
+    try await sensor.record(.cycling, "cycling", into: output, try streaming.targets)
   }
 }
 

@@ -30,16 +30,19 @@ struct HeartRateCommand: AsyncParsableCommand {
       """)
 
   @OptionGroup var sensor: SensorOptions
+  @OptionGroup var streaming: StreamOptions
 
   @Flag(help: "Set the energy expended to 0 first.")
   var resetEnergy = false
+
+  func validate() throws { try streaming.validate(output: sensor.output) }
 
   func run() async throws {
     let settings: HeartRateSession.Settings = resetEnergy ? .resetEnergy : .none
     guard let output = sensor.output else {
       return try await sensor.run(.heartRate, settings, HeartRateWriter(isJSON: sensor.json))
     }
-    try await sensor.record(.heartRate(settings), into: output)
+    try await sensor.record(.heartRate(settings), "heart-rate", into: output, try streaming.targets)
   }
 }
 

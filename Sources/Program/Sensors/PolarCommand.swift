@@ -51,12 +51,26 @@ struct PolarCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("Samples a second, one of those that the sensor offers.", valueName: "hertz"))
   var rate: UInt16?
 
+  @Option(
+    help: ArgumentHelp(
+      "Print each sample as a line of JSON as soon as it has come: '-', unix:PATH or tcp:HOST:PORT, as `capture --stream`.",
+      valueName: "target"))
+  var streamTo: [String] = []
+
+  func validate() throws {
+    _ = try StreamOptions.targets(streamTo, "--stream-to")
+    if sensor.output == nil, !streamTo.isEmpty {
+      throw ValidationError("--stream-to needs an --output directory; without, --json prints what comes")
+    }
+  }
+
   func run() async throws {
     let settings = PolarSession.Settings(stream.type, sampleRate: rate)
     guard let output = sensor.output else {
       return try await sensor.run(.polar, settings, PolarWriter(stream.type, isJSON: sensor.json))
     }
-    try await sensor.record(.polar(settings), into: output)
+    try await sensor.record(
+      .polar(settings), "polar", into: output, try StreamOptions.targets(streamTo, "--stream-to"))
   }
 }
 

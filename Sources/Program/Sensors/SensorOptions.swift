@@ -7,6 +7,7 @@ import BLEStack
 import CommandKit
 import JSONText
 import Recording
+import SampleStream
 import SensorSessions
 
 /// A sensor to stream from, and for how long.
@@ -76,15 +77,21 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
   }
 
   /// The same, into a directory.
-  func record<Sample>(_ kind: SensorKind<Sample>, into directory: String) async throws {
+  ///
+  /// - Parameters:
+  ///   - kindName: as commands have it.
+  ///   - streams: where samples go, too.
+  func record<Sample>(
+    _ kind: SensorKind<Sample>, _ kindName: String, into directory: String, _ streams: [StreamTarget]
+  ) async throws {
     let known = try address.map { try device.parse($0) } ?? device.known(name)
     let wanted = RecordingJob.Wanted(
-      kind: AnySensorKind(kind), address: known, name: known == nil ? nil : name)
+      kind: AnySensorKind(kind), kindName: kindName, address: known, name: known == nil ? nil : name)
     let job = RecordingJob(
       wanted: [wanted], name: name, directory: directory,
       limits: RecordingLimits(duration: stream.duration, count: count), tables: tables,
       device: device, patience: patience, tuning: thread.tuning,
-      publishing: try publishing.publishing(tables.format))
+      publishing: try publishing.publishing(tables.format), streams: streams)
     try await job.run(view, json: json)
   }
 

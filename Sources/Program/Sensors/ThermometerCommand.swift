@@ -31,6 +31,7 @@ struct ThermometerCommand: AsyncParsableCommand {
       """)
 
   @OptionGroup var sensor: SensorOptions
+  @OptionGroup var streaming: StreamOptions
 
   @Option(
     help:
@@ -38,11 +39,13 @@ struct ThermometerCommand: AsyncParsableCommand {
   )
   var unit: TemperatureUnit?
 
+  func validate() throws { try streaming.validate(output: sensor.output) }
+
   func run() async throws {
     guard let output = sensor.output else {
       return try await sensor.run(.thermometer, (), ThermometerWriter(isJSON: sensor.json, unit))
     }
-    try await sensor.record(.thermometer, into: output)
+    try await sensor.record(.thermometer, "thermometer", into: output, try streaming.targets)
   }
 }
 
