@@ -1,0 +1,217 @@
+"""Captures as arrays."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Union
+
+from ._program import RingtapError
+from ._text import Loader, read_text, unit_of
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+    import pandas
+    import xarray
+
+SESSION, INDEX = "session.json", "columns.json"
+READ_ATTEMPTS, READ_SECONDS = 5, 0.02
+
+
+class Table:
+    """A table of a capture: `table["ppg_counts"]` and `table.ppg_counts` are a column, an array that cannot be written to.
+
+    A time that is missing is NumPy's "not a time", as an integer the smallest; a number that is missing is NaN; a word is empty.
+    """
+
+    def __init__(self, name: str, arrays: "Dict[str, npt.NDArray[Any]]", units: Mapping[str, str]) -> None:
+        self.name = name
+        #: The names of the columns.
+        self.columns: Tuple[str, ...] = tuple(arrays)
+        #: By the names of columns, of those that have one: `ns`, `counts`, `g`, `1/min` …
+        self.units: Dict[str, str] = {column: unit for column, unit in units.items() if unit}
+        self._arrays = arrays
+
+    def __len__(self) -> int:
+        return len(next(iter(self._arrays.values()))) if self._arrays else 0
+
+    def __getitem__(self, column: str) -> "npt.NDArray[Any]":
+        return self._arrays[column]
+
+    def __getattr__(self, column: str) -> "npt.NDArray[Any]":
+        # `copy` and `pickle` ask before there are arrays.
+        if column != "_arrays" and column in self._arrays:
+            return self._arrays[column]
+        raise AttributeError(f"no column {column!r}")
+
+    def __repr__(self) -> str:
+        return f"Table({self.name!r}, {len(self)} rows: {', '.join(self.columns)})"
+
+    @property
+    def time(self) -> "npt.NDArray[np.datetime64]":
+        """The first column as `datetime64[ns]`, in UTC."""
+        first = self.columns[0] if self.columns else ""
+        if self.units.get(first) != "ns":
+            raise RingtapError(f"the first column of {self.name} is no time")
+        return self._arrays[first].view("M8[ns]")
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """A frame whose index is `time`, and whose columns are the others. It needs pandas."""
+        import pandas
+
+        others = {column: self._arrays[column] for column in self.columns[1:]}
+        frame: pandas.DataFrame = pandas.DataFrame(others, index=pandas.DatetimeIndex(self.time, name="time"))
+        return frame
+
+    def to_xarray(self) -> "xarray.Dataset":
+        """A data set whose coordinate is `time`, and whose variables are the other columns, with their units. It needs xarray."""
+        import xarray
+
+        variables = {}
+        for column in self.columns[1:]:
+            unit = self.units.get(column)
+            variables[column] = ("time", self._arrays[column], {"units": unit} if unit else {})
+        return xarray.Dataset(variables, coords={"time": self.time})
+
+
+class Capture:
+    """A capture: `capture["ppg"]` is a table. It is read when it is first asked for, and arrays are mapped."""
+
+    def __init__(self, directory: Union[str, "os.PathLike[str]"], *, within: bool = False) -> None:
+        self.directory = Path(directory)
+        if not self.directory.is_dir():
+            raise RingtapError(f"{self.directory}: there is no such directory")
+        #: What `session.json` says; empty where there is none.
+        self.session: Dict[str, Any] = _document(self.directory / SESSION) or {}
+        #: Of a capture in arrays.
+        self._index: Optional[Dict[str, Any]] = _document(self.directory / INDEX)
+        #: The names of the tables.
+        self.tables: Tuple[str, ...] = ()
+        self._read: Dict[str, Table] = {}
+        #: Where several devices were recorded at once, the capture of each by its address; else this one itself.
+        self.devices: Dict[str, Capture] = {}
+        if self._index is not None:
+            self.tables = tuple(_object(self._index, "tables", self.directory / INDEX))
+        else:
+            self.tables = tuple(sorted(path.stem for path in self.directory.glob("*.csv") if path.is_file()))
+        if self.session or self.tables:
+            self.devices = {self.address or self.directory.name: self}
+        elif not within:
+            self.devices = _members(self.directory)
+        if not self.devices and not within:
+            raise RingtapError(f"{self.directory}: no capture: it has neither {INDEX} nor tables")
+
+    @property
+    def address(self) -> Optional[str]:
+        """Of the device."""
+        device = self.session.get("device")
+        found = device.get("address") if isinstance(device, dict) else None
+        return found if isinstance(found, str) else None
+
+    def __contains__(self, table: object) -> bool:
+        return table in self.tables
+
+    def __getitem__(self, table: str) -> Table:
+        if table not in self._read:
+            if table not in self.tables:
+                several = "" if self.tables else ": several devices were recorded, see `devices`"
+                raise KeyError(f"no table {table!r} in {self.directory}{several}")
+            self._read[table] = self._load(table)
+        return self._read[table]
+
+    def __repr__(self) -> str:
+        what = f"tables {', '.join(self.tables)}" if self.tables else f"devices {', '.join(self.devices)}"
+        return f"Capture({str(self.directory)!r}: {what})"
+
+    def _load(self, name: str) -> Table:
+        numpy = _numpy()
+        if self._index is None:
+            path = self.directory / f"{name}.csv"
+            arrays = read_text(path, name, numpy)
+            return Table(name, arrays, {column: unit_of(column) for column in arrays})
+        place = self.directory / INDEX
+        columns = _object(_object(self._index, "tables", place), name, place).get("columns")
+        if not isinstance(columns, list) or not all(isinstance(column, dict) for column in columns):
+            raise RingtapError(f"{place}: it does not tell the columns of {name}")
+        arrays, units, rows = {}, {}, 0
+        for column in columns:
+            title, dtype = column.get("name"), column.get("dtype")
+            if not isinstance(title, str) or "/" in title or "/" in name:
+                raise RingtapError(f"{place}: {name} has a column that is none")
+            array = self._map(self.directory / name / f"{title}.npy", dtype, numpy)
+            # The first one, the time, tells how many rows are whole; others of a running capture may be ahead.
+            rows = rows if arrays else len(array)
+            if len(array) < rows:
+                raise RingtapError(f"{self.directory / name}: {title} ends before the time does")
+            arrays[title], units[title] = array[:rows], str(column.get("unit", ""))
+        return Table(name, arrays, units)
+
+    @staticmethod
+    def _map(path: Path, dtype: object, numpy: Loader) -> "npt.NDArray[Any]":
+        try:
+            array = numpy.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError) as error:
+            raise RingtapError(f"{path}: {error}") from error
+        if array.ndim != 1 or array.dtype.str != dtype:
+            raise RingtapError(f"{path}: no column of {dtype}")
+        # An array like any other, which is mapped all the same.
+        column: npt.NDArray[Any] = array.view(numpy.ndarray)
+        return column
+
+
+def load(directory: Union[str, "os.PathLike[str]"]) -> Capture:
+    """Loads a capture, of text or of arrays, also while it is recorded. Tables need NumPy.
+
+    :raises RingtapError: there is none, or it is damaged.
+    """
+    return Capture(directory)
+
+
+def _members(directory: Path) -> Dict[str, Capture]:
+    """By address; by name where a device has two captures."""
+    found: Dict[str, Capture] = {}
+    for path in sorted(directory.iterdir()):
+        if path.is_dir() and not path.name.startswith("."):
+            capture = Capture(path, within=True)
+            if capture.devices:
+                address = capture.address or path.name
+                found[path.name if address in found else address] = capture
+    return found
+
+
+def _document(path: Path) -> Optional[Dict[str, Any]]:
+    for attempt in range(READ_ATTEMPTS):
+        try:
+            found = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise RingtapError(f"{path}: {error.strerror}") from error
+        except ValueError as error:
+            # A recorder replaces it in place: in a moment it is whole.
+            if attempt + 1 == READ_ATTEMPTS:
+                raise RingtapError(f"{path}: {error}") from error
+            time.sleep(READ_SECONDS)
+            continue
+        if isinstance(found, dict):
+            return found
+        break
+    raise RingtapError(f"{path}: no JSON object")
+
+
+def _object(document: Dict[str, Any], name: str, path: Path) -> Dict[str, Any]:
+    found = document.get(name)
+    if not isinstance(found, dict):
+        raise RingtapError(f"{path}: it has no {name}")
+    return found
+
+
+def _numpy() -> Loader:
+    try:
+        import numpy
+    except ImportError as error:
+        raise RingtapError("the tables of a capture need NumPy: pip install numpy") from error
+    return numpy
