@@ -36,6 +36,9 @@ func tests(
     swiftSettings: languageSettings + settings)
 }
 
+// `Tools/package wheel`: not each Linux has libzstd.
+let zstd = Context.environment["RINGTAP_STATIC_ZSTD"] == nil ? "zstd" : ":libzstd.a"
+
 let package = Package(
   name: "ringtap",
   products: [
@@ -61,7 +64,7 @@ let package = Package(
   targets: [
     .target(name: "CBluetoothLinux"),
     .target(
-      name: "CCompression", linkerSettings: [.linkedLibrary("z"), .linkedLibrary("zstd")]),
+      name: "CCompression", linkerSettings: [.linkedLibrary("z"), .linkedLibrary(zstd)]),
     // The archive, not the shared library: few machines have that.
     .target(name: "CEDF", linkerSettings: [.linkedLibrary(":libedf.a")]),
     // Opens the library at run time.
