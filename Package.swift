@@ -286,7 +286,8 @@ let package = Package(
       exclude: ["Fixtures"]),
     tests(
       "ProgramTests",
-      ["BLECore", "BLEWire", "BLEStack", "BLEPacketLog", "BLEHost", "SensorSessions", "TestKit", "LogKit"]),
+      ["BLECore", "BLEWire", "BLEStack", "BLEPacketLog", "BLEHost", "SensorSessions", "TestKit", "LogKit"],
+      exclude: ["Python"]),
     tests(
       "KernelTests", ["TestKit"], exclude: ["Peers"],
       settings: [.defaultIsolation(MainActor.self)]),

@@ -1,0 +1,23 @@
+"""What works where there is no NumPy."""
+
+import importlib.util
+import unittest
+
+import ringtap
+from support import Case
+
+
+class BareTests(Case):
+    def setUp(self):
+        self.assertIsNone(importlib.util.find_spec("numpy"))
+
+    def test_records_and_tells_what_tables_need(self):
+        capture = ringtap.record("virtual:ring", self.folder() / "capture", count=60)
+        self.assertEqual(capture.tables, ("accelerometer", "ppg", "samples", "spo2"))
+        self.assertEqual(capture.session["received"], 60)
+        with self.fails("pip install numpy"):
+            capture["ppg"]
+
+
+if __name__ == "__main__":
+    unittest.main()
