@@ -149,7 +149,8 @@ int ringtap_bt_raise_security(int fd, uint8_t level) {
 
 struct ringtap_slab {
   unsigned slots, slot_bytes;
-  // Headers that the kernel has written to since they had their room. Looking at all is looking at a page that is cold.
+  // Headers that the last call has filled, and that must have their room back. The others are left alone: between two
+  // datagrams that come alone they have gone from the cache.
   unsigned used;
   struct mmsghdr *headers;
   struct iovec *vectors;

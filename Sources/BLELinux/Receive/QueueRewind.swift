@@ -30,7 +30,7 @@ struct QueueRewind: ~Copyable, Sendable {
   /// Positions that were left out before a consumer that stands at `start`.
   func gap(at start: Int) -> Int { next(start) - start }
 
-  /// Where a consumer that stands at `start` finds what was published. Consumer only, or for `gap`.
+  /// Where a consumer that stands at `start` finds what was published: behind what was left out.
   func next(_ start: Int) -> Int {
     place.load(ordering: .relaxed) == start ? (start | mask) + 1 : start
   }

@@ -36,8 +36,8 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
 
       With --stream other programs have each sample within some 20 milliseconds, as a line of JSON: the guide "Samples for other \
       programs" says what is in it. A reader that is slow loses lines, is told how many, and costs the recording nothing. With \
-      '-' what this command prints goes to standard error, there is no live view, and the recording goes on when its reader \
-      goes, unless none of --output, --duration, --count, --publish and another --stream is given: then it ends.
+      '-' what this command prints goes to standard error, and there is no live view. Such a recording ends when its reader \
+      goes; with --output, --duration, --count, --publish or another --stream it goes on.
 
       With an address no privilege is needed; finding a ring needs CAP_NET_RAW (beside bluetoothd: CAP_NET_ADMIN).
 
