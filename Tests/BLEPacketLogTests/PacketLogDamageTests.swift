@@ -73,6 +73,19 @@ import Testing
     }
   }
 
+  /// A power failure leaves zeros where a file system knew of octets that the disk did not get: they are no records.
+  @Test(arguments: [24, 100, 4_000])
+  func takesNoZerosForBTSnoopRecords(_ zeros: Int) {
+    let file =
+      octetsOf("6274736e6f6f7000 00000001 000003ea")
+      + octetsOf("00000004 00000004 00000002 00000000 00e3d5e3 8d0b9a80 01 030c00")
+    for chunk in [1, 7, Int.max] {
+      let reading = LogReading(file + [UInt8](repeating: 0, count: zeros), chunk: chunk)
+      #expect(reading.records.count == 1)
+      #expect(reading.error == WireError(.btsnoop, offset: file.count, .invalidValue(0)))
+    }
+  }
+
   @Test(arguments: [UInt32(1 << 20) + 1, 0x7FFF_FFFF, 0xFFFF_FFFF])
   func refusesLongPcapRecords(_ length: UInt32) {
     for order in [LogByteOrder.little, .big] {

@@ -80,6 +80,11 @@ public struct BTSnoopRecordHeader: Hashable, Sendable, BitwiseCopyable {
     microseconds = Int64(bitPattern: octets.u64BE(at: 16))
   }
 
+  /// Not a record but room for some: what a power failure leaves where a file system knew of them and the disk did not.
+  var isOfZeros: Bool {
+    originalByteCount | includedByteCount | flags | cumulativeDrops == 0 && microseconds == 0
+  }
+
   public func encode(into output: inout OutputSpan<UInt8>) {
     output.append(u32BE: originalByteCount)
     output.append(u32BE: includedByteCount)

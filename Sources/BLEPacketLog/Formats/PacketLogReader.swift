@@ -226,6 +226,7 @@ public struct PacketLogReader: ~Copyable {
     btsnoop unit: Span<UInt8>, _ kind: BTSnoopFormat, _ body: (borrowing PacketRecord) -> Void
   ) throws(WireError) {
     let file = try BTSnoopRecordHeader(validating: unit)
+    if file.isOfZeros { throw WireError(.btsnoop, offset: offset, .invalidValue(0)) }
     let frame = LinkFrame(
       btsnoop: unit.extracting(BTSnoopRecordHeader.byteCount...), file, kind)
     hasMonitorRecords = kind == .monitor
