@@ -1,4 +1,5 @@
 import BLELinux
+import CTestSystem
 import Foundation
 import Recording
 import TestKit
@@ -117,6 +118,41 @@ private func wholeText(_ path: String) -> String {
       #expect(wholeText(path).utf8.count == 4096)
       try file.replace(with: short.span)
       #expect(wholeText(path) == "{}\n")
+    }
+  }
+}
+
+@Suite struct FileReplacementTests {
+  /// Whoever has the old one open keeps it whole; nothing else is left in the folder.
+  @Test func putsANewFileInItsPlace() throws {
+    try withFolder { folder in
+      let (path, open) = (folder + "/session.json", try OpenFolder(folder))
+      var file = try OutputFile(creating: "session.json", in: open, path)
+      try file.replace(with: Array("{\"old\":1}\n".utf8).span)
+      let before = try #require(FileHandle(forReadingAtPath: path))
+      try file.replace(with: Array("{}\n".utf8).span, in: open)
+      #expect(wholeText(path) == "{}\n")
+      #expect(before.readDataToEndOfFile() == Data("{\"old\":1}\n".utf8))
+      let isGone = file.isGone(from: open)
+      #expect(!isGone)
+      #expect(Set(Files.names(in: folder)) == [".", "..", "session.json"])
+    }
+  }
+
+  /// Where there is no room for two, it is rewritten in place.
+  @Test func replacesInPlaceWhereADraftFindsNoRoom() async {
+    await #expect(processExitsWith: .success) {
+      test_fill("/session.json.new")
+      defer { test_fill("") }
+      try withFolder { folder in
+        let (path, open) = (folder + "/session.json", try OpenFolder(folder))
+        var file = try OutputFile(creating: "session.json", in: open, path)
+        try file.replace(with: Array("{\"old\":1}\n".utf8).span)
+        let before = try #require(FileHandle(forReadingAtPath: path))
+        try file.replace(with: Array("{}\n".utf8).span, in: open)
+        #expect(before.readDataToEndOfFile() == Data("{}\n".utf8))
+        #expect(Set(Files.names(in: folder)) == [".", "..", "session.json"])
+      }
     }
   }
 }

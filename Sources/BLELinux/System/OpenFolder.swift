@@ -38,6 +38,28 @@ package final class OpenFolder: Sendable {
       })
   }
 
+  /// Puts a file in the place of another, or of nothing: whatever happens, a power failure too, the one or the other is there,
+  /// and whole.
+  ///
+  /// `fsync` of a draft beside it, `renameat`, and `fsync` of the folder.
+  package func replace(_ name: String, with octets: Span<UInt8>) throws(SystemError) -> FileDescriptor {
+    let (number, draft) = (descriptor.rawValue, name + ".new")
+    // SAFETY: the names are null-terminated strings for the length of the calls.
+    unsafe _ = unlinkat(number, draft, 0)
+    let file = try create(draft)
+    do throws(SystemError) {
+      try file.writeAll(octets)
+      try checked("fsync \(draft)") { fsync(file.rawValue) }
+      try checked("rename \(draft)") { unsafe renameat(number, draft, number, name) }
+    } catch {
+      unsafe _ = unlinkat(number, draft, 0)
+      throw error
+    }
+    // A file system that cannot is none the worse.
+    _ = fsync(number)
+    return file
+  }
+
   /// Makes a folder in it, or opens the one that is there.
   ///
   /// `mkdirat`, `openat(O_DIRECTORY | O_NOFOLLOW)`.

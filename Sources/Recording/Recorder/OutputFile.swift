@@ -197,10 +197,15 @@ extension OutputFile {
     isWatched && !folder.holds(name, output.descriptor)
   }
 
-  /// Like `replace(with:)`. Where the file has gone from its folder, it is made again.
+  /// Puts a new file in its place that the disk has, so that a power failure leaves the one or the other; where there is no room
+  /// for two, like `replace(with:)`. Where the file has gone from its folder, it is made again.
   package mutating func replace(
     with octets: Span<UInt8>, in folder: OpenFolder
   ) throws(SystemError) {
+    if let new = try? folder.replace(name.text, with: octets) {
+      output = NamedOutput(inPlace: new, path)
+      return watch(in: folder)
+    }
     if isGone(from: folder) { self = try OutputFile(creating: name.text, in: folder, path) }
     try replace(with: octets)
   }

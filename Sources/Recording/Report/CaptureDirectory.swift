@@ -40,15 +40,15 @@ package struct CaptureDirectory: ~Copyable {
   /// Where it is now; `nil` where it was removed.
   var place: String? { folder.place(openedAs: path) }
 
-  /// Completes `session.json` in place, wherever the folder was moved to; makes it again where it was removed. On a full disk
-  /// it may be without its lists, which have no limit: their counts are there.
+  /// Completes `session.json`, wherever the folder was moved to; makes it again where it was removed. On a full disk that is in
+  /// place, and it may be without its lists, which have no limit: their counts are there.
   package mutating func finish(_ report: SessionReport) throws(SystemError) {
     do throws(SystemError) {
       try session.replace(with: Self.text(report, paddedTo: 0).span, in: folder)
     } catch {
       var short = report
       (short.gaps, short.changes, short.requestsBeforeFirstSample) = ([], [], [])
-      try session.replace(with: Self.text(short, paddedTo: 0).span)
+      try session.replace(with: Self.text(short, paddedTo: 0).span, in: folder)
       throw error
     }
   }

@@ -3,8 +3,8 @@ import JSONText
 
 /// `columns.json` of a recording in arrays: which file has which column of which table, of what type, in what unit.
 ///
-/// It is there from the start, with `rows` of `null`: how many there are stands in the arrays themselves. The end completes
-/// it in place, in room that was taken before, so that a full disk does not keep it from that.
+/// It is there from the start, with `rows` of `null`: how many there are stands in the arrays themselves. The end puts a complete
+/// one in its place, on a full disk in the room that it took before.
 package struct ColumnIndex: ~Copyable {
   package static let fileName = "columns.json"
   private static let reservedByteCount = 16_384
