@@ -19,6 +19,11 @@
 
 const char *ringtap_error_name(int number) { return strerrorname_np(number); }
 
+int ringtap_write_out(int fd, int64_t offset, int is_begun) {
+  const unsigned wait = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WAIT_AFTER;
+  return sync_file_range(fd, offset, 0, SYNC_FILE_RANGE_WRITE | (is_begun ? 0 : wait));
+}
+
 int ringtap_hci_links(int fd, uint16_t id, struct ringtap_hci_link *links, int capacity) {
   enum { most = 64 };
   union {

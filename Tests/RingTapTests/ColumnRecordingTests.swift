@@ -61,12 +61,12 @@ struct ColumnRecordingTests {
         sink.take(RingFrames.frame("raw-spo2-ei-1"))
         let outcome = await recorder.finish()
         #expect(outcome.failure?.number == EFBIG)
-        // Stamps of eight octets behind a head of 128.
-        let rows = (20_000 - 128) / 8
+        // Stamps of eight octets behind a head of a page.
+        let rows = (20_000 - 4096) / 8
         #expect(outcome.rows[..<3] == [0, rows, 0])
         #expect(outcome.lostSamples == 4_001 - rows)
         for (name, byteCount) in [("time_ns", 8), ("ppg_counts", 4), ("led_diff_counts", 2)] {
-          #expect(contents(folder + "/ppg/\(name).npy").count == 128 + rows * byteCount)
+          #expect(contents(folder + "/ppg/\(name).npy").count == 4096 + rows * byteCount)
         }
         let read = try await Readers.run("open", folder)
         #expect((read["rows"] as? [String: Int])?["ppg"] == rows)
@@ -117,7 +117,7 @@ struct ColumnRecordingTests {
             // What is watched needs the processor, too.
             _ = poll(nil, 0, 1)
             claimed = Self.claimed(directory)
-            written = (contents(column).count - 128) / 2
+            written = (contents(column).count - 4096) / 2
           }
           program.send(SIGKILL)
           ended.resume(returning: claimed)

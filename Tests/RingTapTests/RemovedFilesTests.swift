@@ -17,7 +17,8 @@ import Testing
         + options)
     let isArrays = options.contains("npy")
     try await eventually("rows are written") {
-      isArrays ? contents(path + "/ppg/led_diff_counts.npy").count > 200 : rows(path + "/ppg.csv").count > 20
+      isArrays
+        ? contents(path + "/ppg/led_diff_counts.npy").count > 4_200 : rows(path + "/ppg.csv").count > 20
     }
     return program
   }

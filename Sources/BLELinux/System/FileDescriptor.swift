@@ -128,3 +128,26 @@ package func openSocket(
   return FileDescriptor(
     owning: try checked("socket(\(name))") { socket(family, type | flags, number) })
 }
+
+// MARK: Before a wait for the disk
+
+/// How far what was written goes on its way to the disk.
+package enum WritingOut: Hashable, Sendable { case begun, done }
+
+extension FileDescriptor {
+  /// Has what was written from an offset on written to the disk, without what the file system notes of it, such as the length.
+  ///
+  /// `sync_file_range`. It promises nothing without an `fdatasync` afterwards. Before that of any file it keeps ext4 from noting
+  /// lengths of octets that are not there yet. A file that is no disk's has nothing to wait for.
+  package func writeOut(_ extent: WritingOut, from offset: Int = 0) throws(SystemError) {
+    do throws(SystemError) {
+      try checked("sync_file_range") { ringtap_write_out(rawValue, Int64(offset), extent == .begun ? 1 : 0) }
+    } catch {
+      switch error.number {
+      case EIO, ENOSPC, EDQUOT: throw error
+      // Pipes, devices, file systems that cannot.
+      default: return
+      }
+    }
+  }
+}

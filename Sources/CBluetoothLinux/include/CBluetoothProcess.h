@@ -6,6 +6,10 @@
 /// The name of an error number, `EBUSY` (strerrorname_np is hidden behind _GNU_SOURCE); NULL for a number without one.
 const char *ringtap_error_name(int number);
 
+/// Has octets of a file from an offset on written to the disk, without what the file system notes of the file; waits for them
+/// unless `is_begun` (sync_file_range and its flags are hidden behind _GNU_SOURCE). 0, or -1 with errno.
+int ringtap_write_out(int fd, int64_t offset, int is_begun);
+
 /// One link of an adapter, by HCIGETCONNLIST (the ioctl number is a macro, the array flexible).
 struct ringtap_hci_link {
   uint64_t address;

@@ -223,6 +223,7 @@ struct LogFiles: ~Copyable {
     self.writer = writer
     try file.append(start)
     try file.flush()
+    try file.writeOut(.begun)
     otherUnits = 1
     fileByteCount += start.count
     firstRecordOffset = fileByteCount

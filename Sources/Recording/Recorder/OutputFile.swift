@@ -154,6 +154,16 @@ public struct OutputFile: ~Copyable, Sendable {
     syncedByteCount = writtenByteCount
   }
 
+  /// Has the disk get all octets that the kernel has, though not the file's length. Before `sync` of any of several files, whose
+  /// commit may note the lengths of all; and of a new file, so that a power failure leaves it with its head or not at all.
+  package mutating func writeOut(_ extent: WritingOut) throws(SystemError) {
+    guard failure == nil, canBeCut else { return }
+    do throws(SystemError) { try output.descriptor.writeOut(extent) } catch {
+      failure = error
+      throw error
+    }
+  }
+
   /// Replaces the whole content with `octets`, in place: the blocks that the file has are used again, so a
   /// file that was made large enough can be rewritten on a full disk.
   public mutating func replace(with octets: Span<UInt8>) throws(SystemError) {

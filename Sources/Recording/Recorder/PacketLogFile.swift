@@ -108,6 +108,7 @@ private struct PacketLogJob: WriterJob, ~Copyable {
     var writer = CaptureLogFormat(path: path).writer
     try file.append { writer.start(into: &$0) }
     try file.flush()
+    try file.writeOut(.begun)
     self.file = file
     self.folder = folder
     self.onFailure = onFailure

@@ -59,6 +59,7 @@ package struct RecordingFiles: ~Copyable {
     var log = try OutputFile(creating: format.fileName, in: folder, directory + "/" + format.fileName)
     try log.append(head)
     try log.flush()
+    try log.writeOut(.begun)
     return PacketLog(log)
   }
 
@@ -134,13 +135,24 @@ package struct RecordingFiles: ~Copyable {
     } catch { fail(error) }
   }
 
-  /// Looks whether the files are still there, too.
+  /// Waits until the disk has what the kernel has.
+  ///
+  /// First the octets of all files. The log is the first to wait: with it ext4 commits the lengths of all. So no length is on
+  /// the disk before the octets, and no array's header before its length. One commit is enough for all, where each file
+  /// by itself took one.
   package mutating func sync() {
     guard failure == nil else { return }
     do throws(SystemError) {
-      for place in tables.indices { try tables[place].sync() }
+      try writeOut(.begun)
+      try writeOut(.done)
       if let log, !log.isGone { try log.file.sync() }
+      for place in tables.indices { try tables[place].sync() }
     } catch { return fail(error) }
+  }
+
+  private func writeOut(_ extent: WritingOut) throws(SystemError) {
+    if let log, !log.isGone, log.file.isUnsynced { try log.file.writeOut(extent) }
+    for place in tables.indices { try tables[place].writeOut(extent) }
   }
 
   /// Looks whether somebody took files away.
@@ -173,6 +185,8 @@ package struct RecordingFiles: ~Copyable {
   package mutating func end(rate: Double?) {
     guard index != nil else { return }
     flush()
+    // It tells how many rows there are.
+    sync()
     do throws(SystemError) { try index?.write(tables, isComplete: true, rate: rate, in: folder) } catch {
       if failure == nil { fail(error) }
     }

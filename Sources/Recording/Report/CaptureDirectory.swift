@@ -32,6 +32,7 @@ package struct CaptureDirectory: ~Copyable {
     let folder = try OpenFolder(path)
     var session = try OutputFile(creating: Self.fileName, in: folder, path + "/" + Self.fileName)
     try session.replace(with: Self.text(report, paddedTo: Self.reservedByteCount).span)
+    try session.writeOut(.begun)
     self.path = path
     self.folder = folder
     self.session = session

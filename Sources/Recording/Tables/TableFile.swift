@@ -36,6 +36,7 @@ final class TableFile {
       let header = table.header
       try text?.append { $0 += header.utf8 }
       try text?.flush()
+      try text?.writeOut(.begun)
     case .npy: columns = try ColumnFiles(table.columns, in: folder, directory + "/" + fileName)
     }
   }
@@ -94,6 +95,12 @@ final class TableFile {
     if isGone { return }
     try text?.flush()
     try columns?.flush()
+  }
+
+  func writeOut(_ extent: WritingOut) throws(SystemError) {
+    if isGone { return }
+    if text?.isUnsynced == true { try text?.writeOut(extent) }
+    try columns?.writeOut(extent)
   }
 
   func sync() throws(SystemError) {

@@ -3,17 +3,25 @@ import Glibc
 
 /// A one-dimensional NumPy array that grows on disk (`.npy`, format 1.0) and opens at any moment.
 ///
-/// The header takes 128 octets from the start and says how many elements there are. Elements are appended first and claimed
+/// The header takes a page from the start and says how many elements there are. Elements are appended first and claimed
 /// afterwards, each by a system call of its own, so a process that is killed between the two leaves a file that is longer
 /// than its header says. `numpy.load` opens such a file, also with `mmap_mode`, and refuses one that is shorter: here the
-/// kernel always has what is claimed. The claim itself lies in one page, which the kernel writes whole or not at all.
+/// kernel always has what is claimed. The claim itself lies in one sector, which a disk writes whole or not at all.
 ///
-/// A power failure is another matter: the disk may get the header before the elements, until `sync` has returned.
+/// A power failure is another matter: the disk must not get the header before the elements and the file's length. So `writeOut`
+/// hands it the elements alone, whose pages are others than the header's; then another file's `sync` has the file system note the
+/// lengths of all; and `sync`, which hands it the header, is the last. What the kernel writes by itself, after half a minute,
+/// comes in no such order: `syncLimit` is before that.
 ///
 /// NumPy Enhancement Proposal 1, "A Simple File Format for NumPy Arrays".
 package final class ArrayFile {
-  /// A multiple of 64, as the format asks for.
-  package static let headerByteCount = 128
+  /// A page and a block of most file systems; a multiple of 64, as the format asks for.
+  package static let headerByteCount = 4096
+  /// How long the kernel may have a header that the disk has not: it writes by itself what is 30 s old
+  /// (`vm.dirty_expire_centisecs`).
+  package static let syncLimit = Duration.seconds(25)
+
+  private static let claimByteCount = 128
 
   private static let endOfHeader = Array(",), }".utf8)
 
@@ -22,10 +30,12 @@ package final class ArrayFile {
   /// Octets of the elements that the kernel has, claimed or not.
   package private(set) var byteCount = 0
   private let descriptor: FileDescriptor
+  /// What of the header is ever written again. White space follows.
   private var header: [UInt8]
   /// Where the header's number of elements stands.
   private let countOffset: Int
-  private var syncedByteCount = 0
+  /// Octets of the elements that the disk has; none before it has the header.
+  private var syncedByteCount = -1
   /// See `OutputFile`.
   private let isWatched: Bool
 
@@ -46,12 +56,17 @@ package final class ArrayFile {
     }
     isWatched = folder.holds(self.name, descriptor)
     // The magic string, version 1.0, and the length of what follows in a little-endian number of two octets.
-    header = [0x93] + Array("NUMPY".utf8) + [1, 0, UInt8(Self.headerByteCount - 10), 0]
+    header = [0x93] + Array("NUMPY".utf8) + [1, 0]
+    header += [UInt8((Self.headerByteCount - 10) & 0xFF), UInt8((Self.headerByteCount - 10) >> 8)]
     header += "{'descr': '\(type)', 'fortran_order': False, 'shape': (".utf8
     countOffset = header.count
-    header += [UInt8](repeating: UInt8(ascii: " "), count: Self.headerByteCount - header.count)
+    header += [UInt8](repeating: UInt8(ascii: " "), count: Self.claimByteCount - header.count)
     setCount(0)
-    do throws(SystemError) { try descriptor.writeAll(header.span) } catch { throw named(error) }
+    let rest = [UInt8](repeating: UInt8(ascii: " "), count: Self.headerByteCount - header.count - 1)
+    do throws(SystemError) {
+      try descriptor.writeAll((header + rest + [UInt8(ascii: "\n")]).span)
+      try descriptor.writeOut(.begun)
+    } catch { throw named(error) }
   }
 
   /// Whether the kernel has octets that a power failure may take back.
@@ -89,6 +104,14 @@ package final class ArrayFile {
     self.byteCount = byteCount
   }
 
+  /// Has the disk get the elements, though neither the file's length nor the header.
+  package func writeOut(_ extent: WritingOut) throws(SystemError) {
+    guard isUnsynced else { return }
+    do throws(SystemError) { try descriptor.writeOut(extent, from: Self.headerByteCount) } catch {
+      throw named(error)
+    }
+  }
+
   /// Waits until the disk has what the kernel has.
   ///
   /// `fdatasync`. A file that is no disk's has nothing to wait for.
@@ -124,10 +147,9 @@ package final class ArrayFile {
       header[offset] = Self.endOfHeader[place]
       offset += 1
     }
-    while offset < header.count - 1 {
+    while offset < header.count {
       header[offset] = UInt8(ascii: " ")
       offset += 1
     }
-    header[offset] = UInt8(ascii: "\n")
   }
 }

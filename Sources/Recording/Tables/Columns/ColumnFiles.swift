@@ -72,10 +72,21 @@ package struct ColumnFiles: ~Copyable {
     do throws(SystemError) { try claim() } catch { try fail(error) }
   }
 
-  /// Waits until the disk has what the kernel has.
+  /// See `ArrayFile`.
+  mutating func writeOut(_ extent: WritingOut) throws(SystemError) {
+    guard failure == nil else { return }
+    do throws(SystemError) { for place in arrays.indices { try arrays[place].writeOut(extent) } } catch {
+      failure = error
+      throw error
+    }
+  }
+
+  /// Waits until the disk has what the kernel has, the first column last: no other has fewer elements.
   mutating func sync() throws(SystemError) {
     guard failure == nil else { return }
-    do throws(SystemError) { for place in arrays.indices { try arrays[place].sync() } } catch {
+    do throws(SystemError) {
+      for place in arrays.indices { try arrays[arrays.count - 1 - place].sync() }
+    } catch {
       failure = error
       throw error
     }

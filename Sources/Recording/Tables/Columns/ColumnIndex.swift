@@ -17,6 +17,7 @@ package struct ColumnIndex: ~Copyable {
     var file = try OutputFile(creating: Self.fileName, in: folder, directory + "/" + Self.fileName)
     let octets = Self.text(tables, isComplete: false, nil)
     try file.replace(with: octets.span)
+    try file.writeOut(.begun)
     self.file = file
   }
 
