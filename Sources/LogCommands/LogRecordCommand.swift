@@ -16,7 +16,7 @@ struct LogRecordCommand: AsyncParsableCommand {
     discussion: """
       Everything on the kernel's monitor channel goes into a log that tshark and `ringtap log show` read, and btmon \
       where it is btsnoop: HCI packets of all adapters and the notes between them. Each record is in the file half a second after it came, \
-      and on the disk within two. Whatever ends the program, the file is whole up to its last record; --append cuts \
+      and on the disk within a second. Whatever ends the program, the file is whole up to its last record; --append cuts \
       off what a kill or a power failure left of a further one, and goes on. No file is ever overwritten. Needs \
       CAP_NET_RAW.
 

@@ -17,7 +17,8 @@ package struct TableOptions: ParsableArguments {
   @Option(
     name: .customLong("sync-interval"),
     help: ArgumentHelp(
-      "How often the disk gets what was recorded, 1 to 3600: what a power cut costs at most. Longer spares a memory card.",
+      "How often the disk gets what was recorded, 1 to 3600: what a power cut costs at most. Longer spares a memory card. Arrays: "
+        + "every 25 at least.",
       valueName: "seconds"))
   package var syncSeconds = 1.0
 

@@ -56,7 +56,7 @@ package final class Recorder: Sendable {
   ///   - packets: what a `PacketTap` fills; `nil` for no packet log.
   ///   - pace: `.held` where the source waits until the queues are empty, as a replayed log does.
   ///   - live: gets to see what is recorded, where somebody watches.
-  ///   - syncInterval: how often all is handed to the disk; no more often than once a second.
+  ///   - syncInterval: how old may be what the disk lacks: a second or more, of arrays 25 s at most.
   ///   - onRemoval: called on the writer's thread where files have gone.
   static func start<Tables: SampleTables>(
     in directory: String, _ samples: SampleQueue<Tables.Sample>, _ tables: Tables,
@@ -71,7 +71,8 @@ package final class Recorder: Sendable {
         files: try RecordingFiles(
           in: directory, tables.tables, as: tableFormat, log: packets == nil ? nil : format,
           live: live),
-        gathers: pace == .free, syncInterval: syncInterval)
+        gathers: pace == .free,
+        syncInterval: tableFormat == .npy ? min(syncInterval, ArrayFile.syncLimit) : syncInterval)
     }
     return recorder
   }
@@ -106,8 +107,6 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   var files: RecordingFiles
   let gathers: Bool
   let syncInterval: Duration
-  private var syncedAt = SystemClock.monotonic()
-  private var isOver = false
   private let order = PacketOrder()
   private var clock = ClockWatch(SystemClock.now(), SystemClock.monotonic())
 
@@ -158,15 +157,8 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
     files.live?.take(tables.ticks, byteCount: files.writtenByteCount)
   }
 
-  /// Once a second: that often it is looked whether the files are there, and at the end.
-  mutating func sync() {
-    let now = SystemClock.monotonic()
-    if isOver || syncedAt.advanced(by: syncInterval) <= now {
-      files.sync()
-      syncedAt = now
-    }
-    files.lookForRemoved()
-  }
+  mutating func sync() { files.sync() }
+  mutating func look() { files.lookForRemoved() }
 
   mutating func endTurn() {
     if files.hasFailed { recorder.reportFailure() }
@@ -174,7 +166,6 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   }
 
   mutating func end() {
-    isOver = true
     write(.end)
     tables.finish(&files)
     files.live?.endTurn()

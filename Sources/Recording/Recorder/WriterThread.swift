@@ -20,6 +20,8 @@ protocol WriterJob: ~Copyable, SendableMetatype {
   var gathers: Bool { get }
   /// That moment, in milliseconds: a quarter of a second unless somebody wants samples sooner.
   var gatherMilliseconds: Int { get }
+  /// How old may be what the disk lacks.
+  var syncInterval: Duration { get }
   /// After `end`.
   var outcome: Outcome { get }
 
@@ -30,6 +32,8 @@ protocol WriterJob: ~Copyable, SendableMetatype {
   mutating func flush()
   /// Hands everything that the kernel has to the disk.
   mutating func sync()
+  /// Looks whether the files are still there: once a second, and at the end.
+  mutating func look()
   /// The end of a turn: the place to tell of a failure.
   mutating func endTurn()
   /// Nothing more comes.
@@ -40,6 +44,8 @@ extension WriterJob where Self: ~Copyable {
   var gathers: Bool { false }
   var gatherMilliseconds: Int { WriterPeriod.gather }
   var isHolding: Bool { false }
+  var syncInterval: Duration { .seconds(1) }
+  mutating func look() {}
 }
 
 /// How much of the queues a turn takes.
@@ -48,9 +54,10 @@ enum WriterTurn: Hashable, Sendable { case some, all }
 /// A thread that writes, so that the receive thread only fills bounded queues.
 ///
 /// It sleeps while they are empty, without a timer, and takes the processor from nobody when it wakes. What it has taken is
-/// with the kernel within half a second, where a killed process cannot lose it, and on the disk within two, where a power
-/// failure cannot, unless its job hands it on less often (`Recorder`, `--sync-interval`); a packet that came in the last tenth
-/// of a second before a flush (`PacketOrder`) waits for the next.
+/// with the kernel within half a second, where a killed process cannot lose it, and on the disk within a second, where a power
+/// failure cannot, unless its job hands it on less often (`Recorder`, `--sync-interval`). For that it hands it on earlier than once
+/// a second: by what the disk took last time, twice, and by the tenth of a second for which a packet waits (`PacketOrder`). A disk
+/// that takes more than a quarter of the interval is late.
 final class WriterThread<Outcome: Sendable>: Sendable {
   /// Signal it when a queue has got something.
   let wake: WakeEvent
@@ -99,9 +106,10 @@ final class WriterThread<Outcome: Sendable>: Sendable {
   }
 
   private func write<Job: WriterJob & ~Copyable>(_ job: inout Job) {
-    let (flushPeriod, syncPeriod) = (Duration.milliseconds(WriterPeriod.flush), WriterPeriod.sync)
+    let flushPeriod = Duration.milliseconds(WriterPeriod.flush)
     var lastFlush = SystemClock.monotonic()
-    var lastSync = lastFlush
+    var (lastSync, lastLook) = (lastFlush, lastFlush)
+    var syncTime = Duration.zero
     // In milliseconds: for how long there was nothing to take.
     var quiet = 0
     while true {
@@ -111,13 +119,22 @@ final class WriterThread<Outcome: Sendable>: Sendable {
       let hadNothing = job.isIdle
       job.drain(isLast ? .all : .some, now: now)
       if isLast { job.end() }
-      if isLast || job.isLive || lastFlush.advanced(by: flushPeriod) <= now {
+      let early = min(.milliseconds(WriterPeriod.packet) + syncTime * 2, job.syncInterval / 2)
+      let syncDue = lastSync.advanced(by: job.syncInterval - early)
+      let isSync = isLast || syncDue <= now
+      if isSync || job.isLive || lastFlush.advanced(by: flushPeriod) <= now {
         job.flush()
         lastFlush = now
       }
-      if isLast || lastSync.advanced(by: syncPeriod) <= now {
+      if isSync {
+        let begun = SystemClock.monotonic()
         job.sync()
+        syncTime = begun.duration(to: SystemClock.monotonic())
         lastSync = now
+      }
+      if isLast || lastLook.advanced(by: WriterPeriod.look) <= now {
+        job.look()
+        lastLook = now
       }
       job.endTurn()
       if isLast { return }
@@ -126,14 +143,16 @@ final class WriterThread<Outcome: Sendable>: Sendable {
       let moment = job.gatherMilliseconds
       quiet = hadNothing ? min(quiet + moment, WriterPeriod.gather) : 0
       let isQuiet = quiet >= WriterPeriod.gather
+      let next = isSync ? nil : syncDue
       if isQuiet || !job.gathers {
-        let period = job.isHolding ? WriterPeriod.hold : job.isPending ? WriterPeriod.flush : -1
+        let flush = WriterPeriod.until(next, atMost: WriterPeriod.flush)
+        let period = job.isHolding ? WriterPeriod.hold : job.isPending ? flush : -1
         wake.sleep(milliseconds: period) {
           job.isIdle && !isStopping.load(ordering: .sequentiallyConsistent)
         }
       }
       if job.gathers, !(isQuiet && job.isIdle), !isStopping.load(ordering: .sequentiallyConsistent) {
-        wake.pause(milliseconds: moment)
+        wake.pause(milliseconds: WriterPeriod.until(next, atMost: moment))
       }
     }
   }
@@ -148,5 +167,14 @@ enum WriterPeriod {
   static let flush = 500
   /// In milliseconds: what a packet waits for an earlier one where somebody reads along.
   static let hold = 20
-  static let sync = Duration.seconds(1)
+  /// In milliseconds: how long a packet waits to be put in order.
+  static let packet = 100
+  static let look = Duration.seconds(1)
+
+  /// Milliseconds, rounded up.
+  static func until(_ time: MonotonicTime?, atMost limit: Int) -> Int {
+    guard let time else { return limit }
+    let rest = TimeSpan(from: SystemClock.monotonic().nanoseconds, to: time.nanoseconds).nanoseconds
+    return min(limit, max(1, Int(rest / 1_000_000) + 1))
+  }
 }

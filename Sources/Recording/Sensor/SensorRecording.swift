@@ -49,8 +49,8 @@ public struct SensorRecording: Sendable {
   public var isAnnounced = false
   public var logFormat = CaptureLogFormat.btsnoop
   public var tableFormat = TableFormat.csv
-  /// How often all that was recorded is handed to the disk (`fdatasync`), one second or more: what a power failure costs at most.
-  /// The kernel has it within half a second, where an end of this program costs nothing.
+  /// How old may be what the disk lacks (`fdatasync`), one second or more: what a power failure costs at most. Arrays are handed
+  /// to it every 25 s at least. The kernel has it within half a second, where an end of this program costs nothing.
   public var syncInterval = Duration.seconds(1)
   /// For who watches; `nil`: nothing of the recording wakes while the sensor is silent.
   package var live: (any RecordingWatcher)?
