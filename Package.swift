@@ -124,9 +124,8 @@ let package = Package(
     library(
       "CaptureTables",
       [
-        "CEDF", "BLECore", "JSONText", "BLEWire", "BLELinux", "CompressedFiles", "ColmiRing",
-        "SensorSessions",
-        "Recording",
+        "CEDF", "BLECore", "JSONText", "Physiology", "BLEWire", "BLELinux", "CompressedFiles", "ColmiRing",
+        "SensorSessions", "Recording",
       ]),
     library(
       "CaptureTools",
@@ -195,13 +194,19 @@ let package = Package(
         "BLEEmulation", "EmulatedSensors", "RingTap", "CommandKit",
       ]),
     commands(
+      "RingCommands",
+      [
+        "BLECore", "JSONText", "BLEStack", "BLELinux", "ColmiRing", "BLEHost", "SensorSessions", "Recording",
+        "CaptureTables", "CaptureTools", "CommandKit",
+      ]),
+    commands(
       "Program",
       [
         "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLESensors",
         "ColmiRing", "BLEDissector", "BLEHost", "BLEReplay", "SensorSessions", "Recording", "CaptureTables",
         "CaptureTools",
         "Fleet", "LiveView", "SampleStream", "Doctor", "Daemon", "CommandKit", "BenchCommands", "LogCommands",
-        "EmulateCommands",
+        "EmulateCommands", "RingCommands",
       ], [.product(name: "Histogram", package: "hdrhistogram-swift")]),
     .executableTarget(name: "Main", dependencies: ["Program"], swiftSettings: swiftSettings),
     .target(name: "CMallocCounter"),

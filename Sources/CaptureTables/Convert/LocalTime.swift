@@ -1,6 +1,7 @@
 public import BLECore
 // Swift's importer takes the members of C's `tm` for its: EDFlib's header has <time.h> too.
 import CEDF
+package import SensorSessions
 import Glibc
 
 /// Date and time of day by this machine's time zone.
@@ -32,5 +33,12 @@ public struct LocalTime: Hashable, Sendable {
 
   public init(_ time: ReceiveTime) {
     self.init(unixSeconds: Int64((Double(time.nanoseconds) / 1e9).rounded(.down)))
+  }
+}
+
+extension RingCalendar {
+  /// As this machine has it.
+  package static var local: RingCalendar {
+    RingCalendar { Int32(LocalTime(unixSeconds: Int64($0)).offsetSeconds) }
   }
 }

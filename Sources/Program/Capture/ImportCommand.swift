@@ -2,6 +2,7 @@ import ArgumentParser
 import BLECore
 import BLEDissector
 import BLELinux
+import CaptureTables
 import CaptureTools
 import CommandKit
 import JSONText
@@ -64,7 +65,7 @@ struct ImportCommand: AsyncParsableCommand {
       var importing = LogImport(log, into: output, attributes: told)
       importing.keys = keys
       importing.calendar = utc ? .utc : nil
-      importing.fallbackCalendar = RingOptions.localCalendar
+      importing.fallbackCalendar = .local
       importing.knownDevices = KnownDevices.standardFolder.map { KnownDevices(in: $0) { Console.note($0) } }
       do throws(LogImport.Failure) { return try importing.run { Console.progress($0) } } catch {
         if case .interrupted = error { throw CancellationError() }

@@ -7,7 +7,7 @@ import JSONText
 import SensorSessions
 
 /// `ringtap ring realtime KIND`.
-struct RingRealtimeCommand: AsyncParsableCommand {
+package struct RingRealtimeCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "realtime",
     abstract: "Measure now and print values until --duration or Ctrl-C.",

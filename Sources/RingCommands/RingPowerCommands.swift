@@ -33,7 +33,7 @@ extension RingOptions {
 }
 
 /// `ringtap ring power-off`.
-struct RingPowerOffCommand: AsyncParsableCommand {
+package struct RingPowerOffCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "power-off", abstract: "Switch the ring off until it is charged.",
     discussion: """
@@ -50,7 +50,7 @@ struct RingPowerOffCommand: AsyncParsableCommand {
 }
 
 /// `ringtap ring reboot`.
-struct RingRebootCommand: AsyncParsableCommand {
+package struct RingRebootCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "reboot", abstract: "Restart the ring, where its firmware can.",
     discussion: """
@@ -69,7 +69,7 @@ struct RingRebootCommand: AsyncParsableCommand {
 }
 
 /// `ringtap ring factory-reset`.
-struct RingFactoryResetCommand: AsyncParsableCommand {
+package struct RingFactoryResetCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "factory-reset", abstract: "Erase all that the ring stored, and its settings.",
     discussion: """

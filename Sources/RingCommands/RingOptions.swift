@@ -40,14 +40,10 @@ struct RingOptions: ParsableArguments, ReachesDevice {
   }
 
   /// How the ring's clock is read.
-  var calendar: RingCalendar { utc ? .utc : Self.localCalendar }
-
-  static var localCalendar: RingCalendar {
-    RingCalendar { Int32(LocalTime(unixSeconds: Int64($0)).offsetSeconds) }
-  }
+  var calendar: RingCalendar { utc ? .utc : .local }
 
   /// Between this machine's local time and UTC.
-  static func localOffsetMinutes(at time: ReceiveTime) -> Int { localCalendar.utcOffset(at: time) / 60 }
+  static func localOffsetMinutes(at time: ReceiveTime) -> Int { RingCalendar.local.utcOffset(at: time) / 60 }
 
   /// Connects to the ring and runs `body`; Ctrl-C cancels it.
   func withRing<Value: Sendable>(

@@ -5,7 +5,7 @@ import CommandKit
 import SensorSessions
 
 /// `ringtap ring settings`.
-struct RingSettingsCommand: AsyncParsableCommand {
+package struct RingSettingsCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "settings",
     abstract: "Show the ring's settings, and write those that are given.",

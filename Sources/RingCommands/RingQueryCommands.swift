@@ -8,7 +8,7 @@ import JSONText
 import SensorSessions
 
 /// `ringtap ring info`.
-struct RingInfoCommand: AsyncParsableCommand {
+package struct RingInfoCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "info", abstract: "Firmware, battery and capabilities.",
     discussion: """
@@ -71,7 +71,7 @@ struct RingInfoCommand: AsyncParsableCommand {
 }
 
 /// `ringtap ring battery`.
-struct RingBatteryCommand: AsyncParsableCommand {
+package struct RingBatteryCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "battery", abstract: "How full the battery is.",
     discussion: """
@@ -94,7 +94,7 @@ struct RingBatteryCommand: AsyncParsableCommand {
 }
 
 /// `ringtap ring find`.
-struct RingFindCommand: AsyncParsableCommand {
+package struct RingFindCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "find", abstract: "Light the ring's green LED for some ten seconds.",
     discussion: """
@@ -115,7 +115,7 @@ struct RingFindCommand: AsyncParsableCommand {
 }
 
 /// `ringtap ring time`.
-struct RingTimeCommand: AsyncParsableCommand {
+package struct RingTimeCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "time", abstract: "Check or set the ring's clock.",
     discussion: """

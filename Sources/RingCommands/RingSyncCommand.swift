@@ -7,7 +7,7 @@ import JSONText
 import SensorSessions
 
 /// `ringtap ring sync`.
-struct RingSyncCommand: AsyncParsableCommand {
+package struct RingSyncCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "sync",
     abstract: "Fetch all that the ring stored into tables.",

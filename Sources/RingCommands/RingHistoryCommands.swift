@@ -16,7 +16,7 @@ struct RingDayOptions: ParsableArguments {
 }
 
 /// `ringtap ring steps`.
-struct RingStepsCommand: AsyncParsableCommand {
+package struct RingStepsCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "steps", abstract: "Steps, distance and calories of a day.",
     discussion: """
@@ -50,7 +50,7 @@ struct RingStepsCommand: AsyncParsableCommand {
 }
 
 /// `ringtap ring heart-rate`.
-struct RingHeartRateCommand: AsyncParsableCommand {
+package struct RingHeartRateCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "heart-rate", abstract: "The heart rates that the ring stored on a day.",
     discussion: """
@@ -76,7 +76,7 @@ struct RingHeartRateCommand: AsyncParsableCommand {
 }
 
 /// `ringtap ring stress`.
-struct RingStressCommand: AsyncParsableCommand {
+package struct RingStressCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "stress", abstract: "The stress, 0 … 100, that the ring stored on a day.",
     discussion: """
@@ -93,7 +93,7 @@ struct RingStressCommand: AsyncParsableCommand {
 }
 
 /// `ringtap ring hrv`.
-struct RingVariabilityCommand: AsyncParsableCommand {
+package struct RingVariabilityCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "hrv", abstract: "The heart rate variability that the ring stored on a day.",
     discussion: """
@@ -112,7 +112,7 @@ struct RingVariabilityCommand: AsyncParsableCommand {
 }
 
 /// `ringtap ring spo2`.
-struct RingOxygenCommand: AsyncParsableCommand {
+package struct RingOxygenCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "spo2", abstract: "The blood oxygen that the ring stored, all days.",
     discussion: """
@@ -140,7 +140,7 @@ struct RingOxygenCommand: AsyncParsableCommand {
 }
 
 /// `ringtap ring sleep`.
-struct RingSleepCommand: AsyncParsableCommand {
+package struct RingSleepCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "sleep", abstract: "The nights that the ring stored, and naps that it tells of.",
     discussion: """
@@ -178,7 +178,7 @@ struct RingSleepCommand: AsyncParsableCommand {
 }
 
 /// `ringtap ring temperature`.
-struct RingTemperatureCommand: AsyncParsableCommand {
+package struct RingTemperatureCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "temperature", abstract: "The skin temperatures that the ring stored.",
     discussion: """
