@@ -28,6 +28,9 @@ import ColmiRing
 /// | `bout=SECONDS` | at rest and in motion by turns, for so long each |
 /// | `perfusion=P` | the pulse in a ring's light, as a share of a warm finger's, 0 … 1 |
 /// | `lifted-every=SECONDS` | a ring is off the finger for 5 s, so often |
+/// | `shared` | a ring, strap or Polar sensor is on one body with the others that have this |
+/// | `late=MS` | it keeps what it measures for so long before it sends it, 0 … 10000 |
+/// | `clock-ppm=N` | its clock is fast by so many parts in a million, −500 … 500 |
 /// | `dropout=P` | how likely a ring takes no reading of the light, 0 … 1 |
 /// | `malformed-every=N` | a ring breaks each N-th raw notification, a sensor each N-th value |
 /// | `disconnect-after=N` | a ring loses the link after N raw notifications, a sensor after N values |
@@ -71,13 +74,17 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
       }
     }
 
+    /// Whether it shows a wearer.
+    var hasBody: Bool { !wearerOptions.isEmpty }
+
     var hasUnit: Bool { self == .thermometer || self == .core }
 
     /// Those of `Wearer.set` that it has.
     var wearerOptions: [String] {
       switch self {
-      case .ring: Wearer.options
-      case .heartRate, .polar: Wearer.heartOptions
+      case .ring: Wearer.options + BodyTime.options
+      case .heartRate: Wearer.heartOptions + BodyTime.options
+      case .polar: Wearer.heartOptions + ["motion", "cadence", "bout"] + BodyTime.options
       case .source, .thermometer, .core, .cycling: []
       }
     }
@@ -89,10 +96,12 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
         "heart-rate=N, variability=P, ectopic=P, motion=KIND, cadence=N, bout=SECONDS, perfusion=P, lifted-every=SECONDS, "
           + "dropout=P, sleeps-after=SECONDS, quiet, malformed-every=N, disconnect-after=N, history=N, all-features, "
           + "late-replies=MS, wrong-checksum=N, foreign-replies, cut-logs=N, unasked, repeat-frames, attributes=KIND, "
-          + "stream-by=CHANNEL, move=WHERE, move-after=N, move-between-links, "
+          + "stream-by=CHANNEL, move=WHERE, move-after=N, move-between-links, shared, late=MS, clock-ppm=N, "
       case .source: "payload=N, "
       case .heartRate, .polar:
-        "heart-rate=N, variability=P, ectopic=P, malformed-every=N, disconnect-after=N, off-body-every=N, "
+        "heart-rate=N, variability=P, ectopic=P, "
+          + (self == .polar ? "motion=KIND, cadence=N, bout=SECONDS, " : "")
+          + "shared, late=MS, clock-ppm=N, malformed-every=N, disconnect-after=N, off-body-every=N, "
       case .cycling: "malformed-every=N, disconnect-after=N, off-body-every=N, "
       case .thermometer, .core: "malformed-every=N, disconnect-after=N, off-body-every=N, fahrenheit, "
       }
@@ -118,6 +127,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
   public var behaviour = EmulatedRing.Configuration().behaviour
   /// `nil`: as the kind has it.
   public var wearer: Wearer?
+  public var body = BodyTime()
   /// How likely a ring takes no reading of the light.
   public var dropoutRate = 0.0
   /// A ring advertises for so long after a link; `nil`: until a central comes.
@@ -190,8 +200,10 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     case ("legacy-pairing", nil): security.isLegacy = true
     case ("loss", let value?):
       packetErrorRate = try Self.number(value, field, "0 … 1") { (0...1).contains($0) }
+    case ("shared", nil) where kind.hasBody: body.isShared = true
     case (let name, let value?) where kind.wearerOptions.contains(name):
       do throws(Wearer.Refusal) {
+        if try body.set(name, value) { return }
         var wearer = wearer ?? Wearer()
         try wearer.set(name, value)
         self.wearer = wearer
@@ -294,7 +306,11 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
       case .thermometer: sensor(ThermometerModel(), number) { $0.unit = unit }
       case .core: sensor(CoreModel(), number) { $0.unit = unit }
       case .cycling: sensor(CyclingModel(), number)
-      case .polar: sensor(PolarModel(), number) { $0.rhythm = wearer?.rhythm ?? $0.rhythm }
+      case .polar:
+        sensor(PolarModel(), number) {
+          $0.rhythm = wearer?.rhythm ?? $0.rhythm
+          $0.wearer = wearer.flatMap { $0.motion == .rest ? nil : $0 }
+        }
       }
     }
   }
@@ -321,6 +337,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     ring.notificationLimit = count
     ring.behaviour = behaviour
     ring.wearer = wearer ?? .even
+    ring.body = body
     ring.dropoutRate = dropoutRate
     ring.sleepsAfter = sleepsAfter
     ring.malformedEvery = malformedEvery
@@ -360,6 +377,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     sensor.malformedEvery = malformedEvery
     sensor.disconnectAfter = disconnectAfter
     sensor.offBodyEvery = offBodyEvery
+    sensor.body = body
     if deviceCount > 1 {
       model.name = String(model.name.split(separator: " ")[0]) + " " + Self.fourDigits(number + 1)
       model.address = Self.address(model.address, number)

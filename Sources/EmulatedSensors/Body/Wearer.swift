@@ -89,7 +89,7 @@ public struct Wearer: Hashable, Sendable {
     }
   }
 
-  private static func number(
+  static func number(
     _ text: String, _ range: ClosedRange<Double>, _ wanted: String? = nil
   ) throws(Refusal) -> Double {
     guard let number = Double(text), range.contains(number) else {

@@ -36,6 +36,23 @@ struct WearerMotion {
     boutSeconds = wearer.boutSeconds
   }
 
+  /// What an accelerometer in the hand feels, in g: it turns slowly, so that the three axes keep to 1 g together, and it moves.
+  func force(at seconds: Double) -> (x: Double, y: Double, z: Double) {
+    let x = 0.5 * Self.sway(seconds / 7)
+    let y = 0.4 * Self.sway(seconds / 5 + 0.3)
+    let z = max(0, 1 - x * x - y * y).squareRoot()
+    let moved = acceleration(at: seconds)
+    return (x + moved.x, y + moved.y, z + moved.z)
+  }
+
+  /// −1 … 1 with period 1: a parabola for each half wave, near enough to a sine.
+  private static func sway(_ turns: Double) -> Double {
+    let phase = turns - turns.rounded(.down)
+    let half = phase < 0.5 ? phase * 2 : phase * 2 - 1
+    let arch = 4 * half * (1 - half)
+    return phase < 0.5 ? arch : -arch
+  }
+
   /// Besides gravity: g.
   func acceleration(at seconds: Double) -> (x: Double, y: Double, z: Double) {
     let size = sizes.acceleration * strength(seconds)

@@ -90,21 +90,30 @@ struct PulseSignal: Sendable {
   static let secondsPerKilojoule = 6.0
 
   var rhythm = HeartRhythm()
+  private var body = BodyTime()
   private var beats = 0
   /// Of the last beat: 1/1024 s.
   private var latest = 0
 
-  /// Begins anew, at time 0.
-  mutating func restart() { (beats, latest) = (0, 0) }
+  /// Begins anew: the last beat is that at the sensor's time 0, or the one before.
+  mutating func restart(_ body: BodyTime = BodyTime()) {
+    self.body = body
+    beats = Int(rhythm.phase(at: body.seconds(0)).rounded(.down))
+    latest = ticks(beats)
+  }
+
+  /// By the sensor's clock: 1/1024 s.
+  private func ticks(_ beat: Int) -> Int {
+    Int((body.own(rhythm.beat(beat)) * RRIntervals.ticksPerSecond).rounded())
+  }
 
   /// Intervals that ended since the last call, in 1/1024 s; rounded so that their sum stays right.
   mutating func intervals(until seconds: Double) -> [UInt16] {
     var intervals: [UInt16] = []
     while true {
-      let next = rhythm.beat(beats + 1)
-      guard next <= seconds else { return intervals }
+      guard rhythm.beat(beats + 1) <= body.seconds(seconds) else { return intervals }
       beats += 1
-      let ticks = Int((next * RRIntervals.ticksPerSecond).rounded())
+      let ticks = ticks(beats)
       intervals.append(UInt16(clamping: ticks - latest))
       latest = ticks
     }

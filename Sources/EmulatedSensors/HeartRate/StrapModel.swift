@@ -22,6 +22,7 @@ public struct StrapModel: SensorModel {
   public private(set) var resets = 0
 
   private var pulse = PulseSignal()
+  private(set) var body = BodyTime()
   private var latest = 0.0
   private var energyStart = 0.0
 
@@ -70,6 +71,11 @@ public struct StrapModel: SensorModel {
     (latest, energyStart) = (0, 0)
   }
 
+  public mutating func begin(_ body: BodyTime) {
+    self.body = body
+    pulse.restart(body)
+  }
+
   public mutating func measure(_ tick: SensorTick) -> [SensorValue] {
     [SensorValue(.heartRateMeasurement, measurement(tick).octets)]
   }
@@ -86,7 +92,8 @@ public struct StrapModel: SensorModel {
       (tick.number + 1).isMultiple(of: Self.energyEvery)
       ? UInt16(clamping: Int((latest - energyStart) / PulseSignal.secondsPerKilojoule)) : nil
     return HeartRateMeasurement(
-      beatsPerMinute: UInt16(rhythm.beatsPerMinute(at: tick.seconds).rounded()), contact: .detected,
+      beatsPerMinute: UInt16(rhythm.beatsPerMinute(at: body.seconds(tick.seconds)).rounded()),
+      contact: .detected,
       energyExpendedKilojoules: energy, rrIntervals: RRIntervals(beats))
   }
 

@@ -25,6 +25,9 @@ public struct PolarModel: SensorModel {
     set { strap.rhythm = newValue }
   }
 
+  /// Whose movement the acceleration is; `nil`: waves that count, so that whoever receives them can check each.
+  public var wearer: Wearer?
+
   private var strap = StrapModel()
   private var streams: [PolarStream] = []
   private var latest = 0.0
@@ -59,6 +62,8 @@ public struct PolarModel: SensorModel {
     streams = []
     (latest, heartRates) = (0, 0)
   }
+
+  public mutating func begin(_ body: BodyTime) { strap.begin(body) }
 
   // MARK: Control point
 
@@ -95,7 +100,8 @@ public struct PolarModel: SensorModel {
       guard rates.count == 1, let rate = offer.sampleRates.first(where: { UInt32($0) == rates[0] }) else {
         return response(.invalidSampleRate)
       }
-      streams.append(PolarStream(offer, rate: rate, start: latest, rhythm: rhythm))
+      streams.append(
+        PolarStream(offer, rate: rate, start: latest, rhythm: rhythm, wearer: wearer, body: strap.body))
       return response(.success, [.conversionFactor(Self.conversionFactor)])
     }
   }

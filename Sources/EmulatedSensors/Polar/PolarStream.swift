@@ -42,12 +42,16 @@ struct PolarStream: Sendable {
   private let start: Double
   private let encoder: PolarFrameEncoder?
   private let heart: CardiacWave
+  private let motion: WearerMotion?
+  private let body: BodyTime
   /// The next sample's number.
   private var next = 0
 
-  init(_ offer: Offer, rate: UInt16, start: Double, rhythm: HeartRhythm) {
+  init(_ offer: Offer, rate: UInt16, start: Double, rhythm: HeartRhythm, wearer: Wearer?, body: BodyTime) {
     type = offer.type
     heart = CardiacWave(rhythm: rhythm)
+    motion = wearer.map { WearerMotion($0) }
+    self.body = body
     self.rate = rate
     self.start = start
     encoder = PolarFrameEncoder(offer.type, frameType: offer.frameType, isCompressed: offer.isCompressed)
@@ -114,6 +118,12 @@ struct PolarStream: Sendable {
 
   private func samples(_ numbers: Range<Int>) -> [Int32] { numbers.flatMap(sample) }
 
+  /// Of the hand that holds it: its axes are not those of a ring on that.
+  private func acceleration(at time: Double) -> [Int32] {
+    let force = motion?.force(at: time) ?? (x: 0, y: 0, z: 1)
+    return [force.z, -force.x, force.y].map { Int32(($0 * 1_000).rounded()) }
+  }
+
   /// All channels of one sample.
   private func sample(_ number: Int) -> [Int32] {
     // Counts up and down in steps, so that differences have both signs.
@@ -121,8 +131,10 @@ struct PolarStream: Sendable {
       let phase = Int32(truncatingIfNeeded: number) % period
       return step * (phase < period / 2 ? phase : period - phase)
     }
+    let time = body.seconds(start + Double(number + 1) / Double(rate))
     return switch type {
-    case .ecg: [heart.microvolts(at: start + Double(number + 1) / Double(rate))]
+    case .ecg: [heart.microvolts(at: time)]
+    case .accelerometer where motion != nil: acceleration(at: time)
     case .accelerometer: [wave(50, 3) - 40, wave(30, 2), 1000 - wave(20, 1)]
     default: [320_000 + wave(55, 90), 318_000 + wave(55, 80), 316_000 + wave(55, 70), 5_000 + wave(40, 4)]
     }

@@ -52,6 +52,8 @@ public final class EmulatedRing: VirtualPeripheral {
 
   private struct Stream {
     let start: MonotonicTime
+    /// The wearer's time at tick 0: seconds.
+    let bodyStart: Double
     var tick = 0
     var sent = 0
   }
@@ -61,8 +63,8 @@ public final class EmulatedRing: VirtualPeripheral {
     precondition(configuration.name.utf8.count <= Advertisement.maximumByteCount - 5)
     self.configuration = configuration
     signal = RingSignal(configuration.wearer, dropoutRate: configuration.dropoutRate)
-    pace = RingPace(
-      .seconds(Double(RingSignal.Subtype.allCases.count) / configuration.notificationsPerSecond))
+    let parts = Double(RingSignal.Subtype.allCases.count) * configuration.body.pace
+    pace = RingPace(.seconds(parts / configuration.notificationsPerSecond))
     if let history = configuration.history, let clock = configuration.clock ?? Self.neverSet {
       memory = RingMemory(history, configuration.features, clock: clock)
     }
@@ -208,7 +210,9 @@ public final class EmulatedRing: VirtualPeripheral {
         let frame = signal.frame(subtype, tick: stream?.tick ?? 0, seconds: 0)
         send(frame.span, link)
       }
-    case (0xA1, 0x04): stream = Stream(start: pace.time(ofTick: 1, since: now))
+    case (0xA1, 0x04):
+      let start = pace.time(ofTick: 1, since: now)
+      stream = Stream(start: start, bodyStart: configuration.body.start(at: start))
     case (0xA1, _): break
     default: remember(frame, link, now)
     }
@@ -347,9 +351,9 @@ public final class EmulatedRing: VirtualPeripheral {
   }
 
   private func sendTick(_ link: PeripheralLink) {
-    guard let tick = stream?.tick else { return }
+    guard let tick = stream?.tick, let bodyStart = stream?.bodyStart else { return }
     stream?.tick += 1
-    let seconds = pace.seconds * Double(tick)
+    let seconds = bodyStart + pace.seconds * Double(tick)
     for subtype in RingSignal.Subtype.allCases {
       guard let sent = stream?.sent, sent < configuration.notificationLimit ?? .max else {
         stream = nil

@@ -21,6 +21,7 @@ extension EmulatedRing {
     public var dropoutRate = 0.0
     /// Whose light and movement it streams; the first ticks were captured.
     public var wearer = Wearer.even
+    public var body = BodyTime()
     /// Each so-many-th raw notification is broken, by turns with a wrong checksum and cut short.
     public var malformedEvery: Int?
     public var batteryPercent: UInt8 = 64

@@ -90,17 +90,14 @@ struct RingSignal {
     return Self.summed(frame)
   }
 
-  /// A hand that turns slowly, so that the three axes keep to 1 g together, and how it moves.
+  /// The hand's, and noise.
   private mutating func acceleration(_ seconds: Double) -> Frame {
-    let x = 0.5 * Self.sway(seconds / 7)
-    let y = 0.4 * Self.sway(seconds / 5 + 0.3)
-    let z = max(0, 1 - x * x - y * y).squareRoot()
     var frame = Self.start(.accelerometer)
-    let moved = motion.acceleration(at: seconds)
+    let force = motion.force(at: seconds)
     let noise = 2 + Int(motion.noise(at: seconds).acceleration * Self.unitsPerG)
-    setAxis(&frame, 2, y + moved.y, noise)
-    setAxis(&frame, 4, z + moved.z, noise)
-    setAxis(&frame, 6, x + moved.x, noise)
+    setAxis(&frame, 2, force.y, noise)
+    setAxis(&frame, 4, force.z, noise)
+    setAxis(&frame, 6, force.x, noise)
     return Self.summed(frame)
   }
 
@@ -130,14 +127,6 @@ struct RingSignal {
     for index in 0..<RingFrame.byteCount { sum &+= frame[index] }
     frame[RingFrame.byteCount - 1] = sum
     return frame
-  }
-
-  /// −1 … 1 with period 1: a parabola for each half wave, near enough to a sine.
-  private static func sway(_ turns: Double) -> Double {
-    let phase = turns - turns.rounded(.down)
-    let half = phase < 0.5 ? phase * 2 : phase * 2 - 1
-    let arch = 4 * half * (1 - half)
-    return phase < 0.5 ? arch : -arch
   }
 
   private mutating func isDropout() -> Bool {

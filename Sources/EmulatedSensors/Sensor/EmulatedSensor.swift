@@ -22,6 +22,8 @@ public final class EmulatedSensor: VirtualPeripheral {
     public var malformedEvery: Int?
     /// In each so-many-th tick it is on no body.
     public var offBodyEvery: Int?
+    /// Of its wearer.
+    public var body = BodyTime()
 
     public init() {}
   }
@@ -111,6 +113,9 @@ public final class EmulatedSensor: VirtualPeripheral {
     } else if start == nil, sentOnLink < configuration.valueLimit ?? .max {
       start = now.advanced(by: interval)
       tick = 0
+      var body = configuration.body
+      body.begin(at: now)
+      model.begin(body)
     }
   }
 
@@ -122,10 +127,10 @@ public final class EmulatedSensor: VirtualPeripheral {
 
   // MARK: Time
 
-  private var interval: Duration { .seconds(1 / configuration.ticksPerSecond) }
+  private var interval: Duration { .seconds(configuration.body.pace / configuration.ticksPerSecond) }
 
   private var nextTick: MonotonicTime? {
-    start?.advanced(by: .seconds(Double(tick) / configuration.ticksPerSecond))
+    start?.advanced(by: .seconds(Double(tick) * configuration.body.pace / configuration.ticksPerSecond))
   }
 
   public var deadline: MonotonicTime? { MonotonicTime.earliest(nextTick, retry) }

@@ -24,7 +24,7 @@ public struct SensorValue: Hashable, Sendable {
 public struct SensorTick: Hashable, Sendable {
   /// From 0.
   public var number: Int
-  /// Since the first subscription.
+  /// Since the first subscription, by the sensor's clock.
   public var seconds: Double
   /// Octets of a value that the MTU has room for.
   public var valueByteCount: Int
@@ -51,6 +51,8 @@ public protocol SensorModel: Sendable {
   func malformed(_ value: SensorValue) -> [UInt8]
   /// A central came: nothing of the one before is left.
   mutating func connected()
+  /// The ticks begin, and with them the sensor's clock.
+  mutating func begin(_ body: BodyTime)
 }
 
 extension SensorModel {
@@ -59,6 +61,7 @@ extension SensorModel {
   public mutating func written(_ value: [UInt8], to characteristic: BluetoothUUID) -> [SensorValue] { [] }
   public func malformed(_ value: SensorValue) -> [UInt8] { Array(value.octets.prefix(1)) }
   public mutating func connected() {}
+  public mutating func begin(_ body: BodyTime) {}
 
   /// Flags (general discoverable, no BR/EDR), 16-bit services, complete local name. Core Supplement 11, Part A, 1.
   func advertisement(of services: [UInt16]) -> [UInt8] {
