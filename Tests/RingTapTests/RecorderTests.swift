@@ -131,7 +131,7 @@ extension Recorder {
     ] {
       let vector = try #require(vectors.first { $0["name"] as? String == name })
       let octets = octetsOf(try #require(vector["value"] as? String))
-      sink.take(octets.span, of: .ppg, at: ReceiveTime(nanoseconds: 1))
+      sink.take(octets.span, of: [.ppg], at: ReceiveTime(nanoseconds: 1))
     }
     // Type 9 tells of the measurement.
     let counts = sink.counts

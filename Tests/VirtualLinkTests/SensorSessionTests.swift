@@ -201,8 +201,8 @@ import Testing
   @Test(arguments: [50, 200] as [UInt16]) func aPolarStream(_ rate: UInt16) async throws {
     let settings = PolarSession.Settings(.accelerometer, sampleRate: rate)
     try await withSession(PolarSession.self, settings, with: PolarModel()) { session, profile, _ in
-      #expect(session.sampleRate == rate)
-      #expect(session.factor == 1)
+      #expect(session.streams[0].sampleRate == rate)
+      #expect(session.streams[0].factor == 1)
       var stamps: [UInt64] = []
       var counts: [Int] = []
       for await sample in profile.samples {
@@ -227,7 +227,7 @@ import Testing
     for rate: UInt16 in [50, 200] {
       let profile = SensorProfile<PolarSession>(PolarSession.Settings(.accelerometer, sampleRate: rate))
       let session = try await profile.start(on: connection)
-      #expect(session.sampleRate == rate)
+      #expect(session.streams[0].sampleRate == rate)
       for await _ in profile.samples { break }
       await session.stop()
     }

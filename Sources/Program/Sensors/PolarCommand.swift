@@ -12,7 +12,7 @@ import SensorSessions
 struct PolarCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "polar",
-    abstract: "Show a raw stream of a Polar sensor: ECG, acceleration or PPG.",
+    abstract: "Show or record raw streams of a Polar sensor: ECG, acceleration, PPG.",
     discussion: """
       Finds the sensor by its name, or takes the address given; reads its settings, starts the stream, and shows the \
       samples until --duration, --count (of frames) or Ctrl-C; then the stream is stopped. A lost link is made \
@@ -28,27 +28,20 @@ struct PolarCommand: AsyncParsableCommand {
             arrays, and under "frame" what `ringtap decode` says; at last "end"
         ringtap polar --stream ecg --output ride
             into ecg.csv (microvolts), packets.btsnoop and session.json; likewise accelerometer.csv and ppg.csv
+        ringtap polar --stream ecg,acc --output ride
+            both at once, by one clock of the sensor's
         ringtap polar --stream ppg --transport virtual:polar --count 5
       """)
 
-  enum Stream: String, CaseIterable, ExpressibleByArgument {
-    case ecg, acc, ppg
-
-    var type: PolarMeasurementType {
-      switch self {
-      case .ecg: .ecg
-      case .acc: .accelerometer
-      case .ppg: .ppg
-      }
-    }
-  }
-
   @OptionGroup var sensor: SensorOptions
 
-  @Option(help: "ecg, acc or ppg.")
-  var stream = Stream.ecg
+  @Option(
+    help: ArgumentHelp("ecg, acc or ppg; with --output several, such as ecg,acc.", valueName: "streams"))
+  var stream = "ecg"
 
-  @Option(help: ArgumentHelp("Samples a second, one of those that the sensor offers.", valueName: "hertz"))
+  @Option(
+    help: ArgumentHelp(
+      "Samples a second of a single stream, one of those that the sensor offers.", valueName: "hertz"))
   var rate: UInt16?
 
   @Option(
@@ -57,17 +50,29 @@ struct PolarCommand: AsyncParsableCommand {
       valueName: "target"))
   var streamTo: [String] = []
 
+  private var settings: PolarSession.Settings? { PolarSession.Settings(named: stream) }
+
   func validate() throws {
     _ = try StreamOptions.targets(streamTo, "--stream-to")
+    guard let settings else {
+      let names = PolarSession.Settings.named.map(\.name).joined(separator: ", ")
+      throw ValidationError("--stream '\(stream)': \(names), each once, with commas between them")
+    }
+    if settings.streams.count > 1 {
+      if rate != nil { throw ValidationError("--rate is of one stream; several have their usual ones") }
+      if sensor.output == nil { throw ValidationError("several streams need an --output directory") }
+    }
     if sensor.output == nil, !streamTo.isEmpty {
       throw ValidationError("--stream-to needs an --output directory; without, --json prints what comes")
     }
   }
 
   func run() async throws {
-    let settings = PolarSession.Settings(stream.type, sampleRate: rate)
+    guard var settings else { return }
+    let type = settings.streams[0].type
+    settings.streams[0].sampleRate = rate
     guard let output = sensor.output else {
-      return try await sensor.run(.polar, settings, PolarWriter(stream.type, isJSON: sensor.json))
+      return try await sensor.run(.polar, settings, PolarWriter(type, isJSON: sensor.json))
     }
     try await sensor.record(
       .polar(settings), "polar", into: output, try StreamOptions.targets(streamTo, "--stream-to"))
@@ -88,9 +93,8 @@ private struct PolarWriter: SensorWriter {
   init(_ type: PolarMeasurementType, isJSON: Bool) { (self.type, self.isJSON) = (type, isJSON) }
 
   mutating func begin(_ session: PolarSession) {
-    factor = session.factor
-    sampleRate = session.sampleRate
-    rows = PolarRows(type, sampleRate: session.sampleRate, factor: session.factor)
+    (factor, sampleRate) = (session.streams[0].factor, session.streams[0].sampleRate)
+    rows = PolarRows(type, sampleRate: sampleRate, factor: factor)
   }
 
   func introduce(_ facts: SensorFacts, _ peer: DeviceAddress) throws {

@@ -93,13 +93,13 @@ extension SensorKind where Sample == PolarFrameSample {
   /// Polar sensors that have raw data, of which the electrocardiogram is taken. Their service for it is not advertised.
   public static var polar: SensorKind { polar(PolarSession.Settings(.ecg)) }
 
-  /// The same with another stream.
+  /// The same with other streams.
   ///
-  /// - Parameter settings: which stream, and how often it is sampled.
+  /// - Parameter settings: which, and how often they are sampled.
   public static func polar(_ settings: PolarSession.Settings) -> SensorKind {
     let search = SensorSearch("Polar sensor", services: [PolarUUID.service], nameStarts: ["Polar "])
     return SensorKind(search, PolarSession.self, settings, emulation: .specification("polar")) {
-      PolarTables($0.type, sampleRate: $0.sampleRate, factor: $0.factor)
+      PolarTables($0.streams)
     }
   }
 }
@@ -127,8 +127,15 @@ public struct AnySensorKind: Sendable {
     ("polar", AnySensorKind(.polar)),
   ]
 
-  /// - Parameter name: such as `heart-rate`.
+  /// - Parameter name: such as `heart-rate`; of a Polar sensor with its streams, if they are not the electrocardiogram: `polar:ecg,acc`.
   public init?(named name: String) {
+    if name.hasPrefix("polar:") {
+      guard let settings = PolarSession.Settings(named: String(name.dropFirst("polar:".count))) else {
+        return nil
+      }
+      self = AnySensorKind(.polar(settings))
+      return
+    }
     guard let kind = Self.named.first(where: { $0.name == name })?.kind else { return nil }
     self = kind
   }

@@ -2,18 +2,24 @@ package import BLECore
 package import BLESensors
 package import SensorSessions
 
-/// The table of one raw stream of a Polar sensor: a row for each sample of a frame.
+/// The tables of the raw streams of a Polar sensor: a row for each sample of a frame.
 package struct PolarTables: SampleTables {
-  private var rows: PolarRows
+  private var rows: [PolarRows]
 
   /// - Parameters:
   ///   - sampleRate: in hertz; `nil` where nobody heard the start of the stream.
   ///   - factor: from counts to units; `nil` likewise.
   package init(_ type: PolarMeasurementType, sampleRate: UInt16?, factor: Double?) {
-    rows = PolarRows(type, sampleRate: sampleRate, factor: factor)
+    rows = [PolarRows(type, sampleRate: sampleRate, factor: factor)]
   }
 
-  package var tables: [RecordedTable] { [RecordedTable(name: PolarRows.name(rows.type), columns: [])] }
+  package init(_ streams: [PolarSession.Stream]) {
+    rows = streams.map { PolarRows($0.type, sampleRate: $0.sampleRate, factor: $0.factor) }
+  }
+
+  package var tables: [RecordedTable] {
+    rows.map { RecordedTable(name: PolarRows.name($0.type), columns: []) }
+  }
 
   /// Those that may be recorded under a name with so many channels.
   package static func tables(named name: String, channelCount: Int) -> [RecordedTable] {
@@ -26,10 +32,11 @@ package struct PolarTables: SampleTables {
 
   package mutating func append(_ sample: PolarFrameSample, to files: inout RecordingFiles) {
     sample.withFrame { frame in
-      let isFirst = rows.channelCount == nil
-      guard let layout = rows.accept(frame) else { return }
-      if isFirst { files.open(0, with: PolarRows.columns(rows.type, layout.channelCount)) }
-      rows.forEach(of: frame, at: sample.time) { files.append($0, to: 0) }
+      guard let place = rows.firstIndex(where: { $0.type == frame.type }) else { return }
+      let isFirst = rows[place].channelCount == nil
+      guard let layout = rows[place].accept(frame) else { return }
+      if isFirst { files.open(place, with: PolarRows.columns(rows[place].type, layout.channelCount)) }
+      rows[place].forEach(of: frame, at: sample.time) { files.append($0, to: place) }
     }
   }
 }

@@ -35,11 +35,11 @@ public struct PolarFrameSample: NotificationSample {
 }
 
 extension SampleSink<PolarFrameSample> {
-  /// Takes one frame of raw data. A frame of another stream is no sample: the table has no place for it. Receive thread only.
-  package func take(_ value: Span<UInt8>, of type: PolarMeasurementType, at time: ReceiveTime) {
+  /// Takes one frame of raw data. A frame of another stream is no sample: no table has a place for it. Receive thread only.
+  package func take(_ value: Span<UInt8>, of types: [PolarMeasurementType], at time: ReceiveTime) {
     take(at: time) { () throws(WireError) in
       let sample = try PolarFrameSample(decoding: value, at: time)
-      return value[0] == type.rawValue ? .sample(sample) : .other
+      return types.contains(PolarMeasurementType(rawValue: value[0])) ? .sample(sample) : .other
     }
   }
 }
@@ -59,39 +59,72 @@ private struct PolarAnswer: NotificationSample {
   var octets: [UInt8] { (0..<byteCount).map { storage[$0] } }
 }
 
-/// A connected Polar sensor with one raw stream running.
+/// A connected Polar sensor with raw streams running, one or several at once.
 ///
 /// Online Measurement (2024): MTU, indications of the control point, notifications of the data, settings, start.
 public struct PolarSession: SensorSession {
-  /// The stream wanted, and how fast.
+  /// The streams wanted, each once, and how fast.
   public struct Settings: Hashable, Sendable {
-    public var type: PolarMeasurementType
-    /// In hertz, one that the sensor offers; `nil` for the usual one of the stream.
-    public var sampleRate: UInt16?
+    public struct Stream: Hashable, Sendable {
+      public var type: PolarMeasurementType
+      /// In hertz, one that the sensor offers; `nil` for the usual one of the stream.
+      public var sampleRate: UInt16?
+
+      public init(_ type: PolarMeasurementType, sampleRate: UInt16? = nil) {
+        self.type = type
+        self.sampleRate = sampleRate
+      }
+    }
+
+    public var streams: [Stream]
+
+    /// - Precondition: there is one.
+    public init(_ streams: [Stream]) {
+      precondition(!streams.isEmpty)
+      self.streams = streams
+    }
 
     public init(_ type: PolarMeasurementType, sampleRate: UInt16? = nil) {
-      self.type = type
-      self.sampleRate = sampleRate
+      self.init([Stream(type, sampleRate: sampleRate)])
     }
+
+    /// Streams by the names that commands have for them.
+    public static let named: [(name: String, type: PolarMeasurementType)] = [
+      ("ecg", .ecg), ("acc", .accelerometer), ("ppg", .ppg),
+    ]
+
+    /// - Parameter text: names with commas between them, each once: `ecg,acc`.
+    public init?(named text: String) {
+      let names = text.split(separator: ",", omittingEmptySubsequences: false)
+      let types = names.compactMap { name in Self.named.first { $0.name == name }?.type }
+      guard types.count == names.count, Set(types).count == types.count else { return nil }
+      self.init(types.map { Stream($0) })
+    }
+  }
+
+  /// A stream as the sensor has started it.
+  public struct Stream: Hashable, Sendable {
+    public let type: PolarMeasurementType
+    /// In hertz.
+    public let sampleRate: UInt16
+    /// From counts to units; see `PolarUnits`.
+    public let factor: Double
   }
 
   /// For an answer of the control point.
   static let patience = Duration.seconds(5)
 
-  public let type: PolarMeasurementType
-  /// In hertz, as started.
-  public let sampleRate: UInt16
-  /// From counts to units; see `PolarUnits`.
-  public let factor: Double
+  /// In the order in which they were wanted.
+  public let streams: [Stream]
 
   private let link: SensorLink
   private let point: GATTDatabase.Characteristic
   private let data: GATTDatabase.Characteristic
   private let answers: SampleChannel<PolarAnswer>
 
-  /// Finds the raw data, subscribes, asks for the settings and starts the stream.
+  /// Finds the raw data, subscribes, asks for the settings and starts the streams.
   ///
-  /// - Throws: `unsuitable` where the device has no raw data, not this stream, or not this rate.
+  /// - Throws: `unsuitable` where the device has no raw data, not one of these streams, or not this rate.
   public static func start(
     _ settings: Settings, on connection: Connection, into sink: SampleSink<PolarFrameSample>
   ) async throws(HostError) -> PolarSession {
@@ -105,30 +138,41 @@ public struct PolarSession: SensorSession {
   private init(
     _ link: SensorLink, _ settings: Settings, _ sink: SampleSink<PolarFrameSample>
   ) async throws(HostError) {
-    let (type, wanted) = (settings.type, settings.sampleRate)
+    let types = settings.streams.map(\.type)
     guard let point = link.characteristic(PolarUUID.controlPoint, in: PolarUUID.service),
       let data = link.characteristic(PolarUUID.data, in: PolarUUID.service)
     else { throw link.lacks("raw data of Polar's (\(PolarUUID.service))") }
-    (self.link, self.point, self.data, self.type) = (link, point, data, type)
+    (self.link, self.point, self.data) = (link, point, data)
     do throws(GATTError) {
       answers = try await link.client.samples(point, as: PolarAnswer.self, capacity: 16)
       // On its charger, or when another central takes it, the sensor stops by itself. Reference `sensor-services.md`, 5.2.
       _ = try await link.client.subscribe(point) { notification, _ in
         let event = try? PolarStopEvent(decoding: notification.value)
-        if event?.types.contains(type) == true { sink.end() }
+        if event?.types.contains(where: types.contains) == true { sink.end() }
       }
-      _ = try await link.client.subscribe(data) { sink.take($0.value, of: type, at: $1) }
+      _ = try await link.client.subscribe(data) { sink.take($0.value, of: types, at: $1) }
     } catch { throw .gatt(error) }
     let conversation = PolarConversation(link: link, point: point, answers: answers)
+    var streams: [Stream] = []
+    for stream in settings.streams { streams.append(try await Self.start(stream, conversation)) }
+    self.streams = streams
+  }
+
+  private static func start(
+    _ wanted: Settings.Stream, _ conversation: PolarConversation
+  ) async throws(HostError) -> Stream {
+    let type = wanted.type
     let offered: [PolarSetting]
     do throws(HostError) { offered = try await conversation.offered(type) } catch {
       guard case .unsuitable = error, await conversation.measures(type) == false else { throw error }
-      throw .unsuitable("\(link.connection.peer) does not measure this; it has another --stream")
+      throw .unsuitable("\(conversation.link.connection.peer) does not measure this; it has another --stream")
     }
-    let chosen = try Self.choose(from: offered, type, wanted)
+    let chosen = try choose(from: offered, type, wanted.sampleRate)
     let started = try await conversation.settings(PolarRequest(.start, type, settings: chosen))
-    sampleRate = chosen.first { $0.kind == .sampleRate }.flatMap { $0.values.first }.map(UInt16.init) ?? 1
-    factor = started.compactMap(\.factor).first.map(Double.init) ?? 1
+    return Stream(
+      type: type,
+      sampleRate: chosen.first { $0.kind == .sampleRate }.flatMap { $0.values.first }.map(UInt16.init) ?? 1,
+      factor: started.compactMap(\.factor).first.map(Double.init) ?? 1)
   }
 
   /// One value of each setting: the rate asked for or usual, of the others the largest.
@@ -157,10 +201,10 @@ public struct PolarSession: SensorSession {
 
   public func complete() async throws(HostError) -> SensorFacts? { try await link.facts() }
 
-  /// Stops the stream and tells the sensor to send no more. One that does not answer is left to the end of the link.
+  /// Stops the streams and tells the sensor to send no more. One that does not answer is left to the end of the link.
   public func stop() async {
     let conversation = PolarConversation(link: link, point: point, answers: answers)
-    _ = try? await conversation.settings(PolarRequest(.stop, type))
+    for stream in streams { _ = try? await conversation.settings(PolarRequest(.stop, stream.type)) }
     for characteristic in [data, point] { try? await link.client.unsubscribe(all: characteristic) }
   }
 }
