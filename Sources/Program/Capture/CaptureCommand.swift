@@ -30,7 +30,8 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
 
       Other sensors are recorded as well, at once if there are several, each in a directory of its own below --output \
       and all by one clock: name the kinds, ring, heart-rate, thermometer, cycling or polar, or KIND@ADDRESS. The tables are \
-      those of the sensor's own command, which has its settings.
+      those of the sensor's own command, which has its settings; polar:ecg,acc is a Polar sensor with two streams. What \
+      they have seen of the same body tells `ringtap align` how their clocks lie to each other.
 
       On a terminal it shows itself meanwhile on standard error: link, streams, pulse, losses; see --quiet.
 
@@ -149,11 +150,14 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
       return (0..<rings).map { _ in Self.ring(nil) }
     }
     return try sensors.map { text in
-      if let kind = AnySensorKind(named: text) { return RecordingJob.Wanted(kind: kind, kindName: text) }
+      func name(_ kind: some StringProtocol) -> String { String(kind.prefix { $0 != ":" }) }
+      if let kind = AnySensorKind(named: text) {
+        return RecordingJob.Wanted(kind: kind, kindName: name(text))
+      }
       let parts = text.split(separator: "@", maxSplits: 1)
       if parts.count == 2, let kind = AnySensorKind(named: String(parts[0])) {
         return RecordingJob.Wanted(
-          kind: kind, kindName: String(parts[0]), address: try device.parse(String(parts[1])))
+          kind: kind, kindName: name(parts[0]), address: try device.parse(String(parts[1])))
       }
       return Self.ring(try device.parse(text))
     }

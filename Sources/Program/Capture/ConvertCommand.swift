@@ -31,6 +31,8 @@ struct ConvertCommand: ParsableCommand {
             numpy.load("arrays/ppg/ppg_counts.npy", mmap_mode="r")
         ringtap convert walk --to ndjson --output - | head
         ringtap convert walk --to bdf --json | jq .signals
+        ringtap convert ride --grid 50 --to csv
+            of several devices that were recorded at once: one table, on one clock, after `ringtap align ride`
 
       Nothing that is there is overwritten. A table that is broken is converted up to there, told on standard error, and \
       the exit status is 1.
@@ -62,12 +64,24 @@ struct ConvertCommand: ParsableCommand {
     help: ArgumentHelp("Where to write; beside the capture if not given.", valueName: "path"))
   var output: String?
 
+  @Option(
+    help: ArgumentHelp(
+      "Put the signals of all devices of a directory on one grid of so many rows a second, by what `ringtap align` found: csv, npy.",
+      valueName: "rate"))
+  var grid: Double?
+
   @OptionGroup(title: "Logs from the air") var air: AirKeyOptions
 
   @Flag(help: "Print the report as one JSON object.")
   var json = false
 
   func validate() throws {
+    if let grid {
+      guard GridConversion.rates.contains(grid) else {
+        throw ValidationError("--grid must be 0.1 … 10000 rows a second")
+      }
+      guard tableFormat != nil else { throw ValidationError("--grid goes with --to csv or npy") }
+    }
     guard output == "-" else { return }
     if to != .ndjson { throw ValidationError("only ndjson goes to standard output") }
     if json { throw ValidationError("--json would stand among the lines of --output -") }
@@ -75,13 +89,18 @@ struct ConvertCommand: ParsableCommand {
 
   func run() throws { try CaptureInput.withDirectory(of: path, keys: air.keys) { try convert($0) } }
 
+  private var tableFormat: TableFormat? { TableFormat(rawValue: to.rawValue) }
+
   private func convert(_ directory: String) throws {
     let format = to.format
     let path = output ?? format.output(of: CaptureInput.base(of: path))
     let report: ConversionReport
+    func tell(_ progress: ConversionProgress) { Console.progress("\(progress.what): \(progress.rows) rows") }
     do throws(ConversionError) {
-      report = try CaptureConversion.run(directory, to: format, output: path) {
-        Console.progress("\($0.what): \($0.rows) rows")
+      if let grid, let tableFormat {
+        report = try GridConversion.run(directory, rate: grid, to: tableFormat, output: path, progress: tell)
+      } else {
+        report = try CaptureConversion.run(directory, to: format, output: path, progress: tell)
       }
     } catch {
       if case .output(let error) = error, path == "-" { throw Console.WriteError(error) }

@@ -1,0 +1,156 @@
+import BLECore
+import BLELinux
+import CaptureTables
+import Physiology
+import Recording
+
+/// What a capture has that another sensor on the same body can have seen: movement, and heart beats.
+struct AlignedSensor: Sendable {
+  /// Of its directory.
+  let name: String
+  private(set) var motion = MotionSeries()
+  /// Seconds from the origin, rising.
+  private(set) var beats: [Double] = []
+  /// Whether its beats are those of the blood in the skin, which come a quarter of a second after the heart's.
+  private(set) var seesBlood = false
+  /// What the kernel's clock takes for a unit of its own: seconds; `nil` where it has none.
+  private(set) var pace: Double?
+  private(set) var counts = StraightClock.Unit.seconds
+  /// Tables that end before their time.
+  private(set) var problems: [String] = []
+
+  /// The zero of all seconds: nanoseconds since the Unix epoch.
+  private let origin: Int64
+
+  /// - Parameter origin: the zero of all seconds: nanoseconds since the Unix epoch.
+  init(_ directory: String, origin: Int64) throws(AnalysisError) {
+    name = CaptureGroup.name(directory)
+    self.origin = origin
+    let capture: RecordedCapture
+    do throws(ConversionError) { capture = try RecordedCapture(directory) } catch { throw .noTables(error) }
+    do throws(SystemError) {
+      let clock = try StraightClock(of: capture)
+      if let clock { (pace, counts) = (clock.pace, clock.counts) }
+      for table in capture.tables { try read(table, of: capture, clock) }
+      try findBeats(of: capture, clock)
+    } catch { throw .output(error) }
+  }
+
+  private func seconds(_ time: Int64) -> Double { Double(time &- origin) / 1e9 }
+
+  /// The first moment of a capture: nanoseconds since the Unix epoch; `nil` where it has no rows.
+  static func start(of directory: String) -> Int64? {
+    guard let capture = try? RecordedCapture(directory) else { return nil }
+    let starts = capture.tables.compactMap { table -> Int64? in
+      guard let reader = try? capture.reader(table), reader.next() else { return nil }
+      let time = Int64(bitPattern: reader.words[0])
+      return CaptureTable.times.contains(time) ? time : nil
+    }
+    return starts.min()
+  }
+
+  // MARK: Movement
+
+  private mutating func read(
+    _ table: RecordedTable, of capture: RecordedCapture, _ clock: StraightClock?
+  ) throws(SystemError) {
+    if table == HeartRateTables.tables[1] { return try readIntervals(table, of: capture) }
+    guard let axes = Axes(table), motion.seconds.isEmpty else { return }
+    let reader = try capture.reader(table)
+    while reader.next() {
+      let recorded = Int64(bitPattern: reader.words[0])
+      guard CaptureTable.times.contains(recorded), let acceleration = axes.acceleration(reader.words) else {
+        continue
+      }
+      motion.append(acceleration, at: seconds(clock?.time(ofRow: reader.words, in: table) ?? recorded))
+    }
+    if let problem = reader.problem { problems.append("\(name): \(problem)") }
+  }
+
+  /// The columns of an acceleration.
+  private struct Axes {
+    let places: [Int]
+    let scale: Double
+    let columns: [RecordedColumn]
+
+    init?(_ table: RecordedTable) {
+      columns = table.columns
+      for (unit, scale) in [("g", 1.0), ("mg", 0.001)] {
+        let places = ["x", "y", "z"].compactMap { axis in
+          table.columns.firstIndex { $0.name == "\(axis)_\(unit)" }
+        }
+        // A ring's own table of them has stamps alone; `samples` has the same on its clock.
+        guard places.count == 3, SignalTable(table) != nil else { continue }
+        (self.places, self.scale) = (places, scale)
+        return
+      }
+      return nil
+    }
+
+    func acceleration(_ words: [UInt64]) -> Acceleration? {
+      func axis(_ index: Int) -> Double? {
+        columns[places[index]].number(words[places[index]]).map { $0 * scale }
+      }
+      guard let x = axis(0), let y = axis(1), let z = axis(2) else { return nil }
+      return Acceleration(x: x, y: y, z: z)
+    }
+  }
+
+  // MARK: Beats
+
+  /// Those of a strap: their intervals add up to its own clock.
+  private var strap: StrapBeats?
+
+  /// The same where its beats are told by a clock that is known to be slower by a share.
+  func slower(by share: Double) -> AlignedSensor {
+    guard let strap = strap?.slower(by: share) else { return self }
+    var sensor = self
+    sensor.take(strap)
+    return sensor
+  }
+
+  private mutating func take(_ strap: StrapBeats) {
+    self.strap = strap
+    beats = strap.beats.map(seconds)
+    pace = strap.secondsPerSecond
+  }
+
+  private mutating func readIntervals(_ table: RecordedTable, of capture: RecordedCapture) throws(SystemError)
+  {
+    var strap = StrapBeats()
+    let reader = try capture.reader(table)
+    while reader.next() {
+      let time = Int64(bitPattern: reader.words[0])
+      guard CaptureTable.times.contains(time), let ticks = table.columns[1].number(reader.words[1]) else {
+        continue
+      }
+      strap.take(Int(ticks), at: time)
+    }
+    if let problem = reader.problem { problems.append("\(name): \(problem)") }
+    strap.finish()
+    take(strap)
+  }
+
+  /// Those of an electrocardiogram, or of a pulse, where a strap has told none.
+  private mutating func findBeats(of capture: RecordedCapture, _ clock: StraightClock?) throws(SystemError) {
+    guard beats.isEmpty,
+      capture.tables.contains(where: { table in
+        table.columns.contains { ["ecg_uv", "ppg0_counts", "ppg_counts"].contains($0.name) }
+      }), let (_, findings) = try? CaptureAnalysis.findings(of: capture.directory)
+    else { return }
+    let isElectric = !findings.ecgBeats.isEmpty
+    let times =
+      isElectric
+      ? findings.ecgBeats.filter { $0.correlation ?? 0 > 0.5 }.map(\.time.nanoseconds)
+      : findings.beats.filter(\.isAccepted).map(\.time.nanoseconds)
+    seesBlood = !isElectric
+    let name = isElectric ? "ecg_uv" : "ppg"
+    let table = capture.tables.first { table in
+      SignalTable(table) != nil && table.columns.contains { $0.name.hasPrefix(name) }
+    }
+    for time in times {
+      let seconds = seconds(table.flatMap { clock?.time(recorded: time, in: $0) } ?? time)
+      if seconds > beats.last ?? -.infinity { beats.append(seconds) }
+    }
+  }
+}

@@ -1,0 +1,57 @@
+package import CaptureTables
+import Recording
+
+/// An alignment in words, a line for each thing.
+package enum AlignmentText {
+  package static func text(_ alignment: Alignment) -> String {
+    let width = alignment.devices.map(\.directory.count).max() ?? 0
+    var lines: [String] = []
+    for device in alignment.devices {
+      let name = device.directory + String(repeating: " ", count: width - device.directory.count + 2)
+      let indent = String(repeating: " ", count: width + 2)
+      if device.directory == alignment.reference {
+        lines.append(name + "the reference")
+        continue
+      }
+      guard let late = device.late else {
+        lines.append(name + "not aligned")
+        lines += device.refusals.map { "\(indent)with \($0.with): \($0.why)" }
+        continue
+      }
+      lines.append(name + offset(late, device.lateUncertainty) + drift(device))
+      if let clock = device.clockDrift {
+        lines.append(
+          "\(indent)its own clock is \(fixed(abs(clock) * 1e6, 2)) ppm \(clock < 0 ? "slow" : "fast") by the reference's"
+        )
+      }
+      if let rate = device.rate {
+        lines.append("\(indent)\(fixed(rate, 5)) ticks a second by the reference's clock")
+      }
+      for evidence in device.evidence {
+        lines.append(
+          "\(indent)by the \(evidence.kind) that \(evidence.with) has too: alike by \(fixed(evidence.likeness, 2)), "
+            + "\(evidence.places) places, \(fixed(evidence.residual / 1e6, 2)) ms RMS")
+        if evidence.hasPulseTransit {
+          lines.append(
+            "\(indent)the way of the pulse from the heart to the skin is in it, some tenths of a second")
+        }
+      }
+    }
+    return lines.joined(separator: "\n") + "\n"
+  }
+
+  private static func offset(_ late: Double, _ uncertainty: Double?) -> String {
+    let sure = uncertainty.map { " ± \(fixed($0 / 1e6, 2))" } ?? ""
+    return "\(fixed(abs(late) / 1e6, 2))\(sure) ms \(late < 0 ? "early" : "late")"
+  }
+
+  private static func drift(_ device: Alignment.Device) -> String {
+    guard let uncertainty = device.driftUncertainty else { return "; too short to tell a drift" }
+    let sign = device.drift < 0 ? "−" : "+"
+    return ", \(sign)\(fixed(abs(device.drift) / 1e3, 2)) ± \(fixed(uncertainty / 1e3, 2)) ppm"
+  }
+
+  private static func fixed(_ number: Double, _ decimals: Int) -> String {
+    NumberText.fixed(number, decimals)
+  }
+}

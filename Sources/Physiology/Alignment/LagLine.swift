@@ -1,0 +1,141 @@
+/// How much later one clock has things than another, and how that changes: a straight line through lags that were measured here
+/// and there.
+///
+/// First the median slope of all pairs, which a quarter of wild points does not move (Theil 1950; Sen, Estimates of the
+/// Regression Coefficient Based on Kendall's Tau, J. Am. Stat. Assoc. 63(324), 1968), then weighted least squares over the points that
+/// lie near it. The uncertainties come from how far those scatter.
+public struct LagLine: Hashable, Sendable {
+  /// A lag, measured around a time.
+  public struct Point: Hashable, Sendable, BitwiseCopyable {
+    public var seconds: Double
+    public var lag: Double
+    /// How much it tells, above 0: the inverse of its variance, in any unit.
+    public var weight: Double
+
+    public init(seconds: Double, lag: Double, weight: Double) {
+      (self.seconds, self.lag, self.weight) = (seconds, lag, weight)
+    }
+  }
+
+  /// Where the lag is known best: the middle of the points, in their seconds.
+  public let center: Double
+  /// Seconds there, above zero where the second clock has things later.
+  public let lag: Double
+  /// Seconds a second; 0 where the points are too few, or too near each other, to tell.
+  public let drift: Double
+  /// Half of the range that has the true lag in 95 of 100 cases: seconds.
+  public let lagUncertainty: Double
+  /// Likewise; `nil` where no drift can be told.
+  public let driftUncertainty: Double?
+  /// Of the points that were used: root mean square, in seconds.
+  public let residual: Double
+  /// Points that were used.
+  public let used: Int
+
+  public static let leastPoints = 3
+  static let leastPointsOfDrift = 6
+  static let leastSecondsOfDrift = 60.0
+  /// Points that take part in the first line: the number of their pairs grows with its square.
+  private static let pairedPoints = 256
+  /// Of the usual distance from the line.
+  private static let farthest = 3.5
+  /// No lag is better than this: seconds.
+  private static let grain = 2e-5
+
+  public func lag(at seconds: Double) -> Double { lag + drift * (seconds - center) }
+
+  /// - Parameter points: in any order.
+  /// - Returns: `nil` where fewer than `leastPoints` agree.
+  public init?(_ points: [Point]) {
+    guard points.count >= Self.leastPoints else { return nil }
+    let seconds = points.map(\.seconds)
+    let span = (seconds.max() ?? 0) - (seconds.min() ?? 0)
+    let hasDrift = points.count >= Self.leastPointsOfDrift && span >= Self.leastSecondsOfDrift
+    var slope = hasDrift ? Self.medianSlope(points) : 0
+    var level = median(points.map { $0.lag - slope * $0.seconds })
+    var near = points
+    var sums = Sums()
+    for _ in 0..<4 {
+      let scale = max(Self.grain, 1.4826 * median(points.map { abs($0.lag - level - slope * $0.seconds) }))
+      near = points.filter { abs($0.lag - level - slope * $0.seconds) <= Self.farthest * scale }
+      sums = Sums(near)
+      slope = hasDrift ? sums.slope : 0
+      level = sums.lag - slope * sums.seconds
+    }
+    guard near.count >= Self.leastPoints, 2 * near.count > points.count else { return nil }
+    let unknowns = hasDrift ? 2 : 1
+    var (squares, plain) = (0.0, 0.0)
+    for point in near {
+      let distance = point.lag - level - slope * point.seconds
+      squares += point.weight * distance * distance
+      plain += distance * distance
+    }
+    let variance = max(squares / Double(near.count - unknowns), Self.grain * Self.grain * sums.meanWeight)
+    let quantile = Self.quantile(near.count - unknowns)
+    center = sums.seconds
+    lag = sums.lag
+    drift = slope
+    lagUncertainty = quantile * (variance / sums.weight).squareRoot()
+    driftUncertainty = hasDrift ? quantile * (variance / sums.spread).squareRoot() : nil
+    residual = (plain / Double(near.count)).squareRoot()
+    used = near.count
+  }
+
+  /// Weighted sums of a line.
+  private struct Sums {
+    var weight = 0.0
+    var seconds = 0.0
+    var lag = 0.0
+    /// Weighted squares of the distances from the middle.
+    var spread = 0.0
+    var slope = 0.0
+    var meanWeight = 1.0
+
+    init() {}
+
+    init(_ points: [Point]) {
+      for point in points {
+        weight += point.weight
+        seconds += point.weight * point.seconds
+        lag += point.weight * point.lag
+      }
+      (seconds, lag) = (seconds / weight, lag / weight)
+      var product = 0.0
+      for point in points {
+        let distance = point.seconds - seconds
+        spread += point.weight * distance * distance
+        product += point.weight * distance * (point.lag - lag)
+      }
+      slope = spread > 0 ? product / spread : 0
+      meanWeight = weight / Double(points.count)
+    }
+  }
+
+  private static func medianSlope(_ points: [Point]) -> Double {
+    let step = max(1, points.count / pairedPoints)
+    let some = stride(from: 0, to: points.count, by: step).map { points[$0] }
+    var slopes: [Double] = []
+    for first in some.indices {
+      for second in some[(first + 1)...] where second.seconds != some[first].seconds {
+        slopes.append((second.lag - some[first].lag) / (second.seconds - some[first].seconds))
+      }
+    }
+    return slopes.isEmpty ? 0 : median(slopes)
+  }
+
+  /// Student's 97.5 % quantile, by the first terms of its series about the normal one's (Abramowitz and Stegun, 26.7.5).
+  private static func quantile(_ degrees: Int) -> Double {
+    let (x, n) = (1.959964, Double(max(1, degrees)))
+    if degrees <= 1 { return 12.706 }
+    if degrees == 2 { return 4.303 }
+    let cube = x * x * x
+    return x + (cube + x) / (4 * n) + (5 * cube * x * x + 16 * cube + 3 * x) / (96 * n * n)
+  }
+}
+
+/// The middle of some numbers; of an even number of them the mean of the two in the middle. At least one is there.
+func median(_ numbers: [Double]) -> Double {
+  let sorted = numbers.sorted()
+  let middle = sorted.count / 2
+  return sorted.count.isMultiple(of: 2) ? (sorted[middle - 1] + sorted[middle]) / 2 : sorted[middle]
+}

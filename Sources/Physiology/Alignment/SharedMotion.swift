@@ -1,0 +1,202 @@
+/// Finds how much later one of two accelerometers on the same body has the same movement: by correlation, window by window.
+///
+/// Where in the quarter of an hour with the most movement all windows together are most alike is the lag. From there on each
+/// window is looked for near the line of those that were found, and the peak of its correlation is placed between the samples
+/// by a parabola (Boucher and Hassab, Analysis of Discrete Implementation of Generalized Cross Correlator, IEEE Trans. Acoust. 29(3),
+/// 1981).
+struct SharedMotion {
+  /// Samples a second of the grids.
+  private static let rate = 100.0
+  /// Of them one is taken for the first, wide search.
+  private static let coarse = 4
+  private static let windowSeconds = 20.0
+  /// Movement below this is a sensor's noise: g, root mean square.
+  private static let leastMovement: Float = 0.02
+  /// Correlations below these are of nothing shared: over all windows, and of one.
+  private static let leastLikeness: (all: Float, one: Float) = (0.4, 0.5)
+  /// Of a window there must be measured.
+  private static let leastMeasured = 0.9
+  /// Windows of the first search, at most, and how long the stretch is that they are from.
+  private static let searched = 40
+  private static let stretchSeconds = 900.0
+  /// How far from the line a window is looked for: seconds.
+  private static let nearby = 0.25
+  /// A lag that is so far from the best one is another: seconds.
+  private static let another = 0.15
+  /// Of the best likeness, from which on another lag is a rival.
+  private static let rival: Float = 0.7
+  /// Correlations that are nearer are the same.
+  private static let grain: Float = 0.001
+  private static let gridLimit = 40_000_000
+
+  private let first: MotionGrid
+  private let second: MotionGrid
+  private let start: Double
+  private let windows: [Int]
+  private let window = Int(Self.windowSeconds * Self.rate)
+
+  static func find(
+    _ first: MotionSeries, _ second: MotionSeries, within search: Double
+  ) throws(SharedEvidence.Refusal) -> SharedEvidence {
+    try SharedMotion(first, second, within: search).find(within: search)
+  }
+
+  private init(
+    _ first: MotionSeries, _ second: MotionSeries, within search: Double
+  ) throws(SharedEvidence.Refusal) {
+    guard let begin = first.seconds.first, let end = first.seconds.last, let other = second.seconds.first,
+      let otherEnd = second.seconds.last
+    else { throw .nothing(.movement) }
+    start = max(begin, other - search)
+    let length = (min(end, otherEnd + search) - start) * Self.rate
+    guard length > 0 else { throw .nothing(.movement) }
+    let count = min(Int(length), Self.gridLimit)
+    let spacing = max(first.spacing, second.spacing)
+    self.first = MotionGrid(first, from: start, count: count, rate: Self.rate, spacing: spacing)
+    self.second = MotionGrid(second, from: start, count: count, rate: Self.rate, spacing: spacing)
+    let grid = self.first
+    let size = window
+    windows = stride(from: 0, through: count - size, by: size).filter { place in
+      Self.measured(grid, place..<place + size)
+        && Self.strength(grid, place..<place + size) >= Self.leastMovement
+    }
+    guard !windows.isEmpty else { throw .nothing(.movement) }
+  }
+
+  private static func measured(_ grid: MotionGrid, _ range: Range<Int>) -> Bool {
+    Double(range.count { grid.isMeasured[$0] }) >= leastMeasured * Double(range.count)
+  }
+
+  private static func strength(_ grid: MotionGrid, _ range: Range<Int>) -> Float {
+    (range.reduce(0) { $0 + grid.values[$1] * grid.values[$1] } / Float(range.count)).squareRoot()
+  }
+
+  // MARK: The lag
+
+  private func find(within search: Double) throws(SharedEvidence.Refusal) -> SharedEvidence {
+    let places = busiest()
+    let coarse = try coarseLag(places, within: search)
+    var points: [LagLine.Point] = []
+    var likenesses: [Double] = []
+    func take(_ place: Int, near lag: Double) -> Double? {
+      guard let peak = peak(of: place, near: lag, within: Self.nearby) else { return nil }
+      let likeness = Double(peak.likeness)
+      let middle = start + (Double(place) + Double(window) / 2) / Self.rate
+      points.append(
+        LagLine.Point(
+          seconds: middle, lag: peak.lag, weight: likeness * likeness / max(1e-4, 1 - likeness * likeness)))
+      likenesses.append(likeness)
+      return peak.lag
+    }
+    // From the busiest stretch outwards, since the clocks drift.
+    let middle = places[places.count / 2]
+    var lag = coarse
+    for place in windows where place >= middle { lag = take(place, near: lag) ?? lag }
+    lag = points.first?.lag ?? coarse
+    for place in windows.reversed() where place < middle { lag = take(place, near: lag) ?? lag }
+    guard let line = LagLine(points) else { throw .tooFew(.movement) }
+    let seconds = points.map(\.seconds)
+    return SharedEvidence(
+      kind: .movement, line: line, likeness: median(likenesses),
+      range: (seconds.min() ?? 0)...(seconds.max() ?? 0))
+  }
+
+  /// Windows of the stretch with the most movement, in order.
+  private func busiest() -> [Int] {
+    let strengths = windows.map { Self.strength(first, $0..<$0 + window) }
+    let length = Int(Self.stretchSeconds * Self.rate)
+    var (best, range) = (-1.0 as Float, 0..<1)
+    var (end, sum) = (0, 0.0 as Float)
+    for begin in windows.indices {
+      while end < windows.count, windows[end] - windows[begin] < length {
+        sum += strengths[end]
+        end += 1
+      }
+      if sum > best { (best, range) = (sum, begin..<end) }
+      sum -= strengths[begin]
+    }
+    let step = max(1, range.count / Self.searched)
+    return stride(from: range.lowerBound, to: range.upperBound, by: step).map { windows[$0] }
+  }
+
+  /// The lag at which the windows together are most alike, to a few hundredths of a second.
+  private func coarseLag(_ places: [Int], within search: Double) throws(SharedEvidence.Refusal) -> Double {
+    let reach = Int(search * Self.rate) / Self.coarse
+    let curves = places.map { place in
+      (-reach...reach).map { likeness(of: place, at: $0 * Self.coarse, step: Self.coarse) ?? 0 }
+    }
+    let sums = (0...2 * reach).map { lag in curves.reduce(0) { $0 + $1[lag] } / Float(places.count) }
+    guard let best = sums.indices.max(by: { sums[$0] < sums[$1] }) else { throw .nothing(.movement) }
+    guard sums[best] >= Self.leastLikeness.all else {
+      throw sums[best] == 0 ? .nothing(.movement) : .unlike(.movement)
+    }
+    let apart = Int(Self.another * Self.rate) / Self.coarse
+    for other in sums.indices where abs(other - best) > apart && sums[other] > Self.rival * sums[best] {
+      let better = curves.count { Self.highest($0, near: other) > Self.highest($0, near: best) - Self.grain }
+      if Double(better) > SharedEvidence.rivals * Double(curves.count) || curves.count < LagLine.leastPoints {
+        throw .ambiguous(.movement, seconds: Double(abs(other - best) * Self.coarse) / Self.rate)
+      }
+    }
+    return Double((best - reach) * Self.coarse) / Self.rate
+  }
+
+  private static func highest(_ curve: [Float], near place: Int) -> Float {
+    curve[max(0, place - 1)...min(curve.count - 1, place + 1)].max() ?? 0
+  }
+
+  // MARK: Correlation
+
+  /// Of a window of the first with the second so many samples later; `nil` where that was not measured.
+  private func likeness(of place: Int, at lag: Int, step: Int = 1) -> Float? {
+    let begin = place + lag
+    guard begin >= 0, begin + window <= second.values.count else { return nil }
+    var (product, squares, others) = (0 as Float, 0 as Float, 0 as Float)
+    for offset in stride(from: 0, to: window, by: step) {
+      let (a, b) = (first.values[place + offset], second.values[begin + offset])
+      product += a * b
+      squares += a * a
+      others += b * b
+    }
+    let floor = Self.leastMovement * Self.leastMovement * Float(window / step)
+    return others >= floor && squares > 0 ? product / (squares * others).squareRoot() : nil
+  }
+
+  /// Where a window is most alike: seconds, and how much.
+  private func peak(of place: Int, near lag: Double, within reach: Double) -> (lag: Double, likeness: Float)?
+  {
+    let middle = Int((lag * Self.rate).rounded())
+    let radius = Int(reach * Self.rate)
+    let curve = (middle - radius...middle + radius).map { likeness(of: place, at: $0) ?? 0 }
+    guard let best = curve.indices.max(by: { curve[$0] < curve[$1] }), best > 0, best < curve.count - 1,
+      curve[best] >= Self.leastLikeness.one,
+      Self.measured(second, place + middle - radius + best..<place + middle - radius + best + window)
+    else { return nil }
+    let (left, top, right) = (Double(curve[best - 1]), Double(curve[best]), Double(curve[best + 1]))
+    let bend = left - 2 * top + right
+    let between = bend < 0 ? (left - right) / (2 * bend) : 0
+    return ((Double(middle - radius + best) + between) / Self.rate, curve[best])
+  }
+}
+
+extension SharedEvidence {
+  /// How much later the second of two accelerometers has the same movement.
+  ///
+  /// - Parameter search: how far apart the clocks may be, either way: seconds.
+  public static func movement(
+    _ first: MotionSeries, _ second: MotionSeries, within search: Double = Self.search
+  ) throws(Refusal) -> SharedEvidence {
+    try SharedMotion.find(first, second, within: search)
+  }
+
+  /// How much later the second of two sensors has the same heart beats.
+  ///
+  /// - Parameters:
+  ///   - first: when each beat was, in seconds, rising.
+  ///   - second: likewise.
+  ///   - search: how far apart the clocks may be, either way: seconds.
+  public static func beats(
+    _ first: [Double], _ second: [Double], within search: Double = Self.search
+  ) throws(Refusal) -> SharedEvidence {
+    try SharedBeats(first, second).find(within: search)
+  }
+}
