@@ -43,9 +43,11 @@ package struct SampleTable: Hashable, Sendable {
   /// As in `session.json`.
   package var name: String
   package var columns: [RecordedColumn]
+  /// Rows a second that the sensor was asked for; `nil` where they come when they come.
+  package var rateHz: Double?
 
-  package init(number: Int, name: String, columns: [RecordedColumn]) {
-    (self.number, self.name, self.columns) = (number, name, columns)
+  package init(number: Int, name: String, columns: [RecordedColumn], rateHz: Double? = nil) {
+    (self.number, self.name, self.columns, self.rateHz) = (number, name, columns, rateHz)
   }
 }
 

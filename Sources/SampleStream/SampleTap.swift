@@ -9,13 +9,12 @@ import Synchronization
 /// it waits for the turn of the writer's thread that begins after it, so that it stands behind the rows of what came before.
 package final class SampleTap: RecordingWatcher {
   private struct Table: Sendable {
-    let name: String
-    var columns: [RecordedColumn]
+    var description: SampleTable
     var cells: WordRow
 
-    init(_ name: String, _ columns: [RecordedColumn]) {
-      (self.name, self.columns) = (name, columns)
-      cells = WordRow(columns, wordCapacity: columns.count)
+    init(_ description: SampleTable) {
+      self.description = description
+      cells = WordRow(description.columns, wordCapacity: description.columns.count)
     }
   }
 
@@ -83,20 +82,26 @@ package final class SampleTap: RecordingWatcher {
   }
 
   package func open(_ tables: [RecordedTable]) {
-    state.withLock { $0.tables = tables.map { Table($0.name, $0.columns) } }
+    state.withLock { state in
+      state.tables = tables.enumerated().map { number, table in
+        Table(SampleTable(number: number, name: table.name, columns: table.columns, rateHz: table.rateHz))
+      }
+    }
     for (number, table) in tables.enumerated() where !table.columns.isEmpty { open(number) }
   }
 
   package func open(_ table: Int, with columns: [RecordedColumn]) {
-    state.withLock { $0.tables[table] = Table($0.tables[table].name, columns) }
+    state.withLock { state in
+      var description = state.tables[table].description
+      description.columns = columns
+      state.tables[table] = Table(description)
+    }
     open(table)
   }
 
   private func open(_ number: Int) {
-    let table = state.withLock { $0.tables[number] }
-    for output in outputs {
-      output.open(SampleTable(number: number, name: table.name, columns: table.columns))
-    }
+    let table = state.withLock { $0.tables[number].description }
+    for output in outputs { output.open(table) }
   }
 
   package func take(_ row: some RecordedRow, _ table: Int) {

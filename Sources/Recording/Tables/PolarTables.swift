@@ -18,7 +18,9 @@ package struct PolarTables: SampleTables {
   }
 
   package var tables: [RecordedTable] {
-    rows.map { RecordedTable(name: PolarRows.name($0.type), columns: []) }
+    rows.map { row in
+      RecordedTable(name: PolarRows.name(row.type), columns: [], rateHz: row.sampleRate.map { Double($0) })
+    }
   }
 
   /// Those that may be recorded under a name with so many channels.
@@ -47,7 +49,7 @@ package struct PolarRows {
   /// Of the first frame with samples. The rows of others would not fit.
   package private(set) var channelCount: Int?
   private let factor: Double?
-  private let sampleRate: UInt16?
+  fileprivate let sampleRate: UInt16?
   private var clock: PolarSampleClock
   private var times = FrameTimes()
   /// Of one sample.

@@ -7,11 +7,16 @@ package struct RecordedTable: Hashable, Sendable {
   /// Empty where only the first sample tells them.
   package var columns: [RecordedColumn]
   package var content = Content.samples
+  /// Rows a second that the sensor was asked for; `nil` where they come when they come.
+  package var rateHz: Double?
 
-  package init(name: String, columns: [RecordedColumn], content: Content = .samples) {
+  package init(
+    name: String, columns: [RecordedColumn], content: Content = .samples, rateHz: Double? = nil
+  ) {
     self.name = name
     self.columns = columns
     self.content = content
+    self.rateHz = rateHz
   }
 
   package enum Content: Hashable, Sendable {
