@@ -71,6 +71,8 @@ let package = Package(
     .target(name: "CLibcrypto"),
     // Opens the library at run time; only its headers are needed here.
     .target(name: "CMosquitto"),
+    // Opens the library at run time.
+    .target(name: "CLabStreaming"),
     // `#embed`: Swift's own way makes a literal of each octet.
     .target(
       name: "CReportPage",
@@ -149,6 +151,9 @@ let package = Package(
       ]),
     library(
       "SampleStream", ["BLECore", "JSONText", "BLELinux", "ColmiRing", "SensorSessions", "Recording"]),
+    library(
+      "LabStreaming",
+      ["CLabStreaming", "BLECore", "JSONText", "BLELinux", "SensorSessions", "Recording", "SampleStream"]),
     library("Doctor", ["BLECore", "BLEWire", "BLELinux", "BLEErrorGuide", "BLEHost"]),
     library(
       "Daemon",
@@ -204,9 +209,8 @@ let package = Package(
       [
         "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLESensors",
         "ColmiRing", "BLEDissector", "BLEHost", "BLEReplay", "SensorSessions", "Recording", "CaptureTables",
-        "CaptureTools",
-        "Fleet", "LiveView", "SampleStream", "Doctor", "Daemon", "CommandKit", "BenchCommands", "LogCommands",
-        "EmulateCommands", "RingCommands",
+        "CaptureTools", "Fleet", "LiveView", "SampleStream", "LabStreaming", "Doctor", "Daemon", "CommandKit",
+        "BenchCommands", "LogCommands", "EmulateCommands", "RingCommands",
       ], [.product(name: "Histogram", package: "hdrhistogram-swift")]),
     .executableTarget(name: "Main", dependencies: ["Program"], swiftSettings: swiftSettings),
     .target(name: "CMallocCounter"),
@@ -252,8 +256,7 @@ let package = Package(
         "CTestSystem", "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux",
         "BLEErrorGuide", "BLESensors", "ColmiRing", "BLEPacketLog", "BLEDissector", "BLEHost",
         "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "Fleet", "LiveView", "SampleStream",
-        "Doctor", "Daemon", "TestKit",
-        "TestPeer",
+        "Doctor", "Daemon", "TestKit", "TestPeer",
       ], exclude: ["Fixtures", "Readers"]),
     tests(
       "VirtualLinkTests",

@@ -42,6 +42,11 @@ extension String {
     }
   }
 
+  /// `printable`, for whoever writes XML and escapes the marks of that alone.
+  package var printableInXML: String {
+    String(String.UnicodeScalarView(printable.unicodeScalars.map { $0.isNoXML ? "\u{FFFD}" : $0 }))
+  }
+
   private func replacingUnseen(except isFine: (Unicode.Scalar) -> Bool) -> String {
     func isMeant(_ scalar: Unicode.Scalar) -> Bool { scalar.isUnseen && !isFine(scalar) }
     guard utf8.contains(where: { $0 < 0x20 || $0 >= 0x7F }), unicodeScalars.contains(where: isMeant) else {

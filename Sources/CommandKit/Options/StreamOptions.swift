@@ -41,6 +41,19 @@ package struct StreamOptions: ParsableArguments {
   }
 }
 
+/// Samples for receivers of the Lab Streaming Layer.
+package struct LSLOptions: ParsableArguments {
+  package init() {}
+
+  @Flag(
+    help: ArgumentHelp(
+      """
+      Publish each table as a stream of the Lab Streaming Layer (LSL), which this machine's whole network can receive, and \
+      events as markers. Needs liblsl.
+      """))
+  package var lsl = false
+}
+
 /// What a command does with its stream.
 extension SampleStream {
   /// How long its readers may take after a signal.

@@ -38,7 +38,10 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
       With --stream other programs have each sample within some 20 milliseconds, as a line of JSON: the guide "Samples for other \
       programs" says what is in it. A reader that is slow loses lines, is told how many, and costs the recording nothing. With \
       '-' what this command prints goes to standard error, and there is no live view. Such a recording ends when its reader \
-      goes; with --output, --duration, --count, --publish or another --stream it goes on.
+      goes; with --output, --duration, --count, --publish, --lsl or another --stream it goes on.
+
+      With --lsl each table is a stream of the Lab Streaming Layer, with its times on LSL's clock: the same guide says more. It \
+      needs liblsl, whose file RINGTAP_LIBLSL names where the system does not find it.
 
       With an address no privilege is needed; finding a ring needs CAP_NET_RAW (beside bluetoothd: CAP_NET_ADMIN).
 
@@ -59,6 +62,8 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
             each sample of the green light as soon as it has come
         ringtap capture --output walk --stream unix:samples
             for any number of `socat -u UNIX-CONNECT:samples -` in other terminals
+        ringtap capture --output walk --lsl
+            for LabRecorder, MNE-LSL and whatever else receives from the Lab Streaming Layer
         ringtap capture --transport replay:walk/packets.pcapng --output again
             from a log: the same tables as the live capture, octet for octet
 
@@ -105,6 +110,7 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
 
   @OptionGroup var tables: TableOptions
   @OptionGroup var streaming: StreamOptions
+  @OptionGroup var lab: LSLOptions
   @OptionGroup var publishing: PublishOptions
   @OptionGroup var view: ViewOptions
 
@@ -141,7 +147,7 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
       limits: RecordingLimits(duration: duration.map { .seconds($0) }, count: count),
       logFormat: logFormat.capture, tables: tables, device: device, patience: patience,
       tuning: thread.tuning, publishing: try publishing.publishing(tables.format),
-      streams: targets, outputEnd: outputEnd(targets))
+      streams: targets, outputEnd: outputEnd(targets), isForLab: lab.lsl)
     try await job.run(view, json: json)
   }
 
@@ -169,7 +175,7 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
 
   /// Without a reader a recording ends that was asked for nothing else.
   private func outputEnd(_ targets: [StreamTarget]) -> SampleStream.OutputEnd {
-    let isForReader = targets == [.standardOutput] && publishing.publish == nil
+    let isForReader = targets == [.standardOutput] && publishing.publish == nil && !lab.lsl
     return isForReader && output == nil && duration == nil && count == nil ? .ends : .goesOn
   }
 

@@ -5,6 +5,7 @@ import BLELinux
 import BLEReplay
 import CommandKit
 import JSONText
+import LabStreaming
 import LiveView
 import Recording
 import SampleStream
@@ -38,6 +39,8 @@ struct RecordingJob: Sendable {
   let publishing: Publishing?
   var streams: [StreamTarget] = []
   var outputEnd = SampleStream.OutputEnd.goesOn
+  /// Whether there are streams of the Lab Streaming Layer.
+  var isForLab = false
 
   /// - Parameter json: the reports are for programs.
   func run(_ view: ViewOptions, json: Bool) async throws {
@@ -45,6 +48,7 @@ struct RecordingJob: Sendable {
       throw Failure("\(directory) is there already and not empty; give another --output")
     }
     let request = try device.link.request()
+    let lab = isForLab ? try LabStreaming.open() : nil
     defer { publishing?.abandon() }
     let stream = try SampleStream.open(streams, outputEnd)
     defer { stream?.close() }
@@ -54,8 +58,10 @@ struct RecordingJob: Sendable {
         let found = try await failing { () async throws(HostError) in try await find(on: radio, view) }
         let links = NoteLimit(on: radio.adapter.loop) { Console.note($0) }
         defer { links.flush() }
+        let outputs: [@Sendable (SampleDevice) -> any SampleOutput] = [stream?.output, lab?.output]
+          .compactMap(\.self)
         let recordings = found.map {
-          recording(of: $0, request, radio, isAlone: found.count == 1, view, stream, links)
+          recording(of: $0, request, radio, isAlone: found.count == 1, view, outputs, links)
         }
         // They are found: in a moment they stream, for hours.
         ProgramCode.releaseOnce(after: .seconds(5))
@@ -66,6 +72,7 @@ struct RecordingJob: Sendable {
       }
     }
     await stream?.finishAndTell()
+    await lab?.finish()
     let isPublished = try await publishing?.finish() ?? true
     try finish(outcomes, json: json)
     if !isPublished { throw ExitCode(4) }
@@ -83,7 +90,7 @@ struct RecordingJob: Sendable {
   /// One goes straight into the directory, several each into one of their own below it.
   private func recording(
     of sensor: Wanted, _ request: LinkRequest, _ radio: Radio, isAlone: Bool, _ view: LiveView?,
-    _ stream: SampleStream?, _ links: NoteLimit
+    _ outputs: [@Sendable (SampleDevice) -> any SampleOutput], _ links: NoteLimit
   ) -> SensorRecording {
     let address = sensor.address ?? .any
     var recording = SensorRecording(
@@ -105,11 +112,8 @@ struct RecordingJob: Sendable {
     recording.tableFormat = tables.tableFormat
     recording.syncInterval = tables.syncInterval
     publishing?.follow(recording.directory, isAlone: isAlone)
-    let tap = stream.map { stream in
-      SampleTap(into: [
-        stream.output(of: SampleDevice(address, kind: sensor.kindName, name: sensor.name))
-      ])
-    }
+    let described = SampleDevice(address, kind: sensor.kindName, name: sensor.name)
+    let tap = outputs.isEmpty ? nil : SampleTap(into: outputs.map { $0(described) })
     let watchers: [(any RecordingWatcher)?] = [view?.feed(of: address, name: sensor.name), tap]
     recording.live = RecordingWatchers.of(watchers.compactMap(\.self))
     return recording
@@ -191,6 +195,24 @@ struct RecordingJob: Sendable {
     }
     for note in LinkText.refusals(report.changes) { Console.note(note) }
     if device.radio.verbose, let error = report.lastMalformed { Console.note("last malformed: \(error)") }
+  }
+}
+
+/// What a recording does with its streams for a laboratory.
+extension LabStreaming {
+  fileprivate static func open() throws -> LabStreaming {
+    do throws(NoLabStreaming) {
+      return try LabStreaming { news in
+        switch news {
+        case .unavailable(let name):
+          Console.note(
+            failure: "liblsl cannot make the stream '\(name)': there is none; the recording goes on")
+        case .refused(let device, let count):
+          Console.note(
+            failure: "liblsl did not take \(count) samples of \(device.address); what was recorded has them")
+        }
+      }
+    } catch { throw Failure("\(error)") }
   }
 }
 

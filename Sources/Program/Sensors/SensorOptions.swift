@@ -36,6 +36,7 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
   var output: String?
 
   @OptionGroup var tables: TableOptions
+  @OptionGroup var lab: LSLOptions
   @OptionGroup var publishing: PublishOptions
   @OptionGroup var view: ViewOptions
 
@@ -48,6 +49,7 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
     if output == nil, tables.syncSeconds != 1 {
       throw ValidationError("--sync-interval needs an --output directory")
     }
+    if output == nil, lab.lsl { throw ValidationError("--lsl needs an --output directory") }
     if output == nil, publishing.publish != nil {
       throw ValidationError("--publish needs an --output directory")
     }
@@ -91,7 +93,7 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
       wanted: [wanted], name: name, directory: directory,
       limits: RecordingLimits(duration: stream.duration, count: count), tables: tables,
       device: device, patience: patience, tuning: thread.tuning,
-      publishing: try publishing.publishing(tables.format), streams: streams)
+      publishing: try publishing.publishing(tables.format), streams: streams, isForLab: lab.lsl)
     try await job.run(view, json: json)
   }
 
