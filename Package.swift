@@ -256,7 +256,7 @@ let package = Package(
         "CTestSystem", "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux",
         "BLEErrorGuide", "BLESensors", "ColmiRing", "BLEPacketLog", "BLEDissector", "BLEHost",
         "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "Fleet", "LiveView", "SampleStream",
-        "Doctor", "Daemon", "TestKit", "TestPeer",
+        "LabStreaming", "Doctor", "Daemon", "TestKit", "TestPeer",
       ], exclude: ["Fixtures", "Readers"]),
     tests(
       "VirtualLinkTests",
@@ -295,7 +295,7 @@ let package = Package(
     tests(
       "ProgramTests",
       ["BLECore", "BLEWire", "BLEStack", "BLEPacketLog", "BLEHost", "SensorSessions", "TestKit", "LogKit"],
-      exclude: ["Python"]),
+      exclude: ["LSL", "Python"]),
     tests(
       "KernelTests", ["TestKit"], exclude: ["Peers"],
       settings: [.defaultIsolation(MainActor.self)]),

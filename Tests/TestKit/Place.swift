@@ -73,6 +73,14 @@ package enum Place {
     return folder + "/bin/python"
   }
 
+  /// The Python that has receivers of the Lab Streaming Layer.
+  package static func lslPython() throws -> String {
+    guard let folder = pythons("lsl-").first else {
+      throw Missing(description: "pylsl is not installed: run Tools/install lsl")
+    }
+    return folder + "/bin/python"
+  }
+
   /// Complete environments of `Tools/install`, the latest first: the others are left over from other versions.
   private static func pythons(_ prefix: String) -> [String] {
     let environment = ProcessInfo.processInfo.environment
