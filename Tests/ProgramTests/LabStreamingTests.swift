@@ -25,8 +25,11 @@ struct LabStreamingTests {
     private static let script = Place.fixture("ProgramTests/LSL/lsl.py")
     private static var python: String { get throws { try Place.lslPython() } }
 
-    func receiver(_ arguments: [String]) throws -> Program {
-      try Program(Self.python, [Self.script] + arguments, environment: environment)
+    /// Starts one that looks for streams by now: a recording goes on for some seconds only.
+    func receiver(_ arguments: [String]) async throws -> Program {
+      let program = try Program(Self.python, [Self.script] + arguments, environment: environment)
+      try await program.line(containing: "looking")
+      return program
     }
 
     func record(_ arguments: [String]) throws -> Program {
@@ -56,9 +59,9 @@ struct LabStreamingTests {
   @Test func eachSampleArrives() async throws {
     try await withFolder { folder in
       let laboratory = try await Laboratory(folder)
-      let receiver = try laboratory.receiver(["receive", "5", "1", folder + "/walk"])
+      let receiver = try await laboratory.receiver(["receive", "5", "1", folder + "/walk"])
       let capture = try laboratory.record([
-        "capture", "--transport", "virtual:ring,rate=100,disconnect-after=300", "--count", "600",
+        "capture", "--transport", "virtual:ring,rate=100,disconnect-after=500", "--count", "700",
       ])
       let run = try await capture.ended()
       #expect(run.status == 0 && run.errors.contains("streaming again"), "\(run.errors)")
@@ -79,11 +82,13 @@ struct LabStreamingTests {
   @Test func eachKindArrives() async throws {
     try await withFolder { folder in
       let laboratory = try await Laboratory(folder)
-      let receiver = try laboratory.receiver(["receive", "14", "5", folder + "/walk"])
+      let receiver = try await laboratory.receiver(["receive", "14", "5", folder + "/walk"])
       let capture = try laboratory.record([
-        "capture", "ring", "heart-rate", "thermometer", "cycling", "polar", "--duration", "6", "--transport",
+        "capture", "ring", "heart-rate", "thermometer", "cycling", "polar", "--transport",
         "virtual:ring+heart-rate+thermometer+cycling+polar,real-time",
       ])
+      try await receiver.line(containing: "ready", within: .seconds(60))
+      capture.send(SIGINT)
       let run = try await capture.ended()
       #expect(run.status == 0, "\(run.errors)")
       let result = try await laboratory.comparison(receiver)
@@ -101,7 +106,7 @@ struct LabStreamingTests {
   @Test func labRecorderRecords() async throws {
     try await withFolder { folder in
       let laboratory = try await Laboratory(folder)
-      let recorder = try laboratory.receiver(["record", "100", folder + "/walk", folder + "/walk.xdf"])
+      let recorder = try await laboratory.receiver(["record", "100", folder + "/walk", folder + "/walk.xdf"])
       let capture = try laboratory.record(["capture", "--transport", "virtual:ring,rate=100,real-time"])
       try await recorder.line(containing: "received", within: .seconds(60))
       capture.send(SIGINT)
@@ -119,7 +124,7 @@ struct LabStreamingTests {
   @Test func aReceiverThatStandsStill() async throws {
     try await withFolder { folder in
       let laboratory = try await Laboratory(folder)
-      let receiver = try laboratory.receiver(["receive", "5", "1", folder + "/walk"])
+      let receiver = try await laboratory.receiver(["receive", "5", "1", folder + "/walk"])
       let capture = try laboratory.record(["capture", "--transport", "virtual:ring,rate=3000"])
       try await receiver.line(containing: "ready")
       receiver.send(SIGSTOP)
@@ -145,7 +150,7 @@ struct LabStreamingTests {
       let reach = ["--transport", "unix:" + folder + "/ring"]
       let ring = try Ringtap.start(["emulate", "ring", "--rate", "100", "--name", name] + reach)
       try await ring.line(containing: "ready")
-      let receiver = try laboratory.receiver(["receive", "5", "1", folder + "/walk"])
+      let receiver = try await laboratory.receiver(["receive", "5", "1", folder + "/walk"])
       let capture = try laboratory.record(["capture", "--name", name] + reach)
       try await receiver.line(containing: "ready")
       capture.send(SIGINT)

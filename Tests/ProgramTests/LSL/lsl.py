@@ -7,9 +7,9 @@
   lsl.py record ROWS DIRECTORY XDF       let LabRecorder record all streams meanwhile into XDF, until the first one has had so many
                                          rows; then read that by pyxdf and compare
 
-LSLAPICFG names the settings. `receive` prints "ready" once it has something of each stream; both print "received" when they need
-no more, wait for a line on standard input before they compare, and print a JSON object. Exit status 1: something differs;
-2: wrong usage.
+LSLAPICFG names the settings. Both print "looking" when a recording may begin, `receive` "ready" once it has something of each
+stream, and both "received" when they need no more; then they wait for a line on standard input before they compare, and print a
+JSON object. Exit status 1: something differs; 2: wrong usage.
 """
 
 import json
@@ -46,6 +46,7 @@ def clock_offset():
 
 
 def streams(count):
+    print("looking", flush=True)
     found = pylsl.resolve_bypred("starts-with(source_id,'ringtap:')", count, PATIENCE)
     if len(found) != count:
         sys.exit(f"{len(found)} of {count} streams: {sorted(info.name() for info in found)}")
