@@ -35,6 +35,7 @@ const int ringtap_mqtt_tls = MOSQ_ERR_TLS;
   X(loop)                                                                                                              \
   X(publish_v5)                                                                                                        \
   X(subscribe_v5)                                                                                                      \
+  X(unsubscribe_v5)                                                                                                    \
   X(disconnect_v5)                                                                                                     \
   X(strerror)                                                                                                          \
   X(reason_string)
@@ -184,6 +185,10 @@ int ringtap_mqtt_publish(struct ringtap_mqtt *mqtt, const char *topic, const uin
 
 int ringtap_mqtt_subscribe(struct ringtap_mqtt *mqtt, const char *topic) {
   return library.subscribe_v5(mqtt->client, NULL, topic, 1, 0, NULL);
+}
+
+int ringtap_mqtt_unsubscribe(struct ringtap_mqtt *mqtt, const char *topic) {
+  return library.unsubscribe_v5(mqtt->client, NULL, topic, NULL);
 }
 
 int ringtap_mqtt_disconnect(struct ringtap_mqtt *mqtt, bool publishes_will) {

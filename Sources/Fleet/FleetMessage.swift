@@ -174,6 +174,9 @@ extension PublisherStatus {
 struct Receipt: Hashable, Sendable {
   private static let version = 1
 
+  /// Of `resend`: all tables, whichever there are. No table has such a name.
+  static let all = "*"
+
   var session: String
   var collector: String
   var tables: [String: Int] = [:]

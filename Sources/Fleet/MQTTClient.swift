@@ -144,6 +144,12 @@ package enum MQTTEvent: Sendable {
     if code != 0 { throw error(code, lastError()) }
   }
 
+  package func unsubscribe(from topic: String) throws(MQTTError) {
+    // SAFETY: as above.
+    let code = unsafe ringtap_mqtt_unsubscribe(client, topic)
+    if code != 0 { throw error(code, lastError()) }
+  }
+
   /// Says good-bye, and waits until that has left.
   ///
   /// - Parameter publishesWill: as if the connection had broken off.

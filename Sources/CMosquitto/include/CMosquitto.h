@@ -71,6 +71,7 @@ int ringtap_mqtt_publish(struct ringtap_mqtt *client, const char *topic, const u
 
 /// QoS 1.
 int ringtap_mqtt_subscribe(struct ringtap_mqtt *client, const char *topic);
+int ringtap_mqtt_unsubscribe(struct ringtap_mqtt *client, const char *topic);
 
 /// Says that it goes, and whether the broker is to publish the will for all that. `ringtap_mqtt_loop` sends it.
 int ringtap_mqtt_disconnect(struct ringtap_mqtt *client, bool publishes_will);

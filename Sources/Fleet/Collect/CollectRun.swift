@@ -12,6 +12,8 @@ public final class CollectRun: Sendable {
     public var directory: String
     /// Of the collector: the broker keeps for it what comes while it is away.
     public var name: String
+    /// Collectors that share the publishers, each with another name; `nil`: this one has all.
+    public var group: String?
     public var duration: Duration?
     /// End after so many rows.
     public var count: Int?
@@ -103,9 +105,10 @@ public final class CollectRun: Sendable {
   private func run(_ collector: inout Collector, _ connections: inout Int) throws(PublishProblem) {
     var (pause, told) = (Duration.milliseconds(250), "")
     var version = ProtocolVersion()
+    var group = plan.group.map { CollectorGroup($0, member: plan.name, below: plan.broker.prefix) }
     while !isOver(collector) {
       do throws(PublishProblem) {
-        try session(&collector, version) {
+        try session(&collector, &group, version) {
           connections += 1
           pause = .milliseconds(250)
           note(
@@ -140,7 +143,8 @@ public final class CollectRun: Sendable {
 
   /// One connection, to its end.
   private func session(
-    _ collector: inout Collector, _ version: ProtocolVersion, connected: () -> Void
+    _ collector: inout Collector, _ group: inout CollectorGroup?, _ version: ProtocolVersion,
+    connected: () -> Void
   ) throws(PublishProblem) {
     var options = MQTTClient.Options(
       client: "ringtap-collect-\(plan.name)", host: plan.broker.host, port: plan.broker.port,
@@ -148,11 +152,13 @@ public final class CollectRun: Sendable {
     options.isVersion5 = version.is5
     (options.user, options.password) = (plan.broker.user, plan.broker.password)
     (options.isEncrypted, options.certificateFile) = (plan.broker.isEncrypted, plan.certificates)
-    options.sessionSeconds = Self.sessionSeconds
+    // Of a group the others take over at once.
+    options.sessionSeconds = group == nil ? Self.sessionSeconds : 0
+    options.will = group.map { ($0.will.topic, $0.will.octets) }
     let client = try attempt { () throws(MQTTError) in try MQTTClient(options) }
-    let intake = Intake(collector)
+    let intake = Intake(collector, group, below: plan.broker.prefix)
     client.onMessage = { topic, payload, _ in intake.take(topic, payload) }
-    defer { collector = intake.collector }
+    defer { (collector, group) = (intake.collector, intake.group) }
     try attempt { () throws(MQTTError) in try client.connect() }
     var unanswered: Set<Int> = []
     var progressAt = SystemClock.monotonic()
@@ -172,7 +178,7 @@ public final class CollectRun: Sendable {
     repeat {
       try turn(client, intake, &unanswered, connected)
     } while !unanswered.isEmpty && SystemClock.monotonic() < limit
-    client.disconnect()
+    client.disconnect(publishesWill: intake.group != nil)
   }
 
   private func turn(
@@ -188,8 +194,12 @@ public final class CollectRun: Sendable {
       case .connected:
         intake.isConnected = true
         connected()
-        for topic in FleetTopic.collected(below: plan.broker.prefix) {
-          try attempt { () throws(MQTTError) in try client.subscribe(to: topic) }
+        if let actions = intake.group?.connected(SystemClock.monotonic()) {
+          try act(actions, client, intake)
+        } else {
+          for topic in FleetTopic.collected(below: plan.broker.prefix) {
+            try attempt { () throws(MQTTError) in try client.subscribe(to: topic) }
+          }
         }
       case .subscribed(let reason) where reason >= 0x80:
         throw .final(refusal)
@@ -199,6 +209,26 @@ public final class CollectRun: Sendable {
       }
     }
     if case .system(let error)? = intake.problem { throw .system(error) }
+    if intake.isConnected, let actions = intake.group?.decide(SystemClock.monotonic()) {
+      try act(actions, client, intake)
+    }
+  }
+
+  /// Does what the group needs.
+  private func act(
+    _ actions: CollectorGroup.Actions, _ client: MQTTClient, _ intake: Intake
+  ) throws(PublishProblem) {
+    try attempt { () throws(MQTTError) in
+      for message in actions.messages {
+        _ = try client.publish(message.octets.span, to: message.topic, isRetained: true)
+      }
+      for topic in actions.unsubscribe { try client.unsubscribe(from: topic) }
+      for topic in actions.subscribe { try client.subscribe(to: topic) }
+      for (publisher, session) in actions.taken.sorted(by: { $0.key < $1.key }) {
+        let request = intake.collector.request(publisher, session: session)
+        _ = try client.publish(request.octets.span, to: request.topic)
+      }
+    }
   }
 
   private var refusal: String {
@@ -215,17 +245,31 @@ public final class CollectRun: Sendable {
 /// Where messages arrive within a turn of the connection. For one thread.
 private final class Intake {
   var collector: Collector
+  /// Whose publishers are collected.
+  var group: CollectorGroup?
+  private let prefix: String
   var isConnected = false
   /// A file cannot be written.
   private(set) var problem: CollectProblem?
 
-  init(_ collector: Collector) { self.collector = collector }
+  init(_ collector: Collector, _ group: CollectorGroup?, below prefix: String) {
+    (self.collector, self.group, self.prefix) = (collector, group, prefix)
+  }
 
   func take(_ topic: String, _ payload: Span<UInt8>) {
     // The broker keeps what follows.
-    guard problem == nil else { return }
+    guard problem == nil, isOurs(topic, payload) else { return }
     do throws(CollectProblem) { try collector.take(topic, payload, SystemClock.monotonic()) } catch {
       problem = error
     }
+  }
+
+  /// Whether this collector is to have it; of a group each has its own.
+  private func isOurs(_ topic: String, _ payload: Span<UInt8>) -> Bool {
+    guard group != nil else { return true }
+    if group?.take(topic, payload) == true { return false }
+    guard let place = FleetTopic(topic, below: prefix) else { return true }
+    if case .status(let publisher) = place { group?.take(publisher, status: payload) }
+    return group?.owned.contains(place.publisher) ?? true
   }
 }

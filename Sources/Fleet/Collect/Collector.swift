@@ -155,6 +155,15 @@ package struct Collector {
     return receipts
   }
 
+  /// What a publisher is to hear whose session is taken over: whoever collected it until now is not there any more.
+  func request(_ publisher: String, session: String) -> (topic: String, octets: [UInt8]) {
+    let known = sessions[SessionName(publisher: publisher, session: session)]
+    let receipt = Receipt(
+      session: session, collector: name, tables: known?.tables.mapValues(\.next) ?? [:], resend: [Receipt.all]
+    )
+    return (FleetTopic.receipt(publisher: publisher).text(below: prefix), receipt.octets)
+  }
+
   // MARK: Words
 
   package var report: CollectReport {

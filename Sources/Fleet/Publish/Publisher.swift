@@ -320,10 +320,10 @@ package struct Publisher {
     guard !receipt.resend.isEmpty, rewoundAt.map({ $0.advanced(by: Self.rewindPeriod) <= now }) ?? true else {
       return
     }
-    for name in receipt.resend {
-      guard let rows = receipt.tables[name], let index = tables.firstIndex(where: { $0.name == name }) else {
-        continue
-      }
+    // A collector that takes over from one that died knows no table yet.
+    let isAll = receipt.resend.contains(Receipt.all)
+    for index in tables.indices where isAll || receipt.resend.contains(tables[index].name) {
+      guard let rows = receipt.tables[tables[index].name] ?? (isAll ? 0 : nil) else { continue }
       if try tables[index].rewind(to: rows) {
         rewoundAt = now
         report.resent += 1

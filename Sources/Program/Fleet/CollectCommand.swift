@@ -20,6 +20,8 @@ struct CollectCommand: AsyncParsableCommand {
       EXAMPLES
         ringtap collect mqtt://broker.local --output captures
         ringtap collect mqtts://collector@broker.local/clinic --ca ca.pem --password-file secret -o captures
+        ringtap collect mqtt://broker.local -o captures --group ward
+            on each of several machines: they share the publishers, and take over those of one that dies
         ringtap collect mqtt://broker.local -o captures --sessions 50 --json
             until 50 captures are complete; then one object: received, duplicated, missing, and the same of each table
 
@@ -39,6 +41,12 @@ struct CollectCommand: AsyncParsableCommand {
       "Of this collector: the broker keeps for it what comes while it is away. Two at once need two names.",
       valueName: "name"))
   var name = FleetName.made(of: ProcessFacts.hostName)
+
+  @Option(
+    help: ArgumentHelp(
+      "Share the publishers with other collectors of this group, each with a --name and an --output of its own.",
+      valueName: "name"))
+  var group: String?
 
   @Option(help: ArgumentHelp("End after this time.", valueName: "seconds"))
   var duration: Double?
@@ -64,7 +72,12 @@ struct CollectCommand: AsyncParsableCommand {
     }
     var plan = CollectRun.Plan(
       try BrokerOptions.broker(url, passwordFile: broker.passwordFile), into: output, name: name)
+    if let group, !FleetName.isValid(group) {
+      throw ValidationError(
+        "--group '\(group.printable)' is no name; it is 1 … 64 letters, digits, '.', '_' and '-'")
+    }
     plan.certificates = broker.ca
+    plan.group = group
     plan.duration = duration.map { .seconds($0) }
     (plan.count, plan.sessionCount) = (count, sessions)
     return plan

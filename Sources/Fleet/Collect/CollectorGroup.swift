@@ -1,0 +1,194 @@
+package import BLECore
+import BLELinux
+
+/// Which publishers are collected by this one of several collectors that share them: without a connection.
+///
+/// Each publisher is at one collector at a time, with all its tables. Shared subscriptions of MQTT 5 would give each message to any of
+/// the group, and so tear every table apart; so the collectors of a group tell each other by retained messages who is there and who
+/// has which publisher, and each subscribes to what its own publishers send, nothing else.
+///
+/// | topic | payload |
+/// |---|---|
+/// | `PREFIX/.group/GROUP/members/COLLECTOR` | `online`; empty by its last will: it has gone |
+/// | `PREFIX/.group/GROUP/claims/PUBLISHER` | the collector's name; empty once the publisher has ended |
+///
+/// No publisher's topic has such a form: names do not begin with a dot, and these have a level more. A publisher that nobody who is there
+/// has claimed goes to the collector whose name makes the largest number together with its own (rendezvous hashing: Thaler and
+/// Ravishankar, Using Name-Based Mappings to Increase Hit Rates, IEEE/ACM Trans. Netw. 6(1), 1998): all come to the same
+/// result without a word. Where two claim one all the same, as they did not see each other, the last claim that the broker has stands.
+package struct CollectorGroup: Sendable {
+  static let memberLimit = Limit(
+    256, "collectors of a group", by: .broker, whenFull: "further ones have no publishers",
+    counted: "nowhere: they are not seen")
+  static let publisherLimit = Limit(
+    65_536, "publishers that a collector of a group knows", by: .broker,
+    whenFull: "further ones are not collected", counted: "nowhere: their rows wait with them")
+  /// Who starts waits so long for the messages that the broker has kept.
+  static let settlingPeriod = Duration.seconds(2)
+  /// After a broken connection the others may be away, too, for as long as they pause between attempts.
+  static let resettlingPeriod = Duration.seconds(12)
+
+  /// What is to be done.
+  package struct Actions: Sendable, Equatable {
+    /// Retained messages.
+    package var messages: [Message] = []
+    package var subscribe: [String] = []
+    package var unsubscribe: [String] = []
+    /// Sessions that this collector has taken over, by their publishers.
+    package var taken: [String: String] = [:]
+  }
+
+  package struct Message: Sendable, Hashable {
+    package var topic: String
+    package var octets: [UInt8]
+  }
+
+  private struct Publisher: Sendable {
+    var state: PublisherStatus.State
+    var session: String
+  }
+
+  private let prefix: String
+  private let root: String
+  private let me: String
+  private var members: Set<String> = []
+  private var claims: [String: String] = [:]
+  private var publishers: [String: Publisher] = [:]
+  package private(set) var owned: Set<String> = []
+  /// What it had when the connection broke off.
+  private var remembered: Set<String> = []
+  private var settledAt: MonotonicTime?
+  private var hasBeenConnected = false
+  private var isChanged = false
+
+  package init(_ group: String, member: String, below prefix: String) {
+    (self.prefix, me) = (prefix, member)
+    root = "\(prefix)/.group/\(group)"
+  }
+
+  /// The broker publishes it where the connection breaks off.
+  package var will: Message { Message(topic: "\(root)/members/\(me)", octets: []) }
+
+  private func topics(of publisher: String) -> String { "\(prefix)/\(publisher)/+/+" }
+
+  private func claim(_ publisher: String, by name: String) -> Message {
+    Message(topic: "\(root)/claims/\(publisher)", octets: Array(name.utf8))
+  }
+
+  // MARK: What it hears
+
+  /// A connection is there, and nothing is subscribed.
+  package mutating func connected(_ now: MonotonicTime) -> Actions {
+    if hasBeenConnected { remembered.formUnion(owned) }
+    settledAt = now.advanced(by: hasBeenConnected ? Self.resettlingPeriod : Self.settlingPeriod)
+    (members, claims, publishers, owned) = ([me], [:], [:], [])
+    (hasBeenConnected, isChanged) = (true, true)
+    var actions = Actions()
+    actions.messages = [Message(topic: "\(root)/members/\(me)", octets: Array("online".utf8))]
+    actions.subscribe = ["\(root)/+/+", "\(prefix)/+/status"]
+    return actions
+  }
+
+  /// Takes a message of the group's.
+  ///
+  /// - Returns: whether it was one.
+  package mutating func take(_ topic: String, _ payload: Span<UInt8>) -> Bool {
+    guard topic.hasPrefix(root + "/") else { return false }
+    let levels = topic.dropFirst(root.count + 1).split(separator: "/").map(String.init)
+    guard levels.count == 2, FleetName.isValid(levels[1]) else { return true }
+    var octets: [UInt8] = []
+    for index in 0..<min(payload.count, FleetName.byteCountLimit + 1) { octets.append(payload[index]) }
+    let text = String(decoding: octets, as: UTF8.self)
+    switch levels[0] {
+    case "members":
+      if octets.isEmpty {
+        // A will of an earlier connection of this one: it is here.
+        if levels[1] != me { members.remove(levels[1]) }
+      } else if members.count < Self.memberLimit.count {
+        members.insert(levels[1])
+      }
+    case "claims":
+      if octets.isEmpty {
+        claims[levels[1]] = nil
+      } else if FleetName.isValid(text), claims.count < Self.publisherLimit.count {
+        claims[levels[1]] = text
+      }
+    default: return true
+    }
+    isChanged = true
+    return true
+  }
+
+  /// Takes what a publisher says of itself.
+  package mutating func take(_ publisher: String, status payload: Span<UInt8>) {
+    guard let status = try? PublisherStatus(parsing: payload) else {
+      // It has been taken away.
+      if payload.isEmpty { publishers[publisher] = nil }
+      isChanged = true
+      return
+    }
+    guard publishers[publisher] != nil || publishers.count < Self.publisherLimit.count else { return }
+    let known = publishers[publisher]
+    guard known?.state != status.state || known?.session != status.session else { return }
+    publishers[publisher] = Publisher(state: status.state, session: status.session)
+    isChanged = true
+  }
+
+  // MARK: What it does
+
+  /// What follows from what was heard, once enough was.
+  package mutating func decide(_ now: MonotonicTime) -> Actions {
+    guard isChanged, let settledAt else { return Actions() }
+    var actions = Actions()
+    // What it had nobody else may want: that need not wait.
+    let isSettled = now >= settledAt
+    for (name, publisher) in publishers.sorted(by: { $0.key < $1.key }) {
+      if publisher.state == .ended {
+        if owned.contains(name) { release(name, &actions) }
+        continue
+      }
+      let claimant = claims[name].flatMap { members.contains($0) ? $0 : nil }
+      let mine = remembered.contains(name) && claims[name] == nil ? me : nil
+      guard let owner = claimant ?? mine ?? (isSettled ? chosen(for: name) : nil) else { continue }
+      if owner == me, !owned.contains(name) {
+        owned.insert(name)
+        if claims[name] != me { actions.messages.append(claim(name, by: me)) }
+        claims[name] = me
+        actions.subscribe.append(topics(of: name))
+        actions.taken[name] = publisher.session
+      } else if owner != me, owned.contains(name) {
+        owned.remove(name)
+        actions.unsubscribe.append(topics(of: name))
+      }
+    }
+    if isSettled {
+      remembered = []
+      isChanged = false
+    }
+    return actions
+  }
+
+  private mutating func release(_ publisher: String, _ actions: inout Actions) {
+    owned.remove(publisher)
+    claims[publisher] = nil
+    actions.messages.append(claim(publisher, by: ""))
+    actions.unsubscribe.append(topics(of: publisher))
+  }
+
+  private func chosen(for publisher: String) -> String? {
+    members.max { first, second in
+      (Self.number(first, publisher), first) < (Self.number(second, publisher), second)
+    }
+  }
+
+  /// FNV-1a, and then SplitMix64's last step, since FNV's high bits know little of the last octets.
+  private static func number(_ member: String, _ publisher: String) -> UInt64 {
+    var hash: UInt64 = 0xCBF2_9CE4_8422_2325
+    for octet in Array(member.utf8) + [0] + Array(publisher.utf8) {
+      hash = (hash ^ UInt64(octet)) &* 0x100_0000_01B3
+    }
+    hash = (hash ^ hash >> 30) &* 0xBF58_476D_1CE4_E5B9
+    hash = (hash ^ hash >> 27) &* 0x94D0_49BB_1331_11EB
+    return hash ^ hash >> 31
+  }
+}
