@@ -3,7 +3,7 @@ import Recording
 
 /// What a capture can be turned into.
 package enum ConversionFormat: String, CaseIterable, Sendable {
-  case csv, npy, edf, bdf, wfdb, ndjson
+  case csv, npy, edf, bdf, wfdb, ndjson, influx
 
   /// Where it goes if nobody says.
   package func output(of directory: String) -> String {
@@ -13,6 +13,7 @@ package enum ConversionFormat: String, CaseIterable, Sendable {
     return switch self {
     case .csv, .npy, .wfdb: "\(name)-\(rawValue)"
     case .edf, .bdf, .ndjson: "\(name).\(rawValue)"
+    case .influx: "\(name).line"
     }
   }
 
@@ -20,7 +21,7 @@ package enum ConversionFormat: String, CaseIterable, Sendable {
   var isFolder: Bool {
     switch self {
     case .csv, .npy, .wfdb: true
-    case .edf, .bdf, .ndjson: false
+    case .edf, .bdf, .ndjson, .influx: false
     }
   }
 }
@@ -46,7 +47,7 @@ package enum CaptureConversion {
     switch format {
     case .csv: try TableConversion.run(capture, to: output, .csv, &report, progress: progress)
     case .npy: try TableConversion.run(capture, to: output, .npy, &report, progress: progress)
-    case .ndjson: try TableConversion.writeLines(capture, to: output, &report, progress: progress)
+    case .ndjson, .influx: try TableConversion.writeLines(capture, to: output, &report, progress: progress)
     case .edf: try EDFConversion.run(capture, to: output, .edf, &report, progress: progress)
     case .bdf: try EDFConversion.run(capture, to: output, .bdf, &report, progress: progress)
     case .wfdb: try WFDBConversion.run(capture, to: output, &report, progress: progress)

@@ -29,7 +29,7 @@ enum TableConversion {
     } catch { throw .output(error) }
   }
 
-  /// A line for each row, table after table: `table`, and the columns by their names.
+  /// A line for each row, table after table: an object with `table` and the columns by their names, or as `LineProtocol` has it.
   static func writeLines(
     _ capture: RecordedCapture, to path: String, _ report: inout ConversionReport,
     progress: (ConversionProgress) -> Void
@@ -39,10 +39,17 @@ enum TableConversion {
         try path == "-" ? OutputFile(toStandardOutput: ()) : OutputFile(creating: path, ifExists: .fail)
       var line = JSONLine()
       for table in capture.tables {
+        var points = LineProtocol(table, capture.session)
+        let isInflux = report.format == .influx
         try forEachRow(capture, table, &report, progress) { row throws(SystemError) in
+          if isInflux { return try file.append { points.append(row.words, to: &$0) } }
           line.removeAll()
           encode(row, table, into: &line)
           try file.append { $0 += line.octets }
+        }
+        if points.empty > 0 {
+          report.leftOut.append(
+            "\(table.name): \(points.empty) rows without a value, which the line protocol cannot have")
         }
       }
       try file.flush()

@@ -15,6 +15,7 @@ struct ConvertCommand: ParsableCommand {
         csv      a directory of text tables, octet for octet those that a capture writes
         npy      a directory of NumPy arrays, one for each column, and columns.json about them
         ndjson   a JSON object a line: the table and the columns by their names
+        influx   InfluxDB's line protocol, for it, VictoriaMetrics, Telegraf and others
         edf      EDF+ (16 bits) by EDFlib: signals on the sensor's own clock, and annotations
         bdf      BDF+ (24 bits), likewise
         wfdb     a WFDB record in a directory, for PhysioNet's tools
@@ -30,6 +31,8 @@ struct ConvertCommand: ParsableCommand {
         ringtap convert walk --to npy --output arrays
             numpy.load("arrays/ppg/ppg_counts.npy", mmap_mode="r")
         ringtap convert walk --to ndjson --output - | head
+        ringtap convert walk --to influx -o - | curl --data-binary @- 'localhost:8428/write?precision=ns'
+            into a VictoriaMetrics; 'localhost:8086/api/v2/write?org=lab&bucket=walks' and a token for an InfluxDB
         ringtap convert walk --to bdf --json | jq .signals
         ringtap convert ride --grid 50 --to csv
             of several devices that were recorded at once: one table, on one clock, after `ringtap align ride`
@@ -39,7 +42,7 @@ struct ConvertCommand: ParsableCommand {
       """)
 
   enum Format: String, CaseIterable, ExpressibleByArgument {
-    case csv, npy, edf, bdf, wfdb, ndjson
+    case csv, npy, edf, bdf, wfdb, ndjson, influx
 
     var format: ConversionFormat {
       switch self {
@@ -49,6 +52,7 @@ struct ConvertCommand: ParsableCommand {
       case .bdf: .bdf
       case .wfdb: .wfdb
       case .ndjson: .ndjson
+      case .influx: .influx
       }
     }
   }
@@ -56,7 +60,7 @@ struct ConvertCommand: ParsableCommand {
   @Argument(help: ArgumentHelp("A capture's directory, or a packet log.", valueName: "path"))
   var path: String
 
-  @Option(help: ArgumentHelp("csv, npy, edf, bdf, wfdb or ndjson.", valueName: "format"))
+  @Option(help: ArgumentHelp("csv, npy, edf, bdf, wfdb, ndjson or influx.", valueName: "format"))
   var to: Format
 
   @Option(
@@ -83,7 +87,7 @@ struct ConvertCommand: ParsableCommand {
       guard tableFormat != nil else { throw ValidationError("--grid goes with --to csv or npy") }
     }
     guard output == "-" else { return }
-    if to != .ndjson { throw ValidationError("only ndjson goes to standard output") }
+    if to != .ndjson, to != .influx { throw ValidationError("only ndjson and influx go to standard output") }
     if json { throw ValidationError("--json would stand among the lines of --output -") }
   }
 
