@@ -285,7 +285,39 @@ extension DaemonStatus {
         page.sample("ringtap_battery_percent", [("device", device.name)], "\(battery)")
       }
     }
+    for value in Self.values {
+      page.add(value.name, .gauge, value.help)
+      for device in devices {
+        guard let number = device.value(of: value.table) else { continue }
+        page.sample(value.name, [("device", device.name)], NumberText.fixed(number, value.decimals))
+      }
+    }
     return page.text
+  }
+
+  /// What bodies are told to have, by the tables that have it.
+  private static let values: [(table: String, name: String, decimals: Int, help: String)] = [
+    (
+      "heart_rate", "ringtap_heart_rate_bpm", 0,
+      "As a strap told it last; absent without contact, without a link, and after 15 s of silence."
+    ),
+    (
+      "temperature", "ringtap_body_temperature_celsius", 2,
+      "As a thermometer told it last; absent off the body, without a link, and after 15 s of silence."
+    ),
+  ]
+}
+
+extension DaemonStatus.Device {
+  /// For how long a value is the latest: nanoseconds.
+  private static let freshness: Int64 = 15_000_000_000
+
+  /// Of the table's value, the last row's; `nil` where that has none, or is old.
+  fileprivate func value(of table: String) -> Double? {
+    guard isStreaming, let stream = streams.first(where: { $0.name == table }),
+      let silence = stream.silence, silence <= Self.freshness
+    else { return nil }
+    return stream.last
   }
 }
 

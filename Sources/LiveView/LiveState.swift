@@ -76,6 +76,8 @@ package struct LiveStream: Sendable {
   /// Of the column that is shown; `nil` where the last row has none.
   package var last: Double?
   package var decimals = 0
+  /// Since the last row: nanoseconds; `nil` before the first.
+  package var silence: Int64?
   /// As in `RecordedColumn`.
   package var unit = ""
   /// The newest at the end.

@@ -119,6 +119,7 @@ struct LiveTable: Sendable {
     let period = min(stream.rate.map { Self.samplesEach / $0 } ?? 0, Self.columnSeconds.last ?? 1)
     stream.columnSeconds = Self.columnSeconds.first { $0 >= period } ?? 1
     let silence = now - lastRow
+    stream.silence = silence
     let isSilent = silence > Self.patience + Int64(2e9 * period)
     if isSilent { stream.rate = nil }
     let end = isSilent ? lastTime &+ silence : lastTime

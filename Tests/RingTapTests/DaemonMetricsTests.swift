@@ -28,13 +28,28 @@ import Testing
     var stream = LiveStream("ppg")
     stream.count = 4200
     left.streams = [stream]
+    var strap = device("chest", 3, DaemonStatus.Counts())
+    strap.link = .streaming
+    var rate = LiveStream("heart_rate")
+    (rate.last, rate.silence) = (72, 14_999_999_999)
+    strap.streams = [rate]
+    var old = device("old", 4, DaemonStatus.Counts())
+    old.link = .streaming
+    rate.silence = 15_000_000_001
+    old.streams = [rate]
+    var lost = device("lost", 5, DaemonStatus.Counts())
+    (lost.link, rate.silence) = (.lost(seconds: 1, reason: "silence", attempt: 1, pause: nil), 1)
+    lost.streams = [rate]
+    var unworn = device("unworn", 6, DaemonStatus.Counts())
+    (unworn.link, rate.last) = (.streaming, nil)
+    unworn.streams = [rate]
     return DaemonStatus(
       adapter: "hci0", mode: "raw", startedAt: ReceiveTime(nanoseconds: 1_700_000_000_500_000_000),
       now: ReceiveTime(nanoseconds: 1_700_000_100_000_000_000), directory: "/data",
       freeByteCount: 21_400_000_000, removedCaptures: 9,
       publishing: DaemonStatus.Publishing(
         broker: "mqtt://b/fleet", acknowledged: 4100, confirmed: 4000, waiting: 120, behind: 1),
-      devices: [left, device("far.away-2", 2, DaemonStatus.Counts())])
+      devices: [left, device("far.away-2", 2, DaemonStatus.Counts()), strap, old, lost, unworn])
   }()
 
   @Test func areWhatPrometheusReads() async throws {
@@ -70,7 +85,10 @@ import Testing
       #expect(value("ringtap_confirmed_rows", "ringtap_confirmed_rows") == 4000)
       #expect(value("ringtap_waiting_rows", "ringtap_waiting_rows") == 120)
       #expect(value("ringtap_captures_behind", "ringtap_captures_behind") == 1)
-      #expect(families.count == 16)
+      // Old values, those of lost links and of a strap on nobody are not told.
+      let rates = (families["ringtap_heart_rate_bpm"] as? [String: Any])?["samples"] as? [String: Double]
+      #expect(rates == ["ringtap_heart_rate_bpm,device=chest": 72])
+      #expect(families.count == 18)
     }
   }
 }

@@ -257,7 +257,8 @@ private actor DaemonKeeper {
           return Array("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\nConnection: close\r\n\r\n".utf8)
         }
         let page = Array(
-          "# TYPE ringtap_up gauge\nringtap_up \(status == nil ? 0 : 1)\n\(status?.metrics ?? "")".utf8)
+          "# HELP ringtap_up 1 while there is an adapter.\n# TYPE ringtap_up gauge\nringtap_up \(status == nil ? 0 : 1)\n\(status?.metrics ?? "")"
+            .utf8)
         let head =
           "HTTP/1.1 200 OK\r\nContent-Type: text/plain; version=0.0.4\r\nContent-Length: \(page.count)\r\n"
           + "Connection: close\r\n\r\n"
