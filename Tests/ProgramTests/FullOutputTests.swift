@@ -20,7 +20,8 @@ struct FullOutputTests {
     "link": [address] + ring,
     "pair": ["70:CB:0D:00:18:0D", "--transport", "virtual:heart-rate,security=encrypted"],
     "capture": ["--count", "30", "--output", "FOLDER/new"] + ring,
-    "analyse": ["FOLDER/walk"], "convert": ["FOLDER/walk", "--to", "ndjson", "--output", "-"],
+    "analyse": ["FOLDER/walk"], "align": ["FOLDER/group"],
+    "convert": ["FOLDER/walk", "--to", "ndjson", "--output", "-"],
     "report": ["FOLDER/walk", "--output", "FOLDER/page.html"],
     "import": ["FOLDER/walk/packets.btsnoop", "--output", "FOLDER/imported"],
     "ring info": ring, "ring battery": ring, "ring time": ring, "ring settings": ring,
@@ -106,6 +107,10 @@ struct FullOutputTests {
       ], state: folder)
     #expect(capture.status == 0, "\(capture.errors)")
     await device.end()
+    try FileManager.default.createDirectory(atPath: folder + "/group", withIntermediateDirectories: true)
+    for name in ["one", "two"] {
+      try FileManager.default.copyItem(atPath: folder + "/walk", toPath: "\(folder)/group/\(name)")
+    }
     try Data("dialogue a\n  > 0a0300\n  < 0b01\n".utf8).write(to: URL(filePath: folder + "/script.txt"))
     try Data(
       #"{"directory":"\#(folder)/captures","devices":[{"name":"ring","address":"\#(Self.address)","sensor":"ring"}]}"#
