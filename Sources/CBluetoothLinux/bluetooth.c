@@ -125,6 +125,15 @@ int ringtap_l2cap_connect(int fd, uint64_t address, uint8_t address_type, uint16
   return connect(fd, (struct sockaddr *)&peer, sizeof peer);
 }
 
+int ringtap_l2cap_accept(int fd, uint64_t *address, uint8_t *address_type) {
+  struct sockaddr_l2 peer = {0};
+  socklen_t length = sizeof peer;
+  int link = accept4(fd, (struct sockaddr *)&peer, &length, SOCK_CLOEXEC | SOCK_NONBLOCK);
+  *address = address_bits(&peer.l2_bdaddr);
+  *address_type = peer.l2_bdaddr_type;
+  return link;
+}
+
 int ringtap_l2cap_connection_handle(int fd) {
   struct l2cap_conninfo info = {0};
   socklen_t length = sizeof info;

@@ -45,6 +45,30 @@ private enum Octets {
   }
 }
 
+@Suite struct AdvertisingFeaturesTests {
+  /// Of Linux 6.1 above btvirt's controller, with what `btmgmt advinfo` made of it: three instances at most, 251 octets each.
+  private func free(_ hex: String) throws -> UInt8? {
+    let octets = octetsOf(hex)
+    return try AdvertisingFeatures(validating: octets.span).free
+  }
+
+  @Test func findsTheLeastNumberThatIsFree() throws {
+    #expect(try free("fff30100 fb fb 03 00") == 1)
+    #expect(try free("fff30100 fb fb 03 01 01") == 2)
+    #expect(try free("fff30100 fb fb 03 02 0301") == 2)
+    #expect(try free("fff30100 fb fb 03 03 010203") == nil)
+    #expect(try free("fff30100 fb fb 00 00") == nil)
+  }
+
+  @Test func refusesWhatIsCut() {
+    let octets = octetsOf("fff30100 fb fb 03 02 0102")
+    for count in 0..<octets.count {
+      let cut = Array(octets[..<count])
+      #expect(throws: WireError.self) { _ = try AdvertisingFeatures(validating: cut.span).count }
+    }
+  }
+}
+
 @Suite struct ManagementCommandTests {
   private func expect<Command: ManagementCommand>(_ command: Command, _ opcode: UInt16, _ parameters: String)
   {
@@ -64,6 +88,17 @@ private enum Octets {
     expect(StartDiscovery(), 0x23, "06")
     expect(StopDiscovery(), 0x24, "06")
     expect(GetConnectionInformation(ring), 0x31, "b2a1000dcb70 01")
+    expect(ReadAdvertisingFeatures(), 0x3D, "")
+    expect(RemoveAdvertising(2), 0x3F, "02")
+    // Instance, flags, duration, time-out, least and most interval, power.
+    expect(
+      AddExtendedAdvertisingParameters(1, form: .legacy, interval: .fast), 0x54,
+      "01 01400000 0000 0000 30000000 60000000 00")
+    expect(
+      AddExtendedAdvertisingParameters(1, form: .extended, interval: .fast), 0x54,
+      "01 81400000 0000 0000 30000000 60000000 00")
+    expect(
+      AddExtendedAdvertisingData(1, [2, 1, 6], scanResponse: [2, 9, 0x52]), 0x55, "01 03 03 020106 020952")
     expect(
       LoadConnectionParameters([.init(ring, timing)]), 0x35, "0100 b2a1000dcb70 01 0600 0700 0000 2a00")
     expect(

@@ -35,4 +35,5 @@ public struct LEFeatures: Hashable, Sendable, BitwiseCopyable {
   public var hasDataPacketLengthExtension: Bool { bits & 1 << 5 != 0 }
   public var hasPHY2M: Bool { bits & 1 << 8 != 0 }
   public var hasPHYCoded: Bool { bits & 1 << 11 != 0 }
+  public var hasExtendedAdvertising: Bool { bits & 1 << 12 != 0 }
 }

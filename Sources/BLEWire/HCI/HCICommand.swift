@@ -103,3 +103,19 @@ public struct ReadLocalSupportedCommands: HCICommand {
   @inlinable public init() {}
   public func encodeParameters(into output: inout OutputSpan<UInt8>) {}
 }
+
+/// What the link layer can; answered with eight octets, `LEFeatures`. Core 5.4, Vol 4, Part E, 7.8.3.
+public struct LEReadLocalSupportedFeatures: HCICommand {
+  public static let opcode = HCIOpcode.leReadLocalSupportedFeatures
+  @inlinable public init() {}
+  public func encodeParameters(into output: inout OutputSpan<UInt8>) {}
+
+  public struct Reply: HCIReply {
+    public let features: LEFeatures
+
+    public init(validating returned: Span<UInt8>) throws(WireError) {
+      try returned.require(8, .hciEvent)
+      features = LEFeatures(bits: returned.u64(at: 0))
+    }
+  }
+}

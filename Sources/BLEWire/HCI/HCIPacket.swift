@@ -26,6 +26,7 @@ public struct HCIStatus: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public static let success = HCIStatus(rawValue: 0x00)
   public static let unknownCommand = HCIStatus(rawValue: 0x01)
   public static let unknownConnection = HCIStatus(rawValue: 0x02)
+  public static let memoryCapacityExceeded = HCIStatus(rawValue: 0x07)
   public static let connectionTimeout = HCIStatus(rawValue: 0x08)
   public static let commandDisallowed = HCIStatus(rawValue: 0x0C)
   public static let unsupportedFeature = HCIStatus(rawValue: 0x11)

@@ -39,6 +39,8 @@ public struct ControllerSettings: Hashable, Sendable, BitwiseCopyable {
   public var isPowered: Bool { bits & 1 != 0 }
   public var isLowEnergy: Bool { bits & 1 << 9 != 0 }
   public var isBondable: Bool { bits & 1 << 4 != 0 }
+  /// As `btmgmt advertising` sets it. What is advertised beside, by instances or commands of HCI, does not show here.
+  public var isAdvertising: Bool { bits & 1 << 10 != 0 }
   public var hasSecureConnections: Bool { bits & 1 << 11 != 0 }
 
   public init(bits: UInt32) { self.bits = bits }

@@ -56,6 +56,9 @@ int ringtap_hci_enable_time_stamps(int fd);
 int ringtap_l2cap_bind(int fd, uint64_t address, uint8_t address_type, uint16_t cid);
 int ringtap_l2cap_connect(int fd, uint64_t address, uint8_t address_type, uint16_t cid);
 
+/// accept() on a listening socket: a non-blocking one, and whose link it is. -1 with errno.
+int ringtap_l2cap_accept(int fd, uint64_t *address, uint8_t *address_type);
+
 /// L2CAP_CONNINFO: the HCI connection handle of a connected socket, or -1.
 int ringtap_l2cap_connection_handle(int fd);
 

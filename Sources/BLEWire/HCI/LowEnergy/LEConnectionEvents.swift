@@ -194,3 +194,27 @@ extension Span where Element == UInt8 {
       supervisionTimeout: u16(at: offset + 4))
   }
 }
+
+#if !NO_ALLOCATIONS
+  extension LEConnectionComplete {
+    /// The whole event, without an H4 type octet.
+    package var event: [UInt8] {
+      [UInt8](encoding: HCIEventPacket.headerByteCount + Self.byteCount) {
+        $0.append(HCIEventCode.leMeta.rawValue)
+        $0.append(UInt8(Self.byteCount))
+        encode(into: &$0)
+      }
+    }
+  }
+
+  extension DisconnectionComplete {
+    /// The whole event, without an H4 type octet.
+    package var event: [UInt8] {
+      [UInt8](encoding: HCIEventPacket.headerByteCount + 4) {
+        $0.append(HCIEventCode.disconnectionComplete.rawValue)
+        $0.append(4)
+        encode(into: &$0)
+      }
+    }
+  }
+#endif

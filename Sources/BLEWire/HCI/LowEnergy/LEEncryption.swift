@@ -4,6 +4,7 @@ extension HCIOpcode {
   public static let leEncrypt = HCIOpcode(group: 0x08, command: 0x017)
   public static let leEnableEncryption = HCIOpcode(group: 0x08, command: 0x019)
   public static let leLongTermKeyRequestReply = HCIOpcode(group: 0x08, command: 0x01A)
+  public static let leLongTermKeyRequestNegativeReply = HCIOpcode(group: 0x08, command: 0x01B)
   public static let leAddDeviceToResolvingList = HCIOpcode(group: 0x08, command: 0x027)
 }
 
@@ -52,6 +53,49 @@ public struct LEEnableEncryption: HCICommand {
     output.append(u16: diversifier)
     output.append(u128: key)
   }
+}
+
+/// A central begins to encrypt, and the peripheral's host is asked for the key. Core 5.4, Vol 4, Part E, 7.7.65.5.
+@frozen public struct LELongTermKeyRequest: Hashable, Sendable, BitwiseCopyable {
+  public let handle: ConnectionHandle
+  /// Rand and EDIV, by which the key is found; 0 but for keys of a legacy pairing.
+  public let random: UInt64
+  public let diversifier: UInt16
+
+  /// - Parameter event: parameters of the LE Meta event, from the subevent on.
+  public init(validating event: Span<UInt8>) throws(WireError) {
+    try event.require(13, of: .longTermKeyRequest)
+    handle = ConnectionHandle(event.u16(at: 1))
+    random = event.u64(at: 3)
+    diversifier = event.u16(at: 11)
+  }
+}
+
+/// The key that a central encrypts with. Core 5.4, Vol 4, Part E, 7.8.25.
+public struct LELongTermKeyRequestReply: HCICommand {
+  public static let opcode = HCIOpcode.leLongTermKeyRequestReply
+  public let handle: ConnectionHandle
+  public let key: UInt128
+
+  @inlinable public init(_ handle: ConnectionHandle, key: UInt128) {
+    self.handle = handle
+    self.key = key
+  }
+
+  public func encodeParameters(into output: inout OutputSpan<UInt8>) {
+    output.append(u16: handle.rawValue)
+    output.append(u128: key)
+  }
+}
+
+/// There is no such key: the central hears of PIN or Key Missing. Core 5.4, Vol 4, Part E, 7.8.26.
+public struct LELongTermKeyRequestNegativeReply: HCICommand {
+  public static let opcode = HCIOpcode.leLongTermKeyRequestNegativeReply
+  public let handle: ConnectionHandle
+
+  @inlinable public init(_ handle: ConnectionHandle) { self.handle = handle }
+
+  public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(u16: handle.rawValue) }
 }
 
 /// A link is encrypted, or is not, or could not be. Core 5.4, Vol 4, Part E, 7.7.8.

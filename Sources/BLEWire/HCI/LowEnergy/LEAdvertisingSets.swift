@@ -1,0 +1,208 @@
+public import BLECore
+
+extension HCIOpcode {
+  public static let leSetAdvertisingSetRandomAddress = HCIOpcode(group: 0x08, command: 0x035)
+  public static let leSetExtendedAdvertisingParameters = HCIOpcode(group: 0x08, command: 0x036)
+  public static let leSetExtendedAdvertisingData = HCIOpcode(group: 0x08, command: 0x037)
+  public static let leSetExtendedScanResponseData = HCIOpcode(group: 0x08, command: 0x038)
+  public static let leSetExtendedAdvertisingEnable = HCIOpcode(group: 0x08, command: 0x039)
+  public static let leRemoveAdvertisingSet = HCIOpcode(group: 0x08, command: 0x03C)
+  public static let leClearAdvertisingSets = HCIOpcode(group: 0x08, command: 0x03D)
+}
+
+extension LESubevent {
+  public static let advertisingSetTerminated = LESubevent(rawValue: 0x12)
+}
+
+/// The number that a host gives to one of its advertisers; 0 … 0xEF. Core 5.4, Vol 4, Part E, 7.8.53.
+public struct AdvertisingSetHandle: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
+  public let rawValue: UInt8
+  @inlinable public init(rawValue: UInt8) { self.rawValue = rawValue }
+
+  public static let first = AdvertisingSetHandle(rawValue: 0)
+  /// Beside the kernel's host, which numbers its own from 0 up (`hci_find_adv_instance`, `net/bluetooth/hci_core.c`).
+  public static let besideKernel = AdvertisingSetHandle(rawValue: 0xEF)
+}
+
+/// The random address of one set; after its parameters, and before it is switched on. Core 5.4, Vol 4, Part E, 7.8.52.
+public struct LESetAdvertisingSetRandomAddress: HCICommand {
+  public static let opcode = HCIOpcode.leSetAdvertisingSetRandomAddress
+  public let set: AdvertisingSetHandle
+  public let address: DeviceAddress
+
+  @inlinable public init(_ set: AdvertisingSetHandle, _ address: DeviceAddress) {
+    self.set = set
+    self.address = address
+  }
+
+  public func encodeParameters(into output: inout OutputSpan<UInt8>) {
+    output.append(set.rawValue)
+    output.append(address)
+  }
+}
+
+/// Parameters of a set that advertises undirected on the 1M PHY, to anybody, at the power that the controller prefers.
+///
+/// Core 5.4, Vol 4, Part E, 7.8.53.
+public struct LESetExtendedAdvertisingParameters: HCICommand {
+  /// Which PDUs are on air.
+  public enum Form: Hashable, Sendable, BitwiseCopyable {
+    /// Those that every scanner hears; 31 octets of data.
+    case legacy
+    /// Those that only scanners for extended advertising hear. A connectable one has no scan response.
+    case extended
+  }
+
+  public static let opcode = HCIOpcode.leSetExtendedAdvertisingParameters
+  public let set: AdvertisingSetHandle
+  public let form: Form
+  public let kind: AdvertisingKind
+  public let interval: AdvertisingInterval
+  public let ownType: AddressType
+
+  @inlinable public init(
+    _ set: AdvertisingSetHandle, form: Form = .legacy, kind: AdvertisingKind, interval: AdvertisingInterval,
+    ownType: AddressType = .public
+  ) {
+    self.set = set
+    self.form = form
+    self.kind = kind
+    self.interval = interval
+    self.ownType = ownType
+  }
+
+  /// Bit 0 connectable, 1 scannable, 4 legacy PDUs. Of legacy PDUs the connectable ones are scannable, too.
+  var properties: UInt16 {
+    switch (form, kind) {
+    case (.legacy, .connectable): 0x0013
+    case (.legacy, .scannable): 0x0012
+    case (.legacy, .nonConnectable): 0x0010
+    case (.extended, .connectable): 0x0001
+    case (.extended, .scannable): 0x0002
+    case (.extended, .nonConnectable): 0x0000
+    }
+  }
+
+  public func encodeParameters(into output: inout OutputSpan<UInt8>) {
+    output.append(set.rawValue)
+    output.append(u16: properties)
+    output.append(u24: UInt32(interval.least))
+    output.append(u24: UInt32(interval.most))
+    output.append(0x07)  // channels 37, 38 and 39
+    output.append(ownType.rawValue)
+    output.append(zeros: 7)  // peer: of directed advertising only
+    output.append(0)  // scan and connect requests of all devices
+    output.append(0x7F)  // no preference of power
+    output.append(1)  // primary PHY: LE 1M
+    output.append(0)  // no auxiliary packet is left out
+    output.append(1)  // secondary PHY: LE 1M
+    output.append(0)  // advertising set identifier
+    output.append(0)  // scan requests are not reported
+  }
+}
+
+/// Switches one set on, without an end of its own, or sets off. Core 5.4, Vol 4, Part E, 7.8.56.
+public struct LESetExtendedAdvertisingEnable: HCICommand {
+  public static let opcode = HCIOpcode.leSetExtendedAdvertisingEnable
+  public let state: AdvertisingState
+  /// `nil` for all; they can only be switched off together.
+  public let set: AdvertisingSetHandle?
+
+  @inlinable public init(_ state: AdvertisingState, _ set: AdvertisingSetHandle) {
+    self.state = state
+    self.set = set
+  }
+
+  private init() { (state, set) = (.off, nil) }
+  public static let allOff = LESetExtendedAdvertisingEnable()
+
+  public func encodeParameters(into output: inout OutputSpan<UInt8>) {
+    output.append(state.rawValue)
+    output.append(set == nil ? 0 : 1)
+    guard let set else { return }
+    output.append(set.rawValue)
+    output.append(u16: 0)  // for any time
+    output.append(0)  // for any number of advertisements
+  }
+}
+
+/// Gives a set back to the controller, which must be off. Core 5.4, Vol 4, Part E, 7.8.59.
+public struct LERemoveAdvertisingSet: HCICommand {
+  public static let opcode = HCIOpcode.leRemoveAdvertisingSet
+  public let set: AdvertisingSetHandle
+
+  @inlinable public init(_ set: AdvertisingSetHandle) { self.set = set }
+
+  public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(set.rawValue) }
+}
+
+/// Gives all sets back, which must be off. Core 5.4, Vol 4, Part E, 7.8.60.
+public struct LEClearAdvertisingSets: HCICommand {
+  public static let opcode = HCIOpcode.leClearAdvertisingSets
+  @inlinable public init() {}
+  public func encodeParameters(into output: inout OutputSpan<UInt8>) {}
+}
+
+/// A set is off: a central has connected, or its time is over. Core 5.4, Vol 4, Part E, 7.7.65.18.
+@frozen public struct LEAdvertisingSetTerminated: Hashable, Sendable, BitwiseCopyable {
+  /// Success where a central has connected.
+  public let status: HCIStatus
+  public let set: AdvertisingSetHandle
+  /// Of the link; without meaning for any other status than success.
+  public let handle: ConnectionHandle
+
+  /// - Parameter event: parameters of the LE Meta event, from the subevent on.
+  public init(validating event: Span<UInt8>) throws(WireError) {
+    try event.require(6, of: .advertisingSetTerminated)
+    status = HCIStatus(rawValue: event[1])
+    set = AdvertisingSetHandle(rawValue: event[2])
+    handle = ConnectionHandle(event.u16(at: 3))
+  }
+}
+
+#if !NO_ALLOCATIONS
+  /// What a set sends, all at once: AD structures of 31 octets at most with legacy PDUs, else of 251 in one command.
+  ///
+  /// Core 5.4, Vol 4, Part E, 7.8.54.
+  public struct LESetExtendedAdvertisingData: HCICommand {
+    public static let opcode = HCIOpcode.leSetExtendedAdvertisingData
+    public static let maximumByteCount = 251
+    public let set: AdvertisingSetHandle
+    public let data: [UInt8]
+
+    /// - Precondition: 251 octets at most.
+    public init(_ set: AdvertisingSetHandle, _ data: [UInt8]) {
+      precondition(data.count <= Self.maximumByteCount)
+      self.set = set
+      self.data = data
+    }
+
+    public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(data, of: set) }
+  }
+
+  /// The answer of a set to a scan request. Core 5.4, Vol 4, Part E, 7.8.55.
+  public struct LESetExtendedScanResponseData: HCICommand {
+    public static let opcode = HCIOpcode.leSetExtendedScanResponseData
+    public let set: AdvertisingSetHandle
+    public let data: [UInt8]
+
+    /// - Precondition: 251 octets at most.
+    public init(_ set: AdvertisingSetHandle, _ data: [UInt8]) {
+      precondition(data.count <= LESetExtendedAdvertisingData.maximumByteCount)
+      self.set = set
+      self.data = data
+    }
+
+    public func encodeParameters(into output: inout OutputSpan<UInt8>) { output.append(data, of: set) }
+  }
+
+  extension OutputSpan where Element == UInt8 {
+    fileprivate mutating func append(_ data: [UInt8], of set: AdvertisingSetHandle) {
+      append(set.rawValue)
+      append(3)  // all of it
+      append(1)  // the controller should not fragment it
+      append(UInt8(truncatingIfNeeded: data.count))
+      append(data.span)
+    }
+  }
+#endif
