@@ -1,5 +1,6 @@
 public import BLECore
 public import BLELinux
+public import BLEStack
 public import BLEWire
 
 /// From an address on air to the identity of the device behind it, on any thread.
@@ -8,7 +9,7 @@ public typealias AddressResolver = @Sendable (DeviceAddress) -> DeviceAddress?
 /// A way to the radio: the kernel's adapter beside its host (`KernelAdapter`), or a controller of our own
 /// (`HostAdapter`). Scanning and connecting look the same on both.
 ///
-/// What only some can do is asked of `securing` and `exclusive`. An adapter around another one hands these on, so that
+/// What only some can do is asked of `securing`, `exclusive` and `innermost`. An adapter around another one hands these on, so that
 /// nothing depends on which type stands outermost.
 public protocol Adapter: Actor {
   /// Runs on the receive thread for each advertising report. Must not block; cannot keep the view.
@@ -23,6 +24,8 @@ public protocol Adapter: Actor {
   nonisolated var securing: (any SecuringAdapter)? { get }
   /// Our own host, where the controller is ours alone: for what the kernel's host does not let through.
   nonisolated var exclusive: HostAdapter? { get }
+  /// The one that is around no other: what it is says what else it can.
+  nonisolated var innermost: any Adapter { get }
   /// Packets that broke the format.
   var malformed: Int { get async }
   /// Long advertisements that have not come whole.
@@ -76,6 +79,7 @@ public protocol Adapter: Actor {
 extension Adapter {
   public nonisolated var securing: (any SecuringAdapter)? { nil }
   public nonisolated var exclusive: HostAdapter? { nil }
+  public nonisolated var innermost: any Adapter { self }
 
   /// Where the kernel's host takes what the controller sends, it is the kernel's to count.
   public var faults: Int { 0 }

@@ -1,6 +1,7 @@
 package import BLECore
 package import BLEHost
 package import BLELinux
+package import BLEStack
 package import BLEWire
 
 /// An adapter of the kernel after whose last new link, or scan, this process has no capability any more.
@@ -11,12 +12,17 @@ package actor SparingAdapter: Adapter {
   private let base: any Adapter
   /// New links that are still to come; none for a scan.
   private var linksToCome: Int
+  /// Links that will be given another timing.
+  private var unsettled = 0
+  /// What is needed when all links are there and settled.
+  private var kept: Set<ProcessFacts.Capability> = []
 
   package nonisolated var name: String { base.name }
   package nonisolated var mode: String { base.mode }
   package nonisolated var loop: EventLoop { base.loop }
   package nonisolated var securing: (any SecuringAdapter)? { base.securing }
   package nonisolated var exclusive: HostAdapter? { base.exclusive }
+  package nonisolated var innermost: any Adapter { base.innermost }
   package nonisolated var unownedExecutor: UnownedSerialExecutor { base.loop.executor }
 
   package init(_ base: any Adapter, links: Int) {
@@ -44,12 +50,22 @@ package actor SparingAdapter: Adapter {
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
     let connection = try await base.connect(to: peer, asking: request, timeout: timeout, tap: tap)
-    if linksToCome > 0 {
-      linksToCome -= 1
-      // After a gap the same is asked of the new link.
-      if linksToCome == 0 { ProcessRights.keep(request.isEmpty ? [] : [.netRaw]) }
+    guard linksToCome > 0 else { return connection }
+    linksToCome -= 1
+    unsettled += 1
+    // After a gap the same is asked of the new link.
+    if !request.isEmpty { kept = [.netRaw] }
+    if linksToCome == 0 { ProcessRights.keep([.netRaw]) }
+    loop.task {
+      await connection.fastStartEnded()
+      await self.settled()
     }
     return connection
+  }
+
+  private func settled() {
+    unsettled -= 1
+    if linksToCome == 0, unsettled == 0 { ProcessRights.keep(kept) }
   }
 
   package func change(_ connection: Connection, to request: LinkRequest) async {

@@ -2,6 +2,7 @@
 @_exported public import BLECore
 @_exported public import BLEEmulation
 @_exported public import BLEHost
+@_exported public import BLEPeripheral
 @_exported public import BLESensors
 @_exported public import BLEStack
 @_exported public import BLEWire

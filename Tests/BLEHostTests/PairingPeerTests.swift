@@ -7,6 +7,7 @@ import BLEWire
 import Foundation
 import Synchronization
 import TestKit
+import TestPeer
 import Testing
 
 /// Our Security Manager against google/bumble's, over controllers of bumble's, which compare the keys that both hosts
@@ -15,49 +16,30 @@ import Testing
   .serialized,
   .timeLimit(.minutes(1)))
 struct PairingPeerTests {
-  /// A way to pair, with what bumble is told.
-  struct Case: CustomTestStringConvertible, Sendable {
-    let testDescription: String
-    let own: IOCapability
-    let arguments: [String]
-    let isAuthenticated: Bool
-    let isSecure: Bool
-
-    init(
-      _ name: String, _ own: IOCapability, _ arguments: String..., authenticated: Bool = false, secure: Bool
-    ) {
-      testDescription = name
-      self.own = own
-      self.arguments = arguments
-      isAuthenticated = authenticated
-      isSecure = secure
-    }
-  }
-
   static let cases = [
-    Case("Just Works", .noInputNoOutput, secure: true),
-    Case("legacy Just Works", .noInputNoOutput, "--legacy", secure: false),
-    Case(
+    PairingCase("Just Works", .noInputNoOutput, secure: true),
+    PairingCase("legacy Just Works", .noInputNoOutput, "--legacy", secure: false),
+    PairingCase(
       "numeric comparison", .displayYesNo, "--capability", "yes-no", "--mitm", authenticated: true,
       secure: true),
-    Case(
+    PairingCase(
       "passkey that bumble shows", .keyboardOnly, "--capability", "display", "--mitm", authenticated: true,
       secure: true),
-    Case(
+    PairingCase(
       "passkey that we show", .displayOnly, "--capability", "keyboard", "--mitm", authenticated: true,
       secure: true),
-    Case(
+    PairingCase(
       "legacy passkey that bumble shows", .keyboardOnly, "--capability", "display", "--mitm", "--legacy",
       authenticated: true, secure: false),
-    Case(
+    PairingCase(
       "legacy passkey that we show", .displayOnly, "--capability", "keyboard", "--mitm", "--legacy",
       authenticated: true, secure: false),
   ]
 
   /// A read that is refused pairs and succeeds; a second host with the stored key encrypts and reads without a pairing.
-  @Test(arguments: cases) func pairsAndComesBack(_ way: Case) async throws {
-    let numbers = Numbers()
-    let store = MemoryBonds()
+  @Test(arguments: cases) func pairsAndComesBack(_ way: PairingCase) async throws {
+    let numbers = SharedNumber()
+    let store = KeptBonds()
     let peer = try await BumblePeer.start("bumble_secure.py", way.arguments + ["--numbers", numbers.path])
     let loop = try EventLoop.start()
     defer { loop.stop() }
@@ -98,7 +80,7 @@ struct PairingPeerTests {
     let loop = try EventLoop.start()
     defer { loop.stop() }
     let adapter = try await HostAdapter.open(.tcpClient(host: "127.0.0.1", port: peer.port), on: loop)
-    try await adapter.secure(SecuritySettings(store: MemoryBonds()))
+    try await adapter.secure(SecuritySettings(store: KeptBonds()))
     let link = try await connect(adapter, peer)
     await #expect { _ = try await link.read("AA02") } throws: { error in
       guard case GATTError.refused(let response) = error else { return false }
@@ -108,13 +90,13 @@ struct PairingPeerTests {
   }
 
   @Test func noticesAWrongPasskey() async throws {
-    let numbers = Numbers()
+    let numbers = SharedNumber()
     let peer = try await BumblePeer.start(
       "bumble_secure.py", ["--capability", "display", "--mitm", "--numbers", numbers.path])
     let loop = try EventLoop.start()
     defer { loop.stop() }
     let adapter = try await HostAdapter.open(.tcpClient(host: "127.0.0.1", port: peer.port), on: loop)
-    let agent = PairingAgent(.keyboardOnly, askPasskey: { numbers.read().map { ($0 + 1) % 1_000_000 } })
+    let agent = PairingAgent(.keyboardOnly, askPasskey: { numbers.theirs.map { ($0 + 1) % 1_000_000 } })
     try await adapter.secure(SecuritySettings(agent: agent, makeKeyPair: try P256KeyPair.maker()))
     let link = try await connect(adapter, peer)
     await #expect(throws: HostError.self) { _ = try await adapter.pair(link.connection) }
@@ -129,7 +111,7 @@ struct PairingPeerTests {
 
   /// The bond tells who is behind an address that changes with each advertising.
   @Test func findsABondedDeviceBehindPrivateAddresses() async throws {
-    let store = MemoryBonds()
+    let store = KeptBonds()
     let peer = try await BumblePeer.start("bumble_secure.py", ["--private"])
     let loop = try EventLoop.start()
     defer { loop.stop() }
@@ -160,7 +142,7 @@ struct PairingPeerTests {
   ///
   /// Its first link ends as soon as it is paired: with legacy pairing, where our key is the last PDU, the end once overtook it.
   @Test(arguments: [["--legacy"], []]) func signs(_ options: [String]) async throws {
-    let store = MemoryBonds()
+    let store = KeptBonds()
     let peer = try await BumblePeer.start("bumble_secure.py", options)
     let loop = try EventLoop.start()
     defer { loop.stop() }
@@ -224,60 +206,5 @@ private struct SecureLink {
 
   func write(_ uuid: String, _ text: String) async throws {
     try await client.write(Array(text.utf8), to: handle(uuid))
-  }
-}
-
-/// The number that both sides show, or that one shows and the other types; a file is the person between them.
-private final class Numbers: Sendable {
-  let path: String
-  private let shown = Mutex<UInt32?>(nil)
-
-  init() { path = FileManager.default.temporaryDirectory.path + "/ringtap-number-\(UUID().uuidString)" }
-  deinit { try? FileManager.default.removeItem(atPath: path) }
-
-  /// Ours, where there is one.
-  var ours: UInt32? { shown.withLock { $0 } }
-  var theirs: UInt32? { read() }
-
-  func read() -> UInt32? {
-    (try? String(contentsOfFile: path, encoding: .ascii)).flatMap { UInt32($0.dropLast()) }
-  }
-
-  func agent(_ capability: IOCapability) -> PairingAgent {
-    PairingAgent(
-      capability,
-      showPasskey: { number in
-        self.shown.withLock { $0 = number }
-        try? Data("\(number)\n".utf8).write(to: URL(filePath: self.path), options: .atomic)
-      },
-      askPasskey: {
-        // bumble writes it before it answers with its public key, or its response.
-        let number = await self.written()
-        self.shown.withLock { $0 = number }
-        return number
-      },
-      compare: { number in
-        self.shown.withLock { $0 = number }
-        return true
-      })
-  }
-
-  /// Waits for what bumble shows.
-  private func written() async -> UInt32? {
-    try? await eventually("bumble shows a number") { read() != nil }
-    return read()
-  }
-}
-
-private final class MemoryBonds: BondStore {
-  private let kept = Mutex<[StoredBond]>([])
-
-  func bonds() -> [StoredBond] { kept.withLock { $0 } }
-
-  func keep(_ bond: StoredBond) {
-    kept.withLock { kept in
-      kept.removeAll { $0.device == bond.device }
-      kept.append(bond)
-    }
   }
 }

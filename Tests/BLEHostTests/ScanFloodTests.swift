@@ -1,5 +1,6 @@
 import BLECore
 import BLELinux
+import BLEStack
 import BLEWire
 import Synchronization
 import TestKit

@@ -150,4 +150,33 @@ struct ATTServerCachingTests {
     #expect(bench.send("0a0900") == "0b0200")
     #expect(bench.send("0a1200") == "010a120001")
   }
+
+  /// GATT/SR/GAS/BV-07-C, steps 8 and 9: the next link does not begin with the proof that the last one was about to bring.
+  @Test func proofGoesWithTheLink() {
+    var bench = Self.unaware()
+    #expect(bench.send("0a0300") == "010a030012")
+    bench.server.linkEnded()
+    #expect(bench.send("0a0300") == "010a030012")
+    #expect(bench.send("0a0300") == "0b")
+  }
+
+  /// A client that comes back, and is known only after it has exchanged MTUs, written a CCCD and begun a long write.
+  @Test func resumesOnTheLinkThatIsThere() {
+    var kept = ServerBench(Self.sample)
+    #expect(kept.send("1209000200") == "13")
+    kept.server.linkEnded()
+    var bench = ServerBench(Self.sample)
+    bench.server.security = ATTSecurity(.encrypted)
+    #expect(bench.send("026400") == "030002")
+    #expect(bench.send("1212000200") == "13")
+    #expect(bench.send("1603000000aa") == "1703000000aa")
+    kept.server.resume(bench.server)
+    bench.server = kept.server
+    #expect(bench.server.mtu == 100)
+    #expect(bench.server.security == ATTSecurity(.encrypted))
+    #expect(bench.send("0a0900") == "0b0200")
+    #expect(bench.send("0a1200") == "0b0200")
+    #expect(bench.send("1801") == "19")
+    #expect(bench.send("0a0300") == "0baa")
+  }
 }

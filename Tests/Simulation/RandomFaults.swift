@@ -43,6 +43,8 @@ enum RandomFault {
       case .silence: "silence"
       case .hardwareError: "hardwareError"
       case .withholdCompletedPackets: "withholdCompletedPackets"
+      case .overlookAcceptList: "overlookAcceptList"
+      case .goOnWithConnects: "goOnWithConnects"
       case .wrongOpcode: "wrongOpcode"
       case .staleHandle: "staleHandle"
       case .duplicateEvents: "duplicateEvents"

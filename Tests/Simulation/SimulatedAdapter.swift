@@ -1,6 +1,7 @@
 import BLECore
 import BLEHost
 import BLELinux
+import BLEStack
 import BLEWire
 
 /// Tells of each connection that is made over an adapter, and of its end.

@@ -1,6 +1,6 @@
 public import BLECore
 public import BLELinux
-import BLEStack
+public import BLEStack
 public import BLEWire
 
 /// An adapter of the kernel, beside the kernel's host and beside `bluetoothd`: the `coexist` mode.
@@ -15,7 +15,7 @@ public actor CoexistAdapter: Adapter {
   public nonisolated var name: String { info.name }
   public nonisolated let mode = "coexist"
 
-  let kernel: KernelAdapter
+  package let kernel: KernelAdapter
   private let note: @Sendable (String) -> Void
   private var channel: ManagementChannel?
   /// What the kernel is to ask for in connects that are under way.
@@ -146,8 +146,4 @@ public actor CoexistAdapter: Adapter {
     channel = opened
     return opened
   }
-}
-
-extension LinkRequest {
-  fileprivate mutating func leaveTiming() { (interval, latency, supervisionTimeout) = (nil, nil, nil) }
 }

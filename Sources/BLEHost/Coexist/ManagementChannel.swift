@@ -132,27 +132,26 @@ actor ManagementChannel {
   /// - Throws: `managementRefused`, `managementTimedOut`, `adapterDown`, `notPermitted`.
   @discardableResult
   func command(
-    _ command: some ManagementCommand, within limit: Duration = ManagementChannel.commandTimeout
+    _ command: any ManagementCommand, within limit: Duration = ManagementChannel.commandTimeout
   ) async throws(HostError) -> [UInt8] {
     let answer = OneShot<Result<[UInt8], HostError>>()
     send(command, within: limit) { answer.set($0) }
     return try await answer.get()
   }
 
-  private func send<Command: ManagementCommand>(
-    _ command: Command, within limit: Duration = ManagementChannel.commandTimeout,
+  private func send(
+    _ command: any ManagementCommand, within limit: Duration = ManagementChannel.commandTimeout,
     _ answer: @escaping (Result<[UInt8], HostError>) -> Void
   ) {
     guard isOpen else { return answer(.failure(.adapterDown(name))) }
-    let byteCount = command.parameterByteCount
+    let (opcode, byteCount) = (type(of: command).opcode, command.parameterByteCount)
     let parameters = [UInt8](encoding: byteCount) { command.encodeParameters(into: &$0) }
     let packet = [UInt8](encoding: ManagementPacket.headerByteCount + byteCount) {
-      ManagementPacket(code: Command.opcode.rawValue, index: index, parameters: parameters.span).encode(
-        into: &$0)
+      ManagementPacket(code: opcode.rawValue, index: index, parameters: parameters.span).encode(into: &$0)
     }
     do throws(SystemError) { try port.send(packet.span) } catch { return answer(.failure(HostError(error))) }
     let deadline = SystemClock.monotonic().advanced(by: limit)
-    pending.append(PendingCommand(opcode: Command.opcode, deadline: deadline, answer: answer))
+    pending.append(PendingCommand(opcode: opcode, deadline: deadline, answer: answer))
   }
 
   private func complete(_ opcode: ManagementOpcode, _ result: Result<[UInt8], HostError>) {

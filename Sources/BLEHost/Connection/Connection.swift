@@ -40,14 +40,17 @@ public actor Connection: ATTRequester {
   private let tap: PacketTap?
   /// The log has heard of this link.
   private var isLogged = false
+  // Kept private, the machine is used in place: an accessor that lends it out allocates at each use.
   private var machine: ATTClientMachine
   private var server: LocalServer
+  /// In the place of `server`.
+  private var responder: AttributeResponder?
   /// Why the bearer ended, once it has.
   public private(set) var end: BearerEnd?
   private var current: Request?
   private var queue: [Request] = []
-  private let queuedWrites = Turns()
-  private var outbox: [[UInt8]] = []
+  let queuedWrites = Turns()
+  package private(set) var outbox: [[UInt8]] = []
   /// PDUs of one system call are being delivered: what is said meanwhile waits until all are.
   private var isDelivering = false
   private let senders = Waiters()
@@ -58,6 +61,7 @@ public actor Connection: ATTRequester {
   private var wakes: [WakeEvent] = []
   var restore: (@Sendable () async -> Void)?
   var settle: (@Sendable (Connection) async -> Void)?
+  var settled: OneShot<Void>?
   var former: LinkParameters?
   /// Makes a link more secure that a device finds too insecure.
   private var securityRaiser: (@Sendable (Connection, ATTErrorCode) async -> Bool)?
@@ -87,8 +91,7 @@ public actor Connection: ATTRequester {
     let client = BearerClient(
       received: { self.received($0, at: $1, $2) }, batchBegan: { self.beginDelivery() },
       batchDelivered: { self.endDelivery() }, batchEnded: { self.signalWakes() },
-      writable: { self.flushOutbox() },
-      changed: { self.note($0) },
+      writable: { self.flushOutbox() }, changed: { self.note($0) },
       ended: { self.finish($0) }, deadline: { self.machine.deadline }, expired: { self.expire($0) })
     do throws(SystemError) { try carrier.attach(client) } catch { throw HostError(error) }
   }
@@ -96,12 +99,6 @@ public actor Connection: ATTRequester {
   // MARK: State
 
   public var mtu: Int { machine.mtu }
-
-  /// The controller's word for the end of the link, where it is known. Core 5.4, Vol 1, Part F.
-  public var disconnectReason: HCIStatus? { carrier.disconnectReason }
-
-  /// What is in force on the link, as far as it is known.
-  public var link: LinkState { LinkState(after: changes) }
 
   func note(_ change: LinkChange) {
     // A peer that changes its mind without end does not fill our memory: the latest stay, and the first.
@@ -117,9 +114,6 @@ public actor Connection: ATTRequester {
     result.requests = requests.value
     return result
   }
-
-  /// The kernel's receive queue, in octets of kernel memory.
-  public var receiveBufferByteCount: Int { carrier.receiveBufferByteCount }
 
   /// Ends the bearer where an answer takes longer than this, 30 s at most.
   public func limitAnswers(to patience: Duration) { machine.patience = patience }
@@ -190,14 +184,22 @@ public actor Connection: ATTRequester {
     queue.remove(at: index).answer.set(.failure(.cancelled))
   }
 
-  public func beginQueuedWrite() async { await queuedWrites.take() }
-
-  public func endQueuedWrite() { queuedWrites.end() }
-
   public func send(_ command: [UInt8]) async throws(GATTError) {
     await senders.wait { outbox.isEmpty || end != nil }
     if let end { throw .closed(end) }
     transmit(command)
+  }
+
+  /// Waits while something waits for room in the carrier.
+  package func room() async throws(GATTError) {
+    do { try await senders.waitUnlessCancelled { outbox.isEmpty || end != nil } } catch { throw .cancelled }
+    if let end { throw .closed(end) }
+  }
+
+  /// Hands what the peer asks to `responder` from now on.
+  package func serve(_ responder: AttributeResponder) {
+    machine.servesIndications = true
+    self.responder = responder
   }
 
   /// Those that wait for the answer to another.
@@ -339,7 +341,7 @@ public actor Connection: ATTRequester {
     case .refused(let error): complete(.failure(.refused(error)))
     case .failed(let error): complete(.failure(.malformed(error)))
     case .serve:
-      let answer = server.answer(pdu, mtu: machine.mtu)
+      let answer = responder?.answer(pdu, machine.mtu) ?? server.answer(pdu, mtu: machine.mtu)
       if !answer.isEmpty { transmit(answer) }
     case .close(let error):
       counters.malformed += 1
@@ -359,7 +361,7 @@ public actor Connection: ATTRequester {
 
   // MARK: To the carrier
 
-  private func transmit(_ pdu: [UInt8]) {
+  package func transmit(_ pdu: [UInt8]) {
     guard end == nil else { return }
     guard isDelivering || !outbox.isEmpty else {
       write(pdu)

@@ -66,22 +66,12 @@ public final class PacketTap: Sendable {
   package static func start(
     of handle: ConnectionHandle, peer: DeviceAddress, _ timing: LinkParameters?
   ) -> [UInt8] {
-    let complete = LEConnectionComplete(
-      handle: handle, peer: peer,
-      parameters: timing ?? LinkParameters(interval: 0, latency: 0, supervisionTimeout: 0))
-    return [UInt8](encoding: HCIEventPacket.headerByteCount + LEConnectionComplete.byteCount) {
-      $0.append(HCIEventCode.leMeta.rawValue)
-      $0.append(UInt8(LEConnectionComplete.byteCount))
-      complete.encode(into: &$0)
-    }
+    let timing = timing ?? LinkParameters(interval: 0, latency: 0, supervisionTimeout: 0)
+    return LEConnectionComplete(handle: handle, peer: peer, parameters: timing).event
   }
 
   /// Disconnection Complete. Core 5.4, Vol 4, Part E, 7.7.5.
   static func end(of handle: ConnectionHandle, _ reason: HCIStatus) -> [UInt8] {
-    [UInt8](encoding: HCIEventPacket.headerByteCount + 4) {
-      $0.append(HCIEventCode.disconnectionComplete.rawValue)
-      $0.append(4)
-      DisconnectionComplete(status: .success, handle: handle, reason: reason).encode(into: &$0)
-    }
+    DisconnectionComplete(status: .success, handle: handle, reason: reason).event
   }
 }

@@ -9,8 +9,6 @@ public import BLEWire
 public actor HostAdapter: Adapter {
   /// How long links may take to end before the controller is let go all the same.
   private static let closePatience = Duration.seconds(1)
-  /// How long a controller may take to confirm that it gave a connect up.
-  private static let cancelPatience = Duration.seconds(2)
   /// Fragments that may wait for the controller's buffers on one link.
   private static let fragmentLimit = 64
 
@@ -22,9 +20,9 @@ public actor HostAdapter: Adapter {
   private var host = HCIHost()
   private let started = OneShot<Result<Void, HostError>>()
   private var commands = PendingCommands()
-  private var attempt: LinkAttempt?
-  /// To make an attempt.
-  private let turns = Turns()
+  var wishes = LinkWishes()
+  /// Who takes links that centrals make with us.
+  var acceptor: LinkAcceptor?
   private(set) var carriers = CarrierTable()
   var security = SecurityTable()
   private var early: [EarlyPDU] = []
@@ -36,13 +34,12 @@ public actor HostAdapter: Adapter {
   private var ending: [ConnectionHandle] = []
   var ownAddress: DeviceAddress?
   var hidesInScans = false
-  private var failure: HostError?
+  private(set) var failure: HostError?
   private var lossHandler: (@Sendable () -> Void)?
   private var closing: OneShot<Void>?
   private var closeDeadline: MonotonicTime?
 
   public nonisolated let mode = "exclusive"
-  public nonisolated var exclusive: HostAdapter? { self }
 
   /// Takes a controller over: resets it and brings it up.
   ///
@@ -98,10 +95,7 @@ public actor HostAdapter: Adapter {
   public var controller: ControllerDescription { host.controller }
 
   /// What waits or is up, for whoever looks for leaks.
-  package var load: Int { commands.count + carriers.count + turns.waitingCount + host.linkCount }
-
-  /// Packets that broke the format.
-  public var malformed: Int { host.malformed }
+  package var load: Int { commands.count + carriers.count + wishes.waiting.count + host.linkCount }
 
   public var faults: Int {
     let counts = host.statistics
@@ -119,6 +113,8 @@ public actor HostAdapter: Adapter {
   public func close() async {
     for carrier in carriers.all { carrier.client?.ended(.closedLocally) }
     await stopScanQuietly()
+    // Where a central has come at this moment, or the controller is gone, it is off.
+    try? await stopAdvertising()
     if failure == nil, host.linkCount > 0 {
       closeDeadline = loop.clock.monotonic().advanced(by: Self.closePatience)
       let closing = self.closing ?? OneShot()
@@ -136,7 +132,7 @@ public actor HostAdapter: Adapter {
   ///
   /// - Returns: the return parameters after the status octet.
   @discardableResult
-  public func command(_ command: some HCICommand) async throws(HostError) -> [UInt8] {
+  public func command(_ command: any HCICommand) async throws(HostError) -> [UInt8] {
     let waiter = commands.wait(for: try submit(command), type(of: command).opcode)
     pump()
     return try await waiter.get()
@@ -146,14 +142,14 @@ public actor HostAdapter: Adapter {
   ///
   /// - Throws: also `gatt(closed)` where the link ends first.
   func command(
-    _ command: some HCICommand, endingWith procedure: LinkProcedure
+    _ command: any HCICommand, endingWith procedure: LinkProcedure
   ) async throws(HostError) -> HCIHostEvent {
     let waiter = commands.wait(for: try submit(command), type(of: command).opcode, endingWith: procedure)
     pump()
     return try await waiter.get()
   }
 
-  private func submit(_ command: some HCICommand) throws(HostError) -> CommandID {
+  private func submit(_ command: any HCICommand) throws(HostError) -> CommandID {
     if let failure { throw failure }
     guard let id = host.submit(command) else {
       throw .commandRefused(type(of: command).opcode, .commandDisallowed)
@@ -163,42 +159,16 @@ public actor HostAdapter: Adapter {
 
   // MARK: Links
 
-  /// Connects whom `create` asks the controller for, once it is free.
-  func connect(
-    _ peers: [DeviceAddress], startsFast: Bool = false, timeout: Duration, tap: PacketTap?,
-    _ create: () async throws(HostError) -> Void
-  ) async throws(HostError) -> Connection {
-    do { try await turns.takeUnlessCancelled() } catch { throw .gatt(.closed(.closedLocally)) }
-    defer { turns.end() }
-    if let failure { throw failure }
-    let attempt = LinkAttempt(peers, startsFast: startsFast, tap: tap, timeout)
-    self.attempt = attempt
-    do throws(HostError) { try await create() } catch {
-      self.attempt = nil
-      throw error
-    }
-    self.attempt?.deadline = loop.clock.monotonic().advanced(by: timeout)
-    let result = await withTaskCancellationHandler {
-      await attempt.outcome.value()
-    } onCancel: {
-      loop.later(self) { $0.giveUp(attempt.outcome) }
-    }
-    return try result.get()
-  }
-
-  private func giveUp(_ outcome: OneShot<Result<Connection, HostError>>) {
-    if attempt?.outcome === outcome { attempt?.deadline = loop.clock.monotonic() }
-  }
-
   /// Sends an ATT PDU of a connection.
   ///
   /// While a packet is being received the host is at work: what a connection answers then waits for its end.
   private func send(_ pdu: Span<UInt8>, on handle: ConnectionHandle) -> HostLink.SendResult {
     loop.assertIsCurrent()
-    guard carriers[handle] != nil else { return .gone }
+    guard let carrier = carriers[handle] else { return .gone }
     if isReceiving {
-      guard deferred.count < Self.fragmentLimit else { return .full }
+      guard deferred.count < Self.fragmentLimit, !carrier.isBehind else { return .full }
       deferred.append((handle, [UInt8](encoding: pdu.count) { $0.append(pdu) }))
+      carrier.hasAnswered = true
       return .sent
     }
     guard host.waitingFragments(handle) < Self.fragmentLimit else { return .full }
@@ -218,7 +188,7 @@ public actor HostAdapter: Adapter {
   // MARK: The receive thread
 
   private var nextDeadline: MonotonicTime? {
-    var earliest = MonotonicTime.earliest(host.deadline, attempt?.deadline)
+    var earliest = MonotonicTime.earliest(host.deadline, wishes.deadline)
     earliest = .earliest(earliest, closeDeadline)
     for index in 0..<carriers.count {
       earliest = .earliest(earliest, carriers.carrier(index).client?.deadline())
@@ -233,6 +203,10 @@ public actor HostAdapter: Adapter {
     var index = 0
     while index < carriers.count {
       let carrier = carriers.carrier(index)
+      if carrier.hasAnswered {
+        carrier.isBehind = host.waitingFragments(carriers.handle(index)) >= Self.fragmentLimit
+        carrier.hasAnswered = carrier.isBehind
+      }
       if carrier.hasNews {
         carrier.hasNews = false
         carrier.client?.batchEnded()
@@ -272,15 +246,7 @@ public actor HostAdapter: Adapter {
   private func expire(_ now: MonotonicTime) {
     host.expire(now: now)
     for carrier in carriers.all { carrier.client?.expired(now) }
-    if let attempt, let deadline = attempt.deadline, deadline <= now {
-      if attempt.isCancelling {
-        finishAttempt(.failure(attempt.refusal ?? .commandTimedOut(.leCreateConnectionCancel)))
-      } else {
-        self.attempt?.isCancelling = true
-        self.attempt?.deadline = now.advanced(by: Self.cancelPatience)
-        self.attempt?.cancel = host.submit(LECreateConnectionCancel())
-      }
-    }
+    expireWishes(now)
     settle()
   }
 
@@ -322,19 +288,15 @@ public actor HostAdapter: Adapter {
     switch event {
     case .ready: started.set(.success(()))
     case .answered(let id, let status, let returned):
-      if id == attempt?.cancel, status != .success {
-        // The link came up at the last moment. Its event may still be under way.
-        attempt?.refusal = .commandRefused(.leCreateConnectionCancel, status)
-      }
+      answered(id, status)
       commands.answered(id, status, returned)
     case .connected(let description): connected(description)
-    case .connectFailed(let status):
-      if let attempt { finishAttempt(.failure(attempt.failure(status))) }
+    case .connectFailed(let status): connectFailed(status)
     case .parametersChanged, .dataLengthChanged, .phyChanged, .parametersUnchanged, .phyUnchanged:
       if let (handle, value) = event.linkChange { note(handle, value) }
     case .remoteFeatures, .remoteVersion: break
     case .security(let handle, let what): take(what, of: handle)
-    case .encryption: break
+    case .encryption(let handle, _): noteSecurity(of: handle, host.keySource(of: handle))
     case .disconnected(let handle, let reason):
       commands.end({ $0.handle == handle }, .failure(.gatt(.closed(.linkLost(LinkLoss(reason))))))
       security.lose(handle)
@@ -345,18 +307,18 @@ public actor HostAdapter: Adapter {
     }
   }
 
-  private func note(_ handle: ConnectionHandle, _ value: LinkChange.Value) {
-    carriers[handle]?.client?.changed(LinkChange(time: loop.clock.now(), value: value))
-  }
-
   private func connected(_ description: LinkDescription) {
-    guard let attempt else {
+    let handle = description.handle
+    let isWished = description.role == .central
+    let wish = isWished ? wishes.take(description.peer) : nil
+    let acceptor = isWished ? nil : acceptor
+    guard wish != nil || acceptor != nil else {
       // A link that nobody waits for any more.
-      _ = host.submit(Disconnect(description.handle))
+      _ = host.submit(Disconnect(handle))
+      if isWished { endAttempt() }
       return
     }
-    let handle = description.handle
-    if attempt.startsFast { host.holdTiming(of: handle) }
+    if wish?.request.startsFast == true { host.holdTiming(of: handle) }
     // What was dropped before is no loss of this link's.
     let dropsBefore = transport.kernelQueueDrops
     let carrier = HostCarrier(
@@ -366,33 +328,29 @@ public actor HostAdapter: Adapter {
         self.disconnect(handle)
       } kernelQueueDrops: {
         self.transport.kernelQueueDrops - dropsBefore
-      }, mayBeOlder: transport.hasOlderLinks)
-    carrier.peer = description.peer
+      }, description, mayBeOlder: transport.hasOlderLinks)
     let connection = Connection(
-      carrier, peer: description.peer, handle: description.handle, on: loop, tap: attempt.tap)
-    carriers.add(carrier, description.handle)
+      carrier, peer: description.peer, handle: handle, on: loop, tap: wish?.tap ?? acceptor?.tap)
+    carriers.add(carrier, handle)
     connection.assumeIsolated {
       try? $0.attach()  // to a link of our own: cannot fail
       $0.onRefusal { [weak self] connection, code in await self?.raise(connection, after: code) ?? false }
     }
-    note(description.handle, .timing(description.parameters))
-    for pdu in early where pdu.handle == description.handle {
+    note(handle, .timing(description.parameters))
+    acceptor?.arrived(connection)
+    noteSecurity(of: handle, nil)
+    for pdu in early where pdu.handle == handle {
       carrier.client?.received(pdu.octets.span, pdu.time, pdu.stamp)
     }
-    finishAttempt(.success(connection))
-  }
-
-  private func finishAttempt(_ result: Result<Connection, HostError>) {
-    let outcome = attempt?.outcome
-    attempt = nil
-    outcome?.set(result)
+    if let wish { tell(wish, connection) }
   }
 
   private func failed(_ error: HostError) {
     failure = error
     started.set(.failure(error))
-    finishAttempt(.failure(error))
+    failWishes(error)
     commands.fail(error)
+    acceptor?.lost(error)
     security.loseAll()
     transport.close()
     lossHandler.take()?()

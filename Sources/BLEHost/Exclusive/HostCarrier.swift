@@ -1,5 +1,6 @@
 import BLECore
 import BLELinux
+import BLEStack
 import BLEWire
 
 /// A host's entries for the carrier of one link: closures made inside the host's actor, called on its executor's thread.
@@ -37,13 +38,16 @@ final class HostCarrier: ATTBearer, @unchecked Sendable {
   var hasNews = false
   /// A send found no room.
   var isFull = false
+  /// An answer was put off to the end of a batch; of these, too many wait.
+  var (hasAnswered, isBehind) = (false, false)
   var disconnectReason: HCIStatus?
-  var peer: DeviceAddress?
-
+  let description: LinkDescription
+  var peer: DeviceAddress { description.peer }
   let mayBeOlder: Bool
 
-  init(_ link: HostLink, mayBeOlder: Bool) {
+  init(_ link: HostLink, _ description: LinkDescription, mayBeOlder: Bool) {
     self.link = link
+    self.description = description
     self.mayBeOlder = mayBeOlder
   }
 

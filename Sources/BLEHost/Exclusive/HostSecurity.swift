@@ -42,6 +42,20 @@ extension HostAdapter {
   /// Of a link that is up.
   func peer(of handle: ConnectionHandle) -> DeviceAddress? { carriers[handle]?.peer }
 
+  /// Tells the server of a link what its peer may do now. Until a pairing is over, its key is worth no more than any: what
+  /// an older bond was worth does not count.
+  func noteSecurity(of handle: ConnectionHandle, _ source: LinkKeySource?) {
+    guard let acceptor, let carrier = carriers[handle], carrier.description.role == .peripheral else {
+      return
+    }
+    let made = security.bonds[handle]
+    let bond = source == .pairing ? made : made ?? storedBond(of: carrier.peer)?.bond
+    var level = ATTSecurity(bond, isEncrypted: source != nil)
+    if source != nil, bond == nil { level.keyByteCount = Int(security.settings?.minimumKeyByteCount ?? 7) }
+    let identity = bond?.isBonded == true ? bond?.peerIdentity?.address ?? carrier.peer : nil
+    acceptor.secured(LinkSecurityChange(handle: handle, security: level, source: source, identity: identity))
+  }
+
   /// Lets links be encrypted and devices be paired with. A controller without an address of its own goes on under the one
   /// by which bonded devices know us.
   public func secure(_ settings: SecuritySettings) async throws(HostError) {
@@ -49,6 +63,8 @@ extension HostAdapter {
     withHost { $0.takeSecurityRequests() }
     let known = settings.store?.bonds().last { $0.local.type == .random }
     if let known { try await goOn(as: known.local) }
+    let responder = settings.raising == .byPairing ? settings.responder(as: address) : nil
+    withHost { $0.answerPairings(by: responder) }
   }
 
   /// Pairs with a device, or waits for the pairing that is under way.
@@ -139,7 +155,8 @@ extension HostAdapter {
   ///
   /// - Returns: whether it is worth asking again.
   func raise(_ connection: Connection, after code: ATTErrorCode) async -> Bool {
-    guard let settings = security.settings, peer(of: connection.handle) != nil else { return false }
+    guard let settings = security.settings, carriers[connection.handle]?.description.role == .central
+    else { return false }
     let handle = connection.handle
     let isEncrypted = withHost { $0.isEncrypted(handle) }
     let bond = bond(of: connection)
@@ -177,9 +194,13 @@ extension HostAdapter {
   }
 
   func take(_ event: SecurityEvent, of handle: ConnectionHandle) {
+    if case .keyWanted(let random, let diversifier) = event {
+      return loop.later(self) { $0.answerKeyRequest(of: handle, random, diversifier) }
+    }
     guard let settings = security.settings else { return }
     let agent = settings.agent
     switch event {
+    case .keyWanted: break
     case .requested(let requirements): requested(requirements, on: handle, settings)
     case .showPasskey(let passkey): agent.showPasskey(passkey)
     case .askPasskey:
@@ -193,7 +214,9 @@ extension HostAdapter {
         await self.confirm(areEqual, on: handle)
       }
     case .paired(let result):
-      if case .success(let bond) = result { keep(bond, of: handle, settings) }
+      do throws(PairingError) { keep(try result.get(), of: handle, settings) } catch {
+        if carriers[handle]?.description.role == .peripheral { acceptor?.notPaired(error) }
+      }
       security.finish(handle, result)
     }
   }
@@ -205,11 +228,18 @@ extension HostAdapter {
   }
 
   private func keep(_ bond: Bond, of handle: ConnectionHandle, _ settings: SecuritySettings) {
-    security.bonds[handle] = bond
+    guard let link = carriers[handle]?.description else { return }
+    security.bonds[handle] = settings.keeping(bond, of: link, local: address)
     security.forgotten.remove(handle)
-    guard bond.isBonded, let peer = peer(of: handle) else { return }
-    settings.store?.keep(
-      StoredBond(device: bond.peerIdentity?.address ?? peer, local: address, bond: bond))
+    noteSecurity(of: handle, .pairing)
+  }
+
+  /// A central that is bonded encrypts by the key that it was given.
+  private func answerKeyRequest(of handle: ConnectionHandle, _ random: UInt64, _ diversifier: UInt16) {
+    guard let peer = peer(of: handle) else { return }
+    let bond = security.bonds[handle] ?? storedBond(of: peer)?.bond
+    let key = bond?.localKey(random: random, diversifier: diversifier)
+    withHost { $0.answerKeyRequest(of: handle, key) }
   }
 
   private func encrypt(_ handle: ConnectionHandle, _ key: LongTermKey) async -> Bool {
@@ -248,8 +278,7 @@ extension HostAdapter {
   }
 
   private func enter(_ passkey: UInt32?, on handle: ConnectionHandle) {
-    let now = loop.clock.monotonic()
-    withHost { $0.enterPasskey(passkey, on: handle, now: now) }
+    withHost { $0.enterPasskey(passkey, on: handle, now: loop.clock.monotonic()) }
   }
 
   private func confirm(_ areEqual: Bool, on handle: ConnectionHandle) {
@@ -258,8 +287,7 @@ extension HostAdapter {
   }
 
   private func cancelPairing(on handle: ConnectionHandle) {
-    let now = loop.clock.monotonic()
-    withHost { $0.cancelPairing(on: handle, now: now) }
+    withHost { $0.cancelPairing(on: handle, now: loop.clock.monotonic()) }
   }
 }
 

@@ -1,6 +1,6 @@
 public import BLECore
 import BLELinux
-import BLEStack
+public import BLEStack
 import BLEWire
 
 /// Links: made, changed, asked about. Core 5.4, Vol 4, Part E, 7.8.
@@ -9,18 +9,12 @@ extension HostAdapter {
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
     let peer = try await currentAddress(of: peer, within: timeout)
-    let connection = try await connect(
-      [peer], startsFast: request.startsFast, timeout: timeout, tap: tap
-    ) { () async throws(HostError) in
-      let parameters = request.initialTiming
-      if controller.usesExtendedCommands {
-        try await command(LEExtendedCreateConnection(to: peer, ownType: address.type, parameters: parameters))
-      } else {
-        try await command(LECreateConnection(to: peer, ownType: address.type, parameters: parameters))
-      }
-    }
+    let wish = LinkWish(peer, request, tap, timeout, from: loop.clock.monotonic())
+    let connection = try await link(wish)
     if request.startsFast {
       await connection.onSettled { [weak self] in await self?.endFastStart($0, request) }
+    } else if let timing = wish.timing, timing != request.initialTiming {
+      await ask(.timing, of: connection, LEConnectionUpdate(connection.handle, request.initialTiming))
     }
     await encryptIfBonded(connection)
     await askBeyondTiming(request, of: connection)
@@ -30,37 +24,9 @@ extension HostAdapter {
   /// Gives a link the timing that it is to keep: what was asked for, else what the device has asked for meanwhile.
   private func endFastStart(_ connection: Connection, _ request: LinkRequest) async {
     let wish = withHost { $0.releaseTiming(of: connection.handle) }
-    let rest: LinkParameterRange? = await isFast(connection) ? .default : nil
+    let rest: LinkParameterRange? = await connection.isFast ? .default : nil
     guard let timing = request.timing ?? wish ?? rest else { return }
     await ask(.timing, of: connection, LEConnectionUpdate(connection.handle, timing))
-  }
-
-  /// Whether the link still has the timing of a fast start: a device's controller may have had it changed.
-  private func isFast(_ connection: Connection) async -> Bool {
-    guard let timing = await connection.link.timing else { return true }
-    return timing.interval <= LinkRequest.fastIntervals.upperBound
-  }
-
-  /// Connects whichever of these devices advertises first: the controller looks for all of them by its accept list.
-  ///
-  /// - Throws: `commandRefused` with Memory Capacity Exceeded where the list is too short for them.
-  public func connect(
-    toFirstOf peers: [DeviceAddress], asking request: LinkRequest = LinkRequest(), timeout: Duration,
-    tap: PacketTap? = nil
-  ) async throws(HostError) -> Connection {
-    let connection = try await connect(peers, timeout: timeout, tap: tap) { () async throws(HostError) in
-      try await command(LEClearFilterAcceptList())
-      for peer in peers { try await command(LEAddDeviceToFilterAcceptList(peer)) }
-      let parameters = request.timing ?? .default
-      if controller.usesExtendedCommands {
-        try await command(
-          LEExtendedCreateConnection(toAcceptListFrom: address.type, parameters: parameters))
-      } else {
-        try await command(LECreateConnection(toAcceptListFrom: address.type, parameters: parameters))
-      }
-    }
-    await askBeyondTiming(request, of: connection)
-    return connection
   }
 
   public func change(_ connection: Connection, to request: LinkRequest) async {
@@ -79,7 +45,7 @@ extension HostAdapter {
   }
 
   private func ask(
-    _ part: LinkRequest.Part, of connection: Connection, _ command: some HCICommand
+    _ part: LinkRequest.Part, of connection: Connection, _ command: any HCICommand
   ) async {
     do throws(HostError) {
       try requireUp(connection)

@@ -1,6 +1,6 @@
 public import BLECore
 public import BLELinux
-import BLEStack
+public import BLEStack
 public import BLEWire
 
 /// An adapter of the kernel, beside the kernel's own host: the `raw` mode.
@@ -14,8 +14,12 @@ public actor KernelAdapter: SecuringAdapter {
   public nonisolated var name: String { info.name }
   public nonisolated let mode = "raw"
 
-  private var channel: RawChannel?
+  private(set) var channel: RawChannel?
+  /// Where it was needed.
+  private(set) var management: ManagementChannel?
   var security = KernelSecurity()
+  /// What the kernel has been told of devices, for links that begin fast.
+  var fastStarts: [DeviceAddress: LinkParameterRange] = [:]
   let note: @Sendable (String) -> Void
 
   /// - Parameters:
@@ -67,16 +71,32 @@ public actor KernelAdapter: SecuringAdapter {
   ) async throws(HostError) -> Connection {
     let lever = await lever()
     let peer = identity(of: peer)
-    var connection = try await Connection.open(
-      to: peer, from: info.address, on: loop, timeout: timeout, tap: tap, watching: lever.channel)
+    let isFast = await beginFastStart(with: peer, request, lever)
+    func open() async throws(HostError) -> Connection {
+      do throws(HostError) {
+        return try await Connection.open(
+          to: peer, from: info.address, on: loop, timeout: timeout, tap: tap, watching: lever.channel)
+      } catch {
+        await forgetFastStart(with: peer)
+        throw error
+      }
+    }
+    var connection = try await open()
     if await !protect(connection) {
       await connection.close()
-      guard await forget(peer) else { throw .pairing(peer, .notEncrypted(.pinOrKeyMissing)) }
-      connection = try await Connection.open(
-        to: peer, from: info.address, on: loop, timeout: timeout, tap: tap, watching: lever.channel)
+      guard await forget(peer) else {
+        await forgetFastStart(with: peer)
+        throw .pairing(peer, .notEncrypted(.pinOrKeyMissing))
+      }
+      connection = try await open()
       _ = await protect(connection)
     }
-    await lever.ask(request, of: connection)
+    var rest = request
+    if isFast {
+      rest.leaveTiming()
+      await connection.onSettled { [weak self] in await self?.endFastStart($0, as: peer, request) }
+    }
+    await lever.ask(rest, of: connection)
     return connection
   }
 
@@ -96,12 +116,26 @@ public actor KernelAdapter: SecuringAdapter {
   }
 
   public func close() async {
+    for peer in fastStarts.keys { await forgetFastStart(with: peer) }
     await endSecurity()
+    await management?.close()
+    management = nil
     await channel?.close()
     channel = nil
   }
 
-  private func openChannel() async throws(HostError) -> RawChannel {
+  func openManagement() async throws(HostError) -> ManagementChannel {
+    if let management { return management }
+    let opened = try await ManagementChannel.open(info, on: loop, note)
+    if let management {
+      await opened.close()
+      return management
+    }
+    management = opened
+    return opened
+  }
+
+  func openChannel() async throws(HostError) -> RawChannel {
     if let channel { return channel }
     let opened = try await RawChannel.open(info, on: loop, note: note)
     // Somebody else may have opened one meanwhile.

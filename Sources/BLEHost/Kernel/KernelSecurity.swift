@@ -1,5 +1,5 @@
 import BLECore
-import BLELinux
+package import BLELinux
 public import BLEStack
 import BLEWire
 
@@ -22,6 +22,8 @@ struct KernelSecurity {
   var gathered: [DeviceAddress: Bond] = [:]
   /// Devices that the user wants to pair with now, whatever is done when a device asks.
   var wanted: Set<DeviceAddress> = []
+  /// Has centrals taken that have come, and tells of keys that a link may be worth more for.
+  var centrals: (arrive: () -> Void, changed: () -> Void)?
   /// Devices that do not know their keys any more.
   var forgotten: Set<DeviceAddress> = []
 
@@ -45,11 +47,8 @@ extension KernelAdapter {
   public func secure(_ settings: SecuritySettings) async throws(HostError) {
     security.settings = settings
     guard HostError.daemon == nil else { return }
-    let channel: ManagementChannel
-    if let open = security.channel {
-      channel = open
-    } else {
-      channel = try await ManagementChannel.open(info, on: loop, note)
+    let channel = try await openManagement()
+    if security.channel == nil {
       await channel.whenAsked { event in self.assumeIsolated { $0.take(event) } }
       security.channel = channel
     }
@@ -107,14 +106,13 @@ extension KernelAdapter {
     return true
   }
 
-  /// Puts back what was switched, and lets the management interface go. The kernel keeps the keys.
+  /// Puts back what was switched. The kernel keeps the keys.
   func endSecurity() async {
     guard let channel = security.channel.take() else { return }
     let former = await channel.settings
     _ = try? await channel.command(SetIOCapability(.noInputNoOutput))
     if !former.isBondable { _ = try? await channel.command(SetBondable(.off)) }
     if !former.hasSecureConnections { _ = try? await channel.command(SetSecureConnections(.off)) }
-    await channel.close()
   }
 
   // MARK: Raising
@@ -251,6 +249,8 @@ extension KernelAdapter {
   private func take(_ event: ManagementSecurityEvent) {
     guard let settings = security.settings else { return }
     let agent = settings.agent
+    security.centrals?.arrive()
+    defer { security.centrals?.changed() }
     switch event {
     case .longTermKey(let key, let keeping):
       guard security.isOurs(key.peer) else { return }
@@ -318,7 +318,7 @@ extension SecuritySettings {
 
 extension Connection {
   /// Of the kernel's link; `nil` where the kernel has none.
-  var securityLevel: LinkSecurityLevel? { carrier.securityLevel() }
+  package var securityLevel: LinkSecurityLevel? { carrier.securityLevel() }
 
   /// Has the kernel encrypt the link, by a key that it has or by pairing. Nothing is sent before that has ended or the peer
   /// sends something.
@@ -346,5 +346,17 @@ extension HostError {
     case .cancelled: self = .pairing(peer, .cancelled)
     default: self = error
     }
+  }
+}
+
+extension KernelKeys {
+  /// - Returns: `nil` where they cannot be read.
+  init?(of adapter: String) {
+    let folder = "/sys/kernel/debug/bluetooth/\(adapter)"
+    func text(_ name: String) -> String? {
+      (try? Files.octets(of: folder + name, limit: 1 << 20)).map { String(decoding: $0, as: UTF8.self) }
+    }
+    guard let keys = text("/long_term_keys"), let own = text("/identity_resolving_keys") else { return nil }
+    self.init(longTerm: keys, identity: own)
   }
 }

@@ -48,6 +48,7 @@ actor RawChannel {
   private let note: @Sendable (String) -> Void
   private var links = LinkTable()
   private var lossHandler: (@Sendable () -> Void)?
+  private var observer: ControllerObserver?
   private var assembler = AdvertisingReportAssembler()
   /// Events and reports that broke the format.
   private(set) var malformed = 0
@@ -99,6 +100,9 @@ actor RawChannel {
     if token == nil { body() } else { lossHandler = body }
   }
 
+  /// Lets one observer hear all; `nil` for none.
+  func tell(_ observer: ControllerObserver?) { self.observer = observer }
+
   /// Leaves the adapter to others. A scan must have been stopped before.
   func close() { release(.gatt(.closed(.closedLocally))) }
 
@@ -109,7 +113,7 @@ actor RawChannel {
   /// - Returns: the return parameters after the status octet.
   /// - Throws: `commandRefused` with the controller's status, `commandTimedOut` after 2 s, `adapterDown`.
   @discardableResult
-  func command(_ command: some HCICommand) async throws(HostError) -> [UInt8] {
+  func command(_ command: any HCICommand) async throws(HostError) -> [UInt8] {
     try post(command)
     let answer = OneShot<Result<[UInt8], HostError>>()
     let deadline = SystemClock.monotonic().advanced(by: Self.commandTimeout)
@@ -118,7 +122,7 @@ actor RawChannel {
   }
 
   /// Sends a command whose answer nobody waits for.
-  func post(_ command: some HCICommand) throws(HostError) {
+  func post(_ command: any HCICommand) throws(HostError) {
     let opcode = type(of: command).opcode
     guard token != nil else { throw .adapterDown(info.name) }
     let parameters = [UInt8](encoding: 255) { command.encodeParameters(into: &$0) }
@@ -275,7 +279,7 @@ actor RawChannel {
   }
 
   /// Takes what waits, but not for ever: the loop comes back while there is more.
-  private func drain() {
+  func drain() {
     do throws(SystemError) {
       for _ in 0..<Self.turnLimit where token != nil {
         let count = try slab.receive(from: descriptor)
@@ -294,6 +298,7 @@ actor RawChannel {
 
   private func take(_ packet: Span<UInt8>, _ time: ReceiveTime) throws(WireError) {
     try packet.require(1, .h4)
+    observer?.heard(packet)
     if packet[0] == HCIPacketType.command.rawValue, scan != nil {
       interruption.take(
         try HCICommandPacket(validating: packet.extracting(1...)), at: SystemClock.monotonic())
@@ -346,5 +351,6 @@ actor RawChannel {
     for command in pending { command.answer.set(.failure(error)) }
     pending = []
     lossHandler.take()?()
+    observer.take()?.lost(error)
   }
 }

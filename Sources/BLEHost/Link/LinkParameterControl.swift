@@ -32,7 +32,7 @@ struct LinkParameterControl {
     let current = await channel?.timing(handle)
     let former = await connection.firstTiming(current)
     guard await ask(.timing, of: connection, LEConnectionUpdate(handle, range)),
-      let channel, let former
+      let channel, let former, !range.contains(former)
     else { return }
     await connection.onClose {
       guard let current = await channel.timing(handle), range.contains(current) else { return }
@@ -43,7 +43,7 @@ struct LinkParameterControl {
 
   @discardableResult
   private func ask(
-    _ part: LinkRequest.Part, of connection: Connection, _ command: some HCICommand
+    _ part: LinkRequest.Part, of connection: Connection, _ command: any HCICommand
   ) async -> Bool {
     do throws(HostError) {
       guard let channel else { throw refusal ?? .adapterDown("the adapter") }

@@ -29,6 +29,9 @@ public struct LinkRequest: Hashable, Sendable {
 
   public init() {}
 
+  /// Asks for no timing that lasts.
+  mutating func leaveTiming() { (interval, latency, supervisionTimeout) = (nil, nil, nil) }
+
   /// Nothing is asked for that lasts.
   public var isEmpty: Bool {
     var request = LinkRequest()

@@ -1,4 +1,5 @@
 import BLECore
+import BLEStack
 import BLEWire
 
 /// What a raw channel tells a carrier of its link. The closures belong to the channel's actor; the carrier calls them

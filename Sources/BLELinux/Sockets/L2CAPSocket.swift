@@ -38,6 +38,45 @@ public enum L2CAPSocket {
     return descriptor
   }
 
+  /// Centrals that may wait to be taken. The kernel offers the next listener what is beyond.
+  private static let backlog: CInt = 16
+
+  /// Listens for links that centrals make with an adapter: the ATT channel of each. Needs no capability.
+  ///
+  /// `socket(SOCK_SEQPACKET, BTPROTO_L2CAP)`, `bind(cid 4)`, `listen`. The kernel lets any number listen, and gives each
+  /// link's channel to the youngest socket alone: a socket goes to the front of its list when it is made (`l2cap_chan_create`),
+  /// and the others are passed over once the link has the channel (`l2cap_connect_cfm`). Links that are up already are none
+  /// of its business. Nor does it look who made the link: that of a central of the adapter's own, without a client's socket, comes
+  /// here, too. Linux 6.1.
+  ///
+  /// - Parameter adapter: its identity address.
+  package static func listenATT(on adapter: DeviceAddress) throws(SystemError) -> FileDescriptor {
+    let descriptor = try openSocket(
+      family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_SEQPACKET, protocol: BTPROTO_L2CAP,
+      name: "AF_BLUETOOTH, L2CAP")
+    let number = descriptor.rawValue
+    let type = UInt8(adapter.type == .public ? BDADDR_LE_PUBLIC : BDADDR_LE_RANDOM)
+    try checked("bind(L2CAP)") { ringtap_l2cap_bind(number, adapter.bits, type, attChannel) }
+    try checked("listen(L2CAP)") { listen(number, backlog) }
+    return descriptor
+  }
+
+  /// Takes the next channel of a listening socket; `peer` becomes the address of the central, that of its identity where the
+  /// kernel knows it.
+  ///
+  /// - Throws: `wouldBlock` where none waits.
+  package static func accept(
+    _ listener: borrowing FileDescriptor, peer: inout DeviceAddress
+  ) throws(SystemError) -> FileDescriptor {
+    let number = listener.rawValue
+    var bits: UInt64 = 0
+    var type: UInt8 = 0
+    // SAFETY: both outlive the call.
+    let accepted = try checked("accept(L2CAP)") { unsafe ringtap_l2cap_accept(number, &bits, &type) }
+    peer = DeviceAddress(bits: bits, type: type == UInt8(BDADDR_LE_RANDOM) ? .random : .public)
+    return FileDescriptor(owning: accepted)
+  }
+
   private static let attChannel: UInt16 = 4
 }
 

@@ -2,7 +2,7 @@ import CBluetoothLinux
 import Glibc
 import Synchronization
 
-/// A port at which programs come to read what we write: a UNIX socket for this user alone, or TCP.
+/// A port at which programs come to read what we write: a UNIX socket, or TCP.
 package final class ReaderPort: Sendable {
   /// Where it is.
   package enum Place: Hashable, Sendable {
@@ -20,15 +20,16 @@ package final class ReaderPort: Sendable {
   private let file: FileIdentity?
   private let isOpen = Atomic<Bool>(true)
 
-  /// Opens it. A UNIX socket is made with mode 0600; one that nobody answers any more is replaced if it is this user's.
+  /// Opens it. A UNIX socket that nobody answers any more is replaced, with a mode only if it is this user's.
   ///
+  /// - Parameter mode: of a UNIX socket's file, for this user alone unless given; `nil`: as the umask has it.
   /// - Throws: EADDRINUSE where somebody answers there, or where there is another file; EADDRNOTAVAIL for an address that is
   ///   not this machine's.
-  package init(_ place: Place) throws(SystemError) {
+  package init(_ place: Place, mode: UInt32? = 0o600) throws(SystemError) {
     self.place = place
     switch place {
     case .unix(let path):
-      descriptor = try ControllerPort.listen(path: path, mode: 0o600)
+      descriptor = try ControllerPort.listen(path: path, mode: mode)
       file = FileIdentity(of: path)
     case .tcp(let host, let port):
       descriptor = try ControllerPort.listen(host: host, port: port)

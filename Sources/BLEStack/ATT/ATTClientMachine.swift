@@ -35,6 +35,8 @@ public struct ATTClientMachine: ~Copyable {
   public var patience = ATTClientMachine.transactionTimeout {
     didSet { patience = min(patience, Self.transactionTimeout) }
   }
+  /// Whether confirmations are handed to the server: it indicates. Otherwise each of them is the peer's fault.
+  public var servesIndications = false
   /// Whether the bearer may be older than this client, and its MTU not be known before it is exchanged here.
   private var mayBeOlder: Bool
   private var outstanding: (request: ATTOpcode, deadline: MonotonicTime)?
@@ -109,6 +111,7 @@ public struct ATTClientMachine: ~Copyable {
       return .serve
     case .command: return .serve
     case .confirmation:
+      if servesIndications { return .serve }
       // We never indicate, so none is pending.
       return .close(WireError(.att, offset: 0, .unexpectedOpcode(opcode.rawValue)))
     }

@@ -26,6 +26,14 @@ public struct ATTSecurity: Hashable, Sendable, BitwiseCopyable {
     self.keyByteCount = keyByteCount
     self.storedKey = storedKey
   }
+
+  /// Of a link with a device that has this bond, or none.
+  public init(_ bond: Bond?, isEncrypted: Bool) {
+    let isAuthenticated = bond?.isAuthenticated ?? false
+    self.init(
+      !isEncrypted ? .none : isAuthenticated ? .authenticated : .encrypted,
+      keyByteCount: Int(bond?.keyByteCount ?? 16), storedKey: bond == nil ? .none : .present)
+  }
 }
 
 /// Whether a client may do something with an attribute, and what it is told if not.

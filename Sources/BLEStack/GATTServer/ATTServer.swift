@@ -32,11 +32,14 @@ public struct ATTServer: Sendable {
   public private(set) var mtu = ATT.defaultMTU
   /// An indication was sent and not confirmed yet: no other may be sent.
   public private(set) var awaitsConfirmation = false
-  /// Confirmations that nothing waited for, and PDUs longer than the MTU: the peer's faults.
+  /// Confirmations that nothing waited for, PDUs longer than the MTU, commands too short to name an attribute, MTUs below
+  /// 23: the peer's faults that no Error Response tells it of.
   public private(set) var faults = 0
 
   /// CCCD values, by slot.
   var configurations: [UInt8]
+  /// Slots that were written on this link.
+  var written: Set<Int> = []
   var caching = ClientCaching()
   var prepared = PreparedWrites()
 
@@ -53,6 +56,32 @@ public struct ATTServer: Sendable {
   public mutating func exchangedMTU(peerMTU: UInt16) {
     mtu = max(ATT.defaultMTU, min(Int(peerMTU), receiveMTU))
   }
+
+  /// The link has ended: what the client finds again on its next one stays, its CCCDs and what it knows of the database.
+  ///
+  /// For clients that are bonded; of others nothing is kept. Core 5.4, Vol 3, Part G, 3.3.3.3.
+  public mutating func linkEnded() {
+    security = ATTSecurity()
+    mtu = ATT.defaultMTU
+    awaitsConfirmation = false
+    prepared = PreparedWrites()
+    written = []
+    caching.linkEnded()
+  }
+
+  /// The client of `bearer` has shown that it is the one that this server was kept for: what belongs to the link goes on,
+  /// and so does what it has written on it before.
+  public mutating func resume(_ bearer: ATTServer) {
+    (security, mtu) = (bearer.security, bearer.mtu)
+    (awaitsConfirmation, faults, prepared) = (bearer.awaitsConfirmation, bearer.faults, bearer.prepared)
+    written = bearer.written
+    for slot in written { configurations[slot] = bearer.configurations[slot] }
+    caching.features |= bearer.caching.features
+    caching.isIndicated = bearer.caching.isIndicated
+  }
+
+  /// A long write was begun, and neither executed nor cancelled.
+  public var hasPreparedWrites: Bool { !prepared.writes.isEmpty }
 
   /// Takes one PDU and appends the answer, if it has one, to `output`.
   ///
@@ -74,6 +103,7 @@ public struct ATTServer: Sendable {
     if opcode.kind == .command, caching.isHeldBack { return }
     switch opcode.kind {
     case .command:
+      if pdu.count < 3 { faults += 1 }
       switch opcode {
       case .writeCommand: acceptCommand(pdu, &database, check)
       case .signedWriteCommand: acceptSignedCommand(pdu, &database, check)
@@ -181,6 +211,7 @@ public struct ATTServer: Sendable {
     _ pdu: Span<UInt8>, _ output: inout OutputSpan<UInt8>
   ) throws(Refusal) {
     guard pdu.count == ExchangeMTU.byteCount else { throw .invalidPDU }
+    if pdu.u16(at: 1) < ATT.defaultMTU { faults += 1 }
     exchangedMTU(peerMTU: pdu.u16(at: 1))
     ExchangeMTU(response: UInt16(receiveMTU)).encode(into: &output)
   }

@@ -26,10 +26,19 @@ struct ClientCaching: Sendable {
 
   private var isRobust: Bool { features & Self.robustCaching != 0 }
 
+  /// The database has changed, and the client has not confirmed that.
+  var isBehind: Bool { awareness != .aware }
+
   /// Commands of the client are ignored and values for it held back, but for Service Changed.
   var isHeldBack: Bool { isRobust && awareness != .aware }
 
   mutating func databaseChanged() { awareness = .unaware }
+
+  /// Knowledge that a request was to prove goes with the link. Core 5.4, Vol 3, Part G, 2.5.2.1.
+  mutating func linkEnded() {
+    isIndicated = false
+    if awareness == .told { awareness = .unaware }
+  }
 
   mutating func confirmed() {
     if isIndicated { awareness = .aware }
@@ -83,6 +92,9 @@ struct ClientCaching: Sendable {
 }
 
 extension ATTServer {
+  /// Whether the client is to be told by Service Changed that the database has changed.
+  public var isBehind: Bool { caching.isBehind }
+
   /// The device has other attributes now. CCCDs of characteristics that are where they were stay as they are.
   public mutating func databaseChanged(
     from old: borrowing GATTServerDatabase, to new: borrowing GATTServerDatabase
@@ -97,7 +109,8 @@ extension ATTServer {
       kept[slot] = configurations[former]
     }
     configurations = kept
-    prepared = PreparedWrites()
+    written = []
+    prepared.isStale = true
     caching.databaseChanged()
   }
 }

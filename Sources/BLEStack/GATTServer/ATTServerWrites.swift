@@ -57,6 +57,8 @@ extension ATTServer {
     var queue = PreparedWrites()
     swap(&queue, &prepared)
     if action == .write {
+      // The database has changed since. Core 5.4, Vol 3, Part F, 3.4.6.3.
+      if queue.isStale, let first = queue.writes.first { throw Refusal(first.handle, .databaseOutOfSync) }
       var values: [(handle: AttributeHandle, value: [UInt8])] = []
       for write in queue.writes {
         var place = values.firstIndex { $0.handle == write.handle }
@@ -122,6 +124,7 @@ extension ATTServer {
     guard let index = database.index(of: handle) else { return }
     if case .configuration(let slot, _) = database.attributes[index].role {
       configurations[slot] = value[0]
+      written.insert(slot)
     } else if database.attributes[index].type == .clientSupportedFeatures {
       caching.features = value[0] & ClientCaching.knownFeatures
     } else {
@@ -140,6 +143,8 @@ struct PreparedWrites: Sendable {
 
   private(set) var writes: [Part] = []
   private(set) var bytes: [UInt8] = []
+  /// The attributes that they name may be others now.
+  var isStale = false
 
   /// - Returns: whether it fitted.
   mutating func append(_ value: Span<UInt8>, to handle: AttributeHandle, at offset: Int) -> Bool {

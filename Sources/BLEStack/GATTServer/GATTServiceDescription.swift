@@ -75,6 +75,15 @@ public struct GATTCharacteristicDescription: Sendable {
   }
 }
 
+extension GATTCharacteristicDescription {
+  /// What was allowed to anybody is so on a secure link only. A signature stands for encryption.
+  public mutating func demand(_ access: ATTAccess) {
+    if readAccess == .allowed { readAccess = access }
+    if writeAccess == .allowed { writeAccess = access }
+    if configurationAccess == .allowed { configurationAccess = access }
+  }
+}
+
 /// A descriptor: readable, unless it says otherwise; writable if it says so.
 public struct GATTDescriptorDescription: Sendable {
   public var uuid: BluetoothUUID

@@ -3,7 +3,8 @@ import BLEWire
 
 /// Outgoing ACL fragments of all links, no more under way than the controller has buffers for.
 ///
-/// Core 5.4, Vol 4, Part E, 4.1.1. Links take turns, so that one that floods does not starve the others.
+/// Core 5.4, Vol 4, Part E, 4.1.1. Links take turns, so that one that floods does not starve the others; and each has its
+/// share of the buffers to itself, so that one whose peer does not listen keeps no more than the others leave.
 struct ACLQueue: ~Copyable {
   /// Fragments that may wait on one link. Whoever has more does not look at `waiting`.
   static let limit = 2048
@@ -79,13 +80,23 @@ struct ACLQueue: ~Copyable {
     guard underWay < bufferCount, !links.isEmpty else { return nil }
     for step in 1...links.count {
       let index = (turn + step) % links.count
-      guard !links[index].fragments.isEmpty else { continue }
+      guard !links[index].fragments.isEmpty, hasBuffer(index) else { continue }
       turn = index
       underWay += 1
       links[index].underWay += 1
       return links[index].fragments.removeFirst()
     }
     return nil
+  }
+
+  /// Whether one of the free buffers may be this link's: its share is, one more only where the others have theirs left.
+  private func hasBuffer(_ index: Int) -> Bool {
+    let share = bufferCount / links.count
+    let excess = links[index].underWay - share
+    guard excess >= 0, links.count > 1 else { return true }
+    var reserved = 0
+    for other in links.indices where other != index { reserved += max(0, share - links[other].underWay) }
+    return excess == 0 && bufferCount - underWay > reserved
   }
 
   /// The controller has buffers free again.

@@ -11,11 +11,18 @@ public struct H4Framer: ~Copyable {
   /// Octets that belonged to no packet.
   public private(set) var garbage = 0
   private var pending: [UInt8] = []
+  /// Empty, with the capacity that `pending` had before.
+  private var spare: [UInt8] = []
 
   private let sender: HCIDirection
 
   /// - Parameter sender: who is at the other end, which decides what packets may come.
-  public init(from sender: HCIDirection) { self.sender = sender }
+  public init(from sender: HCIDirection) {
+    self.sender = sender
+    // Neither grows while a stream is steady.
+    pending.reserveCapacity(2 * Self.maximumByteCount)
+    spare.reserveCapacity(2 * Self.maximumByteCount)
+  }
 
   /// Takes the next octets and lends each packet that they complete, H4 type octet first, to `body`.
   public mutating func receive(_ chunk: Span<UInt8>, _ body: (Span<UInt8>) -> Void) {
@@ -27,9 +34,11 @@ public struct H4Framer: ~Copyable {
     pending.append(copying: chunk)
     var octets: [UInt8] = []
     swap(&octets, &pending)
+    swap(&pending, &spare)
     let used = cut(octets.span, body)
-    octets.removeFirst(used)
-    swap(&octets, &pending)
+    pending.append(copying: octets.span.extracting(used...))
+    octets.removeAll(keepingCapacity: true)
+    swap(&octets, &spare)
   }
 
   /// - Returns: octets that are done with.

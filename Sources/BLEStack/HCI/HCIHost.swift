@@ -1,10 +1,10 @@
 public import BLECore
 public import BLEWire
 
-/// An LE central's host above an HCI transport: packets and time in, packets and events out, no I/O.
+/// An LE host above an HCI transport, central and peripheral: packets and time in, packets and events out, no I/O.
 ///
 /// It starts the controller up, keeps command and data credits, holds the table of links, puts L2CAP frames
-/// together, and answers the signalling channel. Scanning and connecting are commands that its owner submits.
+/// together, and answers the signalling channel. Scanning, connecting and advertising are commands that its owner submits.
 ///
 /// ```swift
 /// host.start()
@@ -13,7 +13,7 @@ public import BLEWire
 /// for event in host.takeEvents() { … }
 /// ```
 public struct HCIHost: ~Copyable {
-  /// ACL packets for links that are not known yet, while a connect is under way: with USB the first data may overtake
+  /// ACL packets for links that are not known yet, while one may come up: with USB the first data may overtake
   /// the event that announces its link.
   public static let heldBackLimit = 16
 
@@ -32,11 +32,15 @@ public struct HCIHost: ~Copyable {
   var links: [ConnectionHandle: HCILink] = [:]
   /// A Create Connection was sent, and no Connection Complete has come.
   var isConnecting = false
+  /// Advertising was switched on, and no central has come since.
+  public internal(set) var isAdvertising = false
   var heldBack: [(handle: ConnectionHandle, packet: [UInt8])] = []
   var assembler = AdvertisingReportAssembler()
   /// Some link pairs, or did a moment ago. Without, nothing is looked for.
   var hasPairings = false
   var takesSecurityRequests = false
+  var responder: PairingResponder?
+  var privacy: HostPrivacy?
   var attempts = RepeatedAttempts()
   /// LE Enable Encryption, by the link that it is for.
   var encryptions: [CommandID: ConnectionHandle] = [:]
@@ -114,6 +118,9 @@ public struct HCIHost: ~Copyable {
     _ opcode: HCIOpcode, _ parameters: (inout OutputSpan<UInt8>) -> Void
   ) -> CommandID? {
     let octets = [UInt8](encoding: 255, parameters)
+    if opcode == .leSetAdvertisingEnable || opcode == .leSetExtendedAdvertisingEnable {
+      isAdvertising = octets.first == AdvertisingState.on.rawValue
+    }
     return commands.submit(opcode, parameters: octets.span)
   }
 
@@ -202,7 +209,7 @@ public struct HCIHost: ~Copyable {
       events.append(.disconnected(handle, reason: .unspecifiedError))
     }
     links = [:]
-    isConnecting = false
+    (isConnecting, isAdvertising) = (false, false)
     heldBack = []
     assembler.reset()
     commands.reset()

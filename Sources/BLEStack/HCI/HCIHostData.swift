@@ -19,7 +19,13 @@ final class HCILink {
   /// The latest that was put off.
   var wantedTiming: LinkParameterRange?
   var isEncrypted = false
+  /// Where the key comes from that it is encrypted with, and that was last asked for, of a link of which we are the
+  /// peripheral.
+  var keySource = LinkKeySource.stored
+  var wantedKeySource = LinkKeySource.stored
   var pairing: Pairing?
+  /// How this side hid when the link came up.
+  var privacy: HostPrivacy?
   /// No PDU of the Security Manager may be sent any more.
   var hasPairingTimedOut = false
 
@@ -85,8 +91,8 @@ extension HCIHost {
     return links[handle]?.wantedTiming.take()
   }
 
-  private mutating func holdBack(_ handle: ConnectionHandle, _ octets: Span<UInt8>) {
-    guard isConnecting, heldBack.count < Self.heldBackLimit else {
+  mutating func holdBack(_ handle: ConnectionHandle, _ octets: Span<UInt8>) {
+    guard isConnecting || isAdvertising, heldBack.count < Self.heldBackLimit else {
       counts.strayData += 1
       return
     }

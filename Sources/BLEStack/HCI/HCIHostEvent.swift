@@ -15,6 +15,10 @@ public struct ControllerDescription: Hashable, Sendable {
 
   public init() {}
 
+  /// Whether advertising sets are used, too: all commands that they need are there. Octet 36, bits 1 to 5. Of a controller
+  /// that has the extended scan commands and not these, nothing is used to advertise: it would refuse the legacy ones.
+  public var hasAdvertisingSets: Bool { supportedCommands.count > 36 && supportedCommands[36] & 0x3E == 0x3E }
+
   /// Whether the extended family of scan and connect commands is used. The legacy family is not touched then: a
   /// controller refuses a mix. Octet 37, bits 5 and 6: both extended scan commands.
   public var usesExtendedCommands: Bool {
@@ -22,9 +26,21 @@ public struct ControllerDescription: Hashable, Sendable {
   }
 }
 
+/// What the controller and the peer's link layer say of a link; `nil` where a mode does not get to know.
+public struct LinkFacts: Hashable, Sendable {
+  /// dBm, of the last packet that was heard.
+  public var rssi: Int8?
+  public var version: LinkLayerVersion?
+  public var features: LEFeatures?
+
+  public init() {}
+}
+
 /// A link, as it came up.
 public struct LinkDescription: Hashable, Sendable {
   public let handle: ConnectionHandle
+  /// Ours: the central's where we connected, the peripheral's where we advertised.
+  public let role: LEConnectionComplete.Role
   public let peer: DeviceAddress
   public let parameters: LinkParameters
 }

@@ -97,6 +97,7 @@ extension HCIHost {
         update.status == .success
           ? .parametersChanged(update.handle, update.parameters)
           : .parametersUnchanged(update.handle, update.status), of: update.handle)
+    case .longTermKeyRequest: keyWanted(try LELongTermKeyRequest(validating: parameters))
     case .remoteConnectionParameterRequest:
       answer(try LERemoteConnectionParameterRequest(validating: parameters))
     case .readRemoteFeaturesComplete:
@@ -140,11 +141,15 @@ extension HCIHost {
     _ complete: LEConnectionComplete, _ now: MonotonicTime,
     _ attribute: (ConnectionHandle, Span<UInt8>) -> Void
   ) throws(WireError) {
-    isConnecting = false
+    switch complete.role {
+    case .central: isConnecting = false
+    case .peripheral: isAdvertising = false
+    }
     let handle = complete.handle
     guard complete.status == .success else {
       dropHeldBack()
-      events.append(.connectFailed(complete.status))
+      // Of directed advertising, which nobody here does.
+      if complete.role == .central { events.append(.connectFailed(complete.status)) }
       return
     }
     // Numbers beyond are reserved. Core 5.4, Vol 4, Part E, 5.4.2.
@@ -157,15 +162,17 @@ extension HCIHost {
       return
     }
     let description = LinkDescription(
-      handle: handle, peer: complete.peer, parameters: complete.parameters)
-    links[handle] = HCILink(description)
+      handle: handle, role: complete.role, peer: complete.peer, parameters: complete.parameters)
+    let link = HCILink(description)
+    if complete.role == .peripheral || privacy?.scope == .all { link.privacy = privacy }
+    links[handle] = link
     acl.add(handle)
     events.append(.connected(description))
     let early = heldBack
     heldBack = []
     for (owner, packet) in early {
       guard owner == handle else {
-        counts.strayData += 1
+        holdBack(owner, packet.span)
         continue
       }
       let span = packet.span

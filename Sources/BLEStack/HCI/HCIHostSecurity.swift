@@ -12,6 +12,8 @@ public enum SecurityEvent: Hashable, Sendable {
   /// Answer with `confirmNumber`.
   case compare(UInt32)
   case paired(Result<Bond, PairingError>)
+  /// A central encrypts by a key that we gave it: submit `LELongTermKeyRequestReply`, or the negative one.
+  case keyWanted(random: UInt64, diversifier: UInt16)
 }
 
 /// What a link's Security Manager needs besides its configuration.
@@ -29,12 +31,89 @@ public struct PairingSupplies: Sendable {
   }
 }
 
-/// The Security Manager of an LE central. Core 5.4, Vol 3, Part H.
+/// With which key a link is encrypted.
+public enum LinkKeySource: Hashable, Sendable {
+  /// One that was given away in an earlier pairing.
+  case stored
+  /// That of the pairing that is under way, or was on this link.
+  case pairing
+}
+
+/// How a host hides behind a resolvable private address. Core 5.4, Vol 3, Part C, 10.7.
+public struct HostPrivacy: Sendable {
+  /// Whose links are made under the address.
+  public enum Scope: Hashable, Sendable {
+    case advertising
+    /// The controller has no other random address.
+    case all
+  }
+
+  /// Of the moment.
+  public var address: DeviceAddress
+  /// Told to centrals that pair.
+  public var identity: DeviceIdentity
+  public var scope: Scope
+
+  public init(_ address: DeviceAddress, of identity: DeviceIdentity, _ scope: Scope) {
+    self.address = address
+    self.identity = identity
+    self.scope = scope
+  }
+}
+
+/// How a host pairs with centrals that ask for it.
+public struct PairingResponder: Sendable {
+  public var configuration: PairingConfiguration
+  /// Under which this side advertises.
+  public var local: DeviceAddress
+  /// Whether a central has a bond that is kept: it gives it up for one that is proof against a man in the middle only, since
+  /// anybody may come under its address.
+  public var isBonded: @Sendable (DeviceAddress) -> Bool
+  /// Called for each pairing.
+  public var supplies: @Sendable () -> PairingSupplies
+
+  public init(
+    _ configuration: PairingConfiguration, local: DeviceAddress,
+    isBonded: @escaping @Sendable (DeviceAddress) -> Bool = { _ in false },
+    supplies: @escaping @Sendable () -> PairingSupplies
+  ) {
+    self.configuration = configuration
+    self.local = local
+    self.isBonded = isBonded
+    self.supplies = supplies
+  }
+
+  /// One pairing, before its first PDU.
+  ///
+  /// - Parameters:
+  ///   - peer: the central's address on the link.
+  ///   - privacy: how this side hides on it; its identity is given away with the keys.
+  public func pairing(with peer: DeviceAddress, as privacy: HostPrivacy? = nil) -> Pairing {
+    let supplies = supplies()
+    var configuration = configuration
+    if isBonded(peer) { configuration.protection = .authenticated }
+    if let privacy, !configuration.features.responderKeys.isEmpty {
+      configuration.identity = privacy.identity
+      configuration.features.responderKeys.insert(.identity)
+    }
+    return Pairing(
+      .responder, configuration, local: privacy?.address ?? local, peer: peer, keyPair: supplies.keyPair,
+      random: supplies.random)
+  }
+}
+
+/// The Security Manager, in either role. Core 5.4, Vol 3, Part H.
 extension HCIHost {
   /// Whether peers may ask for security. Otherwise they are told that pairing is not supported.
   public mutating func takeSecurityRequests() { takesSecurityRequests = true }
 
-  /// Pairs with the peer of a link; ends with the event `paired`.
+  /// Centrals that ask for a pairing get one from now on; with `nil` they are told that it is not supported.
+  public mutating func answerPairings(by responder: PairingResponder?) { self.responder = responder }
+
+  /// Links that come up from now on are made under this address; those that are up keep theirs. `nil`: under the host's own.
+  public mutating func hide(_ privacy: HostPrivacy?) { self.privacy = privacy }
+
+  /// Pairs with the peer of a link, or asks it to pair where it is the central; ends with the event `paired`.
   ///
   /// - Parameters:
   ///   - handle: of the link.
@@ -55,8 +134,8 @@ extension HCIHost {
       return true
     }
     var pairing = Pairing(
-      .initiator, configuration, local: local, peer: peer, keyPair: supplies.keyPair,
-      random: supplies.random)
+      link.description.role == .central ? .initiator : .responder, configuration,
+      local: link.privacy?.address ?? local, peer: peer, keyPair: supplies.keyPair, random: supplies.random)
     pairing.start(now: now)
     link.pairing = pairing
     hasPairings = true
@@ -85,8 +164,23 @@ extension HCIHost {
     perform(on: link, now)
   }
 
+  /// Answers `keyWanted`; without a key it is told that there is none.
+  public mutating func answerKeyRequest(of handle: ConnectionHandle, _ key: UInt128?) {
+    if let key {
+      _ = submit(LELongTermKeyRequestReply(handle, key: key))
+    } else {
+      _ = submit(LELongTermKeyRequestNegativeReply(handle))
+    }
+  }
+
   /// Whether a link is encrypted.
   public func isEncrypted(_ handle: ConnectionHandle) -> Bool { links[handle]?.isEncrypted ?? false }
+
+  /// With which key a link is encrypted of which we are the peripheral; `nil` where it is not.
+  public func keySource(of handle: ConnectionHandle) -> LinkKeySource? {
+    guard let link = links[handle], link.isEncrypted else { return nil }
+    return link.keySource
+  }
 
   // MARK: From below
 
@@ -96,6 +190,7 @@ extension HCIHost {
       perform(on: link, now)
       return []
     }
+    if link.description.role == .peripheral { return takePairingRequest(payload, on: link, now: now) }
     if takesSecurityRequests, let pdu = try? SecurityManagerPDU(validating: payload),
       case .securityRequest(let requirements) = pdu
     {
@@ -103,6 +198,45 @@ extension HCIHost {
       return []
     }
     return Self.refusePairing(payload)
+  }
+
+  /// A central begins to pair.
+  private mutating func takePairingRequest(
+    _ payload: Span<UInt8>, on link: HCILink, now: MonotonicTime
+  ) -> [UInt8] {
+    // After a time-out nothing more may be said on this link. Core 5.4, Vol 3, Part H, 3.4.
+    guard !link.hasPairingTimedOut else { return [] }
+    guard let responder, payload.count > 0, payload[0] == SecurityManagerCode.pairingRequest.rawValue else {
+      return Self.refusePairing(payload)
+    }
+    let peer = link.description.peer
+    if attempts.mustWait(peer, now: now) {
+      return [SecurityManagerCode.pairingFailed.rawValue, PairingFailure.repeatedAttempts.rawValue]
+    }
+    link.pairing = responder.pairing(with: peer, as: link.privacy)
+    hasPairings = true
+    link.pairing?.receive(payload, now: now)
+    perform(on: link, now)
+    return []
+  }
+
+  /// The key of a pairing that is under way is known here, all others to the owner.
+  mutating func keyWanted(_ request: LELongTermKeyRequest) {
+    guard let link = links[request.handle] else {
+      counts.strayEvents += 1
+      return
+    }
+    if request.random == 0, request.diversifier == 0, let key = link.pairing?.agreedKey {
+      link.wantedKeySource = .pairing
+      if !submitOwn(LELongTermKeyRequestReply(request.handle, key: key), for: request.handle) {
+        counts.droppedAnswers += 1
+      }
+    } else {
+      link.wantedKeySource = .stored
+      events.append(
+        .security(
+          request.handle, .keyWanted(random: request.random, diversifier: request.diversifier)))
+    }
   }
 
   /// Pairing is not for now: a request or a Security Request is told so, all else on that channel is ignored.
@@ -121,7 +255,7 @@ extension HCIHost {
       counts.strayEvents += 1
       return
     }
-    if status == .success { link.isEncrypted = isEncrypted }
+    if status == .success { (link.isEncrypted, link.keySource) = (isEncrypted, link.wantedKeySource) }
     events.append(.encryption(handle, status))
     link.pairing?.encryptionEnded(isEncrypted || status != .success ? status : .pinOrKeyMissing, now: now)
     perform(on: link, now)

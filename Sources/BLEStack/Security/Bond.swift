@@ -34,6 +34,20 @@ public struct DeviceIdentity: Hashable, Sendable {
   }
 }
 
+extension DeviceIdentity {
+  /// An address behind which the device hides from all that do not have its key. Core 5.4, Vol 6, Part B, 1.3.2.2.
+  ///
+  /// - Parameter randomBits: 22 bits are used.
+  /// - Returns: `nil` where they would be all zeros or all ones, which is not allowed.
+  public func privateAddress(_ randomBits: UInt32) -> DeviceAddress? {
+    let part = randomBits & 0x3F_FFFF
+    guard part != 0, part != 0x3F_FFFF else { return nil }
+    let random = 0x40_0000 | part
+    let hash = SecurityToolbox.ah(resolvingKey, random)
+    return DeviceAddress(bits: UInt64(random) << 24 | UInt64(hash), type: .random)
+  }
+}
+
 /// What a pairing leaves behind. Its text shows no key.
 public struct Bond: Hashable, Sendable {
   /// Nobody was in the middle: passkey or numeric comparison.
@@ -48,6 +62,8 @@ public struct Bond: Hashable, Sendable {
   /// By which a central encrypts with us.
   public var localKey: LongTermKey?
   public var peerIdentity: DeviceIdentity?
+  /// By which the peer resolves our private addresses, where it was given it.
+  public var localResolvingKey: UInt128?
   /// For checking what the peer signs, and for signing ourselves.
   public var peerSigningKey: UInt128?
   public var localSigningKey: UInt128?
@@ -70,6 +86,14 @@ public struct Bond: Hashable, Sendable {
     self.peerIdentity = peerIdentity
     self.peerSigningKey = peerSigningKey
     self.localSigningKey = localSigningKey
+  }
+}
+
+extension Bond {
+  /// The key that a central asks for by these numbers; `nil` where it was given none like that.
+  public func localKey(random: UInt64, diversifier: UInt16) -> UInt128? {
+    guard let localKey, localKey.random == random, localKey.diversifier == diversifier else { return nil }
+    return localKey.key
   }
 }
 

@@ -1,7 +1,7 @@
 public import BLECore
 public import BLEHost
 public import BLELinux
-import BLEStack
+public import BLEStack
 public import BLEWire
 import Synchronization
 
@@ -18,6 +18,7 @@ public actor RememberingAdapter: Adapter {
   public nonisolated var loop: EventLoop { base.loop }
   public nonisolated var securing: (any SecuringAdapter)? { base.securing }
   public nonisolated var exclusive: HostAdapter? { base.exclusive }
+  public nonisolated var innermost: any Adapter { base.innermost }
   public nonisolated var unownedExecutor: UnownedSerialExecutor { base.loop.executor }
 
   /// - Parameters:

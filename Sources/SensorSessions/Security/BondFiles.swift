@@ -1,7 +1,7 @@
 public import BLECore
-public import BLEHost
+import BLEHost
 public import BLELinux
-import BLEStack
+public import BLEStack
 import JSONText
 import Synchronization
 
@@ -125,6 +125,7 @@ extension StoredBond {
         line.member("identityAddress", identity.address.description)
         line.member("identityAddressType", identity.address.type.name)
       }
+      if let key = bond.localResolvingKey { line.member("localResolvingKey", key: key) }
       if let key = bond.peerSigningKey { line.member("peerSigningKey", key: key) }
       if let key = bond.localSigningKey {
         line.member("localSigningKey", key: key)
@@ -151,6 +152,7 @@ extension StoredBond {
         guard let address = file.address("identityAddress") else { return nil }
         bond.peerIdentity = DeviceIdentity(resolvingKey: key, address: address)
       }
+      bond.localResolvingKey = try file.member("localResolvingKey", \.key)
       bond.peerSigningKey = try file.member("peerSigningKey", \.key)
       bond.localSigningKey = try file.member("localSigningKey", \.key)
       if bond.localSigningKey != nil {

@@ -2,6 +2,15 @@ import BLEWire
 
 /// Keys that are given away over the encrypted link: the responder's first. Core 5.4, Vol 3, Part H, 3.6.
 extension Pairing {
+  /// The key once each check has held and nobody is asked any more: a central that had it before would be spared the comparison
+  /// of numbers.
+  var agreedKey: UInt128? {
+    switch step {
+    case .encryption, .keys: key
+    default: nil
+    }
+  }
+
   mutating func beginKeys() {
     guard let request, let response, let key else { return }
     step = .keys
@@ -54,6 +63,7 @@ extension Pairing {
     }
     if given.contains(.identity) {
       let own = role == .initiator ? initiator : responder
+      bond?.localResolvingKey = configuration.identity?.resolvingKey
       send(.identityInformation(configuration.identity?.resolvingKey ?? 0))
       send(.identityAddress(configuration.identity?.address ?? own))
     }

@@ -1,5 +1,5 @@
-import BLEHost
 import BLELinux
+import SensorSessions
 import Testing
 
 @Suite struct ModeChoiceTests {

@@ -1,3 +1,4 @@
+package import BLEHost
 public import BLELinux
 
 /// Which mode beside the kernel's host suits: `coexist` where `bluetoothd` runs, else `raw`, as far as this process

@@ -1,9 +1,8 @@
 import BLECore
-import BLEStack
 import BLEWire
 import Testing
 
-@testable import BLEHost
+@testable import BLEStack
 
 /// The kernel's keys as Linux 6.1 shows them in debugfs.
 @Suite struct KernelKeysTests {

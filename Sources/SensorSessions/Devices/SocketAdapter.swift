@@ -1,5 +1,7 @@
 package import BLECore
+package import BLEHost
 package import BLELinux
+package import BLEStack
 package import BLEWire
 
 /// A datagram socket that is connected already in place of a radio, one ATT PDU to a datagram.

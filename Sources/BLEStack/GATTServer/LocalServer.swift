@@ -1,5 +1,4 @@
 import BLECore
-import BLEStack
 import BLEWire
 
 /// What a device that asks us finds: the GAP and GATT services, and correct errors for all else.

@@ -1,4 +1,5 @@
 import BLECore
+public import BLEHost
 public import BLELinux
 import BLEStack
 import BLEWire

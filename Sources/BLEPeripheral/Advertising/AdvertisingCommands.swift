@@ -1,0 +1,90 @@
+import BLECore
+import BLEHost
+import BLEWire
+
+/// What takes commands of HCI: our own host, or the raw channel beside the kernel's.
+protocol CommandedAdapter: Adapter {
+  @discardableResult func command(_ command: any HCICommand) async throws(HostError) -> [UInt8]
+}
+
+extension HostAdapter: CommandedAdapter {}
+extension KernelAdapter: CommandedAdapter {}
+
+/// Advertising by commands to a controller. Core 5.4, Vol 4, Part E, 7.8.5 to 7.8.9, and 7.8.52 to 7.8.59.
+struct AdvertisingCommands: Sendable {
+  /// `nil` where the controller has the legacy commands only: it refuses a mix of both.
+  let set: AdvertisingSetHandle?
+  /// Under which address.
+  let own: DeviceAddress
+  /// Under another one, which is random and set apart.
+  var isPrivate = false
+
+  private var ownType: AddressType { isPrivate ? .random : own.type }
+
+  func configure(
+    _ advertisement: DeviceAdvertisement, by adapter: some CommandedAdapter
+  ) async throws(HostError) {
+    let interval = advertisement.interval
+    if let set {
+      try await adapter.command(
+        LESetExtendedAdvertisingParameters(
+          set, form: advertisement.form, kind: .connectable, interval: interval, ownType: ownType))
+      if own.type == .random { try await adapter.command(LESetAdvertisingSetRandomAddress(set, own)) }
+      try await adapter.command(LESetExtendedAdvertisingData(set, advertisement.data))
+      guard advertisement.form == .legacy else { return }
+      try await adapter.command(LESetExtendedScanResponseData(set, advertisement.scanResponse))
+    } else {
+      guard advertisement.form == .legacy else {
+        throw .unsuitable("\(adapter.name) has no extended advertising; leave it at the legacy form")
+      }
+      try await adapter.command(
+        LESetAdvertisingParameters(kind: .connectable, interval: interval, ownType: ownType))
+      try await adapter.command(LESetAdvertisingData(advertisement.data))
+      try await adapter.command(LESetScanResponseData(advertisement.scanResponse))
+    }
+  }
+
+  func start(by adapter: some CommandedAdapter) async throws(HostError) {
+    if let set {
+      try await adapter.command(LESetExtendedAdvertisingEnable(.on, set))
+    } else {
+      try await adapter.command(LESetAdvertisingEnable(.on))
+    }
+  }
+
+  func stop(by adapter: some CommandedAdapter) async throws(HostError) {
+    if let set {
+      try await adapter.command(LESetExtendedAdvertisingEnable(.off, set))
+    } else {
+      try await adapter.command(LESetAdvertisingEnable(.off))
+    }
+  }
+
+  /// Gives the set back; it must be off.
+  func remove(by adapter: some CommandedAdapter) async throws(HostError) {
+    if let set { try await adapter.command(LERemoveAdvertisingSet(set)) }
+  }
+}
+
+extension GATTServer {
+  /// Has advertising switched on whenever it is off and a central more may come, until the task is cancelled.
+  func keepAdvertising(
+    upTo limit: Int, _ isOn: @Sendable () async -> Bool,
+    start: @Sendable () async throws(HostError) -> Void
+  ) async throws(HostError) {
+    while !Task.isCancelled {
+      let turnover = turnover
+      if let failure { throw failure }
+      if centrals.count < limit, await !isOn() {
+        do throws(HostError) {
+          try await start()
+          begin()
+        } catch {
+          // As many links as the controller has: it goes on when one has ended.
+          guard !centrals.isEmpty, case .commandRefused = error else { throw error }
+        }
+      }
+      do { try await turns(from: turnover) } catch { return }
+    }
+  }
+}

@@ -1,0 +1,56 @@
+public import BLECore
+public import BLEHost
+import BLELinux
+import BLEStack
+import BLEWire
+
+/// `exclusive` mode: our own host advertises and answers.
+extension HostAdapter: AdvertisingAdapter {
+  public var advertisedAddress: DeviceAddress { address }
+
+  public func advertise(
+    _ advertisement: DeviceAdvertisement, serving server: GATTServer, upTo limit: Int, tap: PacketTap?
+  ) async throws(HostError) {
+    guard server.loop === loop else { throw .unsuitable("a server lives on the event loop of its adapter") }
+    guard accept(await server.acceptor(tap: tap)) else {
+      throw .adapterBusy(name, holder: "this program, which advertises already")
+    }
+    let identity = advertisement.isPrivate ? makeIdentity() : nil
+    let commands = AdvertisingCommands(
+      set: controller.hasAdvertisingSets ? .first : nil, own: address, isPrivate: identity != nil)
+    let privacy = identity.map { keepPrivate($0, commands) }
+    var outcome: Result<Void, HostError> = .success(())
+    do throws(HostError) {
+      if advertisement.isPrivate, identity == nil {
+        throw .unsuitable("private addresses need security: nobody could be told who is behind them")
+      }
+      // Whatever was set before is taken back first.
+      try await stopAdvertising()
+      try await commands.configure(advertisement, by: self)
+      if let identity { try await takePrivateAddress(identity) }
+      try await server.keepAdvertising(upTo: limit) {
+        await self.isAdvertising
+      } start: { () async throws(HostError) in
+        try await commands.start(by: self)
+      }
+    } catch { outcome = .failure(error) }
+    privacy?.cancel()
+    // A cancelled task must not skip it.
+    await loop.uninterrupted {
+      await self.endAdvertising(server, commands)
+      if let identity { await self.endPrivacy(identity) }
+    }
+    try outcome.get()
+  }
+
+  private func endAdvertising(_ server: GATTServer, _ commands: AdvertisingCommands) async {
+    _ = accept(nil)
+    do throws(HostError) {
+      try await stopAdvertising()
+      try await commands.remove(by: self)
+    } catch {
+      // A central has come at this moment, or the controller is gone: either way it is off.
+    }
+    await server.endLinks()
+  }
+}

@@ -1,0 +1,322 @@
+public import BLECore
+package import BLEHost
+public import BLELinux
+public import BLEStack
+public import BLEWire
+
+/// The attributes of a device of ours, and the centrals that use them: one database, any number of links.
+///
+/// ```swift
+/// let rate = GATTCharacteristicDescription(.heartRateMeasurement, .notify)
+/// let server = GATTServer([GATTServiceDescription(.heartRate, characteristics: [rate])], on: loop)
+/// let handle = await server.handle(of: .heartRateMeasurement)
+/// for await event in server.events {
+///   guard case .subscribed(let central, handle, [.notification]) = event else { continue }
+///   try await server.notify([0x00, 72], of: handle, to: central)
+/// }
+/// ```
+///
+/// It lives on the event loop of its adapter: requests are answered on the receive thread, from the values that stand in the
+/// database. What a central may do is said with each characteristic; a central that asks for what needs a secure link
+/// pairs, as the adapter's `SecuritySettings` allow, and finds its subscriptions again when it comes back bonded.
+public actor GATTServer {
+  /// Events that wait to be taken. Beyond, they are counted as dropped: values that must not be missed are stored in the
+  /// database, too.
+  public static let eventLimit = 1024
+  /// Bonded centrals whose subscriptions are remembered while they are away; the oldest are forgotten.
+  public static let keptLimit = 64
+
+  /// Gives the value that is read. Called on the receive thread; must not block.
+  public typealias ReadHandler = @Sendable () -> [UInt8]
+  /// Says whether a value may be written; an error refuses it. Called on the receive thread before it is stored; must not
+  /// block, and must not act yet: of a long write all values or none are stored.
+  public typealias WriteCheck = @Sendable (Central, [UInt8]) -> ATTErrorCode?
+
+  public nonisolated let loop: EventLoop
+  public nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
+  /// What centrals do, in order; for one loop. It ends when the server is closed.
+  public nonisolated let events: AsyncStream<GATTServerEvent>
+
+  private nonisolated let emitter: AsyncStream<GATTServerEvent>.Continuation
+  private let name: String
+  private let appearance: UInt16
+  private(set) var database: GATTServerDatabase
+  private(set) var links: [CentralLink] = []
+  /// Of bonded centrals that are away.
+  private var kept: [(identity: DeviceAddress, server: ATTServer)] = []
+  private var readers: [AttributeHandle: ReadHandler] = [:]
+  private var checks: [AttributeHandle: WriteCheck] = [:]
+  /// In the place of the database.
+  private let device: (any AttributeDevice)?
+  private var lastNumber = 0
+  var counts = GATTServerStatistics()
+  /// Links that came and went.
+  private(set) var turnover = 0
+  private let news = Waiters()
+  /// Looks how secure a link is, where nobody tells in time.
+  private var look: ((Connection) -> Void)?
+  /// The controller is gone.
+  private(set) var failure: HostError?
+  private(set) var isClosed = false
+  private var hasBegun = false
+
+  /// - Parameters:
+  ///   - services: in the order of their handles. Generic Access and Generic Attribute are put in front where they are
+  ///     missing, the latter with Service Changed and Database Hash.
+  ///   - name: of the Device Name characteristic.
+  ///   - appearance: a value of Bluetooth Assigned Numbers, 2.6; 0 is "unknown".
+  ///   - loop: of the adapter that advertises.
+  public init(
+    _ services: [GATTServiceDescription], name: String = "ringtap", appearance: UInt16 = 0,
+    on loop: EventLoop
+  ) {
+    self.loop = loop
+    self.name = name
+    self.appearance = appearance
+    database = GATTServerDatabase(services.withGenericServices(name: name, appearance: appearance))
+    device = nil
+    (events, emitter) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Self.eventLimit))
+  }
+
+  /// Serves the attributes of somebody else: links are kept here, and what they carry is the device's.
+  package init(_ device: any AttributeDevice, on loop: EventLoop) {
+    self.loop = loop
+    self.device = device
+    (name, appearance) = ("", 0)
+    database = GATTServerDatabase([])
+    (events, emitter) = AsyncStream.makeStream(bufferingPolicy: .bufferingOldest(Self.eventLimit))
+  }
+
+  // MARK: Attributes
+
+  /// The handle of the value of the first characteristic of this type; `nil` where there is none.
+  public func handle(of characteristic: BluetoothUUID) -> AttributeHandle? {
+    database.valueHandle(of: characteristic)
+  }
+
+  /// The attributes with the values of the moment.
+  public var attributes: [GATTServerDatabase.Attribute] { database.attributes }
+
+  public var statistics: GATTServerStatistics {
+    var counts = counts
+    for link in links { counts.faults += link.faults }
+    return counts
+  }
+
+  /// Those that are connected, in the order in which they came.
+  public var centrals: [Central] { links.map(\.central) }
+
+  /// Replaces a value for whoever reads it next. Nobody is told: that is `notify` and `indicate`.
+  ///
+  /// - Precondition: the handle exists and the value fits.
+  public func setValue(_ value: [UInt8], of handle: AttributeHandle) {
+    database.setValue(value.span, of: handle)
+  }
+
+  /// Has `body` asked for the value whenever a central begins to read it; `nil` for the stored value.
+  public func onRead(of handle: AttributeHandle, _ body: ReadHandler?) { readers[handle] = body }
+
+  /// Has `body` asked before a value is stored; `nil` for none.
+  public func checkWrites(to handle: AttributeHandle, _ body: WriteCheck?) { checks[handle] = body }
+
+  /// Those that want this characteristic pushed.
+  public func subscribers(
+    of handle: AttributeHandle, _ push: ServerPush = .notification
+  ) -> [Central] {
+    links.filter { $0.server.isSubscribed(to: handle, push, in: database) }.map(\.central)
+  }
+
+  // MARK: Links
+
+  /// Where an adapter hands its centrals to. `look` calls `secured` before a request is answered, if there is something new.
+  package func acceptor(
+    tap: PacketTap?, look: (@Sendable (Connection) -> Void)? = nil
+  ) -> LinkAcceptor {
+    self.look = look
+    return LinkAcceptor(tap: tap) {
+      self.arrived($0)
+    } secured: {
+      self.secured($0)
+    } notPaired: {
+      if $0 != .linkLost { self.counts.failedPairings += 1 }
+    } lost: {
+      self.failure = $0
+      self.news.wakeAll()
+    }
+  }
+
+  /// Ends all links, and the events with them.
+  public func close() async {
+    isClosed = true
+    news.wakeAll()
+    await endLinks()
+    emitter.finish()
+  }
+
+  func endLinks() async {
+    for link in links { await link.connection.close() }
+    await news.wait { links.isEmpty }
+  }
+
+  /// Gives the device other attributes. Centrals that want to hear of it are sent Service Changed for all handles, those
+  /// that are bonded and away when they come back; subscriptions to what stays where it was go on.
+  ///
+  /// Handlers of reads and writes stay with their handles.
+  public func change(to services: [GATTServiceDescription]) {
+    let changed = GATTServerDatabase(services.withGenericServices(name: name, appearance: appearance))
+    for link in links { link.server.databaseChanged(from: database, to: changed) }
+    for index in kept.indices { kept[index].server.databaseChanged(from: database, to: changed) }
+    database = changed
+    for central in centrals { tellChange(central) }
+  }
+
+  private func arrived(_ connection: Connection) {
+    lastNumber += 1
+    counts.centrals += 1
+    let central = Central(number: lastNumber, address: connection.peer)
+    let link = CentralLink(central, connection, ATTServer(database: database))
+    links.append(link)
+    let answer = device?.connected(connection) ?? { self.answer($0, mtu: $1, on: link) }
+    let responder = AttributeResponder {
+      self.look?(connection)
+      return answer($0, $1)
+    }
+    connection.assumeIsolated { $0.serve(responder) }
+    emit(.connected(central))
+    loop.task { await self.left(central, connection.ended()) }
+    stir()
+  }
+
+  /// A bonded central that shows its key finds its subscriptions again; one that was bonded anew has none.
+  private func secured(_ change: LinkSecurityChange) {
+    // The controller may have given the number of a link whose end is still to be looked at to a new one.
+    guard let link = links.last(where: { $0.connection.handle == change.handle }) else { return }
+    link.server.security = change.security
+    device?.secured(change)
+    guard let source = change.source, let identity = change.identity, link.identity != identity else {
+      return
+    }
+    link.identity = identity
+    let index = kept.firstIndex { $0.identity == identity }
+    let known = index.map { kept.remove(at: $0).server }
+    guard source == .stored, var known else { return }
+    known.resume(link.server)
+    link.server = known
+    for attribute in database.attributes where attribute.role == .value {
+      let pushes = link.pushes(of: attribute.handle, database)
+      if !pushes.isEmpty { emit(.subscribed(link.central, attribute.handle, pushes)) }
+    }
+    if known.isBehind { tellChange(link.central) }
+  }
+
+  private func left(_ central: Central, _ end: BearerEnd) {
+    guard let index = links.firstIndex(where: { $0.central == central }) else { return }
+    let link = links.remove(at: index)
+    counts.faults += link.faults
+    if link.server.hasPreparedWrites { counts.brokenWrites += 1 }
+    if case .answersNotTaken = end { counts.floods += 1 }
+    link.finish()
+    device?.disconnected(link.connection)
+    if let identity = link.identity { keep(link.server, of: identity) }
+    emit(.disconnected(central, end))
+    stir()
+  }
+
+  /// It is advertised for the first time.
+  func begin() {
+    guard !hasBegun else { return }
+    hasBegun = true
+    news.wakeAll()
+  }
+
+  /// Waits until it is advertised, or closed before.
+  func isAdvertised() async -> Bool {
+    await news.wait { hasBegun || isClosed }
+    return hasBegun
+  }
+
+  /// Has whoever waits in `turns` look again.
+  func stir() {
+    turnover += 1
+    news.wakeAll()
+  }
+
+  /// Waits until somebody comes or goes, or the controller does.
+  func turns(from turnover: Int) async throws(CancellationError) {
+    try await news.waitUnlessCancelled { self.turnover != turnover || failure != nil }
+  }
+
+  private func keep(_ server: ATTServer, of identity: DeviceAddress) {
+    var server = server
+    server.linkEnded()
+    kept.removeAll { $0.identity == identity }
+    if kept.count == Self.keptLimit { kept.removeFirst() }
+    kept.append((identity, server))
+  }
+
+  private func emit(_ event: GATTServerEvent) {
+    if case .dropped = emitter.yield(event) { counts.droppedEvents += 1 }
+  }
+
+  // MARK: Requests, on the receive thread
+
+  private func answer(_ pdu: Span<UInt8>, mtu: Int, on link: CentralLink) -> [UInt8] {
+    link.server.exchangedMTU(peerMTU: UInt16(mtu))
+    if pdu.count > 0, !readers.isEmpty { refresh(for: pdu, link.server.security) }
+    var written: [(handle: AttributeHandle, value: [UInt8])] = []
+    let answer = [UInt8](encoding: ATT.maximumMTU) {
+      link.server.receive(pdu, database: &database, into: &$0) { handle, value in
+        let value = [UInt8](encoding: value.count) { $0.append(value) }
+        if let refusal = checks[handle]?(link.central, value) { return refusal }
+        written.append((handle, value))
+        return nil
+      }
+    }
+    link.heard()
+    // A refused request of several writes has stored none of them.
+    if answer.first != ATTOpcode.errorResponse.rawValue {
+      for write in written { stored(write.value, at: write.handle, link) }
+    } else if answer.last != ATTErrorCode.attributeNotFound.rawValue {
+      counts.refusals += 1
+    }
+    return answer
+  }
+
+  private func stored(_ value: [UInt8], at handle: AttributeHandle, _ link: CentralLink) {
+    guard let index = database.index(of: handle) else { return }
+    guard case .configuration = database.attributes[index].role, index > 0 else {
+      counts.writes += 1
+      return emit(.written(link.central, handle, value))
+    }
+    // The descriptor stands right behind its value.
+    let characteristic = database.attributes[index - 1].handle
+    emit(.subscribed(link.central, characteristic, link.pushes(of: characteristic, database)))
+  }
+
+  /// Asks for values that are about to be read from their beginning.
+  private func refresh(for pdu: Span<UInt8>, _ security: ATTSecurity) {
+    switch ATTOpcode(rawValue: pdu[0]) {
+    case .readRequest where pdu.count == 3: refresh(pdu.handle(at: 1), security)
+    case .readBlobRequest where pdu.count == 5 && pdu.u16(at: 3) == 0: refresh(pdu.handle(at: 1), security)
+    case .readMultipleRequest, .readMultipleVariableRequest:
+      for offset in stride(from: 1, to: pdu.count - 1, by: 2) { refresh(pdu.handle(at: offset), security) }
+    case .readByTypeRequest:
+      guard let request = try? ReadByTypeRequest(validating: pdu) else { return }
+      for handle in readers.keys where request.range.contains(handle) {
+        guard let index = database.index(of: handle), database.attributes[index].type == request.type else {
+          continue
+        }
+        refresh(handle, security)
+      }
+    default: break
+    }
+  }
+
+  private func refresh(_ handle: AttributeHandle, _ security: ATTSecurity) {
+    guard let reader = readers[handle], let index = database.index(of: handle),
+      database.attributes[index].readAccess.refusal(on: security) == nil
+    else { return }
+    let value = Array(reader().prefix(database.attributes[index].maximumByteCount))
+    database.setValue(value.span, of: handle)
+  }
+}

@@ -1,0 +1,114 @@
+public import BLECore
+import BLEHost
+import BLELinux
+import BLEStack
+import BLEWire
+
+/// Values that a server sends of its own accord. Core 5.4, Vol 3, Part G, 4.10 and 4.11.
+extension GATTServer {
+  /// Sends a value to one central; it is cut to what the MTU allows, ATT_MTU − 3 octets.
+  ///
+  /// It returns when the value is in the queue of that link, and waits while that is full: a central that takes longer
+  /// keeps only those waiting that send to it. What one task sends arrives in that order.
+  ///
+  /// - Throws: `notSubscribed`, `disconnected`, `cancelled`, `closed`.
+  public func notify(
+    _ value: [UInt8], of handle: AttributeHandle, to central: Central
+  ) async throws(GATTServerError) {
+    try await push(.notification, value, of: handle, on: try link(of: central))
+    counts.notifications += 1
+  }
+
+  /// Sends a value to all that are subscribed, one after the other: the slowest decides when it returns. To have none wait
+  /// for another, give each central a task of its own.
+  ///
+  /// - Returns: to how many; those that went meanwhile are left out.
+  /// - Throws: `cancelled`, `closed`.
+  @discardableResult
+  public func notify(_ value: [UInt8], of handle: AttributeHandle) async throws(GATTServerError) -> Int {
+    if isClosed { throw .closed }
+    var count = 0
+    for central in subscribers(of: handle) {
+      do throws(GATTServerError) {
+        try await notify(value, of: handle, to: central)
+        count += 1
+      } catch {
+        if error == .cancelled || error == .closed { throw error }
+      }
+    }
+    return count
+  }
+
+  /// Sends a value to one central and waits until that has confirmed it. One at a time goes to a central, others wait for
+  /// their turn.
+  ///
+  /// - Throws: `notSubscribed`, `disconnected`, `cancelled`, `closed`; `notConfirmed` after 30 s, when the link is ended.
+  public func indicate(
+    _ value: [UInt8], of handle: AttributeHandle, to central: Central
+  ) async throws(GATTServerError) {
+    let link = try link(of: central)
+    do { try await link.indications.takeUnlessCancelled() } catch { throw .cancelled }
+    defer { link.indications.end() }
+    // Of a task that was cancelled while it waited for it.
+    try await confirmation(of: link)
+    try await push(.indication, value, of: handle, on: link)
+    counts.indications += 1
+    link.patience = loop.after(ATTClientMachine.transactionTimeout) { await self.giveUp(central) }
+    try await confirmation(of: link)
+  }
+
+  func tellChange(_ central: Central) {
+    guard let handle = database.valueHandle(of: .serviceChanged) else { return }
+    let value = [UInt8](encoding: 4) {
+      $0.append(HandleRange.all.start)
+      $0.append(HandleRange.all.end)
+    }
+    // Who does not want to hear of it, or is gone, need not.
+    loop.task { try? await self.indicate(value, of: handle, to: central) }
+  }
+
+  // MARK: Parts
+
+  private func link(of central: Central) throws(GATTServerError) -> CentralLink {
+    if isClosed { throw .closed }
+    guard let link = links.first(where: { $0.central == central }) else { throw .disconnected }
+    return link
+  }
+
+  private func push(
+    _ push: ServerPush, _ value: [UInt8], of handle: AttributeHandle, on link: CentralLink
+  ) async throws(GATTServerError) {
+    do { try await link.pushes.takeUnlessCancelled() } catch { throw .cancelled }
+    defer { link.pushes.end() }
+    do throws(GATTError) { try await link.connection.room() } catch { throw GATTServerError(error) }
+    // What the central wants, and its MTU, are those of this moment.
+    var result = PushResult.notSubscribed
+    let pdu = [UInt8](encoding: ATT.maximumMTU) {
+      result = link.server.push(push, of: handle, value: value.span, database: database, into: &$0)
+    }
+    guard result == .encoded else { throw .notSubscribed }
+    do throws(GATTError) { try await link.connection.send(pdu) } catch { throw GATTServerError(error) }
+  }
+
+  private func confirmation(of link: CentralLink) async throws(GATTServerError) {
+    do { try await link.news.waitUnlessCancelled { link.isOver || !link.server.awaitsConfirmation } } catch {
+      throw .cancelled
+    }
+    if link.isUnconfirmed { throw .notConfirmed }
+    if link.isOver { throw .disconnected }
+  }
+
+  private func giveUp(_ central: Central) async {
+    guard let link = links.first(where: { $0.central == central }), link.server.awaitsConfirmation else {
+      return
+    }
+    link.isUnconfirmed = true
+    counts.unconfirmed += 1
+    await link.connection.close()
+  }
+}
+
+extension GATTServerError {
+  /// Of a connection that takes nothing: it has ended, or the task was cancelled.
+  fileprivate init(_ error: GATTError) { self = error == .cancelled ? .cancelled : .disconnected }
+}

@@ -1,0 +1,117 @@
+#if !hasFeature(Embedded)
+  import BLECore
+  package import BLEWire
+
+  /// The keys that the kernel holds for an adapter. The management interface replaces them and never tells them; debugfs
+  /// does, to root: `long_term_keys_show` and `identity_resolving_keys_show` in `net/bluetooth/hci_debugfs.c`.
+  package struct KernelKeys: Hashable {
+    package var longTerm: [ManagementLongTermKey] = []
+    package var identity: [ManagementDeviceKey] = []
+
+    package init() {}
+
+    /// - Parameters:
+    ///   - longTerm: `F0:F1:F2:F3:F4:F8 (type 1) 0 0x03 16 0000 0000000000000000 00112233…`: address, authenticated, kind,
+    ///     octets, EDIV, Rand, key.
+    ///   - identity: `F0:F1:F2:F3:F4:F8 (type 1) 00112233… 4A:…`: address, key, the last private address.
+    package init(longTerm: String, identity: String) {
+      self.longTerm = longTerm.split(separator: "\n").compactMap { Self.longTermKey($0) }
+      self.identity = identity.split(separator: "\n").compactMap { line in
+        let words = line.split(separator: " ")
+        guard words.count >= 4, let peer = Self.address(words), let key = Self.key(words[3]) else {
+          return nil
+        }
+        return ManagementDeviceKey(peer: peer, key: key)
+      }
+    }
+
+    /// Of the kinds that the kernel can be told: neither short-term keys nor those of a debugging pair.
+    private static func longTermKey(_ line: Substring) -> ManagementLongTermKey? {
+      let words = line.split(separator: " ")
+      guard words.count == 9, let peer = address(words), let key = key(words[8]),
+        let byteCount = UInt8(words[5]),
+        let diversifier = UInt16(words[6], radix: 16), let random = UInt64(words[7], radix: 16)
+      else { return nil }
+      let isAuthenticated = words[3] != "0"
+      let kind: ManagementLongTermKey.Kind
+      var role = ManagementLongTermKey.Role.peripheral
+      // SMP_LTK, SMP_LTK_RESPONDER, SMP_LTK_P256 of `net/bluetooth/smp.h`.
+      switch words[4] {
+      case "0x01":
+        kind = isAuthenticated ? .authenticated : .unauthenticated
+        role = .central
+      case "0x02": kind = isAuthenticated ? .authenticated : .unauthenticated
+      case "0x03":
+        kind = isAuthenticated ? .authenticatedSecureConnections : .unauthenticatedSecureConnections
+      default: return nil
+      }
+      return ManagementLongTermKey(
+        peer: peer, kind: kind, role: role, keyByteCount: byteCount, diversifier: diversifier, random: random,
+        key: key)
+    }
+
+    private static func address(_ words: [Substring]) -> DeviceAddress? {
+      DeviceAddress(String(words[0]), type: words[2] == "0)" ? .public : .random)
+    }
+
+    /// In the order of the octets.
+    private static func key(_ digits: Substring) -> UInt128? {
+      digits.utf8.count == 32 ? UInt128(digits, radix: 16).map(\.byteSwapped) : nil
+    }
+
+    /// Puts a bond's keys in the place of what is there of the same device; leaves all else.
+    package mutating func add(_ stored: StoredBond) {
+      let keys = stored.kernelKeys
+      if !keys.isEmpty {
+        longTerm.removeAll { $0.peer == stored.device }
+        longTerm += keys
+      }
+      guard let identity = stored.bond.peerIdentity, identity.resolvingKey != 0 else { return }
+      self.identity.removeAll { $0.peer == identity.address }
+      self.identity.append(ManagementDeviceKey(peer: identity.address, key: identity.resolvingKey))
+    }
+  }
+
+  extension StoredBond {
+    /// As the kernel takes them.
+    fileprivate var kernelKeys: [ManagementLongTermKey] {
+      func key(_ key: LongTermKey, _ role: ManagementLongTermKey.Role) -> ManagementLongTermKey {
+        let kind: ManagementLongTermKey.Kind =
+          switch (bond.isAuthenticated, bond.isSecureConnections) {
+          case (false, false): .unauthenticated
+          case (true, false): .authenticated
+          case (false, true): .unauthenticatedSecureConnections
+          case (true, true): .authenticatedSecureConnections
+          }
+        return ManagementLongTermKey(
+          peer: device, kind: kind, role: role, keyByteCount: bond.keyByteCount, diversifier: key.diversifier,
+          random: key.random, key: key.key)
+      }
+      // A key of Secure Connections serves both roles, and the kernel tells it as the peripheral's.
+      if bond.isSecureConnections {
+        return (bond.peerKey ?? bond.localKey).map { [key($0, .peripheral)] } ?? []
+      }
+      return [bond.peerKey.map { key($0, .central) }, bond.localKey.map { key($0, .peripheral) }].compactMap {
+        $0
+      }
+    }
+  }
+
+  extension Bond {
+    package static let none = Bond(
+      isAuthenticated: false, isSecureConnections: false, keyByteCount: 16, isBonded: false)
+
+    /// Takes a key that the kernel has told.
+    package mutating func take(_ key: ManagementLongTermKey) {
+      isAuthenticated = key.kind.isAuthenticated
+      isSecureConnections = key.kind.isSecureConnections
+      keyByteCount = key.keyByteCount
+      let value = LongTermKey(key: key.key, diversifier: key.diversifier, random: key.random)
+      switch (isSecureConnections, key.role) {
+      case (true, _): (peerKey, localKey) = (value, value)
+      case (false, .central): peerKey = value
+      case (false, .peripheral): localKey = value
+      }
+    }
+  }
+#endif

@@ -1,0 +1,269 @@
+import BLECore
+import BLEStack
+import BLEWire
+import TestKit
+import Testing
+
+/// Links of which the host is the peripheral. Events as Core 5.4, Vol 4, Part E, 7.7.65 lays them out.
+@Suite struct HCIPeripheralTests {
+  private let handle = ConnectionHandle(0x40)
+  private let central = DeviceAddress(bits: 0xF0F1_F2F3_F4F5, type: .random)
+  /// LE Connection Complete with role 1, as google/bumble's controller sends it to an advertiser.
+  private let connected = "043e1301 00 4000 01 01 f5f4f3f2f1f0 2800 0000 2a00 00"
+
+  private func advertising() throws -> HCIHostBench {
+    let bench = HCIHostBench()
+    try bench.setUp()
+    _ = try bench.submit(LESetAdvertisingEnable(.on))
+    #expect(bench.sent() == ["010a200101"])
+    try bench.receive("040e0401 0a20 00")
+    _ = bench.events()
+    return bench
+  }
+
+  private func linked() throws -> HCIHostBench {
+    let bench = try advertising()
+    try bench.receive(connected)
+    _ = bench.events()
+    return bench
+  }
+
+  @Test func takesALinkThatNobodyAskedFor() throws {
+    let bench = try advertising()
+    #expect(bench.host.isAdvertising == true)
+    try bench.receive(connected)
+    let events = bench.events()
+    guard case .connected(let link)? = events.first, events.count == 1 else {
+      Issue.record("\(events)")
+      return
+    }
+    #expect(link.role == .peripheral)
+    #expect(link.peer == central)
+    #expect(bench.host.isAdvertising == false)
+    try bench.receive(bench.frame("0400", "0a0300"))
+    #expect(bench.attributes == ["40:0a0300"])
+  }
+
+  /// With USB the first request may overtake the event that announces its link.
+  @Test func holdsBackWhatOvertakesItsLink() throws {
+    let bench = try advertising()
+    try bench.receive(bench.frame("0400", "020002"))
+    #expect(bench.attributes.isEmpty)
+    try bench.receive(connected)
+    #expect(bench.attributes == ["40:020002"])
+    #expect(bench.host.strayData == 0)
+  }
+
+  /// A connect of our own goes on while a central comes.
+  @Test func keepsAConnectApart() throws {
+    let bench = try advertising()
+    _ = try bench.submit(LECreateConnection(to: central, ownType: .public, parameters: .default))
+    _ = bench.sent()
+    try bench.receive("040f0400010d20")
+    try bench.receive(connected)
+    _ = bench.events()
+    // Of the link that is still to come, before its event.
+    try bench.receive(bench.frame("0400", "1b0300aa", handle: "4120"))
+    #expect(bench.host.strayData == 0)
+    try bench.receive("043e1301 00 4100 00 01 f6f4f3f2f1f0 2800 0000 2a00 00")
+    #expect(bench.attributes == ["41:1b0300aa"])
+    #expect(bench.host.linkCount == 2)
+  }
+
+  // MARK: Security
+
+  /// Features, then each value, of a legacy Just Works pairing whose numbers are all zero, but for the random ones.
+  private func responder(_ configuration: PairingConfiguration? = nil) -> PairingResponder {
+    let features = PairingFeatures(
+      capability: .noInputNoOutput, requirements: [.bonding], initiatorKeys: [], responderKeys: [.encryption])
+    return PairingResponder(
+      configuration ?? PairingConfiguration(features: features),
+      local: DeviceAddress(bits: 0x00A1_A2A3_A4A5, type: .public)
+    ) { PairingSupplies(keyPair: nil, random: { 1 }) }
+  }
+
+  @Test func refusesToPairWhereNobodyWantsTo() throws {
+    let bench = try linked()
+    try bench.receive(bench.frame("0600", "01 03 00 01 10 00 01"))
+    #expect(bench.sent() == ["0240000600020006000505"])
+    #expect(bench.events().isEmpty)
+    // A Security Request is the peripheral's to send: to a peripheral it means nothing but that.
+    bench.host.answerPairings(by: responder())
+    try bench.receive(bench.frame("0600", "0b 01"))
+    #expect(bench.sent() == ["0240000600020006000505"])
+  }
+
+  @Test func answersAPairingRequest() throws {
+    let bench = try linked()
+    bench.host.answerPairings(by: responder())
+    try bench.receive(bench.frame("0600", "01 03 00 01 10 00 01"))
+    // Pairing Response: NoInputNoOutput, no OOB, bonding, 16 octets, no keys of the central's, our LTK.
+    #expect(bench.sent() == ["0240000b000700060002 03 00 01 10 00 01".filter { $0 != " " }])
+    // The central gives no more than a confirm value that is wrong: its random number does not fit.
+    try bench.receive(bench.frame("0600", "03" + String(repeating: "00", count: 16)))
+    _ = bench.sent()
+    try bench.receive("041305 01 4000 0200")
+    try bench.receive(bench.frame("0600", "04" + String(repeating: "00", count: 16)))
+    // Pairing Failed, Confirm Value Failed.
+    #expect(bench.sent() == ["0240000600020006000504"])
+    #expect(bench.events() == [.security(handle, .paired(.failure(.failed(.confirmValueFailed))))])
+    try bench.receive("041305 01 4000 0100")
+    // At once again: Repeated Attempts. Core 5.4, Vol 3, Part H, 2.3.6.
+    try bench.receive(bench.frame("0600", "01 03 00 01 10 00 01"))
+    #expect(bench.sent() == ["0240000600020006000509"])
+    try bench.receive("041305 01 4000 0100")
+    bench.wait(.seconds(3))
+    try bench.receive(bench.frame("0600", "01 03 00 01 10 00 01"))
+    #expect(bench.sent().count == 1)
+    #expect(bench.events().isEmpty)
+  }
+
+  /// Core 5.4, Vol 3, Part H, 3.4: after 30 s without a PDU no more of them on this link.
+  @Test func saysNothingAfterATimeOut() throws {
+    let bench = try linked()
+    bench.host.answerPairings(by: responder())
+    try bench.receive(bench.frame("0600", "01 03 00 01 10 00 01"))
+    _ = bench.sent()
+    bench.wait(.seconds(31))
+    #expect(bench.events() == [.security(handle, .paired(.failure(.timedOut)))])
+    try bench.receive(bench.frame("0600", "01 03 00 01 10 00 01"))
+    #expect(bench.sent().isEmpty)
+  }
+
+  @Test func asksItsOwnerForKeysOfEarlierLinks() throws {
+    let bench = try linked()
+    try bench.receive("043e0d05 4000 0807060504030201 3412")
+    #expect(
+      bench.events()
+        == [.security(handle, .keyWanted(random: 0x0102_0304_0506_0708, diversifier: 0x1234))])
+    #expect(bench.host.keySource(of: handle) == nil)
+    _ = try bench.submit(LELongTermKeyRequestReply(handle, key: 1))
+    #expect(bench.sent() == ["011a2012400001" + String(repeating: "00", count: 15)])
+    try bench.receive("040e0601 1a20 00 4000")
+    try bench.receive("040804 00 4000 01")
+    #expect(bench.events().last == .encryption(handle, .success))
+    #expect(bench.host.keySource(of: handle) == .stored)
+    // Of a link that is not there.
+    try bench.receive("043e0d05 4100 0807060504030201 3412")
+    #expect(bench.host.statistics.strayEvents == 1)
+  }
+
+  /// The key of Secure Connections is there before the check of it and before a person has compared the numbers: a central that
+  /// encrypts then must not get it.
+  @Test func givesNoKeyBeforeItIsAgreedOn() throws {
+    let bench = try linked()
+    let features = PairingFeatures(
+      capability: .displayYesNo, requirements: [.secureConnections, .authenticated], initiatorKeys: [],
+      responderKeys: [])
+    bench.host.answerPairings(
+      by: PairingResponder(
+        PairingConfiguration(features: features, protection: .authenticated),
+        local: DeviceAddress(bits: 0x00A1_A2A3_A4A5, type: .public)
+      ) { PairingSupplies(keyPair: NoCurve(), random: { 1 }) })
+    try bench.receive(bench.frame("0600", "01 01 00 0d 10 00 00"))
+    try bench.receive(bench.frame("0600", "0c" + String(repeating: "07", count: 64)))
+    try bench.receive(bench.frame("0600", "04" + String(repeating: "08", count: 16)))
+    let asked = bench.events()
+    guard case .security(handle, .compare)? = asked.first else {
+      Issue.record("\(asked)")
+      return
+    }
+    try bench.receive("043e0d05 4000 0000000000000000 0000")
+    #expect(bench.events() == [.security(handle, .keyWanted(random: 0, diversifier: 0))])
+    bench.host.answerKeyRequest(of: handle, nil)
+    #expect(bench.sent().filter { $0.hasPrefix("01") } == ["011b20024000"])
+  }
+
+  /// A central that has paired, and asks in vain to encrypt by an earlier key: what it has is still the key of the pairing.
+  @Test func knowsWhichKeyIsInForce() throws {
+    let bench = try linked()
+    var features = PairingFeatures(
+      capability: .noInputNoOutput, requirements: [.bonding], initiatorKeys: [.signing],
+      responderKeys: [.encryption])
+    features.maximumKeyByteCount = 16
+    let configuration = PairingConfiguration(features: features)
+    bench.host.answerPairings(by: responder(configuration))
+    var initiator = Pairing(
+      .initiator, configuration, local: central, peer: DeviceAddress(bits: 0x00A1_A2A3_A4A5, type: .public),
+      keyPair: nil, random: { 2 })
+    initiator.start(now: bench.now)
+    var hasBegun = false
+    while !hasBegun {
+      let actions = initiator.takeActions()
+      try #require(!actions.isEmpty)
+      for action in actions {
+        switch action {
+        case .send(let pdu):
+          let octets = [UInt8](encoding: SecurityManagerPDU.maximumByteCount) { pdu.encode(into: &$0) }
+          try bench.receive(bench.frame("0600", hexOf(octets)))
+          for packet in bench.sent() {
+            try bench.receive("041305 01 4000 0100")
+            initiator.receive(octetsOf(String(packet.dropFirst(18))).span, now: bench.now)
+          }
+        case .encrypt:
+          try bench.receive("043e0d05 4000 0000000000000000 0000")
+          #expect(bench.sent().contains { $0.hasPrefix("011a20124000") })
+          try bench.receive("040e0601 1a20 00 4000")
+          try bench.receive("040804 00 4000 01")
+          hasBegun = true
+        default: Issue.record("\(action)")
+        }
+      }
+    }
+    #expect(bench.host.keySource(of: handle) == .pairing)
+    try bench.receive("043e0d05 4000 0807060504030201 3412")
+    bench.host.answerKeyRequest(of: handle, nil)
+    _ = bench.sent()
+    try bench.receive("040e0601 1b20 00 4000")
+    // Encryption Key Refresh Complete, PIN or Key Missing.
+    try bench.receive("043003 06 4000")
+    let isEncrypted = bench.host.isEncrypted(handle)
+    #expect(isEncrypted)
+    #expect(bench.host.keySource(of: handle) == .pairing)
+  }
+
+  /// Anybody may come under the address of a bonded central: without protection against a man in the middle it gets no new
+  /// bond. Core 5.4, Vol 3, Part H, 3.5.5: Authentication Requirements.
+  @Test func wantsMoreOfABondedCentral() throws {
+    let bench = try linked()
+    var responder = responder()
+    let central = central
+    responder.isBonded = { $0 == central }
+    bench.host.answerPairings(by: responder)
+    try bench.receive(bench.frame("0600", "01 03 00 01 10 00 01"))
+    #expect(bench.sent() == ["0240000600020006000503"])
+    #expect(bench.events() == [.security(handle, .paired(.failure(.failed(.authenticationRequirements))))])
+  }
+
+  // MARK: Buffers
+
+  /// Five buffers and two links: one that takes nothing keeps three at most, and the other goes on with two.
+  @Test func leavesEachLinkItsShareOfBuffers() throws {
+    let bench = HCIHostBench()
+    var answers = HCIHostBench.answers
+    answers["0220"] = "00 1b00 05"
+    try bench.setUp(answers)
+    _ = try bench.submit(LESetAdvertisingEnable(.on))
+    _ = bench.sent()
+    try bench.receive("040e0401 0a20 00")
+    try bench.receive(connected)
+    try bench.receive("043e1301 00 4100 01 01 f6f4f3f2f1f0 2800 0000 2a00 00")
+    let pdu: [UInt8] = [0x1B, 3, 0]
+    for _ in 0..<20 { _ = bench.host.send(pdu.span, on: handle) }
+    #expect(bench.sent().count == 3)
+    for _ in 0..<20 { _ = bench.host.send(pdu.span, on: ConnectionHandle(0x41)) }
+    #expect(bench.sent().filter { $0.hasPrefix("024100") }.count == 2)
+    try bench.receive("041305 01 4100 0200")
+    #expect(bench.sent().filter { $0.hasPrefix("024100") }.count == 2)
+    // Alone again, the first has all of them.
+    try bench.receive("040504 00 4100 13")
+    #expect(bench.sent().count == 2)
+  }
+}
+
+/// Agrees with everybody on the same secret.
+private final class NoCurve: P256KeyAgreement {
+  let publicKey = P256PublicKey(x: P256Coordinate(high: 1, low: 2), y: P256Coordinate(high: 3, low: 4))
+
+  func sharedSecret(with peer: P256PublicKey) -> P256Coordinate? { P256Coordinate(high: 5, low: 6) }
+}
