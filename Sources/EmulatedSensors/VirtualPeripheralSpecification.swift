@@ -28,6 +28,7 @@ import ColmiRing
 /// | `bout=SECONDS` | at rest and in motion by turns, for so long each |
 /// | `perfusion=P` | the pulse in a ring's light, as a share of a warm finger's, 0 … 1 |
 /// | `lifted-every=SECONDS` | a ring is off the finger for 5 s, so often |
+/// | `taken-off-after=SECONDS` | a ring is off the finger from then on |
 /// | `shared` | a ring, strap or Polar sensor is on one body with the others that have this |
 /// | `late=MS` | it keeps what it measures for so long before it sends it, 0 … 10000 |
 /// | `clock-ppm=N` | its clock is fast by so many parts in a million, −500 … 500 |
@@ -94,7 +95,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
       switch self {
       case .ring:
         "heart-rate=N, variability=P, ectopic=P, motion=KIND, cadence=N, bout=SECONDS, perfusion=P, lifted-every=SECONDS, "
-          + "dropout=P, sleeps-after=SECONDS, quiet, malformed-every=N, disconnect-after=N, history=N, all-features, "
+          + "taken-off-after=SECONDS, dropout=P, sleeps-after=SECONDS, quiet, malformed-every=N, disconnect-after=N, history=N, all-features, "
           + "late-replies=MS, wrong-checksum=N, foreign-replies, cut-logs=N, unasked, repeat-frames, attributes=KIND, "
           + "stream-by=CHANNEL, move=WHERE, move-after=N, move-between-links, shared, late=MS, clock-ppm=N, "
       case .source: "payload=N, "

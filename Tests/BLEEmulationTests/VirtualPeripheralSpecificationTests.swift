@@ -45,12 +45,12 @@ import Testing
 
   @Test func wearers() throws {
     let text = "ring,bout=60,motion=run,heart-rate=120-150,cadence=172.5,ectopic=0.02,perfusion=0.4"
-    let worn = try Specification(parsing: text + ",lifted-every=90,sleeps-after=30")
+    let worn = try Specification(parsing: text + ",lifted-every=90,taken-off-after=600,sleeps-after=30")
     let ring = try #require(worn.makePeripherals().compactMap { $0 as? EmulatedRing }.first).configuration
     var wanted = Wearer()
     (wanted.beatsPerMinute, wanted.ectopicShare) = (120...150, 0.02)
     (wanted.motion, wanted.stepsPerMinute, wanted.boutSeconds) = (.run, 172.5, 60)
-    (wanted.perfusion, wanted.liftedEverySeconds) = (0.4, 90)
+    (wanted.perfusion, wanted.liftedEverySeconds, wanted.takenOffAfterSeconds) = (0.4, 90, 600)
     #expect(ring.wearer == wanted && ring.sleepsAfter == .seconds(30))
     #expect(try Specification(parsing: "ring").wearer == nil)
 

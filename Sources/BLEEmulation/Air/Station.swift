@@ -10,6 +10,7 @@ final class Station: Advertiser, LinkOwner {
   /// Set when the air is made.
   unowned var air: VirtualAir?
   private(set) var link: PeripheralLink?
+  private var end: LinkEnd?
   var nextAdvertisement: MonotonicTime?
 
   /// As the peripheral left it after its last link.
@@ -27,7 +28,7 @@ final class Station: Advertiser, LinkOwner {
 
   // MARK: Advertiser
 
-  var identity: DeviceAddress { link?.end.address ?? peripheral.advertisement?.address ?? .any }
+  var identity: DeviceAddress { link?.bearer.address ?? peripheral.advertisement?.address ?? .any }
 
   var advertisement: Advertisement? {
     if let end = peripheral.advertisingEnd, end <= now { return nil }
@@ -51,13 +52,14 @@ final class Station: Advertiser, LinkOwner {
     let link = PeripheralLink(
       end, database: database, receiveMTU: peripheral.receiveMTU, security: peripheral.security)
     self.link = link
+    self.end = end
     peripheral.connected(link, now: now)
     settle()
   }
 
   /// After the peripheral acted: ends the link if it asked for that.
   func settle() {
-    if let link, let reason = link.takeEndReason() { link.end.link?.terminate(from: link.end, reason) }
+    if let link, let end, let reason = link.takeEndReason() { end.link?.terminate(from: end, reason) }
   }
 
   // MARK: LinkOwner
@@ -80,6 +82,7 @@ final class Station: Advertiser, LinkOwner {
   func ended(_ end: LinkEnd, _ reason: HCIStatus) {
     database = link?.database ?? database
     link = nil
+    self.end = nil
     peripheral.disconnected(now: now)
     air?.resumeAdvertising()
   }

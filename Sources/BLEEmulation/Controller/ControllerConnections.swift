@@ -30,7 +30,9 @@ extension VirtualController {
     guard filterPolicy <= 1, let type = AddressType(rawValue: peerType & 1),
       let timing = linkParameters(parameters, at: offset)
     else { return status(command, .invalidParameters) }
-    guard state.initiation == nil else { return status(command, .commandDisallowed) }
+    guard state.initiation == nil || injected.goesOnWithConnects else {
+      return status(command, .commandDisallowed)
+    }
     let target = filterPolicy == 0 ? peer.with(type: type) : nil
     if let target, links.contains(where: { $0.peer == target }) {
       return status(command, .connectionAlreadyExists)
@@ -65,6 +67,7 @@ extension VirtualController {
 
   func cancelConnection() {
     guard state.initiation != nil else { return complete(.createConnectionCancel, .commandDisallowed) }
+    if injected.goesOnWithConnects { return complete(.createConnectionCancel) }
     state.initiation = nil
     complete(.createConnectionCancel)
     connectionComplete(.unknownConnection, nil)

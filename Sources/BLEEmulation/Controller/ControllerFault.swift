@@ -19,6 +19,10 @@ public enum ControllerFault: Hashable, Sendable {
   case staleHandle(times: Int)
   /// So many events come twice.
   case duplicateEvents(times: Int)
+  /// Takes an accept list and finds nobody by it, as google/bumble's emulated controller (0.0.236).
+  case overlookAcceptList
+  /// Confirms that it gives a connect up and goes on with it, until it is told to make another, likewise.
+  case goOnWithConnects
   /// So many answers, or all, come this much later; everything else overtakes them.
   case delayAnswers(Duration, times: Int?)
 }
@@ -43,6 +47,8 @@ struct ControllerFaults {
 
   var isSilent = false
   var withholdsCompletedPackets = false
+  var overlooksAcceptList = false
+  var goesOnWithConnects = false
   var wrongOpcodes = 0
   var staleHandles = 0
   var duplicates = 0
@@ -75,6 +81,8 @@ extension VirtualController {
     case .silence: injected.isSilent = true
     case .hardwareError(let code): event(.hardwareError, capacity: 1) { $0.append(code) }
     case .withholdCompletedPackets: injected.withholdsCompletedPackets = true
+    case .overlookAcceptList: injected.overlooksAcceptList = true
+    case .goOnWithConnects: injected.goesOnWithConnects = true
     case .wrongOpcode(let times): injected.wrongOpcodes = times
     case .staleHandle(let times): injected.staleHandles = times
     case .duplicateEvents(let times): injected.duplicates = times

@@ -73,7 +73,7 @@ extension VirtualController {
   func initiation(for advertisement: Advertisement, now: MonotonicTime) -> Initiation? {
     guard let initiation = state.initiation, advertisement.kind == .connectable,
       initiation.peer.map({ $0 == advertisement.address })
-        ?? state.acceptList.contains(advertisement.address)
+        ?? (!injected.overlooksAcceptList && state.acceptList.contains(advertisement.address))
     else { return nil }
     return isOpen(initiation.window, now) ? initiation : nil
   }
@@ -143,6 +143,5 @@ extension VirtualController {
 }
 
 extension HCIStatus {
-  static let memoryCapacityExceeded = HCIStatus(rawValue: 0x07)
   static let connectionAlreadyExists = HCIStatus(rawValue: 0x0B)
 }

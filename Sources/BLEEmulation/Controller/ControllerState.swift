@@ -75,7 +75,3 @@ extension VirtualController {
 extension HCIEventCode {
   static let dataBufferOverflow = HCIEventCode(rawValue: 0x1A)
 }
-
-extension LESubevent {
-  static let advertisingSetTerminated = LESubevent(rawValue: 0x12)
-}

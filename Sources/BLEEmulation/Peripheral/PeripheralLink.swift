@@ -2,7 +2,7 @@ public import BLECore
 public import BLEStack
 public import BLEWire
 
-/// The peripheral's end of one connection: L2CAP and ATT over ACL fragments.
+/// The peripheral's end of one connection: L2CAP and ATT over what carries its frames.
 public final class PeripheralLink {
   /// What became of a value that was to be pushed.
   public enum PushOutcome: Hashable, Sendable {
@@ -20,9 +20,9 @@ public final class PeripheralLink {
   /// more are dropped and counted as faults.
   static let maximumAnswersQueued = 64
 
-  let end: LinkEnd
+  let bearer: any PeripheralBearer
   /// A push was refused; whoever pushed is told when there is room.
-  var isFull = false
+  package var isFull = false
   /// PDUs and frames that made no sense: dropped and counted.
   public private(set) var faults = 0
 
@@ -46,27 +46,28 @@ public final class PeripheralLink {
   private var nextSignalIdentifier: UInt8 = 1
   private var pairing: LinkSecurity?
 
-  init(
-    _ end: LinkEnd, database: GATTServerDatabase, receiveMTU: Int, security: PeripheralSecurity? = nil
+  package init(
+    _ bearer: any PeripheralBearer, database: GATTServerDatabase, receiveMTU: Int,
+    security: PeripheralSecurity? = nil
   ) {
-    self.end = end
+    self.bearer = bearer
     attributes = Attributes(
       server: ATTServer(database: database, receiveMTU: receiveMTU), database: database)
-    pairing = security.map { LinkSecurity($0, own: end.address, peer: end.peer) }
+    pairing = security.map { LinkSecurity($0, own: bearer.address, peer: bearer.peer) }
     if let pairing { attributes.server.security = pairing.level }
     if let security {
-      let peer = end.peer
+      let peer = bearer.peer
       attributes.server.signatureCheck = { security.accepts($0, from: peer) }
     }
     scratch.reserveCapacity(receiveMTU + L2CAPFrame.headerByteCount)
   }
 
-  public var handle: ConnectionHandle { end.handle }
+  public var handle: ConnectionHandle { bearer.handle }
   /// The central.
-  public var peer: DeviceAddress { end.peer }
+  public var peer: DeviceAddress { bearer.peer }
   /// In force now.
   public var parameters: LinkParameters {
-    end.link?.parameters ?? LinkParameters(interval: 0, latency: 0, supervisionTimeout: 0)
+    bearer.parameters ?? LinkParameters(interval: 0, latency: 0, supervisionTimeout: 0)
   }
 
   /// ATT_MTU in force.
@@ -99,14 +100,13 @@ public final class PeripheralLink {
     _ push: ServerPush = .notification, of valueHandle: AttributeHandle, value: Span<UInt8>
   ) -> PushOutcome {
     guard !isLeaving else { return .notSubscribed }
-    let link = end.link
-    if !(link?.hasRoom(for: end) ?? false), isSubscribed(to: valueHandle, push) {
+    if !bearer.hasRoom, isSubscribed(to: valueHandle, push) {
       isFull = true
       return .full
     }
     var frame = takeScratch()
     let result = attributes.append(push, of: valueHandle, value: value, to: &frame)
-    if result == .encoded { send(&frame, on: ATT.channelID, link) }
+    if result == .encoded { send(&frame, on: ATT.channelID) }
     swap(&frame, &scratch)
     switch result {
     case .encoded: return .queued
@@ -181,7 +181,7 @@ public final class PeripheralLink {
 
   func expireSecurity(now: MonotonicTime) { send(pairing?.expire(now: now) ?? []) }
 
-  private var now: MonotonicTime { end.link?.air.now ?? MonotonicTime(nanoseconds: 0) }
+  private var now: MonotonicTime { bearer.now }
 
   private func send(_ answers: [SecurityManagerPDU]) {
     if let pairing { attributes.server.security = pairing.level }
@@ -192,7 +192,7 @@ public final class PeripheralLink {
   }
 
   /// Once only.
-  func takeEndReason() -> HCIStatus? { endReason.take() }
+  package func takeEndReason() -> HCIStatus? { endReason.take() }
 
   // MARK: From the central
 
@@ -206,6 +206,15 @@ public final class PeripheralLink {
     do throws(WireError) {
       try recombiner.receive(packet) { frame in accept(frame, check) }
     } catch { faults += 1 }
+    return written
+  }
+
+  /// Takes one ATT PDU, where L2CAP is somebody else's.
+  ///
+  /// - Returns: handles of attributes that were written, in order.
+  package func receive(att pdu: Span<UInt8>, check: ATTServer.WriteCheck) -> [AttributeHandle] {
+    written.removeAll(keepingCapacity: true)
+    if pdu.count > 0 { acceptATT(pdu, check) } else { faults += 1 }
     return written
   }
 
@@ -246,7 +255,7 @@ public final class PeripheralLink {
         if frame[L2CAPFrame.headerByteCount] == ATTOpcode.errorResponse.rawValue {
           written.removeAll(keepingCapacity: true)
         }
-        send(&frame, on: ATT.channelID, end.link)
+        send(&frame, on: ATT.channelID)
       }
       swap(&frame, &scratch)
     case .response:
@@ -302,7 +311,7 @@ public final class PeripheralLink {
       $0.append(zeros: L2CAPFrame.headerByteCount)
       $0.append(payload)
     }
-    send(&frame, on: channelID, end.link)
+    send(&frame, on: channelID)
     swap(&frame, &scratch)
   }
 
@@ -315,9 +324,8 @@ public final class PeripheralLink {
   }
 
   /// Writes the header of a frame, for which there is room at its start, and sends it.
-  private func send(_ frame: inout [UInt8], on channelID: UInt16, _ link: AirLink?) {
-    guard let link else { return }
-    guard !link.isOverfull(end: end) else {
+  private func send(_ frame: inout [UInt8], on channelID: UInt16) {
+    guard !bearer.isOverfull else {
       faults += 1
       return
     }
@@ -327,7 +335,7 @@ public final class PeripheralLink {
     octets[1] = UInt8(truncatingIfNeeded: byteCount >> 8)
     octets[2] = UInt8(truncatingIfNeeded: channelID)
     octets[3] = UInt8(truncatingIfNeeded: channelID >> 8)
-    link.send(frame.span, .firstFlushable, from: end)
+    bearer.send(frame: frame.span)
   }
 }
 

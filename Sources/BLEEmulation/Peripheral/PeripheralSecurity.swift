@@ -24,12 +24,8 @@ public final class PeripheralSecurity: Sendable {
   /// Another one from now on.
   func changePrivateAddress() { hidden.withLock { $0 = makePrivateAddress() } }
 
-  /// The two highest bits are 01; neither all zeros nor all ones in the rest. Core 5.4, Vol 6, Part B, 1.3.2.2.
   private func makePrivateAddress() -> DeviceAddress? {
-    guard let key = configuration.identity?.resolvingKey else { return nil }
-    let random = UInt32.random(in: 1..<0x3F_FFFF) | 0x40_0000
-    return DeviceAddress(
-      bits: UInt64(random) << 24 | UInt64(SecurityToolbox.ah(key, random)), type: .random)
+    configuration.identity?.privateAddress(.random(in: 1..<0x3F_FFFF))
   }
 
   /// By the central's address, or its identity.
@@ -49,9 +45,9 @@ public final class PeripheralSecurity: Sendable {
   public func forgetAll() { kept.withLock { $0 = [:] } }
 
   func pairing(as own: DeviceAddress, with peer: DeviceAddress) -> Pairing {
-    Pairing(
-      .responder, configuration, local: own, peer: peer, keyPair: makeKeyPair?(),
-      random: { UInt128.random(in: 0 ... .max) })
+    PairingResponder(configuration, local: own) { [makeKeyPair] in
+      PairingSupplies(keyPair: makeKeyPair?())
+    }.pairing(with: peer)
   }
 
   func keep(_ bond: Bond, of peer: DeviceAddress) {
@@ -102,9 +98,7 @@ struct LinkSecurity {
 
   /// What the central may do with attributes.
   var level: ATTSecurity {
-    ATTSecurity(
-      isAuthenticated ? .authenticated : isEncrypted ? .encrypted : .none,
-      keyByteCount: Int(bond?.keyByteCount ?? 16), storedKey: bond == nil ? .none : .present)
+    ATTSecurity(bond, isEncrypted: isEncrypted)
   }
 
   /// When `expire` is wanted.
@@ -130,10 +124,7 @@ struct LinkSecurity {
   /// The key that a central encrypts with; `nil` where there is none.
   func key(_ random: UInt64, _ diversifier: UInt16) -> UInt128? {
     if let key = pairing?.key { return key }
-    guard let known = bond?.localKey, known.random == random, known.diversifier == diversifier else {
-      return nil
-    }
-    return known.key
+    return bond?.localKey(random: random, diversifier: diversifier)
   }
 
   mutating func encryptionEnded(_ status: HCIStatus, now: MonotonicTime) -> [SecurityManagerPDU] {

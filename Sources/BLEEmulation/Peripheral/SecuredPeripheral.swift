@@ -19,7 +19,7 @@ public struct PeripheralProtection: Hashable, Sendable {
     case yesNo = "yes-no"
     case keyboardDisplay = "keyboard-display"
 
-    var value: IOCapability {
+    package var value: IOCapability {
       switch self {
       case .none: .noInputNoOutput
       case .display: .displayOnly
@@ -149,13 +149,4 @@ public final class SecuredPeripheral: VirtualPeripheral {
 
   public var deadline: MonotonicTime? { base.deadline }
   public func expired(_ link: PeripheralLink, now: MonotonicTime) { base.expired(link, now: now) }
-}
-
-extension GATTCharacteristicDescription {
-  /// What was allowed to anybody is so on a secure link only. A signature stands for encryption.
-  fileprivate mutating func demand(_ access: ATTAccess) {
-    if readAccess == .allowed { readAccess = access }
-    if writeAccess == .allowed { writeAccess = access }
-    if configurationAccess == .allowed { configurationAccess = access }
-  }
 }

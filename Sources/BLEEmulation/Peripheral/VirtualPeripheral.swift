@@ -4,12 +4,7 @@ public import BLEWire
 
 /// What a peripheral sends while nobody is connected to it. Core 5.4, Vol 6, Part B, 4.4.2.
 public struct Advertisement: Hashable, Sendable {
-  /// The legacy PDU types 0 … 3 that are not directed.
-  public enum Kind: UInt8, Hashable, Sendable {
-    case connectable = 0
-    case scannable = 2
-    case nonConnectable = 3
-  }
+  public typealias Kind = AdvertisingKind
 
   /// 31 octets, of the data and of the scan response. Core 5.4, Vol 3, Part C, 11.
   public static let maximumByteCount = 31

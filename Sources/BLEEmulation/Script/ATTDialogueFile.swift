@@ -56,7 +56,7 @@ public struct ATTDialogueFile: Hashable, Sendable {
   }
 
   /// A reason without its line.
-  private struct Fault: Error {
+  struct Fault: Error {
     let reason: String
     init(_ reason: String) { self.reason = reason }
   }
@@ -72,6 +72,12 @@ public struct ATTDialogueFile: Hashable, Sendable {
 
   private mutating func addAttribute(_ words: [String]) throws(Fault) {
     guard let name = openDatabase, var attributes = databases[name] else { return }
+    try Self.add(words, to: &attributes)
+    databases[name] = attributes
+  }
+
+  /// Reads an attribute: handle or range, type, value.
+  static func add(_ words: [String], to attributes: inout [ATTDialogue.Attribute]) throws(Fault) {
     guard words.count >= 2 else { throw Fault("an attribute has a handle, a type and a value") }
     let ends = words[0].split(separator: "-", omittingEmptySubsequences: false).map { Self.handle($0) }
     guard (1...2).contains(ends.count), let start = ends[0], let end = ends[ends.count - 1], start <= end
@@ -84,10 +90,9 @@ public struct ATTDialogueFile: Hashable, Sendable {
     attributes.append(
       ATTDialogue.Attribute(
         range: HandleRange(start: start, end: end), type: type, value: value.compactMap { $0 }))
-    databases[name] = attributes
   }
 
-  private static func handle(_ text: some StringProtocol) -> AttributeHandle? {
+  static func handle(_ text: some StringProtocol) -> AttributeHandle? {
     guard text.lowercased().hasPrefix("0x"), let value = UInt16(text.dropFirst(2), radix: 16), value > 0
     else { return nil }
     return AttributeHandle(value)

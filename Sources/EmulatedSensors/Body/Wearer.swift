@@ -39,6 +39,8 @@ public struct Wearer: Hashable, Sendable {
   public var perfusion = 1.0
   /// The sensor is off the skin for `liftSeconds`, each time so many seconds have passed; `nil`: never.
   public var liftedEverySeconds: Double?
+  /// The sensor is taken off then, and stays off; `nil`: never.
+  public var takenOffAfterSeconds: Double?
   /// From an R wave to the foot of its pulse at the finger.
   public var transitSeconds = 0.2
   /// How much breathing moves the light: 1, or 0 for not at all.
@@ -47,7 +49,8 @@ public struct Wearer: Hashable, Sendable {
   public static let liftSeconds = 5.0
   /// Options of a sensor that has a heart rate only, then all.
   static let heartOptions = ["heart-rate", "variability", "ectopic"]
-  static let options = heartOptions + ["motion", "cadence", "bout", "perfusion", "lifted-every"]
+  static let options =
+    heartOptions + ["motion", "cadence", "bout", "perfusion", "lifted-every", "taken-off-after"]
 
   public init() {}
 
@@ -85,6 +88,7 @@ public struct Wearer: Hashable, Sendable {
     case "bout": boutSeconds = try Self.number(text, 5...86_400, "seconds, 5 … 86400,")
     case "perfusion": perfusion = try Self.number(text, 0...1)
     case "lifted-every": liftedEverySeconds = try Self.number(text, 10...86_400, "seconds, 10 … 86400,")
+    case "taken-off-after": takenOffAfterSeconds = try Self.number(text, 0...86_400, "seconds, 0 … 86400,")
     default: preconditionFailure("no option of a wearer")
     }
   }

@@ -49,6 +49,7 @@ struct WearerLight {
 
   /// Seconds since the ring was lifted last.
   private func sinceLift(_ seconds: Double) -> Double? {
+    if let end = wearer.takenOffAfterSeconds, seconds >= end { return 0 }
     guard let every = wearer.liftedEverySeconds, seconds >= every else { return nil }
     return seconds - (seconds / every).rounded(.down) * every
   }

@@ -1,0 +1,186 @@
+public import BLECore
+public import BLEStack
+import BLEWire
+
+/// A text with a device: its name, its attributes in the form of `ATTDialogueFile`, and what they want of a link.
+///
+/// ```
+/// # Anything behind a number sign at the start of a line.
+/// device Strap                       its name, as it advertises
+/// advertise 180d                     services to advertise; all primary ones if not given
+///   0x0001-0x0005 2800 0d18          handles, type, value as it lies on air
+///   0x0002 2803 12 0300 372a
+///   0x0003 2a37 00 48
+///   0x0004 2902 0000
+///   0x0005 2901 52617465
+/// needs encrypted 0x0003             or authenticated: to read, write or subscribe
+/// ```
+public struct DeviceFile: Sendable {
+  /// Attributes of one device.
+  public static let attributeLimit = ATTDialogueFile.stepLimit
+
+  public private(set) var name = ""
+  public private(set) var advertised: [BluetoothUUID] = []
+  public private(set) var services: [GATTServiceDescription] = []
+
+  private var attributes: [ATTDialogue.Attribute] = []
+  private var needs: [AttributeHandle: ATTSecurity.Level] = [:]
+
+  private typealias Fault = ATTDialogueFile.Fault
+
+  /// - Throws: with the line that cannot be read, or does not fit the others.
+  public init(parsing text: some StringProtocol) throws(ATTDialogueError) {
+    var number = 0
+    var lines: [AttributeHandle: Int] = [:]
+    var isAdvertisingAll = true
+    for line in text.split(omittingEmptySubsequences: false, whereSeparator: \.isNewline) {
+      number += 1
+      let words = line.split(whereSeparator: \.isWhitespace).map { String($0) }
+      guard let word = words.first, !word.hasPrefix("#") else { continue }
+      let rest = Array(words.dropFirst())
+      do throws(Fault) {
+        switch word {
+        case "device": name = rest.joined(separator: " ")
+        case "advertise":
+          isAdvertisingAll = false
+          for word in rest { advertised.append(try Self.uuid(word)) }
+        case "needs": try demand(rest)
+        case _ where word.hasPrefix("0x"):
+          try ATTDialogueFile.add(words, to: &attributes)
+          lines[attributes[attributes.count - 1].handle] = number
+        default: throw Fault("'\(word)' is none of device, advertise, needs and a handle such as 0x0003")
+        }
+      } catch { throw ATTDialogueError(line: number, error.reason) }
+    }
+    if name.isEmpty { throw ATTDialogueError(line: 0, "there is no `device NAME` in it") }
+    for index in attributes.indices {
+      do throws(Fault) { try place(index) } catch {
+        throw ATTDialogueError(line: lines[attributes[index].handle] ?? 0, error.reason)
+      }
+    }
+    if let handle = needs.keys.first(where: { handle in !attributes.contains { $0.handle == handle } }) {
+      throw ATTDialogueError(line: 0, "there is no attribute \(handle.text) that could need anything")
+    }
+    if isAdvertisingAll { advertised = services.filter { $0.kind == .primary }.map(\.uuid) }
+  }
+
+  private static func uuid(_ text: String) throws(Fault) -> BluetoothUUID {
+    guard let uuid = BluetoothUUID(text) else { throw Fault("'\(text)' is not a UUID") }
+    return uuid
+  }
+
+  private mutating func demand(_ words: [String]) throws(Fault) {
+    let levels: [String: ATTSecurity.Level] = ["encrypted": .encrypted, "authenticated": .authenticated]
+    guard words.count >= 2, let level = levels[words[0]] else {
+      throw Fault("what is needed is `encrypted` or `authenticated`, and of which handles")
+    }
+    for word in words.dropFirst() {
+      guard let handle = ATTDialogueFile.handle(word) else {
+        throw Fault("'\(word)' is no handle such as 0x0003")
+      }
+      needs[handle] = level
+    }
+  }
+
+  // MARK: Attributes as services
+
+  private var lastService: Int { services.count - 1 }
+  private var lastCharacteristic: Int { services[lastService].characteristics.count - 1 }
+
+  private mutating func place(_ index: Int) throws(Fault) {
+    let attribute = attributes[index]
+    switch attribute.type {
+    case .primaryService, .secondaryService: try beginService(attribute)
+    case _ where services.isEmpty: throw Fault("the first attribute declares a service: type 2800")
+    case _ where attribute.handle > services[lastService].endHandle ?? .none:
+      throw Fault("it is behind the end of its service")
+    case .include: try include(attribute, after: attributes[index - 1])
+    case .characteristic: try beginCharacteristic(index)
+    default: try placeInCharacteristic(attribute, after: attributes[index - 1])
+    }
+  }
+
+  private mutating func beginService(_ attribute: ATTDialogue.Attribute) throws(Fault) {
+    let value = attribute.value.span
+    guard let uuid = value.uuid(at: 0, byteCount: value.count) else {
+      throw Fault("a service's value is its UUID, of 2 or 16 octets")
+    }
+    let kind: GATTServiceDescription.Kind = attribute.type == .primaryService ? .primary : .secondary
+    services.append(
+      GATTServiceDescription(
+        uuid, kind: kind, handle: attribute.handle, endHandle: attribute.range.end))
+    let last = attributes.last { attribute.range.contains($0.handle) }
+    let next = attributes.first { $0.handle > attribute.handle && $0.isService }
+    if let last, let next, last.handle >= next.handle {
+      throw Fault("the next service begins inside of this one")
+    }
+  }
+
+  private mutating func include(
+    _ attribute: ATTDialogue.Attribute, after former: ATTDialogue.Attribute
+  ) throws(Fault) {
+    guard attribute.value.count >= 4 else { throw Fault("an include's value is two handles and a UUID") }
+    let value = attribute.value.span
+    let start = value.handle(at: 0)
+    guard services[lastService].characteristics.isEmpty, former.handle.next == attribute.handle else {
+      throw Fault("includes stand right behind their service")
+    }
+    let declarations = attributes.filter(\.isService)
+    guard let place = declarations.firstIndex(where: { $0.handle == start }) else {
+      throw Fault("there is no service at \(start.text)")
+    }
+    services[lastService].includes.append(place)
+  }
+
+  private mutating func beginCharacteristic(_ index: Int) throws(Fault) {
+    let attribute = attributes[index]
+    let value = attribute.value.span
+    guard value.count == 5 || value.count == 19, let uuid = value.uuid(at: 3, byteCount: value.count - 3)
+    else {
+      throw Fault("a characteristic's value is its properties, the handle of its value and a UUID")
+    }
+    let properties = CharacteristicProperties(rawValue: value[0])
+    guard index + 1 < attributes.count, attributes[index + 1].handle == value.handle(at: 1),
+      attribute.handle.next == value.handle(at: 1), attributes[index + 1].type == uuid
+    else { throw Fault("its value stands right behind it, at the handle and with the type that it tells") }
+    let isPushed = !properties.isDisjoint(with: [.notify, .indicate])
+    let configuration = index + 2 < attributes.count ? attributes[index + 2] : nil
+    let isConfigured =
+      configuration?.type == .clientCharacteristicConfiguration
+      && configuration?.handle == attributes[index + 1].handle.next
+    guard isPushed == isConfigured else {
+      throw Fault(
+        isPushed
+          ? "what is notified or indicated has its descriptor 2902 right behind its value"
+          : "a descriptor 2902 belongs to what is notified or indicated")
+    }
+    var characteristic = GATTCharacteristicDescription(
+      uuid, properties, value: Array(attributes[index + 1].value.prefix(ATT.maximumValueByteCount)),
+      handle: attribute.handle)
+    if let level = needs[attributes[index + 1].handle] { characteristic.demand(.needs(level)) }
+    services[lastService].characteristics.append(characteristic)
+  }
+
+  /// A value and its configuration were taken with their declaration; all else is a descriptor.
+  private mutating func placeInCharacteristic(
+    _ attribute: ATTDialogue.Attribute, after former: ATTDialogue.Attribute
+  ) throws(Fault) {
+    guard lastCharacteristic >= 0 else { throw Fault("a descriptor belongs to a characteristic: type 2803") }
+    guard former.type != .characteristic, attribute.type != .clientCharacteristicConfiguration else { return }
+    let access: ATTAccess = needs[attribute.handle].map { .needs($0) } ?? .allowed
+    services[lastService].characteristics[lastCharacteristic].descriptors.append(
+      GATTDescriptorDescription(
+        attribute.type, value: attribute.value, handle: attribute.handle, readAccess: access))
+  }
+}
+
+extension AttributeHandle {
+  /// As the file has it.
+  fileprivate var text: String {
+    "0x" + hexadecimal(UInt8(rawValue >> 8)) + hexadecimal(UInt8(rawValue & 0xFF))
+  }
+}
+
+extension ATTDialogue.Attribute {
+  fileprivate var isService: Bool { type == .primaryService || type == .secondaryService }
+}

@@ -1,0 +1,181 @@
+import BLECore
+import BLEEmulation
+import BLEHost
+import BLELinux
+import BLEPeripheral
+import BLEStack
+import BLEWire
+import PeripheralKit
+import TestKit
+import Testing
+
+/// A device of ours with our own stack as the central, through controllers of ours.
+@Suite(.timeLimit(.minutes(2))) struct PeripheralTests {
+  @Test(arguments: [VirtualController.Configuration.CommandSet.legacy, .extended])
+  func isFoundAndUsed(_ commandSet: VirtualController.Configuration.CommandSet) async throws {
+    let device = try await VirtualDevice.open(centrals: 1, commandSet: commandSet)
+    try await device.serve { server in
+      let found = try await device.centrals[0].find(named: "Device")
+      #expect(found.services.contains(.heartRate))
+      let connection = try await device.connect()
+      let client = GATTClient(connection)
+      try await client.exchangeMTU()
+      #expect(await connection.mtu == 517)
+      let database = try await client.discover()
+      #expect(database.services.map(\.uuid) == [.genericAccess, .genericAttribute, .heartRate])
+      let handle = try await server.require(BluetoothUUID(0xAA01))
+      #expect(try await client.read(handle) == [1, 2, 3])
+      let long = (0..<512).map { UInt8(truncatingIfNeeded: $0) }
+      try await client.write(long, to: handle)
+      #expect(try await client.read(handle) == long)
+      let characteristic = try #require(
+        database.services[2].characteristics.first { $0.uuid == .heartRateMeasurement })
+      let received = Received()
+      _ = try await client.subscribe(characteristic) { value, _ in received.take(value) }
+      for number in 0..<1000 {
+        try await server.notify([UInt8(number & 0xFF), UInt8(number >> 8)], of: characteristic.valueHandle)
+      }
+      try await eventually("1,000 values") { received.count == 1000 }
+      #expect(received.all == (0..<1000).map { [UInt8($0 & 0xFF), UInt8($0 >> 8)] })
+      await connection.close()
+    }
+    await device.close()
+  }
+
+  /// A client that caches attributes hears that they have changed, and finds the new ones.
+  @Test func tellsThatItHasChanged() async throws {
+    let device = try await VirtualDevice.open(centrals: 1)
+    try await device.serve { server in
+      let connection = try await device.connect()
+      let client = GATTClient(connection)
+      let before = try await client.discover()
+      let changed = try #require(
+        before.services[1].characteristics.first { $0.uuid == .serviceChanged })
+      let hash = try await client.read(try await server.require(.databaseHash))
+      let received = Received()
+      _ = try await client.subscribe(changed, by: .indication) { value, _ in received.take(value) }
+      await server.change(to: VirtualDevice.services + [GATTServiceDescription(.battery)])
+      try await eventually("Service Changed") { received.count == 1 }
+      #expect(received.all == [[1, 0, 0xFF, 0xFF]])
+      #expect(try await client.discover().services.count == 4)
+      #expect(try await client.read(try await server.require(.databaseHash)) != hash)
+      await connection.close()
+    }
+    await device.close()
+  }
+
+  /// By the air's own time: three centrals with 100 values a second each for a minute, one of which listens twice a second, and
+  /// a controller of eight buffers.
+  @Test func aSlowCentralHoldsNobodyUp() async throws {
+    // 30 ms, 30 ms and 500 ms.
+    try await withThreeSubscribed(intervals: [24, 24, 400]) { device, server, all in
+      let times = try await device.push(6000, of: .heartRateMeasurement, by: server)
+      for time in times.prefix(2) { #expect(time < .milliseconds(60_100)) }
+      for received in all { try await device.expect(6000, in: received) }
+    }
+  }
+
+  /// One goes out of range for twenty seconds, with all that it has of the controller's buffers: the others have theirs in time,
+  /// and it gets what was kept for it when it is back.
+  @Test func aStuckCentralHoldsNobodyUp() async throws {
+    try await withThreeSubscribed(intervals: [24, 24, 24]) { device, server, all in
+      let stuck = DeviceAddress(bits: 0x00AA_0100_0003, type: .public)
+      let watch = Task(executorPreference: device.loop.preference) {
+        try await device.loop.wait(for: .seconds(10))
+        await device.emulation.inject(AirFault.outOfRange(stuck))
+        try await device.loop.wait(for: .seconds(2))
+        let before = all.map(\.count)
+        try await device.loop.wait(for: .seconds(16))
+        let after = all.map(\.count)
+        try await device.loop.wait(for: .seconds(2))
+        await device.emulation.inject(AirFault.inRange(stuck))
+        return zip(before, after).map { $1 - $0 }
+      }
+      let times = try await device.push(4000, of: .heartRateMeasurement, by: server)
+      // A connection event's worth at each end.
+      let counts = try await watch.value
+      for count in counts.prefix(2) { #expect((1596...1604).contains(count)) }
+      #expect(counts[2] == 0)
+      for time in times.prefix(2) { #expect(time < .milliseconds(40_100)) }
+      for received in all { try await device.expect(4000, in: received) }
+    }
+  }
+
+  private func withThreeSubscribed(
+    intervals: [UInt16], _ body: (VirtualDevice, GATTServer, [Received]) async throws -> Void
+  ) async throws {
+    let device = try await VirtualDevice.open(
+      centrals: 3, buffers: 8, pace: .air,
+      clock: .virtual(from: ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)))
+    try await withTaskExecutorPreference(device.loop.preference) {
+      try await device.serve { server in
+        let all = intervals.map { _ in Received() }
+        for (index, interval) in intervals.enumerated() {
+          let connection = try await device.connect(index, interval: interval, supervisionTimeout: 3200)
+          let client = GATTClient(connection)
+          try await client.exchangeMTU()
+          let characteristic = try #require(
+            try await client.discover().services[2].characteristics.first { $0.uuid == .heartRateMeasurement }
+          )
+          let received = all[index]
+          _ = try await client.subscribe(characteristic) { value, _ in received.take(value) }
+        }
+        try await body(device, server, all)
+      }
+    }
+    await device.close()
+  }
+
+  // MARK: Faults
+
+  /// Where the controller goes, events end, values are refused, and the reason is thrown.
+  @Test func endsWithItsController() async throws {
+    let device = try await VirtualDevice.open(centrals: 1)
+    await #expect {
+      try await device.serve { server in
+        let handle = try await server.require(.heartRateMeasurement)
+        _ = try await device.connect()
+        await device.emulation.detach()
+        for await _ in server.events {}
+        await #expect(throws: GATTServerError.closed) { try await server.notify([0], of: handle) }
+        #expect(await server.centrals.isEmpty)
+      }
+    } throws: { error in
+      guard case HostError.controller("device", .transportLost) = error else { return false }
+      return true
+    }
+    await device.close()
+  }
+
+  /// 30 s without a confirmation: the link is ended, and the others go on. Core 5.4, Vol 3, Part F, 3.3.3.
+  @Test func endsALinkThatNeverConfirms() async throws {
+    let device = try await VirtualDevice.open(
+      centrals: 2, pace: .air, clock: .virtual(from: ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)),
+      wrap: {
+        HostileTransport($0, sending: { channel, payload in payload == [0x1E] ? [] : [payload] })
+      })
+    try await withTaskExecutorPreference(device.loop.preference) {
+      try await device.serve { server in
+        let handle = try await server.require(BluetoothUUID(0xAA01))
+        let silent = GATTClient(try await device.connect(0))
+        let characteristic = try #require(
+          try await silent.discover().services[2].characteristics.first { $0.valueHandle == handle })
+        _ = try await silent.subscribe(characteristic) { _, _ in }
+        let other = try await device.connect(1)
+        let client = GATTClient(other)
+        let centrals = await server.centrals
+        let start = device.loop.clock.monotonic()
+        await #expect(throws: GATTServerError.notConfirmed) {
+          try await server.indicate([7], of: handle, to: centrals[0])
+        }
+        let time = device.loop.clock.monotonic() - start
+        #expect((30.0...30.1).contains(Double(time.nanoseconds) / 1e9))
+        #expect(await server.statistics.unconfirmed == 1)
+        #expect(try await client.read(handle) == [1, 2, 3])
+        #expect(await server.centrals == [centrals[1]])
+        await other.close()
+      }
+    }
+    await device.close()
+  }
+}

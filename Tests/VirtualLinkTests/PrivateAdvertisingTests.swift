@@ -1,0 +1,77 @@
+import BLECore
+import BLEEmulation
+import BLEHost
+import BLELinux
+import BLEPeripheral
+import BLEStack
+import BLEWire
+import PeripheralKit
+import TestKit
+import TestPeer
+import Testing
+
+/// A device that hides, and a central of ours that is bonded with it. google/bumble as the central: `PeripheralPairingTests`.
+@Suite(.timeLimit(.minutes(1))) struct PrivateAdvertisingTests {
+  @Test(arguments: [VirtualController.Configuration.CommandSet.legacy, .extended])
+  func changesItsAddress(_ commandSet: VirtualController.Configuration.CommandSet) async throws {
+    let device = try await VirtualDevice.open(
+      centrals: 1, commandSet: commandSet, pace: .air,
+      clock: .virtual(from: ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)))
+    let (bonds, kept) = (KeptBonds(), KeptBonds())
+    let own = DeviceAddress(bits: 0x00AA_0100_0000, type: .public)
+    try await withTaskExecutorPreference(device.loop.preference) {
+      try await device.host.secure(SecuritySettings(raising: .byPairing, store: bonds))
+      try await device.centrals[0].secure(SecuritySettings(store: kept))
+      var advertisement = DeviceAdvertisement(name: "Hidden")
+      advertisement.isPrivate = true
+      try await device.host.advertise(advertisement, services: VirtualDevice.services) { server in
+        let first = try await device.centrals[0].find(named: "Hidden").address
+        #expect(RandomAddressKind(first) == .resolvablePrivate)
+        let connection = try await device.centrals[0].connect(
+          to: first, asking: LinkRequest(), timeout: .seconds(10), tap: nil)
+        _ = try await device.centrals[0].pair(connection)
+        await connection.close()
+        let identity = try #require(kept.bonds().first?.bond.peerIdentity)
+        #expect(identity.address == own)
+        #expect(identity.matches(first))
+        #expect(kept.bonds().first?.device == own)
+        let given = try #require(bonds.bonds().first)
+        #expect(given.local == own)
+        #expect(given.bond.localResolvingKey == identity.resolvingKey)
+
+        // Core 5.4, Vol 3, Part C, Appendix A: 15 minutes.
+        try await device.loop.wait(for: .seconds(14 * 60))
+        #expect(try await device.centrals[0].find(named: "Hidden").address == first)
+        try await device.loop.wait(for: .seconds(2 * 60))
+        let second = try await device.centrals[0].find(named: "Hidden").address
+        #expect(second != first)
+        #expect(identity.matches(second))
+
+        let again = try await device.centrals[0].connect(
+          to: own, asking: LinkRequest(), timeout: .seconds(10), tap: nil)
+        #expect(again.peer == second)
+        #expect(await device.centrals[0].isEncrypted(again))
+        #expect(await server.centrals.count == 1)
+        await again.close()
+      }
+      // Hidden no more, and known by the same key next time.
+      try await device.serve { _ in
+        let found = try await device.centrals[0].find(named: "Device")
+        #expect(found.address == own)
+      }
+      #expect(await device.host.makeIdentity() == kept.bonds().first?.bond.peerIdentity)
+    }
+    await device.close()
+  }
+
+  /// Nobody could ever be told who is behind the addresses.
+  @Test func wantsSecurity() async throws {
+    let device = try await VirtualDevice.open(centrals: 1)
+    var advertisement = DeviceAdvertisement(name: "Hidden")
+    advertisement.isPrivate = true
+    await #expect(throws: HostError.self) {
+      try await device.host.advertise(advertisement, services: VirtualDevice.services) { _ in }
+    }
+    await device.close()
+  }
+}
