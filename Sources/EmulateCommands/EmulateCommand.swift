@@ -34,6 +34,8 @@ struct EmulateRingCommand: AsyncParsableCommand {
         sudo ringtap emulate ring --vhci --rate 75 --real-time --motion run --bout 60
         ringtap emulate ring --transport tcp-server:127.0.0.1:6402
             then, elsewhere: ringtap capture --transport tcp-client:127.0.0.1:6402
+        sudo ringtap emulate ring --adapter hci0 --mode exclusive
+            on air, under the adapter's address; on another board: ringtap capture
       """)
 
   @OptionGroup var options: EmulationOptions
@@ -91,6 +93,9 @@ struct EmulateRingCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("Be off the finger for 5 s, so often.", valueName: "seconds"))
   var liftedEvery: String?
 
+  @Option(help: ArgumentHelp("Be taken off the finger then, for good.", valueName: "seconds"))
+  var takenOffAfter: String?
+
   @Option(
     help: ArgumentHelp(
       "How likely it takes no reading of the light, 0 to 1.", valueName: "probability"))
@@ -118,6 +123,9 @@ struct EmulateRingCommand: AsyncParsableCommand {
     guard (1...26).contains(name.utf8.count) else {
       throw ValidationError("--name must have 1 to 26 octets")
     }
+    if options.adapter != nil, rings > 1 || sleepsAfter != nil {
+      throw ValidationError("--rings and --sleeps-after are for a virtual controller, not an --adapter")
+    }
     guard (1...64).contains(rings) else { throw ValidationError("--rings must be 1 … 64") }
     guard advertisingInterval >= 20 else {
       throw ValidationError("--advertising-interval must be at least 20")
@@ -135,7 +143,7 @@ struct EmulateRingCommand: AsyncParsableCommand {
     try heart.wearer(
       and: [
         ("motion", motion), ("cadence", cadence), ("bout", bout), ("perfusion", perfusion),
-        ("lifted-every", liftedEvery),
+        ("lifted-every", liftedEvery), ("taken-off-after", takenOffAfter),
       ])
   }
 
@@ -207,8 +215,10 @@ struct EmulateSourceCommand: AsyncParsableCommand {
       little-endian) and, if it has 12 octets or more, when it was sent (8 octets, nanoseconds of CLOCK_MONOTONIC).
 
       EXAMPLES
-        ringtap emulate source --payload 244 --real-time --transport tcp-server:127.0.0.1:6402
-            then, elsewhere: ringtap gatt 70:CB:0D:00:50:C0 --transport tcp-client:127.0.0.1:6402
+        ringtap emulate source --payload 244 --real-time \\
+          --transport tcp-server:127.0.0.1:6402
+        ringtap gatt 70:CB:0D:00:50:C0 --transport tcp-client:127.0.0.1:6402
+            elsewhere, while the one above runs
       """)
 
   @OptionGroup var options: EmulationOptions
@@ -258,7 +268,8 @@ struct EmulateAirCommand: AsyncParsableCommand {
       have gone.
 
       EXAMPLE
-        ringtap emulate air --real-time --transport tcp-server:127.0.0.1:6402 --transport tcp-server:127.0.0.1:6403
+        ringtap emulate air --real-time --transport tcp-server:127.0.0.1:6402 \\
+          --transport tcp-server:127.0.0.1:6403
       """)
 
   @OptionGroup var options: EmulationOptions

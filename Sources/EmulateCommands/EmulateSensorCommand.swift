@@ -110,7 +110,8 @@ struct EmulateHeartRateCommand: AsyncParsableCommand {
     discussion: """
       EXAMPLES
         sudo ringtap emulate heart-rate --vhci --real-time
-        ringtap emulate heart-rate --transport tcp-server:127.0.0.1:6402 --off-body-every 10
+        ringtap emulate heart-rate --transport tcp-server:127.0.0.1:6402 \\
+          --off-body-every 10
             then, elsewhere: ringtap heart-rate --transport tcp-client:127.0.0.1:6402
       """)
 
@@ -131,7 +132,8 @@ struct EmulateThermometerCommand: AsyncParsableCommand {
     abstract: "A thermometer in the ear: intermediate values, then a result that it indicates.",
     discussion: """
       EXAMPLE
-        ringtap emulate thermometer --transport tcp-server:127.0.0.1:6402 --unit fahrenheit
+        ringtap emulate thermometer --transport tcp-server:127.0.0.1:6402 \\
+          --unit fahrenheit
       """)
 
   @OptionGroup var sensor: EmulatedSensorOptions

@@ -3,8 +3,10 @@ import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
+import BLEPeripheral
 import BLESecurity
 import BLEStack
+import BLEWire
 import CommandKit
 import JSONText
 import RingTap
@@ -34,6 +36,12 @@ struct EmulationOptions: ParsableArguments {
       each is a controller of its own in the same air.
       """, valueName: "spec"))
   var transport: [String] = []
+
+  @Option(help: "Be on air by this adapter, such as hci0, under its address, for other boards to find.")
+  var adapter: String?
+
+  @Option(help: "How to reach the --adapter: raw, coexist or exclusive, as `ringtap help modes` tells.")
+  var mode: AdapterOptions.Mode?
 
   @Flag(help: "Give the controller the extended advertising commands.")
   var extended = false
@@ -78,8 +86,14 @@ struct EmulationOptions: ParsableArguments {
     if let protection, !protection.isPossible {
       throw ValidationError("a device of --io-capability none cannot be authenticated")
     }
-    guard vhci == transport.isEmpty else {
-      throw ValidationError("say where to attach: --vhci, or --transport")
+    guard (vhci ? 1 : 0) + (transport.isEmpty ? 0 : 1) + (adapter == nil ? 0 : 1) == 1 else {
+      throw ValidationError("say where to attach: --vhci, --transport or --adapter")
+    }
+    if mode != nil, adapter == nil { throw ValidationError("--mode is for an --adapter") }
+    if adapter != nil, extended || realTime || loss > 0 || privateAddress || legacyPairing {
+      throw ValidationError(
+        "--extended, --real-time, --loss, --legacy-pairing and --private-address are a virtual controller's; an --adapter "
+          + "is as it is")
     }
     guard (0...1).contains(loss) else { throw ValidationError("--loss must be 0 … 1") }
     if loss > 0, !realTime { throw ValidationError("--loss needs --real-time") }
@@ -188,7 +202,9 @@ struct Emulation: Sendable {
     let total = Mutex<Sent>((0, 0))
     do {
       try await Interruption.cancelling {
-        if options.vhci {
+        if let adapter = options.adapter {
+          try await serve(behind: adapter, options, total)
+        } else if options.vhci {
           let emulation = try await ControllerAttachment.attach(
             controller(options, EmulatedBonds(options)), to: VHCI())
           try ready("hci\(emulation.index ?? 0)", options)
@@ -234,6 +250,53 @@ struct Emulation: Sendable {
     }
   }
 
+  /// Behind an adapter that other hosts have in their range.
+  private func serve(
+    behind name: String, _ options: EmulationOptions, _ total: borrowing Mutex<Sent>
+  ) async throws {
+    let words = ["--adapter", name, "--no-remember"] + (options.mode.map { ["--mode", $0.rawValue] } ?? [])
+    let opened = try await AdapterOptions.parse(words).open(links: .max)
+    do {
+      let counts = try await Interruption.leaving { try await advertise(by: opened.adapter, options) }
+      total.withLock { $0 = counts }
+    } catch {
+      await opened.close()
+      throw error
+    }
+    await opened.close()
+  }
+
+  private func advertise(by adapter: any Adapter, _ options: EmulationOptions) async throws -> Sent {
+    guard let advertising = adapter.advertising, let securing = adapter.securing else {
+      throw Failure("\(adapter.name) cannot advertise")
+    }
+    let address = await advertising.advertisedAddress
+    var peripheral = makePeripherals()[0]
+    if let protection = options.protection {
+      let settings = SecuritySettings(
+        agent: protection.agent, raising: .byPairing, store: ServedBonds(nil),
+        makeKeyPair: try? P256KeyPair.maker())
+      try await failing { () async throws(HostError) in try await securing.secure(settings) }
+      peripheral = SecuredPeripheral(
+        peripheral, protection.level, PeripheralSecurity(protection, of: address, makeKeyPair: nil))
+    }
+    guard let advertisement = peripheral.advertisement else { throw Failure("the device does not advertise") }
+    // In units of 0.625 ms.
+    let units = UInt16(clamping: Int(advertisement.interval / .microseconds(625)))
+    let device = AdapterEmulation(peripheral, at: address, on: adapter.loop)
+    let server = GATTServer(device, on: adapter.loop)
+    try await advertising.advertise(
+      DeviceAdvertisement(
+        data: advertisement.data, scanResponse: advertisement.scanResponse,
+        interval: AdvertisingInterval(units...units)),
+      server, upTo: 1, tap: nil
+    ) { server in
+      try ready(adapter.name, at: address, options)
+      for await _ in server.events {}
+    }
+    return await adapter.loop.task { [sent] in sent(device.base) }.value
+  }
+
   private func controller(_ options: EmulationOptions, _ bonds: EmulatedBonds) -> VirtualController {
     let peripherals = bonds.securing(makePeripherals(), options)
     return VirtualController(options.controller(0), peripherals: peripherals, air: options.air)
@@ -245,7 +308,7 @@ struct Emulation: Sendable {
     let (sent, dropped) = await emulation.inspect { [sent] controller in
       var (all, dropped) = (0, 0)
       for peripheral in controller.peripherals {
-        let counts = sent((peripheral as? SecuredPeripheral)?.base ?? peripheral)
+        let counts = sent(peripheral.unsecured)
         (all, dropped) = (all + counts.sent, dropped + counts.dropped)
       }
       return (all, dropped)
@@ -255,7 +318,11 @@ struct Emulation: Sendable {
 
   // MARK: Lines
 
-  private func ready(_ name: String, _ options: EmulationOptions) throws(Console.WriteError) {
+  /// - Parameter address: of an adapter that the device is behind.
+  private func ready(
+    _ name: String, at address: DeviceAddress? = nil, _ options: EmulationOptions
+  ) throws(Console.WriteError) {
+    let device = device.map { Device(address: address ?? $0.address, name: $0.name) }
     guard options.json else {
       return try Console.print("ready \(name)" + (device.map { " \($0.address) \($0.name)" } ?? ""))
     }
@@ -263,8 +330,7 @@ struct Emulation: Sendable {
       line.member("event", "ready")
       line.member("adapter", name)
       if let device {
-        line.member("address", device.address.description)
-        line.member("addressType", device.address.type.name.description)
+        line.members(of: device.address)
         line.member("name", device.name)
       }
     }
@@ -282,5 +348,19 @@ struct Emulation: Sendable {
         line.member("dropped", total.dropped)
       }
     }
+  }
+}
+
+extension VirtualPeripheral {
+  /// Without what makes its attributes want a secure link.
+  var unsecured: any VirtualPeripheral { (self as? SecuredPeripheral)?.base ?? self }
+}
+
+extension PeripheralProtection {
+  /// Who answers when a host pairs with the device behind an adapter, whose own host makes up the passkeys that it shows.
+  fileprivate var agent: PairingAgent {
+    PairingAgent(
+      capability.value, showPasskey: { Console.note("passkey \(ServeText.passkey($0))") },
+      askPasskey: { [passkey] in passkey }, compare: { _ in true })
   }
 }

@@ -19,12 +19,12 @@ package struct ScriptPeerCommand: AsyncParsableCommand {
 
       FILE is a text. A number sign begins a comment line; indents mean nothing.
         database NAME                 attributes follow, in order of their handles:
-          0x0001-0x0004 2800 0118       a service: range, type, value as it lies on air
+          0x0001-0x0004 2800 0118       a service: range, type, value as on the air
           0x0002 2803 02 0300 002a      anything else: handle, type, value
         dialogue NAME                 what follows belongs to it:
           test ID, title TEXT           what it is; both for people
           mtu 512                       the peer's receive MTU; 23 if not given
-          with DATABASE                 answers discovery, in whatever order the client asks
+          with DATABASE                 answers discovery, whatever the order
           action TEXT, expect TEXT      what the client is to do; not looked at
           > 0a0300                      the client's next PDU, in hexadecimal
           < 0b 010203                   what it gets for it, or by itself
@@ -34,9 +34,11 @@ package struct ScriptPeerCommand: AsyncParsableCommand {
 
       EXAMPLES
         ringtap script-peer read.txt --transport unix:/tmp/peer
-            then, elsewhere: ringtap read \(ScriptedPeripheral.defaultAddress) 0x0003 --transport unix:/tmp/peer
+        ringtap read \(ScriptedPeripheral.defaultAddress) 0x0003 --transport unix:/tmp/peer
+            elsewhere, while the one above runs
         sudo ringtap script-peer all.txt --dialogue write --vhci --json
-            one object a line: event (ready, dialogue, end), name, test, passed, line, expected, found
+            one object a line: event (ready, dialogue, end), name, test, passed, line,
+            expected, found
       """)
 
   @Argument(help: "The file with the dialogues.", completion: .file()) var file: String

@@ -1,13 +1,15 @@
-import ColmiRing
+package import ColmiRing
 import Physiology
 
-/// The pulse for the live view, by the meter that `ringtap analyse` has. On the view's side.
-struct LivePulse: Sendable {
+/// The pulse while a ring is recorded, by the meter that `ringtap analyse` has. On the side of who shows it.
+package struct LivePulse: Sendable {
   private var meter: PulseRateMeter?
-  private(set) var reading: LivePulseReading?
+  package private(set) var reading: LivePulseReading?
+
+  package init() {}
 
   /// - Parameter rate: ticks a second, once it is known.
-  mutating func take(_ placed: PlacedTick, rate: Double?) {
+  package mutating func take(_ placed: PlacedTick, rate: Double?) {
     if meter == nil, reading == nil || reading == .waiting { begin(rate) }
     _ = meter?.take(placed.signal)
     while let window = meter?.next() { reading = .window(window) }

@@ -109,21 +109,19 @@ struct TickTally: Sendable {
   /// By the bits of the parts that a tick has.
   private var combinations: InlineArray<8, Int> = .init(repeating: 0)
   private var parts: [PartTally]
-  private var gaps: [TickGap]
-  private var gapCount = 0
+  private var gaps: [TickGap] = []
 
   init() {
     parts = RingTick.Part.allCases.map { _ in PartTally() }
-    let none = ReceiveTime(nanoseconds: 0)
-    gaps = [TickGap](repeating: TickGap(after: none, before: none, ticks: 0), count: Self.gapCapacity)
   }
 
   mutating func take(_ placed: PlacedTick) {
+    // Here, where nobody shares it: the first gap of a long stream allocates nothing.
+    if ticks == 0 { gaps.reserveCapacity(Self.gapCapacity) }
     ticks += 1
     combinations[take(.spO2, placed) | take(.ppg, placed) | take(.accelerometer, placed)] += 1
-    if placed.missingBefore > 0, let lastTime, gapCount < Self.gapCapacity {
-      gaps[gapCount] = TickGap(after: lastTime, before: placed.fittedTime, ticks: placed.missingBefore)
-      gapCount += 1
+    if placed.missingBefore > 0, let lastTime, gaps.count < Self.gapCapacity {
+      gaps.append(TickGap(after: lastTime, before: placed.fittedTime, ticks: placed.missingBefore))
     }
     lastTime = placed.fittedTime
   }
@@ -143,7 +141,7 @@ struct TickTally: Sendable {
     report.wholeTicks = combinations[seen]
     report.rate = clock.period.map { 1e9 / $0 }
     report.clock = clock.report
-    report.gaps = Array(gaps[..<gapCount])
+    report.gaps = gaps
     report.parts = parts.map { $0.report(rate: report.rate) }
     return report
   }

@@ -10,6 +10,9 @@ public enum PulseMethod: String, Hashable, Sendable, CaseIterable {
 
 /// A pulse, which is never given without its quality.
 public struct PulseEstimate: Hashable, Sendable {
+  /// From this quality on a pulse is told to who cannot weigh it: `HomeAssistant`, a bike computer.
+  public static let goodQuality = 0.8
+
   public var beatsPerMinute: Double
   /// Share of windows of this quality whose pulse is within 5 a minute, by what was measured: 0 … 1.
   public var quality: Double

@@ -1,0 +1,20 @@
+import ColmiRing
+package import Recording
+package import SensorSessions
+
+/// Sensors that are asked for the heart rate that they find by themselves, in place of their raw data.
+package enum OwnHeartRate {
+  /// COLMI rings.
+  package static var ring: SensorKind<HeartRateSample> {
+    SensorKind(
+      SensorKind<RingRawReading>.ring.search, RingRateSession.self, (), emulation: .specification("ring")
+    ) { _ in HeartRateTables() }
+  }
+
+  package static var polar: SensorKind<HeartRateSample> {
+    SensorKind(
+      SensorKind<PolarFrameSample>.polar.search, HeartRateSession.self, .none,
+      emulation: .specification("polar")
+    ) { _ in HeartRateTables() }
+  }
+}

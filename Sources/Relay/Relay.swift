@@ -1,0 +1,237 @@
+package import BLEHost
+import BLELinux
+package import BLEPeripheral
+import BLEStack
+package import Recording
+package import SensorSessions
+
+/// A sensor, and a device of ours that says the same in the words of a standard service.
+///
+/// The sensor is kept connected as by any other command, recorded as well where that is asked for; centrals find the device,
+/// connect and subscribe. Neither side waits for the other: what the sensor says while nobody listens is gone.
+package struct Relay<Source: RelaySource>: Sendable {
+  package let kind: SensorKind<Source.Sample>
+  package let source: Source
+  /// The sensor, and how to connect to it.
+  package var plan: DeviceSession.Plan
+  /// The way to the sensor.
+  package var adapter: any Adapter
+  /// What advertises: the same adapter, or another.
+  package var advertiser: any AdvertisingAdapter
+  /// As scanners see the device.
+  package var name: String
+  /// Who the sensor is where it does not tell.
+  package var facts = SensorFacts()
+  /// Since the stream runs; `nil`: no end of its own.
+  package var duration: Duration?
+  /// Records as well: the plan, adapter and watcher of this are those of the relay.
+  package var recording: SensorRecording?
+  /// Whether the sensor is a log, with stamps of its time.
+  package var isReplay = false
+  /// How long an interrupted relay waits for the sensor.
+  package var patience = Duration.milliseconds(600)
+
+  package init(
+    _ kind: SensorKind<Source.Sample>, _ source: Source, _ plan: DeviceSession.Plan, on adapter: any Adapter,
+    advertisedBy advertiser: any AdvertisingAdapter, as name: String
+  ) {
+    (self.kind, self.source, self.plan, self.adapter) = (kind, source, plan, adapter)
+    (self.advertiser, self.name) = (advertiser, name)
+  }
+
+  private enum End: Sendable {
+    case duration, interrupted
+    /// The sensor does not come back, or has stopped.
+    case sensor
+    /// Nothing can be made of what it sends.
+    case refused(String)
+    /// Nothing advertises any more.
+    case advertiser
+    /// Whoever follows the events takes no more.
+    case reader
+  }
+
+  /// What the sensor's side has to say at its end.
+  private struct SensorEnd: Sendable {
+    var failure: HostError?
+    var recording: SensorRecording.Result?
+    var malformed = 0
+    var lost = 0
+  }
+
+  /// Relays until the time is over, the task is cancelled, or one side is gone for good; then the sensor is told to stop,
+  /// advertising is off and the links are ended.
+  ///
+  /// - Parameter follow: gets what happens, in order, not on a receive thread.
+  /// - Throws: what kept it from starting, or `follow` throws; what ended a relay that ran is in the outcome.
+  package func run(
+    _ follow: @escaping @Sendable (RelayHub.Event) throws -> Void
+  ) async throws -> RelayOutcome {
+    let hub = RelayHub(on: advertiser.loop, isReplay: isReplay)
+    let end = OneShot<End>()
+    let input = RelayInput(source, hub, adapter.loop.clock) { end.set(.refused($0)) }
+    let session = DeviceSession(plan, on: adapter)
+    let telling = advertiser.loop.task { () -> (any Error)? in
+      do {
+        for await event in hub.events { try follow(event) }
+        return nil
+      } catch {
+        end.set(.reader)
+        return error
+      }
+    }
+    let running = adapter.loop.task {
+      let outcome =
+        if let recording { await record(recording, input) } else { await stream(session, input) }
+      input.started.set(false)
+      end.set(.sensor)
+      return outcome
+    }
+    let result: Result<RelayOutcome, any Error> = await withTaskCancellationHandler {
+      do { return .success(try await serve(input, running, end)) } catch { return .failure(error) }
+    } onCancel: {
+      running.cancel()
+      end.set(.interrupted)
+      _ = adapter.loop.after(patience) { await session.cut() }
+    }
+    // Its end is ours to choose: a sensor is always told to stop.
+    running.cancel()
+    let sensor = await running.value
+    hub.finish()
+    if let error = await telling.value { throw error }
+    var outcome = try result.get()
+    outcome.silences = input.silences
+    outcome.gaps = input.gaps
+    (outcome.malformed, outcome.lost) = (sensor.malformed, sensor.lost)
+    outcome.recording = sensor.recording
+    switch end.current {
+    case .sensor: outcome.failure = sensor.failure
+    case .refused(let reason): outcome.failure = .unsuitable(reason)
+    case .duration, .interrupted, .advertiser, .reader, nil: break
+    }
+    return outcome
+  }
+
+  // MARK: The sensor
+
+  private func record(
+    _ recording: SensorRecording, _ input: RelayInput<Source>
+  ) async -> SensorEnd {
+    var recording = recording
+    (recording.plan, recording.adapter) = (plan, adapter)
+    recording.live = RelayTap(input)
+    var outcome = SensorEnd()
+    do throws(HostError) {
+      let result = try await recording.run(kind)
+      outcome.recording = result
+      outcome.failure = result.failure
+      (outcome.malformed, outcome.lost) = (result.report.malformed, result.report.lost.total)
+    } catch { outcome.failure = error }
+    return outcome
+  }
+
+  private func stream(_ session: DeviceSession, _ input: RelayInput<Source>) async -> SensorEnd {
+    let feed = kind.makeFeed()
+    let loop = adapter.loop
+    let taking = loop.task { for await sample in feed.samples { input.take(sample) } }
+    let states = await session.states()
+    let following = loop.task { await Self.follow(states, session, input) }
+    loop.task { input.learn(await feed.facts()) }
+    var outcome = SensorEnd()
+    do throws(HostError) { try await feed.run(session) } catch { outcome.failure = error }
+    feed.finish()
+    await taking.value
+    await following.value
+    outcome.malformed = feed.samples.malformed
+    outcome.lost = feed.samples.dropped + (await session.statistics.kernelQueueDrops)
+    return outcome
+  }
+
+  private static func follow(
+    _ states: AsyncStream<SessionState>, _ session: DeviceSession, _ input: RelayInput<Source>
+  ) async {
+    var (hasBegun, isLost) = (false, false)
+    for await state in states {
+      switch state {
+      case .streaming:
+        if isLost, let gap = await session.gaps.last { input.take(gap, .back) }
+        (hasBegun, isLost) = (true, false)
+        input.started.set(true)
+      case .reconnecting where hasBegun && !isLost:
+        if let gap = await session.gaps.last { input.take(gap, .lost) }
+        isLost = true
+      default: break
+      }
+    }
+  }
+
+  // MARK: The device
+
+  private func serve(
+    _ input: RelayInput<Source>, _ running: Task<SensorEnd, Never>, _ end: OneShot<End>
+  ) async throws -> RelayOutcome {
+    guard await input.started.value() else {
+      let failure = await running.value.failure
+      try Task.checkCancellation()
+      throw failure ?? .gatt(.closed(.closedLocally))
+    }
+    let hub = input.hub
+    let timer = duration.map { hub.loop.after($0) { end.set(.duration) } }
+    defer { timer?.cancel() }
+    let facts = await input.facts(on: hub.loop).completed(by: facts)
+    try Task.checkCancellation()
+    let service = Source.service
+    var outcome = RelayOutcome()
+    outcome.centrals = try await advertiser.advertise(
+      service.advertisement(named: name), services: service.services(facts)
+    ) { server in
+      hub.tell(.ready(service))
+      hub.loop.task {
+        await hub.serve(server)
+        end.set(.advertiser)
+      }
+      _ = await end.value(ifCancelled: .interrupted)
+      // Both sides end at once.
+      running.cancel()
+      return await server.statistics
+    }
+    (outcome.values, outcome.dropped, outcome.delays) = (
+      await hub.values, await hub.dropped, await hub.delays
+    )
+    return outcome
+  }
+}
+
+/// What a relay has done.
+package struct RelayOutcome: Sendable {
+  /// Values that came from the sensor.
+  package var values = 0
+  /// Times at which there might have been one and there was none good enough.
+  package var silences = 0
+  /// Values that a central was too slow for, over all centrals.
+  package var dropped = 0
+  /// What the sensor sent that was shorter than it says.
+  package var malformed = 0
+  /// What had come and was lost on this side before it was looked at.
+  package var lost = 0
+  /// Links to the sensor that were lost.
+  package var gaps = 0
+  package var delays = RelayDelays()
+  package var centrals = GATTServerStatistics()
+  package var recording: SensorRecording.Result?
+  /// What ended it, where that was the sensor.
+  package var failure: HostError?
+}
+
+extension SensorFacts {
+  /// With what another has, where this has nothing.
+  fileprivate func completed(by other: SensorFacts) -> SensorFacts {
+    var facts = self
+    facts.texts.merge(other.texts) { own, _ in own }
+    facts.battery = battery ?? other.battery
+    facts.bodyLocation = bodyLocation ?? other.bodyLocation
+    facts.mounting = mounting ?? other.mounting
+    facts.temperatureType = temperatureType ?? other.temperatureType
+    return facts
+  }
+}

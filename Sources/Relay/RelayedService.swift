@@ -1,0 +1,75 @@
+package import BLECore
+import BLESensors
+package import BLEPeripheral
+package import BLEStack
+import BLEWire
+package import SensorSessions
+
+/// What a relay is to centrals: one of the standard services, with Device Information and Battery behind it as far as the
+/// sensor tells.
+package enum RelayedService: String, Hashable, Sendable {
+  case heartRate, healthThermometer, cyclingSpeedAndCadence
+
+  package var uuid: BluetoothUUID {
+    switch self {
+    case .heartRate: .heartRate
+    case .healthThermometer: .healthThermometer
+    case .cyclingSpeedAndCadence: .cyclingSpeedAndCadence
+    }
+  }
+
+  /// Generic Heart Rate Sensor, Generic Thermometer, Speed and Cadence Sensor. Bluetooth Assigned Numbers, 2.6.3.
+  private var appearance: UInt16 {
+    switch self {
+    case .heartRate: 0x0340
+    case .healthThermometer: 0x0300
+    case .cyclingSpeedAndCadence: 0x0485
+    }
+  }
+
+  package func advertisement(named name: String) -> DeviceAdvertisement {
+    DeviceAdvertisement(name: name, services: [uuid], appearance: appearance)
+  }
+
+  /// - Parameter facts: who the sensor is.
+  package func services(_ facts: SensorFacts) -> [GATTServiceDescription] {
+    typealias Characteristic = GATTCharacteristicDescription
+    var own: [Characteristic]
+    switch self {
+    case .heartRate:
+      own = [Characteristic(.heartRateMeasurement, .notify)]
+      if let location = facts.bodyLocation {
+        own.append(Characteristic(.bodySensorLocation, .read, value: location.octets))
+      }
+    case .healthThermometer:
+      own = [Characteristic(.temperatureMeasurement, .indicate)]
+      if let type = facts.temperatureType {
+        own.append(Characteristic(.temperatureType, .read, value: type.octets))
+      }
+      own.append(Characteristic(.intermediateTemperature, .notify))
+    case .cyclingSpeedAndCadence:
+      own = [
+        Characteristic(.cscMeasurement, .notify),
+        // Which of the two it has, the first measurement tells.
+        Characteristic(.cscFeature, .read, value: CyclingSpeedFeatures([]).octets),
+      ]
+      if let mounting = facts.mounting {
+        own.append(Characteristic(.sensorLocation, .read, value: mounting.octets))
+      }
+    }
+    var services = [GATTServiceDescription(uuid, characteristics: own)]
+    if let battery = facts.battery {
+      services.append(
+        GATTServiceDescription(
+          .battery,
+          characteristics: [Characteristic(.batteryLevel, [.read, .notify], value: battery.octets)]))
+    }
+    let texts = facts.texts.sorted { $0.key.description < $1.key.description }.map { uuid, text in
+      Characteristic(uuid, .read, value: Array(text.utf8.prefix(ATT.maximumValueByteCount)))
+    }
+    if !texts.isEmpty {
+      services.append(GATTServiceDescription(.deviceInformation, characteristics: texts))
+    }
+    return services
+  }
+}

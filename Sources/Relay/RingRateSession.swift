@@ -1,0 +1,71 @@
+import BLECore
+package import BLEHost
+import BLELinux
+import BLESensors
+import ColmiRing
+package import SensorSessions
+
+/// A connected ring that measures the heart rate by itself, and tells it twice a second.
+///
+/// Nothing is told while the ring looks for the pulse, which takes up to a minute; where it says that it has no contact with the
+/// skin, that is.
+package struct RingRateSession: SensorSession {
+  private let conversation: RingConversation
+  private let measuring: Task<Void, Never>
+
+  /// Asks for the measurement, and waits until the ring is at it.
+  ///
+  /// - Throws: `unsuitable` where the device is no ring, or does not measure.
+  package static func start(
+    _ settings: Void, on connection: Connection, into sink: SampleSink<HeartRateSample>
+  ) async throws(HostError) -> RingRateSession {
+    let conversation = try await RingConversation.begin(on: connection)
+    let begun = OneShot<RingError?>()
+    let measuring = connection.loop.task {
+      do throws(RingError) {
+        try await conversation.measure(.heartRate, for: nil) { frame, time in
+          begun.set(nil)
+          sink.take(at: time) { Self.reading(frame, at: time) }
+        }
+        // The ring has stopped by itself; after the end of the session nobody hears it.
+        if !Task.isCancelled { sink.end() }
+        begun.set(.interrupted)
+      } catch { begun.set(error) }
+    }
+    if let error = await begun.value(ifCancelled: .interrupted) {
+      measuring.cancel()
+      if case .host(let error) = error { throw error }
+      throw .unsuitable("\(connection.peer) does not measure the heart rate: \(error)")
+    }
+    return RingRateSession(conversation: conversation, measuring: measuring)
+  }
+
+  private static func reading(
+    _ frame: RingMeasurementFrame, at time: ReceiveTime
+  ) -> SampleReading<HeartRateSample> {
+    if frame.fault == .contact {
+      return .sample(
+        HeartRateSample(HeartRateMeasurement(beatsPerMinute: 0, contact: .notDetected), at: time))
+    }
+    guard frame.fault == .none, frame.value > 0 else { return .other }
+    return .sample(
+      HeartRateSample(
+        HeartRateMeasurement(beatsPerMinute: UInt16(frame.value), contact: .detected), at: time))
+  }
+
+  /// - Returns: the battery, if the ring tells.
+  package func complete() async throws(HostError) -> SensorFacts? {
+    var facts = SensorFacts()
+    facts.bodyLocation = .finger
+    if case .battery(let battery)? = try? await conversation.ask(.battery), battery.percent <= 100 {
+      facts.battery = BatteryLevel(percent: battery.percent)
+    }
+    return facts
+  }
+
+  /// Tells the ring to measure no more.
+  package func stop() async {
+    measuring.cancel()
+    await measuring.value
+  }
+}
