@@ -131,14 +131,29 @@ extension OverEachWay {
     /// nine, so that it is so on a busy machine, too.
     @Test(arguments: Self.modes) func theSteadyStateAllocatesNothing(_ way: Way, _ mode: String) throws {
       let ring = try scene.emulatedRing(over: way, "--rate", "350", "--quiet")
-      let result = try scene.ringtap(
-        reaching: ring, "bench", "capture", ring.address, "--mode", mode, "--count", "6600", "--output",
-        scene.path("capture"), "--json", "--callers", within: .seconds(60))
+      let path = scene.path("capture")
+      let capture = try scene.startRingtap(
+        reaching: ring, "bench", "capture", ring.address, "--mode", mode, "--count", "6600", "--output", path,
+        "--json", "--callers")
+      try pauseInTheSecondHalf(ring, path)
+      let result = try capture.finish(within: .seconds(60))
       result.expectSuccess()
       let cost = try #require(try result.objects(Cost.self).first)
       #expect(cost.mode == mode)
       #expect(cost.received == 6600 && cost.lost == 0)
       #expect(cost.mallocs == 0, "\(result.errors)")
+    }
+
+    /// Holds the ring until nothing is written any more, and lets it go on: what a writer asks when a stream pauses first, and
+    /// the packet cut in two, allocate nothing either.
+    private func pauseInTheSecondHalf(_ ring: Scene.Peer, _ path: String) throws {
+      try scene.demand(
+        "bash", ["-c", "until [ \"$(wc -l <\"$0\")\" -gt 1500 ]; do sleep 0.05; done", path + "/ppg.csv"])
+      ring.program.send(SIGSTOP)
+      let isStill =
+        "size() { stat -c %s \"$0\"/*.csv; }; until before=$(size); sleep 0.7; [ \"$before\" = \"$(size)\" ]; do :; done"
+      try scene.demand("bash", ["-c", isStill, path])
+      ring.program.send(SIGCONT)
     }
   }
 }

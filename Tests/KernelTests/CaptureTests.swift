@@ -47,6 +47,21 @@ extension OverEachWay {
       #expect(capture.tables["accelerometer"]?.map { $0.values[0] } == Array(0..<ticks))
     }
 
+    /// A device that is not there, and is wanted first, holds up none that is.
+    @Test(arguments: Way.hereWithEmulation)
+    func recordsWhileItLooksForAnother(_ way: Way) throws {
+      let ring = try scene.emulatedRing(over: way, "--rate", "300")
+      let path = scene.path("both")
+      let capture = try scene.startRingtap(
+        reaching: ring, "capture", "ring@70:CB:0D:00:FF:FF", "ring@" + ring.address, "--timeout", "300",
+        "--output", path)
+      let own = path + "/" + ring.address.replacing(":", with: "-")
+      try scene.waitForRows(of: own)
+      capture.send(SIGINT)
+      _ = try capture.finish()
+      #expect(try scene.wholeCapture(own).rowCount > 0)
+    }
+
     private struct Raw: Decodable {
       var event: String
       var time_ns: UnixNanoseconds?

@@ -10,7 +10,8 @@ extension InTestKernel {
     init() throws { scene = try Scene() }
     isolated deinit { scene.end() }
 
-    /// The capture stands still while the peer sends more than the kernel keeps for it.
+    /// The capture stands still while the peer sends more than the kernel keeps for it, when no request waits for a response:
+    /// the kernel would count that, too.
     @Test(arguments: ["raw", "coexist", "exclusive"])
     func countsWhatTheKernelHadNoRoomFor(_ mode: String) throws {
       let (flood, rest) = (15_000, 300)
@@ -24,8 +25,10 @@ extension InTestKernel {
       try ring.program.line(on: .errors, containing: "streaming 150")
       capture.send(SIGSTOP)
       try ring.program.line(on: .errors, containing: "holding", within: .seconds(120))
+      let sizes = try scene.tableSizes(of: path)
       capture.send(SIGCONT)
-      // What waits is taken in less than the three seconds of the rest, whose last frame says that all is over.
+      // The rest comes when what waited is taken, however long that takes: its last frame says that all is over.
+      try scene.waitForStillness(of: path, since: sizes)
       ring.program.send(SIGUSR1)
       try scene.waitForTables(of: path, toHold: "spo2.csv", ",\(frames / 3 - 1),")
       #expect(try ring.program.line(containing: "sent ") == "sent \(frames)")

@@ -168,10 +168,23 @@ extension InTestKernel {
       let capture = try scene.start(
         "setpriv", asNobody(["capture", ring.address, "--mode", "raw", "--output", path] + wishes))
       try scene.waitForTables(of: path)
-      expectNow(capture, holds: wishes.isEmpty ? Self.none : Self.raw)
+      try await expect(capture, holds: wishes.isEmpty ? Self.none : Self.raw, "streaming")
       capture.send(SIGINT)
       _ = try await capture.finish()
       _ = try scene.wholeCapture(path)
+      // The link has been given its timing before the right to do so went.
+      #expect(try LinkRecord.read(path).inForce.intervalMs == 50)
+    }
+
+    /// A link that is made again without rights begins as the kernel has it: nobody could end a fast start.
+    @Test func comesBackAsTheKernelHasIt() throws {
+      let ring = try scene.emulatedRing("--rate", "300", "--quiet", "--disconnect-after", "300")
+      let path = try scene.openFolder() + "/walk"
+      let result = try start("capture", ring.address, "--mode", "raw", "--count", "900", "--output", path)
+        .finish()
+      #expect(result.status == 0, "\(result.errors)")
+      let link = try LinkRecord.read(path)
+      #expect(link.changes.compactMap(\.intervalMs) == [15, 50, 50, 50])
     }
 
     /// What is asked of a link is asked of the next one too, and the kernel refuses nothing of it.
@@ -184,6 +197,16 @@ extension InTestKernel {
       #expect(result.status == 0, "\(result.errors)")
       #expect(result.errors.contains("connecting again") && !result.errors.contains("stays as it is"))
       #expect(try LinkRecord.read(path).refused.isEmpty)
+    }
+
+    /// The first link goes with its first frame, before its fast start is over: the next one must not begin so.
+    @Test func forgetsAFastStartThatWasCutShort() throws {
+      let ring = try scene.emulatedRing("--rate", "300", "--quiet", "--disconnect-after", "1")
+      let path = try scene.openFolder() + "/walk"
+      let result = try start("capture", ring.address, "--mode", "raw", "--count", "3", "--output", path)
+        .finish()
+      #expect(result.status == 0, "\(result.errors)")
+      #expect(try LinkRecord.read(path).inForce.intervalMs == 50)
     }
 
     @Test(arguments: ["coexist", "exclusive"]) func aStreamHoldsNothing(_ mode: String) async throws {

@@ -55,8 +55,7 @@ package enum Place {
 
   /// The folder of the Python that has bumble.
   package static func bumble() throws -> String {
-    // There is another one for the benchmarks.
-    guard let folder = pythons("python-").first(where: { hasBumble($0) }) else {
+    guard let folder = pythons("python-").first(where: { has("bumble", $0) }) else {
       throw Missing(description: "bumble is not installed: run Tools/install peers")
     }
     return folder
@@ -64,6 +63,14 @@ package enum Place {
 
   /// The Python that has bumble.
   package static func bumblePython() throws -> String { try bumble() + "/bin/python" }
+
+  /// The Python that has bleak.
+  package static func bleakPython() throws -> String {
+    guard let folder = pythons("python-").first(where: { has("bleak", $0) }) else {
+      throw Missing(description: "bleak is not installed: run Tools/install peers")
+    }
+    return folder + "/bin/python"
+  }
 
   /// The Python that has the readers of our files.
   package static func readersPython() throws -> String {
@@ -81,6 +88,14 @@ package enum Place {
     return folder + "/bin/python"
   }
 
+  /// The Python that has Home Assistant.
+  package static func homePython() throws -> String {
+    guard let folder = pythons("home-").first else {
+      throw Missing(description: "Home Assistant is not installed: run Tools/install home")
+    }
+    return folder + "/bin/python"
+  }
+
   /// Complete environments of `Tools/install`, the latest first: the others are left over from other versions.
   private static func pythons(_ prefix: String) -> [String] {
     let environment = ProcessInfo.processInfo.environment
@@ -92,9 +107,9 @@ package enum Place {
     return made.sorted { $0.1 > $1.1 }.map(\.0)
   }
 
-  private static func hasBumble(_ environment: String) -> Bool {
+  private static func has(_ package: String, _ environment: String) -> Bool {
     names(in: environment + "/lib").contains {
-      FileManager.default.fileExists(atPath: "\(environment)/lib/\($0)/site-packages/bumble")
+      FileManager.default.fileExists(atPath: "\(environment)/lib/\($0)/site-packages/\(package)")
     }
   }
 

@@ -14,6 +14,7 @@ Everything else goes to standard error, there too one line each:
   wrote N HEX     a value of N octets was written to FF01
   streaming N     a stream goes on; N frames were sent so far, a multiple of 150
   holding         the frames of --hold-at have left for the controller
+With --hold-at, "streaming 150" comes when the client has asked for the second channel, which ends what it asks of a ring.
 """
 
 import argparse
@@ -116,6 +117,8 @@ class Stream:
                     return
                 await self.send(frame)
                 self.sent += 1
+                if self.sent == 150 and options.hold_at:
+                    await self.ring.asked_all.wait()
                 if self.sent % 150 == 0:
                     print("streaming", self.sent, file=sys.stderr, flush=True)
                 if self.sent == options.hold_at:
@@ -172,6 +175,8 @@ class Ring:
         self.address_type = hci.OwnAddressType.RANDOM if options.address else hci.OwnAddressType.PUBLIC
         self.transmit = Characteristic("6E400003-B5A3-F393-E0A9-E50E24DCCA9E", NOTIFY, Attribute.Permissions(0))
         self.big_data = Characteristic("DE5BF729-D711-4E47-AF26-65E3012A5DC7", NOTIFY, Attribute.Permissions(0))
+        self.asked_all = asyncio.Event()
+        self.big_data.on(Characteristic.EVENT_SUBSCRIPTION, lambda *_: self.asked_all.set())
         device.add_services(self.ring_services() + self.discovery_services())
         if options.echo:
             device.add_service(self.echo_service())

@@ -177,9 +177,32 @@ extension Scene {
     try demand("bash", ["-c", "until [ -s \"$0\" ]; do sleep 0.05; done", path + "/ppg.csv"])
   }
 
+  /// Waits until the light's table has some rows.
+  func waitForRows(of path: String) throws {
+    try waitForTables(of: path)
+    try demand(
+      "bash", ["-c", "until [ \"$(wc -l <\"$0\")\" -gt 3 ]; do sleep 0.05; done", path + "/ppg.csv"])
+  }
+
   /// Waits until a table has a row with these octets.
   func waitForTables(of path: String, toHold table: String, _ text: String) throws {
     try demand("bash", ["-c", "until grep -qF \"$1\" \"$0\"; do sleep 0.05; done", "\(path)/\(table)", text])
+  }
+
+  /// How long the tables of a capture are, for `waitForStillness`.
+  func tableSizes(of path: String) throws -> String {
+    try demand("bash", ["-c", "stat -c %s \"$0\"/*.csv", path]).output.trimmingCharacters(in: .newlines)
+  }
+
+  /// Waits until the tables have grown beyond what they were, and then no more for a second.
+  func waitForStillness(of path: String, since sizes: String) throws {
+    let script = """
+      sizes() { stat -c %s "$0"/*.csv; }
+      until [ "$(sizes)" != "$1" ]; do sleep 0.05; done
+      until before=$(sizes); sleep 1; [ "$before" = "$(sizes)" ]; do :; done
+      """
+    let result = try run("bash", ["-c", script, path, sizes], within: .seconds(120))
+    try #require(result.status == 0, "\(result.errors)")
   }
 
   /// A capture that ended before its time: each file is complete, and the packet log has no less than the tables.

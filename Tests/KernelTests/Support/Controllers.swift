@@ -8,15 +8,25 @@ import Testing
 extension Scene {
   /// Starts BlueZ's emulation of controllers in each other's range.
   ///
-  /// - Parameter adapters: the names' numbers that they must get.
+  /// - Parameters:
+  ///   - adapters: the names' numbers that they must get.
+  ///   - options: such as `-L`, for controllers of LE alone, without the extended commands.
   @discardableResult
-  func linkedControllers(at adapters: Range<Int>) throws -> Program {
+  func linkedControllers(at adapters: Range<Int>, _ options: String...) throws -> Program {
     let management = try Management()
-    let program = try start("btvirt", ["-l\(adapters.count)"])
+    let program = try start("btvirt", options + ["-l\(adapters.count)"])
     var added: Set<Int> = []
     while added.count < adapters.count { added.insert(try management.addedAdapter()) }
     try #require(added == Set(adapters), "an adapter was left behind, or one is missing")
     return program
+  }
+
+  /// Has BlueZ make hci0 of the controller at the other end of a serial line, and takes it up.
+  func attachAdapter(behind line: String) throws {
+    let management = try Management()
+    _ = try start("btattach", ["-P", "h4", "-B", line])
+    try #require(try management.addedAdapter() == 0, "an adapter was left behind")
+    try management.set(.powered, true, of: 0)
   }
 
   /// Makes an adapter a central: LE only, up, ready to scan and connect.
@@ -28,6 +38,9 @@ extension Scene {
     try management.set(.bredr, false, of: adapter)
     try management.set(.powered, true, of: adapter)
   }
+
+  /// Takes an adapter up that is LE only by itself.
+  func takeUp(_ adapter: Int) throws { try Management().set(.powered, true, of: adapter) }
 
   /// Has the kernel advertise an adapter as connectable.
   func makeAdvertiser(_ adapter: Int) throws {

@@ -1,0 +1,88 @@
+import Foundation
+import TestKit
+import Testing
+
+extension InTestKernel {
+  /// Centrals that pair with a device of ours: as the responder it has the kernel's Security Manager in raw mode, and our own in
+  /// exclusive mode. btvirt compares the keys of both ends.
+  @Suite final class ServePairingTests {
+    private let scene: Scene
+
+    init() throws { scene = try Scene() }
+    isolated deinit { scene.end() }
+
+    // MARK: google/bumble
+
+    nonisolated struct Case: CustomTestStringConvertible, Sendable {
+      let testDescription: String
+      let own: [String]
+      let peer: [String]
+      var isAuthenticated: Bool { !own.isEmpty }
+      /// The number is shown by us, and typed by bumble.
+      var isTypedThere: Bool { peer.contains("keyboard") }
+
+      init(_ name: String, _ own: [String], _ peer: String...) {
+        (testDescription, self.own, self.peer) = (name, own, peer)
+      }
+
+      static let all = [
+        Case("Just Works", []),
+        Case("legacy Just Works", [], "--legacy"),
+        Case("numeric comparison", ["--yes"], "--capability", "yes-no", "--mitm"),
+        Case("passkey that we show", ["--display"], "--capability", "keyboard", "--mitm"),
+        Case(
+          "passkey that bumble shows", ["--passkey", "19283"], "--capability", "display", "--mitm",
+          "--passkey", "19283"),
+        Case("legacy passkey that we show", ["--display"], "--capability", "keyboard", "--mitm", "--legacy"),
+      ]
+    }
+
+    /// Pairs and comes back; then to another process, which has nothing but the first one's file.
+    @Test(arguments: ServeWay.modes, Case.all) func pairsWithBumble(_ way: ServeWay, _ pairing: Case)
+      async throws
+    {
+      try scene.strapControllers(way, central: false)
+      let program = try scene.serveStrap(way, pairing.own)
+      let numbers = scene.path("number")
+      let central = try await scene.bumbleCentral(
+        ["hci-socket:0", "--numbers", numbers] + pairing.peer)
+      try await central.expect("connected \(Scene.strapAddress)", for: "connect Strap")
+      try await central.expect("refused 5", for: "read 0x0015")
+      try central.tell("1 pair")
+      if pairing.isTypedThere {
+        try Data("\(try await passkey(shownBy: program))\n".utf8)
+          .write(to: URL(filePath: numbers), options: .atomic)
+      }
+      #expect(try await central.next(["paired"]) == "paired")
+      try await central.expect("read 010203", for: "read 0x0015")
+      let checked = pairing.isAuthenticated ? "read 02" : "refused 5"
+      try await central.expect(checked, for: "read 0x0018")
+      if pairing.own == ["--yes"] {
+        #expect(try await passkey(shownBy: program) == (try shownNumber(numbers)))
+      }
+      try await central.expect("disconnected 19", for: "disconnect")
+
+      program.send(SIGTERM)
+      #expect(try await program.ended().status == 0)
+      if way.mode == "raw" { try scene.demand(Place.peer("kernel_keys.py"), ["1"]) }
+      let second = try scene.serveStrap(way, pairing.own)
+      try await central.expect("connected \(Scene.strapAddress)", for: "connect Strap")
+      try await central.expect("encrypted", for: "encrypt")
+      try await central.expect("read 010203", for: "read 0x0015")
+      try await central.expect(checked, for: "read 0x0018")
+      second.send(SIGTERM)
+      #expect(try await second.ended().status == 0)
+    }
+
+    /// The six digits that a device of ours shows.
+    private func passkey(shownBy program: Program) async throws -> String {
+      let line = try await program.line(on: .errors, containing: "passkey ")
+      return String(try #require(line.firstMatch(of: /[0-9]{6}/)).output)
+    }
+
+    private func shownNumber(_ path: String) throws -> String {
+      let number = try String(contentsOfFile: path, encoding: .utf8)
+      return String("000000\(number.trimmingCharacters(in: .whitespacesAndNewlines))".suffix(6))
+    }
+  }
+}
