@@ -7,7 +7,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
   // The stack.
   case h4Framer, hciHost, l2capRecombiner, attClient, attServer, gattDiscovery, pairing, pairingMeeting
   // What stands at its other end, and in its place.
-  case controller, replay
+  case controller, replay, gattServer
   // Single packets.
   case attPDU, hciPDU, securityManagerPDU, advertising, management, ringFrame
   // Values of sensors.
@@ -40,6 +40,7 @@ public enum FuzzTarget: String, CaseIterable, Sendable {
     case .pairingMeeting: fuzzPairingMeeting(input)
     case .controller: fuzzController(input)
     case .replay: fuzzReplay(input)
+    case .gattServer: fuzzGATTServer(input)
     case .attPDU: fuzzATTPDU(input)
     case .hciPDU: fuzzHCIPDU(input)
     case .securityManagerPDU: fuzzSecurityManagerPDU(input)

@@ -18,7 +18,7 @@ func fuzzSecurityManagerPDU(_ input: Span<UInt8>) {
 }
 
 /// A shared secret that is none: both sides come to the same.
-private final class ToyAgreement: P256KeyAgreement {
+final class ToyAgreement: P256KeyAgreement {
   let publicKey: P256PublicKey
 
   init(_ number: UInt128) {
@@ -34,7 +34,7 @@ private final class ToyAgreement: P256KeyAgreement {
 }
 
 /// The same numbers each time.
-private func makeNumbers(_ seed: UInt64) -> @Sendable () -> UInt128 {
+func makeNumbers(_ seed: UInt64) -> @Sendable () -> UInt128 {
   let state = Mutex(seed)
   return { @Sendable in
     state.withLock { state in
@@ -53,7 +53,7 @@ private let peripheral = DeviceAddress(bits: 0x0000_5E00_5301, type: .public)
 /// What a side wants, by two octets: in the first bits 0 to 2 are the capability, 3 Secure Connections, 4 to be
 /// authenticated, 5 to insist on that, 6 bonding, 7 out-of-band data; in the second bits 0 to 2 the keys that it gives and
 /// takes, 3 to 6 the shortest key less 7.
-private func configuration(_ first: UInt8, _ second: UInt8) -> PairingConfiguration {
+func pairingConfiguration(_ first: UInt8, _ second: UInt8) -> PairingConfiguration {
   var requirements: AuthenticationRequirements = []
   if first & 0x08 != 0 { requirements.insert(.secureConnections) }
   if first & 0x10 != 0 { requirements.insert(.authenticated) }
@@ -112,7 +112,7 @@ private struct PairingEnd {
 func fuzzPairing(_ input: Span<UInt8>) {
   guard input.count >= 3 else { return }
   let role: Pairing.Role = input[0] & 1 == 0 ? .initiator : .responder
-  var end = PairingEnd(role, configuration(input[1], input[2]), seed: UInt64(input[0]))
+  var end = PairingEnd(role, pairingConfiguration(input[1], input[2]), seed: UInt64(input[0]))
   var now = MonotonicTime(nanoseconds: 1)
   if role == .initiator || input[0] & 2 != 0 { end.pairing.start(now: now) }
   _ = end.takeActions()
@@ -163,8 +163,8 @@ private struct FuzzedMeeting {
   private static let limit = 400
 
   init(_ input: Span<UInt8>) {
-    initiator = PairingEnd(.initiator, configuration(input[0], input[1]), seed: 1)
-    responder = PairingEnd(.responder, configuration(input[2], input[3]), seed: 2)
+    initiator = PairingEnd(.initiator, pairingConfiguration(input[0], input[1]), seed: 1)
+    responder = PairingEnd(.responder, pairingConfiguration(input[2], input[3]), seed: 2)
     fate = array(input.extracting(4...)).reversed()
   }
 
