@@ -1,27 +1,27 @@
-import BLECore
 import JSONText
-import Recording
+package import Recording
 
-/// Rows as lines of InfluxDB's line protocol: the table, the device as tags, the columns as fields, and the first column as the time, in
-/// nanoseconds.
+/// Rows as lines of InfluxDB's line protocol: the table, the device's address as a tag, the columns as fields, and the first column as
+/// the time, in nanoseconds.
 ///
-/// Integers end in `i`; a missing value has no field, and a row without any no line. InfluxData, Line protocol (element escapes): in
-/// tags a comma, an equals sign and a space take a backslash before them; a backslash itself has no escape there, so a name's becomes a
-/// slash.
-struct LineProtocol {
+/// A name is no tag: it is not always known, and a row that is written twice, while it is recorded and by a conversion, is to be the
+/// same point. Rows of the same time, such as the RR intervals of one message, are a nanosecond apart each. Integers end in `i`; a
+/// missing value has no field, and a row without any no line. InfluxData, Line protocol (element escapes): in tags a comma, an equals
+/// sign and a space take a backslash before them; a backslash itself has no escape there, so one becomes a slash.
+package struct LineProtocol: Sendable {
   private let tags: [UInt8]
   private let columns: [RecordedColumn]
-  private(set) var lines = 0
   /// Rows whose values were all missing.
   private(set) var empty = 0
+  private var previous: Int64?
+  /// Rows with the time of the one before: a database keeps one point of a time.
+  private var repeats: Int64 = 0
 
-  init(_ table: RecordedTable, _ session: JSONDocument?) {
-    columns = table.columns
-    var tags = Self.escaped(table.name)
-    for (tag, value) in [("device", session?["device"]?["address"]), ("name", session?["device"]?["name"])] {
-      guard let text = value?.text, !text.isEmpty else { continue }
-      tags += Array(",\(tag)=".utf8) + Self.escaped(text.printable)
-    }
+  /// - Parameter device: its address; text from a file, maybe.
+  package init(_ table: String, _ columns: [RecordedColumn], device: String?) {
+    self.columns = columns
+    var tags = Self.escaped(table)
+    if let device, !device.isEmpty { tags += Array(",device=".utf8) + Self.escaped(device.printable) }
     self.tags = tags
   }
 
@@ -37,8 +37,10 @@ struct LineProtocol {
   }
 
   /// Appends the line of a row.
-  mutating func append(_ words: [UInt64], to octets: inout [UInt8]) {
-    let start = octets.count
+  package mutating func append(_ words: [UInt64], to octets: inout [UInt8]) {
+    let (start, time) = (octets.count, Int64(bitPattern: words[0]))
+    repeats = time == previous ? repeats &+ 1 : 0
+    previous = time
     octets += tags
     var mark = UInt8(ascii: " ")
     for (column, word) in zip(columns, words).dropFirst() where !isMissing(column, word) {
@@ -53,8 +55,7 @@ struct LineProtocol {
       empty += 1
       return
     }
-    octets += " \(Int64(bitPattern: words[0]))\n".utf8
-    lines += 1
+    octets += " \(time &+ repeats)\n".utf8
   }
 
   private func isMissing(_ column: RecordedColumn, _ word: UInt64) -> Bool {

@@ -1,0 +1,69 @@
+package import ArgumentParser
+import BLELinux
+package import InfluxWriter
+
+/// What is measured, for a database while it is recorded.
+package struct InfluxOptions: ParsableArguments {
+  package init() {}
+
+  @Option(
+    help: ArgumentHelp(
+      """
+      Write the tables' rows to a database too, as InfluxDB's line protocol: http[s]://host:port/path, with what the server wants \
+      to know, such as http://localhost:8428/write, or /api/v2/write?org=lab&bucket=walks.
+      """, valueName: "url"))
+  package var influx: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "A file whose first line is the token for --influx; else RINGTAP_INFLUX_TOKEN in the environment.",
+      valueName: "file"))
+  package var influxToken: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "The authority's certificate (PEM) for https://; the system's if not given.", valueName: "file"))
+  package var influxCa: String?
+
+  package func validate() throws { _ = try plan() }
+
+  /// - Returns: `nil` where nothing is written to a database.
+  package func plan() throws -> InfluxPlan? {
+    guard let influx else {
+      if influxToken != nil || influxCa != nil {
+        throw ValidationError("--influx-token and --influx-ca need --influx")
+      }
+      return nil
+    }
+    let token =
+      try influxToken.map { try BrokerOptions.secret(in: $0) }
+      ?? ProcessFacts.environment("RINGTAP_INFLUX_TOKEN")
+    do throws(InfluxPlan.ParseError) {
+      return try InfluxPlan(influx, token: token, certificates: influxCa, version: Console.version)
+    } catch { throw ValidationError("--influx: \(error)") }
+  }
+}
+
+/// What a command does with its database.
+extension InfluxWriter {
+  /// - Returns: `nil` without a plan.
+  package static func open(_ plan: InfluxPlan?) throws -> InfluxWriter? {
+    guard let plan else { return nil }
+    do throws(NoInfluxWriter) { return try InfluxWriter(plan) { Console.note($0) } } catch {
+      throw Failure("\(error)")
+    }
+  }
+
+  /// Writes the rest, and tells what is not known to be there.
+  ///
+  /// - Returns: whether all is.
+  package func finishAndTell() async -> Bool {
+    // Whoever interrupts a command does not wait long for a database.
+    let isOver: Void? = try? await Interruption.leaving { await self.finish() }
+    if isOver == nil { await leave() }
+    guard let problem else { return true }
+    Console.note(
+      "\(problem); what was recorded is whole, and `ringtap convert DIR --to influx` has all of it")
+    return false
+  }
+}

@@ -1,0 +1,79 @@
+import JSONText
+
+/// Where lines go: an endpoint of InfluxDB, VictoriaMetrics, Telegraf or whatever else takes the line protocol over HTTP.
+package struct InfluxPlan: Hashable, Sendable {
+  /// A text that is no such endpoint, or no token.
+  package struct ParseError: Error, Hashable, CustomStringConvertible {
+    package let description: String
+  }
+
+  /// With the precision of our times.
+  let url: String
+  /// Without what follows the path, for a person.
+  let place: String
+  /// What a server wants to see before it takes anything.
+  package let token: String?
+  /// PEM; `nil`: those certificates that the system trusts.
+  package let certificates: String?
+  /// Of this program.
+  let version: String
+
+  /// - Parameters:
+  ///   - url: with the path, and what the server wants to know of database, organisation and bucket.
+  ///   - token: for the header `Authorization: Token`.
+  package init(
+    _ url: String, token: String?, certificates: String?, version: String
+  ) throws(ParseError) {
+    let parts = url.split(separator: "?", maxSplits: 1, omittingEmptySubsequences: false)
+    let place = String(parts.first ?? "")
+    try Self.check(place, url)
+    let items = parts.count > 1 ? parts[1].split(separator: "&") : []
+    for item in items {
+      let name = item.prefix { $0 != "=" }
+      if name == "p" { throw Self.secret }
+      guard name == "precision" else { continue }
+      guard ["ns", "n", "nanosecond"].contains(item.dropFirst(10)) else {
+        throw ParseError(description: "times are nanoseconds: leave '\(item)' out of the URL")
+      }
+    }
+    let hasPrecision = items.contains { $0.hasPrefix("precision=") }
+    self.url = hasPrecision ? url : url + (parts.count > 1 ? "&" : "?") + "precision=ns"
+    if let token, token.isEmpty || !token.utf8.allSatisfy({ (0x20..<0x7F).contains($0) }) {
+      throw ParseError(
+        description: "the token is empty, or not of ASCII's printable characters; it is the file's first line"
+      )
+    }
+    (self.place, self.token, self.certificates, self.version) = (place, token, certificates, version)
+  }
+
+  /// The scheme, the host and the path.
+  private static func check(_ place: String, _ url: String) throws(ParseError) {
+    guard url.utf8.allSatisfy({ (0x21..<0x7F).contains($0) && $0 != UInt8(ascii: "#") }) else {
+      throw ParseError(
+        description: "'\(place.printable)…' has a space, a '#' or a letter that no URL has; write it %20, say"
+      )
+    }
+    guard let scheme = ["http://", "https://"].first(where: { place.hasPrefix($0) }) else {
+      throw ParseError(
+        description:
+          "'\(place)' does not begin with http:// or https://; it looks like http://localhost:8428/write")
+    }
+    let rest = place.dropFirst(scheme.count)
+    let host = rest.prefix { $0 != "/" }
+    // Not to be repeated: it may have a password.
+    if host.contains("@") { throw secret }
+    guard !host.isEmpty, rest.count > host.count + 1 else {
+      throw ParseError(
+        description:
+          "'\(place)' has no host, or no path: VictoriaMetrics has /write, InfluxDB /write?db=NAME or "
+          + "/api/v2/write?org=NAME&bucket=NAME"
+      )
+    }
+  }
+
+  private static let secret = ParseError(
+    description:
+      "a password in the URL is seen by other users of the machine (ps); put the token, or user:password, into a "
+      + "file: --influx-token FILE"
+  )
+}

@@ -1,0 +1,122 @@
+import Foundation
+import TestKit
+import Testing
+
+/// A real VictoriaMetrics of the test's own, with its data in a folder.
+final class VictoriaMetrics {
+  /// What it says of one series.
+  struct Series: Decodable {
+    var metric: [String: String]
+    var values: [Double?]
+    /// Milliseconds since the Unix epoch.
+    var timestamps: [Int64]
+  }
+
+  let port: Int
+  private let folder: String
+  private var program: Program?
+
+  init(in folder: String) async throws {
+    (port, self.folder) = (try freePort(), folder + "/database")
+    try await start()
+  }
+
+  deinit { program?.send(SIGKILL) }
+
+  var address: String { "http://127.0.0.1:\(port)" }
+  var writeURL: String { address + "/write" }
+
+  /// Starts it, and waits until it listens.
+  func start() async throws {
+    program = try Program(
+      Place.tool("victoria-metrics"),
+      [
+        "-storageDataPath=\(folder)", "-httpListenAddr=127.0.0.1:\(port)", "-retentionPeriod=100y",
+        "-search.latencyOffset=0s",
+      ], input: .nothing)
+    try await eventually("it listens") { [port] in canConnect(port) }
+  }
+
+  /// Ends it in order: what it has answered for and has not written yet would go with a kill.
+  func stop() async throws {
+    program?.send(SIGTERM)
+    _ = try await program?.ended(within: .seconds(60))
+    program = nil
+  }
+
+  /// An answer to a request.
+  @discardableResult func request(_ path: String, _ options: [String] = []) async throws -> String {
+    let run = try await Program.run("curl", ["-sS", "--fail", "-g"] + options + [address + path])
+    #expect(run.status == 0, "\(path): \(run.errors)")
+    return run.output
+  }
+
+  /// All values of one name, as soon as there are so many of one device: it shows them some time after it has taken them.
+  func export(_ name: String, count: Int) async throws -> [Series] {
+    try await eventually("\(name) has \(count) values") {
+      (try await export(name).first?.values.count ?? 0) >= count
+    }
+    return try await export(name)
+  }
+
+  /// All values of one name that it shows.
+  func export(_ name: String) async throws -> [Series] {
+    try await request("/internal/force_flush")
+    return try await request("/api/v1/export?match[]=\(name)").split(separator: "\n").map {
+      try JSONDecoder().decode(Series.self, from: Data($0.utf8))
+    }
+  }
+}
+
+/// `Readers/endpoint.py`: a server that answers posts as it is told.
+final class Endpoint {
+  struct Post: Decodable {
+    var answer, path: String
+    var query: [String: String]
+    var authorization: String?
+    var lines: Int
+    /// Seconds since the Unix epoch.
+    var time: Double
+  }
+
+  let port: Int
+  private let folder: String
+  private var program: Running?
+
+  /// - Parameter answers: to one post after the other.
+  init(in folder: String, _ answers: String...) async throws {
+    (port, self.folder) = (try freePort(), folder)
+    try await start(answers)
+  }
+
+  func start(_ answers: [String] = ["204"]) async throws {
+    program = try Running(
+      Place.readersPython(),
+      [Place.fixture("RingTapTests/Readers/endpoint.py"), "\(port)", folder + "/taken"] + answers, in: folder)
+    try await eventually("it listens") { [port] in canConnect(port) }
+  }
+
+  /// At once, whatever it is doing.
+  func kill() async throws {
+    try await program?.kill()
+    program = nil
+  }
+
+  /// Whoever is held is answered.
+  func release() throws { try "".write(toFile: folder + "/taken.go", atomically: true, encoding: .utf8) }
+
+  var url: String { "http://127.0.0.1:\(port)/write" }
+
+  var posts: [Post] {
+    get throws {
+      let text = program?.text ?? ""
+      guard let end = text.lastIndex(of: "\n") else { return [] }
+      return try text[..<end].split(separator: "\n").map {
+        try JSONDecoder().decode(Post.self, from: Data($0.utf8))
+      }
+    }
+  }
+
+  /// What it has taken, each line once.
+  var lines: Set<String> { Set(rows(folder + "/taken")) }
+}
