@@ -18,9 +18,11 @@ public struct BrokerAddress: Hashable, Sendable, CustomStringConvertible {
   public var user: String?
   public var password: String?
   /// One level or several, without a slash at either end.
-  public var prefix = defaultPrefix
+  public var prefix: String
 
-  public init(_ text: String) throws(ParseError) {
+  /// - Parameter standard: the prefix where the text has none.
+  public init(_ text: String, prefix standard: String = defaultPrefix) throws(ParseError) {
+    prefix = standard
     var rest: Substring
     if text.hasPrefix("mqtt://") {
       (isEncrypted, rest) = (false, text.dropFirst(7))
@@ -34,7 +36,7 @@ public struct BrokerAddress: Hashable, Sendable, CustomStringConvertible {
     // What is wrong is named without the password.
     let path = rest.firstIndex(of: "/")
     let authority = rest[..<(path ?? rest.endIndex)]
-    if let path { prefix = try Self.prefix(rest[rest.index(after: path)...]) }
+    if let path { prefix = try Self.prefix(rest[rest.index(after: path)...]) ?? standard }
     rest = authority
     if let at = authority.lastIndex(of: "@") {
       (user, password) = try Self.credentials(authority[..<at])
@@ -90,8 +92,9 @@ public struct BrokerAddress: Hashable, Sendable, CustomStringConvertible {
     return (user, password)
   }
 
-  private static func prefix(_ text: Substring) throws(ParseError) -> String {
-    guard !text.isEmpty else { return defaultPrefix }
+  /// - Returns: `nil` where there is none.
+  private static func prefix(_ text: Substring) throws(ParseError) -> String? {
+    guard !text.isEmpty else { return nil }
     let levels = text.split(separator: "/", omittingEmptySubsequences: false)
     guard levels.count <= prefixLevelLimit, levels.allSatisfy({ FleetName.isValid($0) }) else {
       throw ParseError(

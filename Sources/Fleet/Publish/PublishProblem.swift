@@ -43,16 +43,18 @@ public enum PublishProblem: Error, Hashable, Sendable, CustomStringConvertible {
 }
 
 /// By which version of MQTT one talks to a broker: 5 until it says that it speaks none.
-struct ProtocolVersion {
+package struct ProtocolVersion {
   /// What is missing then.
-  static let warning =
+  package static let warning =
     "going on by MQTT 3.1.1, which cannot keep messages of up to 256 MB out of memory; use a broker such as Mosquitto "
     + "1.6 or later"
 
-  private(set) var is5 = true
+  package private(set) var is5 = true
+
+  package init() {}
 
   /// - Returns: whether to try again by the older one.
-  mutating func fallsBack(after problem: PublishProblem) -> Bool {
+  package mutating func fallsBack(after problem: PublishProblem) -> Bool {
     guard is5, case .oldBroker = problem else { return false }
     is5 = false
     return true
@@ -62,16 +64,21 @@ struct ProtocolVersion {
 extension BrokerAddress {
   /// What the broker, or the way to it, refused, and what to do.
   ///
-  /// - Parameter certificates: the file of them that was given.
-  func problem(_ error: MQTTError, certificates: String?) -> PublishProblem {
-    switch error {
-    case .noLibrary, .refused(142, _): .final(text(error, certificates))
-    case .refused(132, _), .refused(1, _): .oldBroker(text(error, certificates))
-    default: .broker(text(error, certificates))
+  /// - Parameters:
+  ///   - certificates: the file of them that was given.
+  ///   - option: the one that has the broker, with which the names of others begin.
+  package func problem(
+    _ error: MQTTError, certificates: String?, option: String = "--publish"
+  ) -> PublishProblem {
+    let text = text(error, certificates, option)
+    return switch error {
+    case .noLibrary, .refused(142, _): .final(text)
+    case .refused(132, _), .refused(1, _): .oldBroker(text)
+    default: .broker(text)
     }
   }
 
-  private func text(_ error: MQTTError, _ certificates: String?) -> String {
+  private func text(_ error: MQTTError, _ certificates: String?, _ option: String) -> String {
     let place = "the broker at \(host):\(port)"
     switch error {
     case .noLibrary(let why):
@@ -86,13 +93,13 @@ extension BrokerAddress {
           "the certificate of \(place) is for another host than '\(host)'; use the name that it was made for"
       }
       if why.has("cannot read") {
-        return "\(why); name a file of PEM certificates that can be read by --publish-ca"
+        return "\(why); name a file of PEM certificates that can be read by \(option)-ca"
       }
       if why.has("certificate") {
         let trusted = certificates ?? "the system's certificates"
         return
           "the certificate of \(place) is not vouched for by \(trusted) (\(why)); give that of its authority by "
-          + "--publish-ca"
+          + "\(option)-ca"
       }
       return
         "no encrypted connection with \(place) (\(why)); see that it speaks TLS at this port, or use mqtt://"
@@ -100,13 +107,13 @@ extension BrokerAddress {
       let who = user.map { "user '\($0)'" } ?? "a client without a user"
       return
         "\(place) refuses \(who) (\(name)); give the user in the URL and the password in RINGTAP_MQTT_PASSWORD or "
-        + "--publish-password-file"
+        + "\(option)-password-file"
     case .refused(132, let name), .refused(1, let name):
       return "\(place) speaks no MQTT 5 (\(name))"
     case .refused(142, _):
       return
-        "another process took over this session at \(place); let only one publish a directory, and give each "
-        + "collector a --name of its own"
+        "another process took over this session at \(place); let only one publish a directory, or tell of a device, and "
+        + "give each collector a --name of its own"
     case .refused(let reason, let name):
       return "\(place) refuses (\(name), \(reason)); its log says why"
     case .other(let why): return "\(place): \(why); see that it runs, and that it is an MQTT broker"

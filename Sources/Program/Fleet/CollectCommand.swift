@@ -19,11 +19,14 @@ struct CollectCommand: AsyncParsableCommand {
 
       EXAMPLES
         ringtap collect mqtt://broker.local --output captures
-        ringtap collect mqtts://collector@broker.local/clinic --ca ca.pem --password-file secret -o captures
+        ringtap collect mqtts://collector@broker.local/clinic --ca ca.pem \\
+          --password-file secret -o captures
         ringtap collect mqtt://broker.local -o captures --group ward
-            on each of several machines: they share the publishers, and take over those of one that dies
+            on each of several machines: they share the publishers, and take over
+            those of one that dies
         ringtap collect mqtt://broker.local -o captures --sessions 50 --json
-            until 50 captures are complete; then one object: received, duplicated, missing, and the same of each table
+            until 50 captures are complete; then one object: received, duplicated,
+            missing, and the same of each table
 
       Exit status: 0 done, 1 failed, 2 wrong usage, 3 rows are missing.
       """)

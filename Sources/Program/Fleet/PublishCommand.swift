@@ -21,7 +21,8 @@ struct PublishCommand: AsyncParsableCommand {
 
       EXAMPLES
         ringtap publish walk mqtt://broker.local
-        ringtap publish walk mqtts://nurse@broker.local/clinic --ca ca.pem --password-file secret
+        ringtap publish walk mqtts://nurse@broker.local/clinic --ca ca.pem \\
+          --password-file secret
         ringtap publish walk mqtt://broker.local --follow
             of a capture that runs: until Ctrl-C
         ringtap publish walk mqtt://broker.local --again

@@ -6,37 +6,6 @@ import JSONText
 import Recording
 import Synchronization
 
-/// How to get to a broker, for the commands that have nothing else to do.
-struct BrokerOptions: ParsableArguments {
-  @Option(
-    help: ArgumentHelp(
-      "The authority's certificate (PEM) for mqtts://; the system's if not given.", valueName: "file"))
-  var ca: String?
-
-  @Option(
-    help: ArgumentHelp(
-      "A file whose first line is the password; else RINGTAP_MQTT_PASSWORD in the environment.",
-      valueName: "file"))
-  var passwordFile: String?
-
-  static func broker(_ url: String, passwordFile: String?) throws -> BrokerAddress {
-    var broker: BrokerAddress
-    do throws(BrokerAddress.ParseError) { broker = try BrokerAddress(url) } catch {
-      throw ValidationError(error.description)
-    }
-    if let passwordFile {
-      let octets = try failing { () throws(SystemError) in try Files.octets(of: passwordFile, limit: 4096) }
-      broker.password = String(decoding: octets.prefix { $0 != 0x0A && $0 != 0x0D }, as: UTF8.self)
-    } else if broker.password == nil {
-      broker.password = ProcessFacts.environment("RINGTAP_MQTT_PASSWORD")
-    }
-    if passwordFile != nil, broker.user == nil {
-      throw ValidationError("a password needs a user in the URL, such as mqtt://user@host")
-    }
-    return broker
-  }
-}
-
 /// Publishing while recording.
 struct PublishOptions: ParsableArguments {
   @Option(

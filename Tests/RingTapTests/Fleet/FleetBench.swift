@@ -39,6 +39,9 @@ final class MosquittoBroker {
     program = nil
   }
 
+  /// SIGSTOP, say: it holds its connections and answers nothing.
+  func signal(_ number: Int32) { program?.send(number) }
+
   deinit { program?.send(SIGKILL) }
 
   var url: String { "\(isEncrypted ? "mqtts" : "mqtt")://127.0.0.1:\(port)/fleet" }

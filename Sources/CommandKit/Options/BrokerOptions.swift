@@ -1,0 +1,45 @@
+package import ArgumentParser
+import BLELinux
+package import Fleet
+import Recording
+
+/// How to get to a broker, for the commands that have nothing else to do.
+package struct BrokerOptions: ParsableArguments {
+  package init() {}
+
+  @Option(
+    help: ArgumentHelp(
+      "The authority's certificate (PEM) for mqtts://; the system's if not given.", valueName: "file"))
+  package var ca: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "A file whose first line is the password; else RINGTAP_MQTT_PASSWORD in the environment.",
+      valueName: "file"))
+  package var passwordFile: String?
+
+  /// - Parameter prefix: where the URL has none.
+  package static func broker(
+    _ url: String, passwordFile: String?, prefix: String = BrokerAddress.defaultPrefix
+  ) throws -> BrokerAddress {
+    var broker: BrokerAddress
+    do throws(BrokerAddress.ParseError) { broker = try BrokerAddress(url, prefix: prefix) } catch {
+      throw ValidationError(error.description)
+    }
+    if let passwordFile {
+      broker.password = try secret(in: passwordFile)
+    } else if broker.password == nil {
+      broker.password = ProcessFacts.environment("RINGTAP_MQTT_PASSWORD")
+    }
+    if passwordFile != nil, broker.user == nil {
+      throw ValidationError("a password needs a user in the URL, such as mqtt://user@host")
+    }
+    return broker
+  }
+
+  /// The first line of a file: what nobody should see among a program's arguments.
+  static func secret(in file: String) throws -> String {
+    let octets = try failing { () throws(SystemError) in try Files.octets(of: file, limit: 4096) }
+    return String(decoding: octets.prefix { $0 != 0x0A && $0 != 0x0D }, as: UTF8.self)
+  }
+}

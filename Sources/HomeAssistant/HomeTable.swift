@@ -1,0 +1,86 @@
+import Recording
+
+/// Finds the values for a person in the rows of one recorded table.
+///
+/// What a row leaves open of a heart rate or a temperature is told as not known: a strap without contact has no rate. What a
+/// sensor sends with some rows only, such as the energy, stands until it comes again.
+struct HomeTable: Sendable {
+  private enum Source: Sendable { case heartRate, temperature, cycling }
+
+  /// Words for the levels of a CORE sensor's quality; others say nothing. CoreTemp BLE Service Specification 2.2, 3.1.
+  private static let qualities = ["invalid", "poor", "fair", "good", "excellent"]
+
+  private let source: Source
+  private let columns: [RecordedColumn]
+  private var cells: WordRow
+
+  /// - Returns: `nil` for a table whose rows have none: beats, light, acceleration.
+  init?(_ table: RecordedTable) {
+    switch table.name {
+    case "heart_rate": source = .heartRate
+    case "temperature": source = .temperature
+    case "cycling": source = .cycling
+    default: return nil
+    }
+    columns = table.columns
+    cells = WordRow(columns, wordCapacity: columns.count)
+  }
+
+  /// - Returns: each value as Home Assistant has it; `nil` for one that is not known now.
+  mutating func values(of row: some RecordedRow) -> [(HomeEntity, String?)] {
+    cells.removeAll()
+    row.encode(into: &cells)
+    cells.endRow()
+    switch source {
+    case .heartRate:
+      let contact = number("contact").map { Self.flag($0 > 0) }
+      let energy = number("energy_kj").map { Self.text($0, 0) }
+      return [(.heartRate, rate("bpm"))] + known(.worn, contact) + known(.energy, energy)
+    case .temperature: return temperatures
+    case .cycling:
+      return known(.cadence, number("cadence_rpm").map { Self.text($0, 0) })
+        + known(.wheel, number("wheel_rpm").map { Self.text($0, 0) })
+    }
+  }
+
+  private var temperatures: [(HomeEntity, String?)] {
+    let state = word("state")
+    // The next one may be the result.
+    if state == "intermediate" { return [] }
+    let level = number("quality").flatMap { Int(exactly: $0) }
+    let quality = level.flatMap { Self.qualities.indices.contains($0) ? Self.qualities[$0] : nil }
+    func degrees(_ column: String) -> String? {
+      level == 0 ? nil : number(column).map { Self.text($0, 2) }
+    }
+    return [
+      (.temperature, degrees("temperature_celsius")), (.skinTemperature, degrees("skin_celsius")),
+      (.temperatureQuality, quality), (.heartRate, rate("heart_rate_bpm")),
+      (.heatStrain, number("heat_strain_index").map { Self.text($0, 1) }),
+    ] + (state == "measured" ? known(.worn, Self.flag(true)) : [])
+      + (state == "not_on_body" ? known(.worn, Self.flag(false)) : [])
+  }
+
+  /// Nothing where the row says nothing of it.
+  private func known(_ entity: HomeEntity, _ text: String?) -> [(HomeEntity, String?)] {
+    text.map { [(entity, $0)] } ?? []
+  }
+
+  /// 0 is what a sensor sends that has not found it yet.
+  private func rate(_ column: String) -> String? {
+    number(column).flatMap { $0 > 0 ? Self.text($0, 0) : nil }
+  }
+
+  private func number(_ column: String) -> Double? {
+    columns.firstIndex { $0.name == column }.flatMap { columns[$0].number(cells.words[$0]) }
+  }
+
+  private func word(_ column: String) -> String? {
+    guard let place = columns.firstIndex(where: { $0.name == column }),
+      case .word(let list) = columns[place].kind, let number = Int(exactly: cells.words[place])
+    else { return nil }
+    return list.indices.contains(number) ? list[number] : nil
+  }
+
+  static func flag(_ isSet: Bool) -> String { isSet ? "ON" : "OFF" }
+  static func text(_ number: Double, _ decimals: Int) -> String { NumberText.fixed(number, decimals) }
+}
