@@ -57,9 +57,8 @@ import Testing
       #expect(abs(late + 622) < 2, "\(late) ms")
       let rate = 26.2 / (1 + 28e-6)
       #expect(abs(try #require(ring?.rate) / rate - 1) < 1e-6)
-      // The most punctual measurement of a strap is late, too.
       let strapLate = try #require(strap?.late) / 1e6
-      #expect((0..<5).contains(strapLate - (240 - 622)), "\(strapLate) ms")
+      #expect(abs(strapLate - (240 - 622)) < 2, "\(strapLate) ms")
       let drift: Double = (1 - 15e-6) / (1 + 28e-6) - 1
       #expect(abs(try #require(strap?.clockDrift) - drift) < 1e-6)
     }

@@ -181,7 +181,10 @@ struct SharedMotion {
 extension SharedEvidence {
   /// How much later the second of two accelerometers has the same movement.
   ///
-  /// - Parameter search: how far apart the clocks may be, either way: seconds.
+  /// - Parameters:
+  ///   - first: the reference.
+  ///   - second: of the same body.
+  ///   - search: how far apart the clocks may be, either way: seconds.
   public static func movement(
     _ first: MotionSeries, _ second: MotionSeries, within search: Double = Self.search
   ) throws(Refusal) -> SharedEvidence {

@@ -126,13 +126,19 @@ extension ReportSection {
     return low
   }
 
-  /// What was due in a gap is no loss of its own: it goes to the gap's mark.
+  /// The last ticks before a gap are late on a link that fails, the first behind it while the new one catches up: which
+  /// of them the lost ones stood before, stamps cannot tell (`TickClock`). Nanoseconds.
+  private static let doubt: Int64 = 500_000_000
+
+  /// What was due in a gap, or is found missing close to it, is no loss of its own: it goes to the gap's mark.
   mutating func joinLossesToGaps() {
     let gaps = marks.indices.filter { marks[$0].kind == .gap }
     var missing: [Int: Int] = [:]
     marks = marks.enumerated().filter { _, mark in
       guard mark.kind == .loss, let loss = mark.loss, loss.unit == .tick,
-        let gap = gaps.first(where: { marks[$0].covers(mark.from...max(mark.from, mark.to)) })
+        let gap = gaps.first(where: {
+          marks[$0].covers(mark.from...max(mark.from, mark.to), within: Self.doubt)
+        })
       else { return true }
       missing[gap, default: 0] += loss.count
       return false
@@ -145,10 +151,11 @@ extension ReportSection {
 }
 
 extension ReportSection.Mark {
-  /// Whether more than half of a stretch lies in it.
-  func covers(_ range: ClosedRange<Int64>) -> Bool {
+  /// Whether more than half of a stretch lies in it, or no further from it than so many nanoseconds.
+  func covers(_ range: ClosedRange<Int64>, within slack: Int64 = 0) -> Bool {
     let length = Double(range.upperBound) - Double(range.lowerBound)
-    return 2 * (Double(min(to, range.upperBound)) - Double(max(from, range.lowerBound))) > length
+    let (from, to) = (Double(from) - Double(slack), Double(to) + Double(slack))
+    return 2 * (min(to, Double(range.upperBound)) - max(from, Double(range.lowerBound))) > length
   }
 }
 
