@@ -47,6 +47,7 @@ let package = Package(
     .library(name: "Recording", targets: ["Recording"]),
     .library(name: "SensorSessions", targets: ["SensorSessions"]),
     .library(name: "BLEHost", targets: ["BLEHost"]),
+    .library(name: "BLEPeripheral", targets: ["BLEPeripheral"]),
     .library(name: "BLEReplay", targets: ["BLEReplay"]),
     .library(name: "BLEEmulation", targets: ["BLEEmulation"]),
     .library(name: "EmulatedSensors", targets: ["EmulatedSensors"]),
@@ -73,6 +74,8 @@ let package = Package(
     .target(name: "CMosquitto"),
     // Opens the library at run time.
     .target(name: "CLabStreaming"),
+    // Opens the library at run time.
+    .target(name: "CCurl"),
     // `#embed`: Swift's own way makes a literal of each octet.
     .target(
       name: "CReportPage",
@@ -86,6 +89,7 @@ let package = Package(
     library("BLELinux", ["CBluetoothLinux", "BLECore"]),
     library("BLEErrorGuide", ["BLEWire", "BLEStack", "BLELinux"]),
     library("BLEHost", ["BLECore", "BLEWire", "BLEStack", "BLELinux", "BLEErrorGuide"]),
+    library("BLEPeripheral", ["BLECore", "BLEWire", "BLEStack", "BLELinux", "BLEHost"]),
     library("JSONText", ["BLECore"]),
     library("Physiology", ["BLECore"]),
     library("BLESensors", ["BLECore", "BLEWire"]),
@@ -154,28 +158,48 @@ let package = Package(
     library(
       "LabStreaming",
       ["CLabStreaming", "BLECore", "JSONText", "BLELinux", "SensorSessions", "Recording", "SampleStream"]),
+    library(
+      "InfluxWriter",
+      [
+        "CCurl", "BLECore", "JSONText", "BLELinux", "SensorSessions", "Recording", "CaptureTables",
+        "SampleStream",
+      ]),
+    library(
+      "HomeAssistant",
+      [
+        "BLECore", "JSONText", "Physiology", "BLEWire", "BLELinux", "BLESensors", "ColmiRing",
+        "SensorSessions", "Recording", "Fleet", "LiveView",
+      ]),
+    library(
+      "Relay",
+      [
+        "BLECore", "Physiology", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing",
+        "PacketStatistics",
+        "BLEHost", "BLEPeripheral", "SensorSessions", "Recording",
+      ]),
     library("Doctor", ["BLECore", "BLEWire", "BLELinux", "BLEErrorGuide", "BLEHost"]),
     library(
       "Daemon",
       [
         "CBluetoothLinux", "BLECore", "JSONText", "BLEWire", "BLELinux", "BLESensors", "BLEHost",
         "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "Fleet", "LiveView",
+        "HomeAssistant",
       ]),
     library(
       "RingTap",
       [
         "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles",
         "BLESensors",
-        "ColmiRing", "BLEAirLog", "BLEPacketLog", "BLEDissector", "BLEHost", "BLEReplay", "BLEEmulation",
-        "EmulatedSensors", "SensorSessions", "Recording",
+        "ColmiRing", "BLEAirLog", "BLEPacketLog", "BLEDissector", "BLEHost", "BLEPeripheral", "BLEReplay",
+        "BLEEmulation", "EmulatedSensors", "SensorSessions", "Recording",
       ]),
     commands(
       "CommandKit",
       [
         "BLECore", "JSONText", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEErrorGuide",
         "CompressedFiles", "BLESensors", "BLEAirLog", "BLEPacketLog", "BLEHost", "BLEReplay", "BLEEmulation",
-        "EmulatedSensors", "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "LiveView",
-        "SampleStream", "RingTap",
+        "EmulatedSensors", "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "Fleet",
+        "LiveView", "SampleStream", "InfluxWriter", "HomeAssistant", "RingTap",
       ]),
     commands(
       "BenchCommands",
@@ -195,8 +219,9 @@ let package = Package(
     commands(
       "EmulateCommands",
       [
-        "BLECore", "JSONText", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "ColmiRing", "BLEHost",
-        "BLEEmulation", "EmulatedSensors", "RingTap", "CommandKit",
+        "BLECore", "JSONText", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLESensors", "ColmiRing",
+        "PacketStatistics", "BLEHost", "BLEPeripheral", "BLEReplay", "BLEEmulation", "EmulatedSensors",
+        "SensorSessions", "Recording", "CaptureTables", "Relay", "RingTap", "CommandKit",
       ]),
     commands(
       "RingCommands",
@@ -209,15 +234,21 @@ let package = Package(
       [
         "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLESensors",
         "ColmiRing", "BLEDissector", "BLEHost", "BLEReplay", "SensorSessions", "Recording", "CaptureTables",
-        "CaptureTools", "Fleet", "LiveView", "SampleStream", "LabStreaming", "Doctor", "Daemon", "CommandKit",
-        "BenchCommands", "LogCommands", "EmulateCommands", "RingCommands",
+        "CaptureTools", "Fleet", "LiveView", "SampleStream", "LabStreaming", "InfluxWriter", "HomeAssistant",
+        "Doctor", "Daemon", "CommandKit", "BenchCommands", "LogCommands", "EmulateCommands", "RingCommands",
       ], [.product(name: "Histogram", package: "hdrhistogram-swift")]),
     .executableTarget(name: "Main", dependencies: ["Program"], swiftSettings: swiftSettings),
     .target(name: "CMallocCounter"),
     .target(name: "TestKit", path: "Tests/TestKit", swiftSettings: languageSettings),
     .target(
-      name: "TestPeer", dependencies: ["BLELinux"], path: "Tests/TestPeer",
+      name: "TestPeer", dependencies: ["BLEStack", "BLELinux"], path: "Tests/TestPeer",
       swiftSettings: languageSettings),
+    .target(
+      name: "PeripheralKit",
+      dependencies: [
+        "BLECore", "BLEWire", "BLEStack", "BLELinux", "BLEHost", "BLEPeripheral", "BLEEmulation",
+      ],
+      path: "Tests/PeripheralKit", swiftSettings: languageSettings),
     .target(
       name: "LogKit",
       dependencies: ["BLECore", "BLEWire", "BLEPacketLog", "TestKit"],
@@ -246,8 +277,8 @@ let package = Package(
     tests(
       "BLEHostTests",
       [
-        "CTestSystem", "BLECore", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEHost", "TestKit",
-        "TestPeer",
+        "CTestSystem", "BLECore", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEHost",
+        "BLEPeripheral", "TestKit", "TestPeer",
       ]),
     tests("BLEReplayTests", ["BLECore", "BLEWire", "BLEHost", "BLEReplay"]),
     tests(
@@ -256,21 +287,21 @@ let package = Package(
         "CTestSystem", "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux",
         "BLEErrorGuide", "BLESensors", "ColmiRing", "BLEPacketLog", "BLEDissector", "BLEHost",
         "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "Fleet", "LiveView", "SampleStream",
-        "LabStreaming", "Doctor", "Daemon", "TestKit", "TestPeer",
+        "LabStreaming", "InfluxWriter", "HomeAssistant", "Doctor", "Daemon", "TestKit", "TestPeer",
       ], exclude: ["Fixtures", "Readers"]),
     tests(
       "VirtualLinkTests",
       [
-        "CTestSystem", "BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing",
-        "BLEPacketLog", "BLEDissector", "BLEHost", "BLEReplay", "BLEEmulation", "EmulatedSensors",
-        "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "Daemon", "TestKit", "TestPeer",
-        "Simulation",
+        "CTestSystem", "BLECore", "JSONText", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLESensors",
+        "ColmiRing", "BLEPacketLog", "BLEDissector", "BLEHost", "BLEPeripheral", "BLEReplay", "BLEEmulation",
+        "EmulatedSensors", "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "Daemon", "Relay",
+        "Physiology", "PacketStatistics", "PeripheralKit", "TestKit", "TestPeer", "Simulation",
       ]),
     tests(
       "ConformanceTests",
       [
-        "BLECore", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "BLEHost", "BLEEmulation", "TestKit",
-        "TestPeer",
+        "BLECore", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLESensors", "BLEHost", "BLEPeripheral",
+        "BLEEmulation", "PeripheralKit", "TestKit", "TestPeer",
       ],
       exclude: ["Dialogues"]),
     tests(
@@ -279,7 +310,12 @@ let package = Package(
       exclude: ["Fixtures"]),
     tests("JSONTextTests", ["JSONText"]),
     tests(
-      "PhysiologyTests", ["BLECore", "Physiology", "CompressedFiles", "TestKit"], exclude: ["Fixtures"]),
+      "PhysiologyTests",
+      [
+        "BLECore", "Physiology", "CompressedFiles", "BLESensors", "ColmiRing", "SensorSessions", "Relay",
+        "TestKit",
+      ],
+      exclude: ["Fixtures"]),
     tests(
       "ColmiRingTests", ["BLECore", "JSONText", "Physiology", "BLEWire", "ColmiRing", "TestKit"],
       exclude: ["Fixtures"]),
@@ -303,9 +339,9 @@ let package = Package(
       name: "FuzzTargets",
       dependencies: [
         "BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles", "BLESensors",
-        "ColmiRing", "BLEAirLog", "BLEPacketLog", "BLEDissector", "PacketStatistics", "BLEHost", "BLEReplay",
-        "BLEEmulation", "EmulatedSensors", "SensorSessions", "Recording", "CaptureTables", "CaptureTools",
-        "Fleet", "Daemon", "Program",
+        "ColmiRing", "BLEAirLog", "BLEPacketLog", "BLEDissector", "PacketStatistics", "BLEHost",
+        "BLEPeripheral", "BLEReplay", "BLEEmulation", "EmulatedSensors", "SensorSessions", "Recording",
+        "CaptureTables", "CaptureTools", "Fleet", "Daemon", "Program",
       ],
       path: "Tests/FuzzTargets", swiftSettings: languageSettings),
     tests("FuzzTests", ["FuzzTargets", "TestKit"]),

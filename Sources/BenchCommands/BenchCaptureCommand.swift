@@ -20,7 +20,8 @@ struct BenchCaptureCommand: AsyncParsableCommand, ReachesDevice {
 
       EXAMPLES
         ringtap bench capture 70:CB:0D:00:A1:B2 --count 10000 --output walk
-        ringtap bench capture --transport virtual:ring,rate=300 --output walk --json | jq .mallocs
+        ringtap bench capture --transport virtual:ring,rate=300 --output walk \\
+          --json | jq .mallocs
 
       Exit status 3: measured, but something was lost; the report says where.
       """)

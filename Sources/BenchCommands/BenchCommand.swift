@@ -16,7 +16,8 @@ package struct BenchCommand: AsyncParsableCommand {
       EXAMPLES
         ringtap bench notify 70:CB:0D:00:A1:B2 --duration 30 --svg link.svg
             the notifications of a ring
-        ringtap bench notify --transport virtual:source,payload=244,real-time --phy 2m --data-length 251
+        ringtap bench notify --transport virtual:source,payload=244,real-time \\
+          --phy 2m --data-length 251
             of an emulated source, at the pace of the air
         ringtap bench capture 70:CB:0D:00:A1:B2 --output walk
             what it costs to record it
@@ -44,8 +45,10 @@ struct BenchNotifyCommand: AsyncParsableCommand, ReachesDevice {
 
       EXAMPLES
         ringtap bench notify 70:CB:0D:00:A1:B2 --duration 30 --svg link.svg
-        ringtap bench notify --transport virtual:source,payload=244,real-time --phy 2m --data-length 251
-        ringtap bench notify 70:CB:0D:00:50:C0 --characteristic 2a37 --json | jq .latencyNs
+        ringtap bench notify --transport virtual:source,payload=244,real-time \\
+          --phy 2m --data-length 251
+        ringtap bench notify 70:CB:0D:00:50:C0 --characteristic 2a37 --json \\
+          | jq .latencyNs
 
       Exit status 3: measured, but something was lost; the report says where.
       """)

@@ -4,6 +4,7 @@ import BLEHost
 import BLELinux
 import CommandKit
 import Glibc
+import SensorSessions
 
 /// `ringtap bench socket`: the receive path over a datagram socket that is open already, for `Tools/Benchmarks`.
 ///

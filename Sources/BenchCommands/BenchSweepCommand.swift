@@ -13,7 +13,8 @@ struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
       each combination. A real device is asked for interval, PHY and MTU; its payload and rate are its own.
 
       EXAMPLES
-        ringtap bench sweep --intervals 7.5,30 --phys 1m,2m --payloads 20,244 --svg sweep.svg
+        ringtap bench sweep --intervals 7.5,30 --phys 1m,2m --payloads 20,244 \\
+          --svg sweep.svg
         ringtap bench sweep --rates max,100,1000 --json
             one JSON line for each combination
         ringtap bench sweep 70:CB:0D:00:A1:B2 --intervals 7.5,15,30

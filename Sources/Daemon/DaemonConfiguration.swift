@@ -65,6 +65,8 @@ package struct DaemonConfiguration: Hashable, Sendable {
   package var radio = Options()
   /// The broker, and how to get there; without arguments: none.
   package var publishing = Options()
+  /// The broker of Home Assistant, and how to get there; without arguments: none.
+  package var homeAssistant = Options()
   /// After which a device's capture is ended and the next one begun.
   package var newCaptureAfter = Duration.seconds(24 * 3600)
   /// How often the disk gets what was recorded.
@@ -141,18 +143,25 @@ package struct DaemonConfiguration: Hashable, Sendable {
       }
     }
     publishing = reader.options("publish", ["to", "as", "backlog", "ca", "password-file"])
+    homeAssistant = reader.options("homeAssistant", ["to", "ca", "password-file"])
     radio = reader.options("radio", ["adapter", "mode", "transport"])
     devices = reader.objects("devices") { reader in Device(&reader) }
     if devices.isEmpty { reader.note("devices", "no device is named: there is nothing to record") }
     checkNames(&reader)
     checkPublishing(&reader)
+    checkBroker("homeAssistant", homeAssistant, "mqtts://ward@broker.example", &reader)
+  }
+
+  private func checkBroker(
+    _ key: String, _ options: Options, _ example: String, _ reader: inout ConfigurationReader
+  ) {
+    guard reader.has(key), !options.arguments.contains("--to") else { return }
+    reader.note(key, "\"to\" is missing: the broker, such as \(example)")
   }
 
   private func checkPublishing(_ reader: inout ConfigurationReader) {
+    checkBroker("publish", publishing, "mqtts://ward@broker.example/fleet", &reader)
     guard reader.has("publish") else { return }
-    if !publishing.arguments.contains("--to") {
-      reader.note("publish", "\"to\" is missing: the broker, such as mqtts://ward@broker.example/fleet")
-    }
     for (index, device) in devices.enumerated() where device.format != .csv {
       reader.note("devices/\(index)/format", "what is published is tables of text: format must be csv")
     }

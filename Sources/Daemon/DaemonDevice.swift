@@ -3,6 +3,7 @@ package import BLEHost
 import BLELinux
 import BLEWire
 import Glibc
+package import HomeAssistant
 import LiveView
 import Recording
 import SensorSessions
@@ -71,13 +72,37 @@ final class DaemonDevice: Sendable {
   ///
   /// - Returns: how the radio went.
   func run() async -> HostError? {
+    let home = beginHome()
+    let lost = await recordAll(home?.watcher)
+    // The end is told although this task is cancelled.
+    if let problem = await Task(operation: { await home?.finish() }).value {
+      events.note("\(job.device.name): Home Assistant was not told everything: \(problem)")
+    }
+    return lost
+  }
+
+  private func beginHome() -> HomeRun? {
+    guard let plan = job.homeAssistant else { return nil }
+    let device = job.device
+    do throws(SystemError) {
+      return try plan.begin(device.address, kind: device.sensor.name, name: device.name) { [events] in
+        events.note("\(device.name): \($0)")
+      }
+    } catch {
+      events.note("\(device.name): Home Assistant is told nothing: \(error)")
+      return nil
+    }
+  }
+
+  private func recordAll(_ watcher: (any RecordingWatcher)?) async -> HostError? {
     var (backOff, pauseForDisk) = (BackOff(), Self.pauseForDisk.lowerBound)
     while !Task.isCancelled {
       let begunAt = adapter.loop.clock.monotonic()
       let directory = shelf.place(for: job.device.name, at: adapter.loop.clock.now())
       let feed = LiveFeed(job.device.address, name: job.device.name)
       state.withLock { ($0.directory, $0.feed) = (directory, feed) }
-      let outcome = shelf.hasRoom(for: Self.neededByteCount) ? await record(into: directory, feed) : .noRoom
+      let outcome =
+        shelf.hasRoom(for: Self.neededByteCount) ? await record(into: directory, feed, watcher) : .noRoom
       // Connection Already Exists. Core 5.4, Vol 1, Part F, 2.11.
       if case .failed(.commandRefused(_, let status)) = outcome, status.rawValue == 0x0B {
         try? await adapter.loop.wait(for: Self.pauseForLink)
@@ -110,7 +135,9 @@ final class DaemonDevice: Sendable {
 
   // MARK: One capture
 
-  private func record(into directory: String, _ feed: LiveFeed) async -> Outcome {
+  private func record(
+    into directory: String, _ feed: LiveFeed, _ watcher: (any RecordingWatcher)?
+  ) async -> Outcome {
     let device = job.device
     var recording = SensorRecording(
       of: device.address, on: adapter, into: directory, RecordingLimits(duration: newCaptureAfter))
@@ -120,7 +147,7 @@ final class DaemonDevice: Sendable {
     recording.isAnnounced = true
     recording.tableFormat = device.format
     recording.syncInterval = syncInterval
-    recording.live = feed
+    recording.live = RecordingWatchers.of([feed] + (watcher.map { [$0] } ?? []))
     recording.news = { [events] in events.link($0, of: device.name, in: directory) }
     do throws(HostError) {
       guard let kind = device.sensor.kind else {
@@ -185,10 +212,13 @@ final class DaemonDevice: Sendable {
 package struct DaemonJob: Hashable, Sendable {
   package var device: DaemonConfiguration.Device
   package var request: LinkRequest
+  /// `nil`: Home Assistant is told nothing.
+  package var homeAssistant: HomePlan?
 
-  package init(_ device: DaemonConfiguration.Device, _ request: LinkRequest) {
-    self.device = device
-    self.request = request
+  package init(
+    _ device: DaemonConfiguration.Device, _ request: LinkRequest, homeAssistant: HomePlan? = nil
+  ) {
+    (self.device, self.request, self.homeAssistant) = (device, request, homeAssistant)
   }
 }
 

@@ -5,7 +5,7 @@ import Glibc
 
 /// Answers whoever connects to a port of this machine: one short question, one short answer, and the end.
 ///
-/// A thread of its own waits for them. Who has not asked after two seconds, however busily, is given up; more than a few
+/// A thread of its own waits for them. Who has not asked after two seconds, however busily, is given up; more than 64
 /// that wait are refused by the kernel.
 package final class RequestServer: Sendable {
   /// How long a peer may take to ask.
@@ -29,21 +29,21 @@ package final class RequestServer: Sendable {
     }
   }
 
-  private let listener: FileDescriptor
+  private let port: ReaderPort
 
   /// A UNIX socket. Who may write to it may ask: that is for the umask, and the folder that it lies in.
   ///
   /// - Throws: EADDRINUSE where another process answers there.
   package convenience init(path: String) throws(SystemError) {
-    self.init(try ControllerPort.listen(path: path))
+    self.init(try ReaderPort(.unix(path: path), mode: nil))
   }
 
   /// TCP.
   package convenience init(host: String, port: UInt16) throws(SystemError) {
-    self.init(try ControllerPort.listen(host: host, port: port))
+    self.init(try ReaderPort(.tcp(host: host, port: port)))
   }
 
-  private init(_ listener: consuming FileDescriptor) { self.listener = listener }
+  private init(_ port: ReaderPort) { self.port = port }
 
   /// Begins to answer.
   ///
@@ -52,22 +52,15 @@ package final class RequestServer: Sendable {
   /// - Parameter body: called on the server's thread, which waits meanwhile for nobody else.
   package func start(_ body: @escaping @Sendable (consuming Peer) -> Void) throws(SystemError) {
     try SystemThread.start(named: "ringtap-server", as: .patient) { [self] in
-      while true {
-        let descriptor: FileDescriptor
-        do throws(SystemError) { descriptor = try ControllerPort.accept(listener) } catch {
-          // One that went meanwhile is nothing; `stop` is the end.
-          if error.condition == .invalid { return }
-          if error.isOfOpenFiles { _ = ringtap_wait_readable(-1, 100) }
-          continue
-        }
+      while let descriptor = port.next() {
         let question = Self.question(of: descriptor)
         body(Peer(descriptor, question))
       }
     }
   }
 
-  /// Ends the thread.
-  package func stop() { listener.shutDown() }
+  /// Ends the thread, and removes the socket's file.
+  package func stop() { port.close() }
 
   private static func question(of descriptor: borrowing FileDescriptor) -> String {
     var (octets, buffer): ([UInt8], [UInt8]) = ([], [UInt8](repeating: 0, count: questionByteCount))

@@ -171,6 +171,40 @@ extension Doctor {
     return isOther ? .note : .obstacle
   }
 
+  /// What makes other devices see this machine, and stays on when the program that wanted it is killed.
+  func advertising() -> [DoctorFinding] {
+    let findings = chosen.compactMap { info -> DoctorFinding? in
+      let index = String(info.index)
+      switch facts.advertising[info.index] {
+      case .byKernel:
+        return Finding(
+          .advertising, .note, "the kernel advertises \(info.name)",
+          cause: daemon == nil
+            ? "`btmgmt`, or a program that has ended and left it on" : "bluetoothd, or another program",
+          nextStep: daemon == nil
+            ? "sudo btmgmt --index \(index) clr-adv; sudo btmgmt --index \(index) advertising off"
+            : "nothing, if that is meant to be; else bluetoothctl advertise off")
+      case .byCommands:
+        let users = users(of: "hci").filter { $0 != daemon }
+        return Finding(
+          .advertising, .note, "\(info.name) advertises by HCI commands",
+          cause: users.isEmpty
+            ? "a program was killed and left it on, as `ringtap serve --mode raw` does by `kill -9`"
+            : name(users) + ", or a program that was killed",
+          nextStep: users.isEmpty
+            ? "sudo btmgmt --index \(index) power off; sudo btmgmt --index \(index) power on"
+            : "nothing, if that is meant to be")
+      case .unknown(let why):
+        return Finding(
+          .advertising, .note, "whether \(info.name) advertises cannot be told", cause: why,
+          nextStep: "sudo \(facts.program) doctor")
+      case .off, nil: return nil
+      }
+    }
+    return findings.isEmpty
+      ? [Finding(.advertising, .good, "nothing is advertised that can be told of")] : findings
+  }
+
   /// Links that are up already: whose ATT channel they have is not to be had a second time.
   func links() -> [DoctorFinding] {
     let holders = users(of: "l2cap")

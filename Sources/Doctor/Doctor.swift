@@ -26,7 +26,7 @@ public struct Doctor: Sendable {
   public func findings() -> [DoctorFinding] {
     var findings = [bluetooth(), networkNamespace(), capabilities(), confinement()] + rfkill()
     if facts.socketError == nil {
-      findings += adapters() + adapterStates() + adapterHolders() + scans() + links()
+      findings += adapters() + adapterStates() + adapterHolders() + scans() + advertising() + links()
     }
     return findings + [kernelVersion(), emulation(), folder(), clock(), timeStamps(), drops()]
   }

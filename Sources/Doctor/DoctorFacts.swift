@@ -19,6 +19,16 @@ public struct DoctorFacts: Sendable {
     case unknown(String)
   }
 
+  public enum AdvertisingState: Hashable, Sendable {
+    /// As far as can be told.
+    case off
+    /// By instances of the kernel's, or its own setting.
+    case byKernel
+    /// By commands of HCI: the kernel does not know whose.
+    case byCommands
+    case unknown(String)
+  }
+
   /// A folder that stands for `/`; empty for the real one.
   public var root = ""
   /// What a Bluetooth socket fails with.
@@ -28,6 +38,7 @@ public struct DoctorFacts: Sendable {
   public var links: [UInt16: [AdapterLink]] = [:]
   /// Of adapters that are up.
   public var scans: [UInt16: ScanState] = [:]
+  public var advertising: [UInt16: AdvertisingState] = [:]
   public var handed: [InheritedSocket] = []
   /// How this process was started, where it has given up what it does not need.
   public var start: ProcessRights.Start?
@@ -48,7 +59,8 @@ public struct DoctorFacts: Sendable {
 }
 
 extension DoctorFacts {
-  /// Asks the kernel. Changes nothing, but for a scan of a moment on each adapter that is up, where this process may.
+  /// Asks the kernel. Changes nothing, but for a scan of a moment on each adapter that is up, and parameters of advertising
+  /// that is off, where this process may.
   ///
   /// - Parameters:
   ///   - adapter: the only one to look at.
@@ -76,7 +88,9 @@ extension DoctorFacts {
     for info in facts.adapters where adapter == nil || info.name == adapter {
       facts.views[info.index] = view(of: info.index)
       facts.links[info.index] = (try? AdapterLink.all(index: info.index)) ?? []
-      if info.isUp, case .settings? = facts.views[info.index] { facts.scans[info.index] = await scan(info) }
+      guard info.isUp, case .settings(let settings)? = facts.views[info.index] else { continue }
+      facts.scans[info.index] = await scan(info)
+      facts.advertising[info.index] = settings.isAdvertising ? .byKernel : await advertising(info)
     }
     return facts
   }
@@ -114,6 +128,48 @@ extension DoctorFacts {
       if case .scanBusy = error { return .busy }
       return .unknown("\(error)")
     }
+  }
+}
+
+extension DoctorFacts {
+  /// What the kernel advertises it tells. Of what commands of HCI have switched on nothing does: the controller refuses what it
+  /// may not do meanwhile. Where that is not so, parameters are set that whoever advertises sets again.
+  ///
+  /// With advertising sets only the one of our own raw mode is asked for: others' numbers nobody knows.
+  private static func advertising(_ info: AdapterInfo) async -> AdvertisingState {
+    do throws(HostError) {
+      let kernel = KernelAdapter(info, on: try EventLoop.start())
+      let result: Result<AdvertisingState, HostError>
+      do throws(HostError) { result = .success(try await advertising(kernel)) } catch {
+        result = .failure(error)
+      }
+      await kernel.close()
+      return try result.get()
+    } catch { return .unknown("\(error)") }
+  }
+
+  private static func advertising(_ kernel: KernelAdapter) async throws(HostError) -> AdvertisingState {
+    do throws(HostError) {
+      let reply = try await kernel.manage(ReadAdvertisingFeatures())
+      if let features = try? AdvertisingFeatures(validating: reply.span), features.count > 0 {
+        return .byKernel
+      }
+    } catch {
+      // The kernel is older than Linux 3.19, or tells root only: the controller is asked all the same.
+    }
+    let reply = try await kernel.command(LEReadLocalSupportedFeatures())
+    let features = try? LEReadLocalSupportedFeatures.Reply(validating: reply.span).features
+    do throws(HostError) {
+      if features?.hasExtendedAdvertising == true {
+        try await kernel.command(LERemoveAdvertisingSet(.besideKernel))
+      } else {
+        try await kernel.command(LESetAdvertisingParameters(kind: .nonConnectable, interval: .slow))
+      }
+    } catch {
+      guard case .commandRefused(_, let status) = error else { throw error }
+      return status == .commandDisallowed ? .byCommands : .off
+    }
+    return .off
   }
 }
 

@@ -2,7 +2,7 @@
 public struct DoctorFinding: Hashable, Sendable {
   public enum Check: String, CaseIterable, Hashable, Sendable {
     case bluetooth, networkNamespace, capabilities, confinement, rfkill, adapters, adapterState, holders,
-      scan, links
+      scan, advertising, links
     case kernelVersion, emulation, folder, clock, timeStamps, drops
   }
 

@@ -17,10 +17,12 @@ package struct DecodeCommand: ParsableCommand {
       stand with them.
 
       EXAMPLES
-        echo '{"service":"180D","characteristic":"2A37","value":"16485401ec02"}' | ringtap decode
+        echo '{"service":"180D","characteristic":"2A37","value":"16485401ec02"}' \\
+          | ringtap decode
             {"heartRateBpm":72,"heartRateIs16Bit":false,"sensorContact":"detected", …}
 
-        ringtap notify C4:12:34:56:78:9A 2a37 --json | jq -c '.characteristic = "2a37"' | ringtap decode
+        ringtap notify C4:12:34:56:78:9A 2a37 --json \\
+          | jq -c '.characteristic = "2a37"' | ringtap decode
 
       Further keys, where they are known: 'operation' (read, write, notify, indicate), \
       and for raw data of Polar sensors 'factor' (from the reply to the start), \

@@ -6,4 +6,9 @@ package struct LogCommand: ParsableCommand {
     commandName: "log",
     abstract: "Record packet logs and look into them.",
     subcommands: [LogRecordCommand.self, Show.self, Stats.self, Convert.self, Replay.self])
+
+  /// Writes a log in which addresses, names and keys are replaced, as `ringtap log convert --anonymise` does.
+  package static func anonymise(_ log: String, into output: String) throws {
+    try Convert.parse([log, output, "--anonymise"]).run()
+  }
 }

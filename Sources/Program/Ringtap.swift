@@ -16,7 +16,7 @@ package struct Ringtap: AsyncParsableCommand {
         ringtap capture --duration 60     record the first ring in range for a minute
         ringtap gatt 70:CB:0D:00:A1:B2    the attribute tree of a device
         ringtap log show packets.btsnoop  read a packet log
-        ringtap help modes                the ways to the radio; also permissions, formats
+        ringtap help modes                ways to the radio; also permissions, formats
 
       Exit status: 0 done, 1 failed, 2 wrong usage, 3 completed but with loss, 4 recorded but \
       not all of it confirmed by a collector, 130 interrupted. A signal ends any command within a second, a \
@@ -35,7 +35,9 @@ package struct Ringtap: AsyncParsableCommand {
       HeartRateCommand.self, ThermometerCommand.self, CyclingCommand.self, PolarCommand.self,
       DaemonCommand.self, StatusCommand.self, DecodeCommand.self,
       LogCommand.self,
-      EmulateCommand.self, ScriptPeerCommand.self, BenchCommand.self, ExtcapCommand.self, HelpCommand.self,
+      EmulateCommand.self, ServeCommand.self, RelayCommand.self, ScriptPeerCommand.self, BenchCommand.self,
+      ExtcapCommand.self,
+      HelpCommand.self,
     ])
 
   package init() {}
@@ -54,6 +56,12 @@ package struct Ringtap: AsyncParsableCommand {
   ///
   /// - Returns: the exit status. What is to be said has been said.
   package static func status(of arguments: [String]) async -> CInt {
+    if let word = arguments.first, !ExtcapCommand.isMeant(by: arguments),
+      let refusal = CommandGuess.refusal(of: word, among: configuration.subcommands)
+    {
+      Console.usage("Error: \(refusal)")
+      return 2
+    }
     do {
       var command = try parseAsRoot(
         ExtcapCommand.isMeant(by: arguments) ? ["extcap"] + arguments : arguments)

@@ -18,8 +18,9 @@ package struct RingInfoCommand: AsyncParsableCommand {
       EXAMPLES
         ringtap ring info
         ringtap ring info 70:CB:0D:00:A1:B2 --set-time --json
-            device, battery, deviceSupport, capabilities: one object each; the last with its source: setTime, or \
-            deviceSupport, which tells of bond and interval temperature only
+            device, battery, deviceSupport, capabilities: one object each; the last
+            with its source: setTime, or deviceSupport, which tells of bond and
+            interval temperature only
       """)
 
   @OptionGroup var ring: RingOptions

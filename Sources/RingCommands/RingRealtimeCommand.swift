@@ -19,7 +19,7 @@ package struct RingRealtimeCommand: AsyncParsableCommand {
         ringtap ring realtime heart-rate --duration 60
         ringtap ring realtime spo2 70:CB:0D:00:A1:B2
         ringtap ring realtime hrv --json
-            {"kind":"realtime","type":10,"error":0,"value":42,"intervalMsInferred":905,"timeNs":…}
+            {"kind":"realtime","type":10,"value":42,"intervalMsInferred":905, …}
       """)
 
   enum Kind: String, CaseIterable, ExpressibleByArgument {

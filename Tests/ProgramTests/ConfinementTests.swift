@@ -32,7 +32,7 @@ import Testing
     try Program(Place.ringtap, arguments, environment: environment)
   }
 
-  @Test(arguments: [["log", "show", "-"], ["log", "stats", "-"], ["decode", "2a37"], ["ring", "decode"]])
+  @Test(arguments: [["log", "show", "-"], ["log", "stats", "-"], ["decode"], ["ring", "decode"]])
   func filtersWhoReadsFiles(_ arguments: [String]) async throws {
     let program = try reader(arguments)
     defer { program.end() }

@@ -55,8 +55,8 @@ import Testing
       let text = try await Ringtap.run(["devices", "show", "Strap"], state: state)
       #expect(
         text.outputLines.dropFirst() == [
-          "database hash abcd", "0x0010–0x0012  service 180d",
-          "  0x0011  characteristic 2a37  value 0x0012  [notify]",
+          "database hash abcd", "0x0010–0x0012  service 180d  Heart Rate",
+          "  0x0011  characteristic 2a37  value 0x0012  [notify]  Heart Rate Measurement",
         ])
       let json = try await Ringtap.run(
         ["devices", "show", "c4:12:34:56:78:9a", "--json"], state: state)

@@ -7,6 +7,24 @@ import Testing
 struct EndTests {
   private static let absent = "70:CB:0D:00:00:99"
 
+  /// In the live view a key does what Ctrl-C does, and the terminal is left as it was: `stty` says so.
+  @Test @MainActor func endsByAKey() throws {
+    try withFolder { folder in
+      let capture = "\(try Place.ringtap) capture --transport virtual:ring --output walk"
+      let run = try TerminalRun(
+        "/bin/sh", ["-c", "cd '\(folder)'; stty -a >before; \(capture); echo status $?; stty -a >after"])
+      try run.wait("a view") { $0.contains("Ctrl-C ends") && $0.contains(" Hz") }
+      try run.type("xq")
+      #expect(try run.status() == 0)
+      #expect(run.text.contains("interrupted") && run.text.contains("status 0"), "\(run.text.suffix(500))")
+      #expect(!run.text.contains("xq"))
+      let settings = try ["before", "after"].map {
+        try String(contentsOfFile: "\(folder)/\($0)", encoding: .utf8)
+      }
+      #expect(settings[0] == settings[1] && settings[0].contains(" icanon"))
+    }
+  }
+
   /// No link came, so no --duration began: that is a failure with a reason, not an interruption.
   @Test(arguments: [
     ["capture", absent, "--output", "FOLDER/walk", "--transport", "virtual:ring"],

@@ -57,8 +57,8 @@ import Testing
       (
         ["gatt", "32:35:47:33:B8:02"],
         [
-          "0x000e–0x0013  service 6e40fff0-b5a3-f393-e0a9-e50e24dcca9e",
-          "  0x000f  characteristic 6e400002-b5a3-f393-e0a9-e50e24dcca9e  value 0x0010  [writeWithoutResponse, write]",
+          "0x000e–0x0013  service 6e40fff0-b5a3-f393-e0a9-e50e24dcca9e  Ring commands",
+          "  0x000f  characteristic 6e400002-b5a3-f393-e0a9-e50e24dcca9e  value 0x0010  [writeWithoutResponse, write]  Ring command",
         ]
       ),
     ] as [([String], [String])])

@@ -40,7 +40,8 @@ struct FullOutputTests {
     "emulate ring": serve, "emulate heart-rate": serve, "emulate thermometer": serve, "emulate core": serve,
     "emulate cycling": serve, "emulate polar": serve, "emulate source": serve, "emulate air": serve,
     "emulate measure": ["--duration", "0.1", "--interval", "7.5"],
-    "script-peer": ["FOLDER/script.txt"] + serve,
+    "script-peer": ["FOLDER/script.txt"] + serve, "serve": ["FOLDER/device.txt"] + ring,
+    "relay": ["heart-rate", "--transport", "virtual:heart-rate,rate=20"],
     "bench notify": ["--duration", "0.2", "--transport", "virtual:source"],
     "bench capture": ["--count", "100", "--output", "FOLDER/bench"] + ring,
     "bench sweep": ["--duration", "0.2", "--payloads", "20"],
@@ -112,6 +113,8 @@ struct FullOutputTests {
       try FileManager.default.copyItem(atPath: folder + "/walk", toPath: "\(folder)/group/\(name)")
     }
     try Data("dialogue a\n  > 0a0300\n  < 0b01\n".utf8).write(to: URL(filePath: folder + "/script.txt"))
+    try Data("device Strap\n0x0001-0x0003 2800 0d18\n0x0002 2803 02 0300 382a\n0x0003 2a38 02\n".utf8)
+      .write(to: URL(filePath: folder + "/device.txt"))
     try Data(
       #"{"directory":"\#(folder)/captures","devices":[{"name":"ring","address":"\#(Self.address)","sensor":"ring"}]}"#
         .utf8

@@ -10,6 +10,9 @@ import Testing
     for command in commands where command.shouldDisplay {
       #expect(
         !command.subcommands.isEmpty || command.discussion?.contains("EXAMPLE") == true, "\(command.words)")
+      // What stands in columns is not filled by who prints it.
+      let lines = command.discussion?.split(separator: "\n").drop { !$0.contains("EXAMPLE") } ?? []
+      #expect(lines.allSatisfy { $0.count <= 80 || !$0.hasPrefix("  ") }, "\(command.words)")
       let isSilent = command.arguments.contains { $0.shouldDisplay && $0.abstract?.isEmpty != false }
       #expect(!isSilent, "\(command.words)")
     }
@@ -29,5 +32,29 @@ import Testing
     let unknown = try await Ringtap.run(["help", "log", "shew"])
     #expect(unknown.status == 2)
     #expect(unknown.errorLines.contains { $0.contains("no command and no topic 'log shew'") })
+  }
+
+  @Test(arguments: [
+    ("captur", "'captur' is no command; did you mean 'capture'?"),
+    ("gat", "'gat' is no command; did you mean 'gatt'?"),
+    ("analyz", "'analyz' is no command; did you mean 'analyze'?"),
+    ("\u{1B}[2J", "is no command; `ringtap --help` lists all"),
+  ]) func guessesWhatWasMeant(_ word: String, _ answer: String) async throws {
+    let run = try await Ringtap.run([word, "--json"])
+    #expect(run.status == 2 && run.outputLines.isEmpty)
+    #expect(run.errorLines.count == 1 && run.errorLines[0].hasSuffix(answer), "\(run.errorLines)")
+    #expect(!run.errors.contains("\u{1B}"))
+  }
+
+  /// A recording is no stream of octets: that is told before the radio is asked for.
+  @Test(arguments: [("capture", "--stream -"), ("heart-rate", "--json")])
+  func standardOutputIsNoDirectory(_ command: String, _ instead: String) async throws {
+    let run = try await Ringtap.run([command, "-o", "-"])
+    #expect(run.status == 2 && run.errorLines.first?.contains(instead) == true, "\(run.errorLines)")
+  }
+
+  @Test func isSpeltEitherWay() async throws {
+    let other = try await Ringtap.run(["analyze", "--help"])
+    #expect(try await other.output == Ringtap.run(["analyse", "--help"]).output)
   }
 }

@@ -106,7 +106,7 @@ struct LabStreamingTests {
   @Test func labRecorderRecords() async throws {
     try await withFolder { folder in
       let laboratory = try await Laboratory(folder)
-      let recorder = try await laboratory.receiver(["record", "100", folder + "/walk", folder + "/walk.xdf"])
+      let recorder = try await laboratory.receiver(["record", "50", folder + "/walk", folder + "/walk.xdf"])
       let capture = try laboratory.record(["capture", "--transport", "virtual:ring,rate=100,real-time"])
       try await recorder.line(containing: "received", within: .seconds(60))
       capture.send(SIGINT)

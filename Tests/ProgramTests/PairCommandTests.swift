@@ -94,8 +94,8 @@ struct PairCommandTests {
       #expect(try bonds(folder).count == 1)
       let after = try await run(read + ["--json"], state: folder)
       #expect(after.status == 0, "\(after.errorLines)")
-      let forget = try await run(["devices", "forget", Self.address], state: folder)
-      #expect(forget.status == 0)
+      let forget = try await run(["pair", Self.address, "--forget", "--mode", "exclusive"], state: folder)
+      #expect(forget.status == 0 && forget.outputLines == ["forgot the keys of \(Self.address)"])
       #expect(try bonds(folder).isEmpty)
       #expect(try await run(read, state: folder).status == 1)
     }

@@ -53,6 +53,18 @@ import CaptureTables
     #expect(polar.link.arguments == ["--interval", "7.5-15", "--latency", "4"])
   }
 
+  @Test func homeAssistant() throws {
+    let devices = #""devices": [{"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring"}]"#
+    let configuration = try read(
+      #"{"directory": "/data", "homeAssistant": {"to": "mqtts://a@b/home", "ca": "ca.pem"}, \#(devices)}"#)
+    #expect(configuration.homeAssistant.arguments == ["--to", "mqtts://a@b/home", "--ca", "ca.pem"])
+    #expect(
+      faults("{\"directory\": \"/data\",\n \"homeAssistant\": {\"form\": \"mqtt://b\"}, \(devices)}") == [
+        #"2: "to" is missing: the broker, such as mqtts://ward@broker.example"#,
+        #"2: nobody knows "form"; "to" is meant?"#,
+      ])
+  }
+
   /// All faults at once, each with its line.
   @Test func faultsByLine() {
     #expect(

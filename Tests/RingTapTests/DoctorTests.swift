@@ -341,6 +341,25 @@ import Testing
     }
   }
 
+  /// Nobody knows who has switched it on, or whether he is still there.
+  @Test func tellsOfAdvertising() async throws {
+    try withFolder { root in
+      var facts = try healthy(root)
+      facts.advertising = [0: .byCommands]
+      expect(
+        try trouble(facts), .advertising, .note, "hci0 advertises by HCI commands", "a program was killed",
+        doing: "sudo btmgmt --index 0 power off; sudo btmgmt --index 0 power on")
+      facts.advertising = [0: .byKernel]
+      expect(
+        try trouble(facts), .advertising, .note, "the kernel advertises hci0", "has ended and left it on",
+        doing: "sudo btmgmt --index 0 clr-adv; sudo btmgmt --index 0 advertising off")
+      facts.advertising = [0: .unknown("it needs CAP_NET_RAW")]
+      expect(
+        try trouble(facts), .advertising, .note, "it needs CAP_NET_RAW",
+        doing: "sudo /usr/bin/ringtap doctor")
+    }
+  }
+
   @Test func namesWhoHasALink() async throws {
     try withFolder { root in
       var facts = try healthy(root)

@@ -5,6 +5,7 @@ import BLEStack
 import BLEWire
 import CTestSystem
 import Foundation
+import SensorSessions
 import TestKit
 import TestPeer
 import Testing

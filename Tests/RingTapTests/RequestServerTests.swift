@@ -30,4 +30,18 @@ import Testing
     let answer = try RequestClient.answer(of: path, to: "text")
     #expect(String(decoding: answer, as: UTF8.self) == "answer to text\r\n\r\n")
   }
+
+  /// Its file goes with it, but not one that has taken the name meanwhile.
+  @Test(arguments: [false, true]) func leavesNoSocket(_ isReplaced: Bool) throws {
+    let path = FileManager.default.temporaryDirectory.appending(path: "ringtap-\(UUID().uuidString)").path
+    defer { try? FileManager.default.removeItem(atPath: path) }
+    let server = try RequestServer(path: path)
+    #expect(FileManager.default.fileExists(atPath: path))
+    if isReplaced {
+      try FileManager.default.removeItem(atPath: path)
+      try Data("mine".utf8).write(to: URL(filePath: path))
+    }
+    server.stop()
+    #expect(FileManager.default.fileExists(atPath: path) == isReplaced)
+  }
 }

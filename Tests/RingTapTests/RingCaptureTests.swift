@@ -4,6 +4,7 @@ import BLELinux
 import BLEStack
 import BLEWire
 import Foundation
+import SensorSessions
 import TestKit
 import TestPeer
 import Testing

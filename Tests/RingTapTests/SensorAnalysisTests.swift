@@ -1,4 +1,5 @@
 import BLECore
+import CaptureTables
 import Foundation
 import JSONText
 import Physiology

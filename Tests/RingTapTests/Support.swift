@@ -6,6 +6,7 @@ import BLEStack
 import BLEWire
 import ColmiRing
 import Foundation
+import SensorSessions
 import Synchronization
 import TestKit
 import TestPeer

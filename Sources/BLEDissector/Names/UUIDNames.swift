@@ -1,14 +1,15 @@
-import BLECore
+package import BLECore
 import ColmiRing
 
 /// Words for the SIG's 16-bit UUIDs and for the ring's own.
 ///
 /// Bluetooth Assigned Numbers, 3.4 to 3.8; the names are those of `btmon` 5.66.
-enum UUIDNames {
+package enum UUIDNames {
   /// By 16-bit UUID.
   static let assigned = PacketLayout.names(text)
 
-  static func name(of uuid: BluetoothUUID) -> String? {
+  /// - Returns: `nil` for one that has none.
+  package static func name(of uuid: BluetoothUUID) -> String? {
     if let short = uuid.short { return assigned[short] }
     return vendor.first { $0.uuid == uuid }?.name
   }

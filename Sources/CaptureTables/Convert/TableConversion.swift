@@ -39,7 +39,8 @@ enum TableConversion {
         try path == "-" ? OutputFile(toStandardOutput: ()) : OutputFile(creating: path, ifExists: .fail)
       var line = JSONLine()
       for table in capture.tables {
-        var points = LineProtocol(table, capture.session)
+        var points = LineProtocol(
+          table.name, table.columns, device: capture.session?["device"]?["address"]?.text)
         let isInflux = report.format == .influx
         try forEachRow(capture, table, &report, progress) { row throws(SystemError) in
           if isInflux { return try file.append { points.append(row.words, to: &$0) } }

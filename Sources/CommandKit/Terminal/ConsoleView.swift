@@ -6,7 +6,10 @@ package import Synchronization
 extension Console {
   package static let view = Mutex<LiveFrames?>(nil)
 
-  package static func openView(isColored: Bool) { view.withLock { $0 = LiveFrames(isColored: isColored) } }
+  package static func openView(isColored: Bool) {
+    TerminalKeys.open()
+    view.withLock { $0 = LiveFrames(isColored: isColored) }
+  }
 
   /// Nothing where there is no view any more.
   package static func drawView(_ lines: [LiveLine], _ size: (columns: Int, rows: Int)) {
@@ -17,6 +20,7 @@ extension Console {
 
   /// Takes it away, for good.
   package static func closeView() {
+    TerminalKeys.close()
     view.withLock { view in
       if let octets = view?.erase() { send(octets) }
       view = nil

@@ -26,6 +26,7 @@ package enum Interruption {
       if number == SIGHUP, let reload = hangUp.withLock({ $0 }) { return reload() }
       let handler = handler.withLock { $0.take() }
       guard let handler else {
+        TerminalKeys.close()
         Console.leaveView()
         exit(128 + number)
       }

@@ -23,10 +23,12 @@ struct AnalyseCommand: ParsableCommand {
       EXAMPLES
         ringtap analyse ringtap-20251211-225417
         ringtap analyse walk --output walk-analysed
-            also writes, as far as the capture bears it, samples.csv (each tick, with kernel stamps and fitted time;
-            as the capture did), pulse.csv (eight seconds each two, with quality and method), beat-windows.csv
-            (each ten seconds), beats.csv (each interval), ecg-windows.csv and ecg-beats.csv likewise,
-            variability.csv (each five minutes) and activity.csv (each minute, with counts, steps and rest)
+            also writes, as far as the capture bears it, samples.csv (each tick, with
+            kernel stamps and fitted time; as the capture did), pulse.csv (eight
+            seconds each two, with quality and method), beat-windows.csv (each ten
+            seconds), beats.csv (each interval), ecg-windows.csv and ecg-beats.csv
+            likewise, variability.csv (each five minutes) and activity.csv (each
+            minute, with counts, steps and rest)
         ringtap analyse walk --json | jq .pulse
         ringtap analyse ride --json | jq '.variability[].segments[].rmssdMs'
 
@@ -37,7 +39,7 @@ struct AnalyseCommand: ParsableCommand {
       are in the guide "What a capture has in it". All are estimates, and none is medical advice.
 
       A table that is missing or broken is told on standard error; the rest is analysed, and the exit status is 1.
-      """)
+      """, aliases: ["analyze"])
 
   @Argument(help: ArgumentHelp("A capture's directory, or a packet log.", valueName: "path"))
   var path: String

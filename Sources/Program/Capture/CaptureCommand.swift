@@ -38,7 +38,8 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
       With --stream other programs have each sample within some 20 milliseconds, as a line of JSON: the guide "Samples for other \
       programs" says what is in it. A reader that is slow loses lines, is told how many, and costs the recording nothing. With \
       '-' what this command prints goes to standard error, and there is no live view. Such a recording ends when its reader \
-      goes; with --output, --duration, --count, --publish, --lsl or another --stream it goes on.
+      goes; with --output, --duration, --count, --publish, --lsl, --home-assistant, --influx or another --stream it goes \
+      on.
 
       With --lsl each table is a stream of the Lab Streaming Layer, with its times on LSL's clock: the same guide says more. It \
       needs liblsl, whose file RINGTAP_LIBLSL names where the system does not find it.
@@ -54,30 +55,41 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
             the last line is what session.json says
         ringtap capture --rings 4 --output group --duration 60
             four at once, each in a directory of its own below group
-        ringtap capture ring heart-rate@C4:12:34:56:78:9A --address-type random --output ride
-            a ring and a strap: ride/70-CB-0D-00-A1-B2/ppg.csv, ride/C4-12-34-56-78-9A/rr_intervals.csv
+        ringtap capture ring heart-rate@C4:12:34:56:78:9A --address-type random \\
+          --output ride
+            a ring and a strap: ride/70-CB-0D-00-A1-B2/ppg.csv,
+            ride/C4-12-34-56-78-9A/rr_intervals.csv
         ringtap capture --publish mqtt://broker.local --output walk
-            to whoever runs `ringtap collect mqtt://broker.local`, while it is recorded
+            to whoever runs `ringtap collect mqtt://broker.local`, while it is
+            recorded
+        ringtap capture --home-assistant mqtt://ringtap@broker.local --output walk
+            battery, pulse, steps and the like appear in Home Assistant: the guide
+            "Home Assistant" says which
+        ringtap capture --influx http://localhost:8428/write --output walk
+            each row in a VictoriaMetrics, or an InfluxDB, a second later;
+            Tools/grafana/ringtap.json shows it in Grafana
         ringtap capture --output walk --stream - | jq -c 'select(.table == "ppg")'
             each sample of the green light as soon as it has come
         ringtap capture --output walk --stream unix:samples
             for any number of `socat -u UNIX-CONNECT:samples -` in other terminals
         ringtap capture --output walk --lsl
-            for LabRecorder, MNE-LSL and whatever else receives from the Lab Streaming Layer
+            for LabRecorder, MNE-LSL and whatever else receives from the Lab Streaming
+            Layer
         ringtap capture --transport replay:walk/packets.pcapng --output again
             from a log: the same tables as the live capture, octet for octet
 
       Exit status 1: it ended before what was asked for: the ring did not come back, say. What came is recorded.
       Exit status 3: recorded, but something that had arrived was lost; the report says where. What a ring did not send \
       during a gap is none of that.
-      Exit status 4: recorded, but no collector has confirmed all of it; `ringtap publish` sends the rest.
+      Exit status 4: recorded, but no collector has confirmed all of it (`ringtap publish` sends the rest), the broker does \
+      not have the last of what Home Assistant is told, or a database some of the rows.
       """)
 
-  @OptionGroup var radio: AdapterOptions
-  @OptionGroup var link: LinkOptions
-  @OptionGroup var choice: DeviceOptions
-  @OptionGroup var patience: PatienceOptions
-  @OptionGroup var thread: ReceiveThreadOptions
+  @OptionGroup(title: "Radio and link") var radio: AdapterOptions
+  @OptionGroup(title: "Radio and link") var link: LinkOptions
+  @OptionGroup(title: "Radio and link") var choice: DeviceOptions
+  @OptionGroup(title: "Radio and link") var patience: PatienceOptions
+  @OptionGroup(title: "Radio and link") var thread: ReceiveThreadOptions
 
   @Argument(
     help: ArgumentHelp(
@@ -108,10 +120,12 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
       valueName: "format"))
   var logFormat = LogFormat.btsnoop
 
-  @OptionGroup var tables: TableOptions
-  @OptionGroup var streaming: StreamOptions
-  @OptionGroup var lab: LSLOptions
-  @OptionGroup var publishing: PublishOptions
+  @OptionGroup(title: "Files") var tables: TableOptions
+  @OptionGroup(title: "For other programs, meanwhile") var streaming: StreamOptions
+  @OptionGroup(title: "For other programs, meanwhile") var lab: LSLOptions
+  @OptionGroup(title: "For other programs, meanwhile") var publishing: PublishOptions
+  @OptionGroup(title: "For other programs, meanwhile") var home: HomeAssistantOptions
+  @OptionGroup(title: "For other programs, meanwhile") var database: InfluxOptions
   @OptionGroup var view: ViewOptions
 
   enum LogFormat: String, CaseIterable, ExpressibleByArgument {
@@ -124,6 +138,9 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
   var json = false
 
   func validate() throws {
+    if output == "-" {
+      throw ValidationError("a capture is a directory; for samples on standard output: --stream -")
+    }
     if let count, count < 1 { throw ValidationError("--count must be at least 1") }
     if let duration, duration <= 0 { throw ValidationError("--duration must be above 0") }
     if !sensors.isEmpty, rings != 1 { throw ValidationError("sensors or --rings, not both") }
@@ -147,7 +164,8 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
       limits: RecordingLimits(duration: duration.map { .seconds($0) }, count: count),
       logFormat: logFormat.capture, tables: tables, device: device, patience: patience,
       tuning: thread.tuning, publishing: try publishing.publishing(tables.format),
-      streams: targets, outputEnd: outputEnd(targets), isForLab: lab.lsl)
+      streams: targets, outputEnd: outputEnd(targets), isForLab: lab.lsl, homeAssistant: try home.plan(),
+      influx: try database.plan())
     try await job.run(view, json: json)
   }
 
@@ -175,7 +193,9 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
 
   /// Without a reader a recording ends that was asked for nothing else.
   private func outputEnd(_ targets: [StreamTarget]) -> SampleStream.OutputEnd {
-    let isForReader = targets == [.standardOutput] && publishing.publish == nil && !lab.lsl
+    let isForReader =
+      targets == [.standardOutput] && publishing.publish == nil && !lab.lsl && home.homeAssistant == nil
+      && database.influx == nil
     return isForReader && output == nil && duration == nil && count == nil ? .ends : .goesOn
   }
 

@@ -12,11 +12,11 @@ struct ConvertCommand: ParsableCommand {
     abstract: "Turn a capture's tables into arrays, text, or files of physiological software.",
     discussion: """
       Reads the tables of a capture's directory, of csv or npy, or of a packet log as `ringtap import` makes them, and writes:
-        csv      a directory of text tables, octet for octet those that a capture writes
-        npy      a directory of NumPy arrays, one for each column, and columns.json about them
+        csv      a directory of text tables, as a capture writes them, octet for octet
+        npy      a directory of NumPy arrays, one for each column, and columns.json
         ndjson   a JSON object a line: the table and the columns by their names
-        influx   InfluxDB's line protocol, for it, VictoriaMetrics, Telegraf and others
-        edf      EDF+ (16 bits) by EDFlib: signals on the sensor's own clock, and annotations
+        influx   InfluxDB's line protocol, for VictoriaMetrics, Telegraf and others too
+        edf      EDF+ (16 bits) by EDFlib: signals on the sensor's clock, annotations
         bdf      BDF+ (24 bits), likewise
         wfdb     a WFDB record in a directory, for PhysioNet's tools
 
@@ -31,11 +31,14 @@ struct ConvertCommand: ParsableCommand {
         ringtap convert walk --to npy --output arrays
             numpy.load("arrays/ppg/ppg_counts.npy", mmap_mode="r")
         ringtap convert walk --to ndjson --output - | head
-        ringtap convert walk --to influx -o - | curl --data-binary @- 'localhost:8428/write?precision=ns'
-            into a VictoriaMetrics; 'localhost:8086/api/v2/write?org=lab&bucket=walks' and a token for an InfluxDB
+        ringtap convert walk --to influx -o - \\
+          | curl --data-binary @- 'localhost:8428/write?precision=ns'
+            into a VictoriaMetrics; 'localhost:8086/api/v2/write?org=lab&bucket=walks'
+            and a token for an InfluxDB
         ringtap convert walk --to bdf --json | jq .signals
         ringtap convert ride --grid 50 --to csv
-            of several devices that were recorded at once: one table, on one clock, after `ringtap align ride`
+            of several devices that were recorded at once: one table, on one clock,
+            after `ringtap align ride`
 
       Nothing that is there is overwritten. A table that is broken is converted up to there, told on standard error, and \
       the exit status is 1.

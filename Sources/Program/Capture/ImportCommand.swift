@@ -30,7 +30,8 @@ struct ImportCommand: AsyncParsableCommand {
       EXAMPLES
         ringtap import btsnoop_hci.log -o walk
         ringtap import phone.pcapng.gz -o walk --attributes attributes.json
-            where attributes.json is what `ringtap gatt ADDRESS --json` printed, or has lines such as 0x0012 2a37
+            where attributes.json is what `ringtap gatt ADDRESS --json` printed, or
+            has lines such as 0x0012 2a37
         ringtap import btsnoop_hci.log -o walk --json | jq .streams
 
       `ringtap analyse`, `convert` and `report` take a log as it is. Exit status: 1 where something could not be read, 3 where the

@@ -4,6 +4,8 @@ import BLEHost
 import BLELinux
 import BLEReplay
 import CommandKit
+import HomeAssistant
+import InfluxWriter
 import JSONText
 import LabStreaming
 import LiveView
@@ -41,6 +43,8 @@ struct RecordingJob: Sendable {
   var outputEnd = SampleStream.OutputEnd.goesOn
   /// Whether there are streams of the Lab Streaming Layer.
   var isForLab = false
+  var homeAssistant: HomePlan?
+  var influx: InfluxPlan?
 
   /// - Parameter json: the reports are for programs.
   func run(_ view: ViewOptions, json: Bool) async throws {
@@ -49,7 +53,11 @@ struct RecordingJob: Sendable {
     }
     let request = try device.link.request()
     let lab = isForLab ? try LabStreaming.open() : nil
+    let database = try InfluxWriter.open(influx)
+    defer { database?.abandon() }
     defer { publishing?.abandon() }
+    let home = homeAssistant.map { HomeAssistant($0) { Console.note($0) } }
+    defer { home?.abandon() }
     let stream = try SampleStream.open(streams, outputEnd)
     defer { stream?.close() }
     let outcomes = try await quietened(view).showing(limits, into: directory) { view in
@@ -58,10 +66,11 @@ struct RecordingJob: Sendable {
         let found = try await failing { () async throws(HostError) in try await find(on: radio, view) }
         let links = NoteLimit(on: radio.adapter.loop) { Console.note($0) }
         defer { links.flush() }
-        let outputs: [@Sendable (SampleDevice) -> any SampleOutput] = [stream?.output, lab?.output]
-          .compactMap(\.self)
+        let outputs: [@Sendable (SampleDevice) -> any SampleOutput] = [
+          stream?.output, lab?.output, database?.output,
+        ].compactMap(\.self)
         let recordings = found.map {
-          recording(of: $0, request, radio, isAlone: found.count == 1, view, outputs, links)
+          recording(of: $0, request, radio, isAlone: found.count == 1, view, outputs, home, links)
         }
         // They are found: in a moment they stream, for hours.
         ProgramCode.releaseOnce(after: .seconds(5))
@@ -73,9 +82,13 @@ struct RecordingJob: Sendable {
     }
     await stream?.finishAndTell()
     await lab?.finish()
+    // At once: who interrupts a command waits for one of them, not for their sum.
+    async let told = home?.finishAndTell() ?? true
+    async let written = database?.finishAndTell() ?? true
     let isPublished = try await publishing?.finish() ?? true
+    let (isTold, isWritten) = await (told, written)
     try finish(outcomes, json: json)
-    if !isPublished { throw ExitCode(4) }
+    if !isPublished || !isTold || !isWritten { throw ExitCode(4) }
   }
 
   private var streamsToOutput: Bool { streams.contains(.standardOutput) }
@@ -90,7 +103,7 @@ struct RecordingJob: Sendable {
   /// One goes straight into the directory, several each into one of their own below it.
   private func recording(
     of sensor: Wanted, _ request: LinkRequest, _ radio: Radio, isAlone: Bool, _ view: LiveView?,
-    _ outputs: [@Sendable (SampleDevice) -> any SampleOutput], _ links: NoteLimit
+    _ outputs: [@Sendable (SampleDevice) -> any SampleOutput], _ home: HomeAssistant?, _ links: NoteLimit
   ) -> SensorRecording {
     let address = sensor.address ?? .any
     var recording = SensorRecording(
@@ -114,7 +127,10 @@ struct RecordingJob: Sendable {
     publishing?.follow(recording.directory, isAlone: isAlone)
     let described = SampleDevice(address, kind: sensor.kindName, name: sensor.name)
     let tap = outputs.isEmpty ? nil : SampleTap(into: outputs.map { $0(described) })
-    let watchers: [(any RecordingWatcher)?] = [view?.feed(of: address, name: sensor.name), tap]
+    let watchers: [(any RecordingWatcher)?] = [
+      view?.feed(of: address, name: sensor.name), tap,
+      home?.watcher(address, kind: sensor.kindName, name: sensor.name),
+    ]
     recording.live = RecordingWatchers.of(watchers.compactMap(\.self))
     return recording
   }

@@ -22,10 +22,12 @@ struct ReportCommand: ParsableCommand {
         ringtap report walk
             writes walk/report.html
         ringtap report packets.btsnoop --title "Monday, at rest"
-            any packet log: a section for each device; of a directory with several captures one for each
+            any packet log: a section for each device; of a directory with several
+            captures one for each
         ringtap report walk --output - | ssh host 'cat > walk.html'
         ringtap report walk --png walk.png
-            one picture for a paper instead of the page; --svg is drawn by us, --png of it by rsvg-convert
+            one picture for a paper instead of the page; --svg is drawn by us, --png
+            of it by rsvg-convert
         ringtap report walk --svg walk.svg --from 1:30 --to 1:45 --stream ppg,pulse
             of two streams and 15 seconds; a page opens with them
 

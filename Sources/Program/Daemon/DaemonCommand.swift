@@ -27,7 +27,10 @@ struct DaemonCommand: AsyncParsableCommand {
          "newCaptureHours": 24, "syncSeconds": 1,
          "keepDays": 30, "keepGigabytes": 20, "keepFreeGigabytes": 1,
          "metrics": "127.0.0.1:9469", "statusSocket": "/run/ringtap/status",
-         "publish": {"to": "mqtts://ward@broker.example/fleet", "password-file": "/etc/ringtap.password"},
+         "publish": {"to": "mqtts://ward@broker.example/fleet",
+                     "password-file": "/etc/ringtap.password"},
+         "homeAssistant": {"to": "mqtt://ringtap@home.local",
+                           "password-file": "/etc/ringtap.password"},
          "devices": [
            {"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring"},
            {"name": "chest", "address": "C4:12:34:56:78:9A", "addressType": "random",
@@ -38,7 +41,8 @@ struct DaemonCommand: AsyncParsableCommand {
       sensor is ring, heart-rate, thermometer, cycling or polar (stream ecg, acc or ppg); format csv or npy. radio has \
       the options --adapter, --mode and --transport of other commands, link those of `capture`: interval, latency, \
       supervision-timeout, phy, data-length; publish has to, as, backlog, ca and password-file, which `capture` calls \
-      --publish, --publish-as and so on. What no collector has confirmed when a capture ends, or the daemon, is sent later, for \
+      --publish, --publish-as and so on, homeAssistant has to, ca and password-file, which it calls --home-assistant and so \
+      on. What no collector has confirmed when a capture ends, or the daemon, is sent later, for \
       as long as the capture is kept. A gigabyte has 10⁹ octets.
 
       SIGHUP reads the file again: devices that are in both go on undisturbed, and a file with faults changes nothing. \
@@ -98,9 +102,12 @@ struct DaemonPlan: Sendable {
       }
     }
     let radio = parse(configuration.radio, "radio", as: AdapterOptions.self)
+    let homeAssistant = parse(
+      configuration.homeAssistant, "homeAssistant", as: DaemonHomeAssistantOptions.self)
+    let home = try? homeAssistant?.plan()
     jobs = configuration.devices.compactMap { device in
       parse(device.link, "link of \(device.name)", as: LinkOptions.self).flatMap { options in
-        (try? options.request()).map { DaemonJob(device, $0) }
+        (try? options.request()).map { DaemonJob(device, $0, homeAssistant: home) }
       }
     }
     let publishing = parse(configuration.publishing, "publish", as: DaemonPublishOptions.self)

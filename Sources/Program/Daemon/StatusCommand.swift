@@ -16,7 +16,8 @@ struct StatusCommand: ParsableCommand {
 
       EXAMPLES
         ringtap status
-        ringtap status --json | jq '.devices[] | select(.state != "streaming") | .name'
+        ringtap status --json \\
+          | jq '.devices[] | select(.state != "streaming") | .name'
       Exit status: 1 where no daemon answers.
       """)
 

@@ -1,10 +1,11 @@
 import BLECore
+import BLEDissector
 import BLEStack
 import BLEWire
 import CommandKit
 import JSONText
 
-/// Shows an attribute tree, a line for each attribute.
+/// Shows an attribute tree, a line for each attribute, with the name of its type where that has one.
 struct GATTTree {
   var json = false
 
@@ -22,7 +23,7 @@ struct GATTTree {
       let kind = isPrimary ? "service" : "secondary service"
       try Console.print(
         "\(service.range.start.rawValue.handleText)–\(service.range.end.rawValue.handleText)  "
-          + "\(kind) \(service.uuid.shortText)")
+          + "\(kind) \(service.uuid.shortText)\(name(service.uuid))")
       return
     }
     try Console.json { line in
@@ -30,6 +31,7 @@ struct GATTTree {
       line.member("handle", service.range.start.rawValue)
       line.member("endHandle", service.range.end.rawValue)
       line.member("uuid", service.uuid.description)
+      line.member("name", known: service.uuid)
       line.member("primary", isPrimary)
     }
   }
@@ -38,7 +40,8 @@ struct GATTTree {
     guard json else {
       try Console.print(
         "  \(include.handle.rawValue.handleText)  include \(include.uuid.shortText) "
-          + "(\(include.range.start.rawValue.handleText)–\(include.range.end.rawValue.handleText))")
+          + "(\(include.range.start.rawValue.handleText)–\(include.range.end.rawValue.handleText))\(name(include.uuid))"
+      )
       return
     }
     try Console.json { line in
@@ -47,6 +50,7 @@ struct GATTTree {
       line.member("includedHandle", include.range.start.rawValue)
       line.member("includedEndHandle", include.range.end.rawValue)
       line.member("uuid", include.uuid.description)
+      line.member("name", known: include.uuid)
     }
   }
 
@@ -62,12 +66,13 @@ struct GATTTree {
             for name in characteristic.properties.names { line.value(name) }
           })
         line.member("uuid", characteristic.uuid.description)
+        line.member("name", known: characteristic.uuid)
       }
     } else {
       try Console.print(
         "  \(characteristic.handle.rawValue.handleText)  characteristic \(characteristic.uuid.shortText)  "
           + "value \(characteristic.valueHandle.rawValue.handleText)  "
-          + "[\(characteristic.properties.names.joined(separator: ", "))]")
+          + "[\(characteristic.properties.names.joined(separator: ", "))]\(name(characteristic.uuid))")
     }
     for descriptor in characteristic.descriptors { try show(descriptor) }
   }
@@ -75,13 +80,24 @@ struct GATTTree {
   private func show(_ descriptor: GATTDatabase.Descriptor) throws(Console.WriteError) {
     guard json else {
       try Console.print(
-        "    \(descriptor.handle.rawValue.handleText)  descriptor \(descriptor.uuid.shortText)")
+        "    \(descriptor.handle.rawValue.handleText)  descriptor \(descriptor.uuid.shortText)\(name(descriptor.uuid))"
+      )
       return
     }
     try Console.json { line in
       line.member("type", "descriptor")
       line.member("handle", descriptor.handle.rawValue)
       line.member("uuid", descriptor.uuid.description)
+      line.member("name", known: descriptor.uuid)
     }
+  }
+
+  /// `  Heart Rate`, or nothing.
+  private func name(_ uuid: BluetoothUUID) -> String { UUIDNames.name(of: uuid).map { "  \($0)" } ?? "" }
+}
+
+extension JSONLine {
+  fileprivate mutating func member(_ name: String, known uuid: BluetoothUUID) {
+    if let text = UUIDNames.name(of: uuid) { member(name, text) }
   }
 }

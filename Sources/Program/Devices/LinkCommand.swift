@@ -1,6 +1,7 @@
 import ArgumentParser
 import BLECore
 import BLEHost
+import BLEStack
 import BLEWire
 import CommandKit
 import JSONText
@@ -17,7 +18,8 @@ struct LinkCommand: AsyncParsableCommand, ReachesDevice {
 
       EXAMPLES
         ringtap link 70:CB:0D:00:A1:B2
-        ringtap link 70:CB:0D:00:A1:B2 --interval 7.5 --phy 2m --data-length 251 --json
+        ringtap link 70:CB:0D:00:A1:B2 --interval 7.5 --phy 2m --data-length 251 \\
+          --json
             one object: rssi, version, company, subversion, features
             (hexadecimal), intervalMs, latency, supervisionTimeoutMs,
             transmitPhy, receivePhy, transmitDataLength, receiveDataLength

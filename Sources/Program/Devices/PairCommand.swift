@@ -71,7 +71,11 @@ struct PairCommand: AsyncParsableCommand, ReachesDevice {
       var wasKept = false
       if let store { wasKept = try failing { () throws(SystemError) in try store.forget(address) } }
       guard wasKept else { throw Failure("no keys of \(address) are kept") }
-      return
+      guard json else { return try Console.print("forgot the keys of \(address)") }
+      return try Console.json { line in
+        line.member("address", address.description)
+        line.member("forgotten", true)
+      }
     }
     if bond, store == nil { Console.note("keys are not kept here: this pairing ends with its link") }
     let settings = try settings(keeping: bond ? store : nil)

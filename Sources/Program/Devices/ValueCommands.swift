@@ -68,7 +68,8 @@ struct WriteCommand: AsyncParsableCommand, ReachesDevice {
       A value longer than the MTU allows goes as prepared writes, each echo verified.
 
       EXAMPLES
-        ringtap write 70:CB:0D:00:A1:B2 6e400002-b5a3-f393-e0a9-e50e24dcca9e 03000000000000000000000000000003
+        ringtap write 70:CB:0D:00:A1:B2 6e400002-b5a3-f393-e0a9-e50e24dcca9e \\
+          03000000000000000000000000000003
         ringtap write 70:CB:0D:00:A1:B2 0x0010 'A1 02' --without-response
       """)
 
@@ -114,7 +115,8 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
 
       EXAMPLES
         ringtap notify C4:12:34:56:78:9A 2a37 --address-type random
-        ringtap notify 70:CB:0D:00:A1:B2 6e400003-b5a3-f393-e0a9-e50e24dcca9e --json --count 100
+        ringtap notify 70:CB:0D:00:A1:B2 6e400003-b5a3-f393-e0a9-e50e24dcca9e \\
+          --json --count 100
             one object a line: timeNs, handle, value
       """)
 

@@ -18,7 +18,11 @@ struct DoctorCommand: AsyncParsableCommand {
         ringtap doctor
         ringtap doctor --adapter hci1 --folder /data
         ringtap doctor --json
-            one object a line: check, state (good, note, obstacle), finding, cause, nextStep
+            one object a line: check, state (good, note, obstacle), finding, cause,
+            nextStep
+        ringtap doctor --report fault --log walk/packets.btsnoop
+            writes fault.txt, with versions and kernel, and fault.btsnoop, in which
+            addresses, names and keys are replaced: what a report of a fault needs
       """)
 
   @Option(help: "The only adapter that matters, such as hci0; else the first that is up will do.")
@@ -27,10 +31,17 @@ struct DoctorCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("Where captures will be recorded.", valueName: "path"))
   var folder = "."
 
+  @Option(help: ArgumentHelp("Also write NAME.txt, for a report of a fault.", valueName: "name"))
+  var report: String?
+
+  @Option(help: ArgumentHelp("A packet log for the report: NAME.btsnoop, made anonymous.", valueName: "file"))
+  var log: String?
+
   @Flag(help: "Print one JSON object a line.")
   var json = false
 
   func validate() throws {
+    if log != nil, report == nil { throw ValidationError("--log needs --report") }
     guard let adapter else { return }
     guard adapter.hasPrefix("hci"), UInt16(adapter.dropFirst(3)) != nil else {
       throw ValidationError("'\(adapter.printable)' is no adapter; it looks like hci0")
@@ -41,7 +52,16 @@ struct DoctorCommand: AsyncParsableCommand {
     let facts = await DoctorFacts.gather(adapter: adapter, folder: folder)
     let findings = Doctor(facts, adapter: adapter).findings()
     for finding in findings {
-      if json { try printJSON(finding) } else { try printText(finding) }
+      if json {
+        try printJSON(finding)
+      } else {
+        for line in finding.lines { try Console.print(line) }
+      }
+    }
+    if let report {
+      let written = try DoctorReport(path: report, log: log).write(findings)
+      Console.note(
+        "\(written.joined(separator: " and ")): look at what is in them before you show them to others")
     }
     if findings.contains(where: { $0.state == .obstacle }) { throw ExitCode.failure }
   }
@@ -54,17 +74,5 @@ struct DoctorCommand: AsyncParsableCommand {
       if let cause = finding.cause { line.member("cause", cause) }
       if let nextStep = finding.nextStep { line.member("nextStep", nextStep) }
     }
-  }
-
-  private func printText(_ finding: DoctorFinding) throws {
-    let mark =
-      switch finding.state {
-      case .good: "ok      "
-      case .note: "note    "
-      case .obstacle: "PROBLEM "
-      }
-    try Console.print("\(mark)\(finding.finding)")
-    if let cause = finding.cause { try Console.print("        why: \(cause)") }
-    if let nextStep = finding.nextStep { try Console.print("        do:  \(nextStep)") }
   }
 }

@@ -15,11 +15,13 @@ struct OpenCommand: ParsableCommand {
       without an option. Connecting by address in raw mode needs no privilege, and so nothing from here.
 
       EXAMPLES
-        sudo ringtap open --user-channel hci0 --user "$USER" -- ringtap capture --duration 60
+        sudo ringtap open --user-channel hci0 --user "$USER" -- \\
+          ringtap capture --duration 60
             exclusive mode, on an adapter that is down
         sudo ringtap open --management --user "$USER" -- ringtap scan
             coexist mode
-        sudo ringtap open --monitor --user "$USER" -- ringtap log record --output air.btsnoop
+        sudo ringtap open --monitor --user "$USER" -- \\
+          ringtap log record --output air.btsnoop
       """)
 
   @Option(help: "Open the user channel of this adapter, such as hci0: for exclusive mode.")

@@ -3,13 +3,16 @@ import BLECore
 import BLEHost
 import BLELinux
 import CommandKit
+import Glibc
 import LiveView
 import Recording
 import Synchronization
 
 /// Whether a recording shows itself, on every command that records.
 struct ViewOptions: ParsableArguments {
-  @Flag(name: [.short, .long], help: "No live view on a terminal: messages only.")
+  @Flag(
+    name: [.short, .long],
+    help: "No live view on a terminal, in which q ends the recording as Ctrl-C does: messages only.")
   var quiet = false
 
   /// Runs `body` with a live view on standard error; without, where nobody would see it.
@@ -96,6 +99,7 @@ final class LiveView: Sendable {
         continue
       }
       if last.advanced(by: Self.longestPause) < now { Console.leaveView() }
+      if TerminalKeys.pressed().contains(UInt8(ascii: "q")) { kill(getpid(), SIGINT) }
       show(feeds, standings, now)
     } while (try? await Task.sleep(for: Self.period)) != nil
   }

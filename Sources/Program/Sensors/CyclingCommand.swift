@@ -20,8 +20,9 @@ struct CyclingCommand: AsyncParsableCommand {
       EXAMPLES
         ringtap cycling --circumference 2096
         ringtap cycling --json
-            one object a line: "device" (who it is) once, soon after the first; "measurement" with the columns of
-            cycling.csv (time_ns, cadence_rpm, …), kilometersPerHour, and under "packet" what `ringtap decode` says; at last
+            one object a line: "device" (who it is) once, soon after the first;
+            "measurement" with the columns of cycling.csv (time_ns, cadence_rpm, …),
+            kilometersPerHour, and under "packet" what `ringtap decode` says; at last
             "end"
         ringtap cycling --output ride
             into cycling.csv, packets.btsnoop and session.json

@@ -21,11 +21,17 @@ struct HeartRateCommand: AsyncParsableCommand {
         ringtap heart-rate
         ringtap heart-rate C4:12:34:56:78:9A --address-type random --count 60
         ringtap heart-rate --reset-energy --json
-            one object a line: "device" (who it is) once, soon after the first; "measurement" or "state" with the columns of
-            heart_rate.csv (time_ns, bpm, contact, energy_kj), those of rr_intervals.csv as arrays (rr_1024ths, rr_ms), and
-            under "packet" what `ringtap decode` says; at last "end"
+            one object a line: "device" (who it is) once, soon after the first;
+            "measurement" or "state" with the columns of heart_rate.csv (time_ns, bpm,
+            contact, energy_kj), those of rr_intervals.csv as arrays (rr_1024ths,
+            rr_ms), and under "packet" what `ringtap decode` says; at last "end"
         ringtap heart-rate --output ride --duration 3600
             into heart_rate.csv, rr_intervals.csv, packets.btsnoop and session.json
+        ringtap heart-rate --output ride --home-assistant mqtt://ringtap@broker.local
+            rate, contact and battery appear in Home Assistant, too
+        ringtap heart-rate --output ride \\
+          --influx 'http://localhost:8086/write?db=rides' --influx-token token
+            each rate in an InfluxDB, too, a second later
         ringtap heart-rate --transport virtual:heart-rate --count 5
       """)
 

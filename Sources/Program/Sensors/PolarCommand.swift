@@ -24,10 +24,12 @@ struct PolarCommand: AsyncParsableCommand {
       EXAMPLES
         ringtap polar --stream ecg --duration 60 > ecg.csv
         ringtap polar --stream acc --rate 100 --json
-            event "device" once, soon after the first; one object a frame: frame_time_ns, the other columns by their names as
-            arrays, and under "frame" what `ringtap decode` says; at last "end"
+            event "device" once, soon after the first; one object a frame:
+            frame_time_ns, the other columns by their names as arrays, and under
+            "frame" what `ringtap decode` says; at last "end"
         ringtap polar --stream ecg --output ride
-            into ecg.csv (microvolts), packets.btsnoop and session.json; likewise accelerometer.csv and ppg.csv
+            into ecg.csv (microvolts), packets.btsnoop and session.json; likewise
+            accelerometer.csv and ppg.csv
         ringtap polar --stream ecg,acc --output ride
             both at once, by one clock of the sensor's
         ringtap polar --stream ppg --transport virtual:polar --count 5

@@ -15,7 +15,8 @@ struct RingToolCommand: ParsableCommand {
 
       EXAMPLES
         ringtap ring battery                       of the first ring in range
-        ringtap ring time 70:CB:0D:00:A1:B2 --set  local time, by which the ring counts its days
+        ringtap ring time 70:CB:0D:00:A1:B2 --set
+            local time, by which the ring counts its days
         ringtap ring realtime heart-rate --duration 60
         ringtap ring sync --output history         all that it stored, into tables
       """,

@@ -20,7 +20,8 @@ struct RingRawCommand: AsyncParsableCommand {
       EXAMPLES
         ringtap ring raw --count 300 > samples.csv
         ringtap ring raw --json | jq -r 'select(.stream == "ppg") | .ppg_counts'
-            one object a sample: event "sample", stream, time_ns and the stream's columns; at last event "end"
+            one object a sample: event "sample", stream, time_ns and the stream's
+            columns; at last event "end"
         ringtap ring raw --transport virtual:ring --count 6
       """)
 

@@ -12,11 +12,11 @@ import SensorSessions
 
 /// A sensor to stream from, and for how long.
 struct SensorOptions: ParsableArguments, ReachesDevice {
-  @OptionGroup var radio: AdapterOptions
-  @OptionGroup var link: LinkOptions
-  @OptionGroup var choice: DeviceOptions
-  @OptionGroup var patience: PatienceOptions
-  @OptionGroup var thread: ReceiveThreadOptions
+  @OptionGroup(title: "Radio and link") var radio: AdapterOptions
+  @OptionGroup(title: "Radio and link") var link: LinkOptions
+  @OptionGroup(title: "Radio and link") var choice: DeviceOptions
+  @OptionGroup(title: "Radio and link") var patience: PatienceOptions
+  @OptionGroup(title: "Radio and link") var thread: ReceiveThreadOptions
 
   @Argument(help: "The sensor, such as 70:CB:0D:00:A1:B2; the first one in range if not given.")
   var address: String?
@@ -35,15 +35,21 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
     help: ArgumentHelp("Record into this directory, and show only how it goes.", valueName: "directory"))
   var output: String?
 
-  @OptionGroup var tables: TableOptions
-  @OptionGroup var lab: LSLOptions
-  @OptionGroup var publishing: PublishOptions
+  @OptionGroup(title: "Files") var tables: TableOptions
+  @OptionGroup(title: "For other programs, meanwhile") var lab: LSLOptions
+  @OptionGroup(title: "For other programs, meanwhile") var publishing: PublishOptions
+  @OptionGroup(title: "For other programs, meanwhile") var home: HomeAssistantOptions
+  @OptionGroup(title: "For other programs, meanwhile") var database: InfluxOptions
   @OptionGroup var view: ViewOptions
 
   @Flag(help: "Print one JSON object a line.")
   var json = false
 
   func validate() throws {
+    if output == "-" {
+      throw ValidationError(
+        "a recording is a directory; values go to standard output without --output, as JSON with --json")
+    }
     if output == nil, view.quiet { throw ValidationError("--quiet needs an --output directory") }
     if output == nil, tables.format != .csv { throw ValidationError("--format needs an --output directory") }
     if output == nil, tables.syncSeconds != 1 {
@@ -53,6 +59,10 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
     if output == nil, publishing.publish != nil {
       throw ValidationError("--publish needs an --output directory")
     }
+    if output == nil, home.homeAssistant != nil {
+      throw ValidationError("--home-assistant needs an --output directory")
+    }
+    if output == nil, database.influx != nil { throw ValidationError("--influx needs an --output directory") }
     if let count, count < 1 { throw ValidationError("--count must be at least 1") }
     if let duration, duration <= 0 { throw ValidationError("--duration must be above 0") }
     if let address {
@@ -93,7 +103,8 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
       wanted: [wanted], name: name, directory: directory,
       limits: RecordingLimits(duration: stream.duration, count: count), tables: tables,
       device: device, patience: patience, tuning: thread.tuning,
-      publishing: try publishing.publishing(tables.format), streams: streams, isForLab: lab.lsl)
+      publishing: try publishing.publishing(tables.format), streams: streams, isForLab: lab.lsl,
+      homeAssistant: try home.plan(), influx: try database.plan())
     try await job.run(view, json: json)
   }
 

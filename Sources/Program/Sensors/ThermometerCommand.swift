@@ -22,9 +22,10 @@ struct ThermometerCommand: AsyncParsableCommand {
         ringtap thermometer
         ringtap thermometer --unit fahrenheit --duration 60
         ringtap thermometer C4:12:34:56:78:9A --address-type random --json
-            one object a line: "device" (who it is) once, soon after the first; "measurement", "intermediate" or "state" with
-            the columns of temperature.csv (time_ns, state, temperature_celsius, …), and under "packet" what `ringtap decode`
-            says; at last "end"
+            one object a line: "device" (who it is) once, soon after the first;
+            "measurement", "intermediate" or "state" with the columns of
+            temperature.csv (time_ns, state, temperature_celsius, …), and under
+            "packet" what `ringtap decode` says; at last "end"
         ringtap thermometer --output night
             into temperature.csv, packets.btsnoop and session.json
         ringtap thermometer --transport virtual:core --count 5

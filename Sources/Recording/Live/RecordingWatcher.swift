@@ -33,6 +33,8 @@ package protocol RecordingWatcher: AnyObject, Sendable {
   func beginTurn()
   func endTurn()
 
+  /// A sample, behind its rows.
+  func take(sample: some BitwiseCopyable & Sendable)
   func open(_ tables: [RecordedTable])
   /// The columns of a table that was opened without.
   func open(_ table: Int, with columns: [RecordedColumn])
@@ -57,6 +59,7 @@ extension RecordingWatcher {
   package var gatherMilliseconds: Int? { nil }
   package func beginTurn() {}
   package func endTurn() {}
+  package func take(sample: some BitwiseCopyable & Sendable) {}
 }
 
 /// What came of a device, and what of that was lost.

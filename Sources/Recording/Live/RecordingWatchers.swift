@@ -46,6 +46,10 @@ package final class RecordingWatchers: RecordingWatcher {
 
   package func endTurn() { for place in watchers.indices { watchers[place].endTurn() } }
 
+  package func take(sample: some BitwiseCopyable & Sendable) {
+    for place in watchers.indices { watchers[place].take(sample: sample) }
+  }
+
   package func open(_ tables: [RecordedTable]) {
     for place in watchers.indices { watchers[place].open(tables) }
   }

@@ -3,13 +3,13 @@ public import BLEHost
 public import BLELinux
 import BLEPacketLog
 package import BLEWire
+public import SensorSessions
 import Synchronization
 
 /// A log of everything between a host and its controller, written on a thread of its own: btsnoop, or pcapng with
 /// nanoseconds where its name ends so.
 ///
-/// Put a `CapturingTransport` that fills `ring` around the transport. What the ring has no room for is counted, and
-/// stands in the records' own field for it.
+/// A `CapturingTransport` fills `ring`. What that has no room for is counted, in the records' own field for it.
 public final class PacketLogFile: Sendable {
   /// What is in the file.
   public struct Outcome: Hashable, Sendable {

@@ -134,7 +134,10 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
 
   mutating func drain(_ extent: WriterTurn, now: MonotonicTime) {
     files.live?.beginTurn()
-    while let sample = samples.pop() { tables.append(sample, to: &files) }
+    while let sample = samples.pop() {
+      tables.append(sample, to: &files)
+      files.live?.take(sample: sample)
+    }
     // Before the disk may keep this thread.
     files.live?.endTurn()
     guard let packets else { return }

@@ -63,11 +63,12 @@ package struct RecordingFiles: ~Copyable {
     return PacketLog(log)
   }
 
-  /// Whether something waits for a flush or for the disk.
+  /// Whether something waits for a flush or for the disk. First asked when a stream pauses, it must not allocate, as `flush`.
   var isPending: Bool {
     guard failure == nil else { return false }
     if let log, !log.isGone, log.file.isPending || log.file.isUnsynced { return true }
-    return tables.contains(where: \.isPending)
+    for place in tables.indices where tables[place].isPending { return true }
+    return false
   }
 
   package var hasFailed: Bool { failure != nil }
@@ -138,8 +139,7 @@ package struct RecordingFiles: ~Copyable {
   /// Waits until the disk has what the kernel has.
   ///
   /// First the octets of all files. The log is the first to wait: with it ext4 commits the lengths of all. So no length is on
-  /// the disk before the octets, and no array's header before its length. One commit is enough for all, where each file
-  /// by itself took one.
+  /// the disk before the octets, and no array's header before its length. One commit is enough for all.
   package mutating func sync() {
     guard failure == nil else { return }
     do throws(SystemError) {

@@ -22,7 +22,7 @@ public struct SensorKind<Sample: NotificationSample>: Sendable {
   ///   - settings: what the stream is started with.
   ///   - emulation: what plays its part.
   ///   - tables: those of a recording.
-  init<Session: SensorSession, Tables: SampleTables>(
+  package init<Session: SensorSession, Tables: SampleTables>(
     _ search: SensorSearch, _ type: Session.Type, _ settings: Session.Settings, emulation: SensorEmulation,
     _ tables: @escaping @Sendable (Session) -> Tables
   ) where Session.Sample == Sample, Tables.Sample == Sample {

@@ -54,7 +54,7 @@ public enum RingStream: Int, CaseIterable, Sendable {
   /// Where the light was not measured its column is empty; what belongs to the LED, green or red, is there all the same.
   ///
   /// - Parameter kind: of counts that are always there with the others of their sample.
-  func values(_ kind: RecordedColumn.Kind) -> [RecordedColumn] {
+  package func values(_ kind: RecordedColumn.Kind) -> [RecordedColumn] {
     switch self {
     case .accelerometer:
       ["x_counts", "y_counts", "z_counts"].map { .counts($0, kind) }

@@ -4,8 +4,8 @@
   lsl.py library                         print where pylsl has liblsl
   lsl.py receive STREAMS END DIRECTORY   receive so many streams until END markers told an end; then compare each sample with the
                                          arrays (--format npy) below DIRECTORY
-  lsl.py record ROWS DIRECTORY XDF       let LabRecorder record all streams meanwhile into XDF, until the first one has had so many
-                                         rows; then read that by pyxdf and compare
+  lsl.py record ROWS DIRECTORY XDF       let LabRecorder record all streams into XDF, until it has so many rows of each;
+                                         then read that by pyxdf and compare
 
 LSLAPICFG names the settings. Both print "looking" when a recording may begin, `receive` "ready" once it has something of each
 stream, and both "received" when they need no more; then they wait for a line on standard input before they compare, and print a
@@ -168,9 +168,10 @@ def record(rows, directory, xdf):
     recorder.start(xdf, [{"source_id": info.source_id()} for info in infos], timeout=PATIENCE)
     inlet = pylsl.StreamInlet(infos[0])
     inlet.open_stream(PATIENCE)
-    count = 0
-    while count < int(rows):
-        count += len(inlet.pull_chunk(1.0)[1])
+    end = time.monotonic() + PATIENCE
+    # The recorder connects to each stream in its own time: what counts is what stands in its file.
+    while recorded(xdf, len(infos)) < int(rows) and time.monotonic() < end:
+        inlet.pull_chunk(1.0)
     recorder.stop()
     told_end()
     offset, result = clock_offset(), {}
@@ -181,6 +182,17 @@ def record(rows, directory, xdf):
         result[info["name"][0]] = compare(description, stream["time_stamps"], samples, directory, offset)
     assert len(result) == len(infos)
     print(json.dumps(result))
+
+
+def recorded(xdf, streams):
+    """How many samples the least of so many streams has, in a file that is still written."""
+    import pyxdf
+    try:
+        found = pyxdf.load_xdf(xdf, synchronize_clocks=False, dejitter_timestamps=False)[0]
+    except Exception:
+        return 0
+    counts = [len(stream["time_stamps"]) for stream in found]
+    return min(counts) if len(counts) == streams else 0
 
 
 def description_of(info):

@@ -53,7 +53,10 @@ package struct ColumnFiles: ~Copyable {
   var isPending: Bool { !rows.words.isEmpty || claimedRows < writtenRows }
   /// Of all arrays, without their headers.
   var writtenByteCount: Int { arrays.reduce(0) { $0 + $1.byteCount } }
-  var isUnsynced: Bool { failure == nil && arrays.contains(where: \.isUnsynced) }
+  var isUnsynced: Bool {
+    for place in arrays.indices where failure == nil && arrays[place].isUnsynced { return true }
+    return false
+  }
 
   /// Appends one row.
   ///

@@ -1,3 +1,5 @@
+package import Recording
+
 /// Tables of format 1, as captures without a `formatVersion` have them, still to be read.
 ///
 /// In them 0 is a dropout of a ring's light, the columns of the light bear one name in both tables, and a frame's samples

@@ -1,0 +1,104 @@
+import Foundation
+import TestKit
+import Testing
+
+/// Each command of README and of the guides is run as it stands there, in a folder that has what they name.
+///
+/// In a network namespace of its own, where no machine has Bluetooth: those that want an adapter come as far as the question
+/// for one. What reads files, or has its radio in the process, succeeds, or records until it is interrupted.
+@Suite(.timeLimit(.minutes(5))) struct GuideCommandTests {
+  struct Line: CustomStringConvertible, Sendable {
+    let place: String
+    /// For a shell.
+    let text: String
+    var description: String { "\(place): \(text)" }
+  }
+
+  private static let guides = Place.root + "/Sources/RingTap/RingTap.docc/"
+
+  /// The lines of code blocks that begin with `ringtap`; a prompt, `sudo`, a folder and what is said beside them are left out.
+  static let lines: [Line] = {
+    let names = (try? FileManager.default.contentsOfDirectory(atPath: guides)) ?? []
+    let files = names.filter { $0.hasSuffix(".md") }.sorted().map { guides + $0 }
+    return ([Place.root + "/README.md"] + files).flatMap { file -> [Line] in
+      let text = (try? String(contentsOfFile: file, encoding: .utf8)) ?? ""
+      let parts = text.replacing("\\\n", with: "").split(separator: "```", omittingEmptySubsequences: false)
+      let blocks = parts.enumerated().filter { !$0.offset.isMultiple(of: 2) }.map(\.element)
+      return blocks.flatMap { $0.split(separator: "\n") }.compactMap { command(String($0)) }.map {
+        Line(place: URL(filePath: file).lastPathComponent, text: $0)
+      }
+    }
+  }()
+
+  private static func command(_ line: String) -> String? {
+    guard let match = line.wholeMatch(of: /(?:\$ )?(?:sudo )?(?:\S*\/)?(ringtap .*)/) else { return nil }
+    var command = String(match.1).replacing(/[ ]{2,}.*/, with: "").replacing(/[ ]&$/, with: "")
+    for (name, stand) in [("://…", "://broker.local"), ("/etc/ringtap.json", "ringtap.json")] {
+      command.replace(name, with: stand)
+    }
+    return command
+  }
+
+  /// What stands in the folder, where the command does not make it.
+  private static func prepare(_ folder: String, for text: String) async throws {
+    func isRead(_ name: String) -> Bool {
+      text.contains(name) && !text.contains("-o\(name)") && !text.contains("--output\(name)")
+    }
+    for (name, sensors) in [
+      ("walk", "ring,rate=75"), ("slow", "ring,rate=3"), ("run", "ring,rate=75,motion=run"),
+      ("ride", "ring,rate=75,motion=run,shared+polar,motion=run,shared"),
+    ] where isRead(" \(name)") {
+      let kinds = name == "ride" ? ["ring", "polar:acc"] : ["ring"]
+      let options = [
+        "--transport", "virtual:\(sensors)", "--duration", "12", "--output", "\(folder)/\(name)",
+      ]
+      let run = try await Ringtap.run(["capture"] + kinds + options)
+      try #require(run.status == 0, "\(run.errorLines)")
+      if text.contains("--grid") { _ = try await Ringtap.run(["align", "\(folder)/\(name)"]) }
+    }
+    if text.contains("ringtap.json") {
+      let guide = try String(contentsOfFile: guides + "Boards.md", encoding: .utf8)
+      let json = try #require(guide.firstMatch(of: #/(?s)\$ cat \/etc\/ringtap\.json\n(.*?)\n\$ /#))
+      try String(json.1).write(toFile: folder + "/ringtap.json", atomically: true, encoding: .utf8)
+    }
+    if text.contains("ring battery") {
+      let log = ["--transport", "virtual:ring", "--packet-log", folder + "/btsnoop_hci.log"]
+      let run = try await Ringtap.run(["ring", "battery"] + log)
+      return try #require(run.status == 0, "\(run.errorLines)")
+    }
+    for name in ["btsnoop_hci.log", "a.btsnoop"] where isRead(name) {
+      let log = Place.root + "/Captures/virtual-ring.btsnoop"
+      try FileManager.default.copyItem(atPath: log, toPath: "\(folder)/\(name)")
+    }
+  }
+
+  @Test func thereAreSome() {
+    #expect(Self.lines.count > 50 && Set(Self.lines.map(\.place)).count > 10)
+  }
+
+  @Test(arguments: lines) func runs(_ line: Line) async throws {
+    try await withFolder { folder in
+      try await Self.prepare(folder, for: line.text)
+      // An emulated sensor can be recorded without end: it is interrupted. What reads files ends.
+      let isEmulated = line.text.contains("virtual:") || line.text.contains("tcp-")
+      let script = """
+        ip link set lo up; cd '\(folder)'; set -o pipefail
+        ringtap() { timeout --signal=INT \(isEmulated ? 5 : 30) '\(try Place.ringtap)' "$@"; }
+        \(line.text)
+        """
+      let run = try await Program.run(
+        "unshare", ["--net", "bash", "-c", script], environment: ["HOME": folder, "XDG_RUNTIME_DIR": folder])
+      #expect(run.status != 2 && run.status < 126, "\(run.errors)")
+      // Nobody else is there, at a port of TCP.
+      let isComplete =
+        !line.text.contains("tcp-client:")
+        && (line.text.contains(/virtual:|replay:|--version|--check/)
+          || line.text.contains(
+            /^ringtap (report|analyse|align|convert|import|extcap|log (show|convert|replay))/))
+      // Seconds are too few to find how two clocks lie: that is said, too.
+      let isTooShort = line.text.contains("ride") && (run.output + run.errors).contains("not aligned")
+      let statuses: Set<Int32> = isEmulated ? [0, 124] : [0]
+      if isComplete, !isTooShort { #expect(statuses.contains(run.status), "\(run.errors)") }
+    }
+  }
+}
