@@ -181,7 +181,7 @@ def main(words):
         if targets is not None:
             environment["RINGTAP_TEST_TARGETS"] = ",".join(targets)
         kernel = ["kernel"] if "kernel" in options.halves else []
-        commands = [["Tools/install", "peers", "browser", *kernel], ["Tools/install", "readers", "wheel", "lsl"]]
+        commands = [["Tools/install", "peers", "browser", *kernel], ["Tools/install", "readers", "wheel", "lsl", "home"]]
         if kernel:
             commands.append(["Tools/test-kernel", "build"])
         preparation = Preparation(*commands)
