@@ -17,14 +17,16 @@ import Testing
 /// Words of the action: `refuse CODE HANDLE`, `refuse-write CODE HANDLE` (an error code for who reads, or writes), `allow HANDLE…`
 /// (writes), `demand HANDLE`, `demand-16 HANDLE` (encryption, with a key of 16 octets), `limit OCTETS HANDLE`. Before the client's
 /// PDU with a number: `bond@N`, `pair-short@N` (with a key of 7 octets), `reconnect@N` (encrypted, if it is bonded), `change@N` (one
-/// service more, or less again), `away-change@N` (while the client is away), `remove@N` (of the last service), `other@N` (the tester goes
+/// service more, or less again), `sign@N` (the tester has given its key), `away-change@N` (while the client is away), `remove@N` (of the last service), `other@N` (the tester goes
 /// on as another client).
 final class ServerDialogueRun {
   private let dialogue: ATTDialogue
   private let device: VirtualDevice
   private let channel: RawChannel
   private let services: [GATTServiceDescription]
+  /// The tester's, and the server's.
   private let bonds = KeptBonds()
+  private let kept: KeptBonds
   private var pending: [(word: String, before: Int)]
   private var connection: Connection
   private var clientCount = 0
@@ -41,12 +43,12 @@ final class ServerDialogueRun {
       centrals: 2, wrap: { HostileTransport($0, sending: channel.said, receiving: channel.heard) })
     let services = ServerDialogueDatabase(dialogue).services
     var mismatch: String?
+    let kept = KeptBonds()
     try await device.host.secure(
       SecuritySettings(
-        raising: .byPairing, store: KeptBonds(), minimumKeyByteCount: 7, makeKeyPair: try P256KeyPair.maker())
-    )
+        raising: .byPairing, store: kept, minimumKeyByteCount: 7, makeKeyPair: try P256KeyPair.maker()))
     try await device.serve(services) { server in
-      let run = ServerDialogueRun(dialogue, device, channel, services, try await device.connect())
+      let run = ServerDialogueRun(dialogue, device, channel, services, kept, try await device.connect())
       try await run.play(server)
       mismatch = run.mismatch
       await run.connection.close()
@@ -57,12 +59,13 @@ final class ServerDialogueRun {
 
   private init(
     _ dialogue: ATTDialogue, _ device: VirtualDevice, _ channel: RawChannel,
-    _ services: [GATTServiceDescription], _ connection: Connection
+    _ services: [GATTServiceDescription], _ kept: KeptBonds, _ connection: Connection
   ) {
     self.dialogue = dialogue
     self.device = device
     self.channel = channel
     self.services = services
+    self.kept = kept
     self.connection = connection
     pending = dialogue.action.compactMap { word in
       let parts = word.split(separator: "@")
@@ -122,6 +125,13 @@ final class ServerDialogueRun {
         try await device.centrals[central].secure(
           SecuritySettings(store: bonds, minimumKeyByteCount: 7, makeKeyPair: try P256KeyPair.maker()))
         _ = try await device.centrals[central].pair(connection)
+      case "sign":
+        // The key of BlueZ's unit/test-crypto.c.
+        let bond = Bond(
+          isAuthenticated: false, isSecureConnections: false, keyByteCount: 16, isBonded: true,
+          peerSigningKey: 0x611b_64eb_fbcd_1fd3_72ec_9196_df42_5e50)
+        let (tester, local) = (await device.centrals[central].address, await device.host.address)
+        kept.keep(StoredBond(device: tester, local: local, bond: bond))
       case "reconnect": try await reconnect(server) {}
       case "away-change": try await reconnect(server) { await self.change(server) }
       case "change": await change(server)

@@ -126,6 +126,44 @@ extension InTestKernel {
       #expect(try program.ended().status == 0)
     }
 
+    /// The daemon finds a device again that hides behind another private address than when they paired.
+    @Test(arguments: ServeWay.all.filter { $0.mode == "exclusive" && !$0.isOld })
+    func findsADeviceThatHides(_ way: ServeWay) throws {
+      let control = try startElsewhere(way)
+      try control.type("scan on")
+      try control.line(containing: "Discovery started")
+      let first = try scene.serveStrap(way, ["--private"])
+      let seen = try control.line(containing: " Strap")
+      let address = String(try #require(seen.firstMatch(of: /Device ([0-9A-F:]{17}) Strap/)).1)
+      #expect(address != Scene.strapAddress)
+      try control.type("scan off")
+      try control.line(containing: "Discovery stopped")
+      try control.type("connect \(address)")
+      try control.line(containing: "ServicesResolved: yes")
+      try control.type("pair \(address)")
+      try control.line(containing: "Pairing successful")
+      first.send(SIGTERM)
+      #expect(try first.ended().status == 0)
+      try control.line(containing: "Connected: no")
+
+      let again = try scene.serveStrap(way, ["--private"])
+      try control.type("connect \(Scene.strapAddress)")
+      _ = try control.lines(untilThey: "tell of another connection") { lines in
+        lines.count { $0.contains("Connection successful") } == 2
+      }
+      try select("aa01", control)
+      try control.type("gatt.read")
+      try control.line(containing: "01 02 03 ")
+      try control.type("disconnect \(Scene.strapAddress)")
+      try again.line(containing: #""event":"disconnected""#)
+      // By the daemon's keys, without the daemon.
+      let value = try scene.demand(
+        "gatttool", ["-i", "hci0", "-b", Scene.strapAddress, "-l", "medium", "--char-read", "-a", "0x0015"])
+      #expect(value.outputLines == ["Characteristic value/descriptor: 01 02 03 "])
+      again.send(SIGTERM)
+      #expect(try again.ended().status == 0)
+    }
+
     // MARK: Beside it
 
     /// The daemon has the device's adapter. Centrals find ours while it is there, and the daemon's before and after.

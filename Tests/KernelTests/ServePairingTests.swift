@@ -74,6 +74,38 @@ extension InTestKernel {
       #expect(try await second.ended().status == 0)
     }
 
+    // MARK: Private addresses
+
+    /// Our own central, by the kernel's Security Manager and by our own, finds us again behind the next address.
+    @Test(arguments: ServeWay.all.filter { $0.mode == "exclusive" }, ["raw", "exclusive"])
+    func hidesFromAllButTheBonded(_ way: ServeWay, _ mode: String) throws {
+      try scene.strapControllers(way, central: mode == "raw")
+      func ringtap(_ command: String, _ words: String...) throws -> Program.Result {
+        let options = ["--adapter", "hci0", "--mode", mode, "--json"]
+        return try scene.demand(
+          "env",
+          ["-u", "RINGTAP_NO_REMEMBER", "XDG_STATE_HOME=\(scene.path("central"))", Place.ringtap, command]
+            + words + options)
+      }
+      let program = try scene.serveStrap(way, ["--private"])
+      let address = try #require(
+        try ringtap("scan", "--duration", "2").objects(Found.self).first
+      ).address
+      #expect(address != Scene.strapAddress)
+      _ = try ringtap("pair", address, "--address-type", "random")
+      program.send(SIGTERM)
+      #expect(try program.ended().status == 0)
+
+      let again = try scene.serveStrap(way, ["--private"])
+      #expect(try ringtap("read", Scene.strapAddress, "0x0015").output.contains("010203"))
+      again.send(SIGTERM)
+      #expect(try again.ended().status == 0)
+    }
+
+    nonisolated private struct Found: Decodable {
+      var address: String
+    }
+
     /// The six digits that a device of ours shows.
     private func passkey(shownBy program: Program) async throws -> String {
       let line = try await program.line(on: .errors, containing: "passkey ")

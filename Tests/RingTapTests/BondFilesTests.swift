@@ -1,6 +1,7 @@
 import BLECore
 import BLEHost
 import BLEStack
+import BLEWire
 import Foundation
 import SensorSessions
 import Testing
@@ -77,6 +78,34 @@ import Testing
     // A file where the folder has to be; root may write into any folder.
     try Data().write(to: URL(filePath: folder))
     #expect(files.takeSignCounter(of: device) == nil)
+    #expect(warnings.lines.count == 1)
+  }
+
+  /// What was accepted is accepted no second time, by another run either, and nothing is where that cannot be kept.
+  @Test func acceptsNothingTwice() throws {
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    var stored = stored
+    // BlueZ, unit/test-crypto.c, counter 1.
+    stored.bond.peerSigningKey = 0x611b_64eb_fbcd_1fd3_72ec_9196_df42_5e50
+    let message: [UInt8] = [0xD2, 0x12, 0, 0x13, 0x37]
+    let octets = message + [1, 0, 0, 0, 0xF1, 0x87, 0x1E, 0x93, 0x3C, 0x90, 0x0F, 0xF2]
+    func isAccepted(by files: BondFiles) throws -> Bool {
+      let command = try SignedWriteCommand(validating: octets.span)
+      return files.accepts(command, from: device)
+    }
+    let warnings = Warnings()
+    let files = BondFiles(in: folder) { warnings.lines.append($0) }
+    #expect(try !isAccepted(by: files))
+    files.keep(stored)
+    try FileManager.default.removeItem(atPath: folder)
+    // A file where the folder has to be; root may write into any folder.
+    try Data().write(to: URL(filePath: folder))
+    #expect(try !isAccepted(by: files))
+    #expect(warnings.lines.count == 1)
+    try FileManager.default.removeItem(atPath: folder)
+    #expect(try isAccepted(by: files))
+    #expect(try !isAccepted(by: files))
+    #expect(try !isAccepted(by: BondFiles(in: folder) { Issue.record("\($0)") }))
     #expect(warnings.lines.count == 1)
   }
 

@@ -7,6 +7,7 @@ import BLEStack
 import BLEWire
 import PeripheralKit
 import TestKit
+import TestPeer
 import Testing
 
 /// A device of ours with our own stack as the central, through controllers of ours.
@@ -60,6 +61,41 @@ import Testing
       #expect(try await client.discover().services.count == 4)
       #expect(try await client.read(try await server.require(.databaseHash)) != hash)
       await connection.close()
+    }
+    await device.close()
+  }
+
+  /// Keys are exchanged when it is bonded with; then a signature stands for encryption, once.
+  @Test func takesWhatBondedCentralsSign() async throws {
+    let device = try await VirtualDevice.open(centrals: 1)
+    let (kept, own) = (KeptBonds(), KeptBonds())
+    let taken = GATTCharacteristicDescription(
+      BluetoothUUID(0xAA02), [.read, .authenticatedSignedWrites], value: [0])
+    try await device.host.secure(SecuritySettings(raising: .byPairing, store: kept))
+    try await device.serve([GATTServiceDescription(.heartRate, characteristics: [taken])]) { server in
+      let handle = try await server.require(BluetoothUUID(0xAA02))
+      let central = device.centrals[0]
+      var settings = SecuritySettings(store: own)
+      settings.encryption = .whenWanted
+      try await central.secure(settings)
+      let first = try await device.connect()
+      _ = try await central.pair(first)
+      await first.close()
+      for number in 1...3 as ClosedRange<UInt8> {
+        let link = try await device.connect()
+        #expect(await central.isEncrypted(link) == false)
+        // What its host signs, as anybody hears it, and as somebody sends it again behind another.
+        let signer = try #require(own.bonds().last.flatMap { BondSigner($0, in: own) })
+        let message = [0xD2, UInt8(handle.rawValue), 0, number]
+        let signed = message + (try await signer.signature(of: message))
+        try await link.send(signed)
+        #expect(try await link.read(handle) == [number])
+        await server.setValue([0], of: handle)
+        try await link.send(signed)
+        #expect(try await link.read(handle) == [0])
+        await link.close()
+      }
+      #expect(kept.bonds().map(\.bond.peerSignCounter) == [3])
     }
     await device.close()
   }

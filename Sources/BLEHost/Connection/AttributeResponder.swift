@@ -6,6 +6,5 @@ package final class AttributeResponder: @unchecked Sendable {
   package typealias Answer = (Span<UInt8>, _ mtu: Int) -> [UInt8]
 
   let answer: Answer
-
   package init(_ answer: @escaping Answer) { self.answer = answer }
 }

@@ -65,6 +65,7 @@ extension HostAdapter {
 
   /// Under which links are made from now on, in the place of `address`.
   package func hide(_ privacy: HostPrivacy?) { withHost { $0.hide(privacy) } }
+  package var bondStore: (any BondStore)? { security.settings?.store }
   package func makeIdentity() -> DeviceIdentity? { security.settings?.identity(as: address) }
 
   /// Switches advertising off.

@@ -136,10 +136,9 @@ extension HostAdapter {
 
   /// Tells the identity of bonded devices that hide behind private addresses; `nil` where there are none.
   public var addressResolver: AddressResolver? {
-    let identities = (security.settings?.store?.bonds() ?? []).compactMap(\.bond.peerIdentity)
-      .filter { $0.resolvingKey != 0 }
-    guard !identities.isEmpty else { return nil }
-    return { address in identities.last { $0.matches(address) }?.address }
+    let known = (bondStore?.bonds() ?? []).compactMap(\.bond.peerIdentity).filter { $0.resolvingKey != 0 }
+    guard !known.isEmpty else { return nil }
+    return { address in known.last { $0.matches(address) }?.address }
   }
 
   // MARK: On the way up and down

@@ -1,6 +1,6 @@
 package import BLECore
 package import BLELinux
-import BLEStack
+package import BLEStack
 package import BLEWire
 
 /// Hears what the controller of a raw channel says, and what others say to it.
@@ -34,6 +34,8 @@ extension KernelAdapter {
 
   /// Has the observer hear of what waits in the raw channel: the kernel queues an event there before it acts on it.
   package func catchUp() { channel?.assumeIsolated { $0.drain() } }
+
+  package var bondStore: (any BondStore)? { security.settings?.store }
 
   /// Takes over the ATT channel of a link that a central made.
   package func adopt(

@@ -12,7 +12,7 @@ extension HostAdapter: AdvertisingAdapter {
     _ advertisement: DeviceAdvertisement, serving server: GATTServer, upTo limit: Int, tap: PacketTap?
   ) async throws(HostError) {
     guard server.loop === loop else { throw .unsuitable("a server lives on the event loop of its adapter") }
-    guard accept(await server.acceptor(tap: tap)) else {
+    guard accept(await server.acceptor(tap: tap, bonds: bondStore)) else {
       throw .adapterBusy(name, holder: "this program, which advertises already")
     }
     let identity = advertisement.isPrivate ? makeIdentity() : nil

@@ -81,7 +81,7 @@ extension KernelAdapter {
     for server: GATTServer, _ tap: PacketTap?, _ advertiser: some KernelAdvertiser
   ) async throws(HostError) -> KernelCentrals {
     let box = Box()
-    let acceptor = await server.acceptor(tap: tap) { connection in
+    let acceptor = await server.acceptor(tap: tap, bonds: bondStore) { connection in
       self.assumeIsolated { if let centrals = box.centrals { $0.look(connection.handle, centrals) } }
     }
     let centrals: KernelCentrals

@@ -53,6 +53,8 @@ public actor GATTServer {
   /// Links that came and went.
   private(set) var turnover = 0
   private let news = Waiters()
+  /// By whose keys centrals sign.
+  private var bonds: (any BondStore)?
   /// Looks how secure a link is, where nobody tells in time.
   private var look: ((Connection) -> Void)?
   /// The controller is gone.
@@ -128,10 +130,15 @@ public actor GATTServer {
 
   // MARK: Links
 
-  /// Where an adapter hands its centrals to. `look` calls `secured` before a request is answered, if there is something new.
+  /// Where an adapter hands its centrals to.
+  ///
+  /// - Parameters:
+  ///   - bonds: has the keys by which centrals sign.
+  ///   - look: calls `secured` before a request is answered, if there is something new.
   package func acceptor(
-    tap: PacketTap?, look: (@Sendable (Connection) -> Void)? = nil
+    tap: PacketTap?, bonds: (any BondStore)?, look: (@Sendable (Connection) -> Void)? = nil
   ) -> LinkAcceptor {
+    self.bonds = bonds
     self.look = look
     return LinkAcceptor(tap: tap) {
       self.arrived($0)
@@ -175,6 +182,7 @@ public actor GATTServer {
     counts.centrals += 1
     let central = Central(number: lastNumber, address: connection.peer)
     let link = CentralLink(central, connection, ATTServer(database: database))
+    if let bonds { link.server.signatureCheck = { bonds.accepts($0, from: central.address) } }
     links.append(link)
     let answer = device?.connected(connection) ?? { self.answer($0, mtu: $1, on: link) }
     let responder = AttributeResponder {

@@ -72,7 +72,7 @@ public struct ATTServer: Sendable {
   /// The client of `bearer` has shown that it is the one that this server was kept for: what belongs to the link goes on,
   /// and so does what it has written on it before.
   public mutating func resume(_ bearer: ATTServer) {
-    (security, mtu) = (bearer.security, bearer.mtu)
+    (security, signatureCheck, mtu) = (bearer.security, bearer.signatureCheck, bearer.mtu)
     (awaitsConfirmation, faults, prepared) = (bearer.awaitsConfirmation, bearer.faults, bearer.prepared)
     written = bearer.written
     for slot in written { configurations[slot] = bearer.configurations[slot] }

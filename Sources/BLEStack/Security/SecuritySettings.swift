@@ -58,6 +58,9 @@
     ///
     /// - Returns: `nil` where there is no key, no number is left, or it cannot be kept.
     func takeSignCounter(of device: DeviceAddress) -> UInt32?
+    /// Whether a device has signed this, and never before. Its counter is kept before this returns: what was heard on air is
+    /// accepted no second time, whatever happens then.
+    func accepts(_ command: borrowing SignedWriteCommand, from peer: DeviceAddress) -> Bool
   }
 
   extension BondStore {
@@ -68,6 +71,15 @@
       else { return nil }
       keep(stored)
       return counter
+    }
+
+    /// For a store that cannot fail.
+    public func accepts(_ command: borrowing SignedWriteCommand, from peer: DeviceAddress) -> Bool {
+      guard var stored = bonds().last(where: { $0.isMeant(by: peer) }), stored.bond.accepts(command) else {
+        return false
+      }
+      keep(stored)
+      return true
     }
   }
 

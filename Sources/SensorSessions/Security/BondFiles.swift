@@ -2,6 +2,7 @@ public import BLECore
 import BLEHost
 public import BLELinux
 public import BLEStack
+public import BLEWire
 import JSONText
 import Synchronization
 
@@ -59,6 +60,21 @@ public final class BondFiles: BondStore {
       }
       known[place] = stored
       return counter
+    }
+  }
+
+  /// The file has the number that follows before this returns; where it cannot, nothing is accepted.
+  public func accepts(_ command: borrowing SignedWriteCommand, from peer: DeviceAddress) -> Bool {
+    known.withLock { known in
+      guard let place = known.lastIndex(where: { $0.isMeant(by: peer) }) else { return false }
+      var stored = known[place]
+      guard stored.bond.accepts(command) else { return false }
+      do throws(SystemError) { try write(stored) } catch {
+        warn("what \(stored.device) signs is dropped, as its number cannot be kept: \(error)")
+        return false
+      }
+      known[place] = stored
+      return true
     }
   }
 
@@ -126,7 +142,10 @@ extension StoredBond {
         line.member("identityAddressType", identity.address.type.name)
       }
       if let key = bond.localResolvingKey { line.member("localResolvingKey", key: key) }
-      if let key = bond.peerSigningKey { line.member("peerSigningKey", key: key) }
+      if let key = bond.peerSigningKey {
+        line.member("peerSigningKey", key: key)
+        line.member("peerSignCounter", bond.peerSignCounter)
+      }
       if let key = bond.localSigningKey {
         line.member("localSigningKey", key: key)
         line.member("localSignCounter", bond.localSignCounter)
@@ -155,8 +174,11 @@ extension StoredBond {
       bond.localResolvingKey = try file.member("localResolvingKey", \.key)
       bond.peerSigningKey = try file.member("peerSigningKey", \.key)
       bond.localSigningKey = try file.member("localSigningKey", \.key)
+      // A file without a counter is of a program that did not sign, or check.
+      if bond.peerSigningKey != nil {
+        bond.peerSignCounter = try file.member("peerSignCounter") { $0.integer(UInt32.self) } ?? 0
+      }
       if bond.localSigningKey != nil {
-        // A file without one is of a program that did not sign.
         bond.localSignCounter = try file.member("localSignCounter") { $0.integer(UInt32.self) } ?? 0
       }
     } catch { return nil }
