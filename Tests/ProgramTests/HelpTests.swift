@@ -13,6 +13,13 @@ import Testing
       // What stands in columns is not filled by who prints it.
       let lines = command.discussion?.split(separator: "\n").drop { !$0.contains("EXAMPLE") } ?? []
       #expect(lines.allSatisfy { $0.count <= 80 || !$0.hasPrefix("  ") }, "\(command.words)")
+      // What does not is filled, each paragraph as one line.
+      let text = command.discussion?.split(separator: "\n", omittingEmptySubsequences: false) ?? []
+      let prose = text.prefix { !$0.contains("EXAMPLE") }
+      let isFilled = zip(prose, prose.dropFirst()).allSatisfy { line, next in
+        line.isEmpty || next.isEmpty || line.hasPrefix(" ") || next.hasPrefix(" ")
+      }
+      #expect(isFilled, "\(command.words)")
       let isSilent = command.arguments.contains { $0.shouldDisplay && $0.abstract?.isEmpty != false }
       #expect(!isSilent, "\(command.words)")
     }

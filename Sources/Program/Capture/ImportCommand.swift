@@ -15,16 +15,16 @@ struct ImportCommand: AsyncParsableCommand {
     commandName: "import",
     abstract: "Turn a packet log of anybody's into captures.",
     discussion: """
-      Reads btsnoop, pcap, pcapng and PacketLogger files, also compressed, and writes what a recording of the same devices would
-      have left: the tables of each sensor, session.json with links, gaps and what was lost, the log's times. What one device said
+      Reads btsnoop, pcap, pcapng and PacketLogger files, also compressed, and writes what a recording of the same devices would \
+      have left: the tables of each sensor, session.json with links, gaps and what was lost, the log's times. What one device said \
       becomes one capture; several become one each, in directories with their addresses as names.
 
-      Which attribute is which is known by discovery in the log, on any link to the device; else by --attributes, by an earlier
-      connection of ringtap, or by the form of the values: a ring's frames, heart rates and Polar's frames are told by
+      Which attribute is which is known by discovery in the log, on any link to the device; else by --attributes, by an earlier \
+      connection of ringtap, or by the form of the values: a ring's frames, heart rates and Polar's frames are told by \
       it. session.json says how each was known.
 
-      What a ring and its host said to each other is in messages.ndjson, a line each as `ringtap ring decode` has it; what the
-      ring had stored, its battery and its measurements are tables in history, as `ringtap ring sync` writes them.
+      What a ring and its host said to each other is in messages.ndjson, a line each as `ringtap ring decode` has it; what the \
+      ring had stored, its battery and its measurements are tables in history, as `ringtap ring sync` writes them. \
       session.json counts the messages by kind, and those that nobody knows by their command.
 
       EXAMPLES

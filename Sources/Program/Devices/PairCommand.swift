@@ -16,12 +16,12 @@ struct PairCommand: AsyncParsableCommand, ReachesDevice {
     commandName: "pair",
     abstract: "Pair with a device and keep its keys.",
     discussion: """
-      From then on each link with the device is encrypted by the stored key. Asks on a
-      terminal only; without one, and without --passkey or --yes, nobody can tell whether
+      From then on each link with the device is encrypted by the stored key. Asks on a \
+      terminal only; without one, and without --passkey or --yes, nobody can tell whether \
       somebody is in the middle.
 
-      In exclusive mode the keys are ours alone. In raw mode the kernel pairs and gets the
-      stored keys back beside those it has, which takes root. Where bluetoothd runs, it keeps
+      In exclusive mode the keys are ours alone. In raw mode the kernel pairs and gets the \
+      stored keys back beside those it has, which takes root. Where bluetoothd runs, it keeps \
       the keys and its agent (`bluetoothctl`) answers: this only has the link encrypted.
 
       EXAMPLES

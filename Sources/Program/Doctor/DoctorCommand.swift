@@ -10,8 +10,8 @@ struct DoctorCommand: AsyncParsableCommand {
     commandName: "doctor",
     abstract: "Find what stands between this program and a device.",
     discussion: """
-      Looks at the kernel, the rights of this process, the adapters and who uses them, and at the place to record
-      to. Each check says what it found; where that is not good, why, and what to do. Exit status 0 only where
+      Looks at the kernel, the rights of this process, the adapters and who uses them, and at the place to record \
+      to. Each check says what it found; where that is not good, why, and what to do. Exit status 0 only where \
       nothing stands in the way; what is marked as a note does not.
 
       EXAMPLES

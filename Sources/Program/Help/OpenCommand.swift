@@ -10,8 +10,8 @@ struct OpenCommand: ParsableCommand {
     commandName: "open",
     abstract: "Open what needs a privilege, give up all of them, and run a command with it.",
     discussion: """
-      The command gets the open sockets as sd_listen_fds(3) has it (LISTEN_FDS, LISTEN_FDNAMES), has no
-      capability, no group, is not root and can become neither again. ringtap's own commands use what they get
+      The command gets the open sockets as sd_listen_fds(3) has it (LISTEN_FDS, LISTEN_FDNAMES), has no \
+      capability, no group, is not root and can become neither again. ringtap's own commands use what they get \
       without an option. Connecting by address in raw mode needs no privilege, and so nothing from here.
 
       EXAMPLES

@@ -41,8 +41,8 @@ struct RingToolCommand: ParsableCommand {
           direction  "host->ring" or "ring->host"
           packets    values in hexadecimal digits: one frame, the frames of a log,
                      or the pieces of a big data message
-        Other keys are left alone. A packet that is damaged yields the kind
-        "invalid"; a line that is wrong a message on standard error, and exit
+        Other keys are left alone. A packet that is damaged yields the kind \
+        "invalid"; a line that is wrong a message on standard error, and exit \
         status 1 at the end.
 
         EXAMPLES
