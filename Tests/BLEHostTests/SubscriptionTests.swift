@@ -256,6 +256,18 @@ struct Number: NotificationSample {
     await link.close()
   }
 
+  /// Role: peripheral (01).
+  @Test func tellsALinkThatACentralMade() async throws {
+    let ring = PacketQueue(byteCount: 1 << 16)
+    let link = try await Link.open(tap: PacketTap(ring)) { _ in [] }
+    await link.connection.serve(AttributeResponder { _, _ in [0x0B, 5] })
+    link.send("0a 0100")
+    _ = await link.peer.received(atLeast: 1)
+    let start = "!3e13 0100 0000 01 00 000000000000 0000 0000 0000 00".filter { $0 != " " }
+    #expect(drain(ring) == [start, "<0a0100", ">0b05"])
+    await link.close()
+  }
+
   @Test func endsWhenItIsClosed() async throws {
     let ring = PacketQueue(byteCount: 1 << 16)
     let tap = PacketTap(ring)

@@ -67,7 +67,7 @@ public final class PeripheralLink {
   public var peer: DeviceAddress { bearer.peer }
   /// In force now.
   public var parameters: LinkParameters {
-    bearer.parameters ?? LinkParameters(interval: 0, latency: 0, supervisionTimeout: 0)
+    bearer.parameters ?? .untold
   }
 
   /// ATT_MTU in force.

@@ -301,7 +301,8 @@ public actor Connection: ATTRequester {
     guard let tap else { return }
     if !isLogged {
       isLogged = true
-      tap.log(event: PacketTap.start(of: handle, peer: peer, link.timing), handle, at: time)
+      let start = PacketTap.start(of: handle, peer, responder == nil ? .central : .peripheral, link.timing)
+      tap.log(event: start, handle, at: time)
     }
     tap.log(direction, handle, pdu, at: time)
   }

@@ -64,10 +64,10 @@ public final class PacketTap: Sendable {
   ///
   /// - Parameter timing: `nil` where the kernel keeps it to itself: interval, latency and time-out are 0 then.
   package static func start(
-    of handle: ConnectionHandle, peer: DeviceAddress, _ timing: LinkParameters?
+    of handle: ConnectionHandle, _ peer: DeviceAddress, _ role: LEConnectionComplete.Role,
+    _ timing: LinkParameters?
   ) -> [UInt8] {
-    let timing = timing ?? LinkParameters(interval: 0, latency: 0, supervisionTimeout: 0)
-    return LEConnectionComplete(handle: handle, peer: peer, parameters: timing).event
+    return LEConnectionComplete(handle: handle, role: role, peer: peer, parameters: timing ?? .untold).event
   }
 
   /// Disconnection Complete. Core 5.4, Vol 4, Part E, 7.7.5.

@@ -197,19 +197,18 @@ extension HostAdapter {
       return loop.later(self) { $0.answerKeyRequest(of: handle, random, diversifier) }
     }
     guard let settings = security.settings else { return }
-    let agent = settings.agent
     switch event {
     case .keyWanted: break
     case .requested(let requirements): requested(requirements, on: handle, settings)
-    case .showPasskey(let passkey): agent.showPasskey(passkey)
+    case .showPasskey(let passkey): settings.agent.showPasskey(passkey)
     case .askPasskey:
       loop.task {
-        let passkey = await agent.askPasskey()
+        let passkey = await settings.agent.askPasskey()
         await self.enter(passkey, on: handle)
       }
     case .compare(let number):
       loop.task {
-        let areEqual = await agent.compare(number)
+        let areEqual = await settings.agent.compare(number)
         await self.confirm(areEqual, on: handle)
       }
     case .paired(let result):

@@ -99,7 +99,7 @@ struct ReplayLink {
     _ handle: ConnectionHandle, peer: DeviceAddress?, at time: ReceiveTime, adapter: UInt16
   ) -> ReplayPacket {
     let peer = peer ?? .any
-    let start = [HCIPacketType.event.rawValue] + PacketTap.start(of: handle, peer: peer, nil)
+    let start = [HCIPacketType.event.rawValue] + PacketTap.start(of: handle, peer, .central, nil)
     return ReplayPacket(time: time, .controllerToHost, adapter: adapter, start)
   }
 }

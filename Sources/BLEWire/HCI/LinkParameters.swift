@@ -13,6 +13,9 @@ public struct LinkParameters: Hashable, Sendable, BitwiseCopyable {
     self.supervisionTimeout = supervisionTimeout
   }
 
+  /// All 0, where nobody tells.
+  package static let untold = LinkParameters(interval: 0, latency: 0, supervisionTimeout: 0)
+
   public var intervalMilliseconds: Double { Double(interval) * 1.25 }
   public var supervisionTimeoutMilliseconds: Int { Int(supervisionTimeout) * 10 }
 }
