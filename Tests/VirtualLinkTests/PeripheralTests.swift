@@ -65,6 +65,23 @@ import Testing
     await device.close()
   }
 
+  /// Of a link that has ended nothing is held, nor of a server that has.
+  @Test func holdsNothingThatIsOver() async throws {
+    weak var held: GATTServer?
+    let device = try await VirtualDevice.open(centrals: 1)
+    try await device.serve { server in
+      held = server
+      for _ in 0..<3 {
+        let connection = try await device.connect()
+        _ = try await GATTClient(connection).discover()
+        await connection.close()
+        try await eventually("an end") { await server.centrals.isEmpty }
+      }
+    }
+    try await eventually("nothing held") { held == nil }
+    await device.close()
+  }
+
   /// Keys are exchanged when it is bonded with; then a signature stands for encryption, once.
   @Test func takesWhatBondedCentralsSign() async throws {
     let device = try await VirtualDevice.open(centrals: 1)

@@ -197,7 +197,7 @@ public actor Connection: ATTRequester {
   }
 
   /// Hands what the peer asks to `responder` from now on.
-  package func serve(_ responder: AttributeResponder) {
+  package func serve(_ responder: AttributeResponder?) {
     machine.servesIndications = true
     self.responder = responder
   }

@@ -124,7 +124,8 @@ extension KernelAdapter {
   /// For what is there only after its user.
   private final class Box: @unchecked Sendable {
     // No lock: touched on the event loop's thread only.
-    var centrals: KernelCentrals?
+    // The acceptor in it holds the server, and that whoever looks in here.
+    weak var centrals: KernelCentrals?
   }
 
   /// Takes no more centrals, and ends the links of those that are here: the kernel would keep them for two seconds more.

@@ -224,6 +224,8 @@ public actor GATTServer {
     if link.server.hasPreparedWrites { counts.brokenWrites += 1 }
     if case .answersNotTaken = end { counts.floods += 1 }
     link.finish()
+    // It holds the link, and the link its connection.
+    link.connection.assumeIsolated { $0.serve(nil) }
     device?.disconnected(link.connection)
     if let identity = link.identity { keep(link.server, of: identity) }
     emit(.disconnected(central, end))
