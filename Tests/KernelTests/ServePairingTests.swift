@@ -77,9 +77,10 @@ extension InTestKernel {
     // MARK: Private addresses
 
     /// Our own central, by the kernel's Security Manager and by our own, finds us again behind the next address.
-    @Test(arguments: ServeWay.all.filter { $0.mode == "exclusive" }, ["raw", "exclusive"])
+    @Test(arguments: ServeWay.all, ["raw", "exclusive"])
     func hidesFromAllButTheBonded(_ way: ServeWay, _ mode: String) throws {
       try scene.strapControllers(way, central: mode == "raw")
+      try scene.hideStrap(way)
       func ringtap(_ command: String, _ words: String...) throws -> Program.Result {
         let options = ["--adapter", "hci0", "--mode", mode, "--json"]
         return try scene.demand(
@@ -100,6 +101,14 @@ extension InTestKernel {
       #expect(try ringtap("read", Scene.strapAddress, "0x0015").output.contains("010203"))
       again.send(SIGTERM)
       #expect(try again.ended().status == 0)
+    }
+
+    /// The kernel's host has the key.
+    @Test func hidesOnlyWhereTheKernelDoes() throws {
+      try scene.strapControllers(ServeWay(mode: "raw"), central: false)
+      let options = ["--private", "--adapter", "hci1", "--mode", "raw"]
+      try scene.run(Place.ringtap, ["serve", try scene.strapFile()] + options)
+        .expectFailure(saying: "the kernel does not hide hci1", "privacy on KEY")
     }
 
     nonisolated private struct Found: Decodable {

@@ -24,7 +24,7 @@ public struct DeviceAdvertisement: Hashable, Sendable {
   /// `extended` wants a controller that has it, and is not heard by scanners that do not.
   public var form: Form
   /// Under resolvable private addresses, a new one every 15 minutes: only those that are bonded know whose they are. It needs
-  /// security (`HostAdapter.secure`), and the exclusive mode.
+  /// security (`HostAdapter.secure`), and beside the kernel's host that this hides.
   public var isPrivate = false
 
   public init(

@@ -30,7 +30,11 @@ extension KernelAdapter: AdvertisingAdapter {
     guard info.address.bits != 0 else {
       throw .unsuitable("\(name) has no address of its own; use --mode exclusive, which makes one up")
     }
-    try advertisement.checkThatItIsPublic(name)
+    // The key is the kernel's, and so are the addresses.
+    if advertisement.isPrivate {
+      let advertiser = try await managedAdvertiser(for: advertisement)
+      return try await advertise(by: advertiser, serving: server, limit, tap)
+    }
     let returned = try await command(LEReadLocalSupportedFeatures())
     let hasSets: Bool
     do throws(WireError) {
@@ -82,16 +86,6 @@ extension KernelAdapter: AdvertisingAdapter {
       // It has worked before: somebody else is at the controller now.
       guard centrals.hasAdvertised, case .commandRefused = error else { throw error }
       centrals.resume(at: loop.clock.monotonic())
-    }
-  }
-}
-
-extension DeviceAdvertisement {
-  /// The kernel has the one random address of its controller, and the key that resolves it.
-  func checkThatItIsPublic(_ adapter: String) throws(HostError) {
-    guard !isPrivate else {
-      throw .unsuitable(
-        "private addresses are for our own host: bring \(adapter) down and use --mode exclusive")
     }
   }
 }

@@ -14,19 +14,34 @@ extension CoexistAdapter: AdvertisingAdapter {
   public func advertise(
     _ advertisement: DeviceAdvertisement, serving server: GATTServer, upTo limit: Int, tap: PacketTap?
   ) async throws(HostError) {
-    try advertisement.checkThatItIsPublic(name)
-    let reply = try await kernel.manage(ReadAdvertisingFeatures())
-    let free: UInt8?
-    do throws(WireError) { free = try AdvertisingFeatures(validating: reply.span).free } catch {
-      throw .malformedReply(error)
-    }
+    try await kernel.advertise(
+      by: kernel.managedAdvertiser(for: advertisement), serving: server, limit, tap)
+  }
+}
+
+extension KernelAdapter {
+  /// - Throws: `unsuitable` where the kernel advertises as much as it can, or does not hide what wants to be hidden.
+  func managedAdvertiser(for advertisement: DeviceAdvertisement) async throws(HostError) -> ManagedAdvertiser
+  {
+    let reply = try await manage(ReadAdvertisingFeatures())
+    let information = try await manage(ReadControllerInformation())
+    let (free, isPrivate): (UInt8?, Bool)
+    do throws(WireError) {
+      free = try AdvertisingFeatures(validating: reply.span).free
+      isPrivate = try ControllerSettings(informationReply: information.span).isPrivate
+    } catch { throw .malformedReply(error) }
     guard let free else {
       throw .unsuitable(
         "the kernel advertises as many as \(name) can already; `btmgmt --index \(info.index) advinfo` tells them, and "
           + "`rm-adv NUMBER` there takes one away")
     }
-    try await kernel.advertise(
-      by: ManagedAdvertiser(kernel, free, advertisement), serving: server, limit, tap)
+    guard isPrivate || !advertisement.isPrivate else {
+      throw .unsuitable(
+        "the kernel does not hide \(name): `btmgmt --index \(info.index)` with `power off`, `privacy on KEY` and `power on` "
+          + "has it do so, or Privacy = device in bluetoothd's main.conf; or bring \(name) down and use --mode exclusive"
+      )
+    }
+    return ManagedAdvertiser(self, free, advertisement)
   }
 }
 

@@ -43,6 +43,9 @@ public struct ControllerSettings: Hashable, Sendable, BitwiseCopyable {
   public var isAdvertising: Bool { bits & 1 << 10 != 0 }
   public var hasSecureConnections: Bool { bits & 1 << 11 != 0 }
 
+  /// The kernel's host goes by resolvable private addresses, and gives its key away when it pairs.
+  public var isPrivate: Bool { bits & 1 << 13 != 0 }
+
   public init(bits: UInt32) { self.bits = bits }
 
   /// - Parameter reply: of Read Controller Information: address, version, manufacturer, supported settings, current

@@ -39,6 +39,9 @@ extension Scene {
     try management.set(.powered, true, of: adapter)
   }
 
+  /// Has the kernel hide an adapter that is down.
+  func makePrivate(_ adapter: Int) throws { try Management().hide(adapter, key: Array(1...16)) }
+
   /// Takes an adapter up that is LE only by itself.
   func takeUp(_ adapter: Int) throws { try Management().set(.powered, true, of: adapter) }
 
@@ -86,15 +89,23 @@ private final class Management {
   }
 
   func set(_ setting: Setting, _ value: Bool, of adapter: Int) throws {
-    let command = [setting.rawValue, UInt16(adapter), 1].flatMap { [UInt8($0 & 0xFF), UInt8($0 >> 8)] }
-    try handle.write(contentsOf: command + [value ? 1 : 0])
+    try command(setting.rawValue, [value ? 1 : 0], of: adapter)
+  }
+
+  /// Set Privacy, with a key to resolve the addresses by.
+  func hide(_ adapter: Int, key: [UInt8]) throws { try command(0x002F, [1] + key, of: adapter) }
+
+  private func command(_ number: UInt16, _ parameters: [UInt8], of adapter: Int) throws {
+    let words = [number, UInt16(adapter), UInt16(parameters.count)]
+    let command = words.flatMap { [UInt8($0 & 0xFF), UInt8($0 >> 8)] }
+    try handle.write(contentsOf: command + parameters)
     while true {
       let event = try next()
       guard [Event.complete, Event.status].contains(event.code), event.parameters.count >= 3,
         event.parameters[0] == command[0], event.parameters[1] == command[1]
       else { continue }
       try #require(
-        event.parameters[2] == 0, "hci\(adapter) refuses \(setting) \(value): \(event.parameters[2])")
+        event.parameters[2] == 0, "hci\(adapter) refuses command \(number): \(event.parameters[2])")
       return
     }
   }

@@ -53,6 +53,14 @@ extension Scene {
   /// The device's controller alone.
   func prepareStrap(_ way: ServeWay) throws { try prepare(1, isUp: way.mode != "exclusive", way) }
 
+  /// Has the kernel hide the device's controller, where it has it.
+  func hideStrap(_ way: ServeWay) throws {
+    guard way.mode != "exclusive" else { return }
+    try takeDown(1)
+    try makePrivate(1)
+    try takeUp(1)
+  }
+
   private func prepare(_ adapter: Int, isUp: Bool, _ way: ServeWay) throws {
     switch (isUp, way.isOld) {
     case (true, true): try takeUp(adapter)
@@ -61,12 +69,16 @@ extension Scene {
     }
   }
 
-  /// Starts it, and waits until it is there. It keeps its keys in the scene's folder.
-  func serveStrap(_ way: ServeWay, _ options: [String] = [], adapter: Int = 1) throws -> Program {
+  func strapFile() throws -> String {
     let file = path("strap.txt")
     try Self.strap.write(toFile: file, atomically: true, encoding: .utf8)
+    return file
+  }
+
+  /// Starts it, and waits until it is there. It keeps its keys in the scene's folder.
+  func serveStrap(_ way: ServeWay, _ options: [String] = [], adapter: Int = 1) throws -> Program {
     let arguments =
-      ["serve", file, "--adapter", "hci\(adapter)", "--mode", way.mode, "--json"] + options
+      ["serve", try strapFile(), "--adapter", "hci\(adapter)", "--mode", way.mode, "--json"] + options
       + (way.isExtended ? ["--extended"] : [])
     let program = try start(
       "env", ["-u", "RINGTAP_NO_REMEMBER", "XDG_STATE_HOME=\(path("state"))", Place.ringtap] + arguments)
