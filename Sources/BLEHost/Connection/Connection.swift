@@ -378,12 +378,10 @@ public actor Connection: ATTRequester {
       try carrier.send(pdu.span)
       counters.sent += 1
       log(.hostToController, pdu.span, at: time)
+    } catch let error where error.condition == .wouldBlock {
+      outbox.insert(pdu, at: 0)
     } catch {
-      if error.condition == .wouldBlock {
-        outbox.insert(pdu, at: 0)
-      } else {
-        finish(.linkLost(LinkLoss(error)))
-      }
+      finish(.linkLost(LinkLoss(error)))
     }
   }
 
