@@ -263,6 +263,7 @@ struct Number: NotificationSample {
     await link.connection.serve(AttributeResponder { _, _ in [0x0B, 5] })
     link.send("0a 0100")
     _ = await link.peer.received(atLeast: 1)
+    await link.connection.close()
     let start = "!3e13 0100 0000 01 00 000000000000 0000 0000 0000 00".filter { $0 != " " }
     #expect(drain(ring) == [start, "<0a0100", ">0b05"])
     await link.close()
