@@ -49,7 +49,9 @@ extension Recorder {
   /// has. Both have the same rows with the kernel.
   @Test func sparesTheDisk() async throws {
     try await withFolder { folder in
-      let folder = try #require(realpath(folder, nil).map { String(cString: $0) })
+      let resolved = try #require(realpath(folder, nil))
+      defer { free(resolved) }
+      let folder = String(cString: resolved)
       test_watch_syncs(folder)
       defer { test_watch_syncs("") }
       let sinks = [RingSink(), RingSink()]
