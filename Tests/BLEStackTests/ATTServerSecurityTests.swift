@@ -112,6 +112,22 @@ import Testing
     #expect(bench.send("0a0500") == "0b01")
   }
 
+  /// A key of a pairing that kept nobody out signs as well as any.
+  @Test(arguments: [
+    (ATTAccess.needs(.encrypted), "0b01"), (.needs(.authenticated), "0b09"),
+    (.needs(.encrypted, keyByteCount: 16), "0b09"),
+  ])
+  func takesASignatureForEncryptionOnly(_ access: ATTAccess, _ value: String) {
+    var characteristic = GATTCharacteristicDescription(
+      .serialNumber, [.read, .authenticatedSignedWrites], value: [9])
+    characteristic.demand(access)
+    characteristic.readAccess = .allowed
+    var bench = ServerBench([GATTServiceDescription(.battery, characteristics: [characteristic])])
+    bench.server.signatureCheck = { _ in true }
+    #expect(bench.send(Self.signed) == "")
+    #expect(bench.send("0a0300") == value)
+  }
+
   @Test func dropsSignedWritesWithoutACheck() {
     var bench = bench()
     #expect(bench.send(Self.signed) == "")

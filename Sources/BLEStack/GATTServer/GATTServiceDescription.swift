@@ -76,8 +76,14 @@ public struct GATTCharacteristicDescription: Sendable {
 }
 
 extension GATTCharacteristicDescription {
-  /// What was allowed to anybody is so on a secure link only. A signature stands for encryption.
+  /// What was allowed to anybody is so on a secure link only. A signature stands for encryption, and for no more: how its
+  /// key was exchanged, nobody asks. Core 5.4, Vol 3, Part C, 10.2.2.
   public mutating func demand(_ access: ATTAccess) {
+    if case .needs(let level, let keyByteCount) = access, level > .encrypted || keyByteCount > 7,
+      signedWriteAccess == .allowed
+    {
+      signedWriteAccess = access
+    }
     if readAccess == .allowed { readAccess = access }
     if writeAccess == .allowed { writeAccess = access }
     if configurationAccess == .allowed { configurationAccess = access }
