@@ -180,4 +180,15 @@ final class ServedBonds: BondStore {
       state.passing.append(bond)
     }
   }
+
+  /// Files keep the number, or accept nothing.
+  func accepts(_ command: borrowing SignedWriteCommand, from peer: DeviceAddress) -> Bool {
+    if let files, files.bonds().contains(where: { $0.isMeant(by: peer) }) {
+      return files.accepts(command, from: peer)
+    }
+    return state.withLock { state in
+      guard let place = state.passing.lastIndex(where: { $0.isMeant(by: peer) }) else { return false }
+      return state.passing[place].bond.accepts(command)
+    }
+  }
 }
