@@ -167,6 +167,37 @@ import Testing
     }
   }
 
+  /// By the key and the message of BlueZ's unit/test-crypto.c: once, also for the next run.
+  @Test func takesASignatureOnce() async throws {
+    try await withFolder { folder in
+      let (file, devices) = (folder + "/device.txt", folder + "/ringtap/devices")
+      let text = "device Strap\n0x0010-0x0012 2800 0d18\n0x0011 2803 4a 1200 01aa\n0x0012 aa01 01\n"
+      try Data(text.utf8).write(to: URL(filePath: file))
+      try FileManager.default.createDirectory(atPath: devices, withIntermediateDirectories: true)
+      for value in ["1337", "01"] {
+        let peer = try await BumbleCentrals.start()
+        let central = String(try #require(peer.addresses.first).prefix(17))
+        let bond = """
+          {"version":1,"address":"\(central)","addressType":"random","localAddress":"00:00:5E:00:53:01",
+          "localAddressType":"public","authenticated":false,"secureConnections":true,"keySize":16,
+          "peerSigningKey":"611b64ebfbcd1fd372ec9196df425e50"}
+          """
+        let path = "\(devices)/\(central.replacing(":", with: "-"))-random.bond"
+        if value == "1337" { try Data(bond.utf8).write(to: URL(filePath: path)) }
+        let program = try Program(
+          Place.ringtap, ["serve", file, "--transport", "tcp-client:127.0.0.1:\(peer.port)", "--json"],
+          environment: ["XDG_STATE_HOME": folder, "RINGTAP_NO_REMEMBER": nil])
+        try await program.line(containing: "ready")
+        try await peer.ask("connect Strap", "connected")
+        try peer.tell("1 send d21200133701000000f1871e933c900ff2")
+        try await peer.expect("read \(value)", for: "read 0x0012")
+        program.send(SIGTERM)
+        #expect(try await program.ended().status == 0)
+        #expect(try String(contentsOfFile: path, encoding: .utf8).contains(#""peerSignCounter":2"#))
+      }
+    }
+  }
+
   /// The kernel's host answers centrals itself.
   @Test func wantsAControllerOfItsOwn() async throws {
     try await withFolder { folder in

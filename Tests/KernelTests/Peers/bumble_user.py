@@ -134,6 +134,9 @@ class Central:
     async def command(self, handle, value=""):
         await self.peer.gatt_client.write_value(int(handle, 16), bytes.fromhex(value), with_response=False)
 
+    async def send(self, pdu):
+        self.connection.send_l2cap_pdu(att.ATT_CID, bytes.fromhex(pdu))
+
     async def prepare(self, handle, offset, value):
         response = await self.peer.gatt_client.send_request(
             att.ATT_Prepare_Write_Request(
