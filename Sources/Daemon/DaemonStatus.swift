@@ -1,7 +1,7 @@
 package import BLECore
 package import JSONText
 package import LiveView
-import Recording
+package import Recording
 
 /// How a daemon stands: what `ringtap status` and Prometheus are told.
 package struct DaemonStatus: Sendable {
@@ -13,24 +13,17 @@ package struct DaemonStatus: Sendable {
     package var failedStarts = 0
     /// Notifications.
     package var received = 0
-    package var malformed = 0
-    package var kernelQueueDrops = 0
-    package var sampleQueueDrops = 0
-    package var packetLogDrops = 0
-    package var diskDrops = 0
+    package var loss = SessionReport.Loss()
     /// Lost links.
     package var gaps = 0
 
-    package var lost: Int { kernelQueueDrops + sampleQueueDrops + packetLogDrops + diskDrops }
+    package var malformed: Int { loss.malformed }
+    package var lost: Int { loss.total }
 
     mutating func take(_ report: SessionReport) {
       captures += 1
       received += report.received
-      malformed += report.malformed
-      kernelQueueDrops += report.lost.kernelQueue
-      sampleQueueDrops += report.lost.sampleQueue
-      packetLogDrops += report.lost.packetLog
-      diskDrops += report.lost.disk
+      loss += report.lost
       gaps += report.gapCount
     }
   }
@@ -70,10 +63,10 @@ package struct DaemonStatus: Sendable {
       streams = live.streams
       battery = live.battery
       counts.received += live.counts.received
-      counts.malformed += live.counts.malformed
-      counts.kernelQueueDrops += live.counts.kernelQueueDrops
-      counts.sampleQueueDrops += live.counts.sampleQueueDrops
-      counts.packetLogDrops += live.counts.packetLogDrops
+      counts.loss.malformed += live.counts.malformed
+      counts.loss.kernelQueue += live.counts.kernelQueueDrops
+      counts.loss.sampleQueue += live.counts.sampleQueueDrops
+      counts.loss.packetLog += live.counts.packetLogDrops
       counts.gaps += live.gaps
     }
   }
@@ -150,7 +143,7 @@ extension DaemonStatus.Device {
       line.member("malformed", counts.malformed)
       line.member("gaps", counts.gaps)
       line.member("lost") { line in
-        for (queue, count) in counts.losses { line.member(queue, count) }
+        counts.loss.encode(into: &line)
       }
       line.member("streams") { line in
         for stream in streams {
@@ -172,16 +165,6 @@ extension DaemonStatus.Device {
     case .streaming: "streaming"
     case .lost: "reconnecting"
     }
-  }
-}
-
-extension DaemonStatus.Counts {
-  /// As in `session.json`.
-  fileprivate var losses: [(queue: String, count: Int)] {
-    [
-      ("kernelQueue", kernelQueueDrops), ("sampleQueue", sampleQueueDrops), ("packetLog", packetLogDrops),
-      ("disk", diskDrops),
-    ]
   }
 }
 
@@ -267,10 +250,12 @@ extension DaemonStatus {
       page.add(name, kind, help)
       for device in devices { page.sample(name, [("device", device.name)], "\(value(device))") }
     }
-    page.add("ringtap_lost_total", .counter, "What had arrived and is in no file, by where it was lost.")
+    page.add("ringtap_lost_total", .counter, "What is in no table, by where it was lost.")
     for device in devices {
-      for (queue, count) in device.counts.losses {
-        page.sample("ringtap_lost_total", [("device", device.name), ("queue", queue)], "\(count)")
+      for place in SessionReport.Loss.Place.allCases {
+        page.sample(
+          "ringtap_lost_total", [("device", device.name), ("queue", place.rawValue)],
+          "\(device.counts.loss[place])")
       }
     }
     page.add("ringtap_rows", .gauge, "Rows of the tables of the capture that is written.")

@@ -58,6 +58,8 @@ package struct ConnectionReport: Sendable {
   /// Responses and confirmations that nothing asked for.
   package var unaskedResponses = 0
   package var malformed = 0
+  /// Frames of which the log's writer kept less than there was.
+  package var cut = 0
   /// Packets that the log's writer lost meanwhile, of any connection.
   package var drops = 0
   /// Notifications and indications over time, from `startTime`.

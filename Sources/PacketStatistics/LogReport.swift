@@ -54,6 +54,8 @@ package struct LogReport: Sendable {
   package var timeReversals = 0
   package var drops = 0
   package var malformed = 0
+  /// Records of which the log's writer kept less than there was.
+  package var cut = 0
   /// Data that came up to a second after the end of its connection.
   package var latePackets = 0
   /// By opcode.

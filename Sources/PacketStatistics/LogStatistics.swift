@@ -40,6 +40,7 @@ package struct LogStatistics: ~Copyable {
       return
     }
     log.packets.add(type, record.direction, octets: record.packet.count)
+    if record.isCut { log.cut += 1 }
     var problem: WireError?
     do throws(WireError) {
       switch type {
@@ -50,7 +51,7 @@ package struct LogStatistics: ~Copyable {
       default: break
       }
     } catch { problem = error }
-    if problem != nil { log.malformed += 1 }
+    if problem != nil, !record.isCut { log.malformed += 1 }
   }
 
   /// Ends the connections that are still open and gives the whole account.
@@ -79,6 +80,11 @@ package struct LogStatistics: ~Copyable {
   // MARK: Data
 
   private mutating func takeACL(_ record: borrowing PacketRecord, at time: ReceiveTime) throws(WireError) {
+    if let fragment = record.cutFragment {
+      connection(record.adapter, fragment.handle, at: time)?.receive(
+        cut: fragment, record.direction, at: time)
+      return
+    }
     let packet = try ACLPacket(validating: record.packet)
     guard let connection = connection(record.adapter, packet.handle, at: time) else {
       log.latePackets += 1

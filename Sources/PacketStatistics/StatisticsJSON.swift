@@ -13,6 +13,7 @@ extension JSONLine {
       if let last = report.lastTime { line.member("lastTimeNs", last) }
       line.member("durationNs", report.duration)
       line.member("dropped", report.drops)
+      line.member("cut", report.cut)
       line.member("malformed", report.malformed)
       line.member("latePackets", report.latePackets)
       line.member("timeReversals", report.timeReversals)
@@ -113,6 +114,7 @@ extension JSONLine {
         }
       }
       if let uncompleted = connection.uncompletedPackets { line.member("uncompletedPackets", uncompleted) }
+      line.member("cut", connection.cut)
       line.member("malformed", connection.malformed)
       line.member("dropped", connection.drops)
       line.member("unaskedResponses", connection.unaskedResponses)

@@ -35,7 +35,8 @@ package struct StatisticsText {
     }
     if report.notes > 0 { line("  \(Self.padded("notes", 16))\(Self.right(report.notes, 10))") }
     let losses = [
-      (report.drops, "dropped by the log's writer"), (report.malformed, "malformed"),
+      (report.drops, "dropped by the log's writer"), (report.cut, "cut by the log's writer"),
+      (report.malformed, "malformed"),
       (report.latePackets, "data packets after the end of their connection"),
       (report.timeReversals, "records older than the one before"),
     ]
@@ -84,7 +85,8 @@ package struct StatisticsText {
     }
     let losses = [
       (connection.drops, "packets dropped by the log's writer meanwhile"),
-      (connection.malformed, "malformed"), (connection.unaskedResponses, "responses that nothing asked for"),
+      (connection.cut, "cut by the log's writer"), (connection.malformed, "malformed"),
+      (connection.unaskedResponses, "responses that nothing asked for"),
       (
         connection.omittedUpdates, "updates of attributes beyond the \(ConnectionAccount.maximumAttributes)th"
       ),

@@ -35,6 +35,17 @@ final class TrackedConnection {
   }
 }
 
+extension TrackedConnection {
+  /// A fragment whose end the log's writer cut. An update counts if its handle is there.
+  func receive(cut packet: borrowing ACLPacket, _ direction: HCIDirection, at time: ReceiveTime) {
+    account.count(packet, direction, at: time)
+    switch direction {
+    case .hostToController: fromHost.receiveCut(packet) { account.take(cut: $0, direction, at: time) }
+    case .controllerToHost: fromController.receiveCut(packet) { account.take(cut: $0, direction, at: time) }
+    }
+  }
+}
+
 /// What is known of a connection so far.
 struct ConnectionAccount {
   /// Attributes with updates, and opcodes of requests, that are told apart.
@@ -91,6 +102,21 @@ struct ConnectionAccount {
       try take(pdu: frame.payload, direction, at: time)
       return nil
     } catch { return error }
+  }
+
+  /// - Parameter frame: the first octets of a frame, header included.
+  fileprivate mutating func take(cut frame: Span<UInt8>, _ direction: HCIDirection, at time: ReceiveTime) {
+    report.cut += 1
+    let header = L2CAPFrame.headerByteCount
+    guard frame.count >= header + 3, frame.u16(at: 2) == ATT.channelID, report.transport == .lowEnergy else {
+      return
+    }
+    let pdu = frame.extracting(header...)
+    let opcode = ATTOpcode(rawValue: pdu[0])
+    let byteCount = max(0, Int(frame.u16(at: 0)) - 3)
+    guard opcode == .handleValueNotification || opcode == .handleValueIndication else { return }
+    update(pdu.handle(at: 1), opcode, direction, byteCount: byteCount, at: time)
+    if opcode == .handleValueIndication { ask(pdu, opcode, direction, at: time) }
   }
 
   private mutating func take(pdu: Span<UInt8>, _ direction: HCIDirection, at time: ReceiveTime)

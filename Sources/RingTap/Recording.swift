@@ -74,10 +74,8 @@ public struct Recording: Sendable {
 extension SessionReport.Loss: CustomStringConvertible {
   /// `0`, or the sum and its parts.
   public var description: String {
-    let parts = [
-      (kernelQueue, "kernel queue"), (sampleQueue, "sample queue"), (packetLog, "packet log"), (disk, "disk"),
-    ].filter { $0.0 > 0 }
+    let parts = Place.allCases.filter { self[$0] > 0 }
     guard !parts.isEmpty else { return "0" }
-    return "\(total) (" + parts.map { "\($0.0) \($0.1)" }.joined(separator: ", ") + ")"
+    return "\(total) (" + parts.map { "\(self[$0]) \($0.name)" }.joined(separator: ", ") + ")"
   }
 }

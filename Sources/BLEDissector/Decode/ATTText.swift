@@ -29,7 +29,7 @@ enum ATTText {
     }
   }
 
-  private static func attribute(_ handle: AttributeHandle, _ uuid: BluetoothUUID?) -> String {
+  static func attribute(_ handle: AttributeHandle, _ uuid: BluetoothUUID?) -> String {
     let number = PacketText.hex(handle)
     guard let uuid else { return number }
     return "\(number) \(PacketText.uuid(uuid))"

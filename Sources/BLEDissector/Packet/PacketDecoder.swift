@@ -32,14 +32,24 @@ public struct DecodedPacket: ~Escapable {
   public let payload: Span<UInt8>?
   /// The PDU in it.
   public let att: DecodedATT?
+  /// Octets that the packet had: more than `packet` has where the log's writer cut the record.
+  public let originalByteCount: Int
+  /// Whether the log's writer cut the record.
+  public var isCut: Bool { packet.count < originalByteCount }
+  /// Whether a frame is lost with it that no packet before has lost already.
+  package internal(set) var losesFrame = false
+  /// The first octets of the ATT PDU that was cut: its value may lack its end.
+  package let cutATT: DecodedATT?
   /// What is odd about the packet. It never ends the log.
   public internal(set) var problem: WireError?
 
-  @_lifetime(copy record, copy payload, copy att)
+  @_lifetime(copy record, copy payload, copy att, copy cutATT)
   init(
     _ record: borrowing PacketRecord, type: HCIPacketType, payload: Span<UInt8>? = nil,
-    att: consuming DecodedATT? = nil
+    att: consuming DecodedATT? = nil, cutATT: consuming DecodedATT? = nil
   ) {
+    originalByteCount = record.header.originalByteCount
+    self.cutATT = cutATT
     index = record.index
     time = record.time
     direction = record.direction
@@ -107,8 +117,9 @@ public struct PacketDecoder: ~Copyable {
     let summary = type == .command ? HCISummary(command: record.packet) : HCISummary(event: record.packet)
     var packet = DecodedPacket(record, type: type)
     packet.hci = summary
-    packet.problem = summary.problem
-    if summary.problem != nil { malformedPackets += 1 }
+    // What is odd about a cut one is that it was cut.
+    packet.problem = record.isCut ? nil : summary.problem
+    if packet.problem != nil { malformedPackets += 1 }
     if type == .event { packet.beginsLink = noteConnection(record) }
     if let handle = summary.handle.map({ ConnectionHandle($0) }) {
       packet.connectionHandle = handle
@@ -120,9 +131,37 @@ public struct PacketDecoder: ~Copyable {
     }
   }
 
+  /// A data packet that the log's writer cut: of a notification, handle and the first octets of the value may be there.
+  private mutating func decodeCut(
+    _ fragment: borrowing ACLPacket, _ record: borrowing PacketRecord,
+    _ body: (borrowing DecodedPacket) -> Void
+  ) {
+    let (handle, direction) = (fragment.handle, record.direction)
+    let link = link(record.adapter, handle, at: record.time)
+    var isLent = false
+    link.receive(cut: fragment, direction) { frame in
+      isLent = true
+      let header = L2CAPFrame.headerByteCount
+      let isATT = frame.count > header && frame.u16(at: 2) == ATT.channelID
+      var packet = DecodedPacket(
+        record, type: .acl, cutATT: isATT ? link.decode(cut: frame.extracting(header...), direction) : nil)
+      packet.connectionHandle = handle
+      packet.peer = link.peer
+      if frame.count >= header { packet.channelID = frame.u16(at: 2) }
+      packet.losesFrame = true
+      body(packet)
+    }
+    if isLent { return }
+    var packet = DecodedPacket(record, type: .acl)
+    packet.connectionHandle = handle
+    packet.peer = link.peer
+    body(packet)
+  }
+
   private mutating func decodeACL(
     _ record: borrowing PacketRecord, _ body: (borrowing DecodedPacket) -> Void
   ) {
+    if let fragment = record.cutFragment { return decodeCut(fragment, record, body) }
     var handle: ConnectionHandle?
     var peer: DeviceAddress?
     var isDelivered = false
@@ -148,8 +187,13 @@ public struct PacketDecoder: ~Copyable {
     } catch {
       problem = error
     }
+    if record.isCut { problem = nil }
     if problem != nil { malformedPackets += 1 }
     guard !isDelivered else { return }
+    if handle == nil, record.packet.count >= 2 {
+      handle = ConnectionHandle(record.packet.u16(at: 0))
+      peer = handle.flatMap { knownLink(record.adapter, $0)?.peer }
+    }
     var packet = DecodedPacket(record, type: .acl)
     packet.connectionHandle = handle
     packet.peer = peer

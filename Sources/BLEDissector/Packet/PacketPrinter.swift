@@ -120,6 +120,14 @@ package struct PacketPrinter {
         Self.print(channelID, payload, into: &line)
       }
       if let att = packet.att { Self.print(att, into: &line) }
+      if let att = packet.cutATT { Self.print(att, isCut: true, into: &line) }
+      if packet.isCut {
+        line.key("cut")
+        line.object { line in
+          line.member("keptOctets", packet.packet.count)
+          line.member("octets", packet.originalByteCount)
+        }
+      }
       if let problem = packet.problem { line.member("problem", problem.description) }
     }
     line.endLine()
@@ -163,7 +171,8 @@ package struct PacketPrinter {
     line.object { $0.members(said.fields) }
   }
 
-  private static func print(_ att: borrowing DecodedATT, into line: inout JSONLine) {
+  /// - Parameter isCut: its value may lack its end, and is not decoded.
+  private static func print(_ att: borrowing DecodedATT, isCut: Bool = false, into line: inout JSONLine) {
     line.key("att")
     line.object { line in
       line.member("opcode", att.opcode.rawValue)
@@ -175,7 +184,7 @@ package struct PacketPrinter {
       if let offset = att.offset { line.member("offset", offset) }
       if let value = att.value { line.member("value", hex: value) }
       if att.hasOtherParameters { line.member("parameters", hex: att.parameters) }
-      if let said = att.said(for: .programs) { line.members([said]) }
+      if !isCut, let said = att.said(for: .programs) { line.members([said]) }
     }
   }
 
@@ -192,6 +201,7 @@ package struct PacketPrinter {
     text.line(
       0, header(mark + HCIDissector.title(packet), packet.index, packet.time, packet.adapter), color: color)
     if let air = packet.air { text.line(6, "Air: \(air.pdu.name), \(AirDissector.words(air))") }
+    if packet.isCut, packet.payload == nil { return printCut(packet) }
     switch packet.type {
     case .command, .event:
       let (title, fields) = HCIDissector.dissect(packet, for: .anyone)
@@ -203,6 +213,20 @@ package struct PacketPrinter {
       if let problem = packet.problem { text.malformed(8, "\(problem)", packet.packet) }
     default: text.dump(8, packet.packet)
     }
+  }
+
+  /// A packet whose end the log's writer cut.
+  private mutating func printCut(_ packet: borrowing DecodedPacket) {
+    if let att = packet.cutATT, let handle = att.handle {
+      text.line(
+        6,
+        "ATT: \(ATTNames.pdu(att.opcode.rawValue)) (0x\(hexadecimal(att.opcode.rawValue))), its first octets")
+      text.line(8, "Handle: \(ATTText.attribute(handle, att.uuid))")
+    }
+    let kept = packet.packet.count
+    text.line(
+      8, "! cut: the log's writer kept \(kept) of \(packet.originalByteCount) octets", color: .problem)
+    text.dump(8, packet.packet)
   }
 
   private mutating func printChannel(_ packet: borrowing DecodedPacket) {

@@ -53,6 +53,28 @@ final class TrackedLink {
     }
   }
 
+  /// Takes a fragment whose end the log's writer cut, and lends what is known of its frame, header included.
+  func receive(
+    cut packet: borrowing ACLPacket, _ direction: HCIDirection, _ body: (Span<UInt8>) -> Void
+  ) {
+    switch direction {
+    case .hostToController: fromHost.receiveCut(packet, body)
+    case .controllerToHost: fromController.receiveCut(packet, body)
+    }
+  }
+
+  /// Reads the first bytes of a PDU that goes in `direction`. Nothing is learned from it.
+  @_lifetime(copy pdu)
+  func decode(cut pdu: Span<UInt8>, _ direction: HCIDirection) -> DecodedATT {
+    var att = DecodedATT(pdu, answering: asked(answeredBy: pdu, direction)?.handle)
+    switch direction {
+    case .hostToController: Self.note(att, pdu, from: &host, to: &controller)
+    case .controllerToHost: Self.note(att, pdu, from: &controller, to: &host)
+    }
+    if let handle = att.handle { att.uuid = server(of: att.opcode.kind, direction)[handle] }
+    return att
+  }
+
   /// Reads a PDU that goes in `direction`, and learns from it.
   @_lifetime(copy pdu)
   func decode(_ pdu: Span<UInt8>, _ direction: HCIDirection) -> DecodedATT {

@@ -69,7 +69,9 @@ struct PolarFramesJSON {
       return
     }
     fields.member("firstSampleTimestampNanoseconds", "\(timing.nanoseconds(0))")
-    if timing.missingSampleCount > 0 { fields.member("missingSamples", timing.missingSampleCount) }
+    // Two frames alone show no period: by the nominal one.
+    let missing = timing.missingSampleCount + (previous == nil ? 0 : clock.doubtfulSampleCount)
+    if missing > 0 { fields.member("missingSamples", missing) }
   }
 
   /// Between the last samples of the first and the last frame.

@@ -52,6 +52,20 @@ public struct PacketRecord: ~Escapable {
   /// Whether the log holds less of the packet than there was.
   public var isCut: Bool { packet.count < header.originalByteCount }
 
+  /// A data packet that lacks its end because the log's writer cut it; `nil` for what is whole, or has no handle.
+  package var cutFragment: ACLPacket? {
+    @_lifetime(copy self) get {
+      guard type == .acl, isCut, packet.count >= 2 else { return nil }
+      let header = ACLPacket.headerByteCount
+      if packet.count >= header, packet.count - header >= Int(packet.u16(at: 2)) { return nil }
+      let word = packet.u16(at: 0)
+      return ACLPacket(
+        handle: ConnectionHandle(word),
+        boundary: ACLPacket.Boundary(rawValue: UInt8(word >> 12 & 3)) ?? .complete,
+        data: packet.extracting(min(header, packet.count)...))
+    }
+  }
+
   @_lifetime(copy packet, copy comment)
   package init(_ header: PacketRecordHeader, packet: Span<UInt8>, comment: Span<UInt8>) {
     self.header = header

@@ -78,6 +78,28 @@ public struct HeartRateMeasurement: CharacteristicValue, BitwiseCopyable {
     trailingByteCount = reader.left
   }
 
+  /// What is whole in the first octets of a value whose end is not known, as a log has it whose writer cut the record: the rate,
+  /// and energy and intervals as far as they are there.
+  ///
+  /// - Returns: `nil` if the rate is not whole.
+  public init?(cut value: Span<UInt8>) {
+    var reader = FieldReader(value, .heartRate)
+    guard let flags = (try? reader.u8()).map(Flags.init),
+      let rate = flags.contains(.rateIs16Bit) ? try? reader.u16() : (try? reader.u8()).map({ UInt16($0) })
+    else { return nil }
+    (self.flags, beatsPerMinute) = (flags, rate)
+    energyExpendedKilojoules = flags.contains(.hasEnergyExpended) ? try? reader.u16() : nil
+    var rrIntervals = RRIntervals()
+    if flags.contains(.hasRRIntervals), !flags.contains(.hasEnergyExpended) || energyExpendedKilojoules != nil
+    {
+      while rrIntervals.count < RRIntervals.capacity, let interval = try? reader.u16() {
+        rrIntervals.append(interval)
+      }
+    }
+    self.rrIntervals = rrIntervals
+    trailingByteCount = reader.left
+  }
+
   public var contact: SensorContact {
     guard flags.contains(.contactSupported) else { return .notSupported }
     return flags.contains(.contactDetected) ? .detected : .notDetected

@@ -54,6 +54,24 @@ public struct L2CAPRecombiner: ~Copyable {
     try finish(body)
   }
 
+  /// Takes a fragment of which the end is not known, as a log has it whose writer cut the record, and lends what is known of
+  /// its frame to `body`: the first bytes, header included. The rest of the frame is skipped.
+  public mutating func receiveCut(_ packet: borrowing ACLPacket, _ body: (Span<UInt8>) -> Void) {
+    if packet.boundary == .continuation {
+      guard !frame.isEmpty else {
+        isSkipping = true
+        return
+      }
+      frame.append(copying: packet.data)
+      body(frame.span)
+    } else {
+      if !frame.isEmpty { drop() }
+      body(packet.data)
+    }
+    drop()
+    isSkipping = true
+  }
+
   private mutating func refuseOversized() throws(WireError) {
     let claimed = expectedByteCount - L2CAPFrame.headerByteCount
     guard claimed > maximumPayloadByteCount, frame.count >= L2CAPFrame.headerByteCount else { return }

@@ -1,5 +1,5 @@
 package import JSONText
-import Recording
+package import Recording
 
 /// What a conversion wrote.
 package struct ConversionReport: Sendable {
@@ -43,6 +43,8 @@ package struct ConversionReport: Sendable {
   package var leftOut: [String] = []
   /// Where a table breaks off.
   package var problems: [String] = []
+  /// What came and what was lost, by `session.json`; `nil` if there is none.
+  package var ledger: Ledger?
 
   init(_ format: ConversionFormat, _ output: String) {
     self.format = format
@@ -74,6 +76,7 @@ package struct ConversionReport: Sendable {
       line.member("output", output)
       line.member("tables") { line in for table in tables { line.member(table.name, table.rows) } }
       if !signals.isEmpty { encodeSignals(&line) }
+      if let ledger { ledger.encode(into: &line) }
       line.member("leftOut", array: { line in for file in leftOut { line.value(file) } })
       line.member("problems", array: { line in for problem in problems { line.value(problem) } })
     }

@@ -2,7 +2,7 @@ package import BLECore
 package import ColmiRing
 package import JSONText
 import Physiology
-import Recording
+package import Recording
 
 /// What is in a capture, in numbers.
 package struct AnalysisReport: Sendable {
@@ -36,8 +36,13 @@ package struct AnalysisReport: Sendable {
     case ticks, pulse, ecg, heartRate, temperature, cycling, activity
   }
 
+  /// What came and what was lost, by `session.json`; `nil` if there is none.
+  package var ledger: Ledger?
   /// Why `session.json` cannot be read, though it is there.
   package var damage: String?
+
+  /// Whether something is known to be lost.
+  package var hasLost: Bool { (ledger?.loss.total ?? 0) > 0 }
 
   /// What is wrong with the tables, and with `session.json`.
   package var problems: [String] { tables.compactMap(\.problem) + [damage].compactMap(\.self) }
@@ -47,6 +52,7 @@ package struct AnalysisReport: Sendable {
     line.object { line in
       if let directory { line.member("directory", directory) }
       encodeTables(&line)
+      if let ledger { ledger.encode(into: &line) }
       if contents.contains(.ticks) {
         line.member("ticks", ticks.ticks)
         line.member("wholeTicks", ticks.wholeTicks)

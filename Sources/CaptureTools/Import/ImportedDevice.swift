@@ -32,10 +32,16 @@ final class ImportedTables<Tables: SampleTables> {
       if place < tables.dropouts.count { stream.dropouts = tables.dropouts[place] }
       report.streams.append(stream)
     }
-    if let ticks = tables.ticks { report.take(ticks, as: .csv) }
-    report.lost.disk += files.hasFailed ? samples.count : 0
+    if let ticks = tables.ticks {
+      report.take(ticks, as: .csv)
+      report.tickRows = tables.tables.firstIndex { $0.content == .derived }.map { outcome.rows[$0] } ?? 0
+    }
+    report.take(tables.account)
+    report.lost.disk += outcome.lostSamples
     return outcome.failure
   }
+
+  func update(_ body: (inout Tables) -> Void) { body(&tables) }
 }
 
 /// One device of a log, as a capture.
@@ -57,6 +63,8 @@ struct ImportedDevice {
   private(set) var lastMalformed: WireError?
   private(set) var other = 0
   private(set) var repeated = 0
+  private(set) var cut = 0
+  private(set) var unplaced = 0
   /// Of the links that had readings, by the number of the link in the log.
   private(set) var spans: [Int: Span] = [:]
   /// Of the link that is read.
@@ -82,9 +90,10 @@ struct ImportedDevice {
 
   private mutating func take<Tables: SampleTables>(
     _ sample: Tables.Sample, at time: ReceiveTime,
-    _ place: WritableKeyPath<ImportedDevice, ImportedTables<Tables>?>, _ make: @autoclosure () -> Tables
+    _ place: WritableKeyPath<ImportedDevice, ImportedTables<Tables>?>, _ make: @autoclosure () -> Tables,
+    isCounted: Bool = false
   ) {
-    received += 1
+    if !isCounted { received += 1 }
     spans[link, default: Span(first: time, last: time)].last = time
     guard failure == nil else { return }
     do throws(SystemError) {
@@ -101,7 +110,8 @@ struct ImportedDevice {
   /// - Parameter report: is told what is in them.
   mutating func finish(_ report: inout SessionReport) {
     (report.received, report.malformed) = (received, malformed)
-    (report.otherFrames, report.repeated) = (other, repeated)
+    (report.otherFrames, report.repeated, report.lost.cut) = (other, repeated, cut)
+    report.lost.unplaced = unplaced
     report.lastMalformed = lastMalformed?.description
     let failures = [
       ring?.finish(&report), heartRate?.finish(&report), temperature?.finish(&report),
@@ -126,7 +136,10 @@ extension ImportedDevice: LogReadingSink {
   mutating func take(_ sample: RingRawReading) { take(sample, at: sample.time, \.ring, RingTables()) }
 
   mutating func take(_ frame: Swift.Span<UInt8>, of stream: PolarLogStreams.Stream, at time: ReceiveTime) {
-    guard let sample = try? PolarFrameSample(decoding: frame, at: time) else { return }
+    guard let sample = try? PolarFrameSample(decoding: frame, at: time, link: stream.link) else { return }
+    polar[stream.type]?.update {
+      $0.take(stream.type, sampleRate: stream.sampleRate, factor: stream.factor)
+    }
     take(
       sample, at: time, \.polar[stream.type],
       PolarTables(stream.type, sampleRate: stream.sampleRate, factor: stream.factor))
@@ -140,6 +153,20 @@ extension ImportedDevice: LogReadingSink {
       lastMalformed = error
     case .other: other += 1
     case .repeated: repeated += 1
+    case .unplaced: unplaced += 1
     }
+  }
+
+  mutating func noteCut() {
+    received += 1
+    cut += 1
+  }
+
+  mutating func take(cut sample: HeartRateSample) {
+    take(sample, at: sample.time, \.heartRate, HeartRateTables(), isCounted: true)
+  }
+
+  mutating func take(cut sample: RingRawReading) {
+    take(sample, at: sample.time, \.ring, RingTables(), isCounted: true)
   }
 }

@@ -239,10 +239,7 @@ private struct ImportedDevices {
   }
 
   mutating func take(_ packet: borrowing DecodedPacket) {
-    guard packet.att != nil || packet.beginsLink, let device = packet.device, let place = places[device]
-    else {
-      return
-    }
+    guard packet.concernsReadings, let device = packet.device, let place = places[device] else { return }
     if packet.beginsLink {
       all[place].value.link += 1
       all[place].value.story.endLink()

@@ -15,6 +15,16 @@ protocol LogReadingSink {
   mutating func take(_ frame: Span<UInt8>, of stream: PolarLogStreams.Stream, at time: ReceiveTime)
   /// A value of a sensor that is no reading, and why.
   mutating func leaveOut(_ reason: LogReadings.Reason)
+  /// A value that the log's writer cut. What of it is whole comes as a reading besides, without another count.
+  mutating func noteCut()
+  /// A reading of which the rest was cut.
+  mutating func take(cut sample: HeartRateSample)
+  mutating func take(cut sample: RingRawReading)
+}
+
+extension DecodedPacket {
+  /// Whether it brings a value, begins a link, or was to bring something that is lost.
+  var concernsReadings: Bool { att != nil || beginsLink || losesFrame || problem != nil && type == .acl }
 }
 
 /// The readings in one device's notifications, whatever sensor it is, in the order of a log.
@@ -24,25 +34,90 @@ struct LogReadings {
     case malformed(WireError)
     /// A whole frame that is none, such as a reply of a ring.
     case other
-    /// It came a second time on another attribute.
+    /// It came a second time on another attribute or link.
     case repeated
+    /// It belongs to another stream of the same kind, that ran at the same time.
+    case unplaced
   }
 
-  private var source = RawSource()
-  private var connection: ConnectionHandle?
-  private var polar = PolarLogStreams()
+  /// One link to the device. Another host may have another one at the same time.
+  private struct Link {
+    let adapter: UInt16
+    let handle: ConnectionHandle?
+    let number: Int
+    var source = RawSource()
+    var polar = PolarLogStreams()
+  }
+
+  /// Where the readings of one kind come from.
+  private struct Stream {
+    var link: Int
+    var handle: AttributeHandle
+    var time: ReceiveTime
+    var value: [UInt8]
+  }
+
+  /// More than controllers have at once.
+  private static let linkLimit = 32
+  /// How long a stream may be silent before another one takes its place: nanoseconds.
+  private static let silence: UInt64 = 5_000_000_000
+
+  private var links: [Link] = []
+  private var linkCount = 0
+  private var streams: [BluetoothUUID: Stream] = [:]
+
+  /// - Returns: the place of the link that a packet came over.
+  private mutating func place(of packet: borrowing DecodedPacket) -> Int {
+    let (adapter, handle) = (packet.adapter, packet.connectionHandle)
+    let known = links.firstIndex { $0.adapter == adapter && $0.handle == handle }
+    if let known, !packet.beginsLink { return known }
+    if let known { links.remove(at: known) }
+    if links.count == Self.linkLimit { links.removeFirst() }
+    linkCount += 1
+    var link = Link(adapter: adapter, handle: handle, number: linkCount)
+    link.polar.link = linkCount
+    links.append(link)
+    return links.count - 1
+  }
+
+  /// - Returns: why a reading is not taken: another stream of its kind runs. A link that began later takes its place at once.
+  private mutating func refusal(
+    _ value: Span<UInt8>, of uuid: BluetoothUUID, _ handle: AttributeHandle, _ link: Int, at time: ReceiveTime
+  ) -> Reason? {
+    if let stream = streams[uuid], stream.link > link || stream.link == link && stream.handle != handle,
+      (time - stream.time).nanoseconds.magnitude < Self.silence
+    {
+      let isSame =
+        stream.value.count == value.count && value.indices.allSatisfy { stream.value[$0] == value[$0] }
+      return isSame ? .repeated : .unplaced
+    }
+    var copy = streams.removeValue(forKey: uuid)?.value ?? []
+    copy.removeAll(keepingCapacity: true)
+    for index in value.indices { copy.append(value[index]) }
+    streams[uuid] = Stream(link: link, handle: handle, time: time, value: copy)
+    return nil
+  }
 
   mutating func take(_ packet: borrowing DecodedPacket, into sink: inout some LogReadingSink) {
-    if packet.beginsLink || packet.connectionHandle != connection {
-      // On another link its ring may stream by another attribute.
-      source = RawSource()
-      polar = PolarLogStreams()
-      connection = packet.connectionHandle
+    let place = place(of: packet)
+    if packet.losesFrame { return takeCut(packet, place, into: &sink) }
+    guard let att = packet.att, let value = att.value, let handle = att.handle else {
+      if let problem = packet.problem, packet.type == .acl, packet.direction == .controllerToHost {
+        sink.leaveOut(.malformed(problem))
+      }
+      return
     }
-    guard let att = packet.att, let value = att.value, let handle = att.handle else { return }
-    if att.opcode == .writeRequest, att.uuid == PolarUUID.controlPoint { polar.takeRequest(value) }
+    if att.opcode == .writeRequest, att.uuid == PolarUUID.controlPoint {
+      links[place].polar.takeRequest(value)
+    }
     guard att.opcode == .handleValueNotification || att.opcode == .handleValueIndication else { return }
+    let link = links[place].number
     do throws(WireError) {
+      if let uuid = att.uuid, Self.singular.contains(uuid),
+        let refusal = refusal(value, of: uuid, handle, link, at: packet.time)
+      {
+        return sink.leaveOut(refusal)
+      }
       switch att.uuid {
       case .some(.heartRateMeasurement): sink.take(try HeartRateSample(decoding: value, at: packet.time))
       case .some(.temperatureMeasurement):
@@ -54,30 +129,64 @@ struct LogReadings {
       case .some(CoreUUID.bodyTemperature):
         sink.take(TemperatureSample(.core(try CoreBodyTemperature(decoding: value)), at: packet.time))
       case .some(.cscMeasurement): sink.take(try CyclingSample(decoding: value, at: packet.time))
-      case .some(PolarUUID.controlPoint): polar.takeAnswer(value)
-      case .some(PolarUUID.data): try polar.takeFrame(value, at: packet.time, into: &sink)
-      case .some(RingUUID.commandNotify): try takeRing(value, handle, at: packet.time, into: &sink)
+      case .some(PolarUUID.controlPoint): links[place].polar.takeAnswer(value)
+      case .some(PolarUUID.data): try links[place].polar.takeFrame(value, at: packet.time, into: &sink)
+      case .some(RingUUID.commandNotify): try takeRing(value, handle, place, at: packet.time, into: &sink)
       case .some(RingUUID.bigDataNotify):
         // Some rings stream here; messages and their pieces are no frames.
         guard (try? RingFrame(validating: value)) != nil else { return sink.leaveOut(.other) }
-        try takeRing(value, handle, at: packet.time, into: &sink)
+        try takeRing(value, handle, place, at: packet.time, into: &sink)
       case nil:
         // A ring's frame has a checksum, so that its attribute need not be known.
         guard (try? RingFrame(validating: value)) != nil else { return }
-        try takeRing(value, handle, at: packet.time, into: &sink)
+        try takeRing(value, handle, place, at: packet.time, into: &sink)
       default: break
       }
     } catch { sink.leaveOut(.malformed(error)) }
   }
 
+  /// Attributes of which one value at a time tells how the sensor is: those of two streams are not to be mixed.
+  private static let singular: Set<BluetoothUUID> = [
+    .heartRateMeasurement, .temperatureMeasurement, CoreUUID.bodyTemperature, .cscMeasurement,
+  ]
+
+  /// Takes a frame that the log's writer cut. A heart rate, or a ring's raw sample, may be whole in what was kept.
+  private func takeCut(
+    _ packet: borrowing DecodedPacket, _ place: Int, into sink: inout some LogReadingSink
+  ) {
+    guard packet.direction == .controllerToHost, packet.channelID.map({ $0 == ATT.channelID }) ?? true else {
+      return
+    }
+    sink.noteCut()
+    guard let att = packet.cutATT, let value = att.value,
+      att.opcode == .handleValueNotification || att.opcode == .handleValueIndication
+    else { return }
+    switch att.uuid {
+    case .some(.heartRateMeasurement):
+      if let measurement = HeartRateMeasurement(cut: value) {
+        sink.take(cut: HeartRateSample(measurement, at: packet.time))
+      }
+    case .some(RingUUID.commandNotify), .some(RingUUID.bigDataNotify):
+      // Four octets of ACL, four of L2CAP, three of ATT.
+      guard packet.originalByteCount == 11 + RingFrame.byteCount, let handle = att.handle,
+        let sample = RingRawSample(cut: value), links[place].source.isFirst(handle)
+      else { return }
+      sink.take(cut: RingRawReading(time: packet.time, sample: sample))
+    default: break
+    }
+  }
+
   /// As a recording takes it.
-  private func takeRing(
-    _ value: Span<UInt8>, _ handle: AttributeHandle, at time: ReceiveTime,
+  private mutating func takeRing(
+    _ value: Span<UInt8>, _ handle: AttributeHandle, _ place: Int, at time: ReceiveTime,
     into sink: inout some LogReadingSink
   ) throws(WireError) {
     let frame = try RingFrame(validating: value)
     guard let sample = RingRawSample(raw: frame) else { return sink.leaveOut(.other) }
-    guard source.isFirst(handle) else { return sink.leaveOut(.repeated) }
+    guard links[place].source.isFirst(handle) else { return sink.leaveOut(.repeated) }
+    if let refusal = refusal(value, of: RingUUID.commandNotify, handle, links[place].number, at: time) {
+      return sink.leaveOut(refusal)
+    }
     sink.take(RingRawReading(time: time, sample: sample))
   }
 }

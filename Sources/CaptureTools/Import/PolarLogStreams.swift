@@ -11,7 +11,15 @@ struct PolarLogStreams {
     var sampleRate: UInt16?
     /// From counts to units; `nil` likewise.
     var factor: Double?
+    /// Number of the link, and of the start on it, in ascending order.
+    var link = 0
   }
+
+  /// Number of the link, in ascending order.
+  var link = 0
+  /// Starts on this link that a link can have before its numbers are those of the next one.
+  private static let startLimit = 1 << 16
+  private var starts = 0
 
   /// Of starts whose answer has not come.
   private var wanted: [PolarMeasurementType: UInt16] = [:]
@@ -37,14 +45,18 @@ struct PolarLogStreams {
     self.answer = nil
     let settings = (try? answer.settings()) ?? []
     let factor = settings.lazy.compactMap(\.factor).first.map(Double.init) ?? 1
-    streams[answer.type] = Stream(type: answer.type, sampleRate: wanted[answer.type], factor: factor)
+    starts = min(starts + 1, Self.startLimit - 1)
+    streams[answer.type] = Stream(
+      type: answer.type, sampleRate: wanted[answer.type], factor: factor, link: number + starts)
   }
+
+  private var number: Int { link * Self.startLimit }
 
   /// - Throws: for what is no frame.
   func takeFrame(
     _ value: Span<UInt8>, at time: ReceiveTime, into sink: inout some LogReadingSink
   ) throws(WireError) {
     let type = try PolarFrame(validating: value).type
-    sink.take(value, of: streams[type] ?? Stream(type: type), at: time)
+    sink.take(value, of: streams[type] ?? Stream(type: type, link: number), at: time)
   }
 }

@@ -140,7 +140,8 @@ struct CaptureReport {
       section.ends = facts.ends
       section.facts = facts.facts + section.facts
       section.marks += facts.marks
-      section.unmarkedLosses += facts.losses
+      section.unmarkedLosses += facts.ledger.losses
+      section.isNumbered = facts.ledger.isNumbered
       section.unmarkedGaps = facts.unlistedGaps
       section.changes += facts.changes.map { ReportSection.Change(time: $0.time, text: $0.text) }
       section.addIntervals(

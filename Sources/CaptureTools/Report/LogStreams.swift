@@ -15,10 +15,14 @@ struct LogStreams {
   var ringSamples: [RingRawReading] { gathered.ringSamples }
   /// Of other sensors, likewise.
   var sources: [any TableSource] { gathered.sources }
+  var ledger: Ledger { gathered.ledger }
   private var gathered = LogTables()
   private var readings = LogReadings()
 
   mutating func take(_ packet: borrowing DecodedPacket) { readings.take(packet, into: &gathered) }
+
+  /// Nothing more comes.
+  mutating func finish() { gathered.finish() }
 }
 
 /// Tables that rows of several kinds are put into.
@@ -29,7 +33,26 @@ struct LogTables {
   private var kept: [KeptTable] = []
   private(set) var ringSamples: [RingRawReading] = []
   private var pace = CyclingPace()
-  private var polar: [PolarMeasurementType: (stream: PolarLogStreams.Stream, rows: PolarRows)] = [:]
+  private var polar: [PolarMeasurementType: PolarRows] = [:]
+  /// What came, and what of it is in no table; ticks of a ring are found by the analysis.
+  private var counts = Ledger()
+
+  /// What came, and what of it is in no table, but for ticks of a ring: those the analysis finds.
+  var ledger: Ledger {
+    var ledger = counts
+    let isAlone = tables.allSatisfy { table in polar.keys.contains { PolarRows.name($0) == table.name } }
+    ledger.hasTicks = !ringSamples.isEmpty
+    ledger.isNumbered =
+      ledger.hasTicks || isAlone && !polar.isEmpty && polar.values.allSatisfy(\.account.isNumbered)
+    ledger.isImported = true
+    for rows in polar.values {
+      ledger.loss.missing += rows.account.missing
+      ledger.loss.late += rows.account.late
+      ledger.loss.unplaced += rows.account.unplaced
+      ledger.repeated += rows.account.repeated
+    }
+    return ledger
+  }
 
   var sources: [any TableSource] { kept.filter(\.isAnalysed) }
 
@@ -50,6 +73,7 @@ struct LogTables {
 
 extension LogTables: LogReadingSink {
   mutating func take(_ sample: HeartRateSample) {
+    counts.received += 1
     append(HeartRateRow(sample), to: HeartRateTables.tables[0])
     let intervals = sample.measurement.rrIntervals
     for index in intervals.indices {
@@ -58,32 +82,70 @@ extension LogTables: LogReadingSink {
   }
 
   mutating func take(_ sample: TemperatureSample) {
+    counts.received += 1
     append(TemperatureRow(sample), to: TemperatureTables.tables[0])
   }
 
   mutating func take(_ sample: CyclingSample) {
+    counts.received += 1
     append(CyclingRow(sample: sample, pace: pace.take(sample)), to: CyclingTables.tables[0])
   }
 
   mutating func take(_ sample: RingRawReading) {
+    counts.received += 1
     guard let stream = sample.stream else { return }
     ringSamples.append(sample)
     append(sample, to: stream.table)
   }
 
   mutating func take(_ frame: Span<UInt8>, of stream: PolarLogStreams.Stream, at time: ReceiveTime) {
-    guard let frame = try? PolarFrame(validating: frame) else { return }
-    var rows = PolarRows(stream.type, sampleRate: stream.sampleRate, factor: stream.factor)
-    if let known = polar[stream.type], known.stream == stream { rows = known.rows }
-    if let layout = rows.accept(frame) {
-      let columns = PolarRows.columns(stream.type, layout.channelCount)
-      let table = RecordedTable(name: PolarRows.name(stream.type), columns: columns)
-      rows.forEach(of: frame, at: time) { append($0, to: table) }
-    }
-    polar[stream.type] = (stream, rows)
+    guard let sample = try? PolarFrameSample(decoding: frame, at: time, link: stream.link) else { return }
+    counts.received += 1
+    var rows =
+      polar[stream.type] ?? PolarRows(stream.type, sampleRate: stream.sampleRate, factor: stream.factor)
+    rows.take(sampleRate: stream.sampleRate, factor: stream.factor)
+    rows.take(sample) { row, _ in append(row) }
+    polar[stream.type] = rows
   }
 
-  mutating func leaveOut(_ reason: LogReadings.Reason) {}
+  private mutating func append(_ row: borrowing PolarRow) {
+    let columns = PolarRows.columns(row.type, row.channelCount)
+    append(row, to: RecordedTable(name: PolarRows.name(row.type), columns: columns))
+  }
+
+  /// Nothing more comes.
+  mutating func finish() {
+    for type in polar.keys.sorted(by: { $0.rawValue < $1.rawValue }) {
+      var rows = polar[type]
+      rows?.finish { row, _ in append(row) }
+      polar[type] = rows
+    }
+  }
+
+  mutating func leaveOut(_ reason: LogReadings.Reason) {
+    counts.received += 1
+    switch reason {
+    case .malformed: counts.loss.malformed += 1
+    case .repeated: counts.repeated += 1
+    case .unplaced: counts.loss.unplaced += 1
+    case .other: break
+    }
+  }
+
+  mutating func noteCut() {
+    counts.received += 1
+    counts.loss.cut += 1
+  }
+
+  mutating func take(cut sample: HeartRateSample) {
+    take(sample)
+    counts.received -= 1
+  }
+
+  mutating func take(cut sample: RingRawReading) {
+    take(sample)
+    counts.received -= 1
+  }
 }
 
 /// The rows of a table, in memory.

@@ -63,11 +63,16 @@ struct PacketSurvey {
       if let link = links.removeValue(forKey: key) {
         device.conversation = link.conversation
         device.streams = link.streams
+        device.streams.finish()
       }
       devices.append(device)
     }
     if log.drops > 0 {
-      problems.append(ReportProblem(.error, "Packets that the log's writer lost: \(log.drops)."))
+      problems.append(
+        ReportProblem(.error, "Packets that the log's writer lost: \(log.drops).", isLoss: true))
+    }
+    if log.cut > 0 {
+      problems.append(ReportProblem(.error, "Records that the log's writer cut: \(log.cut).", isLoss: true))
     }
     if log.malformed > 0 {
       problems.append(ReportProblem(.warning, "Malformed packets: \(log.malformed)."))
@@ -108,7 +113,7 @@ private struct PacketScan: ~Copyable {
     var links = links
     self.links = [:]
     decoder.decode(record) { packet in
-      guard packet.att != nil || packet.beginsLink, let device = packet.device else { return }
+      guard packet.concernsReadings, let device = packet.device else { return }
       if packet.att != nil { links[device, default: Link()].conversation.take(packet) }
       if depth == .samples { links[device, default: Link()].streams.take(packet) }
     }

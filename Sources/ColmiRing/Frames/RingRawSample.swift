@@ -37,6 +37,19 @@ public import Physiology
     self = sample
   }
 
+  /// A raw sample whose values are whole in the first octets of a notification, as a log has it whose writer cut the record. Zeros
+  /// and the checksum follow them in a whole frame.
+  ///
+  /// - Returns: `nil` if they are not, or for another frame.
+  public init?(cut value: Span<UInt8>) {
+    guard value.count >= 10, value.count < RingFrame.byteCount else { return nil }
+    var frame = [UInt8](repeating: 0, count: RingFrame.byteCount)
+    for index in value.indices { frame[index] = value[index] }
+    frame[RingFrame.byteCount - 1] = frame.reduce(0, &+)
+    guard let frame = try? RingFrame(validating: frame.span) else { return nil }
+    self.init(raw: frame)
+  }
+
   /// Whether the ring took no reading of the light.
   @inlinable public var isDropout: Bool {
     switch self {

@@ -38,7 +38,8 @@ struct AnalyseCommand: ParsableCommand {
       Variability is refused where more than a twentieth of the intervals had to be corrected. Methods, sources and limits \
       are in the guide "What a capture has in it". All are estimates, and none is medical advice.
 
-      A table that is missing or broken is told on standard error; the rest is analysed, and the exit status is 1.
+      A table that is missing or broken is told on standard error; the rest is analysed, and the exit status is 1. \
+      It is 3 if something that the sensor sent or measured is known to be lost.
       """, aliases: ["analyze"])
 
   @Argument(help: ArgumentHelp("A capture's directory, or a packet log.", valueName: "path"))
@@ -57,19 +58,21 @@ struct AnalyseCommand: ParsableCommand {
   private func analyse(_ directory: String) throws {
     let captures = CaptureGroup.members(of: directory)
     guard captures != [directory] else { return try finish(try analyse(directory, output: output)) }
-    var hasFailed = false
+    var (hasFailed, hasLost) = (false, false)
     if let output { try failing { () throws(SystemError) in try Files.createDirectory(output) } }
     for capture in captures {
       let name = CaptureGroup.name(capture)
       do {
         let report = try analyse(capture, output: output.map { "\($0)/\(name)" }, heading: name)
         hasFailed = !report.problems.isEmpty || hasFailed
+        hasLost = report.hasLost || hasLost
       } catch let failure as Failure {
         Console.note(failure.message)
         hasFailed = true
       }
     }
     if hasFailed { throw ExitCode.failure }
+    if hasLost { throw ExitCode(3) }
   }
 
   /// - Parameter heading: what the capture is called, where there are several.
@@ -93,5 +96,6 @@ struct AnalyseCommand: ParsableCommand {
 
   private func finish(_ report: AnalysisReport) throws {
     if !report.problems.isEmpty { throw ExitCode.failure }
+    if report.hasLost { throw ExitCode(3) }
   }
 }

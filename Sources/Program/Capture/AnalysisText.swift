@@ -8,6 +8,9 @@ import Recording
 enum AnalysisText {
   static func text(_ report: AnalysisReport) -> String {
     var lines = sampleLines(report)
+    for (place, text) in (report.ledger?.lines ?? []).enumerated() {
+      lines.append(line(place == 0 ? "lost" : "", text))
+    }
     if report.contents.contains(.ticks) { lines += clockLines(report.ticks) }
     if report.contents.contains(.pulse) { lines += pulseLines(report.pulse) }
     if report.contents.contains(.ecg) { lines += ecgLines(report.ecg) }

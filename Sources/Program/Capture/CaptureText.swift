@@ -39,7 +39,7 @@ enum CaptureText {
       lines.append("  \(stream.samples) \(stream.name)  \(directory)/\(stream.file)\(clock)")
     }
     if let ticks = report.ticks, let file = report.ticksFile {
-      lines.append("  \(ticks.ticks) ticks  \(directory)/\(file)  \(missing(ticks, report.startedAt))")
+      lines.append("  \(report.tickRows) ticks  \(directory)/\(file)  \(missing(ticks, report.startedAt))")
     }
     if let log = report.packetLog { lines.append("  packets  \(directory)/\(log)") }
     if let link = LinkText.inForce(LinkState(after: report.changes)) { lines.append("  link  \(link)") }
@@ -85,14 +85,7 @@ enum CaptureText {
   }
 
   static func losses(_ report: SessionReport) -> [String] {
-    let lost = report.lost
-    var lines = [
-      lost.total == 0
-        ? "0 lost of \(report.received)"
-        : "\(lost.total) lost of \(report.received + lost.kernelQueue): kernel queue \(lost.kernelQueue), "
-          + "sample queue \(lost.sampleQueue), packet log \(lost.packetLog), disk \(lost.disk)"
-    ]
-    if report.malformed > 0 { lines.append("\(report.malformed) malformed, not recorded") }
+    var lines = Ledger(report).lines
     if report.adapterFaults > 0 {
       lines.append("\(report.adapterFaults) faults of the controller's: notifications may be missing")
     }

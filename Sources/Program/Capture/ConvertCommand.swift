@@ -41,7 +41,7 @@ struct ConvertCommand: ParsableCommand {
             after `ringtap align ride`
 
       Nothing that is there is overwritten. A table that is broken is converted up to there, told on standard error, and \
-      the exit status is 1.
+      the exit status is 1. It is 3 if something of the capture is known to be lost.
       """)
 
   enum Format: String, CaseIterable, ExpressibleByArgument {
@@ -123,6 +123,7 @@ struct ConvertCommand: ParsableCommand {
     }
     for note in report.leftOut + report.problems { Console.note(note) }
     if !report.problems.isEmpty { throw ExitCode.failure }
+    if let ledger = report.ledger, ledger.loss.total > 0 { throw ExitCode(3) }
   }
 
   private func text(_ report: ConversionReport) -> String {
@@ -141,6 +142,7 @@ struct ConvertCommand: ParsableCommand {
       lines.append(
         "  \(signal.label) is rounded to \(signal.resolution) \(signal.unit): bdf holds more bits")
     }
+    lines += (report.ledger?.lines ?? []).map { "  " + $0 }
     return lines.joined(separator: "\n")
   }
 }

@@ -31,7 +31,8 @@ struct ReportCommand: ParsableCommand {
         ringtap report walk --svg walk.svg --from 1:30 --to 1:45 --stream ppg,pulse
             of two streams and 15 seconds; a page opens with them
 
-      What cannot be read is told on standard error and in the page, the rest is shown, and the exit status is 1.
+      What cannot be read is told on standard error and in the page, the rest is shown, and the exit status is 1. It is 3 if \
+      something is known to be lost.
       """)
 
   @Argument(help: ArgumentHelp("A capture's directory, or a packet log.", valueName: "path"))
@@ -92,6 +93,7 @@ struct ReportCommand: ParsableCommand {
       try write(document.page, to: output, document)
     }
     if document.hasErrors { throw ExitCode.failure }
+    if document.hasLosses { throw ExitCode(3) }
   }
 
   private var view: ReportView {

@@ -119,6 +119,8 @@ private struct PolarWriter: SensorWriter {
     context.sampleRate = sampleRate
     context.previousTimestampNanoseconds = previous
     let words = words(of: sample)
+    // One that came before is not shown again.
+    if sample.isValue, words.isEmpty { return }
     if let frame = try? PolarFrame(validating: octets.span) { previous = frame.timestampNanoseconds }
     try Console.json { line in
       line.member("event", "samples")
@@ -137,32 +139,29 @@ private struct PolarWriter: SensorWriter {
     }
   }
 
-  /// The rows of a frame one after the other; none where it does not fit the table.
+  /// The rows of a frame one after the other; none if it does not fit the table or came before.
   private mutating func words(of sample: PolarFrameSample) -> [UInt64] {
-    let octets = sample.octets
-    guard let frame = try? PolarFrame(validating: octets.span), let layout = rows.accept(frame) else {
-      return []
+    var (words, columns) = ([UInt64](), columns)
+    rows.take(sample) { row, _ in
+      if columns.isEmpty { columns = PolarRows.columns(row.type, row.channelCount) }
+      var cells = WordRow(columns, wordCapacity: columns.count)
+      row.encode(into: &cells)
+      words += cells.words
     }
-    if columns.isEmpty { columns = PolarRows.columns(rows.type, layout.channelCount) }
-    var words = WordRow(columns, wordCapacity: columns.count * frame.sampleCount)
-    rows.forEach(of: frame, at: sample.time) { row in
-      row.encode(into: &words)
-      words.endRow()
-    }
-    return words.words
+    self.columns = columns
+    return words
   }
 
   private mutating func showRows(_ sample: PolarFrameSample) throws(Console.WriteError) {
-    let octets = sample.octets
-    guard let frame = try? PolarFrame(validating: octets.span), let layout = rows.accept(frame) else {
-      return
+    var (text, columns) = ([UInt8](), columns)
+    rows.take(sample) { row, _ in
+      if columns.isEmpty {
+        columns = PolarRows.columns(row.type, row.channelCount)
+        text += RecordedTable(name: PolarRows.name(row.type), columns: columns).header.utf8
+      }
+      row.appendRow(to: &text)
     }
-    var text: [UInt8] = []
-    if columns.isEmpty {
-      columns = PolarRows.columns(rows.type, layout.channelCount)
-      text += RecordedTable(name: PolarRows.name(rows.type), columns: columns).header.utf8
-    }
-    rows.forEach(of: frame, at: sample.time) { $0.appendRow(to: &text) }
+    self.columns = columns
     try Console.write(text)
   }
 }

@@ -17,8 +17,12 @@ package final class Recorder: Sendable {
     var dropouts: [Int?] = []
     /// What became known of the sensor's clock.
     var ticks: TickReport?
+    /// Place of the table of ticks among the rows.
+    var tickTable: Int?
+    /// Samples that have no row.
+    var account = TableAccount()
     /// Samples and packets that the disk did not take.
-    var lostSamples = 0
+    package var lostSamples = 0
     var lostPackets = 0
     /// Of the wall clock, where it was watched.
     var clockSteps: ClockWatch?
@@ -127,6 +131,8 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
   var outcome: Recorder.Outcome {
     var outcome = files.outcome
     outcome.ticks = tables.ticks
+    outcome.tickTable = tables.tables.firstIndex { $0.content == .derived }
+    outcome.account = tables.account
     outcome.dropouts = tables.dropouts
     outcome.clockSteps = clock
     return outcome

@@ -24,24 +24,6 @@ public struct SessionReport: Hashable, Sendable {
     }
   }
 
-  /// What did not reach the files, each loss in exactly one place.
-  public struct Loss: Hashable, Sendable {
-    /// The kernel's receive queue was full. All PDUs of the bearer count, not only samples.
-    public var kernelQueue = 0
-    /// Our queue between receive thread and writer was full.
-    public var sampleQueue = 0
-    /// The queue of the packet log was full, the disk did not take it, or somebody removed it: packets missing there, not
-    /// samples.
-    public var packetLog = 0
-    /// The disk did not take them, or somebody removed their file: rows of samples. A ring's sample is one; a strap's value is one of `heart_rate`, and one
-    /// of `rr_intervals` for each interval.
-    public var disk = 0
-
-    package init() {}
-
-    public var total: Int { kernelQueue + sampleQueue + packetLog + disk }
-  }
-
   /// Of what a capture's directory has in it: 1, which no file names, had other columns, 0 for a dropout, and integers for
   /// nanoseconds since the Unix epoch. See `OldTables`.
   public static let formatVersion = 2
@@ -64,13 +46,20 @@ public struct SessionReport: Hashable, Sendable {
   /// Notifications that arrived while recording.
   public var received = 0
   /// Notifications and ATT PDUs that broke their format.
-  public var malformed = 0
+  public var malformed: Int {
+    get { lost.malformed }
+    set { lost.malformed = newValue }
+  }
   /// The last of these, in words.
   public var lastMalformed: String?
   /// Whole frames that are no samples: replies of the ring.
   public var otherFrames = 0
-  /// Samples that came a second time on another characteristic; recorded once.
+  /// Samples that came a second time, on another characteristic or by the sensor's clock; recorded once.
   public var repeated = 0
+  /// Whether the sensor numbers its samples, or tells their times: else a loss before this machine does not show.
+  public internal(set) var isNumbered = false
+  /// Kinds of sensors that were taken over.
+  private var accountCount = 0
   /// Samples with our stamp because the kernel gave none.
   public var withoutKernelStamp = 0
   /// What the controller sent meanwhile that could not be used: notifications may be missing. See `Adapter.faults`.
@@ -82,6 +71,8 @@ public struct SessionReport: Hashable, Sendable {
   /// What became known of the sensor's clock, and the table that says it tick by tick.
   public var ticks: TickReport?
   public var ticksFile: String?
+  /// Rows of it that are in its file.
+  public var tickRows = 0
   public var packetLog: String?
   /// ATT_MTU in force, and the link's handle on its controller.
   public var mtu: Int?
@@ -138,8 +129,33 @@ public struct SessionReport: Hashable, Sendable {
       streams[place].samples = outcome.rows[place]
       if place < outcome.dropouts.count { streams[place].dropouts = outcome.dropouts[place] }
     }
+    take(outcome.account)
+    if let place = outcome.tickTable { tickRows = outcome.rows[place] }
     if let clock = outcome.clockSteps { (clockSteps, clockStepCount) = (clock.steps, clock.count) }
     if let ticks = outcome.ticks { take(ticks, as: format) }
+  }
+
+  /// Takes over which samples have no row. Ticks that were due while there was no link are in no loss.
+  package mutating func take(_ account: TableAccount) {
+    repeated += account.repeated
+    lost.late += account.late
+    lost.unplaced += account.unplaced
+    isNumbered = account.isNumbered && (isNumbered || accountCount == 0)
+    accountCount += 1
+    let withoutLink = account.stretches.filter { stretch in gaps.contains { Self.covers($0, stretch) } }
+    lost.missing += account.missing - withoutLink.reduce(0) { $0 + $1.count }
+  }
+
+  /// The last ticks before a gap are late on a link that fails, the first behind it while the new one catches up: which of them
+  /// the missing ones stood before, timestamps cannot tell (`TickClock`). Nanoseconds.
+  package static let gapDoubt: Int64 = 500_000_000
+
+  /// Whether more than half of a stretch lies in a gap, or close to it.
+  private static func covers(_ gap: SessionGap, _ stretch: TableAccount.Stretch) -> Bool {
+    let from = Double((gap.lastSampleAt ?? gap.lostAt).nanoseconds) - Double(gapDoubt)
+    let to = Double((gap.firstSampleAt ?? gap.connectedAt ?? gap.lostAt).nanoseconds) + Double(gapDoubt)
+    let (after, before) = (Double(stretch.after.nanoseconds), Double(stretch.before.nanoseconds))
+    return 2 * (min(to, before) - max(from, after)) > before - after
   }
 
   /// Takes over what became known of a ring's clock.
@@ -174,9 +190,10 @@ public struct SessionReport: Hashable, Sendable {
       if let lastMalformed { line.member("lastMalformed", lastMalformed) }
       line.member("otherFrames", otherFrames)
       line.member("repeated", repeated)
+      line.member("numbered", isNumbered)
       line.member("withoutKernelStamp", withoutKernelStamp)
       line.member("adapterFaults", adapterFaults)
-      encodeLoss(&line)
+      line.member("lost") { line in lost.encode(into: &line) }
       encodeRemovedFiles(&line)
       line.member("streams") { line in
         for stream in streams {
@@ -215,21 +232,13 @@ public struct SessionReport: Hashable, Sendable {
     guard let ticks else { return }
     line.member("ticks") { line in
       if let ticksFile { line.member("file", ticksFile) }
-      line.member("rows", ticks.ticks)
+      line.member("rows", tickRows)
       line.member("whole", ticks.wholeTicks)
       if let rate = ticks.rate { line.member("rateHz", rate) }
       line.member("clock") { line in ticks.encodeClock(into: &line) }
     }
   }
 
-  private func encodeLoss(_ line: inout JSONLine) {
-    line.member("lost") { line in
-      line.member("kernelQueue", lost.kernelQueue)
-      line.member("sampleQueue", lost.sampleQueue)
-      line.member("packetLog", lost.packetLog)
-      line.member("disk", lost.disk)
-    }
-  }
 }
 
 extension JSONLine {

@@ -25,6 +25,9 @@ struct FrameTimes: Sendable {
   /// Of the last sample so far: by the sensor, and as it was told.
   private var last: (device: UInt64, time: Int64)?
 
+  /// The latest time that a row has.
+  private var latest: Int64?
+
   /// Where the samples of one frame lie.
   struct Placed: Sendable {
     fileprivate let end: Int64
@@ -41,16 +44,26 @@ struct FrameTimes: Sendable {
     }
   }
 
+  /// Begins a new line with the next frame: the sensor's clock began anew.
+  mutating func restart() { (fit, last) = (nil, nil) }
+
   /// Takes the next frame.
   ///
   /// - Parameters:
   ///   - stamp: of the frame, by the kernel.
   ///   - device: its last sample's time by the sensor, in nanoseconds.
-  mutating func place(_ stamp: ReceiveTime, device: UInt64) -> Placed {
+  ///   - duration: time that its samples take by the sensor, in nanoseconds.
+  mutating func place(_ stamp: ReceiveTime, device: UInt64, duration: UInt64 = 0) -> Placed {
     let ideal = fitted(stamp.nanoseconds, device)
+    defer { latest = last?.time }
     guard let last, device > last.device, device - last.device < Self.limit else {
       self.last = (device, ideal)
-      return Placed(end: ideal, device: device, pace: 1)
+      // A frame by another clock is pressed behind the rows before it, unless the kernel's clock was set back.
+      var pace = 1.0
+      if let latest, ideal > latest, duration > 0 {
+        pace = min(1, Double(ideal &- latest) / Double(duration))
+      }
+      return Placed(end: ideal, device: device, pace: pace)
     }
     let elapsed = Double(device - last.device)
     let wanted = Double(ideal &- last.time) / elapsed

@@ -1,4 +1,4 @@
-package import BLECore
+import BLECore
 package import BLESensors
 package import SensorSessions
 
@@ -33,13 +33,34 @@ package struct PolarTables: SampleTables {
   }
 
   package mutating func append(_ sample: PolarFrameSample, to files: inout RecordingFiles) {
-    sample.withFrame { frame in
-      guard let place = rows.firstIndex(where: { $0.type == frame.type }) else { return }
-      let isFirst = rows[place].channelCount == nil
-      guard let layout = rows[place].accept(frame) else { return }
-      if isFirst { files.open(place, with: PolarRows.columns(rows[place].type, layout.channelCount)) }
-      rows[place].forEach(of: frame, at: sample.time) { files.append($0, to: place) }
+    guard let place = rows.firstIndex(where: { $0.type == sample.type }) else { return }
+    rows[place].take(sample) { row, isFirst in Self.append(row, isFirst, to: place, &files) }
+  }
+
+  package mutating func finish(_ files: inout RecordingFiles) {
+    for place in rows.indices {
+      rows[place].finish { row, isFirst in Self.append(row, isFirst, to: place, &files) }
     }
+  }
+
+  private static func append(
+    _ row: borrowing PolarRow, _ isFirst: Bool, to place: Int, _ files: inout RecordingFiles
+  ) {
+    if isFirst { files.open(place, with: PolarRows.columns(row.type, row.channelCount)) }
+    files.append(row, to: place)
+  }
+
+  /// Takes over what the start of a stream on another link says; what is `nil` stays.
+  package mutating func take(_ type: PolarMeasurementType, sampleRate: UInt16?, factor: Double?) {
+    guard let place = rows.firstIndex(where: { $0.type == type }) else { return }
+    rows[place].take(sampleRate: sampleRate, factor: factor)
+  }
+
+  package var account: TableAccount {
+    var account = rows.reduce(into: TableAccount()) { $0.add($1.account) }
+    let filled = rows.filter(\.hasRows)
+    account.isNumbered = !filled.isEmpty && filled.allSatisfy(\.account.isNumbered)
+    return account
   }
 }
 
@@ -48,10 +69,16 @@ package struct PolarRows {
   package let type: PolarMeasurementType
   /// Of the first frame with samples. The rows of others would not fit.
   package private(set) var channelCount: Int?
-  private let factor: Double?
-  fileprivate let sampleRate: UInt16?
+  /// What of its frames is in no row.
+  package private(set) var account = TableAccount()
+  private var factor: Double?
+  fileprivate private(set) var sampleRate: UInt16?
   private var clock: PolarSampleClock
+  private var order = FrameOrder()
+  /// Frames whose place in the order the next ones tell.
+  private var held: [PolarFrameSample] = []
   private var times = FrameTimes()
+  fileprivate private(set) var hasRows = false
   /// Of one sample.
   private var values: [Int64] = []
 
@@ -62,8 +89,20 @@ package struct PolarRows {
     self.type = type
     self.factor = factor
     self.sampleRate = sampleRate
+    clock = PolarSampleClock(sampleRateHertz: sampleRate ?? (type == .ecg ? Self.ecgRate : nil))
+  }
+
+  /// Takes over what the start of the stream on another link says; what is `nil` stays.
+  package mutating func take(sampleRate: UInt16?, factor: Double?) {
+    self.factor = factor ?? self.factor
+    guard let sampleRate, sampleRate != self.sampleRate else { return }
+    account.missing += clock.doubtfulSampleCount
+    self.sampleRate = sampleRate
     clock = PolarSampleClock(sampleRateHertz: sampleRate)
   }
+
+  /// The one rate that an electrocardiogram has, in hertz. Reference `sensor-services.md`, 5.3.
+  private static let ecgRate: UInt16 = 130
 
   /// Of the table.
   package static func name(_ type: PolarMeasurementType) -> String {
@@ -95,31 +134,117 @@ package struct PolarRows {
     }
   }
 
-  /// - Returns: how its samples are laid out; `nil` for a frame whose rows belong to no table, or to another.
-  package mutating func accept(_ frame: borrowing PolarFrame) -> PolarSampleLayout? {
-    guard frame.type == type, let layout = frame.layout, scale(of: frame) != nil else { return nil }
-    if channelCount == nil { channelCount = layout.channelCount }
-    return channelCount == layout.channelCount ? layout : nil
+  /// Takes the next frame of the stream, and lends the rows that became certain with it. A frame that came before has none.
+  ///
+  /// - Parameter body: gets each row, and whether it is the first of the table.
+  package mutating func take(
+    _ sample: PolarFrameSample, _ body: (_ row: borrowing PolarRow, _ isFirst: Bool) -> Void
+  ) {
+    guard let fact = fact(of: sample) else { return }
+    let (verdict, fate) = order.take(fact)
+    settle(fate, body)
+    switch verdict {
+    case .next(let isSameLink):
+      if !isSameLink { clock.interrupt() }
+      write(sample, body)
+    case .begins:
+      begin()
+      write(sample, body)
+    case .repeated: account.repeated += 1
+    case .late: noteLate(sample)
+    case .foreign: account.unplaced += 1
+    case .held: held.append(sample)
+    }
   }
 
-  /// Lends the rows of a frame that was accepted.
-  package mutating func forEach(
-    of frame: borrowing PolarFrame, at time: ReceiveTime, _ body: (borrowing PolarRow) -> Void
-  ) {
-    let timing = clock.timing(of: frame.timestampNanoseconds, sampleCount: frame.sampleCount)
-    let placed = timing.map { _ in times.place(time, device: frame.timestampNanoseconds) }
-    let (count, scale) = (frame.sampleCount, scale(of: frame) ?? 1)
-    var number = 0
-    frame.forEachSample { sample in
-      values.removeAll(keepingCapacity: true)
-      for index in sample.indices { values.append(Int64(sample[index])) }
-      let device = timing?.nanoseconds(number)
-      body(
-        PolarRow(
-          time: device.flatMap { placed?.time($0) } ?? nominal(time, count - 1 - number), frameTime: time,
-          deviceTime: device.map { Int64(clamping: $0) }, values: values, scale: scale,
-          isWhole: isWhole))
-      number += 1
+  /// Lends the rows of frames that were held: nothing more comes.
+  package mutating func finish(_ body: (_ row: borrowing PolarRow, _ isFirst: Bool) -> Void) {
+    settle(order.finish(), body)
+    account.missing += clock.doubtfulSampleCount
+  }
+
+  private mutating func settle(_ fate: FrameOrder.HeldFrames, _ body: (borrowing PolarRow, Bool) -> Void) {
+    guard fate != .stay, !held.isEmpty else { return }
+    let frames = held
+    held = []
+    switch fate {
+    case .stay: break
+    case .begin:
+      begin()
+      for frame in frames { write(frame, body) }
+    case .late: for frame in frames { noteLate(frame) }
+    case .foreign: account.unplaced += frames.count
+    }
+  }
+
+  private mutating func begin() {
+    clock.interrupt()
+    times.restart()
+  }
+
+  /// Its samples were taken for missing when the frame after it came.
+  private mutating func noteLate(_ sample: PolarFrameSample) {
+    var count = 0
+    sample.withFrame { count = $0.sampleCount }
+    account.late += 1
+    account.missing = max(0, account.missing - count)
+  }
+
+  /// - Returns: `nil` for a frame without rows: one that holds no samples, or whose rows do not fit the table.
+  private mutating func fact(of sample: PolarFrameSample) -> FrameOrder.Frame? {
+    var fact: FrameOrder.Frame?
+    let period = clock.periodNanoseconds
+    sample.withFrame { frame in
+      guard frame.type == type, let layout = frame.layout, frame.sampleCount > 0 else { return }
+      if channelCount == nil, scale(of: frame) != nil { channelCount = layout.channelCount }
+      guard channelCount == layout.channelCount, scale(of: frame) != nil else {
+        account.unplaced += 1
+        return
+      }
+      // Timestamps are right to a sample or two.
+      let samples = max(0, frame.sampleCount - 2)
+      fact = FrameOrder.Frame(
+        device: frame.timestampNanoseconds,
+        duration: period.map { UInt64(min(Double(samples) * $0, 1e15)) } ?? 0,
+        timestamp: sample.time.nanoseconds, link: sample.link, digest: Self.digest(frame.content))
+    }
+    return fact
+  }
+
+  /// FNV-1a, 64 bits.
+  private static func digest(_ octets: Span<UInt8>) -> UInt64 {
+    var digest: UInt64 = 0xCBF2_9CE4_8422_2325
+    for index in octets.indices { digest = (digest ^ UInt64(octets[index])) &* 0x100_0000_01B3 }
+    return digest
+  }
+
+  /// Lends the rows of a frame.
+  private mutating func write(_ sample: PolarFrameSample, _ body: (borrowing PolarRow, Bool) -> Void) {
+    let time = sample.time
+    sample.withFrame { frame in
+      let timing = clock.timing(of: frame.timestampNanoseconds, sampleCount: frame.sampleCount)
+      if let timing {
+        account.missing += timing.missingSampleCount
+        account.isNumbered = true
+      }
+      let placed = timing.map {
+        times.place(time, device: frame.timestampNanoseconds, duration: $0.durationNanoseconds)
+      }
+      let (count, scale) = (frame.sampleCount, scale(of: frame) ?? 1)
+      var number = 0
+      frame.forEachSample { sample in
+        values.removeAll(keepingCapacity: true)
+        for index in sample.indices { values.append(Int64(sample[index])) }
+        let device = timing?.nanoseconds(number)
+        body(
+          PolarRow(
+            type: type,
+            time: device.flatMap { placed?.time($0) } ?? nominal(time, count - 1 - number), frameTime: time,
+            deviceTime: device.map { Int64(clamping: $0) }, values: values, scale: scale,
+            isWhole: isWhole), !hasRows)
+        hasRows = true
+        number += 1
+      }
     }
   }
 
@@ -145,6 +270,8 @@ package struct PolarRows {
 }
 
 package struct PolarRow: RecordedRow {
+  package let type: PolarMeasurementType
+  package var channelCount: Int { values.count }
   /// When it was measured, on the clock of the kernel's stamps: nanoseconds since the Unix epoch.
   package let time: Int64
   fileprivate let frameTime: ReceiveTime

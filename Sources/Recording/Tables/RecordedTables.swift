@@ -1,3 +1,4 @@
+package import BLECore
 package import ColmiRing
 
 /// A table of a recording.
@@ -52,10 +53,50 @@ package protocol SampleTables: Sendable {
   var ticks: TickReport? { get }
   /// Samples without a reading so far, of the first tables; `nil` for a table that has no such thing.
   var dropouts: [Int?] { get }
+  /// Samples that have no row, so far.
+  var account: TableAccount { get }
+}
+
+/// Samples of a sensor that have no row in its tables, as far as its own clock or numbering shows them.
+package struct TableAccount: Hashable, Sendable {
+  /// A stretch in which something is missing.
+  package struct Stretch: Hashable, Sendable {
+    package var after: ReceiveTime
+    package var before: ReceiveTime
+    package var count: Int
+  }
+
+  /// Stretches that are kept, to tell those in which there was no link; further ones count as losses.
+  static let stretchLimit = 1_024
+
+  /// Whether the sensor has a clock or numbers, so that a loss shows.
+  package var isNumbered = false
+  /// Samples missing by the sensor's clock: those of a Polar sensor, ticks of a ring.
+  package var missing = 0
+  /// Where ticks of a ring are missing. They count, though no link was there.
+  package var stretches: [Stretch] = []
+  /// Notifications that came too late for their place in the order.
+  package var late = 0
+  /// Notifications that fit no row: they belong to another stream, or their scale is not known.
+  package var unplaced = 0
+  /// Notifications that came twice, and are recorded once.
+  package var repeated = 0
+
+  package init() {}
+
+  /// Adds the counts of another table.
+  mutating func add(_ other: TableAccount) {
+    missing += other.missing
+    stretches += other.stretches
+    late += other.late
+    unplaced += other.unplaced
+    repeated += other.repeated
+  }
 }
 
 extension SampleTables {
   package mutating func finish(_ files: inout RecordingFiles) {}
   package var ticks: TickReport? { nil }
   package var dropouts: [Int?] { [] }
+  package var account: TableAccount { TableAccount() }
 }

@@ -1,3 +1,4 @@
+import BLECore
 package import ColmiRing
 package import SensorSessions
 
@@ -30,8 +31,24 @@ package struct RingTables: SampleTables {
     takeTicks(&files)
   }
 
+  package private(set) var account = TableAccount()
+  private var lastTick: ReceiveTime?
+
+  private mutating func note(_ placed: PlacedTick) {
+    // Here, before any is missing: the first stretch of a long stream allocates nothing.
+    if lastTick == nil { account.stretches.reserveCapacity(TableAccount.stretchLimit) }
+    account.isNumbered = true
+    account.missing += placed.missingBefore
+    if placed.missingBefore > 0, let lastTick, account.stretches.count < TableAccount.stretchLimit {
+      account.stretches.append(
+        TableAccount.Stretch(after: lastTick, before: placed.fittedTime, count: placed.missingBefore))
+    }
+    lastTick = placed.fittedTime
+  }
+
   private mutating func takeTicks(_ files: inout RecordingFiles) {
     while let placed = stream.next() {
+      note(placed)
       files.append(rows.row(placed), to: Self.ticksTable)
       files.live?.take(placed)
     }

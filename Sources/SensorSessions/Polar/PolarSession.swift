@@ -12,10 +12,19 @@ public struct PolarFrameSample: NotificationSample {
   private let storage: InlineArray<512, UInt8>
   /// A frame whose content is not samples, such as facts about a measurement, or not known, has none.
   public let isValue: Bool
+  package let type: PolarMeasurementType
+  /// Number of the link that it came over, in ascending order.
+  package let link: Int
 
   /// - Throws: for what is no whole frame.
   public init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError) {
-    isValue = try PolarFrame(validating: value).layout != nil
+    try self.init(decoding: value, at: time, link: 0)
+  }
+
+  package init(decoding value: Span<UInt8>, at time: ReceiveTime, link: Int) throws(WireError) {
+    let frame = try PolarFrame(validating: value)
+    (isValue, type) = (frame.layout != nil, frame.type)
+    self.link = link
     var storage = InlineArray<512, UInt8>(repeating: 0)
     byteCount = min(value.count, storage.count)
     for index in 0..<byteCount { storage[index] = value[index] }
@@ -36,9 +45,13 @@ public struct PolarFrameSample: NotificationSample {
 
 extension SampleSink<PolarFrameSample> {
   /// Takes one frame of raw data. A frame of another stream is no sample: no table has a place for it. Receive thread only.
-  package func take(_ value: Span<UInt8>, of types: [PolarMeasurementType], at time: ReceiveTime) {
+  ///
+  /// - Parameter link: its number.
+  package func take(
+    _ value: Span<UInt8>, of types: [PolarMeasurementType], at time: ReceiveTime, link: Int = 0
+  ) {
     take(at: time) { () throws(WireError) in
-      let sample = try PolarFrameSample(decoding: value, at: time)
+      let sample = try PolarFrameSample(decoding: value, at: time, link: link)
       return types.contains(PolarMeasurementType(rawValue: value[0])) ? .sample(sample) : .other
     }
   }
@@ -143,6 +156,7 @@ public struct PolarSession: SensorSession {
       let data = link.characteristic(PolarUUID.data, in: PolarUUID.service)
     else { throw link.lacks("raw data of Polar's (\(PolarUUID.service))") }
     (self.link, self.point, self.data) = (link, point, data)
+    let number = sink.nextLink()
     do throws(GATTError) {
       answers = try await link.client.samples(point, as: PolarAnswer.self, capacity: 16)
       // On its charger, or when another central takes it, the sensor stops by itself. Reference `sensor-services.md`, 5.2.
@@ -150,7 +164,7 @@ public struct PolarSession: SensorSession {
         let event = try? PolarStopEvent(decoding: notification.value)
         if event?.types.contains(where: types.contains) == true { sink.end() }
       }
-      _ = try await link.client.subscribe(data) { sink.take($0.value, of: types, at: $1) }
+      _ = try await link.client.subscribe(data) { sink.take($0.value, of: types, at: $1, link: number) }
     } catch { throw .gatt(error) }
     let conversation = PolarConversation(link: link, point: point, answers: answers)
     var streams: [Stream] = []

@@ -65,6 +65,7 @@ public final class SampleSink<Sample: NotificationSample>: Sendable {
   private let repeatedCount = Atomic<Int>(0)
   private let lastError = Mutex<WireError?>(nil)
   private let isEnded = Atomic<Bool>(false)
+  private let linkCount = Atomic<Int>(0)
   private let ended: @Sendable (SampleEnd) -> Void
 
   /// - Parameters:
@@ -98,6 +99,9 @@ public final class SampleSink<Sample: NotificationSample>: Sendable {
   /// Whether the sensor ended the stream, though the link is up.
   package var isEndedBySensor: Bool { isEnded.load(ordering: .relaxed) }
   package var lastMalformed: WireError? { lastError.withLock { $0 } }
+
+  /// Number of a link that begins, from 1.
+  package func nextLink() -> Int { linkCount.add(1, ordering: .relaxed).newValue }
 
   // MARK: Receive thread only
 

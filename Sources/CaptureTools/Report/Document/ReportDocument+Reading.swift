@@ -86,6 +86,17 @@ extension ReportDocument {
     {
       AnalysisSection.add(report, findings, to: &section)
     }
+    let ledger = device.streams.ledger
+    if ledger.received > 0 {
+      var facts = ReportSection.Facts(title: "Received and lost")
+      facts.add("Received", "\(ledger.received)")
+      facts.rows += ledger.facts
+      facts.add("Repeated", "\(ledger.repeated)")
+      section.facts.append(facts)
+      section.unmarkedLosses += ledger.losses
+      section.problems += ledger.problems(lastMalformed: nil)
+      section.isNumbered = ledger.isNumbered
+    }
     section.add(device.updates, title: "Notifications and indications", style: .steps, isDerived: true)
     section.addIntervals(device.intervals)
     let (start, end) = (section.start, section.end)

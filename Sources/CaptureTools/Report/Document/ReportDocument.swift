@@ -17,8 +17,12 @@ package struct ReportDocument: Sendable {
   }
   /// All problems, in words.
   package var problemTexts: [String] { allProblems.map(\.text) }
-  /// Whether something could not be read, or was lost.
-  package var hasErrors: Bool { allProblems.contains { $0.severity == .error } }
+  /// Whether something could not be read.
+  package var hasErrors: Bool { allProblems.contains { $0.severity == .error && !$0.isLoss } }
+  /// Whether something is known to be lost.
+  package var hasLosses: Bool {
+    allProblems.contains { $0.isLoss } || sections.contains { !$0.allLosses.isEmpty }
+  }
   private var allProblems: [ReportProblem] { problems + sections.flatMap(\.problems) }
 
   /// `no gaps, nothing lost`; `2 gaps, 26 ticks lost`.
@@ -26,7 +30,9 @@ package struct ReportDocument: Sendable {
     let gaps = sections.reduce(0) { $0 + $1.gapCount }
     let losses = sections.flatMap(\.allLosses)
     return (gaps == 0 ? "no gaps" : ReportText.count(gaps, "gap")) + ", "
-      + (losses.isEmpty ? "nothing" : ReportSection.Loss.text(losses)) + " lost"
+      + (losses.isEmpty
+        ? sections.allSatisfy(\.isNumbered) ? "nothing lost" : "nothing dropped here"
+        : ReportSection.Loss.text(losses) + " lost")
   }
 }
 
@@ -48,10 +54,13 @@ package struct ReportProblem: Hashable, Sendable {
 
   package var severity: Severity
   package var text: String
+  /// Whether it tells that something was lost.
+  package var isLoss = false
 
-  init(_ severity: Severity, _ text: String) {
+  init(_ severity: Severity, _ text: String, isLoss: Bool = false) {
     self.severity = severity
     self.text = text
+    self.isLoss = isLoss
   }
 }
 
@@ -119,7 +128,7 @@ struct ReportSection: Sendable {
 
   /// So much of something never came.
   struct Loss: Hashable, Sendable {
-    enum Unit: String, CaseIterable, Sendable { case tick, notification, packet }
+    enum Unit: String, CaseIterable, Sendable { case tick, sample, notification, packet, row }
 
     var count: Int
     var unit: Unit
@@ -148,6 +157,8 @@ struct ReportSection: Sendable {
   var conversation = ATTConversation()
   /// Losses and gaps that have no mark.
   var unmarkedLosses: [Loss] = []
+  /// Whether a sensor's clock or numbers prove that nothing else is lost.
+  var isNumbered = true
   var unmarkedGaps = 0
   /// What plots show at first, and pictures at all; `nil`: everything.
   var view: ClosedRange<Int64>?

@@ -5,8 +5,9 @@ import Recording
 /// What `session.json` tells a person: device, recording, link, losses, and what happened on the time axis.
 struct SessionFacts {
   private let session: JSONDocument
+  let ledger: Ledger
 
-  init(_ session: JSONDocument) { self.session = session }
+  init(_ session: JSONDocument) { (self.session, ledger) = (session, Ledger(session)) }
 
   var title: String? {
     session["device"]?["name"]?.text ?? session["device"]?["address"]?.text
@@ -71,8 +72,7 @@ struct SessionFacts {
       facts.add(name, number?.integer(Int.self).map { "\($0)" })
     }
     add("Received", session["received"])
-    for (key, name) in Self.queues { add(name, session["lost"]?[key]) }
-    add("Malformed", session["malformed"])
+    facts.rows += ledger.facts
     add("Repeated", session["repeated"])
     add("Other frames", session["otherFrames"])
     add("Without kernel stamp", session["withoutKernelStamp"])
@@ -80,11 +80,6 @@ struct SessionFacts {
     add("Ticks that never came", session["ticks"]?["clock"]?["missingTicks"])
     return facts
   }
-
-  private static let queues = [
-    ("kernelQueue", "Lost: kernel's queue"), ("sampleQueue", "Lost: our queue"),
-    ("packetLog", "Lost: packet log's queue"), ("disk", "Lost: disk"),
-  ]
 
   // MARK: Problems
 
@@ -97,18 +92,11 @@ struct SessionFacts {
           "The recording has no end in session.json: it was broken off, or still runs. What is there is shown."
         ))
     }
-    for (key, name) in Self.queues {
-      guard let count: Int = session["lost"]?[key]?.integer(), count > 0 else { continue }
-      problems.append(ReportProblem(.error, "\(name): \(count). \(Self.remedy(key))"))
-    }
+    problems += ledger.problems(lastMalformed: session["lastMalformed"]?.text)
     if let count: Int = session["gapCount"]?.integer(), count > 0 {
       problems.append(
         ReportProblem(.warning, "The link was lost \(ReportText.count(count, "time")); see the shaded times.")
       )
-    }
-    if let count: Int = session["malformed"]?.integer(), count > 0 {
-      let last = session["lastMalformed"]?.text.map { ", the last: \($0)" } ?? ""
-      problems.append(ReportProblem(.warning, "\(count) notifications were malformed\(last)."))
     }
     if let count: Int = session["withoutKernelStamp"]?.integer(), count > 0 {
       problems.append(
@@ -137,23 +125,7 @@ struct SessionFacts {
     return problems
   }
 
-  private static func remedy(_ queue: String) -> String {
-    switch queue {
-    case "kernelQueue": "The program was too slow for the kernel; try --realtime."
-    case "sampleQueue": "The disk was too slow for the writer."
-    case "packetLog": "Packets are missing in the log, not samples in the tables."
-    default: "The disk refused them: is it full?"
-    }
-  }
-
   // MARK: Time axis
-
-  /// What queues lost of notifications: when is not known.
-  var losses: [ReportSection.Loss] {
-    ["kernelQueue", "sampleQueue", "disk"].compactMap { queue in
-      session["lost"]?[queue]?.integer(Int.self).map { ReportSection.Loss(count: $0, unit: .notification) }
-    }
-  }
 
   /// Of very many gaps some are counted only.
   var unlistedGaps: Int {
@@ -216,6 +188,69 @@ struct SessionFacts {
     case .text(let text): text
     case .flag(let flag): flag ? "yes" : "no"
     case .null, .array, .object: ""
+    }
+  }
+}
+
+extension Ledger {
+  /// Each place where something may be lost, with how much was.
+  var facts: [(name: String, value: String)] {
+    SessionReport.Loss.Place.allCases.map { ("Lost: \($0.title)", "\(loss[$0])") }
+  }
+
+  /// What is lost, and what to do about it.
+  func problems(lastMalformed: String?) -> [ReportProblem] {
+    SessionReport.Loss.Place.allCases.filter { loss[$0] > 0 }.map { place in
+      let last = place == .malformed ? lastMalformed.map { " The last: \($0)." } ?? "" : ""
+      let text = "Lost: \(place.title): \(loss[place]). \(place.remedy)\(last)"
+      return ReportProblem(place == .malformed ? .warning : .error, text, isLoss: true)
+    }
+  }
+
+  /// Losses of unknown time. Ticks have marks of their own.
+  var losses: [ReportSection.Loss] {
+    SessionReport.Loss.Place.allCases.compactMap { place in
+      place.unit(hasTicks).map { ReportSection.Loss(count: loss[place], unit: $0) }
+    }
+  }
+}
+
+extension SessionReport.Loss.Place {
+  fileprivate var title: String {
+    switch self {
+    case .kernelQueue: "kernel's queue"
+    case .sampleQueue: "our queue"
+    case .packetLog: "packets of the packet log"
+    case .disk: "disk"
+    case .cut: "cut by the log's writer"
+    case .missing: "missing by the sensor's clock"
+    case .late: "too late for their place"
+    case .unplaced: "fit no table"
+    case .malformed: "malformed"
+    }
+  }
+
+  fileprivate var remedy: String {
+    switch self {
+    case .kernelQueue: "The program was too slow for the kernel; try --realtime."
+    case .sampleQueue: "The disk was too slow for the writer."
+    case .packetLog: "Packets are missing in the log, not samples in the tables."
+    case .disk: "The disk refused them: is it full?"
+    case .cut: "The log holds only their first octets."
+    case .missing: "The sensor measured them, and they never came."
+    case .late: "Later ones had come before."
+    case .unplaced: "They belong to another stream at the same time, or their scale is not known."
+    case .malformed: "They were not recorded."
+    }
+  }
+
+  /// - Returns: `nil` for what is marked or told elsewhere.
+  fileprivate func unit(_ hasTicks: Bool) -> ReportSection.Loss.Unit? {
+    switch self {
+    case .packetLog: nil
+    case .missing: hasTicks ? nil : .sample
+    case .disk: .row
+    default: .notification
     }
   }
 }

@@ -79,7 +79,11 @@ extension ReportSection {
   var gapCount: Int { marks.count { $0.kind == .gap } + unmarkedGaps }
 
   private var lost: Figure? {
-    guard !allLosses.isEmpty else { return Figure(name: "Lost", value: "nothing") }
+    guard !allLosses.isEmpty else {
+      return isNumbered
+        ? Figure(name: "Lost", value: "nothing")
+        : Figure(name: "Dropped here", value: "nothing", detail: "the sensor does not number its values")
+    }
     let stretches = marks.count { $0.kind == .loss }
     return Figure(
       name: "Lost", value: Loss.text(allLosses),
@@ -126,10 +130,6 @@ extension ReportSection {
     return low
   }
 
-  /// The last ticks before a gap are late on a link that fails, the first behind it while the new one catches up: which
-  /// of them the lost ones stood before, stamps cannot tell (`TickClock`). Nanoseconds.
-  private static let doubt: Int64 = 500_000_000
-
   /// What was due in a gap, or is found missing close to it, is no loss of its own: it goes to the gap's mark.
   mutating func joinLossesToGaps() {
     let gaps = marks.indices.filter { marks[$0].kind == .gap }
@@ -137,7 +137,7 @@ extension ReportSection {
     marks = marks.enumerated().filter { _, mark in
       guard mark.kind == .loss, let loss = mark.loss, loss.unit == .tick,
         let gap = gaps.first(where: {
-          marks[$0].covers(mark.from...max(mark.from, mark.to), within: Self.doubt)
+          marks[$0].covers(mark.from...max(mark.from, mark.to), within: SessionReport.gapDoubt)
         })
       else { return true }
       missing[gap, default: 0] += loss.count

@@ -1,0 +1,176 @@
+package import JSONText
+
+extension SessionReport {
+  /// What did not reach the tables, each loss in exactly one place.
+  public struct Loss: Hashable, Sendable {
+    /// A place where something is lost. The raw value is its key in JSON.
+    public enum Place: String, CaseIterable, Sendable {
+      /// The kernel's receive queue was full. All PDUs of the bearer count, not only samples.
+      case kernelQueue
+      /// Our queue between receive thread and writer was full.
+      case sampleQueue
+      /// The queue of the packet log was full, the disk did not take it, or the file was removed: packets that are missing there,
+      /// not samples. Of an imported log, packets that its writer lost.
+      case packetLog
+      /// The disk did not take rows, or their file was removed. A ring's sample is one; a strap's value is one of `heart_rate`, and
+      /// one of `rr_intervals` for each interval.
+      case disk
+      /// Notifications that a log's writer cut: it kept less of them than there was.
+      case cut
+      /// Samples that are missing by the sensor's own clock: those of a Polar sensor, ticks of a ring. Times without a link do not
+      /// count.
+      case missing
+      /// Notifications that came too late for their place in the order.
+      case late
+      /// Notifications that fit no table: they belong to another stream that ran at the same time, or their scale is not known.
+      case unplaced
+      /// Notifications and ATT PDUs that broke their format.
+      case malformed
+    }
+
+    public var kernelQueue = 0
+    public var sampleQueue = 0
+    public var packetLog = 0
+    public var disk = 0
+    public var cut = 0
+    public var missing = 0
+    public var late = 0
+    public var unplaced = 0
+    public var malformed = 0
+
+    package init() {}
+
+    public subscript(place: Place) -> Int {
+      get { self[keyPath: Self.path(place)] }
+      set { self[keyPath: Self.path(place)] = newValue }
+    }
+
+    private static func path(_ place: Place) -> WritableKeyPath<Loss, Int> {
+      switch place {
+      case .kernelQueue: \.kernelQueue
+      case .sampleQueue: \.sampleQueue
+      case .packetLog: \.packetLog
+      case .disk: \.disk
+      case .cut: \.cut
+      case .missing: \.missing
+      case .late: \.late
+      case .unplaced: \.unplaced
+      case .malformed: \.malformed
+      }
+    }
+
+    public var total: Int { Place.allCases.reduce(0) { $0 + self[$1] } }
+
+    package static func += (left: inout Loss, right: Loss) {
+      for place in Place.allCases { left[place] += right[place] }
+    }
+
+    package func encode(into line: inout JSONLine) {
+      for place in Place.allCases { line.member(place.rawValue, self[place]) }
+    }
+  }
+}
+
+extension SessionReport.Loss.Place {
+  /// Where it is, in two words at most.
+  package var name: String {
+    switch self {
+    case .kernelQueue: "kernel queue"
+    case .sampleQueue: "sample queue"
+    case .packetLog: "packet log"
+    default: rawValue
+    }
+  }
+
+  /// What happened to so many.
+  fileprivate func text(_ count: Int, _ ledger: Ledger) -> String {
+    switch self {
+    case .kernelQueue: return "\(count) in the kernel queue"
+    case .sampleQueue: return "\(count) in the sample queue"
+    case .packetLog:
+      let packets = "\(count) \(count == 1 ? "packet" : "packets")"
+      return ledger.isImported ? "\(packets) by the log's writer" : "\(packets) of the packet log"
+    case .disk: return "\(count) \(count == 1 ? "row" : "rows") by the disk"
+    case .cut: return "\(count) cut by the log's writer"
+    case .missing: return "\(ledger.samples(count)) missing by the sensor's clock"
+    case .late: return "\(count) late"
+    case .unplaced: return "\(count) that fit no table"
+    case .malformed: return "\(count) malformed"
+    }
+  }
+}
+
+/// What came of a device, what of it is lost, and whether that can be known: the one text that every command shows of it.
+package struct Ledger: Hashable, Sendable {
+  /// Notifications.
+  package var received = 0
+  package var loss = SessionReport.Loss()
+  /// Notifications that came twice, and are recorded once.
+  package var repeated = 0
+  /// Whether the sensor numbers its samples, or tells their times: only then does a loss before this machine show.
+  package var isNumbered = false
+  /// Whether samples are ticks of a ring.
+  package var hasTicks = false
+  package var isImported = false
+
+  package init() {}
+
+  package init(_ report: SessionReport) {
+    (received, loss, repeated) = (report.received, report.lost, report.repeated)
+    (isNumbered, hasTicks) = (report.isNumbered, report.ticks != nil)
+    isImported = report.origin != nil
+  }
+
+  /// - Parameter session: `session.json`. What an older one does not say is 0.
+  package init(_ session: JSONDocument) {
+    func count(_ document: JSONDocument?) -> Int { max(0, document?.integer() ?? 0) }
+    received = count(session["received"])
+    for place in SessionReport.Loss.Place.allCases { loss[place] = count(session["lost"]?[place.rawValue]) }
+    loss.malformed = max(loss.malformed, count(session["malformed"]))
+    repeated = count(session["repeated"])
+    isNumbered = session["numbered"]?.flag ?? false
+    hasTicks = session["ticks"] != nil
+    isImported = session["importedFrom"] != nil
+  }
+
+  package static func += (left: inout Ledger, right: Ledger) {
+    left.received += right.received
+    left.loss += right.loss
+    left.repeated += right.repeated
+    left.isNumbered = left.isNumbered && right.isNumbered
+    left.hasTicks = left.hasTicks || right.hasTicks
+    left.isImported = left.isImported || right.isImported
+  }
+
+  fileprivate func samples(_ count: Int) -> String {
+    "\(count) \(hasTicks ? "tick" : "sample")\(count == 1 ? "" : "s")"
+  }
+
+  /// The members `received`, `repeated`, `numbered` and `lost`, as `session.json` has them.
+  package func encode(into line: inout JSONLine) {
+    line.member("received", received)
+    line.member("repeated", repeated)
+    line.member("numbered", isNumbered)
+    line.member("lost") { line in loss.encode(into: &line) }
+  }
+
+  /// A line of what is lost, and one of what came twice, if anything did.
+  package var lines: [String] {
+    repeated > 0 ? [line, "\(repeated) repeated: they came twice, and are recorded once"] : [line]
+  }
+
+  /// `0 lost of 300`, `15 lost of 30: 15 cut by the log's writer`, or without numbers of the sensor's `0 dropped here of 30`.
+  private var line: String {
+    let total = loss.total
+    guard total > 0 else {
+      return isNumbered
+        ? "0 lost of \(received)" : "0 dropped here of \(received) (the sensor does not number its values)"
+    }
+    let parts = SessionReport.Loss.Place.allCases.filter { loss[$0] > 0 }.map { $0.text(loss[$0], self) }
+    // Samples of a sensor's clock are no part of the notifications.
+    let of =
+      loss.missing > 0
+      ? "lost (\(received) notifications received)" : "lost of \(received + loss.kernelQueue)"
+    return "\(total) \(of): " + parts.joined(separator: ", ")
+  }
+}
