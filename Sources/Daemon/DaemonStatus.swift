@@ -187,7 +187,8 @@ extension DaemonStatus {
     for device in devices {
       let name = device.name + String(repeating: " ", count: widest - device.name.count)
       var parts = [name, device.state.padded(to: 12), "\(device.counts.received) received"]
-      parts.append("\(device.counts.lost) lost")
+      // What a sensor sent and did not deliver is not known here.
+      parts.append(device.counts.lost > 0 ? "\(device.counts.lost) lost" : "0 dropped")
       parts.append("\(device.counts.gaps) gaps")
       for stream in device.streams {
         if let rate = stream.rate { parts.append("\(stream.name) \(NumberText.fixed(rate, 1))/s") }

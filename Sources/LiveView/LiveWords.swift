@@ -127,7 +127,8 @@ struct LiveWords {
 
   func losses(_ device: LiveDevice) -> [LiveLine] {
     let counts = device.counts
-    var lost = LiveLine("\(counts.lost) lost", counts.lost > 0 ? .bad : .good)
+    // What a sensor sent and did not deliver is not known here.
+    var lost = LiveLine(counts.lost > 0 ? "\(counts.lost) lost" : "0 dropped", counts.lost > 0 ? .bad : .good)
     lost.append(" of \(counts.received + counts.kernelQueueDrops)")
     let places = [
       ("kernel queue", counts.kernelQueueDrops), ("sample queue", counts.sampleQueueDrops),

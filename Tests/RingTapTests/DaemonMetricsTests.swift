@@ -7,15 +7,20 @@ import Testing
 @testable import BLEDissector
 @testable import Daemon
 @testable import LiveView
+@testable import Recording
 
 /// The daemon's metrics, read by Prometheus' own Python client.
 @Suite struct DaemonMetricsTests {
   private static let status: DaemonStatus = {
     var counts = DaemonStatus.Counts()
-    (counts.captures, counts.failedStarts, counts.received, counts.malformed) = (3, 7, 184_211, 2)
-    (counts.kernelQueueDrops, counts.sampleQueueDrops, counts.packetLogDrops, counts.diskDrops) = (
-      11, 12, 13, 14
-    )
+    (counts.captures, counts.failedStarts, counts.received) = (3, 7, 184_211)
+    for (place, count) in [
+      (.kernelQueue, 11), (.sampleQueue, 12), (.packetLog, 13), (.disk, 14), (.malformed, 2),
+    ]
+      as [(SessionReport.Loss.Place, Int)]
+    {
+      counts.loss[place] = count
+    }
     counts.gaps = 5
     func device(_ name: String, _ octet: UInt64, _ counts: DaemonStatus.Counts) -> DaemonStatus.Device {
       DaemonStatus.Device(

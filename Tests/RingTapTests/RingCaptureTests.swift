@@ -3,6 +3,7 @@ import BLEHost
 import BLELinux
 import BLEStack
 import BLEWire
+import ColmiRing
 import Foundation
 import SensorSessions
 import TestKit
@@ -214,6 +215,9 @@ import Testing
         }
         let session = try json(folder + "/session.json")
         #expect((session["lost"] as? [String: Int])?["disk"] == result.report.lost.disk)
+        let ticks = try #require(session["ticks"] as? [String: Any])
+        #expect(ticks["rows"] as? Int == rows(folder + "/samples.csv").count - 1)
+        #expect(result.report.tickRows < result.report.ticks?.ticks ?? 0, "it was full before the last tick")
         #expect(ring.commands.last.map { Array($0.prefix(2)) } == [0xA1, 0x02])
         await adapter.close()
       }

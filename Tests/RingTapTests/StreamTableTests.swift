@@ -102,8 +102,12 @@ import Testing
     #expect(object["received"] as? Int == 3)
     #expect(object["malformed"] as? Int == 1)
     let lost = try #require(object["lost"] as? [String: Int])
-    #expect(lost == ["kernelQueue": 4, "sampleQueue": 5, "packetLog": 6, "disk": 7])
-    #expect(report.lost.total == 22)
+    #expect(
+      lost == [
+        "kernelQueue": 4, "sampleQueue": 5, "packetLog": 6, "disk": 7, "cut": 0, "missing": 0, "late": 0,
+        "unplaced": 0, "malformed": 1,
+      ])
+    #expect(report.lost.total == 23)
     let streams = try #require(object["streams"] as? [String: [String: Any]])
     #expect(streams["ppg"]?["samples"] as? Int == 2)
     #expect(streams["ppg"]?["file"] as? String == "ppg.csv")

@@ -68,6 +68,9 @@ public struct PolarSampleClock: Hashable, Sendable, BitwiseCopyable {
   /// Nanoseconds from sample to sample, as far as it is known.
   public var periodNanoseconds: Double? { period ?? sampleRateHertz.map { 1e9 / Double($0) } }
 
+  /// Whether frames have shown the period.
+  public var isMeasured: Bool { period != nil }
+
   /// Forgets the last frame: nothing is missing before the next one, whose link or clock is another.
   public mutating func interrupt() { previous = nil }
 

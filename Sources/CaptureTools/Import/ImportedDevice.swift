@@ -64,6 +64,8 @@ struct ImportedDevice {
   private(set) var other = 0
   private(set) var repeated = 0
   private(set) var cut = 0
+  /// Cut ones of which a reading is whole.
+  private var usedCuts = 0
   private(set) var unplaced = 0
   /// Of the links that had readings, by the number of the link in the log.
   private(set) var spans: [Int: Span] = [:]
@@ -93,7 +95,7 @@ struct ImportedDevice {
     _ place: WritableKeyPath<ImportedDevice, ImportedTables<Tables>?>, _ make: @autoclosure () -> Tables,
     isCounted: Bool = false
   ) {
-    if !isCounted { received += 1 }
+    if isCounted { usedCuts += 1 } else { received += 1 }
     spans[link, default: Span(first: time, last: time)].last = time
     guard failure == nil else { return }
     do throws(SystemError) {
@@ -111,7 +113,7 @@ struct ImportedDevice {
   mutating func finish(_ report: inout SessionReport) {
     (report.received, report.malformed) = (received, malformed)
     (report.otherFrames, report.repeated, report.lost.cut) = (other, repeated, cut)
-    report.lost.unplaced = unplaced
+    (report.lost.unplaced, report.usedCuts) = (unplaced, usedCuts)
     report.lastMalformed = lastMalformed?.description
     let failures = [
       ring?.finish(&report), heartRate?.finish(&report), temperature?.finish(&report),

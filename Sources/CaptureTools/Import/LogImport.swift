@@ -90,6 +90,7 @@ package struct LogImport {
       var decoder = PacketDecoder(attributes)
       var advertised = AdvertisedDevices()
       _ = try read(progress) { record in
+        devices.note(cut: record)
         advertised.take(record) { devices.take($0, of: $1, isRepeated: $2) }
         decoder.decode(record) { devices.take($0) }
       }
@@ -155,7 +156,7 @@ package struct LogImport {
       let links = log.connections.filter { LogDevice($0) == device }
       var report = Self.report(of: device, links, imported.spans)
       report.deviceName = names[device]
-      report.lost.packetLog = log.drops
+      report.lost.packetLog = log.drops + devices.unknownCuts(device)
       var origin = origin(device, devices.handles[device] ?? [])
       outcome.problems += imported.story.finish(&origin)
       report.origin = origin
@@ -213,6 +214,10 @@ private struct ImportedDevices {
   private var readings: [LogDevice: LogReadings] = [:]
   private var places: [LogDevice: Int] = [:]
 
+  /// Records that the log's writer cut before it says of which link they are, and cut advertisements.
+  private var cutData = 0
+  private var cutAdvertisements = 0
+
   /// Devices whose advertised values count: those that nobody was connected to, who has more of them.
   private var advertisers: Set<LogDevice> = []
 
@@ -227,6 +232,24 @@ private struct ImportedDevices {
       all.append((device, ImportedDevice(into: folder, story(folder))))
     }
   }
+
+  /// Counts a record of which not even the device is known.
+  mutating func note(cut record: borrowing PacketRecord) {
+    guard record.isCut, record.direction == .controllerToHost || record.packet.isEmpty else { return }
+    switch record.type {
+    case .acl where record.packet.count < 2: cutData += 1
+    case .event:
+      let packet = record.packet
+      if packet.count > 0, packet[0] != HCIEventCode.leMeta.rawValue { return }
+      let reports: [LESubevent] = [.advertisingReport, .extendedAdvertisingReport]
+      if packet.count > 2, !reports.contains(LESubevent(rawValue: packet[2])) { return }
+      cutAdvertisements += 1
+    default: break
+    }
+  }
+
+  /// Records that may have been a device's.
+  func unknownCuts(_ device: LogDevice) -> Int { advertisers.contains(device) ? cutAdvertisements : cutData }
 
   /// Takes an advertised value.
   mutating func take(_ reading: AdvertisedReading, of device: LogDevice, isRepeated: Bool) {

@@ -23,8 +23,12 @@ protocol LogReadingSink {
 }
 
 extension DecodedPacket {
-  /// Whether it brings a value, begins a link, or was to bring something that is lost.
-  var concernsReadings: Bool { att != nil || beginsLink || losesFrame || problem != nil && type == .acl }
+  /// Whether it brings a value, begins or ends a link, or was to bring something that is lost.
+  var concernsReadings: Bool {
+    att != nil || beginsLink || endsLink || losesFrame || problem != nil && type == .acl
+  }
+
+  var endsLink: Bool { hci?.event == .disconnectionComplete }
 }
 
 /// The readings in one device's notifications, whatever sensor it is, in the order of a log.
@@ -69,9 +73,9 @@ struct LogReadings {
   /// - Returns: the place of the link that a packet came over.
   private mutating func place(of packet: borrowing DecodedPacket) -> Int {
     let (adapter, handle) = (packet.adapter, packet.connectionHandle)
-    let known = links.firstIndex { $0.adapter == adapter && $0.handle == handle }
-    if let known, !packet.beginsLink { return known }
-    if let known { links.remove(at: known) }
+    // One host has one link to a device at a time.
+    if packet.beginsLink { links.removeAll { $0.adapter == adapter } }
+    if let known = links.firstIndex(where: { $0.adapter == adapter && $0.handle == handle }) { return known }
     if links.count == Self.linkLimit { links.removeFirst() }
     linkCount += 1
     var link = Link(adapter: adapter, handle: handle, number: linkCount)
@@ -80,11 +84,12 @@ struct LogReadings {
     return links.count - 1
   }
 
-  /// - Returns: why a reading is not taken: another stream of its kind runs. A link that began later takes its place at once.
+  /// - Returns: why a reading is not taken: another stream of its kind runs, over another link or from another attribute.
   private mutating func refusal(
     _ value: Span<UInt8>, of uuid: BluetoothUUID, _ handle: AttributeHandle, _ link: Int, at time: ReceiveTime
   ) -> Reason? {
-    if let stream = streams[uuid], stream.link > link || stream.link == link && stream.handle != handle,
+    if let stream = streams[uuid], stream.link != link || stream.handle != handle,
+      links.contains(where: { $0.number == stream.link }),
       (time - stream.time).nanoseconds.magnitude < Self.silence
     {
       let isSame =
@@ -99,6 +104,9 @@ struct LogReadings {
   }
 
   mutating func take(_ packet: borrowing DecodedPacket, into sink: inout some LogReadingSink) {
+    if packet.endsLink {
+      return links.removeAll { $0.adapter == packet.adapter && $0.handle == packet.connectionHandle }
+    }
     let place = place(of: packet)
     if packet.losesFrame { return takeCut(packet, place, into: &sink) }
     guard let att = packet.att, let value = att.value, let handle = att.handle else {

@@ -46,7 +46,8 @@ struct LogTables {
       ledger.hasTicks || isAlone && !polar.isEmpty && polar.values.allSatisfy(\.account.isNumbered)
     ledger.isImported = true
     for rows in polar.values {
-      ledger.loss.missing += rows.account.missing
+      ledger.loss.missing += rows.account.missing(
+        rows.account.missing, besides: counts.loss.cut + counts.loss.malformed)
       ledger.loss.late += rows.account.late
       ledger.loss.unplaced += rows.account.unplaced
       ledger.repeated += rows.account.repeated

@@ -92,7 +92,7 @@ struct ReportCommand: ParsableCommand {
     if output != nil || svg == nil && png == nil {
       try write(document.page, to: output, document)
     }
-    if document.hasErrors { throw ExitCode.failure }
+    if document.isIncomplete { throw ExitCode.failure }
     if document.hasLosses { throw ExitCode(3) }
   }
 

@@ -58,6 +58,8 @@ public struct SessionReport: Hashable, Sendable {
   public var repeated = 0
   /// Whether the sensor numbers its samples, or tells their times: else a loss before this machine does not show.
   public internal(set) var isNumbered = false
+  /// Notifications that a log's writer cut, but of which a sample is recorded.
+  package var usedCuts = 0
   /// Kinds of sensors that were taken over.
   private var accountCount = 0
   /// Samples with our stamp because the kernel gave none.
@@ -143,7 +145,11 @@ public struct SessionReport: Hashable, Sendable {
     isNumbered = account.isNumbered && (isNumbered || accountCount == 0)
     accountCount += 1
     let withoutLink = account.stretches.filter { stretch in gaps.contains { Self.covers($0, stretch) } }
-    lost.missing += account.missing - withoutLink.reduce(0) { $0 + $1.count }
+    let missing = account.missing - withoutLink.reduce(0) { $0 + $1.count }
+    let elsewhere =
+      lost.kernelQueue + lost.sampleQueue + lost.cut - usedCuts + lost.malformed
+      + (origin == nil ? 0 : lost.packetLog)
+    lost.missing += account.missing(max(0, missing), besides: elsewhere)
   }
 
   /// The last ticks before a gap are late on a link that fails, the first behind it while the new one catches up: which of them

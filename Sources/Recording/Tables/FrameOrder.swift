@@ -122,8 +122,8 @@ struct FrameOrder: Sendable {
   private func follows(_ frame: Frame, _ line: Line) -> Bool {
     guard frame.device > line.device else { return false }
     let elapsed = frame.device - line.device
-    // Samples of two streams cannot be measured by one sensor at once. Rates are right to a tenth.
-    guard elapsed >= frame.duration - frame.duration / 10 else { return false }
+    // Samples of two streams cannot be measured by one sensor at once.
+    guard elapsed >= frame.duration else { return false }
     // A short step is one whatever happened to the kernel's clock.
     return elapsed < UInt64(Self.tolerance) || !line.isEarly(frame)
   }

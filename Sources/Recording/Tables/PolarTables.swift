@@ -182,12 +182,13 @@ package struct PolarRows {
     times.restart()
   }
 
-  /// Its samples were taken for missing when the frame after it came.
+  /// Its samples were taken for missing when the frame after it came; a frame where none are missing is of another stream.
   private mutating func noteLate(_ sample: PolarFrameSample) {
     var count = 0
     sample.withFrame { count = $0.sampleCount }
+    guard account.missing >= count else { return account.unplaced += 1 }
     account.late += 1
-    account.missing = max(0, account.missing - count)
+    account.missing -= count
   }
 
   /// - Returns: `nil` for a frame without rows: one that holds no samples, or whose rows do not fit the table.
@@ -201,11 +202,11 @@ package struct PolarRows {
         account.unplaced += 1
         return
       }
-      // Timestamps are right to a sample or two.
-      let samples = max(0, frame.sampleCount - 2)
+      // Timestamps are right to a sample or two, and nominal rates to a tenth.
+      let samples = Double(max(0, frame.sampleCount - 2)) * (clock.isMeasured ? 0.97 : 0.9)
       fact = FrameOrder.Frame(
         device: frame.timestampNanoseconds,
-        duration: period.map { UInt64(min(Double(samples) * $0, 1e15)) } ?? 0,
+        duration: period.map { UInt64(min(samples * $0, 1e15)) } ?? 0,
         timestamp: sample.time.nanoseconds, link: sample.link, digest: Self.digest(frame.content))
     }
     return fact
@@ -231,6 +232,8 @@ package struct PolarRows {
         times.place(time, device: frame.timestampNanoseconds, duration: $0.durationNanoseconds)
       }
       let (count, scale) = (frame.sampleCount, scale(of: frame) ?? 1)
+      account.notifications += 1
+      account.samples += count
       var number = 0
       frame.forEachSample { sample in
         values.removeAll(keepingCapacity: true)

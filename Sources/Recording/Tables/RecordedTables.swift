@@ -75,6 +75,9 @@ package struct TableAccount: Hashable, Sendable {
   package var missing = 0
   /// Where ticks of a ring are missing. They count, though no link was there.
   package var stretches: [Stretch] = []
+  /// Samples that came, of those that would be missing otherwise, and the notifications that brought them.
+  package var samples = 0
+  package var notifications = 0
   /// Notifications that came too late for their place in the order.
   package var late = 0
   /// Notifications that fit no row: they belong to another stream, or their scale is not known.
@@ -84,9 +87,23 @@ package struct TableAccount: Hashable, Sendable {
 
   package init() {}
 
+  /// Samples missing by the sensor's clock, but for those of notifications that are known to be lost elsewhere.
+  ///
+  /// - Parameters:
+  ///   - missing: all that are missing.
+  ///   - lost: notifications that a queue dropped, that were cut or malformed.
+  package func missing(_ missing: Int, besides lost: Int) -> Int {
+    guard lost > 0, notifications > 0 else { return missing }
+    // They bring as many samples as others do, to a tenth and some at their ends.
+    let explained = Double(lost) * Double(samples) / Double(notifications)
+    return Double(missing) <= explained * 1.1 + 2 ? 0 : missing - Int(explained.rounded())
+  }
+
   /// Adds the counts of another table.
   mutating func add(_ other: TableAccount) {
     missing += other.missing
+    samples += other.samples
+    notifications += other.notifications
     stretches += other.stretches
     late += other.late
     unplaced += other.unplaced

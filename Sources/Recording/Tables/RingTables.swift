@@ -22,6 +22,7 @@ package struct RingTables: SampleTables {
     guard let table = sample.stream?.rawValue else { return }
     files.append(sample, to: table)
     if sample.sample.isDropout { droppedOut[table] += 1 }
+    seen.notifications += 1
     stream.take(sample.sample, at: sample.time)
     takeTicks(&files)
   }
@@ -31,16 +32,24 @@ package struct RingTables: SampleTables {
     takeTicks(&files)
   }
 
-  package private(set) var account = TableAccount()
+  /// Fastest ticks that a ring has, a second. What comes faster is played from a log or a test as fast as it is taken: its
+  /// timestamps say nothing of the ring's clock.
+  private static let fastestTicks = 1_000.0
+
+  package var account: TableAccount {
+    (stream.report.rate ?? 0) > Self.fastestTicks ? TableAccount() : seen
+  }
+  private var seen = TableAccount()
   private var lastTick: ReceiveTime?
 
   private mutating func note(_ placed: PlacedTick) {
     // Here, before any is missing: the first stretch of a long stream allocates nothing.
-    if lastTick == nil { account.stretches.reserveCapacity(TableAccount.stretchLimit) }
-    account.isNumbered = true
-    account.missing += placed.missingBefore
-    if placed.missingBefore > 0, let lastTick, account.stretches.count < TableAccount.stretchLimit {
-      account.stretches.append(
+    if lastTick == nil { seen.stretches.reserveCapacity(TableAccount.stretchLimit) }
+    seen.isNumbered = true
+    seen.samples += 1
+    seen.missing += placed.missingBefore
+    if placed.missingBefore > 0, let lastTick, seen.stretches.count < TableAccount.stretchLimit {
+      seen.stretches.append(
         TableAccount.Stretch(after: lastTick, before: placed.fittedTime, count: placed.missingBefore))
     }
     lastTick = placed.fittedTime

@@ -72,7 +72,7 @@ struct LiveScreenTests {
         "                                                            ⡠⠔⠊⠁            ⠈⠑⠢⢄",
         String(repeating: "─", count: 80),
         "pulse 62 /min, quality 0.97  battery 64 %  jitter p99 14.1 ms",
-        "0 lost of 3600  1 malformed",
+        "0 dropped of 3600  1 malformed",
         "1.2 MB in walk  Ctrl-C ends",
       ])
   }
@@ -88,7 +88,7 @@ struct LiveScreenTests {
         "ppg             25.0 Hz     1234  ⠉⠒⠒⠤⠤⣀",
         String(repeating: "─", count: 40),
         "pulse 62 /min, quality 0.97",
-        "0 lost of 3600  1 malformed",
+        "0 dropped of 3600  1 malformed",
         "1.2 MB in walk  Ctrl-C ends",
       ])
     #expect(

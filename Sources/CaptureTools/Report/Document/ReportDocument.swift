@@ -17,8 +17,10 @@ package struct ReportDocument: Sendable {
   }
   /// All problems, in words.
   package var problemTexts: [String] { allProblems.map(\.text) }
+  /// Whether something could not be read, or was lost.
+  package var hasErrors: Bool { allProblems.contains { $0.severity == .error } }
   /// Whether something could not be read.
-  package var hasErrors: Bool { allProblems.contains { $0.severity == .error && !$0.isLoss } }
+  package var isIncomplete: Bool { allProblems.contains { $0.severity == .error && !$0.isLoss } }
   /// Whether something is known to be lost.
   package var hasLosses: Bool {
     allProblems.contains { $0.isLoss } || sections.contains { !$0.allLosses.isEmpty }

@@ -193,17 +193,23 @@ struct SessionFacts {
 }
 
 extension Ledger {
-  /// Each place where something may be lost, with how much was.
+  /// Each queue, with how much was lost in it, and each other place where something was lost.
   var facts: [(name: String, value: String)] {
-    SessionReport.Loss.Place.allCases.map { ("Lost: \($0.title)", "\(loss[$0])") }
+    let queues: [SessionReport.Loss.Place] = [.kernelQueue, .sampleQueue, .packetLog, .disk]
+    return SessionReport.Loss.Place.allCases.filter { queues.contains($0) || loss[$0] > 0 }.map {
+      ($0 == .malformed ? "Malformed" : "Lost: \($0.title)", "\(loss[$0])")
+    }
   }
 
   /// What is lost, and what to do about it.
   func problems(lastMalformed: String?) -> [ReportProblem] {
     SessionReport.Loss.Place.allCases.filter { loss[$0] > 0 }.map { place in
-      let last = place == .malformed ? lastMalformed.map { " The last: \($0)." } ?? "" : ""
-      let text = "Lost: \(place.title): \(loss[place]). \(place.remedy)\(last)"
-      return ReportProblem(place == .malformed ? .warning : .error, text, isLoss: true)
+      guard place == .malformed else {
+        return ReportProblem(
+          .error, "Lost: \(place.title): \(loss[place]). \(place.remedy)", isLoss: true)
+      }
+      let last = lastMalformed.map { ", the last: \($0)" } ?? ""
+      return ReportProblem(.warning, "\(loss.malformed) notifications were malformed\(last).", isLoss: true)
     }
   }
 
@@ -220,7 +226,7 @@ extension SessionReport.Loss.Place {
     switch self {
     case .kernelQueue: "kernel's queue"
     case .sampleQueue: "our queue"
-    case .packetLog: "packets of the packet log"
+    case .packetLog: "packet log's queue"
     case .disk: "disk"
     case .cut: "cut by the log's writer"
     case .missing: "missing by the sensor's clock"

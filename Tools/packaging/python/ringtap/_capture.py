@@ -111,6 +111,22 @@ class Capture:
         found = device.get("address") if isinstance(device, dict) else None
         return found if isinstance(found, str) else None
 
+    @property
+    def lost(self) -> Dict[str, int]:
+        """What is in no table, by where it was lost, as `session.json` and `ringtap` tell it: `kernelQueue`, `sampleQueue`,
+        `packetLog`, `disk`, `cut`, `missing`, `late`, `unplaced`, `malformed`. Empty where there is no `session.json`.
+
+        A sensor that numbers nothing (`session["numbered"]` is false) may have sent more than this machine knows of.
+        """
+        lost = self.session.get("lost")
+        if not isinstance(lost, dict):
+            return {}
+        counts = {place: count for place, count in lost.items() if isinstance(count, int)}
+        malformed = self.session.get("malformed")
+        if isinstance(malformed, int):
+            counts.setdefault("malformed", malformed)
+        return counts
+
     def __contains__(self, table: object) -> bool:
         return table in self.tables
 
