@@ -75,11 +75,25 @@ struct TableFollower {
     (from, skipped) = (cursor?.from ?? 0, cursor?.skipped ?? 0)
     (sent, confirmed, counted, told) = (acknowledged, acknowledged, acknowledged, acknowledged.row)
     byteCount = sent.octet
+    if let count = Files.byteCount(of: path), count < acknowledged.octet { try stepBack() }
     try look()
     // The cursor's place is one between two lines of this very file.
     guard acknowledged.octet >= start.octet,
       try Self.octets(path, acknowledged.octet - 1, 1) == [UInt8(ascii: "\n")]
     else { throw .otherCapture(path) }
+  }
+
+  /// Goes back to the end of a file that a power failure has left with fewer rows than a collector has confirmed: rows are
+  /// published before the disk of the capture has them.
+  ///
+  /// - Throws: `otherCapture` if it has as many rows in fewer octets.
+  private mutating func stepBack() throws(PublishProblem) {
+    let end = try advance(from: start) { _ in false }
+    guard end.row < acknowledged.row else { throw .otherCapture(path) }
+    (acknowledged, sent, confirmed, counted) = (end, end, end, end)
+    byteCount = end.octet
+    from = min(from, end.row)
+    skipped = min(skipped, from)
   }
 
   var cursor: PublishCursor.Table {
