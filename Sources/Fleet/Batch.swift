@@ -92,10 +92,13 @@ extension Batch {
     guard octets.last == UInt8(ascii: "\n") else { return nil }
     var count = 0
     for octet in octets {
-      if octet == UInt8(ascii: "\n") { count += 1 } else if octet < 0x20 || octet >= 0x7F { return nil }
+      if octet == UInt8(ascii: "\n") { count += 1 } else if !isText(octet) { return nil }
     }
     return count
   }
+
+  /// Whether an octet may be in a line of CSV.
+  static func isText(_ octet: UInt8) -> Bool { (0x20..<0x7F).contains(octet) }
 
   /// The lines from a number on.
   func rows(after count: Int) -> ArraySlice<UInt8> {

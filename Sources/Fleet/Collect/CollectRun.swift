@@ -46,8 +46,15 @@ public final class CollectRun: Sendable {
   private static let longestPause = Duration.seconds(10)
   private static let turnMilliseconds = 200
   private static let progressPeriod = Duration.milliseconds(500)
-  /// For the last receipts to leave.
+  /// While a sync runs, whose receipts a publisher may wait for, and while the last ones leave.
+  private static let shortTurnMilliseconds = 10
+  /// For the last receipts to leave; less after Ctrl-C. What no receipt told of is sent again, and recognised.
   private static let farewellPeriod = Duration.seconds(3)
+  private static let shortFarewellPeriod = Duration.milliseconds(400)
+  static let unansweredLimit = Limit(
+    256, "receipts of a collector that the broker has not acknowledged", by: .broker,
+    whenFull: "further ones wait: what they tell stays in the collector's sessions",
+    counted: "nowhere: the next receipt has the same numbers")
 
   private let plan: Plan
   private let note: @Sendable (String) -> Void
@@ -95,20 +102,25 @@ public final class CollectRun: Sendable {
     var collector = Collector(plan.directory, prefix: plan.broker.prefix, name: plan.name)
     var connections = 0
     do throws(PublishProblem) {
-      try run(&collector, &connections)
+      let disk: CollectorDisk
+      do throws(SystemError) { disk = try CollectorDisk() } catch { throw .system(error) }
+      defer { disk.end() }
+      try run(&collector, CollectorCommits(disk), &connections)
       var report = collector.report
       report.connections = connections
       result.set(.success(report))
     } catch { result.set(.failure(error)) }
   }
 
-  private func run(_ collector: inout Collector, _ connections: inout Int) throws(PublishProblem) {
+  private func run(
+    _ collector: inout Collector, _ commits: CollectorCommits, _ connections: inout Int
+  ) throws(PublishProblem) {
     var (pause, told) = (Duration.milliseconds(250), "")
     var version = ProtocolVersion()
     var group = plan.group.map { CollectorGroup($0, member: plan.name, below: plan.broker.prefix) }
     while !isOver(collector) {
       do throws(PublishProblem) {
-        try session(&collector, &group, version) {
+        try session(&collector, &group, commits, version) {
           connections += 1
           pause = .milliseconds(250)
           note(
@@ -143,8 +155,8 @@ public final class CollectRun: Sendable {
 
   /// One connection, to its end.
   private func session(
-    _ collector: inout Collector, _ group: inout CollectorGroup?, _ version: ProtocolVersion,
-    connected: () -> Void
+    _ collector: inout Collector, _ group: inout CollectorGroup?, _ commits: CollectorCommits,
+    _ version: ProtocolVersion, connected: () -> Void
   ) throws(PublishProblem) {
     var options = MQTTClient.Options(
       client: "ringtap-collect-\(plan.name)", host: plan.broker.host, port: plan.broker.port,
@@ -156,7 +168,7 @@ public final class CollectRun: Sendable {
     options.sessionSeconds = group == nil ? Self.sessionSeconds : 0
     options.will = group.map { ($0.will.topic, $0.will.octets) }
     let client = try attempt { () throws(MQTTError) in try MQTTClient(options) }
-    let intake = Intake(collector, group, below: plan.broker.prefix)
+    let intake = Intake(collector, group, commits, below: plan.broker.prefix)
     client.onMessage = { topic, payload, _ in intake.take(topic, payload) }
     defer { (collector, group) = (intake.collector, intake.group) }
     try attempt { () throws(MQTTError) in try client.connect() }
@@ -173,23 +185,37 @@ public final class CollectRun: Sendable {
           elapsed: begunAt.duration(to: now), publishers: intake.collector.publisherCount,
           received: intake.collector.received, duplicated: intake.collector.duplicated))
     }
-    // Publishers wait for the word that all is here.
-    let limit = SystemClock.monotonic().advanced(by: Self.farewellPeriod)
-    repeat {
-      try turn(client, intake, &unanswered, connected)
-    } while !unanswered.isEmpty && SystemClock.monotonic() < limit
+    try sayFarewell(client, intake, &unanswered, connected)
     client.disconnect(publishesWill: intake.group != nil)
   }
 
-  private func turn(
+  /// Publishers wait for the word that all is here, and on the disk.
+  private func sayFarewell(
     _ client: MQTTClient, _ intake: Intake, _ unanswered: inout Set<Int>, _ connected: () -> Void
   ) throws(PublishProblem) {
-    for receipt in intake.isConnected ? intake.collector.receipts(SystemClock.monotonic()) : [] {
+    let begunAt = SystemClock.monotonic()
+    while true {
+      try turn(client, intake, &unanswered, milliseconds: Self.shortTurnMilliseconds, connected)
+      guard intake.commits.isBusy || intake.collector.isSyncUrgent || !unanswered.isEmpty else { return }
+      let period = isEnding ? Self.shortFarewellPeriod : Self.farewellPeriod
+      guard SystemClock.monotonic() < begunAt.advanced(by: period) else { return }
+    }
+  }
+
+  private func turn(
+    _ client: MQTTClient, _ intake: Intake, _ unanswered: inout Set<Int>,
+    milliseconds: Int = turnMilliseconds, _ connected: () -> Void
+  ) throws(PublishProblem) {
+    let now = SystemClock.monotonic()
+    try intake.commits.turn(&intake.collector, now)
+    let room = Self.unansweredLimit.count - unanswered.count
+    for receipt in intake.isConnected && room > 0 ? intake.collector.receipts(now, limit: room) : [] {
       let octets = receipt.octets
       unanswered.insert(
         try attempt { () throws(MQTTError) in try client.publish(octets.span, to: receipt.topic) })
     }
-    for event in client.turn(milliseconds: Self.turnMilliseconds) {
+    let wait = intake.commits.isBusy ? min(milliseconds, Self.shortTurnMilliseconds) : milliseconds
+    for event in client.turn(milliseconds: wait) {
       switch event {
       case .connected:
         intake.isConnected = true
@@ -247,13 +273,16 @@ private final class Intake {
   var collector: Collector
   /// Whose publishers are collected.
   var group: CollectorGroup?
+  let commits: CollectorCommits
   private let prefix: String
   var isConnected = false
   /// A file cannot be written.
   private(set) var problem: CollectProblem?
 
-  init(_ collector: Collector, _ group: CollectorGroup?, below prefix: String) {
-    (self.collector, self.group, self.prefix) = (collector, group, prefix)
+  init(
+    _ collector: Collector, _ group: CollectorGroup?, _ commits: CollectorCommits, below prefix: String
+  ) {
+    (self.collector, self.group, self.commits, self.prefix) = (collector, group, commits, prefix)
   }
 
   func take(_ topic: String, _ payload: Span<UInt8>) {

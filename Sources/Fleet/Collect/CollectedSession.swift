@@ -15,13 +15,26 @@ struct CollectedSession {
   /// Of `session.json` until all rows are there. No table has such a name.
   private static let documentName = ".session.json"
 
+  /// When a table's rows may be asked for again.
+  struct Hole: Hashable, Sendable {
+    var askAt = MonotonicTime(nanoseconds: 0)
+    var pause = Collector.requestPeriod
+  }
+
+  /// Memory that a session takes without its tables, and a table: dictionaries and strings, as measured with 5,000 sessions.
+  private static let ownByteCount = 900
+  private static let tableByteCount = 300
+
   let path: String
   private(set) var tables: [String: CollectedTable] = [:]
-  /// Tables with a hole, from when they may be asked for again.
-  var holes: [String: MonotonicTime] = [:]
+  private(set) var holes: [String: Hole] = [:]
   var state: PublisherStatus.State?
   private(set) var end: [String: Told]?
   private(set) var isComplete = false
+  /// How often it became complete, and of those what the disk has: `session.json` has its name there.
+  private var completions = (begun: 0, synced: 0)
+  /// Whether its folder has names that a power failure may take back.
+  private var hasNewNames = false
   /// Whether there is something to tell the publisher.
   var isNews = false
   var receiptAt: MonotonicTime?
@@ -37,10 +50,24 @@ struct CollectedSession {
   }
 
   /// What it takes of the collector's room.
-  var places: Int { 1 + tables.count }
+  var room: Room {
+    tables.keys.reduce(Self.room(of: path)) { $0 + Self.room(ofTable: $1, in: path) }
+  }
 
-  /// Places more that it takes with these tables.
-  func places(with names: some Sequence<String>) -> Int { names.count { tables[$0] == nil } }
+  /// The room that a session without tables takes.
+  static func room(of path: String) -> Room {
+    // Path, and the names of publisher and session that lead here.
+    Room(places: 1, byteCount: ownByteCount + 2 * path.utf8.count)
+  }
+
+  static func room(ofTable name: String, in path: String) -> Room {
+    Room(places: 1, byteCount: tableByteCount + path.utf8.count + 4 * name.utf8.count)
+  }
+
+  /// Room more that it takes with these tables.
+  func room(with names: some Sequence<String>) -> Room {
+    names.reduce(Room()) { tables[$1] == nil ? $0 + Self.room(ofTable: $1, in: path) : $0 }
+  }
 
   /// Rows that are known to exist and are not in the files.
   var missingRows: Int { tables.keys.reduce(0) { $0 + missingRows(of: $1) } }
@@ -50,9 +77,61 @@ struct CollectedSession {
     return table.counts.missing + max(0, max(table.seen, end?[name]?.rows ?? 0) - table.next)
   }
 
-  mutating func isAsked(_ table: String, until time: MonotonicTime) {
-    holes[table] = time
-    tables[table]?.counts.requests += 1
+  /// Tables whose rows are to be asked for now. A publisher answers from the row that the receipt tells of, so the disk must
+  /// have all before that.
+  func holes(_ now: MonotonicTime) -> [String] {
+    holes.filter { name, hole in
+      hole.askAt <= now && tables[name].map { $0.synced == $0.next } == true
+    }.map(\.key)
+  }
+
+  /// Is asked for rows of a table: the next time twice as much later, as long as none come.
+  mutating func isAsked(_ name: String, _ now: MonotonicTime) {
+    guard var hole = holes[name] else { return }
+    hole.askAt = now.advanced(by: hole.pause)
+    hole.pause = min(hole.pause * 2, Collector.longestRequestPeriod)
+    holes[name] = hole
+    tables[name]?.counts.requests += 1
+  }
+
+  // MARK: The disk
+
+  /// Whether the kernel has anything of it that a power failure may take back.
+  var isUnsynced: Bool {
+    completions.begun > completions.synced || tables.values.contains(where: \.isUnsynced)
+  }
+
+  /// Whether a publisher waits for the sync: all of the session is here.
+  var isSyncUrgent: Bool { isComplete && completions.begun > completions.synced }
+
+  /// A sync begins.
+  mutating func beginSync() -> CollectorSync.Session {
+    var sync = CollectorSync.Session(
+      path: path, hasNewNames: hasNewNames || completions.begun > completions.synced,
+      completions: completions.begun)
+    hasNewNames = false
+    for name in tables.keys where tables[name]?.isUnsynced == true {
+      sync.tables[name] = tables[name]?.beginSync()
+    }
+    return sync
+  }
+
+  /// The disk has what a sync began with.
+  ///
+  /// - Parameter missing: files that somebody removed: their rows are nowhere.
+  mutating func endSync(_ sync: CollectorSync.Session, missing: Set<String>) {
+    for (name, row) in sync.tables where !missing.contains(sync.file(name)) {
+      if tables[name]?.endSync(row) == true { isNews = true }
+    }
+    guard sync.completions > completions.synced, sync.completions == completions.begun else { return }
+    completions.synced = sync.completions
+    (isNews, receiptAt) = (true, nil)
+  }
+
+  /// Whether the disk has everything that the end told of.
+  var isCompleteOnDisk: Bool {
+    guard isComplete, completions.synced == completions.begun, let end else { return false }
+    return end.allSatisfy { tables[$0.key].map(\.synced) ?? 0 >= $0.value.rows }
   }
 
   private mutating func open(_ name: String, _ header: String) throws(CollectProblem) {
@@ -65,6 +144,7 @@ struct CollectedSession {
     guard tables.count < SessionEnd.tableLimit.count else {
       throw .refused(Batch.Refusal("too many tables in one session", .tables))
     }
+    hasNewNames = true
     tables[name] = try CollectedTable("\(path)/\(name).csv", header: header, missing: missing[name] ?? 0)
   }
 
@@ -73,22 +153,22 @@ struct CollectedSession {
   mutating func take(_ batch: Batch) throws(CollectProblem) {
     try open(batch.table, batch.header)
     guard var table = tables[batch.table] else { return }
-    isNews = true
     table.seen = max(table.seen, batch.row + batch.count)
     // What the publisher cannot send any more, or will not as it has gone.
     let isAlone = state == .offline || state == .ended
     let first = isAlone ? batch.row : batch.from
     if table.next < first, batch.row >= first {
-      table.counts.missing += first - table.next
-      try keep(table, batch.table)
+      try keep(&table, batch.table, first - table.next)
     }
     if batch.row > table.next {
-      if holes[batch.table] == nil { holes[batch.table] = .init(nanoseconds: 0) }
+      if holes[batch.table] == nil { holes[batch.table] = Hole() }
       tables[batch.table] = table
       return
     }
     let known = min(batch.count, table.next - batch.row)
     table.counts.duplicated += known
+    // Its publisher has not heard of them. Of new rows it hears once the disk has them.
+    if known == batch.count { isNews = true }
     if known < batch.count {
       try table.append(batch.rows(after: known), count: batch.count - known)
       holes[batch.table] = nil
@@ -97,8 +177,13 @@ struct CollectedSession {
     try complete()
   }
 
-  /// Writes down what is missing before any row that follows it.
-  private mutating func keep(_ table: CollectedTable, _ name: String) throws(CollectProblem) {
+  /// Writes down that rows are missing: after those before them, and before any row that follows. The numbers of all rows
+  /// depend on it.
+  private mutating func keep(
+    _ table: inout CollectedTable, _ name: String, _ count: Int
+  ) throws(CollectProblem) {
+    try table.sync(in: path)
+    table.counts.missing += count
     missing[name] = table.counts.missing
     var line = JSONLine()
     line.object { line in
@@ -110,6 +195,7 @@ struct CollectedSession {
     }
     line.endLine()
     try replace("collect.json", with: line.octets)
+    _ = table.endSync(table.next)
   }
 
   private static func missing(in path: String) -> [String: Int] {
@@ -130,7 +216,7 @@ struct CollectedSession {
   // MARK: The end
 
   mutating func take(_ end: SessionEnd) throws(CollectProblem) {
-    (isComplete, isNews, receiptAt) = (false, true, nil)
+    (isComplete, receiptAt) = (false, nil)
     for (name, table) in end.tables { try open(name, table.header) }
     if !end.document.isEmpty { try replace(Self.documentName, with: end.document) }
     self.end = end.tables.mapValues { Told(rows: $0.rows, from: $0.from) }
@@ -143,12 +229,11 @@ struct CollectedSession {
     for (name, told) in end {
       guard var table = tables[name] else { return }
       if table.next < told.from {
-        table.counts.missing += told.from - table.next
+        try keep(&table, name, told.from - table.next)
         tables[name] = table
-        try keep(table, name)
       }
       if table.next < told.rows {
-        if holes[name] == nil { holes[name] = .init(nanoseconds: 0) }
+        if holes[name] == nil { holes[name] = Hole() }
       } else {
         holes[name] = nil
       }
@@ -160,6 +245,7 @@ struct CollectedSession {
         throw .system(error)
       }
     }
-    (isComplete, isNews, receiptAt) = (true, true, nil)
+    isComplete = true
+    completions.begun += 1
   }
 }

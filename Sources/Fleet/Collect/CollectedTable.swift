@@ -29,11 +29,15 @@ struct CollectedTable {
   var counts = Counts()
   /// Rows of which at least one message told.
   var seen = 0
+  /// The number of the row that came next when the disk had all before it: no receipt tells of more.
+  private(set) var synced = 0
+  /// Whether the kernel has rows, or the file itself, that a power failure may take back.
+  private(set) var isUnsynced = true
 
   /// The number of the row that comes next.
   var next: Int { rows + counts.missing }
 
-  /// Goes on with a file that is there, or begins one. What a kill left of a row is cut off with the next one.
+  /// Goes on with a file that is there, or begins one. What a kill or a power failure left of a row is cut off with the next one.
   ///
   /// - Throws: `Refusal` where the file has another header.
   init(_ path: String, header: String, missing: Int) throws(CollectProblem) {
@@ -57,10 +61,18 @@ struct CollectedTable {
       }
       guard !piece.isEmpty else { break }
       if place == 0 { first = Array(piece.prefix { $0 != UInt8(ascii: "\n") }) }
-      for index in piece.indices where piece[index] == UInt8(ascii: "\n") {
-        lines += 1
-        end = place + index + 1
+      var isText = true
+      for index in piece.indices {
+        if piece[index] == UInt8(ascii: "\n") {
+          lines += 1
+          end = place + index + 1
+        } else if !Batch.isText(piece[index]) {
+          // A power failure may leave zeros where the disk has the length of a file and not its end.
+          isText = false
+          break
+        }
       }
+      guard isText else { break }
       place += piece.count
     }
     // Nothing whole: begun anew.
@@ -78,6 +90,32 @@ struct CollectedTable {
     counts.received += count
   }
 
+  /// A sync begins that has all that the file has now.
+  ///
+  /// - Returns: the number of the row that comes after what it has.
+  mutating func beginSync() -> Int {
+    isUnsynced = false
+    return next
+  }
+
+  /// The disk has all rows before this one.
+  ///
+  /// - Returns: whether it had fewer before.
+  mutating func endSync(_ row: Int) -> Bool {
+    let row = min(row, next)
+    guard row > synced else { return false }
+    synced = row
+    return true
+  }
+
+  /// Waits until the disk has the whole file.
+  mutating func sync(in folder: String) throws(CollectProblem) {
+    do throws(SystemError) { _ = try Files.sync(files: [path], folders: [folder]) } catch {
+      throw .system(error)
+    }
+    _ = endSync(beginSync())
+  }
+
   /// Opened for each: a thousand tables are no thousand descriptors.
   private mutating func write(_ octets: ArraySlice<UInt8>) throws(CollectProblem) {
     do throws(SystemError) {
@@ -86,6 +124,7 @@ struct CollectedTable {
       try file.flush()
     } catch { throw .system(error) }
     byteCount += octets.count
+    isUnsynced = true
   }
 }
 

@@ -5,8 +5,10 @@ import BLELinux
 ///
 /// What it gets comes from a network: names are checked before they become paths, and everything has a limit.
 package struct Collector {
-  /// From one request for a table's rows to the next: what is asked for needs its time.
+  /// From one request for a table's rows to the next: what is asked for needs its time. Twice as long after each that none
+  /// came of, up to the longest: a publisher that has gone answers to nothing.
   static let requestPeriod = Duration.seconds(1)
+  static let longestRequestPeriod = Duration.seconds(30)
   /// From one receipt that tells no more than numbers to the next.
   static let receiptPeriod = Duration.seconds(1)
 
@@ -17,6 +19,9 @@ package struct Collector {
   private var sessions: HeldSessions
   /// Of those there may be something to tell their publishers.
   private var pending: Set<SessionName> = []
+  /// Of those the disk may lack something.
+  private var unsynced: Set<SessionName> = []
+  private var unsyncedFolders: Set<String> = []
 
   struct SessionName: Hashable, Comparable, Sendable {
     var publisher: String
@@ -47,7 +52,7 @@ package struct Collector {
   var completeCount: Int { sessions.completeCount }
   var publisherCount: Int { sessions.publisherCount }
   /// Sessions and tables in memory.
-  var places: Int { sessions.places }
+  var places: Int { sessions.room.places }
 
   /// A line about what was refused, when one is due.
   mutating func refusalLine(_ now: MonotonicTime) -> String? { refusals.line(now) }
@@ -105,14 +110,23 @@ package struct Collector {
   ) throws(CollectProblem) {
     let path = "\(directory)/\(name.publisher)/\(name.session)"
     let known = sessions[name]
-    let needed = known?.places(with: tables) ?? 1 + tables.reduce(0) { count, _ in count + 1 }
+    let needed =
+      known?.room(with: tables)
+      ?? tables.reduce(CollectedSession.room(of: path)) { $0 + CollectedSession.room(ofTable: $1, in: path) }
     try sessions.makeRoom(needed, for: name, now)
     if makes { do throws(SystemError) { try Files.createDirectory(path) } catch { throw .system(error) } }
     var session = known ?? CollectedSession(path, now)
+    if makes, session.tables.isEmpty {
+      unsyncedFolders.formUnion([Files.folder(of: directory), directory, "\(directory)/\(name.publisher)"])
+    }
     session.heardAt = now
     try body(&session)
     sessions[name] = session
     if session.isNews || !session.holes.isEmpty { pending.insert(name) }
+    if session.isUnsynced {
+      unsynced.insert(name)
+      isSyncUrgent = isSyncUrgent || session.isSyncUrgent
+    }
   }
 
   private mutating func take(_ batch: Batch, _ now: MonotonicTime) throws(CollectProblem) {
@@ -130,26 +144,68 @@ package struct Collector {
     sessions[name]?.tables[table]?.counts ?? CollectedTable.Counts()
   }
 
+  // MARK: The disk
+
+  /// Whether a publisher waits for a sync, and for nothing else.
+  private(set) var isSyncUrgent = false
+  var isUnsynced: Bool { !unsynced.isEmpty || !unsyncedFolders.isEmpty }
+
+  /// What the disk must have before publishers hear of what came until now.
+  mutating func beginSync() -> CollectorSync {
+    var sync = CollectorSync(folders: unsyncedFolders)
+    for name in unsynced {
+      guard var session = sessions[name], session.isUnsynced else { continue }
+      sync.sessions[name] = session.beginSync()
+      sessions[name] = session
+    }
+    (unsynced, unsyncedFolders, isSyncUrgent) = ([], [], false)
+    return sync
+  }
+
+  /// The disk has it.
+  ///
+  /// - Parameter missing: files that are not there any more.
+  mutating func endSync(_ sync: CollectorSync, missing: Set<String>) {
+    for (name, part) in sync.sessions {
+      guard var session = sessions[name] else { continue }
+      session.endSync(part, missing: missing)
+      sessions[name] = session
+      if session.isNews || !session.holes.isEmpty { pending.insert(name) }
+    }
+  }
+
+  /// Waits until the disk has everything.
+  package mutating func sync() throws(CollectProblem) {
+    let sync = beginSync()
+    do throws(SystemError) { endSync(sync, missing: try sync.run()) } catch { throw .system(error) }
+  }
+
   // MARK: Receipts
 
-  /// What publishers are to hear now.
-  package mutating func receipts(_ now: MonotonicTime) -> [(topic: String, octets: [UInt8])] {
+  /// What publishers are to hear now: of no row that the disk does not have.
+  ///
+  /// - Parameter limit: how many receipts at most; the others come with the next call.
+  package mutating func receipts(_ now: MonotonicTime, limit: Int = .max) -> [(
+    topic: String, octets: [UInt8]
+  )] {
     var receipts: [(topic: String, octets: [UInt8])] = []
     for name in pending {
+      guard receipts.count < limit else { break }
       guard var session = sessions[name], session.isNews || !session.holes.isEmpty else {
         pending.remove(name)
         continue
       }
-      let holes = session.holes.filter { $0.value <= now }.map(\.key)
+      let holes = session.holes(now)
       let isDue = session.isNews && (session.receiptAt.map { $0 <= now } ?? true)
       guard !holes.isEmpty || isDue else { continue }
-      for hole in holes { session.isAsked(hole, until: now.advanced(by: Self.requestPeriod)) }
+      for hole in holes { session.isAsked(hole, now) }
       session.isNews = false
       session.receiptAt = now.advanced(by: Self.receiptPeriod)
       sessions[name] = session
       let receipt = Receipt(
-        session: name.session, collector: self.name, tables: session.tables.mapValues(\.next), resend: holes,
-        isComplete: session.isComplete)
+        session: name.session, collector: self.name, tables: session.tables.mapValues(\.synced),
+        resend: holes,
+        isComplete: session.isCompleteOnDisk)
       receipts.append((FleetTopic.receipt(publisher: name.publisher).text(below: prefix), receipt.octets))
     }
     return receipts
@@ -159,7 +215,8 @@ package struct Collector {
   func request(_ publisher: String, session: String) -> (topic: String, octets: [UInt8]) {
     let known = sessions[SessionName(publisher: publisher, session: session)]
     let receipt = Receipt(
-      session: session, collector: name, tables: known?.tables.mapValues(\.next) ?? [:], resend: [Receipt.all]
+      session: session, collector: name, tables: known?.tables.mapValues(\.synced) ?? [:],
+      resend: [Receipt.all]
     )
     return (FleetTopic.receipt(publisher: publisher).text(below: prefix), receipt.octets)
   }

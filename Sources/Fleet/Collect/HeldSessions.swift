@@ -1,9 +1,25 @@
 import BLECore
 
+/// What sessions take of a collector's memory.
+struct Room: Hashable, Sendable {
+  /// One for each session, and one for each of its tables.
+  var places = 0
+  /// With all names, as far as they are counted.
+  var byteCount = 0
+
+  static func + (a: Room, b: Room) -> Room {
+    Room(places: a.places + b.places, byteCount: a.byteCount + b.byteCount)
+  }
+
+  static func - (a: Room, b: Room) -> Room {
+    Room(places: a.places - b.places, byteCount: a.byteCount - b.byteCount)
+  }
+}
+
 /// The sessions that a collector has in memory, by publisher. Each takes one place, and one more for each of its tables.
 ///
-/// No publisher takes the places of others: nobody has more than a share, and where all are taken, the publisher with
-/// the most gives way to one that has less. What gives way is *set aside*: its files stay, and with its next message it
+/// No publisher takes the places of others: nobody has more than a share, and where all are taken, or all of the memory, the
+/// publisher with the most gives way to one that has less. What gives way is *set aside*: its files stay, and with its next message it
 /// is taken up again from them, if there is room.
 struct HeldSessions {
   static let limit = Limit(
@@ -15,6 +31,9 @@ struct HeldSessions {
     1_024, "sessions of one publisher, and their tables", by: .broker,
     whenFull: "one of its own that is silent for a minute is set aside, or the new one refused",
     counted: "`setAside` and `refusals` of `collect`")
+  static let memory = Limit(
+    33_554_432, "bytes of a collector's sessions and tables in memory", by: .broker,
+    whenFull: "as with the number of sessions", counted: "`setAside` and `refusals` of `collect`")
   /// A session of which nothing came for so long makes room for others.
   static let silence = Duration.seconds(60)
   /// For how long one search for room that found none stands for those that would find none either.
@@ -34,7 +53,7 @@ struct HeldSessions {
   }
 
   private var publishers: [String: Held] = [:]
-  private(set) var places = 0
+  private(set) var room = Room()
   private(set) var completeCount = 0
   /// Sessions that gave way, as often as they did.
   private(set) var setAside = 0
@@ -44,9 +63,10 @@ struct HeldSessions {
   private var noRoom: (until: MonotonicTime, places: Int)?
   private let placeLimit: Int
   private let shareLimit: Int
+  private let byteLimit: Int
 
-  init(_ limit: Limit = limit, share: Limit = share) {
-    (placeLimit, shareLimit) = (limit.count, share.count)
+  init(_ limit: Limit = limit, share: Limit = share, memory: Limit = memory) {
+    (placeLimit, shareLimit, byteLimit) = (limit.count, share.count, memory.count)
   }
 
   var publisherCount: Int { publishers.count }
@@ -60,36 +80,40 @@ struct HeldSessions {
   subscript(name: Collector.SessionName) -> CollectedSession? {
     get { publishers[name.publisher]?.sessions[name.session] }
     set {
-      var held = publishers[name.publisher] ?? Held()
-      let old = held.sessions[name.session]
-      let difference = (newValue?.places ?? 0) - (old?.places ?? 0)
-      held.sessions[name.session] = newValue
-      held.places += difference
-      places += difference
+      let old = publishers[name.publisher]?.sessions[name.session]
+      let difference = (newValue?.room ?? Room()) - (old?.room ?? Room())
+      room = room + difference
       completeCount += (newValue?.isComplete == true ? 1 : 0) - (old?.isComplete == true ? 1 : 0)
-      publishers[name.publisher] = held.sessions.isEmpty ? nil : held
+      publishers[name.publisher, default: Held()].sessions[name.session] = newValue
+      publishers[name.publisher, default: Held()].places += difference.places
+      if publishers[name.publisher]?.sessions.isEmpty == true { publishers[name.publisher] = nil }
     }
   }
 
-  /// Sees that a session may take so many places more.
+  /// Sees that a session may take so much room more.
   ///
   /// - Throws: `refused` where it may not.
   mutating func makeRoom(
-    _ needed: Int, for name: Collector.SessionName, _ now: MonotonicTime
+    _ needed: Room, for name: Collector.SessionName, _ now: MonotonicTime
   ) throws(CollectProblem) {
-    guard needed > 0 else { return }
-    while (publishers[name.publisher]?.places ?? 0) + needed > shareLimit {
+    guard needed.places > 0 else { return }
+    while (publishers[name.publisher]?.places ?? 0) + needed.places > shareLimit {
       guard let own = silent(for: name, now) else {
         throw .refused(
           Batch.Refusal("its publisher has \(shareLimit) sessions and tables, as many as one may", .share))
       }
       remove(own)
     }
-    while places + needed > placeLimit {
-      guard let other = yielding(to: name, needed, now) else {
-        throw .refused(
-          Batch.Refusal("there are \(placeLimit) sessions and tables already; start another collector", .full)
-        )
+    while true {
+      let room = room + needed
+      let isFull = room.places > placeLimit
+      guard isFull || room.byteCount > byteLimit else { return }
+      guard let other = yielding(to: name, needed.places, now) else {
+        let what =
+          isFull
+          ? "there are \(placeLimit) sessions and tables already"
+          : "sessions and tables take \(byteLimit >> 10) KiB of memory already"
+        throw .refused(Batch.Refusal("\(what); start another collector", .full))
       }
       remove(other)
     }
@@ -124,7 +148,7 @@ struct HeldSessions {
     if let noRoom, now < noRoom.until, own + needed >= noRoom.places { return nil }
     if let most = publishers.max(by: { $0.value.places < $1.value.places }), most.key != name.publisher,
       most.value.sessions.count > 1, let oldest = most.value.oldest(except: nil),
-      most.value.places - (most.value.sessions[oldest.name]?.places ?? 0) >= own + needed
+      most.value.places - (most.value.sessions[oldest.name]?.room.places ?? 0) >= own + needed
     {
       return Collector.SessionName(publisher: most.key, session: oldest.name)
     }

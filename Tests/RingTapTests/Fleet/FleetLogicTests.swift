@@ -64,6 +64,7 @@ import Testing
     /// What the collector has to say reaches the publisher.
     @discardableResult mutating func answer() throws -> Int {
       now = now.advanced(by: .seconds(1))
+      try collector.sync()
       let receipts = collector.receipts(now)
       for receipt in receipts { try publisher.receive(receipt.octets.span, now) }
       return receipts.count

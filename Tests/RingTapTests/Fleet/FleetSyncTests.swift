@@ -1,0 +1,231 @@
+import BLECore
+import BLELinux
+import CTestSystem
+import Foundation
+import TestKit
+import Testing
+
+@testable import Fleet
+
+/// A receipt tells only of rows that a power failure cannot take back.
+@Suite struct FleetSyncTests {
+  private typealias Bench = FleetLogicTests.Bench
+
+  private static func receipts(_ bench: inout Bench, after seconds: Int64 = 1) throws -> [Receipt] {
+    bench.now = bench.now.advanced(by: .seconds(seconds))
+    return try bench.collector.receipts(bench.now).map { receipt in
+      let octets = receipt.octets
+      return try Receipt(parsing: octets.span)
+    }
+  }
+
+  /// In a process of its own: all its syncs are counted.
+  @Test func rowsAreSyncedBeforeTheyAreConfirmed() async {
+    await #expect(processExitsWith: .success) {
+      try withFolder { folder in
+        var bench = try Bench(folder)
+        let real = try #require(Files.absolute(folder))
+        test_watch_syncs(real + "/collected")
+        try bench.record(0..<10)
+        try bench.deliver(try bench.sendings())
+        #expect(try Self.receipts(&bench).allSatisfy { $0.tables["ppg"] ?? 0 == 0 })
+        #expect(test_syncs("") == 0)
+        try bench.collector.sync()
+        #expect(test_syncs("/p/\(bench.session)/ppg.csv") == 1)
+        #expect(try Self.receipts(&bench).map { $0.tables["ppg"] } == [10])
+        // Nothing new, nothing to sync.
+        try bench.collector.sync()
+        #expect(test_syncs("") == 1)
+      }
+    }
+  }
+
+  /// Rows that come while the disk is waited for are not among those that it has.
+  @Test func aSyncHasWhatCameBeforeIt() async throws {
+    try withFolder { folder in
+      var bench = try Bench(folder)
+      try bench.record(0..<10)
+      try bench.deliver(try bench.sendings())
+      let sync = bench.collector.beginSync()
+      try bench.record(10..<20)
+      try bench.deliver(try bench.sendings())
+      bench.collector.endSync(sync, missing: try sync.run())
+      #expect(try Self.receipts(&bench).map { $0.tables["ppg"] } == [10])
+      #expect(bench.collector.isUnsynced)
+      try bench.collector.sync()
+      #expect(try Self.receipts(&bench).map { $0.tables["ppg"] } == [20])
+    }
+  }
+
+  /// The end is confirmed once the disk has the name session.json, too.
+  @Test func completeMeansOnTheDisk() async throws {
+    try withFolder { folder in
+      var bench = try Bench(folder)
+      try bench.record(0..<10)
+      try "{}".write(toFile: folder + "/capture/session.json", atomically: false, encoding: .utf8)
+      bench.publisher.end(bench.now)
+      try bench.deliver(try bench.sendings())
+      #expect(bench.collector.completeCount == 1 && bench.collector.isSyncUrgent)
+      #expect(try Self.receipts(&bench).allSatisfy { !$0.isComplete })
+      try bench.collector.sync()
+      #expect(try Self.receipts(&bench, after: 0).map(\.isComplete) == [true])
+      // An end that comes again is answered again.
+      try bench.deliver(try bench.sendings().filter { $0.purpose == .end })
+      let end = SessionEnd(
+        session: bench.session, tables: ["ppg": .init(header: "time_ns,value", rows: 10, from: 0)],
+        document: [])
+      try bench.collector.take("fleet/p/\(bench.session)/end", end.octets.span, bench.now)
+      try bench.collector.sync()
+      #expect(try Self.receipts(&bench).map(\.isComplete) == [true])
+    }
+  }
+
+  /// The numbers of all rows depend on how many are missing: those before the hole are on the disk first.
+  @Test func rowsBeforeAHoleAreSyncedFirst() async {
+    await #expect(processExitsWith: .success) {
+      try withFolder { folder in
+        var bench = try Bench(folder)
+        let real = try #require(Files.absolute(folder))
+        try bench.record(0..<10)
+        try bench.deliver(try bench.sendings())
+        test_watch_syncs(real + "/collected")
+        let batch = Batch(
+          publisher: "p", session: bench.session, table: "ppg", header: "time_ns,value", row: 20, count: 1,
+          from: 20, rows: Array(Bench.text(20..<21).utf8))
+        try bench.collector.take("fleet/p/\(bench.session)/ppg", batch.octets.span, bench.now)
+        #expect(bench.counts?.missing == 10 && bench.counts?.rows == 11)
+        #expect(test_syncs("/p/\(bench.session)/ppg.csv") == 1)
+      }
+    }
+  }
+
+  /// Missing rows at the end are told of without rows that follow them.
+  @Test func anEndWithAHoleIsConfirmed() async throws {
+    try withFolder { folder in
+      var bench = try Bench(folder)
+      try bench.record(0..<10)
+      try bench.deliver(try bench.sendings())
+      let end = SessionEnd(
+        session: bench.session, tables: ["ppg": .init(header: "time_ns,value", rows: 30, from: 30)],
+        document: [])
+      try bench.collector.take("fleet/p/\(bench.session)/end", end.octets.span, bench.now)
+      try bench.collector.sync()
+      let receipts = try Self.receipts(&bench)
+      #expect(receipts.map(\.isComplete) == [true] && receipts.map { $0.tables["ppg"] } == [30])
+    }
+  }
+
+  /// ext4 may know the length of a file whose last octets it does not have.
+  @Test(arguments: ["\0\0\0\0\0\0\0\0", "9,6\0\0\0\0\0\0\0\n10,70\n", "\0\0\0\n\0\0\0\n"])
+  func whatAPowerFailureLeftIsCutOff(_ rest: String) async throws {
+    try withFolder { folder in
+      var bench = try Bench(folder)
+      try bench.record(0..<9)
+      try bench.exchange()
+      let path = folder + "/collected/p/\(bench.session)/ppg.csv"
+      try Data(bench.collected + Array(rest.utf8)).write(to: URL(filePath: path))
+      bench.collector = Collector(folder + "/collected", prefix: "fleet", name: "c")
+      try bench.record(9..<20)
+      for _ in 0..<3 { try bench.exchange() }
+      #expect(bench.collected == bench.recorded)
+      #expect(bench.counts?.missing == 0)
+    }
+  }
+
+  /// A file that somebody takes away before the disk has it: its rows are not confirmed, and all else is.
+  @Test func aFileThatWasMovedIsNotConfirmed() async throws {
+    try withFolder { folder in
+      var bench = try Bench(folder)
+      try bench.record(0..<10)
+      try bench.record(0..<5, "spo2")
+      try bench.deliver(try bench.sendings())
+      try Files.remove(folder + "/collected/p/\(bench.session)/ppg.csv")
+      try bench.collector.sync()
+      let receipt = try #require(try Self.receipts(&bench).first)
+      #expect(receipt.tables["ppg"] == 0 && receipt.tables["spo2"] == 5)
+    }
+  }
+
+  // MARK: Publishers
+
+  /// Rows are published before the disk of the capture has them: after a power failure the collector has more of them.
+  @Test func aPublisherGoesOnWithATableThatAPowerFailureCut() async throws {
+    try withFolder { folder in
+      var bench = try Bench(folder)
+      try bench.record(0..<20)
+      try bench.exchange()
+      try bench.publisher.writeCursor()
+      let path = folder + "/capture/ppg.csv"
+      let whole = bench.recorded
+      // 12 rows, and a part of one.
+      let left = Array((Bench.header + Bench.text(0..<12) + "12,").utf8)
+      try Data(left).write(to: URL(filePath: path))
+      let session = bench.session
+      bench.publisher = try Publisher(
+        folder + "/capture", prefix: "fleet", name: nil, backlogByteCount: 1 << 30, now: bench.now)
+      bench.publisher.connected(bench.now)
+      bench.publisher.end(bench.now)
+      for _ in 0..<4 { try bench.exchange() }
+      #expect(bench.session == session && bench.publisher.isDone && bench.publisher.report.isConfirmed)
+      #expect(bench.collected == whole)
+      #expect(bench.counts?.missing == 0)
+    }
+  }
+
+  // MARK: Bounds
+
+  private static func batch(_ publisher: String, row: Int = 0) -> Batch {
+    Batch(
+      publisher: publisher, session: "s", table: "t", header: "a", row: row, count: 1, from: 0,
+      rows: Array("1\n".utf8))
+  }
+
+  /// Receipts wait in sessions that are bounded, not in a queue that is not.
+  @Test func receiptsComeAsManyAsThereIsRoomFor() async throws {
+    try withFolder { folder in
+      var collector = Collector(folder, prefix: "fleet", name: "c")
+      let now = MonotonicTime(nanoseconds: 1_000_000_000)
+      for number in 0..<300 {
+        try collector.take("fleet/p\(number)/s/t", Self.batch("p\(number)").octets.span, now)
+      }
+      try collector.sync()
+      let counts = [256, 256, 256].map { collector.receipts(now, limit: $0).count }
+      #expect(counts == [256, 44, 0])
+    }
+  }
+
+  /// A publisher that does not answer is asked less and less often.
+  @Test func requestsBackOff() async throws {
+    try withFolder { folder in
+      var collector = Collector(folder, prefix: "fleet", name: "c")
+      try collector.take("fleet/p/s/t", Self.batch("p", row: 5).octets.span, MonotonicTime(nanoseconds: 0))
+      try collector.sync()
+      var asked: [Int64] = []
+      for second in 0..<120 as Range<Int64> {
+        let now = MonotonicTime(nanoseconds: second * 1_000_000_000)
+        if !collector.receipts(now).isEmpty { asked.append(second) }
+      }
+      #expect(asked == [0, 1, 3, 7, 15, 31, 61, 91])
+    }
+  }
+
+  /// Long names take more memory than short ones: the bound is in bytes.
+  @Test func memoryIsBoundedInBytes() async throws {
+    try withFolder { folder in
+      let limit = Limit(100_000, "bytes", by: .broker, whenFull: "-", counted: "-")
+      func taken(_ nameLength: Int) throws -> (count: Int, collector: Collector) {
+        var collector = Collector(
+          folder + "/\(nameLength)", prefix: "fleet", name: "c", HeldSessions(memory: limit))
+        for number in 0..<200 {
+          let name = "\(number)" + String(repeating: "x", count: nameLength - "\(number)".utf8.count)
+          try collector.take("fleet/\(name)/s/t", Self.batch(name).octets.span, MonotonicTime(nanoseconds: 0))
+        }
+        return (collector.received, collector)
+      }
+      let (few, many) = (try taken(64), try taken(4))
+      #expect(few.count < many.count && many.count < 100 && few.count > 40)
+      #expect(few.collector.refusals.count == 200 - few.count)
+      #expect(few.collector.refusals.last?.contains("of memory already; start another collector") == true)
+    }
+  }
+}
