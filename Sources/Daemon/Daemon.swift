@@ -2,6 +2,7 @@ import BLECore
 package import BLEHost
 import BLELinux
 package import Fleet
+import Glibc
 import Recording
 import SensorSessions
 import Synchronization
@@ -33,9 +34,16 @@ package actor Daemon {
   /// The task was cancelled, or the radio is gone.
   private let over = OneShot<Void>()
   private var isEnding = false
-  /// Captures that retention has taken away, and what it could not.
+  /// For what takes as long as a disk takes.
+  private nonisolated let disk = DiskThread("ringtap-disk")
+  /// For what may take minutes.
+  private nonisolated let broom = DiskThread("ringtap-sweep")
+  private var isSweeping = false
+  private var mustSweepAgain = false
+  /// Captures that retention has taken away, what it could not, and links that it was told of.
   private var removed = 0
   private var lastProblem: String?
+  private var toldLinks: Set<String> = []
 
   /// - Parameter note: takes a line for the journal.
   package init(
@@ -68,7 +76,9 @@ package actor Daemon {
     await stop(entries)
     entries = []
     await publish(nil)
-    sweep()
+    // What a sweep leaves is taken away by the next daemon's first one.
+    disk.end()
+    broom.end()
     links.flush()
     return lost
   }
@@ -87,7 +97,7 @@ package actor Daemon {
     await stop(gone)
     await begin(jobs.filter { job in !entries.contains { $0.device.job == job } })
     if plan != publisher?.plan || !isSame { await publish(plan) }
-    sweep()
+    adapter.loop.later(self) { await $0.sweep() }
   }
 
   private func begin(_ jobs: [DaemonJob]) async {
@@ -95,7 +105,8 @@ package actor Daemon {
     for job in jobs where !isEnding {
       let device = DaemonDevice(
         job, on: adapter, in: CaptureShelf(directory: configuration.directory),
-        newCaptureAfter: configuration.newCaptureAfter, syncInterval: configuration.syncInterval, events)
+        disk, newCaptureAfter: configuration.newCaptureAfter, syncInterval: configuration.syncInterval, events
+      )
       let task = adapter.loop.task { [weak self] in
         if let error = await device.run() { await self?.radioLost(error) }
       }
@@ -133,28 +144,70 @@ package actor Daemon {
 
   private var openDirectories: Set<String> { Set(entries.compactMap(\.device.openDirectory)) }
 
-  private func captures() -> [DaemonCapture] {
-    CaptureShelf(directory: configuration.directory).captures(open: openDirectories)
+  private func captures() async -> [DaemonCapture] {
+    let shelf = CaptureShelf(directory: configuration.directory)
+    let captures = await disk.run { shelf.captures() }
+    // Read after the folders: one that was there then and is not open now has ended.
+    let open = openDirectories
+    return captures.map { capture in
+      var capture = capture
+      capture.isOpen = open.contains(capture.path)
+      return capture
+    }
   }
 
   // MARK: Retention
 
-  private func sweep() {
+  /// Takes away what is too old or too much. One sweep at a time: who wants another meanwhile gets it afterwards.
+  private func sweep() async {
+    mustSweepAgain = true
+    guard !isSweeping else { return }
+    isSweeping = true
+    defer { isSweeping = false }
+    while mustSweepAgain, !isEnding {
+      mustSweepAgain = false
+      await sweepOnce()
+    }
+  }
+
+  private func sweepOnce() async {
     let shelf = CaptureShelf(directory: configuration.directory)
-    let captures = shelf.sizedCaptures(open: openDirectories)
-    let free = (try? Files.freeByteCount(at: configuration.directory)) ?? .max
+    let goesOn = Pace { [over] in over.current == nil }
+    var inventory = await standing { [broom] in
+      await broom.run {
+        try? shelf.removeRests(while: goesOn.next)
+        return shelf.inventory()
+      }
+    }
+    for link in inventory.links where toldLinks.insert(link).inserted {
+      note("\(link) is a link: what it leads to is not counted, and retention removes nothing there")
+    }
+    // Read after the folders, as above.
+    let open = openDirectories
+    for place in inventory.captures.indices {
+      inventory.captures[place].isOpen = open.contains(inventory.captures[place].path)
+    }
     let now = adapter.loop.clock.now()
-    for capture in configuration.retention.expired(captures, at: now, free: free) {
+    for capture in configuration.retention.expired(inventory.captures, at: now, free: inventory.free ?? .max)
+    where !isEnding {
+      let result = await standing { [broom] in
+        await broom.run { Result { () throws(SystemError) in try shelf.remove(capture, while: goesOn.next) } }
+      }
       do throws(SystemError) {
-        try Files.removeTree(capture.path)
+        try result.get()
         removed += 1
         note("\(capture.path) removed by the retention policy")
       } catch {
-        let text = "cannot take \(capture.path) away: \(error)"
+        let text = "cannot remove \(capture.path): \(error)"
         if text != lastProblem { note(text) }
         lastProblem = text
       }
     }
+  }
+
+  /// Waits for another thread, while virtual time stands still.
+  private func standing<Value: Sendable>(_ body: () async -> Value) async -> Value {
+    await adapter.loop.clock.standing { await body() }
   }
 
   // MARK: How it stands
@@ -162,11 +215,36 @@ package actor Daemon {
   package func status() async -> DaemonStatus {
     var devices: [DaemonStatus.Device] = []
     for entry in entries { devices.append(await entry.device.status()) }
+    let (directory, folders) = (configuration.directory, devices.map(\.directory))
+    let (free, there) = await disk.run {
+      (try? Files.freeByteCount(at: directory), folders.map { $0.map(Files.exists) ?? false })
+    }
+    for place in devices.indices where !there[place] { devices[place].directory = nil }
     return DaemonStatus(
       adapter: adapter.name, mode: adapter.mode, startedAt: startedAt, now: adapter.loop.clock.now(),
-      directory: configuration.directory,
-      freeByteCount: try? Files.freeByteCount(at: configuration.directory), removedCaptures: removed,
+      directory: directory, freeByteCount: free, removedCaptures: removed,
       publishing: await publisher?.status, devices: devices)
+  }
+
+  /// Returns once the receive thread has turned: it does not wait for a disk.
+  package func turn() {}
+}
+
+/// Rests after each step of a sweep as long as the step took: captures that are written get the disk half of the time.
+private final class Pace: Sendable {
+  private static let longest = Duration.milliseconds(500)
+
+  private let goesOn: @Sendable () -> Bool
+  private let restedAt = Mutex(SystemClock.monotonic())
+
+  init(while goesOn: @escaping @Sendable () -> Bool) { self.goesOn = goesOn }
+
+  /// - Returns: whether to go on.
+  func next() -> Bool {
+    let took = restedAt.withLock { $0.duration(to: SystemClock.monotonic()) }
+    usleep(UInt32(min(took, Self.longest) / .microseconds(1)))
+    restedAt.withLock { $0 = SystemClock.monotonic() }
+    return goesOn()
   }
 }
 

@@ -49,18 +49,19 @@ final class DaemonDevice: Sendable {
   let job: DaemonJob
   private let adapter: any Adapter
   private let shelf: CaptureShelf
+  private let disk: DiskThread
   private let newCaptureAfter: Duration
   private let syncInterval: Duration
   private let events: DaemonEvents
   private let state = Mutex(State())
 
   init(
-    _ job: DaemonJob, on adapter: any Adapter, in shelf: CaptureShelf, newCaptureAfter: Duration,
-    syncInterval: Duration, _ events: DaemonEvents
+    _ job: DaemonJob, on adapter: any Adapter, in shelf: CaptureShelf, _ disk: DiskThread,
+    newCaptureAfter: Duration, syncInterval: Duration, _ events: DaemonEvents
   ) {
     self.job = job
     self.adapter = adapter
-    self.shelf = shelf
+    (self.shelf, self.disk) = (shelf, disk)
     (self.newCaptureAfter, self.syncInterval) = (newCaptureAfter, syncInterval)
     self.events = events
   }
@@ -98,17 +99,19 @@ final class DaemonDevice: Sendable {
     var (backOff, pauseForDisk) = (BackOff(), Self.pauseForDisk.lowerBound)
     while !Task.isCancelled {
       let begunAt = adapter.loop.clock.monotonic()
-      let directory = shelf.place(for: job.device.name, at: adapter.loop.clock.now())
+      let (shelf, name, now) = (shelf, job.device.name, adapter.loop.clock.now())
+      let (directory, hasRoom) = await onDisk {
+        (shelf.place(for: name, at: now), shelf.hasRoom(for: Self.neededByteCount))
+      }
       let feed = LiveFeed(job.device.address, name: job.device.name)
       state.withLock { ($0.directory, $0.feed) = (directory, feed) }
-      let outcome =
-        shelf.hasRoom(for: Self.neededByteCount) ? await record(into: directory, feed, watcher) : .noRoom
+      let outcome = hasRoom ? await record(into: directory, feed, watcher) : .noRoom
       // Connection Already Exists. Core 5.4, Vol 1, Part F, 2.11.
       if case .failed(.commandRefused(_, let status)) = outcome, status.rawValue == 0x0B {
         try? await adapter.loop.wait(for: Self.pauseForLink)
         continue
       }
-      let failure = close(outcome, directory)
+      let failure = await close(outcome, directory)
       if Task.isCancelled { break }
       guard let failure else {
         (backOff, pauseForDisk) = (BackOff(), Self.pauseForDisk.lowerBound)
@@ -131,6 +134,11 @@ final class DaemonDevice: Sendable {
       if pause > .zero { try? await adapter.loop.wait(for: pause) }
     }
     return nil
+  }
+
+  /// Waits for the disk, while virtual time stands still.
+  private func onDisk<Value: Sendable>(_ body: @escaping @Sendable () -> Value) async -> Value {
+    await adapter.loop.clock.standing { await disk.run(body) }
   }
 
   // MARK: One capture
@@ -161,7 +169,7 @@ final class DaemonDevice: Sendable {
   /// Adds up what a capture came to, and tells of it.
   ///
   /// - Returns: why the next one must wait.
-  private func close(_ outcome: Outcome, _ directory: String) -> HostError? {
+  private func close(_ outcome: Outcome, _ directory: String) async -> HostError? {
     let failure: HostError?
     switch outcome {
     case .ended(let report, let error):
@@ -174,7 +182,7 @@ final class DaemonDevice: Sendable {
     }
     // The directory was not there before, so all that is in it is of this capture, unless somebody else was first.
     if case .system(let error) = failure, error.number != EEXIST, !outcome.hasRows {
-      try? Files.removeTree(directory)
+      await onDisk { try? Files.removeTree(directory) }
     }
     let text = failure.map { "\($0)" }
     // What goes on and on is told once, whatever the directory is called.
@@ -195,11 +203,12 @@ final class DaemonDevice: Sendable {
 
   // MARK: How it stands
 
+  /// - Returns: with the directory of the capture that is on, whether it is there yet or not.
   func status() async -> DaemonStatus.Device {
     let state = state.withLock { $0 }
     var status = DaemonStatus.Device(
       name: job.device.name, address: job.device.address, sensor: job.device.sensor.name,
-      directory: state.directory.flatMap { Files.exists($0) ? $0 : nil }, counts: state.counts,
+      directory: state.directory, counts: state.counts,
       lastProblem: state.lastProblem)
     if let feed = state.feed {
       status.take(feed.device(await feed.standing(), columns: 0, at: adapter.loop.clock.monotonic()))
@@ -209,7 +218,9 @@ final class DaemonDevice: Sendable {
 }
 
 /// What a daemon is to record of one device, and how.
-package struct DaemonJob: Hashable, Sendable {
+///
+/// Equal to another one that does the same, however its options are written.
+package struct DaemonJob: Equatable, Sendable {
   package var device: DaemonConfiguration.Device
   package var request: LinkRequest
   /// `nil`: Home Assistant is told nothing.
@@ -219,6 +230,12 @@ package struct DaemonJob: Hashable, Sendable {
     _ device: DaemonConfiguration.Device, _ request: LinkRequest, homeAssistant: HomePlan? = nil
   ) {
     (self.device, self.request, self.homeAssistant) = (device, request, homeAssistant)
+  }
+
+  package static func == (one: DaemonJob, other: DaemonJob) -> Bool {
+    var (device, otherDevice) = (one.device, other.device)
+    (device.link, otherDevice.link) = (.init(), .init())
+    return device == otherDevice && one.request == other.request && one.homeAssistant == other.homeAssistant
   }
 }
 

@@ -2,6 +2,7 @@ package import BLECore
 import BLELinux
 import CaptureTables
 import CaptureTools
+import Glibc
 
 /// How long captures are kept: the oldest go first, and none that is still written.
 package struct Retention: Hashable, Sendable {
@@ -79,28 +80,93 @@ struct CaptureShelf {
   }
 
   /// Only what has such a name: all else that lies here is somebody's.
-  func captures(open: Set<String>) -> [DaemonCapture] {
+  ///
+  /// - Returns: none of them as one that is written.
+  func captures() -> [DaemonCapture] {
     Self.names(in: directory).flatMap { device in
       Self.names(in: directory + "/" + device).compactMap { name in
         guard let begunAt = UTCText.time(ofFileName: name) else { return nil }
-        let path = "\(directory)/\(device)/\(name)"
         return DaemonCapture(
-          device: device, path: path, begunAt: ReceiveTime(nanoseconds: begunAt), isOpen: open.contains(path))
+          device: device, path: "\(directory)/\(device)/\(name)",
+          begunAt: ReceiveTime(nanoseconds: begunAt), isOpen: false)
       }
-    }
-  }
-
-  /// The same with their sizes: looks at every file.
-  func sizedCaptures(open: Set<String>) -> [Retention.Capture] {
-    captures(open: open).map { capture in
-      Retention.Capture(
-        path: capture.path, begunAt: capture.begunAt, byteCount: Files.treeByteCount(capture.path),
-        isOpen: capture.isOpen)
     }
   }
 
   private static func names(in path: String) -> [String] {
     Files.names(in: path).filter { !$0.hasPrefix(".") }.sorted()
+  }
+}
+
+// MARK: What retention may take away
+
+extension CaptureShelf {
+  /// What lies on a shelf, as a look at every file tells.
+  struct Inventory: Sendable {
+    var captures: [Retention.Capture] = []
+    /// Folders and captures that are links: what they lead to is not this daemon's.
+    var links: [String] = []
+    /// Octets free on the file system; `nil` if it does not tell.
+    var free: Int?
+  }
+
+  /// Octets that are freed at once.
+  static let stepByteCount = 64 << 20
+  /// A capture that is being taken away: no reader of captures takes it for one.
+  private static let removedSuffix = ".removing"
+
+  private static func removedName(_ name: String) -> String { ".\(name)\(removedSuffix)" }
+
+  /// Folders and captures without those behind links, with their sizes.
+  func inventory() -> Inventory {
+    var inventory = Inventory(free: try? Files.freeByteCount(at: directory))
+    var folders: Set<String> = []
+    for capture in captures() {
+      let folder = "\(directory)/\(capture.device)"
+      guard Files.isFolder(folder) else {
+        if folders.insert(folder).inserted, Files.target(ofLink: folder) != nil {
+          inventory.links.append(folder)
+        }
+        continue
+      }
+      guard Files.isFolder(capture.path) else {
+        if Files.target(ofLink: capture.path) != nil { inventory.links.append(capture.path) }
+        continue
+      }
+      inventory.captures.append(
+        Retention.Capture(
+          path: capture.path, begunAt: capture.begunAt, byteCount: Files.treeByteCount(capture.path),
+          isOpen: false))
+    }
+    return inventory
+  }
+
+  /// Takes a capture away: at once for all who look for captures, and then from the disk, step by step.
+  ///
+  /// - Parameter goesOn: asked after each step; `false` leaves the rest to `removeRests`.
+  func remove(_ capture: Retention.Capture, while goesOn: () -> Bool) throws(SystemError) {
+    let name = Files.name(of: capture.path)
+    let shelf = try OpenFolder(directory)
+    guard let folder = shelf.existingFolder(Files.name(of: Files.folder(of: capture.path))) else { return }
+    let removed = Self.removedName(name)
+    do throws(SystemError) { try folder.rename(name, to: removed) } catch {
+      if error.number == ENOENT { return }
+      throw error
+    }
+    try folder.removeTree(removed, step: Self.stepByteCount, while: goesOn)
+  }
+
+  /// Takes away what an earlier daemon had begun to.
+  func removeRests(while goesOn: () -> Bool) throws(SystemError) {
+    guard let shelf = try? OpenFolder(directory) else { return }
+    for device in shelf.names where !device.hasPrefix(".") {
+      guard let folder = shelf.existingFolder(device) else { continue }
+      for rest in folder.names where rest.hasPrefix(".") && rest.hasSuffix(Self.removedSuffix) {
+        let name = String(rest.dropFirst().dropLast(Self.removedSuffix.count))
+        guard UTCText.time(ofFileName: name) != nil else { continue }
+        guard try folder.removeTree(rest, step: Self.stepByteCount, while: goesOn) else { return }
+      }
+    }
   }
 }
 

@@ -217,14 +217,17 @@ public enum Files {
 
   /// Takes a directory away with all that is in it, without following links. One that has gone before is fine.
   public static func removeTree(_ path: String) throws(SystemError) {
-    do throws(SystemError) { return try remove(path) } catch {
-      // Linux says EISDIR, POSIX EPERM.
-      guard error.number == EISDIR || error.number == EPERM else { throw error }
-    }
-    for name in names(in: path) where name != "." && name != ".." { try removeTree(path + "/" + name) }
-    do {
-      try checked("rmdir \(path)") { unsafe rmdir(path) }
-    } catch  where error.number == ENOENT {}
+    guard exists(folder(of: path)) else { return }
+    try OpenFolder(folder(of: path)).removeTree(name(of: path))
+  }
+
+  /// Whether a directory has that name, and no link to one.
+  ///
+  /// `lstat`.
+  package static func isFolder(_ path: String) -> Bool {
+    var status = stat()
+    // SAFETY: `status` outlives the call.
+    return unsafe lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
   }
 
   /// Octets of all regular files below a directory, without following links.

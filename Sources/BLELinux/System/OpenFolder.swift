@@ -108,3 +108,114 @@ package final class OpenFolder: Sendable {
     return Files.target(ofLink: "/proc/self/fd/\(descriptor.rawValue)")
   }
 }
+
+// MARK: Taking away
+
+extension OpenFolder {
+  /// Folders within folders, at most: what a recorder makes has three.
+  private static let depthLimit = 64
+
+  /// Opens a folder in it that is no link.
+  ///
+  /// `openat(O_DIRECTORY | O_NOFOLLOW)`.
+  ///
+  /// - Returns: `nil` for all else, and if nothing has that name.
+  package func existingFolder(_ name: String) -> OpenFolder? {
+    // SAFETY: the name is a null-terminated string for the length of the call.
+    let number = unsafe openat(
+      descriptor.rawValue, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+    return number < 0 ? nil : OpenFolder(owning: number)
+  }
+
+  /// Names in it but for `.` and `..`, unsorted; empty if it cannot be read.
+  package var names: [String] {
+    // SAFETY: the copy of the descriptor is the stream's, which is closed below; the entries' names are copied at once.
+    let copy = fcntl(descriptor.rawValue, F_DUPFD_CLOEXEC, 3)
+    guard copy >= 0 else { return [] }
+    guard let stream = unsafe fdopendir(copy) else {
+      close(copy)
+      return []
+    }
+    defer { unsafe _ = closedir(stream) }
+    unsafe rewinddir(stream)
+    var names: [String] = []
+    while let entry = unsafe readdir(stream) {
+      let name = unsafe withUnsafePointer(to: &entry.pointee.d_name) {
+        unsafe $0.withMemoryRebound(to: CChar.self, capacity: 256) { unsafe String(cString: $0) }
+      }
+      if name != ".", name != ".." { names.append(name) }
+    }
+    return names
+  }
+
+  /// `renameat`: what had the new name is gone.
+  package func rename(_ name: String, to other: String) throws(SystemError) {
+    let number = descriptor.rawValue
+    // SAFETY: both are null-terminated strings for the length of the call.
+    try checked("rename \(name)") { unsafe renameat(number, name, number, other) }
+  }
+
+  /// Takes a file away, or a folder with all that is in it, without following links. One that has gone before is fine.
+  ///
+  /// A file that has no other name is cut down before, so that no single call frees more than a step: freeing gigabytes keeps
+  /// a file system's journal, and so whoever waits for a sync.
+  ///
+  /// `fstatat`, `ftruncate`, `unlinkat`.
+  ///
+  /// - Parameters:
+  ///   - step: octets that one call may free.
+  ///   - goesOn: asked after each step; `false` leaves the rest.
+  /// - Returns: whether nothing is left.
+  @discardableResult
+  package func removeTree(
+    _ name: String, step: Int = .max, while goesOn: () -> Bool = { true }
+  ) throws(SystemError) -> Bool {
+    try removeTree(name, step: step, depth: 0, goesOn)
+  }
+
+  private func removeTree(
+    _ name: String, step: Int, depth: Int, _ goesOn: () -> Bool
+  ) throws(SystemError) -> Bool {
+    let number = descriptor.rawValue
+    var status = stat()
+    // SAFETY: `status` outlives the call, and the name is a null-terminated string, here and below.
+    guard unsafe fstatat(number, name, &status, AT_SYMLINK_NOFOLLOW) == 0 else {
+      guard lastError() == ENOENT else { throw SystemError(call: "stat \(name)", number: lastError()) }
+      return true
+    }
+    let isFolder = status.st_mode & S_IFMT == S_IFDIR
+    if isFolder {
+      guard depth < Self.depthLimit else { throw SystemError(call: "remove \(name)", number: ELOOP) }
+      guard let folder = existingFolder(name) else {
+        throw SystemError(call: "open \(name)", number: lastError())
+      }
+      for child in folder.names {
+        guard try folder.removeTree(child, step: step, depth: depth + 1, goesOn) else { return false }
+      }
+    } else if status.st_mode & S_IFMT == S_IFREG, status.st_nlink == 1, status.st_size > step {
+      guard try shorten(name, from: Int(status.st_size), step: step, goesOn) else { return false }
+    }
+    do {
+      try checked("remove \(name)") { unsafe unlinkat(number, name, isFolder ? AT_REMOVEDIR : 0) }
+    } catch  where error.number == ENOENT {}
+    return goesOn()
+  }
+
+  private func shorten(
+    _ name: String, from byteCount: Int, step: Int, _ goesOn: () -> Bool
+  ) throws(SystemError) -> Bool {
+    // SAFETY: as above.
+    let number = unsafe openat(
+      descriptor.rawValue, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
+    // What cannot be opened can still be removed.
+    guard number >= 0 else { return true }
+    let file = FileDescriptor(owning: number)
+    var left = byteCount - step
+    while left > 0 {
+      guard ftruncate(file.rawValue, off_t(left)) == 0 else { return true }
+      guard goesOn() else { return false }
+      left -= step
+    }
+    return true
+  }
+}

@@ -22,6 +22,16 @@ void test_watch_syncs(const char *begin);
 /// Those of files whose path begins with what is watched and then this.
 int test_syncs(const char *rest);
 
+/// Has calls of the file system be counted by threads whose name begins so; an empty one ends it. Those that a daemon's disk work
+/// is made of: looking at folders and files, removing, shortening, renaming.
+void test_watch_thread(const char *name);
+/// How many there were, and the first of them by its name.
+int test_file_calls(const char **first);
+/// Has each `unlinkat` and `ftruncate` of the process take so much longer.
+void test_slow_removals(unsigned microseconds);
+/// `unlinkat` and `ftruncate` that the process has called since.
+int test_removals(void);
+
 /// Calls of this thread that have failed so since the last `test_fail`.
 int test_failures(enum test_call call);
 
