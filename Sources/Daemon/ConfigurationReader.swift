@@ -75,7 +75,8 @@ struct ConfigurationReader {
       for name in names {
         guard let value = reader.value(name, "a text or a number", { $0 }) else { continue }
         switch value {
-        case .text(let text), .number(let text): options.arguments += ["--" + name, text]
+        case .text(let text), .number(let text):
+          options.options.append(.init(name: name, value: text, line: reader.line(of: name)))
         default: reader.note(name, "\(name) must be a text or a number")
         }
       }
@@ -132,7 +133,11 @@ struct ConfigurationReader {
 
   /// - Parameter key: or a pointer below the object that is read now.
   mutating func note(_ key: String, _ text: String) {
-    problems.append(.init(line: places.lines[pointer + "/" + key] ?? places.lines[pointer] ?? 1, text: text))
+    problems.append(.init(line: line(of: key), text: text))
+  }
+
+  private func line(of key: String) -> Int {
+    places.lines[pointer + "/" + key] ?? places.lines[pointer] ?? 1
   }
 
   private mutating func noteUnknown() {

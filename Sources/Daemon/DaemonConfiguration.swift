@@ -50,13 +50,30 @@ package struct DaemonConfiguration: Hashable, Sendable {
     package var link = Options()
   }
 
-  /// Options of the command line by their names without `--`, in order; who has those checks them.
+  /// Options of the command line by their names without `--`, in order; the command line's own parser checks them.
+  ///
+  /// Equal to others with the same values, wherever they stand in the file.
   package struct Options: Hashable, Sendable {
-    package var arguments: [String] = []
-    /// Where they stand in the file.
+    package struct Option: Hashable, Sendable {
+      package var name: String
+      package var value: String
+      /// Line of the file.
+      package var line: Int
+
+      package var arguments: [String] { ["--" + name, value] }
+    }
+
+    package var options: [Option] = []
+    /// Line of the file at which they begin.
     package var line = 1
 
     package init() {}
+
+    package var arguments: [String] { options.flatMap(\.arguments) }
+
+    package static func == (one: Options, other: Options) -> Bool { one.arguments == other.arguments }
+
+    package func hash(into hasher: inout Hasher) { hasher.combine(arguments) }
   }
 
   /// Where the device folders are.

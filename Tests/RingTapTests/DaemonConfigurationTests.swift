@@ -1,4 +1,5 @@
 import BLECore
+import BLEHost
 import BLELinux
 import BLESensors
 import Foundation
@@ -176,10 +177,105 @@ import CaptureTables
       #expect(shelf.place(for: "left", at: now) == first + "-2")
       try Files.createDirectory(folder + "/left/notes")
       try Files.createDirectory(folder + "/other")
-      let captures = shelf.sizedCaptures(open: [first])
-      #expect(captures == [Retention.Capture(path: first, begunAt: now, byteCount: 8, isOpen: true)])
-      try Files.removeTree(first)
+      let inventory = shelf.inventory()
+      let capture = Retention.Capture(path: first, begunAt: now, byteCount: 8, isOpen: false)
+      #expect(inventory.captures == [capture] && inventory.links == [])
+      try shelf.remove(capture) { true }
       #expect(!Files.exists(first) && Files.exists(folder + "/left/notes"))
+      #expect(Files.names(in: folder + "/left").count == 3)
     }
+  }
+
+  /// What a link leads to is somebody's, whatever it is called, and a file with a second name is kept by somebody.
+  @Test func nothingBehindALinkIsRemoved() async throws {
+    try withFolder { folder in
+      let (kept, name) = (folder + "/archive", "20231114T221320Z")
+      try Files.createDirectory("\(kept)/\(name)")
+      try Files.write(Array("123".utf8).span, to: "\(kept)/\(name)/ppg.csv")
+      let shelf = CaptureShelf(directory: folder + "/shelf")
+      let device = folder + "/shelf/left"
+      try Files.createDirectory("\(device)/20231115T000000Z")
+      // A folder of a device, a capture, a folder and a file in a capture: each a link.
+      try Files.link(folder + "/shelf/right", to: kept)
+      try Files.link("\(device)/20231116T000000Z", to: "\(kept)/\(name)")
+      try Files.link("\(device)/20231115T000000Z/link", to: kept)
+      try Files.link("\(device)/20231115T000000Z/ppg.csv", to: "\(kept)/\(name)/ppg.csv")
+      let big = "\(device)/20231115T000000Z/big"
+      #expect(FileManager.default.createFile(atPath: big, contents: Data(count: 3)))
+      #expect(truncate(big, 1 << 30) == 0)
+      try FileManager.default.linkItem(atPath: big, toPath: kept + "/big")
+      let inventory = shelf.inventory()
+      #expect(inventory.captures.map(\.path) == ["\(device)/20231115T000000Z"])
+      #expect(Set(inventory.links) == [folder + "/shelf/right", "\(device)/20231116T000000Z"])
+      for capture in inventory.captures { try shelf.remove(capture) { true } }
+      #expect(Files.names(in: device).filter { !$0.hasPrefix(".") } == ["20231116T000000Z"])
+      #expect(contents("\(kept)/\(name)/ppg.csv") == Array("123".utf8))
+      #expect(Files.byteCount(of: kept + "/big") == 1 << 30)
+    }
+  }
+
+  /// A sweep that was interrupted leaves nothing that looks like a capture, and the next one takes the rest.
+  @Test func anInterruptedRemovalIsFinishedLater() async throws {
+    try withFolder { folder in
+      let shelf = CaptureShelf(directory: folder)
+      let path = folder + "/left/20231114T221320Z"
+      try Files.createDirectory(path)
+      #expect(FileManager.default.createFile(atPath: path + "/big", contents: Data(count: 3)))
+      #expect(truncate(path + "/big", 10 << 30) == 0)
+      try Files.createDirectory(folder + "/left/.20231114T221320Z.removing.mine")
+      var steps = 0
+      try shelf.remove(try #require(shelf.inventory().captures.first)) {
+        steps += 1
+        return steps < 5
+      }
+      #expect(steps == 5 && shelf.inventory().captures.isEmpty)
+      let rest = folder + "/left/.20231114T221320Z.removing"
+      #expect(Files.byteCount(of: rest + "/big") == (10 << 30) - 5 * (64 << 20))
+      try shelf.removeRests { true }
+      #expect(!Files.exists(rest) && Files.exists(rest + ".mine"))
+    }
+  }
+
+  // MARK: Reading it again
+
+  /// A file that only looks different is the same: white space, order, numbers as texts.
+  @Test func aReformattedFileIsTheSame() throws {
+    let one = try read(
+      #"{"directory": "/data", "radio": {"adapter": "hci0", "mode": "raw"}, "devices": [{"name": "left", "#
+        + #""address": "70:CB:0D:00:A1:B2", "sensor": "ring", "link": {"interval": "7.5-15", "latency": 4}}]}"#
+    )
+    let other = try read(
+      #"""
+
+      {
+        "devices": [
+          {
+            "link": {
+              "latency": "4",
+              "interval": "7.5-15"
+            },
+            "sensor": "ring",
+            "address": "70:cb:0d:00:a1:b2",
+            "name": "left"
+          }
+        ],
+        "radio": {
+          "mode": "raw",
+
+          "adapter": "hci0"
+        },
+        "directory": "\u002fdata"
+      }
+      """#)
+    #expect(one == other && one.radio == other.radio)
+    #expect(DaemonJob(one.devices[0], .init()) == DaemonJob(other.devices[0], .init()))
+    #expect(other.devices[0].link.options.map(\.line) == [7, 6])
+    // What changes something is another.
+    var changed = other.devices[0]
+    changed.format = .npy
+    #expect(DaemonJob(one.devices[0], .init()) != DaemonJob(changed, .init()))
+    var request = LinkRequest()
+    request.latency = 5
+    #expect(DaemonJob(one.devices[0], .init()) != DaemonJob(one.devices[0], request))
   }
 }

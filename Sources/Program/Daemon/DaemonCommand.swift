@@ -92,30 +92,34 @@ struct DaemonPlan: Sendable {
     } catch { throw Failure(Self.text(error)) }
     self.configuration = configuration
     var problems: [DaemonConfiguration.Invalid.Problem] = []
-    func parse<Value: ParsableArguments>(
-      _ options: DaemonConfiguration.Options, _ what: String, as type: Value.Type
-    ) -> Value? {
-      do { return try Value.parse(options.arguments) } catch {
+    func read<Value: ParsableArguments, Result>(
+      _ options: DaemonConfiguration.Options, _ what: String, as type: Value.Type,
+      _ make: (Value) throws -> Result
+    ) -> Result? {
+      do { return try make(try Value.parse(options.arguments)) } catch {
+        // Of several the one that is refused alone.
+        let line = options.options.first { (try? Value.parse($0.arguments)) == nil }?.line ?? options.line
         let message = Value.message(for: error).prefix { $0 != "\n" }
-        problems.append(.init(line: options.line, text: "\(what): \(message)"))
+        problems.append(.init(line: line, text: "\(what): \(message)"))
         return nil
       }
     }
-    let radio = parse(configuration.radio, "radio", as: AdapterOptions.self)
-    let homeAssistant = parse(
-      configuration.homeAssistant, "homeAssistant", as: DaemonHomeAssistantOptions.self)
-    let home = try? homeAssistant?.plan()
-    jobs = configuration.devices.compactMap { device in
-      parse(device.link, "link of \(device.name)", as: LinkOptions.self).flatMap { options in
-        (try? options.request()).map { DaemonJob(device, $0, homeAssistant: home) }
-      }
+    let radio = read(configuration.radio, "radio", as: AdapterOptions.self) { $0 }
+    let home = read(configuration.homeAssistant, "homeAssistant", as: DaemonHomeAssistantOptions.self) {
+      try $0.plan()
     }
-    let publishing = parse(configuration.publishing, "publish", as: DaemonPublishOptions.self)
+    jobs = configuration.devices.compactMap { device in
+      read(device.link, "link of \(device.name)", as: LinkOptions.self) { try $0.request() }
+        .map { DaemonJob(device, $0, homeAssistant: home ?? nil) }
+    }
+    let publishing = read(configuration.publishing, "publish", as: DaemonPublishOptions.self) {
+      try $0.plan()
+    }
     guard let radio, problems.isEmpty else {
       throw Failure(Self.text(DaemonConfiguration.Invalid(path: path, problems: problems)))
     }
     self.radio = radio
-    self.publishing = try publishing?.plan()
+    self.publishing = publishing ?? nil
   }
 
   /// Each fault on a line of its own, as compilers tell them.
@@ -199,7 +203,7 @@ private actor DaemonKeeper {
     guard let interval = notifier.watchdogInterval else { return nil }
     return Task {
       while (try? await Task.sleep(for: interval)) != nil {
-        _ = await daemon?.status()
+        await daemon?.turn()
         notifier.isAlive()
       }
     }

@@ -1,0 +1,70 @@
+import BLELinux
+import Foundation
+import TestKit
+import Testing
+
+/// A daemon that reads its file again.
+@Suite(.timeLimit(.minutes(2))) struct DaemonReloadTests {
+  private struct Scene {
+    let folder: String
+    var file: String { folder + "/ringtap.json" }
+
+    func write(_ text: String) throws {
+      try text.replacing("FOLDER", with: folder).write(toFile: file, atomically: true, encoding: .utf8)
+    }
+
+    var captures: [String] {
+      Files.names(in: folder + "/captures/left").filter { !$0.hasPrefix(".") }.sorted()
+    }
+
+    /// Rows of the capture that is written.
+    var byteCount: Int {
+      captures.last.flatMap { Files.byteCount(of: "\(folder)/captures/left/\($0)/ppg.csv") } ?? 0
+    }
+  }
+
+  private static let good = """
+    {"directory": "FOLDER/captures", "statusSocket": "FOLDER/status",
+     "radio": {"transport": "virtual:ring,rate=300,real-time"},
+     "devices": [{"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring",
+                  "link": {"interval": "30-50", "supervision-timeout": 4000}}]}
+    """
+
+  /// Other lines, order and numbers as texts; then files that are refused as a whole. The capture goes on through all of it.
+  @Test func aCaptureGoesOn() async throws {
+    try await withFolder { folder in
+      let scene = Scene(folder: folder)
+      try scene.write(Self.good)
+      let daemon = try Ringtap.start(["daemon", scene.file])
+      try await eventually("it records") { scene.byteCount > 500 }
+      let captures = scene.captures
+
+      let reformatted = Self.good.replacing(", ", with: ",\n\n").replacing(": 4000", with: ":\n\"4000\"")
+      try scene.write(reformatted)
+      daemon.send(SIGHUP)
+      _ = try await daemon.line(on: .errors, containing: "read again, 1 device")
+
+      for (wrong, line) in [
+        (#""interval": "fast""#, 4), (#""interval": "30-50", "latency": 65535"#, 4),
+        (#""interval": "0""#, 4), (#""interval": "1e300""#, 4), (#""data-length": -1"#, 4),
+        ("\"interval\": \"30-50\",\n\"supervision-timeout\": 65530", 5),
+        ("\"interval\": \"30-50\",\n\n\"phy\": \"5g\"", 6),
+      ] {
+        try scene.write(
+          Self.good.replacing(#""interval": "30-50", "supervision-timeout": 4000"#, with: wrong)
+            .replacing(#""left""#, with: #""right""#))
+        daemon.send(SIGHUP)
+        _ = try await daemon.line(on: .errors, containing: "\(scene.file):\(line): link of right: ")
+        _ = try await daemon.line(on: .errors, containing: "configuration unchanged")
+      }
+
+      let byteCount = scene.byteCount
+      try await eventually("it still records") { scene.byteCount > byteCount + 500 }
+      #expect(scene.captures == captures && !Files.exists(folder + "/captures/right"))
+      daemon.send(SIGTERM)
+      let result = try await daemon.finish()
+      #expect(result.status == 0, "\(result.errorLines)")
+      #expect(scene.captures == captures)
+    }
+  }
+}
