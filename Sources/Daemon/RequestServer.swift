@@ -2,34 +2,47 @@ import BLECore
 package import BLELinux
 import CBluetoothLinux
 import Glibc
+import Synchronization
 
 /// Answers whoever connects to a port of this machine: one short question, one short answer, and the end.
 ///
-/// A thread of its own waits for them. Who has not asked after two seconds, however busily, is given up; more than 64
-/// that wait are refused by the kernel.
+/// Each peer has a thread for as long as it takes to ask, so a silent one delays nobody. It is given up after two seconds, however
+/// busily it asks.
 package final class RequestServer: Sendable {
   /// How long a peer may take to ask.
   private static let patience = Duration.seconds(2)
   private static let questionByteCount = 4096
+  private static let peerLimit = Limit(
+    64, "peers of a daemon's port that have not asked yet", by: .program,
+    whenFull: "the one that has waited longest is given up", counted: "nowhere: it is disconnected")
+
+  /// A peer's connection, for the thread that reads it and the one that may give it up.
+  fileprivate final class Link: Sendable {
+    let descriptor: FileDescriptor
+
+    init(_ descriptor: consuming FileDescriptor) { self.descriptor = descriptor }
+  }
 
   /// Somebody who waits for the answer to `question`.
   package struct Peer: ~Copyable, Sendable {
-    private let descriptor: FileDescriptor
+    private let link: Link
     package let question: String
 
-    fileprivate init(_ descriptor: consuming FileDescriptor, _ question: String) {
-      self.descriptor = descriptor
+    fileprivate init(_ link: Link, _ question: String) {
+      self.link = link
       self.question = question
     }
 
     /// Sends what the kernel takes at once, some 200 kB, and ends.
     package consuming func answer(_ octets: Span<UInt8>) {
-      _ = try? descriptor.send(octets)
-      descriptor.shutDown()
+      _ = try? link.descriptor.send(octets)
+      link.descriptor.shutDown()
     }
   }
 
   private let port: ReaderPort
+  /// Those that have not asked yet, the one that came first in front.
+  private let silent = Mutex<[Link]>([])
 
   /// A UNIX socket. Who may write to it may ask: that is for the umask, and the folder that it lies in.
   ///
@@ -49,15 +62,29 @@ package final class RequestServer: Sendable {
   ///
   /// A question ends with an empty line, as in HTTP.
   ///
-  /// - Parameter body: called on the server's thread, which waits meanwhile for nobody else.
+  /// - Parameter body: called on a thread of the peer's own.
   package func start(_ body: @escaping @Sendable (consuming Peer) -> Void) throws(SystemError) {
     try SystemThread.start(named: "ringtap-server", as: .patient) { [self] in
-      while let descriptor = port.next() {
-        let question = Self.question(of: descriptor)
-        body(Peer(descriptor, question))
-      }
+      while let descriptor = port.next() { serve(Link(descriptor), body) }
     }
   }
+
+  private func serve(_ link: Link, _ body: @escaping @Sendable (consuming Peer) -> Void) {
+    let givenUp = silent.withLock { silent in
+      silent.append(link)
+      return silent.count > Self.peerLimit.count ? silent.removeFirst() : nil
+    }
+    givenUp?.descriptor.shutDown()
+    do throws(SystemError) {
+      try SystemThread.start(named: "ringtap-peer", as: .patient) { [self] in
+        let question = Self.question(of: link.descriptor)
+        forget(link)
+        body(Peer(link, question))
+      }
+    } catch { forget(link) }
+  }
+
+  private func forget(_ link: Link) { silent.withLock { $0.removeAll { $0 === link } } }
 
   /// Ends the thread, and removes the socket's file.
   package func stop() { port.close() }

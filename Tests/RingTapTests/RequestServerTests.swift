@@ -31,6 +31,35 @@ import Testing
     #expect(String(decoding: answer, as: UTF8.self) == "answer to text\r\n\r\n")
   }
 
+  /// Connects and says nothing: the next one is answered while it still may ask. With as many as there may be, too: then the one
+  /// that has waited longest is disconnected.
+  @Test(arguments: [1, 64, 100]) func aSilentPeerDelaysNobody(_ count: Int) throws {
+    let path = FileManager.default.temporaryDirectory.appending(path: "ringtap-\(UUID().uuidString)").path
+    let server = try RequestServer(path: path)
+    try server.start { peer in
+      let answer = Array("answer to \(peer.question)".utf8)
+      peer.answer(answer.span)
+    }
+    defer { server.stop() }
+    let silent = try (0..<count).map { _ in Silent(try ControllerPort.unix(path: path)) }
+    let answer = try RequestClient.answer(of: path, to: "text")
+    #expect(String(decoding: answer, as: UTF8.self) == "answer to text\r\n\r\n")
+    #expect(silent.last?.isGivenUp == false)
+    // As many as came too much, and perhaps the one whose place the question took.
+    #expect((max(0, count - 64)...max(0, count - 63)).contains(silent.count(where: \.isGivenUp)))
+  }
+
+  private final class Silent {
+    private let descriptor: FileDescriptor
+
+    init(_ descriptor: consuming FileDescriptor) { self.descriptor = descriptor }
+
+    var isGivenUp: Bool {
+      var wanted = pollfd(fd: descriptor.rawValue, events: Int16(POLLIN), revents: 0)
+      return poll(&wanted, 1, 0) > 0
+    }
+  }
+
   /// Its file goes with it, but not one that has taken the name meanwhile.
   @Test(arguments: [false, true]) func leavesNoSocket(_ isReplaced: Bool) throws {
     let path = FileManager.default.temporaryDirectory.appending(path: "ringtap-\(UUID().uuidString)").path
