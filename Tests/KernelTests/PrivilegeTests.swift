@@ -296,5 +296,48 @@ extension WithoutKernel {
         #expect(!lines.contains { $0.hasPrefix(name + "=") }, "\(name)")
       }
     }
+
+    /// Brokers in the local network are reached, and no others. Judged by Python's `ipaddress`.
+    @Test func reachesTheLocalNetwork() throws {
+      let text = try String(contentsOf: Self.folder.appending(path: "ringtap.service"), encoding: .utf8)
+      let lines = text.split(separator: "\n").map(String.init)
+      #expect(lines.contains("IPAddressDeny=any"))
+      let allowed = try #require(lines.first { $0.hasPrefix("IPAddressAllow=") }?.dropFirst(15))
+      let judge = """
+        import ipaddress, sys
+        names = {"localhost": ["127.0.0.0/8", "::1/128"], "link-local": ["169.254.0.0/16", "fe80::/64"]}
+        networks = [ipaddress.ip_network(n) for w in sys.argv[1].split() for n in names.get(w, [w])]
+        for text in sys.argv[2:]:
+            address = ipaddress.ip_address(text)
+            print(int(any(address.version == n.version and address in n for n in networks)))
+        """
+      let addresses = [
+        "127.0.0.1", "::1", "10.1.2.3", "172.16.0.1", "172.31.9.9", "192.168.1.20", "169.254.3.4", "fe80::1",
+        "fd12::7",
+        "8.8.8.8", "172.32.0.1", "203.0.113.7", "2001:db8::1", "1.1.1.1",
+      ]
+      let result = try scene.demand("python3", ["-c", judge, String(allowed)] + addresses)
+      #expect(result.outputLines.map { $0 == "1" } == addresses.indices.map { $0 < 9 })
+    }
+
+    /// The password is root's file: the service reads systemd's copy.
+    @Test func readsThePasswordAsACredential() throws {
+      let text = try String(contentsOf: Self.folder.appending(path: "ringtap.service"), encoding: .utf8)
+      #expect(text.contains("\nLoadCredential=ringtap.password:ringtap.password\n"))
+      let file = scene.path("ringtap.json")
+      try #"""
+      {"directory": "/tmp/captures", "publish": {"to": "mqtt://ward@broker.local", "password-file": "/etc/credstore/ringtap.password"},
+       "devices": [{"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring"}]}
+      """#.write(toFile: file, atomically: true, encoding: .utf8)
+      let without = try scene.run(
+        "env", ["-u", "CREDENTIALS_DIRECTORY", Place.ringtap, "daemon", "--check", file])
+      #expect(without.status == 1 && without.errors.contains("\(file):1: publish: "))
+      let credentials = scene.path("credentials")
+      try FileManager.default.createDirectory(atPath: credentials, withIntermediateDirectories: true)
+      try "secret\n".write(toFile: credentials + "/ringtap.password", atomically: true, encoding: .utf8)
+      let with = try scene.run(
+        "env", ["CREDENTIALS_DIRECTORY=\(credentials)", Place.ringtap, "daemon", "--check", file])
+      #expect(with.status == 0, "\(with.errors)")
+    }
   }
 }

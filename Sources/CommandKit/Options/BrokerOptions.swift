@@ -37,9 +37,14 @@ package struct BrokerOptions: ParsableArguments {
     return broker
   }
 
-  /// The first line of a file: what nobody should see among a program's arguments.
+  /// The first line of a file: a password does not belong among a program's arguments.
+  ///
+  /// A service reads systemd's credential of the same name if there is one: its user may not read the file itself
+  /// (`LoadCredential=`, systemd.exec(5)).
   static func secret(in file: String) throws -> String {
-    let octets = try failing { () throws(SystemError) in try Files.octets(of: file, limit: 4096) }
+    let credential = ProcessFacts.environment("CREDENTIALS_DIRECTORY").map { "\($0)/\(Files.name(of: file))" }
+    let path = credential.flatMap { Files.exists($0) ? $0 : nil } ?? file
+    let octets = try failing { () throws(SystemError) in try Files.octets(of: path, limit: 4096) }
     return String(decoding: octets.prefix { $0 != 0x0A && $0 != 0x0D }, as: UTF8.self)
   }
 }

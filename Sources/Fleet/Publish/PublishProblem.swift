@@ -1,6 +1,7 @@
 import BLEErrorGuide
 import BLEHost
 public import BLELinux
+import Glibc
 
 /// Why nothing can be published, or collected: what happened, then what to do.
 public enum PublishProblem: Error, Hashable, Sendable, CustomStringConvertible {
@@ -85,6 +86,10 @@ extension BrokerAddress {
       return "MQTT needs Mosquitto's client library (\(why)); install it: sudo apt-get install libmosquitto1"
     case .noAddress:
       return "the broker's host '\(host)' is not known; correct the URL, or see to the name service"
+    case .system(let error) where error.number == EPERM || error.number == EACCES:
+      return
+        "cannot reach \(place) (\(error)): a firewall or the service's unit forbids it; allow its address, in a unit by "
+        + "IPAddressAllow="
     case .system(let error):
       return "cannot reach \(place) (\(error)); start it, or correct the URL"
     case .tls(let why):
