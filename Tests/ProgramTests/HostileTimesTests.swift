@@ -79,7 +79,8 @@ import Testing
         let run = try Program.run(
           "bash", ["-c", "ulimit -v 1500000; exec \"$0\" \"$@\"", try Place.ringtap] + command)
         #expect(
-          run.status == 0 || run.status == 1 && !run.errors.isEmpty,
+          // Times out of order make ticks missing: 3.
+          run.status == 0 || [1, 3].contains(run.status) && !run.errors.isEmpty,
           "\(command[0]): \(run.status) \(run.errors)")
       }
     }

@@ -296,6 +296,25 @@ import Testing
     }
   }
 
+  /// A ring sends three frames a tick. One frame of a tick, and two whole ticks are missing; the last tick is cut short by the end.
+  @Test func countsTheMissingSamplesOfARing() throws {
+    var log = TestLog()
+    for tick in 0..<500 where tick != 300 && tick != 301 {
+      for kind in [1, 2, 3] as [UInt8] where !(tick == 200 && kind == 2) && !(tick == 499 && kind > 1) {
+        var frame: [UInt8] = [0xA1, kind, 0x2B, 0x67, 0x2B, 0x91, 0x29, 0x5D, 0, 0, 0, 0, 0, 0, 0, 0]
+        frame[15] = frame.reduce(0, &+)
+        log.notify(0x21, frame, at: Double(tick) / 50 + Double(kind) / 10_000)
+      }
+    }
+    try log.imported([(0x21, RingUUID.commandNotify)]) { capture, folder in
+      #expect(capture.report.lost.missing == 7 && capture.report.lost.total == 7)
+      #expect(column(1, of: folder + "/samples.csv").count == 498)
+      // The report of the log itself says the same.
+      let document = try ReportDocument.read(folder + "/../log", title: nil) { _ in }
+      #expect(document.missingText == "no gaps, 7 samples lost")
+    }
+  }
+
   /// Of 300 ticks the queue dropped some: they are lost in one place.
   @Test func countsWhatAQueueDroppedOnce() {
     var account = TableAccount()

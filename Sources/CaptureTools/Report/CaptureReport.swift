@@ -142,6 +142,7 @@ struct CaptureReport {
       section.marks += facts.marks
       section.unmarkedLosses += facts.ledger.losses
       section.isNumbered = facts.ledger.isNumbered
+      section.knowsMissing = facts.ledger.knowsMissing
       section.unmarkedGaps = facts.unlistedGaps
       section.changes += facts.changes.map { ReportSection.Change(time: $0.time, text: $0.text) }
       section.addIntervals(

@@ -15,7 +15,7 @@ struct LogStreams {
   var ringSamples: [RingRawReading] { gathered.ringSamples }
   /// Of other sensors, likewise.
   var sources: [any TableSource] { gathered.sources }
-  var ledger: Ledger { gathered.ledger }
+  func ledger(_ isGap: (Int64, Int64) -> Bool) -> Ledger { gathered.ledger(isGap) }
   private var gathered = LogTables()
   private var readings = LogReadings()
 
@@ -36,14 +36,24 @@ struct LogTables {
   private var polar: [PolarMeasurementType: PolarRows] = [:]
   /// What came, and what of it is in no table; ticks of a ring are found by the analysis.
   private var counts = Ledger()
+  /// Cut notifications of which a reading is whole.
+  private var usedCuts = 0
+  private var ticks = TickStream()
+  private var ringLosses = RingLosses()
 
-  /// What came, and what of it is in no table, but for ticks of a ring: those the analysis finds.
-  var ledger: Ledger {
+  /// What came, and what of it is in no table.
+  ///
+  /// - Parameter isGap: whether there was no link between two times: nanoseconds since the Unix epoch.
+  func ledger(_ isGap: (Int64, Int64) -> Bool) -> Ledger {
     var ledger = counts
     let isAlone = tables.allSatisfy { table in polar.keys.contains { PolarRows.name($0) == table.name } }
-    ledger.hasTicks = !ringSamples.isEmpty
+    let ring = ringLosses.account(ticks.report)
+    let inGaps = ring.stretches.filter { isGap($0.after.nanoseconds, $0.before.nanoseconds) }
+    let missing = max(0, ring.missing - inGaps.reduce(0) { $0 + $1.count })
+    ledger.loss.missing += ring.missing(
+      missing, besides: counts.loss.cut - usedCuts + counts.loss.malformed)
     ledger.isNumbered =
-      ledger.hasTicks || isAlone && !polar.isEmpty && polar.values.allSatisfy(\.account.isNumbered)
+      ring.isNumbered || isAlone && !polar.isEmpty && polar.values.allSatisfy(\.account.isNumbered)
     ledger.isImported = true
     for rows in polar.values {
       ledger.loss.missing += rows.account.missing(
@@ -96,6 +106,8 @@ extension LogTables: LogReadingSink {
     counts.received += 1
     guard let stream = sample.stream else { return }
     ringSamples.append(sample)
+    ticks.take(sample.sample, at: sample.time)
+    while let placed = ticks.next() { ringLosses.take(placed) }
     append(sample, to: stream.table)
   }
 
@@ -116,6 +128,8 @@ extension LogTables: LogReadingSink {
 
   /// Nothing more comes.
   mutating func finish() {
+    ticks.finish()
+    while let placed = ticks.next() { ringLosses.take(placed) }
     for type in polar.keys.sorted(by: { $0.rawValue < $1.rawValue }) {
       var rows = polar[type]
       rows?.finish { row, _ in append(row) }
@@ -141,11 +155,13 @@ extension LogTables: LogReadingSink {
   mutating func take(cut sample: HeartRateSample) {
     take(sample)
     counts.received -= 1
+    usedCuts += 1
   }
 
   mutating func take(cut sample: RingRawReading) {
     take(sample)
     counts.received -= 1
+    usedCuts += 1
   }
 }
 

@@ -17,8 +17,8 @@ extension SessionReport {
       case disk
       /// Notifications that a log's writer cut: it kept less of them than there was.
       case cut
-      /// Samples that are missing by the sensor's own clock: those of a Polar sensor, ticks of a ring. Times without a link do not
-      /// count.
+      /// Samples that are missing by the sensor's own clock: of a Polar sensor by the times of its frames, of a ring by its ticks,
+      /// each of which has a sample of each kind. Times without a link do not count.
       case missing
       /// Notifications that came too late for their place in the order.
       case late
@@ -109,15 +109,15 @@ package struct Ledger: Hashable, Sendable {
   package var repeated = 0
   /// Whether the sensor numbers its samples, or tells their times: only then does a loss before this machine show.
   package var isNumbered = false
-  /// Whether samples are ticks of a ring.
-  package var hasTicks = false
   package var isImported = false
+  /// Whether it says how many samples are missing by the sensor's clock: older captures do not.
+  package var knowsMissing = true
 
   package init() {}
 
   package init(_ report: SessionReport) {
     (received, loss, repeated) = (report.received, report.lost, report.repeated)
-    (isNumbered, hasTicks) = (report.isNumbered, report.ticks != nil)
+    isNumbered = report.isNumbered
     isImported = report.origin != nil
   }
 
@@ -126,10 +126,10 @@ package struct Ledger: Hashable, Sendable {
     func count(_ document: JSONDocument?) -> Int { max(0, document?.integer() ?? 0) }
     received = count(session["received"])
     for place in SessionReport.Loss.Place.allCases { loss[place] = count(session["lost"]?[place.rawValue]) }
+    knowsMissing = session["lost"]?[SessionReport.Loss.Place.missing.rawValue] != nil
     loss.malformed = max(loss.malformed, count(session["malformed"]))
     repeated = count(session["repeated"])
     isNumbered = session["numbered"]?.flag ?? false
-    hasTicks = session["ticks"] != nil
     isImported = session["importedFrom"] != nil
   }
 
@@ -138,12 +138,11 @@ package struct Ledger: Hashable, Sendable {
     left.loss += right.loss
     left.repeated += right.repeated
     left.isNumbered = left.isNumbered && right.isNumbered
-    left.hasTicks = left.hasTicks || right.hasTicks
     left.isImported = left.isImported || right.isImported
   }
 
   fileprivate func samples(_ count: Int) -> String {
-    "\(count) \(hasTicks ? "tick" : "sample")\(count == 1 ? "" : "s")"
+    "\(count) \(count == 1 ? "sample" : "samples")"
   }
 
   /// The members `received`, `repeated`, `numbered` and `lost`, as `session.json` has them.

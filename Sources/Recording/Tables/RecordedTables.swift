@@ -71,9 +71,9 @@ package struct TableAccount: Hashable, Sendable {
 
   /// Whether the sensor has a clock or numbers, so that a loss shows.
   package var isNumbered = false
-  /// Samples missing by the sensor's clock: those of a Polar sensor, ticks of a ring.
+  /// Samples missing by the sensor's clock.
   package var missing = 0
-  /// Where ticks of a ring are missing. They count, though no link was there.
+  /// Where samples of a ring are missing. They count, though no link was there.
   package var stretches: [Stretch] = []
   /// Samples that came, of those that would be missing otherwise, and the notifications that brought them.
   package var samples = 0

@@ -22,7 +22,6 @@ package struct RingTables: SampleTables {
     guard let table = sample.stream?.rawValue else { return }
     files.append(sample, to: table)
     if sample.sample.isDropout { droppedOut[table] += 1 }
-    seen.notifications += 1
     stream.take(sample.sample, at: sample.time)
     takeTicks(&files)
   }
@@ -32,34 +31,68 @@ package struct RingTables: SampleTables {
     takeTicks(&files)
   }
 
+  package var account: TableAccount { losses.account(stream.report) }
+  private var losses = RingLosses()
+
+  private mutating func takeTicks(_ files: inout RecordingFiles) {
+    while let placed = stream.next() {
+      losses.take(placed)
+      files.append(rows.row(placed), to: Self.ticksTable)
+      files.live?.take(placed)
+    }
+  }
+}
+
+/// Samples of a ring that are missing by its clock: those of ticks that never came, and those that a tick lacks.
+package struct RingLosses: Sendable {
   /// Fastest ticks that a ring has, a second. What comes faster is played from a log or a test as fast as it is taken: its
   /// timestamps say nothing of the ring's clock.
   private static let fastestTicks = 1_000.0
 
-  package var account: TableAccount {
-    (stream.report.rate ?? 0) > Self.fastestTicks ? TableAccount() : seen
+  private struct Last: Sendable {
+    var index: Int
+    var time: ReceiveTime
   }
-  private var seen = TableAccount()
-  private var lastTick: ReceiveTime?
 
-  private mutating func note(_ placed: PlacedTick) {
+  private var account = TableAccount()
+  /// By `RingTick.Part.rawValue`: the last tick that had it.
+  private var last: [Last?] = RingTick.Part.allCases.map { _ in nil }
+  private var missing: [Int] = RingTick.Part.allCases.map { _ in 0 }
+
+  package init() {}
+
+  package mutating func take(_ placed: PlacedTick) {
     // Here, before any is missing: the first stretch of a long stream allocates nothing.
-    if lastTick == nil { seen.stretches.reserveCapacity(TableAccount.stretchLimit) }
-    seen.isNumbered = true
-    seen.samples += 1
-    seen.missing += placed.missingBefore
-    if placed.missingBefore > 0, let lastTick, seen.stretches.count < TableAccount.stretchLimit {
-      seen.stretches.append(
-        TableAccount.Stretch(after: lastTick, before: placed.fittedTime, count: placed.missingBefore))
-    }
-    lastTick = placed.fittedTime
+    if !account.isNumbered { account.stretches.reserveCapacity(TableAccount.stretchLimit) }
+    account.isNumbered = true
+    take(.spO2, placed)
+    take(.ppg, placed)
+    take(.accelerometer, placed)
   }
 
-  private mutating func takeTicks(_ files: inout RecordingFiles) {
-    while let placed = stream.next() {
-      note(placed)
-      files.append(rows.row(placed), to: Self.ticksTable)
-      files.live?.take(placed)
+  private mutating func take(_ part: RingTick.Part, _ placed: PlacedTick) {
+    if placed.isRestart { last[part.rawValue] = nil }
+    guard placed.tick.time(of: part) != nil else { return }
+    account.samples += 1
+    account.notifications += 1
+    if let last = last[part.rawValue], placed.index - last.index > 1 {
+      let count = placed.index - last.index - 1
+      missing[part.rawValue] += count
+      if account.stretches.count < TableAccount.stretchLimit {
+        account.stretches.append(
+          TableAccount.Stretch(after: last.time, before: placed.fittedTime, count: count))
+      }
     }
+    last[part.rawValue] = Last(index: placed.index, time: placed.fittedTime)
+  }
+
+  /// - Parameter report: tells which parts come with each tick: others are not missing if a tick lacks them.
+  package func account(_ report: TickReport) -> TableAccount {
+    guard (report.rate ?? 0) <= Self.fastestTicks else { return TableAccount() }
+    var account = account
+    for part in RingTick.Part.allCases where report.parts[part.rawValue].everyTicks == 1 {
+      account.missing += missing[part.rawValue]
+    }
+    return account
   }
 }

@@ -86,7 +86,11 @@ extension ReportDocument {
     {
       AnalysisSection.add(report, findings, to: &section)
     }
-    let ledger = device.streams.ledger
+    let gaps = device.connectionMarks.filter { $0.kind == .gap }
+    let ledger = device.streams.ledger { after, before in
+      gaps.contains { $0.covers(after...max(after, before), within: SessionReport.gapDoubt) }
+    }
+    section.knowsMissing = true
     if ledger.received > 0 {
       var facts = ReportSection.Facts(title: "Received and lost")
       facts.add("Received", "\(ledger.received)")

@@ -161,6 +161,9 @@ struct ReportSection: Sendable {
   var unmarkedLosses: [Loss] = []
   /// Whether a sensor's clock or numbers prove that nothing else is lost.
   var isNumbered = true
+  /// Whether the losses without mark have all samples that are missing by the sensor's clock: then ticks that are marked are no
+  /// further ones.
+  var knowsMissing = false
   var unmarkedGaps = 0
   /// What plots show at first, and pictures at all; `nil`: everything.
   var view: ClosedRange<Int64>?

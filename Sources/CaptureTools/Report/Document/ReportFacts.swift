@@ -213,10 +213,10 @@ extension Ledger {
     }
   }
 
-  /// Losses of unknown time. Ticks have marks of their own.
+  /// What of the tables is lost.
   var losses: [ReportSection.Loss] {
     SessionReport.Loss.Place.allCases.compactMap { place in
-      place.unit(hasTicks).map { ReportSection.Loss(count: loss[place], unit: $0) }
+      place.unit.map { ReportSection.Loss(count: loss[place], unit: $0) }
     }
   }
 }
@@ -250,11 +250,11 @@ extension SessionReport.Loss.Place {
     }
   }
 
-  /// - Returns: `nil` for what is marked or told elsewhere.
-  fileprivate func unit(_ hasTicks: Bool) -> ReportSection.Loss.Unit? {
+  /// `nil` for what is not of the tables.
+  fileprivate var unit: ReportSection.Loss.Unit? {
     switch self {
     case .packetLog: nil
-    case .missing: hasTicks ? nil : .sample
+    case .missing: .sample
     case .disk: .row
     default: .notification
     }

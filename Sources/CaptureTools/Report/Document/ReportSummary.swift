@@ -74,7 +74,9 @@ extension ReportSection {
   // MARK: What is missing
 
   /// All that is known to be lost, with its mark or without one.
-  var allLosses: [Loss] { (marks.compactMap(\.loss) + unmarkedLosses).filter { $0.count > 0 } }
+  var allLosses: [Loss] {
+    (marks.compactMap(\.loss) + unmarkedLosses).filter { $0.count > 0 && !(knowsMissing && $0.unit == .tick) }
+  }
 
   var gapCount: Int { marks.count { $0.kind == .gap } + unmarkedGaps }
 
