@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from disk import Disk, Trace
+from fleet import Fleet
 from remains import DERIVED, Reference
 
 # One cut of so many is read by ringtap as well.
@@ -35,7 +36,7 @@ class Worker:
         index, place, cuts = batch
         if cls.place != place:
             cls.place, cls.trace = place, Trace(place / "base", place / "trace")
-            cls.reference = Reference(place / "files")
+            cls.reference = Fleet(place) if (place / "side").exists() else Reference(place / "files")
             cls.behind = json.loads((place / "times").read_text())["clockBehind"]
         disk = Disk(cls.trace)
         return index, [cls.cut(disk, *cut) for cut in cuts]
@@ -55,9 +56,9 @@ class Worker:
         shutil.rmtree(left, ignore_errors=True)
         left.mkdir()
         subprocess.run(["debugfs", "-R", f"rdump / {left}", image], check=True, capture_output=True)
-        verdict = cls.reference.examine(left)
         # The clock inside is behind; a row has its time.
         now = cls.trace.time(number) - cls.behind
+        verdict = cls.reference.examine(left, now)
         missing = {}
         for name, time in verdict.missing.items():
             what = "packets" if name in ("walk.btsnoop", "walk.pcapng") or "packets." in name else "tables"
@@ -68,9 +69,9 @@ class Worker:
         faults = verdict.faults
         is_read = seed % READ_EVERY == 0
         if is_read:
-            faults += cls.read(left)
+            faults += cls.reference.restart(cls.program, left, now) if isinstance(cls.reference, Fleet) else cls.read(left)
         result = {"kind": kind, "disk": damage, "faults": sorted(set(faults)), "zeros": verdict.zeros, "missing": missing,
-                  "read": is_read, "number": number}
+                  "read": is_read, "number": number, "told": verdict.told, "lost": verdict.lost}
         cls.save(result, left)
         return result
 

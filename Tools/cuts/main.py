@@ -105,6 +105,9 @@ def summary(shape, place, results):
         line["missing"][what] = round(max(ages) / 1e9, 3) if ages else None
     line["clockBehindMs"] = round(times["clockBehind"] / 1e6, 1)
     line["written"], line["flushes"] = Trace(place / "base", place / "trace").rates(times["begin"], times["end"])
+    # The cut with the most: each cut has the same rows before it.
+    told = [result["told"] for result in results if result["told"] is not None]
+    line["confirmed"], line["lost"] = (max(told), sum(result["lost"] for result in results)) if told else (None, None)
     line["faults"] = {}
     for result in results:
         for fault in {*result["faults"], *(f"{name}: zeros at its end" for name in result["zeros"])}:
@@ -117,12 +120,12 @@ def late(line):
 
 
 def table(lines):
-    heads = ["recording", "sync", "written", "cuts", *KINDS, "damaged", "unreadable", "zeros", *(f"missing, {what}" for what in ALLOWED_SECONDS)]
+    heads = ["recording", "sync", "written", "cuts", *KINDS, "damaged", "unreadable", "zeros", *(f"missing, {what}" for what in ALLOWED_SECONDS), "confirmed", "of them lost"]
     rows = [heads]
     for line in lines:
         ages = ("–" if age is None else f"{age:.2f} s" for age in line["missing"].values())
         rows.append([line["recording"], f"{line['interval']} s", f"{line['written'] / 1e3:.0f} kB/s", *(
-            str(line[key]) for key in ("cuts", *KINDS, "damaged", "unreadable", "zeros")), *ages])
+            str(line[key]) for key in ("cuts", *KINDS, "damaged", "unreadable", "zeros")), *ages, *("–" if line[key] is None else str(line[key]) for key in ("confirmed", "lost"))])
     widths = [max(len(row[place]) for row in rows) for place in range(len(heads))]
     for row in rows:
         print("  ".join(cell.ljust(width) if place < 1 else cell.rjust(width) for place, (cell, width) in enumerate(zip(row, widths))))
@@ -155,7 +158,7 @@ def main():
             print(json.dumps(line))
     else:
         table(lines)
-    return any(line["unreadable"] or line["zeros"] or line["damaged"] or late(line) for line in lines)
+    return any(line["unreadable"] or line["zeros"] or line["damaged"] or line["lost"] or late(line) for line in lines)
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ MAKE = ["mkfs.ext4", "-q", "-b", "4096", "-E", "lazy_itable_init=0,lazy_journal_
 # From then on what the program wrote last is on the disk by the kernel's own time, 5 s of ext4's journal.
 REST_SECONDS = 7
 
-Shape = namedtuple("Shape", "name interval command")
+# `side` of a fleet is on the disk: `collect` or `publish` (fleet.py).
+Shape = namedtuple("Shape", "name interval command side", defaults=(None,))
 
 
 def shapes():
@@ -35,6 +36,8 @@ def shapes():
         Shape("npy-pcapng", 5, capture(5, "--format", "npy", "--log-format", "pcapng")),
         Shape("log-btsnoop", 1, log("walk.btsnoop")),
         Shape("log-pcapng", 1, log("walk.pcapng")),
+        Shape("fleet-collector", 1, None, "collect"),
+        Shape("fleet-publisher", 10, None, "publish"),
     ]
 
 
@@ -45,6 +48,12 @@ disk=$1
 shift
 mkdir -p "$disk"
 mount -t ext4 /dev/ubda "$disk"
+# The first file that is opened has ext4 note in its superblock where it is mounted: two sectors, of which a cut may leave one, and
+# no tool reads that. A disk in use has that behind it.
+: >"$disk/first"
+rm "$disk/first"
+/sbin/fsfreeze -f "$disk"
+/sbin/fsfreeze -u "$disk"
 cd "$disk"
 clocks() { for _ in 1 2 3 4 5 6 7 8; do echo "clock $EPOCHREALTIME"; sleep 0.05; done; }
 clocks
@@ -78,8 +87,11 @@ def record(shape, folder, program, seconds, tracer):
     (folder / "results").mkdir()
     environment = dict(
         os.environ, RINGTAP_PRELOAD=str(tracer), POWERCUT_DISK=str(disk), POWERCUT_TRACE=str(trace), RINGTAP_NO_REMEMBER="1")
-    inside = ["bash", "-c", SESSION.replace("REST", str(REST_SECONDS)), "session", "/tmp/powercut",
-              str(program), *shape.command, "--duration", str(seconds)]
+    if shape.side:
+        run = [str(Path(__file__).with_name("fleet")), shape.side, str(program), str(seconds)]
+    else:
+        run = [str(program), *shape.command, "--duration", str(seconds)]
+    inside = ["bash", "-c", SESSION.replace("REST", str(REST_SECONDS)), "session", "/tmp/powercut", *run]
     command = [ROOT / "Tools/test-kernel", "run", "--timeout", str(seconds + 300), "--results", folder / "results",
                "--disk", disk, "--", *inside]
     marks, late = {}, []
@@ -102,6 +114,10 @@ def record(shape, folder, program, seconds, tracer):
     if process.returncode or "done" not in marks:
         raise RuntimeError(f"{shape.name}: the recording failed ({process.returncode}): {messages.strip()}")
     shutil.move(folder / "results/files", folder / "files")
+    if shape.side:
+        shutil.move(folder / "results/receipts", folder / "receipts")
+        shutil.move(folder / "results/other", folder / "other")
+        (folder / "side").write_text(shape.side)
     # How far the clock inside is behind, at most: it is told with a delay.
     times = {"begin": marks["begin"], "end": marks["end"], "clockBehind": min(late), "status": marks.get("status", 0)}
     (folder / "times").write_text(json.dumps(times))

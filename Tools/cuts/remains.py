@@ -73,6 +73,8 @@ class Verdict:
         self.zeros = []
         # By file or table: the earliest time of what is missing.
         self.missing = {}
+        # Of a fleet: rows that receipts had told of, and how many of them are not there.
+        self.told = self.lost = None
 
 
 class Reference:
@@ -96,7 +98,7 @@ class Reference:
         first = "fitted_time_ns" if Path(table).name == DERIVED else "time_ns"
         return self.tables[table][f"{table}/{first}.npy"]
 
-    def examine(self, folder):
+    def examine(self, folder, _now):
         verdict = Verdict()
         for name, octets in self.files.items():
             path = Path(folder) / name
