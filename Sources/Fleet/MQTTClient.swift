@@ -69,7 +69,7 @@ package enum MQTTEvent: Sendable {
   private static let keepAliveSeconds: CInt = 15
 
   /// A message: topic, octets, whether the broker had kept it. Called within `turn`, before the broker hears that it
-  /// came, so that what was written by then is not sent again after a kill and nothing else is forgotten.
+  /// came. The broker forgets it then: what a kill loses after that its publisher sends again, as no receipt told of it.
   package var onMessage: (String, Span<UInt8>, Bool) -> Void = { _, _, _ in }
   private var events: [MQTTEvent] = []
   private var problems: [String] = []

@@ -43,6 +43,7 @@ func fuzzCollector(_ input: Span<UInt8>) {
     if kind & 0x80 != 0 { now = now.advanced(by: .seconds(1)) }
     for receipt in collector.receipts(now) { precondition(checkJSON(receipt.octets) == 1) }
   }
+  do throws(CollectProblem) { try collector.sync() } catch { fatalError("\(error)") }
   let report = collector.report
   if let refusal = report.refusals.last { checkText(Array(refusal.utf8)) }
   precondition(report.refusals.entries.reduce(report.refusals.forgotten) { $0 + $1.count } == report.refused)

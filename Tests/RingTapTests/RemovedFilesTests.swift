@@ -142,9 +142,14 @@ import Testing
       let path = folder + "/ppg.csv"
       var table = try CollectedTable(path, header: "time_ns,ppg_counts", missing: 0)
       let row = Array("1,2\n".utf8)
-      try table.append(row[...], count: 1)
+      func sync() throws {
+        table.append(row[...], count: 1)
+        let write = try #require(table.beginSync().write)
+        _ = try CollectorSync(writes: [write]).run()
+      }
+      try sync()
       try Files.remove(path)
-      #expect(throws: CollectProblem.self) { try table.append(row[...], count: 1) }
+      #expect(throws: SystemError.self) { try sync() }
       #expect(!Files.exists(path))
     }
   }

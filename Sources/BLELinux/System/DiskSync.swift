@@ -61,4 +61,43 @@ extension Files {
     for path in folders { try OpenFile(path, O_RDONLY | O_DIRECTORY)?.wait(fsync) }
     return missing
   }
+
+  /// Writes octets at a place of a file that is not behind its end; makes the file for the place 0. Where the disk takes only a
+  /// part, the file is as long as before.
+  ///
+  /// The disk begins to get them: a commit of the journal that another file's sync causes notes the length of this one, and a
+  /// power failure would leave zeros for what has not been written out.
+  ///
+  /// `open(O_NOFOLLOW)`, `pwrite`, `sync_file_range`.
+  ///
+  /// - Throws: ESTALE if the file is shorter: somebody has cut it.
+  package static func write(_ octets: Span<UInt8>, to path: String, at offset: Int) throws(SystemError) {
+    let flags = O_WRONLY | O_NOFOLLOW | O_CLOEXEC | (offset == 0 ? O_CREAT : 0)
+    let descriptor = FileDescriptor(
+      owning: try checked("open \(path)") {
+        // SAFETY: the path is a null-terminated string for the length of the call.
+        unsafe open(path, flags, 0o644)
+      })
+    let number = descriptor.rawValue
+    let length = lseek(number, 0, SEEK_END)
+    guard length >= offset else { throw SystemError(call: "go on with \(path)", number: ESTALE) }
+    var count = 0
+    do throws(SystemError) {
+      while count < octets.count {
+        count += try descriptor.write(octets.extracting(count...), at: offset + count)
+      }
+    } catch {
+      _ = ftruncate(number, length)
+      throw SystemError(call: "write \(path)", number: error.number)
+    }
+    try descriptor.writeOut(.begun, from: offset)
+  }
+
+  /// Cuts off what a file has after so many octets.
+  ///
+  /// `truncate`.
+  package static func cut(_ path: String, to byteCount: Int) throws(SystemError) {
+    // SAFETY: the path is a null-terminated string for the length of the call.
+    try checked("truncate \(path)") { unsafe truncate(path, off_t(byteCount)) }
+  }
 }

@@ -105,7 +105,14 @@ public final class CollectRun: Sendable {
       let disk: CollectorDisk
       do throws(SystemError) { disk = try CollectorDisk() } catch { throw .system(error) }
       defer { disk.end() }
-      try run(&collector, CollectorCommits(disk), &connections)
+      let ended = Result { () throws(PublishProblem) in
+        try run(&collector, CollectorCommits(disk), &connections)
+      }
+      // Whatever came is in files, if not on the disk: the report counts it.
+      do throws(CollectProblem) { try collector.write() } catch {
+        if case .system(let error) = error { throw PublishProblem.system(error) }
+      }
+      try ended.get()
       var report = collector.report
       report.connections = connections
       result.set(.success(report))
@@ -138,6 +145,7 @@ public final class CollectRun: Sendable {
         if told != text { note("\(text); waiting for it") }
         told = text
         guard !isOver(collector) else { break }
+        _ = try commits.last(&collector, SystemClock.monotonic())
         let milliseconds =
           pause.components.seconds * 1000 + pause.components.attoseconds / 1_000_000_000_000_000
         wake.sleep(milliseconds: Int(milliseconds)) { !isEnding }
@@ -194,9 +202,12 @@ public final class CollectRun: Sendable {
     _ client: MQTTClient, _ intake: Intake, _ unanswered: inout Set<Int>, _ connected: () -> Void
   ) throws(PublishProblem) {
     let begunAt = SystemClock.monotonic()
+    var hasBegun = false
     while true {
+      if !hasBegun { hasBegun = try intake.commits.last(&intake.collector, SystemClock.monotonic()) }
       try turn(client, intake, &unanswered, milliseconds: Self.shortTurnMilliseconds, connected)
-      guard intake.commits.isBusy || intake.collector.isSyncUrgent || !unanswered.isEmpty else { return }
+      let isWaiting = !hasBegun || intake.commits.isBusy || intake.collector.isSyncUrgent
+      guard isWaiting || !unanswered.isEmpty else { return }
       let period = isEnding ? Self.shortFarewellPeriod : Self.farewellPeriod
       guard SystemClock.monotonic() < begunAt.advanced(by: period) else { return }
     }
@@ -290,6 +301,10 @@ private final class Intake {
     guard problem == nil, isOurs(topic, payload) else { return }
     do throws(CollectProblem) { try collector.take(topic, payload, SystemClock.monotonic()) } catch {
       problem = error
+      return
+    }
+    do throws(PublishProblem) { try commits.holdBack(&collector) } catch {
+      if case .system(let error) = error { problem = .system(error) }
     }
   }
 

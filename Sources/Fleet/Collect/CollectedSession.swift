@@ -13,7 +13,7 @@ struct CollectedSession {
   }
 
   /// Of `session.json` until all rows are there. No table has such a name.
-  private static let documentName = ".session.json"
+  static let documentName = ".session.json"
 
   /// When a table's rows may be asked for again.
   struct Hole: Hashable, Sendable {
@@ -96,7 +96,7 @@ struct CollectedSession {
 
   // MARK: The disk
 
-  /// Whether the kernel has anything of it that a power failure may take back.
+  /// Whether there is anything of it that a power failure may take back.
   var isUnsynced: Bool {
     completions.begun > completions.synced || tables.values.contains(where: \.isUnsynced)
   }
@@ -105,16 +105,30 @@ struct CollectedSession {
   var isSyncUrgent: Bool { isComplete && completions.begun > completions.synced }
 
   /// A sync begins.
-  mutating func beginSync() -> CollectorSync.Session {
+  mutating func beginSync() -> (session: CollectorSync.Session, writes: [CollectorSync.Write]) {
+    let isCompleted = completions.begun > completions.synced
     var sync = CollectorSync.Session(
-      path: path, hasNewNames: hasNewNames || completions.begun > completions.synced,
+      path: path, hasNewNames: hasNewNames || isCompleted, hasDocument: isCompleted,
       completions: completions.begun)
     hasNewNames = false
+    var writes: [CollectorSync.Write] = []
     for name in tables.keys where tables[name]?.isUnsynced == true {
-      sync.tables[name] = tables[name]?.beginSync()
+      guard let (row, write) = tables[name]?.beginSync() else { continue }
+      sync.tables[name] = row
+      if let write { writes.append(write) }
     }
-    return sync
+    return (sync, writes)
   }
+
+  /// Writes all rows to their files, and gives `session.json` its name if they are all there.
+  func write() throws(SystemError) {
+    for table in tables.values { try table.write() }
+    let draft = "\(path)/\(Self.documentName)"
+    if isComplete, Files.exists(draft) { try? Files.rename(draft, to: "\(path)/session.json") }
+  }
+
+  /// Rows that no sync has written yet.
+  var unwritten: [CollectorSync.Write] { tables.values.compactMap(\.unwritten) }
 
   /// The disk has what a sync began with.
   ///
@@ -158,7 +172,7 @@ struct CollectedSession {
     let isAlone = state == .offline || state == .ended
     let first = isAlone ? batch.row : batch.from
     if table.next < first, batch.row >= first {
-      try keep(&table, batch.table, first - table.next)
+      try skip(&table, batch.table, first - table.next)
     }
     if batch.row > table.next {
       if holes[batch.table] == nil { holes[batch.table] = Hole() }
@@ -170,21 +184,17 @@ struct CollectedSession {
     // Its publisher has not heard of them. Of new rows it hears once the disk has them.
     if known == batch.count { isNews = true }
     if known < batch.count {
-      try table.append(batch.rows(after: known), count: batch.count - known)
+      table.append(batch.rows(after: known), count: batch.count - known)
       holes[batch.table] = nil
     }
     tables[batch.table] = table
     try complete()
   }
 
-  /// Writes down that rows are missing: after those before them, and before any row that follows. The numbers of all rows
-  /// depend on it.
-  private mutating func keep(
+  private mutating func skip(
     _ table: inout CollectedTable, _ name: String, _ count: Int
   ) throws(CollectProblem) {
-    try table.sync(in: path)
-    table.counts.missing += count
-    missing[name] = table.counts.missing
+    missing[name] = table.counts.missing + count
     var line = JSONLine()
     line.object { line in
       line.member("version", 1)
@@ -194,8 +204,10 @@ struct CollectedSession {
       }
     }
     line.endLine()
-    try replace("collect.json", with: line.octets)
-    _ = table.endSync(table.next)
+    let (octets, path) = (line.octets, "\(path)/collect.json")
+    try table.skip(count, in: self.path) { () throws(CollectProblem) in
+      do throws(SystemError) { try Files.replace(path, with: octets.span) } catch { throw .system(error) }
+    }
   }
 
   private static func missing(in path: String) -> [String: Int] {
@@ -207,10 +219,14 @@ struct CollectedSession {
     }
   }
 
-  private func replace(_ name: String, with octets: [UInt8]) throws(CollectProblem) {
-    do throws(SystemError) { try Files.replace("\(path)/\(name)", with: octets.span) } catch {
-      throw .system(error)
-    }
+  /// Keeps `session.json` in a file of another name, which it gets once the disk has it and all rows.
+  private func keep(_ document: [UInt8]) throws(CollectProblem) {
+    let draft = "\(path)/\(Self.documentName).new"
+    do throws(SystemError) {
+      try Files.remove(draft)
+      try Files.write(document.span, to: draft, at: 0)
+      try Files.rename(draft, to: "\(path)/\(Self.documentName)")
+    } catch { throw .system(error) }
   }
 
   // MARK: The end
@@ -218,18 +234,18 @@ struct CollectedSession {
   mutating func take(_ end: SessionEnd) throws(CollectProblem) {
     (isComplete, receiptAt) = (false, nil)
     for (name, table) in end.tables { try open(name, table.header) }
-    if !end.document.isEmpty { try replace(Self.documentName, with: end.document) }
+    if !end.document.isEmpty { try keep(end.document) }
     self.end = end.tables.mapValues { Told(rows: $0.rows, from: $0.from) }
     try complete()
   }
 
-  /// Whether everything is there that the end told of; then `session.json` is, too.
+  /// Whether everything is there that the end told of; then the next sync gives `session.json` its name.
   private mutating func complete() throws(CollectProblem) {
     guard let end, !isComplete else { return }
     for (name, told) in end {
       guard var table = tables[name] else { return }
       if table.next < told.from {
-        try keep(&table, name, told.from - table.next)
+        try skip(&table, name, told.from - table.next)
         tables[name] = table
       }
       if table.next < told.rows {
@@ -239,12 +255,6 @@ struct CollectedSession {
       }
     }
     guard end.allSatisfy({ tables[$0.key].map(\.next) ?? 0 >= $0.value.rows }) else { return }
-    let document = "\(path)/\(Self.documentName)"
-    if Files.exists(document) {
-      do throws(SystemError) { try Files.rename(document, to: "\(path)/session.json") } catch {
-        throw .system(error)
-      }
-    }
     isComplete = true
     completions.begun += 1
   }

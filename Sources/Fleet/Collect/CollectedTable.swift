@@ -1,5 +1,4 @@
 package import BLELinux
-import Recording
 
 /// The file of one table that is collected: how many of its rows are there, and what came twice or not at all.
 ///
@@ -22,22 +21,26 @@ struct CollectedTable {
   let path: String
   /// Of the header. Within one run only: nobody outside can make two alike.
   let headerHash: Int
-  /// Of rows in the file.
+  /// Rows in the file, and those that it gets with the next sync.
   private(set) var rows = 0
-  /// Of the file's whole lines.
+  /// Of the file's whole lines, and of those that it gets with the next sync.
   private var byteCount = 0
+  /// Rows that the file gets with the next sync, and with the one that runs. A thread writes and syncs them in one go: a file
+  /// system that notes a length before it has what is there leaves zeros after a power failure.
+  private var pending: [UInt8] = []
+  private var underWay: [UInt8] = []
   var counts = Counts()
   /// Rows of which at least one message told.
   var seen = 0
   /// The number of the row that came next when the disk had all before it: no receipt tells of more.
   private(set) var synced = 0
-  /// Whether the kernel has rows, or the file itself, that a power failure may take back.
+  /// Whether there are rows, or the file itself, that a power failure may take back.
   private(set) var isUnsynced = true
 
   /// The number of the row that comes next.
   var next: Int { rows + counts.missing }
 
-  /// Goes on with a file that is there, or begins one. What a kill or a power failure left of a row is cut off with the next one.
+  /// Goes on with a file that is there, or begins one. What a kill or a power failure left of a row is cut off.
   ///
   /// - Throws: `Refusal` where the file has another header.
   init(_ path: String, header: String, missing: Int) throws(CollectProblem) {
@@ -45,13 +48,12 @@ struct CollectedTable {
     headerHash = header.hashValue
     counts.missing = missing
     if let count = Files.byteCount(of: path), count > 0 { try read(header) }
-    guard byteCount == 0 else { return }
-    try write(Array((header + "\n").utf8)[...])
+    if byteCount == 0 { write(Array((header + "\n").utf8)[...]) }
   }
 
   private mutating func read(_ header: String) throws(CollectProblem) {
     var (place, lines, end) = (0, 0, 0)
-    var first: [UInt8] = []
+    var (first, length): ([UInt8], Int) = ([], 0)
     while true {
       let piece: [UInt8]
       do throws(SystemError) {
@@ -60,6 +62,7 @@ struct CollectedTable {
         throw .system(error)
       }
       guard !piece.isEmpty else { break }
+      length = place + piece.count
       if place == 0 { first = Array(piece.prefix { $0 != UInt8(ascii: "\n") }) }
       var isText = true
       for index in piece.indices {
@@ -75,56 +78,81 @@ struct CollectedTable {
       guard isText else { break }
       place += piece.count
     }
-    // Nothing whole: begun anew.
-    guard lines > 0 else { return }
-    guard first == Array(header.utf8) else {
+    guard lines == 0 || first == Array(header.utf8) else {
       throw .refused(Batch.Refusal("its file is there with other columns", .columns))
     }
-    (rows, byteCount) = (lines - 1, end)
+    if end < length {
+      do throws(SystemError) { try Files.cut(path, to: end) } catch { throw .system(error) }
+    }
+    // Without a whole line it is begun anew.
+    (rows, byteCount) = (max(0, lines - 1), end)
   }
 
-  /// Appends rows; the kernel has them when it returns.
-  mutating func append(_ octets: ArraySlice<UInt8>, count: Int) throws(CollectProblem) {
-    try write(octets)
+  /// Appends rows; the file gets them with the next sync.
+  mutating func append(_ octets: ArraySlice<UInt8>, count: Int) {
+    write(octets)
     rows += count
     counts.received += count
   }
 
-  /// A sync begins that has all that the file has now.
+  private mutating func write(_ octets: ArraySlice<UInt8>) {
+    pending += octets
+    byteCount += octets.count
+    isUnsynced = true
+  }
+
+  // MARK: The disk
+
+  /// What no sync has written yet.
+  var unwritten: CollectorSync.Write? {
+    pending.isEmpty
+      ? nil : CollectorSync.Write(path: path, offset: byteCount - pending.count, octets: pending)
+  }
+
+  /// A sync begins that has all rows that came until now.
   ///
-  /// - Returns: the number of the row that comes after what it has.
-  mutating func beginSync() -> Int {
+  /// - Returns: the number of the row that comes after them, and what is to be written for it.
+  mutating func beginSync() -> (row: Int, write: CollectorSync.Write?) {
+    let write = unwritten
     isUnsynced = false
-    return next
+    (underWay, pending) = (pending, [])
+    return (next, write)
   }
 
   /// The disk has all rows before this one.
   ///
   /// - Returns: whether it had fewer before.
   mutating func endSync(_ row: Int) -> Bool {
+    underWay = []
+    return confirm(row)
+  }
+
+  private mutating func confirm(_ row: Int) -> Bool {
     let row = min(row, next)
     guard row > synced else { return false }
     synced = row
     return true
   }
 
-  /// Waits until the disk has the whole file.
-  mutating func sync(in folder: String) throws(CollectProblem) {
-    do throws(SystemError) { _ = try Files.sync(files: [path], folders: [folder]) } catch {
-      throw .system(error)
-    }
-    _ = endSync(beginSync())
+  /// Writes all rows that are not written yet. A sync that runs writes the same to the same place.
+  func write() throws(SystemError) {
+    let octets = underWay + pending
+    if !octets.isEmpty { try Files.write(octets.span, to: path, at: byteCount - octets.count) }
   }
 
-  /// Opened for each: a thousand tables are no thousand descriptors.
-  private mutating func write(_ octets: ArraySlice<UInt8>) throws(CollectProblem) {
+  /// Writes down by `body` that rows are missing, once the disk has all rows before them: the numbers of all that follow depend
+  /// on it.
+  mutating func skip(
+    _ count: Int, in folder: String, _ body: () throws(CollectProblem) -> Void
+  ) throws(CollectProblem) {
     do throws(SystemError) {
-      var file = try OutputFile(creating: path, ifExists: .extend(byteCount: byteCount))
-      try file.append { $0 += octets }
-      try file.flush()
+      try write()
+      _ = try Files.sync(files: [path], folders: [folder])
     } catch { throw .system(error) }
-    byteCount += octets.count
-    isUnsynced = true
+    (pending, isUnsynced) = ([], false)
+    counts.missing += count
+    try body()
+    _ = confirm(next)
   }
 }
 

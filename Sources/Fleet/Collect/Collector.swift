@@ -59,7 +59,7 @@ package struct Collector {
 
   // MARK: Messages
 
-  /// Takes a message; what it brought is in the kernel's hands when this returns.
+  /// Takes a message; the next sync writes the rows that it brought.
   ///
   /// - Throws: `system` only: a file cannot be written.
   package mutating func take(_ topic: String, _ payload: Span<UInt8>, _ now: MonotonicTime)
@@ -135,6 +135,7 @@ package struct Collector {
     try change(name, tables: CollectionOfOne(batch.table), now) { session throws(CollectProblem) in
       try session.take(batch)
     }
+    pendingByteCount += batch.rows.count
     let after = counts(name, batch.table)
     received += after.received - before.received
     duplicated += after.duplicated - before.duplicated
@@ -148,17 +149,21 @@ package struct Collector {
 
   /// Whether a publisher waits for a sync, and for nothing else.
   private(set) var isSyncUrgent = false
-  var isUnsynced: Bool { !unsynced.isEmpty || !unsyncedFolders.isEmpty }
+  var isUnsynced: Bool { !unsynced.isEmpty || !unsyncedFolders.isEmpty || !sessions.unwritten.isEmpty }
+  /// Octets of rows that came since the last sync began.
+  private(set) var pendingByteCount = 0
 
   /// What the disk must have before publishers hear of what came until now.
   mutating func beginSync() -> CollectorSync {
-    var sync = CollectorSync(folders: unsyncedFolders)
+    var sync = CollectorSync(writes: sessions.takeUnwritten(), folders: unsyncedFolders)
     for name in unsynced {
       guard var session = sessions[name], session.isUnsynced else { continue }
-      sync.sessions[name] = session.beginSync()
+      let (part, writes) = session.beginSync()
+      sync.sessions[name] = part
+      sync.writes += writes
       sessions[name] = session
     }
-    (unsynced, unsyncedFolders, isSyncUrgent) = ([], [], false)
+    (unsynced, unsyncedFolders, isSyncUrgent, pendingByteCount) = ([], [], false, 0)
     return sync
   }
 
@@ -172,6 +177,17 @@ package struct Collector {
       sessions[name] = session
       if session.isNews || !session.holes.isEmpty { pending.insert(name) }
     }
+  }
+
+  /// Writes everything to its files, without waiting for the disk or for a sync that runs.
+  mutating func write() throws(CollectProblem) {
+    do throws(SystemError) {
+      // What stands before them may wait in a sync that runs.
+      for write in sessions.takeUnwritten() {
+        try? Files.write(write.octets.span, to: write.path, at: write.offset)
+      }
+      for (_, session) in sessions.all { try session.write() }
+    } catch { throw .system(error) }
   }
 
   /// Waits until the disk has everything.

@@ -2,34 +2,57 @@ import BLECore
 import BLELinux
 import Synchronization
 
-/// What the disk must have before publishers hear of it: files and folders of any number of sessions, in one go.
+/// What the disk must have before publishers hear of it: rows, files and folders of any number of sessions, in one go.
 struct CollectorSync: Sendable {
+  /// Rows for a place in a file.
+  struct Write: Sendable {
+    let path: String
+    let offset: Int
+    let octets: [UInt8]
+  }
+
   /// What of one session it has.
   struct Session: Sendable {
     let path: String
     /// Whether its folder lists files that it did not before.
     let hasNewNames: Bool
+    /// Whether all rows are there, so that `session.json` gets its name, if it came.
+    let hasDocument: Bool
     /// How often the session had become complete.
     let completions: Int
     /// By table, the number of the row that follows those that its file had.
     var tables: [String: Int] = [:]
 
     func file(_ table: String) -> String { "\(path)/\(table).csv" }
+    var draft: String { "\(path)/\(CollectedSession.documentName)" }
+    var document: String { "\(path)/session.json" }
   }
+
+  /// In this order.
+  var writes: [Write] = []
 
   var sessions: [Collector.SessionName: Session] = [:]
   /// Folders in which sessions or publishers have come to be.
   var folders: Set<String> = []
 
-  var isEmpty: Bool { sessions.isEmpty && folders.isEmpty }
+  var isEmpty: Bool { sessions.isEmpty && folders.isEmpty && writes.isEmpty }
 
-  /// Waits for the disk.
+  /// Writes, and waits for the disk.
   ///
   /// - Returns: files that are not there any more.
   func run() throws(SystemError) -> Set<String> {
-    let files = sessions.values.flatMap { session in session.tables.keys.map(session.file) }
+    for write in writes { try Files.write(write.octets.span, to: write.path, at: write.offset) }
+    let tables = sessions.values.flatMap { session in session.tables.keys.map(session.file) }
+    let complete = sessions.values.filter(\.hasDocument)
+    // A document that has its name already may have come since the sync before.
+    let documents = complete.flatMap { [$0.draft, $0.document] }
+    let missing = try Files.sync(files: (tables + documents).sorted(), folders: [])
+    for session in complete where !missing.contains(session.draft) {
+      try Files.rename(session.draft, to: session.document)
+    }
     let changed = sessions.values.lazy.filter(\.hasNewNames).map(\.path)
-    return try Files.sync(files: files.sorted(), folders: folders.union(changed).sorted())
+    _ = try Files.sync(files: [], folders: folders.union(changed).sorted())
+    return missing
   }
 }
 
@@ -37,6 +60,10 @@ struct CollectorSync: Sendable {
 final class CollectorCommits {
   /// From the beginning of one sync to that of the next.
   private static let period = Duration.milliseconds(500)
+  static let pendingLimit = Limit(
+    8_388_608, "bytes of rows that wait for a collector's disk", by: .broker,
+    whenFull: "no message is read until the disk has some of them",
+    counted: "by the broker, which keeps what comes")
 
   private let disk: CollectorDisk
   private var sync: CollectorSync?
@@ -51,17 +78,45 @@ final class CollectorCommits {
   ///
   /// - Throws: `system` if the disk does not have what was written.
   func turn(_ collector: inout Collector, _ now: MonotonicTime) throws(PublishProblem) {
+    try end(&collector)
+    let isDue =
+      collector.isSyncUrgent || now >= beginAt || collector.pendingByteCount > Self.pendingLimit.count
+    if isDue { begin(&collector, now) }
+  }
+
+  /// Begins the sync of all that is there, however soon after the last one.
+  ///
+  /// - Returns: `false` while another one runs.
+  func last(_ collector: inout Collector, _ now: MonotonicTime) throws(PublishProblem) -> Bool {
+    try end(&collector)
+    guard sync == nil else { return false }
+    begin(&collector, now)
+    return true
+  }
+
+  private func end(_ collector: inout Collector) throws(PublishProblem) {
     if let ended = sync, let result = disk.take() {
       sync = nil
       do throws(SystemError) { collector.endSync(ended, missing: try result.get()) } catch {
         throw .system(error)
       }
     }
-    guard sync == nil, collector.isUnsynced, collector.isSyncUrgent || now >= beginAt else { return }
+  }
+
+  private func begin(_ collector: inout Collector, _ now: MonotonicTime) {
+    guard sync == nil, collector.isUnsynced else { return }
     let next = collector.beginSync()
     guard !next.isEmpty else { return }
     (sync, beginAt) = (next, now.advanced(by: Self.period))
     disk.begin(next)
+  }
+
+  /// Waits for the disk if it is so slow that too many rows wait for it: the broker keeps what comes meanwhile.
+  func holdBack(_ collector: inout Collector) throws(PublishProblem) {
+    while collector.pendingByteCount > Self.pendingLimit.count {
+      disk.wait()
+      try turn(&collector, SystemClock.monotonic())
+    }
   }
 }
 
@@ -75,9 +130,10 @@ final class CollectorDisk: Sendable {
 
   private let state = Mutex(State())
   private let wake: WakeEvent
+  private let ended: WakeEvent
 
   init() throws(SystemError) {
-    wake = try WakeEvent()
+    (wake, ended) = (try WakeEvent(), try WakeEvent())
     try SystemThread.start(named: "collector-disk") { [self] in
       while true {
         wake.sleep { state.withLock { $0.sync == nil && !$0.isOver } }
@@ -85,6 +141,7 @@ final class CollectorDisk: Sendable {
         if let sync {
           let result = Result { () throws(SystemError) in try sync.run() }
           state.withLock { ($0.sync, $0.result) = (nil, result) }
+          ended.signal()
         } else if isOver {
           return
         }
@@ -97,6 +154,9 @@ final class CollectorDisk: Sendable {
     state.withLock { $0.sync = sync }
     wake.signal()
   }
+
+  /// Waits until the one that runs has ended, if one does.
+  func wait() { ended.sleep { state.withLock { $0.sync != nil } } }
 
   /// The result of the one that was begun; `nil` until it has ended.
   func take() -> Result<Set<String>, SystemError>? {

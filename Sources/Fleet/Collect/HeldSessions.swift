@@ -119,8 +119,17 @@ struct HeldSessions {
     }
   }
 
+  /// Rows of sessions that gave way before the files had them.
+  private(set) var unwritten: [CollectorSync.Write] = []
+
+  mutating func takeUnwritten() -> [CollectorSync.Write] {
+    defer { unwritten = [] }
+    return unwritten
+  }
+
   private mutating func remove(_ name: Collector.SessionName) {
     setAside += 1
+    unwritten += self[name]?.unwritten ?? []
     setAsideMissing += self[name]?.missingRows ?? 0
     self[name] = nil
   }

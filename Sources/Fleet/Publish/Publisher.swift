@@ -14,7 +14,8 @@ package struct Publisher {
   /// From one look at the tables to the next.
   static let lookPeriod = Duration.seconds(1)
   static let statusPeriod = Duration.seconds(10)
-  static let cursorPeriod = Duration.seconds(5)
+  /// A run that is killed sends again what a collector confirmed since: that is cheaper than to wake a memory card more often.
+  static let cursorPeriod = Duration.seconds(30)
   /// After the broker said that nobody is subscribed, or that it takes nothing now.
   static let pausePeriod = Duration.seconds(1)
   /// How long a collector may take to confirm before one is told of the waiting.
@@ -100,9 +101,9 @@ package struct Publisher {
     cursor.isComplete = false
     report = PublishReport(publisher: cursor.publisher, session: cursor.session)
     (pausedUntil, lookAt, statusAt, cursorAt, lastProgress) = (now, now, now, now, now)
+    try look(now)
     // Before anything of the session is sent.
     try writeCursor()
-    try look(now)
   }
 
   /// This machine and the device: `ward-3-70-CB-0D-00-A1-B2`; the directory's own name where the device is not known.
@@ -160,12 +161,16 @@ package struct Publisher {
     }
   }
 
-  /// Keeps what a collector confirmed.
+  /// Keeps what a collector confirmed, once the disk has those rows of the tables: the cursor tells of no more, and the sync of
+  /// its file makes the file system note how long they are.
   mutating func writeCursor(_ now: MonotonicTime? = nil) throws(PublishProblem) {
     for table in tables { cursor.tables[table.name] = table.cursor }
     if let now { cursorAt = now.advanced(by: Self.cursorPeriod) }
     guard cursor != writtenCursor else { return }
-    do throws(SystemError) { try cursor.write(in: directory) } catch { throw .system(error) }
+    do throws(SystemError) {
+      _ = try Files.sync(files: tables.map(\.path), folders: [])
+      try cursor.write(in: directory)
+    } catch { throw .system(error) }
     writtenCursor = cursor
   }
 

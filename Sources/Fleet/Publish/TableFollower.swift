@@ -35,7 +35,7 @@ struct TableFollower {
 
   let name: String
   let header: String
-  private let path: String
+  let path: String
   private let start: Position
   private(set) var acknowledged: Position
   /// What a collector has in files, as far as is known: where a later run begins.
@@ -75,26 +75,39 @@ struct TableFollower {
     (from, skipped) = (cursor?.from ?? 0, cursor?.skipped ?? 0)
     (sent, confirmed, counted, told) = (acknowledged, acknowledged, acknowledged, acknowledged.row)
     byteCount = sent.octet
-    if let count = Files.byteCount(of: path), count < acknowledged.octet { try stepBack() }
-    try look()
     // The cursor's place is one between two lines of this very file.
-    guard acknowledged.octet >= start.octet,
-      try Self.octets(path, acknowledged.octet - 1, 1) == [UInt8(ascii: "\n")]
-    else { throw .otherCapture(path) }
+    let isPlace =
+      acknowledged.octet >= start.octet
+      ? try Self.octets(path, acknowledged.octet - 1, 1) == [UInt8(ascii: "\n")] : false
+    if !isPlace { try stepBack() }
+    try look()
   }
 
-  /// Goes back to the end of a file that a power failure has left with fewer rows than a collector has confirmed: rows are
+  /// Goes back to the end of a file that a power failure has left with fewer rows than a collector has confirmed: they may be
   /// published before the disk of the capture has them.
   ///
-  /// - Throws: `otherCapture` if it has as many rows in fewer octets.
+  /// - Throws: `otherCapture` if it has as many rows, and the cursor's place is none.
   private mutating func stepBack() throws(PublishProblem) {
-    let end = try advance(from: start) { _ in false }
+    var (end, place) = (start, start.octet)
+    while true {
+      let whole = try Self.octets(path, place, Self.pieceByteCount)
+      let piece = Self.written(whole)
+      for index in piece.indices where piece[index] == UInt8(ascii: "\n") {
+        end = Position(row: end.row + 1, octet: place + index + 1)
+      }
+      place += piece.count
+      guard !piece.isEmpty, piece.count == whole.count else { break }
+    }
     guard end.row < acknowledged.row else { throw .otherCapture(path) }
     (acknowledged, sent, confirmed, counted) = (end, end, end, end)
     byteCount = end.octet
     from = min(from, end.row)
     skipped = min(skipped, from)
   }
+
+  /// The octets before the first zero: zeros are what a power failure leaves where the disk has the length of a file and not its
+  /// end.
+  private static func written(_ octets: [UInt8]) -> ArraySlice<UInt8> { octets.prefix { $0 != 0 } }
 
   var cursor: PublishCursor.Table {
     PublishCursor.Table(rows: confirmed.row, octets: confirmed.octet, skipped: skipped, from: from)
@@ -127,7 +140,8 @@ struct TableFollower {
   mutating func next() throws(PublishProblem) -> Cut? {
     let limit = min(byteCount - sent.octet, Batch.byteCountLimit)
     guard limit > 0 else { return nil }
-    let piece = try Self.octets(path, sent.octet, limit)
+    let whole = try Self.octets(path, sent.octet, limit)
+    let piece = Self.written(whole)
     guard let last = piece.lastIndex(of: UInt8(ascii: "\n")) else {
       guard piece.count < Batch.byteCountLimit else { throw .noTable(path) }
       return nil

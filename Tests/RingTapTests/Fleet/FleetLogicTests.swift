@@ -57,14 +57,19 @@ import Testing
       return all
     }
 
+    /// They arrive, and the disk has them.
     mutating func deliver(_ messages: [Publisher.Outgoing]) throws {
+      try give(messages)
+      try collector.sync()
+    }
+
+    mutating func give(_ messages: [Publisher.Outgoing]) throws {
       for message in messages { try collector.take(message.topic, message.octets.span, now) }
     }
 
     /// What the collector has to say reaches the publisher.
     @discardableResult mutating func answer() throws -> Int {
       now = now.advanced(by: .seconds(1))
-      try collector.sync()
       let receipts = collector.receipts(now)
       for receipt in receipts { try publisher.receive(receipt.octets.span, now) }
       return receipts.count
@@ -154,6 +159,7 @@ import Testing
         from: 0,
         rows: Array(Bench.text(6..<13).utf8))
       try bench.collector.take("fleet/p/\(bench.session)/ppg", batch.octets.span, bench.now)
+      try bench.collector.sync()
       #expect(bench.collected == Array((Bench.header + Bench.text(0..<13)).utf8))
       #expect(bench.counts?.received == 13 && bench.counts?.duplicated == 14)
       // Another table with the same name has another header.
@@ -344,6 +350,7 @@ import Testing
           rows: Array("1\n".utf8))
         try collector.take("fleet/p/s/t\(number)", batch.octets.span, MonotonicTime(nanoseconds: 0))
       }
+      try collector.sync()
       #expect(collector.refusals.count == 3)
       #expect(
         Files.names(in: folder + "/collected/p/s").count { $0.hasSuffix(".csv") }

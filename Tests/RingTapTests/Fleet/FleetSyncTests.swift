@@ -27,7 +27,7 @@ import Testing
         let real = try #require(Files.absolute(folder))
         test_watch_syncs(real + "/collected")
         try bench.record(0..<10)
-        try bench.deliver(try bench.sendings())
+        try bench.give(try bench.sendings())
         #expect(try Self.receipts(&bench).allSatisfy { $0.tables["ppg"] ?? 0 == 0 })
         #expect(test_syncs("") == 0)
         try bench.collector.sync()
@@ -45,10 +45,10 @@ import Testing
     try withFolder { folder in
       var bench = try Bench(folder)
       try bench.record(0..<10)
-      try bench.deliver(try bench.sendings())
+      try bench.give(try bench.sendings())
       let sync = bench.collector.beginSync()
       try bench.record(10..<20)
-      try bench.deliver(try bench.sendings())
+      try bench.give(try bench.sendings())
       bench.collector.endSync(sync, missing: try sync.run())
       #expect(try Self.receipts(&bench).map { $0.tables["ppg"] } == [10])
       #expect(bench.collector.isUnsynced)
@@ -64,13 +64,13 @@ import Testing
       try bench.record(0..<10)
       try "{}".write(toFile: folder + "/capture/session.json", atomically: false, encoding: .utf8)
       bench.publisher.end(bench.now)
-      try bench.deliver(try bench.sendings())
+      try bench.give(try bench.sendings())
       #expect(bench.collector.completeCount == 1 && bench.collector.isSyncUrgent)
       #expect(try Self.receipts(&bench).allSatisfy { !$0.isComplete })
       try bench.collector.sync()
       #expect(try Self.receipts(&bench, after: 0).map(\.isComplete) == [true])
       // An end that comes again is answered again.
-      try bench.deliver(try bench.sendings().filter { $0.purpose == .end })
+      try bench.give(try bench.sendings().filter { $0.purpose == .end })
       let end = SessionEnd(
         session: bench.session, tables: ["ppg": .init(header: "time_ns,value", rows: 10, from: 0)],
         document: [])
@@ -87,7 +87,7 @@ import Testing
         var bench = try Bench(folder)
         let real = try #require(Files.absolute(folder))
         try bench.record(0..<10)
-        try bench.deliver(try bench.sendings())
+        try bench.give(try bench.sendings())
         test_watch_syncs(real + "/collected")
         let batch = Batch(
           publisher: "p", session: bench.session, table: "ppg", header: "time_ns,value", row: 20, count: 1,
@@ -104,7 +104,7 @@ import Testing
     try withFolder { folder in
       var bench = try Bench(folder)
       try bench.record(0..<10)
-      try bench.deliver(try bench.sendings())
+      try bench.give(try bench.sendings())
       let end = SessionEnd(
         session: bench.session, tables: ["ppg": .init(header: "time_ns,value", rows: 30, from: 30)],
         document: [])
@@ -112,6 +112,25 @@ import Testing
       try bench.collector.sync()
       let receipts = try Self.receipts(&bench)
       #expect(receipts.map(\.isComplete) == [true] && receipts.map { $0.tables["ppg"] } == [30])
+    }
+  }
+
+  /// The end of a collector waits for no disk, and yet all that it reports is in files.
+  @Test func allIsWrittenAtTheEnd() async throws {
+    try withFolder { folder in
+      var bench = try Bench(folder)
+      try bench.record(0..<10)
+      try bench.give(try bench.sendings())
+      // It begins, and has not written anything.
+      _ = bench.collector.beginSync()
+      try bench.record(10..<20)
+      try "{}".write(toFile: folder + "/capture/session.json", atomically: false, encoding: .utf8)
+      bench.publisher.end(bench.now)
+      try bench.give(try bench.sendings())
+      try bench.collector.write()
+      #expect(bench.collected == bench.recorded)
+      #expect(contents(folder + "/collected/p/\(bench.session)/session.json") == Array("{}".utf8))
+      #expect(try Self.receipts(&bench).allSatisfy { !$0.isComplete && $0.tables["ppg"] ?? 0 == 0 })
     }
   }
 
@@ -139,6 +158,14 @@ import Testing
       try bench.record(0..<10)
       try bench.record(0..<5, "spo2")
       try bench.deliver(try bench.sendings())
+      // Of a collector that begins it is not known what the disk has.
+      bench.collector = Collector(folder + "/collected", prefix: "fleet", name: "c")
+      for (table, rows) in [("ppg", 10), ("spo2", 5)] {
+        let batch = Batch(
+          publisher: "p", session: bench.session, table: table, header: "time_ns,value", row: 0, count: rows,
+          from: 0, rows: Array(Bench.text(0..<rows).utf8))
+        try bench.collector.take("fleet/p/\(bench.session)/\(table)", batch.octets.span, bench.now)
+      }
       try Files.remove(folder + "/collected/p/\(bench.session)/ppg.csv")
       try bench.collector.sync()
       let receipt = try #require(try Self.receipts(&bench).first)
@@ -148,8 +175,26 @@ import Testing
 
   // MARK: Publishers
 
+  /// A cursor that told of rows which the disk does not have would send them never again.
+  @Test func tablesAreSyncedBeforeTheCursor() async {
+    await #expect(processExitsWith: .success) {
+      try withFolder { folder in
+        var bench = try Bench(folder)
+        try bench.record(0..<10)
+        try bench.exchange()
+        let real = try #require(Files.absolute(folder))
+        test_watch_syncs(real + "/capture")
+        try bench.publisher.writeCursor()
+        #expect(test_syncs("/ppg.csv") == 1)
+        try bench.publisher.writeCursor()
+        #expect(test_syncs("/ppg.csv") == 1)
+      }
+    }
+  }
+
   /// Rows are published before the disk of the capture has them: after a power failure the collector has more of them.
-  @Test func aPublisherGoesOnWithATableThatAPowerFailureCut() async throws {
+  @Test(arguments: ["12,", "", "12,84\0\0\0\0", String(repeating: "\0", count: 5000)])
+  func aPublisherGoesOnWithATableThatAPowerFailureCut(_ rest: String) async throws {
     try withFolder { folder in
       var bench = try Bench(folder)
       try bench.record(0..<20)
@@ -157,8 +202,7 @@ import Testing
       try bench.publisher.writeCursor()
       let path = folder + "/capture/ppg.csv"
       let whole = bench.recorded
-      // 12 rows, and a part of one.
-      let left = Array((Bench.header + Bench.text(0..<12) + "12,").utf8)
+      let left = Array((Bench.header + Bench.text(0..<12) + rest).utf8)
       try Data(left).write(to: URL(filePath: path))
       let session = bench.session
       bench.publisher = try Publisher(
@@ -169,6 +213,30 @@ import Testing
       #expect(bench.session == session && bench.publisher.isDone && bench.publisher.report.isConfirmed)
       #expect(bench.collected == whole)
       #expect(bench.counts?.missing == 0)
+    }
+  }
+
+  /// What waits in memory is written as one piece, where the next sync begins.
+  @Test func aSyncWritesWhatCame() async throws {
+    try withFolder { folder in
+      var bench = try Bench(folder)
+      for part in 0..<5 {
+        try bench.record(part * 10..<part * 10 + 10)
+        try bench.give(try bench.sendings())
+      }
+      #expect(bench.collector.pendingByteCount == bench.recorded.count - Bench.header.utf8.count)
+      let sync = bench.collector.beginSync()
+      #expect(sync.writes.map(\.octets) == [bench.recorded] && bench.collector.pendingByteCount == 0)
+      // A hole is found while it runs: what it writes is on the disk before the hole is counted.
+      let batch = Batch(
+        publisher: "p", session: bench.session, table: "ppg", header: "time_ns,value", row: 60, count: 1,
+        from: 60, rows: Array(Bench.text(60..<61).utf8))
+      try bench.collector.take("fleet/p/\(bench.session)/ppg", batch.octets.span, bench.now)
+      #expect(bench.collected == bench.recorded)
+      bench.collector.endSync(sync, missing: try sync.run())
+      try bench.collector.sync()
+      #expect(bench.collected == bench.recorded + Array(Bench.text(60..<61).utf8))
+      #expect(try Self.receipts(&bench).map { $0.tables["ppg"] } == [61])
     }
   }
 
