@@ -34,6 +34,8 @@ public struct DecodedATT: ~Escapable {
   public internal(set) var uuid: BluetoothUUID?
   /// The attribute type that the request under way asked for, in answers to a search.
   var askedType: BluetoothUUID?
+  /// The service that a search by value asked for, in its answers.
+  var askedService: BluetoothUUID?
 
   /// Whether handle, offset and value leave something of the parameters unsaid.
   public var hasOtherParameters: Bool {
@@ -75,6 +77,7 @@ public struct DecodedATT: ~Escapable {
     self.problem = problem
     uuid = nil
     askedType = nil
+    askedService = nil
   }
 
   @_lifetime(copy pdu)

@@ -50,11 +50,14 @@ package final class LogAttributes {
     known.first { $0.device == device }?.types.known(handle)
   }
 
-  /// Takes a type that the log itself does not tell. What was discovered stays.
+  /// Takes a type that the log itself does not tell. What was discovered stays, and a payload that contradicts it counts for
+  /// nothing.
   package func assume(
     _ uuid: BluetoothUUID, at handle: AttributeHandle, of device: LogDevice, by source: AttributeSource
   ) {
-    types(of: device).assume(uuid, at: handle, by: source)
+    let types = types(of: device)
+    if source == .payload, types.contradicts(uuid, at: handle) { return }
+    types.assume(uuid, at: handle, by: source)
   }
 }
 
@@ -66,7 +69,7 @@ package enum AttributeSource: String, CaseIterable, Hashable, Sendable {
   case discovery
   /// This program was connected to the device once.
   case knownDevice
-  /// The form of its values, which hardly anything else has.
+  /// The form of its values, which hardly anything else has; nothing else that is known of the device contradicts it.
   case payload
 }
 
@@ -78,6 +81,8 @@ final class AttributeTypes {
     counted: "attributes by their numbers alone")
 
   private var types: [AttributeHandle: (uuid: BluetoothUUID, source: AttributeSource)] = [:]
+  /// Services that were discovered, by their first handles.
+  private var services: [AttributeHandle: (end: AttributeHandle, uuid: BluetoothUUID)] = [:]
 
   subscript(handle: AttributeHandle) -> BluetoothUUID? { types[handle]?.uuid }
 
@@ -86,6 +91,23 @@ final class AttributeTypes {
   func assume(_ uuid: BluetoothUUID, at handle: AttributeHandle, by source: AttributeSource) {
     guard source == .file || types[handle] == nil else { return }
     put(uuid, at: handle, source)
+  }
+
+  /// Whether surer knowledge says that the attribute at `handle` is something else: its service is another one, or the device
+  /// has the attribute elsewhere.
+  func contradicts(_ uuid: BluetoothUUID, at handle: AttributeHandle) -> Bool {
+    if types.contains(where: { $0.key != handle && $0.value.uuid == uuid && $0.value.source != .payload }) {
+      return true
+    }
+    guard let service = AttributeDeclaration(of: uuid)?.service,
+      let known = services.filter({ $0.key <= handle && handle <= $0.value.end }).max(by: { $0.key < $1.key })
+    else { return false }
+    return known.value.uuid != service
+  }
+
+  private func learn(_ range: HandleRange, _ service: BluetoothUUID) {
+    guard services.count < Self.limit.count || services[range.start] != nil else { return }
+    services[range.start] = (range.end, service)
   }
 
   private func put(_ uuid: BluetoothUUID, at handle: AttributeHandle, _ source: AttributeSource) {
@@ -104,10 +126,16 @@ final class AttributeTypes {
       for index in 0..<list.count { learn(list[index].handle, list[index].type) }
     case .findByTypeValueResponse:
       guard let type = att.askedType, let list = try? FindByTypeValueResponse(validating: pdu) else { return }
-      for index in 0..<list.count { learn(list[index].start, type) }
+      for index in 0..<list.count {
+        learn(list[index].start, type)
+        if let service = att.askedService { learn(list[index], service) }
+      }
     case .readByGroupTypeResponse:
       guard let type = att.askedType, let list = try? ReadByGroupTypeResponse(validating: pdu) else { return }
-      for index in 0..<list.count { learn(list.range(index).start, type) }
+      for index in 0..<list.count {
+        learn(list.range(index).start, type)
+        if let service = list.uuid(index) { learn(list.range(index), service) }
+      }
     case .readByTypeResponse:
       guard let type = att.askedType, let list = try? ReadByTypeResponse(validating: pdu) else { return }
       for index in 0..<list.count {

@@ -10,6 +10,8 @@ final class TrackedLink {
     var handle: AttributeHandle?
     /// The attribute type that a search asks for.
     var type: BluetoothUUID?
+    /// The service that a search by value asks for.
+    var service: BluetoothUUID?
 
     /// A response's opcode is one more than its request's, and a confirmation's than the indication's.
     func isAnswered(by opcode: UInt8) -> Bool { Int(self.opcode.rawValue) + 1 == Int(opcode) }
@@ -80,7 +82,7 @@ final class TrackedLink {
   func decode(_ pdu: Span<UInt8>, _ direction: HCIDirection) -> DecodedATT {
     let asked = asked(answeredBy: pdu, direction)
     var att = DecodedATT(pdu, answering: asked?.handle)
-    att.askedType = asked?.type
+    (att.askedType, att.askedService) = (asked?.type, asked?.service)
     let attributes = server(of: att.opcode.kind, direction)
     if att.problem == nil { attributes.learn(from: att, pdu) }
     switch direction {
@@ -112,7 +114,9 @@ final class TrackedLink {
     _ att: borrowing DecodedATT, _ pdu: Span<UInt8>, from sender: inout Side, to receiver: inout Side
   ) {
     switch att.opcode.kind {
-    case .request: sender.request = Asked(opcode: att.opcode, handle: att.handle, type: searchedType(pdu))
+    case .request:
+      sender.request = Asked(
+        opcode: att.opcode, handle: att.handle, type: searchedType(pdu), service: searchedService(pdu))
     case .indication: sender.indication = Asked(opcode: att.opcode, handle: att.handle)
     case .response: receiver.request = nil
     case .confirmation: receiver.indication = nil
@@ -127,5 +131,13 @@ final class TrackedLink {
     case .findByTypeValueRequest where pdu.count >= 7: BluetoothUUID(pdu.u16(at: 5))
     default: nil
     }
+  }
+
+  private static func searchedService(_ pdu: Span<UInt8>) -> BluetoothUUID? {
+    guard ATTOpcode(rawValue: pdu.isEmpty ? 0 : pdu[0]) == .findByTypeValueRequest,
+      let request = try? FindByTypeValueRequest(validating: pdu), request.type == .primaryService
+    else { return nil }
+    return request.value.count == 2 || request.value.count == 16
+      ? request.value.uuid(at: 0, byteCount: request.value.count) : nil
   }
 }

@@ -5,9 +5,9 @@ import ColmiRing
 
 /// What the values of a device's attributes prove about their types, where nothing in the log says them.
 ///
-/// A form counts where each value of the attribute has it, and hardly anything else does: a ring's frame has 16 octets with a
-/// checksum and a known command, its big messages a length and a CRC; a heart rate is a length that its flags ask for,
-/// with plausible numbers, about once a second; a Polar frame has a time that goes on as the log's does.
+/// A form counts if each value of the attribute has it, and hardly anything else does: a ring's frame has 16 octets with a
+/// checksum and a known command, its big messages a length and a CRC; a heart rate is what `HeartRateEvidence` proves, of one
+/// attribute only; a Polar frame has a time that goes on as the log's does.
 package struct AttributeEvidence {
   private static let limit = Limit(
     256, "attributes of a device in a log that are told by their values", by: .file,
@@ -15,18 +15,16 @@ package struct AttributeEvidence {
 
   fileprivate struct Attribute {
     var values = 0
-    var firstTime: ReceiveTime?
-    var lastTime: ReceiveTime?
     /// Frames of a ring whose command is known, and all of them.
     var knownFrames = 0
     var frames = 0
     var bigMessages = 0
     var bigPieces = RingBigDataReassembler()
-    var heartRates = 0
-    var lastHeartRate: Int?
-    var distinctHeartRates: Set<Int> = []
+    var heartRate = HeartRateEvidence()
     var polarFrames = 0
     var polarTimes: [UInt8: (device: UInt64, time: ReceiveTime)] = [:]
+    /// Nanoseconds by the sensor's clock and by the log's, from frame to frame.
+    var polarElapsed: (device: Int64, log: Int64) = (0, 0)
     var polarAnswers = 0
   }
 
@@ -42,19 +40,25 @@ package struct AttributeEvidence {
     }
     switch att.opcode {
     case .handleValueNotification, .handleValueIndication:
-      Self.take(value, of: handle, at: packet.time, isSent: true, in: &sent)
+      Self.change(handle, in: &sent) {
+        $0.take(value, at: packet.time, isSent: true)
+        $0.heartRate.take(att.opcode == .handleValueNotification ? value : nil, at: packet.time)
+      }
     case .writeRequest, .writeCommand:
-      Self.take(value, of: handle, at: packet.time, isSent: false, in: &written)
+      Self.change(handle, in: &written) { $0.take(value, at: packet.time, isSent: false) }
+      Self.change(handle, in: &sent) { $0.heartRate.take(nil, at: packet.time) }
+    case .readResponse, .readBlobResponse:
+      Self.change(handle, in: &sent) { $0.heartRate.take(nil, at: packet.time) }
     default: break
     }
   }
 
-  private static func take(
-    _ value: Span<UInt8>, of handle: AttributeHandle, at time: ReceiveTime, isSent: Bool,
-    in attributes: inout [AttributeHandle: Attribute]
+  private static func change(
+    _ handle: AttributeHandle, in attributes: inout [AttributeHandle: Attribute],
+    _ body: (inout Attribute) -> Void
   ) {
     guard attributes.count < limit.count || attributes[handle] != nil else { return }
-    attributes[handle, default: Attribute()].take(value, at: time, isSent: isSent)
+    body(&attributes[handle, default: Attribute()])
   }
 
   private static func frames(_ attributes: [AttributeHandle: Attribute]) -> Int {
@@ -77,7 +81,10 @@ package struct AttributeEvidence {
     }
     add(RingUUID.bigDataNotify, sent, \.isBigData)
     add(RingUUID.bigDataWrite, written, \.isBigData)
-    add(.heartRateMeasurement, sent, \.isHeartRate)
+    // A service has one of them: of two that look alike at least one is something else.
+    if sent.values.count(where: \.heartRate.isProven) == 1 {
+      add(.heartRateMeasurement, sent, \.heartRate.isProven)
+    }
     add(PolarUUID.data, sent, \.isPolarData)
     if types.contains(where: { $0.1 == PolarUUID.data }) {
       add(PolarUUID.controlPoint, sent) { $0.values > 0 && $0.polarAnswers == $0.values }
@@ -89,13 +96,8 @@ package struct AttributeEvidence {
 extension AttributeEvidence.Attribute {
   fileprivate mutating func take(_ value: Span<UInt8>, at time: ReceiveTime, isSent: Bool) {
     values += 1
-    firstTime = firstTime ?? time
     takeRing(value, isSent: isSent)
-    if isSent {
-      takeHeartRate(value)
-      takePolar(value, at: time)
-    }
-    lastTime = time
+    if isSent { takePolar(value, at: time) }
   }
 
   private mutating func takeRing(_ value: Span<UInt8>, isSent: Bool) {
@@ -112,23 +114,6 @@ extension AttributeEvidence.Attribute {
     bigMessages += whole
   }
 
-  private mutating func takeHeartRate(_ value: Span<UInt8>) {
-    guard value.count >= 2, value[0] & 0xE0 == 0,
-      let measurement = try? HeartRateMeasurement(decoding: value)
-    else { return }
-    let rate = Int(measurement.beatsPerMinute)
-    guard rate == 0 || (25...240).contains(rate),
-      lastHeartRate.map({ abs($0 - rate) <= 40 || rate == 0 }) ?? true
-    else { return }
-    let intervals = measurement.rrIntervals
-    for index in intervals.indices where !(200...3_000).contains(intervals[index]) { return }
-    heartRates += 1
-    if rate > 0 {
-      lastHeartRate = rate
-      if distinctHeartRates.count < 2 { distinctHeartRates.insert(rate) }
-    }
-  }
-
   private mutating func takePolar(_ value: Span<UInt8>, at time: ReceiveTime) {
     if value.count >= 4, value[0] == 0xF0, (1...3).contains(value[1]), value[2] < 16 { polarAnswers += 1 }
     guard let frame = try? PolarFrame(validating: value), frame.layout != nil, frame.sampleCount > 0 else {
@@ -139,9 +124,10 @@ extension AttributeEvidence.Attribute {
     // The sensor's time and the log's go on by the same, but for what a link delays.
     let (device, isBackward) = frame.timestampNanoseconds.subtractingReportingOverflow(former.device)
     let log = TimeSpan(from: former.time.nanoseconds, to: time.nanoseconds).nanoseconds
-    guard !isBackward, device > 0, device < 60_000_000_000, abs(Int64(device) - log) < 5_000_000_000 else {
-      return
-    }
+    guard !isBackward, (5_000_000..<60_000_000_000).contains(device), log < 600_000_000_000,
+      abs(Int64(device) - log) < 5_000_000_000
+    else { return }
+    polarElapsed = (polarElapsed.device + Int64(device), polarElapsed.log + log)
     polarFrames += 1
   }
 
@@ -149,15 +135,10 @@ extension AttributeEvidence.Attribute {
   /// A CRC of 16 bits, behind a length that fits.
   fileprivate var isBigData: Bool { bigMessages > 0 && frames < values }
 
-  fileprivate var isHeartRate: Bool {
-    guard values >= 8, heartRates == values, distinctHeartRates.count > 1, let firstTime, let lastTime else {
-      return false
-    }
-    let mean = TimeSpan(from: firstTime.nanoseconds, to: lastTime.nanoseconds).nanoseconds / Int64(values - 1)
-    return (500_000_000...3_000_000_000).contains(mean)
+  fileprivate var isPolarData: Bool {
+    values >= 3 && polarFrames == values
+      && abs(polarElapsed.device - polarElapsed.log) <= 2_000_000_000 + abs(polarElapsed.log) / 10
   }
-
-  fileprivate var isPolarData: Bool { values >= 3 && polarFrames == values }
 }
 
 /// Where an attribute that `AttributeEvidence` can prove belongs, and what its characteristic can do.

@@ -1,0 +1,157 @@
+import BLECore
+import BLESensors
+import BLEWire
+
+/// Whether the notified values of one attribute can only be heart rates.
+///
+/// Each value must have the length that its flags announce, one layout of the rate, and a rate, energy and intervals that a body
+/// can have; one that does not fit refutes the attribute for good. Intervals that agree with the rate prove it. Without them
+/// the rates must change as a heart does: a counter, an oxygen saturation and a temperature in tenths of a degree fit the two
+/// octets of a plain heart rate, too. Whatever remains in doubt is refused.
+struct HeartRateEvidence {
+  private static let fewestValues = 8
+  /// Of a body, in beats a minute; a sensor without contact sends 0.
+  private static let rates = 25...240
+  /// From one value to the next, at most, unless the sensor was silent in between.
+  private static let largestStep = 40
+  private static let largestMeanStep = 8
+  /// Nanoseconds. A longer time between two values is a pause.
+  private static let pause: Int64 = 10_000_000_000
+  /// Nanoseconds from value to value on average: about one a second.
+  private static let spacing: ClosedRange<Int64> = 500_000_000...3_000_000_000
+  /// Of an interval, in 1/1024 s.
+  private static let intervalTicks: ClosedRange<UInt16> = 200...3_000
+  /// The rate that intervals tell, as a share of the rate beside them, which is an average: of one value and of all.
+  private static let agreement = 0.5...2.0
+  private static let meanAgreement = 0.8...1.25
+  /// Kilojoules a second, twice what an athlete can spend.
+  private static let mostPower = 4.0
+  /// An oxygen saturation in percent.
+  private static let saturation = 88...100
+  /// Of the mean rate without further evidence: tenths of a degree in a room are above.
+  private static let mostMeanRate = 180
+  /// Without further evidence one of so many steps is a change: temperatures and percentages change less often.
+  private static let stepsForAChange = 5
+
+  private var isRefuted = false
+  private var values = 0
+  private var lastTime: ReceiveTime?
+  private var firstTime: ReceiveTime?
+  /// Nanoseconds between values without a pause, and how many there were.
+  private var spacings: (sum: Int64, count: Int64) = (0, 0)
+  /// Format of the rate and support of contact, which a sensor does not change.
+  private var layout: HeartRateMeasurement.Flags?
+
+  private var rateCount = 0
+  private var rateSum = 0
+  private var lowest = Int.max
+  private var highest = 0
+  private var last: (rate: Int, time: ReceiveTime)?
+  private var steps: (rises: Int, falls: Int, count: Int, sum: Int) = (0, 0, 0, 0)
+
+  private var energy: (kilojoules: UInt16, time: ReceiveTime)?
+  /// In 1/1024 s, of all intervals.
+  private var intervals: (count: Int, ticks: Int) = (0, 0)
+  /// Values with intervals, their rates, and those whose rate disagrees.
+  private var beside: (values: Int, rateSum: Int, disagreements: Int) = (0, 0, 0)
+
+  /// - Parameter value: of a notification; `nil` for anything else that happens to the attribute: Heart Rate Measurement
+  ///   can be notified only (Heart Rate Service 1.0, 3.1).
+  mutating func take(_ value: Span<UInt8>?, at time: ReceiveTime) {
+    guard !isRefuted else { return }
+    guard let value, let measurement = Self.measurement(value) else { return isRefuted = true }
+    values += 1
+    firstTime = firstTime ?? time
+    if let lastTime {
+      let step = (time - lastTime).nanoseconds
+      if (0..<Self.pause).contains(step) { spacings = (spacings.sum + step, spacings.count + 1) }
+    }
+    lastTime = time
+    let flags = measurement.flags.intersection([.rateIs16Bit, .contactSupported])
+    isRefuted =
+      flags != layout ?? flags || !takeRate(Int(measurement.beatsPerMinute), at: time)
+      || !takeEnergy(measurement.energyExpendedKilojoules, at: time)
+      || !takeIntervals(of: measurement, at: time)
+    layout = flags
+  }
+
+  /// `nil` unless the length is the one that the flags announce, and no reserved flag is set.
+  private static func measurement(_ value: Span<UInt8>) -> HeartRateMeasurement? {
+    guard value.count >= 2, value[0] & 0xE0 == 0,
+      let measurement = try? HeartRateMeasurement(decoding: value),
+      measurement.trailingByteCount == 0
+    else { return nil }
+    return measurement
+  }
+
+  private mutating func takeRate(_ rate: Int, at time: ReceiveTime) -> Bool {
+    guard rate > 0 else { return true }
+    guard Self.rates.contains(rate) else { return false }
+    rateCount += 1
+    rateSum += rate
+    (lowest, highest) = (min(lowest, rate), max(highest, rate))
+    defer { last = (rate, time) }
+    guard let last, (time - last.time).nanoseconds < Self.pause else { return true }
+    let step = rate - last.rate
+    steps.count += 1
+    steps.sum += abs(step)
+    if step > 0 { steps.rises += 1 }
+    if step < 0 { steps.falls += 1 }
+    return abs(step) <= Self.largestStep
+  }
+
+  /// It is counted up, and may be set to 0.
+  private mutating func takeEnergy(_ kilojoules: UInt16?, at time: ReceiveTime) -> Bool {
+    guard let kilojoules else { return true }
+    defer { energy = (kilojoules, time) }
+    guard let energy else { return true }
+    let most = 5 + Self.mostPower * max(0, (time - energy.time).seconds)
+    guard kilojoules >= energy.kilojoules else { return Double(kilojoules) <= most }
+    return Double(kilojoules - energy.kilojoules) <= most
+  }
+
+  private mutating func takeIntervals(of measurement: HeartRateMeasurement, at time: ReceiveTime) -> Bool {
+    let found = measurement.rrIntervals
+    guard found.count > 0 else { return true }
+    var sum = 0
+    for index in found.indices {
+      guard Self.intervalTicks.contains(found[index]) else { return false }
+      sum += Int(found[index])
+    }
+    intervals = (intervals.count + found.count, intervals.ticks + sum)
+    // Together they last no longer than the time in which they came.
+    guard let firstTime, Double(intervals.ticks) / 1024 <= (time - firstTime).seconds * 1.1 + 10 else {
+      return false
+    }
+    let rate = Int(measurement.beatsPerMinute)
+    guard rate > 0 else { return true }
+    beside.values += 1
+    beside.rateSum += rate
+    let told = 60 * 1024 * Double(found.count) / Double(sum)
+    if !Self.agreement.contains(told / Double(rate)) { beside.disagreements += 1 }
+    return true
+  }
+
+  var isProven: Bool {
+    guard !isRefuted, values >= Self.fewestValues, rateCount * 2 >= values, spacings.count > 0,
+      Self.spacing.contains(spacings.sum / spacings.count), steps.sum <= Self.largestMeanStep * steps.count
+    else { return false }
+    if beside.values > 0 {
+      let told = 60 * 1024 * Double(intervals.count) / Double(intervals.ticks)
+      let mean = Double(beside.rateSum) / Double(beside.values)
+      guard beside.disagreements * 10 <= beside.values, Self.meanAgreement.contains(told / mean) else {
+        return false
+      }
+      if beside.values * 2 >= rateCount { return true }
+    }
+    // A counter goes on with each value, and in one direction.
+    let changes = steps.rises + steps.falls
+    guard steps.rises > 0 && steps.falls > 0 || changes * 10 < steps.count * 9, changes > 0 else {
+      return false
+    }
+    if layout?.contains(.contactSupported) ?? false || energy != nil { return true }
+    return steps.rises > 0 && steps.falls > 0 && highest - lowest >= 3
+      && !(Self.saturation.contains(lowest) && Self.saturation.contains(highest))
+      && rateSum <= Self.mostMeanRate * rateCount && changes * Self.stepsForAChange >= steps.count
+  }
+}
