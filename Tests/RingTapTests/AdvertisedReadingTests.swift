@@ -25,10 +25,13 @@ import Testing
   }
 
   /// Reference sensor-services.md, 2: `6B 00 3B 1B 54 52` of an H7 is 84 beats a minute, with contact; CORE's 36.5 °C in
-  /// thousandths; of bands the rate is behind five octets, and their address at the end; 0x2A6E in hundredths.
+  /// thousandths; of bands the rate is behind five octets, and their address at the end; 0x2A6E in hundredths. The OH1's is the
+  /// example in polar-ble-sdk `BleAdvertisementContent.swift`: a block of six octets, then flags, transmitter, rate.
   @Test(
     arguments: [
       ("07ff6b003b1b5452", "84 detected"), ("07ff6b00391b5452", "84 notDetected"),
+      ("0eff6b0072067f443700000033003c", "60 detected"), ("0fff6b0072067f443700000033003c3d", "60 detected"),
+      ("0cff6b00720071019939003c3d", "60 notDetected"),
       ("07fff60b0004948e", "36.5"), ("07fff60b0003948e", "nil"),
       ("1bff5701020304" + "63" + "0000000000000000000000000000" + "a1a2a3a4a5a6", "99 notSupported"),
       ("1bff5701020304" + "63" + "0000000000000000000000000000" + "a6a5a4a3a2a1", "99 notSupported"),
@@ -57,7 +60,8 @@ import Testing
       "1bff5701020304ff0000000000000000000000000000a1a2a3a4a5a6",
       "1bff5701020304630000000000000000000000000000b1b2b3b4b5b6",
       "1aff57010203046300000000000000000000000000a1a2a3a4a5a6", "03160d18", "0416372a00", "04166e2ac4",
-      "ff01",
+      "ff01", "0bff6b0072067f4437000000", "0cff6b0072087f443700000033", "0dff6b0072067f44370000003300",
+      "1bff570100480967361d0078b09608774ca8df13e002" + "a1a2a3a4a5a6",
       "",
     ])
   func readsNothing(_ data: String) throws {

@@ -4,11 +4,14 @@ import BLEWire
 /// What bands and watches of Xiaomi and Amazfit put into their advertisements: the heart rate, where its owner has switched
 /// sharing on and exercises.
 ///
-/// Nobody has published it; theengs/decoder (`Miband_json.h`) and ble_monitor (`amazfit.py`) read it alike.
+/// Its maker has not published it; theengs/decoder (`Miband_json.h`) and ble_monitor (`amazfit.py`) read it alike. By theengs a
+/// rate is there only behind `57 01 02`: watches such as the Amazfit Bip S fill the same length with scrambled bytes.
 public struct BandAdvertisement: Hashable, Sendable, BitwiseCopyable {
   /// Anhui Huami.
   public static let company: UInt16 = 0x0157
   private static let byteCount = 26
+  /// The byte behind the company identifier if a rate follows.
+  private static let rateKind: UInt8 = 2
   private static let rateOffset = 5
   private static let addressOffset = 20
 
@@ -18,13 +21,16 @@ public struct BandAdvertisement: Hashable, Sendable, BitwiseCopyable {
   /// - Parameters:
   ///   - value: manufacturer-specific data, company identifier included.
   ///   - address: of the advertiser. The band's own stands at the end, which hardly anything else has.
-  /// - Throws: `lengthMismatch` but for 26 octets; `invalidValue` where it is another company's or another device's.
+  /// - Throws: `lengthMismatch` but for 26 bytes; `invalidValue` for another company's data, another device's, or another kind.
   public init(decoding value: Span<UInt8>, from address: DeviceAddress) throws(WireError) {
     guard value.count == Self.byteCount else {
       throw WireError(.heartRate, offset: 0, .lengthMismatch(claimed: Self.byteCount, available: value.count))
     }
     guard value.u16(at: 0) == Self.company else {
       throw WireError(.heartRate, offset: 0, .invalidValue(UInt32(value.u16(at: 0))))
+    }
+    guard value[2] == Self.rateKind else {
+      throw WireError(.heartRate, offset: 2, .invalidValue(UInt32(value[2])))
     }
     let own = value.extracting(Self.addressOffset...)
     // Neither says in which order.

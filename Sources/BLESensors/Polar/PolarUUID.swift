@@ -38,20 +38,20 @@ public struct PolarMeasurementType: RawRepresentable, Hashable, Sendable, Bitwis
   public static let offlineHeartRate = PolarMeasurementType(rawValue: 14)
 }
 
-/// What a Polar sensor puts into its advertisement behind the company identifier.
+/// The heart rate that a Polar sensor puts into its advertisement behind the company identifier.
 ///
-/// From the maker's SDK (`BlePolarHrAdvertisement`).
+/// Blocks of other data may stand before it, as those of an OH1 do: flags with bit 6 set, the number of bytes that follow, and
+/// these. From the maker's SDK (`BlePolarHrAdvertisement`, `BleAdvertisementContent`).
 public struct PolarAdvertisement: CharacteristicValue, BitwiseCopyable {
   /// Polar Electro Oy.
   public static let company: UInt16 = 0x006B
 
-  /// Bit 0 battery status, 1 skin contact, 2 to 4 a frame counter, 5 broadcast, 6 no heart rate but a block with a
-  /// length of its own, 7 status.
+  /// Bit 0 battery status, 1 skin contact, 2 to 4 a frame counter, 5 broadcast, 7 status.
   public let flags: UInt8
   public let transmitterCode: UInt8
   /// Beats per minute, averaged over a short time.
   public let fastAverage: UInt8
-  /// Beats per minute, averaged over a long time.
+  /// Beats per minute, averaged over a long time; only sent as the last byte.
   public let slowAverage: UInt8?
   public let trailingByteCount: Int
 
@@ -64,20 +64,23 @@ public struct PolarAdvertisement: CharacteristicValue, BitwiseCopyable {
   }
 
   /// - Parameter value: manufacturer-specific data, company identifier included.
-  /// - Throws: `truncated`; `invalidValue` where it is another company's or not a heart rate.
+  /// - Throws: `invalidValue` for another company's data; `truncated` if a block or the heart rate is cut, or there are blocks
+  ///   alone.
   public init(decoding value: Span<UInt8>) throws(WireError) {
     var reader = FieldReader(value, .polarMeasurement)
     let company = try reader.u16()
     guard company == Self.company else {
       throw WireError(.polarMeasurement, offset: 0, .invalidValue(UInt32(company)))
     }
-    flags = try reader.u8()
-    guard flags & 0x40 == 0 else {
-      throw WireError(.polarMeasurement, offset: 2, .invalidValue(UInt32(flags)))
+    var first = try reader.u8()
+    while first & 0x40 != 0 {
+      for _ in 0..<(try reader.u8()) { _ = try reader.u8() }
+      first = try reader.u8()
     }
+    flags = first
     transmitterCode = try reader.u8()
     fastAverage = try reader.u8()
-    slowAverage = reader.left > 0 ? try reader.u8() : nil
+    slowAverage = reader.left == 1 ? try reader.u8() : nil
     trailingByteCount = reader.left
   }
 
