@@ -91,6 +91,13 @@ import Testing
       let origin = try #require(try Self.session(folder + "/again")["importedFrom"] as? [String: Any])
       let attributes = try #require(origin["attributes"] as? [[String: Any]])
       #expect(attributes.contains { $0["knownBy"] as? String == "payload" })
+      // Said in words, too.
+      let words = "nown by payload only: 0x"
+      #expect(run.output.contains(words), "\(run.output)")
+      let analysis = try await Ringtap.run(["analyse", folder + "/again"])
+      #expect(analysis.output.contains(words), "\(analysis.output)")
+      let report = try await Ringtap.run(["report", folder + "/again"])
+      #expect(report.errors.contains(words), "\(report.errors)")
     }
   }
 

@@ -101,16 +101,17 @@ import Testing
 
   @Test func tellsAStrapsRate() throws {
     try withFolder { folder in
-      let rows = ["60,1,100", "80,1,110", "0,1,", ",0,", "100,1,5", "100,,25"].enumerated().map {
+      let rows = ["60,1,100", "80,1,110", "0,1,", ",0,", "100,1,5", "100,,15", "100,,60000"].enumerated().map
+      {
         "\(Self.start + Int64($0) * Self.second),\($1)"
       }
       try write(HeartRateTables.tables[0], rows, into: folder)
       let heart = try CaptureAnalysis.run(folder, output: nil).heartRate
-      #expect(heart.rate.count == 4 && heart.rate.mean == 85)
+      #expect(heart.rate.count == 5 && heart.rate.mean == 88)
       #expect(heart.rate.lowest == 60 && heart.rate.highest == 100)
       #expect(heart.contacts == 4 && heart.losses == 1)
-      // 10 kJ, set back, 20 kJ.
-      #expect(heart.energy == 30)
+      // 10 kJ, set back, 10 kJ; in the next second a count that no body spends.
+      #expect(heart.energy == 20)
     }
   }
 
@@ -301,17 +302,19 @@ import Testing
     }
   }
 
-  /// The crank's count of 16 bits runs over; the wheel's begins anew when the sensor does.
+  /// The crank's count of 16 bits runs over; the wheel's begins anew, and its rate in the row, of an older recording, is none.
   @Test func countsTurns() throws {
     try withFolder { folder in
       let rows = [
-        ",,100,0,65530,0", "90.00,240.00,104,1024,65531,700", "0.00,0.00,104,1024,65531,700",
-        "60.00,120.00,108,2048,3,1024", "60.00,,1,1024,4,2048", ",,3,2048,,",
+        ",,100,0,65534,0", "87.77,240.00,104,1024,65535,700", ",,104,1024,65535,700",
+        "60.00,120.00,108,3072,1,2748", "60.00,611249.12,1,1024,2,3772", ",120.00,3,2048,,",
       ].enumerated().map { "\(Self.start + Int64($0) * Self.second),\($1)" }
       try write(CyclingTables.tables[0], rows, into: folder)
       let found = try CaptureAnalysis.run(folder, output: nil).cycling
-      #expect(found.cadence.mean == 70 && found.cadence.highest == 90 && found.wheel.mean == 180)
-      #expect(found.crankRevolutions == 10 && found.wheelRevolutions == 10)
+      #expect(
+        found.cadence.count == 3 && found.cadence.lowest == 60 && found.cadence.highest == 61_440 / 700.0)
+      #expect(found.wheel.count == 3 && found.wheel.mean == 160 && found.wheel.highest == 240)
+      #expect(found.crankRevolutions == 4 && found.wheelRevolutions == 10 && found.restarts == 1)
     }
   }
 

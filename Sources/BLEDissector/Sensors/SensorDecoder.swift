@@ -157,11 +157,13 @@ package struct SensorDecoder {
       fields.member("deltaCrankRevolutions", change.revolutions)
       fields.member("deltaTime1024ths", change.ticks)
       fields.member("cadenceRevolutionsPerMinute", change.perMinute)
+      if !change.isPossible { fields.member("crankRestart", true) }
     }
     if let change = after.wheelChange(since: before) {
       fields.member("deltaWheelRevolutions", change.revolutions)
       fields.member(after.crank == nil ? "deltaTime1024ths" : "deltaWheelTime1024ths", change.ticks)
       fields.member("wheelRevolutionsPerMinute", change.perMinute)
+      if !change.isPossible { fields.member("wheelRestart", true) }
     }
   }
 

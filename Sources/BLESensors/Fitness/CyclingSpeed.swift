@@ -28,13 +28,26 @@ public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
   }
 
   /// What happened between two measurements. Without a revolution and without time it is a repetition, not a stop.
+  ///
+  /// Counts of a sensor that began anew, or of a wheel that rolled back, give a change that no wheel and no crank can make:
+  /// `isPossible` is `false`, and there is no rate.
   public struct Change: Hashable, Sendable, BitwiseCopyable {
     public let revolutions: UInt32
     /// In 1/1024 s.
     public let ticks: UInt16
+    /// Revolutions a minute that it can do.
+    let limit: Double
 
-    public var perMinute: Double? { ticks == 0 ? nil : Double(revolutions) * 1024 * 60 / Double(ticks) }
+    /// Revolutions a minute; `nil` without time, and of a change that is not possible.
+    public var perMinute: Double? { ticks == 0 || !isPossible ? nil : rate }
+    public var isPossible: Bool { ticks == 0 || rate <= limit }
+    private var rate: Double { Double(revolutions) * 1024 * 60 / Double(ticks) }
   }
+
+  /// Revolutions a minute that a wheel can do: 190 km/h on one of 2.1 m.
+  public static let fastestWheel = 1_500.0
+  /// Revolutions a minute that a crank can do: sprinters on a track reach 270.
+  public static let fastestCrank = 300.0
 
   /// As sent. Bit 0 wheel, bit 1 crank.
   public let flags: UInt8
@@ -60,7 +73,7 @@ public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
     guard let crank, let before = earlier.crank else { return nil }
     return Change(
       revolutions: UInt32(crank.revolutions &- before.revolutions),
-      ticks: crank.lastEventTicks &- before.lastEventTicks)
+      ticks: crank.lastEventTicks &- before.lastEventTicks, limit: Self.fastestCrank)
   }
 
   /// Of the wheel, since `earlier`; counters wrap.
@@ -68,7 +81,7 @@ public struct CyclingSpeed: CharacteristicValue, BitwiseCopyable {
     guard let wheel, let before = earlier.wheel else { return nil }
     return Change(
       revolutions: wheel.revolutions &- before.revolutions,
-      ticks: wheel.lastEventTicks &- before.lastEventTicks)
+      ticks: wheel.lastEventTicks &- before.lastEventTicks, limit: Self.fastestWheel)
   }
 
   public var encodedByteCount: Int { 1 + (wheel == nil ? 0 : 6) + (crank == nil ? 0 : 4) }

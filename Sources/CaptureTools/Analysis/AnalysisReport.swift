@@ -15,6 +15,8 @@ package struct AnalysisReport: Sendable {
     package var problem: String?
     /// Its share of a ring's ticks.
     package var part: TickReport.Part?
+    /// Of a sensor that a program described itself.
+    package var columns: [Column] = []
   }
 
   package var tables: [Table] = []
@@ -38,6 +40,9 @@ package struct AnalysisReport: Sendable {
 
   /// What came and what was lost, by `session.json`; `nil` if there is none.
   package var ledger: Ledger?
+  /// What only the form of the values tells of an imported capture.
+  package var knownByPayload = PayloadKnowledge([])
+
   /// Why `session.json` cannot be read, though it is there.
   package var damage: String?
 
@@ -53,6 +58,7 @@ package struct AnalysisReport: Sendable {
       if let directory { line.member("directory", directory) }
       encodeTables(&line)
       if let ledger { ledger.encode(into: &line) }
+      knownByPayload.encode(into: &line)
       if contents.contains(.ticks) {
         line.member("ticks", ticks.ticks)
         line.member("wholeTicks", ticks.wholeTicks)
@@ -88,6 +94,9 @@ package struct AnalysisReport: Sendable {
           if let dropouts = table.dropouts { line.member("dropouts", dropouts) }
           if let problem = table.problem { line.member("problem", problem) }
           table.part?.encode(into: &line)
+          if !table.columns.isEmpty {
+            line.member("columns") { line in for column in table.columns { column.encode(into: &line) } }
+          }
         }
       }
     }

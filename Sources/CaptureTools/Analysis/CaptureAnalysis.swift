@@ -93,6 +93,7 @@ package struct CaptureAnalysis: ~Copyable {
     }
     results.report.damage = capture.damage
     results.report.ledger = capture.session.map { Ledger($0) }
+    results.report.knownByPayload = PayloadKnowledge(capture.session)
     let others = capture.tables.filter { table in
       table.content == .samples && !RingStream.allCases.contains { Self.isTable(table, of: $0) }
     }

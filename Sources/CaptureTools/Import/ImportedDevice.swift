@@ -30,6 +30,7 @@ final class ImportedTables<Tables: SampleTables> {
       var stream = SessionReport.Stream(
         name: table.name, file: table.fileName, samples: outcome.rows[place])
       if place < tables.dropouts.count { stream.dropouts = tables.dropouts[place] }
+      if place < tables.restarts.count { stream.restarts = tables.restarts[place] }
       report.streams.append(stream)
     }
     if let ticks = tables.ticks {

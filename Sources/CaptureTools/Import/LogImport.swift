@@ -6,6 +6,7 @@ package import BLELinux
 import BLEPacketLog
 import BLEStack
 import BLEWire
+import ColmiRing
 import PacketStatistics
 package import Recording
 package import SensorSessions
@@ -157,7 +158,7 @@ package struct LogImport {
       var report = Self.report(of: device, links, imported.spans)
       report.deviceName = names[device]
       report.lost.packetLog = log.drops + devices.unknownCuts(device)
-      var origin = origin(device, devices.handles[device] ?? [])
+      var origin = origin(device, devices.handles[device] ?? [], devices.ringAttributes(of: device))
       outcome.problems += imported.story.finish(&origin)
       report.origin = origin
       imported.finish(&report)
@@ -194,12 +195,19 @@ package struct LogImport {
     return "\(LogProblem.name(log)): nothing to import: \(what)"
   }
 
-  private func origin(_ device: LogDevice, _ handles: Set<AttributeHandle>) -> ImportOrigin {
+  private func origin(
+    _ device: LogDevice, _ handles: Set<AttributeHandle>, _ ringAttributes: Set<AttributeHandle>
+  ) -> ImportOrigin {
     var origin = ImportOrigin(log: log.split(separator: "/").last.map(String.init) ?? log)
     for handle in handles.sorted() {
       guard let known = attributes.type(of: handle, device) else { continue }
       origin.attributes.append(
         ImportOrigin.Attribute(handle: handle, uuid: known.uuid, knownBy: known.source.rawValue))
+    }
+    for handle in ringAttributes.subtracting(handles).sorted() {
+      origin.attributes.append(
+        ImportOrigin.Attribute(
+          handle: handle, uuid: RingUUID.commandNotify, knownBy: AttributeSource.payload.rawValue))
     }
     return origin
   }
@@ -250,6 +258,11 @@ private struct ImportedDevices {
 
   /// Records that may have been a device's.
   func unknownCuts(_ device: LogDevice) -> Int { advertisers.contains(device) ? cutAdvertisements : cutData }
+
+  /// Attributes that nothing but a ring's samples in them tells.
+  func ringAttributes(of device: LogDevice) -> Set<AttributeHandle> {
+    readings[device]?.ringAttributes ?? []
+  }
 
   /// Takes an advertised value.
   mutating func take(_ reading: AdvertisedReading, of device: LogDevice, isRepeated: Bool) {

@@ -102,6 +102,8 @@ struct LogReadings {
     streams[uuid] = Stream(link: link, handle: handle, time: time, value: copy)
     return nil
   }
+  /// Attributes of unknown type whose values are a ring's samples.
+  private(set) var ringAttributes: Set<AttributeHandle> = []
 
   mutating func take(_ packet: borrowing DecodedPacket, into sink: inout some LogReadingSink) {
     if packet.endsLink {
@@ -145,8 +147,9 @@ struct LogReadings {
         guard (try? RingFrame(validating: value)) != nil else { return sink.leaveOut(.other) }
         try takeRing(value, handle, place, at: packet.time, into: &sink)
       case nil:
-        // A ring's frame has a checksum, so that its attribute need not be known.
-        guard (try? RingFrame(validating: value)) != nil else { return }
+        // A ring's frame has a checksum, so that its attribute need not be known. Other frames may be another device's.
+        guard let frame = try? RingFrame(validating: value), RingRawSample(raw: frame) != nil else { return }
+        ringAttributes.insert(handle)
         try takeRing(value, handle, place, at: packet.time, into: &sink)
       default: break
       }

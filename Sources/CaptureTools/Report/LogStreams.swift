@@ -16,7 +16,13 @@ struct LogStreams {
   /// Of other sensors, likewise.
   var sources: [any TableSource] { gathered.sources }
   func ledger(_ isGap: (Int64, Int64) -> Bool) -> Ledger { gathered.ledger(isGap) }
+  /// Times that a cyclist's sensor began anew.
+  var restarts: Int { gathered.restarts }
   private var gathered = LogTables()
+  /// What only the form of the values tells.
+  var knownByPayload: PayloadKnowledge {
+    PayloadKnowledge(readings.ringAttributes.map { ($0, RingUUID.commandNotify) })
+  }
   private var readings = LogReadings()
 
   mutating func take(_ packet: borrowing DecodedPacket) { readings.take(packet, into: &gathered) }
@@ -32,6 +38,7 @@ struct LogTables {
   /// What an analysis reads again.
   private var kept: [KeptTable] = []
   private(set) var ringSamples: [RingRawReading] = []
+  var restarts: Int { pace.restarts }
   private var pace = CyclingPace()
   private var polar: [PolarMeasurementType: PolarRows] = [:]
   /// What came, and what of it is in no table; ticks of a ring are found by the analysis.

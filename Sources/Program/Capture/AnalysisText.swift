@@ -11,6 +11,7 @@ enum AnalysisText {
     for (place, text) in (report.ledger?.lines ?? []).enumerated() {
       lines.append(line(place == 0 ? "lost" : "", text))
     }
+    if let text = report.knownByPayload.text { lines.append(line("origin", text)) }
     if report.contents.contains(.ticks) { lines += clockLines(report.ticks) }
     if report.contents.contains(.pulse) { lines += pulseLines(report.pulse) }
     if report.contents.contains(.ecg) { lines += ecgLines(report.ecg) }
@@ -19,6 +20,7 @@ enum AnalysisText {
     if report.contents.contains(.temperature) { lines += temperatureLines(report.temperature) }
     if report.contents.contains(.cycling) { lines += cyclingLines(report.cycling) }
     if report.contents.contains(.activity) { lines += activityLines(report.activity) }
+    for table in report.tables { lines += table.columns.map { valueLine(table.name, $0) } }
     return lines.joined(separator: "\n") + "\n"
   }
 
@@ -155,7 +157,23 @@ enum AnalysisText {
       text("cadence", cycling.cadence, cycling.crankRevolutions),
       text("wheel", cycling.wheel, cycling.wheelRevolutions),
     ].compactMap(\.self)
-    return lines.isEmpty ? [line("cycling", "nothing was counted")] : lines
+    let restarts =
+      cycling.restarts == 0
+      ? []
+      : [
+        line(
+          "",
+          "its counts began anew or went back \(cycling.restarts) \(cycling.restarts == 1 ? "time" : "times"): no rate there"
+        )
+      ]
+    return (lines.isEmpty ? [line("cycling", "nothing was counted")] : lines) + restarts
+  }
+
+  private static func valueLine(_ table: String, _ column: AnalysisReport.Table.Column) -> String {
+    guard let mean = column.range.mean else { return line(table, "\(column.name): no value") }
+    let unit = column.unit.isEmpty ? "" : " " + column.unit
+    return line(
+      table, "\(column.name) \(fixed(mean, 3)) on average, \(range(column.range, 3))\(unit)")
   }
 
   private static func activityLines(_ activity: AnalysisReport.Activity) -> [String] {

@@ -37,6 +37,10 @@ enum CaptureText {
     for stream in report.streams {
       let clock = stream.part.flatMap(clock).map { "  " + $0 } ?? ""
       lines.append("  \(stream.samples) \(stream.name)  \(directory)/\(stream.file)\(clock)")
+      if let restarts = stream.restarts, restarts > 0 {
+        lines.append(
+          "  \(restarts) \(restarts == 1 ? "restart" : "restarts") of the sensor's counts: no rate there")
+      }
     }
     if let ticks = report.ticks, let file = report.ticksFile {
       lines.append("  \(report.tickRows) ticks  \(directory)/\(file)  \(missing(ticks, report.startedAt))")

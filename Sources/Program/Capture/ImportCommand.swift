@@ -21,7 +21,8 @@ struct ImportCommand: AsyncParsableCommand {
 
       Which attribute is which is known by discovery in the log, on any link to the device; else by --attributes, by an earlier \
       connection of ringtap, or by the form of the values: a ring's frames, heart rates and Polar's frames are told by \
-      it. session.json says how each was known.
+      it, unless something else in the log contradicts. What only the values tell is printed as "known by payload only"; \
+      session.json says how each was known.
 
       What a ring and its host said to each other is in messages.ndjson, a line each as `ringtap ring decode` has it; what the \
       ring had stored, its battery and its measurements are tables in history, as `ringtap ring sync` writes them. \
@@ -89,6 +90,7 @@ struct ImportCommand: AsyncParsableCommand {
   private func show(_ capture: LogImport.Capture) throws {
     guard json else {
       try Console.print(CaptureText.summary(capture.report, capture.directory))
+      if let text = PayloadKnowledge(capture.report.origin).text { try Console.print("  " + text) }
       let messages = capture.directory + "/messages.ndjson"
       if Files.exists(messages) { try Console.print("  what was said  \(messages)") }
       let history = capture.directory + "/history"

@@ -15,6 +15,8 @@ package final class Recorder: Sendable {
     package var rows: [Int] = []
     /// Samples without a reading, of the first tables; `nil` for what has no such thing.
     var dropouts: [Int?] = []
+    /// Times that a sensor's counts began anew, likewise.
+    var restarts: [Int?] = []
     /// What became known of the sensor's clock.
     var ticks: TickReport?
     /// Place of the table of ticks among the rows.
@@ -134,6 +136,7 @@ private struct RecorderJob<Tables: SampleTables>: WriterJob, ~Copyable {
     outcome.tickTable = tables.tables.firstIndex { $0.content == .derived }
     outcome.account = tables.account
     outcome.dropouts = tables.dropouts
+    outcome.restarts = tables.restarts
     outcome.clockSteps = clock
     return outcome
   }

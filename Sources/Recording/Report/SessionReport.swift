@@ -14,6 +14,10 @@ public struct SessionReport: Hashable, Sendable {
     public var samples: Int
     /// Those without a reading of the light; `nil` for what has none.
     public var dropouts: Int?
+    /// Times that the sensor's counts began anew or went back; `nil` for a table without counts.
+    public var restarts: Int?
+    /// Those behind the time, of a sensor that a program described itself.
+    package var columns: [RecordedColumn] = []
     /// Its share of the ticks; `nil` for what does not come in ticks.
     public var part: TickReport.Part?
 
@@ -130,6 +134,7 @@ public struct SessionReport: Hashable, Sendable {
     for place in streams.indices {
       streams[place].samples = outcome.rows[place]
       if place < outcome.dropouts.count { streams[place].dropouts = outcome.dropouts[place] }
+      if place < outcome.restarts.count { streams[place].restarts = outcome.restarts[place] }
     }
     take(outcome.account)
     if let place = outcome.tickTable { tickRows = outcome.rows[place] }
@@ -206,7 +211,9 @@ public struct SessionReport: Hashable, Sendable {
           line.member(stream.name) { line in
             line.member("samples", stream.samples)
             if let dropouts = stream.dropouts { line.member("dropouts", dropouts) }
+            if let restarts = stream.restarts { line.member("restarts", restarts) }
             line.member("file", stream.file)
+            stream.encodeColumns(into: &line)
             stream.part?.encode(into: &line)
           }
         }
@@ -260,5 +267,22 @@ extension JSONLine {
   fileprivate mutating func optional(_ name: String, _ text: String?) {
     key(name)
     if let text { value(text) } else { null() }
+  }
+}
+
+extension SessionReport.Stream {
+  fileprivate func encodeColumns(into line: inout JSONLine) {
+    guard !columns.isEmpty else { return }
+    line.member(
+      "columns",
+      array: { line in
+        for column in columns {
+          line.object { line in
+            line.member("name", column.name)
+            if !column.unit.isEmpty { line.member("unit", column.unit) }
+            if case .float64(let decimals) = column.kind { line.member("decimals", decimals) }
+          }
+        }
+      })
   }
 }

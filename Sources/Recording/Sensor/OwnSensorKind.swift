@@ -135,7 +135,9 @@ private struct ValueTables<Sample: SensorSample>: SampleTables {
   private let columns: [SensorColumn<Sample>]
 
   init(_ name: String, _ columns: [SensorColumn<Sample>]) {
-    tables = [RecordedTable(name: name, columns: [.time("time_ns")] + columns.map(\.column))]
+    var table = RecordedTable(name: name, columns: [.time("time_ns")] + columns.map(\.column))
+    table.isOwn = true
+    tables = [table]
     self.columns = columns
   }
 

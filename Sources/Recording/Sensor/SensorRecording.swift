@@ -199,8 +199,10 @@ public struct SensorRecording: Sendable {
       startedAt: startedAt)
     report.packetLog = logFormat.fileName
     report.takeTuning(of: adapter.loop)
-    report.streams = tables.filter { $0.content == .samples }.map {
-      SessionReport.Stream(name: $0.name, file: tableFormat.fileName($0.name), samples: 0)
+    report.streams = tables.filter { $0.content == .samples }.map { table in
+      var stream = SessionReport.Stream(name: table.name, file: tableFormat.fileName(table.name), samples: 0)
+      if table.isOwn { stream.columns = Array(table.columns.dropFirst()) }
+      return stream
     }
     return report
   }

@@ -2,8 +2,8 @@ import BLECore
 import BLESensors
 package import SensorSessions
 
-/// The table of a cyclist's sensor. What it does not count is empty, and so is a rate where nothing turned since the row
-/// before.
+/// The table of a cyclist's sensor. What it does not count is empty, and so is a rate if nothing turned since the row before, or
+/// if the sensor began anew.
 package struct CyclingTables: SampleTables {
   package init() {}
 
@@ -23,6 +23,7 @@ package struct CyclingTables: SampleTables {
   ]
 
   package var tables: [RecordedTable] { Self.tables }
+  package var restarts: [Int?] { [pace.restarts] }
 
   package mutating func append(_ sample: CyclingSample, to files: inout RecordingFiles) {
     files.append(CyclingRow(sample: sample, pace: pace.take(sample)), to: 0)

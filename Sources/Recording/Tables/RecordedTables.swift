@@ -10,6 +10,8 @@ package struct RecordedTable: Hashable, Sendable {
   package var content = Content.samples
   /// Rows a second that the sensor was asked for; `nil` where they come when they come.
   package var rateHz: Double?
+  /// Whether a program described it: only the capture says what its columns are.
+  package var isOwn = false
 
   package init(
     name: String, columns: [RecordedColumn], content: Content = .samples, rateHz: Double? = nil
@@ -55,6 +57,8 @@ package protocol SampleTables: Sendable {
   var dropouts: [Int?] { get }
   /// Samples that have no row, so far.
   var account: TableAccount { get }
+  /// Times so far that the sensor's counts began anew or went back, of the first tables; `nil` for a table without counts.
+  var restarts: [Int?] { get }
 }
 
 /// Samples of a sensor that have no row in its tables, as far as its own clock or numbering shows them.
@@ -116,4 +120,5 @@ extension SampleTables {
   package var ticks: TickReport? { nil }
   package var dropouts: [Int?] { [] }
   package var account: TableAccount { TableAccount() }
+  package var restarts: [Int?] { [] }
 }

@@ -9,6 +9,10 @@ public struct CyclingSample: NotificationSample {
   public let time: ReceiveTime
   public let measurement: CyclingSpeed
 
+  package init(_ measurement: CyclingSpeed, at time: ReceiveTime) {
+    (self.measurement, self.time) = (measurement, time)
+  }
+
   public init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError) {
     measurement = try CyclingSpeed(decoding: value)
     self.time = time
@@ -46,22 +50,4 @@ public struct CyclingSession: SensorSession {
 
   /// Tells the sensor to send no more.
   public func stop() async { try? await link.client.unsubscribe(all: measurement) }
-}
-
-/// Turns a minute from one measurement to the next.
-public struct CyclingPace: Sendable {
-  private var last: CyclingSample?
-
-  public init() {}
-
-  /// - Returns: of the wheel and of the crank; `nil` where nothing turned since the last one, or that is a minute ago: the
-  ///   sensor's clock wraps every 64 s.
-  public mutating func take(_ sample: CyclingSample) -> (wheel: Double?, crank: Double?) {
-    defer { last = sample }
-    guard let last, (sample.time - last.time).seconds < 60 else {
-      return (nil, nil)
-    }
-    let (now, before) = (sample.measurement, last.measurement)
-    return (now.wheelChange(since: before)?.perMinute, now.crankChange(since: before)?.perMinute)
-  }
 }

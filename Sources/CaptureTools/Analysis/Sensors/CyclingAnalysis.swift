@@ -1,6 +1,8 @@
 import BLECore
+import BLESensors
 import JSONText
 import Recording
+import SensorSessions
 
 extension AnalysisReport {
   /// What a cyclist's sensor counted.
@@ -8,30 +10,21 @@ extension AnalysisReport {
     /// While it turned: turns a minute.
     package var cadence = NumberRange()
     package var wheel = NumberRange()
-    /// Since the first row, over all times that the sensor's count began anew; `nil` for what it does not count.
+    /// Since the first row, restarts left out; `nil` for what it does not count.
     package var wheelRevolutions: Double?
     package var crankRevolutions: Double?
-    private var last: (wheel: Double?, crank: Double?)
+    /// Times that the counts began anew or went back.
+    package var restarts = 0
 
-    /// What counts up to here begins at 0 again (CSCS 1.0.1, 3.1.1: 32 bits for the wheel, 16 for the crank).
-    private static let wheelLimit = 4_294_967_296.0
-    private static let crankLimit = 65_536.0
-    /// Turns between two rows beyond which a count was set anew and did not run over: a day of the fastest.
-    private static let mostTurns = 1_000_000.0
-
-    mutating func add(cadence: Double?, wheel: Double?, wheelCount: Double?, crankCount: Double?) {
-      self.cadence.add(cadence == 0 ? nil : cadence)
-      self.wheel.add(wheel == 0 ? nil : wheel)
-      Self.add(wheelCount, since: last.wheel, limit: Self.wheelLimit, to: &wheelRevolutions)
-      Self.add(crankCount, since: last.crank, limit: Self.crankLimit, to: &crankRevolutions)
-      last = (wheelCount ?? last.wheel, crankCount ?? last.crank)
+    mutating func add(_ wheel: CyclingPace.Step?, _ crank: CyclingPace.Step?) {
+      if let wheel { wheelRevolutions = (wheelRevolutions ?? 0) + Double(wheel.turns ?? 0) }
+      if let crank { crankRevolutions = (crankRevolutions ?? 0) + Double(crank.turns ?? 0) }
+      add(wheel: wheel?.perMinute, cadence: crank?.perMinute)
     }
 
-    private static func add(_ count: Double?, since last: Double?, limit: Double, to sum: inout Double?) {
-      guard let count else { return }
-      guard let last else { return sum = sum ?? 0 }
-      let turns = count >= last ? count - last : count - last + limit
-      if turns <= min(mostTurns, limit / 2) { sum = (sum ?? 0) + turns }
+    mutating func add(wheel: Double?, cadence: Double?) {
+      self.wheel.add(wheel == 0 ? nil : wheel)
+      self.cadence.add(cadence == 0 ? nil : cadence)
     }
 
     func encode(into line: inout JSONLine) {
@@ -39,16 +32,33 @@ extension AnalysisReport {
       if let crankRevolutions { line.member("crankRevolutions", crankRevolutions) }
       if wheel.count > 0 { line.member("wheel") { wheel.encode("PerMinute", into: &$0) } }
       if let wheelRevolutions { line.member("wheelRevolutions", wheelRevolutions) }
+      line.member("restarts", restarts)
     }
   }
 }
 
+/// Rates and turns by the counts in the rows, as a recording derives them: what stands in the rows of an older one may be
+/// a rate across a restart.
 struct CyclingAnalysis: RowAnalysis {
+  private var pace = CyclingPace()
+
   mutating func take(_ words: [UInt64], to results: inout AnalysisResults) {
-    results.take(ReceiveTime(nanoseconds: Int64(bitPattern: words[0])))
+    let time = ReceiveTime(nanoseconds: Int64(bitPattern: words[0]))
+    results.take(time)
     let columns = CyclingTables.tables[0].columns
-    func number(_ place: Int) -> Double? { columns[place].number(words[place]) }
-    results.report.cycling.add(
-      cadence: number(1), wheel: number(2), wheelCount: number(3), crankCount: number(5))
+    func number<Number: FixedWidthInteger>(_ place: Int) -> Number? {
+      columns[place].number(words[place]).flatMap { Number(exactly: $0) }
+    }
+    var wheel: CyclingSpeed.Wheel?
+    if let revolutions: UInt32 = number(3), let ticks: UInt16 = number(4) {
+      wheel = CyclingSpeed.Wheel(revolutions: revolutions, lastEventTicks: ticks)
+    }
+    var crank: CyclingSpeed.Crank?
+    if let revolutions: UInt16 = number(5), let ticks: UInt16 = number(6) {
+      crank = CyclingSpeed.Crank(revolutions: revolutions, lastEventTicks: ticks)
+    }
+    let steps = pace.step(CyclingSample(CyclingSpeed(wheel: wheel, crank: crank), at: time))
+    results.report.cycling.add(steps.wheel, steps.crank)
+    results.report.cycling.restarts = pace.restarts
   }
 }

@@ -14,16 +14,22 @@ extension AnalysisReport {
     package var losses = 0
     /// Energy spent: kilojoules.
     package var energy: Double?
-    private var lastEnergy: Double?
+    private var lastEnergy: (kilojoules: Double, time: ReceiveTime)?
+    /// Kilojoules a second, twice what an athlete can spend: a count that grows faster began anew.
+    private static let mostPower = 4.0
 
-    mutating func add(rate number: Double?, contact: Double?, energy: Double?) {
+    mutating func add(rate number: Double?, contact: Double?, energy: Double?, at time: ReceiveTime) {
       // What a sensor tells while it has no contact, or before the first beat.
       rate.add(number == 0 ? nil : number)
       if let contact { if contact > 0 { contacts += 1 } else { losses += 1 } }
       guard let energy, abs(energy) < 1e12 else { return }
       // Set back by the sensor, it counts from there on.
-      if let lastEnergy { self.energy = (self.energy ?? 0) + max(0, energy - lastEnergy) }
-      lastEnergy = energy
+      if let lastEnergy {
+        let spent = energy - lastEnergy.kilojoules
+        let most = 10 + Self.mostPower * max(0, (time - lastEnergy.time).seconds)
+        self.energy = (self.energy ?? 0) + (0...most ~= spent ? spent : 0)
+      }
+      lastEnergy = (energy, time)
     }
 
     func encode(into line: inout JSONLine) {
@@ -40,11 +46,12 @@ extension AnalysisReport {
 /// The measurements of a strap.
 struct HeartRateAnalysis: RowAnalysis {
   mutating func take(_ words: [UInt64], to results: inout AnalysisResults) {
-    results.take(ReceiveTime(nanoseconds: Int64(bitPattern: words[0])))
+    let time = ReceiveTime(nanoseconds: Int64(bitPattern: words[0]))
+    results.take(time)
     let columns = HeartRateTables.tables[0].columns
     results.report.heartRate.add(
       rate: columns[1].number(words[1]), contact: columns[2].number(words[2]),
-      energy: columns[3].number(words[3]))
+      energy: columns[3].number(words[3]), at: time)
   }
 }
 

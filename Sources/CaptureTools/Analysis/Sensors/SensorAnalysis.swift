@@ -30,7 +30,7 @@ enum SensorAnalysis {
     case .light: [.pulse, .beatWindows, .beats, .variability]
     case .acceleration: [.activity]
     case .intervals: [.variability]
-    case .heartRate, .temperature, .cycling, nil: []
+    case .heartRate, .temperature, .cycling, .values, nil: []
     }
   }
 
@@ -38,12 +38,15 @@ enum SensorAnalysis {
 
   private enum Kind {
     case heartRate, intervals, temperature, cycling, acceleration
+    /// Of a sensor that a program described itself.
+    case values
     /// In which column.
     case ecg(Int)
     case light(Int)
   }
 
   private static func kind(of table: RecordedTable) -> Kind? {
+    if table.isOwn { return .values }
     let names = table.columns.map(\.name)
     if let place = names.firstIndex(of: "ecg_uv") { return .ecg(place) }
     if let place = names.firstIndex(of: "ppg0_counts") { return .light(place) }
@@ -84,6 +87,7 @@ enum SensorAnalysis {
     }
     try rows?.finish(&results)
     entry.problem = entry.problem ?? reader.problem
+    if let values = rows as? ValueAnalysis { entry.columns = values.columns }
     results.report.tables.append(entry)
   }
 
@@ -102,6 +106,7 @@ enum SensorAnalysis {
     case .cycling:
       report.contents.insert(.cycling)
       return CyclingAnalysis()
+    case .values: return ValueAnalysis(source.table)
     case .ecg(let column):
       report.contents.insert(.ecg)
       guard let clock = RowClock(try source.reader()) else { return noRate(&report.ecg.refusal) }

@@ -76,6 +76,13 @@ extension ReportDocument {
     section.begins = device.connections.map(\.startTime.nanoseconds).min()
     section.ends = device.connections.map(\.endTime.nanoseconds).max()
     section.facts = device.facts
+    if let text = device.streams.knownByPayload.text {
+      section.problems.append(ReportProblem(.note, ReportText.sentence(text)))
+    }
+    if device.streams.restarts > 0 {
+      section.problems.append(
+        SessionFacts.problem(restarts: device.streams.restarts, of: CyclingTables.tables[0].name))
+    }
     for table in device.streams.tables {
       section.add(
         table, title: ReportText.title(table.name), style: table.name == "rr_intervals" ? .dots : .line)

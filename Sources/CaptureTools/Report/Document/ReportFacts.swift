@@ -93,6 +93,15 @@ struct SessionFacts {
         ))
     }
     problems += ledger.problems(lastMalformed: session["lastMalformed"]?.text)
+    if let text = PayloadKnowledge(session).text {
+      problems.append(ReportProblem(.warning, ReportText.sentence(text)))
+    }
+    if case .object(let streams)? = session["streams"] {
+      for (name, stream) in streams.sorted(by: { $0.key < $1.key }) {
+        guard let restarts: Int = stream["restarts"]?.integer(), restarts > 0 else { continue }
+        problems.append(Self.problem(restarts: restarts, of: name))
+      }
+    }
     if let count: Int = session["gapCount"]?.integer(), count > 0 {
       problems.append(
         ReportProblem(.warning, "The link was lost \(ReportText.count(count, "time")); see the shaded times.")
@@ -123,6 +132,14 @@ struct SessionFacts {
         ))
     }
     return problems
+  }
+
+  /// - Parameter table: such as `cycling`.
+  static func problem(restarts: Int, of table: String) -> ReportProblem {
+    ReportProblem(
+      .warning,
+      "\(ReportText.title(table)): the sensor's counts began anew or went back "
+        + "\(ReportText.count(restarts, "time")); there is no rate there.")
   }
 
   // MARK: Time axis

@@ -56,5 +56,8 @@ enum ReportText {
     }
   }
 
+  /// With a capital and a full stop.
+  static func sentence(_ text: String) -> String { text.prefix(1).uppercased() + text.dropFirst() + "." }
+
   static func count(_ number: Int, _ what: String) -> String { "\(number) \(what)\(number == 1 ? "" : "s")" }
 }
