@@ -193,6 +193,11 @@ import Testing
       let session = try JSONSerialization.jsonObject(
         with: Data(contentsOf: URL(filePath: directory + "/session.json")))
       #expect((session as? [String: Any])?["endReason"] as? String == "count reached")
+      // And it is read again.
+      let analysis = try await Ringtap.run(["analyse", directory])
+      #expect(analysis.status == 0 && analysis.output.contains("breaths_per_minute 14.250 on average"))
+      let lines = try await Ringtap.run(["convert", directory, "--to", "ndjson", "--output", "-"])
+      #expect(lines.status == 0 && lines.outputLines.count == values.count)
       let source = Place.root + "/Tools/Examples/Programs/Sources/OwnSensor/OwnSensor.swift"
       #expect(try String(contentsOfFile: source, encoding: .utf8).split(separator: "\n").count <= 80)
     }

@@ -97,6 +97,28 @@ struct ConversionTests {
     }
   }
 
+  /// ECG and acceleration are in one file, each at its rate, where the sensor's clock has them; a WFDB record has one rate, so
+  /// that there are two. What has no steady rate is told.
+  @Test(arguments: [(ConversionFormat.edf, 5.0), (.bdf, 1e-9), (.wfdb, 0)])
+  func signalsOfSeveralRates(_ format: ConversionFormat, _ worst: Double) async throws {
+    try await withFolder { folder in
+      let (capture, output) = (folder + "/capture", folder + "/polar_\(format.rawValue)")
+      try await Readers.run("make-polar", capture)
+      let report = try CaptureConversion.run(capture, to: format, output: output) { _ in }
+      #expect(report.problems.isEmpty)
+      #expect(
+        report.leftOut == [
+          "the table 'heart_rate' has no steady rate; left out: csv, npy and ndjson hold it"
+        ])
+      #expect(report.tables.map(\.name) == ["ecg", "accelerometer"])
+      #expect(report.streams.map(\.signals) == [1, 3] && report.streams.map(\.gaps) == [1, 1])
+      #expect(report.start == 1_700_000_000_123_456_789)
+      let read = try await Readers.run("polar", output, format.rawValue)
+      let difference = try #require(read["worst"] as? Double)
+      #expect(difference <= worst)
+    }
+  }
+
   @Test func linesOfJSON() async throws {
     try await withFolder { folder in
       try await Readers.run("make", folder + "/capture")
@@ -331,6 +353,31 @@ struct ConversionTests {
         }
         #expect(!Files.exists(folder + "/out.edf") && !Files.exists(folder + "/out.bdf"))
       }
+    }
+  }
+}
+
+/// Files of EDF+ whose record duration EDFlib 1.23 would write so that it refuses to read them.
+@Suite struct EDFDurationTests {
+  /// 0.51994 s and others that it cuts, and one that it does not. EDF+, 2.1.3.4: eight characters.
+  @Test(arguments: [(51_994, "0.51994 "), (100_847, "1.00847 "), (780_017, "7.80017 "), (60_000, "0.60000 ")])
+  func isWrittenAsItIs(_ duration: Int, _ field: String) throws {
+    try withFolder { folder in
+      let path = folder + "/file.edf"
+      let layout = EDFFile.Layout(
+        startNanoseconds: 1_700_000_000_000_000_000, recordDuration: duration, recordCount: 3, noteCount: 1,
+        remark: "test")
+      let signal = EDFFile.Signal(
+        label: "ecg_uv", unit: "uV", transducer: "sensor", digital: -100...100, physical: -100...100,
+        samplesPerRecord: 10)
+      var file = try EDFFile(creating: path, .edf, [signal], layout)
+      try file.note("Recording starts", onsetNanoseconds: 0)
+      for _ in 0..<3 {
+        var record = [CInt](repeating: 7, count: 10)
+        try file.append(&record)
+      }
+      try file.finish()
+      #expect(String(decoding: contents(path)[244..<252], as: UTF8.self) == field)
     }
   }
 }

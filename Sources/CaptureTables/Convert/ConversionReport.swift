@@ -16,6 +16,23 @@ package struct ConversionReport: Sendable {
     package var resolution: Double
     /// Whether the file has each value as it was recorded.
     package var isExact: Bool
+    /// Samples a second, as the file says them and by the sensor's clock.
+    package var rate: Double
+    package var sensorRate: Double
+  }
+
+  /// The signals of one table in a file of signals.
+  package struct Stream: Hashable, Sendable {
+    package var table: String
+    package var signals: Int
+    /// Of each signal, those that did not come included.
+    package var samples: Int
+    /// Samples a second, as the file says them.
+    package var rate: Double
+    /// Stretches in which something did not come.
+    package var gaps: Int
+    /// Samples that the sensor sent without their reading.
+    package var dropouts: Int
   }
 
   package var format: ConversionFormat
@@ -23,23 +40,25 @@ package struct ConversionReport: Sendable {
   package var tables: [Table] = []
   /// Of files of signals.
   package var signals: [Signal] = []
-  /// Samples a second of a file of signals, as it says them.
-  package var rate: Double?
-  /// Samples a second by the sensor's clock.
+  /// Likewise, of each table, the fastest first.
+  package var streams: [Stream] = []
+  /// Samples a second of the first of them, as the file says them.
+  package var rate: Double? { streams.first?.rate }
+  /// Samples a second of it by the sensor's clock.
   package var sensorRate: Double?
   package var recordSeconds: Double?
   /// Of the first sample, in nanoseconds since the Unix epoch.
   package var start: Int64?
-  /// Of each signal, those that did not come included.
-  package var samples = 0
-  /// Stretches in which something did not come.
-  package var gaps = 0
-  /// Samples that the sensor sent without their reading.
-  package var dropouts = 0
+  /// Of each signal of it, those that did not come included.
+  package var samples: Int { streams.first?.samples ?? 0 }
+  /// Stretches in which something did not come, of all.
+  package var gaps: Int { streams.reduce(0) { $0 + $1.gaps } }
+  /// Samples that the sensor sent without their reading, of all.
+  package var dropouts: Int { streams.reduce(0) { $0 + $1.dropouts } }
   /// What stands for what did not come.
   package var missing: String?
   package var notes = 0
-  /// Files that are no tables of a recording, such as those of an analysis.
+  /// Tables that the format does not hold, and files that are no tables of a recording, such as those of an analysis.
   package var leftOut: [String] = []
   /// Where a table breaks off.
   package var problems: [String] = []
@@ -51,22 +70,23 @@ package struct ConversionReport: Sendable {
     self.output = output
   }
 
-  mutating func take(
-    _ table: SignalTable, _ scan: SignalScan, _ channels: [SignalChannel], notes: Int = 0
-  ) {
-    tables = [Table(name: table.table.name, rows: scan.rows)]
-    signals = channels.map {
+  /// Takes a table of a file of signals; the fastest comes first.
+  ///
+  /// - Parameter rate: as the file says it.
+  mutating func take(_ table: SignalTable, _ scan: SignalScan, _ channels: [SignalChannel], rate: Double) {
+    tables.append(Table(name: table.table.name, rows: scan.rows))
+    signals += channels.map {
       Signal(
         label: $0.signal.label, unit: $0.signal.unit, values: $0.values, resolution: $0.scale.step,
-        isExact: $0.scale.isExact)
+        isExact: $0.scale.isExact, rate: rate, sensorRate: scan.rate)
     }
-    sensorRate = scan.rate
-    start = scan.start
-    samples = scan.length
-    gaps = scan.gapCount
-    dropouts = scan.dropouts
+    streams.append(
+      Stream(
+        table: table.table.name, signals: channels.count, samples: scan.length, rate: rate,
+        gaps: scan.gapCount, dropouts: scan.dropouts))
+    sensorRate = sensorRate ?? scan.rate
+    start = min(start ?? scan.start, scan.start)
     if let problem = scan.problem { problems.append(problem) }
-    self.notes = notes
   }
 
   /// One JSON object and a line feed.
@@ -103,6 +123,8 @@ package struct ConversionReport: Sendable {
             line.member("values", signal.values)
             line.member("resolution", signal.resolution)
             line.member("exact", signal.isExact)
+            line.member("rateHz", signal.rate)
+            line.member("sensorRateHz", signal.sensorRate)
           }
         }
       })

@@ -1,55 +1,87 @@
 import BLELinux
 
 /// Writes the signals of a capture as EDF+ or BDF+, continuous: what did not come has the signal's lowest integer, which no
-/// value has, and a note.
+/// value has, and a note. Tables of several rates have as many samples of each in a data record.
 enum EDFConversion {
-  /// Seconds of a data record.
+  /// Seconds of a data record, of one rate and of several.
   private static let recordSeconds = 0.5...2.0
+  private static let sharedRecordSeconds = 0.5...9.9
+  /// Of the rates in a file with several, as shares: 7 ms an hour. A record is no longer than that takes. Rates that are nearly,
+  /// but not quite, as small integers to each other may need longer records than there are: then their error is larger, and
+  /// the report has what the file says beside what the sensor has.
+  private static let sharedError = 2e-6
   /// 1985-01-01 … 2084-12-31, in nanoseconds since the Unix epoch.
   private static let years: Range<Int64> = 473_385_600_000_000_000..<3_629_059_200_000_000_000
   /// The file's own unit of time is 10 µs.
   private static let unitNanoseconds = 10_000.0
 
+  /// A table on its way into the file.
+  fileprivate struct Track {
+    let lane: SignalLanes.Lane
+    let channels: [SignalChannel]
+    let samplesPerRecord: Int
+    var places: SignalPlaces
+    /// Places before the first sample that are not written yet.
+    var lead: Int
+  }
+
   static func run(
     _ capture: RecordedCapture, to path: String, _ kind: EDFFile.Kind, _ report: inout ConversionReport,
     progress: (ConversionProgress) -> Void
   ) throws(ConversionError) {
-    let table = try SignalTable(of: capture)
-    let scan = try SignalScan(capture, table) { progress(ConversionProgress("reading", $0)) }
-    guard years.contains(scan.start) else {
+    let lanes = try SignalLanes(capture, progress: progress)
+    try lanes.requireNear()
+    guard years.contains(lanes.start) else {
       throw .unsuitable(
-        "the first sample is of \(UTCText(scan.start).wfdb), and EDF knows 1985 … 2084; use wfdb")
+        "the first sample is of \(UTCText(lanes.start).wfdb), and EDF knows 1985 … 2084; use wfdb")
     }
-    let channels = SignalChannel.all(table, scan, bits: kind == .edf ? 16 : 24)
-    let (samples, duration) = Self.record(period: scan.period)
+    let channels = lanes.lanes.map { SignalChannel.all($0.table, $0.scan, bits: kind == .edf ? 16 : 24) }
+    let periods = lanes.lanes.map(\.scan.period)
+    let (samples, duration) = periods.count == 1 ? record(period: periods[0]) : record(periods)
+    let recordCount = zip(lanes.lanes, samples).map { ($0.length + $1 - 1) / $1 }.max() ?? 0
     var layout = EDFFile.Layout(
-      startNanoseconds: scan.start, samplesPerRecord: samples, recordDuration: duration,
-      recordCount: (scan.length + samples - 1) / samples, noteCount: 0,
+      startNanoseconds: lanes.start, recordDuration: duration, recordCount: recordCount, noteCount: 0,
       remark: "ringtap; UTC; lowest digital = no value")
-    let notes = scan.notes(capture, Set(channels.map(\.signal.group)), limit: layout.noteLimit)
+    let notes = lanes.notes(
+      capture, Set(channels.joined().map(\.signal.group)), limit: layout.noteLimit)
     layout.noteCount = notes.count
+    let heads = zip(lanes.lanes, zip(channels, samples)).flatMap { lane, track in
+      track.0.map { $0.head(lane.table.transducer, samplesPerRecord: track.1) }
+    }
     var file: EDFFile
-    do throws(SystemError) {
-      file = try EDFFile(creating: path, kind, channels.map { $0.head(table.transducer) }, layout)
-    } catch { throw .output(error) }
+    do throws(SystemError) { file = try EDFFile(creating: path, kind, heads, layout) } catch {
+      throw .output(error)
+    }
     do throws(SystemError) {
       for note in notes {
         try file.note(note.text, onsetNanoseconds: note.onset, durationNanoseconds: note.duration)
       }
-      try write(capture, table, scan, channels, samples, &file, progress)
+      var tracks: [Track] = []
+      for (place, lane) in lanes.lanes.enumerated() {
+        tracks.append(
+          Track(
+            lane: lane, channels: channels[place], samplesPerRecord: samples[place],
+            places: try SignalPlaces(capture, lane.table, period: lane.scan.period), lead: lane.lead))
+      }
+      try write(&tracks, recordCount, &file, progress)
     } catch {
       // Without its end no reader takes it.
       try? Files.remove(path)
       throw .output(error)
     }
-    report.take(table, scan, channels, notes: notes.count)
-    report.recordSeconds = Double(duration) * unitNanoseconds / 1e9
-    report.rate = Double(samples) / (Double(duration) * unitNanoseconds / 1e9)
+    let seconds = Double(duration) * unitNanoseconds / 1e9
+    for (place, lane) in lanes.lanes.enumerated() {
+      report.take(lane.table, lane.scan, channels[place], rate: Double(samples[place]) / seconds)
+    }
+    report.start = lanes.start
+    report.notes = notes.count
+    report.leftOut += lanes.leftOut
+    report.recordSeconds = seconds
     report.missing = "lowest digital value"
   }
 
   /// Samples of a data record and its duration whose quotient comes nearest to the rate.
-  private static func record(period: Double) -> (samples: Int, duration: Int) {
+  private static func record(period: Double) -> (samples: [Int], duration: Int) {
     let fewest = max(1, Int((recordSeconds.lowerBound * 1e9 / period).rounded(.up)))
     let most = max(fewest, Int(recordSeconds.upperBound * 1e9 / period))
     var best = (samples: fewest, duration: 0, error: Double.infinity)
@@ -58,39 +90,67 @@ enum EDFConversion {
       let error = abs(exact.rounded() / exact - 1)
       if error < best.error { best = (samples, Int(exact.rounded()), error) }
     }
-    return (best.samples, best.duration)
+    return ([best.samples], best.duration)
+  }
+
+  /// The same for several rates: the shortest duration in which each has nearly a whole number of samples.
+  private static func record(_ periods: [Double]) -> (samples: [Int], duration: Int) {
+    let first = Int(sharedRecordSeconds.lowerBound * 1e9 / unitNanoseconds)
+    let last = Int(sharedRecordSeconds.upperBound * 1e9 / unitNanoseconds)
+    var best = (duration: first, error: Double.infinity)
+    for duration in first...last {
+      var error = 0.0
+      for period in periods where error < best.error {
+        let exact = Double(duration) * unitNanoseconds / period
+        error = max(error, abs(max(1, exact.rounded()) / exact - 1))
+      }
+      if error < best.error { best = (duration, error) }
+      if best.error <= sharedError { break }
+    }
+    let samples = periods.map { max(1, Int((Double(best.duration) * unitNanoseconds / $0).rounded())) }
+    return (samples, best.duration)
   }
 
   private static func write(
-    _ capture: RecordedCapture, _ table: SignalTable, _ scan: SignalScan, _ channels: [SignalChannel],
-    _ samplesPerRecord: Int, _ file: inout EDFFile, _ progress: (ConversionProgress) -> Void
+    _ tracks: inout [Track], _ recordCount: Int, _ file: inout EDFFile,
+    _ progress: (ConversionProgress) -> Void
   ) throws(SystemError) {
-    var record = [CInt](repeating: 0, count: samplesPerRecord * channels.count)
-    var (place, total, failure) = (0, 0, SystemError?.none)
-    do throws(ConversionError) {
-      try scan.forEachPlace(capture, table) { values throws(SystemError) in
-        for (index, channel) in channels.enumerated() {
-          let value = values[channel.index]
-          let scale = channel.scale
-          record[index * samplesPerRecord + place] = CInt(value.isNaN ? scale.missing : scale.digital(value))
+    var record: [CInt] = []
+    var total = 0
+    for _ in 0..<recordCount {
+      record.removeAll(keepingCapacity: true)
+      for place in tracks.indices {
+        tracks[place].append(to: &record)
+        total += tracks[place].samplesPerRecord
+        if total / 65_536 != (total - tracks[place].samplesPerRecord) / 65_536 {
+          progress(ConversionProgress("writing", total))
         }
-        place += 1
-        total += 1
-        if total.isMultiple(of: 65_536) { progress(ConversionProgress("writing", total)) }
-        guard place == samplesPerRecord else { return }
-        place = 0
-        try file.append(&record)
-      }
-    } catch { if case .output(let error) = error { failure = error } }
-    if let failure { throw failure }
-    if place > 0 {
-      for index in channels.indices {
-        let missing = CInt(channels[index].scale.missing)
-        for rest in place..<samplesPerRecord { record[index * samplesPerRecord + rest] = missing }
       }
       try file.append(&record)
     }
     try file.finish()
+  }
+}
+
+extension EDFConversion.Track {
+  /// The samples of one record, signal after signal.
+  fileprivate mutating func append(to record: inout [CInt]) {
+    let base = record.count
+    for channel in channels {
+      record += repeatElement(CInt(channel.scale.missing), count: samplesPerRecord)
+    }
+    for place in 0..<samplesPerRecord {
+      if lead > 0 {
+        lead -= 1
+        continue
+      }
+      guard places.next() else { return }
+      for (index, channel) in channels.enumerated() {
+        let value = places.values[channel.index]
+        if value.isNaN { continue }
+        record[base + index * samplesPerRecord + place] = CInt(channel.scale.digital(value))
+      }
+    }
   }
 }
 
@@ -114,9 +174,9 @@ struct SignalChannel {
     }
   }
 
-  func head(_ transducer: String) -> EDFFile.Signal {
+  func head(_ transducer: String, samplesPerRecord: Int) -> EDFFile.Signal {
     EDFFile.Signal(
       label: signal.label, unit: signal.unit, transducer: transducer, digital: scale.digital,
-      physical: scale.physical)
+      physical: scale.physical, samplesPerRecord: samplesPerRecord)
   }
 }

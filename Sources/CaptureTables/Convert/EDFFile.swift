@@ -2,7 +2,7 @@ package import BLELinux
 internal import CEDF
 import Glibc
 
-/// A file of EDF+ or BDF+ (continuous), written by EDFlib: signals of one rate, and notes on their time axis.
+/// A file of EDF+ or BDF+ (continuous), written by EDFlib: signals, and notes on their time axis.
 ///
 /// The file has whole data records only. EDFlib names no reason where it fails; what it says is an EIO.
 /// European Data Format "plus", https://www.edfplus.info/specs/edfplus.html
@@ -23,16 +23,19 @@ package struct EDFFile: ~Copyable {
     package var digital: ClosedRange<Int>
     /// What the ends of `digital` stand for. The head has room for 8 characters each.
     package var physical: ClosedRange<Double>
+    /// In a data record.
+    package var samplesPerRecord: Int
 
     package init(
       label: String, unit: String, transducer: String, digital: ClosedRange<Int>,
-      physical: ClosedRange<Double>
+      physical: ClosedRange<Double>, samplesPerRecord: Int
     ) {
       self.label = label
       self.unit = unit
       self.transducer = transducer
       self.digital = digital
       self.physical = physical
+      self.samplesPerRecord = samplesPerRecord
     }
   }
 
@@ -40,8 +43,6 @@ package struct EDFFile: ~Copyable {
   package struct Layout: Hashable, Sendable {
     /// Of the first sample, in nanoseconds since the Unix epoch; the file has it to 100 µs, rounded down, as UTC.
     package var startNanoseconds: Int64
-    /// Of each signal in a data record.
-    package var samplesPerRecord: Int
     /// In units of 10 µs, 100 … 6,000,000.
     package var recordDuration: Int
     package var recordCount: Int
@@ -51,11 +52,9 @@ package struct EDFFile: ~Copyable {
     package var remark: String
 
     package init(
-      startNanoseconds: Int64, samplesPerRecord: Int, recordDuration: Int, recordCount: Int, noteCount: Int,
-      remark: String
+      startNanoseconds: Int64, recordDuration: Int, recordCount: Int, noteCount: Int, remark: String
     ) {
       self.startNanoseconds = startNanoseconds
-      self.samplesPerRecord = samplesPerRecord
       self.recordDuration = recordDuration
       self.recordCount = recordCount
       self.noteCount = noteCount
@@ -74,6 +73,7 @@ package struct EDFFile: ~Copyable {
   private let file: CInt
   /// Open as long as EDFlib has the file, which knows it by this number.
   private let descriptor: FileDescriptor
+  private let recordDuration: Int
   private var recordCount = 0
   private var isOpen = true
 
@@ -102,7 +102,7 @@ package struct EDFFile: ~Copyable {
     ]
     results += Self.setStart(file, layout.startNanoseconds)
     for (place, signal) in signals.enumerated() {
-      results += Self.set(file, CInt(place), signal, layout.samplesPerRecord)
+      results += Self.set(file, CInt(place), signal)
     }
     guard results.allSatisfy({ $0 == 0 }) else {
       edfclose_file(file)
@@ -112,6 +112,7 @@ package struct EDFFile: ~Copyable {
     self.path = path
     self.file = file
     self.descriptor = descriptor
+    recordDuration = layout.recordDuration
   }
 
   deinit { if isOpen { edfclose_file(file) } }
@@ -147,7 +148,20 @@ package struct EDFFile: ~Copyable {
     isOpen = false
     // SAFETY: the path is a null-terminated string for the length of the call.
     guard unsafe ringtap_edf_finish(file, path) == Int64(recordCount) else { throw failure }
+    try writeDuration()
   }
+
+  /// Writes the records' duration once more: EDFlib 1.23 cuts what it computes of it (0.519939 for 0.51994 s, of two durations in
+  /// five), and then refuses the file, since each record has its own time.
+  private func writeDuration() throws(SystemError) {
+    let digits = String(recordDuration % 100_000 + 100_000).dropFirst()
+    let text = "\(recordDuration / 100_000).\(digits)"
+    let field = Array((text + String(repeating: " ", count: max(0, 8 - text.utf8.count))).utf8.prefix(8))
+    guard try descriptor.write(field.span, at: Self.durationOffset) == field.count else { throw failure }
+  }
+
+  /// In the head, where the duration has eight characters.
+  private static let durationOffset = 244
 
   private var failure: SystemError { SystemError(call: "write \(path)", number: EIO) }
 
@@ -175,12 +189,10 @@ package struct EDFFile: ~Copyable {
     ]
   }
 
-  private static func set(
-    _ file: CInt, _ place: CInt, _ signal: Signal, _ samplesPerRecord: Int
-  ) -> [CInt] {
+  private static func set(_ file: CInt, _ place: CInt, _ signal: Signal) -> [CInt] {
     // SAFETY: the texts are null-terminated strings for the length of their calls.
     unsafe [
-      edf_set_samplefrequency(file, place, CInt(samplesPerRecord)),
+      edf_set_samplefrequency(file, place, CInt(signal.samplesPerRecord)),
       edf_set_digital_minimum(file, place, CInt(signal.digital.lowerBound)),
       edf_set_digital_maximum(file, place, CInt(signal.digital.upperBound)),
       edf_set_physical_minimum(file, place, signal.physical.lowerBound),

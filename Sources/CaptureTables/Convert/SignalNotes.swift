@@ -8,36 +8,11 @@ struct SignalNote: Hashable {
   var duration: Int64?
   /// ASCII, 40 characters.
   var text: String
-}
 
-extension SignalScan {
-  /// What happened, in order: start and end, what did not come, lost links, clocks that began anew.
+  /// Of lost links, as `session.json` tells them.
   ///
-  /// - Parameters:
-  ///   - capture: of which `session.json` tells the links.
-  ///   - groups: that have signals at all.
-  func notes(_ capture: RecordedCapture, _ groups: Set<String>, limit: Int) -> [SignalNote] {
-    var notes = [SignalNote(onset: 0, duration: nil, text: "Recording starts")]
-    for gap in gaps {
-      let missing = gap.groups.map { $0.filter(groups.contains) } ?? []
-      guard gap.groups == nil || !missing.isEmpty else { continue }
-      let what = gap.groups == nil ? "all" : missing.joined(separator: ",")
-      notes.append(
-        SignalNote(
-          onset: nanoseconds(gap.position), duration: nanoseconds(gap.length),
-          text: gap.isDropout ? "dropout (\(what))" : "\(gap.length) missing (\(what))"))
-    }
-    for position in restarts {
-      notes.append(SignalNote(onset: nanoseconds(position), duration: nil, text: "sensor clock began anew"))
-    }
-    notes += links(capture)
-    notes.sort { $0.onset < $1.onset }
-    // The end is the note that must not be cut off.
-    notes.removeSubrange(min(notes.count, max(1, limit - 1))...)
-    return notes + [SignalNote(onset: nanoseconds(length), duration: nil, text: "Recording ends")]
-  }
-
-  private func links(_ capture: RecordedCapture) -> [SignalNote] {
+  /// - Parameter start: of the axis, in nanoseconds since the Unix epoch.
+  static func links(of capture: RecordedCapture, since start: Int64) -> [SignalNote] {
     (capture.session?["gaps"]?.array ?? []).compactMap { gap in
       guard let lost: Int64 = gap["lostAtNs"]?.nanoseconds, let cause = gap["cause"]?.text else { return nil }
       let (onset, isTooFar) = lost.subtractingReportingOverflow(start)
@@ -49,6 +24,26 @@ extension SignalScan {
         text: String(String.UnicodeScalarView(text.prefix(EDFFile.noteByteCount))))
     }
   }
+}
 
-  private func nanoseconds(_ places: Int) -> Int64 { Int64((Double(places) * period).rounded()) }
+extension SignalLanes.Lane {
+  /// What did not come, and clocks that began anew.
+  ///
+  /// - Parameters:
+  ///   - groups: that have signals at all.
+  ///   - all: what to call all of them.
+  func notes(_ groups: Set<String>, all: String) -> [SignalNote] {
+    let gaps = scan.gaps.compactMap { gap -> SignalNote? in
+      let missing = gap.groups.map { $0.filter(groups.contains) } ?? []
+      guard gap.groups == nil || !missing.isEmpty else { return nil }
+      let what = gap.groups == nil ? all : missing.joined(separator: ",")
+      return SignalNote(
+        onset: nanoseconds(gap.position), duration: Int64((Double(gap.length) * scan.period).rounded()),
+        text: gap.isDropout ? "dropout (\(what))" : "\(gap.length) missing (\(what))")
+    }
+    return gaps
+      + scan.restarts.map {
+        SignalNote(onset: nanoseconds($0), duration: nil, text: "sensor clock began anew")
+      }
+  }
 }

@@ -3,7 +3,8 @@ import BLEWire
 import Recording
 
 /// Writes the signals of a capture as a WFDB record, for PhysioNet's tools: a header of text and a file of samples. What did
-/// not come is what the format has for that, and read as NaN.
+/// not come is what the format has for that, and read as NaN. Of several tables each becomes a record, with its own rate and
+/// start; `RECORDS` lists them.
 ///
 /// WFDB Applications Guide, header(5) and signal(5): formats 16, 24 and 32.
 enum WFDBConversion {
@@ -11,22 +12,24 @@ enum WFDBConversion {
     _ capture: RecordedCapture, to folder: String, _ report: inout ConversionReport,
     progress: (ConversionProgress) -> Void
   ) throws(ConversionError) {
-    let table = try SignalTable(of: capture)
-    let scan = try SignalScan(capture, table) { progress(ConversionProgress("reading", $0)) }
-    let channels = format(table, scan)
+    let lanes = try SignalLanes(capture, progress: progress)
     let name = name(folder)
-    do throws(SystemError) {
-      try Files.createDirectory(folder)
-      let sums = try write(
-        capture, table, scan, channels.channels, bits: channels.bits, to: folder + "/\(name).dat", progress)
-      var header = try OutputFile(creating: folder + "/\(name).hea", ifExists: .fail)
-      let text = head(name, scan, channels.channels, bits: channels.bits, sums)
-      try header.append { $0 += text.utf8 }
-      try header.flush()
-      try header.sync()
-    } catch { throw .output(error) }
-    report.take(table, scan, channels.channels)
-    report.rate = scan.rate
+    var names: [String] = []
+    for lane in lanes.lanes {
+      let channels = format(lane.table, lane.scan)
+      let record = lanes.lanes.count == 1 ? name : "\(name)_\(lane.table.table.name)"
+      names.append(record)
+      do throws(SystemError) {
+        try write(capture, lane, channels.channels, bits: channels.bits, to: folder, record, progress)
+      } catch { throw .output(error) }
+      report.take(lane.table, lane.scan, channels.channels, rate: lane.scan.rate)
+    }
+    if names.count > 1 {
+      do throws(SystemError) {
+        try Files.write(Array(names.map { $0 + "\n" }.joined().utf8).span, to: folder + "/RECORDS")
+      } catch { throw .output(error) }
+    }
+    report.leftOut += lanes.leftOut
     report.missing = "invalid sample"
   }
 
@@ -57,31 +60,42 @@ enum WFDBConversion {
   }
 
   private static func write(
-    _ capture: RecordedCapture, _ table: SignalTable, _ scan: SignalScan, _ channels: [SignalChannel],
-    bits: Int, to path: String, _ progress: (ConversionProgress) -> Void
+    _ capture: RecordedCapture, _ lane: SignalLanes.Lane, _ channels: [SignalChannel], bits: Int,
+    to folder: String, _ name: String, _ progress: (ConversionProgress) -> Void
+  ) throws(SystemError) {
+    try Files.createDirectory(folder)
+    let sums = try samples(capture, lane, channels, bits: bits, to: folder + "/\(name).dat", progress)
+    var header = try OutputFile(creating: folder + "/\(name).hea", ifExists: .fail)
+    let text = head(name, lane.scan, channels, bits: bits, sums)
+    try header.append { $0 += text.utf8 }
+    try header.flush()
+    try header.sync()
+  }
+
+  private static func samples(
+    _ capture: RecordedCapture, _ lane: SignalLanes.Lane, _ channels: [SignalChannel], bits: Int,
+    to path: String, _ progress: (ConversionProgress) -> Void
   ) throws(SystemError) -> Sums {
     var file = try OutputFile(creating: path, ifExists: .fail)
     var sums = Sums(first: [], checksum: channels.map { _ in 0 })
     let invalid = -(1 << (bits - 1))
-    var (total, failure) = (0, SystemError?.none)
-    do throws(ConversionError) {
-      try scan.forEachPlace(capture, table) { values throws(SystemError) in
-        try file.append { octets in
-          for (index, channel) in channels.enumerated() {
-            let value = values[channel.index]
-            let sample = value.isNaN ? invalid : channel.scale.digital(value)
-            if total == 0 { sums.first.append(sample) }
-            sums.checksum[index] &+= Int16(truncatingIfNeeded: sample)
-            for shift in stride(from: 0, to: bits, by: 8) {
-              octets.append(UInt8(truncatingIfNeeded: sample >> shift))
-            }
+    var total = 0
+    var places = try SignalPlaces(capture, lane.table, period: lane.scan.period)
+    while places.next() {
+      try file.append { octets in
+        for (index, channel) in channels.enumerated() {
+          let value = places.values[channel.index]
+          let sample = value.isNaN ? invalid : channel.scale.digital(value)
+          if total == 0 { sums.first.append(sample) }
+          sums.checksum[index] &+= Int16(truncatingIfNeeded: sample)
+          for shift in stride(from: 0, to: bits, by: 8) {
+            octets.append(UInt8(truncatingIfNeeded: sample >> shift))
           }
         }
-        total += 1
-        if total.isMultiple(of: 65_536) { progress(ConversionProgress("writing", total)) }
       }
-    } catch { if case .output(let error) = error { failure = error } }
-    if let failure { throw failure }
+      total += 1
+      if total.isMultiple(of: 65_536) { progress(ConversionProgress("writing", total)) }
+    }
     try file.flush()
     try file.sync()
     return sums

@@ -24,10 +24,10 @@ package struct RecordedCapture {
     let names = Files.names(in: directory)
     if names.contains(ColumnIndex.fileName) {
       format = .npy
-      (tables, leftOut) = try Self.arrays(directory)
+      (tables, leftOut) = try Self.arrays(directory, session)
     } else {
       format = .csv
-      (tables, leftOut) = Self.texts(directory, names)
+      (tables, leftOut) = Self.texts(directory, names, session)
     }
     guard tables.isEmpty else { return }
     let why = Files.exists(directory) ? "it has neither \(ColumnIndex.fileName) nor tables" : "there is none"
@@ -50,7 +50,7 @@ package struct RecordedCapture {
   }
 
   private static func texts(
-    _ directory: String, _ names: [String]
+    _ directory: String, _ names: [String], _ session: JSONDocument?
   ) -> (tables: [RecordedTable], leftOut: [String]) {
     var (tables, leftOut): ([RecordedTable], [String]) = ([], [])
     for name in names.sorted() where name.hasSuffix(".csv") {
@@ -60,7 +60,10 @@ package struct RecordedCapture {
         continue
       }
       let columns = header.split(separator: ",").map(String.init)
-      if let table = RecordedTable.known(String(name.dropLast(4)), columns) {
+      let title = String(name.dropLast(4))
+      if let table = RecordedTable.known(title, columns)
+        ?? OwnTables.text(title, columns, in: directory, session)
+      {
         tables.append(table)
       } else {
         leftOut.append("\(name): the first line is not the header of a recorded table; left out")
@@ -70,7 +73,7 @@ package struct RecordedCapture {
   }
 
   private static func arrays(
-    _ directory: String
+    _ directory: String, _ session: JSONDocument?
   ) throws(ConversionError) -> (tables: [RecordedTable], leftOut: [String]) {
     let path = directory + "/" + ColumnIndex.fileName
     guard let index = document(path), case .object(let members)? = index["tables"] else {
@@ -79,7 +82,7 @@ package struct RecordedCapture {
     var (tables, leftOut): ([RecordedTable], [String]) = ([], [])
     for (name, member) in members.sorted(by: { $0.key < $1.key }) {
       let columns = (member["columns"]?.array ?? []).compactMap { $0["name"]?.text }
-      if let table = RecordedTable.known(name, columns) {
+      if let table = RecordedTable.known(name, columns) ?? OwnTables.arrays(name, member, session) {
         tables.append(table)
       } else {
         leftOut.append("\(ColumnIndex.fileName): nobody knows the columns of \(name); left out")

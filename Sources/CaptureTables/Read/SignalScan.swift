@@ -24,6 +24,8 @@ struct SignalScan {
   private(set) var period = 0.0
   /// Of the first sample, in nanoseconds since the Unix epoch.
   private(set) var start: Int64 = 0
+  /// The sensor's time of the first sample, in nanoseconds; the number of a ring's first tick.
+  private(set) var startClock: Int64?
   /// Samples of each signal, those that did not come included.
   private(set) var length = 0
   private(set) var signals: [Signal]
@@ -70,29 +72,6 @@ struct SignalScan {
     }
   }
 
-  /// Gives all places of the grid one after the other, with a value for each of the table's signals: NaN for those that did
-  /// not come.
-  func forEachPlace(
-    _ capture: RecordedCapture, _ table: SignalTable, _ body: ([Double]) throws(SystemError) -> Void
-  ) throws(ConversionError) {
-    var walk = SignalWalk(table, period: period)
-    let nothing = [Double](repeating: .nan, count: table.signals.count)
-    var values = nothing
-    var place = 0
-    try Self.forEachRow(capture, table) { words throws(SystemError) in
-      let position = walk.next(words)
-      while place < position {
-        try body(nothing)
-        place += 1
-      }
-      for (index, signal) in table.signals.enumerated() {
-        values[index] = table.table.columns[signal.place].number(words[signal.place]) ?? .nan
-      }
-      try body(values)
-      place += 1
-    }
-  }
-
   /// - Returns: why the rows end before the table does.
   @discardableResult private static func forEachRow(
     _ capture: RecordedCapture, _ table: SignalTable, _ body: ([UInt64]) throws(SystemError) -> Void
@@ -130,7 +109,7 @@ struct SignalScan {
       }
       shortest.sort()
       period = period > 0 || !table.hasDeviceClock ? nanoseconds / periods : shortest[shortest.count / 2]
-      start = begin.time
+      (start, startClock) = (begin.time, begin.clock)
     }
     // A frame is stamped when it has come, which is after its last sample.
     if table.stampIsOfFrame, let first = begin?.clock, let end = firstFrameEnd?.clock, end > first {

@@ -33,10 +33,12 @@ package struct SignalTable {
     case device(place: Int, frame: Int?)
   }
 
-  /// The first of a capture's tables that has a steady rate: the ticks of a ring, or a raw stream of a Polar sensor.
-  init(of capture: RecordedCapture) throws(ConversionError) {
-    let steady = capture.tables.filter { Self.clock(of: $0) != nil }
-    guard let table = steady.first.flatMap(Self.init) else {
+  /// Those of a capture's tables that have a steady rate: the ticks of a ring, or the raw streams of a Polar sensor.
+  ///
+  /// - Throws: if there are none.
+  static func all(of capture: RecordedCapture) throws(ConversionError) -> [SignalTable] {
+    let steady = capture.tables.compactMap { SignalTable($0) }
+    guard !steady.isEmpty else {
       let names = capture.tables.map(\.name)
       throw .unsuitable(
         names.contains(RingStream.ppg.name) || names.contains(RingStream.accelerometer.name)
@@ -45,7 +47,8 @@ package struct SignalTable {
           : "no table in \(capture.directory) has the steady rate that signals need "
             + "(\(names.joined(separator: ", "))); convert to csv, npy or ndjson")
     }
-    self = table
+    // A ring's other tables are in its ticks.
+    return steady.first { $0.clock == .ticks }.map { [$0] } ?? steady
   }
 
   /// - Returns: `nil` for a table without a steady rate.

@@ -128,15 +128,16 @@ struct ConvertCommand: ParsableCommand {
 
   private func text(_ report: ConversionReport) -> String {
     var lines = ["\(report.output)  \(report.tables.map { "\($0.rows) \($0.name)" }.joined(separator: ", "))"]
-    if let rate = report.rate {
+    for stream in report.streams {
       var missing =
-        report.gaps == 0
-        ? "nothing missing" : "missing at \(report.gaps) \(report.gaps == 1 ? "place" : "places")"
-      if report.dropouts > 0 { missing += ", \(report.dropouts) dropouts" }
-      if let value = report.missing, report.gaps + report.dropouts > 0 { missing += ": \(value)" }
+        stream.gaps == 0
+        ? "nothing missing" : "missing at \(stream.gaps) \(stream.gaps == 1 ? "place" : "places")"
+      if stream.dropouts > 0 { missing += ", \(stream.dropouts) dropouts" }
+      if let value = report.missing, stream.gaps + stream.dropouts > 0 { missing += ": \(value)" }
+      let name = report.streams.count == 1 ? "" : "\(stream.table): "
       lines.append(
-        "  \(report.signals.count) signals of \(report.samples) samples at \(NumberText.fixed(rate, 4)) Hz; \(missing)"
-      )
+        "  \(name)\(stream.signals) \(stream.signals == 1 ? "signal" : "signals") of \(stream.samples) samples at "
+          + "\(NumberText.fixed(stream.rate, 4)) Hz; \(missing)")
     }
     for signal in report.signals where !signal.isExact {
       lines.append(

@@ -3,6 +3,8 @@
 
 readers.py make DIR             writes a ring's capture whose every value is known
 readers.py make-ecg DIR         the same of a chest strap's ECG
+readers.py make-polar DIR       the same with its acceleration, of another rate and begun later, and a heart rate
+readers.py polar FILE KIND      whether it holds what `make-polar` wrote; KIND is edf, bdf or wfdb
 readers.py arrays CSV NPY       whether arrays hold what pandas reads of the text
 readers.py open NPY             whether each array opens, and as many rows as its table's time tells
 readers.py edf FILE KIND        whether it holds what `make` wrote; KIND is ring or ecg; likewise for bdf
@@ -157,6 +159,85 @@ def ecg_signals():
     for number in range(ECG_FRAME * ECG_FRAMES):
         values[ecg_place(number)] = ecg(number)
     return {"ecg_uv": values}
+
+
+# Its acceleration: 50 samples a second in frames of 36, seven lost, begun 0.731 s after the ECG by its own clock.
+ACC_PERIOD, ACC_FRAME, ACC_FRAMES, ACC_LOST_BEFORE, ACC_LOST = 20_000_870, 36, 60, 25, 7
+ACC_LATE = 731_000_000
+
+
+def axes(number):
+    return [number * factor % 4000 - 2000 for factor in (13, 17, 1021)]
+
+
+def acc_place(number):
+    return number + (ACC_LOST if number >= ACC_LOST_BEFORE * ACC_FRAME else 0)
+
+
+def make_polar(folder):
+    result = make_ecg(folder)
+    rows = []
+    for number in range(ACC_FRAME * ACC_FRAMES):
+        last = (number // ACC_FRAME + 1) * ACC_FRAME - 1
+        # The kernel's stamps have it 4 ms too late.
+        rows.append([START + ACC_LATE + 4_000_000 + acc_place(number) * ACC_PERIOD,
+                     START + ACC_LATE + 4_000_000 + acc_place(last) * ACC_PERIOD,
+                     ECG_CLOCK + ACC_LATE + acc_place(number) * ACC_PERIOD] + [f"{n}.000" for n in axes(number)])
+    header = ["time_ns", "frame_time_ns", "device_time_ns", "x_mg", "y_mg", "z_mg"]
+    write(f"{folder}/accelerometer.csv", header, rows)
+    write(f"{folder}/heart_rate.csv", ["time_ns", "bpm", "contact", "energy_kj"], [[START, 60, 1, ""]])
+    result["rows"]["accelerometer"] = len(rows)
+    return result
+
+
+def polar_signals():
+    """Label: rate, samples before the first one, values."""
+    signals = {"ecg_uv": (1e9 / ECG_PERIOD, 0, ecg_signals()["ecg_uv"])}
+    values = np.full((acc_place(ACC_FRAME * ACC_FRAMES - 1) + 1, 3), np.nan)
+    for number in range(ACC_FRAME * ACC_FRAMES):
+        values[acc_place(number)] = axes(number)
+    for axis, label in enumerate(["x_mg", "y_mg", "z_mg"]):
+        signals[label] = (1e9 / ACC_PERIOD, round(ACC_LATE / ACC_PERIOD), values[:, axis])
+    return signals
+
+
+def polar(path, kind):
+    signals = polar_signals()
+    worst = {}
+    if kind == "wfdb":
+        import wfdb
+        with open(f"{path}/RECORDS") as file:
+            records = file.read().split()
+        name = os.path.basename(path)
+        check(records == [f"{name}_ecg", f"{name}_accelerometer"], f"records: {records}")
+        late = {f"{name}_ecg": 0, f"{name}_accelerometer": ACC_LATE + 4_000_000}
+        for record in records:
+            read = wfdb.rdrecord(f"{path}/{record}")
+            check(pd.Timestamp(read.base_datetime).value == (START + late[record]) // 1000 * 1000, f"start of {record}")
+            for number, label in enumerate(read.sig_name):
+                rate, _, values = signals.pop(label)
+                check(abs(read.fs / rate - 1) < 1e-9, f"rate of {label}")
+                check(np.allclose(read.p_signal[:, number], values, rtol=0, atol=1e-9, equal_nan=True), label)
+        check(not signals, f"missing: {signals.keys()}")
+        return {"worst": 0.0}
+    import pyedflib
+    file = pyedflib.EdfReader(path)
+    check(file.getSignalLabels() == list(signals), f"labels: {file.getSignalLabels()}")
+    for number, (label, (rate, lead, values)) in enumerate(signals.items()):
+        check(file.getPhysicalDimension(number) == unit(label), f"unit of {label}")
+        # 130.0000 and 49.9978 are nearly, but not quite, 13 to 5: no short record has whole samples of both.
+        check(abs(file.getSampleFrequency(number) / rate - 1) < 2.5e-5, f"rate of {label}")
+        read = edf_signal(file, number)
+        check(np.isnan(read[:lead]).all() and np.isnan(read[lead + len(values):]).all(), f"around {label}")
+        read = read[lead:lead + len(values)]
+        check((np.isnan(read) == np.isnan(values)).all(), f"what did not come of {label}")
+        worst[label] = float(np.nanmax(np.abs(read - values)))
+    notes = {text: round(onset * 1e9) for onset, _, text in zip(*file.readAnnotations())}
+    for text, want in [(f"{ECG_LOST} missing (ecg)", ECG_LOST_BEFORE * ECG_FRAME * ECG_PERIOD),
+                       (f"{ACC_LOST} missing (accelerometer)",
+                        (round(ACC_LATE / ACC_PERIOD) + ACC_LOST_BEFORE * ACC_FRAME) * ACC_PERIOD)]:
+        check(abs(notes.get(text, -1) - want) <= 100_000, f"note '{text}': {notes}")
+    return {"worst": max(worst.values())}
 
 
 def check(condition, message):
@@ -327,7 +408,7 @@ def lines(text, path):
 
 
 COMMANDS = {"make": make, "make-ecg": make_ecg, "arrays": arrays, "open": open_all, "edf": edf, "wfdb": record,
-            "lines": lines}
+            "make-polar": make_polar, "polar": polar, "lines": lines}
 
 if __name__ == "__main__":
     print(json.dumps(COMMANDS[sys.argv[1]](*sys.argv[2:])))

@@ -1,0 +1,83 @@
+import BLECore
+import BLEHost
+import BLEWire
+import Foundation
+import JSONText
+import SensorSessions
+import TestKit
+import Testing
+
+@testable import CaptureTables
+@testable import CaptureTools
+@testable import Recording
+
+/// Recordings of a sensor that a program described itself are read again, like those of the kinds that are built in.
+@Suite struct OwnSensorTests {
+  private static let text = """
+    time_ns,breaths_per_minute,depth_ml
+    1700000000000000000,12.5,500
+    1700000001000000000,,501
+    1700000002000000000,14.0,505
+
+    """
+
+  /// As a recording leaves it; older ones do not describe their columns.
+  private func write(_ columns: String, in folder: String) throws {
+    try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+    try Self.text.write(toFile: folder + "/breaths.csv", atomically: true, encoding: .utf8)
+    try "{\"streams\":{\"breaths\":{\"samples\":3,\"file\":\"breaths.csv\"\(columns)}}}\n".write(
+      toFile: folder + "/session.json", atomically: true, encoding: .utf8)
+  }
+
+  private static let described = """
+    ,"columns":[{"name":"breaths_per_minute","unit":"1/min","decimals":1},{"name":"depth_ml","unit":"mL","decimals":0}]
+    """
+
+  /// There and back is the same text, octet for octet, and the unit is in the arrays' index.
+  @Test(arguments: [described, ""]) func isConverted(_ columns: String) throws {
+    try withFolder { folder in
+      try write(columns, in: folder + "/belt")
+      for (from, format, to) in [("belt", ConversionFormat.npy, "arrays"), ("arrays", .csv, "again")] {
+        let report = try CaptureConversion.run(folder + "/" + from, to: format, output: folder + "/" + to) {
+          _ in
+        }
+        #expect(report.tables.map(\.rows) == [3] && report.leftOut.isEmpty && report.problems.isEmpty)
+      }
+      if !columns.isEmpty {
+        #expect(try String(contentsOfFile: folder + "/again/breaths.csv", encoding: .utf8) == Self.text)
+        let index = try JSONDocument(Array(Data(contentsOf: URL(filePath: folder + "/arrays/columns.json"))))
+        let found = index["tables"]?["breaths"]?["columns"]?.array?.compactMap { $0["unit"]?.text }
+        #expect(found == ["ns", "1/min", "mL"])
+      }
+      let lines = try CaptureConversion.run(folder + "/belt", to: .ndjson, output: folder + "/lines") { _ in }
+      #expect(lines.problems.isEmpty)
+      let line = try #require(
+        try String(contentsOfFile: folder + "/lines", encoding: .utf8).split(separator: "\n").first)
+      let object = try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any]
+      #expect(object?["breaths_per_minute"] as? Double == 12.5 && object?["depth_ml"] as? Double == 500)
+    }
+  }
+
+  @Test func isAnalysed() throws {
+    try withFolder { folder in
+      try write(Self.described, in: folder)
+      let report = try CaptureAnalysis.run(folder, output: nil)
+      let table = try #require(report.tables.first)
+      #expect(table.rows == 3 && report.problems.isEmpty)
+      #expect(table.columns.map(\.name) == ["breaths_per_minute", "depth_ml"])
+      #expect(table.columns.map(\.range.count) == [2, 3] && table.columns.map(\.unit) == ["1/min", "mL"])
+      #expect(table.columns[0].range.mean == 13.25 && table.columns[1].range.highest == 505)
+      #expect(report.end?.nanoseconds == 1_700_000_002_000_000_000)
+    }
+  }
+
+  /// A table that the capture does not name is none of a recording's.
+  @Test func leavesOutWhatTheCaptureDoesNotName() throws {
+    try withFolder { folder in
+      try write(Self.described, in: folder)
+      try Self.text.write(toFile: folder + "/mine.csv", atomically: true, encoding: .utf8)
+      let capture = try RecordedCapture(folder)
+      #expect(capture.tables.map(\.name) == ["breaths"] && capture.leftOut.count == 1)
+    }
+  }
+}
