@@ -63,7 +63,9 @@ extension LogCommand {
     @Option(help: ArgumentHelp("Only records about this handle or peer.", valueName: "handle|address"))
     var connection: String?
 
-    @Flag(help: "Replace addresses, names and keys; the log is read three times.")
+    @Flag(
+      help: ArgumentHelp(
+        "Replace addresses, names and keys, and blank what is not known; the log is read three times."))
     var anonymise = false
 
     @Option(help: "Write a file for each connection into the folder OUT.")
@@ -109,6 +111,10 @@ extension LogCommand {
         sink.leftOut, split == nil ? "records have no place in the format" : "records belong to no connection"
       )
       tell(hidden, "notes may say anything")
+      if let blanked = anonymiser?.blankedRecords, blanked > 0 {
+        Console.note(
+          "\(blanked) records have parts that may say anything and were blanked: their length stays")
+      }
       let failures = sources.compactMap(\.failureMessage)
       for message in failures { Console.note(message) }
       let remarks = sources.compactMap { $0.remark() }

@@ -43,6 +43,98 @@ import Testing
     #expect(packets.last?.octets == SecretLog.packets.last?.octets)
   }
 
+  /// What no description knows is not let through: its length, opcode and status stay. Core 5.4, Vol 4, Part E, 5.4 and 7; Vol 3,
+  /// Part A, 2.1, Part F, 3.4; names by the Supplement, Part A.
+  @Test func blanksWhatIsNotKnown() {
+    let secret = Array("Karl-Heinz".utf8)
+    func hidden(_ type: HCIPacketType, _ direction: HCIDirection, _ kept: String) -> (LoggedPacket, Int) {
+      let octets = octetsOf(kept)
+      return (LoggedPacket(type: type, direction: direction, octets: octets + secret), octets.count)
+    }
+    let packets = [
+      // Commands of a vendor (Broadcom writes its own address so), of no group, LE BIG Create Sync with its code, a location.
+      hidden(.command, .hostToController, "01fc 0a"), hidden(.command, .hostToController, "017c 0a"),
+      hidden(.command, .hostToController, "6b20 0a"), hidden(.command, .hostToController, "650c 0a"),
+      // Events of a vendor and of no number, a subevent, what a vendor's command returns behind its status.
+      hidden(.event, .controllerToHost, "ff 0a"), hidden(.event, .controllerToHost, "3a 0a"),
+      hidden(.event, .controllerToHost, "3e 0b fe"), hidden(.event, .controllerToHost, "0e 0e 01 01fc 00"),
+      // Voice; a channel that a profile opened, and its second fragment.
+      hidden(.sco, .controllerToHost, "0600 0a"), hidden(.iso, .controllerToHost, "0620 0e00 0100 0a00"),
+      hidden(.acl, .controllerToHost, "4020 0e00 1400 4000"), hidden(.acl, .controllerToHost, "4010 0a00"),
+      // ATT: an opcode of no meaning, Read Multiple Response. SMP: likewise.
+      hidden(.acl, .controllerToHost, "4020 0f00 0b00 0400 3f"),
+      hidden(.acl, .controllerToHost, "4020 0f00 0b00 0400 0f"),
+      hidden(.acl, .controllerToHost, "4020 0f00 0b00 0600 3f"),
+    ]
+    let other = LogReading(anonymised(log(packets.map(\.0)), to: .btsnoop(.h4))).packets
+    #expect(other.count == packets.count)
+    for (found, (packet, kept)) in zip(other, packets) {
+      #expect(
+        found.octets == packet.octets[..<kept] + [UInt8](repeating: 0, count: secret.count), "\(packet)")
+    }
+  }
+
+  /// Types of advertising data that are not assigned, or say where a person is; what is behind the data. Others stay.
+  @Test func blanksUnknownAdvertisingData() {
+    let report = { (data: String) -> LoggedPacket in
+      let data = octetsOf(data)
+      let octets = octetsOf("02 01 00 00 b2a1000dcb70") + [UInt8(data.count)] + data + [0xC5]
+      return LoggedPacket(
+        type: .event, direction: .controllerToHost, octets: [0x3E, UInt8(octets.count)] + octets)
+    }
+    let packets = [
+      report("020106 0377aabb 0425ccddee 03ff5701"), report("03030d18 00 aabbcc"),
+      LoggedPacket(
+        type: .command, direction: .hostToController,
+        octets: octetsOf("0820 20 03 020106") + [UInt8](repeating: 0xAA, count: 28)),
+    ]
+    let other = LogReading(anonymised(log(packets), to: .btsnoop(.h4))).packets
+    #expect(Array(other[0].octets[13...]) == octetsOf("020106 03770000 0425000000 03ff5701 c5"))
+    #expect(Array(other[1].octets[13...]) == octetsOf("03030d18 00 000000 c5"))
+    #expect(other[2].octets == octetsOf("0820 20 03 020106") + [UInt8](repeating: 0, count: 28))
+  }
+
+  /// Addresses in commands and events that few logs have: in no other place of it.
+  @Test(
+    arguments: [
+      ("4e20 08 00", 4, "01"), ("2904 0a", 3, "00000000"), ("0b08 07", 3, "00"), ("600c 07", 3, "00"),
+      ("050c 08 0202", 5, ""), ("4204 0b 01", 4, "00000000"),
+    ])
+  func replacesRareAddresses(_ before: String, _ place: Int, _ after: String) {
+    let octets = octetsOf(before) + SecretLog.peer + octetsOf(after)
+    let packet = LoggedPacket(type: .command, direction: .hostToController, octets: octets)
+    let other = LogReading(anonymised(log([packet]), to: .btsnoop(.h4))).packets
+    #expect(other[0].octets.count == octets.count && !contains(other[0].octets, SecretLog.peer))
+    #expect(other[0].octets[..<place] == octets[..<place])
+  }
+
+  /// A text in an attribute of unknown type is a name, as when a phone has the discovery in its cache; numbers stay, and so
+  /// does the model that discovery tells.
+  @Test func hidesTextsOfUnknownAttributes() {
+    func att(_ direction: HCIDirection, _ pdu: [UInt8]) -> LoggedPacket {
+      LoggedPacket(
+        type: .acl, direction: direction,
+        octets: [
+          0x40, direction == .hostToController ? 0 : 0x20, UInt8(pdu.count + 4), 0, UInt8(pdu.count), 0, 4, 0,
+        ]
+          + pdu)
+    }
+    let (name, model) = (Array("Annas Telefon".utf8), Array("R02_3.0".utf8))
+    let packets = [
+      att(.hostToController, [0x0A, 3, 0]), att(.controllerToHost, [0x0B] + name),
+      att(.controllerToHost, [0x1B, 9, 0] + Array("Herr Maier\r\n".utf8)),
+      att(.controllerToHost, [0x1B, 9, 0] + Array("72,98\r\n".utf8)),
+      att(.hostToController, [0x16, 3, 0, 0, 0] + name),
+      att(.hostToController, octetsOf("08 0100 ffff 0328")),
+      att(.controllerToHost, octetsOf("09 07 1100 02 1200 242a")),
+      att(.hostToController, [0x0A, 0x12, 0]), att(.controllerToHost, [0x0B] + model),
+    ]
+    let other = LogReading(anonymised(log(packets), to: .btsnoop(.h4))).packets
+    #expect(other.map(\.octets.count) == packets.map(\.octets.count))
+    for secret in [name, Array("Maier".utf8)] { #expect(other.allSatisfy { !contains($0.octets, secret) }) }
+    #expect(other[3] == packets[3] && other[8] == packets[8])
+  }
+
   @Test func hidesNotes() {
     let address = octetsOf("a6a5a4a3a2a1")
     let file = pcapFile(

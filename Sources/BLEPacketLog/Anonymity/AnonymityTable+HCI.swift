@@ -1,16 +1,21 @@
 import BLEWire
 
 extension AnonymityTable {
-  /// Replaces what a command says of persons and devices. Core 5.4, Vol 4, Part E, 7.
+  /// Replaces what a command says of persons and devices, and blanks one that is not known. Core 5.4, Vol 4, Part E, 7.
   mutating func rewrite(command octets: inout [UInt8]) {
     guard octets.count >= 3 else { return }
     let opcode = UInt16(octets[0]) | UInt16(octets[1]) << 8
     let first = 3
     switch opcode {
     // The address is the first parameter: connecting, names, pairing, addresses of our own.
-    case 0x0405, 0x0408, 0x0409, 0x040A, 0x040C, 0x040E, 0x0419, 0x041A, 0x042B, 0x042C, 0x042D, 0x042E,
-      0x042F, 0x0433, 0x0434, 0x0C0D, 0x0C12, 0x2005:
+    case 0x0405, 0x0408, 0x0409, 0x040A, 0x040C, 0x040E, 0x0419, 0x041A, 0x0429, 0x042A, 0x042B, 0x042C,
+      0x042D,
+      0x042E, 0x042F, 0x0433, 0x0434, 0x043E, 0x043F, 0x0440, 0x0444, 0x080B, 0x0C0D, 0x0C12, 0x0C60, 0x2005:
       replaceAddress(in: &octets, at: first)
+    case 0x0442: replaceAddress(in: &octets, at: first + 1)
+    case 0x0C05:
+      // Filter type and condition type: a condition of 2 is an address.
+      if octets.count > first + 1, octets[first + 1] == 2 { replaceAddress(in: &octets, at: first + 2) }
     case 0x040B:
       replaceAddress(in: &octets, at: first)
       replaceKey(in: &octets, at: first + 6)
@@ -34,7 +39,7 @@ extension AnonymityTable {
   /// Core 5.4, Vol 4, Part E, 7.8.
   private mutating func rewrite(leCommand octets: inout [UInt8], _ opcode: UInt16, _ first: Int) {
     switch opcode {
-    case 0x2011, 0x2012, 0x2028, 0x202B, 0x202C, 0x202E, 0x2035, 0x2047, 0x2048:
+    case 0x2011, 0x2012, 0x2028, 0x202B, 0x202C, 0x2035, 0x2047, 0x2048, 0x204E:
       replaceAddress(in: &octets, at: first + 1)
     case 0x2027:
       replaceAddress(in: &octets, at: first + 1)
@@ -44,7 +49,10 @@ extension AnonymityTable {
     case 0x2036: replaceAddress(in: &octets, at: first + 12)
     case 0x2043, 0x2044: replaceAddress(in: &octets, at: first + 3)
     case 0x2085: replaceAddress(in: &octets, at: first + 5)
-    case 0x2008, 0x2009: rewrite(advertisingData: &octets, lengthAt: first)
+    case 0x2008, 0x2009:
+      rewrite(advertisingData: &octets, lengthAt: first)
+      // What is behind the data may be a remnant of others.
+      if octets.count > first { blank(&octets, from: first + 1 + Int(octets[first]), isKnown: true) }
     case 0x2037, 0x2038: rewrite(advertisingData: &octets, lengthAt: first + 3)
     case 0x203F: rewrite(advertisingData: &octets, lengthAt: first + 2)
     case 0x2017:
@@ -55,16 +63,25 @@ extension AnonymityTable {
       replaceKey(in: &octets, at: first + 12)
     case 0x201A: replaceKey(in: &octets, at: first + 2)
     case 0x2026, 0x205E: replaceKey(in: &octets, at: first, byteCount: 64)
-    default: break
+    default: if !KnownPackets.isHarmless(command: opcode) { blank(&octets, from: first) }
     }
   }
 
-  /// Replaces what an event says of persons and devices.
+  /// Puts zeros in the place of what may say anything.
+  ///
+  /// - Parameter isKnown: whether it is known to be of no interest, and not counted.
+  mutating func blank(_ octets: inout [UInt8], from start: Int, isKnown: Bool = false) {
+    guard start < octets.count, octets[start...].contains(where: { $0 != 0 }) else { return }
+    for index in start..<octets.count { octets[index] = 0 }
+    if !isKnown { hasBlanked = true }
+  }
+
+  /// Replaces what an event says of persons and devices, and blanks one that is not known.
   mutating func rewrite(event octets: inout [UInt8]) {
     guard octets.count >= 3 else { return }
     let first = 2
     switch octets[0] {
-    case 0x01, 0x22:
+    case 0x02, 0x22:
       // 14 octets a response, with the address first, as controllers send them.
       for offset in stride(from: first + 1, to: octets.count, by: 14) {
         replaceAddress(in: &octets, at: offset)
@@ -73,9 +90,13 @@ extension AnonymityTable {
       replaceAddress(in: &octets, at: first + 1)
       rewrite(advertisingData: &octets, from: first + 15, byteCount: 240)
     case 0x03, 0x2C: replaceAddress(in: &octets, at: first + 3)
-    case 0x04, 0x16, 0x17, 0x31, 0x32, 0x33, 0x34, 0x35, 0x3B, 0x3C, 0x3D:
+    case 0x04, 0x16, 0x17, 0x20, 0x31, 0x32, 0x33, 0x34, 0x35, 0x3B, 0x3C, 0x3D, 0x52:
       replaceAddress(in: &octets, at: first)
-    case 0x12, 0x36: replaceAddress(in: &octets, at: first + 1)
+    case 0x51:
+      // And what a device broadcasts.
+      replaceAddress(in: &octets, at: first)
+      blank(&octets, from: first + 6)
+    case 0x12, 0x36, 0x50, 0x53: replaceAddress(in: &octets, at: first + 1)
     case 0x07:
       replaceAddress(in: &octets, at: first + 1)
       replaceName(in: &octets, from: first + 7)
@@ -89,7 +110,7 @@ extension AnonymityTable {
       replaceKey(in: &octets, at: first + 6)
     case 0x0E: rewrite(commandComplete: &octets)
     case 0x3E: rewrite(leEvent: &octets, first)
-    default: break
+    default: if !KnownPackets.isHarmless(event: octets[0]) { blank(&octets, from: first) }
     }
   }
 
@@ -106,7 +127,22 @@ extension AnonymityTable {
     case 0x0C57, 0x0C7D:
       for offset in stride(from: first, to: octets.count, by: 16) { replaceKey(in: &octets, at: offset) }
     case 0x2017: replaceKey(in: &octets, at: first)
-    default: break
+    case let opcode where opcode == 0 || Self.returnsNumbers(opcode): break
+    default: blank(&octets, from: first)
+    }
+  }
+
+  /// Whether a command returns no more than numbers: one without content, or one that hands content over. 0 is no command.
+  private static func returnsNumbers(_ opcode: UInt16) -> Bool {
+    if KnownPackets.isHarmless(command: opcode) { return true }
+    return switch opcode {
+    case 0x0405...0x0445, 0x080B, 0x0C05, 0x0C0D, 0x0C11...0x0C13, 0x0C52, 0x0C60, 0x2005, 0x2006, 0x2008,
+      0x2009,
+      0x200D, 0x2011, 0x2012, 0x2019, 0x201A, 0x2026...0x2028, 0x2035...0x2038, 0x203F, 0x2043, 0x2044,
+      0x2047,
+      0x2048, 0x204E, 0x205E, 0x2068, 0x2069, 0x206B, 0x2085:
+      true
+    default: false
     }
   }
 
@@ -130,7 +166,7 @@ extension AnonymityTable {
     case 0x0F: rewrite(advertisingData: &octets, lengthAt: first + 7)
     case 0x13: replaceAddress(in: &octets, at: first + 3)
     case 0x18: replaceAddress(in: &octets, at: first + 10)
-    default: break
+    default: if !KnownPackets.isHarmless(subevent: octets[first]) { blank(&octets, from: first + 1) }
     }
   }
 
@@ -172,15 +208,24 @@ extension AnonymityTable {
       case 0x08, 0x09, 0x30: if value < next { replaceName(in: &octets, value..<next) }
       // Hashes, random numbers and temporary keys of pairing out of band.
       // And the identifier of a set of devices.
-      case 0x0E, 0x0F, 0x10, 0x1D, 0x1E, 0x22, 0x23, 0x2E:
+      case 0x0E, 0x0F, 0x10, 0x1D, 0x1E, 0x22, 0x23, 0x2D, 0x2E:
         replaceKey(in: &octets, at: value, byteCount: next - value)
       case 0x17, 0x18:
         for address in stride(from: value, to: next, by: 6) { replaceAddress(in: &octets, at: address) }
       case 0x1B: replaceAddress(in: &octets, at: value)
-      default: break
+      case let type where KnownPackets.isHarmless(advertisingDataType: type): break
+      default: blank(&octets, value..<max(value, next))
       }
       offset = next
     }
+    // What is behind the last structure is no data, and may be a remnant of others.
+    if offset < end, octets[offset] == 0 { blank(&octets, offset..<end) }
+  }
+
+  private mutating func blank(_ octets: inout [UInt8], _ range: Range<Int>) {
+    guard octets[range].contains(where: { $0 != 0 }) else { return }
+    for index in range { octets[index] = 0 }
+    hasBlanked = true
   }
 
   // MARK: Monitor

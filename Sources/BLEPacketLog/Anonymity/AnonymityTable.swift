@@ -12,6 +12,8 @@ struct AnonymityTable: Sendable {
   private var patterns = SweptPatterns()
   /// Whether an address, a name or a key found no room: then nothing hides it where it stands in a value.
   private(set) var isFull = false
+  /// Whether something was blanked since this was set to `false`.
+  var hasBlanked = false
   private static let addressLimit = Limit(
     1 << 22, "addresses of an anonymised log", by: .file, whenFull: "the log is refused",
     counted: "message and exit status")

@@ -6,7 +6,9 @@ import BLEWire
 /// Takes the whole log three times, in the same order, with `startOver` between: twice to `learn`, so that
 /// everything is known before the first packet goes out and what is cut into fragments can be replaced in each
 /// of them, then to `rewrite`. Lengths, handles and opcodes stay. Known addresses, names of four octets and
-/// more, and keys are replaced wherever they stand, also in the values of vendors.
+/// more, and keys are replaced wherever they stand, also in the values of vendors. What may say anything is blanked: commands and
+/// events of vendors and others that are not known, voice, channels of L2CAP other than those of ATT, security and signalling,
+/// and unknown types of advertising data. A text in an attribute whose type the log does not tell counts as a name.
 public struct LogAnonymiser: Sendable {
   /// Links and directions that are followed at once; the one silent for longest makes room.
   private static let maximumChannels = 128
@@ -22,6 +24,9 @@ public struct LogAnonymiser: Sendable {
   private static let patchLimit = Limit(
     32 << 20, "bytes of the fragments that anonymity changes", by: .file, whenFull: "the log is refused",
     counted: "message and exit status")
+
+  /// Records of the third pass so far in which something that is not known was blanked.
+  public private(set) var blankedRecords = 0
 
   public init() {}
 
@@ -50,7 +55,9 @@ public struct LogAnonymiser: Sendable {
   public mutating func rewrite(_ record: StoredPacketRecord) -> StoredPacketRecord? {
     var record = record
     let patch = patches[ordinal + 1]
+    table.hasBlanked = false
     guard replace(&record) else { return nil }
+    if table.hasBlanked { blankedRecords += 1 }
     record.comment = []
     if let patch { record.packet = patch }
     return record
@@ -71,10 +78,19 @@ public struct LogAnonymiser: Sendable {
       table.rewrite(event: &record.packet)
       table.sweep(&record.packet, from: 2)
     case .acl: replace(acl: &record)
-    case .sco, .iso: break
-    default: table.sweep(&record.packet, from: 0)
+    // Voice: behind handle and length, and the header of ISO data. Core 5.4, Vol 4, Part E, 5.4.3 and 5.4.5.
+    case .sco: table.blank(&record.packet, from: 3)
+    case .iso: table.blank(&record.packet, from: Self.isoHeader(record.packet))
+    default: table.blank(&record.packet, from: 0)
     }
     return true
+  }
+
+  private static func isoHeader(_ packet: [UInt8]) -> Int {
+    guard packet.count > 1 else { return packet.count }
+    // A first or complete fragment has sequence number and length, behind a timestamp if there is one.
+    let isStart = packet[1] >> 4 & 0b01 == 0
+    return 4 + (packet[1] & 0x40 != 0 ? 4 : 0) + (isStart ? 4 : 0)
   }
 
   private mutating func replace(acl record: inout StoredPacketRecord) {
@@ -86,8 +102,14 @@ public struct LogAnonymiser: Sendable {
       adapter: record.header.adapter, handle: handle, direction: record.header.direction)
     var frame = take(key)
     if boundary != 0b01 { frame.removeAll() }
-    frame.append(packet, ordinal)
     defer { channels.append(frame) }
+    if boundary != 0b01, packet.count >= 8 {
+      frame.isOpaque = !KnownPackets.isRead(channel: UInt16(packet[6]) | UInt16(packet[7]) << 8)
+    }
+    // A fragment whose start is not there may be of any channel.
+    if boundary == 0b01, frame.fragments.isEmpty { frame.isOpaque = true }
+    if frame.isOpaque { return table.blank(&record.packet, from: boundary == 0b01 ? 4 : 8) }
+    frame.append(packet, ordinal)
     // A cut packet is never completed: what is there is read as far as it goes.
     let isCut = packet.count < record.header.originalByteCount
     guard frame.isComplete || isCut else {
@@ -132,6 +154,8 @@ private struct FragmentedFrame: Sendable {
   }
 
   let key: Key
+  /// Whether its channel may say anything.
+  var isOpaque = false
   private(set) var octets: [UInt8] = []
   private(set) var fragments: [(Fragment, Range<Int>)] = []
 
@@ -144,6 +168,7 @@ private struct FragmentedFrame: Sendable {
   mutating func removeAll() {
     octets.removeAll(keepingCapacity: true)
     fragments.removeAll(keepingCapacity: true)
+    isOpaque = false
   }
 
   mutating func append(_ packet: [UInt8], _ ordinal: Int) {
@@ -157,6 +182,8 @@ private struct FragmentedFrame: Sendable {
 private struct AnonymousAttributes: Sendable {
   private enum Kind: Sendable {
     case name, identifier
+    /// A type of the SIG's that tells nothing of a person.
+    case harmless
   }
 
   /// Who serves an attribute: a peer, or this host.
@@ -206,7 +233,8 @@ private struct AnonymousAttributes: Sendable {
     switch UInt16(octets[2]) | UInt16(octets[3]) << 8 {
     case 0x0004: rewrite(att: &octets, key, &table)
     case 0x0006, 0x0007: Self.rewrite(smp: &octets, &table)
-    default: break
+    case let channel where KnownPackets.isRead(channel: channel): break
+    default: table.blank(&octets, from: 4)
     }
   }
 
@@ -217,16 +245,18 @@ private struct AnonymousAttributes: Sendable {
     case 0x07: table.replaceKey(in: &octets, at: 7, byteCount: 8)
     case 0x09: table.replaceAddress(in: &octets, at: 6)
     case 0x0C: table.replaceKey(in: &octets, at: 5, byteCount: 64)
-    default: break
+    case 0x01, 0x02, 0x05, 0x0B, 0x0E: break
+    default: table.blank(&octets, from: 5)
     }
   }
 
-  /// Device Name, Serial Number String, and System ID, which is made from the address.
-  private static func kind(ofType type: UInt16) -> Kind? {
+  /// Device Name, Serial Number String; names, e-mail address and texts of a person. System ID and Reconnection Address, which
+  /// are made from an address; birth, age, gender, height and weight of a person, and where that person is.
+  private static func kind(ofType type: UInt16) -> Kind {
     switch type {
-    case 0x2A00, 0x2A25: .name
-    case 0x2A23: .identifier
-    default: nil
+    case 0x2A00, 0x2A25, 0x2A46, 0x2A87, 0x2A8A, 0x2A90, 0x2ABE: .name
+    case 0x2A03, 0x2A23, 0x2A67, 0x2A80, 0x2A85, 0x2A8C, 0x2A8E, 0x2A98, 0x2AAE...0x2AB2: .identifier
+    default: .harmless
     }
   }
 
@@ -251,9 +281,28 @@ private struct AnonymousAttributes: Sendable {
       let request = answeredRequest(key)
       guard request?.opcode == octets[pdu] - 1, let handle = request?.subject else { return }
       replace(&octets, pdu + 1, kinds[server(key)]?[handle], &table)
+    case 0x16, 0x17:
+      let side = octets[pdu] == 0x16 ? key.reversed : key
+      replace(&octets, pdu + 5, kinds[server(side)]?[u16(pdu + 1)], &table)
+    // Values one behind the other, of attributes that only the request names.
+    case 0x0F, 0x21: table.blank(&octets, from: pdu + 1)
+    case 0x23: rewrite(notifications: &octets, pdu, key, &table)
     case 0x12, 0x52, 0xD2: replace(&octets, pdu + 3, kinds[server(key.reversed)]?[u16(pdu + 1)], &table)
     case 0x1B, 0x1D: replace(&octets, pdu + 3, kinds[server(key)]?[u16(pdu + 1)], &table)
-    default: break
+    default: if !KnownPackets.isKnown(att: octets[pdu]) { table.blank(&octets, from: pdu + 1) }
+    }
+  }
+
+  /// Multiple Handle Value Notification: handle, length and value of each. Core 5.4, Vol 3, Part F, 3.4.7.4.
+  private func rewrite(
+    notifications octets: inout [UInt8], _ pdu: Int, _ key: FragmentedFrame.Key, _ table: inout AnonymityTable
+  ) {
+    var entry = pdu + 1
+    while entry + 4 <= octets.count {
+      let handle = UInt16(octets[entry]) | UInt16(octets[entry + 1]) << 8
+      let end = min(octets.count, entry + 4 + Int(octets[entry + 2]) + Int(octets[entry + 3]) << 8)
+      replace(&octets, entry + 4, kinds[server(key)]?[handle], &table, end: end)
+      entry = end
     }
   }
 
@@ -273,9 +322,11 @@ private struct AnonymousAttributes: Sendable {
         note(
           UInt16(octets[entry + 3]) | UInt16(octets[entry + 4]) << 8,
           type: UInt16(octets[entry + 5]) | UInt16(octets[entry + 6]) << 8, servedIn: key)
-      } else if let kind = Self.kind(ofType: request.subject) {
+      } else if request.subject == 0 {
+        replace(&octets, entry + 2, nil, &table, end: end)
+      } else if request.subject != 0x2803 {
         note(handle, type: request.subject, servedIn: key)
-        replace(&octets, entry + 2, kind, &table, end: end)
+        replace(&octets, entry + 2, Self.kind(ofType: request.subject), &table, end: end)
       }
     }
   }
@@ -288,12 +339,13 @@ private struct AnonymousAttributes: Sendable {
     switch kind {
     case .name: table.replaceName(in: &octets, start..<end)
     case .identifier: table.replaceKey(in: &octets, at: start, byteCount: end - start)
-    case nil: break
+    case .harmless: break
+    case nil: if KnownPackets.isText(octets[start..<end]) { table.replaceName(in: &octets, start..<end) }
     }
   }
 
   private mutating func note(_ handle: UInt16, type: UInt16, servedIn key: FragmentedFrame.Key) {
-    if let kind = Self.kind(ofType: type) { kinds[server(key), default: [:]][handle] = kind }
+    kinds[server(key), default: [:]][handle] = Self.kind(ofType: type)
   }
 
   /// The request that a response in the direction of `key` answers.
