@@ -122,6 +122,7 @@ struct ConvertCommand: ParsableCommand {
       try Console.print(text(report))
     }
     for note in report.leftOut + report.problems { Console.note(note) }
+    if let text = PayloadKnowledge(try? SessionDocument.read(in: directory)).text { Console.note(text) }
     if !report.problems.isEmpty { throw ExitCode.failure }
     if let ledger = report.ledger, ledger.loss.total > 0 { throw ExitCode(3) }
   }
