@@ -8,14 +8,20 @@ public struct MonotonicTime: Hashable, Comparable, Sendable, BitwiseCopyable {
     a.nanoseconds < b.nanoseconds
   }
 
+  /// The point so much later; the last or the first of all where that is beyond, some 292 years away.
   @inlinable public func advanced(by duration: Duration) -> MonotonicTime {
     let parts = duration.components
-    return MonotonicTime(
-      nanoseconds: nanoseconds + parts.seconds * 1_000_000_000 + parts.attoseconds / 1_000_000_000)
+    let (whole, isTooLong) = parts.seconds.multipliedReportingOverflow(by: 1_000_000_000)
+    let span = whole.addingReportingOverflow(parts.attoseconds / 1_000_000_000)
+    let sum = nanoseconds.addingReportingOverflow(span.partialValue)
+    guard !isTooLong, !span.overflow, !sum.overflow else {
+      return MonotonicTime(nanoseconds: parts.seconds < 0 ? .min : .max)
+    }
+    return MonotonicTime(nanoseconds: sum.partialValue)
   }
 
   @inlinable public func duration(to other: MonotonicTime) -> Duration {
-    .nanoseconds(other.nanoseconds - nanoseconds)
+    .nanoseconds(TimeSpan(from: nanoseconds, to: other.nanoseconds).nanoseconds)
   }
 
   /// The earlier of two deadlines; `nil` is none.

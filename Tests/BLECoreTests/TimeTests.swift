@@ -38,4 +38,12 @@ import Testing
     #expect(MonotonicTime(nanoseconds: 1) < MonotonicTime(nanoseconds: 2))
     #expect(!(MonotonicTime(nanoseconds: 2) < MonotonicTime(nanoseconds: 2)))
   }
+
+  /// A deadline that is further away than the clock goes is its last moment, not a trap.
+  @Test(arguments: [
+    (Duration.seconds(1e10), Int64.max), (.seconds(1e18), .max), (.nanoseconds(Int64.max), .max),
+    (.seconds(-1e18), .min), (.seconds(9), 9_000_000_005), (.nanoseconds(-3), 2),
+  ]) func aDeadlineEndsWithTheClock(_ duration: Duration, _ nanoseconds: Int64) {
+    #expect(MonotonicTime(nanoseconds: 5).advanced(by: duration).nanoseconds == nanoseconds)
+  }
 }

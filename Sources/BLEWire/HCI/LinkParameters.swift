@@ -42,10 +42,14 @@ public struct LinkParameterRange: Hashable, Sendable, BitwiseCopyable {
   public static let `default` = LinkParameterRange(
     minimumInterval: 0x18, maximumInterval: 0x28, latency: 0, supervisionTimeout: 0x2A)
 
+  /// Connection intervals that there are, in units of 1.25 ms: 7.5 … 4000 ms.
+  public static let intervals: ClosedRange<UInt16> = 6...3200
+
   /// Whether a controller may take it: each field in its range, and a time-out longer than two intervals of
   /// a peripheral that skips all it may. Core 5.4, Vol 4, Part E, 7.8.18.
   public var isValid: Bool {
-    (6...3200).contains(minimumInterval) && (minimumInterval...3200).contains(maximumInterval)
+    Self.intervals.contains(minimumInterval) && Self.intervals.contains(maximumInterval)
+      && minimumInterval <= maximumInterval
       && latency <= 499 && (10...3200).contains(supervisionTimeout)
       // In units of 1.25 ms: 10 ms are 8 of them.
       && Int(supervisionTimeout) * 8 > (1 + Int(latency)) * Int(maximumInterval) * 2
