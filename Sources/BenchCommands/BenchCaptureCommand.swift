@@ -33,7 +33,8 @@ struct BenchCaptureCommand: AsyncParsableCommand, ReachesDevice {
   @Argument(help: "The ring, such as 70:CB:0D:00:A1:B2; not needed with --transport virtual:…")
   var address: String?
 
-  @Option(help: "End after this many samples.")
+  @Option(
+    help: "End after this many samples.", in: NumberRange(100...1_000_000_000_000_000))
   var count = 10_000
 
   @Option(name: [.short, .long], help: "The capture directory.")
@@ -44,10 +45,6 @@ struct BenchCaptureCommand: AsyncParsableCommand, ReachesDevice {
 
   @Flag(help: "Print one JSON object.")
   var json = false
-
-  func validate() throws {
-    guard count >= 100 else { throw ValidationError("--count must be at least 100") }
-  }
 
   func run() async throws {
     let address = try BenchTarget.address(address, device)

@@ -36,20 +36,14 @@ struct BenchRequestsCommand: AsyncParsableCommand, ReachesDevice {
   @Flag(help: "Write too. The device has the last value written afterwards.")
   var write = false
 
-  @Option(help: "Reads, and writes of each kind.")
+  @Option(help: "Reads, and writes of each kind.", in: .count)
   var count = 1000
 
-  @Option(help: "Octets of each value written.")
+  @Option(help: "Octets of each value written.", in: NumberRange(0...512, "octets"))
   var payload = 20
 
   @Flag(help: "Print one JSON object.")
   var json = false
-
-  func validate() throws {
-    guard count >= 1, (0...512).contains(payload) else {
-      throw ValidationError("--count must be at least 1, --payload 0 … 512")
-    }
-  }
 
   /// What came of it.
   private struct Outcome: Sendable {

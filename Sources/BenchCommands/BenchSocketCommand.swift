@@ -15,7 +15,7 @@ struct BenchSocketCommand: AsyncParsableCommand, ReachesDevice {
     abstract: "Receives from a socket that this process has inherited.",
     shouldDisplay: false)
 
-  @Option(help: "The descriptor.")
+  @Option(help: "The descriptor.", in: NumberRange(0...Int32.max))
   var descriptor: Int32 = 3
 
   @OptionGroup var radio: AdapterOptions

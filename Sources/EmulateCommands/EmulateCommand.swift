@@ -3,6 +3,7 @@ import BLECore
 import BLEEmulation
 import BLELinux
 import ColmiRing
+import CommandKit
 import EmulatedSensors
 
 /// `ringtap emulate PERIPHERAL`.
@@ -40,10 +41,12 @@ struct EmulateRingCommand: AsyncParsableCommand {
 
   @OptionGroup var options: EmulationOptions
 
-  @Option(help: "Raw notifications a second, over all three kinds. A stock ring sends 3.")
+  @Option(
+    help: "Raw notifications a second, over all three kinds. A stock ring sends 3.",
+    in: EmulatedSensorOptions.rates)
   var rate: Double = 3
 
-  @Option(help: "Stop each raw stream after this many notifications.")
+  @Option(help: "Stop each raw stream after this many notifications.", in: .count)
   var count: Int?
 
   @Option(help: "The name that it advertises; at most 26 octets.")
@@ -56,19 +59,24 @@ struct EmulateRingCommand: AsyncParsableCommand {
   var addressType = "public"
 
   @Option(
-    help: "So many rings, 1 … 64; the further ones are R02_0002, R02_0003, … at the addresses that follow.")
+    help: "So many rings, 1 … 64; the further ones are R02_0002, R02_0003, … at the addresses that follow.",
+    in: NumberRange(1...64))
   var rings = 1
 
-  @Option(help: "Milliseconds from one advertisement to the next. A real ring takes 1000.")
+  @Option(
+    help: "Milliseconds from one advertisement to the next, 20 … 10240. A real ring takes 1000.",
+    in: NumberRange(20...10_240, "ms"))
   var advertisingInterval = 100
 
   @Flag(help: "Ask the central for nothing: no MTU exchange, no slower connection parameters.")
   var quiet = false
 
-  @Option(help: "Lose the link after this many raw notifications.")
+  @Option(help: "Lose the link after this many raw notifications.", in: .count)
   var disconnectAfter: Int?
 
-  @Option(help: "Break each so-many-th raw notification: wrong checksum, or cut short.")
+  @Option(
+    help: "Break each so-many-th raw notification: wrong checksum, or cut short.",
+    in: .count)
   var malformedEvery: Int?
 
   @OptionGroup var heart: EmulatedHeartOptions
@@ -98,42 +106,31 @@ struct EmulateRingCommand: AsyncParsableCommand {
 
   @Option(
     help: ArgumentHelp(
-      "How likely it takes no reading of the light, 0 to 1.", valueName: "probability"))
+      "How likely it takes no reading of the light, 0 to 1.", valueName: "probability"),
+    in: .share)
   var dropout = 0.0
 
   @Option(
     help: ArgumentHelp(
-      "Advertise for so long after a link, and then no more, as some rings do.", valueName: "seconds"))
+      "Advertise for so long after a link, and then no more, as some rings do.", valueName: "seconds"),
+    in: NumberRange(above: 0, upTo: 86_400, "seconds"))
   var sleepsAfter: Double?
 
-  @Option(help: "Days that it has stored of a made-up wearer; its clock is this machine's, in UTC.")
+  @Option(
+    help: "Days that it has stored of a made-up wearer; its clock is this machine's, in UTC.",
+    in: NumberRange(1...31, "days"))
   var history = RingHistory().dayCount
 
   @Flag(help: "It measures temperature and heart rate variability too, unlike an R02.")
   var allFeatures = false
 
   func validate() throws {
-    guard rate > 0, rate <= 100_000 else { throw ValidationError("--rate must be above 0") }
-    guard (1...31).contains(history) else { throw ValidationError("--history must be 1 … 31") }
-    guard (0...1).contains(dropout) else { throw ValidationError("--dropout must be 0 … 1") }
-    guard sleepsAfter ?? 1 > 0, sleepsAfter ?? 1 <= 86_400 else {
-      throw ValidationError("--sleeps-after must be above 0")
-    }
     _ = try wearer()
     guard (1...26).contains(name.utf8.count) else {
       throw ValidationError("--name must have 1 to 26 octets")
     }
     if options.adapter != nil, rings > 1 || sleepsAfter != nil {
       throw ValidationError("--rings and --sleeps-after are for a virtual controller, not an --adapter")
-    }
-    guard (1...64).contains(rings) else { throw ValidationError("--rings must be 1 … 64") }
-    guard advertisingInterval >= 20 else {
-      throw ValidationError("--advertising-interval must be at least 20")
-    }
-    for (option, value) in [
-      ("--count", count), ("--disconnect-after", disconnectAfter), ("--malformed-every", malformedEvery),
-    ] where (value ?? 1) < 1 {
-      throw ValidationError("\(option) must be at least 1")
     }
     _ = try parsedAddress()
   }
@@ -223,22 +220,18 @@ struct EmulateSourceCommand: AsyncParsableCommand {
 
   @OptionGroup var options: EmulationOptions
 
-  @Option(help: "Octets of each value, 4 to 512; cut to what the MTU allows.")
+  @Option(
+    help: "Octets of each value, 4 to 512; cut to what the MTU allows.",
+    in: NumberRange(EmulatedSource.payloadByteCounts, "octets"))
   var payload = EmulatedSource.Configuration().payloadByteCount
 
-  @Option(help: "Notifications a second; as many as the link takes if not given.")
+  @Option(
+    help: "Notifications a second; as many as the link takes if not given.",
+    in: EmulatedSensorOptions.rates)
   var rate: Double?
 
-  @Option(help: "Stop after this many notifications of each link.")
+  @Option(help: "Stop after this many notifications of each link.", in: .count)
   var count: Int?
-
-  func validate() throws {
-    guard EmulatedSource.payloadByteCounts.contains(payload) else {
-      throw ValidationError("--payload must be 4 … 512 octets")
-    }
-    if let rate, !(rate > 0 && rate <= 100_000) { throw ValidationError("--rate must be above 0") }
-    guard count ?? 1 >= 1 else { throw ValidationError("--count must be at least 1") }
-  }
 
   func run() async throws {
     var source = EmulatedSource.Configuration()

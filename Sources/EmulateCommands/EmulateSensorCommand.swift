@@ -6,21 +6,25 @@ import EmulatedSensors
 
 /// How an emulated sensor sends, on every command that makes one.
 struct EmulatedSensorOptions: ParsableArguments {
+  /// Measurements and notifications a second: at least one in some 17 minutes.
+  static let rates = NumberRange(VirtualPeripheralSpecification.rates.lowerBound...100_000, "a second")
+
   @OptionGroup var emulation: EmulationOptions
 
-  @Option(help: "Measurements a second.")
+  @Option(help: "Measurements a second.", in: Self.rates)
   var rate: Double = 1
 
-  @Option(help: "Stop after this many values of each link.")
+  @Option(help: "Stop after this many values of each link.", in: .count)
   var count: Int?
 
-  @Option(help: "Send each so-many-th value shorter than its flags promise.")
+  @Option(
+    help: "Send each so-many-th value shorter than its flags promise.", in: .count)
   var malformedEvery: Int?
 
-  @Option(help: "Lose the link after this many values.")
+  @Option(help: "Lose the link after this many values.", in: .count)
   var disconnectAfter: Int?
 
-  @Option(help: "Be on no body at each so-many-th measurement.")
+  @Option(help: "Be on no body at each so-many-th measurement.", in: .count)
   var offBodyEvery: Int?
 
   @Option(help: "The name that it advertises.")
@@ -30,13 +34,6 @@ struct EmulatedSensorOptions: ParsableArguments {
   var address: String?
 
   func validate() throws {
-    guard rate > 0, rate <= 100_000 else { throw ValidationError("--rate must be above 0") }
-    for (option, value) in [
-      ("--count", count), ("--malformed-every", malformedEvery), ("--disconnect-after", disconnectAfter),
-      ("--off-body-every", offBodyEvery),
-    ] where (value ?? 1) < 1 {
-      throw ValidationError("\(option) must be at least 1")
-    }
     if let address, DeviceAddress(address, type: .public) == nil {
       throw ValidationError("--address must look like 70:CB:0D:00:A1:B2")
     }

@@ -52,13 +52,15 @@ struct EmulationOptions: ParsableArguments {
   @Option(
     help: ArgumentHelp(
       "How likely a packet arrives broken and is sent again, 0 to 1; needs --real-time.",
-      valueName: "probability"))
+      valueName: "probability"), in: .share)
   var loss = 0.0
 
   @Option(help: "What a central has to do before it may use the device: encrypted or authenticated.")
   var security: Security?
 
-  @Option(help: "The passkey that the device shows and types, with --security; 123456 if not given.")
+  @Option(
+    help: "The passkey that the device shows and types, with --security; 123456 if not given.",
+    in: .passkey)
   var passkey: UInt32?
 
   @Option(
@@ -82,7 +84,6 @@ struct EmulationOptions: ParsableArguments {
       throw ValidationError(
         "--passkey, --io-capability, --legacy-pairing and --private-address need --security")
     }
-    if let passkey, passkey > 999_999 { throw ValidationError("--passkey has six digits at most") }
     if let protection, !protection.isPossible {
       throw ValidationError("a device of --io-capability none cannot be authenticated")
     }
@@ -95,7 +96,6 @@ struct EmulationOptions: ParsableArguments {
         "--extended, --real-time, --loss, --legacy-pairing and --private-address are a virtual controller's; an --adapter "
           + "is as it is")
     }
-    guard (0...1).contains(loss) else { throw ValidationError("--loss must be 0 … 1") }
     if loss > 0, !realTime { throw ValidationError("--loss needs --real-time") }
     _ = try specifications()
   }

@@ -74,7 +74,8 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
 
   @Option(
     help: ArgumentHelp(
-      "Tell a pulse in light if it is likely to be within 5 a minute: 0 … 1.", valueName: "share"))
+      "Tell a pulse in light if it is likely to be within 5 a minute: 0 … 1.", valueName: "share"),
+    in: .share)
   var quality = LightRelay.leastQuality
 
   @Option(help: ArgumentHelp("How fast a recording is played: 1x, 10x, max.", valueName: "speed"))
@@ -83,7 +84,9 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
   @Option(help: ArgumentHelp("Record the sensor as well, into this directory.", valueName: "directory"))
   var alsoRecord: String?
 
-  @Option(help: ArgumentHelp("End after this time.", valueName: "seconds")) var duration: Double?
+  @Option(
+    help: ArgumentHelp("End after this time.", valueName: "seconds"), in: .duration)
+  var duration: Double?
 
   @OptionGroup(title: "Files") var tables: TableOptions
 
@@ -92,8 +95,6 @@ package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
   package init() {}
 
   package func validate() throws {
-    guard (0...1).contains(quality) else { throw ValidationError("--quality must be 0 … 1") }
-    if let duration, duration <= 0 { throw ValidationError("--duration must be above 0") }
     if let speed, ReplaySpeed(speed) == nil { throw ValidationError("--speed must be 1x, 10x or max") }
     if name.isEmpty { throw ValidationError("--name must not be empty") }
     guard RelayKind(rawValue: sensor) == nil else {

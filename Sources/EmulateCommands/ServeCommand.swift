@@ -50,7 +50,10 @@ package struct ServeCommand: AsyncParsableCommand {
   @Argument(help: "The file with the device.", completion: .file()) var file: String
   @Option(help: "Advertise under this name instead of the file's.") var name: String?
   @Flag(help: "Show a passkey to hosts that pair, for them to type.") var display = false
-  @Option(help: "What is typed if a host that pairs shows a passkey: six digits.") var passkey: UInt32?
+  @Option(
+    help: "What is typed if a host that pairs shows a passkey: six digits.",
+    in: .passkey)
+  var passkey: UInt32?
   @Flag(help: "Take the number that a host shows for the one that is shown here.") var yes = false
   @Flag(help: "Advertise in the extended form, which older hosts do not hear.") var extended = false
   @Flag(name: .customLong("private"), help: "Hide behind private addresses from all that are not bonded.")
@@ -58,10 +61,6 @@ package struct ServeCommand: AsyncParsableCommand {
   @Flag(help: "Print JSON lines.") var json = false
 
   package init() {}
-
-  package func validate() throws {
-    if let passkey, passkey > 999_999 { throw ValidationError("--passkey has six digits at most") }
-  }
 
   func run() async throws {
     let device = try read()

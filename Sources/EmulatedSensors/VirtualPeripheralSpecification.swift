@@ -115,6 +115,8 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
   }
 
   public static let deviceCounts = 1...64
+  /// Notifications a second, or ticks of a sensor.
+  public static let rates = 0.001...1e6
 
   public var kind: Kind
   /// `nil`: as the kind has it.
@@ -182,7 +184,7 @@ public struct VirtualPeripheralSpecification: Hashable, Sendable {
     case ("real-time", nil): pace = .air
     case ("extended", nil): commandSet = .extended
     case ("rate", let value?):
-      rate = try Self.number(value, field, "a number above 0") { $0 > 0 && $0 <= 1e6 }
+      rate = try Self.number(value, field, "0.001 … 1000000 a second") { Self.rates.contains($0) }
     case ("count", let value?): count = try Self.whole(value, field, 1...Int.max)
     case ("devices", let value?): deviceCount = try Self.whole(value, field, Self.deviceCounts)
     case ("payload", let value?) where kind == .source:

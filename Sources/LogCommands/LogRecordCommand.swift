@@ -59,43 +59,40 @@ struct LogRecordCommand: AsyncParsableCommand {
   @Flag(help: "Go on with a log that is there, and repair its end.")
   var append = false
 
-  @Option(help: ArgumentHelp("Begin another file before one gets larger: 500k, 10M, 1G.", valueName: "size"))
-  var rotateSize: String?
+  @Option(
+    help: ArgumentHelp("Begin another file before one gets larger: 500k, 10M, 1G.", valueName: "size"),
+    transform: ByteCount.atLeast(.one))
+  var rotateSize: ByteCount?
 
-  @Option(help: ArgumentHelp("Begin another file after this time.", valueName: "seconds"))
+  @Option(
+    help: ArgumentHelp("Begin another file after this time.", valueName: "seconds"), in: .duration)
   var rotateTime: Double?
 
-  @Option(help: ArgumentHelp("Begin another file after this many packets.", valueName: "count"))
+  @Option(
+    help: ArgumentHelp("Begin another file after this many packets.", valueName: "count"),
+    in: .count)
   var rotateCount: Int?
 
-  @Option(help: ArgumentHelp("Keep only the last files.", valueName: "count"))
+  @Option(
+    help: ArgumentHelp("Keep only the last files.", valueName: "count"), in: .count)
   var ring: Int?
 
-  @Option(help: ArgumentHelp("End after this time.", valueName: "seconds"))
+  @Option(
+    help: ArgumentHelp("End after this time.", valueName: "seconds"), in: .duration)
   var duration: Double?
 
-  @Option(help: "End after this many packets.")
+  @Option(help: "End after this many packets.", in: .count)
   var count: Int?
 
   @Flag(help: "Print the report as one JSON object.")
   var json = false
 
   /// Numbered packets at this rate instead of the kernel's; prints how many were handed over, and when.
-  @Option(help: .hidden)
+  @Option(help: .hidden, in: NumberRange(1...1_000_000, "a second"))
   var synthetic: Int?
 
   func validate() throws {
     _ = try adapterIndex()
-    _ = try rotateByteCount()
-    for (name, value) in [("--rotate-time", rotateTime), ("--duration", duration)] {
-      if let value, !(value > 0 && value < 1e9) { throw ValidationError("\(name) must be above 0") }
-    }
-    for (name, value) in [("--rotate-count", rotateCount), ("--ring", ring), ("--count", count)] {
-      if let value, value < 1 { throw ValidationError("\(name) must be at least 1") }
-    }
-    if let synthetic, !(1...1_000_000).contains(synthetic) {
-      throw ValidationError("--synthetic must be 1 … 1000000")
-    }
     if capture != nil, adapter != nil || synthetic != nil {
       throw ValidationError("--capture or --adapter, not both")
     }
@@ -117,13 +114,11 @@ struct LogRecordCommand: AsyncParsableCommand {
     return index
   }
 
-  private func rotateByteCount() throws -> Int? { try rotateSize.map { try ByteCountText.parse($0) } }
-
   func run() async throws {
     var plan = LogFilePlan(path: output)
     plan.format = isPcapNG ? .pcapng : .btsnoop
     plan.existing = append ? .append : .fail
-    plan.rotateByteCount = try rotateByteCount()
+    plan.rotateByteCount = rotateSize?.value
     plan.rotateTime = rotateTime.map { .seconds($0) }
     plan.rotateCount = rotateCount
     plan.keptFiles = ring

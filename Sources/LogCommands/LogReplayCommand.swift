@@ -43,7 +43,8 @@ extension LogCommand {
     var speed = "max"
 
     @Option(
-      help: ArgumentHelp("Only this connection, from 1, as `log stats` lists them.", valueName: "number"))
+      help: ArgumentHelp("Only this connection, from 1, as `log stats` lists them.", valueName: "number"),
+      in: .count)
     var link: Int?
 
     @Flag(help: "Fail where anything differs.")
@@ -56,7 +57,6 @@ extension LogCommand {
 
     func validate() throws {
       if ReplaySpeed(speed) == nil { throw ValidationError("--speed is 1x, 10x, any whole factor, or max") }
-      if let link, link < 1 { throw ValidationError("--link counts from 1") }
     }
 
     func run() async throws {

@@ -36,7 +36,7 @@ struct LogSelection: ParsableArguments {
   @Option(help: "Octets that stand in the packet, such as 'a1 04'.")
   var hex: String?
 
-  @Option(help: "Packets around each match that are shown too.")
+  @Option(help: "Packets around each match that are shown too.", in: NumberRange(0...1_000_000))
   var context = 0
 
   enum Direction: String, ExpressibleByArgument, CaseIterable {
@@ -54,7 +54,6 @@ struct LogSelection: ParsableArguments {
   func validate() throws { _ = try filter() }
 
   func filter() throws -> PacketFilter {
-    guard context >= 0 else { throw ValidationError("--context is a number of packets") }
     var filter = PacketFilter()
     filter.since = try since.map { try Self.instant($0, "--since") }
     filter.until = try until.map { try Self.instant($0, "--until") }

@@ -62,9 +62,12 @@ package struct Ringtap: AsyncParsableCommand {
       Console.usage("Error: \(refusal)")
       return 2
     }
+    var command: any ParsableCommand
     do {
-      var command = try parseAsRoot(
+      command = try parseAsRoot(
         ExtcapCommand.isMeant(by: arguments) ? ["extcap"] + arguments : arguments)
+    } catch { return status(refusing: error) }
+    do {
       if var command = command as? any AsyncParsableCommand {
         try await command.run()
       } else {
@@ -74,7 +77,28 @@ package struct Ringtap: AsyncParsableCommand {
     } catch { return status(after: error) }
   }
 
-  /// Maps every way out to the exit status that the help promises.
+  /// What the parser says: help that was asked for, or what is wrong with the command line and where its help is, a line each.
+  private static func status(refusing error: any Error) -> CInt {
+    let text = fullMessage(for: error)
+    guard text.hasPrefix("Error: ") else {
+      do { try Console.print(text) } catch { return status(after: error) }
+      return EXIT_SUCCESS
+    }
+    let lines = text.split(separator: "\n")
+    tell(lines)
+    if let place = lines.last(where: { $0.hasPrefix("  See ") }) { Console.usage(String(place)) }
+    return 2
+  }
+
+  /// What is wrong, without what the parser says of the use of the command: its help says more.
+  private static func tell(_ lines: [Substring]) {
+    let message = lines.prefix {
+      !$0.hasPrefix("Help:") && !$0.hasPrefix("Usage:") && !$0.hasPrefix("  See ")
+    }
+    Console.usage(message.joined(separator: " "))
+  }
+
+  /// Maps every way out of a command to the exit status that the help promises.
   private static func status(after error: any Error) -> CInt {
     switch error {
     case Console.WriteError.readerGone: return EXIT_SUCCESS
@@ -91,11 +115,16 @@ package struct Ringtap: AsyncParsableCommand {
     }
     let code = exitCode(for: error)
     let text = fullMessage(for: error)
+    // Which command it was, the error of one that runs does not tell.
+    if code == .validationFailure {
+      tell(text.split(separator: "\n"))
+      return 2
+    }
     if code.isSuccess {
       do { try Console.print(text) } catch { return status(after: error) }
     } else if !text.isEmpty {
       Console.usage(text)
     }
-    return code == .validationFailure ? 2 : code.rawValue
+    return code.rawValue
   }
 }

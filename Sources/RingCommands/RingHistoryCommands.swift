@@ -7,12 +7,8 @@ import SensorSessions
 
 /// Which day of a log.
 struct RingDayOptions: ParsableArguments {
-  @Option(help: "0 is today by the ring's clock.")
+  @Option(help: "0 is today by the ring's clock.", in: NumberRange(0...31))
   var daysAgo: UInt8 = 0
-
-  func validate() throws {
-    guard daysAgo <= 31 else { throw ValidationError("--days-ago must be 0 … 31") }
-  }
 }
 
 /// `ringtap ring steps`.

@@ -47,14 +47,12 @@ package struct RingRealtimeCommand: AsyncParsableCommand {
 
   @Argument(help: "What to measure: heart-rate, spo2, hrv or stress.") var kind: Kind
   @OptionGroup var ring: RingOptions
-  @Option(help: ArgumentHelp("End after this time.", valueName: "seconds")) var duration: Double?
+  @Option(
+    help: ArgumentHelp("End after this time.", valueName: "seconds"), in: .duration)
+  var duration: Double?
 
   /// Frames that may wait for a slow reader of our output; they come twice a second.
   private static let queueLimit = 256
-
-  func validate() throws {
-    if let duration, duration <= 0 { throw ValidationError("--duration must be above 0") }
-  }
 
   func run() async throws {
     let (options, kind) = (ring, kind)

@@ -28,22 +28,34 @@ package struct RingSettingsCommand: AsyncParsableCommand {
 
   @OptionGroup var ring: RingOptions
   @Option(help: "Whether the ring measures the heart rate by itself: on or off.") var heartRate: Switch?
-  @Option(help: ArgumentHelp("How often, a multiple of 5 up to 60.", valueName: "minutes"))
+  @Option(
+    help: ArgumentHelp("How often, a multiple of 5 up to 60.", valueName: "minutes"),
+    in: NumberRange(5...60, "minutes"))
   var heartRateInterval: UInt8?
   @Option(help: "Whether it measures blood oxygen by itself.") var spo2: Switch?
   @Option(help: "Whether it measures stress by itself.") var stress: Switch?
   @Option(help: "Whether it measures heart rate variability by itself.") var hrv: Switch?
   @Option(help: "Whether it measures temperature by itself.") var temperature: Switch?
-  @Option(help: ArgumentHelp("The wearer's age.", valueName: "years")) var age: UInt8?
-  @Option(help: ArgumentHelp("The wearer's height.", valueName: "cm")) var height: UInt8?
-  @Option(help: ArgumentHelp("The wearer's weight.", valueName: "kg")) var weight: UInt8?
+  @Option(
+    help: ArgumentHelp("The wearer's age.", valueName: "years"), in: NumberRange(0...255, "years"))
+  var age: UInt8?
+  @Option(
+    help: ArgumentHelp("The wearer's height.", valueName: "cm"), in: NumberRange(0...255, "cm"))
+  var height: UInt8?
+  @Option(
+    help: ArgumentHelp("The wearer's weight.", valueName: "kg"), in: NumberRange(0...255, "kg"))
+  var weight: UInt8?
 
   @OptionGroup(title: "Wearer and display") var wearer: Wearer
   @OptionGroup(title: "Alarms of the heart rate's log") var alarms: Alarms
   @Option(help: "The phone's name, ASCII, at most 12 octets.") var phoneName: String?
-  @Option(help: ArgumentHelp("What the touch control steers, with --touch-strength.", valueName: "number"))
+  @Option(
+    help: ArgumentHelp("What the touch control steers, with --touch-strength.", valueName: "number"),
+    in: NumberRange(0...255))
   var touchApplication: UInt8?
-  @Option(help: ArgumentHelp("How firm a touch must be.", valueName: "number")) var touchStrength: UInt8?
+  @Option(
+    help: ArgumentHelp("How firm a touch must be.", valueName: "number"), in: NumberRange(0...255))
+  var touchStrength: UInt8?
 
   /// The rest of 0x0A.
   struct Wearer: ParsableArguments {
@@ -68,9 +80,18 @@ package struct RingSettingsCommand: AsyncParsableCommand {
     @Option(help: "metric or imperial.") var units: Units?
     @Option(help: "male, female or other. Published programs disagree which of the first two is which.")
     var gender: Gender?
-    @Option(help: ArgumentHelp("Reference for estimates.", valueName: "mmHg")) var systolic: UInt8?
-    @Option(help: ArgumentHelp("Reference for estimates.", valueName: "mmHg")) var diastolic: UInt8?
-    @Option(help: ArgumentHelp("Above it the ring warns; 0 is off.", valueName: "bpm")) var pulseAlarm: UInt8?
+    @Option(
+      help: ArgumentHelp("Reference for estimates.", valueName: "mmHg"),
+      in: NumberRange(0...255, "mmHg"))
+    var systolic: UInt8?
+    @Option(
+      help: ArgumentHelp("Reference for estimates.", valueName: "mmHg"),
+      in: NumberRange(0...255, "mmHg"))
+    var diastolic: UInt8?
+    @Option(
+      help: ArgumentHelp("Above it the ring warns; 0 is off.", valueName: "bpm"),
+      in: NumberRange(0...255, "bpm"))
+    var pulseAlarm: UInt8?
 
     var isGiven: Bool {
       clock != nil || units != nil || gender != nil || systolic != nil || diastolic != nil
@@ -89,12 +110,19 @@ package struct RingSettingsCommand: AsyncParsableCommand {
 
   /// The rest of 0x16, of which one program tells. What the switch's values are is not published.
   struct Alarms: ParsableArguments {
-    @Option(help: ArgumentHelp("5 on one ring; what it means is not known.", valueName: "minutes"))
+    @Option(
+      help: ArgumentHelp("5 on one ring; what it means is not known.", valueName: "minutes"),
+      in: NumberRange(0...255, "minutes"))
     var startInterval: UInt8?
-    @Option(help: ArgumentHelp("Warn below it.", valueName: "bpm")) var lowAlarm: UInt8?
-    @Option(help: ArgumentHelp("Warn above it.", valueName: "bpm")) var highAlarm: UInt8?
-    @Option(help: ArgumentHelp("The alarms' switch, as an octet.", valueName: "number")) var alarmSwitch:
-      UInt8?
+    @Option(
+      help: ArgumentHelp("Warn below it.", valueName: "bpm"), in: NumberRange(0...255, "bpm"))
+    var lowAlarm: UInt8?
+    @Option(
+      help: ArgumentHelp("Warn above it.", valueName: "bpm"), in: NumberRange(0...255, "bpm"))
+    var highAlarm: UInt8?
+    @Option(
+      help: ArgumentHelp("The alarms' switch, as an octet.", valueName: "number"), in: NumberRange(0...255))
+    var alarmSwitch: UInt8?
 
     var isGiven: Bool {
       startInterval != nil || lowAlarm != nil || highAlarm != nil || alarmSwitch != nil
@@ -115,7 +143,7 @@ package struct RingSettingsCommand: AsyncParsableCommand {
     if let phoneName, (try? RingPhoneName(name: phoneName)) == nil {
       throw ValidationError("--phone-name must be ASCII and have at most 12 octets")
     }
-    if let minutes = heartRateInterval, minutes == 0 || minutes > 60 || !minutes.isMultiple(of: 5) {
+    if let heartRateInterval, !heartRateInterval.isMultiple(of: 5) {
       throw ValidationError("--heart-rate-interval must be a multiple of 5 up to 60")
     }
   }

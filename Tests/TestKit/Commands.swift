@@ -4,9 +4,28 @@ extension Ringtap {
   /// A command as swift-argument-parser tells it of itself.
   package struct Command: Decodable {
     package struct Argument: Decodable {
+      private struct Name: Decodable {
+        var kind: String
+        var name: String
+      }
+
       package var valueName: String?
       package var abstract: String?
+      package var defaultValue: String?
       package var shouldDisplay: Bool
+      private var kind: String
+      private var names: [Name]?
+
+      /// `--name` of an option that takes a value; `nil` for flags and for what has its place.
+      package var option: String? {
+        guard kind == "option" else { return nil }
+        return names?.first { $0.kind == "long" }.map { "--" + $0.name }
+      }
+
+      /// Whether it is a flag of that name.
+      package func isFlag(_ name: String) -> Bool {
+        kind == "flag" && names?.contains { "--" + $0.name == name } == true
+      }
     }
 
     /// All that must be typed for it.

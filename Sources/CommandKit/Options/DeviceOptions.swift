@@ -183,17 +183,13 @@ package struct DeviceOptions: ParsableArguments {
   @Option(
     help: ArgumentHelp(
       "How long it may take to find the device, then to connect, then until each answer (at most 30 for an answer).",
-      valueName: "seconds"))
+      valueName: "seconds"), in: NumberRange(above: 0, upTo: 3600, "seconds"))
   package var timeout = 20.0
 
   package enum AddressKind: String, CaseIterable, ExpressibleByArgument {
     case `public`, random
 
     var type: AddressType { self == .public ? .public : .random }
-  }
-
-  package func validate() throws {
-    guard timeout > 0, timeout <= 3600 else { throw ValidationError("--timeout must be 0 … 3600 seconds") }
   }
 }
 

@@ -13,18 +13,22 @@ package struct LinkOptions: ParsableArguments {
       valueName: "ms"))
   package var interval: String?
 
-  @Option(help: "Connection events that the device may skip, 0 … 499.")
+  @Option(
+    help: "Connection events that the device may skip, 0 … 499.", in: NumberRange(0...499))
   package var latency: UInt16?
 
   @Option(
     help: ArgumentHelp(
-      "How long the link may be silent before it counts as lost, 100 … 32000.", valueName: "ms"))
+      "How long the link may be silent before it counts as lost, 100 … 32000.", valueName: "ms"),
+    in: NumberRange(100...32_000, "ms"))
   package var supervisionTimeout: UInt16?
 
   @Option(help: "The physical layer in both directions: 1m, 2m or coded.")
   package var phy: PHY?
 
-  @Option(help: ArgumentHelp("Octets of one data packet on the air, 27 … 251.", valueName: "octets"))
+  @Option(
+    help: ArgumentHelp("Octets of one data packet on the air, 27 … 251.", valueName: "octets"),
+    in: NumberRange(27...251, "octets"))
   package var dataLength: UInt16?
 
   package enum PHY: String, CaseIterable, ExpressibleByArgument {
@@ -60,8 +64,12 @@ package struct LinkOptions: ParsableArguments {
       Double(part).flatMap { UInt16(exactly: ($0 / 1.25).rounded()) }
     }
     guard (1...2).contains(units.count), let least = units[0], let most = units[units.count - 1],
-      least <= most
-    else { throw ValidationError("--interval '\(text)' is not 30 or 7.5-15 (milliseconds)") }
+      least <= most, LinkParameterRange.intervals.contains(least), LinkParameterRange.intervals.contains(most)
+    else {
+      throw ValidationError(
+        "The value '\(text)' is invalid for '--interval <ms>': it must be 7.5 to 4000 ms, such as 30 or 7.5-15"
+      )
+    }
     return least...most
   }
 }

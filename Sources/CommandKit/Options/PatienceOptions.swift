@@ -13,14 +13,8 @@ package struct PatienceOptions: ParsableArguments {
   @Option(
     help: ArgumentHelp(
       "After a lost link, connect again for so long; 0: a lost link is the end. 60 if not given, in replay 0.",
-      valueName: "seconds"))
+      valueName: "seconds"), in: NumberRange(0...86_400, "seconds"))
   package var patience: Double?
-
-  package func validate() throws {
-    if let patience, !(0...86_400).contains(patience) {
-      throw ValidationError("--patience must be 0 … 86400 seconds")
-    }
-  }
 
   /// A log has what came back, if anything did: only who asks for it waits.
   package func duration(on radio: Radio) -> Duration {

@@ -19,16 +19,10 @@ package struct TableOptions: ParsableArguments {
     help: ArgumentHelp(
       "How often the disk gets what was recorded, 1 to 3600: what a power cut costs at most. Longer spares a memory card. Arrays: "
         + "every 25 at least.",
-      valueName: "seconds"))
+      valueName: "seconds"), in: NumberRange(1...3600, "seconds"))
   package var syncSeconds = 1.0
 
   package var syncInterval: Duration { .seconds(syncSeconds) }
-
-  package func validate() throws {
-    guard (1...3600).contains(syncSeconds) else {
-      throw ValidationError("--sync-interval must be 1 to 3600 seconds")
-    }
-  }
 
   package var tableFormat: TableFormat { format == .csv ? .csv : .npy }
 }

@@ -91,8 +91,10 @@ package enum Console {
 }
 
 /// A command that failed: one line says what and what to do.
-package struct Failure: Error {
+package struct Failure: Error, CustomStringConvertible {
   package let message: String
+
+  package var description: String { message }
 
   package init(_ error: some Error) { message = ErrorGuide.text(of: error) }
   package init(_ message: String) { self.message = message }

@@ -99,7 +99,9 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
       """, valueName: "sensor"))
   var sensors: [String] = []
 
-  @Option(help: ArgumentHelp("Find and record this many rings at once.", valueName: "count"))
+  @Option(
+    help: ArgumentHelp("Find and record this many rings at once.", valueName: "count"),
+    in: NumberRange(1...64))
   var rings = 1
 
   @Option(help: "The ring's advertised name, exactly, instead of any ring's.")
@@ -108,10 +110,11 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
   @Option(name: [.short, .long], help: "The capture directory; named after the time if not given.")
   var output: String?
 
-  @Option(help: ArgumentHelp("End after this time.", valueName: "seconds"))
+  @Option(
+    help: ArgumentHelp("End after this time.", valueName: "seconds"), in: .duration)
   var duration: Double?
 
-  @Option(help: "End after this many samples, over all streams.")
+  @Option(help: "End after this many samples, over all streams.", in: .count)
   var count: Int?
 
   @Option(
@@ -141,10 +144,7 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
     if output == "-" {
       throw ValidationError("a capture is a directory; for samples on standard output: --stream -")
     }
-    if let count, count < 1 { throw ValidationError("--count must be at least 1") }
-    if let duration, duration <= 0 { throw ValidationError("--duration must be above 0") }
     if !sensors.isEmpty, rings != 1 { throw ValidationError("sensors or --rings, not both") }
-    guard (1...64).contains(rings) else { throw ValidationError("--rings must be 1 … 64") }
     let wanted = try wanted()
     if name != nil, wanted.count > 1 || wanted[0].address != nil {
       throw ValidationError("an address or --name, not both; and --name is of one sensor")

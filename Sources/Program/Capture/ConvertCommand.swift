@@ -74,7 +74,7 @@ struct ConvertCommand: ParsableCommand {
   @Option(
     help: ArgumentHelp(
       "Put the signals of all devices of a directory on one grid of so many rows a second, by what `ringtap align` found: csv, npy.",
-      valueName: "rate"))
+      valueName: "rate"), in: NumberRange(GridConversion.rates, "rows a second"))
   var grid: Double?
 
   @OptionGroup(title: "Logs from the air") var air: AirKeyOptions
@@ -83,12 +83,7 @@ struct ConvertCommand: ParsableCommand {
   var json = false
 
   func validate() throws {
-    if let grid {
-      guard GridConversion.rates.contains(grid) else {
-        throw ValidationError("--grid must be 0.1 … 10000 rows a second")
-      }
-      guard tableFormat != nil else { throw ValidationError("--grid goes with --to csv or npy") }
-    }
+    if grid != nil, tableFormat == nil { throw ValidationError("--grid goes with --to csv or npy") }
     guard output == "-" else { return }
     if to != .ndjson, to != .influx { throw ValidationError("only ndjson and influx go to standard output") }
     if json { throw ValidationError("--json would stand among the lines of --output -") }

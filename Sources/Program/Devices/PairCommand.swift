@@ -39,7 +39,9 @@ struct PairCommand: AsyncParsableCommand, ReachesDevice {
   @Argument(help: "The device, such as 70:CB:0D:00:A1:B2, or the name of one that is known.")
   var address: String
 
-  @Option(help: "What is typed if the device shows a passkey, or has one printed on it: six digits.")
+  @Option(
+    help: "What is typed if the device shows a passkey, or has one printed on it: six digits.",
+    in: .passkey)
   var passkey: UInt32?
 
   @Flag(help: "Take the number that the device shows for the one that is shown here.")
@@ -59,10 +61,6 @@ struct PairCommand: AsyncParsableCommand, ReachesDevice {
 
   @Flag(help: "Print one JSON object.")
   var json = false
-
-  func validate() throws {
-    if let passkey, passkey > 999_999 { throw ValidationError("--passkey has six digits at most") }
-  }
 
   func run() async throws {
     let address = try device.parse(address)

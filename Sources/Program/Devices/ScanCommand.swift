@@ -49,7 +49,8 @@ struct ScanCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("Only advertisers whose name matches.", valueName: "regex"))
   var name: String?
 
-  @Option(help: ArgumentHelp("How long to scan; until Ctrl-C if not given.", valueName: "seconds"))
+  @Option(
+    help: ArgumentHelp("How long to scan; until Ctrl-C if not given.", valueName: "seconds"), in: .duration)
   var duration: Double?
 
   @Option(
@@ -76,7 +77,6 @@ struct ScanCommand: AsyncParsableCommand {
 
   func validate() throws {
     if passive, active { throw ValidationError("--passive or --active, not both") }
-    if let duration, duration <= 0 { throw ValidationError("--duration must be above 0") }
     if let service, BluetoothUUID(service) == nil {
       throw ValidationError("'\(service)' is no UUID; it looks like 180d or the full 36 characters")
     }

@@ -125,8 +125,10 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
   @OptionGroup var choice: DeviceOptions
   @Argument(help: "The device, such as 70:CB:0D:00:A1:B2.") var address: String
   @Argument(help: CharacteristicArgument.help) var characteristic: CharacteristicArgument
-  @Option(help: "End after this many values.") var count: Int?
-  @Option(help: ArgumentHelp("End after this time.", valueName: "seconds")) var duration: Double?
+  @Option(help: "End after this many values.", in: .count) var count: Int?
+  @Option(
+    help: ArgumentHelp("End after this time.", valueName: "seconds"), in: .duration)
+  var duration: Double?
   @Flag(help: "Print one JSON object a line.") var json = false
 
   /// Values that may wait for a slow reader of our output.

@@ -51,13 +51,16 @@ struct CollectCommand: AsyncParsableCommand {
       valueName: "name"))
   var group: String?
 
-  @Option(help: ArgumentHelp("End after this time.", valueName: "seconds"))
+  @Option(
+    help: ArgumentHelp("End after this time.", valueName: "seconds"), in: .duration)
   var duration: Double?
 
-  @Option(help: "End after this many rows.")
+  @Option(help: "End after this many rows.", in: .count)
   var count: Int?
 
-  @Option(help: ArgumentHelp("End when this many captures are complete.", valueName: "count"))
+  @Option(
+    help: ArgumentHelp("End when this many captures are complete.", valueName: "count"),
+    in: .count)
   var sessions: Int?
 
   @Flag(help: "Print the report as one JSON object.")
@@ -66,10 +69,6 @@ struct CollectCommand: AsyncParsableCommand {
   func validate() throws { _ = try plan() }
 
   private func plan() throws -> CollectRun.Plan {
-    if let duration, !(duration > 0 && duration < 1e9) { throw ValidationError("--duration must be above 0") }
-    for (option, value) in [("--count", count), ("--sessions", sessions)] {
-      if let value, value < 1 { throw ValidationError("\(option) must be at least 1") }
-    }
     guard FleetName.isValid(name) else {
       throw ValidationError("'\(name.printable)' is no name; it is 1 … 64 letters, digits, '.', '_' and '-'")
     }

@@ -47,12 +47,15 @@ struct PublishCommand: AsyncParsableCommand {
 
   @Option(
     help: ArgumentHelp(
-      "Skip the oldest rows where more wait in a table than this: 500k, 10M, 1G.", valueName: "size"))
-  var backlog = "1G"
+      "Skip the oldest rows where more wait in a table than this, such as 500k or 10M; 1G if not given.",
+      valueName: "size"),
+    transform: ByteCount.atLeast(.fourKilobytes))
+  var backlog = ByteCount.gigabyte
 
   @Option(
     help: ArgumentHelp(
-      "How long to go on without progress, and to wait for a collector's receipts.", valueName: "seconds"))
+      "How long to go on without progress, and to wait for a collector's receipts.", valueName: "seconds"),
+    in: PublishOptions.patiences)
   var patience = 10.0
 
   @Flag(help: "Go on with what is still recorded, until Ctrl-C.")

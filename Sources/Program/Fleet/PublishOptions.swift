@@ -21,13 +21,15 @@ struct PublishOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
-      "Skip the oldest rows where more wait in a table than this: 500k, 10M, 1G.", valueName: "size"))
-  var publishBacklog = "1G"
+      "Skip the oldest rows where more wait in a table than this, such as 500k or 10M; 1G if not given.",
+      valueName: "size"),
+    transform: ByteCount.atLeast(.fourKilobytes))
+  var publishBacklog = ByteCount.gigabyte
 
   @Option(
     help: ArgumentHelp(
       "How long to go on at the end without progress, and to wait for a collector's receipts.",
-      valueName: "seconds"))
+      valueName: "seconds"), in: Self.patiences)
   var publishPatience = 10.0
 
   @Option(
@@ -40,6 +42,9 @@ struct PublishOptions: ParsableArguments {
       "A file whose first line is the password; else RINGTAP_MQTT_PASSWORD in the environment.",
       valueName: "file"))
   var publishPasswordFile: String?
+
+  /// How long a publisher may go on without progress.
+  static let patiences = NumberRange(above: 0, upTo: 1e6, "seconds")
 
   func validate() throws { _ = try plan() }
 
@@ -57,15 +62,13 @@ struct PublishOptions: ParsableArguments {
   }
 
   static func take(
-    _ name: String?, _ backlog: String, _ patience: Double, into plan: inout PublishRun.Plan
+    _ name: String?, _ backlog: ByteCount, _ patience: Double, into plan: inout PublishRun.Plan
   ) throws {
     if let name, !FleetName.isValid(name) {
       throw ValidationError("'\(name.printable)' is no name; it is 1 … 64 letters, digits, '.', '_' and '-'")
     }
     plan.name = name
-    plan.backlogByteCount = try ByteCountText.parse(backlog)
-    guard plan.backlogByteCount >= 1 << 12 else { throw ValidationError("a backlog is at least 4k") }
-    guard patience > 0, patience < 1e6 else { throw ValidationError("the patience must be above 0") }
+    plan.backlogByteCount = backlog.value
     plan.patience = .seconds(patience)
   }
 
@@ -81,7 +84,7 @@ struct PublishOptions: ParsableArguments {
 struct DaemonPublishOptions: ParsableArguments {
   @Option var to: String?
   @Option var `as`: String?
-  @Option var backlog = "1G"
+  @Option(transform: ByteCount.atLeast(.fourKilobytes)) var backlog = ByteCount.gigabyte
   @Option var ca: String?
   @Option var passwordFile: String?
 

@@ -32,7 +32,9 @@ struct CyclingCommand: AsyncParsableCommand {
   @OptionGroup var sensor: SensorOptions
   @OptionGroup var streaming: StreamOptions
 
-  @Option(help: ArgumentHelp("Of the wheel, in millimetres.", valueName: "mm"))
+  @Option(
+    help: ArgumentHelp("Of the wheel, in millimetres.", valueName: "mm"),
+    in: NumberRange(100...10_000, "mm"))
   var circumference = 2105
 
   func validate() throws { try streaming.validate(output: sensor.output) }

@@ -43,7 +43,8 @@ struct PolarCommand: AsyncParsableCommand {
 
   @Option(
     help: ArgumentHelp(
-      "Samples a second of a single stream, one of those that the sensor offers.", valueName: "hertz"))
+      "Samples a second of a single stream, one of those that the sensor offers.", valueName: "hertz"),
+    in: NumberRange(1...1000, "samples a second"))
   var rate: UInt16?
 
   @Option(

@@ -24,10 +24,11 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
   @Option(help: "The sensor's advertised name, exactly, instead of any sensor's.")
   var name: String?
 
-  @Option(help: "End after this many values.")
+  @Option(help: "End after this many values.", in: .count)
   var count: Int?
 
-  @Option(help: ArgumentHelp("End after this time.", valueName: "seconds"))
+  @Option(
+    help: ArgumentHelp("End after this time.", valueName: "seconds"), in: .duration)
   var duration: Double?
 
   @Option(
@@ -63,8 +64,6 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
       throw ValidationError("--home-assistant needs an --output directory")
     }
     if output == nil, database.influx != nil { throw ValidationError("--influx needs an --output directory") }
-    if let count, count < 1 { throw ValidationError("--count must be at least 1") }
-    if let duration, duration <= 0 { throw ValidationError("--duration must be above 0") }
     if let address {
       if name != nil { throw ValidationError("an address or --name, not both") }
       _ = try device.parse(address)

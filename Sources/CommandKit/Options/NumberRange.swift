@@ -1,0 +1,91 @@
+package import ArgumentParser
+
+/// The numbers that an option takes, and their unit.
+///
+/// Every option whose value is a number is declared with one: `@Option(help: …, in: .duration)`. A value outside of it is
+/// refused while the command line is read: before anything is opened, by one message that names the option, the value and the
+/// range.
+package struct NumberRange<Number: Comparable & LosslessStringConvertible & Sendable>: Sendable {
+  private let lower: Number
+  private let upper: Number
+  private let includesLower: Bool
+  private let unit: String
+
+  /// - Parameter unit: of all of them, such as "seconds"; none for a mere number.
+  package init(_ range: ClosedRange<Number>, _ unit: String = "") {
+    (lower, upper, includesLower, self.unit) = (range.lowerBound, range.upperBound, true, unit)
+  }
+
+  /// - Parameters:
+  ///   - lower: every number is larger.
+  ///   - upper: the largest of them.
+  ///   - unit: of all of them.
+  package init(above lower: Number, upTo upper: Number, _ unit: String = "") {
+    (self.lower, self.upper, includesLower, self.unit) = (lower, upper, false, unit)
+  }
+
+  /// Returns the number that a text is.
+  ///
+  /// - Throws: `ValidationError` with the range; the parser puts it behind the names of option and value. NaN is in no range.
+  package func parse(_ text: String) throws -> Number {
+    guard let number = Number(text), includesLower ? number >= lower : number > lower, number <= upper else {
+      throw ValidationError("it must be \(description)")
+    }
+    return number
+  }
+}
+
+extension NumberRange: CustomStringConvertible {
+  /// `a whole number, 1 to 64`; `above 0, at most 3600 seconds`
+  package var description: String {
+    let kind = Number.self is any BinaryInteger.Type ? "a whole number, " : ""
+    let range =
+      includesLower
+      ? "\(Self.text(lower)) to \(Self.text(upper))"
+      : "above \(Self.text(lower)), at most \(Self.text(upper))"
+    return kind + range + (unit.isEmpty ? "" : " \(unit)")
+  }
+
+  private static func text(_ number: Number) -> String {
+    let text = "\(number)"
+    return text.hasSuffix(".0") ? String(text.dropLast(2)) : text
+  }
+}
+
+extension NumberRange<Double> {
+  /// How long a command runs, or waits: up to 31 years.
+  package static var duration: Self { Self(above: 0, upTo: 1e9, "seconds") }
+  /// A part of a whole, or a probability.
+  package static var share: Self { Self(0...1) }
+}
+
+extension NumberRange<Int> {
+  /// How many of something end a command. The largest leaves room to count on.
+  package static var count: Self { Self(1...1_000_000_000_000_000) }
+}
+
+extension NumberRange<UInt32> {
+  /// Six digits, Core 5.4, Vol 3, Part H, 2.3.5.3.
+  package static var passkey: Self { Self(0...999_999) }
+}
+
+extension Option where Value: Comparable & LosslessStringConvertible & Sendable {
+  /// A number, and what it is if the option is not given.
+  package init(
+    wrappedValue: Value, name: NameSpecification = .long, help: ArgumentHelp, in range: NumberRange<Value>
+  ) {
+    var help = help
+    // The parser tells no default of its own for a transform.
+    help.abstract += " (default: \(wrappedValue))"
+    self.init(wrappedValue: wrappedValue, name: name, help: help, transform: range.parse)
+  }
+}
+
+extension Option {
+  /// A number that need not be given.
+  package init<Number>(
+    name: NameSpecification = .long, help: ArgumentHelp, in range: NumberRange<Number>
+  ) where Value == Number? {
+    self.init(name: name, help: help, transform: range.parse)
+  }
+}

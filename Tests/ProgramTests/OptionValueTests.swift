@@ -1,0 +1,220 @@
+import Foundation
+import Synchronization
+import TestKit
+import Testing
+
+/// Every numeric option of every command, as the parser's own dump lists them, with the edges of its range and what lies
+/// beyond. A numeric option is one that does not accept the text `junk` and lists no words instead.
+@Suite(.timeLimit(.minutes(5))) struct OptionValueTests {
+  /// No number of any option: too large for some type, no number at all, or nothing.
+  private static let beyond = [
+    "-1", "2147483648", "4294967296", "9223372036854775807", "9223372036854775808", "18446744073709551616",
+    "1e10",
+    "1e12", "1e19", "1e300", "1e-300", "inf", "-inf", "nan", "", "65530", "0x10", "1,5",
+  ]
+
+  /// Options whose values are no numbers, though not every text will do.
+  private static let words: Set<String> = ["--characteristic", "--ltk"]
+
+  private static let device = "70:CB:0D:00:A1:B2"
+  /// Nobody listens at port 1, so that a command with a radio ends as soon as it has opened what it opens.
+  private static let radio = ["--transport", "tcp-client:127.0.0.1:1"]
+  private static let served = ["--transport", "unix:missing/controller"]
+
+  /// What a command needs so that its command line is complete and soon over. Others need nothing but `radio`.
+  private static let lines: [String: [String]] = [
+    "gatt": [device] + radio, "pair": [device] + radio, "read": [device, "2a00"] + radio,
+    "write": [device, "2a00", "00"] + radio, "notify": [device, "2a37"] + radio, "link": [device] + radio,
+    "align": ["missing"], "analyse": ["missing"], "convert": ["missing", "--to", "csv"],
+    "report": ["missing"],
+    "import": ["missing", "--output", "new"], "publish": ["missing", "mqtt://127.0.0.1:1"],
+    "collect": ["mqtt://127.0.0.1:1", "--output", "missing/new", "--ca", "missing"],
+    "ring realtime": ["heart-rate"] + radio, "relay": ["heart-rate"] + radio, "serve": ["missing"] + radio,
+    "script-peer": ["missing"] + served, "log record": ["--output", "missing/new", "--capture", "missing"],
+    "log show": ["missing"], "log stats": ["missing"], "log replay": ["missing"],
+    "log convert": ["missing", "--output", "new.pcap"], "bench notify": [device] + radio,
+    "bench capture": [device, "--output", "missing/new"] + radio, "bench sweep": [device] + radio,
+    "bench requests": [device] + radio, "bench socket": ["--descriptor", "99"],
+    // It would measure: its last check refuses the line.
+    "emulate measure": ["--data-length", "30"],
+    "doctor": ["--folder", "missing"], "status": ["--socket", "missing"], "daemon": ["missing"],
+    "open": ["--", "true"],
+    "extcap": ["--capture", "--extcap-interface", "ringtap-none", "--fifo", "missing"],
+  ]
+
+  private struct Option: Hashable, Sendable {
+    var words: [String]
+    var name: String
+    /// Where the same lines of source declare options of several commands.
+    var declaration: String
+    /// How much the parser has to do, roughly.
+    var cost: Int
+  }
+
+  private static func options() async throws -> [Option] {
+    try await Ringtap.commands().filter(\.subcommands.isEmpty).flatMap { command in
+      command.arguments.compactMap { argument in
+        argument.option.map { name in
+          Option(
+            words: command.words, name: name,
+            declaration: [
+              name, argument.valueName ?? "", argument.abstract ?? "", argument.defaultValue ?? "",
+            ]
+            .joined(separator: "|"),
+            cost: command.arguments.count + (command.words.count > 1 ? 20 : 0))
+        }
+      }
+    }
+  }
+
+  /// Runs a command in a folder of its own.
+  ///
+  /// - Returns: how it ended, and what is in the folder afterwards.
+  private static func run(_ option: Option, _ value: String) async throws -> (Program.Result, [String]) {
+    let words = option.words.joined(separator: " ")
+    let emulated = words.hasPrefix("emulate ") && words != "emulate measure"
+    var line = lines[words] ?? (emulated ? served : radio)
+    if let place = line.firstIndex(of: option.name) { line.removeSubrange(place...(place + 1)) }
+    if option.name == "--loss", emulated || words == "script-peer" { line.append("--real-time") }
+    let arguments = option.words + ["\(option.name)=\(value)"] + line
+    return try await withFolder { folder in
+      let result = try await Program.run(
+        "/usr/bin/env", ["-C", folder, try Place.ringtap] + arguments,
+        environment: [
+          "XDG_STATE_HOME": folder, "XDG_RUNTIME_DIR": nil, "RINGTAP_RUNTIME_DIR": folder + "/none",
+        ])
+      return (result, try FileManager.default.contentsOfDirectory(atPath: folder))
+    }
+  }
+
+  /// What must hold of each value: an end that the help promises, nothing left behind, and few words.
+  private static func check(_ option: Option, _ value: String) async throws -> Program.Result {
+    let (result, left) = try await run(option, value)
+    let what =
+      "\(option.words.joined(separator: " ")) \(option.name)=\(value): \(result.status): \(result.errors)"
+    #expect((0...4).contains(result.status), "\(what)")
+    // A collector makes its folder before it asks for the broker.
+    #expect(left.isEmpty || result.status == 1 && option.words == ["collect"], "\(what) left \(left)")
+    if result.status == 2 {
+      let lines = result.errorLines
+      #expect(lines.count <= 2 && lines.first?.hasPrefix("Error: ") == true, "\(what)")
+      #expect(lines.count < 2 || lines[1].hasPrefix("  See 'ringtap "), "\(what)")
+    }
+    return result
+  }
+
+  /// The range of a numeric option by its refusal of a text; `nil` for an option that takes texts, or lists its words.
+  private static func range(of option: Option) async throws -> (lower: String, upper: String)? {
+    let result = try await check(option, "junk")
+    guard let error = result.errorLines.first,
+      error.contains("The value 'junk' is invalid for '\(option.name)"),
+      !error.contains("Please provide one of"), !Self.words.contains(option.name)
+    else { return nil }
+    // `it must be a whole number, 1 to 64`, or `it must be above 0, at most 3600 seconds`
+    let match = try #require(
+      error.firstMatch(
+        of: /it must be (?:a whole number, )?(?:above )?([0-9.]+k?)(?: to |, at most )([0-9.]+G?)/),
+      "a numeric option without a range; declare it with `in:` and a NumberRange: \(error)")
+    return (String(match.output.1), String(match.output.2))
+  }
+
+  /// Runs `body` for all, as many at once as there are processors.
+  private static func forEach<Element: Sendable>(
+    _ elements: [Element], _ body: @escaping @Sendable (Int, Element) async throws -> Void
+  ) async throws {
+    try await withThrowingTaskGroup(of: Void.self) { group in
+      for (index, element) in elements.enumerated() {
+        if index >= ProcessInfo.processInfo.activeProcessorCount { try await group.next() }
+        group.addTask { try await body(index, element) }
+      }
+      try await group.waitForAll()
+    }
+  }
+
+  /// Each declaration with the ends of its range, each option of each command with one value of them or beyond; with
+  /// RINGTAP_ALL_OPTION_VALUES in the environment all options with all values, which takes minutes.
+  @Test func noValueOfAnOptionEndsACommandByASignal() async throws {
+    let options = try await Self.options()
+    #expect(options.count > 800)
+    let declared = Dictionary(grouping: options, by: \.declaration)
+      .compactMap { $1.min { ($0.cost, $0.words.joined()) < ($1.cost, $1.words.joined()) } }
+      .sorted { $0.declaration < $1.declaration }
+    let ranges = Mutex<[String: (lower: String, upper: String)]>([:])
+    try await Self.forEach(declared) { _, option in
+      guard let range = try await Self.range(of: option) else { return }
+      ranges.withLock { $0[option.declaration] = range }
+    }
+    let found = ranges.withLock { $0 }
+    #expect(found.count >= 60, "\(found.keys.sorted())")
+    let isWhole = ProcessInfo.processInfo.environment["RINGTAP_ALL_OPTION_VALUES"] != nil
+    var runs: [(Option, String)] = []
+    for option in declared {
+      if let range = found[option.declaration] { runs += [(option, range.lower), (option, range.upper)] }
+    }
+    for (place, option) in options.filter({ found[$0.declaration] != nil }).enumerated() {
+      guard let range = found[option.declaration] else { continue }
+      let values = Self.beyond + ["junk", "0", range.lower, range.upper]
+      runs += (isWhole ? values : [values[place % values.count]]).map { (option, $0) }
+    }
+    try await Self.forEach(runs) { _, run in _ = try await Self.check(run.0, run.1) }
+    let commands = Set(options.map(\.words)).count
+    print("\(runs.count + declared.count) command lines of \(commands) commands, \(found.count) numeric options")
+  }
+
+  /// The largest duration lets a stream run until its count ends it.
+  @Test(arguments: [
+    "capture --output walk --transport virtual:ring,rate=300", "ring raw --transport virtual:ring,rate=300",
+    "heart-rate --transport virtual:heart-rate,rate=20", "thermometer --transport virtual:thermometer,rate=20",
+    "cycling --transport virtual:cycling,rate=20", "polar --transport virtual:polar",
+    "notify 70:CB:0D:00:18:0D 2a37 --transport virtual:heart-rate,rate=20",
+    "log record --output log --synthetic 1000",
+  ])
+  func theLongestDurationRuns(_ line: String) async throws {
+    try await withFolder { folder in
+      let words = line.split(separator: " ").map(String.init) + ["--count", "3", "--duration", "1e9"]
+      let result = try await Program.run("/usr/bin/env", ["-C", folder, try Place.ringtap] + words)
+      #expect(result.status == 0, "\(result.errors)")
+    }
+  }
+
+  /// As people type them.
+  @Test(arguments: [
+    ("capture --duration inf", "--duration <seconds>': it must be above 0, at most 1000000000 seconds"),
+    ("heart-rate --duration 1e12", "The value '1e12' is invalid for '--duration <seconds>'"),
+    ("scan --duration 1e19", "The value '1e19' is invalid for '--duration <seconds>'"),
+    ("link \(device) --supervision-timeout 65530", "it must be a whole number, 100 to 32000 ms"),
+    ("link \(device) --interval 4001-5000", "'--interval <ms>': it must be 7.5 to 4000 ms"),
+    ("link \(device) --interval nan", "'--interval <ms>': it must be 7.5 to 4000 ms"),
+    ("link \(device) --interval 100 --latency 10 --supervision-timeout 2200", "must exceed two intervals"),
+    ("log record -o a --rotate-size 9999999999G", "it must be 1 to 1048576G bytes"),
+    ("capture --transport virtual:ring,rate=1e-300", "'rate=1e-300': 0.001 … 1000000 a second is wanted"),
+    ("capture --transport virtual:ring,rate=nan", "'rate=nan'"),
+    ("capture --transport virtual:ring,real-time,loss=inf", "'loss=inf'"),
+    ("capture --transport virtual:ring,count=18446744073709551616", "'count=18446744073709551616'"),
+    ("capture --transport virtual:ring,clock-ppm=1e300", "'clock-ppm=1e300'"),
+    ("capture --transport serial:/dev/ttyS0,4294967296", "is no transport"),
+    ("capture --transport tcp-client:127.0.0.1:65536", "is no transport"),
+    ("capture --transport replay:a,speed=1e9x", "is no transport"),
+  ]) func tellsOptionValueAndRange(_ line: String, _ message: String) async throws {
+    let result = try await Ringtap.run(line.split(separator: " ").map(String.init))
+    #expect(result.status == 2 && result.errorLines.first?.contains(message) == true, "\(result.errors)")
+    #expect(result.errorLines.count <= 2, "\(result.errors)")
+  }
+
+  /// The values of a file for the daemon are those of the command line.
+  @Test(arguments: [
+    "\"supervision-timeout\": 65530", "\"interval\": \"inf\"", "\"latency\": 1e19", "\"data-length\": 65536",
+  ])
+  func aDaemonsFileIsCheckedLikeACommandLine(_ member: String) async throws {
+    try await withFolder { folder in
+      let text = """
+        {"directory": "/tmp/captures", "devices": [
+          {"name": "left", "address": "\(Self.device)", "sensor": "ring", "link": {\(member)}}]}
+        """
+      try Data(text.utf8).write(to: URL(filePath: folder + "/daemon.json"))
+      let result = try await Ringtap.run(["daemon", "--check", folder + "/daemon.json"])
+      #expect(
+        result.status == 1 && result.errors.contains("daemon.json:2: link of left: "), "\(result.errors)")
+    }
+  }
+}
