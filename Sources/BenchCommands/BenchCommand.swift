@@ -68,29 +68,37 @@ struct BenchNotifyCommand: AsyncParsableCommand, ReachesDevice {
   @Option(help: ArgumentHelp("Draw into this file.", valueName: "file"))
   var svg: String?
 
+  @OptionGroup var overwriting: OverwriteOptions
+
   @Flag(help: "Print one JSON object.")
   var json = false
 
   func run() async throws {
+    try overwriting.check(svg, "--svg")
     let run = BenchRun(
       device: device, address: try BenchTarget.address(address, device), characteristic: characteristic,
       options: options, tuning: thread.tuning)
     let report = try await run.notifications()
     try report.show(json: json)
-    if let svg { try BenchPicture.write([report], to: svg) }
+    if let svg { try BenchPicture.write([report], to: svg, ifExists: overwriting.existing) }
     if report.lost > 0 { throw ExitCode(3) }
   }
 }
 
 /// How long to measure, on every measurement of notifications.
 struct BenchOptions: ParsableArguments {
-  @Option(help: ArgumentHelp("How long to measure.", valueName: "seconds"))
+  @Option(
+    help: ArgumentHelp("How long to measure.", valueName: "seconds"),
+    in: NumberRange(above: 0, upTo: 86_400, "seconds"))
   var duration = 5.0
 
-  @Option(help: ArgumentHelp("How long to let the stream settle before.", valueName: "seconds"))
+  @Option(
+    help: ArgumentHelp("How long to let the stream settle before.", valueName: "seconds"),
+    in: NumberRange(0...3600, "seconds"))
   var settling = 0.5
 
-  @Option(help: "End after this many notifications.")
+  @Option(
+    help: "End after this many notifications.", in: NumberRange(2...1_000_000_000_000_000))
   var count: Int?
 
   @Flag(
@@ -99,16 +107,11 @@ struct BenchOptions: ParsableArguments {
       "Read and discover on the same link all the while: what that does to the latency of the notifications.")
   var withRequests = false
 
-  @Option(help: "The ATT_MTU to ask for, 23 … 517.")
+  @Option(help: "The ATT_MTU to ask for, 23 … 517.", in: Self.mtus)
   var mtu: Int = 517
 
-  func validate() throws {
-    guard duration > 0, duration <= 86_400, settling >= 0, settling <= 3600 else {
-      throw ValidationError("--duration must be 0 … 86400 seconds, --settling 0 … 3600")
-    }
-    guard count ?? 2 >= 2 else { throw ValidationError("--count must be at least 2") }
-    guard (23...517).contains(mtu) else { throw ValidationError("--mtu must be 23 … 517") }
-  }
+  /// Core 5.4, Vol 3, Part F, 3.2.8: at least 23; a value of 512 octets needs 517 where it is prepared.
+  static let mtus = NumberRange(23...517)
 
   var window: NotificationMeter.Window {
     .init(settling: .seconds(settling), duration: .seconds(duration), count: count)

@@ -17,10 +17,12 @@ struct BenchPicture {
   private var body = ""
   private var y = 28.0
 
-  static func write(_ reports: [BenchReport], to path: String) throws {
+  static func write(
+    _ reports: [BenchReport], to path: String, ifExists existing: Files.Existing
+  ) throws {
     let picture = BenchPicture(reports)
     let octets = picture.octets
-    do throws(SystemError) { try Files.write(octets.span, to: path) } catch {
+    do throws(SystemError) { try Files.write(octets.span, to: path, ifExists: existing) } catch {
       throw Failure("cannot write \(path): \(error)")
     }
   }

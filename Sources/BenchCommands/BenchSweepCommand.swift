@@ -48,6 +48,8 @@ struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
   @Option(help: ArgumentHelp("Draw into this file.", valueName: "file"))
   var svg: String?
 
+  @OptionGroup var overwriting: OverwriteOptions
+
   @Flag(help: "Print a JSON object for each.")
   var json = false
 
@@ -97,6 +99,7 @@ struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
   }
 
   func run() async throws {
+    try overwriting.check(svg, "--svg")
     var reports: [BenchReport] = []
     if !json { try Console.print(Self.heading) }
     for point in points {
@@ -106,7 +109,7 @@ struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
       reports.append(report)
       if json { try report.show(json: true) } else { try Console.print(Self.row(report)) }
     }
-    if let svg { try BenchPicture.write(reports, to: svg) }
+    if let svg { try BenchPicture.write(reports, to: svg, ifExists: overwriting.existing) }
     if reports.contains(where: { $0.lost > 0 }) { throw ExitCode(3) }
   }
 
@@ -117,10 +120,9 @@ struct BenchSweepCommand: AsyncParsableCommand, ReachesDevice {
       throw ValidationError("'\(point.phy)' is no PHY; there are 1m, 2m and coded")
     }
     device.link.phy = phy
-    guard let mtu = Int(point.mtu), (23...517).contains(mtu) else {
-      throw ValidationError("'\(point.mtu)' is no MTU, 23 … 517")
+    do { options.mtu = try BenchOptions.mtus.parse(point.mtu) } catch {
+      throw ValidationError("The value '\(point.mtu)' is invalid for '--mtus <list>': \(error)")
     }
-    options.mtu = mtu
     if address == nil {
       let rate = point.rate == "max" ? "" : ",rate=\(point.rate)"
       device.radio.transport = "virtual:source,real-time,payload=\(point.payload)\(rate)"

@@ -1,4 +1,5 @@
 import ArgumentParser
+package import CommandKit
 
 /// `ringtap log …`: packet logs.
 package struct LogCommand: ParsableCommand {
@@ -8,7 +9,11 @@ package struct LogCommand: ParsableCommand {
     subcommands: [LogRecordCommand.self, Show.self, Stats.self, Convert.self, Replay.self])
 
   /// Writes a log in which addresses, names and keys are replaced, as `ringtap log convert --anonymise` does.
-  package static func anonymise(_ log: String, into output: String) throws {
-    try Convert.parse([log, output, "--anonymise"]).run()
+  package static func anonymise(
+    _ log: String, into output: String, _ overwriting: OverwriteOptions
+  ) throws {
+    try Convert.parse(
+      ["--output=\(output)", "--anonymise"] + (overwriting.force ? ["--force"] : []) + ["--", log]
+    ).run()
   }
 }

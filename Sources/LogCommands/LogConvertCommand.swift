@@ -14,29 +14,31 @@ extension LogCommand {
       abstract: "Write packet logs in another format; merge, split and anonymise them.",
       discussion: """
         EXAMPLES
-          ringtap log convert packets.btsnoop packets.pcapng
+          ringtap log convert packets.btsnoop --output packets.pcapng
               for Wireshark: nanoseconds, an interface for each adapter, drops
 
-          ringtap log convert phone.log.gz watch.pklg both.pcapng
+          ringtap log convert phone.log.gz watch.pklg --output both.pcapng
               two logs merged by time; gzip and zstd are read through
 
-          ringtap log convert packets.btsnoop one.btsnoop --connection 70:CB:0D:00:A1:B2
+          ringtap log convert packets.btsnoop --output one.btsnoop \\
+              --connection 70:CB:0D:00:A1:B2
               only the connections with one peer (or of one handle: 0x0040)
 
-          ringtap log convert packets.btsnoop connections --split connection \\
-              --format pcapng
+          ringtap log convert packets.btsnoop --output connections \\
+              --split connection --format pcapng
               a file for each connection, in a folder
 
-          ringtap log convert packets.btsnoop report.btsnoop --anonymise
+          ringtap log convert packets.btsnoop --output report.btsnoop --anonymise
               other addresses, names and keys, the same ones throughout
 
-          ringtap log convert sniffer.pcapng packets.pcapng --ltk 7f62…d49c
+          ringtap log convert sniffer.pcapng --output packets.pcapng --ltk 7f62…d49c
               what a sniffer heard, as the HCI packets of the central's host
 
         Reads btsnoop (1001, 1002, 2001), pcap, pcapng (link types 187, 201, 254; from
-        the air 192, 251, 256, 272) and PacketLogger, recognised by content. Without --format the name of OUT tells
+        the air 192, 251, 256, 272) and PacketLogger, recognised by content. Without --format the name of --output tells
         the format: .btsnoop, .log, .pcapng or .pcap; logs of the Linux monitor stay
-        such. A damaged log is converted up to the damage; the exit status is 1.
+        such. A damaged log is converted up to the damage; the exit status is 1. A file
+        that is there is replaced with --force only.
         """)
 
     enum Format: String, ExpressibleByArgument, CaseIterable {
@@ -51,11 +53,15 @@ extension LogCommand {
       case connection
     }
 
-    @Argument(
-      help: ArgumentHelp(
-        "One or more logs, then the log to write; '-' for standard input or output.",
-        valueName: "in ... out"))
-    var files: [String]
+    @Argument(help: ArgumentHelp("The logs to read; '-' for standard input.", valueName: "log"))
+    var inputs: [String] = []
+
+    @Option(
+      name: [.short, .customLong("output")],
+      help: ArgumentHelp("The log to write; '-' for standard output.", valueName: "file"))
+    var outputName: String?
+
+    @OptionGroup var overwriting: OverwriteOptions
 
     @Option(help: ArgumentHelp("The format to write.", valueName: "format"))
     var format: Format?
@@ -68,16 +74,20 @@ extension LogCommand {
         "Replace addresses, names and keys, and blank what is not known; the log is read three times."))
     var anonymise = false
 
-    @Option(help: "Write a file for each connection into the folder OUT.")
+    @Option(help: "Write a file for each connection into the folder --output.")
     var split: Split?
 
     @OptionGroup(title: "Logs from the air") var air: AirKeyOptions
 
-    private var inputs: [String] { Array(files.dropLast()) }
-    private var output: String { files[files.count - 1] }
+    /// There is one once the arguments are checked.
+    private var output: String { outputName ?? "-" }
 
     mutating func validate() throws {
-      guard files.count >= 2 else { throw ValidationError("A log to read and one to write are needed.") }
+      guard let output = outputName else {
+        throw ValidationError(
+          "--output is missing: ringtap log convert IN ... --output OUT; all other names are of logs to read")
+      }
+      if inputs.isEmpty { throw ValidationError("no log to read is given") }
       if format == nil, try named(output, split: split) == nil {
         throw ValidationError("The name '\(output)' tells no format: add --format.")
       }
@@ -92,7 +102,11 @@ extension LogCommand {
     }
 
     func run() throws {
-      try refuseToOverwrite()
+      if split == nil {
+        try overwriting.check(output, "--output", inputs: inputs)
+      } else {
+        try overwriting.check(folder: output, "--output")
+      }
       var anonymiser: LogAnonymiser?
       if anonymise { anonymiser = try learn() }
       let sources = try inputs.map { try LogSource(path: $0, keys: air.keys) }
@@ -100,13 +114,18 @@ extension LogCommand {
         format(of: sources), comment: anonymise ? "addresses, names and keys are replaced" : "")
       var sink: any RecordSink =
         split == nil
-        ? try FileSink(path: output, writer) : try SplitSink(folder: output, suffix: suffix, writer)
+        ? try FileSink(path: output, writer, overwriting.existing)
+        : try SplitSink(folder: output, suffix: suffix, writer, overwriting.existing)
       var hidden = 0
       try forEachRecord(of: sources) { record in
         guard anonymiser != nil else { return try sink.write(record) }
         if let rewritten = anonymiser?.rewrite(record) { try sink.write(rewritten) } else { hidden += 1 }
       }
-      try sink.finish()
+      let failures = sources.compactMap(\.failureMessage)
+      let remarks = sources.compactMap { $0.remark() }
+      let hasFailed = !failures.isEmpty || remarks.contains(where: \.isFailure)
+      // Of nothing but logs that cannot be read there is nothing to write: what was there before stays.
+      if !hasFailed || sources.contains(where: { $0.recordCount > 0 }) { try sink.finish() }
       tell(
         sink.leftOut, split == nil ? "records have no place in the format" : "records belong to no connection"
       )
@@ -115,11 +134,9 @@ extension LogCommand {
         Console.note(
           "\(blanked) records have parts that may say anything and were blanked: their length stays")
       }
-      let failures = sources.compactMap(\.failureMessage)
       for message in failures { Console.note(message) }
-      let remarks = sources.compactMap { $0.remark() }
       for remark in remarks { Console.note(remark.text) }
-      if !failures.isEmpty || remarks.contains(where: \.isFailure) { throw ExitCode.failure }
+      if hasFailed { throw ExitCode.failure }
     }
 
     private func tell(_ count: Int, _ text: String) {
@@ -224,14 +241,6 @@ extension LogCommand {
       default: "btsnoop"
       }
     }
-
-    private func refuseToOverwrite() throws {
-      let target = URL(filePath: output).resolvingSymlinksInPath()
-      guard output != "-",
-        let same = inputs.first(where: { URL(filePath: $0).resolvingSymlinksInPath() == target })
-      else { return }
-      throw Failure("\(same) would be overwritten while it is read; write to another file")
-    }
   }
 }
 
@@ -250,9 +259,9 @@ private struct FileSink: RecordSink {
   private let file: FileHandleBox?
   private var octets: [UInt8] = []
 
-  init(path: String, _ writer: PacketLogWriter) throws {
+  init(path: String, _ writer: PacketLogWriter, _ existing: Files.Existing) throws {
     self.writer = writer
-    file = path == "-" ? nil : try FileHandleBox(path: path)
+    file = path == "-" ? nil : try FileHandleBox(path: path, existing)
     self.writer.start(into: &octets)
   }
 
@@ -279,8 +288,10 @@ private struct FileSink: RecordSink {
 private final class FileHandleBox {
   private var file: OutputFile
 
-  init(path: String) throws {
-    file = try failing { () throws(SystemError) in try OutputFile(creating: path, ifExists: .replace) }
+  init(path: String, _ existing: Files.Existing) throws {
+    file = try failing { () throws(SystemError) in
+      try OutputFile(creating: path, ifExists: existing == .replace ? .replace : .refuse)
+    }
   }
 
   func write(_ octets: [UInt8]) throws {
@@ -304,6 +315,7 @@ private struct SplitSink: RecordSink {
   private let folder: String
   private let suffix: String
   private let writer: PacketLogWriter
+  private let existing: Files.Existing
   private var tracker = ConnectionTracker()
   /// In the order of use.
   private var open: [(connection: LogConnection, sink: FileSink)] = []
@@ -311,10 +323,13 @@ private struct SplitSink: RecordSink {
   /// Files of a connection that were closed to make room.
   private var closed: [Int: Int] = [:]
 
-  init(folder: String, suffix: String, _ writer: PacketLogWriter) throws {
+  init(
+    folder: String, suffix: String, _ writer: PacketLogWriter, _ existing: Files.Existing
+  ) throws {
     self.folder = folder
     self.suffix = suffix
     self.writer = writer
+    self.existing = existing
     try failing { () throws(SystemError) in try Files.createDirectory(folder) }
   }
 
@@ -346,6 +361,6 @@ private struct SplitSink: RecordSink {
     let peer = connection.peer.map { "-" + "\($0)".replacing(":", with: "") } ?? ""
     let name =
       "connection-\(connection.number)-\(connection.handle.rawValue.handleText)\(peer)\(part).\(suffix)"
-    return (connection, try FileSink(path: "\(folder)/\(name)", writer))
+    return (connection, try FileSink(path: "\(folder)/\(name)", writer, existing))
   }
 }

@@ -49,9 +49,12 @@ extension LogCommand {
     @Option(help: ArgumentHelp("Draw into this file.", valueName: "file"))
     var svg: String?
 
+    @OptionGroup var overwriting: OverwriteOptions
+
     @OptionGroup(title: "Logs from the air") var air: AirKeyOptions
 
     func run() throws {
+      try overwriting.check(svg, "--svg", inputs: [file])
       let (report, problem) = try measure()
       if json {
         var line = JSONLine()
@@ -110,7 +113,8 @@ extension LogCommand {
     private func draw(_ report: LogReport, into path: String) throws {
       let picture = StatisticsPicture(report)
       let octets = picture.octets
-      do throws(SystemError) { try Files.write(octets.span, to: path) } catch {
+      do throws(SystemError) { try Files.write(octets.span, to: path, ifExists: overwriting.existing) } catch
+      {
         throw failure("cannot write \(path): \(error)")
       }
     }

@@ -100,7 +100,7 @@ import Testing
     let tshark = try Place.tool("tshark")
     try withFolder { folder in
       let out = folder + "/out.pcapng"
-      let run = try log(["convert", Self.sample, out, "--ltk", Self.key])
+      let run = try log(["convert", Self.sample, "-o", out, "--ltk", Self.key])
       #expect(run.status == 0, "\(run.errors)")
       let text = try Program.output(
         of: tshark,

@@ -35,7 +35,7 @@ struct FullOutputTests {
     "daemon": ["--check", "FOLDER/daemon.json"], "decode": [],
     "log record": ["--synthetic", "100", "--duration", "0.2", "--output", "FOLDER/air.btsnoop"],
     "log show": ["FOLDER/walk/packets.btsnoop"], "log stats": ["FOLDER/walk/packets.btsnoop"],
-    "log convert": ["FOLDER/walk/packets.btsnoop", "-", "--format", "pcapng"],
+    "log convert": ["FOLDER/walk/packets.btsnoop", "-o", "-", "--format", "pcapng"],
     "log replay": ["FOLDER/walk/packets.btsnoop"],
     "emulate ring": serve, "emulate heart-rate": serve, "emulate thermometer": serve, "emulate core": serve,
     "emulate cycling": serve, "emulate polar": serve, "emulate source": serve, "emulate air": serve,

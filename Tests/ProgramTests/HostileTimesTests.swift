@@ -73,7 +73,7 @@ import Testing
         ["report", path, "--output", folder + "/ring.html"],
         ["log", "stats", path, "--svg", folder + "/ring.svg"],
         ["log", "show", path], ["log", "show", path, "--json"],
-        ["log", "convert", path, folder + "/ring.pcapng"],
+        ["log", "convert", path, "-o", folder + "/ring.pcapng"],
       ]
       for command in commands {
         let run = try Program.run(

@@ -112,7 +112,7 @@ struct BrokenLog: Sendable, CustomTestStringConvertible {
 
   private func run(_ command: Command, _ log: BrokenLog, _ place: URL, _ out: URL) throws -> Program.Result {
     var words = ["log"] + command.rawValue.split(separator: " ").map(String.init) + [place.path]
-    if command == .convert { words += [out.path, "--format", "btsnoop"] }
+    if command == .convert { words += ["--output", out.path, "--format", "btsnoop"] }
     guard case .unreadable = log.content, geteuid() == 0 else {
       return try Program.run(Place.ringtap, words)
     }

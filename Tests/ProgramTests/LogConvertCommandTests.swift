@@ -31,7 +31,7 @@ import Testing
         converted(
           log([Self.packet(2, 4), Self.packet(6, 5), Self.packet(4, 6)]), to: .pcap(.h4WithDirection))
       ).write(to: b)
-      let run = try convert([a.path, b.path, out.path])
+      let run = try convert([a.path, b.path, "--output", out.path])
       #expect(run.status == 0, "\(run.errors)")
       let reading = try Self.read(out)
       #expect(reading.format == .pcapng)
@@ -54,23 +54,23 @@ import Testing
       try Data(log).write(to: plain)
       let packed = URL(filePath: folder + (program == "gzip" ? "/plain.gz" : "/plain.zst"))
       try #require(try Program.run(compressor, ["-k", "-q", plain.path]).status == 0)
-      let run = try convert([packed.path, out.path, "--format", "btsnoop"])
+      let run = try convert([packed.path, "-o", out.path, "--format", "btsnoop"])
       #expect(run.status == 0, "\(run.errors)")
       #expect([UInt8](try Data(contentsOf: out)) == log)
       // By standard input and output.
-      let piped = try convert(["-", "-", "--format", "btsnoop"], input: .file(packed.path))
+      let piped = try convert(["-", "-o", "-", "--format", "btsnoop"], input: .file(packed.path))
       #expect(piped.status == 0)
       // Cut in the middle: what is whole is written, the place told.
       let octets = try Data(contentsOf: packed)
       try octets[..<(octets.count / 2)].write(to: packed)
-      let cut = try convert([packed.path, out.path, "--format", "btsnoop"])
+      let cut = try convert([packed.path, "-o", out.path, "--format", "btsnoop", "--force"])
       #expect(cut.status == 1)
       #expect(cut.errors.contains("the compressed data ends early, at octet \(octets.count / 2)"))
       // Damaged in the middle: no crash, and not taken for good.
       var damaged = octets
       for index in octets.count / 2..<octets.count / 2 + 64 { damaged[index] ^= 0x5A }
       try damaged.write(to: packed)
-      let bad = try convert([packed.path, out.path, "--format", "btsnoop"])
+      let bad = try convert([packed.path, "-o", out.path, "--format", "btsnoop", "--force"])
       #expect(bad.status == 1)
       #expect(bad.errors.contains("octet"))
     }
@@ -81,7 +81,7 @@ import Testing
     try withFolder { folder in
       let (bad, out) = (URL(filePath: folder + "/bad"), URL(filePath: folder + "/out.pcap"))
       try Data(log([Self.packet(1, 1), Self.packet(2, 2)]).dropLast(3)).write(to: bad)
-      let run = try convert([bad.path, out.path])
+      let run = try convert([bad.path, "-o", out.path])
       #expect(run.status == 1)
       #expect(
         run.errors
@@ -89,12 +89,12 @@ import Testing
       )
       #expect(try Self.read(out).packets.map { $0.octets[5] } == [1])
       try Data("nothing of the kind".utf8).write(to: bad)
-      let other = try convert([bad.path, out.path])
+      let other = try convert([bad.path, "-o", out.path, "--force"])
       #expect(other.status == 1)
       #expect(other.errors.contains("not a packet log"))
-      let missing = try convert([folder + "/none", out.path])
+      let missing = try convert([folder + "/none", "-o", out.path, "--force"])
       #expect(missing.status == 1)
-      let same = try convert([bad.path, bad.path, "--format", "pcapng"])
+      let same = try convert([bad.path, "-o", bad.path, "--format", "pcapng", "--force"])
       #expect(same.status == 1 && same.errors.contains("overwritten"))
       #expect(try Data(contentsOf: bad) == Data("nothing of the kind".utf8))
     }
@@ -102,8 +102,9 @@ import Testing
 
   @Test(
     arguments: [
-      ["in"], ["in", "out.txt"], ["-", "-", "-", "--format", "pcap"], ["-", "a.pcap", "--anonymise"],
-      ["in", "-", "--split", "connection"], ["in", "a.pcap", "--connection", "0x1000"],
+      ["in"], ["in", "-o", "out.txt"], ["-", "-", "-o", "-", "--format", "pcap"],
+      ["-", "-o", "a.pcap", "--anonymise"], ["in", "-o", "-", "--split", "connection"],
+      ["in", "-o", "a.pcap", "--connection", "0x1000"], ["-o", "a.pcap"], ["a.pcap", "b.pcap"],
     ])
   func refusesWrongUsage(_ arguments: [String]) throws {
     #expect(try convert(arguments).status == 2)
@@ -131,7 +132,7 @@ import Testing
     try withFolder { folder in
       let (file, out) = (URL(filePath: folder + "/log"), URL(filePath: folder + "/parts"))
       try Data(log(Self.twoLinks)).write(to: file)
-      let run = try convert([file.path, out.path, "--split", "connection", "--format", "pcapng"])
+      let run = try convert([file.path, "-o", out.path, "--split", "connection", "--format", "pcapng"])
       #expect(run.status == 0, "\(run.errors)")
       #expect(run.errors.contains("1 records belong to no connection"))
       let names = try FileManager.default.contentsOfDirectory(atPath: out.path).sorted()
@@ -149,7 +150,7 @@ import Testing
     try withFolder { folder in
       let (file, out) = (URL(filePath: folder + "/log"), URL(filePath: folder + "/out.btsnoop"))
       try Data(log(Self.twoLinks)).write(to: file)
-      let run = try convert([file.path, out.path, "--connection", choice])
+      let run = try convert([file.path, "-o", out.path, "--connection", choice])
       #expect(run.status == 0, "\(run.errors)")
       #expect(try Self.read(out).packets == Array(Self.twoLinks[range]))
     }
@@ -159,7 +160,7 @@ import Testing
     try withFolder { folder in
       let (file, out) = (URL(filePath: folder + "/log"), URL(filePath: folder + "/out.btsnoop"))
       try Data(log(SecretLog.packets)).write(to: file)
-      let run = try convert([file.path, out.path, "--anonymise"])
+      let run = try convert([file.path, "-o", out.path, "--anonymise"])
       #expect(run.status == 0, "\(run.errors)")
       let octets = [UInt8](try Data(contentsOf: out))
       #expect(octets == anonymised(log(SecretLog.packets), to: .btsnoop(.h4)))
@@ -195,7 +196,7 @@ import Testing
         file = URL(filePath: folder + "/large.pcapng.gz")
       }
       let out = URL(filePath: folder + "/out.btsnoop")
-      let (status, peak) = try Self.peakKibibytes(["log", "convert", file.path, out.path])
+      let (status, peak) = try Self.peakKibibytes(["log", "convert", file.path, "-o", out.path])
       #expect(status == 0)
       #expect(LogReading([UInt8](try Data(contentsOf: out))).packets.count == 1)
       // What the program takes for nothing, two pieces and the longest packet.

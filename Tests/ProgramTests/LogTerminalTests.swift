@@ -135,7 +135,7 @@ import Testing
   @Test(arguments: ["show", "show --json", "stats --json", "convert"])
   func endsQuietlyWithItsPipe(_ command: String) throws {
     try withLog(10_000) { file, _ in
-      let tail = command == "convert" ? "- --format btsnoop" : ""
+      let tail = command == "convert" ? "-o - --format btsnoop" : ""
       // The reader has gone before the first octet where it never reads.
       let line =
         "'\(try Place.ringtap)' log \(command) '\(file.path)' \(tail) | true; exit ${PIPESTATUS[0]}"
@@ -164,7 +164,7 @@ import Testing
     try withLog(150_000) { file, folder in
       let out = URL(filePath: folder + "/out.pcap")
       let words = command.split(separator: " ").map(String.init) + [file.path]
-      let arguments = command == "convert" ? words + [out.path] : words
+      let arguments = command == "convert" ? words + ["-o", out.path, "--force"] : words
       let run = try show(arguments, output: command == "convert" ? .terminal : .file(out))
       #expect(try run.status() == 0)
       #expect(run.text.contains("\r\u{1B}[K4 of 4 MB, "), "\(run.text)")

@@ -188,7 +188,8 @@ struct PairCommandTests {
       keys = try Self.keys(bonds(folder))
       #expect(Self.found(keys, in: [folder + "/open.btsnoop"]) == 4)
       let convert = try await run(
-        ["log", "convert", folder + "/open.btsnoop", folder + "/shown.btsnoop", "--anonymise"], state: folder)
+        ["log", "convert", folder + "/open.btsnoop", "-o", folder + "/shown.btsnoop", "--anonymise"],
+        state: folder)
       #expect(convert.status == 0, "\(convert.errorLines)")
       #expect(Self.found(keys, in: [folder + "/shown.btsnoop"]) == 0)
     }

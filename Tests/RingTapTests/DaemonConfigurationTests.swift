@@ -170,8 +170,8 @@ import CaptureTables
       let first = shelf.place(for: "left", at: now)
       #expect(first == folder + "/left/20231114T221320Z")
       try Files.createDirectory(first + "/ppg")
-      try Files.write(Array("12345".utf8).span, to: first + "/ppg/time_ns.npy")
-      try Files.write(Array("678".utf8).span, to: first + "/session.json")
+      try Files.write(Array("12345".utf8).span, to: first + "/ppg/time_ns.npy", ifExists: .replace)
+      try Files.write(Array("678".utf8).span, to: first + "/session.json", ifExists: .replace)
       // Links lead nowhere: what they mean is somebody's.
       try Files.link(first + "/link", to: folder)
       #expect(shelf.place(for: "left", at: now) == first + "-2")

@@ -237,7 +237,9 @@ extension OutputFileTests {
   @Test func replacesALink() throws {
     try withFolder { folder in
       let (path, victim) = (folder + "/page", folder + "/victim")
-      for write in [{ try Files.write($0, to: path) }, { try Files.replace(path, with: $0) }]
+      for write in [
+        { try Files.write($0, to: path, ifExists: .replace) }, { try Files.replace(path, with: $0) },
+      ]
         as [(Span<UInt8>) throws -> Void]
       {
         try Data("precious".utf8).write(to: URL(filePath: victim))
@@ -251,11 +253,54 @@ extension OutputFileTests {
     }
   }
 
+  /// Without leave to replace it, a file or a link stays, also one that came while the new one was written.
+  @Test func leavesWhatIsThere() throws {
+    func number(of body: () throws -> Void) -> Int32? {
+      do { try body() } catch { return (error as? SystemError)?.number }
+      return nil
+    }
+    try withFolder { folder in
+      let (path, link, free) = (folder + "/page", folder + "/link", folder + "/free")
+      try Data("precious".utf8).write(to: URL(filePath: path))
+      try Files.link(link, to: folder + "/nowhere")
+      #expect(number { try Files.write(octets.span, to: path, ifExists: .refuse) } == EEXIST)
+      #expect(number { try Files.write(octets.span, to: link, ifExists: .refuse) } == EEXIST)
+      var file = try OutputFile(creating: free, ifExists: .refuse)
+      try file.append { $0 += octets }
+      try Data("precious".utf8).write(to: URL(filePath: free))
+      do throws(SystemError) {
+        try file.finish()
+        Issue.record("it is there by now")
+      } catch { #expect(error.number == EEXIST) }
+      #expect(wholeText(path) == "precious" && wholeText(free) == "precious")
+    }
+    try withFolder { folder in
+      try Files.write(octets.span, to: folder + "/page", ifExists: .refuse)
+      #expect(wholeText(folder + "/page") == "new" && Files.names(in: folder).count == 3)
+      try Files.write(octets.span, to: "/dev/null", ifExists: .refuse)
+    }
+  }
+
+  @Test func tellsWhatANewFileWouldReplace() throws {
+    try withFolder { folder in
+      let (path, hard, pipe) = (folder + "/a", folder + "/b", folder + "/pipe")
+      try Data("a".utf8).write(to: URL(filePath: path))
+      #expect(Glibc.link(path, hard) == 0 && mkfifo(pipe, 0o600) == 0)
+      try Files.link(folder + "/c", to: path)
+      try Files.link(folder + "/d", to: folder + "/nowhere")
+      for name in ["a", "b", "c", "d", ""] { #expect(Files.isOccupied("\(folder)/\(name)"), "\(name)") }
+      for name in [folder + "/none", pipe, "/dev/null", "/dev/stdout", "/dev/fd/1"] {
+        #expect(!Files.isOccupied(name), "\(name)")
+      }
+      #expect(Files.areSame(path, hard) && Files.areSame(hard, folder + "/c") && !Files.areSame(path, pipe))
+    }
+  }
+
   /// A name that leads nowhere is nobody's to make.
   @Test func followsNoLinkThatLeadsNowhere() throws {
     try withFolder { folder in
       for name in ["a", "b"] { try Files.link("\(folder)/\(name)", to: folder + "/made") }
-      try Files.write(octets.span, to: folder + "/a")
+      try Files.write(octets.span, to: folder + "/a", ifExists: .replace)
       #expect(throws: SystemError.self) { _ = try OutputFile(creating: folder + "/b", ifExists: .fail) }
       #expect(throws: SystemError.self) {
         _ = try OutputFile(creating: folder + "/b", ifExists: .extend(byteCount: 0))
@@ -271,7 +316,7 @@ extension OutputFileTests {
       let reader = open(path, O_RDWR | O_NONBLOCK)
       defer { close(reader) }
       for name in [path, "/dev/fd/\(reader)", "/proc/self/fd/\(reader)", "/dev/null"] {
-        try Files.write(octets.span, to: name)
+        try Files.write(octets.span, to: name, ifExists: .replace)
       }
       var text = [UInt8](repeating: 0, count: 100)
       #expect(read(reader, &text, 100) == 9)
@@ -279,8 +324,10 @@ extension OutputFileTests {
       // A name of the program's own choosing is a file, whatever somebody made of it.
       try Files.replace(path, with: octets.span)
       #expect(wholeText(path) == "new")
-      #expect(throws: SystemError.self) { try Files.write(octets.span, to: "/dev/fd/900") }
-      #expect(throws: SystemError.self) { try Files.write(octets.span, to: folder) }
+      #expect(throws: SystemError.self) {
+        try Files.write(octets.span, to: "/dev/fd/900", ifExists: .replace)
+      }
+      #expect(throws: SystemError.self) { try Files.write(octets.span, to: folder, ifExists: .replace) }
     }
   }
 
@@ -288,9 +335,9 @@ extension OutputFileTests {
   @Test func keepsWhatWasPrivate() throws {
     try withFolder { folder in
       let path = folder + "/page"
-      try Files.write(octets.span, to: path)
+      try Files.write(octets.span, to: path, ifExists: .replace)
       #expect(chmod(path, 0o600) == 0)
-      try Files.write(octets.span, to: path)
+      try Files.write(octets.span, to: path, ifExists: .replace)
       var status = stat()
       #expect(stat(path, &status) == 0 && status.st_mode & 0o777 == 0o600)
     }
@@ -304,7 +351,7 @@ extension OutputFileTests {
         _ = try OutputFile(creating: path, ifExists: .extend(byteCount: 100))
       }
       #expect(!Files.exists(path))
-      try Files.write(octets.span, to: path)
+      try Files.write(octets.span, to: path, ifExists: .replace)
       #expect(throws: SystemError.self) {
         _ = try OutputFile(creating: path, ifExists: .extend(byteCount: 100))
       }

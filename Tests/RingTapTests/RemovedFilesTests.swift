@@ -170,10 +170,13 @@ import Testing
         ("a.svg", ["report", walk, "--svg", folder + "/a.svg"]),
         ("a.png", ["report", walk, "--png", folder + "/a.png"]),
         ("b.svg", ["log", "stats", log, "--svg", folder + "/b.svg"]),
-        ("a.pcapng", ["log", "convert", log, folder + "/a.pcapng"]),
+        ("a.pcapng", ["log", "convert", log, "-o", folder + "/a.pcapng"]),
       ] {
         try Files.link(folder + "/" + name, to: victim)
-        let result = try await Ringtap.run(arguments)
+        let refused = try await Ringtap.run(arguments)
+        #expect(refused.status == 1 && refused.errorLines.count == 1, "\(arguments): \(refused.errors)")
+        #expect(Files.target(ofLink: folder + "/" + name) == victim, "\(arguments)")
+        let result = try await Ringtap.run(arguments + ["--force"])
         #expect(result.status == 0, "\(arguments): \(result.errors)")
         #expect(contents(victim) == Array("precious".utf8), "\(arguments)")
         #expect(Files.target(ofLink: folder + "/" + name) == nil && contents(folder + "/" + name).count > 100)

@@ -17,6 +17,45 @@ public enum Files {
     }
   }
 
+  /// What becomes of a file, or a link, that has the name of a new one.
+  public enum Existing: Hashable, Sendable {
+    /// It stays, and the new one is not written: EEXIST.
+    case refuse
+    /// It is replaced once the new one is whole.
+    case replace
+  }
+
+  /// Whether a name stands for something that a new file would replace: a file, a link, even one that leads nowhere, or a
+  /// directory. A device, a pipe, and `/dev/stdout` and its like, are written as they are.
+  ///
+  /// `lstat`.
+  public static func isOccupied(_ path: String) -> Bool {
+    if NamedOutput.ownDescriptor(path) != nil { return false }
+    var status = stat()
+    // SAFETY: `status` outlives the call, and the path is a null-terminated string.
+    guard unsafe lstat(path, &status) == 0 else { return false }
+    return [S_IFREG, S_IFLNK, S_IFDIR].contains(status.st_mode & S_IFMT)
+  }
+
+  /// Whether a name stands for a directory, or leads to one.
+  ///
+  /// `stat`.
+  public static func isDirectory(_ path: String) -> Bool {
+    var status = stat()
+    // SAFETY: `status` outlives the call, and the path is a null-terminated string.
+    return unsafe stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
+  }
+
+  /// Whether two names stand for one file, by whatever links.
+  ///
+  /// `stat`.
+  public static func areSame(_ path: String, _ other: String) -> Bool {
+    var (status, otherStatus) = (stat(), stat())
+    // SAFETY: both outlive the calls, and the paths are null-terminated strings.
+    guard unsafe stat(path, &status) == 0, unsafe stat(other, &otherStatus) == 0 else { return false }
+    return status.st_dev == otherStatus.st_dev && status.st_ino == otherStatus.st_ino
+  }
+
   /// Whether something with that name is there.
   public static func exists(_ path: String) -> Bool { unsafe access(path, F_OK) == 0 }
 
@@ -123,12 +162,19 @@ public enum Files {
     try write(octets, to: path, NamedOutput(path, mode: mode))
   }
 
-  /// Writes a file for people, such as a picture, where a person said: in place of what has that name, a link included. A
-  /// device or a pipe, or `/dev/stdout`, is written as it is.
+  /// Writes a file for people, such as a picture, where a person said. A device or a pipe, or `/dev/stdout`, is written as it
+  /// is. Otherwise the name stands for what had it before, or for the whole new file.
   ///
   /// A new file has mode 0644, and one that takes the place of another is open to nobody who could not read that.
-  public static func write(_ octets: Span<UInt8>, to path: String) throws(SystemError) {
-    try write(octets, to: path, NamedOutput(path, to: .anything))
+  ///
+  /// - Parameters:
+  ///   - path: the name.
+  ///   - existing: what becomes of a file or link that has it.
+  /// - Throws: EEXIST for one that is not to be replaced.
+  public static func write(
+    _ octets: Span<UInt8>, to path: String, ifExists existing: Existing
+  ) throws(SystemError) {
+    try write(octets, to: path, NamedOutput(path, to: .anything, ifExists: existing))
   }
 
   private static func write(
@@ -164,6 +210,24 @@ public enum Files {
   public static func rename(_ path: String, to name: String) throws(SystemError) {
     // SAFETY: both are null-terminated strings for the length of the call.
     try checked("rename \(path)") { unsafe Glibc.rename(path, name) }
+  }
+
+  /// Gives a file another name that nothing has.
+  ///
+  /// `link` and `unlink`; where the file system has no hard links, `rename` after a look.
+  ///
+  /// - Throws: EEXIST where something has the name.
+  static func rename(_ path: String, toFree name: String) throws(SystemError) {
+    do throws(SystemError) {
+      // SAFETY: both are null-terminated strings for the length of the call.
+      try checked("link \(name)") { unsafe Glibc.link(path, name) }
+    } catch {
+      guard error.number != EEXIST, !isOccupied(name) else {
+        throw SystemError(call: "open \(name)", number: EEXIST)
+      }
+      return try rename(path, to: name)
+    }
+    try remove(path)
   }
 
   /// The whole of a file.

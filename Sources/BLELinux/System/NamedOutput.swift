@@ -18,13 +18,19 @@ package struct NamedOutput: ~Copyable, Sendable {
   private let path: String
   /// `nil` once it has its name, and for what is written in place.
   private var draft: String?
+  private let existing: Files.Existing
 
-  /// - Parameter mode: of the new file.
-  /// - Throws: EISDIR for a directory, and EACCES for a file that this process may not write, though it could be replaced.
+  /// - Parameters:
+  ///   - existing: what becomes of a file or link that has the name, now or when the new file is committed.
+  ///   - mode: of the new file.
+  /// - Throws: EEXIST for a file or link that is not to be replaced, EISDIR for a directory, and EACCES for a file that this
+  ///   process may not write, though it could be replaced.
   package init(
-    _ path: String, to target: Target = .file, mode: UInt32 = 0o644
+    _ path: String, to target: Target = .file, ifExists existing: Files.Existing = .replace,
+    mode: UInt32 = 0o644
   ) throws(SystemError) {
     self.path = path
+    self.existing = existing
     guard target == .anything else {
       let draft = Self.draft(of: path)
       descriptor = try Self.create(draft, mode)
@@ -41,9 +47,11 @@ package struct NamedOutput: ~Copyable, Sendable {
     // SAFETY: `status` outlives the call, and the path is a null-terminated string.
     if unsafe lstat(path, &status) == 0 {
       switch status.st_mode & S_IFMT {
-      case S_IFLNK: break
       case S_IFDIR: throw SystemError(call: "open \(path)", number: EISDIR)
+      case S_IFLNK:
+        if existing == .refuse { throw SystemError(call: "open \(path)", number: EEXIST) }
       case S_IFREG:
+        if existing == .refuse { throw SystemError(call: "open \(path)", number: EEXIST) }
         try checked("open \(path)") { unsafe access(path, W_OK) }
         // What only its owner could read stays so.
         mode &= status.st_mode
@@ -64,6 +72,7 @@ package struct NamedOutput: ~Copyable, Sendable {
   package init(inPlace descriptor: consuming FileDescriptor, _ path: String) {
     self.descriptor = descriptor
     self.path = path
+    existing = .replace
   }
 
   deinit { if let draft { try? Files.remove(draft) } }
@@ -72,11 +81,16 @@ package struct NamedOutput: ~Copyable, Sendable {
   ///
   /// `fsync`, `rename`, and `fsync` of the folder, so that a power failure does not bring back what was there before. What is
   /// written in place has its name.
+  ///
+  /// - Throws: EEXIST where something has got the name meanwhile that is not to be replaced.
   package mutating func commit() throws(SystemError) {
     guard let draft else { return }
     let number = descriptor.rawValue
     try checked("fsync \(draft)") { fsync(number) }
-    try Files.rename(draft, to: path)
+    switch existing {
+    case .replace: try Files.rename(draft, to: path)
+    case .refuse: try Files.rename(draft, toFree: path)
+    }
     self.draft = nil
     let folder = Files.folder(of: path)
     let opened = FileDescriptor(
@@ -108,7 +122,7 @@ package struct NamedOutput: ~Copyable, Sendable {
   }
 
   /// The descriptor of this process that a path stands for: links that the kernel and the system keep.
-  private static func ownDescriptor(_ path: String) -> CInt? {
+  static func ownDescriptor(_ path: String) -> CInt? {
     switch path {
     case "/dev/stdout": return STDOUT_FILENO
     case "/dev/stderr": return STDERR_FILENO

@@ -39,7 +39,8 @@ package enum CaptureConversion {
     let capture = try RecordedCapture(directory)
     // An empty folder has two names in it, a file none.
     let isTaken =
-      format.isFolder ? Files.names(in: output).count != 2 && Files.exists(output) : Files.exists(output)
+      format.isFolder
+      ? Files.names(in: output).count != 2 && Files.isOccupied(output) : Files.isOccupied(output)
     guard !isTaken else { throw .outputExists(output) }
     var report = ConversionReport(format, output)
     report.leftOut = capture.leftOut

@@ -36,7 +36,7 @@ enum TableConversion {
   ) throws(ConversionError) {
     do throws(SystemError) {
       var file =
-        try path == "-" ? OutputFile(toStandardOutput: ()) : OutputFile(creating: path, ifExists: .fail)
+        try path == "-" ? OutputFile(toStandardOutput: ()) : OutputFile(creating: path, ifExists: .refuse)
       var line = JSONLine()
       for table in capture.tables {
         var points = LineProtocol(
@@ -53,8 +53,7 @@ enum TableConversion {
             "\(table.name): \(points.empty) rows without a value, which the line protocol cannot have")
         }
       }
-      try file.flush()
-      try file.sync()
+      try file.finish()
     } catch { throw .output(error) }
   }
 

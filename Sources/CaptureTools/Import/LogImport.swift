@@ -79,7 +79,8 @@ package struct LogImport {
     var outcome = Outcome()
     let (report, names, advertisers, omitted) = try survey(&outcome, progress)
     outcome.packets = report.records
-    let draft = output + ".partial"
+    // Nobody else has a folder of that name.
+    let draft = "\(output).\(ProcessFacts.ownID).partial"
     do throws(Failure) {
       try Self.output { () throws(SystemError) in
         try Files.removeTree(draft)

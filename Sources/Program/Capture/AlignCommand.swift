@@ -41,17 +41,20 @@ struct AlignCommand: ParsableCommand {
       "The device that the others are compared with; the best if not given.", valueName: "address"))
   var reference: String?
 
-  @Option(help: ArgumentHelp("How far apart the clocks may be, either way, 0.5 … 60.", valueName: "seconds"))
+  @Option(
+    help: ArgumentHelp("How far apart the clocks may be, either way, 0.5 … 60.", valueName: "seconds"),
+    in: NumberRange(0.5...60, "seconds"))
   var search = 10.0
+
+  @OptionGroup var overwriting: OverwriteOptions
 
   @Flag(help: "Print one JSON object: what the file has.")
   var json = false
 
-  func validate() throws {
-    guard (0.5...60).contains(search) else { throw ValidationError("--search must be 0.5 … 60") }
-  }
-
   func run() throws {
+    let file = path + "/" + Alignment.fileName
+    // What an earlier run has found is found again.
+    if (try? Alignment(in: path)) == nil { try overwriting.check(file, "directory") }
     let found = try failing { () throws(AnalysisError) in
       try CaptureAlignment.run(path, reference: reference, search: search) { text in
         if Console.isErrorTerminal { Console.progress(text.printable) }
@@ -61,7 +64,7 @@ struct AlignCommand: ParsableCommand {
     var line = JSONLine()
     found.alignment.encode(into: &line)
     try failing { () throws(SystemError) in
-      try Files.replace(path + "/" + Alignment.fileName, with: line.octets.span)
+      try Files.replace(file, with: line.octets.span)
     }
     if json {
       try Console.write(line.octets)

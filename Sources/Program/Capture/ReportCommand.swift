@@ -68,6 +68,7 @@ struct ReportCommand: ParsableCommand {
   var stream: [String] = []
 
   @OptionGroup(title: "Logs from the air") var air: AirKeyOptions
+  @OptionGroup var overwriting: OverwriteOptions
 
   func validate() throws {
     _ = try view
@@ -78,7 +79,10 @@ struct ReportCommand: ParsableCommand {
 
   func run() throws {
     let (view, keys) = (try view, air.keys)
-    let converter = try png.map { file in try Converter(into: file) }
+    for (file, option) in [(svg, "--svg"), (png, "--png"), (page, "--output")] {
+      try overwriting.check(file, option, inputs: [path])
+    }
+    let converter = try png.map { file in try Converter(into: file, ifExists: overwriting.existing) }
     Confinement.filterFiles()
     let document = try failing { () throws(ReportError) in
       var document = try ReportDocument.read(path, title: title, keys: keys) { Console.progress($0) }
@@ -89,9 +93,7 @@ struct ReportCommand: ParsableCommand {
     for problem in document.problemTexts { Console.note(problem) }
     if let svg { try write(document.picture, to: svg) }
     if let png, let converter { try draw(document.picture, to: png, by: converter) }
-    if output != nil || svg == nil && png == nil {
-      try write(document.page, to: output, document)
-    }
+    if let page { try write(document.page, to: page, document) }
     if document.isIncomplete { throw ExitCode.failure }
     if document.hasLosses { throw ExitCode(3) }
   }
@@ -115,22 +117,18 @@ struct ReportCommand: ParsableCommand {
     return moment
   }
 
-  /// In the capture's directory, or beside the log.
-  private var defaultOutput: String {
+  /// Where the page is written; `nil` for pictures alone. If not given, in the capture's directory, or beside the log.
+  private var page: String? {
+    if let output { return output }
+    guard svg == nil, png == nil else { return nil }
     let name = path.hasSuffix("/") ? String(path.dropLast()) : path
     return Files.names(in: path).isEmpty ? name + ".html" : name + "/report.html"
   }
 
-  /// - Parameter name: what a person gave; a name of our own choosing is never a device or a pipe.
-  private func write(_ octets: [UInt8], to name: String?, _ document: ReportDocument? = nil) throws {
-    if name == "-" { return try Console.write(octets) }
-    let file = name ?? defaultOutput
+  private func write(_ octets: [UInt8], to file: String, _ document: ReportDocument? = nil) throws {
+    if file == "-" { return try Console.write(octets) }
     do throws(SystemError) {
-      if name == nil {
-        try Files.replace(file, with: octets.span)
-      } else {
-        try Files.write(octets.span, to: file)
-      }
+      try Files.write(octets.span, to: file, ifExists: overwriting.existing)
     } catch {
       throw Failure("cannot write \(file): \(error); choose another place by --output")
     }
@@ -147,8 +145,8 @@ struct ReportCommand: ParsableCommand {
 
     /// Before anything of somebody else's is read: from then on no program can be started. Where no picture comes, none is
     /// drawn. It writes into an open file, so that it looks up no name.
-    init(into file: String) throws {
-      do throws(SystemError) { output = try NamedOutput(file, to: .anything) } catch {
+    init(into file: String, ifExists existing: Files.Existing) throws {
+      do throws(SystemError) { output = try NamedOutput(file, to: .anything, ifExists: existing) } catch {
         throw Failure("cannot write \(file): \(error)")
       }
       let draw = "rsvg-convert --zoom 2 >\(output.pathForChildren())"

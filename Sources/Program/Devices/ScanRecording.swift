@@ -21,6 +21,9 @@ final class ScanRecording: Sendable {
   init(in directory: String) { self.directory = directory }
 
   func start() async throws {
+    guard Files.names(in: directory).allSatisfy({ $0 == "." || $0 == ".." }) else {
+      throw Failure("\(directory) is there already and not empty; give another --output")
+    }
     let file = try await failing { () async throws(HostError) in
       do throws(SystemError) { try Files.createDirectory(directory) } catch { throw .system(error) }
       return try await PacketLogFile.start(path)

@@ -37,6 +37,8 @@ struct DoctorCommand: AsyncParsableCommand {
   @Option(help: ArgumentHelp("A packet log for the report: NAME.btsnoop, made anonymous.", valueName: "file"))
   var log: String?
 
+  @OptionGroup var overwriting: OverwriteOptions
+
   @Flag(help: "Print one JSON object a line.")
   var json = false
 
@@ -49,6 +51,8 @@ struct DoctorCommand: AsyncParsableCommand {
   }
 
   func run() async throws {
+    let report = report.map { DoctorReport(path: $0, log: log, overwriting: overwriting) }
+    try report?.check()
     let facts = await DoctorFacts.gather(adapter: adapter, folder: folder)
     let findings = Doctor(facts, adapter: adapter).findings()
     for finding in findings {
@@ -59,7 +63,7 @@ struct DoctorCommand: AsyncParsableCommand {
       }
     }
     if let report {
-      let written = try DoctorReport(path: report, log: log).write(findings)
+      let written = try report.write(findings)
       Console.note(
         "\(written.joined(separator: " and ")): look at what is in them before you show them to others")
     }

@@ -10,17 +10,27 @@ struct DoctorReport {
   let path: String
   /// A packet log to go with it.
   let log: String?
+  let overwriting: OverwriteOptions
+
+  /// What `write` writes.
+  var files: [String] { [path + ".txt"] + (log == nil ? [] : [path + ".btsnoop"]) }
+
+  /// Refuses files that are there.
+  func check() throws {
+    for file in files { try overwriting.check(file, "--report", inputs: log.map { [$0] } ?? []) }
+  }
 
   /// Writes `path.txt`, and `path.btsnoop` where there is a log.
   ///
   /// - Returns: what was written.
   func write(_ findings: [DoctorFinding]) throws -> [String] {
-    let text = path + ".txt"
+    try check()
     let octets = Array((Self.lines(findings).joined(separator: "\n") + "\n").utf8)
-    try failing { () throws(SystemError) in try Files.write(octets.span, to: text) }
-    guard let log else { return [text] }
-    try LogCommand.anonymise(log, into: path + ".btsnoop")
-    return [text, path + ".btsnoop"]
+    try failing { () throws(SystemError) in
+      try Files.write(octets.span, to: files[0], ifExists: overwriting.existing)
+    }
+    if let log { try LogCommand.anonymise(log, into: files[1], overwriting) }
+    return files
   }
 
   static func lines(_ findings: [DoctorFinding]) -> [String] {

@@ -83,7 +83,7 @@ struct LogFiles: ~Copyable {
   /// - Throws: `exists`; `foreign` and `damaged` of what is to be continued.
   static func open(_ plan: LogFilePlan, now: MonotonicTime) throws(LogFileError) -> LogFiles {
     let numbers = plan.isSeries ? plan.numbersThere() : []
-    let isThere = plan.path != "-" && (plan.isSeries ? !numbers.isEmpty : Files.exists(plan.path))
+    let isThere = plan.path != "-" && (plan.isSeries ? !numbers.isEmpty : Files.isOccupied(plan.path))
     let path = plan.path(numbers.last ?? 1)
     guard !isThere || plan.existing == .append else { throw .exists(path) }
     let tail = isThere ? try LogTail.of(path, plan.format) : LogTail()
@@ -118,7 +118,7 @@ struct LogFiles: ~Copyable {
     _ path: String, _ existing: OutputFile.Existing, in folder: OpenFolder?
   ) throws(SystemError) -> OutputFile {
     guard let folder else { return try OutputFile(toStandardOutput: ()) }
-    if existing == .fail { return try OutputFile(creating: Files.name(of: path), in: folder, path) }
+    if existing == .fail { return try OutputFile.log(path, in: folder) }
     var file = try OutputFile(creating: path, ifExists: existing)
     file.watch(in: folder)
     return file

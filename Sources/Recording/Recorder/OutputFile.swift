@@ -33,6 +33,8 @@ public struct OutputFile: ~Copyable, Sendable {
   public enum Existing: Hashable, Sendable {
     /// Takes its place once the new one is finished. A device or a pipe is written as it is.
     case replace
+    /// Throws EEXIST, now or where it has come before the new one is finished. A device or a pipe is written as it is.
+    case refuse
     case fail
     /// Goes on after so many octets of it, and cuts off what follows them. None: makes it, where it is not there.
     case extend(byteCount: Int)
@@ -71,6 +73,7 @@ public struct OutputFile: ~Copyable, Sendable {
     let disposition: CInt
     switch existing {
     case .replace: return try NamedOutput(path, to: .anything)
+    case .refuse: return try NamedOutput(path, to: .anything, ifExists: .refuse)
     case .fail: disposition = O_CREAT | O_EXCL
     case .extend(byteCount: 0): disposition = O_CREAT
     case .extend: disposition = 0
@@ -195,6 +198,14 @@ extension OutputFile {
     (self.path, self.name, canBeCut) = (path, FileName(name), true)
     reserve()
     watch(in: folder)
+  }
+
+  /// Makes a log that is not there yet, where a person says, and watches it. A device or a pipe is written as it is.
+  package static func log(_ path: String, in folder: OpenFolder) throws(SystemError) -> OutputFile {
+    if Files.exists(path), !Files.isOccupied(path) {
+      return try OutputFile(creating: path, ifExists: .refuse)
+    }
+    return try OutputFile(creating: Files.name(of: path), in: folder, path)
   }
 
   /// Lets `isGone` tell from now on, if it is a file at all, and of a file system whose files can be told from each other.

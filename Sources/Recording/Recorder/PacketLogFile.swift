@@ -104,7 +104,7 @@ private struct PacketLogJob: WriterJob, ~Copyable {
     _ path: String, _ ring: PacketQueue, _ onFailure: @escaping @Sendable (SystemError) -> Void
   ) throws(SystemError) {
     let folder = try OpenFolder(Files.folder(of: path))
-    var file = try OutputFile(creating: Files.name(of: path), in: folder, path)
+    var file = try OutputFile.log(path, in: folder)
     var writer = CaptureLogFormat(path: path).writer
     try file.append { writer.start(into: &$0) }
     try file.flush()
