@@ -44,7 +44,7 @@ package enum CaptureConversion {
     guard !isTaken else { throw .outputExists(output) }
     var report = ConversionReport(format, output)
     report.leftOut = capture.leftOut
-    report.ledger = capture.session.map { Ledger($0) }
+    report.ledger = capture.ledger
     if let damage = capture.damage { report.problems.append(damage) }
     switch format {
     case .csv: try TableConversion.run(capture, to: output, .csv, &report, progress: progress)

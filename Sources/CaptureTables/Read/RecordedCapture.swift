@@ -41,6 +41,9 @@ package struct RecordedCapture {
     }
   }
 
+  /// What came and what was lost; `nil` without `session.json`, or if that is an older one, which does not say all of it.
+  package var ledger: Ledger? { session.map { Ledger($0) }.flatMap { $0.knowsMissing ? $0 : nil } }
+
   /// Rows a second of the table of ticks, as the recorder fitted it.
   package var tickRate: Double? { session?["ticks"]?["rateHz"]?.real }
 

@@ -46,8 +46,8 @@ package struct AnalysisReport: Sendable {
   /// Why `session.json` cannot be read, though it is there.
   package var damage: String?
 
-  /// Whether something is known to be lost.
-  package var hasLost: Bool { (ledger?.loss.total ?? 0) > 0 }
+  /// How much is known to be lost.
+  package var lostCount: Int { ledger?.loss.total ?? 0 }
 
   /// What is wrong with the tables, and with `session.json`.
   package var problems: [String] { tables.compactMap(\.problem) + [damage].compactMap(\.self) }

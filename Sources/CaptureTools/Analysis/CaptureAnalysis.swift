@@ -92,7 +92,7 @@ package struct CaptureAnalysis: ~Copyable {
       throw .noTables(error)
     }
     results.report.damage = capture.damage
-    results.report.ledger = capture.session.map { Ledger($0) }
+    results.report.ledger = capture.ledger
     results.report.knownByPayload = PayloadKnowledge(capture.session)
     let others = capture.tables.filter { table in
       table.content == .samples && !RingStream.allCases.contains { Self.isTable(table, of: $0) }

@@ -141,7 +141,7 @@ struct CaptureReport {
       section.facts = facts.facts + section.facts
       section.marks += facts.marks
       section.unmarkedLosses += facts.ledger.losses
-      section.isNumbered = facts.ledger.isNumbered
+      section.isNumbered = facts.ledger.isNumbered || !facts.ledger.knowsMissing
       section.knowsMissing = facts.ledger.knowsMissing
       section.unmarkedGaps = facts.unlistedGaps
       section.changes += facts.changes.map { ReportSection.Change(time: $0.time, text: $0.text) }

@@ -58,21 +58,21 @@ struct AnalyseCommand: ParsableCommand {
   private func analyse(_ directory: String) throws {
     let captures = CaptureGroup.members(of: directory)
     guard captures != [directory] else { return try finish(try analyse(directory, output: output)) }
-    var (hasFailed, hasLost) = (false, false)
+    var (hasFailed, lost) = (false, 0)
     if let output { try failing { () throws(SystemError) in try Files.createDirectory(output) } }
     for capture in captures {
       let name = CaptureGroup.name(capture)
       do {
         let report = try analyse(capture, output: output.map { "\($0)/\(name)" }, heading: name)
         hasFailed = !report.problems.isEmpty || hasFailed
-        hasLost = report.hasLost || hasLost
+        lost += report.lostCount
       } catch let failure as Failure {
         Console.note(failure.message)
         hasFailed = true
       }
     }
     if hasFailed { throw ExitCode.failure }
-    if hasLost { throw ExitCode(3) }
+    try CaptureText.end(lost: lost)
   }
 
   /// - Parameter heading: what the capture is called, where there are several.
@@ -96,6 +96,6 @@ struct AnalyseCommand: ParsableCommand {
 
   private func finish(_ report: AnalysisReport) throws {
     if !report.problems.isEmpty { throw ExitCode.failure }
-    if report.hasLost { throw ExitCode(3) }
+    try CaptureText.end(lost: report.lostCount)
   }
 }

@@ -1,3 +1,4 @@
+import ArgumentParser
 import BLECore
 import BLEHost
 import BLEWire
@@ -97,6 +98,13 @@ enum CaptureText {
       lines.append("\(report.withoutKernelStamp) without a kernel stamp: stamped on arrival here")
     }
     return lines
+  }
+
+  /// Ends a command with status 3 if anything was lost. What and where stands in what it printed.
+  static func end(lost total: Int) throws {
+    guard total > 0 else { return }
+    Console.note("\(total) lost")
+    throw ExitCode(3)
   }
 
   private static func seconds(_ nanoseconds: Int64) -> String {

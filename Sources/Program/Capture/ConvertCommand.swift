@@ -119,7 +119,7 @@ struct ConvertCommand: ParsableCommand {
     for note in report.leftOut + report.problems { Console.note(note) }
     if let text = PayloadKnowledge(try? SessionDocument.read(in: directory)).text { Console.note(text) }
     if !report.problems.isEmpty { throw ExitCode.failure }
-    if let ledger = report.ledger, ledger.loss.total > 0 { throw ExitCode(3) }
+    try CaptureText.end(lost: report.ledger?.loss.total ?? 0)
   }
 
   private func text(_ report: ConversionReport) -> String {

@@ -84,7 +84,7 @@ struct ImportCommand: AsyncParsableCommand {
     }
     for problem in outcome.problems { Console.note(problem) }
     if !outcome.problems.isEmpty { throw ExitCode.failure }
-    if outcome.captures.contains(where: { $0.report.lost.total > 0 }) { throw ExitCode(3) }
+    try CaptureText.end(lost: outcome.captures.reduce(0) { $0 + $1.report.lost.total })
   }
 
   private func show(_ capture: LogImport.Capture) throws {

@@ -197,7 +197,7 @@ struct RecordingJob: Sendable {
     // The last goes the way of every failed command.
     for failure in failures.dropLast() { Console.note(failure) }
     if let failure = failures.last { throw Failure(failure) }
-    if outcomes.contains(where: \.hasLost) { throw ExitCode(3) }
+    try CaptureText.end(lost: outcomes.reduce(0) { $0 + $1.lostCount })
   }
 
   private func show(_ result: SensorRecording.Result, _ directory: String, json: Bool) throws {
@@ -244,7 +244,7 @@ extension RecordingGroup.Outcome {
     if case .success = result { true } else { false }
   }
 
-  fileprivate var hasLost: Bool {
-    if case .success(let result) = result { result.report.lost.total > 0 } else { false }
+  fileprivate var lostCount: Int {
+    if case .success(let result) = result { result.report.lost.total } else { 0 }
   }
 }
