@@ -37,7 +37,7 @@ import Testing
       for (outcome, advertiser) in zip(outcomes, found) {
         let result = try outcome.result.get()
         #expect(result.failure == nil)
-        #expect(result.report.lost.total == 0)
+        #expect(result.report.lost.total == result.report.malformed)
         #expect(result.report.device == advertiser.address)
         #expect(result.report.streams.reduce(0) { $0 + $1.samples } == Self.samples)
         let every = try #require(rings.first { $0.address == advertiser.address }?.malformedEvery)
