@@ -41,14 +41,18 @@ import Testing
       let rate = 25 * clock("ring") / clock("chest")
       #expect(abs(try #require(ring.rate) / rate - 1) < 1e-6)
 
-      // A strap tells of its beats with the next measurement: how late the most punctual of 600 is nobody can see, and all are late by it.
+      #expect(abs(late - (made("ring", "late") - made("chest", "late"))) * 1e9 < (ring.lateUncertainty ?? 0))
+      #expect(abs(try #require(ring.rate) - rate) < (ring.rateUncertainty ?? 0))
+
+      // A strap tells of its beats with the next measurement, in the next connection event, all 45 ms.
       let strap = try device(Self.strap, found.alignment)
       let strapLate = try #require(strap.late) / 1e9
       let unseen = strapLate - (made("strap", "late") - made("chest", "late"))
-      #expect((0..<0.01).contains(unseen), "\(unseen) s")
+      let range = try #require(strap.lateUncertainty) / 1e9
+      #expect(abs(unseen) < range && range < 0.05, "\(unseen) ± \(range) s")
       #expect(strap.evidence.map(\.kind) == ["beats"] && !strap.evidence[0].hasPulseTransit)
       let drift = clock("strap") / clock("chest") - 1
-      #expect(abs(try #require(strap.clockDrift) - drift) < 1e-6)
+      #expect(abs(try #require(strap.clockDrift) - drift) < min(1e-6, strap.clockUncertainty ?? 0))
       #expect(
         strap.refusals == [Alignment.Refusal(with: Self.ring, why: "no heart beats that both have seen")])
     }
@@ -144,6 +148,66 @@ import Testing
     #expect(throws: SharedEvidence.Refusal.nothing(.beats)) {
       try SharedEvidence.beats([1, 2, 3], [1, 2, 3])
     }
+  }
+
+  /// Lines between 0 and 1 at both ends of 10,000 s: all that do not climb by more than 1 in that time.
+  @Test func linesBetweenBoundsAreThoseThatNoBoundExcludes() throws {
+    func bounds(_ value: Double) -> [LineBand.Bound] {
+      [0, 5_000, 10_000].map { LineBand.Bound(seconds: $0, value: value) }
+    }
+    let band = try #require(LineBand(above: bounds(0), below: bounds(1)))
+    #expect(band.slack == 0)
+    for seconds in [0.0, 2_500, 10_000] {
+      let range = band.range(at: seconds)
+      #expect(abs(range.lowerBound) < 1e-6 && abs(range.upperBound - 1) < 1e-6)
+    }
+    #expect(abs(band.slopes.lowerBound + 1e-4) < 1e-9 && abs(band.slopes.upperBound - 1e-4) < 1e-9)
+    // One bound in the middle halves it.
+    let low = try #require(
+      LineBand(above: bounds(0), below: bounds(1) + [LineBand.Bound(seconds: 5_001, value: 0.25)]))
+    #expect(abs(low.range(at: 5_001).upperBound - 0.25) < 1e-6)
+    #expect(LineBand(above: bounds(1), below: bounds(0)) == nil)
+    #expect(LineBand(above: [], below: bounds(0)) == nil)
+  }
+
+  /// A heart with breaths in it, by a strap whose clock is 80 ppm fast and that has lost an interval: both parts are found.
+  @Test func anchorsIntervalsAcrossOneThatIsMissing() throws {
+    var beats = [100.0]
+    while beats.count < 400 {
+      beats.append(beats[beats.count - 1] + 0.85 + 0.06 * sin(1.7 * beats[beats.count - 1]))
+    }
+    var places = beats.map { ($0 - 100) * (1 + 80e-6) }
+    let missing = places[200] - places[199]
+    for index in 200..<400 { places[index] -= missing }
+    places.remove(at: 200)
+    let anchored = try AnchoredBeats([places], expected: [100.2], others: beats, .electric)
+    #expect(abs(anchored.slope + 80e-6) < min(2e-6, anchored.slopeUncertainty ?? 0))
+    for (index, beat) in [(40, 40), (150, 150), (300, 301), (380, 381)] {
+      #expect(abs(try #require(anchored.times[0][index]) - beats[beat]) < 0.001)
+    }
+    let even = (0..<400).map { 0.8 * Double($0) }
+    #expect { try AnchoredBeats([even], expected: [0.3], others: even, .electric) } throws: { error in
+      if case .ambiguous(.beats, _)? = error as? SharedEvidence.Refusal { true } else { false }
+    }
+  }
+
+  /// Lags that wander, as those of a clock that warms up do, are no independent points.
+  @Test func aLineThroughABendIsLessSure() throws {
+    func line(_ bend: Double) throws -> LagLine {
+      try #require(
+        LagLine(
+          (0..<30).map { number in
+            let part = Double(number) / 29 - 0.5
+            let noise = [0.000_3, -0.000_2, 0.000_1, -0.000_3, 0.000_2][number % 5]
+            return LagLine.Point(
+              seconds: 20 * Double(number), lag: 0.5 + bend * part * part + noise, weight: 1)
+          }))
+    }
+    let (straight, bent) = (try line(0), try line(0.02))
+    // In the middle the line is a twelfth of the bend above it.
+    #expect(straight.lagUncertainty < 0.000_3)
+    #expect(
+      bent.lagUncertainty > 0.02 / 12 && (bent.driftUncertainty ?? 0) > 4 * (straight.driftUncertainty ?? 1))
   }
 
   /// Of 30 points 25 lie on a line.

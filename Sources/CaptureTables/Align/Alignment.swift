@@ -9,9 +9,14 @@ package struct Alignment: Sendable, Hashable {
   package struct Device: Sendable, Hashable {
     /// The name of its directory.
     package var directory: String
-    /// How much later than the reference it has the same things at `Alignment.at`: nanoseconds; `nil` where nobody knows.
+    /// How much later than the reference it has the same things at `Alignment.at`: nanoseconds; `nil` if that is not known.
     package var late: Double?
+    /// Half of the range around `late` that has, in 95 of 100 cases, how much later the device sends what both have seen. It has the
+    /// waits for connection events in it, which rows cannot be told from. `nil` if a wait is not known.
     package var lateUncertainty: Double?
+    /// Half of the range of the distance between the rows of both alone, which is what `convert --grid` needs; `nil` for a strap,
+    /// which has no rows on a clock of its own.
+    package var rowUncertainty: Double?
     /// How that grows: nanoseconds a second, a thousandth part in a million each.
     package var drift = 0.0
     /// `nil` where no drift could be told.
@@ -19,8 +24,12 @@ package struct Alignment: Sendable, Hashable {
     /// How much faster than the reference's own clock its own runs, if it tells seconds: a share. The kernel's is in the place of a
     /// reference's that tells none.
     package var clockDrift: Double?
+    /// Half of the range that has it in 95 of 100 cases: a share.
+    package var clockUncertainty: Double?
     /// Ticks a second by that clock, if it counts ticks.
     package var rate: Double?
+    /// Half of the range that has it in 95 of 100 cases: ticks a second.
+    package var rateUncertainty: Double?
     /// By what it was found, from one device to the other.
     package var evidence: [Evidence] = []
     /// Why it was not found by others.
@@ -88,10 +97,13 @@ package struct Alignment: Sendable, Hashable {
       line.member("directory", device.directory)
       line.member("lateMs", optional: device.late.map { $0 / 1e6 })
       line.member("lateUncertaintyMs", optional: device.lateUncertainty.map { $0 / 1e6 })
+      line.member("rowUncertaintyMs", optional: device.rowUncertainty.map { $0 / 1e6 })
       line.member("driftPPM", optional: device.late == nil ? nil : device.drift / 1e3)
       line.member("driftUncertaintyPPM", optional: device.driftUncertainty.map { $0 / 1e3 })
       line.member("clockPPM", optional: device.clockDrift.map { $0 * 1e6 })
+      line.member("clockUncertaintyPPM", optional: device.clockUncertainty.map { $0 * 1e6 })
       line.member("rateHz", optional: device.rate)
+      line.member("rateUncertaintyHz", optional: device.rateUncertainty)
       line.member(
         "evidence",
         array: { line in

@@ -1,6 +1,7 @@
 import BLECore
 import BLELinux
 import CaptureTables
+import JSONText
 import Physiology
 import Recording
 
@@ -16,6 +17,10 @@ struct AlignedSensor: Sendable {
   /// What the kernel's clock takes for a unit of its own: seconds; `nil` where it has none.
   private(set) var pace: Double?
   private(set) var counts = StraightClock.Unit.seconds
+  /// How much later than sent its rows are; `nil` if that cannot be known, or there are none on its own clock.
+  private(set) var wait: LinkWait?
+  /// Connection intervals that were in force.
+  private(set) var intervals: [LinkWait.Interval] = []
   /// Tables that end before their time.
   private(set) var problems: [String] = []
 
@@ -31,7 +36,9 @@ struct AlignedSensor: Sendable {
     do throws(SystemError) {
       let clock = try StraightClock(of: capture)
       if let clock { (pace, counts) = (clock.pace, clock.counts) }
+      intervals = LinkWait.intervals(of: capture, origin: origin)
       for table in capture.tables { try read(table, of: capture, clock) }
+      wait = try findWait(of: capture, clock)
       try findBeats(of: capture, clock)
     } catch { throw .output(error) }
   }
@@ -96,24 +103,68 @@ struct AlignedSensor: Sendable {
     }
   }
 
+  // MARK: The link
+
+  /// Columns with the stamps of what a row came in.
+  private static func stamps(_ table: RecordedTable) -> [Int] {
+    let names = ["frame_time_ns"] + RingStream.allCases.map { "\($0.name)_time_ns" }
+    return table.columns.indices.filter { names.contains(table.columns[$0].name) }
+  }
+
+  private func findWait(of capture: RecordedCapture, _ clock: StraightClock?) throws(SystemError) -> LinkWait?
+  {
+    var frames: [LinkWait.Frame] = []
+    let fragments = FirstFragments.read(of: capture)
+    for table in capture.tables {
+      let places = Self.stamps(table)
+      guard SignalTable(table) != nil, !places.isEmpty else { continue }
+      // Without a packet log nothing tells how many events a frame took that is longer than the link's packets.
+      if places.count == 1, fragments == nil, !Self.hasWholeFrames(capture) { return nil }
+      var ofTable: [LinkWait.Frame] = []
+      let reader = try capture.reader(table)
+      while reader.next() {
+        let recorded = Int64(bitPattern: reader.words[0])
+        let stamp = places.map { Int64(bitPattern: reader.words[$0]) }.filter {
+          CaptureTable.times.contains($0)
+        }.min()
+        guard let stamp, CaptureTable.times.contains(recorded) else { continue }
+        let time = seconds(clock?.time(ofRow: reader.words, in: table) ?? recorded)
+        if let last = ofTable.last, last.stamp == seconds(stamp) {
+          ofTable[ofTable.count - 1].time = max(last.time, time)
+          ofTable[ofTable.count - 1].rows += 1
+        } else {
+          let begun = fragments?.start(ofStamp: stamp) ?? stamp
+          ofTable.append(LinkWait.Frame(time: time, stamp: seconds(stamp), begun: seconds(begun)))
+        }
+      }
+      guard places.count == 1, let first = ofTable.first, let last = ofTable.last else {
+        frames += ofTable
+        continue
+      }
+      let rows = ofTable.reduce(0) { $0 + $1.rows }
+      let period = (last.time - first.time) / Double(max(1, rows - first.rows))
+      frames += ofTable.map {
+        LinkWait.Frame(time: $0.time, stamp: $0.stamp, begun: $0.begun, rows: $0.rows, period: period)
+      }
+    }
+    return LinkWait(frames.sorted { $0.stamp < $1.stamp }, intervals, isStraight: clock != nil)
+  }
+
+  /// Whether the link's packets hold any frame, by `session.json`; a capture without one tells nothing against it.
+  private static func hasWholeFrames(_ capture: RecordedCapture) -> Bool {
+    guard let changes = capture.session?["connection"]?["changes"]?.array else {
+      return capture.session == nil
+    }
+    return changes.compactMap { $0["receiveDataLength"]?.integer(Int.self) }.last ?? 27 >= longestPacket
+  }
+
+  /// Bytes of a data packet with the longest data length: Core 5.4, Vol 6, Part B, 2.4.
+  private static let longestPacket = 251
+
   // MARK: Beats
 
-  /// Those of a strap: their intervals add up to its own clock.
-  private var strap: StrapBeats?
-
-  /// The same where its beats are told by a clock that is known to be slower by a share.
-  func slower(by share: Double) -> AlignedSensor {
-    guard let strap = strap?.slower(by: share) else { return self }
-    var sensor = self
-    sensor.take(strap)
-    return sensor
-  }
-
-  private mutating func take(_ strap: StrapBeats) {
-    self.strap = strap
-    beats = strap.beats.map(seconds)
-    pace = strap.secondsPerSecond
-  }
+  /// Those of a strap; `nil` where it has no intervals.
+  private(set) var strap: StrapBeats?
 
   private mutating func readIntervals(_ table: RecordedTable, of capture: RecordedCapture) throws(SystemError)
   {
@@ -124,11 +175,12 @@ struct AlignedSensor: Sendable {
       guard CaptureTable.times.contains(time), let ticks = table.columns[1].number(reader.words[1]) else {
         continue
       }
-      strap.take(Int(ticks), at: time)
+      strap.take(Int(ticks), at: seconds(time))
     }
     if let problem = reader.problem { problems.append("\(name): \(problem)") }
     strap.finish()
-    take(strap)
+    self.strap = strap
+    beats = strap.beats
   }
 
   /// Those of an electrocardiogram, or of a pulse, where a strap has told none.

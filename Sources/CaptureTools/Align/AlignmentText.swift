@@ -19,13 +19,26 @@ package enum AlignmentText {
         continue
       }
       lines.append(name + offset(late, device.lateUncertainty) + drift(device))
-      if let clock = device.clockDrift {
+      if let rows = device.rowUncertainty {
         lines.append(
-          "\(indent)its own clock is \(fixed(abs(clock) * 1e6, 2)) ppm \(clock < 0 ? "slow" : "fast") by the reference's"
+          "\(indent)its rows lie so to the reference's by ± \(fixed(rows / 1e6, 2)) ms; the rest is how long packets waited"
         )
       }
+      if device.lateUncertainty == nil {
+        lines.append("\(indent)\(unknownWait)")
+      }
+      if let clock = device.clockDrift {
+        lines.append(
+          "\(indent)its own clock is \(fixed(abs(clock) * 1e6, 2))\(range(device.clockUncertainty.map { $0 * 1e6 }, 2)) ppm "
+            + "\(clock < 0 ? "slow" : "fast") by the reference's")
+      }
       if let rate = device.rate {
-        lines.append("\(indent)\(fixed(rate, 5)) ticks a second by the reference's clock")
+        lines.append(
+          "\(indent)\(fixed(rate, 5))\(range(device.rateUncertainty, 5)) ticks a second by the reference's clock"
+        )
+      }
+      if device.clockDrift == nil, device.rate == nil {
+        lines.append("\(indent)how its own clock runs is not known: record for longer, without a lost link")
       }
       for evidence in device.evidence {
         lines.append(
@@ -33,16 +46,24 @@ package enum AlignmentText {
             + "\(evidence.places) places, \(fixed(evidence.residual / 1e6, 2)) ms RMS")
         if evidence.hasPulseTransit {
           lines.append(
-            "\(indent)the way of the pulse from the heart to the skin is in it, some tenths of a second")
+            "\(indent)the way of the pulse from the heart to the skin is in it, some tenths of a second, and in its range"
+          )
         }
       }
     }
     return lines.joined(separator: "\n") + "\n"
   }
 
+  private static let unknownWait =
+    "how far that may be off is not known: connection intervals and packets are missing in the recording; use ringtap capture with a packet log, "
+    + "for two minutes or longer"
+
   private static func offset(_ late: Double, _ uncertainty: Double?) -> String {
-    let sure = uncertainty.map { " ± \(fixed($0 / 1e6, 2))" } ?? ""
-    return "\(fixed(abs(late) / 1e6, 2))\(sure) ms \(late < 0 ? "early" : "late")"
+    "\(fixed(abs(late) / 1e6, 2))\(range(uncertainty.map { $0 / 1e6 }, 2)) ms \(late < 0 ? "early" : "late")"
+  }
+
+  private static func range(_ half: Double?, _ decimals: Int) -> String {
+    half.map { " ± \(fixed($0, decimals))" } ?? ""
   }
 
   private static func drift(_ device: Alignment.Device) -> String {

@@ -9,11 +9,21 @@ import Physiology
 /// Each pair is compared by movement, else by beats. Of all pairs those are taken that tell most, as many as connect the devices; the
 /// reference is the device with the most of them, or the one that is asked for.
 package enum CaptureAlignment {
+  /// Where the lateness of a sensor lies at a time, less that of the times it was compared by: seconds.
+  private typealias Lateness = @Sendable (Double) -> ClosedRange<Double>?
+
   /// What two sensors have seen of the same body.
   private struct Found {
-    var evidence: SharedEvidence
-    /// Of the sensors' own clocks, as `AlignedSensor` has them, and better.
+    var kind: SharedEvidence.Kind
+    var line: LagLine
+    var likeness: Double
+    /// What a second of each is to the other's times; `nil` where it has no clock of its own.
     var paces: (first: Double?, second: Double?)
+    /// Half of the range of the ratio of both: a share.
+    var paceUncertainty: Double?
+    var lateness: (first: Lateness, second: Lateness)
+    /// Whether one of them is a strap, which has no rows on a clock of its own.
+    var isStrap = (first: false, second: false)
     var hasPulseTransit = false
   }
 
@@ -32,10 +42,22 @@ package enum CaptureAlignment {
       (self.first, self.second, self.found) = (first, second, found)
     }
 
-    var line: LagLine { found.evidence.line }
-    /// Seconds by which it may be off; with the way of the pulse in it, that is what nobody knows.
-    var uncertainty: Double { line.lagUncertainty + (found.hasPulseTransit ? 0.1 : 0) }
+    var line: LagLine { found.line }
+    /// Seconds by which it may be off, to choose by.
+    var uncertainty: Double {
+      let ranges = [found.lateness.first(line.center), found.lateness.second(line.center)]
+      let waits = ranges.map { $0.map { $0.upperBound - $0.lowerBound } ?? unknown }
+      return line.lagUncertainty + waits.reduce(0, +) / 2 + (found.hasPulseTransit ? longestTransit : 0)
+    }
   }
+
+  /// A wait that is not known is worse than any that is: seconds.
+  private static let unknown = 10.0
+  /// From an R wave to the peak of its pulse in a finger, at most: seconds. Allen, Photoplethysmography and its application in clinical
+  /// physiological measurement, Physiol. Meas. 28(3), 2007: 0.2 s to its foot, and up to 0.3 s from there.
+  private static let longestTransit = 0.5
+  /// A beat is not the same moment for two sensors that see the heart's currents: half a sample at 130 Hz.
+  private static let beatUncertainty = 0.004
 
   /// - Parameters:
   ///   - directory: of a group.
@@ -96,22 +118,119 @@ package enum CaptureAlignment {
     var reasons: [SharedEvidence.Refusal] = []
     do throws(SharedEvidence.Refusal) {
       guard a.motion.seconds.isEmpty || b.motion.seconds.isEmpty else {
-        return .success(
-          Found(evidence: try .movement(a.motion, b.motion, within: search), paces: (a.pace, b.pace)))
+        return .success(rows(try .movement(a.motion, b.motion, within: search), a, b))
       }
     } catch { reasons.append(error) }
     do throws(SharedEvidence.Refusal) {
-      // What is found of a strap's clock makes its beats' places better.
-      let drift = try SharedEvidence.beats(a.beats, b.beats, within: search).line.drift
-      let (c, d) = (a.slower(by: drift), b.slower(by: -drift))
-      return .success(
-        Found(
-          evidence: try .beats(c.beats, d.beats, within: search), paces: (c.pace, d.pace),
-          hasPulseTransit: a.seesBlood != b.seesBlood))
+      guard a.strap == nil, b.strap == nil else { return .success(try byStrap(a, b, within: search)) }
+      var found = rows(try .beats(a.beats, b.beats, within: search), a, b)
+      found.hasPulseTransit = a.seesBlood != b.seesBlood
+      return .success(found)
     } catch { return .failure(Reasons(reasons + [error])) }
   }
 
+  /// Both have rows on clocks of their own.
+  private static func rows(_ evidence: SharedEvidence, _ a: AlignedSensor, _ b: AlignedSensor) -> Found {
+    Found(
+      kind: evidence.kind, line: evidence.line, likeness: evidence.likeness, paces: (a.pace, b.pace),
+      paceUncertainty: evidence.line.driftUncertainty, lateness: (lateness(a), lateness(b)))
+  }
+
+  private static func lateness(_ sensor: AlignedSensor) -> Lateness {
+    { [wait = sensor.wait] seconds in wait?.range(at: seconds) }
+  }
+
+  /// One of them is a strap: its beats get the times that the other has of them, and its stamps tell how much later it told them.
+  private static func byStrap(
+    _ a: AlignedSensor, _ b: AlignedSensor, within search: Double
+  ) throws(SharedEvidence.Refusal) -> Found {
+    let lag = try SharedEvidence.roughBeats(a.beats, b.beats, within: search)
+    // Of two straps the one with fewer gaps has the times.
+    let isSecond =
+      a.strap == nil || (b.strap.map { $0.stretches.count >= a.strap?.stretches.count ?? 0 } ?? false)
+    let (sensor, other) = isSecond ? (b, a) : (a, b)
+    guard let strap = sensor.strap else { throw .nothing(.beats) }
+    let hasPulseTransit = a.seesBlood != b.seesBlood
+    let stretches = strap.stretches
+    let anchored = try AnchoredBeats(
+      stretches.map(\.places), expected: stretches.map { $0.offset + (isSecond ? -lag : lag) },
+      others: other.beats, hasPulseTransit ? .light : .electric)
+    let center = middle(anchored.times)
+    let late = strap.lateness(of: anchored.times, sensor.intervals)
+    // Where nothing tells how late the strap is, it is known as well as its stamps.
+    let sign = isSecond ? 1.0 : -1.0
+    let drift = sign * (late.map { middle($0.distance.slopes) - middle($0.wait.paceError) } ?? 0)
+    let ownLate: (Double) -> ClosedRange<Double>? = { seconds in
+      guard let late else { return nil }
+      let (distance, wait) = (late.distance.range(at: seconds), late.wait.range(at: seconds))
+      return distance.lowerBound - wait.upperBound...distance.upperBound - wait.lowerBound
+    }
+    let level = ownLate(center).map { middle($0) } ?? (isSecond ? lag : -lag)
+    let line = LagLine(
+      center: center, lag: sign * level, drift: drift,
+      lagUncertainty: anchored.uncertainty + (hasPulseTransit ? 0 : beatUncertainty),
+      driftUncertainty: late.map { width($0.distance.slopes) / 2 + width($0.wait.paceError) / 2 },
+      residual: anchored.residual, used: anchored.blocks)
+    let strapLateness: Lateness = { seconds in
+      guard let late else { return nil }
+      let (distance, wait) = (late.distance.range(at: seconds), late.wait.range(at: seconds))
+      let placed = sign * line.lag(at: seconds)
+      // The strap is placed so much later than the times of its beats; it truly is so much later.
+      return placed - (distance.upperBound - wait.lowerBound)...placed
+        - (distance.lowerBound - wait.upperBound)
+    }
+    // Its clock by the other's rows; the drift is one of stamps, so it is taken out again where both are joined.
+    let pace = (1 + anchored.slope) * (1 + drift * sign)
+    let otherLateness = other.strap == nil ? lateness(other) : standing(other)
+    return Found(
+      kind: .beats, line: line, likeness: anchored.share,
+      paces: isSecond ? (other.pace, pace) : (pace, other.pace),
+      paceUncertainty: anchored.slopeUncertainty,
+      lateness: isSecond ? (otherLateness, strapLateness) : (strapLateness, otherLateness),
+      isStrap: (a.strap != nil, b.strap != nil), hasPulseTransit: hasPulseTransit)
+  }
+
+  /// Lateness of a strap whose beats are where its own stamps put them.
+  private static func standing(_ sensor: AlignedSensor) -> Lateness {
+    let stretches = sensor.strap?.stretches ?? []
+    let times = stretches.map { stretch in stretch.places.map { Double?($0 + stretch.offset) } }
+    let late = stretches.count == 1 ? sensor.strap?.lateness(of: times, sensor.intervals) : nil
+    return { seconds in
+      guard let late else { return nil }
+      let (distance, wait) = (late.distance.range(at: seconds), late.wait.range(at: seconds))
+      return wait.lowerBound - distance.upperBound...wait.upperBound - distance.lowerBound
+    }
+  }
+
+  private static func middle(_ times: [[Double?]]) -> Double {
+    let known = times.joined().compactMap { $0 }
+    return ((known.first ?? 0) + (known.last ?? 0)) / 2
+  }
+
+  private static func middle(_ range: ClosedRange<Double>) -> Double {
+    (range.lowerBound + range.upperBound) / 2
+  }
+
+  private static func width(_ range: ClosedRange<Double>) -> Double { range.upperBound - range.lowerBound }
+
   // MARK: All together
+
+  /// A device on its way from the reference.
+  private struct Placed {
+    var late = 0.0
+    var drift = 0.0
+    /// Of the comparison alone, 95 of 100: seconds.
+    var uncertainty = 0.0
+    var driftUncertainty: Double? = 0
+    var paceUncertainty: Double? = 0
+    /// Bounds that waits leave; `nil` if one is not known.
+    var waits: ClosedRange<Double>? = 0...0
+    /// The same without those of this device.
+    var before: ClosedRange<Double>?
+    /// Straps are placed by stamps, so they lie elsewhere in each pair.
+    var isStrap = false
+    var referencePace: Double?
+  }
 
   private static func join(
     _ sensors: [AlignedSensor], _ pairs: [Pair], _ refusals: [(first: Int, second: Int, why: String)],
@@ -119,37 +238,41 @@ package enum CaptureAlignment {
   ) -> Alignment {
     func degree(_ place: Int) -> Int { pairs.count { $0.first == place || $0.second == place } }
     func tellsSeconds(_ place: Int) -> Bool {
-      sensors[place].pace != nil && sensors[place].counts == .seconds
+      sensors[place].strap != nil || sensors[place].pace != nil && sensors[place].counts == .seconds
     }
+    func rank(_ place: Int) -> Int { !tellsSeconds(place) ? 0 : sensors[place].strap != nil ? 1 : 2 }
     // Of those with as many, one with a clock of its own.
     let best = sensors.indices.max { first, second in
-      (degree(first), tellsSeconds(first) ? 1 : 0) < (degree(second), tellsSeconds(second) ? 1 : 0)
+      (degree(first), rank(first)) < (degree(second), rank(second))
     }
     let reference = reference ?? best ?? 0
     let center = middle(pairs)
     var devices = sensors.map { Alignment.Device(directory: $0.name) }
     devices[reference].late = 0
-    devices[reference].lateUncertainty = 0
-    var known: Set<Int> = [reference]
-    while let pair = pairs.filter({ known.contains($0.first) != known.contains($0.second) })
+    (devices[reference].lateUncertainty, devices[reference].rowUncertainty) = (0, 0)
+    var known = [reference: Placed()]
+    while let pair = pairs.filter({ (known[$0.first] == nil) != (known[$0.second] == nil) })
       .min(by: { $0.uncertainty < $1.uncertainty })
     {
-      let isForward = known.contains(pair.first)
+      let isForward = known[pair.first] != nil
       let (from, to) = isForward ? (pair.first, pair.second) : (pair.second, pair.first)
-      known.insert(to)
-      place(&devices[to], from: devices[from], pair, sign: isForward ? 1 : -1, center: center)
-      devices[to].evidence = [
-        Alignment.Evidence(
-          with: sensors[from].name, kind: pair.found.evidence.kind.rawValue,
-          likeness: pair.found.evidence.likeness,
-          places: pair.line.used, residual: pair.line.residual * 1e9,
-          hasPulseTransit: pair.found.hasPulseTransit)
-      ]
+      guard let parent = known[from] else { break }
+      let placed = place(pair, isForward: isForward, from: parent, isReference: from == reference, at: center)
+      known[to] = placed
+      take(placed, pair, with: sensors[from].name, into: &devices[to])
       if let pace = isForward ? pair.found.paces.second : pair.found.paces.first {
         // Of the reference's seconds, if it has some, else of the kernel's.
-        let base = tellsSeconds(reference) ? sensors[reference].pace ?? 1 : 1
-        let rate = base / pace * (1 + devices[to].drift / 1e9)
-        if tellsSeconds(to) { devices[to].clockDrift = rate - 1 } else { devices[to].rate = rate }
+        let isOfReference = tellsSeconds(reference) && placed.referencePace != nil
+        let rate = (isOfReference ? placed.referencePace ?? 1 : 1) / pace * (1 + placed.drift)
+        let kernel = isOfReference ? 0 : sensors[reference].wait.map { width($0.paceError) }
+        let share = placed.paceUncertainty.flatMap { own in kernel.map { own + $0 } }
+        if tellsSeconds(to) {
+          (devices[to].clockDrift, devices[to].clockUncertainty) = (share == nil ? nil : rate - 1, share)
+        } else {
+          (devices[to].rate, devices[to].rateUncertainty) = (
+            share == nil ? nil : rate, share.map { $0 * rate }
+          )
+        }
       }
     }
     for (first, second, why) in refusals {
@@ -160,26 +283,66 @@ package enum CaptureAlignment {
       reference: sensors[reference].name, at: origin &+ Int64(center * 1e9), devices: devices)
   }
 
+  private static func take(
+    _ placed: Placed, _ pair: Pair, with name: String, into device: inout Alignment.Device
+  ) {
+    device.late = placed.late * 1e9
+    device.drift = placed.drift * 1e9
+    device.driftUncertainty = placed.driftUncertainty.map { $0 * 1e9 }
+    device.lateUncertainty = placed.waits.map { waits in
+      (placed.uncertainty + max(-waits.lowerBound, waits.upperBound)) * 1e9
+    }
+    let hasRows = !pair.found.isStrap.first && !pair.found.isStrap.second
+    device.rowUncertainty = hasRows ? placed.uncertainty * 1e9 : nil
+    device.evidence = [
+      Alignment.Evidence(
+        with: name, kind: pair.found.kind.rawValue, likeness: pair.found.likeness, places: pair.line.used,
+        residual: pair.line.residual * 1e9, hasPulseTransit: pair.found.hasPulseTransit)
+    ]
+  }
+
   /// Where all lines are told: the middle of what the pairs have seen.
   private static func middle(_ pairs: [Pair]) -> Double {
     pairs.isEmpty ? 0 : pairs.map(\.line.center).reduce(0, +) / Double(pairs.count)
   }
 
   private static func place(
-    _ device: inout Alignment.Device, from parent: Alignment.Device, _ pair: Pair, sign: Double,
-    center: Double
-  ) {
-    let line = pair.line
-    let drift = line.driftUncertainty ?? 0
-    let far = drift * abs(center - line.center)
-    device.late = (parent.late ?? 0) + sign * line.lag(at: center) * 1e9
-    device.drift = parent.drift + sign * line.drift * 1e9
-    let own = (line.lagUncertainty * line.lagUncertainty + far * far).squareRoot() * 1e9
-    let above = parent.lateUncertainty ?? 0
-    device.lateUncertainty = (above * above + own * own).squareRoot()
-    device.driftUncertainty = line.driftUncertainty.map { own in
-      let above = parent.driftUncertainty ?? 0
-      return (above * above + own * own * 1e18).squareRoot()
+    _ pair: Pair, isForward: Bool, from parent: Placed, isReference: Bool, at center: Double
+  ) -> Placed {
+    let (line, found) = (pair.line, pair.found)
+    let sign = isForward ? 1.0 : -1.0
+    let far = (line.driftUncertainty ?? 0) * abs(center - line.center)
+    var placed = Placed()
+    placed.late = parent.late + sign * line.lag(at: center)
+    placed.drift = parent.drift + sign * line.drift
+    placed.uncertainty = root(parent.uncertainty, line.lagUncertainty + far)
+    placed.driftUncertainty = join(parent.driftUncertainty, line.driftUncertainty)
+    placed.paceUncertainty = join(parent.paceUncertainty, found.paceUncertainty)
+    let (mine, theirs) =
+      isForward
+      ? (found.lateness.second, found.lateness.first) : (found.lateness.first, found.lateness.second)
+    placed.isStrap = isForward ? found.isStrap.second : found.isStrap.first
+    placed.referencePace =
+      isReference ? (isForward ? found.paces.first : found.paces.second) : parent.referencePace
+    if !isReference, !parent.isStrap {
+      // The rows of a device on the way are the same for both pairs: how late they are does not matter.
+      placed.before = parent.before
+    } else if let waits = parent.waits, let other = theirs(center) {
+      placed.before = waits.lowerBound + other.lowerBound...waits.upperBound + other.upperBound
     }
+    placed.waits = placed.before.flatMap { before in
+      mine(center).map { before.lowerBound - $0.upperBound...before.upperBound - $0.lowerBound }
+    }
+    if found.hasPulseTransit, let waits = placed.waits {
+      placed.waits = waits.lowerBound - longestTransit...waits.upperBound + longestTransit
+    }
+    return placed
+  }
+
+  private static func root(_ a: Double, _ b: Double) -> Double { (a * a + b * b).squareRoot() }
+
+  private static func join(_ a: Double?, _ b: Double?) -> Double? {
+    guard let a, let b else { return nil }
+    return root(a, b)
   }
 }

@@ -1,163 +1,238 @@
-import BLECore
+import Physiology
 
-/// When the beats of a strap were: it tells the intervals between them by its own clock, with a measurement that comes up to a second
-/// after the last of them is over. So the beats lie on the line below all stamps; where the strap measures at a steady pace, between
-/// that line and the one of the beats that were not told yet.
-///
-/// Of the line's slope that edge tells little, a hundred thousandth in ten minutes; who knows it better, from another sensor, says so.
+/// Beats of a strap: it tells the intervals between them by its own clock, with a measurement that comes up to a second after the last
+/// of them. So each stamp bounds when beats were: those it tells were before, the next one was not.
 struct StrapBeats: Sendable {
-  /// Of an interval: nanoseconds.
-  private static let tick = 1e9 / 1024
-  /// Measurements that are looked back upon.
-  private static let recent = 64
-  /// How much later than the earliest of those one may come before intervals are taken for lost, and how much earlier before the strap
-  /// has begun anew: nanoseconds.
-  private static let usual = -1.2e9...1.8e9
-
-  /// Measurements from which a strap's pace is told.
-  private static let fewest = 60
-  /// By how much a beat may seem to lie on both sides of a measurement: nanoseconds.
-  private static let disorder = 20e6
-
-  /// Measurements that follow each other without a lost interval.
-  private struct Stretch: Sendable {
-    /// Of beats: 1/1024 s since the first.
-    var places: [Int] = []
-    /// The last beat of each measurement, its stamp, and how many beats there were until then.
-    var measurements: [(place: Int, stamp: Int64, beats: Int)] = []
-
-    var start: (place: Int, stamp: Int64) { (measurements[0].place, measurements[0].stamp) }
+  /// Intervals without a gap that shows.
+  struct Stretch: Sendable {
+    /// Of beats, by the strap's clock: seconds since the first.
+    var places: [Double] = []
+    /// The stamp of each measurement, in seconds, and how many beats there were with it.
+    var measurements: [(stamp: Double, beats: Int)] = []
+    /// What is added to places to have times of the kernel's clock, to some hundredths of a second.
+    var offset = 0.0
   }
 
-  private var stretches = [Stretch()]
-  private var total = 0
-  private var stamp: Int64?
-  /// Nanoseconds for 1/1024 s of the strap, by the kernel's clock.
-  private var pace = Self.tick
+  static let ticksPerSecond = 1024.0
+  /// A measurement is late by this at most, beside what it waits for: seconds.
+  private static let late = 0.25
+  /// Measurements from which the pace of a strap is told, and the pause after which it may have begun anew: seconds.
+  private static let fewest = 20
+  private static let longestPause = 10.0
+  /// Measurements that are looked back upon.
+  private static let recent = 30
+  /// Of the steps from one measurement to the next, so many are not further off the pace than a quarter of it.
+  private static let steady = 0.9
+  /// By how much a bound may be off before it is none: seconds.
+  private static let tolerance = 0.1
+  /// The share of the bounds that may be.
+  private static let wrong = 0.1
 
-  /// What the kernel's clock takes for a second of the strap's.
-  var secondsPerSecond: Double { pace / Self.tick }
+  private(set) var stretches: [Stretch] = []
+  private var measurements: [(stamp: Double, intervals: [Double])] = []
 
   /// Takes the next interval.
   ///
   /// - Parameters:
   ///   - ticks: 1/1024 s.
-  ///   - time: of the measurement that it came with: nanoseconds since the Unix epoch.
-  mutating func take(_ ticks: Int, at time: Int64) {
-    if let stamp, stamp != time { close(stamp) }
-    stamp = time
-    total += ticks
-    stretches[stretches.count - 1].places.append(total)
+  ///   - seconds: stamp of the measurement that it came with.
+  mutating func take(_ ticks: Int, at seconds: Double) {
+    let interval = Double(ticks) / Self.ticksPerSecond
+    if let last = measurements.last, last.stamp == seconds {
+      measurements[measurements.count - 1].intervals.append(interval)
+    } else {
+      measurements.append((seconds, [interval]))
+    }
   }
 
   /// All have come.
   mutating func finish() {
-    if let stamp { close(stamp) }
-    if let longest = stretches.max(by: { $0.measurements.count < $1.measurements.count }) {
-      let slope = Self.slope(longest.measurements.map { ($0.place, $0.stamp) })
-      // A quartz is better than a thousandth: a slope beyond is one of too few measurements.
-      if let slope, abs(slope / Self.tick - 1) < 0.001 { pace = slope }
-    }
-  }
-
-  /// All intervals of a measurement are there.
-  private mutating func close(_ stamp: Int64) {
-    let last = stretches.count - 1
-    let before = stretches[last].measurements.suffix(Self.recent)
-    if let earliest = before.map({ Double($0.stamp) - Double($0.place) * Self.tick }).min() {
-      let late = Double(stamp) - Double(total) * Self.tick - earliest
-      if !Self.usual.contains(late), let place = stretches[last].places.popLast() {
-        stretches.append(Stretch(places: [place]))
+    var first = 0
+    var bounds = Bounds()
+    var index = 0
+    while index < measurements.count {
+      let before = index > first ? measurements[index - 1].stamp : nil
+      if let jump = bounds.take(measurements[index], after: before) {
+        close(measurements[first..<first + jump])
+        first += jump
+        (bounds, index) = (Bounds(), first)
+      } else {
+        index += 1
       }
     }
-    let place = stretches.count - 1
-    stretches[place].measurements.append((total, stamp, stretches[place].places.count))
+    close(measurements[first...])
   }
 
-  /// Nanoseconds for one place, of the edge below all stamps in its middle; `nil` where there are too few.
-  private static func slope(_ points: [(place: Int, stamp: Int64)]) -> Double? {
-    var hull: [(place: Int, stamp: Int64)] = []
-    for point in points {
-      while hull.count >= 2, !turnsUp(hull[hull.count - 2], hull[hull.count - 1], point) { hull.removeLast() }
-      if let last = hull.last, last.place >= point.place { continue }
-      hull.append(point)
+  /// What measurements that follow each other say of where their beats lie.
+  private struct Bounds {
+    private var place = 0.0
+    /// The next beat is after the measurement before it, and the last one before its own.
+    private var (least, most) = (Double.infinity, -Double.infinity)
+    private var lates: [Double] = []
+
+    /// Takes the next measurement.
+    ///
+    /// - Returns: how many measurements there are before a missing or doubled interval, if this one proves it.
+    mutating func take(_ measurement: (stamp: Double, intervals: [Double]), after before: Double?) -> Int? {
+      if let before { most = max(most, before - place - measurement.intervals[0]) }
+      place += measurement.intervals.reduce(0, +)
+      let now = measurement.stamp - place
+      lates.append(now)
+      let jumps = zip(lates.dropFirst(), lates)
+      if most > least + StrapBeats.late {
+        return jumps.enumerated().max { $0.element.0 - $0.element.1 < $1.element.0 - $1.element.1 }.map {
+          $0.offset + 1
+        }
+      }
+      if now < most - StrapBeats.late - StrapBeats.tolerance {
+        return jumps.enumerated().min { $0.element.0 - $0.element.1 < $1.element.0 - $1.element.1 }.map {
+          $0.offset + 1
+        }
+      }
+      least = min(least, now)
+      return nil
     }
-    guard hull.count >= 2, let first = hull.first, let last = hull.last else { return nil }
-    let middle = (first.place + last.place) / 2
-    let end = hull.indices.dropFirst().first { hull[$0].place >= middle } ?? hull.count - 1
-    let (a, b) = (hull[end - 1], hull[end])
-    return Double(b.stamp - a.stamp) / Double(b.place - a.place)
   }
 
-  private static func turnsUp(
-    _ a: (place: Int, stamp: Int64), _ b: (place: Int, stamp: Int64), _ c: (place: Int, stamp: Int64)
-  ) -> Bool {
-    Double(b.stamp - a.stamp) * Double(c.place - b.place) < Double(c.stamp - b.stamp)
-      * Double(b.place - a.place)
-  }
-
-  /// The same where a second of the strap's clock is known to take longer by a share.
-  func slower(by share: Double) -> StrapBeats {
-    var strap = self
-    strap.pace *= 1 + share
-    return strap
-  }
-
-  /// When the measurements of a stretch were made, where the strap makes them at a steady pace: a stamp is later by the wait for
-  /// the link's next event, which many measurements tell from the least of them.
-  ///
-  /// - Returns: nanoseconds since the first stamp; `nil` where the pace is not steady, or they are few.
-  private static func steadyTimes(_ stretch: Stretch) -> [Double]? {
-    let stamps = stretch.measurements.map { $0.stamp - stretch.start.stamp }
-    let steps = zip(stamps.dropFirst(), stamps).map(-)
-    guard steps.count >= fewest else { return nil }
-    let usual = Double(steps.sorted()[steps.count / 2])
-    var numbers = [0]
-    for step in steps {
-      numbers.append(numbers[numbers.count - 1] + max(1, Int((Double(step) / usual).rounded())))
+  private mutating func close(_ measurements: ArraySlice<(stamp: Double, intervals: [Double])>) {
+    var stretch = Stretch()
+    var place = 0.0
+    for measurement in measurements {
+      for interval in measurement.intervals {
+        // The beat before the first interval of a stretch has come with the one before, or never.
+        place += interval
+        stretch.places.append(place)
+      }
+      stretch.measurements.append((measurement.stamp, stretch.places.count))
     }
-    guard let period = slope(Array(zip(numbers, stamps))) else { return nil }
-    let late = zip(numbers, stamps).map { Double($1) - Double($0) * period }
-    guard let least = late.min(), let most = late.max(), most - least < usual / 4 else { return nil }
-    let edge = earliest(of: late)
-    return numbers.map { edge + Double($0) * period }
-  }
-
-  /// The earliest of many that are late by chance is late by the range over their number.
-  private static func earliest(of late: [Double]) -> Double {
-    let (least, most) = (late.min() ?? 0, late.max() ?? 0)
-    return least - (most - least) / Double(late.count + 1)
-  }
-
-  /// Where the beats of a stretch lie by the kernel's clock: what is added to their places.
-  ///
-  /// A measurement has the beats before it, and none of those after it. Where it is known when it was made, that holds the beats
-  /// from both sides.
-  private func offset(of stretch: Stretch) -> Double {
-    let start = stretch.start
-    let stamps = stretch.measurements.map { Double($0.stamp - start.stamp) }
-    let times = Self.steadyTimes(stretch)
-    func late(_ time: Double, _ place: Int) -> Double { time - Double(place - start.place) * pace }
-    let before = zip(times ?? stamps, stretch.measurements).map { late($0, $1.place) }
-    let edge = Self.earliest(of: before)
-    guard let times, let least = before.min() else { return edge }
-    let after = zip(times, stretch.measurements).compactMap { time, measurement in
-      measurement.beats < stretch.places.count ? late(time, stretch.places[measurement.beats]) : nil
+    guard !stretch.measurements.isEmpty else { return }
+    let bounds = stretch.measurements.map { stamp, beats in
+      (
+        before: stamp - stretch.places[beats - 1],
+        after: beats < stretch.places.count ? stamp - stretch.places[beats] : nil
+      )
     }
-    guard let most = after.max(), most < least + Self.disorder else { return edge }
-    return (least + most) / 2
+    let least = bounds.map(\.before).min() ?? 0
+    let most = bounds.compactMap(\.after).max() ?? least
+    stretch.offset = (least + max(most, least - 1)) / 2
+    stretches.append(stretch)
   }
 
-  /// Nanoseconds since the Unix epoch, rising.
-  var beats: [Int64] {
-    var beats: [Int64] = []
-    for stretch in stretches where stretch.places.count > 1 && !stretch.measurements.isEmpty {
-      let (start, offset) = (stretch.start, offset(of: stretch))
-      for place in stretch.places {
-        let time = start.stamp &+ Int64((offset + Double(place - start.place) * pace).rounded())
-        if time > beats.last ?? .min { beats.append(time) }
+  /// Times on the kernel's clock, rising: to some hundredths of a second.
+  var beats: [Double] {
+    var beats: [Double] = []
+    for stretch in stretches where stretch.places.count > 1 {
+      for place in stretch.places where place + stretch.offset > beats.last ?? -.infinity {
+        beats.append(place + stretch.offset)
       }
     }
     return beats
+  }
+
+  // MARK: How late the strap is
+
+  /// How much later than given times of its beats the strap tells them.
+  struct Lateness: Sendable {
+    /// Distance of the line below the strap's measurements from those times.
+    let distance: LineBand
+    /// How late that line is by the link.
+    let wait: LinkWait
+  }
+
+  /// - Parameters:
+  ///   - times: of the beats of each stretch, in seconds; `nil` for those that are not known.
+  ///   - intervals: of the connection.
+  /// - Returns: `nil` if the strap measures at no steady pace, or what it tells makes no sense.
+  func lateness(of times: [[Double?]], _ intervals: [LinkWait.Interval]) -> Lateness? {
+    guard let (expected, stamps) = steadyTimes() else { return nil }
+    let frames = zip(expected, stamps).map { LinkWait.Frame(time: $0, stamp: $1, begun: $1) }
+    guard let wait = LinkWait(frames, intervals) else {
+      return nil
+    }
+    let measured = Dictionary(zip(stamps, expected)) { first, _ in first }
+    var (above, below): ([LineBand.Bound], [LineBand.Bound]) = ([], [])
+    for (stretch, times) in zip(stretches, times) {
+      for (stamp, beats) in stretch.measurements {
+        guard let time = measured[stamp] else { continue }
+        if let last = times[beats - 1] { below.append(LineBand.Bound(seconds: time, value: time - last)) }
+        if beats < times.count, let next = times[beats] {
+          above.append(LineBand.Bound(seconds: time, value: time - next))
+        }
+      }
+    }
+    guard let kept = Self.agreed(above: above, below: below),
+      let band = LineBand(above: kept.above, below: kept.below)
+    else {
+      return nil
+    }
+    return Lateness(distance: band, wait: wait)
+  }
+
+  /// Bounds without those that contradict most others.
+  private static func agreed(
+    above: [LineBand.Bound], below: [LineBand.Bound]
+  ) -> (above: [LineBand.Bound], below: [LineBand.Bound])? {
+    let all = above.count + below.count
+    guard above.count >= fewest, below.count >= fewest else { return nil }
+    // A level has those below it that are lower, and those above it that are higher.
+    let lower = above.map(\.value).sorted()
+    let upper = below.map(\.value).sorted()
+    var best = (count: -1, level: 0.0)
+    var fitting = 0
+    for (index, level) in upper.enumerated() {
+      while fitting < lower.count, lower[fitting] <= level + tolerance { fitting += 1 }
+      let count = fitting + upper.count - index
+      if count > best.count { best = (count, level) }
+    }
+    guard Double(all - best.count) <= wrong * Double(all) else { return nil }
+    return (
+      above.filter { $0.value <= best.level + tolerance }, below.filter { $0.value >= best.level - tolerance }
+    )
+  }
+
+  /// When the strap measures, where it does so at a steady pace: the line below the stamps.
+  private func steadyTimes() -> (expected: [Double], stamps: [Double])? {
+    var parts: [[Double]] = [[]]
+    for stamp in measurements.map(\.stamp) {
+      if let last = parts[parts.count - 1].last, stamp - last > Self.longestPause { parts.append([]) }
+      parts[parts.count - 1].append(stamp)
+    }
+    guard let stamps = parts.max(by: { $0.count < $1.count }), stamps.count >= Self.fewest else { return nil }
+    let steps = zip(stamps.dropFirst(), stamps).map { $0 - $1 }
+    let rough = steps.sorted()[steps.count / 2]
+    guard rough > 0 else { return nil }
+    // A step differs from the pace by the difference of two waits, which a sum of them has not.
+    let usual = steps.reduce(0, +) / steps.reduce(0) { $0 + max(1, ($1 / rough).rounded()) }
+    var numbers = [0.0]
+    for (index, stamp) in stamps.enumerated().dropFirst() {
+      let recent = max(0, index - Self.recent)..<index
+      let punctual = recent.map { stamps[$0] - numbers[$0] * usual }.min() ?? stamps[0]
+      numbers.append(max(numbers[index - 1] + 1, ((stamp - punctual) / usual).rounded()))
+    }
+    guard let (level, period) = Self.lineBelow(zip(numbers, stamps).map { ($0, $1) }) else { return nil }
+    let expected = numbers.map { level + $0 * period }
+    let punctuals = zip(expected, stamps).count { $1 - $0 < usual / 4 }
+    guard Double(punctuals) >= Self.steady * Double(stamps.count) else { return nil }
+    return (expected, stamps)
+  }
+
+  /// The edge of the lower hull in the middle of points.
+  private static func lineBelow(_ points: [(x: Double, y: Double)]) -> (level: Double, slope: Double)? {
+    var hull: [(x: Double, y: Double)] = []
+    func turnsUp(_ a: (x: Double, y: Double), _ b: (x: Double, y: Double), _ c: (x: Double, y: Double))
+      -> Bool
+    {
+      (b.y - a.y) * (c.x - b.x) < (c.y - b.y) * (b.x - a.x)
+    }
+    for point in points {
+      while hull.count >= 2, !turnsUp(hull[hull.count - 2], hull[hull.count - 1], point) { hull.removeLast() }
+      hull.append(point)
+    }
+    guard hull.count >= 2, let first = hull.first, let last = hull.last else { return nil }
+    let middle = (first.x + last.x) / 2
+    let end = hull.indices.dropFirst().first { hull[$0].x >= middle } ?? hull.count - 1
+    let (a, b) = (hull[end - 1], hull[end])
+    let slope = (b.y - a.y) / (b.x - a.x)
+    return (a.y - slope * a.x, slope)
   }
 }

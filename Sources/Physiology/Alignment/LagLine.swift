@@ -35,12 +35,14 @@ public struct LagLine: Hashable, Sendable {
   public static let leastPoints = 3
   static let leastPointsOfDrift = 6
   static let leastSecondsOfDrift = 60.0
+  /// By which rows of two sensors usually drift apart, at most: seconds a second.
+  private static let usualDrift = 1e-4
   /// Points that take part in the first line: the number of their pairs grows with its square.
   private static let pairedPoints = 256
   /// Of the usual distance from the line.
   private static let farthest = 3.5
   /// No lag is better than this: seconds.
-  private static let grain = 2e-5
+  static let grain = 2e-5
 
   public func lag(at seconds: Double) -> Double { lag + drift * (seconds - center) }
 
@@ -70,16 +72,72 @@ public struct LagLine: Hashable, Sendable {
       squares += point.weight * distance * distance
       plain += distance * distance
     }
-    let variance = max(squares / Double(near.count - unknowns), Self.grain * Self.grain * sums.meanWeight)
+    let variance =
+      max(squares / Double(near.count - unknowns), Self.grain * Self.grain * sums.meanWeight)
+      * Self.inflation(near, level: level, slope: slope)
     let quantile = Self.quantile(near.count - unknowns)
     center = sums.seconds
     lag = sums.lag
     drift = slope
-    lagUncertainty = quantile * (variance / sums.weight).squareRoot()
-    driftUncertainty = hasDrift ? quantile * (variance / sums.spread).squareRoot() : nil
+    // A drift that is too small to be told may be there.
+    let hidden = hasDrift ? 0 : Self.usualDrift * span / 4
+    let bend = hasDrift ? Self.bend(near, level: level, slope: slope, sums) : 0
+    lagUncertainty = quantile * (variance / sums.weight).squareRoot() + hidden + bend
+    driftUncertainty =
+      hasDrift ? quantile * (variance / sums.spread).squareRoot() + (span > 0 ? 6 * bend / span : 0) : nil
     residual = (plain / Double(near.count)).squareRoot()
     used = near.count
   }
+
+  /// A line that was found in another way.
+  public init(
+    center: Double, lag: Double, drift: Double, lagUncertainty: Double, driftUncertainty: Double?,
+    residual: Double,
+    used: Int
+  ) {
+    (self.center, self.lag, self.drift, self.lagUncertainty) = (center, lag, drift, lagUncertainty)
+    (self.driftUncertainty, self.residual, self.used) = (driftUncertainty, residual, used)
+  }
+
+  /// By how much the variance of a mean is larger because points that follow each other are off alike.
+  private static func inflation(_ points: [Point], level: Double, slope: Double) -> Double {
+    let off = points.sorted { $0.seconds < $1.seconds }.map { $0.lag - level - slope * $0.seconds }
+    let squares = off.reduce(0) { $0 + $1 * $1 }
+    guard squares > 0, off.count > 3 else { return 1 }
+    let products = zip(off.dropFirst(), off).reduce(0) { $0 + $1.0 * $1.1 }
+    // The residuals of a line have a correlation of −1/n of their own.
+    let correlation = min(0.8, max(0, products / squares + 1 / Double(off.count)))
+    return (1 + correlation) / (1 - correlation)
+  }
+
+  /// How far a parabola through the points is from the line in its middle, if it fits clearly better: seconds.
+  private static func bend(_ points: [Point], level: Double, slope: Double, _ sums: Sums) -> Double {
+    guard points.count >= 8 else { return 0 }
+    // The part of a parabola that a line does not have.
+    var plain = Sums()
+    let squared = points.map {
+      Point(seconds: $0.seconds, lag: square($0.seconds - sums.seconds), weight: $0.weight)
+    }
+    plain = Sums(squared)
+    var (spread, product, squares) = (0.0, 0.0, 0.0)
+    for point in squared {
+      let rest = point.lag - plain.lag - plain.slope * (point.seconds - plain.seconds)
+      spread += point.weight * rest * rest
+    }
+    for (point, other) in zip(points, squared) {
+      let rest = other.lag - plain.lag - plain.slope * (other.seconds - plain.seconds)
+      let off = point.lag - level - slope * point.seconds
+      product += point.weight * rest * off
+      squares += point.weight * off * off
+    }
+    guard spread > 0 else { return 0 }
+    let curvature = product / spread
+    let left = max(0, squares - product * curvature) / Double(points.count - 3)
+    guard curvature * curvature * spread > 9 * left else { return 0 }
+    return abs(curvature * plain.lag)
+  }
+
+  private static func square(_ number: Double) -> Double { number * number }
 
   /// Weighted sums of a line.
   private struct Sums {
@@ -124,7 +182,7 @@ public struct LagLine: Hashable, Sendable {
   }
 
   /// Student's 97.5 % quantile, by the first terms of its series about the normal one's (Abramowitz and Stegun, 26.7.5).
-  private static func quantile(_ degrees: Int) -> Double {
+  static func quantile(_ degrees: Int) -> Double {
     let (x, n) = (1.959964, Double(max(1, degrees)))
     if degrees <= 1 { return 12.706 }
     if degrees == 2 { return 4.303 }

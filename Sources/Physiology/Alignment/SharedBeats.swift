@@ -23,6 +23,13 @@ struct SharedBeats {
 
   init(_ first: [Double], _ second: [Double]) { (self.first, self.second) = (first, second) }
 
+  /// A lag within some hundredths of a second, where beats of both lie on each other.
+  func coarseLag(within search: Double) throws(SharedEvidence.Refusal) -> Double {
+    let some = shared(within: search)
+    guard some.count >= Self.leastBeats, second.count >= Self.leastBeats else { throw .nothing(.beats) }
+    return try coarseLag(some, within: search)
+  }
+
   func find(within search: Double) throws(SharedEvidence.Refusal) -> SharedEvidence {
     let some = shared(within: search)
     guard some.count >= Self.leastBeats, second.count >= Self.leastBeats else { throw .nothing(.beats) }
@@ -83,16 +90,18 @@ struct SharedBeats {
   private func coarseLag(
     _ some: ArraySlice<Double>, within search: Double
   ) throws(SharedEvidence.Refusal) -> Double {
-    let reach = Int(search / Self.step)
+    let reach = Int(search * SharedEvidence.beyond / Self.step)
     let scores = (-reach...reach).map { score(some, at: Double($0) * Self.step) }
     guard let best = scores.indices.max(by: { scores[$0] < scores[$1] }) else { throw .nothing(.beats) }
     guard scores[best] >= Self.leastShare / 2 else { throw .unlike(.beats) }
+    let lag = Double(best - reach) * Self.step
+    guard abs(lag) <= search else { throw .beyond(.beats, seconds: abs(lag)) }
     let apart = Int(Self.another / Self.step)
     let others = scores.indices.filter { abs($0 - best) > apart && scores[$0] > Self.rival * scores[best] }
     if let other = others.max(by: { scores[$0] < scores[$1] }) {
       throw .ambiguous(.beats, seconds: Double(abs(other - best)) * Self.step)
     }
-    return Double(best - reach) * Self.step
+    return lag
   }
 
   /// How near beats are to beats at a lag: 0 … 1.

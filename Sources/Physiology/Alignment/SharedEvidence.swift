@@ -13,6 +13,8 @@ public struct SharedEvidence: Hashable, Sendable {
     case unlike(Kind)
     /// They look as much alike at another lag: so many seconds from the best one.
     case ambiguous(Kind, seconds: Double)
+    /// They look more alike at a lag that is so many seconds long, beyond those that are asked for.
+    case beyond(Kind, seconds: Double)
     /// Fewer places agree than a line takes.
     case tooFew(Kind)
 
@@ -26,6 +28,8 @@ public struct SharedEvidence: Hashable, Sendable {
         "the movement is as alike \(Self.text(seconds)) s apart: shake both, or clap"
       case .ambiguous(.beats, let seconds):
         "the beats are as regular \(Self.text(seconds)) s apart: record for longer"
+      case .beyond(let kind, let seconds):
+        "the \(kind.rawValue) of both fit better with clocks \(Self.text(seconds)) s apart: if that may be, give a larger --search"
       case .tooFew(let kind): "too few places at which their \(kind.rawValue) agree"
       }
     }
@@ -42,6 +46,8 @@ public struct SharedEvidence: Hashable, Sendable {
 
   /// How far apart the clocks may be, either way, unless told otherwise: seconds.
   public static let search = 10.0
+  /// So many times as far they are compared, as a regular movement looks alike at a wrong lag if the right one is not tried.
+  static let beyond = 3.0
   /// Of a second lag with the best one, by place: where it is better in more than this share of places, nobody can tell.
   static let rivals = 0.2
 }

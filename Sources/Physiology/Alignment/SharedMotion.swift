@@ -47,8 +47,9 @@ struct SharedMotion {
     guard let begin = first.seconds.first, let end = first.seconds.last, let other = second.seconds.first,
       let otherEnd = second.seconds.last
     else { throw .nothing(.movement) }
-    start = max(begin, other - search)
-    let length = (min(end, otherEnd + search) - start) * Self.rate
+    let far = search * SharedEvidence.beyond
+    start = max(begin, other - far)
+    let length = (min(end, otherEnd + far) - start) * Self.rate
     guard length > 0 else { throw .nothing(.movement) }
     let count = min(Int(length), Self.gridLimit)
     let spacing = max(first.spacing, second.spacing)
@@ -121,7 +122,7 @@ struct SharedMotion {
 
   /// The lag at which the windows together are most alike, to a few hundredths of a second.
   private func coarseLag(_ places: [Int], within search: Double) throws(SharedEvidence.Refusal) -> Double {
-    let reach = Int(search * Self.rate) / Self.coarse
+    let reach = Int(search * SharedEvidence.beyond * Self.rate) / Self.coarse
     let curves = places.map { place in
       (-reach...reach).map { likeness(of: place, at: $0 * Self.coarse, step: Self.coarse) ?? 0 }
     }
@@ -130,14 +131,17 @@ struct SharedMotion {
     guard sums[best] >= Self.leastLikeness.all else {
       throw sums[best] == 0 ? .nothing(.movement) : .unlike(.movement)
     }
+    let lag = Double((best - reach) * Self.coarse) / Self.rate
+    guard abs(lag) <= search else { throw .beyond(.movement, seconds: abs(lag)) }
     let apart = Int(Self.another * Self.rate) / Self.coarse
-    for other in sums.indices where abs(other - best) > apart && sums[other] > Self.rival * sums[best] {
+    let within = sums.indices.filter { Double(abs($0 - reach) * Self.coarse) / Self.rate <= search }
+    for other in within where abs(other - best) > apart && sums[other] > Self.rival * sums[best] {
       let better = curves.count { Self.highest($0, near: other) > Self.highest($0, near: best) - Self.grain }
       if Double(better) > SharedEvidence.rivals * Double(curves.count) || curves.count < LagLine.leastPoints {
         throw .ambiguous(.movement, seconds: Double(abs(other - best) * Self.coarse) / Self.rate)
       }
     }
-    return Double((best - reach) * Self.coarse) / Self.rate
+    return lag
   }
 
   private static func highest(_ curve: [Float], near place: Int) -> Float {
@@ -201,5 +205,12 @@ extension SharedEvidence {
     _ first: [Double], _ second: [Double], within search: Double = Self.search
   ) throws(Refusal) -> SharedEvidence {
     try SharedBeats(first, second).find(within: search)
+  }
+
+  /// The same to some hundredths of a second, where one of them tells its beats only by their intervals.
+  public static func roughBeats(
+    _ first: [Double], _ second: [Double], within search: Double = Self.search
+  ) throws(Refusal) -> Double {
+    try SharedBeats(first, second).coarseLag(within: search)
   }
 }

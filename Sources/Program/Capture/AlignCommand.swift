@@ -17,8 +17,9 @@ struct AlignCommand: ParsableCommand {
       accelerometers, else heart beats (a strap's intervals, an electrocardiogram, a pulse). Shake both, or clap with them, where \
       there is no other movement; a walk serves too.
 
-      For each device it tells how much later than the reference it has the same things, how that grows, by how much its own clock is \
-      fast, and how sure all that is: 95 of 100 such ranges have the true value. What cannot be told is refused, with the \
+      For each device it tells how much later than the reference it sends the same things, how that grows, by how much its own clock is \
+      fast, and how sure all that is: 95 of 100 such ranges have the true value. An offset's range has the waits for connection \
+      events in it; how the rows of both lie to each other is known better, and told beside it. What cannot be told is refused, with the \
       reason. Beats in light come some tenths of a second after the heart's: such an offset has that way in it, and says so.
 
       It writes \(Alignment.fileName) into the directory, which `ringtap convert --grid` uses.

@@ -2,6 +2,7 @@
 """Writes captures of sensors on one body, as ringtap records them, and prints how their clocks lie, as one JSON object.
 
 bodies.py make DIRECTORY SECONDS SEED      another seed is another body
+bodies.py vary DIRECTORY SECONDS SEED      and other offsets, crystals and intervals; with truth.json, for Tools/simulate --align
 bodies.py grid FILE                        how far the movements of two devices in a grid are apart: milliseconds, by quarters
 
 Everything is made here, by numpy alone: movement that comes and goes, a heart that varies, and three sensors: a ring on the hand, a
@@ -49,8 +50,29 @@ def beats():
     return numpy.array(times)
 
 
-def sent(measured, sensor, interval=0.045):
+INTERVAL = 0.045
+
+
+def vary():
+    """Other offsets and crystals than above, and an interval that divides the sensors' steps or does not."""
+    global INTERVAL
+    for sensor in (RING, CHEST, STRAP):
+        sensor["late"] = round(float(random.choice([random.uniform(0, 0.05), random.uniform(0.05, 1), random.uniform(1, 4)])), 4)
+        sensor["ppm"] = round(float(random.uniform(-100, 100)), 1)
+    INTERVAL = float(random.choice([0.0075, 0.015, 0.03, 0.045, 0.05, 0.1]))
+
+
+def truth():
+    names = {"70-CB-0D-00-A1-B2": RING, "A0-9E-1A-00-00-01": CHEST, "C4-12-34-56-78-9A": STRAP}
+    devices = [{"directory": name, "lateMs": sensor["late"] * 1e3, "ppm": sensor["ppm"]} for name, sensor in names.items()]
+    devices[0]["hz"] = 25.0
+    document = {"group": "movement and beats, by NumPy", "hopeless": False, "search": 10, "devices": devices}
+    (folder / "truth.json").write_text(json.dumps(document))
+
+
+def sent(measured, sensor, interval=None):
     """When the kernel has what was complete at these times: at the next event of a link, a few tenths of a millisecond later."""
+    interval = interval or INTERVAL
     ready = measured + sensor["late"]
     phase = random.uniform(0, interval)
     events = numpy.ceil((ready - phase) / interval) * interval + phase
@@ -168,9 +190,17 @@ if sys.argv[1] == "grid":
     sys.exit()
 folder, seconds = Path(sys.argv[2]), float(sys.argv[3])
 random = numpy.random.default_rng(int(sys.argv[4]))
+if sys.argv[1] == "vary":
+    vary()
 time, axes = movement()
 heart = beats()
 ring(time, axes)
 chest(time, axes, heart)
 strap(heart)
+if sys.argv[1] == "vary":
+    # As ringtap notes it: without, a range has every interval in it that the stamps fit.
+    for directory in folder.iterdir():
+        change = {"timeNs": str(START - 5_000_000_000), "intervalMs": INTERVAL * 1e3, "receiveDataLength": 251}
+        (directory / "session.json").write_text(json.dumps({"connection": {"changes": [change]}}))
+    truth()
 print(json.dumps({"ring": RING, "chest": CHEST, "strap": STRAP}))

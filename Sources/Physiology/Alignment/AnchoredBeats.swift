@@ -1,0 +1,267 @@
+/// Beats that one sensor tells as intervals, put on the times that another sensor has of them.
+///
+/// Intervals add up to a sensor's own clock, but where they begin is only known roughly, and one that is missing or doubled shifts all
+/// that follow. So blocks of beats are looked for one by one: the pattern of a block fits the other sensor's beats at one place only,
+/// unless the rhythm is regular. Neighbouring blocks at the same distance are a run; one slope, the ratio of both clocks, is
+/// fitted to all runs.
+public struct AnchoredBeats: Sendable {
+  /// How near beats of the same heart are once they lie on each other: seconds.
+  public enum Width: Double, Sendable {
+    /// Both sensors see the heart's currents.
+    case electric = 0.012
+    /// One of them sees the pulse in the skin.
+    case light = 0.03
+  }
+
+  /// Blocks have this many beats.
+  private static let blockBeats = 16
+  private static let leastInBlock = 8
+  /// Places of a block that are tried are this near to the one that is expected: seconds.
+  private static let reach = 1.6
+  /// A place that is so far from the best one is another: seconds.
+  private static let another = 0.15
+  /// Score that a block needs, and the share of it that another place must not reach.
+  private static let leastScore = 0.6
+  private static let rival = 0.85
+  /// Blocks of a run do not differ by more: widths.
+  private static let step = 2.5
+  private static let leastBlocks = 3
+  /// By which both ends of a run may be off alike, as intervals are rounded to 1/1024 s: seconds.
+  private static let grain = 0.000_4
+  static let leastShare = 0.5
+
+  /// A beat's place by the strap's clock, and where the other sensor has it; `nil` if that is not known.
+  public private(set) var times: [[Double?]]
+  /// Seconds of the other sensor for a second of this one, less 1.
+  public private(set) var slope = 0.0
+  /// Half of the range that has the true slope in 95 of 100 cases; `nil` if too few blocks tell it.
+  public private(set) var slopeUncertainty: Double?
+  /// Half of the range that has the true distance in 95 of 100 cases: seconds.
+  public private(set) var uncertainty: Double
+  /// Of the blocks that were used: seconds, root mean square.
+  public private(set) var residual: Double
+  public private(set) var blocks: Int
+  /// The share of the beats that the other sensor has, too.
+  public private(set) var share: Double
+
+  private struct Block {
+    var stretch: Int
+    var beats: Range<Int>
+    var lag: Double
+    /// Numbers of its beats, and the lag of each.
+    var lags: [(beat: Int, lag: Double)]
+    var run = 0
+    /// Means of the beats that were used: place and lag.
+    var place = 0.0
+    var mean = 0.0
+  }
+
+  /// - Parameters:
+  ///   - places: beats by the first sensor's clock, in seconds, rising; a list for each stretch of intervals without a known gap.
+  ///   - expected: what is added to the places of a stretch to have the time that the other sensor has, within a second.
+  ///   - others: the other sensor's beats, rising.
+  ///   - width: how near beats must be.
+  public init(
+    _ places: [[Double]], expected: [Double], others: [Double], _ width: Width
+  ) throws(SharedEvidence.Refusal) {
+    var blocks: [Block] = []
+    var (tried, ambiguous, apart) = (0, 0, 0.0)
+    for (number, stretch) in places.enumerated() {
+      var start = 0
+      while stretch.count - start >= Self.leastInBlock {
+        let rest = stretch.count - start
+        let beats =
+          start..<start
+          + (rest >= 2 * Self.blockBeats
+            ? Self.blockBeats : min(rest, rest > Self.blockBeats ? (rest + 1) / 2 : rest))
+        start = beats.upperBound
+        guard Self.overlaps(stretch[beats], expected[number], others) else { continue }
+        tried += 1
+        switch Self.place(stretch, beats, expected[number], others, width) {
+        case .found(let lag, let lags):
+          blocks.append(Block(stretch: number, beats: beats, lag: lag, lags: lags))
+        case .ambiguous(let seconds): (ambiguous, apart) = (ambiguous + 1, seconds)
+        case .none: break
+        }
+      }
+    }
+    guard tried > 0 else { throw .nothing(.beats) }
+    if 2 * blocks.count <= tried {
+      throw ambiguous > blocks.count ? .ambiguous(.beats, seconds: apart) : .unlike(.beats)
+    }
+    guard blocks.count >= Self.leastBlocks else { throw .tooFew(.beats) }
+    times = places.map { [Double?](repeating: nil, count: $0.count) }
+    self.blocks = blocks.count
+    (residual, uncertainty, share) = (0, 0, 0)
+    Self.number(&blocks, width)
+    fit(&blocks, places, width)
+    let matched = blocks.reduce(0) { $0 + $1.lags.count }
+    share = Double(matched) / Double(max(1, blocks.reduce(0) { $0 + $1.beats.count }))
+    guard share >= Self.leastShare else { throw .unlike(.beats) }
+  }
+
+  private static func overlaps(_ beats: ArraySlice<Double>, _ expected: Double, _ others: [Double]) -> Bool {
+    guard let first = others.first, let last = others.last, let begin = beats.first, let end = beats.last
+    else {
+      return false
+    }
+    return begin + expected > first + reach && end + expected < last - reach
+  }
+
+  // MARK: One block
+
+  private enum Placing {
+    case found(Double, [(beat: Int, lag: Double)])
+    case ambiguous(Double)
+    case none
+  }
+
+  /// Where a block's pattern fits.
+  private static func place(
+    _ places: [Double], _ beats: Range<Int>, _ expected: Double, _ others: [Double], _ width: Width
+  ) -> Placing {
+    var candidates: [(lag: Double, score: Double)] = []
+    // A beat that the other sensor lacks is no anchor, so several are tried.
+    for beat in [beats.lowerBound, (beats.lowerBound + beats.upperBound) / 2, beats.upperBound - 1] {
+      let time = places[beat] + expected
+      var other = lowerBound(others, time - reach)
+      while other < others.count, others[other] <= time + reach {
+        let lag = refined(places, beats, others[other] - places[beat], others, width)
+        candidates.append((lag, score(places, beats, lag, others, width)))
+        other += 1
+      }
+    }
+    guard let best = candidates.max(by: { $0.score < $1.score }), best.score >= leastScore else {
+      return .none
+    }
+    let rivals = candidates.filter { abs($0.lag - best.lag) > another && $0.score > rival * best.score }
+    if let other = rivals.max(by: { $0.score < $1.score }) { return .ambiguous(abs(other.lag - best.lag)) }
+    let lags = beats.compactMap { beat -> (beat: Int, lag: Double)? in
+      let lag = nearest(others, places[beat] + best.lag) - places[beat]
+      return abs(lag - best.lag) <= 2 * width.rawValue ? (beat, lag) : nil
+    }
+    guard lags.count >= leastInBlock / 2, 2 * lags.count > beats.count else { return .none }
+    return .found(median(lags.map(\.lag)), lags)
+  }
+
+  private static func refined(
+    _ places: [Double], _ beats: Range<Int>, _ lag: Double, _ others: [Double], _ width: Width
+  ) -> Double {
+    var lag = lag
+    for _ in 0..<2 {
+      let near = beats.map { nearest(others, places[$0] + lag) - places[$0] }.filter {
+        abs($0 - lag) < 4 * width.rawValue
+      }
+      if near.isEmpty { return lag }
+      lag = median(near)
+    }
+    return lag
+  }
+
+  private static func score(
+    _ places: [Double], _ beats: Range<Int>, _ lag: Double, _ others: [Double], _ width: Width
+  ) -> Double {
+    var sum = 0.0
+    for beat in beats {
+      let distance = (nearest(others, places[beat] + lag) - places[beat] - lag) / width.rawValue
+      sum += 1 / (1 + distance * distance * distance * distance)
+    }
+    return sum / Double(beats.count)
+  }
+
+  // MARK: All blocks
+
+  /// Gives blocks of one stretch that lie alike the same run.
+  private static func number(_ blocks: inout [Block], _ width: Width) {
+    for index in blocks.indices.dropFirst() {
+      let (before, this) = (blocks[index - 1], blocks[index])
+      let isSame = before.stretch == this.stretch && abs(before.lag - this.lag) <= step * width.rawValue
+      blocks[index].run = before.run + (isSame ? 0 : 1)
+    }
+  }
+
+  /// One slope for all runs, each with a lag of its own.
+  private mutating func fit(_ blocks: inout [Block], _ places: [[Double]], _ width: Width) {
+    for _ in 0..<3 {
+      for index in blocks.indices {
+        let block = blocks[index]
+        let level = median(block.lags.map { $0.lag - slope * places[block.stretch][$0.beat] })
+        let off = block.lags.map { abs($0.lag - slope * places[block.stretch][$0.beat] - level) }
+        let limit = max(0.004, 3.5 * 1.4826 * median(off))
+        blocks[index].lags = zip(block.lags, off).filter { $1 <= limit }.map(\.0)
+        let count = Double(blocks[index].lags.count)
+        blocks[index].place = blocks[index].lags.reduce(0) { $0 + places[block.stretch][$1.beat] } / count
+        blocks[index].mean = blocks[index].lags.reduce(0) { $0 + $1.lag } / count
+      }
+      slope = Self.slope(blocks)
+    }
+    let runs = Dictionary(grouping: blocks.indices) { blocks[$0].run }
+    var (spread, squares, products) = (0.0, 0.0, 0.0)
+    for run in runs.values {
+      let (place, lag) = Self.middle(run.map { blocks[$0] })
+      var last: Double?
+      for index in run.sorted() {
+        let off = blocks[index].mean - lag - slope * (blocks[index].place - place)
+        squares += off * off
+        spread += (blocks[index].place - place) * (blocks[index].place - place)
+        if let last { products += last * off }
+        last = off
+      }
+      for index in run {
+        for (beat, _) in blocks[index].lags {
+          let position = places[blocks[index].stretch][beat]
+          times[blocks[index].stretch][beat] = position + lag + slope * (position - place)
+        }
+      }
+    }
+    let degrees = blocks.count - runs.count - 1
+    residual = (squares / Double(blocks.count)).squareRoot()
+    // Means of blocks that follow each other are not independent if the clocks' distance wanders.
+    let correlation = squares > 0 ? min(0.8, max(0, products / squares + 1 / Double(blocks.count))) : 0
+    let variance =
+      max(squares / Double(max(1, degrees)), LagLine.grain * LagLine.grain) * (1 + correlation)
+      / (1 - correlation)
+    let quantile = LagLine.quantile(max(1, degrees))
+    uncertainty = quantile * (variance / Double(blocks.count)).squareRoot() + variance.squareRoot()
+    // As wide as evenly spread places with the same spread.
+    let span = (12 * spread / Double(blocks.count)).squareRoot()
+    slopeUncertainty =
+      degrees >= 2 && span > 0 ? quantile * (variance / spread).squareRoot() + Self.grain / span : nil
+  }
+
+  private static func middle(_ blocks: [Block]) -> (place: Double, lag: Double) {
+    let count = Double(blocks.count)
+    return (blocks.reduce(0) { $0 + $1.place } / count, blocks.reduce(0) { $0 + $1.mean } / count)
+  }
+
+  private static func slope(_ blocks: [Block]) -> Double {
+    var (spread, product) = (0.0, 0.0)
+    for run in Dictionary(grouping: blocks, by: \.run).values {
+      let (place, lag) = middle(run)
+      for block in run {
+        spread += (block.place - place) * (block.place - place)
+        product += (block.place - place) * (block.mean - lag)
+      }
+    }
+    return spread > 0 ? product / spread : 0
+  }
+
+  // MARK: Beats
+
+  private static func nearest(_ beats: [Double], _ time: Double) -> Double {
+    let place = lowerBound(beats, time)
+    guard place < beats.count else { return beats.last ?? .infinity }
+    guard place > 0 else { return beats[0] }
+    return beats[place] - time < time - beats[place - 1] ? beats[place] : beats[place - 1]
+  }
+
+  /// The place of the first beat that is not before a time.
+  private static func lowerBound(_ beats: [Double], _ time: Double) -> Int {
+    var (low, high) = (0, beats.count)
+    while low < high {
+      let middle = (low + high) / 2
+      if beats[middle] < time { low = middle + 1 } else { high = middle }
+    }
+    return low
+  }
+}
