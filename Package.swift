@@ -350,9 +350,9 @@ let package = Package(
       name: "Simulation",
       dependencies: [
         "CTestSystem", "BLECore", "BLEWire", "BLEStack", "BLELinux", "ColmiRing", "BLEHost", "BLEEmulation",
-        "EmulatedSensors", "SensorSessions", "Recording",
+        "EmulatedSensors", "SensorSessions", "Recording", "JSONText", "CaptureTables", "CaptureTools",
       ], path: "Tests/Simulation", swiftSettings: languageSettings),
-    tests("SimulationTests", ["BLECore", "Simulation"]),
+    tests("SimulationTests", ["BLECore", "Simulation", "TestKit"]),
   ]
 )
 

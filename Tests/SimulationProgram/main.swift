@@ -28,12 +28,17 @@ func put(_ text: String, to descriptor: CInt = 1) {
 }
 
 func usage() -> Never {
-  put("usage: simulate FIRST-SEED SEEDS EVENTS | clock\n", to: 2)
+  put("usage: simulate FIRST-SEED SEEDS EVENTS | clock | align DIRECTORY\n", to: 2)
   exit(2)
 }
 
 if CommandLine.arguments.dropFirst() == ["clock"] {
   put(LinkTrials.table() + "\n\n" + LinkTrials.drops() + "\n")
+  exit(0)
+}
+
+if CommandLine.arguments.count == 3, CommandLine.arguments[1] == "align" {
+  put(try await AlignGrid.run(in: CommandLine.arguments[2]) { put($0 + "\n", to: 2) } + "\n")
   exit(0)
 }
 

@@ -1,0 +1,113 @@
+import BLECore
+import BLEEmulation
+import BLEHost
+import BLELinux
+import BLEStack
+import EmulatedSensors
+import JSONText
+import Recording
+import SensorSessions
+
+/// A recording of emulated sensors on one body, by virtual time, and how their clocks truly lie.
+package struct AlignTrial: Sendable {
+  /// A sensor: what `ringtap capture` calls it, and its part of `virtual:`.
+  package struct Sensor: Sendable {
+    package var kind: String
+    package var text: String
+
+    package init(_ kind: String, _ text: String) { (self.kind, self.text) = (kind, text) }
+
+    /// The number behind an option, 0 if it is not there.
+    func value(_ option: String) -> Double {
+      let field = text.split(separator: ",").first { $0.hasPrefix(option + "=") }
+      return field.flatMap { Double($0.dropFirst(option.count + 1)) } ?? 0
+    }
+  }
+
+  /// Name of its directory.
+  package var name: String
+  /// The row of the table that counts it.
+  package var group: String
+  package var sensors: [Sensor]
+  /// Options that all sensors have: the body that they share.
+  package var body: String
+  /// Connection interval: units of 1.25 ms; `nil`: as each sensor wants it.
+  package var interval: UInt16?
+  package var seconds: Int
+  package var loss = 0.0
+  package var seed: UInt64 = 1
+  /// How far apart clocks are looked for: seconds.
+  package var search = 10.0
+  /// What `align` is to refuse.
+  package var isHopeless = false
+
+  package init(_ name: String, _ group: String, _ sensors: [Sensor], body: String, seconds: Int) {
+    (self.name, self.group, self.sensors, self.body, self.seconds) = (name, group, sensors, body, seconds)
+  }
+
+  package struct Failure: Error, CustomStringConvertible {
+    package let description: String
+  }
+
+  private static let start = ReceiveTime(nanoseconds: 1_700_000_000_000_000_000)
+
+  /// Records it below a directory, with `truth.json`.
+  package func record(in folder: String) async throws {
+    let text = sensors.map { "\($0.text),shared,\(body)" }.joined(separator: "+")
+    let specification = try VirtualPeripheralSpecification(parsing: text)
+    let loop = try EventLoop.start(clock: .virtual(from: Self.start))
+    let air = VirtualAir.Configuration(pace: .air, packetErrorRate: loss, seed: seed)
+    let peripherals = specification.makePeripherals()
+    let addresses = peripherals.compactMap { $0.advertisement?.address }
+    let controller = VirtualController(.init(), peripherals: peripherals, air: air)
+    var pair = try ControllerPort.pair()
+    let emulation = try await ControllerAttachment.attach(
+      controller, to: pair.takeController(), .datagrams, on: loop)
+    let adapter = try await HostAdapter.open(
+      try loop.transport(over: pair.takeHost(), .datagrams), name: "virtual", on: loop)
+    var members: [(kind: AnySensorKind, recording: SensorRecording)] = []
+    for (sensor, address) in zip(sensors, addresses) {
+      guard let kind = AnySensorKind(named: sensor.kind) else {
+        throw Failure(description: "no kind '\(sensor.kind)'")
+      }
+      let directory = RecordingGroup.directory(of: address, in: "\(folder)/\(name)")
+      var recording = SensorRecording(
+        of: address, on: adapter, into: directory, RecordingLimits(duration: .seconds(seconds)))
+      recording.plan.request.interval = interval.map { $0...$0 }
+      recording.plan.patience = .seconds(60)
+      members.append((kind, recording))
+    }
+    let group = RecordingGroup(members)
+    let outcomes = await Task(executorPreference: loop) { await group.run() }.value
+    await adapter.close()
+    await emulation.detach()
+    loop.stop()
+    for outcome in outcomes {
+      if let failure = try outcome.result.get().failure { throw Failure(description: "\(name): \(failure)") }
+    }
+    try writeTruth(addresses, "\(folder)/\(name)/truth.json")
+  }
+
+  private func writeTruth(_ addresses: [DeviceAddress], _ path: String) throws {
+    var line = JSONLine()
+    line.object { line in
+      line.member("group", group)
+      line.member("hopeless", isHopeless)
+      line.member("search", search)
+      line.member(
+        "devices",
+        array: { line in
+          for (sensor, address) in zip(sensors, addresses) {
+            line.object { line in
+              line.member("directory", address.fileName)
+              line.member("lateMs", sensor.value("late"))
+              line.member("ppm", sensor.value("clock-ppm"))
+              if sensor.kind == "ring" { line.member("hz", sensor.value("rate") / 3) }
+            }
+          }
+        })
+    }
+    line.endLine()
+    try Files.replace(path, with: line.octets.span)
+  }
+}
