@@ -179,7 +179,7 @@ import Testing
     (["capture", "--publish", "broker.local"], "mqtt://"),
     (["capture", "--publish", "mqtt://h:99999"], "no port"),
     (["capture", "--publish", "mqtt://h", "--publish-as", "../x"], "no name"),
-    (["capture", "--publish", "mqtt://h", "--publish-backlog", "x"], "no size"),
+    (["capture", "--publish", "mqtt://h", "--publish-backlog", "x"], "4k to 1048576G bytes"),
     (["capture", "--publish", "mqtt://h", "--format", "npy"], "--format csv"),
     (["capture", "--publish-as", "x"], "--publish"),
     (["cycling", "--publish", "mqtt://h"], "--output"),
