@@ -75,6 +75,9 @@ import Testing
       }
       #expect(try Self.isHeartRate(Self.notified(values)))
     }
+    // A warm-up with contact and no intervals; intervals that stay behind a rate that rises.
+    #expect(try Self.isHeartRate(Self.notified((60...89).map { [0x06, $0] })))
+    #expect(try Self.isHeartRate(Self.notified((60...89).map { [0x16, $0, 0xE8, 0x03] })))
     // With the energy in each tenth value, and a gap of an hour in between.
     let energy = Self.body.enumerated().map { index, rate in
       index % 10 == 9
@@ -112,7 +115,7 @@ import Testing
       ("2A6E", waving(2_560, 90).map(Self.little)), ("ASCII", waving(60, 9).map { Array("\($0)".utf8) }),
       ("ASCII, ended", waving(60, 9).map { Array("\($0)\r\n".utf8) }),
       ("a counter", steps.map { [0x00, UInt8(40 + $0)] }),
-      ("a counter backwards", steps.map { [0x06, UInt8(200 - $0)] }),
+      ("a counter backwards", steps.map { [0x04, UInt8(200 - $0)] }),
       ("a counter of 16 bits", steps.map { [0x01, UInt8(40 + $0), 0] }),
       ("oxygen", waving(95, 3).map { [0x00, UInt8($0)] }),
       ("a room", waving(215, 3).map { [0x00, UInt8($0)] }),

@@ -23,7 +23,7 @@ struct HeartRateEvidence {
   private static let intervalTicks: ClosedRange<UInt16> = 200...3_000
   /// The rate that intervals tell, as a share of the rate beside them, which is an average: of one value and of all.
   private static let agreement = 0.5...2.0
-  private static let meanAgreement = 0.8...1.25
+  private static let meanAgreement = 0.7...1.4
   /// Kilojoules a second, twice what an athlete can spend.
   private static let mostPower = 4.0
   /// An oxygen saturation in percent.
@@ -41,6 +41,9 @@ struct HeartRateEvidence {
   private var spacings: (sum: Int64, count: Int64) = (0, 0)
   /// Format of the rate and support of contact, which a sensor does not change.
   private var layout: HeartRateMeasurement.Flags?
+
+  /// Values with contact to the skin.
+  private var contacts = 0
 
   private var rateCount = 0
   private var rateSum = 0
@@ -67,6 +70,7 @@ struct HeartRateEvidence {
       if (0..<Self.pause).contains(step) { spacings = (spacings.sum + step, spacings.count + 1) }
     }
     lastTime = time
+    if measurement.contact == .detected { contacts += 1 }
     let flags = measurement.flags.intersection([.rateIs16Bit, .contactSupported])
     isRefuted =
       flags != layout ?? flags || !takeRate(Int(measurement.beatsPerMinute), at: time)
@@ -144,12 +148,13 @@ struct HeartRateEvidence {
       }
       if beside.values * 2 >= rateCount { return true }
     }
-    // A counter goes on with each value, and in one direction.
     let changes = steps.rises + steps.falls
-    guard steps.rises > 0 && steps.falls > 0 || changes * 10 < steps.count * 9, changes > 0 else {
-      return false
-    }
-    if layout?.contains(.contactSupported) ?? false || energy != nil { return true }
+    guard changes > 0 else { return false }
+    // Both flags of contact in each value say more than that they are not set.
+    if contacts * 2 >= values { return true }
+    // A counter goes on with each value, and in one direction.
+    let isCounter = (steps.rises == 0 || steps.falls == 0) && changes * 10 >= steps.count * 9
+    if layout?.contains(.contactSupported) ?? false || energy != nil { return !isCounter }
     return steps.rises > 0 && steps.falls > 0 && highest - lowest >= 3
       && !(Self.saturation.contains(lowest) && Self.saturation.contains(highest))
       && rateSum <= Self.mostMeanRate * rateCount && changes * Self.stepsForAChange >= steps.count
