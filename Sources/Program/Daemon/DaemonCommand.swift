@@ -28,9 +28,9 @@ struct DaemonCommand: AsyncParsableCommand {
          "keepDays": 30, "keepGigabytes": 20, "keepFreeGigabytes": 1,
          "metrics": "127.0.0.1:9469", "statusSocket": "/run/ringtap/status",
          "publish": {"to": "mqtts://ward@broker.example/fleet",
-                     "password-file": "/etc/ringtap.password"},
+                     "password-file": "/etc/credstore/ringtap.password"},
          "homeAssistant": {"to": "mqtt://ringtap@home.local",
-                           "password-file": "/etc/ringtap.password"},
+                           "password-file": "/etc/credstore/ringtap.password"},
          "devices": [
            {"name": "left", "address": "70:CB:0D:00:A1:B2", "sensor": "ring"},
            {"name": "chest", "address": "C4:12:34:56:78:9A", "addressType": "random",
