@@ -15,6 +15,7 @@
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 const char *ringtap_error_name(int number) { return strerrorname_np(number); }
@@ -22,6 +23,13 @@ const char *ringtap_error_name(int number) { return strerrorname_np(number); }
 int ringtap_write_out(int fd, int64_t offset, int is_begun) {
   const unsigned wait = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WAIT_AFTER;
   return sync_file_range(fd, offset, 0, SYNC_FILE_RANGE_WRITE | (is_begun ? 0 : wait));
+}
+
+int ringtap_sync_file_system(int fd) {
+  struct statfs status;
+  // FUSE: its daemon hears of fsync only.
+  if (fstatfs(fd, &status) < 0 || status.f_type == 0x65735546) return 0;
+  return syncfs(fd) < 0 ? -1 : 1;
 }
 
 int ringtap_hci_links(int fd, uint16_t id, struct ringtap_hci_link *links, int capacity) {

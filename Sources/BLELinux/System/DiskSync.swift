@@ -1,12 +1,26 @@
+import CBluetoothLinux
 import Glibc
 
 extension Files {
-  /// Files that `sync` has open at the same time.
-  private static let syncedAtOnce = 128
+  /// Files that `sync` has open at the same time, and those that it syncs one by one.
+  private static let (openAtOnce, syncedEach) = (128, 64)
 
   private final class OpenFile: Sendable {
     let path: String
     let descriptor: FileDescriptor
+
+    /// Of its file system; 0 if it cannot be asked.
+    var device: dev_t {
+      var status = stat()
+      // SAFETY: `status` outlives the call.
+      return unsafe fstat(descriptor.rawValue, &status) == 0 ? status.st_dev : 0
+    }
+
+    /// - Returns: `false` for a file system for which that is not the disk's word.
+    func syncFileSystem() throws(SystemError) -> Bool {
+      let number = descriptor.rawValue
+      return try checked("sync \(path)") { ringtap_sync_file_system(number) } != 0
+    }
 
     /// - Returns: `nil` if nothing is there.
     init?(_ path: String, _ flags: CInt) throws(SystemError) {
@@ -35,18 +49,22 @@ extension Files {
   /// Waits until the disk has the content of files, and the names that folders have for them.
   ///
   /// All files are written out before the first one is synced, so one commit of the file system's journal serves many, and it
-  /// notes no length of a file whose content is not on the disk.
+  /// notes no length of a file whose content is not on the disk. More than a few files are synced with their whole file system:
+  /// each sync of one has the disk flush its cache.
   ///
-  /// `sync_file_range` and `fdatasync`; `fsync` of the folders.
+  /// `sync_file_range`, which reports what could not be written, and `fdatasync` or `syncfs`; `fsync` of the folders.
   ///
   /// - Returns: paths of files that are not there: removed or moved since they were written.
   /// - Throws: EIO and its like: the disk does not have what was written.
   package static func sync(files: [String], folders: [String]) throws(SystemError) -> Set<String> {
     var missing: Set<String> = []
     var rest = files[...]
+    let isMany = files.count > syncedEach
+    /// One file of each file system.
+    var systems: [dev_t: OpenFile] = [:]
     while !rest.isEmpty {
       var open: [OpenFile] = []
-      for path in rest.prefix(syncedAtOnce) {
+      for path in rest.prefix(openAtOnce) {
         guard let file = try OpenFile(path, O_RDONLY | O_NOFOLLOW) else {
           missing.insert(path)
           continue
@@ -55,10 +73,29 @@ extension Files {
         open.append(file)
       }
       for file in open { try file.descriptor.writeOut(.done) }
-      for file in open { try file.wait(fdatasync) }
-      rest = rest.dropFirst(syncedAtOnce)
+      if isMany {
+        for file in open { systems[file.device] = file }
+      } else {
+        for file in open { try file.wait(fdatasync) }
+      }
+      rest = rest.dropFirst(openAtOnce)
     }
+    var isSynced = true
+    for file in systems.values { isSynced = try file.syncFileSystem() && isSynced }
+    if !isSynced { missing.formUnion(try syncEach(files)) }
     for path in folders { try OpenFile(path, O_RDONLY | O_DIRECTORY)?.wait(fsync) }
+    return missing
+  }
+
+  private static func syncEach(_ files: [String]) throws(SystemError) -> Set<String> {
+    var missing: Set<String> = []
+    for path in files {
+      if let file = try OpenFile(path, O_RDONLY | O_NOFOLLOW) {
+        try file.wait(fdatasync)
+      } else {
+        missing.insert(path)
+      }
+    }
     return missing
   }
 

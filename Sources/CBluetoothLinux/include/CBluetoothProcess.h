@@ -10,6 +10,11 @@ const char *ringtap_error_name(int number);
 /// unless `is_begun` (sync_file_range and its flags are hidden behind _GNU_SOURCE). 0, or -1 with errno.
 int ringtap_write_out(int fd, int64_t offset, int is_begun);
 
+/// Waits until the disk has all of the file system that a file is on: syncfs.
+///
+/// Returns 1; 0 where that would not be the disk's word; -1 with errno.
+int ringtap_sync_file_system(int fd);
+
 /// One link of an adapter, by HCIGETCONNLIST (the ioctl number is a macro, the array flexible).
 struct ringtap_hci_link {
   uint64_t address;

@@ -109,6 +109,7 @@ public final class CollectRun: Sendable {
         try run(&collector, CollectorCommits(disk), &connections)
       }
       // Whatever came is in files, if not on the disk: the report counts it.
+      disk.waitForWrites()
       do throws(CollectProblem) { try collector.write() } catch {
         if case .system(let error) = error { throw PublishProblem.system(error) }
       }
@@ -176,7 +177,7 @@ public final class CollectRun: Sendable {
     options.sessionSeconds = group == nil ? Self.sessionSeconds : 0
     options.will = group.map { ($0.will.topic, $0.will.octets) }
     let client = try attempt { () throws(MQTTError) in try MQTTClient(options) }
-    let intake = Intake(collector, group, commits, below: plan.broker.prefix)
+    let intake = Intake(collector, group, commits, below: plan.broker.prefix) { self.isEnding }
     client.onMessage = { topic, payload, _ in intake.take(topic, payload) }
     defer { (collector, group) = (intake.collector, intake.group) }
     try attempt { () throws(MQTTError) in try client.connect() }
@@ -286,19 +287,22 @@ private final class Intake {
   var group: CollectorGroup?
   let commits: CollectorCommits
   private let prefix: String
+  private let isEnding: () -> Bool
   var isConnected = false
   /// A file cannot be written.
   private(set) var problem: CollectProblem?
 
   init(
-    _ collector: Collector, _ group: CollectorGroup?, _ commits: CollectorCommits, below prefix: String
+    _ collector: Collector, _ group: CollectorGroup?, _ commits: CollectorCommits, below prefix: String,
+    isEnding: @escaping () -> Bool
   ) {
     (self.collector, self.group, self.commits, self.prefix) = (collector, group, commits, prefix)
+    self.isEnding = isEnding
   }
 
   func take(_ topic: String, _ payload: Span<UInt8>) {
-    // The broker keeps what follows.
-    guard problem == nil, isOurs(topic, payload) else { return }
+    // No receipt tells of what follows: it is sent again. After Ctrl-C a thousand messages may be on their way.
+    guard problem == nil, !isEnding(), isOurs(topic, payload) else { return }
     do throws(CollectProblem) { try collector.take(topic, payload, SystemClock.monotonic()) } catch {
       problem = error
       return

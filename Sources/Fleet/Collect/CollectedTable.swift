@@ -134,10 +134,9 @@ struct CollectedTable {
     return true
   }
 
-  /// Writes all rows that are not written yet. A sync that runs writes the same to the same place.
+  /// Writes the rows that came since a sync began.
   func write() throws(SystemError) {
-    let octets = underWay + pending
-    if !octets.isEmpty { try Files.write(octets.span, to: path, at: byteCount - octets.count) }
+    if !pending.isEmpty { try Files.write(pending.span, to: path, at: byteCount - pending.count) }
   }
 
   /// Writes down by `body` that rows are missing, once the disk has all rows before them: the numbers of all that follow depend
@@ -145,8 +144,10 @@ struct CollectedTable {
   mutating func skip(
     _ count: Int, in folder: String, _ body: () throws(CollectProblem) -> Void
   ) throws(CollectProblem) {
+    // A sync that runs writes the same to the same place.
+    let octets = underWay + pending
     do throws(SystemError) {
-      try write()
+      if !octets.isEmpty { try Files.write(octets.span, to: path, at: byteCount - octets.count) }
       _ = try Files.sync(files: [path], folders: [folder])
     } catch { throw .system(error) }
     (pending, isUnsynced) = ([], false)

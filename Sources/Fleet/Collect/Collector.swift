@@ -179,12 +179,11 @@ package struct Collector {
     }
   }
 
-  /// Writes everything to its files, without waiting for the disk or for a sync that runs.
+  /// Writes everything to its files, without waiting for the disk. A sync that runs has written its rows.
   mutating func write() throws(CollectProblem) {
     do throws(SystemError) {
-      // What stands before them may wait in a sync that runs.
       for write in sessions.takeUnwritten() {
-        try? Files.write(write.octets.span, to: write.path, at: write.offset)
+        try Files.write(write.octets.span, to: write.path, at: write.offset)
       }
       for (_, session) in sessions.all { try session.write() }
     } catch { throw .system(error) }

@@ -39,9 +39,11 @@ struct CollectorSync: Sendable {
 
   /// Writes, and waits for the disk.
   ///
+  /// - Parameter didWrite: called once all rows are in their files.
   /// - Returns: files that are not there any more.
-  func run() throws(SystemError) -> Set<String> {
+  func run(_ didWrite: () -> Void = {}) throws(SystemError) -> Set<String> {
     for write in writes { try Files.write(write.octets.span, to: write.path, at: write.offset) }
+    didWrite()
     let tables = sessions.values.flatMap { session in session.tables.keys.map(session.file) }
     let complete = sessions.values.filter(\.hasDocument)
     // A document that has its name already may have come since the sync before.
@@ -125,6 +127,7 @@ final class CollectorDisk: Sendable {
   private struct State: Sendable {
     var sync: CollectorSync?
     var result: Result<Set<String>, SystemError>?
+    var hasWritten = false
     var isOver = false
   }
 
@@ -139,7 +142,12 @@ final class CollectorDisk: Sendable {
         wake.sleep { state.withLock { $0.sync == nil && !$0.isOver } }
         let (sync, isOver) = state.withLock { ($0.sync, $0.isOver) }
         if let sync {
-          let result = Result { () throws(SystemError) in try sync.run() }
+          let result = Result { () throws(SystemError) in
+            try sync.run {
+              state.withLock { $0.hasWritten = true }
+              ended.signal()
+            }
+          }
           state.withLock { ($0.sync, $0.result) = (nil, result) }
           ended.signal()
         } else if isOver {
@@ -151,12 +159,15 @@ final class CollectorDisk: Sendable {
 
   /// Begins one; the last one has ended, and `take` gave its result.
   func begin(_ sync: CollectorSync) {
-    state.withLock { $0.sync = sync }
+    state.withLock { ($0.sync, $0.hasWritten) = (sync, false) }
     wake.signal()
   }
 
   /// Waits until the one that runs has ended, if one does.
   func wait() { ended.sleep { state.withLock { $0.sync != nil } } }
+
+  /// Waits until the one that runs has its rows in their files, if one does.
+  func waitForWrites() { ended.sleep { state.withLock { $0.sync != nil && !$0.hasWritten } } }
 
   /// The result of the one that was begun; `nil` until it has ended.
   func take() -> Result<Set<String>, SystemError>? {

@@ -40,6 +40,28 @@ import Testing
     }
   }
 
+  /// Many files are synced with their file system: it is the disk's word all the same.
+  @Test func manyTablesAreOneSync() async {
+    await #expect(processExitsWith: .success) {
+      try withFolder { folder in
+        let real = try #require(Files.absolute(folder))
+        test_watch_syncs(real)
+        var collector = Collector(folder, prefix: "fleet", name: "c")
+        let now = MonotonicTime(nanoseconds: 1_000_000_000)
+        for number in 0..<100 {
+          try collector.take("fleet/p\(number)/s/t", Self.batch("p\(number)").octets.span, now)
+        }
+        try collector.sync()
+        #expect(test_syncs("") == 0)
+        let receipts = try collector.receipts(now).map { receipt in
+          let octets = receipt.octets
+          return try Receipt(parsing: octets.span)
+        }
+        #expect(receipts.count == 100 && receipts.allSatisfy { $0.tables == ["t": 1] })
+      }
+    }
+  }
+
   /// Rows that come while the disk is waited for are not among those that it has.
   @Test func aSyncHasWhatCameBeforeIt() async throws {
     try withFolder { folder in
@@ -121,8 +143,8 @@ import Testing
       var bench = try Bench(folder)
       try bench.record(0..<10)
       try bench.give(try bench.sendings())
-      // It begins, and has not written anything.
-      _ = bench.collector.beginSync()
+      // It has not ended.
+      _ = try bench.collector.beginSync().run()
       try bench.record(10..<20)
       try "{}".write(toFile: folder + "/capture/session.json", atomically: false, encoding: .utf8)
       bench.publisher.end(bench.now)
