@@ -152,7 +152,7 @@ def main():
         places = record_all(words, folder.resolve())
         say("cutting")
         results = cut_all(words, places, show)
-    lines = [summary(shape, place, result) for shape, place, result in zip(words.shapes, places, results)]
+        lines = [summary(shape, place, result) for shape, place, result in zip(words.shapes, places, results)]
     if words.json:
         for line in lines:
             print(json.dumps(line))
