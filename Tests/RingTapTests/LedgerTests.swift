@@ -346,7 +346,7 @@ import Testing
   @Test func claimsNothingWithoutEvidence() throws {
     try Self.heartRates(12) { _ in nil }.imported([(0x12, .heartRateMeasurement)]) { capture, _ in
       #expect(
-        Ledger(capture.report).lines == ["0 dropped here of 12 (the sensor does not number its values)"])
+        Ledger(capture.report).lines == ["0 dropped here of 12 (whether the sensor sent more is not known)"])
     }
   }
 

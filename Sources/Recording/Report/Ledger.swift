@@ -158,12 +158,13 @@ package struct Ledger: Hashable, Sendable {
     repeated > 0 ? [line, "\(repeated) repeated: they came twice, and are recorded once"] : [line]
   }
 
-  /// `0 lost of 300`, `15 lost of 30: 15 cut by the log's writer`, or without numbers of the sensor's `0 dropped here of 30`.
+  /// `0 lost of 300`, `15 lost of 30: 15 cut by the log's writer`, or without numbers of the sensor's `0 dropped here of 30 …`.
   private var line: String {
     let total = loss.total
     guard total > 0 else {
       return isNumbered
-        ? "0 lost of \(received)" : "0 dropped here of \(received) (the sensor does not number its values)"
+        ? "0 lost of \(received)"
+        : "0 dropped here of \(received) (whether the sensor sent more is not known)"
     }
     let parts = SessionReport.Loss.Place.allCases.filter { loss[$0] > 0 }.map { $0.text(loss[$0], self) }
     // Samples of a sensor's clock are no part of the notifications.

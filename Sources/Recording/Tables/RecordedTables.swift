@@ -68,6 +68,8 @@ package struct TableAccount: Hashable, Sendable {
     package var after: ReceiveTime
     package var before: ReceiveTime
     package var count: Int
+    /// Those of ticks of which nothing came.
+    var whole = 0
   }
 
   /// Stretches that are kept, to tell those in which there was no link; further ones count as losses.

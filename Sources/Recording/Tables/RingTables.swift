@@ -52,12 +52,17 @@ package struct RingLosses: Sendable {
   private struct Last: Sendable {
     var index: Int
     var time: ReceiveTime
+    /// Ticks that had been missing by then.
+    var missingTicks: Int
   }
 
   private var account = TableAccount()
   /// By `RingTick.Part.rawValue`: the last tick that had it.
   private var last: [Last?] = RingTick.Part.allCases.map { _ in nil }
   private var missing: [Int] = RingTick.Part.allCases.map { _ in 0 }
+  /// Likewise, those of ticks of which nothing came.
+  private var whole: [Int] = RingTick.Part.allCases.map { _ in 0 }
+  private var missingTicks = 0
 
   package init() {}
 
@@ -65,6 +70,7 @@ package struct RingLosses: Sendable {
     // Here, before any is missing: the first stretch of a long stream allocates nothing.
     if !account.isNumbered { account.stretches.reserveCapacity(TableAccount.stretchLimit) }
     account.isNumbered = true
+    missingTicks += placed.missingBefore
     take(.spO2, placed)
     take(.ppg, placed)
     take(.accelerometer, placed)
@@ -77,22 +83,37 @@ package struct RingLosses: Sendable {
     account.notifications += 1
     if let last = last[part.rawValue], placed.index - last.index > 1 {
       let count = placed.index - last.index - 1
+      let ofTicks = min(count, missingTicks - last.missingTicks)
       missing[part.rawValue] += count
+      whole[part.rawValue] += ofTicks
       if account.stretches.count < TableAccount.stretchLimit {
         account.stretches.append(
-          TableAccount.Stretch(after: last.time, before: placed.fittedTime, count: count))
+          TableAccount.Stretch(after: last.time, before: placed.fittedTime, count: count, whole: ofTicks))
       }
     }
-    last[part.rawValue] = Last(index: placed.index, time: placed.fittedTime)
+    last[part.rawValue] = Last(index: placed.index, time: placed.fittedTime, missingTicks: missingTicks)
   }
 
-  /// - Parameter report: tells which parts come with each tick: others are not missing if a tick lacks them.
+  /// - Parameter report: tells which parts come with each tick: others are not missing if a tick lacks them. If timestamps are off
+  ///   by more than the ticks are apart, it proves no whole tick missing; if by much more, neither that none is.
   package func account(_ report: TickReport) -> TableAccount {
-    guard (report.rate ?? 0) <= Self.fastestTicks else { return TableAccount() }
+    guard let rate = report.rate, rate <= Self.fastestTicks else { return TableAccount() }
     var account = account
+    let periodsOff = report.clock.residual * rate / 1e9
+    let isProof = periodsOff < Self.proof
     for part in RingTick.Part.allCases where report.parts[part.rawValue].everyTicks == 1 {
-      account.missing += missing[part.rawValue]
+      account.missing += missing[part.rawValue] - (isProof ? 0 : whole[part.rawValue])
+    }
+    if !isProof {
+      account.stretches = account.stretches.map {
+        TableAccount.Stretch(after: $0.after, before: $0.before, count: $0.count - $0.whole)
+      }
+      account.isNumbered = account.isNumbered && missingTicks == 0 && periodsOff < Self.doubt
     }
     return account
   }
+
+  /// Periods by which timestamps may be off for a missing tick to be proven, and for none to be missing.
+  private static let proof = 1.0
+  private static let doubt = 3.0
 }

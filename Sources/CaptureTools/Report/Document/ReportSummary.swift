@@ -84,7 +84,7 @@ extension ReportSection {
     guard !allLosses.isEmpty else {
       return isNumbered
         ? Figure(name: "Lost", value: "nothing")
-        : Figure(name: "Dropped here", value: "nothing", detail: "the sensor does not number its values")
+        : Figure(name: "Dropped here", value: "nothing", detail: "whether the sensor sent more is not known")
     }
     let stretches = marks.count { $0.kind == .loss }
     return Figure(
