@@ -114,12 +114,10 @@ struct AlignedSensor: Sendable {
   private func findWait(of capture: RecordedCapture, _ clock: StraightClock?) throws(SystemError) -> LinkWait?
   {
     var frames: [LinkWait.Frame] = []
-    let fragments = FirstFragments.read(of: capture)
+    let hasWholeFrames = Self.hasWholeFrames(capture)
     for table in capture.tables {
       let places = Self.stamps(table)
       guard SignalTable(table) != nil, !places.isEmpty else { continue }
-      // Without a packet log nothing tells how many events a frame took that is longer than the link's packets.
-      if places.count == 1, fragments == nil, !Self.hasWholeFrames(capture) { return nil }
       var ofTable: [LinkWait.Frame] = []
       let reader = try capture.reader(table)
       while reader.next() {
@@ -133,8 +131,7 @@ struct AlignedSensor: Sendable {
           ofTable[ofTable.count - 1].time = max(last.time, time)
           ofTable[ofTable.count - 1].rows += 1
         } else {
-          let begun = fragments?.start(ofStamp: stamp) ?? stamp
-          ofTable.append(LinkWait.Frame(time: time, stamp: seconds(stamp), begun: seconds(begun)))
+          ofTable.append(LinkWait.Frame(time: time, stamp: seconds(stamp)))
         }
       }
       guard places.count == 1, let first = ofTable.first, let last = ofTable.last else {
@@ -144,10 +141,12 @@ struct AlignedSensor: Sendable {
       let rows = ofTable.reduce(0) { $0 + $1.rows }
       let period = (last.time - first.time) / Double(max(1, rows - first.rows))
       frames += ofTable.map {
-        LinkWait.Frame(time: $0.time, stamp: $0.stamp, begun: $0.begun, rows: $0.rows, period: period)
+        LinkWait.Frame(time: $0.time, stamp: $0.stamp, rows: $0.rows, period: period)
       }
     }
-    return LinkWait(frames.sorted { $0.stamp < $1.stamp }, intervals, isStraight: clock != nil)
+    return LinkWait(
+      frames.sorted { $0.stamp < $1.stamp }, intervals, isStraight: clock != nil,
+      hasWholeFrames: hasWholeFrames)
   }
 
   /// Whether the link's packets hold any frame, by `session.json`; a capture without one tells nothing against it.

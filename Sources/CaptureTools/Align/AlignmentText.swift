@@ -55,8 +55,8 @@ package enum AlignmentText {
   }
 
   private static let unknownWait =
-    "how far that may be off is not known: connection intervals and packets are missing in the recording; use ringtap capture with a packet log, "
-    + "for two minutes or longer"
+    "how far that may be off is not known: the recording does not tell how long its packets waited; record with "
+    + "ringtap capture, for two minutes or longer"
 
   private static func offset(_ late: Double, _ uncertainty: Double?) -> String {
     "\(fixed(abs(late) / 1e6, 2))\(range(uncertainty.map { $0 / 1e6 }, 2)) ms \(late < 0 ? "early" : "late")"

@@ -13,8 +13,6 @@ struct LinkWait: Sendable {
   struct Frame {
     var time: Double
     var stamp: Double
-    /// When the first of its fragments came: seconds.
-    var begun: Double
     var rows = 1
     /// Seconds from sample to sample; 0 if there is one in each frame.
     var period = 0.0
@@ -53,6 +51,12 @@ struct LinkWait: Sendable {
   private static let lasts = 0.25
   /// Arrivals that an interval must have to tell something.
   private static let fewest = 20
+  /// Bytes of a link's packet unless a longer one was agreed on, and about those of a row: Core 5.4, Vol 6, Part B, 4.5.10.
+  private static let packet = 27
+  private static let bytesOfRow = 3
+  /// Fragments that one event surely has room for, and seconds that each takes at 1 Mbit/s with its acknowledgement.
+  private static let fewFragments = 4
+  private static let exchange = 0.000_71
   /// Waits of so many arrivals are of all lengths if no larger share of the interval is missing.
   private static let chunk = 40
   private static let largestGap = 0.2
@@ -74,8 +78,9 @@ struct LinkWait: Sendable {
   ///   - frames: in order of their stamps.
   ///   - intervals: as the recording tells them; empty if it does not.
   ///   - isStraight: times of the frames are by a straight line; else only their mean is known.
+  ///   - hasWholeFrames: the link's packets hold any frame; else a long one is sent in fragments, whose last one has the stamp.
   /// - Returns: `nil` if it cannot be known.
-  init?(_ frames: [Frame], _ intervals: [Interval], isStraight: Bool = true) {
+  init?(_ frames: [Frame], _ intervals: [Interval], isStraight: Bool = true, hasWholeFrames: Bool = true) {
     var intervals = intervals
     if intervals.isEmpty {
       guard let length = Self.interval(of: Self.arrivals(frames, intervals).map(\.stamp)) else { return nil }
@@ -83,7 +88,8 @@ struct LinkWait: Sendable {
     }
     let arrivals = Self.arrivals(frames, intervals)
     let isSampled = frames.contains { $0.period > 0 }
-    let longest = Self.longest(isSampled) + Self.hold(frames)
+    let fragments = hasWholeFrames || !isSampled ? 1 : Self.fragments(frames)
+    let longest = Self.longest(isSampled) + Self.hold(frames) + Double(fragments - 1) * Self.exchange
     let above = arrivals.map { LineBand.Bound(seconds: $0.expected, value: Self.shortest - $0.late) }
     var below: [LineBand.Bound] = []
     for (index, interval) in intervals.enumerated() {
@@ -96,7 +102,8 @@ struct LinkWait: Sendable {
       guard these.count >= Self.fewest else { continue }
       // If not all waits come about, an event that another link of the same radio takes away may be missed each time.
       let isFilled = batches != nil && Self.isFilled(these, interval.length)
-      let missed = isFilled ? 0 : interval.length
+      // Fragments of a long frame may take another event.
+      let missed = (isFilled ? 0 : interval.length) + (fragments > Self.fewFragments ? interval.length : 0)
       let least = these.map(\.late).sorted()[Int(Self.lost * Double(these.count))]
       var bounds = these.map { arrival in
         // What was sent again waited so many intervals longer.
@@ -118,6 +125,12 @@ struct LinkWait: Sendable {
     }
     guard let band = LineBand(above: above, below: below) else { return nil }
     self.band = band
+  }
+
+  /// Packets of the shortest data length that the longest frame takes.
+  private static func fragments(_ frames: [Frame]) -> Int {
+    let rows = frames.map(\.rows).max() ?? 1
+    return (rows * bytesOfRow + packet - 1) / packet
   }
 
   /// Whether the waits of arrivals that follow each other are usually of all lengths up to an interval.
@@ -154,14 +167,14 @@ struct LinkWait: Sendable {
     var arrivals: [Arrival] = []
     var (before, place) = (-Double.infinity, 0)
     for frame in frames {
-      if frame.begun - before < pause {
+      if frame.stamp - before < pause {
         arrivals[arrivals.count - 1].expected = max(arrivals[arrivals.count - 1].expected, frame.time)
       } else {
-        while place + 1 < intervals.count, intervals[place + 1].since <= frame.begun { place += 1 }
+        while place + 1 < intervals.count, intervals[place + 1].since <= frame.stamp { place += 1 }
         if !arrivals.isEmpty, place < intervals.count {
-          arrivals[arrivals.count - 1].goesOn = frame.begun - before < next * intervals[place].length
+          arrivals[arrivals.count - 1].goesOn = frame.stamp - before < next * intervals[place].length
         }
-        arrivals.append(Arrival(expected: frame.time, stamp: frame.begun))
+        arrivals.append(Arrival(expected: frame.time, stamp: frame.stamp))
       }
       before = frame.stamp
     }

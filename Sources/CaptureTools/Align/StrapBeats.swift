@@ -145,7 +145,7 @@ struct StrapBeats: Sendable {
   /// - Returns: `nil` if the strap measures at no steady pace, or what it tells makes no sense.
   func lateness(of times: [[Double?]], _ intervals: [LinkWait.Interval]) -> Lateness? {
     guard let (expected, stamps) = steadyTimes() else { return nil }
-    let frames = zip(expected, stamps).map { LinkWait.Frame(time: $0, stamp: $1, begun: $1) }
+    let frames = zip(expected, stamps).map { LinkWait.Frame(time: $0, stamp: $1) }
     guard let wait = LinkWait(frames, intervals) else {
       return nil
     }
