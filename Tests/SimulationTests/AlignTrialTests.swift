@@ -10,7 +10,7 @@ import Testing
   func tellsRangesWithTheTruth(_ name: String) async throws {
     let outcome = try await outcome(name)
     let late = try #require(outcome.late, "\(outcome.text)")
-    #expect(late.isInside && late.uncertainty < 250, "\(outcome.text)")
+    #expect(late.isInside && late.uncertainty < 160, "\(outcome.text)")
     #expect(!outcome.isWithoutRange && outcome.clock?.isInside != false, "\(outcome.text)")
   }
 

@@ -55,13 +55,13 @@ import Testing
       let (ring, strap) = (device(names[0]), device(names[2]))
       let late = try #require(ring?.late) / 1e6
       let range = try #require(ring?.lateUncertainty) / 1e6
-      #expect(abs(late + 622) < min(2, range) && range < 25, "\(late) ± \(range) ms")
+      #expect(abs(late + 622) < min(2, range) && range < 100, "\(late) ± \(range) ms")
       let rate = 26.2 / (1 + 28e-6)
       #expect(abs(try #require(ring?.rate) - rate) < min(rate * 1e-6, ring?.rateUncertainty ?? 0))
       let strapLate = try #require(strap?.late) / 1e6
       let strapRange = try #require(strap?.lateUncertainty) / 1e6
       #expect(
-        abs(strapLate - (240 - 622)) < strapRange && strapRange < 30, "\(strapLate) ± \(strapRange) ms")
+        abs(strapLate - (240 - 622)) < strapRange && strapRange < 100, "\(strapLate) ± \(strapRange) ms")
       let drift: Double = (1 - 15e-6) / (1 + 28e-6) - 1
       #expect(abs(try #require(strap?.clockDrift) - drift) < min(1e-6, strap?.clockUncertainty ?? 0))
     }
