@@ -186,7 +186,7 @@ import Testing
 
   @Test(arguments: [
     (["relay", "rnig"], "no recording's directory, and no sensor"),
-    (["relay", "ring", "--quality", "2"], "0 … 1"),
+    (["relay", "ring", "--quality", "2"], "it must be 0 to 1"),
     (["relay", "ring", "--speed", "1x"], "directory of a recording"),
     (["relay", "ring", "--advertise-on", "tcp-client:"], "is no transport"),
   ]) func refuses(_ arguments: [String], _ reason: String) async throws {

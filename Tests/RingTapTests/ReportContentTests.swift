@@ -278,7 +278,7 @@ import Testing
       try writeLight(folder, count: 2_000)
       let svg = folder + "/a.svg"
       func draw(_ options: String...) async throws -> String {
-        let run = try await Ringtap.run(["report", folder, "--svg", svg] + options)
+        let run = try await Ringtap.run(["report", folder, "--svg", svg, "--force"] + options)
         #expect(run.status == 0, "\(run.errorLines)")
         return String(decoding: contents(svg), as: UTF8.self)
       }
