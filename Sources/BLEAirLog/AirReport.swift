@@ -21,7 +21,7 @@ public struct AirLinkReport: Hashable, Sendable {
     case none
     /// By a key that somebody gave or that the log tells.
     case decrypted
-    /// The sniffer did it.
+    /// The sniffer did it, or the program that wrote the file.
     case bySniffer
     case noKey
     /// Nobody who listens gets a key of Secure Connections.
@@ -79,6 +79,9 @@ public struct AirReport: Hashable, Sendable {
   public internal(set) var encrypted = 0
   public internal(set) var decrypted = 0
   public internal(set) var retransmissions = 0
+  /// Extended advertisements in several packets: those heard to their end, and those of which a packet was not heard.
+  public internal(set) var joinedAdvertisements = 0
+  public internal(set) var incompleteAdvertisements = 0
   public internal(set) var keysLearnt = 0
   public internal(set) var keysForgotten = 0
   /// In the order in which they ended.
@@ -101,6 +104,8 @@ extension AirReport {
       case .wrongKey: advice = "no key fits; give that of the link with --ltk"
       case .startNotSeen: advice = "the log does not show how their encryption began, so that no key helps"
       case .decrypted: advice = "too many packets before them were not heard"
+      case .bySniffer:
+        advice = "the program that decrypted the others left them so; give the link's key with --ltk"
       default: advice = "give the link's key with --ltk"
       }
       return "\(encrypted) of \(packets) packets are encrypted and stay so: \(advice)"

@@ -22,6 +22,7 @@ struct AirTranslator: ~Copyable {
 
   var report = AirReport()
   private var keyring: AirKeyring
+  private var chains = AdvertisingChains()
   private var live: [UInt32: AirConnection] = [:]
   /// The one that the last packet belonged to.
   private var last: AirConnection?
@@ -47,6 +48,7 @@ struct AirTranslator: ~Copyable {
     _ record: borrowing PacketRecord, _ linkType: AirLinkType, _ body: (borrowing PacketRecord) -> Void
   ) {
     loseLinks(at: record.header, body)
+    giveUpAdvertisements(before: record.header, body)
     output.header = record.header
     let frame: AirFrame
     do throws(WireError) { frame = try AirFrame(linkType, record.packet) } catch {
@@ -57,6 +59,8 @@ struct AirTranslator: ~Copyable {
     var packet = frame.packet
     if frame.isAdvertising {
       takeAdvertising(frame, &packet, body)
+    } else if chains.crcStart(ofTrain: packet.accessAddress) != nil {
+      takePeriodic(frame, &packet, body)
     } else {
       takeData(frame, &packet, body)
     }
@@ -70,12 +74,17 @@ struct AirTranslator: ~Copyable {
     }
   }
 
+  /// Gives the records that are due at the end of the log.
+  mutating func end(_ body: (borrowing PacketRecord) -> Void) { giveUpAdvertisements(before: nil, body) }
+
   /// The account, with the connections that are still there.
   mutating func finish() -> AirReport {
     var report = report
     for connection in inOrder {
       report.add(connection.finish())
     }
+    report.incompleteAdvertisements = chains.incomplete + chains.waiting
+    report.joinedAdvertisements = chains.joined
     report.keysLearnt = keyring.learntCount
     report.keysForgotten = keyring.forgotten
     return report
@@ -98,16 +107,75 @@ struct AirTranslator: ~Copyable {
       return connect(start, packet, body)
     }
     if let report = LegacyReport(pdu) {
-      output.event(packet, body) { report.encode(pdu, rssi: packet.rssi, into: &$0) }
-    } else if let report = ExtendedReport(pdu) {
-      output.event(packet, body) { report.encode(pdu, packet, into: &$0) }
-    } else {
-      output.note(pdu, packet, body)
+      return output.event(packet, body) { report.encode(pdu, rssi: packet.rssi, into: &$0) }
+    }
+    if let extended = ExtendedPDU(pdu) { return takeExtended(extended, pdu, &packet, body) }
+    if pdu[0] & 0x0F == 0x03, !isPrimary {
+      chains.hear(scanRequest: pdu, on: packet.channel, at: output.header.time)
+    }
+    output.note(pdu, packet, body)
+  }
+
+  /// Gives the report of a packet of extended advertising, or keeps what it says for those after it.
+  private mutating func takeExtended(
+    _ extended: ExtendedPDU, _ pdu: Span<UInt8>, _ packet: inout AirPacket,
+    _ body: (borrowing PacketRecord) -> Void
+  ) {
+    var (found, lost): (ExtendedReport?, [ExtendedReport]) = (nil, [])
+    var hasMore = false
+    let role = chains.take(
+      extended, packet, byteCount: pdu.count, at: output.header.time,
+      given: { report, _ in lost.append(report) }
+    ) {
+      (found, hasMore) = ($0, $2)
+    }
+    for report in lost { tellTruncated(report, body) }
+    packet.pdu = AirPDU.extended(role, packet.pdu)
+    guard let found else { return output.note(pdu, packet, body) }
+    let heard = packet
+    var rest = extended.data
+    repeat {
+      let piece = rest.prefix(ExtendedReport.maximumByteCount)
+      rest = rest.dropFirst(piece.count)
+      output.event(packet, body) {
+        found.encode(
+          pdu.extracting(piece.startIndex..<piece.endIndex), rest.isEmpty && !hasMore ? .complete : .more,
+          heard, into: &$0)
+      }
+    } while !rest.isEmpty
+  }
+
+  /// Reports that the rest of an advertisement was not heard.
+  private mutating func tellTruncated(_ lost: ExtendedReport, _ body: (borrowing PacketRecord) -> Void) {
+    let (packet, nothing) = (AirPacket(.bare), [UInt8]())
+    output.event(nil, body) { lost.encode(nothing.span, .truncated, packet, into: &$0) }
+  }
+
+  /// Gives up advertisements of which a packet is overdue: all of them at the end of the log.
+  private mutating func giveUpAdvertisements(
+    before header: PacketRecordHeader?, _ body: (borrowing PacketRecord) -> Void
+  ) {
+    var lost: [(ExtendedReport, ReceiveTime)] = []
+    chains.giveUp(before: header?.time) { lost.append(($0, $1)) }
+    for (report, deadline) in lost {
+      if let header { output.header = header }
+      output.header.time = header == nil ? output.header.time : deadline
+      tellTruncated(report, body)
     }
   }
 
+  /// A packet of a periodic train. Core 5.4, Vol 6, Part B, 4.4.2.12.
+  private mutating func takePeriodic(
+    _ frame: borrowing AirFrame, _ packet: inout AirPacket, _ body: (borrowing PacketRecord) -> Void
+  ) {
+    packet.pdu = .periodic
+    packet.direction = .unknown
+    if packet.crc == .unknown { packet.crc = check(frame, chains.crcStart(ofTrain: packet.accessAddress)) }
+    output.note(frame.pdu, packet, body)
+  }
+
   private func check(_ frame: borrowing AirFrame, _ start: UInt32?) -> AirPacket.Check {
-    guard let start, let sent = frame.sentCRC else { return .unknown }
+    guard let start, let sent = frame.sentCRC, sent != 0 else { return .unknown }
     return AirCRC.of(frame.pdu, start: start) == sent ? .good : .bad
   }
 
@@ -222,16 +290,20 @@ struct AirTranslator: ~Copyable {
     guard let connection = connection(frame, packet, body) else {
       return output.note(frame.pdu, packet, body)
     }
-    var isOpen = frame.sniffed == .decrypted
+    let isOpen = frame.sniffed == .decrypted
+    let isCRCTold = packet.crc != .unknown
     if packet.crc == .unknown {
       packet.crc = check(frame, connection.crcStart)
-      // Programs that decrypt a log leave the CRC of what was encrypted.
-      if packet.crc == .bad, connection.isReadable(header, payload) { isOpen = true }
     }
-    guard packet.crc != .bad || isOpen else {
+    // Programs that decrypt a log leave the CRC of what was encrypted, or zeros.
+    let isReadable =
+      packet.crc == .bad && !isCRCTold
+      && connection.isReadable(header, payload, isFromCentral: packet.direction == .fromCentral)
+    guard packet.crc != .bad || isOpen || isReadable else {
       connection.takeBadCRC(packet)
       return output.note(frame.pdu, packet, body)
     }
+    if isReadable { packet.crc = .unknown }
     let isTold = packet.direction != .unknown
     if !isTold, isControl, !payload.isEmpty, !connection.encryption.isOn, ControlOpcode.isPlausible(payload),
       let isFromCentral = ControlOpcode(rawValue: payload[0])?.isFromCentral

@@ -52,8 +52,14 @@ public struct AnyLogReader: ~Copyable {
     }
   }
 
-  /// - Throws: as `PacketLogReader.finish`.
-  public mutating func finish() throws(WireError) { try reader.finish() }
+  /// Ends the log.
+  ///
+  /// - Parameter body: receives the records that a log of the air gives at its end.
+  /// - Throws: as `PacketLogReader.finish`, after those records.
+  public mutating func finish(_ body: (borrowing PacketRecord) -> Void = { _ in }) throws(WireError) {
+    if isFromAir { translator.end(body) }
+    try reader.finish()
+  }
 
   /// What the packets of the air were, connections that are still there included; `nil` for a log of HCI.
   public mutating func airReport() -> AirReport? { isFromAir ? translator.finish() : nil }

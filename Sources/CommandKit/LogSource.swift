@@ -81,7 +81,7 @@ package final class LogSource {
     do throws(WireError) {
       if piece.isEmpty {
         isAtEnd = true
-        try reader.finish()
+        try reader.finish { records.append(StoredPacketRecord(copying: $0)) }
       } else {
         try reader.read(piece.span) { records.append(StoredPacketRecord(copying: $0)) }
       }

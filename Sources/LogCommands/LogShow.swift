@@ -88,8 +88,6 @@ extension LogCommand {
       var reader = AnyLogReader(keys: air.keys)
       do {
         let isEmpty = try show(&input, &reader, output)
-        // A log that is still written may end anywhere.
-        try reader.finish()
         try tell(reader.remark ?? reader.airReport()?.remark, isEmpty, reader.isForeign, reader.recordCount)
       } catch let code as ExitCode {
         throw code
@@ -144,7 +142,26 @@ extension LogCommand {
         progress.advance(chunk.count, records: reader.recordCount)
         if let failure { throw failure }
       }
+      var failure: WireError?
+      do throws(WireError) {
+        try reader.finish { Self.show($0, &decoder, &view) }
+      } catch {
+        failure = error
+      }
+      try output.write(view.octets)
+      if let failure { throw failure }
       return view.isEmpty
+    }
+
+    private static func show(
+      _ record: borrowing PacketRecord, _ decoder: inout PacketDecoder, _ view: inout PacketView
+    ) {
+      view.note(record.time)
+      if record.type == nil {
+        if record.note != nil || record.header.air != nil { view.take(note: record) }
+      } else {
+        decoder.decode(record) { packet in view.take(packet) }
+      }
     }
 
     /// The next octets of the file, `nil` at its end.
@@ -175,14 +192,7 @@ extension LogCommand {
       _ chunk: [UInt8], _ reader: inout AnyLogReader, _ decoder: inout PacketDecoder,
       _ view: inout PacketView
     ) throws(WireError) {
-      try reader.read(chunk.span) { record in
-        view.note(record.time)
-        if record.type == nil {
-          if record.note != nil || record.header.air != nil { view.take(note: record) }
-        } else {
-          decoder.decode(record) { packet in view.take(packet) }
-        }
-      }
+      try reader.read(chunk.span) { Self.show($0, &decoder, &view) }
     }
 
     private func failure(_ message: String) -> ExitCode {

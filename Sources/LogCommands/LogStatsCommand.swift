@@ -97,7 +97,7 @@ extension LogCommand {
           try reader.read(chunk.span) { record in statistics.take(record) }
           progress.advance(chunk.count, records: reader.recordCount)
         }
-        try reader.finish()
+        try reader.finish { record in statistics.take(record) }
         if reader.isForeign, let remark = reader.remark { throw failure(remark) }
         if let remark = reader.remark { Console.note("\(LogProblem.name(file)): \(remark)") }
         return (statistics.finish(with: reader.airReport()), nil)

@@ -12,6 +12,8 @@ enum AirText {
       (report.retransmissions, "sent again"), (report.decrypted, "decrypted"),
       (report.encrypted, "encrypted, and left so"), (report.badCRC, "with a bad CRC"),
       (report.unreadable, "records that are no packets, or are cut"),
+      (report.joinedAdvertisements, "extended advertisements of more than one packet, heard to their end"),
+      (report.incompleteAdvertisements, "extended advertisements of which a packet was not heard"),
       (report.keysForgotten, "keys forgotten, since there were more than are kept"),
     ]
     for (count, what) in counts where count > 0 { lines.append("  \(count) \(what)") }
@@ -95,6 +97,8 @@ extension JSONLine {
       line.member("encrypted", report.encrypted)
       line.member("keysLearnt", report.keysLearnt)
       line.member("keysForgotten", report.keysForgotten)
+      line.member("joinedAdvertisements", report.joinedAdvertisements)
+      line.member("incompleteAdvertisements", report.incompleteAdvertisements)
       line.key("kinds")
       line.array { line in
         for (pdu, count) in report.sortedKinds {

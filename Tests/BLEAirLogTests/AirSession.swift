@@ -54,6 +54,21 @@ struct AirSession {
     return file
   }
 
+  /// The check of a PDU, bit by bit as the figure of Core 5.4, Vol 6, Part B, 3.1.1 has it.
+  static func crc(_ pdu: [UInt8], start: UInt32 = 0x55_5555) -> [UInt8] {
+    var register = (0..<24).map { UInt8(start >> UInt32($0) & 1) }
+    for octet in pdu {
+      for bit in 0..<8 {
+        let feedback = register[23] ^ octet >> UInt8(bit) & 1
+        register = [feedback] + register.dropLast()
+        for tap in [1, 3, 4, 6, 9, 10] { register[tap] ^= feedback }
+      }
+    }
+    // Position 23 is sent first.
+    let bits = Array(register.reversed())
+    return (0..<3).map { index in (0..<8).reduce(0) { $0 | bits[8 * index + $1] << UInt8($1) } }
+  }
+
   static func header(_ linkType: UInt32) -> [UInt8] {
     little(0xA1B2_C3D4) + [2, 0, 4, 0] + little(0) + little(0) + little(0xFFFF) + little(linkType)
   }
@@ -126,7 +141,7 @@ struct Translation {
         try reader.read(file.span.extracting(start..<end)) { records.append(StoredPacketRecord(copying: $0)) }
         start = end
       }
-      try reader.finish()
+      try reader.finish { records.append(StoredPacketRecord(copying: $0)) }
     } catch { self.error = error }
     report = reader.airReport()
     remark = reader.remark ?? report?.remark

@@ -79,13 +79,15 @@ final class AirConnection {
     if let channel = packet.channel, let channelMap, channel < 37, channelMap >> UInt64(channel) & 1 == 0 {
       report.packetsOffMap += 1
     }
+    // What a program has decrypted may look the same twice.
+    let isEncrypted = encryption.isOn && !encryption.isBySniffer
     let sequence: AirSide.Sequence
     if packet.direction == .fromCentral {
       peripheral.hear(header)
-      sequence = central.take(header, payload, event: clock.event, isEncrypted: encryption.isOn)
+      sequence = central.take(header, payload, event: clock.event, isEncrypted: isEncrypted)
     } else {
       central.hear(header)
-      sequence = peripheral.take(header, payload, event: clock.event, isEncrypted: encryption.isOn)
+      sequence = peripheral.take(header, payload, event: clock.event, isEncrypted: isEncrypted)
     }
     packet.isRetransmission = sequence == .retransmission
     return sequence

@@ -21,10 +21,37 @@ struct AirSide {
   private var isAcknowledged = false
   private var lastPayload: [UInt8] = []
   private var lastEvent: Int?
-  /// Packets since encryption began that had a payload.
+  /// Packet counter of the next packet that has a payload, since encryption began.
   var counter: UInt64 = 0
+  /// Of the last packet with a payload.
+  private(set) var opening = Opening.clear
+  /// Bytes that the L2CAP frame of the last readable packet still lacks.
+  private(set) var frameRemainder = 0
   /// A fragment was missed: those after it are of a frame that cannot be put together.
   var isFrameBroken = false
+
+  /// Takes what became of a packet with a payload that was not sent before.
+  mutating func note(_ opening: Opening, _ header: UInt8, _ payload: Span<UInt8>) {
+    self.opening = opening
+    let byteCount: Int
+    switch opening {
+    case .encrypted:
+      frameRemainder = 0
+      return
+    case .clear: byteCount = payload.count
+    case .open(let count):
+      byteCount = count
+      counter += 1
+    case .deciphered(let counter):
+      self.counter = counter + 1
+      return
+    }
+    switch header & 0x03 {
+    case 0x02: frameRemainder = FrameStart(payload).map { max(0, $0.byteCount - byteCount) } ?? 0
+    case 0x01: frameRemainder = max(0, frameRemainder - byteCount)
+    default: break
+    }
+  }
 
   private static func sequence(_ header: UInt8) -> Bool { header & 0x08 != 0 }
   private static func expected(_ header: UInt8) -> Bool { header & 0x04 != 0 }

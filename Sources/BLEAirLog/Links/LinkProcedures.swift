@@ -10,8 +10,10 @@ enum ControlOpcode: UInt8 {
   case encryptionRequest = 0x03
   case encryptionResponse = 0x04
   case startEncryptionRequest = 0x05
+  case startEncryptionResponse = 0x06
   case featureRequest = 0x08
   case pauseEncryptionRequest = 0x0A
+  case pauseEncryptionResponse = 0x0B
   case reject = 0x0D
   case peripheralFeatureRequest = 0x0E
   case rejectExtended = 0x11
@@ -36,6 +38,11 @@ enum ControlOpcode: UInt8 {
     16, 4, 4, 5, 5,
     11, 11, 4, 0, 0,
   ]
+
+  /// Whether a PDU has an opcode that is known, and its length.
+  static func isExact(_ pdu: Span<UInt8>) -> Bool {
+    !pdu.isEmpty && Int(pdu[0]) < byteCounts.count && Int(byteCounts[Int(pdu[0])]) == pdu.count
+  }
 
   /// Whether a PDU is as long as its opcode says.
   static func isPlausible(_ pdu: Span<UInt8>) -> Bool {
@@ -124,7 +131,9 @@ extension AirConnection {
         encryption.start = nil
       }
     case .lengthRequest, .lengthResponse: return procedures.take(lengths: pdu, isFromCentral: isFromCentral)
-    case .featureRequest, .peripheralFeatureRequest, .pauseEncryptionRequest: break
+    case .featureRequest, .peripheralFeatureRequest, .startEncryptionResponse, .pauseEncryptionRequest,
+      .pauseEncryptionResponse:
+      break
     }
     return .none
   }

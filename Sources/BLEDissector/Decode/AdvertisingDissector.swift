@@ -25,6 +25,14 @@ enum AdvertisingDissector {
       Field("data", .list, .none, octets: offset..<offset + data.count, children: structures.fields))
   }
 
+  /// Data that came in several reports.
+  static func joined(_ data: Span<UInt8>, for reader: FieldList.Reader) -> [Field] {
+    var list = FieldList(for: reader)
+    list.member("byteCount", data.count, .hidden)
+    dissect(data, at: 0, into: &list)
+    return list.fields
+  }
+
   private static func dissect(
     _ type: AdvertisingDataType, _ value: Span<UInt8>, into fields: inout FieldList
   ) {

@@ -28,7 +28,7 @@ public struct DecodedPacket: ~Escapable {
   public internal(set) var hci: HCISummary?
   /// The L2CAP channel of the frame whose last fragment this packet carries.
   public internal(set) var channelID: UInt16?
-  /// That frame's payload.
+  /// That frame's payload. Of an extended advertising report that is the last of several: the data of all of them.
   public let payload: Span<UInt8>?
   /// The PDU in it.
   public let att: DecodedATT?
@@ -89,6 +89,7 @@ public struct PacketDecoder: ~Copyable {
   private var links: [TrackedLink] = []
   private var ended: [(link: TrackedLink, time: ReceiveTime)] = []
   private let attributes: LogAttributes
+  private var reports = AdvertisingReportAssembler()
 
   public init() { attributes = LogAttributes() }
 
@@ -111,9 +112,36 @@ public struct PacketDecoder: ~Copyable {
     }
   }
 
+  /// Decodes an event with one report of extended advertising, if it is the last of several.
+  private mutating func decodeReport(
+    _ record: borrowing PacketRecord, _ body: (borrowing DecodedPacket) -> Void
+  ) -> Bool {
+    let event = record.packet
+    guard event.count > 28, event[0] == HCIEventCode.leMeta.rawValue,
+      event[2] == LESubevent.extendedAdvertisingReport.rawValue, event[3] == 1,
+      let list = try? AdvertisingReports(validating: event.extracting(2...))
+    else { return false }
+    var reports = AdvertisingReportAssembler()
+    swap(&reports, &self.reports)
+    defer { swap(&reports, &self.reports) }
+    var isJoined = false
+    try? list.forEach { report in
+      let byteCount = report.data.count
+      reports.take(report) { whole in
+        guard whole.data.count > byteCount else { return }
+        isJoined = true
+        var packet = DecodedPacket(record, type: .event, payload: whole.data)
+        packet.hci = HCISummary(event: event)
+        body(packet)
+      }
+    }
+    return isJoined
+  }
+
   private mutating func decodeHCI(
     _ record: borrowing PacketRecord, _ type: HCIPacketType, _ body: (borrowing DecodedPacket) -> Void
   ) {
+    if type == .event, decodeReport(record, body) { return }
     let summary = type == .command ? HCISummary(command: record.packet) : HCISummary(event: record.packet)
     var packet = DecodedPacket(record, type: type)
     packet.hci = summary

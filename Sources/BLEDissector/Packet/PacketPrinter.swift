@@ -116,6 +116,11 @@ package struct PacketPrinter {
       }
       if let air = packet.air { Self.print(air, into: &line) }
       if let hci = packet.hci { Self.print(hci, packet, into: &line) }
+      if packet.hci != nil, let data = packet.payload {
+        let advertisement = AdvertisingDissector.joined(data, for: .programs)
+        line.key("advertisement")
+        line.object { $0.members(advertisement) }
+      }
       if let channelID = packet.channelID, let payload = packet.payload {
         Self.print(channelID, payload, into: &line)
       }
@@ -207,6 +212,10 @@ package struct PacketPrinter {
       let (title, fields) = HCIDissector.dissect(packet, for: .anyone)
       if let title { text.line(6, title) }
       text.print(fields, 8)
+      if let data = packet.payload {
+        text.line(6, "Joined from several reports: \(data.count) bytes of data")
+        text.print(AdvertisingDissector.joined(data, for: .anyone), 8)
+      }
     case .acl where packet.payload != nil: printChannel(packet)
     case .acl:
       // A fragment; the packet that ends the frame says what it was.

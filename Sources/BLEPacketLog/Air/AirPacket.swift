@@ -75,11 +75,16 @@ public struct AirPDU: Hashable, Sendable, BitwiseCopyable {
   /// A control PDU whose opcode is encrypted.
   public static let encryptedControl = AirPDU(.unknown, 3)
   public static let empty = AirPDU(.data, 0)
+  /// PDUs of extended advertising: their type is the same, their place in an advertisement is not.
+  public static let chain = AirPDU(.auxiliary, 16)
+  public static let scanResponse = AirPDU(.auxiliary, 17)
+  public static let periodic = AirPDU(.auxiliary, 18)
 
   /// As the specification has it. Core 5.4, Vol 6, Part B, 2.3 and 2.4.
   public var name: String {
     switch kind {
     case .advertising: Self.name(Self.advertisingNames, code) ?? "advertising PDU \(code)"
+    case .auxiliary where code >= 16: Self.name(Self.chainNames, code - 16) ?? "auxiliary PDU \(code)"
     case .auxiliary: Self.name(Self.auxiliaryNames, code) ?? "auxiliary PDU \(code)"
     case .data: Self.name(Self.dataNames, code) ?? "data PDU \(code)"
     case .control: Self.name(Self.controlNames, code) ?? "LL control \(code)"
@@ -100,6 +105,7 @@ public struct AirPDU: Hashable, Sendable, BitwiseCopyable {
     "AUX_CONNECT_REQ",
     "auxiliary PDU 6", "AUX_ADV_IND", "AUX_CONNECT_RSP",
   ]
+  private static let chainNames = ["AUX_CHAIN_IND", "AUX_SCAN_RSP", "AUX_SYNC_IND"]
   private static let dataNames = ["Empty PDU", "L2CAP continuation", "L2CAP start"]
   private static let controlNames = [
     "LL_CONNECTION_UPDATE_IND", "LL_CHANNEL_MAP_IND", "LL_TERMINATE_IND", "LL_ENC_REQ", "LL_ENC_RSP",

@@ -30,7 +30,7 @@ enum LogFile {
         try reader.read(piece.span) { body($0) }
         progress("\(reader.recordCount) packets")
       }
-      try reader.finish()
+      try reader.finish { body($0) }
     } catch let error as WireError {
       let problem = LogProblem.text(error, reader.format, records: reader.recordCount)
       guard reader.format != nil else { throw .unreadable("\(name): \(problem)") }
