@@ -29,6 +29,8 @@ public struct AnyLogReader: ~Copyable {
   /// Records of the file so far: a packet of the air may give several.
   public var recordCount: Int { reader.recordCount }
   public var cumulativeDrops: UInt32 { reader.cumulativeDrops }
+  /// What the file seems to be, after an error by which it is no log; `nil` if it is one.
+  public var foreignFile: ForeignFile? { reader.foreignFile }
   public var hasMonitorRecords: Bool { reader.hasMonitorRecords }
   /// Whether packets of the air were among them.
   public private(set) var isFromAir = false

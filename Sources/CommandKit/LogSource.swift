@@ -86,7 +86,7 @@ package final class LogSource {
         try reader.read(piece.span) { records.append(StoredPacketRecord(copying: $0)) }
       }
     } catch {
-      end(LogProblem.text(error, reader.format, records: reader.recordCount))
+      end(LogProblem.text(error, reader.format, reader.foreignFile, records: reader.recordCount))
     }
   }
 

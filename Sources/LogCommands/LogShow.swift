@@ -92,7 +92,7 @@ extension LogCommand {
       } catch let code as ExitCode {
         throw code
       } catch let error as WireError {
-        throw failure(LogProblem.text(error, reader.format, records: reader.recordCount))
+        throw failure(LogProblem.text(error, reader.format, reader.foreignFile, records: reader.recordCount))
       } catch let error as Console.WriteError {
         throw error
       } catch {

@@ -88,26 +88,37 @@ extension LogCommand {
       }
       var statistics = LogStatistics()
       var reader = AnyLogReader(keys: air.keys)
+      var timeline = LogTimeline()
       var progress = LogProgress(input.isCompressed ? [] : [file], beside: .nothing)
       defer { progress.finish() }
       do {
         while true {
           let chunk = try input.next()
           if chunk.isEmpty { break }
-          try reader.read(chunk.span) { record in statistics.take(record) }
+          try reader.read(chunk.span) { timeline.take($0) { statistics.take($0) } }
           progress.advance(chunk.count, records: reader.recordCount)
         }
-        try reader.finish { record in statistics.take(record) }
+        try reader.finish { timeline.take($0) { statistics.take($0) } }
+        timeline.finish { statistics.take($0) }
         if reader.isForeign, let remark = reader.remark { throw failure(remark) }
         if let remark = reader.remark { Console.note("\(LogProblem.name(file)): \(remark)") }
-        return (statistics.finish(with: reader.airReport()), nil)
+        return (Self.report(statistics, reader.airReport(), timeline), nil)
       } catch let error as WireError {
-        let problem = LogProblem.text(error, reader.format, records: reader.recordCount)
+        timeline.finish { statistics.take($0) }
+        let problem = LogProblem.text(error, reader.format, reader.foreignFile, records: reader.recordCount)
         guard reader.format != nil else { throw failure(problem) }
-        return (statistics.finish(with: reader.airReport()), problem)
+        return (Self.report(statistics, reader.airReport(), timeline), problem)
       } catch {
         throw failure("\(error)")
       }
+    }
+
+    private static func report(
+      _ statistics: consuming LogStatistics, _ air: AirReport?, _ timeline: LogTimeline
+    ) -> LogReport {
+      var report = statistics.finish(with: air)
+      report.take(timeline)
+      return report
     }
 
     private func draw(_ report: LogReport, into path: String) throws {

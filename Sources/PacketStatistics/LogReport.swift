@@ -1,6 +1,7 @@
 package import BLEAirLog
 package import BLECore
 import BLEDissector
+package import BLEPacketLog
 package import BLEWire
 
 /// What a log holds, as `LogStatistics` counted it.
@@ -52,6 +53,9 @@ package struct LogReport: Sendable {
   package var lastTime: ReceiveTime?
   /// Records that are older than the one before.
   package var timeReversals = 0
+  /// Where the clock of the log's writer was set, or may have been; times are as if it had not.
+  package var clockSteps: [LogClockStep] = []
+  package var clockStepCount = 0
   package var drops = 0
   package var malformed = 0
   /// Records of which the log's writer kept less than there was.
@@ -73,6 +77,11 @@ package struct LogReport: Sendable {
   private var requestStatistics: [RequestStatistics] = []
 
   package init() {}
+
+  package mutating func take(_ timeline: LogTimeline) {
+    (clockSteps, clockStepCount) = (timeline.clockSteps, timeline.clockStepCount)
+    timeReversals += timeline.disorderedRecords
+  }
 
   package var requests: [RequestReport] { requestStatistics.map(\.report) }
 

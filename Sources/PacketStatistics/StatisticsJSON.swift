@@ -1,9 +1,26 @@
 import BLECore
 import BLEDissector
+import BLEPacketLog
 import BLEWire
 import JSONText
 
 extension JSONLine {
+  private mutating func clockSteps(of report: LogReport) {
+    member("clockStepCount", report.clockStepCount)
+    key("clockSteps")
+    array { line in
+      for step in report.clockSteps {
+        line.object { line in
+          line.member("index", step.index)
+          line.member("afterNs", step.after)
+          line.member("seenAtNs", step.seenAt)
+          line.member("stepMs", Double(step.span.nanoseconds) / 1e6)
+          line.member("isCertain", step.isCertain)
+        }
+      }
+    }
+  }
+
   /// The object of `ringtap log stats --json`: durations in nanoseconds, times since the Unix epoch.
   package mutating func value(_ report: LogReport) {
     object { line in
@@ -17,6 +34,7 @@ extension JSONLine {
       line.member("malformed", report.malformed)
       line.member("latePackets", report.latePackets)
       line.member("timeReversals", report.timeReversals)
+      if report.clockStepCount > 0 { line.clockSteps(of: report) }
       line.member("percentileRelativeError", LogLinearHistogram.relativeError)
       line.key("packets")
       line.array { line in

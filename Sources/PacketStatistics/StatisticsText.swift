@@ -1,5 +1,6 @@
 import BLECore
 import BLEDissector
+import BLEPacketLog
 package import BLEWire
 
 /// Prints a `LogReport` as tables for people.
@@ -41,6 +42,7 @@ package struct StatisticsText {
       (report.timeReversals, "records older than the one before"),
     ]
     for (count, what) in losses where count > 0 { line("  ! \(count) \(what)") }
+    for text in Self.clockSteps(report) { line("  ! \(text)") }
     let commands = report.commands.sorted { ($1.value, $0.key) < ($0.value, $1.key) }
     if !commands.isEmpty { line("\nCommands") }
     for (opcode, count) in commands {
@@ -57,6 +59,22 @@ package struct StatisticsText {
       let subevent = event.subevent.map { "/0x\(Self.hexadecimal($0))" } ?? ""
       line("\(Self.right(count, 10))  \(event.name) (0x\(Self.hexadecimal(event.code.rawValue))\(subevent))")
     }
+  }
+
+  /// What a person should know of a log's clock, a sentence each.
+  package static func clockSteps(_ report: LogReport) -> [String] {
+    var texts = report.clockSteps.map { step in
+      let span = step.span.nanoseconds
+      let amount = "\(seconds(Int64(clamping: span.magnitude))) s"
+      let place = "at record \(step.index)"
+      return step.isCertain
+        ? "the clock was set \(span < 0 ? "back" : "forward") by \(amount) \(place); times go on from those before it"
+        : "a pause of \(amount) before record \(step.index), or the clock was set forward: the log does not show which"
+    }
+    if report.clockStepCount > texts.count {
+      texts.append("the clock was set \(report.clockStepCount - texts.count) times more")
+    }
+    return texts
   }
 
   // MARK: One connection

@@ -45,7 +45,9 @@ public final class PacketLog: Sequence, IteratorProtocol {
       throw .unsuitable("\(path): \(error)")
     }
     while packets.isEmpty, !isOver { read() }
-    if reader.format == nil { throw .unsuitable("\(path) is no packet log: \(problem ?? "it is empty")") }
+    if reader.format == nil {
+      throw .unsuitable("\(path) is no packet log: \(reader.foreignFile?.advice ?? problem ?? "it is empty")")
+    }
   }
 
   /// The next packet, with the octets of the log; records that are no HCI packets are passed over.

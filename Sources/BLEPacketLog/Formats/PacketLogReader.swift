@@ -51,6 +51,8 @@ public struct PacketLogReader: ~Copyable {
   public var foreignPackets: Int { section.foreignPackets }
   /// The link type of the first of them.
   public var foreignLinkType: UInt32? { section.foreignLinkType }
+  /// What the file seems to be, after an error by which it is no log at all; `nil` if it is one.
+  public private(set) var foreignFile: ForeignFile?
 
   private var section = PcapNGSection()
   /// Start of what a border cut, empty where nothing is pending.
@@ -62,6 +64,8 @@ public struct PacketLogReader: ~Copyable {
   /// Octets that the unit at `offset` takes, as far as they are known yet.
   private var needed = 4
   private var failure: WireError?
+  /// The first bytes of a file, until its format is known.
+  private var beginning: [UInt8] = []
 
   public init() {}
 
@@ -74,21 +78,28 @@ public struct PacketLogReader: ~Copyable {
     _ chunk: Span<UInt8>, _ body: (borrowing PacketRecord) -> Void
   ) throws(WireError) {
     if let failure { throw failure }
+    if format == nil {
+      let rest = max(0, ForeignFile.lookedAt - beginning.count)
+      beginning.append(copying: chunk.extracting(first: min(rest, chunk.count)))
+    }
     do throws(WireError) {
       try take(chunk, body)
     } catch {
       failure = error
+      if format == nil { foreignFile = ForeignFile(beginning.span) }
       throw error
     }
+    if format != nil { beginning = [] }
   }
 
   /// - Throws: `truncated` at the start of the record (or file header) that the file ends in.
-  public func finish() throws(WireError) {
+  public mutating func finish() throws(WireError) {
     if let failure { throw failure }
     if skipping > 0 {
       throw WireError(layer, offset: offset, .truncated(needed: skipping, available: 0))
     }
     guard format == nil || !pending.isEmpty else { return }
+    if format == nil { foreignFile = ForeignFile(beginning.span) }
     throw WireError(layer, offset: offset, .truncated(needed: needed, available: pending.count))
   }
 

@@ -58,18 +58,20 @@ public struct ReplayLog: Sendable {
     var log = ReplayLog()
     var tracker = ConnectionTracker()
     var reader = AnyLogReader(keys: keys)
+    var timeline = LogTimeline()
     do {
       while true {
         let piece = try input.next()
         if piece.isEmpty { break }
-        try reader.read(piece.span) { log.take($0, &tracker) }
+        try reader.read(piece.span) { timeline.take($0) { log.take($0, &tracker) } }
         progress(log.packets.count)
       }
-      try reader.finish()
+      try reader.finish { timeline.take($0) { log.take($0, &tracker) } }
     } catch {
-      guard reader.format != nil else { throw .unsuitable("\(path) is no packet log: \(error)") }
+      guard reader.format != nil else { throw .unsuitable("\(path) is no packet log: \(reader.foreignFile?.advice ?? "\(error)")") }
       log.problem = "\(error); the \(reader.recordCount) records before are good"
     }
+    timeline.finish { log.take($0, &tracker) }
     log.drops = reader.cumulativeDrops
     return log
   }

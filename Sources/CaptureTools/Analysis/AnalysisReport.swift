@@ -45,6 +45,8 @@ package struct AnalysisReport: Sendable {
 
   /// Why `session.json` cannot be read, though it is there.
   package var damage: String?
+  /// Times at which the wall clock was set while the capture was made, as `session.json` has it.
+  package var clockStepCount = 0
 
   /// How much is known to be lost.
   package var lostCount: Int { ledger?.loss.total ?? 0 }
@@ -65,6 +67,7 @@ package struct AnalysisReport: Sendable {
       }
       if let start { line.member("startNs", start) }
       if let end { line.member("endNs", end) }
+      if clockStepCount > 0 { line.member("clockStepCount", clockStepCount) }
       if contents.contains(.ticks) {
         if let rate = ticks.rate { line.member("rateHz", rate) }
         line.member("clock") { line in ticks.encodeClock(into: &line) }

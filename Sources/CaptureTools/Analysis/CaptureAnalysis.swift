@@ -2,6 +2,7 @@ import BLECore
 package import BLELinux
 package import CaptureTables
 import ColmiRing
+import JSONText
 import Physiology
 import Recording
 import SensorSessions
@@ -94,6 +95,7 @@ package struct CaptureAnalysis: ~Copyable {
     results.report.damage = capture.damage
     results.report.ledger = capture.ledger
     results.report.knownByPayload = PayloadKnowledge(capture.session)
+    results.report.clockStepCount = capture.session?["clockStepCount"]?.integer() ?? 0
     let others = capture.tables.filter { table in
       table.content == .samples && !RingStream.allCases.contains { Self.isTable(table, of: $0) }
     }

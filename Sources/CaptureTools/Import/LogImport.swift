@@ -46,6 +46,8 @@ package struct LogImport {
     package var captures: [Capture] = []
     /// What was not read or not written.
     package var problems: [String] = []
+    /// What a person should know of the log, although nothing is wrong with what was read.
+    package var remarks: [String] = []
     /// Devices of which the log has attribute values, but none of a sensor that is known.
     package var others: [LogDevice] = []
     package var packets = 0
@@ -111,7 +113,8 @@ package struct LogImport {
     _ outcome: inout Outcome, _ progress: (String) -> Void
   ) throws(Failure) -> (LogReport, [LogDevice: String], advertisers: [LogDevice], omitted: Int) {
     var survey = ImportSurvey(attributes)
-    if let problem = try read(progress, { survey.take($0) }) { outcome.problems.append(problem) }
+    let (problem, timeline) = try read(progress) { survey.take($0) }
+    if let problem { outcome.problems.append(problem) }
     for device in survey.devices {
       guard let address = device.address, let known = knownDevices?.device(at: address) else { continue }
       for service in known.discovery.database.services {
@@ -127,14 +130,17 @@ package struct LogImport {
       outcome.problems.append(
         "\(advertisers.omittedCount) advertised values are left out: of more than 64 devices")
     }
+    var report = survey.finish()
+    report.take(timeline)
+    outcome.remarks = StatisticsText.clockSteps(report).map { "\(LogProblem.name(log)): \($0)" }
     return (
-      survey.finish(), names.merging(advertisers.names) { told, _ in told }, advertisers.devices, omitted
+      report, names.merging(advertisers.names) { told, _ in told }, advertisers.devices, omitted
     )
   }
 
   private func read(
     _ progress: (String) -> Void, _ body: (borrowing PacketRecord) -> Void
-  ) throws(Failure) -> String? {
+  ) throws(Failure) -> (problem: String?, timeline: LogTimeline) {
     do throws(ReportError) { return try LogFile.read(log, keys: keys, progress: progress, body) } catch {
       if case .interrupted = error { throw .interrupted }
       throw .unreadable(error)
@@ -153,12 +159,14 @@ package struct LogImport {
   ) throws(Failure) {
     let found = devices.all.filter { $0.value.hasReadings }
     outcome.others = devices.all.filter { !$0.value.hasReadings }.map(\.key)
-    guard !found.isEmpty else { throw .noReadings(Self.nothing(in: self.log, log, devices.all.count)) }
+    guard !found.isEmpty else { throw .noReadings(Self.nothing(in: self.log, log, devices.valued.count)) }
     for (device, var imported) in found {
       let links = log.connections.filter { LogDevice($0) == device }
       var report = Self.report(of: device, links, imported.spans)
       report.deviceName = names[device]
       report.lost.packetLog = log.drops + devices.unknownCuts(device)
+      report.clockSteps = log.clockSteps.filter(\.isCertain).map { ClockStep(seenAt: $0.seenAt, span: $0.span) }
+      report.clockStepCount = log.clockStepCount - log.clockSteps.count { !$0.isCertain }
       var origin = origin(device, devices.handles[device] ?? [], devices.ringAttributes(of: device))
       outcome.problems += imported.story.finish(&origin)
       report.origin = origin
@@ -188,10 +196,11 @@ package struct LogImport {
       report.records == 0
       ? "the log has no packets"
       : report.connections.isEmpty
-        ? "the log has \(report.records) packets and no connection"
+        ? "the log has \(ReportText.count(report.records, "packet")) and no connection"
         : devices == 0
-          ? "the log has \(report.connections.count) connections and no attribute values"
-          : "the log has attribute values of \(devices) devices, but none of a sensor that is known; "
+          ? "the log has \(ReportText.count(report.connections.count, "connection")) and no attribute values"
+            + (report.connections.allSatisfy { $0.transport == .classic } ? ": only BR/EDR" : "")
+          : "the log has attribute values of \(ReportText.count(devices, "device")), but none of a sensor that is known; "
             + "`ringtap log show` tells them, and --attributes says which attribute is which"
     return "\(LogProblem.name(log)): nothing to import: \(what)"
   }
@@ -220,6 +229,8 @@ private struct ImportedDevices {
   private(set) var all: [(key: LogDevice, value: ImportedDevice)] = []
   /// Attributes whose values were looked at.
   private(set) var handles: [LogDevice: Set<AttributeHandle>] = [:]
+  /// Devices with values of attributes, whether they are known or not.
+  private(set) var valued: Set<LogDevice> = []
   private var readings: [LogDevice: LogReadings] = [:]
   private var places: [LogDevice: Int] = [:]
 
@@ -282,6 +293,7 @@ private struct ImportedDevices {
       all[place].value.story.endLink()
     }
     all[place].value.story.take(packet)
+    if packet.att?.value != nil { valued.insert(device) }
     if let att = packet.att, att.uuid != nil, let handle = att.handle, att.value != nil {
       handles[device, default: []].insert(handle)
     }

@@ -40,17 +40,17 @@ struct PacketSurvey {
   ) throws(ReportError) -> PacketSurvey {
     var survey = PacketSurvey()
     var scan = PacketScan(depth)
-    if let problem = try LogFile.read(path, keys: keys, progress: progress, { scan.take($0) }) {
-      survey.problems.append(ReportProblem(.error, "\(problem)."))
-    }
-    survey.take(scan)
+    let (problem, timeline) = try LogFile.read(path, keys: keys, progress: progress) { scan.take($0) }
+    if let problem { survey.problems.append(ReportProblem(.error, "\(problem).")) }
+    survey.take(scan, timeline)
     return survey
   }
 
-  private mutating func take(_ scan: consuming PacketScan) {
+  private mutating func take(_ scan: consuming PacketScan, _ timeline: LogTimeline) {
     drops = Array(scan.drops.prefix(Self.dropLimit))
     var links = scan.links
     log = scan.finish()
+    log.take(timeline)
     for connection in log.connections {
       let key = LogDevice(connection)
       if let place = devices.firstIndex(where: { LogDevice($0.connections[0]) == key }) {
@@ -82,6 +82,7 @@ struct PacketSurvey {
         ReportProblem(
           .warning, "Packets with an earlier time than the one before: \(log.timeReversals)."))
     }
+    for text in StatisticsText.clockSteps(log) { problems.append(ReportProblem(.warning, text.prefix(1).uppercased() + text.dropFirst() + ".")) }
     if log.omittedConnections > 0 {
       problems.append(
         ReportProblem(.warning, "\(log.omittedConnections) later connections are counted, not shown."))

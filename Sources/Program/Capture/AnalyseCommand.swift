@@ -90,6 +90,10 @@ struct AnalyseCommand: ParsableCommand {
       if let heading { try Console.print(heading.printable) }
       try Console.write(AnalysisText.text(report).printableLines.utf8)
     }
+    if report.clockStepCount > 0 {
+      let times = report.clockStepCount == 1 ? "" : " \(report.clockStepCount) times"
+      Console.note("the wall clock was set\(times) meanwhile: `clockSteps` in session.json says when")
+    }
     for problem in report.problems { Console.note(problem) }
     return report
   }

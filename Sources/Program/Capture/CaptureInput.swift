@@ -24,7 +24,7 @@ enum CaptureInput {
       return try importing.run { Console.progress($0) }
     }
     if Console.isErrorTerminal { Console.progress("") }
-    for problem in outcome.problems { Console.note(problem) }
+    for text in outcome.remarks + outcome.problems { Console.note(text) }
     let value = try body(directory)
     if !outcome.problems.isEmpty { throw ExitCode.failure }
     return value

@@ -82,6 +82,7 @@ struct ImportCommand: AsyncParsableCommand {
         "of \(count) other \(count == 1 ? "device" : "devices") the log has no values of a sensor that is known"
       )
     }
+    for remark in outcome.remarks { Console.note(remark) }
     for problem in outcome.problems { Console.note(problem) }
     if !outcome.problems.isEmpty { throw ExitCode.failure }
     try CaptureText.end(lost: outcome.captures.reduce(0) { $0 + $1.report.lost.total })

@@ -13,14 +13,16 @@ package enum LogProblem {
 
   /// - Parameters:
   ///   - format: `nil` where it was never found out.
+  ///   - file: what a file without format seems to be.
   ///   - records: those before.
-  package static func text(_ error: WireError, _ format: PacketLogFormat?, records: Int) -> String {
+  package static func text(
+    _ error: WireError, _ format: PacketLogFormat?, _ file: ForeignFile?, records: Int
+  ) -> String {
     guard format == nil else { return "\(error)\(good(records))" }
-    if case .truncated(needed: _, available: 0) = error.reason { return "not a packet log: it is empty" }
     if let number = PcapHeader.foreignLinkType(error) {
       return "its packets are of \(LinkTypes.unread(number))"
     }
-    return "not a packet log: \(error)"
+    return "not a packet log: \(file?.advice ?? "\(error)")"
   }
 
   /// What can be trusted all the same.

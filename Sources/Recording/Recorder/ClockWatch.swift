@@ -7,6 +7,8 @@ public struct ClockStep: Hashable, Sendable {
   public let seenAt: ReceiveTime
   /// By how much it was set: below zero back.
   public let span: TimeSpan
+
+  package init(seenAt: ReceiveTime, span: TimeSpan) { (self.seenAt, self.span) = (seenAt, span) }
 }
 
 /// Compares the wall clock with the one that is never set, now and then: a clock that is set and set back leaves no mark

@@ -1,0 +1,197 @@
+import BLECore
+import BLEWire
+
+/// Gives the records of a log of HCI in the order and at the times at which they happened, as far as the log proves that its writer
+/// had them wrong.
+///
+/// - Data of a link that stand before the event with which it begins: controllers deliver both over different endpoints. The event
+///   comes first then, at the time of the data.
+/// - A clock that was set while the log was written: times go on from those before.
+///
+/// Records of the air pass as they are: sniffers have clocks of their own.
+public struct LogTimeline {
+  private var clock = LogClock()
+  private var order = EarlyData()
+  private var isFromAir = false
+
+  public init() {}
+
+  /// Places at which the clock was set, or seems to have been; the first of them.
+  public var clockSteps: [LogClockStep] { clock.steps }
+  /// Their number, those that are not listed included.
+  public var clockStepCount: Int { clock.count }
+  /// Records that are older than those before and after them; they get the times of their neighbours.
+  public var disorderedRecords: Int { clock.disordered }
+
+  /// Takes the next record, and lends it to `body` at once or with one of the next.
+  public mutating func take(
+    _ record: borrowing PacketRecord, _ body: (borrowing PacketRecord) -> Void
+  ) {
+    if record.header.air != nil { isFromAir = true }
+    guard !isFromAir else { return body(record) }
+    var order = EarlyData()
+    swap(&order, &self.order)
+    clock.take(record) { order.take($0, body) }
+    swap(&order, &self.order)
+  }
+
+  /// Lends the records that wait for others to `body`.
+  public mutating func finish(_ body: (borrowing PacketRecord) -> Void) {
+    var order = EarlyData()
+    swap(&order, &self.order)
+    clock.finish { order.take($0, body) }
+    order.finish(body)
+    swap(&order, &self.order)
+  }
+}
+
+extension PacketRecord {
+  /// The same at another time.
+  @_lifetime(copy record)
+  init(_ record: borrowing PacketRecord, at time: ReceiveTime) {
+    var header = record.header
+    header.time = time
+    self.init(header, packet: record.packet, comment: record.comment)
+  }
+}
+
+/// A link of a log: adapter and handle.
+struct LinkKey: Hashable {
+  private let number: UInt32
+
+  init(_ adapter: UInt16, _ handle: UInt16) { number = UInt32(adapter) << 16 | UInt32(handle & 0x0FFF) }
+}
+
+/// What a packet says about links.
+enum LinkMention {
+  case started(LinkKey)
+  case ended(LinkKey)
+  /// Data from the controller, and whether they begin a frame.
+  case received(LinkKey, isStart: Bool)
+  /// Whatever only a host that knows the link says, or is told.
+  case known([LinkKey])
+
+  /// - Returns: `nil` if it says nothing about links.
+  init?(_ record: borrowing PacketRecord) {
+    let packet = record.packet
+    switch record.type {
+    case .acl where packet.count >= 2:
+      let key = LinkKey(record.adapter, packet.u16(at: 0))
+      self =
+        record.direction == .controllerToHost
+        ? .received(key, isStart: packet.u16(at: 0) >> 12 & 0x03 != 1) : .known([key])
+    case .command where packet.count >= 5 && ConnectionFields.startsWithHandle(opcode: packet.u16(at: 0)):
+      self = .known([LinkKey(record.adapter, packet.u16(at: 3))])
+    case .event where packet.count >= 3:
+      self.init(event: packet, record.adapter)
+    default: return nil
+    }
+  }
+
+  private init?(event: Span<UInt8>, _ adapter: UInt16) {
+    let parameters = event.extracting(2...)
+    if let (handle, _) = ConnectionFields.start(code: event[0], parameters) {
+      self = .started(LinkKey(adapter, handle.rawValue))
+    } else if event[0] == HCIEventCode.numberOfCompletedPackets.rawValue {
+      let count = min(Int(parameters[0]), (parameters.count - 1) / 4)
+      self = .known((0..<count).map { LinkKey(adapter, parameters.u16(at: 1 + 4 * $0)) })
+    } else if let offset = ConnectionFields.handleOffset(code: event[0], parameters), parameters.count >= offset + 2 {
+      let key = LinkKey(adapter, parameters.u16(at: offset))
+      let isEnd = event[0] == HCIEventCode.disconnectionComplete.rawValue && parameters[0] == 0
+      self = isEnd ? .ended(key) : .known([key])
+    } else {
+      return nil
+    }
+  }
+}
+
+/// Puts the event with which a link begins before data of the link that stand in front of it.
+struct EarlyData {
+  static let limit = Limit(
+    256, "records of a log that wait for the beginning of a link", by: .file, whenFull: "they keep their order",
+    counted: "`origin` of `log stats`")
+  /// How long data wait for the beginning of their link.
+  private static let wait = TimeSpan(nanoseconds: 200_000_000)
+  /// How long after its end a link's data may still come.
+  private static let late = TimeSpan(nanoseconds: 1_000_000_000)
+  private static let maximumLinks = 1_024
+  private static let maximumEnded = 16
+
+  private var links: Set<LinkKey> = []
+  private var ended: [(link: LinkKey, time: ReceiveTime)] = []
+  /// Data of this link stand at the start of `held`.
+  private var awaited: LinkKey?
+  private var held: [StoredPacketRecord] = []
+
+  init() {}
+
+  mutating func take(_ record: borrowing PacketRecord, _ body: (borrowing PacketRecord) -> Void) {
+    let mention = LinkMention(record)
+    guard let awaited else {
+      if case .received(let link, true) = mention, !links.contains(link) {
+        self.awaited = link
+        held.append(StoredPacketRecord(copying: record))
+        return
+      }
+      note(mention, at: record.time)
+      return body(record)
+    }
+    held.append(StoredPacketRecord(copying: record))
+    let age = record.time - held[0].header.time
+    guard age <= Self.wait, age >= .zero, held.count < Self.limit.count else { return release(body) }
+    switch mention {
+    case .started(awaited): begin(awaited, body)
+    case .ended(awaited): release(body)
+    case .known(let links) where links.contains(awaited): release(body)
+    default: break
+    }
+  }
+
+  mutating func finish(_ body: (borrowing PacketRecord) -> Void) {
+    while awaited != nil { release(body) }
+  }
+
+  private mutating func note(_ mention: LinkMention?, at time: ReceiveTime) {
+    switch mention {
+    case .started(let link): add(link)
+    case .received(let link, _): add(link)
+    case .known(let links): for link in links { add(link) }
+    case .ended(let link):
+      links.remove(link)
+      if ended.count == Self.maximumEnded { ended.removeFirst() }
+      ended.append((link, time))
+    case nil: break
+    }
+  }
+
+  private mutating func add(_ link: LinkKey) {
+    if links.count == Self.maximumLinks { links.removeAll() }
+    links.insert(link)
+  }
+
+  /// The last record is the beginning of the link whose data were held.
+  private mutating func begin(_ link: LinkKey, _ body: (borrowing PacketRecord) -> Void) {
+    let (start, data) = (held[held.count - 1].header.time, held[0].header.time)
+    // Data between the end of a link and the beginning of another with its handle are of the nearer one.
+    let end = ended.last { $0.link == link && data - $0.time <= Self.late }
+    guard end.map({ start - data < data - $0.time }) ?? true else { return release(body) }
+    var event = held.removeLast()
+    event.header.time = data
+    add(link)
+    event.withRecord(body)
+    retake(body)
+  }
+
+  /// Gives up waiting: the link is older than the log, or has just ended.
+  private mutating func release(_ body: (borrowing PacketRecord) -> Void) {
+    if let awaited { add(awaited) }
+    retake(body)
+  }
+
+  private mutating func retake(_ body: (borrowing PacketRecord) -> Void) {
+    var records: [StoredPacketRecord] = []
+    swap(&records, &held)
+    awaited = nil
+    for record in records { record.withRecord { take($0, body) } }
+  }
+}
