@@ -73,7 +73,7 @@ package struct ScriptPeerCommand: AsyncParsableCommand {
   private func read() throws -> [ATTDialogue] {
     let text: String
     do throws(SystemError) {
-      text = String(decoding: try Files.octets(of: file, limit: 1 << 24), as: UTF8.self)
+      text = String(decoding: try WrittenFile.octets(of: file, limit: 1 << 24), as: UTF8.self)
     } catch {
       throw Failure("cannot read \(file): \(error); see `ringtap script-peer --help`")
     }

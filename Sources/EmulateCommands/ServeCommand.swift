@@ -94,7 +94,7 @@ package struct ServeCommand: AsyncParsableCommand {
   private func read() throws -> DeviceFile {
     let text: String
     do throws(SystemError) {
-      text = String(decoding: try Files.octets(of: file, limit: 1 << 24), as: UTF8.self)
+      text = String(decoding: try WrittenFile.octets(of: file, limit: 1 << 24), as: UTF8.self)
     } catch {
       throw Failure("cannot read \(file): \(error); see `ringtap serve --help`")
     }

@@ -75,7 +75,11 @@ private struct JSONReader {
   private var counted = 0
   private var line = 1
 
-  init(_ octets: [UInt8]) { self.octets = octets }
+  init(_ octets: [UInt8]) {
+    self.octets = octets
+    // A byte order mark, as editors of Windows put it before UTF-8.
+    if octets.starts(with: [0xEF, 0xBB, 0xBF]) { offset = 3 }
+  }
 
   mutating func document() throws(JSONDocument.Failure) -> JSONDocument {
     let document = try value(depth: 0)

@@ -16,6 +16,8 @@ struct ReplayPlan {
   /// The device that the log is about, where a scan would not find it; of no address where the log does not know it.
   let peer: DeviceAddress?
   let link: Int?
+  /// Whether the log has advertisements and no link: `packets` are their reports, and come when the host scans.
+  let isScan: Bool
 
   /// - Throws: where the log has nothing to play.
   init(_ log: ReplayLog, link number: Int?) throws(HostError) {
@@ -31,8 +33,20 @@ struct ReplayPlan {
       peer =
         scans ? nil : log.connections.first { $0.connection.adapter == session[0].adapter }?.connection.peer
       link = nil
+      isScan = false
       return
     }
+    if number == nil, !Self.hasLinkWithData(log), let reports = Self.scan(in: log) {
+      packets = reports
+      servers = [:]
+      standIn = StandInController(peer: nil, handle: ConnectionHandle(0))
+      self.reports = []
+      peer = nil
+      link = nil
+      isScan = true
+      return
+    }
+    isScan = false
     let chosen = try ReplayLink(number, of: log)
     var controller = StandInController(peer: chosen.peer, handle: chosen.handle)
     let adapter = chosen.packets[0].adapter
@@ -69,6 +83,18 @@ struct ReplayPlan {
       expected.removeFirst()
     }
     return expected.count < HCIHost.startUpOpcodes.count - 1
+  }
+
+  private static func hasLinkWithData(_ log: ReplayLog) -> Bool {
+    log.connections.contains { link in
+      link.positions.contains { log.packets[$0].octets[0] == HCIPacketType.acl.rawValue }
+    }
+  }
+
+  /// The reports of the adapter that has most; `nil` if the log has none.
+  private static func scan(in log: ReplayLog) -> [ReplayPacket]? {
+    let reports = Dictionary(grouping: log.packets.filter { isReport($0.octets) }, by: \.adapter)
+    return reports.max { ($0.value.count, $1.key) < ($1.value.count, $0.key) }?.value
   }
 
   /// The adapter's own address, where the log has Read BD_ADDR. Core 5.4, Vol 4, Part E, 7.4.6.

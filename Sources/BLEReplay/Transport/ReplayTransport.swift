@@ -42,6 +42,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
   private let loop: EventLoop
   private let descriptor: FileDescriptor
   private let reports: [ReplayPacket]
+  private let isScan: Bool
   private var token: UInt64?
   private var client: TransportClient?
   private var script: ReplayScript
@@ -75,6 +76,7 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
     link = plan.link
     problem = log.problem
     reports = plan.reports
+    isScan = plan.isScan
     standIn = plan.standIn
     isPlaying = plan.standIn == nil
     script = ReplayScript(plan.packets, servers: plan.servers)
@@ -139,6 +141,8 @@ public final class ReplayTransport: PacketTransport, EventSource, @unchecked Sen
     case .scan(let events):
       answer(events)
       ready += reports
+      if isScan { isPlaying = true }
+    case .connect where isScan: fail("the log has advertisements and no link: there is nothing to connect to")
     case .connect(let events):
       answer(events)
       isPlaying = true

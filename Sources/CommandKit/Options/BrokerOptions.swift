@@ -44,7 +44,7 @@ package struct BrokerOptions: ParsableArguments {
   static func secret(in file: String) throws -> String {
     let credential = ProcessFacts.environment("CREDENTIALS_DIRECTORY").map { "\($0)/\(Files.name(of: file))" }
     let path = credential.flatMap { Files.exists($0) ? $0 : nil } ?? file
-    let octets = try failing { () throws(SystemError) in try Files.octets(of: path, limit: 4096) }
+    let octets = try failing { () throws(SystemError) in try WrittenFile.octets(of: path, limit: 4096) }
     return String(decoding: octets.prefix { $0 != 0x0A && $0 != 0x0D }, as: UTF8.self)
   }
 }

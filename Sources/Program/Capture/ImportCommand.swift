@@ -108,7 +108,7 @@ enum AttributeFile {
   private static let limit = 4 << 20
 
   static func read(_ path: String) throws -> [(handle: AttributeHandle, uuid: BluetoothUUID)] {
-    let octets = try failing { () throws(SystemError) in try Files.octets(of: path, limit: limit) }
+    let octets = try failing { () throws(SystemError) in try WrittenFile.octets(of: path, limit: limit) }
     var attributes: [(AttributeHandle, BluetoothUUID)] = []
     for (index, line) in octets.split(separator: UInt8(ascii: "\n")).enumerated() {
       let text = String(decoding: line, as: UTF8.self)

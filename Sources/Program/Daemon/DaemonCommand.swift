@@ -85,7 +85,7 @@ struct DaemonPlan: Sendable {
   private static let limit = 1 << 20
 
   init(_ path: String) throws {
-    let octets = try failing { () throws(SystemError) in try Files.octets(of: path, limit: Self.limit) }
+    let octets = try failing { () throws(SystemError) in try WrittenFile.octets(of: path, limit: Self.limit) }
     let configuration: DaemonConfiguration
     do throws(DaemonConfiguration.Invalid) {
       configuration = try DaemonConfiguration(octets, path: path)
