@@ -12,6 +12,8 @@ actor RawChannel {
   private static let slabSlots = 32
   /// Slabs in one turn: then the loop's jobs have theirs, or a scan would never be stopped while more comes.
   private static let turnLimit = 8
+  /// Calls in a row that the kernel may have no memory for. They are made again.
+  private static let shortageLimit = 1000
 
   /// Which of the two families of scan commands is used. They must not be mixed on one controller.
   enum ScanCommands: Hashable, Sendable {
@@ -54,6 +56,7 @@ actor RawChannel {
   private(set) var malformed = 0
   var unfinishedReports: Int { assembler.unfinished }
   private(set) var lastMalformed: WireError?
+  private var shortagesInARow = 0
 
   /// Opens the raw channel of an adapter that is up.
   ///
@@ -283,6 +286,7 @@ actor RawChannel {
     do throws(SystemError) {
       for _ in 0..<Self.turnLimit where token != nil {
         let count = try slab.receive(from: descriptor)
+        shortagesInARow = 0
         for index in 0..<count {
           do throws(WireError) {
             try take(slab.datagram(index), slab.time(index) ?? SystemClock.now())
@@ -293,7 +297,14 @@ actor RawChannel {
         }
         if count < slab.slots { return }
       }
-    } catch { release(failure(error)) }
+    } catch {
+      // The loop comes back while something waits.
+      if error.condition == .noMemory, shortagesInARow < Self.shortageLimit {
+        shortagesInARow += 1
+        return
+      }
+      release(failure(error))
+    }
   }
 
   private func take(_ packet: Span<UInt8>, _ time: ReceiveTime) throws(WireError) {
