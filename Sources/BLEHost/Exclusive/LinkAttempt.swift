@@ -100,10 +100,12 @@ struct LinkWishes {
     return waiting.reduce(attempt.deadline) { .earliest($0, $1.deadline) }
   }
 
-  /// Takes the wish out that a link fulfils. Where one device was named, it is that one, whatever its address is now.
+  /// Takes the wish out that a link fulfils. Where one device was named, it is that one, whatever its address is now. Of a list
+  /// the controller may connect to one that is not wanted any more, even when a single wish is left.
   mutating func take(_ peer: DeviceAddress) -> LinkWish? {
     guard let attempt,
-      let place = attempt.wishes.count == 1 ? 0 : attempt.wishes.firstIndex(where: { $0.peer == peer })
+      let place = attempt.isListed
+        ? attempt.wishes.firstIndex(where: { $0.peer == peer }) : attempt.wishes.indices.first
     else { return nil }
     let wish = attempt.wishes.remove(at: place)
     remove(wish)
