@@ -81,8 +81,9 @@ extension GATTError {
       "bring the device near and connect again; restart it if it stays so"
     case .closed(.linkLost(.silence)): "bring the device near; see that its battery is charged"
     case .closed(.linkLost(.closedByPeer)): "wake the device, or end what else is connected to it"
+    case .closed(.linkLost(.controllerReset)): "connect again; if it happens again, replug the adapter"
     case .closed(.linkLost(.unknown)): "bring the device near and connect again"
-    case .malformed, .closed(.protocolViolation), .closed(.answersNotTaken):
+    case .malformed, .closed(.answersNotTaken):
       "the device is at fault: look for newer firmware, and keep a log (`btmon -w FILE`)"
     case .valueTooLong: "write less, or with a device that takes a larger MTU"
     case .writeNotVerified: "write again"

@@ -116,7 +116,11 @@ extension HostError: CustomStringConvertible {
       "\(name): the controller did not answer command 0x\(String(opcode.rawValue, radix: 16)) within 2 s; "
         + "check the transport (baud rate, flow control), reset the controller"
     case .hardwareError(let code):
-      "\(name): the controller reports hardware error 0x\(String(code, radix: 16)); reset or replug it"
+      "\(name): the controller reports hardware error 0x\(String(code, radix: 16)) again, after "
+        + "\(HCIHost.resetLimit) resets in a minute; replug it"
+    case .unaskedReset:
+      "\(name): the controller resets itself again and again, \(HCIHost.resetLimit) times in a minute; "
+        + "check its power supply"
     case .notLowEnergy: "\(name): the controller has no Bluetooth LE; use another one"
     case .noDataBuffers: "\(name): the controller has no data buffers; use another one"
     case .transportLost: "\(name): the controller is gone; replug it or restart what is at the other end"
@@ -125,6 +129,9 @@ extension HostError: CustomStringConvertible {
 }
 
 extension HostError {
+  /// The controller was reset, and what was under way is lost. It may be tried again.
+  package static let controllerReset = HostError.gatt(.closed(.linkLost(.controllerReset)))
+
   /// The one place where errors of the layers below become errors of the host.
   package init(_ error: SystemError) {
     self = error.condition == .unsupported ? .noBluetooth : .system(error)

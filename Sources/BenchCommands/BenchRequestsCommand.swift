@@ -63,7 +63,7 @@ struct BenchRequestsCommand: AsyncParsableCommand, ReachesDevice {
       let database = try await failing { () async throws(GATTError) in try await client.discover() }
       let target: GATTDatabase.Characteristic
       if let named {
-        target = try await named.characteristic(client)
+        target = try await named.characteristic(client, to: .read)
       } else if let found = database.characteristic(EmulatedSource.store)
         ?? database.characteristic(BluetoothUUID(0x2A00))
       {

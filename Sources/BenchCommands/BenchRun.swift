@@ -122,7 +122,9 @@ struct BenchRun: Sendable {
   }
 
   private func stream(_ client: GATTClient) async throws -> Stream {
-    if let characteristic { return Stream(characteristic: try await characteristic.characteristic(client)) }
+    if let characteristic {
+      return Stream(characteristic: try await characteristic.characteristic(client, to: .listen))
+    }
     let database = try await failing { () async throws(GATTError) in try await client.discover() }
     if let source = database.characteristic(EmulatedSource.characteristic) {
       return Stream(characteristic: source, content: .source)

@@ -20,9 +20,9 @@ struct ServeText: Sendable {
     case .closedLocally: "closedLocally"
     case .linkLost(.silence): "silence"
     case .linkLost(.closedByPeer): "closedByPeer"
+    case .linkLost(.controllerReset): "controllerReset"
     case .linkLost(.unknown): "unknown"
     case .transactionTimeout: "transactionTimeout"
-    case .protocolViolation: "protocolViolation"
     case .answersNotTaken: "answersNotTaken"
     }
   }

@@ -262,7 +262,7 @@ func isMalformed(_ body: () async throws(GATTError) -> Void) async -> Bool {
     let server = Answers([
       "07 0500 0800", "09 07 0600 0a 0700 292a", "01 08 0700 0a", "05 01 0800 0129",
     ])
-    let found = try #require(try await server.discoverService(.heartRate))
+    let found = try #require(try await server.discoverServices(.heartRate).first)
     #expect(found.range == HandleRange(start: AttributeHandle(5), end: AttributeHandle(8)))
     let characteristic = try #require(found.characteristics.first)
     #expect(found.characteristics.count == 1)
@@ -273,13 +273,13 @@ func isMalformed(_ body: () async throws(GATTError) -> Void) async -> Bool {
     #expect(characteristic.descriptors.map(\.handle) == [AttributeHandle(8)])
   }
 
-  @Test func isNilWithoutTheService() async throws {
-    #expect(try await Answers(["01 06 0100 0a"]).discoverService(.heartRate) == nil)
+  @Test func isEmptyWithoutTheService() async throws {
+    #expect(try await Answers(["01 06 0100 0a"]).discoverServices(.heartRate).isEmpty)
   }
 
   @Test func refusesABadDeclaration() async {
     let server = Answers(["07 0500 0800", "09 05 0600 0a 0700"])
     #expect(
-      await isMalformed { () async throws(GATTError) in _ = try await server.discoverService(.heartRate) })
+      await isMalformed { () async throws(GATTError) in _ = try await server.discoverServices(.heartRate) })
   }
 }

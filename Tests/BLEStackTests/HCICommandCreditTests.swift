@@ -155,13 +155,35 @@ private struct LEReadPHY: HCICommand {
     #expect(bench.events() == [.failed(.notLowEnergy)])
   }
 
+  /// As Linux does (`hci_error_reset`): a Reset, and all that follows it. What was before is gone.
+  @Test(
+    arguments: [("041001 07", .hardwareError(7)), ("040e04 01 030c 00", .unaskedReset)]
+      as [(String, HCIHostFailure)])
+  func resetsAControllerThatFailed(_ event: String, _ cause: HCIHostFailure) throws {
+    let bench = try HCIHostBench.linked()
+    try bench.receive(event)
+    #expect(bench.events() == [.disconnected(handle, reason: .hardwareFailure), .restarting(cause)])
+    #expect(bench.sent() == ["01030c00"])
+    #expect(bench.host.linkCount == 0)
+    let controller = bench.host.controller
+    #expect(controller.address.bits != 0, "it is known what the controller is")
+    #expect(bench.host.submit(ReadRSSI(handle)) == nil, "it takes no commands before it is up")
+  }
+
+  /// Five times in a minute, and not for ever.
+  @Test func givesAControllerUpThatFailsAgainAndAgain() throws {
+    let bench = try HCIHostBench.linked()
+    for _ in 1...5 { try bench.receive("041001 07") }
+    #expect(bench.events().last == .restarting(.hardwareError(7)))
+    try bench.receive("041001 07")
+    #expect(bench.events().last == .failed(.hardwareError(7)))
+  }
+
   @Test func staysDownAfterAFailure() throws {
     let bench = try HCIHostBench.linked()
-    try bench.receive("041001 07")
+    bench.host.lose()
     #expect(
-      bench.events() == [
-        .disconnected(handle, reason: .unspecifiedError), .failed(.hardwareError(7)),
-      ])
+      bench.events() == [.disconnected(handle, reason: .unspecifiedError), .failed(.transportLost)])
     try bench.receive("043e1301 00 4100 00 01 f5f4f3f2f1f0 2800 0000 2a00 00")
     try bench.receive(bench.frame("0400", "1b0300"))
     #expect(bench.host.submit(ReadRSSI(handle)) == nil)

@@ -49,20 +49,25 @@ private func check(_ value: Span<UInt8>, in pdu: Span<UInt8>) {
 }
 
 /// What a server sends to a client. The first octet of each PDU: bit 0 asks something before it, by bits 1 to 5; bit 6
-/// lets time go on.
+/// lets time go on; bit 7 says what is asked about.
 func fuzzATTClient(_ input: Span<UInt8>) {
   var machine = ATTClientMachine()
   var now = MonotonicTime(nanoseconds: 1)
   var isOpen = true
   forEachPacket(input) { kind, pdu in
     guard isOpen else { return }
-    if kind & 1 != 0, machine.isIdle { machine.begin(ATTOpcode(rawValue: kind & 0x1E), now: now) }
+    if kind & 1 != 0, machine.isIdle {
+      let request: [UInt8] = kind & 0x80 == 0 ? [1, 0, 0xFF, 0xFF, 0x00, 0x28] : [9, 0, 12, 0, 0x03, 0x28]
+      machine.begin(([kind & 0x1E] + request).span, now: now)
+    }
     if kind & 0x40 != 0 {
       now = now.advanced(by: .seconds(20))
+      if let held = machine.release(now: now) { precondition(!held.pdu.isEmpty && machine.isIdle) }
       if machine.expire(now: now) != nil { isOpen = false }
     }
-    let reaction = try? machine.receive(pdu) { precondition($0.value.count <= pdu.count - 3) }
-    if case .close = reaction { isOpen = false }
+    let before = machine.strayResponses
+    let reaction = try? machine.receive(pdu, now: now) { precondition($0.value.count <= pdu.count - 3) }
+    if case .stray = reaction { precondition(machine.strayResponses == before + 1) }
     precondition((ATT.defaultMTU...ATT.maximumMTU).contains(machine.mtu))
     precondition(machine.isIdle == (machine.deadline == nil))
   }
@@ -171,7 +176,7 @@ func fuzzGATTDiscovery(_ input: Span<UInt8>) {
     let server = ScriptedServer(script.span)
     switch action {
     case 0: _ = try? await server.discoverDatabase()
-    case 1: _ = try? await server.discoverService(BluetoothUUID(0x180D))
+    case 1: _ = try? await server.discoverServices(BluetoothUUID(0x180D))
     case 2: _ = try? await server.read(AttributeHandle(3))
     default: try? await server.write([UInt8](repeating: 0, count: 100), to: AttributeHandle(3))
     }

@@ -117,12 +117,12 @@ import Testing
 
   private static let hash: UInt8 = 0x08
   private static let write: UInt8 = 0x12
-  /// Where the service is, its two declarations, the subscription; the start behind it is no request. The reply has room for
-  /// one descriptor only.
-  private static let discovery: [UInt8] = [0x06, 0x08, 0x08, write]
+  /// Where the service is, its two declarations, the descriptor that turns replies on, the subscription; the start behind it is
+  /// no request.
+  private static let discovery: [UInt8] = [0x06, 0x08, 0x08, 0x04, write]
 
   /// With a larger MTU both declarations come at once.
-  private static let again: [UInt8] = [0x06, 0x08, write]
+  private static let again: [UInt8] = [0x06, 0x08, 0x04, write]
 
   /// The hash where there is one; where nothing proves anything, all anew.
   private static func reconnect(_ kind: RingAttributes.Kind) -> [UInt8] {
@@ -149,8 +149,8 @@ import Testing
 
   /// The numbers that README states.
   @Test func numbers() {
-    #expect(RingAttributes.Kind.allCases.map { Self.reconnect($0).count } == [4, 1, 2])
-    #expect(Self.discovery.count == 4)
+    #expect(RingAttributes.Kind.allCases.map { Self.reconnect($0).count } == [5, 1, 2])
+    #expect(Self.discovery.count == 5)
   }
 
   @Test(arguments: RingAttributes.Kind.allCases)
@@ -304,8 +304,8 @@ import Testing
       let asked = try Self.asked(folder + "/hci.btsnoop")
       // GAP has five attributes, GATT one; then the service, the measurement's declaration and value, its CCCD.
       let subscription: [UInt8] = [Self.write, 0x0A, 0x00, 0x01, 0x00]
-      #expect(asked[0].before.prefix(3).map { $0[0] } == [0x06, 0x08, Self.write])
-      #expect(asked[0].before[2] == subscription)
+      #expect(asked[0].before.prefix(4).map { $0[0] } == [0x06, 0x08, 0x04, Self.write])
+      #expect(asked[0].before[3] == subscription)
       #expect(asked[1].before.first == subscription)
       #expect(asked[2].before.first == subscription)
       #expect(await session.links.prefix(3).map(\.usedEarlierDiscovery) == [false, true, true])

@@ -74,9 +74,8 @@ import Testing
 
   private static var controllerCases: [Case] {
     let code: UInt8 = 0x42
-    let failed = HostError.controller("virtual", .hardwareError(code))
     return refusals + silence
-      + cases(.controller(.hardwareError(code)), scan: failed, connect: failed, link: lost(.unknown))
+      + cases(.controller(.hardwareError(code)), scan: nil, connect: nil, link: lost(.controllerReset))
       + cases(
         .controller(.wrongOpcode(times: 1)), scan: unanswered(.leSetScanParameters),
         connect: unanswered(.leCreateConnection), link: nil)

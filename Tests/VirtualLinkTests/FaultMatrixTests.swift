@@ -57,7 +57,7 @@ import Testing
     }
     let isLast = step == .disconnect
     return [
-      fault(.drop, step.unanswered), fault(.duplicate, step.answeredTwice),
+      fault(.drop, step.unanswered), fault(.duplicate, nil),
       fault(.delay(.milliseconds(200)), nil),
       fault(.reorder, nil), fault(.corrupt(octet: step.essentialOctet), step.unanswered),
       fault(.truncate(to: 5), step.unanswered), fault(.end, isLast ? nil : lost),
@@ -87,8 +87,7 @@ import Testing
       #expect(outcome.error == item.error, "\(item)")
       #expect(hits == 1, "\(item): the fault did not happen")
       if outcome.error == nil { #expect(outcome.notifications == item.notifications, "\(item)") }
-      let isDouble = item.fault.action == .duplicate
-      if outcome.error != nil { #expect(outcome.step == (isDouble ? item.step.next : item.step), "\(item)") }
+      if outcome.error != nil { #expect(outcome.step == item.step, "\(item)") }
     }
     // The loops' threads close theirs a little later; so may those of a test that ran before.
     try await eventually("all that was opened is closed") { try openDescriptors() <= before }
@@ -138,28 +137,6 @@ extension SessionStep {
     case .scan: 4
     case .connect, .disconnect: 3
     default: 9
-    }
-  }
-
-  /// Where a second answer shows, if it does.
-  fileprivate var next: SessionStep {
-    switch self {
-    case .mtu: .discovery
-    case .subscribe: .stream
-    default: self
-    }
-  }
-
-  /// A response that nobody waits for ends the bearer, as with BlueZ (src/shared/att.c, handle_rsp). Of the
-  /// controller's events the first counts.
-  fileprivate var answeredTwice: HostError? {
-    switch self {
-    case .mtu, .discovery, .subscribe:
-      guard case .att(let opcode) = awaited else { return nil }
-      return .gatt(
-        .closed(
-          .protocolViolation(WireError(.att, offset: 0, .unexpectedOpcode(opcode.rawValue)))))
-    default: return nil
     }
   }
 

@@ -84,6 +84,10 @@ import Testing
       #expect(try await connection.answer(to: "0a0d00") == "0b01")
       #expect(await server.statistics.faults == 5)
       #expect(await server.statistics.writes == 2)
+      // Answers to no question.
+      for answer in ["0b01", "13", "030502", "010a030002"] { try await connection.send(octetsOf(answer)) }
+      #expect(try await connection.answer(to: "0a0d00") == "0b01")
+      #expect(await server.statistics.faults == 9)
       await connection.close()
     }
     await device.close()

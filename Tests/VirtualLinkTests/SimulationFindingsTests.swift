@@ -31,7 +31,8 @@ import Testing
     let link = try await VirtualLink.open([quietRing()], pace: .air, clock: .virtual(from: Self.start))
     let lost = Counter()
     await link.adapter.onLost { lost.add() }
-    await link.emulation.inject(.hardwareError(0x42))
+    // More often than a controller is reset.
+    for _ in 1...6 { await link.emulation.inject(.hardwareError(0x42)) }
     await lost.reaches(1)
     let connects = (1...4).map { _ in Self.connect(link) }
     for connect in connects {

@@ -232,9 +232,9 @@ public final class PeripheralLink {
   }
 
   /// Hands ATT PDUs to `body` from now on, and sends what it returns.
-  func answerATT(_ body: @escaping (Span<UInt8>) -> [[UInt8]]) { answerer = body }
+  package func answerATT(_ body: @escaping (Span<UInt8>) -> [[UInt8]]) { answerer = body }
 
-  func sendATT(_ pdu: Span<UInt8>) { send(pdu, on: ATT.channelID) }
+  package func sendATT(_ pdu: Span<UInt8>) { send(pdu, on: ATT.channelID) }
 
   private func acceptATT(_ pdu: Span<UInt8>, _ check: ATTServer.WriteCheck) {
     if let answerer {

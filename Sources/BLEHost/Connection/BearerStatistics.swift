@@ -11,6 +11,8 @@ public struct BearerStatistics: Hashable, Sendable {
   /// PDUs that were dropped because they break the format, and the last such error.
   public var malformed = 0
   public var lastMalformed: WireError?
+  /// Responses and confirmations that belong to no request. They were ignored.
+  public var strayResponses = 0
   /// PDUs that the kernel gave without its receive stamp: they carry ours.
   public var withoutKernelStamp = 0
   /// PDUs that the kernel dropped because its receive queue was full (SO_MEMINFO).
@@ -33,6 +35,7 @@ public struct BearerStatistics: Hashable, Sendable {
     unclaimed += other.unclaimed
     malformed += other.malformed
     lastMalformed = other.lastMalformed ?? lastMalformed
+    strayResponses += other.strayResponses
     withoutKernelStamp += other.withoutKernelStamp
     kernelQueueDrops += other.kernelQueueDrops
     memoryShortages += other.memoryShortages

@@ -16,9 +16,14 @@ public actor Connection: ATTRequester {
   static let outboxLimit = 64
   /// Changes of the link that are kept.
   static let changeLimit = 1024
+  /// Remarks that are kept.
+  static let remarkLimit = 64
+  /// A link that ends within this time after other parameters were asked for may have ended because of that.
+  private static let suspicion = Duration.seconds(2)
 
   private struct Request {
     let pdu: [UInt8]
+    let need: Need
     /// Goes out behind it, and has no answer.
     let command: [UInt8]?
     let answer: OneShot<Result<[UInt8], GATTError>>
@@ -28,7 +33,19 @@ public actor Connection: ATTRequester {
     let id: Int
     let handle: AttributeHandle
     let sink: Sink
+    /// A value has come.
+    var isHeard = false
   }
+
+  /// How much depends on a request.
+  public enum Need: Hashable, Sendable {
+    case required
+    /// Nice to have: the work goes on without it.
+    case optional
+  }
+
+  /// How much depends on the requests of the task that is running. An MTU exchange is always optional.
+  @TaskLocal package static var need = Need.required
 
   public nonisolated let peer: DeviceAddress
   /// The link's handle on its controller; 0 where the kernel does not tell.
@@ -49,6 +66,14 @@ public actor Connection: ATTRequester {
   public private(set) var end: BearerEnd?
   private var current: Request?
   private var queue: [Request] = []
+  /// What has made the device end an earlier link: it is not asked.
+  private var avoided: Set<[UInt8]> = []
+  /// Other link parameters that were asked for, until they change.
+  private var asked: (part: LinkRequest.Part, at: MonotonicTime)?
+  /// What may have made the device end this link.
+  package private(set) var suspect: LinkSuspect?
+  /// What is odd about the device, each once.
+  public private(set) var remarks: [LinkRemark] = []
   let queuedWrites = Turns()
   package private(set) var outbox: [[UInt8]] = []
   /// PDUs of one system call are being delivered: what is said meanwhile waits until all are.
@@ -57,6 +82,8 @@ public actor Connection: ATTRequester {
   /// `end`, for those who wait for it.
   private let ending = OneShot<BearerEnd>()
   private var subscribers: [Subscriber] = []
+  /// Tasks that wait for the first value of a subscriber.
+  private let hearers = Waiters()
   private var nextSubscriber = 0
   private var wakes: [WakeEvent] = []
   var restore: (@Sendable () async -> Void)?
@@ -104,7 +131,29 @@ public actor Connection: ATTRequester {
     // A peer that changes its mind without end does not fill our memory: the latest stay, and the first.
     if changes.count == Self.changeLimit { changes.remove(at: 1) }
     changes.append(change)
+    if let asked, change.value.isAbout(asked.part) { self.asked = nil }
   }
+
+  package func note(_ remark: LinkRemark) {
+    if !remarks.contains(remark), remarks.count < Self.remarkLimit { remarks.append(remark) }
+  }
+
+  /// The controller is told to ask the device for other link parameters.
+  func noteAsking(for part: LinkRequest.Part) { asked = (part, loop.clock.monotonic()) }
+
+  /// Has requests refused here, as by a device without them, instead of sent.
+  package func avoid(_ requests: Set<[UInt8]>) { avoided = requests }
+
+  /// Subscriptions are sent again, as nothing comes without them.
+  ///
+  /// - Returns: whether there was one that was not.
+  func allowSubscriptions() -> Bool {
+    let before = avoided.count
+    avoided = avoided.filter { !isSubscription($0) }
+    return avoided.count < before
+  }
+
+  var avoidsSubscriptions: Bool { avoided.contains(where: isSubscription) }
 
   /// What came, what was lost and where, until now.
   public var statistics: BearerStatistics {
@@ -167,8 +216,13 @@ public actor Connection: ATTRequester {
   }
 
   private func exchange(_ request: [UInt8], _ command: [UInt8]?) async throws(GATTError) -> [UInt8] {
+    if avoided.contains(request) {
+      let opcode = ATTOpcode(rawValue: request[0])
+      throw .refused(ErrorResponse(request: opcode, handle: .none, code: .requestNotSupported))
+    }
     let answer = OneShot<Result<[UInt8], GATTError>>()
-    queue.append(Request(pdu: request, command: command, answer: answer))
+    let need = request.first == ATTOpcode.exchangeMTURequest.rawValue ? .optional : Self.need
+    queue.append(Request(pdu: request, need: need, command: command, answer: answer))
     pump()
     let wasCancelled = Task.isCancelled
     let result = await withTaskCancellationHandler {
@@ -213,10 +267,8 @@ public actor Connection: ATTRequester {
     guard current == nil, !queue.isEmpty else { return }
     let request = queue.removeFirst()
     current = request
-    let opcode = ATTOpcode(rawValue: request.pdu.first ?? 0)
-    let exchange = opcode == .exchangeMTURequest ? try? ExchangeMTU(validating: request.pdu.span) : nil
-    machine.begin(opcode, offering: exchange.map { Int($0.mtu) }, now: loop.clock.monotonic())
-    if exchange != nil { hasAskedMTU = true }
+    machine.begin(request.pdu.span, now: loop.clock.monotonic())
+    if request.pdu.first == ATTOpcode.exchangeMTURequest.rawValue { hasAskedMTU = true }
     requests.add()
     transmit(request.pdu)
     if let command = request.command { transmit(command) }
@@ -243,6 +295,18 @@ public actor Connection: ATTRequester {
     nextSubscriber += 1
     subscribers.append(Subscriber(id: nextSubscriber, handle: handle, sink: sink))
     return nextSubscriber
+  }
+
+  /// Waits for the first value of a subscriber.
+  ///
+  /// - Returns: whether it has come in time.
+  func hasHeard(_ id: Int, within patience: Duration) async -> Bool {
+    func isHeard() -> Bool { subscribers.contains { $0.id == id && $0.isHeard } }
+    let limit = loop.clock.monotonic().advanced(by: patience)
+    let timer = loop.after(patience) { [hearers] in hearers.wakeAll() }
+    defer { timer.cancel() }
+    await hearers.wait { isHeard() || end != nil || limit <= loop.clock.monotonic() }
+    return isHeard()
   }
 
   /// - Returns: whether others still listen to the same attribute.
@@ -280,13 +344,13 @@ public actor Connection: ATTRequester {
     // A send that failed may have ended the bearer amid a batch. What came before the link went still counts.
     switch end {
     case nil, .linkLost: break
-    case .closedLocally, .transactionTimeout, .protocolViolation, .answersNotTaken: return
+    case .closedLocally, .transactionTimeout, .answersNotTaken: return
     }
     counters.received += 1
     if stamp == .arrival { counters.withoutKernelStamp += 1 }
     log(.controllerToHost, pdu, at: time)
     do throws(WireError) {
-      let reaction = try machine.receive(pdu) { deliver($0, at: time) }
+      let reaction = try machine.receive(pdu, now: loop.clock.monotonic()) { deliver($0, at: time) }
       // By pattern: `!=` asks a witness of another module.
       if case .none = reaction { return }
       react(reaction, pdu)
@@ -330,13 +394,20 @@ public actor Connection: ATTRequester {
     for index in subscribers.indices where subscribers[index].handle == notification.handle {
       subscribers[index].sink(notification, time)
       isClaimed = true
+      if !subscribers[index].isHeard {
+        subscribers[index].isHeard = true
+        hearers.wakeAll()
+      }
     }
     if !isClaimed { counters.unclaimed += 1 }
   }
 
   private func react(_ reaction: ATTClientMachine.Reaction, _ pdu: Span<UInt8>) {
+    // Here, as a subscriber may ask for the statistics while the machine lends it a value.
+    counters.strayResponses = machine.strayResponses
     switch reaction {
-    case .none: break
+    // What is held comes again by `release`.
+    case .none, .stray, .held: break
     case .confirm: transmit([HandleValueIndication.confirmation])
     case .completed: complete(.success([UInt8](encoding: pdu.count) { $0.append(pdu) }))
     case .refused(let error): complete(.failure(.refused(error)))
@@ -344,14 +415,11 @@ public actor Connection: ATTRequester {
     case .serve:
       let answer = responder?.answer(pdu, machine.mtu) ?? server.answer(pdu, mtu: machine.mtu)
       if !answer.isEmpty { transmit(answer) }
-    case .close(let error):
-      counters.malformed += 1
-      counters.lastMalformed = error
-      finish(.protocolViolation(error))
     }
   }
 
   func expire(_ now: MonotonicTime) {
+    if let (reaction, pdu) = machine.release(now: now) { react(reaction, pdu.span) }
     guard let request = machine.expire(now: now) else { return }
     // The bearer ends first: nothing may be sent on it any more, the next request in the queue least of all.
     let timedOut = current
@@ -385,9 +453,25 @@ public actor Connection: ATTRequester {
     }
   }
 
+  private func suspected(of end: BearerEnd) -> LinkSuspect? {
+    guard case .linkLost(let loss) = end, loss != .controllerReset else { return nil }
+    if let asked, asked.at.duration(to: loop.clock.monotonic()) < Self.suspicion {
+      return .parameters(asked.part)
+    }
+    guard let current, current.need == .optional || isSubscription(current.pdu) else { return nil }
+    return .request(current.pdu)
+  }
+
+  /// Values may come without it, too.
+  private func isSubscription(_ pdu: [UInt8]) -> Bool {
+    pdu.count == 5 && pdu[0] == ATTOpcode.writeRequest.rawValue && (1...3).contains(pdu[3]) && pdu[4] == 0
+  }
+
   private func finish(_ end: BearerEnd) {
     guard self.end == nil else { return }
     self.end = end
+    suspect = suspected(of: end)
+    hearers.wakeAll()
     logEnd()
     carrier.close()
     failRequests(.closed(end))

@@ -91,18 +91,23 @@ extension Connection {
     attributes.watchers.wakeAll()
   }
 
-  /// Turns notifications or indications on or off, with a command right behind.
+  /// Turns notifications or indications on or off, with a command right behind. Where the device has nothing to turn on, only
+  /// the command is written: values may come all the same.
   func configure(
     _ characteristic: GATTDatabase.Characteristic, _ configuration: ClientCharacteristicConfiguration,
     followedBy command: AttributeWrite?
   ) async throws(GATTError) {
-    guard let command, let handle = characteristic.configuration else {
-      return try await configure(characteristic, configuration)
+    guard let handle = characteristic.configuration else {
+      if !configuration.isEmpty { note(.listeningOnly(characteristic.valueHandle)) }
+      if let command { try await writeWithoutResponse(command.value, to: command.handle) }
+      return
     }
     let value = [UInt8](encoding: 2) { $0.append(u16: configuration.rawValue) }
     let request = [UInt8](encoding: 5) { Write(request: handle, value: value.span).encode(into: &$0) }
-    let behind = [UInt8](encoding: 3 + command.value.count) {
-      Write(command: command.handle, value: command.value.span).encode(into: &$0)
+    let behind = command.map { command in
+      [UInt8](encoding: 3 + command.value.count) {
+        Write(command: command.handle, value: command.value.span).encode(into: &$0)
+      }
     }
     _ = try await transact(request, followedBy: behind)
   }

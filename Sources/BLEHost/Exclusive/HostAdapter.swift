@@ -27,6 +27,8 @@ public actor HostAdapter: Adapter {
   var security = SecurityTable()
   private var early: [EarlyPDU] = []
   var reportSink: ReportSink?
+  /// The scan that is on, to begin it again after a reset.
+  var scan: HostScan?
   var isScanEnding = false
   private var isReceiving = false
   /// PDUs and ends of links that connections asked for while a packet was being received.
@@ -34,7 +36,14 @@ public actor HostAdapter: Adapter {
   private var ending: [ConnectionHandle] = []
   var ownAddress: DeviceAddress?
   var hidesInScans = false
-  private(set) var failure: HostError?
+  package private(set) var failure: HostError?
+  /// The controller has failed and is being reset: commands wait until it is up again.
+  private var isRestarting = false
+  private let restarts = Waiters()
+  /// Times that the controller was reset after it had failed.
+  package private(set) var restartCount = 0
+  /// `restartCount` when advertising was set up.
+  package var advertisingIsOf = 0
   private var lossHandler: (@Sendable () -> Void)?
   private var closing: OneShot<Void>?
   private var closeDeadline: MonotonicTime?
@@ -133,9 +142,23 @@ public actor HostAdapter: Adapter {
   /// - Returns: the return parameters after the status octet.
   @discardableResult
   public func command(_ command: any HCICommand) async throws(HostError) -> [UInt8] {
+    try await restarted()
+    return try await sendNow(command)
+  }
+
+  /// The same while the controller is set up again.
+  @discardableResult
+  func sendNow(_ command: any HCICommand) async throws(HostError) -> [UInt8] {
     let waiter = commands.wait(for: try submit(command), type(of: command).opcode)
     pump()
     return try await waiter.get()
+  }
+
+  /// Waits while the controller is being reset.
+  func restarted() async throws(HostError) {
+    guard isRestarting else { return }
+    await restarts.wait { !isRestarting || failure != nil }
+    if let failure { throw failure }
   }
 
   /// Sends a command whose result is an event of its own, and waits for that.
@@ -144,6 +167,7 @@ public actor HostAdapter: Adapter {
   func command(
     _ command: any HCICommand, endingWith procedure: LinkProcedure
   ) async throws(HostError) -> HCIHostEvent {
+    try await restarted()
     let waiter = commands.wait(for: try submit(command), type(of: command).opcode, endingWith: procedure)
     pump()
     return try await waiter.get()
@@ -286,7 +310,15 @@ public actor HostAdapter: Adapter {
   private func handle(_ event: HCIHostEvent) {
     if let end = event.end { commands.end({ $0 == end.procedure }, .success(event)) }
     switch event {
-    case .ready: started.set(.success(()))
+    case .ready:
+      if isRestarting { loop.task { await self.setUpAgain() } } else { started.set(.success(())) }
+    case .restarting:
+      // The start-up goes on by itself; so do those who wait for a link, once the controller is up.
+      guard started.current != nil else { break }
+      isRestarting = true
+      restartCount += 1
+      commands.fail(.controllerReset)
+      endAttempt()
     case .answered(let id, let status, let returned):
       answered(id, status)
       commands.answered(id, status, returned)
@@ -318,7 +350,7 @@ public actor HostAdapter: Adapter {
       if isWished { endAttempt() }
       return
     }
-    if wish?.request.startsFast == true { host.holdTiming(of: handle) }
+    if let request = wish?.request, request.startsFast || request.keepsTiming { host.holdTiming(of: handle) }
     // What was dropped before is no loss of this link's.
     let dropsBefore = transport.kernelQueueDrops
     let carrier = HostCarrier(
@@ -345,8 +377,25 @@ public actor HostAdapter: Adapter {
     if let wish { tell(wish, connection) }
   }
 
+  /// Gives a controller that was reset what it had: address and scan. Advertising is the business of whoever advertises.
+  private func setUpAgain() async {
+    do throws(HostError) {
+      if let ownAddress { try await sendNow(LESetRandomAddress(ownAddress)) }
+      if let scan, reportSink != nil, !isScanEnding { try await begin(scan) }
+    } catch {
+      // A failure amid this is a reset of its own, and comes back here.
+      if error == .controllerReset { return }
+      return failed(error)
+    }
+    isRestarting = false
+    restarts.wakeAll()
+    acceptor?.restarted()
+  }
+
   private func failed(_ error: HostError) {
+    guard failure == nil else { return }
     failure = error
+    restarts.wakeAll()
     started.set(.failure(error))
     failWishes(error)
     commands.fail(error)

@@ -27,6 +27,8 @@ package final class LinkAcceptor: @unchecked Sendable {
   package let arrived: (Connection) -> Void
   package let secured: (LinkSecurityChange) -> Void
   package let notPaired: (PairingError) -> Void
+  /// The controller was reset: it advertises no more.
+  package let restarted: () -> Void
   /// The controller works no more. Its links have ended.
   package let lost: (HostError) -> Void
   package let tap: PacketTap?
@@ -34,12 +36,13 @@ package final class LinkAcceptor: @unchecked Sendable {
   package init(
     tap: PacketTap? = nil, arrived: @escaping (Connection) -> Void,
     secured: @escaping (LinkSecurityChange) -> Void, notPaired: @escaping (PairingError) -> Void,
-    lost: @escaping (HostError) -> Void
+    restarted: @escaping () -> Void = {}, lost: @escaping (HostError) -> Void
   ) {
     self.tap = tap
     self.arrived = arrived
     self.secured = secured
     self.notPaired = notPaired
+    self.restarted = restarted
     self.lost = lost
   }
 }

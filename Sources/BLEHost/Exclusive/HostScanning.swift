@@ -2,6 +2,13 @@ public import BLECore
 import BLEStack
 public import BLEWire
 
+/// What a scan was asked for.
+struct HostScan {
+  let kind: ScanKind
+  let timing: ScanTiming
+  let duplicates: DuplicateFilter
+}
+
 /// Scanning, and the addresses under which a host of our own scans and connects.
 extension HostAdapter {
   /// Scans under a non-resolvable private address, a new one for each scan: scan requests then do not tell who asks.
@@ -14,24 +21,40 @@ extension HostAdapter {
   ) async throws(HostError) {
     guard reportSink == nil else { throw .scanBusy(holder: "this program") }
     reportSink = sink
+    let scan = HostScan(kind: kind, timing: timing, duplicates: duplicates)
     do throws(HostError) {
-      var ownType = address.type
-      if hidesInScans {
-        let own = address
-        try await command(
-          LESetRandomAddress(Self.random { .nonResolvablePrivate($0, differingFrom: own) }))
-        ownType = .random
-      }
-      if controller.usesExtendedCommands {
-        try await command(LESetExtendedScanParameters(kind: kind, timing: timing, ownType: ownType))
-        try await command(LESetExtendedScanEnable(duplicates))
-      } else {
-        try await command(LESetScanParameters(kind: kind, timing: timing, ownType: ownType))
-        try await command(LESetScanEnable(duplicates))
-      }
+      try await beginOnceUp(scan)
+      self.scan = scan
     } catch {
       reportSink = nil
       throw error
+    }
+  }
+
+  /// Waits for a reset that is under way, and begins again after one that comes in between.
+  private func beginOnceUp(_ scan: HostScan) async throws(HostError) {
+    while true {
+      try await restarted()
+      do throws(HostError) { return try await begin(scan) } catch {
+        guard error == .controllerReset else { throw error }
+      }
+    }
+  }
+
+  func begin(_ scan: HostScan) async throws(HostError) {
+    var ownType = address.type
+    if hidesInScans {
+      let own = address
+      try await sendNow(
+        LESetRandomAddress(Self.random { .nonResolvablePrivate($0, differingFrom: own) }))
+      ownType = .random
+    }
+    if controller.usesExtendedCommands {
+      try await sendNow(LESetExtendedScanParameters(kind: scan.kind, timing: scan.timing, ownType: ownType))
+      try await sendNow(LESetExtendedScanEnable(scan.duplicates))
+    } else {
+      try await sendNow(LESetScanParameters(kind: scan.kind, timing: scan.timing, ownType: ownType))
+      try await sendNow(LESetScanEnable(scan.duplicates))
     }
   }
 
@@ -39,7 +62,7 @@ extension HostAdapter {
     guard reportSink != nil, !isScanEnding else { return }
     // What the controller sends until it confirms is counted by whoever scans.
     isScanEnding = true
-    defer { (reportSink, isScanEnding) = (nil, false) }
+    defer { (reportSink, scan, isScanEnding) = (nil, nil, false) }
     if controller.usesExtendedCommands {
       try await command(LESetExtendedScanEnable(nil))
     } else {

@@ -11,7 +11,9 @@ extension HostAdapter {
     let peer = try await currentAddress(of: peer, within: timeout)
     let wish = LinkWish(peer, request, tap, timeout, from: loop.clock.monotonic())
     let connection = try await link(wish)
-    if request.startsFast {
+    if request.keepsTiming {
+      // Nothing is asked beyond what it was made with.
+    } else if request.startsFast {
       await connection.onSettled { [weak self] in await self?.endFastStart($0, request) }
     } else if let timing = wish.timing, timing != request.initialTiming {
       await ask(.timing, of: connection, LEConnectionUpdate(connection.handle, request.initialTiming))
@@ -49,6 +51,7 @@ extension HostAdapter {
   ) async {
     do throws(HostError) {
       try requireUp(connection)
+      await connection.noteAsking(for: part)
       try await self.command(command)
     } catch {
       await connection.note(LinkChange(time: loop.clock.now(), value: .refused(part, error)))

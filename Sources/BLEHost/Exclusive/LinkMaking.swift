@@ -33,7 +33,10 @@ extension HostAdapter {
         if let (wish, link) = attempt.early.take() { tell(wish, link) }
         // Somebody has come meanwhile, who is not in the list.
         if !attempt.isPartial, !wishes.waiting.allSatisfy(attempt.isFor) { makeRoom() }
-      } catch { endAttempt(.failure(error)) }
+      } catch {
+        // One that a reset of the controller has cut off is made again.
+        error == .controllerReset ? endAttempt() : endAttempt(.failure(error))
+      }
       await attempt.ended.value()
     }
     wishes.isAtWork = false

@@ -41,7 +41,7 @@ public actor GATTClient {
     return database
   }
 
-  /// Discovers some services, the first of each UUID, and what tells of their changes.
+  /// Discovers some services, all of each UUID that the device names in one response, and what tells of their changes.
   ///
   /// - Returns: those that are there, in the order asked for. `database` stays.
   public func discover(services: [BluetoothUUID]) async throws(GATTError) -> GATTDatabase {
@@ -51,10 +51,10 @@ public actor GATTClient {
     for uuid in wanted {
       if uuid == .genericAttribute, let generic {
         result.database.services.append(generic)
-      } else if uuid != .genericAttribute, let service = try await connection.discoverService(uuid) {
-        result.database.services.append(service)
       } else {
-        result.absent.append(uuid)
+        let found = uuid == .genericAttribute ? [] : try await connection.discoverServices(uuid)
+        if found.isEmpty { result.absent.append(uuid) }
+        result.database.services += found
       }
     }
     await connection.noteDiscovery(result)
@@ -125,6 +125,9 @@ public actor GATTClient {
   /// `body` runs on the receive thread. It must not block or allocate, and cannot keep the view. It is in place
   /// before the device hears of it, so the first value is not lost.
   ///
+  /// Only a Client Characteristic Configuration (2902) is written. A device that has none, or refuses it, may send values all
+  /// the same: `Connection.remarks` tells of it. After a refusal they must come within `refusalPatience`.
+  ///
   /// - Parameters:
   ///   - characteristic: as it was discovered.
   ///   - way: notifications or indications; `nil` for what it has.
@@ -136,19 +139,15 @@ public actor GATTClient {
     _ characteristic: GATTDatabase.Characteristic, by way: ServerPush? = nil,
     followedBy command: AttributeWrite? = nil, _ body: @escaping Connection.Sink
   ) async throws(GATTError) -> Subscription {
-    let configuration: ClientCharacteristicConfiguration
-    if let way {
-      configuration = ClientCharacteristicConfiguration(rawValue: UInt16(way.rawValue))
-    } else if characteristic.properties.contains(.notify) {
-      configuration = .notification
-    } else if characteristic.properties.contains(.indicate) {
-      configuration = .indication
-    } else {
+    guard way != nil || characteristic.canPush else {
       throw .notSupported(characteristic.valueHandle, needs: [.notify, .indicate])
     }
+    let usual: ServerPush = characteristic.properties.contains(.notify) ? .notification : .indication
     let id = await connection.addSubscriber(characteristic.valueHandle, body)
     do throws(GATTError) {
-      let found = try await configure(characteristic, configuration, followedBy: command)
+      let found = try await configure(
+        try await withConfiguration(characteristic), way ?? usual, isChosen: way != nil, followedBy: command,
+        hearing: id)
       return Subscription(characteristic: found, id: id)
     } catch {
       _ = await connection.removeSubscriber(id)
@@ -156,37 +155,78 @@ public actor GATTClient {
     }
   }
 
+  /// The characteristic with the descriptor that turns its values on, where the device has one.
+  private func withConfiguration(
+    _ characteristic: GATTDatabase.Characteristic
+  ) async throws(GATTError) -> GATTDatabase.Characteristic {
+    guard characteristic.configuration == nil, !streamed.contains(characteristic) else {
+      return characteristic
+    }
+    var found = characteristic
+    found.descriptors = try await connection.findConfiguration(of: characteristic)
+    return found
+  }
+
+  /// - Parameter id: of the subscriber, whose first value tells that a device that refuses sends all the same.
   /// - Returns: the characteristic with the descriptor that took it, which may be another than was thought.
   private func configure(
-    _ characteristic: GATTDatabase.Characteristic, _ value: ClientCharacteristicConfiguration,
-    followedBy command: AttributeWrite?
+    _ characteristic: GATTDatabase.Characteristic, _ way: ServerPush, isChosen: Bool,
+    followedBy command: AttributeWrite?, hearing id: Int
   ) async throws(GATTError) -> GATTDatabase.Characteristic {
+    let value = ClientCharacteristicConfiguration(rawValue: UInt16(way.rawValue))
+    let refusal: GATTError
     do throws(GATTError) {
       try await connection.configure(characteristic, value, followedBy: command)
       return characteristic
     } catch {
+      guard case .refused = error, await connection.end == nil else { throw error }
+      refusal = error
+    }
+    if streamed.contains(characteristic) {
       // A device that breaks the rule by which the descriptor was known is asked where it is.
-      guard case .refused = error, streamed.contains(characteristic) else { throw error }
       var found = characteristic
       found.descriptors = try await connection.discoverDescriptors(of: characteristic)
-      guard found.configuration != nil, found.configuration != characteristic.configuration else {
-        throw error
+      if found.configuration != nil, found.configuration != characteristic.configuration {
+        try await connection.configure(found, value, followedBy: command)
+        return found
       }
-      try await connection.configure(found, value, followedBy: command)
-      return found
     }
+    let other: ServerPush = way == .notification ? .indication : .notification
+    if !isChosen, characteristic.properties.contains(other == .notification ? .notify : .indicate),
+      (try? await connection.configure(
+        characteristic, ClientCharacteristicConfiguration(rawValue: UInt16(other.rawValue)),
+        followedBy: command)) != nil
+    {
+      return characteristic
+    }
+    // Of attributes of an earlier link it rather says that they have changed.
+    let isAvoided = await connection.avoidsSubscriptions
+    let isOfEarlierLink = await connection.usesEarlierDiscovery
+    if isAvoided || !isOfEarlierLink,
+      await connection.hasHeard(id, within: Self.refusalPatience)
+    {
+      if !isAvoided { await connection.note(.listeningDespite(characteristic.valueHandle, refusal)) }
+      return characteristic
+    }
+    // The link that it ended may have ended by chance.
+    guard await connection.allowSubscriptions() else { throw refusal }
+    try await connection.configure(characteristic, value, followedBy: command)
+    return characteristic
   }
+
+  /// How long a device that refuses a subscription has to send a value all the same.
+  public static let refusalPatience = Duration.seconds(2)
 
   /// Ends a subscription; the device is told when nobody else listens to the same characteristic.
   public func unsubscribe(_ subscription: Subscription) async throws(GATTError) {
     let isWanted = await connection.removeSubscriber(subscription.id)
-    if !isWanted { try await connection.configure(subscription.characteristic, []) }
+    if !isWanted { try await connection.configure(subscription.characteristic, [], followedBy: nil) }
   }
 
   /// Tells the device to send no more values of a characteristic, whoever listens.
   public func unsubscribe(all characteristic: GATTDatabase.Characteristic) async throws(GATTError) {
     await connection.removeSubscribers(of: characteristic.valueHandle)
-    try await connection.configure(characteristic, [])
+    try await connection.configure(characteristic, [], followedBy: nil)
   }
 
   /// Subscribes and decodes each value to a sample on the receive thread; a task takes them as a sequence.

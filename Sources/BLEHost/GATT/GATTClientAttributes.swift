@@ -1,7 +1,7 @@
 public import BLECore
 import BLELinux
 public import BLEStack
-import BLEWire
+public import BLEWire
 
 /// What is known of a device's attributes, and what is not asked before a stream needs it.
 extension GATTClient {
@@ -11,7 +11,7 @@ extension GATTClient {
   /// Changed. Else services that are named cost one for each declaration and one for the descriptors of each characteristic, and
   /// the whole database is discovered. The MTU of attributes that were known stays as it is, until `validate` or `exchangeMTU`.
   ///
-  /// - Parameter services: the first of each UUID; `nil` for all there are.
+  /// - Parameter services: by their UUIDs; `nil` for all there are.
   /// - Returns: those that are there, in the order asked for.
   public func attributes(of services: [BluetoothUUID]? = nil) async throws(GATTError) -> GATTDatabase {
     if let earlier = try await earlierAttributes(of: services) { return earlier }
@@ -40,39 +40,74 @@ extension GATTClient {
     return database
   }
 
-  /// The first characteristic of a UUID, in the fewest requests: of an earlier link where it is proven to hold, else as
-  /// `findCharacteristic` finds it.
+  /// All characteristics of a UUID: of an earlier link where that is proven to hold, else by the declarations of all services.
   ///
-  /// - Returns: with its descriptors; `nil` where the device has none.
-  public func characteristic(_ uuid: BluetoothUUID) async throws(GATTError) -> GATTDatabase.Characteristic? {
-    if let database = await connection.discovery?.database(of: nil) { return database.characteristic(uuid) }
+  /// - Returns: without descriptors where they were not known.
+  public func characteristics(_ uuid: BluetoothUUID) async throws(GATTError) -> [GATTDatabase.Characteristic]
+  {
+    if let database = await connection.discovery?.database(of: nil) { return database.characteristics(uuid) }
     if let known = await connection.known, known.extent == .whole, known.proof != .none,
       let earlier = try await earlierAttributes(of: nil)
     {
-      return earlier.characteristic(uuid)
+      return earlier.characteristics(uuid)
     }
-    return try await connection.findCharacteristic(uuid)
+    return try await connection.findCharacteristics(uuid)
+  }
+
+  /// The first characteristic of a UUID that has any of these properties, else the first.
+  ///
+  /// - Returns: with its descriptors; `nil` where the device has none.
+  public func characteristic(
+    _ uuid: BluetoothUUID, with properties: CharacteristicProperties = []
+  ) async throws(GATTError) -> GATTDatabase.Characteristic? {
+    let all = try await characteristics(uuid)
+    guard let found = all.first(where: { !$0.properties.isDisjoint(with: properties) }) ?? all.first else {
+      return nil
+    }
+    return try await withDescriptors(found)
+  }
+
+  /// A characteristic of `characteristics` with its descriptors.
+  public func withDescriptors(
+    _ characteristic: GATTDatabase.Characteristic
+  ) async throws(GATTError) -> GATTDatabase.Characteristic {
+    guard characteristic.descriptors.isEmpty, await connection.discovery == nil else { return characteristic }
+    var found = characteristic
+    found.descriptors = try await connection.findDescriptors(of: characteristic)
+    return found
   }
 
   /// What a stream needs of a service, in the fewest requests: of an earlier link where it is proven to hold, else as
   /// `findCharacteristics` finds it. The rest comes by `complete`, once the stream runs.
   ///
-  /// - Returns: the service, of characteristics at least those that are there; `nil` where there is none.
+  /// - Parameters:
+  ///   - characteristics: which notify or indicate.
+  ///   - others: which need only be there.
+  ///   - service: by its UUID.
+  ///   - search: how the service is found where it is not known.
+  /// - Returns: the services that have the first of the characteristics, those first whose values can be turned on; of
+  ///   characteristics at least those that are there.
   public func attributes(
-    toStream characteristics: [BluetoothUUID], of service: BluetoothUUID
-  ) async throws(GATTError) -> GATTDatabase.Service? {
-    if let database = await connection.discovery?.database(of: [service]) { return database.services.first }
+    toStream characteristics: [BluetoothUUID], with others: [BluetoothUUID] = [], of service: BluetoothUUID,
+    by search: ServiceSearch = .uuid
+  ) async throws(GATTError) -> [GATTDatabase.Service] {
+    func candidates(_ services: [GATTDatabase.Service]) -> [GATTDatabase.Service] {
+      let able = services.filter { $0.canPush(characteristics.first) }
+      return able.isEmpty ? services : able
+    }
+    if let database = await connection.discovery?.database(of: [service]) {
+      return candidates(database.services)
+    }
     // To prove a service by itself takes as many requests as to find it.
     if let known = await connection.known, known.proof != .none,
       let earlier = try await earlierAttributes(of: [service])
     {
-      return earlier.services.first
+      return candidates(earlier.services)
     }
     await connection.dropKnown()
-    guard let found = try await connection.findCharacteristics(characteristics, in: service) else {
-      return nil
-    }
-    streamed = found.characteristics
+    let found = try await connection.findCharacteristics(
+      characteristics, with: others, in: service, by: search)
+    streamed = found.flatMap(\.characteristics)
     return found
   }
 
@@ -80,7 +115,7 @@ extension GATTClient {
   ///
   /// Where the stream's turn out to be elsewhere, whoever waits for changes of attributes hears of it.
   ///
-  /// - Parameter services: the first of each UUID; `nil` for all there are.
+  /// - Parameter services: by their UUIDs; `nil` for all there are.
   /// - Returns: `nil` where the attributes have changed.
   public func complete(of services: [BluetoothUUID]? = nil) async throws(GATTError) -> GATTDatabase? {
     if let known = await connection.discovery?.database(of: services) { return known }
@@ -143,7 +178,7 @@ extension GATTClient {
   private func isAsItWas(_ found: GATTDiscoveryResult) async throws(GATTError) -> Bool {
     if found.extent == .whole { return try await connection.discoverDatabase() == found.database }
     for service in found.database.services {
-      guard try await connection.discoverService(service.uuid) == service else { return false }
+      guard try await connection.discoverServices(service.uuid).contains(service) else { return false }
     }
     return true
   }
@@ -152,7 +187,7 @@ extension GATTClient {
   ///
   /// - Returns: its Database Hash, as it is when changes are told already.
   func watch() async throws(GATTError) -> [UInt8]? {
-    generic = try await connection.discoverService(.genericAttribute)
+    generic = try await connection.discoverServices(.genericAttribute).first
     guard let generic else { return nil }
     try await watch(generic)
     guard generic.characteristics.contains(where: { $0.uuid == .databaseHash }) else { return nil }

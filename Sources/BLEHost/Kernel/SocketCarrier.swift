@@ -251,6 +251,7 @@ extension LinkLoss {
     // Connection Timeout, LL Response Timeout, Connection Failed to be Established.
     case 0x08, 0x22, 0x3E: self = .silence
     case 0x13, 0x14, 0x15: self = .closedByPeer
+    case 0x03: self = .controllerReset
     default: self = .unknown
     }
   }

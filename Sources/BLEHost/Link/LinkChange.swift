@@ -12,6 +12,15 @@ public struct LinkChange: Hashable, Sendable {
     case dataLength(transmit: UInt16, receive: UInt16)
     /// Something that was asked for, and is not to be had here.
     case refused(LinkRequest.Part, HostError)
+
+    func isAbout(_ part: LinkRequest.Part) -> Bool {
+      switch self {
+      case .timing: part == .timing
+      case .phy: part == .phy
+      case .dataLength: part == .dataLength
+      case .refused(let refused, _): part == refused
+      }
+    }
   }
 
   public let time: ReceiveTime

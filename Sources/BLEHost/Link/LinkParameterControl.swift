@@ -49,6 +49,7 @@ struct LinkParameterControl {
       guard let channel else { throw refusal ?? .adapterDown("the adapter") }
       // The handle of a link that has ended may be another's by now.
       if let end = await connection.end { throw .gatt(.closed(end)) }
+      await connection.noteAsking(for: part)
       try await channel.command(command)
       return true
     } catch {

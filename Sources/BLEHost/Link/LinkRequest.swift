@@ -24,6 +24,9 @@ public struct LinkRequest: Hashable, Sendable {
   /// fraction of the time. What is asked for above comes after it, else what the device wants.
   public var startsFast = false
 
+  /// Stay with the timing that the link is made with, even if the device asks for another: for one that ends its link then.
+  public var keepsTiming = false
+
   /// Of a fast start, in units of 1.25 ms: 7.5 … 15 ms.
   static let fastIntervals: ClosedRange<UInt16> = 6...12
 
@@ -35,7 +38,7 @@ public struct LinkRequest: Hashable, Sendable {
   /// Nothing is asked for that lasts.
   public var isEmpty: Bool {
     var request = LinkRequest()
-    request.startsFast = startsFast
+    (request.startsFast, request.keepsTiming) = (startsFast, keepsTiming)
     return self == request
   }
 

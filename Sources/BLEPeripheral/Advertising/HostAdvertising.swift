@@ -26,12 +26,11 @@ extension HostAdapter: AdvertisingAdapter {
       }
       // Whatever was set before is taken back first.
       try await stopAdvertising()
-      try await commands.configure(advertisement, by: self)
-      if let identity { try await takePrivateAddress(identity) }
+      try await configure(commands, advertisement, identity)
       try await server.keepAdvertising(upTo: limit) {
         await self.isAdvertising
       } start: { () async throws(HostError) in
-        try await commands.start(by: self)
+        try await self.start(commands, advertisement, identity)
       }
     } catch { outcome = .failure(error) }
     privacy?.cancel()
@@ -41,6 +40,27 @@ extension HostAdapter: AdvertisingAdapter {
       if let identity { await self.endPrivacy(identity) }
     }
     try outcome.get()
+  }
+
+  private func configure(
+    _ commands: AdvertisingCommands, _ advertisement: DeviceAdvertisement, _ identity: DeviceIdentity?
+  ) async throws(HostError) {
+    advertisingIsOf = restartCount
+    try await commands.configure(advertisement, by: self)
+    if let identity { try await takePrivateAddress(identity) }
+  }
+
+  /// Switches advertising on; a controller that was reset meanwhile is set up first.
+  private func start(
+    _ commands: AdvertisingCommands, _ advertisement: DeviceAdvertisement, _ identity: DeviceIdentity?
+  ) async throws(HostError) {
+    do throws(HostError) {
+      if restartCount != advertisingIsOf { try await configure(commands, advertisement, identity) }
+      try await commands.start(by: self)
+    } catch {
+      // One that is reset at this moment: the server hears of it when it is up.
+      guard error == .controllerReset else { throw error }
+    }
   }
 
   private func endAdvertising(_ server: GATTServer, _ commands: AdvertisingCommands) async {

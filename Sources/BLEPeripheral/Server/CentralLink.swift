@@ -36,7 +36,13 @@ final class CentralLink {
   }
 
   /// What the central did wrong: here, and below where its PDUs are taken apart.
-  var faults: Int { server.faults + connection.assumeIsolated { $0.statistics.malformed } }
+  var faults: Int {
+    server.faults
+      + connection.assumeIsolated {
+        let statistics = $0.statistics
+        return statistics.malformed + statistics.strayResponses
+      }
+  }
 
   /// The central has sent something.
   func heard() {

@@ -146,6 +146,8 @@ public actor GATTServer {
       self.secured($0)
     } notPaired: {
       if $0 != .linkLost { self.counts.failedPairings += 1 }
+    } restarted: {
+      self.stir()
     } lost: {
       self.failure = $0
       self.news.wakeAll()

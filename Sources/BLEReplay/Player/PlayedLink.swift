@@ -20,6 +20,7 @@ final class PlayedLink {
   init(_ handle: ConnectionHandle, isOlder: Bool = false) {
     self.handle = handle
     machine = ATTClientMachine(mayBeOlder: isOlder)
+    machine.holdsDoubtful = false
     server = LocalServer(receiveMTU: ATT.maximumMTU)
   }
 
@@ -57,8 +58,9 @@ final class PlayedLink {
         // What that host offers is what it can take.
         let offered = Int(unit.payload.span.u16(at: 1))
         machine = ATTClientMachine(receiveMTU: max(ATT.defaultMTU, min(ATT.maximumMTU, offered)))
+        machine.holdsDoubtful = false
       }
-      machine.begin(opcode, now: now)
+      machine.begin(unit.payload.span, now: now)
       request = unit.cause
     default: break
     }
@@ -74,13 +76,15 @@ final class PlayedLink {
     let octets = pdu.span
     let reaction: ATTClientMachine.Reaction
     do throws(WireError) {
-      reaction = try machine.receive(octets) { notification(handle, $0, packet.time) }
+      reaction = try machine.receive(octets, now: MonotonicTime(nanoseconds: 0)) {
+        notification(handle, $0, packet.time)
+      }
     } catch {
       findings.add(ReplayDifference(.refused, packet, why: "\(error)"))
       return []
     }
     switch reaction {
-    case .none: return []
+    case .none, .held: return []
     case .confirm: return [HandleValueIndication.confirmation]
     case .completed, .refused:
       request = nil
@@ -90,21 +94,19 @@ final class PlayedLink {
       findings.add(ReplayDifference(.refused, packet, why: "no answer to what was asked: \(error)"))
       return []
     case .serve: return server.answer(octets, mtu: machine.mtu)
-    case .close(let error):
-      close(pdu, packet, error, &findings)
+    case .stray:
+      noteStray(pdu, packet, &findings)
       return []
     }
   }
 
-  private func close(
-    _ pdu: [UInt8], _ packet: ReplayPacket, _ error: WireError, _ findings: inout ReplayFindings
-  ) {
+  private func noteStray(_ pdu: [UInt8], _ packet: ReplayPacket, _ findings: inout ReplayFindings) {
     if pdu == [HandleValueIndication.confirmation], expectsConfirmation {
       expectsConfirmation = false
       return
     }
-    let isAnswer = ATTOpcode(rawValue: pdu.first ?? 0).kind != .request
-    findings.add(ReplayDifference(isAnswer ? .unasked : .refused, packet, why: "\(error)"))
+    let error = WireError(.att, offset: 0, .unexpectedOpcode(pdu.first ?? 0))
+    findings.add(ReplayDifference(.unasked, packet, why: "\(error)"))
   }
 
   /// The link is gone, or the log.

@@ -30,8 +30,6 @@ public enum BearerEnd: Hashable, Sendable {
   case linkLost(LinkLoss)
   /// An ATT transaction timed out.
   case transactionTimeout
-  /// The peer broke the protocol in a way that forbids going on.
-  case protocolViolation(WireError)
   /// The peer asked on and on, and did not take the answers: so many waited.
   case answersNotTaken(Int)
 }
@@ -42,6 +40,8 @@ public enum LinkLoss: Hashable, Sendable {
   case silence
   /// The device ended it (0x13 … 0x15).
   case closedByPeer
+  /// The controller failed and was reset (0x03).
+  case controllerReset
   /// The kernel does not tell.
   case unknown
 }
@@ -77,9 +77,9 @@ extension BearerEnd: CustomStringConvertible {
     case .closedLocally: "the connection was closed"
     case .linkLost(.silence): "the link was lost: the device went silent"
     case .linkLost(.closedByPeer): "the device closed the link"
+    case .linkLost(.controllerReset): "the link was lost: the adapter failed and was reset"
     case .linkLost(.unknown): "the link was lost"
     case .transactionTimeout: "the connection was closed after a request without an answer"
-    case .protocolViolation(let error): "the device broke the ATT protocol: \(error)"
     case .answersNotTaken(let count): "the device asked on and on without taking the answers: \(count) waited"
     }
   }

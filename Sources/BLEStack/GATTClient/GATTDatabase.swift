@@ -14,6 +14,11 @@ public struct GATTDatabase: Hashable, Sendable {
     public var includes: [Include] = []
     public var characteristics: [Characteristic] = []
 
+    /// Whether it has a characteristic of this UUID that can notify or indicate.
+    public func canPush(_ uuid: BluetoothUUID?) -> Bool {
+      characteristics.contains { $0.uuid == uuid && $0.canPush }
+    }
+
     public init(kind: ServiceKind, range: HandleRange, uuid: BluetoothUUID) {
       self.kind = kind
       self.range = range
@@ -57,6 +62,9 @@ public struct GATTDatabase: Hashable, Sendable {
       self.descriptors = descriptors
     }
 
+    /// Whether it has values that the server sends by itself.
+    public var canPush: Bool { !properties.isDisjoint(with: [.notify, .indicate]) }
+
     /// The descriptor that turns notifications on, where there is one.
     public var configuration: AttributeHandle? {
       descriptors.first { $0.uuid == .clientCharacteristicConfiguration }?.handle
@@ -77,14 +85,23 @@ public struct GATTDatabase: Hashable, Sendable {
 
   public init(services: [Service] = []) { self.services = services }
 
-  /// The first characteristic with that UUID, within services of `service` if given.
-  public func characteristic(
+  /// All characteristics with that UUID, within services of `service` if given, in handle order.
+  public func characteristics(
     _ uuid: BluetoothUUID, in service: BluetoothUUID? = nil
-  ) -> Characteristic? {
-    for candidate in services where service == nil || candidate.uuid == service {
-      if let found = candidate.characteristics.first(where: { $0.uuid == uuid }) { return found }
+  ) -> [Characteristic] {
+    services.filter { service == nil || $0.uuid == service }.flatMap(\.characteristics).filter {
+      $0.uuid == uuid
     }
-    return nil
+  }
+
+  /// The first characteristic with that UUID, within services of `service` if given.
+  ///
+  /// - Parameter properties: one that has any of these is preferred.
+  public func characteristic(
+    _ uuid: BluetoothUUID, in service: BluetoothUUID? = nil, with properties: CharacteristicProperties = []
+  ) -> Characteristic? {
+    let all = characteristics(uuid, in: service)
+    return all.first { !$0.properties.isDisjoint(with: properties) } ?? all.first
   }
 
   /// The characteristic whose value has that handle.

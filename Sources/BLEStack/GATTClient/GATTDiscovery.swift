@@ -2,6 +2,14 @@
   public import BLECore
   public import BLEWire
 
+  /// How services of one UUID are found.
+  public enum ServiceSearch: Hashable, Sendable {
+    /// By one Find By Type Value: as many as the server names in its response. Nothing in it tells what it responds to.
+    case uuid
+    /// By discovery of all primary services, whose responses have UUIDs.
+    case allServices
+  }
+
   /// Discovery. Core 5.4, Vol 3, Part G, 4.4–4.7.
   ///
   /// Each walk asks again from the last found handle + 1, ends at Attribute Not Found or at the end of its range,
@@ -20,13 +28,16 @@
       return GATTDatabase(services: services)
     }
 
-    /// The first primary service with that UUID, with its characteristics and descriptors, without the rest of the database.
-    public func discoverService(
+    /// The primary services with that UUID, with their characteristics and descriptors, without the rest of the database: as
+    /// many as the server names in one response.
+    public func discoverServices(
       _ uuid: BluetoothUUID
-    ) async throws(GATTError) -> GATTDatabase.Service? {
-      guard var service = try await firstPrimaryService(uuid) else { return nil }
-      service.characteristics = try await discoverWholeCharacteristics(in: service.range)
-      return service
+    ) async throws(GATTError) -> [GATTDatabase.Service] {
+      var services = try await firstPrimaryServices(uuid)
+      for index in services.indices {
+        services[index].characteristics = try await discoverWholeCharacteristics(in: services[index].range)
+      }
+      return services
     }
 
     /// With their descriptors.
@@ -43,52 +54,83 @@
     /// Some characteristics of a service, as far as a stream needs them: declarations until all of these are found, and what
     /// turns on the values of those that have any. What else the service has is left out, and where the last one ends.
     ///
-    /// A ring's, with the smallest MTU, take three requests: the service, two declarations.
+    /// A ring's, with the smallest MTU, take four requests: the service, two declarations, the descriptors.
+    ///
+    /// A device may have several services of one UUID, or several characteristics. Those count that have the first of `pushed`.
     ///
     /// - Parameters:
-    ///   - uuids: those that are not there are left out of the result.
-    ///   - service: the first primary one of this UUID.
-    /// - Returns: `nil` where there is no such service.
+    ///   - pushed: must be able to notify or to indicate. Those that are not there are left out of the result.
+    ///   - others: need only be there.
+    ///   - service: primary services of this UUID.
+    ///   - search: how the services are found.
+    /// - Returns: the services that have the first of `pushed`: those where it can notify or indicate, else all.
     public func findCharacteristics(
-      _ uuids: [BluetoothUUID], in service: BluetoothUUID
-    ) async throws(GATTError) -> GATTDatabase.Service? {
-      guard var found = try await firstPrimaryService(service) else { return nil }
-      let characteristics = try await discoverCharacteristics(in: found.range) { found in
-        uuids.allSatisfy { uuid in found.contains { $0.uuid == uuid } }
-      }
-      for uuid in uuids {
-        guard var characteristic = characteristics.first(where: { $0.uuid == uuid }) else { continue }
-        if characteristic.properties.contains(.notify) || characteristic.properties.contains(.indicate) {
-          characteristic.descriptors = try await findConfiguration(of: characteristic)
+      _ pushed: [BluetoothUUID], with others: [BluetoothUUID] = [], in service: BluetoothUUID,
+      by search: ServiceSearch = .uuid
+    ) async throws(GATTError) -> [GATTDatabase.Service] {
+      let candidates: [GATTDatabase.Service]
+      switch search {
+      case .uuid: candidates = try await firstPrimaryServices(service)
+      case .allServices:
+        do throws(GATTError) {
+          candidates = try await discoverServices(.primary).filter { $0.uuid == service }
+        } catch {
+          // A server that cannot be asked for all has said what it has.
+          guard case .refused = error else { throw error }
+          return []
         }
-        found.characteristics.append(characteristic)
       }
-      return found
+      let found = try await examine(candidates, pushed, others)
+      let able = found.filter { $0.canPush(pushed.first) }
+      return able.isEmpty ? found : able
     }
 
-    /// The first characteristic of that UUID, whatever its service, with its descriptors; what comes behind it costs nothing.
-    public func findCharacteristic(
+    /// Finds the characteristics in each of these services.
+    private func examine(
+      _ services: [GATTDatabase.Service], _ pushed: [BluetoothUUID], _ others: [BluetoothUUID]
+    ) async throws(GATTError) -> [GATTDatabase.Service] {
+      var result: [GATTDatabase.Service] = []
+      for var service in services {
+        let characteristics = try await discoverCharacteristics(in: service.range) { found in
+          pushed.allSatisfy { uuid in found.contains { $0.uuid == uuid && $0.canPush } }
+            && others.allSatisfy { uuid in found.contains { $0.uuid == uuid } }
+        }
+        for uuid in pushed + others {
+          let same = characteristics.filter { $0.uuid == uuid }
+          let able = same.filter(\.canPush)
+          for var characteristic in able.isEmpty ? same : able {
+            if characteristic.canPush {
+              characteristic.descriptors = try await findConfiguration(of: characteristic)
+            }
+            service.characteristics.append(characteristic)
+          }
+        }
+        if service.characteristics.contains(where: { $0.uuid == pushed.first }) { result.append(service) }
+      }
+      return result
+    }
+
+    /// All characteristics of that UUID, whatever their services, without descriptors.
+    public func findCharacteristics(
       _ uuid: BluetoothUUID
-    ) async throws(GATTError) -> GATTDatabase.Characteristic? {
-      let characteristics = try await discoverCharacteristics(in: .all) { $0.contains { $0.uuid == uuid } }
-      guard var found = characteristics.first(where: { $0.uuid == uuid }) else { return nil }
-      found.descriptors = try await findDescriptors(of: found) { _ in false }
-      return found
+    ) async throws(GATTError) -> [GATTDatabase.Characteristic] {
+      try await discoverCharacteristics(in: .all).filter { $0.uuid == uuid }
     }
 
-    /// The descriptors until the one that turns values on.
-    ///
-    /// A characteristic with values to turn on has that descriptor (Core 5.4, Vol 3, Part G, 3.3.3.3): where it has room for
-    /// one only, that is it.
-    private func findConfiguration(
+    /// The descriptors of a characteristic until the one that turns its values on; where it ends need not be known.
+    public func findConfiguration(
       of characteristic: GATTDatabase.Characteristic
     ) async throws(GATTError) -> [GATTDatabase.Descriptor] {
-      if let only = characteristic.valueHandle.next, only == characteristic.endHandle {
-        return [GATTDatabase.Descriptor(handle: only, uuid: .clientCharacteristicConfiguration)]
-      }
-      return try await findDescriptors(of: characteristic) {
+      try await findDescriptors(of: characteristic) {
         $0.contains { $0.uuid == .clientCharacteristicConfiguration }
       }
+    }
+
+    /// All descriptors of a characteristic, where its end need not be known.
+    public func findDescriptors(
+      of characteristic: GATTDatabase.Characteristic
+    ) async throws(GATTError) -> [GATTDatabase.Descriptor] {
+      try await findDescriptors(of: characteristic) { _ in false }
     }
 
     /// The descriptors of a characteristic whose end need not be known: the next declaration ends them.
@@ -148,17 +190,23 @@
       }
     }
 
-    /// The same, without the question whether there are more.
-    private func firstPrimaryService(_ uuid: BluetoothUUID) async throws(GATTError) -> GATTDatabase.Service? {
+    /// The same, without the question whether there are more: what the server names in one response.
+    private func firstPrimaryServices(
+      _ uuid: BluetoothUUID
+    ) async throws(GATTError) -> [GATTDatabase.Service] {
       let request = [UInt8](encoding: 23) { FindService(range: .all, uuid: uuid).encode(into: &$0) }
-      guard let response = try await answer(to: request, orNilFor: .attributeNotFound) else { return nil }
-      let range = try decoding { () throws(WireError) in
-        try FindByTypeValueResponse(validating: response.span)[0]
+      guard let response = try await answer(to: request, orNilFor: .attributeNotFound) else { return [] }
+      return try decoding { () throws(WireError) in
+        let groups = try FindByTypeValueResponse(validating: response.span)
+        var services: [GATTDatabase.Service] = []
+        for index in 0..<groups.count {
+          guard groups[index].isValid else {
+            throw WireError(.att, offset: 1 + 4 * index, .invalidValue(UInt32(groups[index].start.rawValue)))
+          }
+          services.append(GATTDatabase.Service(kind: .primary, range: groups[index], uuid: uuid))
+        }
+        return services
       }
-      guard range.isValid else {
-        throw .malformed(WireError(.att, offset: 1, .invalidValue(UInt32(range.start.rawValue))))
-      }
-      return GATTDatabase.Service(kind: .primary, range: range, uuid: uuid)
     }
 
     /// Find Included Services, 4.5.1. A 128-bit UUID is not in the reply and is read from the service.
@@ -237,9 +285,12 @@
         FindInformationRequest(range: range)
       } decode: { response, found throws(WireError) in
         let list = try FindInformationResponse(validating: response)
+        let known = found.count
         for index in 0..<list.count {
           found.append(GATTDatabase.Descriptor(handle: list[index].handle, uuid: list[index].type))
         }
+        // Some servers name them in another order. Each is named with its type, so nothing is mistaken.
+        found[known...].sort { $0.handle < $1.handle }
       } extent: {
         HandleRange(start: $0.handle, end: $0.handle)
       }

@@ -47,7 +47,7 @@ public struct GATTDiscoveryResult: Hashable, Sendable {
     return .lasting
   }
 
-  /// Those services, the first of each UUID, as far as they are there.
+  /// Those services, as far as they are there: all of each UUID, in the order asked for.
   ///
   /// - Parameter services: `nil` for all.
   /// - Returns: `nil` where that is not known.
@@ -55,8 +55,8 @@ public struct GATTDiscoveryResult: Hashable, Sendable {
     guard let services else { return extent == .whole ? database : nil }
     guard services.allSatisfy(hasLookedFor) else { return nil }
     return GATTDatabase(
-      services: services.compactMap { uuid in
-        database.services.first { $0.uuid == uuid && $0.kind == .primary }
+      services: services.flatMap { uuid in
+        database.services.filter { $0.uuid == uuid && $0.kind == .primary }
       })
   }
 

@@ -16,6 +16,9 @@ public struct HCIHost: ~Copyable {
   /// ACL packets for links that are not known yet, while one may come up: with USB the first data may overtake
   /// the event that announces its link.
   public static let heldBackLimit = 16
+  /// Resets of a controller that failed, within `resetPeriod`. After them it is given up.
+  public static let resetLimit = 5
+  public static let resetPeriod = Duration.seconds(60)
 
   enum State: Equatable {
     case idle, starting, ready
@@ -27,6 +30,10 @@ public struct HCIHost: ~Copyable {
   var acl = ACLQueue()
   var startUp = ControllerStartUp()
   var startUpCommand: CommandID?
+  /// What the controller is, while it starts up again.
+  private var known: ControllerDescription?
+  /// When the controller was reset because it failed; those of the last `resetPeriod`.
+  private var resets: [MonotonicTime] = []
   /// Commands of the host's own, by the link that they are for.
   var ownCommands: [CommandID: ConnectionHandle] = [:]
   var links: [ConnectionHandle: HCILink] = [:]
@@ -50,7 +57,7 @@ public struct HCIHost: ~Copyable {
 
   public init() {}
 
-  public var controller: ControllerDescription { startUp.description }
+  public var controller: ControllerDescription { known ?? startUp.description }
 
   /// What was dropped or had no place, since the start.
   public var statistics: HCIHostStatistics {
@@ -136,6 +143,7 @@ public struct HCIHost: ~Copyable {
   mutating func submitStartUp() {
     guard let step = startUp.next else {
       state = .ready
+      known = nil
       acl.configure(
         byteCount: controller.aclByteCount, packetCount: controller.aclPacketCount)
       events.append(.ready(controller))
@@ -204,9 +212,31 @@ public struct HCIHost: ~Copyable {
   mutating func fail(_ failure: HCIHostFailure) {
     if case .failed = state { return }
     state = .failed(failure)
+    forget(reason: .unspecifiedError)
+    events.append(.failed(failure))
+  }
+
+  /// Resets a controller that has failed and brings it up again, as the kernel's host does (`hci_error_reset`). All links
+  /// are gone.
+  mutating func restart(_ cause: HCIHostFailure, now: MonotonicTime) {
+    if case .failed = state { return }
+    resets.removeAll { $0.duration(to: now) >= Self.resetPeriod }
+    guard resets.count < Self.resetLimit else { return fail(cause) }
+    resets.append(now)
+    counts.resets += 1
+    known = controller
+    forget(reason: .hardwareFailure)
+    state = .starting
+    startUp = ControllerStartUp()
+    events.append(.restarting(cause))
+    submitStartUp()
+  }
+
+  /// Drops what belonged to the controller as it was.
+  private mutating func forget(reason: HCIStatus) {
     for (handle, link) in links {
       losePairing(of: link, nil)
-      events.append(.disconnected(handle, reason: .unspecifiedError))
+      events.append(.disconnected(handle, reason: reason))
     }
     links = [:]
     (isConnecting, isAdvertising) = (false, false)
@@ -216,6 +246,5 @@ public struct HCIHost: ~Copyable {
     ownCommands = [:]
     encryptions = [:]
     acl.reset()
-    events.append(.failed(failure))
   }
 }

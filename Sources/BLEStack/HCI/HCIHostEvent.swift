@@ -53,6 +53,8 @@ public enum HCIHostFailure: Error, Hashable, Sendable {
   case commandTimedOut(HCIOpcode)
   /// The controller reported a hardware error with this code.
   case hardwareError(UInt8)
+  /// It has reset itself: Command Complete of a Reset that this host did not send.
+  case unaskedReset
   /// It knows no LE.
   case notLowEnergy
   /// It has no buffers for data, neither for LE nor shared.
@@ -63,7 +65,7 @@ public enum HCIHostFailure: Error, Hashable, Sendable {
 
 /// What happened, in order. Values and reports are lent by `HCIHost.receive` instead.
 public enum HCIHostEvent: Hashable, Sendable {
-  /// The start-up is done.
+  /// The start-up is done; again after `restarting`.
   case ready(ControllerDescription)
   /// A command of `submit` was answered; return parameters without the status octet.
   case answered(CommandID, HCIStatus, [UInt8])
@@ -85,6 +87,8 @@ public enum HCIHostEvent: Hashable, Sendable {
   /// A link is encrypted, has another key, or could not be encrypted.
   case encryption(ConnectionHandle, HCIStatus)
   case disconnected(ConnectionHandle, reason: HCIStatus)
+  /// The controller failed and is being reset. All links are gone, and commands without an answer get none; `ready` follows.
+  case restarting(HCIHostFailure)
   /// Nothing works any more; every link is gone.
   case failed(HCIHostFailure)
 }

@@ -18,7 +18,7 @@ extension HCIHost {
       answered(reply.opcode, reply.credits, reply.status, [], now)
     case .hardwareError:
       try parameters.require(1, .hciEvent)
-      fail(.hardwareError(parameters[0]))
+      restart(.hardwareError(parameters[0]), now: now)
     // All other events before the end of the start-up are about what was before the reset.
     case _ where state != .ready: counts.strayEvents += 1
     case .numberOfCompletedPackets:
@@ -54,6 +54,8 @@ extension HCIHost {
     guard let id = commands.answered(opcode, credits: credits) else {
       // Opcode 0 answers nothing: it brings credits.
       if opcode.rawValue != 0 { counts.strayAnswers += 1 }
+      // It has reset itself: its links, masks and lists are gone.
+      if opcode == .reset, status == .success, state == .ready { restart(.unaskedReset, now: now) }
       return
     }
     if status != .success, opcode == .leCreateConnection || opcode == .leExtendedCreateConnection {

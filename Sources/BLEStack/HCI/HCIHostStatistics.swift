@@ -20,6 +20,8 @@ public struct HCIHostStatistics: Hashable, Sendable {
   public var droppedReports = 0
   /// Data Buffer Overflow events: the controller's count of its buffers and ours differ.
   public var bufferOverflows = 0
+  /// Times that the controller failed and was reset.
+  public var resets = 0
 
   public init() {}
 }

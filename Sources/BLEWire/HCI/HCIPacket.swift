@@ -34,6 +34,7 @@ public struct HCIStatus: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public static let remoteUserTerminated = HCIStatus(rawValue: 0x13)
   public static let localHostTerminated = HCIStatus(rawValue: 0x16)
   public static let unsupportedRemoteFeature = HCIStatus(rawValue: 0x1A)
+  public static let hardwareFailure = HCIStatus(rawValue: 0x03)
   public static let unspecifiedError = HCIStatus(rawValue: 0x1F)
   public static let unacceptableConnectionParameters = HCIStatus(rawValue: 0x3B)
 

@@ -22,16 +22,37 @@ package enum CharacteristicArgument: ExpressibleByArgument, Sendable {
   package static let help = ArgumentHelp(
     "The characteristic: a UUID such as 2a19, or a handle such as 0x0012.", valueName: "characteristic")
 
+  /// What a command does with a characteristic: of several with one UUID those count that can do it.
+  package enum Use: Sendable {
+    case read, write, listen
+
+    var properties: CharacteristicProperties {
+      switch self {
+      case .read: .read
+      case .write: [.write, .writeWithoutResponse, .authenticatedSignedWrites]
+      case .listen: [.notify, .indicate]
+      }
+    }
+
+    fileprivate var ability: String {
+      switch self {
+      case .read: "can be read"
+      case .write: "can be written"
+      case .listen: "notify or indicate"
+      }
+    }
+  }
+
   /// Does something with the attribute; once more, after a discovery, where the device refuses a handle that an earlier
   /// link had found. A handle is taken as it is, without discovery.
   package func use<Value: Sendable>(
-    _ client: GATTClient,
+    _ client: GATTClient, to use: Use,
     _ body: (AttributeHandle, GATTDatabase.Characteristic?) async throws(GATTError) -> Value
   ) async throws -> Value {
     if case .handle(let handle) = self {
       return try await failing { () async throws(GATTError) in try await body(handle, nil) }
     }
-    let found = try await characteristic(client)
+    let found = try await characteristic(client, to: use)
     do throws(GATTError) { return try await body(found.valueHandle, found) } catch {
       let connection = client.connection
       guard case .refused = error, await connection.usesEarlierDiscovery else {
@@ -39,19 +60,23 @@ package enum CharacteristicArgument: ExpressibleByArgument, Sendable {
       }
       await connection.attributesChanged(in: .all)
     }
-    let again = try await characteristic(client)
+    let again = try await characteristic(client, to: use)
     return try await failing { () async throws(GATTError) in try await body(again.valueHandle, again) }
   }
 
   /// The characteristic, asked for where it is not certain that it is where an earlier link found it.
-  package func characteristic(_ client: GATTClient) async throws -> GATTDatabase.Characteristic {
-    let found = try await failing { () async throws(GATTError) in
+  ///
+  /// - Throws: where several of that UUID can do the same: the user names one by its handle.
+  package func characteristic(_ client: GATTClient, to use: Use) async throws -> GATTDatabase.Characteristic {
+    let all = try await failing { () async throws(GATTError) -> [GATTDatabase.Characteristic] in
       switch self {
-      case .uuid(let uuid): try await client.characteristic(uuid)
-      case .handle(let handle): try await client.attributes().characteristic(valueHandle: handle)
+      case .uuid(let uuid): try await client.characteristics(uuid)
+      case .handle(let handle):
+        try await client.attributes().characteristic(valueHandle: handle).map { [$0] } ?? []
       }
     }
-    guard let found else {
+    let able = all.filter { !$0.properties.isDisjoint(with: use.properties) }
+    guard let found = able.first ?? all.first else {
       let what =
         switch self {
         case .uuid(let uuid): uuid.shortText
@@ -61,6 +86,13 @@ package enum CharacteristicArgument: ExpressibleByArgument, Sendable {
         "the device has no characteristic \(what); see what it has with `ringtap gatt \(client.connection.peer)`"
       )
     }
-    return found
+    if case .uuid(let uuid) = self, able.count > 1 || able.isEmpty && all.count > 1 {
+      let handles = (able.isEmpty ? all : able).map(\.valueHandle.rawValue.handleText).joined(separator: ", ")
+      throw Failure(
+        "the device has \(all.count) characteristics \(uuid.shortText)"
+          + (able.isEmpty ? ", none of which \(use.ability)" : ", \(able.count) of which \(use.ability)")
+          + ": give the handle of one instead of the UUID (\(handles))")
+    }
+    return try await failing { () async throws(GATTError) in try await client.withDescriptors(found) }
   }
 }

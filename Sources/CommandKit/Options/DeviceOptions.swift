@@ -252,10 +252,38 @@ package struct DeviceReach: Sendable {
   package func withConnection<Value: Sendable>(
     to address: DeviceAddress, _ body: @escaping @Sendable (GATTClient) async throws -> Value
   ) async throws -> Value {
-    try await withLink(to: address) { _, connection in
+    let (request, timeout, isVerbose) = (try link.request(), Duration.seconds(timeout), radio.verbose)
+    return try await withLink(to: address) { adapter, connection in
       let client = GATTClient(connection)
-      try await failing { () async throws(GATTError) in try await client.exchangeMTU() }
+      do throws(GATTError) { try await client.exchangeMTU() } catch {
+        // A device that ends its link when it is asked is connected once more, and not asked.
+        guard case .closed(.linkLost) = error, case .request(let pdu)? = await connection.suspect else {
+          return try await failing { () async throws(GATTError) in throw error }
+        }
+        Console.note("\(LinkRemark.notAskedAgain(.request(pdu)))")
+        let second = try await failing { () async throws(HostError) in
+          try await adapter.connect(to: address, asking: request, timeout: timeout, tap: nil)
+        }
+        await second.avoid([pdu])
+        return try await Self.use(second, timeout, isVerbose) { try await body(GATTClient(second)) }
+      }
       return try await body(client)
+    }
+  }
+
+  /// Runs `body`, and closes the channel whatever happens.
+  private static func use<Value: Sendable>(
+    _ connection: Connection, _ timeout: Duration, _ isVerbose: Bool,
+    _ body: @escaping @Sendable () async throws -> Value
+  ) async throws -> Value {
+    await connection.limitAnswers(to: timeout)
+    do {
+      let value = try await closing(connection, after: Interruption.patience) { try await body() }
+      await close(connection, isVerbose)
+      return value
+    } catch {
+      await close(connection, isVerbose)
+      throw error
     }
   }
 
@@ -288,17 +316,7 @@ package struct DeviceReach: Sendable {
       let connection = try await failing { () async throws(HostError) in
         try await radio.adapter.connect(to: address, asking: request, timeout: timeout, tap: nil)
       }
-      await connection.limitAnswers(to: timeout)
-      do {
-        let value = try await closing(connection, after: Interruption.patience) {
-          try await body(radio.adapter, connection)
-        }
-        await Self.close(connection, isVerbose)
-        return value
-      } catch {
-        await Self.close(connection, isVerbose)
-        throw error
-      }
+      return try await Self.use(connection, timeout, isVerbose) { try await body(radio.adapter, connection) }
     }
   }
 
@@ -359,6 +377,8 @@ package struct DeviceReach: Sendable {
       if let link = LinkText.inForce(await connection.link) { Console.note("link: \(link)") }
       if let error = statistics.lastMalformed { Console.note("last malformed: \(error)") }
     }
+    if let note = LinkText.strays(statistics.strayResponses) { Console.note(note) }
+    for remark in await connection.remarks { Console.note("\(remark)") }
     for note in LinkText.refusals(await connection.changes) { Console.note(note) }
     await connection.close()
   }

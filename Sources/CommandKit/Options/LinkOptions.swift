@@ -93,6 +93,11 @@ package enum LinkText {
     return parts.isEmpty ? nil : parts.joined(separator: ", ")
   }
 
+  /// Responses that belong to no request; `nil` where there are none.
+  package static func strays(_ count: Int) -> String? {
+    count == 0 ? nil : "the device sent \(count) responses that belong to no request; they were ignored"
+  }
+
   /// One line for each wish that was not fulfilled.
   package static func refusals(_ changes: [LinkChange]) -> [String] {
     changes.compactMap { change in

@@ -30,4 +30,12 @@ package enum GapText {
     let digits = String(reason.rawValue, radix: 16)
     return "\(gap.end) (0x\(digits.count < 2 ? "0" : "")\(digits), \(reason.name))"
   }
+
+  /// Why there is no link, and when the next is tried: `…; connecting again in 2 s: 5 links in a row ended within 3 s`.
+  package static func lost(_ gap: SessionGap) -> String {
+    let start = cause(gap) + "; connecting again"
+    guard gap.pause > .zero else { return start }
+    let seconds = Double(gap.pause / .milliseconds(1)) / 1_000
+    return start + " in \(seconds) s: \(gap.shortLinks) links in a row ended within 3 s"
+  }
 }

@@ -18,7 +18,8 @@ enum CaptureText {
   ) -> String {
     let name = isAlone ? "" : "\(address): "
     return switch news {
-    case .lost(let gap): "\(name)\(GapText.cause(gap)); connecting again"
+    case .lost(let gap): "\(name)\(GapText.lost(gap))"
+    case .remark(let remark): "\(name)\(remark)"
     case .back(let gap):
       "\(name)streaming again after \(gap.attempts) \(gap.attempts == 1 ? "attempt" : "attempts")"
     case .removed(let removal): removal.text(in: directory)

@@ -184,6 +184,11 @@ struct RecordingJob: Sendable {
         let directory = result.directory ?? outcome.recording.directory
         try show(result, directory, json: json)
         if directory != outcome.recording.directory { Console.note("the capture was moved to \(directory)") }
+        if result.failure == nil, result.report.isEmpty {
+          failures.append(
+            "\(outcome.recording.plan.peer) sent nothing: it may be asleep, worn by nobody, or send to another host; "
+              + "see what it has with `ringtap gatt \(outcome.recording.plan.peer)`")
+        }
         if let failure = result.failure {
           let isThere = result.directory != nil
           failures.append(
@@ -209,6 +214,7 @@ struct RecordingJob: Sendable {
     } else {
       try tell((CaptureText.summary(report, directory).printableLines + "\n").utf8)
     }
+    if let note = LinkText.strays(report.strayResponses) { Console.note(note) }
     for note in LinkText.refusals(report.changes) { Console.note(note) }
     if device.radio.verbose, let error = report.lastMalformed { Console.note("last malformed: \(error)") }
   }
@@ -237,6 +243,11 @@ extension RecordingJob {
   private func tell(_ octets: some Sequence<UInt8>) throws(Console.WriteError) {
     if streamsToOutput { Console.send([UInt8](octets)) } else { try Console.write(octets) }
   }
+}
+
+extension SessionReport {
+  /// Nothing has come, not even in vain.
+  fileprivate var isEmpty: Bool { received == 0 && malformed == 0 && lost.total == 0 }
 }
 
 extension RecordingGroup.Outcome {

@@ -34,7 +34,7 @@ struct ReadCommand: AsyncParsableCommand, ReachesDevice {
     let address = try device.parse(address)
     let characteristic = characteristic
     let line = try await device.withConnection(to: address) { client in
-      try await characteristic.use(client) { handle, found throws(GATTError) in
+      try await characteristic.use(client, to: .read) { handle, found throws(GATTError) in
         if let found { return try await Self.read(found, client) }
         let value = try await client.read(handle)
         return ValueLine(time: SystemClock.now(), handle: handle, value: value)
@@ -90,7 +90,7 @@ struct WriteCommand: AsyncParsableCommand, ReachesDevice {
     }
     let (characteristic, withoutResponse) = (characteristic, withoutResponse)
     let handle = try await device.withConnection(to: address) { client in
-      try await characteristic.use(client) { handle, _ throws(GATTError) in
+      try await characteristic.use(client, to: .write) { handle, _ throws(GATTError) in
         if octets.count > ATT.defaultMTU - 3 { try await client.exchangeMTU() }
         if withoutResponse {
           try await client.writeWithoutResponse(octets, to: handle)
@@ -143,7 +143,7 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
     let address = try device.parse(address)
     let (argument, count, duration, json) = (characteristic, count, duration, json)
     let lost = try await device.withConnection(to: address) { client in
-      let characteristic = try await argument.characteristic(client)
+      let characteristic = try await argument.characteristic(client, to: .listen)
       let values = try await failing { () async throws(GATTError) in
         // Values are as long as the MTU allows.
         try await client.exchangeMTU()
@@ -162,6 +162,9 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
       if let end = await client.connection.end { throw Failure("\(end) after \(shown) values") }
       // A task that Ctrl-C cancelled must still tell the device.
       await loop.uninterrupted { try? await client.unsubscribe(all: characteristic) }
+      if shown == 0, values.dropped == 0, statistics.kernelQueueDrops == 0 {
+        throw Failure("no value came: the device may send some only when they change, or to another host")
+      }
       return values.dropped + statistics.kernelQueueDrops
     }
     if lost > 0 {

@@ -13,6 +13,8 @@ struct SensorStream: Sendable {
 
   struct Outcome: Sendable {
     var values = 0
+    /// Samples that came, with a value or without.
+    var samples = 0
     /// Shorter than their flags promise: skipped.
     var malformed = 0
     /// Our reader was too slow, or the kernel's queue was full.
@@ -23,6 +25,10 @@ struct SensorStream: Sendable {
     var failure: HostError?
     /// Whether that was the sensor, over a link that is up.
     var isEndedBySensor = false
+
+    private static let silence =
+      "the sensor sent nothing: it may be asleep, worn by nobody, or send to another host; see what it has with "
+      + "`ringtap gatt ADDRESS`"
 
     private var reason: String? {
       failure.map { "\($0)" } ?? (isEndedBySensor ? "the sensor stopped the stream by itself" : nil)
@@ -45,6 +51,7 @@ struct SensorStream: Sendable {
       }
       if lost > 0 { Console.note("\(lost) values were lost: what reads our output is too slow") }
       if let reason { throw Failure("\(reason) after \(values) values") }
+      if samples == 0, malformed == 0, lost == 0 { throw Failure(Self.silence) }
     }
   }
 }
@@ -160,9 +167,10 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
     let loop = session.adapter.loop
     let timer = stream.duration.map { loop.after($0) { running.cancel() } }
     defer { timer?.cancel() }
-    var values = 0
+    var (values, samples) = (0, 0)
     for await sample in profile.samples {
       try shown.show(sample)
+      samples += 1
       if sample.isValue { values += 1 }
       if values == stream.count { break }
     }
@@ -178,7 +186,7 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
       }
       try shown.introduce(profile.facts ?? SensorFacts(), peer)
     }
-    return SensorStream.Outcome(values: values, malformed: malformed, lost: dropped)
+    return SensorStream.Outcome(values: values, samples: samples, malformed: malformed, lost: dropped)
   }
 
   /// Says when the link is lost, and when the stream runs again.
@@ -186,11 +194,13 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
     let links = NoteLimit(on: session.adapter.loop) { Console.note($0) }
     defer { links.flush() }
     var isLost = false
+    var told: Set<LinkRemark> = []
     for await state in states {
+      for remark in await session.remarks where told.insert(remark).inserted { Console.note("\(remark)") }
       switch state {
       case .reconnecting:
         guard !isLost, let gap = await session.gaps.last else { continue }
-        links.note("\(GapText.cause(gap)); connecting again")
+        links.note(GapText.lost(gap))
         isLost = true
       case .streaming where isLost:
         links.note("streaming again")
@@ -212,6 +222,7 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
       }
       if let error = statistics.lastMalformed { Console.note("last malformed: \(error)") }
     }
+    if let note = LinkText.strays(statistics.strayResponses) { Console.note(note) }
     for note in LinkText.refusals(links.last?.changes ?? []) { Console.note(note) }
   }
 }

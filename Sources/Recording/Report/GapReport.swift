@@ -21,6 +21,10 @@ extension SessionReport {
         "beforeFirstSample",
         array: { line in for count in requestsBeforeFirstSample { line.value(count) } })
       line.member("linksWithKnownAttributes", linksWithKnownAttributes)
+      line.member("strayResponses", strayResponses)
+    }
+    if !remarks.isEmpty {
+      line.member("remarks", array: { line in for remark in remarks { line.value("\(remark)") } })
     }
     line.member("gapCount", gapCount)
     line.member("gaps", array: { line in for gap in gaps { line.object { Self.encode(gap, &$0) } } })
@@ -31,6 +35,10 @@ extension SessionReport {
     if let reason = gap.reason { line.member("reason", reason) }
     if let time = gap.lastSampleAt { line.member("lastSampleAtNs", time) }
     line.member("lostAtNs", gap.lostAt)
+    if gap.pause > .zero {
+      line.member("pauseMs", Int(gap.pause / .milliseconds(1)))
+      line.member("shortLinks", gap.shortLinks)
+    }
     line.member("attempts", gap.attempts)
     line.member(
       "failures",
@@ -78,6 +86,8 @@ extension SessionReport {
     gapCount = await session.gapCount
     linkCount = await session.linkCount
     attRequests = statistics.requests
+    strayResponses = statistics.strayResponses
+    remarks = await session.remarks
     firstSampleAt = await session.firstSampleAt
     lastSampleAt = await session.lastSampleAt
     fill(await session.links)

@@ -95,6 +95,10 @@ public struct SessionReport: Hashable, Sendable {
   public var linkCount = 0
   /// ATT requests over all links: each is a round trip.
   public var attRequests = 0
+  /// Responses of the device that belong to no request. They were ignored.
+  public var strayResponses = 0
+  /// What is odd about the device.
+  public var remarks: [LinkRemark] = []
   /// Those of each link until its first sample, in order; a link without samples has no place.
   public var requestsBeforeFirstSample: [Int] = []
   /// Links that began with the attributes that an earlier one had found.

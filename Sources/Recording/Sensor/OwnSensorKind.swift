@@ -114,7 +114,8 @@ struct CharacteristicSession<Sample: SensorSample>: SensorSession {
   static func start(
     _ settings: Settings, on connection: Connection, into sink: SampleSink<Sample>
   ) async throws(HostError) -> CharacteristicSession {
-    let link = try await SensorLink(connection, ([settings.characteristic], settings.service))
+    let link = try await SensorLink(
+      connection, SensorNeed([settings.characteristic], of: settings.service))
     guard let characteristic = link.characteristic(settings.characteristic, in: settings.service) else {
       throw link.lacks("characteristic \(settings.characteristic) and is no \(settings.name)")
     }

@@ -22,6 +22,8 @@ final class RecordingEnd: Sendable {
     /// Samples may come, and be enough, before there are files for them.
     var hasFiles = false
     var early: Reason?
+    /// Told already.
+    var remarks: Set<LinkRemark> = []
   }
 
   private let session: DeviceSession
@@ -47,6 +49,9 @@ final class RecordingEnd: Sendable {
   private func take(
     _ session: SessionState, _ live: (any RecordingWatcher)?, _ news: @Sendable (SensorRecording.News) -> Void
   ) async {
+    for remark in await self.session.remarks {
+      if state.withLock({ $0.remarks.insert(remark).inserted }) { news(.remark(remark)) }
+    }
     let gap = await self.session.gaps.last
     switch session {
     case .streaming:

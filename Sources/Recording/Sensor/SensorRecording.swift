@@ -20,6 +20,8 @@ public struct SensorRecording: Sendable {
     case lost(SessionGap)
     /// The stream runs again.
     case back(SessionGap)
+    /// Something about the device is odd: once each.
+    case remark(LinkRemark)
     /// Somebody took files away. Told on the writer's thread.
     case removed(FileRemoval)
   }

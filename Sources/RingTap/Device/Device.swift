@@ -8,7 +8,8 @@ import SensorSessions
 
 /// A connected device and its attributes: what `Radio.withConnection` gives its body.
 ///
-/// A characteristic is named by its UUID; where several have the same, the first counts. It is looked for when it is first
+/// A characteristic is named by its UUID; where several have the same, the first counts that can do what is
+/// asked. It is looked for when it is first
 /// named; `services` has all.
 ///
 /// ```swift
@@ -29,7 +30,7 @@ public actor Device {
 
   nonisolated let connection: Connection
   private let client: GATTClient
-  private var found: [BluetoothUUID: GATTDatabase.Characteristic] = [:]
+  private var found: [Search: GATTDatabase.Characteristic] = [:]
   private var subscriptions: [Subscription] = []
 
   init(_ connection: Connection) {
@@ -55,7 +56,7 @@ public actor Device {
   /// - Throws: `unsuitable` where there is no such characteristic; `gatt(refused)` where the device does not give it away;
   ///   `gatt(closed)` where the link is gone.
   public func read(_ characteristic: BluetoothUUID) async throws(HostError) -> [UInt8] {
-    let handle = try await find(characteristic).valueHandle
+    let handle = try await find(characteristic, with: .read).valueHandle
     do throws(GATTError) { return try await client.read(handle) } catch { throw .gatt(error) }
   }
 
@@ -84,7 +85,7 @@ public actor Device {
   ///
   /// - Throws: as `read(_:)`; `gatt(valueTooLong)` for more than fits a write without an answer.
   public func write(_ value: [UInt8], to characteristic: BluetoothUUID) async throws(HostError) {
-    let found = try await find(characteristic)
+    let found = try await find(characteristic, with: [.write, .writeWithoutResponse])
     do throws(GATTError) {
       if found.properties.contains(.write) {
         try await client.write(value, to: found.valueHandle)
@@ -124,7 +125,7 @@ public actor Device {
   public func subscribe(
     to characteristic: BluetoothUUID, _ body: @escaping Connection.Sink
   ) async throws(HostError) {
-    let found = try await find(characteristic)
+    let found = try await find(characteristic, with: [.notify, .indicate])
     do throws(GATTError) { subscriptions.append(try await client.subscribe(found, body)) } catch {
       throw .gatt(error)
     }
@@ -160,14 +161,24 @@ public actor Device {
 
   // MARK: Inside
 
-  func find(_ uuid: BluetoothUUID) async throws(HostError) -> GATTDatabase.Characteristic {
-    if let characteristic = found[uuid] { return characteristic }
+  /// What is found by a UUID for one use.
+  struct Search: Hashable {
+    let uuid: BluetoothUUID
+    let properties: CharacteristicProperties
+  }
+
+  /// - Parameter properties: of several characteristics one that has any of these is preferred.
+  func find(
+    _ uuid: BluetoothUUID, with properties: CharacteristicProperties
+  ) async throws(HostError) -> GATTDatabase.Characteristic {
+    let search = Search(uuid: uuid, properties: properties)
+    if let characteristic = found[search] { return characteristic }
     do throws(GATTError) {
       // What the device notifies is as long as the MTU allows.
       try await client.exchangeMTU()
-      found[uuid] = try await client.characteristic(uuid)
+      found[search] = try await client.characteristic(uuid, with: properties)
     } catch { throw .gatt(error) }
-    guard let characteristic = found[uuid] else {
+    guard let characteristic = found[search] else {
       throw .unsuitable("\(address) has no characteristic \(uuid)")
     }
     return characteristic

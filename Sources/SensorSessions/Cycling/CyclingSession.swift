@@ -24,7 +24,6 @@ public struct CyclingSample: NotificationSample {
 /// Cycling Speed and Cadence Service 1.0.
 public struct CyclingSession: SensorSession {
   private let link: SensorLink
-  private let measurement: GATTDatabase.Characteristic
 
   /// Finds the measurement and subscribes.
   ///
@@ -32,22 +31,20 @@ public struct CyclingSession: SensorSession {
   public static func start(
     _ settings: Void, on connection: Connection, into sink: SampleSink<CyclingSample>
   ) async throws(HostError) -> CyclingSession {
-    let link = try await SensorLink(connection, ([.cscMeasurement], .cyclingSpeedAndCadence))
+    let link = try await SensorLink(connection, SensorNeed([.cscMeasurement], of: .cyclingSpeedAndCadence))
     return try await CyclingSession(link, sink)
   }
 
   private init(_ link: SensorLink, _ sink: SampleSink<CyclingSample>) async throws(HostError) {
-    guard let measurement = link.characteristic(.cscMeasurement, in: .cyclingSpeedAndCadence) else {
+    guard link.characteristic(.cscMeasurement, in: .cyclingSpeedAndCadence) != nil else {
       throw link.lacks("cycling speed and cadence service (1816)")
     }
-    (self.link, self.measurement) = (link, measurement)
-    do throws(GATTError) {
-      _ = try await link.client.subscribe(measurement) { sink.take($0.value, at: $1) }
-    } catch { throw .gatt(error) }
+    self.link = link
+    try await link.listen(to: .cscMeasurement, in: .cyclingSpeedAndCadence) { sink.take($0.value, at: $1) }
   }
 
   public func complete() async throws(HostError) -> SensorFacts? { try await link.facts() }
 
   /// Tells the sensor to send no more.
-  public func stop() async { try? await link.client.unsubscribe(all: measurement) }
+  public func stop() async { await link.stopListening() }
 }

@@ -39,7 +39,6 @@ public struct HeartRateSample: NotificationSample {
 /// Heart Rate Service 1.0.
 public struct HeartRateSession: SensorSession {
   private let link: SensorLink
-  private let measurement: GATTDatabase.Characteristic
 
   /// Finds the measurement and subscribes.
   ///
@@ -51,9 +50,9 @@ public struct HeartRateSession: SensorSession {
   public static func start(
     _ settings: Preparation, on connection: Connection, into sink: SampleSink<HeartRateSample>
   ) async throws(HostError) -> HeartRateSession {
-    var wanted: [BluetoothUUID] = [.heartRateMeasurement]
-    if settings == .resetEnergy { wanted.append(.heartRateControlPoint) }
-    return try await HeartRateSession(SensorLink(connection, (wanted, .heartRate)), settings, sink)
+    let need = SensorNeed(
+      [.heartRateMeasurement], with: settings == .resetEnergy ? [.heartRateControlPoint] : [], of: .heartRate)
+    return try await HeartRateSession(SensorLink(connection, need), settings, sink)
   }
 
   /// A reset is for the first link: the energy of a session is one sum.
@@ -68,15 +67,12 @@ public struct HeartRateSession: SensorSession {
   private init(
     _ link: SensorLink, _ preparation: Preparation, _ sink: SampleSink<HeartRateSample>
   ) async throws(HostError) {
-    guard let measurement = link.characteristic(.heartRateMeasurement, in: .heartRate) else {
+    guard link.characteristic(.heartRateMeasurement, in: .heartRate) != nil else {
       throw link.lacks("heart-rate service (180d)")
     }
     self.link = link
-    self.measurement = measurement
     if preparation == .resetEnergy { try await Self.resetEnergy(link) }
-    do throws(GATTError) {
-      _ = try await link.client.subscribe(measurement) { sink.take($0.value, at: $1) }
-    } catch { throw .gatt(error) }
+    try await link.listen(to: .heartRateMeasurement, in: .heartRate) { sink.take($0.value, at: $1) }
   }
 
   /// Heart Rate Service 1.0, 3.3.
@@ -92,5 +88,5 @@ public struct HeartRateSession: SensorSession {
   public func complete() async throws(HostError) -> SensorFacts? { try await link.facts() }
 
   /// Tells the sensor to send no more.
-  public func stop() async { try? await link.client.unsubscribe(all: measurement) }
+  public func stop() async { await link.stopListening() }
 }

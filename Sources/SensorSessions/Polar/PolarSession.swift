@@ -144,7 +144,7 @@ public struct PolarSession: SensorSession {
     // Its frames are as long as the MTU allows.
     do throws(GATTError) { try await GATTClient(connection).exchangeMTU() } catch { throw .gatt(error) }
     let link = try await SensorLink(
-      connection, ([PolarUUID.controlPoint, PolarUUID.data], PolarUUID.service))
+      connection, SensorNeed([PolarUUID.controlPoint, PolarUUID.data], of: PolarUUID.service))
     return try await PolarSession(link, settings, sink)
   }
 

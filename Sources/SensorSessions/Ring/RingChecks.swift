@@ -2,6 +2,7 @@ import BLECore
 import BLEHost
 import BLELinux
 import BLEStack
+import BLEWire
 public import ColmiRing
 
 /// What is put together from several answers.
@@ -9,13 +10,10 @@ extension RingConversation {
   /// The strings of the Device Information service; `nil` for those that the ring lacks.
   public func revisions() async throws(RingError) -> (hardware: String?, firmware: String?) {
     do throws(GATTError) {
-      var database = GATTDatabase()
-      if let service = try await connection.discoverService(.deviceInformation) {
-        database.services.append(service)
-      }
+      let database = GATTDatabase(services: try await connection.discoverServices(.deviceInformation))
       var texts: [String?] = []
       for uuid in [BluetoothUUID.hardwareRevision, .firmwareRevision] {
-        if let characteristic = database.characteristic(uuid, in: .deviceInformation) {
+        if let characteristic = database.characteristic(uuid, in: .deviceInformation, with: .read) {
           let octets = try await ring.client.read(characteristic.valueHandle)
           texts.append(String(decoding: octets.prefix { $0 != 0 }, as: UTF8.self))
         } else {

@@ -8,7 +8,7 @@ import ColmiRing
 /// A connected ring: its characteristics, and the commands of the raw stream.
 package struct RingLink: Sendable {
   /// Where a ring has what is needed here.
-  struct Attributes: Sendable {
+  struct Attributes: Hashable, Sendable {
     var command: GATTDatabase.Characteristic
     var replies: GATTDatabase.Characteristic
     /// Some rings send the raw stream here, or here too.
@@ -28,7 +28,9 @@ package struct RingLink: Sendable {
     client = GATTClient(connection)
     let database: GATTDatabase
     do throws(GATTError) {
-      database = try await client.attributes(of: [RingUUID.commandService, RingUUID.bigDataService])
+      let found = try await client.attributes(of: [RingUUID.commandService, RingUUID.bigDataService])
+      // A service that is not found by its UUID is looked for among all.
+      database = Self.attributes(in: found) == nil ? try await client.discover() : found
     } catch { throw .gatt(error) }
     attributes = try Self.attributes(in: database, of: connection.peer)
   }
@@ -39,29 +41,43 @@ package struct RingLink: Sendable {
   package init(toStream connection: Connection) async throws(HostError) {
     self.connection = connection
     client = GATTClient(connection)
-    let service: GATTDatabase.Service?
+    var services: [GATTDatabase.Service] = []
     do throws(GATTError) {
-      service = try await client.attributes(
-        toStream: [RingUUID.commandWrite, RingUUID.commandNotify], of: RingUUID.commandService)
+      for search in [ServiceSearch.uuid, .allServices]
+      where Self.attributes(in: GATTDatabase(services: services)) == nil {
+        services = try await client.attributes(
+          toStream: [RingUUID.commandNotify], with: [RingUUID.commandWrite], of: RingUUID.commandService,
+          by: search)
+      }
     } catch { throw .gatt(error) }
-    attributes = try Self.attributes(
-      in: GATTDatabase(services: service.map { [$0] } ?? []), of: connection.peer)
+    attributes = try Self.attributes(in: GATTDatabase(services: services), of: connection.peer)
   }
 
   private static func attributes(
     in database: GATTDatabase, of peer: DeviceAddress
   ) throws(HostError) -> Attributes {
-    guard
-      let command = database.characteristic(RingUUID.commandWrite, in: RingUUID.commandService),
-      let replies = database.characteristic(RingUUID.commandNotify, in: RingUUID.commandService)
-    else {
+    guard let found = attributes(in: database) else {
       throw .unsuitable(
         "\(peer) has no ring service (\(RingUUID.commandService)); see what it has with `ringtap gatt \(peer)`"
       )
     }
+    return found
+  }
+
+  /// Of the first service that has both characteristics; one whose replies can be turned on is preferred.
+  private static func attributes(in database: GATTDatabase) -> Attributes? {
+    let pairs = database.services.filter { $0.uuid == RingUUID.commandService }.compactMap { service in
+      let alone = GATTDatabase(services: [service])
+      return alone.characteristic(RingUUID.commandWrite, with: [.write, .writeWithoutResponse]).flatMap {
+        command in
+        alone.characteristic(RingUUID.commandNotify, with: [.notify, .indicate]).map { (command, $0) }
+      }
+    }
+    guard let (command, replies) = pairs.first(where: { $0.1.canPush }) ?? pairs.first else { return nil }
     return Attributes(
       command: command, replies: replies,
-      bigData: database.characteristic(RingUUID.bigDataNotify, in: RingUUID.bigDataService),
+      bigData: database.characteristic(
+        RingUUID.bigDataNotify, in: RingUUID.bigDataService, with: [.notify, .indicate]),
       bigDataWrite: database.characteristic(RingUUID.bigDataWrite, in: RingUUID.bigDataService))
   }
 

@@ -84,11 +84,18 @@ extension SampleSink<RingRawReading> {
   }
 }
 
-/// The attribute that brought the first raw frame of a link: some rings repeat the stream on a second one.
+/// The attribute that brought the first value of a link: some rings repeat the stream on a second one, and some sensors have two
+/// characteristics of one type.
 package final class RawSource: Sendable {
   private let known = Atomic<UInt16>(0)
 
   package init() {}
+
+  /// `nil` while nothing has come.
+  package var first: AttributeHandle? {
+    let source = known.load(ordering: .relaxed)
+    return source == 0 ? nil : AttributeHandle(source)
+  }
 
   /// Receive thread only.
   package func isFirst(_ handle: AttributeHandle) -> Bool {

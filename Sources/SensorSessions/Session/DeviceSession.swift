@@ -22,6 +22,9 @@ public actor DeviceSession {
     public var usedEarlierDiscovery: Bool
     /// ATT requests until its first sample; `nil` where none came.
     public var requestsBeforeFirstSample: Int?
+    public var firstSampleAt: ReceiveTime?
+    /// What is odd about the device.
+    public var remarks: [LinkRemark]
   }
 
   /// How to connect, and how long to go on without the device.
@@ -48,6 +51,8 @@ public actor DeviceSession {
 
   /// Times that a stream is started anew on one link because the device's attributes have changed.
   static let restartLimit = 8
+  /// A link that ends sooner than this was none to build on: the pause before the next one grows.
+  static let steadyLinkAge = Duration.seconds(3)
   /// How long an end waits for the device: until its stream has started, or stopped.
   static let endPatience = Duration.seconds(2)
 
@@ -74,6 +79,12 @@ public actor DeviceSession {
   /// The device's attributes, of the last link.
   private var known: GATTDiscoveryResult?
   private var outage: Outage?
+  /// What made the device end its link: it is not asked for that again.
+  private var avoidance = LinkAvoidance()
+  /// How long the last link lived.
+  private var lastAge = Duration.zero
+  /// Links in a row that did not live long.
+  private var shortLinks = 0
   /// Who wait for the end of the link or of the session, or for a change of attributes.
   private let waiters = Waiters()
   private var isEnding = false
@@ -95,6 +106,16 @@ public actor DeviceSession {
   /// What happened on the link that is up; nothing where there is none.
   public var currentStatistics: BearerStatistics {
     get async { await current?.statistics ?? BearerStatistics() }
+  }
+
+  /// What is odd about the device, each once, until now.
+  public var remarks: [LinkRemark] {
+    get async {
+      var all: [LinkRemark] = []
+      for remark in links.flatMap(\.remarks) + (await current?.remarks ?? []) + avoidance.remarks
+      where !all.contains(remark) { all.append(remark) }
+      return all
+    }
   }
 
   /// The states from now on; a slow reader gets the latest ones.
@@ -125,14 +146,23 @@ public actor DeviceSession {
     var backOff = BackOff()
     while !isOver {
       guard let failure = await attempt(profile), !isOver else { return }
-      let patience = patienceLeft
-      guard let outage, Self.isWorthAnother(failure), plan.patience > .zero else { throw failure }
+      // A first link that our own question has ended is made again without it.
+      let isOurFault = avoidance.takeNews()
+      let patience = isOurFault && !hasStreamed ? plan.connectTimeout : patienceLeft
+      if outage == nil, isOurFault, !hasStreamed {
+        outage = Outage(since: adapter.loop.clock.monotonic(), attempts: 1)
+      }
+      guard let outage, Self.isWorthAnother(failure), plan.patience > .zero || isOurFault && !hasStreamed
+      else {
+        throw failure
+      }
       guard patience > .zero else {
         throw .noAnswer(plan.peer, seconds: Int(plan.patience.components.seconds))
       }
-      // A link that streamed was worth it: the next attempt comes at once.
-      if outage.attempts == 0 { backOff = BackOff() }
+      // A link that lived was worth it: the next attempt comes at once.
+      if lastAge >= Self.steadyLinkAge { backOff = BackOff() }
       let pause = min(backOff.next(), patience)
+      if outage.attempts == 0, !gaps.isEmpty { gaps[gaps.count - 1].pause = pause }
       set(.reconnecting(attempt: outage.attempts + 1, pause: pause))
       if pause > .zero { try? await adapter.loop.wait(for: pause) }
     }
@@ -148,8 +178,8 @@ public actor DeviceSession {
 
   // MARK: One link
 
-  /// - Returns: why the link ended or did not come up; `nil` where the session ends.
-  private func attempt(_ profile: some SessionProfile) async -> HostError? {
+  /// Connects, as far as an outage leaves time, without what has ended a link.
+  private func connect() async throws(HostError) -> Connection {
     set(.connecting)
     var timeout = plan.connectTimeout
     if outage != nil {
@@ -157,13 +187,17 @@ public actor DeviceSession {
       if !gaps.isEmpty { gaps[gaps.count - 1].attempts += 1 }
       timeout = max(min(timeout, patienceLeft), .milliseconds(1))
     }
-    let connection: Connection
     var request = plan.request
     request.startsFast = plan.startsFast
-    do throws(HostError) {
-      connection = try await adapter.connect(
-        to: plan.peer, asking: request, timeout: timeout, tap: plan.tap)
-    } catch {
+    avoidance.change(&request)
+    lastAge = .zero
+    return try await adapter.connect(to: plan.peer, asking: request, timeout: timeout, tap: plan.tap)
+  }
+
+  /// - Returns: why the link ended or did not come up; `nil` where the session ends.
+  private func attempt(_ profile: some SessionProfile) async -> HostError? {
+    let connection: Connection
+    do throws(HostError) { connection = try await connect() } catch {
       noteFailure(error, nil)
       return error
     }
@@ -172,6 +206,8 @@ public actor DeviceSession {
       return nil
     }
     current = connection
+    let madeAt = adapter.loop.clock.monotonic()
+    await connection.avoid(avoidance.requests)
     await connection.limitAnswers(to: plan.answerTimeout)
     profile.times.begin(connection.requests)
     if let known { await connection.restore(known) }
@@ -182,15 +218,15 @@ public actor DeviceSession {
       var stream = try await start(profile, on: connection)
       let usedEarlierDiscovery = await connection.usesEarlierDiscovery
       if outage != nil, !gaps.isEmpty { gaps[gaps.count - 1].connectedAt = connectedAt }
-      outage = nil
+      let before = outage.take()
       (hasStreamed, isStreaming) = (true, true)
       set(.streaming)
-      completion = StreamCompletion(of: stream, profile, on: connection)
+      completion = makeCompletion(of: stream, profile, on: connection)
       while await wait(for: connection) {
         await endCompletion()
         await connection.endSubscriptions()
         stream = try await start(profile, on: connection)
-        completion = StreamCompletion(of: stream, profile, on: connection)
+        completion = makeCompletion(of: stream, profile, on: connection)
       }
       await endCompletion()
       let end = await connection.end
@@ -198,14 +234,21 @@ public actor DeviceSession {
       if end == nil {
         await adapter.loop.uninterrupted { [stream] in await profile.stop(stream) }
       }
-      await leave(connection, profile, usedEarlierDiscovery)
+      await leave(connection, profile, usedEarlierDiscovery, since: madeAt)
       guard let end else { return nil }
-      if !isOver { beginGap(end, await connection.disconnectReason, profile.times) }
+      let reason = await connection.disconnectReason
+      if let before, lastAge < Self.steadyLinkAge, links.last?.firstSampleAt == nil {
+        // Neither long nor of use: the outage goes on.
+        outage = before
+        noteFailure(.gatt(.closed(end)), reason)
+      } else if !isOver {
+        beginGap(end, reason, profile.times)
+      }
       return .gatt(.closed(end))
     } catch {
       let end = await connection.end
       await endCompletion()
-      await leave(connection, profile)
+      await leave(connection, profile, since: madeAt)
       let reason = await connection.disconnectReason
       // Lost while the stream was started anew: the link had one.
       if isStreaming, let end, !isOver {
@@ -239,6 +282,19 @@ public actor DeviceSession {
       await connection.endSubscriptions()
     }
     throw .unsuitable("\(plan.peer) changes its attributes without end")
+  }
+
+  private func makeCompletion<Profile: SessionProfile>(
+    of stream: Profile.Stream, _ profile: Profile, on connection: Connection
+  ) -> StreamCompletion {
+    StreamCompletion(of: stream, profile, on: connection, avoidance) { [weak self] in
+      // Observers look at the remarks with each state.
+      if await !connection.remarks.isEmpty { await self?.setAgain() }
+    }
+  }
+
+  private func setAgain() {
+    if state == .streaming { set(.streaming) }
   }
 
   private func endCompletion() async { await completion.take()?.end() }
@@ -297,15 +353,20 @@ public actor DeviceSession {
 
   /// Keeps what is to be known of a link, and closes it.
   private func leave(
-    _ connection: Connection, _ profile: some SessionProfile, _ usedEarlierDiscovery: Bool = false
+    _ connection: Connection, _ profile: some SessionProfile, _ usedEarlierDiscovery: Bool = false,
+    since madeAt: MonotonicTime
   ) async {
+    lastAge = madeAt.duration(to: adapter.loop.clock.monotonic())
+    shortLinks = lastAge < Self.steadyLinkAge ? shortLinks + 1 : 0
+    if !isOver { avoidance.learn(await connection.suspect, await connection.end) }
     let summary = LinkSummary(
       handle: connection.handle, mtu: await connection.mtu,
       receiveBufferByteCount: await connection.receiveBufferByteCount,
       statistics: await connection.statistics, changes: await connection.changes,
       end: await connection.end, disconnectReason: await connection.disconnectReason,
       usedEarlierDiscovery: usedEarlierDiscovery,
-      requestsBeforeFirstSample: profile.times.requestsBeforeFirst)
+      requestsBeforeFirstSample: profile.times.requestsBeforeFirst, firstSampleAt: profile.times.first,
+      remarks: await connection.remarks)
     // A link that went before it was known is no reason to forget.
     if let found = await connection.discovery {
       known = found
@@ -329,8 +390,9 @@ public actor DeviceSession {
   // MARK: Gaps
 
   private func beginGap(_ end: BearerEnd, _ reason: HCIStatus?, _ times: SampleTimes) {
-    let gap = SessionGap(
+    var gap = SessionGap(
       end: end, reason: reason, lastSampleAt: times.last, lostAt: adapter.loop.clock.now())
+    gap.shortLinks = shortLinks
     gaps.append(limited: gap)
     gapCount += 1
     outage = Outage(since: adapter.loop.clock.monotonic())

@@ -40,6 +40,10 @@ public struct SessionGap: Hashable, Sendable {
   public var lastSampleAt: ReceiveTime?
   /// When we learned that the link is gone: after silence, a supervision time-out later than its last packet.
   public var lostAt: ReceiveTime
+  /// Links in a row that ended within 3 s of being made, this one included.
+  public var shortLinks = 0
+  /// The pause before the first connect: it grows while links do not last.
+  public var pause = Duration.zero
   /// Connects that were tried since.
   public var attempts = 0
   /// Those of them that failed, in order.
@@ -79,7 +83,8 @@ extension [SessionGap] {
   }
 }
 
-/// How long a session waits before it connects again: at once, then longer and longer, up to half a minute.
+/// How long a session waits before it connects again: at once, then longer and longer, up to half a minute. A link that lasts for
+/// 3 s sets it back.
 public struct BackOff: Hashable, Sendable {
   public static let first = Duration.milliseconds(250)
   public static let longest = Duration.seconds(30)

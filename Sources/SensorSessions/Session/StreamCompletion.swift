@@ -16,11 +16,19 @@ struct StreamCompletion: Sendable {
   ///   - stream: has just been started.
   ///   - profile: what is done on the link.
   ///   - connection: the link.
-  init<Profile: SessionProfile>(of stream: Profile.Stream, _ profile: Profile, on connection: Connection) {
+  ///   - avoidance: what the device is not asked for.
+  ///   - completed: called when it is done.
+  init<Profile: SessionProfile>(
+    of stream: Profile.Stream, _ profile: Profile, on connection: Connection, _ avoidance: LinkAvoidance,
+    completed: @escaping @Sendable () async -> Void
+  ) {
     let (loop, times, turn) = (connection.loop, profile.times, Turn())
     let complete: @Sendable () async -> Void = {
       guard await connection.end == nil, !Task.isCancelled, turn.take() else { return }
-      await profile.complete(stream)
+      if !avoidance.asksNothing {
+        await Connection.$need.withValue(.optional) { await profile.complete(stream) }
+        await completed()
+      }
       await connection.endFastStart()
     }
     let withoutFirst = loop.task {
@@ -28,15 +36,16 @@ struct StreamCompletion: Sendable {
       await complete()
       guard (try? await loop.wait(for: Self.doubtAfter - Self.patience)) != nil, times.first == nil
       else { return }
-      if await connection.end == nil { try? await GATTClient(connection).verify() }
+      guard await connection.end == nil, !avoidance.asksNothing else { return }
+      try? await Connection.$need.withValue(.optional) { try await GATTClient(connection).verify() }
     }
     self.withoutFirst = withoutFirst
     afterFirst = loop.task {
       guard (try? await times.waitForFirst()) != nil else { return }
       if !turn.isTaken { withoutFirst.cancel() }
       // What ends the link ends the session's wait for it too; a refusal changes nothing.
-      if await connection.end == nil, await connection.usesEarlierDiscovery {
-        try? await GATTClient(connection).validate()
+      if await connection.end == nil, await connection.usesEarlierDiscovery, !avoidance.asksNothing {
+        try? await Connection.$need.withValue(.optional) { try await GATTClient(connection).validate() }
       }
       await complete()
     }

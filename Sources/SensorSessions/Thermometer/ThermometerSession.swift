@@ -81,8 +81,6 @@ public struct ThermometerSession: SensorSession {
   public let kind: Kind
 
   private let link: SensorLink
-  /// Results, and what a thermometer has on its way to them, where it tells.
-  private let characteristics: [GATTDatabase.Characteristic]
 
   /// Finds the measurement and subscribes.
   ///
@@ -91,35 +89,35 @@ public struct ThermometerSession: SensorSession {
     _ settings: Void, on connection: Connection, into sink: SampleSink<TemperatureSample>
   ) async throws(HostError) -> ThermometerSession {
     let link = try await SensorLink(
-      connection, ([CoreUUID.bodyTemperature], CoreUUID.service),
-      ([.temperatureMeasurement, .intermediateTemperature], .healthThermometer))
+      connection, SensorNeed([CoreUUID.bodyTemperature], of: CoreUUID.service),
+      SensorNeed([.temperatureMeasurement, .intermediateTemperature], of: .healthThermometer))
     return try await ThermometerSession(link, sink)
   }
 
   private init(_ link: SensorLink, _ sink: SampleSink<TemperatureSample>) async throws(HostError) {
     self.link = link
-    if let core = link.characteristic(CoreUUID.bodyTemperature, in: CoreUUID.service) {
-      (kind, characteristics) = (.core, [core])
+    let service: BluetoothUUID
+    // Results, and what a thermometer has on its way to them, where it tells.
+    let wanted: [BluetoothUUID]
+    if link.characteristic(CoreUUID.bodyTemperature, in: CoreUUID.service) != nil {
+      (kind, service, wanted) = (.core, CoreUUID.service, [CoreUUID.bodyTemperature])
     } else {
-      kind = .healthThermometer
-      characteristics = [.temperatureMeasurement, .intermediateTemperature].compactMap {
-        link.characteristic($0, in: .healthThermometer)
+      (kind, service) = (.healthThermometer, .healthThermometer)
+      wanted = [.temperatureMeasurement, .intermediateTemperature].filter {
+        link.characteristic($0, in: .healthThermometer) != nil
       }
     }
-    guard !characteristics.isEmpty else {
+    guard !wanted.isEmpty else {
       throw link.lacks("thermometer service (1809) and is no CORE sensor")
     }
-    do throws(GATTError) {
-      for characteristic in characteristics {
-        let uuid = characteristic.uuid
-        _ = try await link.client.subscribe(characteristic) { notification, time in
-          let value = notification.value
-          sink.take(at: time) { () throws(WireError) in
-            .sample(TemperatureSample(try Self.reading(value, of: uuid), at: time))
-          }
+    for uuid in wanted {
+      try await link.listen(to: uuid, in: service) { notification, time in
+        let value = notification.value
+        sink.take(at: time) { () throws(WireError) in
+          .sample(TemperatureSample(try Self.reading(value, of: uuid), at: time))
         }
       }
-    } catch { throw .gatt(error) }
+    }
   }
 
   public func complete() async throws(HostError) -> SensorFacts? { try await link.facts() }
@@ -135,7 +133,5 @@ public struct ThermometerSession: SensorSession {
   }
 
   /// Tells the sensor to send no more.
-  public func stop() async {
-    for characteristic in characteristics { try? await link.client.unsubscribe(all: characteristic) }
-  }
+  public func stop() async { await link.stopListening() }
 }

@@ -49,7 +49,7 @@ private struct Pair: ~Copyable {
   mutating func receive(_ packet: Span<UInt8>, _ now: MonotonicTime) throws(WireError) {
     try host.receive(packet, now: now) { _ in
     } attribute: { _, pdu in
-      _ = try? client.receive(pdu) { notification in
+      _ = try? client.receive(pdu, now: now) { notification in
         guard let value = try? Micro.decode(notification.value) else { return }
         samples += 1
         sum &+= value
@@ -73,7 +73,7 @@ private struct Pair: ~Copyable {
 
   private mutating func send(_ pdu: [UInt8]) throws {
     guard let link else { fatalError("the emulated ring did not connect") }
-    client.begin(.writeRequest, now: now)
+    client.begin(pdu.span, now: now)
     _ = host.send(pdu.span, on: link)
     try advance(.milliseconds(10))
   }

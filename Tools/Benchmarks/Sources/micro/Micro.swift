@@ -49,7 +49,9 @@ import Glibc
     var sum: UInt64 = 0
     for number in 0..<count {
       _ = opaque(number)
-      _ = try machine.receive(notification.span) { sum &+= UInt64($0.value.count) }
+      _ = try machine.receive(notification.span, now: MonotonicTime(nanoseconds: 0)) {
+        sum &+= UInt64($0.value.count)
+      }
     }
     return sum
   }
@@ -77,7 +79,9 @@ import Glibc
     var sum: UInt64 = 0
     for number in 0..<count {
       _ = opaque(number)
-      _ = try machine.receive(notification.span) { sum &+= (try? decode($0.value)) ?? 0 }
+      _ = try machine.receive(notification.span, now: MonotonicTime(nanoseconds: 0)) {
+        sum &+= (try? decode($0.value)) ?? 0
+      }
     }
     return sum
   }

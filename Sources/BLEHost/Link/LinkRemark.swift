@@ -1,0 +1,66 @@
+public import BLECore
+public import BLEStack
+import BLEWire
+
+/// Something about a device that is not as it should be, and what was done about it.
+public enum LinkRemark: Hashable, Sendable {
+  /// A characteristic can notify or indicate by its properties, and has no descriptor to turn that on (2902).
+  case listeningOnly(AttributeHandle)
+  /// The device refused to have values turned on, and sends them.
+  case listeningDespite(AttributeHandle, GATTError)
+  /// Several characteristics can do the same. `taken` is the one whose values are used; `nil`: the first that sends.
+  case several(BluetoothUUID, [AttributeHandle], taken: AttributeHandle?)
+  /// What ended a link when it was asked. It is not asked on later links.
+  case notAskedAgain(LinkSuspect)
+}
+
+/// What may have made a device end its link.
+public enum LinkSuspect: Hashable, Sendable {
+  /// An ATT request that it did not answer any more.
+  case request([UInt8])
+  /// Other link parameters, to which nothing has changed.
+  case parameters(LinkRequest.Part)
+}
+
+extension LinkRemark: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .listeningOnly(let handle):
+      "the characteristic at handle \(hex(handle)) has no descriptor that turns its values on (2902); listening all "
+        + "the same"
+    case .listeningDespite(let handle, let error):
+      "\(error); values of handle \(hex(handle)) come all the same"
+    case .several(let uuid, let handles, let taken):
+      "\(handles.count) characteristics \(name(uuid)) can send values, at handles "
+        + "\(handles.map { hex($0) }.joined(separator: ", ")); "
+        + (taken.map { "\(hex($0)) is taken" } ?? "the first that sends is taken")
+    case .notAskedAgain(let suspect):
+      "the device ended the link when it was \(suspect); it is not asked again"
+    }
+  }
+}
+
+extension LinkSuspect: CustomStringConvertible {
+  public var description: String {
+    switch self {
+    case .request(let pdu):
+      switch ATTOpcode(rawValue: pdu.first ?? 0) {
+      case .exchangeMTURequest: "asked for its MTU"
+      case .readRequest where pdu.count >= 3, .readBlobRequest where pdu.count >= 3,
+        .writeRequest where pdu.count >= 3:
+        "sent a \(ATTOpcode(rawValue: pdu[0]).name) of handle \(hex(pdu.span.handle(at: 1)))"
+      case let opcode: "sent a \(opcode.name)"
+      }
+    case .parameters(.timing): "asked for another connection interval"
+    case .parameters(.phy): "asked for another PHY"
+    case .parameters(.dataLength): "asked for another data length"
+    }
+  }
+}
+
+/// Four digits where the SIG assigned it.
+private func name(_ uuid: BluetoothUUID) -> String {
+  uuid.byteCount == 2 ? String("\(uuid)".dropFirst(4).prefix(4)) : "\(uuid)"
+}
+
+private func hex(_ handle: AttributeHandle) -> String { "0x" + String(handle.rawValue, radix: 16) }

@@ -1,0 +1,50 @@
+import BLEHost
+import BLEStack
+import BLEWire
+
+/// What a session does not ask of its device any more, because it ended a link.
+struct LinkAvoidance: Sendable {
+  /// After so many of them nothing is asked that the stream does not need.
+  static let limit = 3
+
+  /// ATT requests.
+  private(set) var requests: Set<[UInt8]> = []
+  private var parts: Set<LinkRequest.Part> = []
+  private(set) var remarks: [LinkRemark] = []
+  private var last: LinkSuspect?
+  private var hasNews = false
+
+  var asksNothing: Bool { remarks.count >= Self.limit }
+  /// The device ends its link where another interval is asked for.
+  var keepsTiming: Bool { parts.contains(.timing) }
+
+  /// Takes what may have made a device end its link. Where the device has not said that it was its own wish, twice in a row
+  /// the same.
+  mutating func learn(_ suspect: LinkSuspect?, _ end: BearerEnd?) {
+    defer { last = suspect }
+    guard let suspect, end == .linkLost(.closedByPeer) || last == suspect,
+      !remarks.contains(.notAskedAgain(suspect))
+    else { return }
+    switch suspect {
+    case .request(let pdu): requests.insert(pdu)
+    case .parameters(let part): parts.insert(part)
+    }
+    remarks.append(.notAskedAgain(suspect))
+    hasNews = true
+  }
+
+  /// Whether something was learned since the last call.
+  mutating func takeNews() -> Bool {
+    defer { hasNews = false }
+    return hasNews
+  }
+
+  /// Leaves out of a request what ended a link.
+  func change(_ request: inout LinkRequest) {
+    if parts.contains(.phy) { request.phy = nil }
+    if parts.contains(.dataLength) { request.dataLength = nil }
+    guard keepsTiming else { return }
+    // The link is made with the timing that it keeps.
+    (request.startsFast, request.keepsTiming) = (false, true)
+  }
+}
