@@ -95,7 +95,13 @@ struct SharedBeats {
     guard let best = scores.indices.max(by: { scores[$0] < scores[$1] }) else { throw .nothing(.beats) }
     guard scores[best] >= Self.leastShare / 2 else { throw .unlike(.beats) }
     let lag = Double(best - reach) * Self.step
-    guard abs(lag) <= search else { throw .beyond(.beats, seconds: abs(lag)) }
+    guard abs(lag) <= search else {
+      let within = scores.indices.filter { Double(abs($0 - reach)) * Self.step <= search }
+      if let other = within.max(by: { scores[$0] < scores[$1] }), scores[other] > Self.rival * scores[best] {
+        throw .ambiguous(.beats, seconds: Double(abs(other - best)) * Self.step)
+      }
+      throw .beyond(.beats, seconds: abs(lag))
+    }
     let apart = Int(Self.another / Self.step)
     let others = scores.indices.filter { abs($0 - best) > apart && scores[$0] > Self.rival * scores[best] }
     if let other = others.max(by: { scores[$0] < scores[$1] }) {

@@ -74,7 +74,8 @@ def sent(measured, sensor, interval=None):
     """When the kernel has what was complete at these times: at the next event of a link, a few tenths of a millisecond later."""
     interval = interval or INTERVAL
     ready = measured + sensor["late"]
-    phase = random.uniform(0, interval)
+    # All that a sensor sends comes in the events of one link.
+    phase = sensor.setdefault("phase", random.uniform(0, interval))
     events = numpy.ceil((ready - phase) / interval) * interval + phase
     return START + numpy.round((events + random.uniform(0.0002, 0.0005, len(events))) * 1e9).astype(numpy.int64)
 
