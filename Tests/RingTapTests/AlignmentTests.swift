@@ -44,12 +44,12 @@ import Testing
       #expect(abs(late - (made("ring", "late") - made("chest", "late"))) * 1e9 < (ring.lateUncertainty ?? 0))
       #expect(abs(try #require(ring.rate) - rate) < (ring.rateUncertainty ?? 0))
 
-      // A strap tells of its beats with the next measurement, in the next connection event, all 45 ms.
+      // A strap tells of its beats with the next measurement, in the next connection event, all 45 ms: two intervals at most.
       let strap = try device(Self.strap, found.alignment)
       let strapLate = try #require(strap.late) / 1e9
       let unseen = strapLate - (made("strap", "late") - made("chest", "late"))
       let range = try #require(strap.lateUncertainty) / 1e9
-      #expect(abs(unseen) < range && range < 0.05, "\(unseen) ± \(range) s")
+      #expect(abs(unseen) < range && range < 0.09, "\(unseen) ± \(range) s")
       #expect(strap.evidence.map(\.kind) == ["beats"] && !strap.evidence[0].hasPulseTransit)
       let drift = clock("strap") / clock("chest") - 1
       #expect(abs(try #require(strap.clockDrift) - drift) < min(1e-6, strap.clockUncertainty ?? 0))
