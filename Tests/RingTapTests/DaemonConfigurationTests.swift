@@ -191,7 +191,7 @@ import CaptureTables
     try withFolder { folder in
       let (kept, name) = (folder + "/archive", "20231114T221320Z")
       try Files.createDirectory("\(kept)/\(name)")
-      try Files.write(Array("123".utf8).span, to: "\(kept)/\(name)/ppg.csv")
+      try Files.write(Array("123".utf8).span, to: "\(kept)/\(name)/ppg.csv", ifExists: .refuse)
       let shelf = CaptureShelf(directory: folder + "/shelf")
       let device = folder + "/shelf/left"
       try Files.createDirectory("\(device)/20231115T000000Z")

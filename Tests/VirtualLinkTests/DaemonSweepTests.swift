@@ -21,7 +21,7 @@ import Testing
       let path = "\(folder)/ring1/2023111\(hour)T000000Z"
       try Files.createDirectory(path + "/ppg")
       for name in ["session.json", "ppg.csv", "ppg/time_ns.npy"] {
-        try Files.write(Array("123".utf8).span, to: "\(path)/\(name)")
+        try Files.write(Array("123".utf8).span, to: "\(path)/\(name)", ifExists: .refuse)
       }
       let big = path + "/packets.btsnoop"
       #expect(FileManager.default.createFile(atPath: big, contents: nil))
