@@ -33,7 +33,7 @@ func usage() -> Never {
 }
 
 if CommandLine.arguments.dropFirst() == ["clock"] {
-  put(LinkTrials.table() + "\n\n" + LinkTrials.drops() + "\n")
+  put(LinkTrials.table() + "\n\n" + LinkTrials.drops() + "\n\n" + LinkTally.table(links: 120) + "\n")
   exit(0)
 }
 

@@ -19,6 +19,13 @@ package struct NumberRange: Hashable, Sendable {
     last = number
   }
 
+  /// Makes the mean, and all else, at most so large.
+  mutating func limit(to largest: Double) {
+    sum = min(sum, largest * Double(count))
+    (lowest, highest) = (lowest.map { min($0, largest) }, highest.map { min($0, largest) })
+    last = last.map { min($0, largest) }
+  }
+
   /// The members `meanUnit`, `lowestUnit` and `highestUnit`; none without a number.
   func encode(_ unit: String, into line: inout JSONLine) {
     guard let mean, let lowest, let highest else { return }

@@ -3,6 +3,12 @@ public struct ClockReport: Hashable, Sendable {
   public private(set) var ticks = 0
   /// Ticks that never came.
   public private(set) var missing = 0
+  /// Ticks that may never have come, those of `missing` included: where the stamps of later ticks cannot tell whether some are
+  /// missing or the clocks have drifted, they are counted here alone. `nil` if the link was too slow for the ring: it may have
+  /// dropped any number.
+  public internal(set) var missingAtMost: Int? = 0
+  /// Whether the link could not carry all frames: the ring's rate, and how many of its ticks never came, are unknown.
+  public internal(set) var isLinkTooSlow = false
   /// Stretches in which ticks are missing.
   public private(set) var gaps = 0
   /// The longest of them, in ticks.
@@ -14,10 +20,10 @@ public struct ClockReport: Hashable, Sendable {
   /// Kernel stamp less fitted time, the extremes: nanoseconds.
   public private(set) var earliest = 0.0
   public private(set) var latest = 0.0
-  /// By how much the rate may be off: a share of it. `nil` before anything is known.
+  /// By how much the rate may be off: a share of it. `nil` before anything is known, and if the link was too slow.
   public internal(set) var rateUncertainty: Double?
   /// By how much all fitted times may be late: nanoseconds. It is the constant part of the delay, at most a connection
-  /// interval, and here the shortest usual pause between arrivals. `nil` before there were two.
+  /// interval, and here the shortest usual pause between arrivals. `nil` before there were two, and if the link was too slow.
   public internal(set) var offsetUncertainty: Double?
 
   public init() {}
@@ -29,6 +35,11 @@ public struct ClockReport: Hashable, Sendable {
   public var residual: Double {
     guard ticks > 0 else { return 0 }
     return max(0, sumOfSquares / Double(ticks) - meanLateness * meanLateness).squareRoot()
+  }
+
+  mutating func takeLinkTooSlow() {
+    isLinkTooSlow = true
+    (missingAtMost, rateUncertainty, offsetUncertainty) = (nil, nil, nil)
   }
 
   mutating func add(residual: Double, missing: Int, isRestart: Bool) {

@@ -20,6 +20,9 @@ struct FirstTicks: Sendable {
   private static let priorCost = 10.0
   /// What costs so little more is as likely.
   private static let margin = 8.0
+  private static let leastPlaces = 3
+  /// Even distances differ by at most such a share of their mean.
+  private static let evenness = 0.3
   private static let binsOfPeriod = 8
   private static let binLimit = 8 * binsOfPeriod
   /// Of a period, by how much later than the most punctual of the first ticks the line may begin.
@@ -106,9 +109,27 @@ struct FirstTicks: Sendable {
       for _ in lasts[event - 1] + 1...lasts[event] { before.append(floors[event] - floors[0]) }
     }
     let all = floors[lasts.count - 1] - floors[0]
-    guard all > 0, Double(all) <= 2 * Self.largestShare * span else { return nil }
+    guard all > 0, Double(all) <= 2 * Self.largestShare * span, areUneven else { return nil }
     for _ in before.count..<count { before.append(all) }
     return (best.period, lasts[lasts.count - Self.openEvents - 1] + 1)
+  }
+
+  /// Whether three places or more have drops, at uneven distances. A clock that drifts against the controller's, and a burst
+  /// that the link was late with, look like drops as well; the drift comes at even distances.
+  private var areUneven: Bool {
+    var (places, first, last) = (0, 0.0, 0.0)
+    var (shortest, longest) = (Double.infinity, 0.0)
+    for event in 1..<lasts.count where floors[event] > floors[event - 1] {
+      let now = indices[lasts[event]]
+      if places == 0 {
+        first = now
+      } else {
+        (shortest, longest) = (min(shortest, now - last), max(longest, now - last))
+      }
+      (places, last) = (places + 1, now)
+    }
+    guard places >= Self.leastPlaces else { return false }
+    return longest - shortest > Self.evenness * (last - first) / Double(places - 1)
   }
 
   private mutating func measure(_ isPause: (Int64) -> Bool) {

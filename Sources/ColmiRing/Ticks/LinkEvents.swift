@@ -18,6 +18,10 @@ struct LinkEvents: Sendable {
   private var row = 0
   private var longestRow = 0.0
   private var last: Int64?
+  /// First stamp of the event that the last tick came with.
+  private(set) var start: Int64 = 0
+  /// From the first tick to the last of an event, three of four are as long or longer: nanoseconds.
+  private(set) var length = 0.0
   /// The pause that nine of ten are longer than: nanoseconds. `nil` before any.
   private(set) var shortestPause: Double?
 
@@ -38,6 +42,7 @@ struct LinkEvents: Sendable {
   /// - Parameter late: since what is usual, in periods.
   mutating func take(_ time: Int64, late: Double, isOnTime: Bool, _ period: Double) {
     defer { last = time }
+    if last == nil { start = time }
     guard let last, isPause(time &- last, period) else {
       level = late
       return wasOnTime = wasOnTime || isOnTime
@@ -46,7 +51,9 @@ struct LinkEvents: Sendable {
     share = max(0.01, share)
     row = wasOnTime || level > 1 + Self.smallBacklog ? 0 : row + 1
     longestRow = max(Double(row), longestRow * Self.rowMemory)
-    (wasOnTime, level) = (isOnTime, late)
+    let now = Double(last &- start)
+    length += (now < length ? 0.09 : 0.03) * (now - length)
+    (wasOnTime, level, start) = (isOnTime, late, time)
     let pause = Double(time &- last)
     // A tenth of the steps go down, by nine times as much.
     guard let shortest = shortestPause else { return shortestPause = pause }
@@ -82,5 +89,99 @@ struct UsualLateness: Sendable {
   mutating func follow(_ shift: Double) {
     before = before.map { $0 - shift }
     current = current.map { $0 - shift }
+  }
+}
+
+/// Pauses of the whole stream that nothing makes up for: ticks were dropped, or a link was lost and made again. Fixed memory.
+///
+/// After a hold-up the ticks that waited come in a burst.
+struct StreamPauses: Sendable {
+  /// Pauses that are looked at: nanoseconds, periods, and times what is usual between events.
+  private static let shortest = 100_000_000.0
+  private static let fewestPeriods = 2.5
+  private static let fewestEvents = 3.0
+  /// A pause between two ticks that parts events: nanoseconds.
+  private static let pause = 4_000_000.0
+  private static let leastTicks = 8
+
+  private var first: Int64?
+  private var last: Int64 = 0
+  private var ticks = 0
+  private var usual = 0.0
+  /// The pause that is looked at: its length, its end, and the ticks since then.
+  private var length = 0.0
+  private var end: Int64 = 0
+  private var since = 0.0
+  /// From tick to tick on average, pauses included: nanoseconds.
+  var period: Double { max(1, Double(last &- (first ?? last)) / Double(max(1, ticks - 1))) }
+
+  /// Takes the stamp of the next tick.
+  ///
+  /// - Parameter period: nanoseconds from tick to tick; `nil` while it is unknown.
+  /// - Returns: the length of a pause that is known now to be without a burst: nanoseconds; 0 for none.
+  mutating func take(_ time: Int64, period: Double?) -> Double {
+    guard first != nil else {
+      (first, last, ticks) = (time, time, 1)
+      return 0
+    }
+    let pause = Double(time &- last)
+    let period = period ?? self.period
+    (last, ticks, since) = (time, ticks + 1, since + 1)
+    var found = 0.0
+    if length > 0 {
+      let after = Double(time &- end)
+      if since - after / period >= max(1.5, length / period / 2) {
+        length = 0
+      } else if after >= length {
+        found = length
+        length = 0
+      }
+    }
+    guard pause > Self.pause else { return found }
+    let isLong = pause > max(Self.shortest, Self.fewestPeriods * period, Self.fewestEvents * usual)
+    if length == 0, ticks > Self.leastTicks, isLong { (length, end, since) = (pause, time, 1) }
+    usual += (min(pause, usual > 0 ? 2 * usual : pause) - usual) / min(16, Double(ticks))
+    return found
+  }
+}
+
+/// Ticks from which on all are later by whole periods, where no tick shows that it missed an event: ticks were lost, or the
+/// ring's clock has drifted by a connection event against the controller's.
+///
+/// A drift comes at even distances. The first two may be either; one that is out of step with them is a loss, and if most
+/// are, so are all that follow.
+struct ClockJumps: Sendable {
+  /// Distances of a drift differ by at most such a share, or so many ticks.
+  private static let tolerance = 0.125
+  private static let leastTolerance = 4.0
+  private static let leastLosses = 2
+
+  private var last: Int?
+  private var distance: Double?
+  private var even = 0
+  private var losses = 0
+  /// How many ticks may be lost.
+  private(set) var doubtful = 0
+
+  /// Takes the next one.
+  ///
+  /// - Returns: whether it is a loss.
+  mutating func isLoss(_ ticks: Int, at number: Int) -> Bool {
+    if losses >= Self.leastLosses, losses > even { return true }
+    if let last {
+      let since = Double(number - last)
+      if let distance {
+        let times = max(1, (since / distance).rounded())
+        guard abs(since - times * distance) <= max(Self.leastTolerance, Self.tolerance * distance) else {
+          losses += 1
+          return true
+        }
+        even += 1
+      } else {
+        distance = since
+      }
+    }
+    (last, doubtful) = (number, doubtful + ticks)
+    return false
   }
 }

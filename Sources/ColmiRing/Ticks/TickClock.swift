@@ -69,6 +69,14 @@ public struct TickClock: Sendable {
   /// After so long a tick that was not on time is late for another reason than a loss: nanoseconds.
   private static let longestDoubt: Int64 = 10_000_000_000
   private static let shortestDoubt: Int64 = 500_000_000
+  /// By how many periods the ticks after a pause of the stream may be off: by one, and by half of one if it was a new timer.
+  private static let phaseOfPause = 1.5
+  /// One of so many ticks that are late after a loss must have missed an event: else the two clocks may have drifted apart.
+  private static let leastMissed = 4
+  /// Late events without proof, from which on ticks may be missing.
+  private static let leastDoubt = 6
+  /// Connection events of a stream are no further apart: nanoseconds.
+  private static let longestInterval = 500_000_000.0
   /// What stamps waver by on their way through radio and host: nanoseconds.
   private static let jitter = 1_000_000.0
   /// How far stamps may run backwards, as they do from one processor to another: nanoseconds.
@@ -96,6 +104,12 @@ public struct TickClock: Sendable {
   private var isFirst = true
   /// Ticks that never came and are still to be told.
   private var owed = 0
+  /// Ticks that may be missing, or not.
+  private var doubtful = 0
+  private var jumps = ClockJumps()
+  private var pauses = StreamPauses()
+  /// By how many periods the ring's timer may have jumped in pauses.
+  private var phases = 0.0
   private var lastNumber = -1
   private var lastTime: Int64 = 0
   private var lastFitted = Int64.min
@@ -118,10 +132,18 @@ public struct TickClock: Sendable {
   /// Nanoseconds from tick to tick, as fitted so far; `nil` while the clock warms up.
   public var period: Double? { fit?.period }
 
+  /// Ticks that never came, so far.
+  var missingSoFar: Int { tally.missing }
+
   /// How well it fits so far.
   public var report: ClockReport {
     var report = tally
-    report.rateUncertainty = fit?.periodUncertainty
+    report.missingAtMost = tally.missing + doubtful
+    // Each tick that may be missing stretches the line by a period.
+    let doubtful = doubtful + jumps.doubtful
+    report.missingAtMost = tally.missing + doubtful
+    let stretch = lastNumber > 0 ? (Double(doubtful) + phases) / Double(lastNumber) : 0
+    report.rateUncertainty = fit?.periodUncertainty.map { $0 + stretch }
     report.offsetUncertainty = events.shortestPause
     return report
   }
@@ -131,8 +153,21 @@ public struct TickClock: Sendable {
     precondition(count < Self.capacity, "ticks must be taken out of the clock as they are put in")
     waiting[slot(count)] = tick
     count += 1
+    note(pause: pauses.take(tick.time.nanoseconds, period: fit?.period))
     if fit == nil { warmUp() }
     place()
+  }
+
+  /// A pause of the stream in which ticks were dropped, or the link was lost: how many are missing in it is known if the rate
+  /// is, and to half a period if the ring began its timer anew.
+  private mutating func note(pause: Double) {
+    guard pause > 0 else { return }
+    let periods = pause / (fit?.period ?? pauses.period)
+    if lastNumber <= lastOfWarmUp {
+      doubtful += Int(min(periods, Self.largestGap))
+    } else {
+      phases += Self.phaseOfPause
+    }
   }
 
   /// Ends the stream: what waits is decided with what is known.
@@ -313,8 +348,10 @@ public struct TickClock: Sendable {
     let longPause = Self.longestGapSeconds * 1e9
     let isLongPause = Double(time) - Double(lastTime) > longPause
     var (least, leastAfter, plateau, level) = (lateness, Double.infinity, Double.infinity, lateness)
-    var (before, betterTime) = (time, time)
-    var quiet = 0
+    var (before, betterTime, start) = (time, time, events.start)
+    if events.isPause(time &- lastTime, fit.period) { start = time }
+    let interval = min(fit.eventInterval, Self.longestInterval)
+    var (quiet, missed) = (0, 0)
     var ahead = position + 1
     var isDecided = false
     while ahead < count, !isDecided {
@@ -326,9 +363,16 @@ public struct TickClock: Sendable {
         return 0
       }
       // An event brings no proof while the link is catching up, nor while it lags behind what it could do before.
-      let isEvent = events.isPause(now - before, fit.period)
-      if isEvent, level <= least + events.backlog * fit.period { quiet += 1 }
-      if late < least - fit.period / 8 { (quiet, betterTime) = (0, now) }
+      if events.isPause(now - before, fit.period) {
+        if level <= least + events.backlog * fit.period {
+          quiet += 1
+          // Were nothing lost, a tick that was made before the last event would have come with that one.
+          let after = max(Double(start &- now), -interval) + events.length
+          if late + after > fit.period / 4 { missed += 1 }
+        }
+        start = now
+      }
+      if late < least - fit.period / 8 { (quiet, missed, betterTime) = (0, 0, now) }
       (least, leastAfter) = (min(least, late), min(leastAfter, late))
       plateau = 2 * quiet < events.proof ? .infinity : min(plateau, late)
       (level, before) = (late, now)
@@ -336,6 +380,9 @@ public struct TickClock: Sendable {
       if !isDecided, now - betterTime > Self.longestDoubt {
         // So seldom on time that lateness proves nothing; but a pause of the whole stream is one.
         if isLongPause { break }
+        guard quiet >= Self.leastDoubt else { return 0 }
+        _ = jumps.isLoss(Int(min((least / fit.period).rounded(), Self.largestGap)), at: lastNumber + 1)
+        usual = UsualLateness()
         return 0
       }
       ahead += 1
@@ -350,6 +397,12 @@ public struct TickClock: Sendable {
     let slack = min(fit.period / 4, max(fit.period / 32, Self.jitter))
     let fitsBehind = min(lateness, leastAfter) >= min(lost * fit.period, plateau) - slack
     guard isLongPause || fitsBehind else { return 0 }
+    if !isLongPause, Self.leastMissed * missed < quiet {
+      guard jumps.isLoss(Int(lost), at: lastNumber + 1) else {
+        usual = UsualLateness()
+        return 0
+      }
+    }
     holdUp = lateness - least
     return Int(lost)
   }

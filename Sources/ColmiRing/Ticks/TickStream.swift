@@ -10,6 +10,7 @@ public struct TickStream: Sendable {
   private var grouper = RingTickGrouper()
   private var clock = TickClock()
   private var tally = TickTally()
+  private var load = EventLoad()
   private var end = End.open
 
   private enum End { case open, begun, reached }
@@ -20,7 +21,14 @@ public struct TickStream: Sendable {
   public var period: Double? { clock.period }
 
   /// What came out so far, in numbers. Allocates: not for each tick.
-  public var report: TickReport { tally.report(clock) }
+  public var report: TickReport {
+    var report = tally.report(clock)
+    if isLinkTooSlow { report.clock.takeLinkTooSlow() }
+    return report
+  }
+
+  /// Whether the link could not carry all frames so far: see `ClockReport.isLinkTooSlow`.
+  public var isLinkTooSlow: Bool { load.isFull || tally.isUneven(missing: clock.missingSoFar) }
 
   /// Takes the next frame, in the order of arrival. Call `next` until it gives nothing before the next `take`.
   public mutating func take(_ sample: RingRawSample, at time: ReceiveTime) { order.take(sample, at: time) }
@@ -39,6 +47,7 @@ public struct TickStream: Sendable {
         return placed
       }
       if let (sample, time) = order.pop() {
+        load.take(time.nanoseconds)
         if let tick = grouper.take(sample, at: time) { clock.take(tick) }
         continue
       }
@@ -100,9 +109,92 @@ public struct TickReport: Hashable, Sendable {
   public init() {}
 }
 
+/// How many frames the connection events of a link bring. Fixed memory.
+///
+/// A ring that makes more frames than its link carries always has some that wait. So each event brings as many frames
+/// as it can hold, but for those that the radio cuts short, and none brings more. A link with room to spare brings
+/// whole ticks, and more after an event that failed. Limit: a link that holds exactly whole ticks looks like one with
+/// room to spare if the ring drops whole ticks and no event is ever lost.
+struct EventLoad: Sendable {
+  /// A pause between two frames that parts events: nanoseconds.
+  private static let pause: Int64 = 4_000_000
+  private static let limit = 128
+  private static let leastEvents = 32
+  /// An event was lost where the time to the next is longer than usual by such a factor; and how many lost ones tell.
+  private static let longStep = 1.5
+  private static let leastLost = 4
+  private static let framesOfTick = 3
+  /// Events that bring more than a full one, and that bring fewer by whole ticks, at most: shares.
+  private static let largestShareAbove = 0.002
+  private static let largestShareBelow = 0.01
+
+  /// By frames; the last counts all that are longer.
+  private var events = [Int](repeating: 0, count: limit + 1)
+  /// Those that came after a lost one.
+  private var afterLost = [Int](repeating: 0, count: limit + 1)
+  private var frames = 0
+  private var last: Int64?
+  private var start: Int64 = 0
+  /// From event to event: nanoseconds.
+  private var usual = 0.0
+  private var isAfterLost = false
+
+  mutating func take(_ time: Int64) {
+    defer { last = time }
+    if last == nil { start = time }
+    if let last, time &- last > Self.pause {
+      events[min(frames, Self.limit)] += 1
+      if isAfterLost { afterLost[min(frames, Self.limit)] += 1 }
+      frames = 0
+      let step = Double(time &- start)
+      start = time
+      isAfterLost = usual > 0 && step > Self.longStep * usual
+      usual = usual > 0 ? usual + (min(step, 2 * usual) - usual) / 16 : step
+    }
+    frames += 1
+  }
+
+  /// Whether the events after lost ones brought no more than others.
+  private func catchesNothingUp(_ full: Int) -> Bool {
+    var (all, above) = (0, 0)
+    for frames in afterLost.indices {
+      all += afterLost[frames]
+      if frames > full { above += afterLost[frames] }
+    }
+    return all >= Self.leastLost && above == 0
+  }
+
+  var isFull: Bool {
+    var all = 0
+    for count in events { all += count }
+    guard all >= Self.leastEvents else { return false }
+    var (full, above) = (Self.limit, 0)
+    while full > 0, Double(above + events[full]) <= Self.largestShareAbove * Double(all) {
+      above += events[full]
+      full -= 1
+    }
+    guard full < Self.limit, 2 * events[full] >= all else { return false }
+    guard !full.isMultiple(of: Self.framesOfTick) else {
+      return full > Self.framesOfTick && catchesNothingUp(full)
+    }
+    var (whole, cut) = (0, 0)
+    for frames in 1..<full {
+      if (full - frames).isMultiple(of: Self.framesOfTick) {
+        whole += events[frames]
+      } else {
+        cut += events[frames]
+      }
+    }
+    return Double(whole) <= Self.largestShareBelow * Double(all) + 0.6 * Double(cut)
+  }
+}
+
 /// Counts what comes out of a `TickStream`. Fixed memory.
 struct TickTally: Sendable {
   static let gapCapacity = 32
+
+  /// Share of the frames that a ring drops without the link being called too slow.
+  private static let largestShareDropped = 0.01
 
   private var ticks = 0
   private var lastTime: ReceiveTime?
@@ -133,6 +225,19 @@ struct TickTally: Sendable {
     return 1 << part.rawValue
   }
 
+  /// Whether ticks have come in part so often that the ring must have dropped whole ones as well: it sends the frames of a
+  /// tick at once, and the radio loses none.
+  ///
+  /// - Parameter missing: ticks that never came.
+  func isUneven(missing: Int) -> Bool {
+    var (dropped, all) = (0, 0)
+    for part in parts where part.samples > 0 {
+      dropped += max(0, part.missing - missing / part.everyTicks)
+      all += part.samples
+    }
+    return Double(dropped) > Self.largestShareDropped * Double(all)
+  }
+
   func report(_ clock: TickClock) -> TickReport {
     var report = TickReport()
     report.ticks = ticks
@@ -153,7 +258,7 @@ private struct PartTally: Sendable {
   private static let binsOfOctave = 16
   private static let octaves = 42
 
-  private var samples = 0
+  private(set) var samples = 0
   private var sum = 0.0
   private var sumOfSquares = 0.0
   private var bins = [Int](repeating: 0, count: Self.octaves * Self.binsOfOctave)
@@ -184,15 +289,21 @@ private struct PartTally: Sendable {
     return Double(1 << (bin / binsOfOctave)) * (1 + share)
   }
 
+  /// It comes with each so-many-th tick.
+  var everyTicks: Int {
+    var usual = 1
+    for step in 1..<8 where steps[step] > steps[usual] { usual = step }
+    return usual
+  }
+
+  /// Frames that never came, between its first and its last.
+  var missing: Int { max(0, (lastIndex &- firstIndex) / everyTicks &+ 1 &- samples) }
+
   func report(rate: Double?) -> TickReport.Part {
     var report = TickReport.Part()
     guard samples > 0 else { return report }
-    report.samples = samples
-    var usual = 1
-    for step in 1..<8 where steps[step] > steps[usual] { usual = step }
-    report.everyTicks = usual
-    report.missing = max(0, (lastIndex &- firstIndex) / usual &+ 1 &- samples)
-    report.rate = rate.map { $0 / Double(usual) }
+    (report.samples, report.everyTicks, report.missing) = (samples, everyTicks, missing)
+    report.rate = rate.map { $0 / Double(everyTicks) }
     let mean = sum / Double(samples)
     report.residual = max(0, sumOfSquares / Double(samples) - mean * mean).squareRoot()
     var count = 0

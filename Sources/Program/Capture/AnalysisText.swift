@@ -41,7 +41,9 @@ enum AnalysisText {
 
   private static func clockLines(_ ticks: TickReport) -> [String] {
     let clock = ticks.clock
-    let certainty = clock.rateUncertainty.map { ", ± \(fixed($0 * 1e6, 0)) ppm" } ?? ""
+    let certainty =
+      clock.rateUncertainty.map { ", ± \(fixed($0 * 1e6, 0)) ppm" }
+      ?? (clock.isLinkTooSlow ? ", or more" : ", uncertain")
     var lines = [
       line(
         "rate", "\(ticks.rate.map { fixed($0, 4) } ?? "?") ticks a second by the sensor's clock" + certainty),
@@ -54,16 +56,19 @@ enum AnalysisText {
     if let uncertainty = clock.offsetUncertainty {
       lines.append(line("", "all times may be late by the same, at most \(milliseconds(uncertainty)) ms"))
     }
-    lines.append(
-      line(
-        "missing",
-        clock.missing == 0
-          ? "none"
-          : "\(clock.missing) ticks at \(clock.gaps) \(clock.gaps == 1 ? "place" : "places"), "
-            + "at most \(clock.longestGap) in a row")
-    )
+    lines.append(line("missing", missing(clock)))
     if clock.restarts > 0 { lines.append(line("", "the clock began anew \(clock.restarts) times")) }
     return lines
+  }
+
+  private static func missing(_ clock: ClockReport) -> String {
+    if clock.isLinkTooSlow {
+      return "unknown: the link is too slow for this rate. Ask for a shorter interval or a slower ring"
+    }
+    let doubtful = (clock.missingAtMost ?? 0) - clock.missing
+    guard clock.missing > 0 else { return doubtful > 0 ? "up to \(doubtful) ticks" : "none" }
+    return "\(clock.missing) ticks at \(clock.gaps) \(clock.gaps == 1 ? "place" : "places"), "
+      + "at most \(clock.longestGap) in a row" + (doubtful > 0 ? "; up to \(doubtful) more" : "")
   }
 
   // MARK: Heart

@@ -81,13 +81,16 @@ enum CaptureText {
   /// What never came; of many places the first few.
   private static func missing(_ ticks: TickReport, _ start: ReceiveTime) -> String {
     let clock = ticks.clock
-    guard clock.missing > 0 else { return "none missing" }
+    if clock.isLinkTooSlow { return "unknown how many are missing: the link is too slow for this rate" }
+    let doubtful = (clock.missingAtMost ?? 0) - clock.missing
+    guard clock.missing > 0 else { return doubtful > 0 ? "up to \(doubtful) may be missing" : "none missing" }
     let shown = ticks.gaps.prefix(3).map { gap in
       "\(gap.ticks) after \(seconds((gap.after - start).nanoseconds))"
     }
     let places = "\(clock.gaps) \(clock.gaps == 1 ? "place" : "places")"
     return "\(clock.missing) missing at \(places): " + shown.joined(separator: ", ")
       + (clock.gaps > shown.count ? " …" : "")
+      + (doubtful > 0 ? "; up to \(doubtful) more may be missing" : "")
   }
 
   static func losses(_ report: SessionReport) -> [String] {

@@ -12,6 +12,8 @@ extension TickReport {
     if let share = clock.rateUncertainty { line.member("rateUncertaintyPpm", share * 1e6) }
     if let nanoseconds = clock.offsetUncertainty { line.member("offsetUncertaintyNs", nanoseconds) }
     line.member("missingTicks", clock.missing)
+    if let ticks = clock.missingAtMost { line.member("missingTicksAtMost", ticks) }
+    line.member("linkTooSlow", clock.isLinkTooSlow)
     line.member("gaps", clock.gaps)
     line.member("longestGapTicks", clock.longestGap)
     line.member("restarts", clock.restarts)

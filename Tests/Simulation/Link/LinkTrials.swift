@@ -53,7 +53,7 @@ package enum LinkTrials {
         let links = all.filter { $0.rate == rate && $0.interval == interval }
         let outcomes = links.map { LinkOutcome($0) }.filter { $0.overload <= overload }
         let invented = outcomes.map(\.told).max() ?? 0
-        let split = outcomes.map { $0.split + $0.mixed }.max() ?? 0
+        let split = outcomes.map { $0.partial + $0.mixed }.max() ?? 0
         let ppm = outcomes.map { abs($0.rateError) }.max() ?? 0
         let deviation = outcomes.map { $0.deviation * 1_000 }.max() ?? 0
         let constant = outcomes.map { $0.offset * 1_000 }.max() ?? 0

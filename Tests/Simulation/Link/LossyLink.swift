@@ -6,9 +6,12 @@ package import ColmiRing
 package struct LossyLink: Sendable {
   package enum Loss: String, Sendable { case events, packets }
 
+  /// What a ring drops if its queue has no room for a tick.
+  package enum Overflow: String, Sendable { case frames, ticks }
+
   /// Ticks a second, by the ring's clock.
   package var rate: Double
-  /// Seconds between connection events.
+  /// Seconds between connection events, by the controller's clock.
   package var interval: Double
   /// Events that the ring sleeps through when it had nothing left to send.
   package var latency = 0
@@ -21,8 +24,27 @@ package struct LossyLink: Sendable {
   package var hasStalls = false
   /// By how much the ring's clock is slow against the host's: parts per million.
   package var slow = 0.0
+  /// By how much the controller's clock, which times the connection events, is slow against the host's: parts per million.
+  package var controllerSlow = 0.0
   /// How many of a thousand ticks the ring drops.
   package var droppedPerMille = 0
+  /// Frames of one connection event, at most.
+  package var framesPerEvent = Int.max
+  /// Frames that the ring keeps for the link, at most.
+  package var queueLimit = Int.max
+  package var overflow = Overflow.ticks
+  /// Seconds in which the ring makes no ticks: start and end by its own clock.
+  package var pauses: [(start: Double, end: Double)] = []
+  /// When the link is lost, by the host's clock, and how long it takes until the ring starts its timer anew: seconds.
+  package var reconnects: [(at: Double, after: Double)] = []
+  /// A ring's timer fires at whole multiples of this: seconds; 0 for a timer without steps.
+  package var timerStep = 0.0
+  /// By how much later a tick is made than its timer fires, at most: seconds.
+  package var timerJitter = 0.0
+  /// The mean of how much later the host's kernel sees an event: seconds. One event in 50 is ten times as late.
+  package var hostJitter = 0.0
+  /// Share of an interval between the connection events' grid and the host's epoch.
+  package var phase = 0.0
   package var seed: UInt64 = 1
 
   package init(rate: Double, interval: Double) {
@@ -43,10 +65,46 @@ package struct LossyLink: Sendable {
 
   package var ticks: Int { Int(seconds * rate) }
 
-  /// When the ring measured a tick: seconds by the host's clock.
-  package func sensorTime(of tick: Int) -> Double { (Double(tick) + 0.37) / rate * (1 + slow * 1e-6) }
+  /// Ticks of the host's seconds.
+  package var trueRate: Double { rate / (1 + slow * 1e-6) }
+
+  /// First tick of each of the ring's timers, and when it was started: seconds by the host's clock.
+  private var starts: [(tick: Int, at: Double)] {
+    var starts = [(tick: 0, at: 0.0)]
+    for link in reconnects {
+      let last = starts[starts.count - 1]
+      let tick = last.tick + max(0, Int((link.at - last.at) * trueRate))
+      starts.append((tick, link.at + link.after))
+    }
+    return starts
+  }
+
+  /// When the ring's timer was due for a tick: seconds by the host's clock.
+  package func sensorTime(of tick: Int) -> Double { sensorTime(of: tick, starts) }
+
+  private func sensorTime(of tick: Int, _ starts: [(tick: Int, at: Double)]) -> Double {
+    var place = starts.count - 1
+    while place > 0, starts[place].tick > tick { place -= 1 }
+    return starts[place].at + (Double(tick - starts[place].tick) + 0.37) / trueRate
+  }
+
+  /// When the tick was made.
+  private func made(_ tick: Int, _ starts: [(tick: Int, at: Double)]) -> Double {
+    var time = sensorTime(of: tick, starts)
+    if timerStep > 0 {
+      let step = timerStep * (1 + slow * 1e-6)
+      time = (time / step).rounded(.up) * step
+    }
+    if timerJitter > 0 {
+      let hash = (UInt64(tick) &+ 1) &* 0xD134_2543_DE82_EF95 ^ seed &* 0x9E37_79B9_7F4A_7C15
+      time += timerJitter * Double((hash &* 0x2545_F491_4F6C_DD1D) >> 11) * 0x1p-53
+    }
+    return time
+  }
 
   package func isDropped(_ tick: Int) -> Bool {
+    let time = Double(tick) / rate
+    if pauses.contains(where: { $0.start <= time && time < $0.end }) { return true }
     // Spread as a hash spreads them, so that a tick's fate does not depend on the link.
     let hash = (UInt64(tick) &+ 77) &* 0x9E37_79B9_7F4A_7C15
     return Int((hash >> 33) % 1_000) < droppedPerMille
@@ -56,57 +114,127 @@ package struct LossyLink: Sendable {
   ///
   /// - Returns: how many seconds later than sent the last frame came.
   package func run(_ body: (Frame) -> Void) -> Double {
-    var random = seed &* 0x2545_F491_4F6C_DD1D | 1
-    func chance() -> Double {
+    var air = Air(self)
+    while air.waitForEvent(of: self) { air.event(of: self, body) }
+    return air.last - sensorTime(of: air.lastTick, air.starts)
+  }
+
+  /// Ring and link at a connection event.
+  private struct Air {
+    let starts: [(tick: Int, at: Double)]
+    let interval: Double
+    let grid: Double
+    private var random: UInt64
+    /// Frames that wait, by tick and part; `head` is the next one to send.
+    private var queue: [(tick: Int, part: Int)] = []
+    private var head = 0
+    private var tick = 0
+    private var link = 0
+    private var due: Double
+    private var number = 0
+    var (last, lastTick) = (0.0, 0)
+
+    init(_ lossy: LossyLink) {
+      starts = lossy.starts
+      interval = lossy.interval * (1 + lossy.controllerSlow * 1e-6)
+      grid = lossy.phase * interval
+      random = lossy.seed &* 0x2545_F491_4F6C_DD1D | 1
+      due = lossy.made(0, starts)
+    }
+
+    private mutating func chance() -> Double {
       random ^= random >> 12
       random ^= random << 25
       random ^= random >> 27
       return Double((random &* 0x2545_F491_4F6C_DD1D) >> 11) * 0x1p-53
     }
-    // Frame n is part n % 3 of tick n / 3.
-    var next = 0
-    var event = 0
-    var last = 0.0
-    while next < 3 * ticks {
-      if isDropped(next / 3) {
-        next += 3
-        continue
+
+    private mutating func makeNext(_ lossy: LossyLink) {
+      tick += 1
+      due = lossy.made(tick, starts)
+    }
+
+    private mutating func make(_ lossy: LossyLink) {
+      let hasRoom = lossy.overflow == .frames || queue.count - head <= lossy.queueLimit - 3
+      if !lossy.isDropped(tick), hasRoom {
+        for part in 0..<3 where queue.count - head < lossy.queueLimit { queue.append((tick, part)) }
       }
-      // The first event after the frame was made at which the ring listens.
-      let due = Int((sensorTime(of: next / 3) / interval).rounded(.up))
-      if due > event { event = max(event, (due + latency) / (latency + 1) * (latency + 1)) }
-      let start = Double(event) * interval
-      let isStalled = hasStalls && start > 20 && (start - 20).truncatingRemainder(dividingBy: 97) < 4
-      var now = start
-      var failures = isStalled || (kind == .events && chance() < loss) ? 2 : 0
-      while failures < 2, next < 3 * ticks, now + Self.exchange < start + interval {
-        if isDropped(next / 3) {
-          next += 3
-          continue
+      makeNext(lossy)
+    }
+
+    private var start: Double { grid + Double(number) * interval }
+
+    private func isLost(_ lossy: LossyLink) -> Bool {
+      link < lossy.reconnects.count && start >= lossy.reconnects[link].at
+    }
+
+    /// Goes on to the next event at which the ring listens and has something to send.
+    ///
+    /// - Returns: whether there is one.
+    mutating func waitForEvent(of lossy: LossyLink) -> Bool {
+      while tick < lossy.ticks || head < queue.count {
+        // A lost link takes what waits with it.
+        while isLost(lossy) {
+          while tick < starts[link + 1].tick { makeNext(lossy) }
+          (head, queue) = (0, [])
+          number = max(number, Int(((due - grid) / interval).rounded(.up)))
+          link += 1
         }
-        guard sensorTime(of: next / 3) <= start else { break }
-        now += Self.exchange
-        if kind == .packets, loss > 0, chance() < loss || chance() < loss {
+        guard head == queue.count else { return true }
+        queue.removeAll(keepingCapacity: true)
+        head = 0
+        while tick < lossy.ticks, lossy.isDropped(tick) { makeNext(lossy) }
+        guard tick < lossy.ticks else { return false }
+        let first = Int(((due - grid) / interval).rounded(.up))
+        let listens = lossy.latency + 1
+        if first > number { number = max(number, (first + lossy.latency) / listens * listens) }
+        if !isLost(lossy) { return true }
+      }
+      return false
+    }
+
+    mutating func event(of lossy: LossyLink, _ body: (Frame) -> Void) {
+      let start = start
+      while tick < lossy.ticks, due <= start { make(lossy) }
+      let isStalled = lossy.hasStalls && start > 20 && (start - 20).truncatingRemainder(dividingBy: 97) < 4
+      var now = start
+      var failures = isStalled || (lossy.kind == .events && chance() < lossy.loss) ? 2 : 0
+      var sent = 0
+      let wait = lossy.hostJitter > 0 ? lossy.hostWait(chance(), chance()) : 0
+      while failures < 2, head < queue.count, sent < lossy.framesPerEvent,
+        now + LossyLink.exchange < start + interval
+      {
+        now += LossyLink.exchange
+        if lossy.kind == .packets, lossy.loss > 0, chance() < lossy.loss || chance() < lossy.loss {
           failures += 1
           continue
         }
         failures = 0
-        let stamp = now + 0.000_05 + 0.000_1 * chance()
-        last = max(last + 0.000_001, stamp)
-        let tick = next / 3
-        let value = UInt16(truncatingIfNeeded: tick)
-        let sample: RingRawSample =
-          switch next % 3 {
-          case 0: .spO2(SpO2RawSample(value: value, max: 0, min: 0, diff: 0))
-          case 1: .ppg(PPGRawSample(value: value, max: 0, min: 0, diff: 0))
-          default: .accelerometer(AccelerometerSample(x: Int16(truncatingIfNeeded: tick), y: 0, z: 0))
-          }
-        let time = ReceiveTime(nanoseconds: Self.epoch + Int64(last * 1e9))
-        body(Frame(tick: tick, sample: sample, time: time))
-        next += 1
+        last = max(last + 0.000_001, now + 0.000_05 + 0.000_1 * chance() + wait)
+        lastTick = queue[head].tick
+        body(lossy.frame(lastTick, queue[head].part, last))
+        head += 1
+        sent += 1
       }
-      event += 1
+      number += 1
     }
-    return last - sensorTime(of: ticks - 1)
+  }
+
+  /// Exponential waits, by the sum of two chances: their logarithm needs a C library.
+  private func hostWait(_ first: Double, _ second: Double) -> Double {
+    let wait = hostJitter * first / max(0.05, 1 - first)
+    return second < 0.02 ? 10 * wait : wait
+  }
+
+  private func frame(_ tick: Int, _ part: Int, _ seconds: Double) -> Frame {
+    let value = UInt16(truncatingIfNeeded: tick)
+    let sample: RingRawSample =
+      switch part {
+      case 0: .spO2(SpO2RawSample(value: value, max: 0, min: 0, diff: 0))
+      case 1: .ppg(PPGRawSample(value: value, max: 0, min: 0, diff: 0))
+      default: .accelerometer(AccelerometerSample(x: Int16(truncatingIfNeeded: tick), y: 0, z: 0))
+      }
+    let time = ReceiveTime(nanoseconds: Self.epoch + Int64(seconds * 1e9))
+    return Frame(tick: tick, sample: sample, time: time)
   }
 }

@@ -77,6 +77,11 @@ extension AnalysisReport {
 
 /// Finds the pulse in light, and how much its intervals vary.
 struct PulseAnalysis: Sendable {
+  /// The quality of a pulse at most, if the sensor's clock is unknown: any pulse is off by as much as its rate.
+  static let qualityWithoutClock = 0.4
+
+  /// Whether the link was too slow for the sensor, so that its rate is unknown.
+  var isClockUnknown = false
   private var meter: PulseRateMeter
   private var variability = VariabilityMeter()
 
@@ -105,6 +110,11 @@ struct PulseAnalysis: Sendable {
         try results.take(variability.take(beat), of: .pulse)
       }
     }
-    while let rate = meter.next() { try results.take(rate) }
+    while var rate = meter.next() {
+      if isClockUnknown, let quality = rate.pulse?.quality {
+        rate.pulse?.quality = min(quality, Self.qualityWithoutClock)
+      }
+      try results.take(rate)
+    }
   }
 }

@@ -17,6 +17,8 @@ struct RingAnalysis: ~Copyable {
   private var hasMeters = false
   /// Samples a second. A ring has at most 100.
   private static let highestRate = 1_000.0
+  /// Ticks after which the clock is checked again.
+  private static let clockTicks = 64
 
   mutating func take(
     _ row: RingRawReading, to results: inout AnalysisResults
@@ -33,16 +35,19 @@ struct RingAnalysis: ~Copyable {
   mutating func finish(_ results: inout AnalysisResults) throws(SystemError) {
     stream.finish()
     try takeTicks(&results)
+    pulse?.isClockUnknown = stream.isLinkTooSlow
     try pulse?.finish(&results)
     try activity?.finish(&results)
     results.report.contents.formUnion([.ticks, .pulse, .activity])
     results.report.ticks = stream.report
+    if stream.isLinkTooSlow { results.report.pulse.rate.quality.limit(to: PulseAnalysis.qualityWithoutClock) }
   }
 
   private mutating func takeTicks(_ results: inout AnalysisResults) throws(SystemError) {
     while let placed = stream.next() {
       makeMeters(&results.report)
       try results.take(placed)
+      if placed.index.isMultiple(of: Self.clockTicks) { pulse?.isClockUnknown = stream.isLinkTooSlow }
       try pulse?.take(placed.signal, to: &results)
       try activity?.take(placed.signal, to: &results)
     }
