@@ -54,7 +54,6 @@ import Testing
     let outcome = LinkOutcome(link)
     #expect(outcome.told == 0 && outcome.holdsRate)
     #expect(outcome.rateUncertainty > 60)
-    if loss == 0 { #expect(outcome.rateUncertainty < 600) }
   }
 
   /// Drawn links of each kind: the range of the rate holds the ring's, and without dropped ticks none is told.
