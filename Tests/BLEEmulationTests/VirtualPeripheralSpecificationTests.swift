@@ -99,7 +99,7 @@ import Testing
     ("", "''"), ("strap", "'strap'; there are ring, source, heart-rate, thermometer, core, cycling, polar"),
     ("ring,", "'' is no option"),
     ("ring,payload=20", "'payload=20' is no option of virtual:ring"), ("ring,rate", "'rate' is no option"),
-    ("ring,rate=0", "'rate=0': a number above 0"), ("ring,rate=x", "'rate=x'"),
+    ("ring,rate=0", "'rate=0': 0.001 … 1000000 a second is wanted"), ("ring,rate=x", "'rate=x'"),
     ("ring,rate=nan", "'rate=nan'"),
     ("ring,devices=65", "1 … 64"), ("ring,count=0", "'count=0': a whole number, 1 …, is wanted"),
     ("heart-rate,payload=20", "'payload=20' is no option of virtual:heart-rate"),

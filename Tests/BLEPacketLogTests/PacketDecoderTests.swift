@@ -191,7 +191,7 @@ import Testing
                 Handle: 0x0012
                   Data: a10229812acd29c1010c01000000003c
                   Ring PPG: 10625, max 10957, min 10689, diff 268
-        > ACL Data RX: dlen 5                                               #4 61.000000
+        > ACL Data RX: Handle 512 flags 0x02 dlen 1                         #4 61.000000
                 ! malformed: acl at octet 2: length field says 9 octets, 1 are there
                 00 22 09 00 01                                   ."...
 

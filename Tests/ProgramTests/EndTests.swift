@@ -59,12 +59,12 @@ struct EndTests {
   @Test func aStormOfLinksIsToldInFewLines() async throws {
     try await withFolder { folder in
       let result = try await Ringtap.run([
-        "capture", "--transport", "virtual:ring,rate=300,disconnect-after=1", "--count", "60", "--output",
+        "capture", "--transport", "virtual:ring,rate=300,disconnect-after=1", "--count", "16", "--output",
         folder + "/walk",
       ])
       #expect(result.status == 0, "\(result.errors)")
       let news = result.errorLines.filter {
-        $0.hasSuffix("connecting again") || $0.hasPrefix("ringtap: streaming again")
+        $0.contains("connecting again") || $0.hasPrefix("ringtap: streaming again")
       }
       #expect(news.count == 20)
       let more = result.errorLines.compactMap {
@@ -72,7 +72,7 @@ struct EndTests {
       }
       let report = try session(folder + "/walk")
       let gaps = try #require(report["gapCount"] as? Int)
-      #expect(gaps >= 59 && (report["gaps"] as? [Any])?.count == gaps)
+      #expect(gaps >= 15 && (report["gaps"] as? [Any])?.count == gaps)
       // The last gap has an end where the stream came back before the sample that was the last.
       let told = more.compactMap { Int($0) }.reduce(20, +)
       #expect((2 * gaps - 2...2 * gaps).contains(told), "\(gaps) gaps, \(told) lines")

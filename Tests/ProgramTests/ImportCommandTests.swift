@@ -26,7 +26,7 @@ import Testing
     let run = try await Ringtap.run(
       ["capture"] + (kind == "ring" ? [] : [kind]) + [
         "--transport", "virtual:\(kind)\(options)", "--count",
-        kind == "ring" ? "61" : "10", "--log-format", "pcapng", "--output", folder,
+        kind == "ring" ? "16" : "10", "--log-format", "pcapng", "--output", folder,
       ])
     try #require(run.status == 0, "\(run.errors)")
   }

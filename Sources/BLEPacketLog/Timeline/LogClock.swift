@@ -234,7 +234,7 @@ private struct LogPace {
   func regular(_ record: borrowing PacketRecord, since time: ReceiveTime) -> TimeSpan? {
     guard let place = key(record).flatMap(place), streams[place].intervals.count == Self.maximumIntervals,
       let median = median(streams[place]), let longest = streams[place].intervals.max(), median > 0,
-      longest <= 2 * median, (time - streams[place].last).nanoseconds <= 2 * median
+      longest / 2 <= median, (time - streams[place].last).nanoseconds / 2 <= median
     else { return nil }
     return elapsed(before: record, since: time)
   }

@@ -7,7 +7,8 @@ import BLEWire
 ///
 /// Online Measurement (2024). ECG frames are plain (type 0), acceleration (type 1) and PPG (type 0) compressed. A tick
 /// sends what was sampled since the last one, in as many frames as the MTU asks for; the heart rate comes once a second.
-/// Its clock begins with the streams at 2019-01-01, as that of an H10 does when it is switched on.
+/// Its clock begins with the first link at 2019-01-01, as that of an H10 does when it is switched on, and goes on over later
+/// links, a second for the time between two.
 public struct PolarModel: SensorModel {
   /// 2019-01-01 in nanoseconds since 2000.
   public static let epochNanoseconds: UInt64 = 599_616_000_000_000_000
@@ -30,7 +31,10 @@ public struct PolarModel: SensorModel {
 
   private var strap = StrapModel()
   private var streams: [PolarStream] = []
+  /// By the sensor's clock: seconds.
   private var latest = 0.0
+  /// When the link began.
+  private var linkStart = 0.0
   private var heartRates = 0
 
   public init() {}
@@ -60,7 +64,8 @@ public struct PolarModel: SensorModel {
   public mutating func connected() {
     strap.connected()
     streams = []
-    (latest, heartRates) = (0, 0)
+    if latest > 0 { linkStart = latest.rounded(.up) + 1 }
+    (latest, heartRates) = (linkStart, 0)
   }
 
   public mutating func begin(_ body: BodyTime) { strap.begin(body) }
@@ -109,7 +114,7 @@ public struct PolarModel: SensorModel {
   // MARK: Values
 
   public mutating func measure(_ tick: SensorTick) -> [SensorValue] {
-    latest = tick.seconds
+    latest = linkStart + tick.seconds
     var values: [SensorValue] = []
     if Int(tick.seconds) > heartRates {
       heartRates = Int(tick.seconds)
@@ -123,7 +128,7 @@ public struct PolarModel: SensorModel {
       return values + [SensorValue(PolarUUID.controlPoint, .indication, event.octets)]
     }
     for index in streams.indices {
-      for frame in streams[index].frames(until: tick.seconds, byteCount: tick.valueByteCount) {
+      for frame in streams[index].frames(until: latest, byteCount: tick.valueByteCount) {
         values.append(SensorValue(PolarUUID.data, frame))
       }
     }

@@ -161,7 +161,8 @@ public actor DeviceSession {
       }
       // A link that lived was worth it: the next attempt comes at once.
       if lastAge >= Self.steadyLinkAge { backOff = BackOff() }
-      let pause = min(backOff.next(), patience)
+      let hadSamples = outage.attempts == 0 && links.last?.firstSampleAt != nil
+      let pause = min(backOff.next(hadSamples: hadSamples), patience)
       if outage.attempts == 0, !gaps.isEmpty { gaps[gaps.count - 1].pause = pause }
       set(.reconnecting(attempt: outage.attempts + 1, pause: pause))
       if pause > .zero { try? await adapter.loop.wait(for: pause) }

@@ -83,18 +83,23 @@ extension [SessionGap] {
   }
 }
 
-/// How long a session waits before it connects again: at once, then longer and longer, up to half a minute. A link that lasts for
-/// 3 s sets it back.
+/// How long a session waits before it connects again: at once, then longer and longer, up to half a minute, or a second if
+/// the links bring samples. A link that lasts for 3 s sets it back.
 public struct BackOff: Hashable, Sendable {
   public static let first = Duration.milliseconds(250)
   public static let longest = Duration.seconds(30)
+  /// A link at the edge of its range is worth more than silence.
+  public static let longestBetweenSamples = Duration.seconds(1)
 
   private var pause = Duration.zero
 
   public init() {}
 
   /// The pause before the next attempt.
-  public mutating func next() -> Duration {
+  ///
+  /// - Parameter hadSamples: whether the last link brought any.
+  public mutating func next(hadSamples: Bool = false) -> Duration {
+    if hadSamples { pause = min(pause, Self.longestBetweenSamples) }
     defer { pause = pause == .zero ? Self.first : min(pause * 2, Self.longest) }
     return pause
   }

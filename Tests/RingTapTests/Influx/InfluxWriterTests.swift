@@ -139,7 +139,7 @@ import Testing
       let server = try await Endpoint(in: folder, "still")
       let ride = try Self.record(server.url, folder, "--count", "30")
       #expect(try await ride.status("ride", within: .seconds(20)) == 4, "\(ride.said)")
-      #expect(Self.recorded(folder) == 30 && ride.text.contains("0 lost of 30"), "\(ride.text)")
+      #expect(Self.recorded(folder) == 30 && ride.text.contains("0 dropped here of 30"), "\(ride.text)")
       #expect(ride.said.contains("/write has confirmed 0 lines; "), "\(ride.said)")
       #expect(ride.said.contains(" still wait (") && ride.said.contains("what was recorded is whole"))
       let posts = try server.posts.count
@@ -159,7 +159,7 @@ import Testing
       let port = try freePort()
       let ride = try Self.record("http://127.0.0.1:\(port)/write", folder, "--count", "30")
       #expect(try await ride.status("ride") == 4, "\(ride.said)")
-      #expect(Self.recorded(folder) == 30 && ride.text.contains("0 lost of 30"), "\(ride.text)")
+      #expect(Self.recorded(folder) == 30 && ride.text.contains("0 dropped here of 30"), "\(ride.text)")
       #expect(
         ride.said.contains("127.0.0.1:\(port)/write does not take lines: Failed to connect"), "\(ride.said)")
       #expect(ride.said.contains(" still wait (Failed to connect"), "\(ride.said)")
@@ -188,7 +188,7 @@ import Testing
       let server = try await Endpoint(in: folder, status)
       let ride = try Self.record(server.url, folder, "--count", "30")
       #expect(try await ride.status("ride") == 4, "\(ride.said)")
-      #expect(Self.recorded(folder) == 30 && ride.text.contains("0 lost of 30"), "\(ride.text)")
+      #expect(Self.recorded(folder) == 30 && ride.text.contains("0 dropped here of 30"), "\(ride.text)")
       #expect(ride.said.contains("/write refuses lines: HTTP status \(status): "), "\(ride.said)")
       let lines = ride.said.split(separator: "\n")
       #expect(lines.count { $0.contains("refuses lines") } == 1)
