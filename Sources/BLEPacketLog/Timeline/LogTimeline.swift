@@ -95,7 +95,9 @@ enum LinkMention {
     } else if event[0] == HCIEventCode.numberOfCompletedPackets.rawValue {
       let count = min(Int(parameters[0]), (parameters.count - 1) / 4)
       self = .known((0..<count).map { LinkKey(adapter, parameters.u16(at: 1 + 4 * $0)) })
-    } else if let offset = ConnectionFields.handleOffset(code: event[0], parameters), parameters.count >= offset + 2 {
+    } else if let offset = ConnectionFields.handleOffset(code: event[0], parameters),
+      parameters.count >= offset + 2
+    {
       let key = LinkKey(adapter, parameters.u16(at: offset))
       let isEnd = event[0] == HCIEventCode.disconnectionComplete.rawValue && parameters[0] == 0
       self = isEnd ? .ended(key) : .known([key])
@@ -108,7 +110,8 @@ enum LinkMention {
 /// Puts the event with which a link begins before data of the link that stand in front of it.
 struct EarlyData {
   static let limit = Limit(
-    256, "records of a log that wait for the beginning of a link", by: .file, whenFull: "they keep their order",
+    256, "records of a log that wait for the beginning of a link", by: .file,
+    whenFull: "they keep their order",
     counted: "`origin` of `log stats`")
   /// How long data wait for the beginning of their link.
   private static let wait = TimeSpan(nanoseconds: 200_000_000)

@@ -68,7 +68,9 @@ public struct ReplayLog: Sendable {
       }
       try reader.finish { timeline.take($0) { log.take($0, &tracker) } }
     } catch {
-      guard reader.format != nil else { throw .unsuitable("\(path) is no packet log: \(reader.foreignFile?.advice ?? "\(error)")") }
+      guard reader.format != nil else {
+        throw .unsuitable("\(path) is no packet log: \(reader.foreignFile?.advice ?? "\(error)")")
+      }
       log.problem = "\(error); the \(reader.recordCount) records before are good"
     }
     timeline.finish { log.take($0, &tracker) }

@@ -26,7 +26,8 @@ enum WFDBConversion {
     }
     if names.count > 1 {
       do throws(SystemError) {
-        try Files.write(Array(names.map { $0 + "\n" }.joined().utf8).span, to: folder + "/RECORDS", ifExists: .refuse)
+        try Files.write(
+          Array(names.map { $0 + "\n" }.joined().utf8).span, to: folder + "/RECORDS", ifExists: .refuse)
       } catch { throw .output(error) }
     }
     report.leftOut += lanes.leftOut

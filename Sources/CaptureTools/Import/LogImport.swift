@@ -165,7 +165,9 @@ package struct LogImport {
       var report = Self.report(of: device, links, imported.spans)
       report.deviceName = names[device]
       report.lost.packetLog = log.drops + devices.unknownCuts(device)
-      report.clockSteps = log.clockSteps.filter(\.isCertain).map { ClockStep(seenAt: $0.seenAt, span: $0.span) }
+      report.clockSteps = log.clockSteps.filter(\.isCertain).map {
+        ClockStep(seenAt: $0.seenAt, span: $0.span)
+      }
       report.clockStepCount = log.clockStepCount - log.clockSteps.count { !$0.isCertain }
       var origin = origin(device, devices.handles[device] ?? [], devices.ringAttributes(of: device))
       outcome.problems += imported.story.finish(&origin)

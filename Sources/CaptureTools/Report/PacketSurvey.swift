@@ -82,7 +82,9 @@ struct PacketSurvey {
         ReportProblem(
           .warning, "Packets with an earlier time than the one before: \(log.timeReversals)."))
     }
-    for text in StatisticsText.clockSteps(log) { problems.append(ReportProblem(.warning, text.prefix(1).uppercased() + text.dropFirst() + ".")) }
+    for text in StatisticsText.clockSteps(log) {
+      problems.append(ReportProblem(.warning, text.prefix(1).uppercased() + text.dropFirst() + "."))
+    }
     if log.omittedConnections > 0 {
       problems.append(
         ReportProblem(.warning, "\(log.omittedConnections) later connections are counted, not shown."))
