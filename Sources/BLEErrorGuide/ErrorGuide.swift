@@ -83,6 +83,8 @@ extension GATTError {
     case .closed(.linkLost(.closedByPeer)): "wake the device, or end what else is connected to it"
     case .closed(.linkLost(.controllerReset)): "connect again; if it happens again, replug the adapter"
     case .closed(.linkLost(.unknown)): "bring the device near and connect again"
+    case .closed(.encryptionLost):
+      "connect again; if it happens again, another device may be using the address"
     case .malformed, .closed(.answersNotTaken):
       "the device is at fault: look for newer firmware, and keep a log (`btmon -w FILE`)"
     case .valueTooLong: "write less, or with a device that takes a larger MTU"
@@ -101,6 +103,9 @@ extension PairingError {
     case .refused(let reason), .failed(let reason): reason.guide?.remedy
     case .notEncrypted(let status): status.guide?.remedy
     case .timedOut: "bring the device near, make it ready to pair, and connect again"
+    case .identityRefused, .weakerThanBond:
+      "if you have reset or replaced the device, run `ringtap pair --forget ADDRESS` and pair again"
+    case .notSecureConnections: "look for newer firmware, or accept legacy pairing"
     case .tooSoon: "wait half a minute, and try again"
     case .linkLost: "bring the device near and try again"
     case .cancelled: nil

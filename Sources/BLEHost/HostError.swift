@@ -33,6 +33,8 @@ public enum HostError: Error, Hashable, Sendable {
   case linkFailed(DeviceAddress, HCIStatus)
   /// Pairing failed.
   case pairing(DeviceAddress, PairingError)
+  /// A bonded device did not encrypt the link with its key; `nil`: it did not answer.
+  case notEncrypted(DeviceAddress, HCIStatus?)
   /// A controller of our own, by its transport, does not work (any more).
   case controller(String, HCIHostFailure)
   /// The adapter is not free for a host of our own.
@@ -93,6 +95,10 @@ extension HostError: CustomStringConvertible {
       ErrorGuide.text("cannot connect to \(address): \(status.text)", status.guide?.remedy)
     case .pairing(let address, let error):
       "cannot pair with \(address): \(ErrorGuide.text(of: error))"
+    case .notEncrypted(let address, let status):
+      "\(address) is bonded and did not encrypt the link (\(status?.name ?? "no answer")): it has lost its key, or "
+        + "another device uses its address; run `ringtap pair --forget \(address)` and pair again, or go on in clear "
+        + "text with --accept-unencrypted"
     case .controller(let name, let failure): Self.controllerFailure(name, failure)
     case .adapterBusy(let name, let holder):
       "\(name) is in use by \(holder ?? "the kernel or another program"); free it with "

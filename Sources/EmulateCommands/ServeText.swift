@@ -23,6 +23,7 @@ struct ServeText: Sendable {
     case .linkLost(.controllerReset): "controllerReset"
     case .linkLost(.unknown): "unknown"
     case .transactionTimeout: "transactionTimeout"
+    case .encryptionLost: "encryptionLost"
     case .answersNotTaken: "answersNotTaken"
     }
   }

@@ -228,7 +228,8 @@ import Testing
     let bench = try linked()
     var responder = responder()
     let central = central
-    responder.isBonded = { $0 == central }
+    let bond = Bond(isAuthenticated: false, isSecureConnections: false, keyByteCount: 16, isBonded: true)
+    responder.bond = { $0 == central ? bond : nil }
     bench.host.answerPairings(by: responder)
     try bench.receive(bench.frame("0600", "01 03 00 01 10 00 01"))
     #expect(bench.sent() == ["0240000600020006000503"])

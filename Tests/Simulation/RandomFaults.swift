@@ -49,6 +49,8 @@ enum RandomFault {
       case .staleHandle: "staleHandle"
       case .duplicateEvents: "duplicateEvents"
       case .delayAnswers: "delayAnswers"
+      case .failEncryption: "failEncryption"
+      case .endEncryption: "endEncryption"
       }
     case .packet(let fault):
       switch fault.action {

@@ -2,6 +2,7 @@ import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
+import BLESecurity
 import BLEStack
 import BLEWire
 import Foundation
@@ -49,10 +50,13 @@ import Testing
     let device: Signed
     let security: PeripheralSecurity
 
-    static func open(_ address: SecuredPeripheral.Address) async throws -> Bench {
+    static func open(
+      _ address: SecuredPeripheral.Address, _ protection: PeripheralProtection = .init(.encrypted),
+      of identity: DeviceAddress = Signed.address, isSecureConnections: Bool = false
+    ) async throws -> Bench {
       let device = Signed()
-      let protection = PeripheralProtection(.encrypted)
-      let security = PeripheralSecurity(protection, of: Signed.address, makeKeyPair: nil)
+      let makeKeyPair = isSecureConnections ? try P256KeyPair.maker() : nil
+      let security = PeripheralSecurity(protection, of: identity, makeKeyPair: makeKeyPair)
       let loop = try EventLoop.start()
       let controller = VirtualController(
         .init(), peripherals: [SecuredPeripheral(device, .encrypted, security, address: address)],
@@ -176,6 +180,176 @@ import Testing
       #expect(bench.device.written.isEmpty)
       await bench.close(link)
       await bench.close()
+    }
+  }
+
+  // MARK: A bonded device without its key
+
+  /// Connects to a bonded device whose controller fails to encrypt, and reads its value.
+  private func readsUnencrypted(
+    _ fault: ControllerFault?, _ bondedLinks: SecuritySettings.BondedLinks = .encrypted,
+    forgets: Bool = false, _ check: (Result<[UInt8], HostError>, Bench) async throws -> Void
+  ) async throws {
+    try await withBonds { bonds, _ in
+      let bench = try await Bench.open(.identity)
+      try await bench.adapter.secure(SecuritySettings(raising: .byPairing, store: bonds))
+      let first = try await bench.connect(to: Signed.address)
+      _ = try await bench.adapter.pair(first)
+      await bench.close(first)
+      if forgets { bench.security.forgetAll() }
+      if let fault { await bench.emulation.inject(fault) }
+      var settings = SecuritySettings(store: bonds)
+      settings.bondedLinks = bondedLinks
+      try await bench.adapter.secure(settings)
+      let outcome: Result<[UInt8], HostError>
+      do throws(HostError) {
+        let link = try await bench.adapter.connect(
+          to: Signed.address, asking: LinkRequest(), timeout: .milliseconds(500), tap: nil)
+        do throws(GATTError) { outcome = .success(try await link.read(AttributeHandle(1))) } catch {
+          outcome = .failure(.gatt(error))
+        }
+        await bench.close(link)
+      } catch { outcome = .failure(error) }
+      try await check(outcome, bench)
+      #expect(bonds.bonds().count == 1)
+      #expect(await bench.adapter.load == 0)
+      await bench.close()
+    }
+  }
+
+  /// BLESA (Wu et al., WOOT 2020): a device at a bonded address that does not encrypt is not read from.
+  @Test(arguments: [0x06, 0x1A, 0x3D, 0x05, 0x1F] as [UInt8])
+  func refusesABondedDeviceThatFailsToEncrypt(_ status: UInt8) async throws {
+    let status = HCIStatus(rawValue: status)
+    try await readsUnencrypted(.failEncryption(status)) { outcome, _ in
+      #expect(outcome == .failure(.notEncrypted(Signed.address, status)))
+    }
+  }
+
+  @Test func refusesABondedDeviceThatForgot() async throws {
+    try await readsUnencrypted(nil, forgets: true) { outcome, _ in
+      #expect(outcome == .failure(.notEncrypted(Signed.address, .pinOrKeyMissing)))
+    }
+  }
+
+  /// The controller never answers LE Enable Encryption: the connection attempt ends at its timeout.
+  @Test func refusesABondedDeviceThatIsSilentAboutEncryption() async throws {
+    try await readsUnencrypted(.failEncryption(nil)) { outcome, _ in
+      #expect(outcome == .failure(.notEncrypted(Signed.address, nil)))
+    }
+  }
+
+  @Test func goesOnUnencryptedWhereThatIsAccepted() async throws {
+    try await readsUnencrypted(.failEncryption(.pinOrKeyMissing), .any) { outcome, _ in
+      #expect(throws: Never.self) { try outcome.get() }
+    }
+  }
+
+  /// The controller reports that encryption is off: the link is closed before another value is delivered.
+  @Test func closesALinkWhoseEncryptionEnds() async throws {
+    try await withBonds { bonds, _ in
+      let bench = try await Bench.open(.identity)
+      try await bench.adapter.secure(SecuritySettings(raising: .byPairing, store: bonds))
+      let first = try await bench.connect(to: Signed.address)
+      _ = try await bench.adapter.pair(first)
+      await bench.close(first)
+      let second = try await bench.connect(to: Signed.address)
+      #expect(await bench.adapter.isEncrypted(second))
+      await bench.emulation.inject(.endEncryption)
+      #expect(await second.ended() == .encryptionLost)
+      await bench.close()
+    }
+  }
+
+  // MARK: Pairing again
+
+  private func settings(_ bonds: BondFiles, isSecureConnections: Bool, passkey: UInt32? = nil) throws
+    -> SecuritySettings
+  {
+    let agent = passkey.map { passkey in PairingAgent(.keyboardOnly, askPasskey: { passkey }) }
+    return SecuritySettings(
+      agent: agent ?? .nobody, raising: .byPairing, store: bonds,
+      makeKeyPair: isSecureConnections ? try P256KeyPair.maker() : nil)
+  }
+
+  /// Pairs with a device of this kind at the same address as all others.
+  ///
+  /// - Returns: how it ended.
+  private func pair(
+    _ bonds: BondFiles, _ protection: PeripheralProtection, of identity: DeviceAddress = Signed.address,
+    isSecureConnections: Bool = true, passkey: UInt32? = nil
+  ) async throws -> Result<Bond, HostError> {
+    let bench = try await Bench.open(
+      .identity, protection, of: identity, isSecureConnections: isSecureConnections)
+    try await bench.adapter.secure(settings(bonds, isSecureConnections: true, passkey: passkey))
+    let link = try await bench.connect(to: Signed.address)
+    let outcome: Result<Bond, HostError>
+    do throws(HostError) { outcome = .success(try await bench.adapter.pair(link)) } catch {
+      outcome = .failure(error)
+    }
+    await bench.close(link)
+    await bench.close()
+    return outcome
+  }
+
+  /// BLERP (NDSS 2026): a device at the address of an authenticated bond that can do Just Works, or legacy pairing, only.
+  @Test func keepsAStrongerBond() async throws {
+    try await withBonds { bonds, _ in
+      let authenticated = PeripheralProtection(.authenticated, passkey: 46_128)
+      _ = try await pair(bonds, authenticated, passkey: 46_128).get()
+      let stored = bonds.bonds()
+      #expect(stored.map(\.bond.isAuthenticated) == [true])
+      #expect(stored.map(\.bond.isSecureConnections) == [true])
+
+      for passkey in [nil, 46_128 as UInt32] {
+        let justWorks = try await pair(bonds, PeripheralProtection(.encrypted), passkey: passkey)
+        #expect(justWorks == .failure(.pairing(Signed.address, .weakerThanBond)))
+      }
+      let legacy = try await pair(bonds, authenticated, isSecureConnections: false, passkey: 46_128)
+      #expect(legacy == .failure(.pairing(Signed.address, .weakerThanBond)))
+      #expect(bonds.bonds() == stored)
+      // As strong: the device was reset, and its user typed the passkey.
+      _ = try await pair(bonds, authenticated, passkey: 46_128).get()
+      #expect(bonds.bonds().map(\.bond.isAuthenticated) == [true])
+      #expect(bonds.bonds() != stored)
+    }
+  }
+
+  /// CVE-2021-3436: a device names the identity address of another bonded device, or one that is no identity address.
+  @Test(
+    arguments: [
+      DeviceAddress(bits: 0x70CB_0D00_A1B5, type: .public), DeviceAddress(bits: 0, type: .public),
+      DeviceAddress(bits: 0xFFFF_FFFF_FFFF, type: .public),
+      DeviceAddress(bits: 0x4000_0000_0001, type: .random),
+      DeviceAddress(bits: 0x0000_0000_0001, type: .random),
+      DeviceAddress(bits: 0xC000_0000_0000, type: .random),
+      DeviceAddress(bits: 0xFFFF_FFFF_FFFF, type: .random),
+    ])
+  func refusesAnIdentity(_ identity: DeviceAddress) async throws {
+    try await withBonds { bonds, _ in
+      let other = StoredBond(
+        device: DeviceAddress(bits: 0x70CB_0D00_A1B5, type: .public), local: Signed.address,
+        bond: Bond(isAuthenticated: false, isSecureConnections: true, keyByteCount: 16, isBonded: true))
+      bonds.keep(other)
+      let outcome = try await pair(bonds, PeripheralProtection(.encrypted), of: identity)
+      #expect(outcome == .failure(.pairing(Signed.address, .identityRefused(identity))))
+      #expect(bonds.bonds() == [other])
+    }
+  }
+
+  /// A device whose identity is another address than the permanent one at which it is found: its bond is found by both.
+  @Test func knowsABondByBothAddresses() async throws {
+    let identity = DeviceAddress(bits: 0x70CB_0D00_A1B6, type: .public)
+    try await withBonds { bonds, folder in
+      _ = try await pair(bonds, PeripheralProtection(.encrypted), of: identity).get()
+      let again = BondFiles(in: folder) { Issue.record("\($0)") }
+      #expect(again.bonds() == bonds.bonds())
+      #expect(again.bonds().map(\.device) == [identity])
+      for address in [identity, Signed.address] {
+        #expect(again.bonds().allSatisfy { $0.isMeant(by: address) })
+      }
+      #expect(try again.forget(Signed.address))
+      #expect(again.bonds().isEmpty)
     }
   }
 }

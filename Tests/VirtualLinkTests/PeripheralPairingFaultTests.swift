@@ -149,10 +149,11 @@ import Testing
       var wrong = try #require(own.bonds().first)
       wrong.bond.peerKey?.key ^= 1
       other.keep(wrong)
-      try await bench.withLink { (connection) async throws in
-        await #expect(throws: GATTError.self) { try await connection.answer(to: "0a" + value) }
-        #expect(await server.subscribers(of: notified).isEmpty)
+      await #expect(throws: HostError.notEncrypted(wrong.device, .micFailure)) {
+        try await bench.withLink { _ in }
       }
+      #expect(await server.subscribers(of: notified).isEmpty)
+      try await bench.device.loop.wait(for: .seconds(1))
       // Just Works would put anybody in the other's place.
       other.forgetAll()
       try await bench.secureCentral(other)

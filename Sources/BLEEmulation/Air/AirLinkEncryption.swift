@@ -50,7 +50,3 @@ extension AirLink {
     end.owner.encryptionEnded(.success, isRefresh: isRefresh, on: end)
   }
 }
-
-extension HCIStatus {
-  static let micFailure = HCIStatus(rawValue: 0x3D)
-}

@@ -24,9 +24,23 @@ extension VirtualController {
       return status(.enableEncryption, .commandDisallowed)
     }
     status(.enableEncryption)
+    if let failure = injected.encryption {
+      if let status = failure.status { encryptionEnded(status, isRefresh: false, on: end) }
+      return
+    }
     link.requestEncryption(
       LinkEncryption(
         random: parameters.u64(at: 2), diversifier: parameters.u16(at: 10), key: parameters.u128(at: 12)))
+  }
+
+  /// Reports that encryption is off on each link that had it.
+  func endEncryption() {
+    for end in links where end.isEncrypted {
+      end.isEncrypted = false
+      event(.encryptionChange, capacity: 4) {
+        EncryptionChange(status: .success, handle: end.handle, isEncrypted: false).encode(into: &$0)
+      }
+    }
   }
 
   func keyWanted(_ random: UInt64, _ diversifier: UInt16, on end: LinkEnd) {

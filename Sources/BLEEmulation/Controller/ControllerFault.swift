@@ -25,6 +25,10 @@ public enum ControllerFault: Hashable, Sendable {
   case goOnWithConnects
   /// So many answers, or all, come this much later; everything else overtakes them.
   case delayAnswers(Duration, times: Int?)
+  /// LE Enable Encryption ends with this status, which is not success, and encrypts nothing; `nil`: its event never comes.
+  case failEncryption(HCIStatus?)
+  /// Reports at once that its encrypted links are not encrypted any more. Core 5.4, Vol 4, Part E, 7.7.8.
+  case endEncryption
 }
 
 /// The faults in force at one controller.
@@ -36,6 +40,11 @@ struct ControllerFaults {
     let opcode: HCIOpcode
     let status: HCIStatus
     var times: Int
+  }
+
+  struct EncryptionFailure {
+    /// `nil`: no event.
+    let status: HCIStatus?
   }
 
   /// A packet with its H4 type octet.
@@ -54,6 +63,8 @@ struct ControllerFaults {
   var duplicates = 0
   var delay = Duration.zero
   var delays = 0
+  /// How LE Enable Encryption fails, if it does.
+  var encryption: EncryptionFailure?
   var refusals: [Refusal] = []
   var delayed: [Delayed] = []
 
@@ -89,6 +100,8 @@ extension VirtualController {
     case .delayAnswers(let delay, let times):
       injected.delay = delay
       injected.delays = times ?? .max
+    case .failEncryption(let status): injected.encryption = .init(status: status)
+    case .endEncryption: endEncryption()
     }
   }
 

@@ -344,7 +344,7 @@ public actor Connection: ATTRequester {
     // A send that failed may have ended the bearer amid a batch. What came before the link went still counts.
     switch end {
     case nil, .linkLost: break
-    case .closedLocally, .transactionTimeout, .answersNotTaken: return
+    case .closedLocally, .transactionTimeout, .answersNotTaken, .encryptionLost: return
     }
     counters.received += 1
     if stamp == .arrival { counters.withoutKernelStamp += 1 }

@@ -173,6 +173,11 @@ public actor HostAdapter: Adapter {
     return try await waiter.get()
   }
 
+  /// Ends the wait for a procedure that takes too long.
+  func giveUp(_ procedure: LinkProcedure, _ error: HostError) {
+    commands.end({ $0 == procedure }, .failure(error))
+  }
+
   private func submit(_ command: any HCICommand) throws(HostError) -> CommandID {
     if let failure { throw failure }
     guard let id = host.submit(command) else {
@@ -201,12 +206,21 @@ public actor HostAdapter: Adapter {
     return isThere ? .sent : .gone
   }
 
-  /// Ends a link.
-  private func disconnect(_ handle: ConnectionHandle) {
+  /// Ends a link that its user closes.
+  func disconnect(_ handle: ConnectionHandle) {
     loop.assertIsCurrent()
     guard carriers.remove(handle) != nil else { return }
     ending.append(handle)
     if !isReceiving { settle() }
+  }
+
+  /// Ends a link for a cause of ours, and tells its connection.
+  ///
+  /// - Parameter reason: for the device.
+  func end(_ handle: ConnectionHandle, for cause: BearerEnd, reason: HCIStatus) {
+    guard let carrier = carriers.remove(handle) else { return }
+    _ = host.submit(Disconnect(handle, reason: reason))
+    carrier.client?.ended(cause)
   }
 
   // MARK: The receive thread
@@ -328,7 +342,9 @@ public actor HostAdapter: Adapter {
       if let (handle, value) = event.linkChange { note(handle, value) }
     case .remoteFeatures, .remoteVersion: break
     case .security(let handle, let what): take(what, of: handle)
-    case .encryption(let handle, _): noteSecurity(of: handle, host.keySource(of: handle))
+    case .encryption(let handle, _):
+      noteSecurity(of: handle, host.keySource(of: handle))
+      requireEncryption(of: handle)
     case .disconnected(let handle, let reason):
       commands.end({ $0.handle == handle }, .failure(.gatt(.closed(.linkLost(LinkLoss(reason))))))
       security.lose(handle)

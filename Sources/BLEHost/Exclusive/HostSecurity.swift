@@ -12,6 +12,8 @@ struct SecurityTable {
   fileprivate var bonds: [ConnectionHandle: Bond] = [:]
   /// Links whose peer does not know its key any more.
   fileprivate var forgotten: Set<ConnectionHandle> = []
+  /// Links that we made and that are closed when their encryption ends.
+  fileprivate var encrypted: Set<ConnectionHandle> = []
   /// Links of which somebody waits until all that they had to say is on air.
   fileprivate var drains: [ConnectionHandle: OneShot<Void>] = [:]
   var isDraining: Bool { !drains.isEmpty }
@@ -19,6 +21,7 @@ struct SecurityTable {
   mutating func lose(_ handle: ConnectionHandle) {
     bonds[handle] = nil
     forgotten.remove(handle)
+    encrypted.remove(handle)
     finish(handle, .failure(.linkLost))
     drained(handle)
   }
@@ -143,11 +146,38 @@ extension HostAdapter {
 
   // MARK: On the way up and down
 
-  /// Encrypts a link whose device is bonded. What the device makes of it shows when it is asked for something.
-  func encryptIfBonded(_ connection: Connection) async {
-    guard security.settings?.encryption == .atOnce, let key = storedBond(of: connection.peer)?.bond.peerKey
+  /// Encrypts a link whose device is bonded.
+  ///
+  /// - Throws: `notEncrypted` if the device does not encrypt with its key within the timeout, unless the settings accept that
+  ///   or a pairing follows; `gatt(closed)` if the link ends first.
+  func encryptIfBonded(_ connection: Connection, within timeout: Duration) async throws(HostError) {
+    guard let settings = security.settings, settings.encryption == .atOnce,
+      let key = storedBond(of: connection.peer)?.bond.peerKey
     else { return }
-    _ = await encrypt(connection.handle, key)
+    let (handle, peer) = (connection.handle, connection.peer)
+    let limit = loop.after(timeout) {
+      await self.giveUp(LinkProcedure(.encryption, on: handle), .notEncrypted(peer, nil))
+    }
+    let outcome = await encrypt(handle, key)
+    limit.cancel()
+    switch outcome {
+    case .success(.success): security.encrypted.insert(handle)
+    case .success(let status):
+      guard settings.bondedLinks == .encrypted, settings.raising == .byStoredKey else { return }
+      throw .notEncrypted(peer, status)
+    case .failure(.commandRefused(_, let status)):
+      throw .notEncrypted(peer, status)
+    case .failure(let error):
+      // Two different keys end a link: neither side can read what the other sends. Core 5.4, Vol 6, Part B, 5.1.3.1.
+      guard connection.carrier.disconnectReason == .micFailure else { throw error }
+      throw .notEncrypted(peer, .micFailure)
+    }
+  }
+
+  /// Closes a link to a bonded device that is not encrypted any more.
+  func requireEncryption(of handle: ConnectionHandle) {
+    guard security.encrypted.contains(handle), !withHost({ $0.isEncrypted(handle) }) else { return }
+    end(handle, for: .encryptionLost, reason: .authenticationFailure)
   }
 
   /// Answers a device that refuses for want of security.
@@ -160,7 +190,7 @@ extension HostAdapter {
     let isEncrypted = withHost { $0.isEncrypted(handle) }
     let bond = bond(of: connection)
     if !isEncrypted, !security.forgotten.contains(handle), let key = bond?.peerKey {
-      if await encrypt(handle, key) { return true }
+      if case .success(.success) = await encrypt(handle, key) { return true }
     }
     guard settings.raising == .byPairing else { return false }
     // What is encrypted and still not enough wants somebody to look.
@@ -212,8 +242,9 @@ extension HostAdapter {
         await self.confirm(areEqual, on: handle)
       }
     case .paired(let result):
-      do throws(PairingError) { keep(try result.get(), of: handle, settings) } catch {
-        if carriers[handle]?.description.role == .peripheral { acceptor?.notPaired(error) }
+      let result = kept(result, of: handle, settings)
+      if case .failure(let error) = result, carriers[handle]?.description.role == .peripheral {
+        acceptor?.notPaired(error)
       }
       security.finish(handle, result)
     }
@@ -222,14 +253,27 @@ extension HostAdapter {
   // MARK: Parts
 
   private func storedBond(of peer: DeviceAddress) -> StoredBond? {
-    security.settings?.store?.bonds().last { $0.isMeant(by: peer) }
+    security.settings?.storedBond(of: peer)
   }
 
-  private func keep(_ bond: Bond, of handle: ConnectionHandle, _ settings: SecuritySettings) {
-    guard let link = carriers[handle]?.description else { return }
-    security.bonds[handle] = settings.keeping(bond, of: link, local: address)
+  /// Stores the bond of a pairing that has succeeded. If it may not be stored, it is worth nothing but encryption.
+  private func kept(
+    _ result: Result<Bond, PairingError>, of handle: ConnectionHandle, _ settings: SecuritySettings
+  ) -> Result<Bond, PairingError> {
+    guard let link = carriers[handle]?.description, case .success(var bond) = result else { return result }
+    var outcome = result
+    do throws(PairingError) {
+      bond = try settings.keeping(bond, of: link.peer, local: address)
+      outcome = .success(bond)
+    } catch {
+      (bond.isBonded, bond.isAuthenticated, bond.peerIdentity) = (false, false, nil)
+      outcome = .failure(error)
+    }
+    security.bonds[handle] = bond
     security.forgotten.remove(handle)
+    if link.role == .central { security.encrypted.insert(handle) }
     noteSecurity(of: handle, .pairing)
+    return outcome
   }
 
   /// A central that is bonded encrypts by the key that it was given.
@@ -240,15 +284,18 @@ extension HostAdapter {
     withHost { $0.answerKeyRequest(of: handle, key) }
   }
 
-  private func encrypt(_ handle: ConnectionHandle, _ key: LongTermKey) async -> Bool {
+  /// - Returns: the controller's word for how it ended, or why there is none.
+  private func encrypt(_ handle: ConnectionHandle, _ key: LongTermKey) async -> Result<HCIStatus, HostError> {
     let command = LEEnableEncryption(
       handle, random: key.random, diversifier: key.diversifier, key: key.key)
     do throws(HostError) {
       let end = try await self.command(command, endingWith: LinkProcedure(.encryption, on: handle))
-      guard case .encryption(_, let status) = end else { return false }
+      guard case .encryption(_, let status) = end else { return .success(.unspecifiedError) }
       if status == .pinOrKeyMissing { security.forgotten.insert(handle) }
-      return status == .success
-    } catch { return false }
+      // Core 5.4, Vol 4, Part E, 7.7.8: the event may say that encryption is off.
+      return .success(
+        status == .success && !withHost({ $0.isEncrypted(handle) }) ? .pinOrKeyMissing : status)
+    } catch { return .failure(error) }
   }
 
   private func beginPairing(on handle: ConnectionHandle) {
@@ -257,9 +304,11 @@ extension HostAdapter {
     }
     let supplies = PairingSupplies(keyPair: settings.makeKeyPair?())
     let (local, now) = (address, loop.clock.monotonic())
-    let hasBegun = withHost {
-      $0.pair(on: handle, settings.configuration, local: local, supplies, now: now)
-    }
+    let link = carriers[handle]?.description
+    let configuration =
+      link?.role == .central
+      ? link.map { settings.configuration(for: $0.peer) } ?? settings.configuration : settings.configuration
+    let hasBegun = withHost { $0.pair(on: handle, configuration, local: local, supplies, now: now) }
     if !hasBegun { security.finish(handle, .failure(.linkLost)) }
   }
 

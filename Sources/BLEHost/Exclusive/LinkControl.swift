@@ -18,7 +18,10 @@ extension HostAdapter {
     } else if let timing = wish.timing, timing != request.initialTiming {
       await ask(.timing, of: connection, LEConnectionUpdate(connection.handle, request.initialTiming))
     }
-    await encryptIfBonded(connection)
+    do throws(HostError) { try await encryptIfBonded(connection, within: timeout) } catch {
+      await connection.close()
+      throw error
+    }
     await askBeyondTiming(request, of: connection)
     return connection
   }

@@ -30,6 +30,8 @@ public enum BearerEnd: Hashable, Sendable {
   case linkLost(LinkLoss)
   /// An ATT transaction timed out.
   case transactionTimeout
+  /// Encryption of a link to a bonded device ended before the link: it was closed.
+  case encryptionLost
   /// The peer asked on and on, and did not take the answers: so many waited.
   case answersNotTaken(Int)
 }
@@ -80,6 +82,7 @@ extension BearerEnd: CustomStringConvertible {
     case .linkLost(.controllerReset): "the link was lost: the adapter failed and was reset"
     case .linkLost(.unknown): "the link was lost"
     case .transactionTimeout: "the connection was closed after a request without an answer"
+    case .encryptionLost: "the connection was closed because its encryption ended"
     case .answersNotTaken(let count): "the device asked on and on without taking the answers: \(count) waited"
     }
   }

@@ -66,20 +66,20 @@ public struct PairingResponder: Sendable {
   public var configuration: PairingConfiguration
   /// Under which this side advertises.
   public var local: DeviceAddress
-  /// Whether a central has a bond that is kept: it gives it up for one that is proof against a man in the middle only, since
-  /// anybody may come under its address.
-  public var isBonded: @Sendable (DeviceAddress) -> Bool
+  /// The stored bond of a central, which is replaced by one that is authenticated and at least as strong only: anybody may
+  /// come under its address.
+  public var bond: @Sendable (DeviceAddress) -> Bond?
   /// Called for each pairing.
   public var supplies: @Sendable () -> PairingSupplies
 
   public init(
     _ configuration: PairingConfiguration, local: DeviceAddress,
-    isBonded: @escaping @Sendable (DeviceAddress) -> Bool = { _ in false },
+    bond: @escaping @Sendable (DeviceAddress) -> Bond? = { _ in nil },
     supplies: @escaping @Sendable () -> PairingSupplies
   ) {
     self.configuration = configuration
     self.local = local
-    self.isBonded = isBonded
+    self.bond = bond
     self.supplies = supplies
   }
 
@@ -91,7 +91,10 @@ public struct PairingResponder: Sendable {
   public func pairing(with peer: DeviceAddress, as privacy: HostPrivacy? = nil) -> Pairing {
     let supplies = supplies()
     var configuration = configuration
-    if isBonded(peer) { configuration.protection = .authenticated }
+    if let bond = bond(peer) {
+      configuration.replacedBond = bond
+      configuration.protection = .authenticated
+    }
     if let privacy, !configuration.features.responderKeys.isEmpty {
       configuration.identity = privacy.identity
       configuration.features.responderKeys.insert(.identity)

@@ -90,6 +90,12 @@ public struct Bond: Hashable, Sendable {
 }
 
 extension Bond {
+  /// Whether replacing `other` by this bond loses neither authentication, Secure Connections nor bytes of the key.
+  public func isAtLeastAsStrong(as other: Bond) -> Bool {
+    (isAuthenticated || !other.isAuthenticated) && (isSecureConnections || !other.isSecureConnections)
+      && keyByteCount >= other.keyByteCount
+  }
+
   /// The key that a central asks for by these numbers; `nil` where it was given none like that.
   public func localKey(random: UInt64, diversifier: UInt16) -> UInt128? {
     guard let localKey, localKey.random == random, localKey.diversifier == diversifier else { return nil }

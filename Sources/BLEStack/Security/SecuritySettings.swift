@@ -34,17 +34,22 @@
     public var device: DeviceAddress
     /// Under which this side was on the link: the device looks for its key by it.
     public var local: DeviceAddress
+    /// Address at which the device was paired, if that is permanent and another than `device`.
+    public var pairedAddress: DeviceAddress?
     public var bond: Bond
 
-    public init(device: DeviceAddress, local: DeviceAddress, bond: Bond) {
+    public init(
+      device: DeviceAddress, local: DeviceAddress, pairedAddress: DeviceAddress? = nil, bond: Bond
+    ) {
       self.device = device
       self.local = local
+      self.pairedAddress = pairedAddress
       self.bond = bond
     }
 
     /// Whether this address is the device's, for now or for good.
     public func isMeant(by address: DeviceAddress) -> Bool {
-      device == address || bond.peerIdentity?.matches(address) ?? false
+      device == address || pairedAddress == address || bond.peerIdentity?.matches(address) ?? false
     }
   }
 
@@ -121,9 +126,20 @@
       case whenWanted
     }
 
+    /// What a link to a bonded device must have.
+    public enum BondedLinks: Hashable, Sendable {
+      /// Encryption by the bond's key, before a value of the device is delivered. A link without is closed.
+      case encrypted
+      /// Nothing: a device without its key is read from and written to in clear text.
+      case any
+    }
+
     public var agent: PairingAgent
     public var raising: Raising
     public var encryption = Encryption.atOnce
+    public var bondedLinks = BondedLinks.encrypted
+    /// Whether legacy pairing is accepted.
+    public var kind = PairingConfiguration.Kind.any
     public var protection: PairingConfiguration.Protection
     /// Where keys are kept; `nil`: until the link ends.
     public var store: (any BondStore)?
@@ -145,28 +161,44 @@
       self.makeKeyPair = makeKeyPair
     }
 
-    /// Keeps what came of a pairing. A central's does not take the place of another's bond by the identity that it names: that
-    /// proves nothing, unless nobody was in the middle.
+    /// Stores the bond of a finished pairing.
+    ///
+    /// A bond replaces an older one of the same device if it is at least as strong. An identity address must be valid, and
+    /// must not belong to another bond: naming it proves nothing.
     ///
     /// - Parameters:
     ///   - bond: of the pairing.
-    ///   - link: on which it was made.
+    ///   - peer: the device's address on the link.
     ///   - local: the address under which this side is known.
-    /// - Returns: the bond, which is none where it was not kept.
-    package func keeping(_ bond: Bond, of link: LinkDescription, local: DeviceAddress) -> Bond {
-      guard bond.isBonded else { return bond }
-      let device = bond.peerIdentity?.address ?? link.peer
-      if let store, link.role == .central || bond.isAuthenticated || !isBonded(device) {
-        store.keep(StoredBond(device: device, local: local, bond: bond))
+    /// - Returns: the bond; not `isBonded` if there is no store.
+    /// - Throws: `identityRefused`, `weakerThanBond`; the older bond is kept.
+    package func keeping(
+      _ bond: Bond, of peer: DeviceAddress, local: DeviceAddress
+    ) throws(PairingError) -> Bond {
+      var bond = bond
+      guard bond.isBonded, let store else {
+        bond.isBonded = false
         return bond
       }
-      var bond = bond
-      bond.isBonded = false
+      let device = bond.peerIdentity?.address ?? peer
+      let replaced = store.bonds().last { $0.isMeant(by: peer) }
+      if let identity = bond.peerIdentity?.address {
+        guard identity.isValidIdentity,
+          !store.bonds().contains(where: { $0.isMeant(by: identity) && $0.device != replaced?.device })
+        else { throw .identityRefused(identity) }
+      }
+      if let replaced, !bond.isAtLeastAsStrong(as: replaced.bond) { throw .weakerThanBond }
+      let isPermanent = peer.type == .public || RandomAddressKind(peer) == .static
+      store.keep(
+        StoredBond(
+          device: device, local: local, pairedAddress: isPermanent && peer != device ? peer : nil, bond: bond)
+      )
       return bond
     }
 
-    private func isBonded(_ peer: DeviceAddress) -> Bool {
-      store?.bonds().contains { $0.isMeant(by: peer) } ?? false
+    /// The bond of a device that is stored; `nil` if there is none.
+    package func storedBond(of peer: DeviceAddress) -> StoredBond? {
+      store?.bonds().last { $0.isMeant(by: peer) }
     }
 
     /// Who this side is to those that it is bonded with, and gave a key to; else by a new key.
@@ -178,7 +210,7 @@
 
     /// How centrals that want to pair are answered by a device with this address.
     package func responder(as address: DeviceAddress) -> PairingResponder {
-      PairingResponder(responderConfiguration, local: address, isBonded: isBonded) {
+      PairingResponder(responderConfiguration, local: address, bond: { storedBond(of: $0)?.bond }) {
         PairingSupplies(keyPair: makeKeyPair?())
       }
     }
@@ -193,6 +225,13 @@
       return answer
     }
 
+    /// What is asked of this peripheral: no less than its bond was worth.
+    package func configuration(for peer: DeviceAddress) -> PairingConfiguration {
+      var configuration = configuration
+      configuration.replacedBond = storedBond(of: peer)?.bond
+      return configuration
+    }
+
     /// What is asked of a peripheral. It gets no identity of ours: we never hide behind private addresses, and a peer that
     /// knows a resolving key may insist on them. Core 5.4, Vol 6, Part B, 4.7.
     package var configuration: PairingConfiguration {
@@ -200,12 +239,14 @@
       if store != nil { requirements.insert(.bonding) }
       if agent.capability != .noInputNoOutput { requirements.insert(.authenticated) }
       if makeKeyPair != nil { requirements.insert(.secureConnections) }
-      return PairingConfiguration(
+      var configuration = PairingConfiguration(
         features: PairingFeatures(
           capability: agent.capability, requirements: requirements,
           initiatorKeys: store == nil ? [] : [.signing],
           responderKeys: store == nil ? [] : [.encryption, .identity, .signing]),
         protection: protection, minimumKeyByteCount: minimumKeyByteCount)
+      configuration.kind = kind
+      return configuration
     }
   }
 #endif

@@ -18,6 +18,16 @@ public enum RandomAddressKind: UInt8, Hashable, Sendable, BitwiseCopyable {
 extension DeviceAddress {
   private static let randomPart: UInt64 = 1 << 46 - 1
 
+  /// Whether this may be an identity address: a public address other than 00:00:00:00:00:00 and FF:FF:FF:FF:FF:FF, or a
+  /// static address whose random part is neither all zeros nor all ones. Core 5.4, Vol 6, Part B, 1.3.1 and 1.3.2.1.
+  public var isValidIdentity: Bool {
+    switch RandomAddressKind(self) {
+    case nil: bits != 0 && bits != 0xFFFF_FFFF_FFFF
+    case .static: bits & Self.randomPart != 0 && bits & Self.randomPart != Self.randomPart
+    case .nonResolvablePrivate, .resolvablePrivate, .reserved: false
+    }
+  }
+
   /// A static address, which a device keeps until it is switched off. Core 5.4, Vol 6, Part B, 1.3.2.1.
   ///
   /// - Parameter randomBits: 46 bits are used.

@@ -47,6 +47,13 @@ package struct AdapterOptions: ParsableArguments {
       """)
   package var logKeys = false
 
+  @Flag(
+    help: """
+      Go on in clear text if a bonded device does not encrypt the link: it has lost its key, or is another device. Else \
+      that is an error.
+      """)
+  package var acceptUnencrypted = false
+
   @Flag(name: [.short, .long], help: "Say more on standard error: malformed packets, parameters in force.")
   package var verbose = false
 
@@ -133,9 +140,10 @@ package struct AdapterOptions: ParsableArguments {
     guard let bonds = bondFiles, !bonds.bonds().isEmpty, let adapter = radio.adapter.securing,
       radio.adapter.exclusive != nil || ProcessFacts.has(.netAdmin)
     else { return }
-    try await failing { () async throws(HostError) in
-      try await adapter.secure(SecuritySettings(store: bonds))
-    }
+    var settings = SecuritySettings(store: bonds)
+    if acceptUnencrypted { settings.bondedLinks = .any }
+    let wanted = settings
+    try await failing { () async throws(HostError) in try await adapter.secure(wanted) }
   }
 
   /// The keys of devices that were paired with; `nil` where nothing is to be remembered.

@@ -86,9 +86,11 @@ public final class BondFiles: BondStore {
     try Files.replace(path(bond.device), with: octets.span, mode: 0o600)
   }
 
+  /// - Parameter address: the device's identity, or the address at which it was paired.
   /// - Returns: whether there was one.
   @discardableResult
-  public func forget(_ device: DeviceAddress) throws(SystemError) -> Bool {
+  public func forget(_ address: DeviceAddress) throws(SystemError) -> Bool {
+    let device = bonds().last { $0.isMeant(by: address) }?.device ?? address
     known.withLock { $0.removeAll { $0.device == device } }
     let path = path(device)
     guard Files.exists(path) else { return false }
@@ -131,6 +133,10 @@ extension StoredBond {
       line.member("addressType", device.type.name)
       line.member("localAddress", local.description)
       line.member("localAddressType", local.type.name)
+      if let pairedAddress {
+        line.member("pairedAddress", pairedAddress.description)
+        line.member("pairedAddressType", pairedAddress.type.name)
+      }
       line.member("authenticated", bond.isAuthenticated)
       line.member("secureConnections", bond.isSecureConnections)
       line.member("keySize", bond.keyByteCount)
@@ -182,7 +188,7 @@ extension StoredBond {
         bond.localSignCounter = try file.member("localSignCounter") { $0.integer(UInt32.self) } ?? 0
       }
     } catch { return nil }
-    self.init(device: device, local: local, bond: bond)
+    self.init(device: device, local: local, pairedAddress: file.address("pairedAddress"), bond: bond)
   }
 }
 

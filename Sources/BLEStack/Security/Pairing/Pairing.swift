@@ -10,6 +10,13 @@ public struct PairingConfiguration: Sendable {
     case authenticated
   }
 
+  public enum Kind: Hashable, Sendable {
+    /// Secure Connections if the peer has them, else legacy pairing.
+    case any
+    /// Secure Connections only: a peer that offers legacy pairing is refused. Core 5.4, Vol 3, Part C, 10.2.4.
+    case secureConnections
+  }
+
   /// What is asked for and offered; Secure Connections goes without a key pair.
   public var features: PairingFeatures
   public var protection: Protection
@@ -17,6 +24,10 @@ public struct PairingConfiguration: Sendable {
   public var minimumKeyByteCount: UInt8
   /// Given to the peer where it takes it.
   public var identity: DeviceIdentity?
+  /// Whether legacy pairing is accepted.
+  public var kind = Kind.any
+  /// The stored bond of the peer: a pairing that would be weaker fails.
+  public var replacedBond: Bond?
   /// Out-of-band data of a legacy pairing.
   public var temporaryKey: UInt128?
   /// Shown in place of a random one: that of a device without a display, which has it printed on.
@@ -44,6 +55,12 @@ public enum PairingError: Error, Hashable, Sendable {
   case timedOut
   /// The link could not be encrypted with the new key.
   case notEncrypted(HCIStatus)
+  /// The device named this identity address, which is invalid or belongs to another bond.
+  case identityRefused(DeviceAddress)
+  /// The device has a bond that is stronger than this pairing would be. The bond is kept.
+  case weakerThanBond
+  /// The device offers legacy pairing only, and Secure Connections were required.
+  case notSecureConnections
   /// The last one failed a moment ago.
   case tooSoon
   /// The link ended.
@@ -66,6 +83,12 @@ extension PairingError: CustomStringConvertible {
     case .failed(let reason): "invalid pairing data: \(reason.name)"
     case .timedOut: "the device said nothing for 30 s"
     case .notEncrypted(let status): "the link could not be encrypted: \(status.name)"
+    case .identityRefused(let address):
+      address.isValidIdentity
+        ? "the device says that it is \(address), which is another bonded device"
+        : "the device says that it is \(address), which is no public or static address"
+    case .weakerThanBond: "the device has a stronger bond, which is kept"
+    case .notSecureConnections: "the device offers legacy pairing only"
     case .linkLost: "the link ended"
     case .cancelled: "it was cancelled"
     }
@@ -355,8 +378,24 @@ public struct Pairing {
     if method == .outOfBand, isSecure || configuration.temporaryKey == nil {
       refusal = .outOfBandNotAvailable
     }
-    if let refusal { fail(refusal) }
-    return refusal == nil
+    if let refusal {
+      fail(refusal)
+      return false
+    }
+    guard let error = weakness else { return true }
+    send(.pairingFailed(.authenticationRequirements))
+    end(.failure(error))
+    return false
+  }
+
+  /// What is missing of what was agreed on, beside what the specification has a code for.
+  private var weakness: PairingError? {
+    if configuration.kind == .secureConnections, !isSecure { return .notSecureConnections }
+    guard let bond = configuration.replacedBond else { return nil }
+    let made = Bond(
+      isAuthenticated: method.isAuthenticated, isSecureConnections: isSecure, keyByteCount: keyByteCount,
+      isBonded: true)
+    return made.isAtLeastAsStrong(as: bond) ? nil : .weakerThanBond
   }
 
   private mutating func begin() {

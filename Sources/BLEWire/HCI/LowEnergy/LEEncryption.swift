@@ -21,6 +21,8 @@ extension LESubevent {
 extension HCIStatus {
   public static let authenticationFailure = HCIStatus(rawValue: 0x05)
   public static let pinOrKeyMissing = HCIStatus(rawValue: 0x06)
+  /// Connection Terminated Due to MIC Failure: the two sides have different keys.
+  public static let micFailure = HCIStatus(rawValue: 0x3D)
 }
 
 /// Encrypts a link, or changes the key of one that is encrypted; the central's host asks. The outcome comes as Encryption
