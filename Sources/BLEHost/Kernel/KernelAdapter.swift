@@ -82,14 +82,17 @@ public actor KernelAdapter: SecuringAdapter {
       }
     }
     var connection = try await open()
-    if await !protect(connection) {
-      await connection.close()
-      guard await forget(peer) else {
-        await forgetFastStart(with: peer)
-        throw .pairing(peer, .notEncrypted(.pinOrKeyMissing))
+    do throws(HostError) {
+      if try await !protect(connection) {
+        await connection.close()
+        guard await forget(peer) else { throw .notEncrypted(peer, .pinOrKeyMissing) }
+        connection = try await open()
+        _ = try await protect(connection)
       }
-      connection = try await open()
-      _ = await protect(connection)
+    } catch {
+      await connection.close()
+      await forgetFastStart(with: peer)
+      throw error
     }
     var rest = request
     if isFast {

@@ -26,6 +26,10 @@ struct KernelSecurity {
   var centrals: (arrive: () -> Void, changed: () -> Void)?
   /// Devices that do not know their keys any more.
   var forgotten: Set<DeviceAddress> = []
+  /// Why the keys that the kernel made with a device are not kept, by the device's identity.
+  var refused: [DeviceAddress: PairingError] = [:]
+  /// Permanent addresses at which devices with another identity were paired, by identity.
+  var pairedAddresses: [DeviceAddress: DeviceAddress] = [:]
 
   mutating func add(_ connection: Connection) {
     links.removeAll { $0.connection == nil }
@@ -48,11 +52,12 @@ extension KernelAdapter {
     security.settings = settings
     guard HostError.daemon == nil else { return }
     let channel = try await openManagement()
+    // The first that an unprivileged process is refused.
+    try await channel.command(SetIOCapability(settings.agent.capability))
     if security.channel == nil {
       await channel.whenAsked { event in self.assumeIsolated { $0.take(event) } }
       security.channel = channel
     }
-    try await channel.command(SetIOCapability(settings.agent.capability))
     if settings.store != nil { try await channel.command(SetBondable(.on)) }
     if settings.makeKeyPair != nil { try await channel.command(SetSecureConnections(.on)) }
     try await loadKeys(settings, channel)
@@ -63,44 +68,75 @@ extension KernelAdapter {
   /// - Returns: the bond; `nil` where `bluetoothd` has it, which is then in force on the link.
   public func makeBond(with connection: Connection) async throws(HostError) -> Bond? {
     guard let channel = security.channel, let settings = security.settings else {
-      if await raise(connection, to: .medium) { return nil }
+      if HostError.daemon != nil, await raise(connection, to: .medium) { return nil }
       throw .pairing(connection.peer, .failed(.unspecifiedReason))
     }
-    let made = try await pair(connection, settings, channel)
-    guard let bond = made, !settings.isContent(with: bond) else { return made }
+    let made: Bond?
+    do throws(HostError) { made = try await pair(connection, settings, channel) } catch {
+      await restoreKeys(of: connection.peer, channel)
+      throw error
+    }
+    // Nobody else keeps the keys here.
+    guard let bond = made else {
+      await restoreKeys(of: connection.peer, channel)
+      throw .unsuitable(
+        "the kernel paired with \(connection.peer) and gave no key: nothing is kept; switch \(name) off and on "
+          + "(`btmgmt --index \(name.dropFirst(3)) power off`, `power on`) and pair again")
+    }
+    let identity = bond.peerIdentity?.address ?? connection.peer
+    let refusal = security.refused[identity] ?? settings.refusal(of: bond)
+    guard let refusal else { return bond }
     // The kernel knows no such limits: it has paired all the same.
-    _ = try? await channel.command(UnpairDevice(bond.peerIdentity?.address ?? connection.peer))
-    throw .pairing(
-      connection.peer,
-      .failed(
-        bond.keyByteCount < settings.minimumKeyByteCount ? .encryptionKeySize : .authenticationRequirements))
+    _ = try? await channel.command(UnpairDevice(identity))
+    await restoreKeys(of: connection.peer, channel)
+    throw .pairing(connection.peer, refusal)
+  }
+
+  /// Gives the kernel the stored key of a device back, which it has dropped for a pairing that failed.
+  private func restoreKeys(of peer: DeviceAddress, _ channel: ManagementChannel) async {
+    guard let settings = security.settings, storedBond(of: peer) != nil else { return }
+    do throws(HostError) { try await loadKeys(settings, channel) } catch {
+      note("the kernel does not take the key of \(peer) back (\(error)); the next command loads it again")
+    }
   }
 
   // MARK: On the way up and down
 
   /// The address under which the kernel knows a device: it resolves the private ones itself.
   func identity(of peer: DeviceAddress) -> DeviceAddress {
-    guard security.channel != nil else { return peer }
-    return storedBond(of: peer)?.device ?? peer
+    guard security.channel != nil, let stored = storedBond(of: peer) else { return peer }
+    return stored.pairedAddress ?? stored.device
   }
 
   /// Encrypts a link whose device is bonded.
   ///
   /// - Returns: `false` where the device refused its key: the kernel ends the link then.
-  func protect(_ connection: Connection) async -> Bool {
+  /// - Throws: `unsuitable` if the device is bonded and the kernel does not have its key.
+  func protect(_ connection: Connection) async throws(HostError) -> Bool {
     security.add(connection)
     await connection.onRefusal { [weak self] in await self?.raise($0, after: $1) ?? false }
-    guard security.hasLoadedKeys, storedBond(of: connection.peer)?.bond.peerKey != nil,
+    guard let settings = security.settings, storedBond(of: connection.peer)?.bond.peerKey != nil,
       !security.forgotten.contains(connection.peer)
     else { return true }
-    return await raise(connection, to: .medium)
+    guard security.hasLoadedKeys else {
+      // Where the daemon runs, it has keys of its own, which are not told.
+      guard settings.bondedLinks == .encrypted, settings.raising == .byStoredKey, HostError.daemon == nil
+      else { return true }
+      throw .unsuitable(
+        "\(connection.peer) is bonded, and the kernel does not have its key: loading it takes root; or go on in clear "
+          + "text with --accept-unencrypted")
+    }
+    let isEncrypted = await raise(connection, to: .medium)
+    return isEncrypted || settings.bondedLinks == .any && connection.isUp
   }
 
   /// After a device has refused its key: without it, where it may be paired with again.
   ///
   /// - Returns: whether to connect again.
   func forget(_ peer: DeviceAddress) async -> Bool {
-    guard let channel = security.channel, security.settings?.raising == .byPairing else { return false }
+    guard let channel = security.channel, let settings = security.settings,
+      settings.raising == .byPairing || settings.bondedLinks == .any
+    else { return false }
     security.forgotten.insert(peer)
     _ = try? await channel.command(UnpairDevice(peer))
     return true
@@ -238,10 +274,29 @@ extension KernelAdapter {
   }
 
   private func keep(_ peer: DeviceAddress, _ bond: Bond) {
+    var bond = bond
+    if security.refused[peer] == nil, bond.isBonded, let stored = storedBond(of: peer),
+      !bond.isAtLeastAsStrong(as: stored.bond)
+    {
+      security.refused[peer] = .weakerThanBond
+    }
+    if security.refused[peer] != nil { bond.isBonded = false }
     security.gathered[peer] = bond
     security.hasLoadedKeys = true
     guard bond.isBonded else { return }
-    security.settings?.store?.keep(StoredBond(device: peer, local: info.address, bond: bond))
+    security.settings?.store?.keep(
+      StoredBond(
+        device: peer, local: info.address, pairedAddress: security.pairedAddresses[peer], bond: bond))
+  }
+
+  /// The device met at one address names another as its identity: that must be valid, and no other bonded device's.
+  private func take(_ identity: DeviceAddress, met: DeviceAddress) {
+    let bonds = security.settings?.store?.bonds() ?? []
+    let known = bonds.last { $0.isMeant(by: met) }
+    let isAnothers = bonds.contains { $0.isMeant(by: identity) && $0.device != known?.device }
+    security.refused[identity] = identity.isValidIdentity && !isAnothers ? nil : .identityRefused(identity)
+    let isPermanent = met.type == .public || RandomAddressKind(met) == .static
+    security.pairedAddresses[identity] = isPermanent && met != identity ? met : nil
   }
 
   // MARK: What the kernel tells and asks
@@ -260,6 +315,7 @@ extension KernelAdapter {
       keep(key.peer, bond)
     case .identityKey(let key, let met, _):
       guard security.isOurs(met) || security.isOurs(key.peer) else { return }
+      take(key.peer, met: met)
       security.gathered[key.peer, default: .none].peerIdentity = DeviceIdentity(
         resolvingKey: key.key, address: key.peer)
     case .signingKey(let key, let signer, _):
@@ -311,8 +367,13 @@ extension KernelAdapter {
 }
 
 extension SecuritySettings {
-  fileprivate func isContent(with bond: Bond) -> Bool {
-    (protection == .encrypted || bond.isAuthenticated) && bond.keyByteCount >= minimumKeyByteCount
+  fileprivate func isContent(with bond: Bond) -> Bool { refusal(of: bond) == nil }
+
+  /// Why a bond that the kernel made is less than what was asked for.
+  fileprivate func refusal(of bond: Bond) -> PairingError? {
+    if bond.keyByteCount < minimumKeyByteCount { return .failed(.encryptionKeySize) }
+    if kind == .secureConnections, !bond.isSecureConnections { return .notSecureConnections }
+    return protection == .authenticated && !bond.isAuthenticated ? .failed(.authenticationRequirements) : nil
   }
 }
 
@@ -330,6 +391,9 @@ extension Connection {
   }
 
   func abandonRaising() { carrier.abandonRaising() }
+
+  /// Whether the link has not ended.
+  fileprivate var isUp: Bool { end == nil }
 }
 
 extension HostError {

@@ -63,7 +63,7 @@
     package mutating func add(_ stored: StoredBond) {
       let keys = stored.kernelKeys
       if !keys.isEmpty {
-        longTerm.removeAll { $0.peer == stored.device }
+        longTerm.removeAll { $0.peer == stored.device || $0.peer == stored.pairedAddress }
         longTerm += keys
       }
       guard let identity = stored.bond.peerIdentity, identity.resolvingKey != 0 else { return }
@@ -75,6 +75,11 @@
   extension StoredBond {
     /// As the kernel takes them.
     fileprivate var kernelKeys: [ManagementLongTermKey] {
+      // The kernel looks a key up by the address of the link, unless that is a private one.
+      [device, pairedAddress].compactMap(\.self).flatMap(kernelKeys)
+    }
+
+    private func kernelKeys(at peer: DeviceAddress) -> [ManagementLongTermKey] {
       func key(_ key: LongTermKey, _ role: ManagementLongTermKey.Role) -> ManagementLongTermKey {
         let kind: ManagementLongTermKey.Kind =
           switch (bond.isAuthenticated, bond.isSecureConnections) {
@@ -84,7 +89,7 @@
           case (true, true): .authenticatedSecureConnections
           }
         return ManagementLongTermKey(
-          peer: device, kind: kind, role: role, keyByteCount: bond.keyByteCount, diversifier: key.diversifier,
+          peer: peer, kind: kind, role: role, keyByteCount: bond.keyByteCount, diversifier: key.diversifier,
           random: key.random, key: key.key)
       }
       // A key of Secure Connections serves both roles, and the kernel tells it as the peripheral's.

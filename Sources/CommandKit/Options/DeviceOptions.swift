@@ -137,13 +137,16 @@ package struct AdapterOptions: ParsableArguments {
   /// Links with devices that were paired with are encrypted by their keys. The kernel takes keys from root only; without
   /// them it still has those of `bluetoothd`.
   private func secure(_ radio: Radio) async throws {
-    guard let bonds = bondFiles, !bonds.bonds().isEmpty, let adapter = radio.adapter.securing,
-      radio.adapter.exclusive != nil || ProcessFacts.has(.netAdmin)
-    else { return }
+    guard let bonds = bondFiles, !bonds.bonds().isEmpty, let adapter = radio.adapter.securing else { return }
     var settings = SecuritySettings(store: bonds)
     if acceptUnencrypted { settings.bondedLinks = .any }
     let wanted = settings
-    try await failing { () async throws(HostError) in try await adapter.secure(wanted) }
+    try await failing { () async throws(HostError) in
+      do throws(HostError) { try await adapter.secure(wanted) } catch {
+        // The adapter knows of the bonds all the same, and refuses links that it cannot encrypt.
+        guard radio.adapter.exclusive == nil, !ProcessFacts.has(.netAdmin) else { throw error }
+      }
+    }
   }
 
   /// The keys of devices that were paired with; `nil` where nothing is to be remembered.
