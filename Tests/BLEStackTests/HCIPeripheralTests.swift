@@ -1,6 +1,7 @@
 import BLECore
 import BLEStack
 import BLEWire
+import Foundation
 import TestKit
 import Testing
 
@@ -11,9 +12,9 @@ import Testing
   /// LE Connection Complete with role 1, as google/bumble's controller sends it to an advertiser.
   private let connected = "043e1301 00 4000 01 01 f5f4f3f2f1f0 2800 0000 2a00 00"
 
-  private func advertising() throws -> HCIHostBench {
+  private func advertising(_ answers: [String: String] = HCIHostBench.answers) throws -> HCIHostBench {
     let bench = HCIHostBench()
-    try bench.setUp()
+    try bench.setUp(answers)
     _ = try bench.submit(LESetAdvertisingEnable(.on))
     #expect(bench.sent() == ["010a200101"])
     try bench.receive("040e0401 0a20 00")
@@ -116,6 +117,44 @@ import Testing
     try bench.receive(bench.frame("0600", "01 03 00 01 10 00 01"))
     #expect(bench.sent().count == 1)
     #expect(bench.events().isEmpty)
+  }
+
+  /// Each attempt at a passkey tells the other side something of it, and addresses cost nothing: all centrals wait.
+  @Test func letsNoOtherCentralGuessAtOnce() throws {
+    let features = PairingFeatures(
+      capability: .displayOnly, requirements: [.bonding, .authenticated], initiatorKeys: [],
+      responderKeys: [.encryption])
+    var configuration = PairingConfiguration(features: features)
+    configuration.passkey = 271_828
+    var answers = HCIHostBench.answers
+    answers["0220"] = "00 1b00 20"
+    let bench = try advertising(answers)
+    try bench.receive(connected)
+    bench.host.answerPairings(by: responder(configuration))
+    // KeyboardOnly with protection against a man in the middle; a confirm value that fits no passkey.
+    let (request, refused) = ("01 02 00 05 10 00 01", "0240000600020006000509")
+    func guess(_ handle: String) throws {
+      try bench.receive(bench.frame("0600", "03" + String(repeating: "00", count: 16), handle: handle))
+      try bench.receive(bench.frame("0600", "04" + String(repeating: "00", count: 16), handle: handle))
+    }
+    try bench.receive(bench.frame("0600", request))
+    try guess("4020")
+    #expect(bench.events().contains(.security(handle, .paired(.failure(.failed(.confirmValueFailed))))))
+    try bench.receive("040504 00 4000 13")
+    // Another address.
+    try bench.receive(connected.replacingOccurrences(of: "f5f4f3f2f1f0", with: "f6f4f3f2f1f0"))
+    _ = (bench.events(), bench.sent())
+    try bench.receive(bench.frame("0600", request))
+    #expect(bench.sent() == [refused])
+    bench.wait(.seconds(2))
+    try bench.receive(bench.frame("0600", request))
+    #expect(bench.sent().first?.contains("060002") == true)
+    try guess("4020")
+    // Twice as long after the second.
+    bench.wait(.milliseconds(1500))
+    _ = bench.sent()
+    try bench.receive(bench.frame("0600", request))
+    #expect(bench.sent() == [refused])
   }
 
   /// Core 5.4, Vol 3, Part H, 3.4: after 30 s without a PDU no more of them on this link.

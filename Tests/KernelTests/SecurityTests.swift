@@ -112,6 +112,60 @@ extension InTestKernel {
       #expect(try paired.objects(Paired.self).first?.bonded == true)
     }
 
+    /// BLESA (Wu et al., WOOT 2020): a bonded device that comes back without its key. Its AA01 can be read without encryption.
+    @Test(arguments: [Mode.raw, .exclusive], [cases[0], cases[2], cases[3]])
+    func readsNothingOfADeviceThatForgot(_ mode: Mode, _ way: Case) throws {
+      let peer = try secureBumble(mode, way.peer + ["--forgetful"])
+      let paired = try remembering(["pair", peer.address] + way.own, mode)
+      #expect(paired.status == 0, "\(paired.errors)")
+      try peer.program.line(containing: "forgot")
+      for command in [["read", peer.address, "aa01"], ["write", peer.address, "aa04", "01"]] {
+        let refused = try remembering(command, mode)
+        refused.expectFailure(saying: "\(peer.address) is bonded and did not encrypt", "--accept-unencrypted")
+        #expect(refused.output.isEmpty)
+      }
+      let accepted = try remembering(["read", peer.address, "aa01", "--json", "--accept-unencrypted"], mode)
+      #expect(try accepted.objects(Value.self).first?.value == "6f70656e", "\(accepted.errors)")
+      #expect(try keyFiles().count == 1)
+    }
+
+    /// BLERP (NDSS 2026): pairing again by Just Works leaves an authenticated bond as it was, on both sides. The kernel goes on
+    /// with the bond's key.
+    @Test(arguments: [Mode.raw, .exclusive]) func keepsAnAuthenticatedBond(_ mode: Mode) throws {
+      let way = Self.cases[3]
+      let peer = try secureBumble(mode, way.peer)
+      #expect(try remembering(["pair", peer.address] + way.own, mode).status == 0)
+      let again = try remembering(["pair", peer.address], mode)
+      if mode == .exclusive { again.expectFailure(saying: "stronger bond") }
+      #expect(try keyFiles().count == 1)
+      if mode == .raw { try forgetKernelKeys() }
+      #expect(try read("aa03", of: peer, mode) == Self.authenticated)
+    }
+
+    /// NimBLE 2206: a pairing with a wrong passkey leaves the bond as it was, on both sides.
+    @Test(arguments: [Mode.raw, .exclusive]) func keepsABondOverAPairingThatFails(_ mode: Mode) throws {
+      let peer = try secureBumble(mode, ["--capability", "display", "--passkey", "19283"])
+      #expect(try remembering(["pair", peer.address], mode).status == 0)
+      let keys = try kernelKeys()
+      let again = try remembering(["pair", peer.address, "--passkey", "19284"], mode)
+      // In raw mode a note comes before: the kernel closes the channel.
+      #expect(again.status == 1)
+      #expect(again.errors.contains("cannot pair with \(peer.address)"))
+      #expect(try kernelKeys() == keys)
+      #expect(try keyFiles().count == 1)
+      #expect(try read("aa02", of: peer, mode) == Self.encrypted)
+    }
+
+    /// An adapter that was switched on by ioctl, which the kernel's management interface did not see.
+    @Test func tellsOfKeysThatTheKernelDoesNotGive() throws {
+      try scene.linkedControllers(at: 0..<2, "-L")
+      try scene.demand("hciconfig", ["hci0", "up"])
+      try scene.demand("hciconfig", ["hci1", "down"])
+      let peer = try scene.bumble("bumble_secure.py", ["--numbers", numbers])
+      let result = try remembering(["pair", peer.address, "--json"], .raw)
+      result.expectFailure(saying: "gave no key", "power off")
+    }
+
     /// Its request takes the channel out of the state in which it waits for the encryption (`l2cap_data_channel`, Linux
     /// 6.1). That is not the end of waiting; and the request is answered, or the device would not give its key.
     @Test func comesBackToADeviceThatSpeaksFirst() throws {

@@ -288,6 +288,8 @@ public actor HostAdapter: Adapter {
     settle()
   }
 
+  func isLinkEncrypted(_ handle: ConnectionHandle) -> Bool { host.isEncrypted(handle) }
+
   /// Lets another file do something with the host, and settles. Kept private, the host is used in place: an accessor
   /// that lends it out allocates at each use.
   func withHost<Result>(_ body: (inout HCIHost) -> Result) -> Result {

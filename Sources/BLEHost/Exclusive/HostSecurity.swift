@@ -12,6 +12,8 @@ struct SecurityTable {
   fileprivate var bonds: [ConnectionHandle: Bond] = [:]
   /// Links whose peer does not know its key any more.
   fileprivate var forgotten: Set<ConnectionHandle> = []
+  /// Links for which LE Enable Encryption is under way.
+  fileprivate var encrypting: Set<ConnectionHandle> = []
   /// Links that we made and that are closed when their encryption ends.
   fileprivate var encrypted: Set<ConnectionHandle> = []
   /// Links of which somebody waits until all that they had to say is on air.
@@ -21,6 +23,7 @@ struct SecurityTable {
   mutating func lose(_ handle: ConnectionHandle) {
     bonds[handle] = nil
     forgotten.remove(handle)
+    encrypting.remove(handle)
     encrypted.remove(handle)
     finish(handle, .failure(.linkLost))
     drained(handle)
@@ -176,7 +179,7 @@ extension HostAdapter {
 
   /// Closes a link to a bonded device that is not encrypted any more.
   func requireEncryption(of handle: ConnectionHandle) {
-    guard security.encrypted.contains(handle), !withHost({ $0.isEncrypted(handle) }) else { return }
+    guard security.encrypted.contains(handle), !isLinkEncrypted(handle) else { return }
     end(handle, for: .encryptionLost, reason: .authenticationFailure)
   }
 
@@ -286,6 +289,8 @@ extension HostAdapter {
 
   /// - Returns: the controller's word for how it ended, or why there is none.
   private func encrypt(_ handle: ConnectionHandle, _ key: LongTermKey) async -> Result<HCIStatus, HostError> {
+    security.encrypting.insert(handle)
+    defer { security.encrypting.remove(handle) }
     let command = LEEnableEncryption(
       handle, random: key.random, diversifier: key.diversifier, key: key.key)
     do throws(HostError) {
@@ -294,7 +299,7 @@ extension HostAdapter {
       if status == .pinOrKeyMissing { security.forgotten.insert(handle) }
       // Core 5.4, Vol 4, Part E, 7.7.8: the event may say that encryption is off.
       return .success(
-        status == .success && !withHost({ $0.isEncrypted(handle) }) ? .pinOrKeyMissing : status)
+        status == .success && !isLinkEncrypted(handle) ? .pinOrKeyMissing : status)
     } catch { return .failure(error) }
   }
 
@@ -318,6 +323,8 @@ extension HostAdapter {
     let key = peer(of: handle).flatMap { storedBond(of: $0)?.bond }
     let isEnough = key.map { $0.isAuthenticated || !requirements.contains(.authenticated) } ?? false
     if isEnough, let key = key?.peerKey, !security.forgotten.contains(handle) {
+      // A device may ask as often as it likes: one procedure is under way, and none where the link has what it asks for.
+      guard !isLinkEncrypted(handle), security.encrypting.insert(handle).inserted else { return }
       loop.later(self) { _ = await $0.encrypt(handle, key) }
     } else if settings.raising == .byPairing, security.pairings[handle] == nil {
       loop.later(self) { $0.beginPairing(on: handle) }

@@ -36,6 +36,12 @@ struct KernelSecurity {
     links.append(Link(peer: connection.peer, connection: connection))
   }
 
+  /// The address of the link on which a device named its identity: the kernel tells only private ones.
+  func address(_ told: DeviceAddress, of identity: DeviceAddress) -> DeviceAddress {
+    if told.bits != 0 { return told }
+    return isOurs(identity) ? identity : wanted.first ?? identity
+  }
+
   func isOurs(_ peer: DeviceAddress) -> Bool {
     links.contains { $0.peer == peer && $0.connection != nil } || gathered[peer] != nil
   }
@@ -126,8 +132,7 @@ extension KernelAdapter {
         "\(connection.peer) is bonded, and the kernel does not have its key: loading it takes root; or go on in clear "
           + "text with --accept-unencrypted")
     }
-    let isEncrypted = await raise(connection, to: .medium)
-    return isEncrypted || settings.bondedLinks == .any && connection.isUp
+    return await raise(connection, to: .medium)
   }
 
   /// After a device has refused its key: without it, where it may be paired with again.
@@ -205,11 +210,17 @@ extension KernelAdapter {
     defer { security.wanted.remove(peer) }
     // What is encrypted already the kernel finds good enough, unless more is asked of it on the socket.
     if let level = await connection.securityLevel, level >= .medium {
-      guard settings.agent.capability != .noInputNoOutput else { return bond(of: connection) }
+      guard level < .high, settings.agent.capability != .noInputNoOutput else { return bond(of: connection) }
       _ = try? await channel.command(UnpairDevice(peer))
       guard await raise(connection, to: .high) else {
         throw .pairing(peer, .failed(.unspecifiedReason))
       }
+      return bond(of: connection)
+    }
+    // By Pair Device the kernel would be content with Just Works.
+    if storedBond(of: peer)?.bond.isAuthenticated == true {
+      guard settings.agent.capability != .noInputNoOutput else { throw .pairing(peer, .weakerThanBond) }
+      guard await raise(connection, to: .high) else { throw .pairing(peer, .failed(.authenticationRequirements)) }
       return bond(of: connection)
     }
     let command = PairDevice(peer, settings.agent.capability)
@@ -314,6 +325,7 @@ extension KernelAdapter {
       bond.isBonded = keeping == .forGood && settings.store != nil && settings.isContent(with: bond)
       keep(key.peer, bond)
     case .identityKey(let key, let met, _):
+      let met = security.address(met, of: key.peer)
       guard security.isOurs(met) || security.isOurs(key.peer) else { return }
       take(key.peer, met: met)
       security.gathered[key.peer, default: .none].peerIdentity = DeviceIdentity(
@@ -391,9 +403,6 @@ extension Connection {
   }
 
   func abandonRaising() { carrier.abandonRaising() }
-
-  /// Whether the link has not ended.
-  fileprivate var isUp: Bool { end == nil }
 }
 
 extension HostError {

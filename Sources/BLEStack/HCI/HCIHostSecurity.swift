@@ -298,14 +298,23 @@ extension HCIHost {
   private mutating func finishPairing(
     of link: HCILink, _ result: Result<Bond, PairingError>, _ now: MonotonicTime?
   ) {
+    var isByPasskey = false
+    if case .passkey? = link.pairing?.method { isByPasskey = link.description.role == .peripheral }
     link.pairing = nil
     let peer = link.description.peer
     switch result {
-    case .success: attempts.succeeded(peer)
+    case .success:
+      attempts.succeeded(peer)
+      if isByPasskey { attempts.passkeySucceeded() }
+    // A peer that leaves has tried, too.
+    case .failure(.linkLost) where isByPasskey: if let now { attempts.passkeyFailed(now: now) }
     case .failure(.linkLost), .failure(.cancelled): break
     case .failure(let error):
       link.hasPairingTimedOut = error == .timedOut
-      if let now { attempts.failed(peer, now: now) }
+      if let now {
+        attempts.failed(peer, now: now)
+        if isByPasskey { attempts.passkeyFailed(now: now) }
+      }
     }
     events.append(.security(link.description.handle, .paired(result)))
   }
