@@ -126,6 +126,11 @@ extension InTestKernel {
       }
       let accepted = try remembering(["read", peer.address, "aa01", "--json", "--accept-unencrypted"], mode)
       #expect(try accepted.objects(Value.self).first?.value == "6f70656e", "\(accepted.errors)")
+      struct State: Decodable { var encrypted: Bool?, bonded: Bool? }
+      let link = try remembering(["link", peer.address, "--json", "--accept-unencrypted"], mode)
+      let state = try link.objects(State.self).first
+      #expect(state?.encrypted == false, "\(link.errors)")
+      #expect(state?.bonded == true)
       #expect(try keyFiles().count == 1)
     }
 

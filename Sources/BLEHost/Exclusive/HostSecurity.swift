@@ -51,8 +51,11 @@ extension HostAdapter {
   /// Tells the server of a link what its peer may do now. Until a pairing is over, its key is worth no more than any: what
   /// an older bond was worth does not count.
   func noteSecurity(of handle: ConnectionHandle, _ source: LinkKeySource?) {
-    guard let acceptor, let carrier = carriers[handle], carrier.description.role == .peripheral else {
-      return
+    guard let carrier = carriers[handle] else { return }
+    guard let acceptor, carrier.description.role == .peripheral else {
+      guard source != nil || security.encrypted.contains(handle) else { return }
+      let bond = security.bonds[handle] ?? storedBond(of: carrier.peer)?.bond
+      return note(handle, .security(LinkSecurity(isEncrypted: isLinkEncrypted(handle), bond)))
     }
     let made = security.bonds[handle]
     let bond = source == .pairing ? made : made ?? storedBond(of: carrier.peer)?.bond
@@ -166,7 +169,9 @@ extension HostAdapter {
     switch outcome {
     case .success(.success): security.encrypted.insert(handle)
     case .success(let status):
-      guard settings.bondedLinks == .encrypted, settings.raising == .byStoredKey else { return }
+      guard settings.bondedLinks == .encrypted, settings.raising == .byStoredKey else {
+        return note(handle, .security(LinkSecurity(isEncrypted: false, storedBond(of: peer)?.bond)))
+      }
       throw .notEncrypted(peer, status)
     case .failure(.commandRefused(_, let status)):
       throw .notEncrypted(peer, status)

@@ -88,6 +88,7 @@ public actor KernelAdapter: SecuringAdapter {
         guard await forget(peer) else { throw .notEncrypted(peer, .pinOrKeyMissing) }
         connection = try await open()
         _ = try await protect(connection)
+        await noteSecurity(of: connection, isEncrypted: false)
       }
     } catch {
       await connection.close()

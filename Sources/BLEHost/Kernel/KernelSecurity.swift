@@ -132,7 +132,15 @@ extension KernelAdapter {
         "\(connection.peer) is bonded, and the kernel does not have its key: loading it takes root; or go on in clear "
           + "text with --accept-unencrypted")
     }
-    return await raise(connection, to: .medium)
+    guard await raise(connection, to: .medium) else { return false }
+    await noteSecurity(of: connection, isEncrypted: true)
+    return true
+  }
+
+  /// What is known of a link to a bonded device.
+  func noteSecurity(of connection: Connection, isEncrypted: Bool) async {
+    let security = LinkSecurity(isEncrypted: isEncrypted, storedBond(of: connection.peer)?.bond)
+    await connection.note(LinkChange(time: loop.clock.now(), value: .security(security)))
   }
 
   /// After a device has refused its key: without it, where it may be paired with again.

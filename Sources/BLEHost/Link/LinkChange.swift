@@ -1,6 +1,26 @@
 public import BLECore
-import BLEStack
+public import BLEStack
 public import BLEWire
+
+/// How secure a link is.
+public struct LinkSecurity: Hashable, Sendable {
+  public var isEncrypted: Bool
+  /// 7 … 16; `nil` if not known, as below.
+  public var keyByteCount: Int?
+  /// Whether the key was made with protection against a man in the middle.
+  public var isAuthenticated: Bool?
+  public var isSecureConnections: Bool?
+  /// Whether a key of the device is stored.
+  public var isBonded: Bool
+
+  init(isEncrypted: Bool, _ bond: Bond?) {
+    self.isEncrypted = isEncrypted
+    isBonded = bond?.isBonded ?? false
+    guard isEncrypted, let bond else { return }
+    keyByteCount = Int(bond.keyByteCount)
+    (isAuthenticated, isSecureConnections) = (bond.isAuthenticated, bond.isSecureConnections)
+  }
+}
 
 /// Something about a link became known: as it came up, or as it changed.
 public struct LinkChange: Hashable, Sendable {
@@ -10,6 +30,7 @@ public struct LinkChange: Hashable, Sendable {
     case phy(transmit: LEPHY?, receive: LEPHY?)
     /// Octets of one data packet that we send and receive, at most.
     case dataLength(transmit: UInt16, receive: UInt16)
+    case security(LinkSecurity)
     /// Something that was asked for, and is not to be had here.
     case refused(LinkRequest.Part, HostError)
 
@@ -18,6 +39,7 @@ public struct LinkChange: Hashable, Sendable {
       case .timing: part == .timing
       case .phy: part == .phy
       case .dataLength: part == .dataLength
+      case .security: false
       case .refused(let refused, _): part == refused
       }
     }
@@ -40,6 +62,8 @@ public struct LinkState: Hashable, Sendable {
   /// Octets of one data packet that we send and receive, at most.
   public var transmitOctets: UInt16?
   public var receiveOctets: UInt16?
+  /// `nil` if encryption was never an issue: in exclusive mode the link is not encrypted then.
+  public var security: LinkSecurity?
 
   public init() {}
 
@@ -52,6 +76,7 @@ public struct LinkState: Hashable, Sendable {
     case .timing(let parameters): timing = parameters
     case .phy(let transmit, let receive): (transmitPHY, receivePHY) = (transmit, receive)
     case .dataLength(let transmit, let receive): (transmitOctets, receiveOctets) = (transmit, receive)
+    case .security(let security): self.security = security
     case .refused: break
     }
   }

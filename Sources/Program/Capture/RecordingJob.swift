@@ -202,6 +202,10 @@ struct RecordingJob: Sendable {
     // The last goes the way of every failed command.
     for failure in failures.dropLast() { Console.note(failure) }
     if let failure = failures.last { throw Failure(failure) }
+    if outcomes.contains(where: \.isUnencrypted) {
+      Console.note("a bonded device was recorded without encryption: it may be another device")
+      throw ExitCode.failure
+    }
     try CaptureText.end(lost: outcomes.reduce(0) { $0 + $1.lostCount })
   }
 
@@ -253,6 +257,10 @@ extension SessionReport {
 extension RecordingGroup.Outcome {
   fileprivate var hasReport: Bool {
     if case .success = result { true } else { false }
+  }
+
+  fileprivate var isUnencrypted: Bool {
+    if case .success(let result) = result { result.report.hasUnencryptedBond } else { false }
   }
 
   fileprivate var lostCount: Int {

@@ -15,7 +15,10 @@ extension SessionReport {
         if let receiveBufferByteCount, receiveBufferByteCount > 0 {
           line.member("receiveBufferByteCount", receiveBufferByteCount)
         }
-        line.members(of: LinkState(after: changes))
+        let state = LinkState(after: changes)
+        line.members(of: state)
+        // Our own host sees each change of encryption.
+        if state.security == nil, mode == "exclusive" { line.member("encrypted", false) }
       }
       line.member(
         "changes",
@@ -40,6 +43,15 @@ extension SessionReport {
       if let disconnectReason {
         line.member("disconnectReason", disconnectReason)
       }
+    }
+  }
+}
+
+extension SessionReport {
+  /// Whether samples of a bonded device may have come over a link without encryption.
+  package var hasUnencryptedBond: Bool {
+    changes.contains {
+      if case .security(let security) = $0.value { security.isBonded && !security.isEncrypted } else { false }
     }
   }
 }
@@ -72,6 +84,12 @@ extension JSONLine {
     if let phy = state.receivePHY { member("receivePhy", phy.name) }
     if let octets = state.transmitOctets { member("transmitDataLength", octets) }
     if let octets = state.receiveOctets { member("receiveDataLength", octets) }
+    guard let security = state.security else { return }
+    member("encrypted", security.isEncrypted)
+    if let count = security.keyByteCount { member("keySize", count) }
+    if let flag = security.isAuthenticated { member("authenticated", flag) }
+    if let flag = security.isSecureConnections { member("secureConnections", flag) }
+    member("bonded", security.isBonded)
   }
 
   fileprivate mutating func members(of request: LinkRequest) {
