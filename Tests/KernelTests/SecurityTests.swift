@@ -126,12 +126,14 @@ extension InTestKernel {
       }
       let accepted = try remembering(["read", peer.address, "aa01", "--json", "--accept-unencrypted"], mode)
       #expect(try accepted.objects(Value.self).first?.value == "6f70656e", "\(accepted.errors)")
+      #expect(try keyFiles().count == 1)
+      // The kernel keeps its link for two seconds, and bumble advertises behind it.
+      guard mode == .exclusive else { return }
       struct State: Decodable { var encrypted: Bool?, bonded: Bool? }
       let link = try remembering(["link", peer.address, "--json", "--accept-unencrypted"], mode)
       let state = try link.objects(State.self).first
       #expect(state?.encrypted == false, "\(link.errors)")
       #expect(state?.bonded == true)
-      #expect(try keyFiles().count == 1)
     }
 
     /// BLERP (NDSS 2026): pairing again by Just Works leaves an authenticated bond as it was, on both sides. The kernel goes on

@@ -228,7 +228,9 @@ extension KernelAdapter {
     // By Pair Device the kernel would be content with Just Works.
     if storedBond(of: peer)?.bond.isAuthenticated == true {
       guard settings.agent.capability != .noInputNoOutput else { throw .pairing(peer, .weakerThanBond) }
-      guard await raise(connection, to: .high) else { throw .pairing(peer, .failed(.authenticationRequirements)) }
+      guard await raise(connection, to: .high) else {
+        throw .pairing(peer, .failed(.authenticationRequirements))
+      }
       return bond(of: connection)
     }
     let command = PairDevice(peer, settings.agent.capability)

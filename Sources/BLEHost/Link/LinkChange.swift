@@ -1,5 +1,5 @@
 public import BLECore
-public import BLEStack
+import BLEStack
 public import BLEWire
 
 /// How secure a link is.

@@ -95,9 +95,12 @@ package enum LinkText {
   }
 
   private static func text(_ security: LinkSecurity) -> String {
-    guard security.isEncrypted else { return security.isBonded ? "not encrypted, though bonded" : "not encrypted" }
+    guard security.isEncrypted else {
+      return security.isBonded ? "not encrypted, though bonded" : "not encrypted"
+    }
     guard let count = security.keyByteCount else { return "encrypted" }
-    return "encrypted (\(security.isAuthenticated == true ? "authenticated" : "not authenticated"), \(count) bytes)"
+    return
+      "encrypted (\(security.isAuthenticated == true ? "authenticated" : "not authenticated"), \(count) bytes)"
   }
 
   /// Responses that belong to no request; `nil` where there are none.
