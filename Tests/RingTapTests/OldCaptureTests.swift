@@ -58,7 +58,9 @@ import Testing
         clock.removeValue(forKey: key)
         oldClock.removeValue(forKey: key)
       }
-      for key in ["rateUncertaintyPpm", "offsetUncertaintyNs"] { clock.removeValue(forKey: key) }
+      for key in ["rateUncertaintyPpm", "offsetUncertaintyNs", "missingTicksAtMost", "linkTooSlow"] {
+        clock.removeValue(forKey: key)
+      }
       (ours["clock"], theirs["clock"]) = (clock, oldClock)
       #expect(canonical(ours) == canonical(theirs))
     }
