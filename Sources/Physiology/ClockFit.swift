@@ -381,6 +381,10 @@ private struct EventGrid: Sendable {
   /// Seven of ten steps are multiples of the interval, but for this: nanoseconds.
   private static let tolerance = 1_000_000.0
 
+  /// Steps beside the interval that show a fraction of it, and the smallest fraction that is looked for.
+  private static let leastOff = 2
+  private static let largestDivisor = 32
+
   /// A long step is longer than the mean by such a factor.
   private static let longStep = 1.4
 
@@ -427,14 +431,31 @@ private struct EventGrid: Sendable {
     var units = min(Self.mostUnits, Int(min(longest / Self.unit, 1e6)) + 1)
     while units >= Self.leastUnits {
       let interval = Double(units) * Self.unit
-      var off = 0
-      for place in 0..<known {
-        let number = (steps[place] / interval).rounded()
-        if number < 1 || abs(steps[place] - number * interval) > Self.tolerance { off += 1 }
-      }
-      if 10 * off <= 3 * known { return interval }
+      let off = stepsOff(interval)
+      if 10 * off <= 3 * known { return off < Self.leastOff ? interval : part(of: interval) ?? interval }
       units -= 1
     }
     return .infinity
+  }
+
+  /// A fraction of an interval that every step is a multiple of, where some are none of the interval: ticks that come almost
+  /// once in so many events.
+  private func part(of interval: Double) -> Double? {
+    for divisor in 2...Self.largestDivisor {
+      let part = interval / Double(divisor)
+      guard part >= Double(Self.leastUnits) * Self.unit else { return nil }
+      if stepsOff(part) == 0 { return part }
+    }
+    return nil
+  }
+
+  /// Steps that are no multiple of an interval.
+  private func stepsOff(_ interval: Double) -> Int {
+    var off = 0
+    for place in 0..<min(count, Self.capacity) {
+      let number = (steps[place] / interval).rounded()
+      if number < 1 || abs(steps[place] - number * interval) > Self.tolerance { off += 1 }
+    }
+    return off
   }
 }

@@ -148,9 +148,13 @@ struct StreamPauses: Sendable {
 /// Ticks from which on all are later by whole periods, where no tick shows that it missed an event: ticks were lost, or the
 /// ring's clock has drifted by a connection event against the controller's.
 ///
-/// A drift comes at even distances. The first two may be either; one that is out of step with them is a loss, and if most
-/// are, so are all that follow.
+/// A drift makes ticks later by the greatest common divisor of period and interval: by one period at most, and only if an
+/// interval is a whole number of periods. It comes at even distances, which are no shorter than crystals let them be. The
+/// first two may be either; one that is out of step with them is a loss, and if most are, so are all that follow.
 struct ClockJumps: Sendable {
+  /// The two crystals are off by less: a share. The controller's by 50 ppm at most (Core 5.4, Vol 6, Part B, 4.2.1), the
+  /// ring's by 200.
+  private static let largestDrift = 250e-6
   /// Distances of a drift differ by at most such a share, or so many ticks.
   private static let tolerance = 0.125
   private static let leastTolerance = 4.0
@@ -165,11 +169,17 @@ struct ClockJumps: Sendable {
 
   /// Takes the next one.
   ///
+  /// - Parameter intervalPeriods: the connection interval, in periods; infinite if it is unknown.
   /// - Returns: whether it is a loss.
-  mutating func isLoss(_ ticks: Int, at number: Int) -> Bool {
+  mutating func isLoss(_ ticks: Int, at number: Int, intervalPeriods: Double) -> Bool {
+    if ticks > 1 || intervalPeriods < 0.75 { return true }
     if losses >= Self.leastLosses, losses > even { return true }
     if let last {
       let since = Double(number - last)
+      if since * Self.largestDrift < 0.75 {
+        losses += 1
+        return true
+      }
       if let distance {
         let times = max(1, (since / distance).rounded())
         guard abs(since - times * distance) <= max(Self.leastTolerance, Self.tolerance * distance) else {

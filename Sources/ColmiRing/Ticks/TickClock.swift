@@ -381,7 +381,9 @@ public struct TickClock: Sendable {
         // So seldom on time that lateness proves nothing; but a pause of the whole stream is one.
         if isLongPause { break }
         guard quiet >= Self.leastDoubt else { return 0 }
-        _ = jumps.isLoss(Int(min((least / fit.period).rounded(), Self.largestGap)), at: lastNumber + 1)
+        _ = jumps.isLoss(
+          Int(min((least / fit.period).rounded(), Self.largestGap)), at: lastNumber + 1,
+          intervalPeriods: fit.eventInterval / fit.period)
         usual = UsualLateness()
         return 0
       }
@@ -398,7 +400,8 @@ public struct TickClock: Sendable {
     let fitsBehind = min(lateness, leastAfter) >= min(lost * fit.period, plateau) - slack
     guard isLongPause || fitsBehind else { return 0 }
     if !isLongPause, Self.leastMissed * missed < quiet {
-      guard jumps.isLoss(Int(lost), at: lastNumber + 1) else {
+      let periods = fit.eventInterval / fit.period
+      guard jumps.isLoss(Int(lost), at: lastNumber + 1, intervalPeriods: periods) else {
         usual = UsualLateness()
         return 0
       }
