@@ -13,7 +13,7 @@ import Testing
   @Test(
     .enabled(if: folder != nil, "no shared trials: set RINGTAP_SHARED to their folder"),
     arguments: [
-      ("Plain", 35, ""), ("TwiceMTU", 35, "belong to no request"), ("LateError", 35, "belong to no request"),
+      ("Plain", 35, ""), ("TwiceMTU", 35, "belongs to no request"), ("LateError", 35, "belong to no request"),
       ("EndsAtMTU", 30, "asked for its MTU; it is not asked again"),
       ("NoCCCD", 35, "no descriptor that turns its values on"), ("TwoServices", 35, ""),
       ("HardwareError", 30, "the adapter failed and was reset"),

@@ -381,9 +381,7 @@ public struct TickClock: Sendable {
         // So seldom on time that lateness proves nothing; but a pause of the whole stream is one.
         if isLongPause { break }
         guard quiet >= Self.leastDoubt else { return 0 }
-        _ = jumps.isLoss(
-          Int(min((least / fit.period).rounded(), Self.largestGap)), at: lastNumber + 1,
-          intervalPeriods: fit.eventInterval / fit.period)
+        _ = isLoss(min((least / fit.period).rounded(), Self.largestGap), fit)
         usual = UsualLateness()
         return 0
       }
@@ -399,14 +397,16 @@ public struct TickClock: Sendable {
     let slack = min(fit.period / 4, max(fit.period / 32, Self.jitter))
     let fitsBehind = min(lateness, leastAfter) >= min(lost * fit.period, plateau) - slack
     guard isLongPause || fitsBehind else { return 0 }
-    if !isLongPause, Self.leastMissed * missed < quiet {
-      let periods = fit.eventInterval / fit.period
-      guard jumps.isLoss(Int(lost), at: lastNumber + 1, intervalPeriods: periods) else {
-        usual = UsualLateness()
-        return 0
-      }
+    if !isLongPause, Self.leastMissed * missed < quiet, !isLoss(lost, fit) {
+      usual = UsualLateness()
+      return 0
     }
     holdUp = lateness - least
     return Int(lost)
+  }
+
+  /// Whether ticks from the next on that are later by whole periods follow a loss, where none shows that it missed an event.
+  private mutating func isLoss(_ periods: Double, _ fit: ClockFit) -> Bool {
+    jumps.isLoss(Int(periods), at: lastNumber + 1, intervalPeriods: fit.eventInterval / fit.period)
   }
 }

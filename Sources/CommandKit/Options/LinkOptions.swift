@@ -105,7 +105,11 @@ package enum LinkText {
 
   /// Responses that belong to no request; `nil` where there are none.
   package static func strays(_ count: Int) -> String? {
-    count == 0 ? nil : "the device sent \(count) responses that belong to no request; they were ignored"
+    switch count {
+    case 0: nil
+    case 1: "the device sent a response that belongs to no request; it was ignored"
+    default: "the device sent \(count) responses that belong to no request; they were ignored"
+    }
   }
 
   /// One line for each wish that was not fulfilled.
