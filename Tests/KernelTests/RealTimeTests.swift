@@ -17,7 +17,8 @@ extension InTestKernel {
       let path = scene.path("capture")
       let result = try scene.ringtap("capture", "--count", "3000", "--output", path)
       // The ring drops what its link does not carry: whole ticks, which look like a slower ring, or parts of them (status 3).
-      #expect(result.status == 0 || result.status == 3 && result.output.contains("missing by the sensor's clock"))
+      #expect(
+        result.status == 0 || result.status == 3 && result.output.contains("missing by the sensor's clock"))
 
       let capture = try CaptureFolder(path)
       #expect(capture.session.device.address == ring.address)
