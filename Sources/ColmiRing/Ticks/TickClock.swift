@@ -138,7 +138,6 @@ public struct TickClock: Sendable {
   /// How well it fits so far.
   public var report: ClockReport {
     var report = tally
-    report.missingAtMost = tally.missing + doubtful
     // Each tick that may be missing stretches the line by a period.
     let doubtful = doubtful + jumps.doubtful
     report.missingAtMost = tally.missing + doubtful
