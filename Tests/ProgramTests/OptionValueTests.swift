@@ -3,9 +3,12 @@ import Synchronization
 import TestKit
 import Testing
 
+/// How many values of each option are tried; nil for the ends of the ranges and one value beyond.
+private let valuesOfEach = ProcessInfo.processInfo.environment["RINGTAP_OPTION_VALUES"].flatMap { Int($0) }
+
 /// Every numeric option of every command, as the parser's own dump lists them, with the edges of its range and what lies
 /// beyond. A numeric option is one that does not accept the text `junk` and lists no words instead.
-@Suite(.timeLimit(.minutes(5))) struct OptionValueTests {
+@Suite(.timeLimit(.minutes(valuesOfEach == nil ? 5 : 60))) struct OptionValueTests {
   /// No number of any option: too large for some type, no number at all, or nothing.
   private static let beyond = [
     "-1", "2147483648", "4294967296", "9223372036854775807", "9223372036854775808", "18446744073709551616",
@@ -132,7 +135,7 @@ import Testing
   }
 
   /// The ends of each declaration's range, and one option of each command with a value beyond; the parser takes its time in a debug
-  /// build. RINGTAP_OPTION_VALUES=N tries N values of each option of each command: 22 are all, and take half an hour.
+  /// build. RINGTAP_OPTION_VALUES=N tries N values of each option of each command: 22 are all, and take ten minutes.
   @Test func noValueOfAnOptionEndsACommandByASignal() async throws {
     let options = try await Self.options()
     #expect(options.count > 800)
@@ -150,15 +153,16 @@ import Testing
     for option in declared {
       if let range = found[option.declaration] { runs += [(option, range.lower), (option, range.upper)] }
     }
-    let count = ProcessInfo.processInfo.environment["RINGTAP_OPTION_VALUES"].flatMap { Int($0) }
     let numeric = options.filter { found[$0.declaration] != nil }
     let commands = Dictionary(grouping: numeric, by: \.words).sorted { $0.key.joined() < $1.key.joined() }
     for (place, command) in commands.enumerated() {
-      let chosen = count == nil ? [command.value[place % command.value.count]] : command.value
+      let chosen = valuesOfEach == nil ? [command.value[place % command.value.count]] : command.value
       for (index, option) in chosen.enumerated() {
         let ends = found[option.declaration].map { [$0.lower, $0.upper] } ?? []
         let values = Self.beyond + ["junk", "0"] + ends
-        for step in 0..<(count ?? 1) { runs.append((option, values[(place + index + step) % values.count])) }
+        for step in 0..<(valuesOfEach ?? 1) {
+          runs.append((option, values[(place + index + step) % values.count]))
+        }
       }
     }
     try await Self.forEach(runs) { _, run in try await Self.check(run.0, run.1) }
