@@ -60,6 +60,15 @@ import Testing
     }
   }
 
+  /// Where nothing is left to import, what was cut is the reason.
+  @Test func tellsOfCutsWhereNothingIsLeft() {
+    let log = Self.heartRates(4) { _ in 11 }
+    let error = #expect(throws: LogImport.Failure.self) {
+      try log.imported([(0x12, .heartRateMeasurement)]) { _, _ in }
+    }
+    #expect("\(error, default: "")".hasSuffix("; the log's writer cut 4 packets short"))
+  }
+
   /// A frame in three fragments, of which one is cut: one loss, and nothing malformed.
   @Test(arguments: [0, 1, 2]) func countsACutFragmentOnce(_ cut: Int) throws {
     var log = Self.heartRates(3) { _ in nil }
