@@ -94,11 +94,30 @@ struct PairCommandTests {
       #expect(try bonds(folder).count == 1)
       let after = try await run(read + ["--json"], state: folder)
       #expect(after.status == 0, "\(after.errorLines)")
+      try await recordsEncrypted(way, transport, folder)
       let forget = try await run(["pair", Self.address, "--forget", "--mode", "exclusive"], state: folder)
       #expect(forget.status == 0 && forget.outputLines == ["forgot the keys of \(Self.address)"])
       #expect(try bonds(folder).isEmpty)
       #expect(try await run(read, state: folder).status == 1)
     }
+  }
+
+  /// A capture, and what is made of it, tells how its link was encrypted.
+  private func recordsEncrypted(_ way: Case, _ transport: [String], _ folder: String) async throws {
+    let walk = folder + "/walk"
+    let capture = try await run(
+      ["heart-rate", Self.address, "--count", "2", "--output", walk] + transport, state: folder)
+    #expect(capture.status == 0, "\(capture.errorLines)")
+    let text = "encrypted (\(way.isAuthenticated ? "" : "not ")authenticated, 16 bytes)"
+    let analysis = try await run(["analyse", walk], state: folder)
+    #expect(analysis.outputLines.contains("link      \(text)"), "\(analysis.outputLines)")
+    let json = try await run(["analyse", walk, "--json"], state: folder)
+    let flags = #""authenticated":\#(way.isAuthenticated),"secureConnections":\#(way.isSecure),"bonded":true"#
+    #expect(
+      json.output.contains(#""security":[{"encrypted":true,"keySize":16,\#(flags)}]"#), "\(json.output)")
+    let report = try await run(["report", walk, "--output", folder + "/walk.html"], state: folder)
+    #expect(report.status == 0, "\(report.errorLines)")
+    #expect(try String(contentsOfFile: folder + "/walk.html", encoding: .utf8).contains(text))
   }
 
   /// The quickest trial: device and host in one process, whose keys end with it.

@@ -13,6 +13,11 @@ public struct LinkSecurity: Hashable, Sendable {
   /// Whether a key of the device is stored.
   public var isBonded: Bool
 
+  /// Nothing but this is known.
+  package init(isEncrypted: Bool, isBonded: Bool) {
+    (self.isEncrypted, self.isBonded) = (isEncrypted, isBonded)
+  }
+
   init(isEncrypted: Bool, _ bond: Bond?) {
     self.isEncrypted = isEncrypted
     isBonded = bond?.isBonded ?? false

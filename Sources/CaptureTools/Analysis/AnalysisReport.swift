@@ -1,4 +1,5 @@
 package import BLECore
+package import BLEHost
 package import ColmiRing
 package import JSONText
 import Physiology
@@ -40,6 +41,8 @@ package struct AnalysisReport: Sendable {
 
   /// What came and what was lost, by `session.json`; `nil` if there is none.
   package var ledger: Ledger?
+  /// What `session.json` tells of the links' encryption: each once, in the order in which it came.
+  package var security: [LinkSecurity] = []
   /// What only the form of the values tells of an imported capture.
   package var knownByPayload = PayloadKnowledge([])
 
@@ -61,6 +64,10 @@ package struct AnalysisReport: Sendable {
       encodeTables(&line)
       if let ledger { ledger.encode(into: &line) }
       knownByPayload.encode(into: &line)
+      if !security.isEmpty {
+        line.member(
+          "security", array: { line in for each in security { line.object { $0.members(of: each) } } })
+      }
       if contents.contains(.ticks) {
         line.member("ticks", ticks.ticks)
         line.member("wholeTicks", ticks.wholeTicks)

@@ -1,4 +1,5 @@
 import BLECore
+import BLEHost
 package import BLELinux
 package import CaptureTables
 import ColmiRing
@@ -94,6 +95,7 @@ package struct CaptureAnalysis: ~Copyable {
     }
     results.report.damage = capture.damage
     results.report.ledger = capture.ledger
+    results.report.security = LinkSecurity.all(in: capture.session)
     results.report.knownByPayload = PayloadKnowledge(capture.session)
     results.report.clockStepCount = capture.session?["clockStepCount"]?.integer() ?? 0
     let others = capture.tables.filter { table in

@@ -90,17 +90,8 @@ package enum LinkText {
     if let transmit = state.transmitOctets, let receive = state.receiveOctets {
       parts.append("data length \(transmit)/\(receive)")
     }
-    if let security = state.security { parts.append(text(security)) }
+    if let security = state.security { parts.append(security.text) }
     return parts.isEmpty ? nil : parts.joined(separator: ", ")
-  }
-
-  private static func text(_ security: LinkSecurity) -> String {
-    guard security.isEncrypted else {
-      return security.isBonded ? "not encrypted, though bonded" : "not encrypted"
-    }
-    guard let count = security.keyByteCount else { return "encrypted" }
-    return
-      "encrypted (\(security.isAuthenticated == true ? "authenticated" : "not authenticated"), \(count) bytes)"
   }
 
   /// Responses that belong to no request; `nil` where there are none.

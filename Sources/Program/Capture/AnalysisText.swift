@@ -1,4 +1,5 @@
 import BLECore
+import BLEHost
 import CaptureTools
 import ColmiRing
 import Physiology
@@ -10,6 +11,9 @@ enum AnalysisText {
     var lines = sampleLines(report)
     for (place, text) in (report.ledger?.lines ?? []).enumerated() {
       lines.append(line(place == 0 ? "lost" : "", text))
+    }
+    if !report.security.isEmpty {
+      lines.append(line("link", report.security.map(\.text).joined(separator: ", then ")))
     }
     if let text = report.knownByPayload.text { lines.append(line("origin", text)) }
     if report.contents.contains(.ticks) { lines += clockLines(report.ticks) }

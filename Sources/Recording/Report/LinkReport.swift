@@ -1,7 +1,7 @@
 import BLECore
 package import BLEHost
 public import BLEWire
-import JSONText
+package import JSONText
 
 /// The member `connection` of `session.json`: what was asked, what is in force, what changed when. What the kernel
 /// does not tell is not claimed.
@@ -56,6 +56,33 @@ extension SessionReport {
   }
 }
 
+extension LinkSecurity {
+  /// - Parameter document: an object of `session.json`'s `connection`; `nil` if it says nothing of encryption.
+  package init?(_ document: JSONDocument) {
+    guard let isEncrypted = document["encrypted"]?.flag else { return nil }
+    self.init(isEncrypted: isEncrypted, isBonded: document["bonded"]?.flag ?? false)
+    keyByteCount = document["keySize"]?.integer()
+    isAuthenticated = document["authenticated"]?.flag
+    isSecureConnections = document["secureConnections"]?.flag
+  }
+
+  /// What `session.json` tells of encryption, each once, in the order in which it came; empty if it tells nothing.
+  package static func all(in session: JSONDocument?) -> [LinkSecurity] {
+    let connection = session?["connection"]
+    let objects = (connection?["changes"]?.array ?? []) + [connection?["inForce"]].compactMap(\.self)
+    return objects.compactMap { LinkSecurity($0) }.reduce(into: []) { all, security in
+      if !all.contains(security) { all.append(security) }
+    }
+  }
+
+  package var text: String {
+    guard isEncrypted else { return isBonded ? "not encrypted, though bonded" : "not encrypted" }
+    guard let keyByteCount else { return "encrypted" }
+    return
+      "encrypted (\(isAuthenticated == true ? "authenticated" : "not authenticated"), \(keyByteCount) bytes)"
+  }
+}
+
 extension LinkChange {
   fileprivate var isRefusal: Bool {
     if case .refused = value { true } else { false }
@@ -84,7 +111,10 @@ extension JSONLine {
     if let phy = state.receivePHY { member("receivePhy", phy.name) }
     if let octets = state.transmitOctets { member("transmitDataLength", octets) }
     if let octets = state.receiveOctets { member("receiveDataLength", octets) }
-    guard let security = state.security else { return }
+    if let security = state.security { members(of: security) }
+  }
+
+  package mutating func members(of security: LinkSecurity) {
     member("encrypted", security.isEncrypted)
     if let count = security.keyByteCount { member("keySize", count) }
     if let flag = security.isAuthenticated { member("authenticated", flag) }

@@ -1,3 +1,4 @@
+import BLEHost
 import CaptureTables
 import JSONText
 import Recording
@@ -191,7 +192,8 @@ struct SessionFacts {
     let parts = known.compactMap { key, before, after in
       document[key].map { before + word($0) + after }
     }
-    return parts.joined(separator: ", ")
+    let security = LinkSecurity(document).map { [$0.text] } ?? []
+    return (parts + security).joined(separator: ", ")
   }
 
   private static func words(_ document: JSONDocument) -> String {
