@@ -87,6 +87,33 @@ import Testing
     #expect(ticks.suffix(whole.count).map(numbers) == whole)
   }
 
+  /// The same from the middle of a tick on, where every fourth event is lost and the next one brings two ticks.
+  @Test func learnsAnotherOrderFromTheMiddle() {
+    var grouper = RingTickGrouper()
+    var ticks: [RingTick] = []
+    for number in 0..<500 {
+      for (place, kind) in [Kind.accelerometer, .spO2, .ppg].enumerated() where number > 0 || place > 0 {
+        let late = number % 4 == 3 ? 39_000_000 : 0
+        let time = Int64(number * 40_000_000 + place * 200_000 + late)
+        let tick = grouper.take(sample(kind, number), at: ReceiveTime(nanoseconds: time))
+        if let tick { ticks.append(tick) }
+      }
+    }
+    #expect(ticks.suffix(400).map(numbers) == (99..<499).map { [$0, $0, $0] })
+  }
+
+  /// Events that bring three frames each, the first one two of them: the pauses are in the middle of each tick.
+  @Test func learnsNoOrderFromAFullLink() {
+    var grouper = RingTickGrouper()
+    var ticks: [RingTick] = []
+    for frame in 0..<1_500 {
+      let time = Int64((frame + 1) / 3 * 50_000_000 + frame % 3 * 700_000)
+      let sample = sample([.spO2, .ppg, .accelerometer][frame % 3], frame / 3)
+      if let tick = grouper.take(sample, at: ReceiveTime(nanoseconds: time)) { ticks.append(tick) }
+    }
+    #expect(ticks.map(numbers) == (0..<499).map { [$0, $0, $0] })
+  }
+
   /// A retransmission in the middle of a tick does not part it.
   @Test func keepsASplitTickTogether() {
     var grouper = RingTickGrouper()

@@ -62,7 +62,7 @@ extension RingRawSample {
   }
 }
 
-/// Groups the frames of the raw stream into ticks, by their order. No allocation; one tick of memory.
+/// Groups the frames of the raw stream into ticks, by their order. Fixed memory, allocated at the start; one tick of it.
 ///
 /// A tick ends where a subtype comes that it has already, or that is sent before one that it has. So a lost frame
 /// leaves its place empty and does not shift the others. Time says nothing: a link that loses packets may hold back a
@@ -70,7 +70,8 @@ extension RingRawSample {
 /// tenths of a tick part them, for the case that all frames in between were lost by the ring.
 ///
 /// The order is 1, 2, 3 (SpO2, PPG, accelerometer) until the stream shows another: the ring sends a tick at once, so
-/// the frame that usually comes first after a pause is the first of a tick.
+/// the frame that usually comes first after a pause is the first of a tick. A link that is full pauses anywhere in a tick.
+/// So another order is believed only if the stream began with it, or if events show that the link has room.
 public struct RingTickGrouper: Sendable {
   private static let kinds = 3
   /// Frames after which the order is read from the pauses; then after each doubling, up to the last.
@@ -99,6 +100,8 @@ public struct RingTickGrouper: Sendable {
   /// How often the kind of the second index followed that of the first.
   private var followers: InlineArray<9, Int> = .init(repeating: 0)
   private var lastKind: Int?
+  private var firstKind: Int?
+  private(set) var load = EventLoad()
   private var seen = 0
   private var nextLook = Self.learningFrames
 
@@ -151,9 +154,12 @@ public struct RingTickGrouper: Sendable {
   // MARK: Order
 
   private mutating func learn(_ kind: Int, _ now: Int64) {
+    load.take(now)
     if let lastKind {
       if now &- lastTime > Self.pause { pauses[kind] += 1 }
       followers[lastKind * Self.kinds + kind] += 1
+    } else {
+      firstKind = kind
     }
     lastKind = kind
     guard seen < Self.lastLearningFrames else { return }
@@ -170,6 +176,7 @@ public struct RingTickGrouper: Sendable {
     for kind in 0..<Self.kinds where kind != first {
       guard pauses[first] >= max(Self.leastPauses, Self.pauseLead * pauses[kind]) else { return }
     }
+    guard first == firstKind || load.hasRoom else { return }
     let (a, b) = ((first + 1) % Self.kinds, (first + 2) % Self.kinds)
     let aFollows = followers[first * Self.kinds + a] >= followers[first * Self.kinds + b]
     rank[first] = 0

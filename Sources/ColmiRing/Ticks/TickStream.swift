@@ -10,7 +10,6 @@ public struct TickStream: Sendable {
   private var grouper = RingTickGrouper()
   private var clock = TickClock()
   private var tally = TickTally()
-  private var load = EventLoad()
   private var end = End.open
 
   private enum End { case open, begun, reached }
@@ -28,7 +27,7 @@ public struct TickStream: Sendable {
   }
 
   /// Whether the link could not carry all frames so far: see `ClockReport.isLinkTooSlow`.
-  public var isLinkTooSlow: Bool { load.isFull || tally.isUneven(missing: clock.missingSoFar) }
+  public var isLinkTooSlow: Bool { grouper.load.isFull || tally.isUneven(missing: clock.missingSoFar) }
 
   /// Takes the next frame, in the order of arrival. Call `next` until it gives nothing before the next `take`.
   public mutating func take(_ sample: RingRawSample, at time: ReceiveTime) { order.take(sample, at: time) }
@@ -47,7 +46,6 @@ public struct TickStream: Sendable {
         return placed
       }
       if let (sample, time) = order.pop() {
-        load.take(time.nanoseconds)
         if let tick = grouper.take(sample, at: time) { clock.take(tick) }
         continue
       }
@@ -124,6 +122,7 @@ struct EventLoad: Sendable {
   private static let longStep = 1.5
   private static let leastLost = 4
   private static let framesOfTick = 3
+  private static let leastWhole = 8
   /// Events that bring more than a full one, and that bring fewer by whole ticks, at most: shares.
   private static let largestShareAbove = 0.002
   private static let largestShareBelow = 0.01
@@ -162,6 +161,26 @@ struct EventLoad: Sendable {
       if frames > full { above += afterLost[frames] }
     }
     return all >= Self.leastLost && above == 0
+  }
+
+  /// Whether many events bring whole ticks more or less than the usual one. Those of a full link bring the same number each,
+  /// and less only where the radio cuts them short, which seldom falls between two ticks.
+  var hasRoom: Bool {
+    var (all, usual) = (0, 1)
+    for frames in events.indices {
+      all += events[frames]
+      if events[frames] > events[usual] { usual = frames }
+    }
+    guard all >= Self.leastEvents else { return false }
+    var (whole, cut) = (0, 0)
+    for frames in events.indices where frames != usual {
+      if (usual - frames).isMultiple(of: Self.framesOfTick) {
+        whole += events[frames]
+      } else {
+        cut += events[frames]
+      }
+    }
+    return whole > Self.leastWhole + 2 * cut
   }
 
   var isFull: Bool {
