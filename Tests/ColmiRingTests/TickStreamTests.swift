@@ -166,6 +166,36 @@ import Testing
     #expect(abs(errors.mean) < 0.04)
   }
 
+  /// Four links of two seconds each, 0.4 s apart: each has a phase of its own, and the rate is that of the ring, 50 a second, not
+  /// that of a line through all of them.
+  @Test func beginsALineOnEachLink() throws {
+    let simulated = SimulatedStream(rate: 50, connectionInterval: 0.03, ticks: 100)
+    var (stream, ticks) = (TickStream(), [PlacedTick]())
+    for link in 1...4 {
+      // Off by 0.3 of a tick more on each.
+      let shift = Int64(link) * 2_406_000_000
+      for frame in frames(simulated) {
+        let time = ReceiveTime(nanoseconds: frame.time.nanoseconds + shift)
+        stream.take(frame.sample, at: time, link: link)
+        while let tick = stream.next() { ticks.append(tick) }
+      }
+    }
+    stream.finish()
+    while let tick = stream.next() { ticks.append(tick) }
+    #expect(ticks.count == 400)
+    #expect(ticks.indices.filter { ticks[$0].isRestart } == [100, 200, 300])
+    // 20 ticks and 0.3 of one without a link.
+    for start in [100, 200, 300] { #expect((20...21).contains(ticks[start].missingBefore)) }
+    let report = stream.report
+    let uncertainty = try #require(report.clock.rateUncertainty)
+    #expect(abs(try #require(report.rate) / 50 - 1) <= min(uncertainty, 0.01))
+    let times = (1...4).flatMap { link in simulated.arrivals.map { $0.sensor + Double(link) * 2.406 } }
+    let errors = zip(ticks, times).map {
+      Double($0.fittedTime.nanoseconds - SimulatedStream.epoch) / 1e9 - $1
+    }
+    #expect(deviation(errors) < 0.003)
+  }
+
   /// The link is lost for 4 s and the ring starts its timer anew: the fit follows within the time by which ticks lag.
   @Test(arguments: [5.0, 25, 50]) func beginsAnewAfterALostLink(rate: Double) throws {
     let before = SimulatedStream(rate: rate, connectionInterval: 0.03, ticks: Int(30 * rate))

@@ -68,6 +68,18 @@ import Testing
     }
   }
 
+  /// Links that are lost each two seconds: each begins its own line, and the rate is that of the ring.
+  @Test func beginsALineOnEachLink() {
+    for seed in 1...12 as ClosedRange<UInt64> {
+      var link = LinkDraw.link(.reconnects, seed: seed)
+      (link.rate, link.seconds) = (100, 10)
+      link.reconnects = (0..<3).map { (2 + 2.4 * Double($0), 0.4) }
+      let outcome = LinkOutcome(link)
+      #expect(outcome.restarts == 3 && outcome.holdsRate, "seed \(seed)")
+      #expect(abs(outcome.rateError) < 30_000 && outcome.deviation < 0.05, "seed \(seed)")
+    }
+  }
+
   /// A full link pauses anywhere in a tick, and for long at one place: rows hold the frames of one tick all the same.
   @Test(arguments: [3, 4, 6, 9], [LossyLink.Overflow.frames, .ticks]) func joinsNoTicksOfAFullLink(
     _ framesPerEvent: Int, _ overflow: LossyLink.Overflow

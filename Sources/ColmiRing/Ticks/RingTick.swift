@@ -138,6 +138,14 @@ public struct RingTickGrouper: Sendable {
     return tick
   }
 
+  /// Begins with another link: its stream begins with a tick of its own.
+  ///
+  /// - Returns: the last tick of the link before.
+  mutating func beginLink() -> RingTick? {
+    (lastKind, previousTickTime) = (nil, nil)
+    return finish()
+  }
+
   private func startsTick(_ kind: Int, _ now: Int64) -> Bool {
     guard tick != nil, present & (1 << UInt8(kind)) == 0, rank[kind] > lastRank else { return true }
     guard let period, period >= Self.slowPeriod else { return false }

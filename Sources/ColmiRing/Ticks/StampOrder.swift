@@ -15,9 +15,10 @@ struct StampOrder: Sendable {
   private var taken: InlineArray<3, Int> = [0, 0, 0]
   private var held: InlineArray<3, Int> = [0, 0, 0]
   private var time = ReceiveTime(nanoseconds: .min)
+  private var link = 0
   private var lastPart = Self.parts - 1
   /// What came with the next stamp, or found no room.
-  private var next: (sample: RingRawSample, time: ReceiveTime)?
+  private var next: (sample: RingRawSample, time: ReceiveTime, link: Int)?
   private var isLettingGo = false
 
   init() {
@@ -26,10 +27,10 @@ struct StampOrder: Sendable {
   }
 
   /// Takes the next frame. Call `pop` until it gives nothing before the next `take`.
-  mutating func take(_ sample: RingRawSample, at time: ReceiveTime) {
+  mutating func take(_ sample: RingRawSample, at time: ReceiveTime, link: Int) {
     guard let part = sample.part?.rawValue else { return }
-    if time == self.time, held[part] < Self.capacity { return hold(sample, part) }
-    next = (sample, time)
+    if time == self.time, link == self.link, held[part] < Self.capacity { return hold(sample, part) }
+    next = (sample, time, link)
     isLettingGo = true
   }
 
@@ -37,19 +38,19 @@ struct StampOrder: Sendable {
   mutating func finish() { isLettingGo = true }
 
   /// The next frame in order, or `nil` until more are known.
-  mutating func pop() -> (sample: RingRawSample, time: ReceiveTime)? {
+  mutating func pop() -> (sample: RingRawSample, time: ReceiveTime, link: Int)? {
     guard isLettingGo else { return nil }
     for step in 1...Self.parts {
       let part = (lastPart + step) % Self.parts
       guard taken[part] < held[part] else { continue }
       defer { taken[part] += 1 }
       lastPart = part
-      return (waiting[part * Self.capacity + taken[part]], time)
+      return (waiting[part * Self.capacity + taken[part]], time, link)
     }
     isLettingGo = false
     for part in 0..<Self.parts { (taken[part], held[part]) = (0, 0) }
-    if let (sample, time) = next, let part = sample.part?.rawValue {
-      self.time = time
+    if let (sample, time, link) = next, let part = sample.part?.rawValue {
+      (self.time, self.link) = (time, link)
       hold(sample, part)
     }
     next = nil

@@ -56,7 +56,7 @@ public import Physiology
 /// drifted apart by one, unless the arrivals waver in between. Where the kernel's clock is set back, or after a pause
 /// of more than `longestGapSeconds` in which nothing was held up, the fit begins anew: a link was lost and made again,
 /// and the ring starts its timer with the stream. A link that comes back sooner leaves the line off by up to half a
-/// period, until its memory has gone.
+/// period, until its memory has gone, unless `beginLink` tells of it.
 public struct TickClock: Sendable {
   public static let capacity = 4_096
   public static let warmUpSeconds = 4.0
@@ -64,6 +64,8 @@ public struct TickClock: Sendable {
   public static let lagTicks = 24
   public static let minimumWarmUp = 12
   public static let longestGapSeconds = 2.5
+  /// A line that knows its period no better, as a share, leaves no guess for the next link.
+  private static let largestGuess = 0.003
   /// How much later than the most punctual a tick may be and still be on time, in periods.
   private static let onTime = 0.75
   /// After so long a tick that was not on time is late for another reason than a loss: nanoseconds.
@@ -116,6 +118,8 @@ public struct TickClock: Sendable {
   private var usual = UsualLateness()
   private var events = LinkEvents()
   private var isFinished = false
+  /// Whether the first tick that waits is the first one of a link.
+  private var startsLink = false
   /// Whether the ticks that have a number go out without a lag, because the next one begins another line.
   private var isSettling = false
   /// By how much the tick that was looked at last is later than the most punctual that followed it: nanoseconds.
@@ -150,6 +154,10 @@ public struct TickClock: Sendable {
   /// Takes the next tick, in the order of arrival. Call `next` until it gives nothing before the next `take`.
   public mutating func take(_ tick: RingTick) {
     precondition(count < Self.capacity, "ticks must be taken out of the clock as they are put in")
+    if isFinished {
+      (isFinished, startsLink) = (false, true)
+      if (fit?.periodUncertainty ?? 1) > Self.largestGuess { fit = nil }
+    }
     waiting[slot(count)] = tick
     count += 1
     note(pause: pauses.take(tick.time.nanoseconds, period: fit?.period))
@@ -167,6 +175,14 @@ public struct TickClock: Sendable {
     } else {
       phases += Self.phaseOfPause
     }
+  }
+
+  /// Ends the line: the link was lost, and the sensor starts its timer with the next one. What waits is decided with what is
+  /// known. Call `next` until it gives nothing before the next `take`.
+  public mutating func beginLink() {
+    guard count > 0 || lastNumber >= 0 else { return }
+    finish()
+    (isFirst, pauses) = (false, StreamPauses())
   }
 
   /// Ends the stream: what waits is decided with what is known.
@@ -222,11 +238,13 @@ public struct TickClock: Sendable {
     let isLong = length >= Self.warmUpSeconds * 1e9 && count >= Self.minimumWarmUp
     guard isFinished || isLong || count == Self.capacity || whole < count else { return }
     let mean = whole > 1 ? length / Double(whole - 1) : 1e9
-    var fit = ClockFit(index: 0, time: first, period: max(1, mean), isKnown: false)
-    for position in 0..<whole { fit.take(time(position), at: position) }
-    lastOfWarmUp = whole - 1
+    let start = lastNumber + 1 + ticksWithoutLink(until: first, period: mean)
+    numbers[slot(0)] = start
+    var fit = ClockFit(index: start, time: first, period: max(1, mean), isKnown: false)
+    for position in 0..<whole { fit.take(time(position), at: start + position) }
+    lastOfWarmUp = start + whole - 1
     self.fit = fit
-    placeFirst(whole, fit.period)
+    if isFirst { placeFirst(whole, fit.period) }
   }
 
   /// Places the first ticks if some were dropped among them.
@@ -275,8 +293,35 @@ public struct TickClock: Sendable {
     position > 0 && time(position) < time(position - 1) &- Self.largestStepBack
   }
 
+  /// Ticks that were due between the last one and the first of a link: none before the first link.
+  private func ticksWithoutLink(until time: Int64, period: Double) -> Int {
+    guard lastNumber >= 0 else { return 0 }
+    return Int(
+      min(max(0, ((Double(time) - Double(lastTime)) / max(1, period)).rounded() - 1), Self.largestGap))
+  }
+
+  /// Places the first tick of a link.
+  private mutating func placeNewLink() {
+    guard let period = fit?.period else { return }
+    startsLink = false
+    let (position, time) = (slot(0), time(0))
+    let lost = ticksWithoutLink(until: time, period: period)
+    // A line that began with this link has taken its ticks.
+    let isTaken = lastOfWarmUp > lastNumber
+    let number = isTaken ? numbers[position] : lastNumber + 1 + lost
+    (numbers[position], missing[position], restarts[position]) = (number, number - lastNumber - 1, true)
+    usual = UsualLateness()
+    if !isTaken {
+      begin(at: number, time)
+      usual.follow(fit?.take(time, at: number) ?? 0)
+    }
+    note(time, at: number)
+    placed = 1
+  }
+
   private mutating func place() {
     guard fit != nil else { return }
+    if startsLink { placeNewLink() }
     while placed < count {
       let position = slot(placed)
       let time = waiting[position].time.nanoseconds

@@ -11,6 +11,7 @@ public struct TickStream: Sendable {
   private var clock = TickClock()
   private var tally = TickTally()
   private var end = End.open
+  private var link: Int?
 
   private enum End { case open, begun, reached }
 
@@ -30,7 +31,11 @@ public struct TickStream: Sendable {
   public var isLinkTooSlow: Bool { grouper.load.isFull || tally.isUneven(missing: clock.missingSoFar) }
 
   /// Takes the next frame, in the order of arrival. Call `next` until it gives nothing before the next `take`.
-  public mutating func take(_ sample: RingRawSample, at time: ReceiveTime) { order.take(sample, at: time) }
+  ///
+  /// - Parameter link: a number that each link has for itself: the sensor starts its timer anew on each.
+  public mutating func take(_ sample: RingRawSample, at time: ReceiveTime, link: Int = 0) {
+    order.take(sample, at: time, link: link)
+  }
 
   /// Ends the stream: `next` gives what is left.
   public mutating func finish() {
@@ -45,7 +50,8 @@ public struct TickStream: Sendable {
         tally.take(placed)
         return placed
       }
-      if let (sample, time) = order.pop() {
+      if let (sample, time, link) = order.pop() {
+        if link != self.link { beginLink(link) }
         if let tick = grouper.take(sample, at: time) { clock.take(tick) }
         continue
       }
@@ -57,6 +63,18 @@ public struct TickStream: Sendable {
         end = .reached
       }
     }
+  }
+}
+
+extension TickStream {
+  /// The tick that was begun is whole, and the next one is on another line.
+  private mutating func beginLink(_ link: Int) {
+    let last = grouper.beginLink()
+    if self.link != nil {
+      if let last { clock.take(last) }
+      clock.beginLink()
+    }
+    self.link = link
   }
 }
 

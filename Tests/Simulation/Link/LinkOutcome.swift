@@ -41,7 +41,7 @@ package struct LinkOutcome: Sendable {
     var counts = Counts(link)
     overload = link.run { frame in
       if frame.tick != counts.sent.last { counts.sent.append(frame.tick) }
-      stream.take(frame.sample, at: frame.time)
+      stream.take(frame.sample, at: frame.time, link: frame.link)
       while let placed = stream.next() { counts.take(placed) }
     }
     stream.finish()

@@ -61,6 +61,7 @@ package struct LossyLink: Sendable {
     package var tick: Int
     package var sample: RingRawSample
     package var time: ReceiveTime
+    package var link: Int
   }
 
   package var ticks: Int { Int(seconds * rate) }
@@ -212,7 +213,7 @@ package struct LossyLink: Sendable {
         failures = 0
         last = max(last + 0.000_001, now + 0.000_05 + 0.000_1 * chance() + wait)
         lastTick = queue[head].tick
-        body(lossy.frame(lastTick, queue[head].part, last))
+        body(lossy.frame(lastTick, queue[head].part, last, link))
         head += 1
         sent += 1
       }
@@ -226,7 +227,7 @@ package struct LossyLink: Sendable {
     return second < 0.02 ? 10 * wait : wait
   }
 
-  private func frame(_ tick: Int, _ part: Int, _ seconds: Double) -> Frame {
+  private func frame(_ tick: Int, _ part: Int, _ seconds: Double, _ link: Int) -> Frame {
     let value = UInt16(truncatingIfNeeded: tick)
     let sample: RingRawSample =
       switch part {
@@ -235,6 +236,6 @@ package struct LossyLink: Sendable {
       default: .accelerometer(AccelerometerSample(x: Int16(truncatingIfNeeded: tick), y: 0, z: 0))
       }
     let time = ReceiveTime(nanoseconds: Self.epoch + Int64(seconds * 1e9))
-    return Frame(tick: tick, sample: sample, time: time)
+    return Frame(tick: tick, sample: sample, time: time, link: link)
   }
 }
