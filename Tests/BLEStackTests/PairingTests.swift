@@ -157,6 +157,17 @@ import Testing
     #expect(pair.initiator.deadline == nil)
   }
 
+  /// Keypress Notification, Security Request, an unknown code: what needs no answer does not put the end off.
+  @Test(arguments: ["0e00", "0b01", "2a00"]) func keepsItsDeadline(_ hex: String) {
+    var pairing = Meeting(Meeting.Case(isSecure: true)).initiator
+    pairing.start(now: Meeting.now)
+    for second in 1...29 as ClosedRange<UInt64> {
+      let octets = octetsOf(hex)
+      pairing.receive(octets.span, now: MonotonicTime(nanoseconds: second * 1_000_000_000))
+    }
+    #expect(pairing.deadline == MonotonicTime(nanoseconds: 30_000_000_000))
+  }
+
   @Test func endsWhereEncryptionFails() {
     var pair = Meeting(Meeting.Case(isSecure: false))
     pair.encryption = .pinOrKeyMissing

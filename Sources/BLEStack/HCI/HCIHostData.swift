@@ -19,10 +19,10 @@ final class HCILink {
   /// The latest that was put off.
   var wantedTiming: LinkParameterRange?
   var isEncrypted = false
-  /// Where the key comes from that it is encrypted with, and that was last asked for, of a link of which we are the
-  /// peripheral.
-  var keySource = LinkKeySource.stored
-  var wantedKeySource = LinkKeySource.stored
+  /// Where the key comes from that it is encrypted with, and the one that the controller was last given; `nil` for none. Of a
+  /// link of which we are the peripheral.
+  var keySource: LinkKeySource?
+  var givenKeySource: LinkKeySource?
   var pairing: Pairing?
   /// How this side hid when the link came up.
   var privacy: HostPrivacy?

@@ -172,6 +172,7 @@ extension HCIHost {
     if let key {
       _ = submit(LELongTermKeyRequestReply(handle, key: key))
     } else {
+      links[handle].map { $0.givenKeySource = $0.keySource }
       _ = submit(LELongTermKeyRequestNegativeReply(handle))
     }
   }
@@ -230,12 +231,12 @@ extension HCIHost {
       return
     }
     if request.random == 0, request.diversifier == 0, let key = link.pairing?.agreedKey {
-      link.wantedKeySource = .pairing
+      link.givenKeySource = .pairing
       if !submitOwn(LELongTermKeyRequestReply(request.handle, key: key), for: request.handle) {
         counts.droppedAnswers += 1
       }
     } else {
-      link.wantedKeySource = .stored
+      link.givenKeySource = .stored
       events.append(
         .security(
           request.handle, .keyWanted(random: request.random, diversifier: request.diversifier)))
@@ -258,9 +259,21 @@ extension HCIHost {
       counts.strayEvents += 1
       return
     }
-    if status == .success { (link.isEncrypted, link.keySource) = (isEncrypted, link.wantedKeySource) }
+    let isPeripheral = link.description.role == .peripheral
+    // Encryption by a key that this side did not give proves nothing (CVE-2019-19194: a key of zeros).
+    guard !isPeripheral || status != .success || !isEncrypted || link.givenKeySource != nil else {
+      counts.strayEvents += 1
+      return
+    }
+    if status == .success {
+      (link.isEncrypted, link.keySource) = (isEncrypted, isEncrypted ? link.givenKeySource : nil)
+      if !isEncrypted { link.givenKeySource = nil }
+    }
     events.append(.encryption(handle, status))
-    link.pairing?.encryptionEnded(isEncrypted || status != .success ? status : .pinOrKeyMissing, now: now)
+    // A central may encrypt by an older key amid a pairing: its new key is not in force by that.
+    if !isPeripheral || link.givenKeySource != .stored {
+      link.pairing?.encryptionEnded(isEncrypted || status != .success ? status : .pinOrKeyMissing, now: now)
+    }
     perform(on: link, now)
   }
 

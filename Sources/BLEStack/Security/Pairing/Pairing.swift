@@ -236,11 +236,12 @@ public struct Pairing {
       if case .unexpectedOpcode = error.reason { return }
       return fail(.invalidParameters)
     }
-    touch(now)
     switch pdu {
     case .pairingFailed(let reason): end(.failure(.refused(reason)))
+    // Neither puts the deadline off, or a peer could keep a pairing open for ever.
     case .keypress, .securityRequest: break
     default:
+      touch(now)
       guard isAsking else { return take(pdu) }
       hold(pdu)
     }

@@ -33,6 +33,8 @@ extension Pairing {
     switch pdu {
     case .encryptionInformation(let key): receivedKey = key
     case .centralIdentification(let diversifier, let random):
+      // No key came before, or one that everybody knows.
+      guard receivedKey != 0 else { return fail(.keyRejected) }
       bond?.peerKey = LongTermKey(key: receivedKey, diversifier: diversifier, random: random)
     case .identityInformation(let key): receivedResolvingKey = key
     case .identityAddress(let address):
