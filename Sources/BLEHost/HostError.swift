@@ -112,6 +112,16 @@ extension HostError: CustomStringConvertible {
     }
   }
 
+  /// A device that is bonded with another of this computer's addresses: the controller was exchanged, or says that it has another.
+  static func bonded(
+    _ device: DeviceAddress, as local: DeviceAddress, not own: DeviceAddress
+  ) -> HostError {
+    .unsuitable(
+      "\(device) was paired with this computer as \(local), and the adapter is \(own): use the adapter that it was paired "
+        + "with, run `ringtap pair --forget \(device)` and pair again, or go on in clear text with --accept-unencrypted"
+    )
+  }
+
   private static func controllerFailure(_ name: String, _ failure: HCIHostFailure) -> String {
     switch failure {
     case .startUpRefused(let opcode, let status):

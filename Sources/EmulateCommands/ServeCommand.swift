@@ -113,10 +113,11 @@ package struct ServeCommand: AsyncParsableCommand {
       }
     let (passkey, yes) = (passkey, yes)
     let agent = PairingAgent(
-      capability, showPasskey: { Console.note("passkey \(ServeText.passkey($0))") },
+      capability,
+      showPasskey: { Console.note("passkey \(ServeText.passkey($0)), to be typed, not compared") },
       askPasskey: { passkey },
       compare: { number in
-        Console.note("passkey \(ServeText.passkey(number)), to be compared")
+        Console.note("passkey \(ServeText.passkey(number)), to be compared, not typed")
         return yes
       })
     return SecuritySettings(

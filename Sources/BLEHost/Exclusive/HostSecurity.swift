@@ -158,9 +158,12 @@ extension HostAdapter {
   ///   or a pairing follows; `gatt(closed)` if the link ends first.
   func encryptIfBonded(_ connection: Connection, within timeout: Duration) async throws(HostError) {
     guard let settings = security.settings, settings.encryption == .atOnce,
-      let key = storedBond(of: connection.peer)?.bond.peerKey
+      let stored = storedBond(of: connection.peer), let key = stored.bond.peerKey
     else { return }
-    let (handle, peer) = (connection.handle, connection.peer)
+    let (handle, peer, own) = (connection.handle, connection.peer, address)
+    func refused(_ status: HCIStatus) -> HostError {
+      stored.local == own ? .notEncrypted(peer, status) : .bonded(peer, as: stored.local, not: own)
+    }
     let limit = loop.after(timeout) {
       await self.giveUp(LinkProcedure(.encryption, on: handle), .notEncrypted(peer, nil))
     }
@@ -170,15 +173,14 @@ extension HostAdapter {
     case .success(.success): security.encrypted.insert(handle)
     case .success(let status):
       guard settings.bondedLinks == .encrypted, settings.raising == .byStoredKey else {
-        return note(handle, .security(LinkSecurity(isEncrypted: false, storedBond(of: peer)?.bond)))
+        return note(handle, .security(LinkSecurity(isEncrypted: false, stored.bond)))
       }
-      throw .notEncrypted(peer, status)
-    case .failure(.commandRefused(_, let status)):
-      throw .notEncrypted(peer, status)
+      throw refused(status)
+    case .failure(.commandRefused(_, let status)): throw refused(status)
     case .failure(let error):
       // Two different keys end a link: neither side can read what the other sends. Core 5.4, Vol 6, Part B, 5.1.3.1.
       guard connection.carrier.disconnectReason == .micFailure else { throw error }
-      throw .notEncrypted(peer, .micFailure)
+      throw refused(.micFailure)
     }
   }
 

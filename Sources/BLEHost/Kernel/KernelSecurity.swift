@@ -117,17 +117,19 @@ extension KernelAdapter {
   /// Encrypts a link whose device is bonded.
   ///
   /// - Returns: `false` where the device refused its key: the kernel ends the link then.
-  /// - Throws: `unsuitable` if the device is bonded and the kernel does not have its key.
+  /// - Throws: `unsuitable` if the device is bonded and the kernel does not have its key, or has it for another adapter.
   func protect(_ connection: Connection) async throws(HostError) -> Bool {
     security.add(connection)
     await connection.onRefusal { [weak self] in await self?.raise($0, after: $1) ?? false }
-    guard let settings = security.settings, storedBond(of: connection.peer)?.bond.peerKey != nil,
-      !security.forgotten.contains(connection.peer)
+    guard let settings = security.settings, let bond = settings.storedBond(of: connection.peer),
+      bond.bond.peerKey != nil, !security.forgotten.contains(connection.peer)
     else { return true }
-    guard security.hasLoadedKeys else {
+    let isOurs = bond.local == info.address
+    guard isOurs, security.hasLoadedKeys else {
       // Where the daemon runs, it has keys of its own, which are not told.
       guard settings.bondedLinks == .encrypted, settings.raising == .byStoredKey, HostError.daemon == nil
       else { return true }
+      guard isOurs else { throw .bonded(connection.peer, as: bond.local, not: info.address) }
       throw .unsuitable(
         "\(connection.peer) is bonded, and the kernel does not have its key: loading it takes root; or go on in clear "
           + "text with --accept-unencrypted")

@@ -137,7 +137,15 @@ package struct AdapterOptions: ParsableArguments {
   /// Links with devices that were paired with are encrypted by their keys. The kernel takes keys from root only; without
   /// them it still has those of `bluetoothd`.
   private func secure(_ radio: Radio) async throws {
-    guard let bonds = bondFiles, !bonds.bonds().isEmpty, let adapter = radio.adapter.securing else { return }
+    guard let bonds = bondFiles, !bonds.bonds().isEmpty else { return }
+    if radio.adapter.mode == "coexist"
+      || radio.adapter.exclusive == nil && ProcessFacts.processID(named: "bluetoothd") != nil
+    {
+      Console.note(
+        "bluetoothd keeps its own bonds and decides which links are encrypted: the bonds of `ringtap pair` do not count in "
+          + "\(radio.adapter.mode) mode, and a device without its key is not noticed")
+    }
+    guard let adapter = radio.adapter.securing else { return }
     var settings = SecuritySettings(store: bonds)
     if acceptUnencrypted { settings.bondedLinks = .any }
     let wanted = settings

@@ -141,17 +141,27 @@ private struct PairingPrompt: Sendable {
 
   var agent: PairingAgent {
     PairingAgent(
-      capability, showPasskey: { Console.note("passkey \(Self.digits($0)): type it on the device") },
+      capability,
+      showPasskey: {
+        Console.note(
+          "passkey \(Self.digits($0)): type it on the device; if the device shows a number itself, refuse it there"
+        )
+      },
       askPasskey: { [passkey] in
         if let passkey { return passkey }
-        return await Self.line("passkey that the device shows: ").flatMap { UInt32($0) }
+        return await Self.line(
+          "nothing if the device asks for a comparison, else the passkey that the device shows: "
+        ).flatMap { UInt32($0) }
       },
       compare: { [takesAnyNumber] number in
         if takesAnyNumber {
           Console.note("number \(Self.digits(number))")
           return true
         }
-        return await Self.line("does the device show \(Self.digits(number))? [y/N] ")?.lowercased() == "y"
+        return await Self.line(
+          "does the device show \(Self.digits(number)) and ask to compare it? Do not type it anywhere. [y/N] "
+        )?
+        .lowercased() == "y"
       })
   }
 
