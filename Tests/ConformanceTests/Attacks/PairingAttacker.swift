@@ -1,0 +1,431 @@
+import BLECore
+import BLEHost
+import BLELinux
+import BLEPeripheral
+import BLESecurity
+import BLEStack
+import BLEWire
+import Synchronization
+import TestKit
+import TestPeer
+import Testing
+
+/// One of our hosts, and the peer at the far end of its links: a device for a host that connects, a central for one that advertises.
+///
+/// The peer says what a test has it say. With `pair` it runs a Security Manager whose PDUs the test replaces.
+struct PairingAttacker {
+  /// The peer's; static.
+  static let address = DeviceAddress(bits: 0xC0FF_EE00_0001, type: .random)
+  static let local = DeviceAddress(bits: 0x0000_5E00_5301, type: .public)
+  /// The first link.
+  static let link: UInt16 = 0x40
+
+  let host: HostAdapter
+  let controller: HandController
+  let bonds = KeptBonds()
+  private let loop: EventLoop
+
+  static func open(as local: DeviceAddress = local) async throws -> PairingAttacker {
+    let pair = try SocketPair()
+    let controller = try HandController(pair.theirs(), local)
+    let loop = try EventLoop.start()
+    let host = try await HostAdapter.open(
+      try loop.transport(over: pair.ours(), .datagrams), name: "virtual", on: loop)
+    return PairingAttacker(host: host, controller: controller, loop: loop)
+  }
+
+  func close() async {
+    await host.close()
+    loop.stop()
+  }
+
+  /// A host that pairs when it is asked to, by Just Works unless the test changes that.
+  func secure(_ change: (inout SecuritySettings) -> Void = { _ in }) async throws {
+    var settings = SecuritySettings(raising: .byPairing, store: bonds, makeKeyPair: try P256KeyPair.maker())
+    change(&settings)
+    try await host.secure(settings)
+  }
+
+  // MARK: Bonds
+
+  static let key: UInt128 = 0x0F1E_2D3C_4B5A_6978_8796_A5B4_C3D2_E1F0
+
+  /// Has the host keep a bond with the peer, whose key the peer does not have.
+  @discardableResult func keepBond(
+    isAuthenticated: Bool = false, isSecure: Bool = true, with device: DeviceAddress = address,
+    as local: DeviceAddress = local
+  ) -> StoredBond {
+    let key =
+      isSecure
+      ? LongTermKey(key: Self.key)
+      : LongTermKey(key: Self.key, diversifier: 0x1234, random: 0x0102_0304_0506_0708)
+    let stored = StoredBond(
+      device: device, local: local,
+      bond: Bond(
+        isAuthenticated: isAuthenticated, isSecureConnections: isSecure, keyByteCount: 16, isBonded: true,
+        peerKey: key, localKey: key))
+    bonds.keep(stored)
+    return stored
+  }
+
+  // MARK: Links
+
+  func connect() async throws -> Connection {
+    try await host.connect(to: Self.address, asking: LinkRequest(), timeout: .seconds(10), tap: nil)
+  }
+
+  /// Pairs as a central that connects.
+  ///
+  /// - Returns: why it came to nothing.
+  func hostPairs(_ connection: Connection) async -> PairingError? {
+    do throws(HostError) { _ = try await host.pair(connection) } catch {
+      if case .pairing(_, let reason) = error { return reason }
+      Issue.record(error)
+    }
+    return nil
+  }
+
+  /// Has the host be a device with an open value (AA01) and one that takes encryption (AA02).
+  func serve(_ body: (GATTServer) async throws -> Void) async throws {
+    var protected = GATTCharacteristicDescription(BluetoothUUID(0xAA02), [.read, .write], value: [0x5E])
+    protected.demand(.needs(.encrypted))
+    let open = GATTCharacteristicDescription(BluetoothUUID(0xAA01), .read, value: [0x01])
+    let services = [GATTServiceDescription(BluetoothUUID(0xAA00), characteristics: [open, protected])]
+    try await host.advertise(DeviceAdvertisement(name: "Device"), services: services) { server in
+      try await body(server)
+    }
+  }
+
+  /// A central connects to the host.
+  func arrive(_ link: UInt16 = link, from address: DeviceAddress = address) async throws {
+    try await eventually("advertising") { controller.isAdvertising }
+    controller.connected(link, to: address, isCentral: true)
+    // Answered once the link is up.
+    _ = try await controller.fence(link)
+  }
+
+  /// What a central gets that reads the value that takes encryption: `0b5e`, or an error.
+  func readsProtected(_ server: GATTServer, _ link: UInt16 = link) async throws -> String {
+    let handle = try #require(await server.handle(of: BluetoothUUID(0xAA02))).rawValue
+    return try await controller.ask("0a" + hexOf([UInt8(handle & 0xFF), UInt8(handle >> 8)]), link)
+  }
+
+  // MARK: The peer's Security Manager
+
+  /// Takes the place of a PDU that the peer would send; any number of PDUs.
+  typealias Edit = @Sendable (SecurityManagerPDU) -> [SecurityManagerPDU]
+
+  /// What the peer offers, and does when it is asked.
+  struct Manners: Sendable {
+    var features = PairingFeatures(
+      capability: .noInputNoOutput, requirements: [.bonding, .secureConnections],
+      initiatorKeys: [.encryption, .identity, .signing], responderKeys: [.encryption, .identity, .signing])
+    var keyPair: (any P256KeyAgreement)?
+    var identity: DeviceIdentity?
+    var passkey: UInt32?
+    var edit: Edit = { [$0] }
+
+    init() throws { keyPair = try P256KeyPair.maker()() }
+  }
+
+  /// Pairs with the host by the peer's Security Manager.
+  ///
+  /// - Returns: how it ended for the peer.
+  @discardableResult func pair(
+    _ role: Pairing.Role, _ manners: Manners, _ link: UInt16 = link, as own: DeviceAddress = address
+  ) async throws -> Result<Bond, PairingError> {
+    var configuration = PairingConfiguration(
+      features: manners.features, minimumKeyByteCount: 7, identity: manners.identity)
+    configuration.passkey = manners.passkey
+    var pairing = Pairing(
+      role, configuration, local: own, peer: Self.local, keyPair: manners.keyPair,
+      random: { .random(in: 1 ... .max) })
+    let now = MonotonicTime(nanoseconds: 0)
+    if role == .initiator { pairing.start(now: now) }
+    while true {
+      var actions = pairing.takeActions()[...]
+      while let action = actions.popFirst() {
+        switch action {
+        case .send(let pdu):
+          // Before the host may ask for it.
+          if let key = pairing.key { controller.know(key) }
+          for pdu in manners.edit(pdu) {
+            controller.say(pdu, link)
+            // Its own word: there is nothing to wait for.
+            if case .pairingFailed = pdu { pairing.cancel() }
+          }
+        case .askPasskey: pairing.enter(passkey: manners.passkey, now: now)
+        case .compare: pairing.confirm(true, now: now)
+        case .showPasskey: break
+        case .encrypt(let key):
+          let isTaken = try await controller.encrypts(link, key)
+          pairing.encryptionEnded(isTaken ? .success : .pinOrKeyMissing, now: now)
+        case .finished(let result): return result
+        }
+        actions += pairing.takeActions()
+      }
+      if let key = pairing.key { controller.know(key) }
+      switch try await controller.next(link) {
+      case .security(let hex): pairing.receive(octetsOf(hex).span, now: now)
+      case .encryption(let key):
+        pairing.encryptionEnded(key == pairing.key ? .success : .pinOrKeyMissing, now: now)
+      case .disconnection: pairing.lose()
+      case .attribute, .key: break
+      }
+    }
+  }
+}
+
+/// A controller that a test plays. It answers each command, and encrypts a link if both ends have the same key.
+final class HandController: Sendable {
+  /// What the host says on a link, or to the controller about it.
+  enum Heard: Hashable, Sendable {
+    case security(String)
+    case attribute(String)
+    /// LE Enable Encryption with this key.
+    case encryption(UInt128)
+    /// The answer to a Long Term Key Request; `nil` if the host has no key.
+    case key(UInt128?)
+    case disconnection
+  }
+
+  private struct State: Sendable {
+    /// What the test has not taken yet, and all that came.
+    var news: [UInt16: [Heard]] = [:]
+    var all: [UInt16: [Heard]] = [:]
+    /// Keys that the peer has.
+    var keys: Set<UInt128> = []
+    var isAdvertising = false
+    var nextLink = PairingAttacker.link
+    /// To which links lead that the host makes; the last for good.
+    var devices = [PairingAttacker.address]
+    var refusal: UInt8 = 0x06
+  }
+
+  private let peer: Peer
+  private let local: DeviceAddress
+  private let state = Mutex(State())
+
+  init(_ descriptor: consuming FileDescriptor, _ local: DeviceAddress) throws {
+    peer = Peer(descriptor)
+    self.local = local
+    try peer.read { [weak self] in self?.answers(to: $0) ?? [] }
+  }
+
+  // MARK: What the test says
+
+  var isAdvertising: Bool { state.withLock(\.isAdvertising) }
+
+  func know(_ key: UInt128) { state.withLock { _ = $0.keys.insert(key) } }
+
+  /// Links that the host makes lead to these devices in turn.
+  func expect(_ devices: [DeviceAddress]) { state.withLock { $0.devices = devices } }
+
+  /// How it refuses to encrypt.
+  func refuse(by status: UInt8) { state.withLock { $0.refusal = status } }
+
+  func say(_ pdu: SecurityManagerPDU, _ link: UInt16 = PairingAttacker.link) {
+    say(hexOf([UInt8](encoding: SecurityManagerPDU.maximumByteCount) { pdu.encode(into: &$0) }), link)
+  }
+
+  /// Says something on the Security Manager's channel.
+  func say(_ hex: String, _ link: UInt16 = PairingAttacker.link) { data(0x0006, octetsOf(hex), link) }
+
+  private func data(_ channel: UInt16, _ payload: [UInt8], _ link: UInt16) {
+    let frame = Self.two(UInt16(payload.count)) + Self.two(channel) + payload
+    peer.send([0x02] + Self.two(link | 0x2000) + Self.two(UInt16(frame.count)) + frame)
+  }
+
+  func event(_ code: UInt8, _ parameters: [UInt8]) { peer.send(Self.event(code, parameters)) }
+
+  /// LE Connection Complete.
+  func connected(_ link: UInt16, to device: DeviceAddress, isCentral: Bool) {
+    state.withLock { if isCentral { $0.isAdvertising = false } }
+    peer.send(Self.connectionComplete(link, device, isCentral: isCentral))
+  }
+
+  /// Encryption Change.
+  func encryptionChanged(_ link: UInt16 = PairingAttacker.link, _ status: UInt8 = 0, isOn: Bool = true) {
+    event(0x08, [status] + Self.two(link) + [isOn ? 1 : 0])
+  }
+
+  /// LE Long Term Key Request: the central begins to encrypt.
+  func requestKey(_ link: UInt16 = PairingAttacker.link, random: UInt64 = 0, diversifier: UInt16 = 0) {
+    let numbers = (0..<8).map { UInt8(truncatingIfNeeded: random >> (8 * $0)) }
+    event(0x3E, [0x05] + Self.two(link) + numbers + Self.two(diversifier))
+  }
+
+  /// The central encrypts with a key of the pairing.
+  ///
+  /// - Returns: whether the host has the same.
+  func encrypts(_ link: UInt16, _ key: UInt128) async throws -> Bool {
+    know(key)
+    requestKey(link)
+    return try await keyAnswer(link) == key
+  }
+
+  // MARK: What the host says
+
+  /// The next thing that the test has not taken.
+  func next(_ link: UInt16 = PairingAttacker.link) async throws -> Heard {
+    try await eventually("a word of the host's") { state.withLock { $0.news[link]?.isEmpty == false } }
+    return state.withLock { state in
+      state.news[link]?.removeFirst() ?? .disconnection
+    }
+  }
+
+  /// The next of the Security Manager's.
+  func answer(_ link: UInt16 = PairingAttacker.link) async throws -> String {
+    while true {
+      if case .security(let hex) = try await next(link) { return hex }
+    }
+  }
+
+  /// The answer to a Long Term Key Request; `nil` if the host has none, or ends the link.
+  func keyAnswer(_ link: UInt16 = PairingAttacker.link) async throws -> UInt128? {
+    while true {
+      switch try await next(link) {
+      case .key(let key): return key
+      case .disconnection: return nil
+      default: break
+      }
+    }
+  }
+
+  /// Sends an ATT request and gives its answer.
+  func ask(_ hex: String, _ link: UInt16 = PairingAttacker.link) async throws -> String {
+    data(0x0004, octetsOf(hex), link)
+    while true {
+      if case .attribute(let hex) = try await next(link) { return hex }
+    }
+  }
+
+  /// Waits until the host has dealt with all that was said, and takes what it has answered.
+  @discardableResult func fence(_ link: UInt16 = PairingAttacker.link) async throws -> [Heard] {
+    // Exchange MTU Request, and its response.
+    data(0x0004, [0x02, 0x17, 0x00], link)
+    var heard: [Heard] = []
+    while true {
+      let next = try await next(link)
+      if case .attribute(let hex) = next, hex.hasPrefix("03") { return heard }
+      heard.append(next)
+    }
+  }
+
+  /// All since the link came up.
+  func heard(_ link: UInt16 = PairingAttacker.link) -> [Heard] { state.withLock { $0.all[link] ?? [] } }
+
+  /// ATT requests and commands of the host's: what it would have from, or give, whoever is there.
+  func attributesOfHost(_ link: UInt16 = PairingAttacker.link) -> [String] {
+    heard(link).compactMap { if case .attribute(let hex) = $0, !hex.hasPrefix("03") { hex } else { nil } }
+  }
+
+  private func note(_ heard: Heard, _ link: UInt16) {
+    state.withLock {
+      $0.news[link, default: []].append(heard)
+      $0.all[link, default: []].append(heard)
+    }
+  }
+
+  // MARK: Answers
+
+  private func answers(to packet: [UInt8]) -> [[UInt8]] {
+    switch packet[0] {
+    case 0x01: return answers(to: Self.number(packet, 1), Array(packet[4...]))
+    case 0x02:
+      let link = Self.number(packet, 1) & 0x0FFF
+      let payload = hexOf(packet[9...])
+      switch Self.number(packet, 7) {
+      case 0x0004: note(.attribute(payload), link)
+      case 0x0006: note(.security(payload), link)
+      default: break
+      }
+      return [Self.event(0x13, [0x01] + Self.two(link) + [0x01, 0x00])]
+    default: return []
+    }
+  }
+
+  private func answers(to opcode: UInt16, _ parameters: [UInt8]) -> [[UInt8]] {
+    switch opcode {
+    case 0x200A:
+      state.withLock { $0.isAdvertising = parameters[0] == 1 }
+      return [complete(opcode, [0])]
+    case 0x200D: return [begun(opcode), made()]
+    case 0x2019:
+      let (link, key) = (Self.number(parameters, 0), Self.key(parameters[12...]))
+      note(.encryption(key), link)
+      let refusal = state.withLock { $0.keys.contains(key) ? nil : $0.refusal }
+      return [begun(opcode), Self.event(0x08, [refusal ?? 0] + Self.two(link) + [refusal == nil ? 1 : 0])]
+    case 0x201A:
+      let (link, key) = (Self.number(parameters, 0), Self.key(parameters[2...]))
+      note(.key(key), link)
+      let isSame = state.withLock { $0.keys.contains(key) }
+      return [
+        complete(opcode, [0] + Self.two(link)),
+        isSame
+          ? Self.event(0x08, [0] + Self.two(link) + [1]) : Self.event(0x05, [0] + Self.two(link) + [0x3D]),
+      ]
+    case 0x201B:
+      note(.key(nil), Self.number(parameters, 0))
+      return [complete(opcode, [0] + Array(parameters[..<2]))]
+    case 0x0406:
+      note(.disconnection, Self.number(parameters, 0))
+      return [begun(opcode), Self.event(0x05, [0] + Array(parameters[..<2]) + [0x16])]
+    default: return [complete(opcode, returned(of: opcode))]
+    }
+  }
+
+  /// The host has asked for a link.
+  private func made() -> [UInt8] {
+    state.withLock { state in
+      let device = state.devices[0]
+      if state.devices.count > 1 { state.devices.removeFirst() }
+      defer { state.nextLink += 1 }
+      return Self.connectionComplete(state.nextLink, device, isCentral: false)
+    }
+  }
+
+  /// Return parameters of a controller with 16 LE buffers of 251 octets; Unknown HCI Command for what is not needed.
+  private func returned(of opcode: UInt16) -> [UInt8] {
+    switch opcode {
+    case 0x0C03, 0x0C01, 0x2001, 0x2005, 0x2006, 0x2008, 0x2009: [0]
+    case 0x1001: octetsOf("000d00000df1050000")
+    // Without those of extended advertising.
+    case 0x1002: [0] + [UInt8](repeating: 0xFF, count: 36) + [UInt8](repeating: 0, count: 28)
+    case 0x1003: octetsOf("000000000060000000")
+    case 0x1009: [0] + (0..<6).map { UInt8(truncatingIfNeeded: local.bits >> (8 * $0)) }
+    case 0x2002: octetsOf("00fb0010")
+    case 0x2003: octetsOf("000100000000000000")
+    default: [0x01]
+    }
+  }
+
+  private func complete(_ opcode: UInt16, _ returned: [UInt8]) -> [UInt8] {
+    Self.event(0x0E, [0x01] + Self.two(opcode) + returned)
+  }
+
+  private func begun(_ opcode: UInt16) -> [UInt8] { Self.event(0x0F, [0x00, 0x01] + Self.two(opcode)) }
+
+  private static func event(_ code: UInt8, _ parameters: [UInt8]) -> [UInt8] {
+    [0x04, code, UInt8(parameters.count)] + parameters
+  }
+
+  private static func connectionComplete(_ link: UInt16, _ device: DeviceAddress, isCentral: Bool) -> [UInt8]
+  {
+    let address = (0..<6).map { UInt8(truncatingIfNeeded: device.bits >> (8 * $0)) }
+    return event(
+      0x3E,
+      [0x01, 0x00] + two(link) + [isCentral ? 1 : 0, device.type == .public ? 0 : 1] + address
+        + octetsOf("2800 0000 2a00 00"))
+  }
+
+  private static func two(_ number: UInt16) -> [UInt8] { [UInt8(number & 0xFF), UInt8(number >> 8)] }
+
+  private static func number(_ octets: [UInt8], _ offset: Int) -> UInt16 {
+    UInt16(octets[offset]) | UInt16(octets[offset + 1]) << 8
+  }
+
+  private static func key(_ octets: ArraySlice<UInt8>) -> UInt128 {
+    octets.prefix(16).reversed().reduce(0) { $0 << 8 | UInt128($1) }
+  }
+}
