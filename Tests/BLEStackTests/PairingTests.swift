@@ -161,7 +161,7 @@ import Testing
   @Test(arguments: ["0e00", "0b01", "2a00"]) func keepsItsDeadline(_ hex: String) {
     var pairing = Meeting(Meeting.Case(isSecure: true)).initiator
     pairing.start(now: Meeting.now)
-    for second in 1...29 as ClosedRange<UInt64> {
+    for second in 1...29 as ClosedRange<Int64> {
       let octets = octetsOf(hex)
       pairing.receive(octets.span, now: MonotonicTime(nanoseconds: second * 1_000_000_000))
     }

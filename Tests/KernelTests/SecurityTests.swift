@@ -16,6 +16,18 @@ extension InTestKernel {
       var keptBy: String?
     }
 
+    private struct Recorded: Decodable {
+      struct State: Decodable {
+        var encrypted: Bool?
+        var bonded: Bool?
+        var keySize: Int?
+        var authenticated: Bool?
+        var secureConnections: Bool?
+      }
+      struct Connection: Decodable { var inForce: State }
+      var connection: Connection
+    }
+
     private struct Value: Decodable {
       var value: String
     }
@@ -134,6 +146,36 @@ extension InTestKernel {
       let state = try link.objects(State.self).first
       #expect(state?.encrypted == false, "\(link.errors)")
       #expect(state?.bonded == true)
+    }
+
+    /// A bonded strap whose measurements take no security: with its key it is recorded over an encrypted link whose level is told,
+    /// and once it has lost the key nothing of it is.
+    @Test(arguments: [Mode.raw, .exclusive], [cases[0], cases[2], cases[3]])
+    func recordsABondedStrapByItsKeyOnly(_ mode: Mode, _ way: Case) throws {
+      let peer = try secureBumble(mode, way.peer + ["--heart-rate"])
+      let paired = try remembering(["pair", peer.address] + way.own, mode)
+      #expect(paired.status == 0, "\(paired.errors)")
+      if mode == .raw { try forgetKernelKeys() }
+      let record = ["heart-rate", peer.address, "--count", "5", "--output"]
+      let recorded = try remembering(record + [scene.path("with")], mode)
+      #expect(recorded.status == 0, "\(recorded.errors)")
+      let text = try String(contentsOfFile: scene.path("with/session.json"), encoding: .utf8)
+      let state = try JSONDecoder().decode(Recorded.self, from: Data(text.utf8)).connection.inForce
+      #expect(state.encrypted == true)
+      #expect(state.bonded == true)
+      #expect(state.keySize == 16)
+      #expect(state.authenticated == way.isAuthenticated)
+      #expect(state.secureConnections == way.isSecure)
+
+      // The kernel keeps an encrypted link for two seconds.
+      if mode == .raw { try endKernelLinks() }
+      try scene.demand("kill", ["-USR1", "\(peer.program.identifier)"])
+      try peer.program.line(containing: "forgot")
+      let refused = try remembering(record + [scene.path("without")], mode)
+      refused.expectFailure(saying: "\(peer.address) is bonded and did not encrypt", "--accept-unencrypted")
+      let rows = try scene.run("cat", [scene.path("without/heart_rate.csv")]).outputLines.dropFirst()
+      #expect(rows.isEmpty)
+      #expect(try keyFiles().count == 1)
     }
 
     /// BLERP (NDSS 2026): pairing again by Just Works leaves an authenticated bond as it was, on both sides. The kernel goes on
@@ -436,11 +478,15 @@ extension InTestKernel {
     /// Takes the kernel's keys away, and the links, which it keeps for two seconds after the last channel: they are
     /// encrypted already.
     private func forgetKernelKeys() throws {
+      try endKernelLinks()
+      try scene.demand(Place.peer("kernel_keys.py"), ["0"])
+      #expect(try kernelKeys().isEmpty)
+    }
+
+    private func endKernelLinks() throws {
       for handle in try kernelLinks() { try scene.run("hcitool", ["-i", "hci0", "ledc", handle]) }
       // One may have ended by itself meanwhile.
       #expect(try kernelLinks() == [])
-      try scene.demand(Place.peer("kernel_keys.py"), ["0"])
-      #expect(try kernelKeys().isEmpty)
     }
 
     /// Handles of hci0's links.

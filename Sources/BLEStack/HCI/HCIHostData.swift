@@ -19,8 +19,8 @@ final class HCILink {
   /// The latest that was put off.
   var wantedTiming: LinkParameterRange?
   var isEncrypted = false
-  /// Where the key comes from that it is encrypted with, and the one that the controller was last given; `nil` for none. Of a
-  /// link of which we are the peripheral.
+  /// Where the key comes from that it is encrypted with, and the one that the controller was last given; `nil` for none. As the
+  /// central, what is encrypted counts as `stored`.
   var keySource: LinkKeySource?
   var givenKeySource: LinkKeySource?
   var pairing: Pairing?

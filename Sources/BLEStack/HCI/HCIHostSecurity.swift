@@ -266,7 +266,8 @@ extension HCIHost {
       return
     }
     if status == .success {
-      (link.isEncrypted, link.keySource) = (isEncrypted, isEncrypted ? link.givenKeySource : nil)
+      let source = isPeripheral ? link.givenKeySource : .stored
+      (link.isEncrypted, link.keySource) = (isEncrypted, isEncrypted ? source : nil)
       if !isEncrypted { link.givenKeySource = nil }
     }
     events.append(.encryption(handle, status))

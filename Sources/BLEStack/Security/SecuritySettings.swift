@@ -122,7 +122,8 @@
     public enum Encryption: Hashable, Sendable {
       /// As soon as it is up.
       case atOnce
-      /// When the device refuses something for want of it; until then writes can be signed.
+      /// When the device refuses something for want of it; until then writes can be signed, and what the device gives without it
+      /// is delivered in clear text, whatever `bondedLinks` says.
       case whenWanted
     }
 

@@ -47,7 +47,10 @@ import Testing
       attacker.controller.know(PairingAttacker.key)
       let connection = try await attacker.connect()
       #expect(attacker.controller.heard() == [.encryption(PairingAttacker.key)])
+      let security = await connection.link.security
+      #expect(security?.isEncrypted == true && security?.isBonded == true && security?.keyByteCount == 16)
       attacker.controller.encryptionChanged(isOn: false)
+      try await eventually("the end") { attacker.controller.heard().contains(.disconnection) }
       #expect(await connection.ended() == .encryptionLost)
       await #expect(throws: GATTError.self) { _ = try await connection.read(AttributeHandle(3)) }
       #expect(attacker.controller.attributesOfHost() == [])

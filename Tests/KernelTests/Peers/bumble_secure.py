@@ -2,7 +2,7 @@
 """A peripheral made with google/bumble whose attributes want a secure link.
 
   bumble_secure.py [TRANSPORT] [--capability NAME] [--legacy] [--mitm] [--private] [--forgetful]
-                   [--numbers FILE] [--passkey NUMBER] [--speaks-first]
+                   [--numbers FILE] [--passkey NUMBER] [--speaks-first] [--heart-rate]
 
 TRANSPORT is its controller, such as hci-socket:1. Without one a bumble device with its own controller advertises, and a
 second controller on the same virtual link is served as an H4 byte stream on a port of 127.0.0.1 that is free; bumble's
@@ -14,7 +14,8 @@ Each that is read says its name. AA05 has the value that was last written with a
 own AES-CMAC has it; bumble 0.0.236 itself does not look at signed writes.
 
   --capability  display, yes-no, keyboard, none, keyboard-display
-  --forgetful   forgets each central at the end of its link, and prints "forgot"
+  --forgetful   forgets each central at the end of its link, and prints "forgot"; SIGUSR1 has it forget at once
+  --heart-rate  a strap besides: 20 measurements a second, which take no security
   --legacy      no Secure Connections
   --mitm        asks for protection against somebody in the middle
   --private     advertises under resolvable private addresses, a new one for each advertising
@@ -26,6 +27,7 @@ own AES-CMAC has it; bumble 0.0.236 itself does not look at signed writes.
 import argparse
 import asyncio
 import os
+import signal
 import socket
 
 from bumble import hci
@@ -37,6 +39,7 @@ from bumble.gatt import Characteristic, Service
 from bumble.host import Host
 from bumble.link import LocalLink
 from bumble.pairing import PairingConfig, PairingDelegate
+from bumble.profiles.heart_rate_service import HeartRateService
 from bumble.transport import open_transport
 from bumble.transport.common import AsyncPipeSink
 
@@ -163,11 +166,27 @@ def speak_first(device):
     device.host.long_term_key_provider = key
 
 
+def add_strap(device):
+    def measurement():
+        return HeartRateService.HeartRateMeasurement(heart_rate=72)
+
+    strap = HeartRateService(read_heart_rate_measurement=lambda _: measurement())
+    device.add_service(strap)
+
+    async def stream():
+        while True:
+            await asyncio.sleep(0.05)
+            await device.notify_subscribers(strap.heart_rate_measurement_characteristic, bytes(measurement()))
+
+    return stream
+
+
 def parse_arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("transport", nargs="?")
     parser.add_argument("--capability", choices=CAPABILITIES, default="none")
     parser.add_argument("--forgetful", action="store_true")
+    parser.add_argument("--heart-rate", action="store_true")
     parser.add_argument("--legacy", action="store_true")
     parser.add_argument("--mitm", action="store_true")
     parser.add_argument("--private", action="store_true")
@@ -186,6 +205,7 @@ async def advertise(host, options):
         sc=not options.legacy, mitm=options.mitm, bonding=True, delegate=delegate,
         identity_address_type=PairingConfig.AddressType.RANDOM)
     device.add_service(service())
+    stream = add_strap(device) if options.heart_rate else None
     await device.power_on()
     look_for_own_keys(device)
     if options.speaks_first:
@@ -197,17 +217,25 @@ async def advertise(host, options):
             await hide(device)
         await device.start_advertising(own_address_type=hci.OwnAddressType.RANDOM)
 
+    async def forget():
+        await device.keystore.delete_all()
+        print("forgot", flush=True)
+
     async def end():
         if options.forgetful:
-            await device.keystore.delete_all()
-            print("forgot", flush=True)
+            await forget()
         await start()
+
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGUSR1, lambda: loop.create_task(forget()))
 
     device.on(
         "connection",
         lambda connection: connection.on(
             "disconnection", lambda _: asyncio.get_running_loop().create_task(end())))
     await start()
+    if stream:
+        device.streaming = loop.create_task(stream())
 
 
 async def serve_controller(link):
