@@ -44,7 +44,17 @@ public struct CompressedInput: ~Copyable {
       // SAFETY: the path is a null-terminated string for the length of the call.
       unsafe path == "-" ? fcntl(0, F_DUPFD_CLOEXEC, 0) : open(path, O_RDONLY | O_CLOEXEC)
     }
-    let descriptor = FileDescriptor(owning: number)
+    try self.init(FileDescriptor(owning: number))
+  }
+
+  /// Opens a file inside a capture: a pipe or device in its place is refused at once, not waited for.
+  ///
+  /// - Throws: EINVAL or EISDIR for what is not a regular file.
+  package init(regularFile path: String) throws(SystemError) {
+    try self.init(try FileDescriptor.regularFile(path))
+  }
+
+  private init(_ descriptor: consuming FileDescriptor) throws(SystemError) {
     var raw = [UInt8](repeating: 0, count: Self.pieceByteCount)
     let count = try Self.start(&raw, from: descriptor)
     decompressor = Decompressor.forStream(startingWith: raw, count: count)

@@ -75,6 +75,29 @@ import Testing
     }
   }
 
+  /// logrotate's `copytruncate`: what stood there is gone, and no hole of zeros comes to be.
+  @Test(arguments: [
+    ("csv", "ppg.csv", "ppg.csv"), ("npy", "ppg/led_max_counts.npy", "ppg"), ("csv", "packets.btsnoop", ""),
+  ])
+  func noticesATableThatWasCut(_ format: String, _ file: String, _ table: String) async throws {
+    try await withFolder { folder in
+      let path = folder + "/walk"
+      let program = try await capture(path, ["--format", format])
+      #expect(truncate("\(path)/\(file)", 0) == 0)
+      let name = table.isEmpty ? file : table
+      _ = try await program.line(on: .errors, containing: "\(path)/\(name) was cut short")
+      program.send(SIGINT)
+      let result = try await program.finish()
+      #expect(result.status == 1)
+      let session = try json(path + "/session.json")
+      let found = try #require((session["removedFiles"] as? [[String: Any]])?.first)
+      #expect(found["file"] as? String == name && found["change"] as? String == "cut")
+      #expect(try #require(sum(session, table.isEmpty ? "packetLog" : "disk")) >= 20)
+      if format == "csv" { #expect(!contents("\(path)/\(file)").prefix(8).contains(0) || table.isEmpty) }
+      if !table.isEmpty, format == "csv" { #expect(!contents("\(path)/\(file)").contains(0)) }
+    }
+  }
+
   /// What the capture needs to be read is made again beside its tables.
   @Test func makesDocumentsAgain() async throws {
     try await withFolder { folder in

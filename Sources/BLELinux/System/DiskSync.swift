@@ -65,7 +65,7 @@ extension Files {
     while !rest.isEmpty {
       var open: [OpenFile] = []
       for path in rest.prefix(openAtOnce) {
-        guard let file = try OpenFile(path, O_RDONLY | O_NOFOLLOW) else {
+        guard let file = try OpenFile(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK) else {
           missing.insert(path)
           continue
         }
@@ -90,7 +90,7 @@ extension Files {
   private static func syncEach(_ files: [String]) throws(SystemError) -> Set<String> {
     var missing: Set<String> = []
     for path in files {
-      if let file = try OpenFile(path, O_RDONLY | O_NOFOLLOW) {
+      if let file = try OpenFile(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK) {
         try file.wait(fdatasync)
       } else {
         missing.insert(path)
@@ -109,7 +109,7 @@ extension Files {
   ///
   /// - Throws: ESTALE if the file is shorter: somebody has cut it.
   package static func write(_ octets: Span<UInt8>, to path: String, at offset: Int) throws(SystemError) {
-    let flags = O_WRONLY | O_NOFOLLOW | O_CLOEXEC | (offset == 0 ? O_CREAT : 0)
+    let flags = O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | (offset == 0 ? O_CREAT : 0)
     let descriptor = FileDescriptor(
       owning: try checked("open \(path)") {
         // SAFETY: the path is a null-terminated string for the length of the call.

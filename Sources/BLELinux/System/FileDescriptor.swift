@@ -8,12 +8,30 @@ public struct FileDescriptor: ~Copyable, Sendable {
   /// Takes over an open descriptor.
   package init(owning rawValue: CInt) { self.rawValue = rawValue }
 
-  /// Opens a file.
+  /// Opens a regular file, or a link to one, for reading. A pipe, device, socket or directory is refused at once: opening a
+  /// pipe would wait for its writer. `/dev/stdin` and `/dev/fd/N`, which are open already, may be anything.
   ///
-  /// `open(O_RDONLY)`.
-  package static func reading(_ path: String) throws(SystemError) -> FileDescriptor {
-    // SAFETY: the path is a null-terminated string for the length of the call.
-    FileDescriptor(owning: try checked("open \(path)") { unsafe open(path, O_RDONLY | O_CLOEXEC) })
+  /// `open(O_RDONLY | O_NONBLOCK)`, `fstat`.
+  ///
+  /// - Throws: EINVAL, or EISDIR for a directory, with a text that says that it is not a regular file.
+  package static func regularFile(_ path: String) throws(SystemError) -> FileDescriptor {
+    let isOpen = path == "/dev/stdin" || NamedOutput.ownDescriptor(path) != nil
+    let flags = O_RDONLY | O_CLOEXEC | (isOpen ? 0 : O_NONBLOCK | O_NOCTTY)
+    let number: CInt
+    do throws(SystemError) {
+      // SAFETY: the path is a null-terminated string for the length of the call.
+      number = try checked("open \(path)") { unsafe open(path, flags) }
+    } catch {
+      // A socket.
+      throw error.number == ENXIO ? .notRegular(path, EINVAL) : error
+    }
+    let descriptor = FileDescriptor(owning: number)
+    var status = stat()
+    // SAFETY: `status` outlives the call.
+    try checked("fstat \(path)") { unsafe fstat(descriptor.rawValue, &status) }
+    let kind = status.st_mode & S_IFMT
+    guard isOpen || kind == S_IFREG else { throw .notRegular(path, kind == S_IFDIR ? EISDIR : EINVAL) }
+    return descriptor
   }
 
   deinit { close(rawValue) }
@@ -23,6 +41,23 @@ public struct FileDescriptor: ~Copyable, Sendable {
     let number = rawValue
     discard self
     return number
+  }
+
+  /// Whether a file is shorter than that: somebody has cut it.
+  ///
+  /// `fstat`. Devices and pipes have no length.
+  package func isShorter(than byteCount: Int) -> Bool {
+    var status = stat()
+    // SAFETY: `status` outlives the call.
+    return unsafe fstat(rawValue, &status) == 0 && status.st_mode & S_IFMT == S_IFREG
+      && Int(status.st_size) < byteCount
+  }
+
+  /// Lets each write go to the end of the file, wherever that is then, or again to where the last one ended.
+  ///
+  /// `fcntl(F_SETFL)`.
+  package func appendsAlways(_ isOn: Bool) throws(SystemError) {
+    try checked("fcntl(F_SETFL)") { fcntl(rawValue, F_SETFL, isOn ? O_APPEND : 0) }
   }
 
   /// One that is never ready: for a source of an `EventLoop` that has deadlines only.

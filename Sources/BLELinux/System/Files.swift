@@ -77,12 +77,12 @@ public enum Files {
 
   /// The start of a small text file, such as one under /proc; `nil` where it cannot be read.
   public static func text(at path: String) -> String? {
-    let number = unsafe open(path, O_RDONLY | O_CLOEXEC)
-    guard number >= 0 else { return nil }
-    let descriptor = FileDescriptor(owning: number)
-    var buffer = [UInt8](repeating: 0, count: 4096)
-    guard let count = try? descriptor.read(into: &buffer) else { return nil }
-    return String(decoding: buffer.prefix(count), as: UTF8.self)
+    do throws(SystemError) {
+      let descriptor = try FileDescriptor.regularFile(path)
+      var buffer = [UInt8](repeating: 0, count: 4096)
+      let count = try descriptor.read(into: &buffer)
+      return String(decoding: buffer.prefix(count), as: UTF8.self)
+    } catch { return nil }
   }
 
   /// The path from the root, without links; `nil` where nothing is there.
@@ -230,9 +230,9 @@ public enum Files {
     try remove(path)
   }
 
-  /// The whole of a file.
+  /// The whole of a regular file.
   ///
-  /// - Throws: EFBIG for more than `limit` octets.
+  /// - Throws: EFBIG for more than `limit` octets; EINVAL at once for a pipe, device or socket, EISDIR for a directory.
   public static func octets(of path: String, limit: Int) throws(SystemError) -> [UInt8] {
     var octets: [UInt8] = []
     try read(path) { piece in
@@ -247,11 +247,7 @@ public enum Files {
   ///
   /// `pread`.
   package static func octets(of path: String, from offset: Int, limit: Int) throws(SystemError) -> [UInt8] {
-    let descriptor = FileDescriptor(
-      owning: try checked("open \(path)") {
-        // SAFETY: the path is a null-terminated string for the length of the call.
-        unsafe open(path, O_RDONLY | O_CLOEXEC)
-      })
+    let descriptor = try FileDescriptor.regularFile(path)
     var octets = [UInt8](repeating: 0, count: limit)
     var count = 0
     while count < limit {
@@ -311,8 +307,7 @@ public enum Files {
 
   /// Lends a file to `body` piece by piece, from its start to its end or until `body` returns `false`.
   package static func read(_ path: String, _ body: (Span<UInt8>) -> Bool) throws(SystemError) {
-    let descriptor = FileDescriptor(
-      owning: try checked("open \(path)") { unsafe open(path, O_RDONLY | O_CLOEXEC) })
+    let descriptor = try FileDescriptor.regularFile(path)
     var buffer = [UInt8](repeating: 0, count: 1 << 16)
     var goesOn = true
     while goesOn {

@@ -59,6 +59,16 @@ extension SystemError {
     SystemError(call: "look for \(path), which was removed or moved away", number: ENOENT)
   }
 
+  /// What is told of a pipe, device, socket or directory in the place of a file.
+  static func notRegular(_ path: String, _ number: CInt) -> SystemError {
+    SystemError(call: "open \(path), which is not a regular file", number: number)
+  }
+
+  /// What is told of a file that somebody cut while it was written, as logrotate's `copytruncate` does.
+  package static func cut(_ path: String) -> SystemError {
+    SystemError(call: "go on with \(path), which was cut short", number: ESTALE)
+  }
+
   /// EMFILE, ENFILE: the process or the machine may open no more.
   public var isOfOpenFiles: Bool { number == EMFILE || number == ENFILE }
 

@@ -57,7 +57,7 @@ private final class ArrayInput {
 
   init(_ path: String, _ kind: RecordedColumn.Kind) throws(SystemError) {
     self.kind = kind
-    input = try CompressedInput(path: path)
+    input = try CompressedInput(regularFile: path)
     readHead()
   }
 

@@ -29,7 +29,7 @@ struct TableLines: ~Copyable {
 
   /// Opens the table's file, also one that was compressed afterwards.
   init(path: String, limit: Int) throws(SystemError) {
-    input = try CompressedInput(path: path)
+    input = try CompressedInput(regularFile: path)
     self.limit = limit
     line.reserveCapacity(limit)
   }

@@ -38,7 +38,7 @@ final class TextTableReader: TableReader {
 
   /// The first line of a file, or the start of it.
   static func header(_ path: String) throws(SystemError) -> String {
-    var input = try CompressedInput(path: path)
+    var input = try CompressedInput(regularFile: path)
     guard let piece = try? input.next() else { return "" }
     let line = piece.prefix(lineLimit).prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
     return String(decoding: line, as: UTF8.self)

@@ -174,7 +174,7 @@ struct LogFiles: ~Copyable {
   private mutating func syncAndLook() throws(SystemError) {
     try file.sync()
     isGone = folder.map { file.isGone(from: $0) } ?? false
-    if isGone { throw .removed(file.path) }
+    if isGone { throw file.goneError }
   }
 
   /// Writes what stands after the last record.

@@ -16,7 +16,7 @@ public struct LockedFile: ~Copyable {
     let descriptor = FileDescriptor(
       owning: try checked("open \(draft)") {
         // SAFETY: the path is a null-terminated string for the length of the call.
-        unsafe open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0o644)
+        unsafe open(draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0o644)
       })
     try descriptor.writeAll(octets.span)
     try checked("flock \(draft)") { flock(descriptor.rawValue, LOCK_EX) }
@@ -34,7 +34,9 @@ public struct LockWatch: ~Copyable, Sendable {
 
   public init(_ path: String) throws(SystemError) {
     descriptor = FileDescriptor(
-      owning: try checked("open \(path)") { unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW) })
+      owning: try checked("open \(path)") {
+        unsafe open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)
+      })
   }
 
   /// `flock(LOCK_SH)`, which is refused as long as the writer lives.

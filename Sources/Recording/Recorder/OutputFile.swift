@@ -81,7 +81,7 @@ public struct OutputFile: ~Copyable, Sendable {
     let descriptor = FileDescriptor(
       owning: try checked("open \(path)") {
         // SAFETY: the path is a null-terminated string for the length of the call.
-        unsafe Glibc.open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | disposition, 0o644)
+        unsafe Glibc.open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | disposition, 0o644)
       })
     guard case .extend(let byteCount) = existing else { return NamedOutput(inPlace: descriptor, path) }
     let number = descriptor.rawValue
@@ -171,6 +171,7 @@ public struct OutputFile: ~Copyable, Sendable {
   /// file that was made large enough can be rewritten on a full disk.
   public mutating func replace(with octets: Span<UInt8>) throws(SystemError) {
     let number = output.descriptor.rawValue
+    try output.descriptor.appendsAlways(false)
     try checked("lseek \(path)") { lseek(number, 0, SEEK_SET) < 0 ? -1 : 0 }
     try output.descriptor.writeAll(octets)
     try checked("ftruncate \(path)") { ftruncate(number, off_t(octets.count)) }
@@ -194,6 +195,8 @@ extension OutputFile {
     do throws(SystemError) { descriptor = try folder.create(name) } catch {
       throw SystemError(call: "open \(path)", number: error.number)
     }
+    // Where somebody cuts the file, no hole comes to be.
+    try descriptor.appendsAlways(true)
     output = NamedOutput(inPlace: descriptor, path)
     (self.path, self.name, canBeCut) = (path, FileName(name), true)
     reserve()
@@ -213,10 +216,16 @@ extension OutputFile {
     isWatched = folder.holds(name, output.descriptor)
   }
 
-  /// Whether it was removed, replaced, or moved out of the folder: nobody finds there what is written.
+  /// Whether it was removed, replaced, moved out of the folder, or cut: nobody finds there what was written.
   package func isGone(from folder: OpenFolder) -> Bool {
-    isWatched && !folder.holds(name, output.descriptor)
+    isWatched && (isCut || !folder.holds(name, output.descriptor))
   }
+
+  /// Whether it is shorter than what the kernel took.
+  package var isCut: Bool { isWatched && output.descriptor.isShorter(than: writtenByteCount) }
+
+  /// What is told of it where it is gone.
+  package var goneError: SystemError { isCut ? .cut(path) : .removed(path) }
 
   /// Puts a new file in its place that the disk has, so that a power failure leaves the one or the other; where there is no room
   /// for two, like `replace(with:)`. Where the file has gone from its folder, it is made again.

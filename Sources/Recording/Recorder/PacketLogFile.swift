@@ -164,7 +164,7 @@ private struct PacketLogJob: WriterJob, ~Copyable {
     guard failure == nil else { return }
     do throws(SystemError) { try file.sync() } catch { return failure = error }
     isGone = file.isGone(from: folder)
-    if isGone { failure = .removed(file.path) }
+    if isGone { failure = file.goneError }
   }
 
   mutating func endTurn() { if let failure, let tell = onFailure.take() { tell(failure) } }

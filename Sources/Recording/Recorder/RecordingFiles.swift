@@ -158,15 +158,17 @@ package struct RecordingFiles: ~Copyable {
   /// Looks whether somebody took files away.
   mutating func lookForRemoved() {
     guard failure == nil else { return }
-    for place in tables.indices where tables[place].hasGone(from: folder) { note(tables[place].fileName) }
+    for place in tables.indices where tables[place].hasGone(from: folder) {
+      note(tables[place].fileName, tables[place].isCut ? .cut : .removed)
+    }
     if let log, !log.isGone, log.file.isGone(from: folder) {
       log.isGone = true
-      note(Files.name(of: log.file.path))
+      note(Files.name(of: log.file.path), log.file.isCut ? .cut : .removed)
     }
   }
 
-  private mutating func note(_ name: String) {
-    let file = RemovedFile(name: name, noticedAt: SystemClock.now())
+  private mutating func note(_ name: String, _ change: RemovedFile.Change) {
+    let file = RemovedFile(name: name, change: change, noticedAt: SystemClock.now())
     gone.append(file)
     news.append(file)
   }

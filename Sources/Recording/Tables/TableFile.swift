@@ -5,7 +5,7 @@ final class TableFile {
   /// Its columns become known with `open` at the latest.
   private(set) var table: RecordedTable
   var rowsTaken = 0
-  /// Whether it was found to be removed, or moved away: it takes nothing more, and has no rows that anybody finds.
+  /// Whether it was found to be removed, moved away or cut: it takes nothing more, and has no rows that anybody finds.
   private(set) var isGone = false
   private let format: TableFormat
   private let directory: String
@@ -82,6 +82,9 @@ final class TableFile {
     isGone = text?.isGone(from: folder) ?? columns?.isGone(from: folder) ?? false
     return isGone
   }
+
+  /// Whether it is gone because somebody cut it.
+  var isCut: Bool { text?.isCut ?? columns?.isCut ?? false }
 
   func append(_ row: some RecordedRow) throws(SystemError) {
     if isGone { return }

@@ -48,7 +48,7 @@ public final class BondFiles: BondStore {
     known.withLock { known in
       guard let place = known.lastIndex(where: { $0.device == device }) else { return nil }
       var stored = known[place]
-      if let written = Self.bond(in: path(device)),
+      if let written = try? Self.bond(in: path(device)),
         written.bond.localSigningKey == stored.bond.localSigningKey
       {
         stored.bond.localSignCounter = max(stored.bond.localSignCounter, written.bond.localSignCounter)
@@ -106,20 +106,23 @@ public final class BondFiles: BondStore {
   private static func read(_ folder: String, _ warn: (String) -> Void) -> [StoredBond] {
     Files.names(in: folder).filter { $0.hasSuffix(".bond") }.sorted().compactMap { name in
       let path = folder + "/" + name
-      guard let bond = bond(in: path) else {
-        warn("\(path) is damaged: pair with the device again")
+      do throws(SystemError) {
+        guard let bond = try bond(in: path) else {
+          warn("\(path) is damaged: pair with the device again")
+          return nil
+        }
+        return bond
+      } catch {
+        warn("a bond is left out: \(error)")
         return nil
       }
-      return bond
     }
   }
 
-  /// `nil` for a file that cannot be read.
-  private static func bond(in path: String) -> StoredBond? {
-    guard let octets = try? Files.octets(of: path, limit: fileLimit),
-      let document = try? JSONDocument(octets)
-    else { return nil }
-    return StoredBond(document)
+  /// `nil` for a damaged file.
+  private static func bond(in path: String) throws(SystemError) -> StoredBond? {
+    let octets = try Files.octets(of: path, limit: fileLimit)
+    return (try? JSONDocument(octets)).flatMap(StoredBond.init)
   }
 }
 

@@ -22,7 +22,7 @@ final class CaptureSource: LogSource {
   init(_ log: RunningLog) throws(SystemError) {
     self.log = log
     _ = try LockWatch(log.word)
-    _ = try FileDescriptor.reading(log.path)
+    _ = try FileDescriptor.regularFile(log.path)
     pause = try WakeEvent()
     (done, doneContinuation) = AsyncStream.makeStream(of: Never.self)
   }
@@ -46,7 +46,7 @@ final class CaptureSource: LogSource {
   }
 
   private func follow(_ log: RunningLog, into writer: LogWriter) throws {
-    let input = try FileDescriptor.reading(log.path)
+    let input = try FileDescriptor.regularFile(log.path)
     var piece = [UInt8](repeating: 0, count: 1 << 16)
     let watch = try LockWatch(log.word)
     var reader = PacketLogReader()

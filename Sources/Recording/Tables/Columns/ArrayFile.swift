@@ -77,6 +77,8 @@ package final class ArrayFile {
   /// - Throws: ENOSPC and its like; `byteCount` then tells how much was taken, maybe a part of an element.
   package func append(_ elements: Span<UInt8>) throws(SystemError) {
     var sent = 0
+    // Behind a hole nothing is of use; `isGone` tells.
+    if isCut { return }
     do throws(SystemError) {
       while sent < elements.count {
         let taken = try descriptor.write(elements.extracting(sent...))
@@ -124,10 +126,13 @@ package final class ArrayFile {
     syncedByteCount = byteCount
   }
 
-  /// Whether it was removed, replaced, or moved out of its folder.
+  /// Whether it was removed, replaced, moved out of its folder, or cut.
   package func isGone(from folder: OpenFolder) -> Bool {
-    isWatched && !folder.holds(name, descriptor)
+    isWatched && (isCut || !folder.holds(name, descriptor))
   }
+
+  /// Whether it is shorter than what the kernel took.
+  package var isCut: Bool { isWatched && descriptor.isShorter(than: Self.headerByteCount + byteCount) }
 
   private func named(_ error: SystemError) -> SystemError {
     SystemError(call: "write \(path)", number: error.number)

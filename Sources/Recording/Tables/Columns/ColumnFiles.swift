@@ -103,6 +103,12 @@ package struct ColumnFiles: ~Copyable {
     return false
   }
 
+  /// Whether an array was cut.
+  var isCut: Bool {
+    for place in arrays.indices where arrays[place].isCut { return true }
+    return false
+  }
+
   /// Hands the rows to the kernel, unclaimed.
   private mutating func spill() throws(SystemError) {
     let count = rows.words.count / columns.count
