@@ -45,7 +45,9 @@ package enum CaptureConversion {
     var report = ConversionReport(format, output)
     report.leftOut = capture.leftOut
     report.ledger = capture.ledger
-    if let damage = capture.damage { report.problems.append(damage) }
+    report.unknownLoss = capture.unknownLoss
+    report.lacksSession = SessionDocument.isMissing(in: directory)
+    report.problems += capture.problems
     switch format {
     case .csv: try TableConversion.run(capture, to: output, .csv, &report, progress: progress)
     case .npy: try TableConversion.run(capture, to: output, .npy, &report, progress: progress)

@@ -62,8 +62,11 @@ package struct ConversionReport: Sendable {
   package var leftOut: [String] = []
   /// Where a table breaks off.
   package var problems: [String] = []
-  /// What came and what was lost, by `session.json`; `nil` if there is none.
+  /// What came and what was lost, by `session.json`; `nil` if that is not known.
   package var ledger: Ledger?
+  /// Why that is not known.
+  package var unknownLoss: String?
+  package var lacksSession = false
 
   init(_ format: ConversionFormat, _ output: String) {
     self.format = format

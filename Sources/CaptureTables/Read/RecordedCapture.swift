@@ -11,8 +11,8 @@ package struct RecordedCapture {
   package let leftOut: [String]
   /// `nil` where there is none that can be read.
   package let session: JSONDocument?
-  /// Why `session.json` cannot be read, though it is there.
-  package let damage: String?
+  /// What cannot be read though it is there: `session.json`, and files with the names of tables.
+  package let problems: [String]
 
   /// Octets of `session.json` and `columns.json`, at most.
   private static let documentLimit = 1 << 23
@@ -20,18 +20,20 @@ package struct RecordedCapture {
   package init(_ directory: String) throws(ConversionError) {
     self.directory = directory
     session = try? SessionDocument.read(in: directory)
-    damage = session == nil ? SessionDocument.damage(in: directory) : nil
+    let damage = session == nil ? SessionDocument.damage(in: directory) : nil
     let names = Files.names(in: directory)
+    var unreadable: [String] = []
     if names.contains(ColumnIndex.fileName) {
       format = .npy
       (tables, leftOut) = try Self.arrays(directory, session)
     } else {
       format = .csv
-      (tables, leftOut) = Self.texts(directory, names, session)
+      (tables, leftOut) = Self.texts(directory, names, session, &unreadable)
     }
+    problems = [damage].compactMap(\.self) + unreadable
     guard tables.isEmpty else { return }
     let why = Files.exists(directory) ? "it has neither \(ColumnIndex.fileName) nor tables" : "there is none"
-    throw .noCapture(directory: directory, why: ([why] + leftOut).joined(separator: "; "))
+    throw .noCapture(directory: directory, why: ([why] + leftOut + unreadable).joined(separator: "; "))
   }
 
   package func reader(_ table: RecordedTable) throws(SystemError) -> any TableReader {
@@ -41,8 +43,17 @@ package struct RecordedCapture {
     }
   }
 
-  /// What came and what was lost; `nil` without `session.json`, or if that is an older one, which does not say all of it.
-  package var ledger: Ledger? { session.map { Ledger($0) }.flatMap { $0.knowsMissing ? $0 : nil } }
+  /// What came and what was lost; `nil` if `unknownLoss` says why that is not known.
+  package var ledger: Ledger? { unknownLoss == nil ? session.map { Ledger($0) } : nil }
+
+  /// Why it is not known what was lost; `nil` if `session.json` says it.
+  package var unknownLoss: String? {
+    guard let session else {
+      return SessionDocument.isMissing(in: directory)
+        ? "there is no session.json" : "session.json cannot be read"
+    }
+    return SessionDocument.unknownLoss(session)
+  }
 
   /// Rows a second of the table of ticks, as the recorder fitted it.
   package var tickRate: Double? { session?["ticks"]?["rateHz"]?.real }
@@ -53,13 +64,13 @@ package struct RecordedCapture {
   }
 
   private static func texts(
-    _ directory: String, _ names: [String], _ session: JSONDocument?
+    _ directory: String, _ names: [String], _ session: JSONDocument?, _ unreadable: inout [String]
   ) -> (tables: [RecordedTable], leftOut: [String]) {
     var (tables, leftOut): ([RecordedTable], [String]) = ([], [])
     for name in names.sorted() where name.hasSuffix(".csv") {
       let header: String
       do throws(SystemError) { header = try TextTableReader.header(directory + "/" + name) } catch {
-        leftOut.append("\(error)")
+        unreadable.append("\(error)")
         continue
       }
       let columns = header.split(separator: ",").map(String.init)

@@ -33,6 +33,7 @@ struct AlignedSensor: Sendable {
     self.origin = origin
     let capture: RecordedCapture
     do throws(ConversionError) { capture = try RecordedCapture(directory) } catch { throw .noTables(error) }
+    problems = capture.problems.map { "\(CaptureGroup.name(directory)): \($0)" }
     do throws(SystemError) {
       let clock = try StraightClock(of: capture)
       if let clock { (pace, counts) = (clock.pace, clock.counts) }

@@ -39,15 +39,18 @@ package struct AnalysisReport: Sendable {
     case ticks, pulse, ecg, heartRate, temperature, cycling, activity
   }
 
-  /// What came and what was lost, by `session.json`; `nil` if there is none.
+  /// What came and what was lost, by `session.json`; `nil` if that is not known.
   package var ledger: Ledger?
   /// What `session.json` tells of the links' encryption: each once, in the order in which it came.
   package var security: [LinkSecurity] = []
+  /// Why that is not known.
+  package var unknownLoss: String?
+  package var lacksSession = false
   /// What only the form of the values tells of an imported capture.
   package var knownByPayload = PayloadKnowledge([])
 
-  /// Why `session.json` cannot be read, though it is there.
-  package var damage: String?
+  /// What of the capture cannot be read though it is there.
+  package var captureProblems: [String] = []
   /// Times at which the wall clock was set while the capture was made, as `session.json` has it.
   package var clockStepCount = 0
 
@@ -55,7 +58,10 @@ package struct AnalysisReport: Sendable {
   package var lostCount: Int { ledger?.loss.total ?? 0 }
 
   /// What is wrong with the tables, and with `session.json`.
-  package var problems: [String] { tables.compactMap(\.problem) + [damage].compactMap(\.self) }
+  package var problems: [String] { tables.compactMap(\.problem) + captureProblems }
+
+  /// Whether something could not be read, or what was lost is in no file.
+  package var isIncomplete: Bool { !problems.isEmpty || lacksSession }
 
   /// - Parameter directory: of which capture it is, where there are several.
   package func encode(into line: inout JSONLine, of directory: String? = nil) {

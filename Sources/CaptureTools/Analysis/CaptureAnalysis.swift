@@ -93,9 +93,11 @@ package struct CaptureAnalysis: ~Copyable {
     do throws(ConversionError) { capture = try RecordedCapture(directory) } catch {
       throw .noTables(error)
     }
-    results.report.damage = capture.damage
+    results.report.captureProblems = capture.problems
     results.report.ledger = capture.ledger
     results.report.security = LinkSecurity.all(in: capture.session)
+    results.report.unknownLoss = capture.unknownLoss
+    results.report.lacksSession = SessionDocument.isMissing(in: directory)
     results.report.knownByPayload = PayloadKnowledge(capture.session)
     results.report.clockStepCount = capture.session?["clockStepCount"]?.integer() ?? 0
     let others = capture.tables.filter { table in

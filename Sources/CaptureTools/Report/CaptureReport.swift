@@ -41,6 +41,9 @@ struct CaptureReport {
       problems.append(ReportProblem(.error, "\(error)."))
       return false
     }
+    problems += capture.problems.filter { !$0.hasPrefix("session.json") }.map {
+      ReportProblem(.error, "\($0).")
+    }
     problems += capture.leftOut.filter(Self.isRecorded).map { ReportProblem(.warning, "\($0).") }
     // The table of ticks has the rows of the others once more.
     let hasStreams = capture.tables.contains { $0.content == .samples }
@@ -63,13 +66,10 @@ struct CaptureReport {
       problems += facts.problems
       self.facts = facts
     } catch {
-      // A table of somebody's making has none; one that is there and cannot be read was a recording's.
-      let isThere = Files.exists(directory + "/session.json")
+      let what = SessionDocument.isMissing(in: directory) ? "there is no session.json" : "\(error)"
       problems.append(
         ReportProblem(
-          isThere ? .error : .warning,
-          "\(error): device, times and losses of the recording are not known. The tables are shown."
-        ))
+          .error, "\(what): device, times and losses of the recording are not known. The tables are shown."))
     }
   }
 
@@ -101,8 +101,13 @@ struct CaptureReport {
           .note, "There is no packet log: latencies and the ATT conversation are not known."))
       return false
     }
+    let path = directory + "/" + name
+    do throws(SystemError) { _ = try FileDescriptor.regularFile(path) } catch {
+      problems.append(ReportProblem(.error, "\(error)."))
+      return false
+    }
     do throws(ReportError) {
-      let survey = try PacketSurvey.read(directory + "/" + name, keeping: .conversation, progress: progress)
+      let survey = try PacketSurvey.read(path, keeping: .conversation, progress: progress)
       problems += survey.problems
       for device in survey.devices { take(device) }
       return !survey.devices.isEmpty
@@ -148,6 +153,7 @@ struct CaptureReport {
       section.addIntervals(
         facts.changes.compactMap { change in change.intervalMilliseconds.map { (change.time, $0) } })
     }
+    section.knowsLosses = facts?.knowsLosses ?? false
     if facts == nil { section.widenGaps() }
     section.addPauses()
     section.addSilentEnd()

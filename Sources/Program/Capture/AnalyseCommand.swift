@@ -64,7 +64,7 @@ struct AnalyseCommand: ParsableCommand {
       let name = CaptureGroup.name(capture)
       do {
         let report = try analyse(capture, output: output.map { "\($0)/\(name)" }, heading: name)
-        hasFailed = !report.problems.isEmpty || hasFailed
+        hasFailed = report.isIncomplete || hasFailed
         lost += report.lostCount
       } catch let failure as Failure {
         Console.note(failure.message)
@@ -99,7 +99,7 @@ struct AnalyseCommand: ParsableCommand {
   }
 
   private func finish(_ report: AnalysisReport) throws {
-    if !report.problems.isEmpty { throw ExitCode.failure }
+    if report.isIncomplete { throw ExitCode.failure }
     try CaptureText.end(lost: report.lostCount)
   }
 }

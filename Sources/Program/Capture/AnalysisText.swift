@@ -12,6 +12,7 @@ enum AnalysisText {
     for (place, text) in (report.ledger?.lines ?? []).enumerated() {
       lines.append(line(place == 0 ? "lost" : "", text))
     }
+    if let why = report.unknownLoss { lines.append(line("lost", "not known: \(why)")) }
     if !report.security.isEmpty {
       lines.append(line("link", report.security.map(\.text).joined(separator: ", then ")))
     }

@@ -118,7 +118,7 @@ struct ConvertCommand: ParsableCommand {
     }
     for note in report.leftOut + report.problems { Console.note(note) }
     if let text = PayloadKnowledge(try? SessionDocument.read(in: directory)).text { Console.note(text) }
-    if !report.problems.isEmpty { throw ExitCode.failure }
+    if !report.problems.isEmpty || report.lacksSession { throw ExitCode.failure }
     try CaptureText.end(lost: report.ledger?.loss.total ?? 0)
   }
 
@@ -140,6 +140,7 @@ struct ConvertCommand: ParsableCommand {
         "  \(signal.label) is rounded to \(signal.resolution) \(signal.unit): bdf holds more bits")
     }
     lines += (report.ledger?.lines ?? []).map { "  " + $0 }
+    if let why = report.unknownLoss { lines.append("  what was lost is not known: \(why)") }
     return lines.joined(separator: "\n")
   }
 }

@@ -10,18 +10,39 @@ package enum SessionDocument {
   package enum Problem: Error, CustomStringConvertible {
     case file(SystemError)
     case content(JSONDocument.Failure)
+    /// JSON, but not what a recording writes.
+    case form(String)
+    /// Written by a later version of this program.
+    case laterFormat(Int)
 
     package var description: String {
       switch self {
       case .file(let error): "session.json cannot be read (\(error))"
       case .content(let failure): "session.json is damaged (\(failure))"
+      case .form(let what): "session.json is damaged (\(what))"
+      case .laterFormat(let version):
+        "session.json has format \(version), and this program reads up to \(SessionReport.formatVersion): take a later one"
       }
     }
   }
 
+  /// Whether nothing has its name, not even a link that leads nowhere.
+  package static func isMissing(in directory: String) -> Bool {
+    !Files.names(in: directory).contains("session.json")
+  }
+
+  /// Why a document does not say what was lost; `nil` if it does.
+  package static func unknownLoss(_ document: JSONDocument) -> String? {
+    guard document["received"] != nil, document["lost"] != nil else { return "session.json does not say it" }
+    guard document["endedAtNs"] != nil else {
+      return "session.json has no end: the recording was broken off, or still runs"
+    }
+    return Ledger(document).knowsMissing ? nil : "session.json is of an older format"
+  }
+
   /// What is wrong with a document that is there.
   package static func damage(in directory: String) -> String? {
-    guard Files.exists(directory + "/session.json") else { return nil }
+    guard !isMissing(in: directory) else { return nil }
     do throws(Problem) {
       _ = try read(in: directory)
       return nil
@@ -33,6 +54,35 @@ package enum SessionDocument {
     do throws(SystemError) {
       octets = try Files.octets(of: directory + "/session.json", limit: limit)
     } catch { throw .file(error) }
-    do throws(JSONDocument.Failure) { return try JSONDocument(octets) } catch { throw .content(error) }
+    guard String(validating: octets, as: UTF8.self) != nil else { throw .form("it is not UTF-8") }
+    let document: JSONDocument
+    do throws(JSONDocument.Failure) { document = try JSONDocument(octets) } catch { throw .content(error) }
+    try check(document)
+    return document
+  }
+
+  /// Counts whose absence says nothing, and whose presence must be a number.
+  private static let counts = ["received", "malformed", "repeated", "gapCount", "links"]
+
+  private static func check(_ document: JSONDocument) throws(Problem) {
+    guard case .object(let members) = document, !members.isEmpty else {
+      throw .form("it is no JSON object with members")
+    }
+    // Format 1 has no number.
+    if let version = members["formatVersion"] {
+      guard let number: Int = version.integer(), number > 0 else {
+        throw .form("its formatVersion is no number")
+      }
+      guard number <= SessionReport.formatVersion else { throw .laterFormat(number) }
+    }
+    func isCount(_ value: JSONDocument?) -> Bool {
+      value.map { $0.integer(Int.self).map { $0 >= 0 } ?? false } ?? true
+    }
+    for name in counts where !isCount(members[name]) { throw .form("its \(name) is no count") }
+    guard let lost = members["lost"] else { return }
+    guard case .object(let places) = lost else { throw .form("its lost is no object") }
+    for (name, count) in places.sorted(by: { $0.key < $1.key }) where !isCount(count) {
+      throw .form("its lost.\(name.printable) is no count")
+    }
   }
 }

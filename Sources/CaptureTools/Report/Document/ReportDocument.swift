@@ -27,14 +27,15 @@ package struct ReportDocument: Sendable {
   }
   private var allProblems: [ReportProblem] { problems + sections.flatMap(\.problems) }
 
-  /// `no gaps, nothing lost`; `2 gaps, 26 ticks lost`.
+  /// `no gaps, nothing lost`; `2 gaps, 26 ticks lost`; `gaps not known, losses not known`.
   package var missingText: String {
     let gaps = sections.reduce(0) { $0 + $1.gapCount }
     let losses = sections.flatMap(\.allLosses)
-    return (gaps == 0 ? "no gaps" : ReportText.count(gaps, "gap")) + ", "
+    let isKnown = sections.allSatisfy(\.knowsLosses)
+    let nothing = sections.allSatisfy(\.isNumbered) ? "nothing lost" : "nothing dropped here"
+    return (gaps > 0 ? ReportText.count(gaps, "gap") : isKnown ? "no gaps" : "gaps not known") + ", "
       + (losses.isEmpty
-        ? sections.allSatisfy(\.isNumbered) ? "nothing lost" : "nothing dropped here"
-        : ReportSection.Loss.text(losses) + " lost")
+        ? isKnown ? nothing : "losses not known" : ReportSection.Loss.text(losses) + " lost")
   }
 }
 
@@ -161,6 +162,8 @@ struct ReportSection: Sendable {
   var unmarkedLosses: [Loss] = []
   /// Whether a sensor's clock or numbers prove that nothing else is lost.
   var isNumbered = true
+  /// Whether anything says what was lost, and when nothing came.
+  var knowsLosses = true
   /// Whether the losses without mark have all samples that are missing by the sensor's clock: then ticks that are marked are no
   /// further ones.
   var knowsMissing = false

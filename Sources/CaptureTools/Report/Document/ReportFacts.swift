@@ -10,6 +10,11 @@ struct SessionFacts {
 
   init(_ session: JSONDocument) { (self.session, ledger) = (session, Ledger(session)) }
 
+  /// Whether it says what was lost, with or without what is missing by the sensor's clock.
+  var knowsLosses: Bool {
+    session["received"] != nil && session["lost"] != nil && session["endedAtNs"] != nil
+  }
+
   var title: String? {
     session["device"]?["name"]?.text ?? session["device"]?["address"]?.text
   }
@@ -73,7 +78,7 @@ struct SessionFacts {
       facts.add(name, number?.integer(Int.self).map { "\($0)" })
     }
     add("Received", session["received"])
-    facts.rows += ledger.facts
+    if knowsLosses { facts.rows += ledger.facts }
     add("Repeated", session["repeated"])
     add("Other frames", session["otherFrames"])
     add("Without kernel stamp", session["withoutKernelStamp"])

@@ -82,6 +82,7 @@ extension ReportSection {
 
   private var lost: Figure? {
     guard !allLosses.isEmpty else {
+      guard knowsLosses else { return Figure(name: "Lost", value: "not known", isBad: true) }
       return isNumbered
         ? Figure(name: "Lost", value: "nothing")
         : Figure(name: "Dropped here", value: "nothing", detail: "whether the sensor sent more is not known")
@@ -93,7 +94,9 @@ extension ReportSection {
   }
 
   private var gaps: Figure? {
-    guard gapCount > 0 else { return Figure(name: "Gaps", value: "none") }
+    guard gapCount > 0 else {
+      return Figure(name: "Gaps", value: knowsLosses ? "none" : "not known", isBad: !knowsLosses)
+    }
     let lengths = marks.filter { $0.kind == .gap }.map { ReportText.difference($0.from, $0.to) }
     let length = lengths.reduce(0 as Int64, &+)
     return Figure(
