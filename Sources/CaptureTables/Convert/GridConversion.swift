@@ -30,6 +30,7 @@ package enum GridConversion {
     for device in alignment.devices {
       let capture = try RecordedCapture("\(directory)/\(device.directory)")
       report.leftOut += capture.leftOut.map { "\(device.directory)/\($0)" }
+      report.problems += capture.problems.map { "\(device.directory): \($0)" }
       if device.late == nil {
         report.problems.append("\(device.directory) is not aligned: its times are as they were recorded")
       }
@@ -44,9 +45,12 @@ package enum GridConversion {
     guard let start = starts.min(), let end = ends.max() else {
       throw .unsuitable("no table below \(directory) has signals")
     }
-    let rows = Double(end - start) / 1e9 * rate
+    let span = TimeSpan(from: start, to: end).seconds
+    try checkPauses(tracks, span: span, directory)
+    let rows = span * rate
     guard rows < Double(rowLimit.count) else {
-      throw .unsuitable("the captures below \(directory) are too far apart for one grid; lower --grid")
+      throw .unsuitable(
+        "the captures below \(directory) are too long for a grid of \(rate) a second; lower --grid")
     }
     let columns = [RecordedColumn.time("time_ns")] + tracks.flatMap(\.columns)
     do throws(SystemError) {
@@ -71,6 +75,24 @@ package enum GridConversion {
   }
 }
 
+extension GridConversion {
+  /// - Throws: if the grid would have a day or more in which nothing came.
+  private static func checkPauses(
+    _ tracks: [GridTrack], span: Double, _ directory: String
+  ) throws(ConversionError) {
+    let way = "a grid would be filled with nothing: ringtap convert \(directory)/DEVICE --to csv"
+    if let track = tracks.first(where: { $0.longestPause >= SignalScan.fillLimit }) {
+      throw .unsuitable(
+        "the clock of \(track.name) jumps by \(Int(track.longestPause / 86_400)) days; \(way)")
+    }
+    let covered = tracks.reduce(0) { $0 + $1.span }
+    guard span < covered + SignalScan.fillLimit else {
+      throw .unsuitable(
+        "the captures below \(directory) are \(Int((span - covered) / 86_400)) days apart; \(way)")
+    }
+  }
+}
+
 /// The signals of one table on their way through it.
 private final class GridTrack {
   let columns: [RecordedColumn]
@@ -87,6 +109,12 @@ private final class GridTrack {
   /// Of the first and the last row.
   let start: Int64?
   let end: Int64?
+  /// Between two rows, in seconds.
+  let longestPause: Double
+  let name: String
+
+  /// Seconds from the first to the last row.
+  var span: Double { start.flatMap { start in end.map { TimeSpan(from: start, to: $0).seconds } } ?? 0 }
 
   var problem: String? { reader.problem.map { "\(device.directory): \($0)" } }
 
@@ -109,7 +137,8 @@ private final class GridTrack {
     }
     (self.alignment, self.device, self.clock) = (alignment, device, clock)
     let scan = try capture.reader(table)
-    let (spacing, first, last) = Self.extent(scan)
+    let (spacing, first, last, pause) = Self.extent(scan)
+    (longestPause, name) = (pause, "\(device.directory)/\(table.name)")
     longest = signals == nil ? nil : 2.5 * spacing
     start = first.map { alignment.time($0, of: device) }
     end = last.map { alignment.time($0, of: device) }
@@ -123,19 +152,24 @@ private final class GridTrack {
     return !["tick", "missing_before", "fit"].contains(column.name)
   }
 
-  /// Nanoseconds from row to row as they usually are, and the first and the last time.
-  private static func extent(_ reader: any TableReader) -> (spacing: Double, first: Int64?, last: Int64?) {
-    var steps: [Double] = []
+  /// Nanoseconds from row to row as they usually are, the first and the last time, and the longest pause in seconds.
+  private static func extent(
+    _ reader: any TableReader
+  ) -> (spacing: Double, first: Int64?, last: Int64?, pause: Double) {
+    var (steps, pause) = ([Double](), 0.0)
     var (first, last) = (Int64?.none, Int64?.none)
     while reader.next() {
       let time = Int64(bitPattern: reader.words[0])
       guard CaptureTable.times.contains(time) else { continue }
-      if let last, steps.count < 4096, time > last { steps.append(Double(time - last)) }
+      if let last, time > last {
+        if steps.count < 4096 { steps.append(Double(time - last)) }
+        pause = max(pause, Double(time - last) / 1e9)
+      }
       first = first ?? time
       last = max(last ?? time, time)
     }
     steps.sort()
-    return (steps.isEmpty ? 0 : steps[steps.count / 2], first, last)
+    return (steps.isEmpty ? 0 : steps[steps.count / 2], first, last, pause)
   }
 
   /// The next row whose time is later than the last one's.

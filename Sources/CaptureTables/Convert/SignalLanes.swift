@@ -25,9 +25,6 @@ struct SignalLanes {
 
   /// Nanoseconds by which the sensor's clock and this machine's may differ over the start of two streams.
   private static let agreement: Int64 = 5_000_000_000
-  private static let leadLimit = Limit(
-    12_000_000, "places of a signal before its first sample, while another one has begun", by: .file,
-    whenFull: "the capture is not converted to EDF or BDF", counted: "message and exit status")
 
   /// - Throws: if no table has a steady rate, or none can be read.
   init(_ capture: RecordedCapture, progress: (ConversionProgress) -> Void) throws(ConversionError) {
@@ -75,7 +72,7 @@ struct SignalLanes {
 
   /// - Throws: if a lane begins so late that its file would be filled with nothing.
   func requireNear() throws(ConversionError) {
-    guard let late = lanes.first(where: { $0.lead > Self.leadLimit.count }) else { return }
+    guard let late = lanes.first(where: { !$0.scan.mayFill($0.lead) }) else { return }
     throw .unsuitable(
       "the table '\(late.table.table.name)' begins hours after the others; convert to wfdb, csv or npy")
   }

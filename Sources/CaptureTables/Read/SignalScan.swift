@@ -42,11 +42,12 @@ struct SignalScan {
 
   private static let gapLimit = 1 << 16
   private static let filledLimit = Limit(
-    12_000_000, "places of a signal that are filled, with 64 more for each row", by: .file,
-    whenFull: "the table is not converted to EDF, BDF or WFDB", counted: "message and exit status")
-  private static let filledPerRow = 64
-  /// Of a pause that is filled, in seconds: a week.
-  static let fillLimit = 604_800.0
+    4_000_000, "values that are filled in over all signals of a table, with 64 more for each recorded one",
+    by: .file, whenFull: "the capture is not converted to EDF, BDF or WFDB",
+    counted: "message and exit status")
+  private static let filledPerValue = 64
+  /// Of a pause that is filled, in seconds: a day.
+  static let fillLimit = 86_400.0
 
   var rate: Double { 1e9 / period }
 
@@ -63,13 +64,34 @@ struct SignalScan {
     problem = try Self.forEachRow(capture, table) { words in
       rows += 1
       if rows.isMultiple(of: 65_536) { progress(rows) }
-      take(words, at: walk.next(words), isRestart: walk.isRestart, table)
+      let position = walk.next(words)
+      // Nothing is filled by a row that ends it.
+      if walk.longestPause < Self.fillLimit { take(words, at: position, isRestart: walk.isRestart, table) }
     }
-    guard length - rows <= Self.filledLimit.count + Self.filledPerRow * rows else {
+    let way = "formats without times cannot hold that: ringtap convert \(capture.directory) --to npy (or csv)"
+    guard walk.longestPause < Self.fillLimit else {
       throw .unsuitable(
-        "the table '\(table.table.name)' has \(rows) rows in \(Int(Double(length) / rate / 3600)) hours: its clock jumped; "
-          + "formats without times cannot hold it, so convert it to csv or npy")
+        "the clock of the table '\(table.table.name)' jumps by \(Self.days(walk.longestPause)) after row "
+          + "\(walk.rowsBeforePause); \(way)")
     }
+    guard mayFill(length - rows) else {
+      throw .unsuitable(
+        "the table '\(table.table.name)' has \(rows) rows in \(Int(Double(length) / rate / 3600)) hours, "
+          + "with a pause of \(Int(walk.longestPause / 60)) minutes after row \(walk.rowsBeforePause); \(way)"
+      )
+    }
+  }
+
+  /// Whether so many places may be filled without a row for them.
+  func mayFill(_ places: Int) -> Bool {
+    let recorded = rows.multipliedReportingOverflow(by: Self.filledPerValue)
+    let limit = recorded.overflow ? Int.max : recorded.partialValue
+    return places <= Self.filledLimit.count / max(1, signals.count) + min(limit, Int.max / 2)
+  }
+
+  private static func days(_ seconds: Double) -> String {
+    let days = (seconds / 86_400).rounded()
+    return days < 1e15 ? "\(Int(days)) \(days == 1 ? "day" : "days")" : "\(days) days"
   }
 
   /// - Returns: why the rows end before the table does.
@@ -161,6 +183,10 @@ struct SignalScan {
 package struct SignalWalk {
   /// Whether the clock began anew with the last row.
   package private(set) var isRestart = false
+  /// Between two rows, in seconds, and how many rows stand before it.
+  private(set) var longestPause = 0.0
+  private(set) var rowsBeforePause = 0
+  private var rows = 0
   private let table: SignalTable
   private let period: Double
   private var last: SignalTable.Moment?
@@ -174,6 +200,7 @@ package struct SignalWalk {
   package mutating func next(_ words: [UInt64]) -> Int {
     let moment = table.moment(words)
     isRestart = false
+    defer { rows += 1 }
     guard let last else {
       self.last = moment
       position = 0
@@ -181,13 +208,19 @@ package struct SignalWalk {
     }
     self.last = moment
     if let steps = table.steps(from: last, to: moment, period: period) {
+      note(pause: Double(steps) * period)
       position += steps
       return position
     }
     // Rows of one frame have one time.
     isRestart = moment.arrival != last.arrival
-    let pause = min(Double(moment.time) - Double(last.time), SignalScan.fillLimit * 1e9)
-    position += max(1, Int((pause / period).rounded()))
+    let pause = Double(moment.time) - Double(last.time)
+    note(pause: pause)
+    position += max(1, Int((min(pause, SignalScan.fillLimit * 1e9) / period).rounded()))
     return position
+  }
+
+  private mutating func note(pause nanoseconds: Double) {
+    if nanoseconds / 1e9 > longestPause { (longestPause, rowsBeforePause) = (nanoseconds / 1e9, rows) }
   }
 }
