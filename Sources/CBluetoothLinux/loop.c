@@ -116,6 +116,25 @@ int ringtap_thread_create(void *(*body)(void *), void *argument, int processor, 
   return error;
 }
 
+static void *wait_for_others(void *gate) {
+  pthread_mutex_lock(gate);
+  pthread_mutex_unlock(gate);
+  return NULL;
+}
+
+int ringtap_threads_try(int count) {
+  pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
+  pthread_t threads[64];
+  int made = 0, error = 0;
+  if (count > 64) count = 64;
+  pthread_mutex_lock(&gate);
+  // All at once: the limit counts those that live.
+  while (made < count && !(error = pthread_create(&threads[made], NULL, wait_for_others, &gate))) made++;
+  pthread_mutex_unlock(&gate);
+  while (made > 0) pthread_join(threads[--made], NULL);
+  return error;
+}
+
 void ringtap_thread_keep_priority(void) {
   struct sched_param parameters;
   int policy = sched_getscheduler(0);

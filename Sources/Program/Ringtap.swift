@@ -69,6 +69,7 @@ package struct Ringtap: AsyncParsableCommand {
     } catch { return status(refusing: error) }
     do {
       if var command = command as? any AsyncParsableCommand {
+        try ThreadLimit.check()
         try await command.run()
       } else {
         try command.run()

@@ -34,6 +34,14 @@ package enum SystemThread {
     }
   }
 
+  /// Checks that so many threads (64 at most) can be made at once, by making them.
+  ///
+  /// - Throws: EAGAIN where RLIMIT_NPROC or a control group's `pids.max` allows fewer.
+  package static func check(count: Int) throws(SystemError) {
+    let status = ringtap_threads_try(CInt(count))
+    guard status == 0 else { throw SystemError(call: "pthread_create", number: status) }
+  }
+
   /// `pthread_create`. A thread has neither the processor nor the priority of the one that started it.
   ///
   /// - Parameter name: at most 15 characters are kept by the kernel.

@@ -153,6 +153,8 @@ void ringtap_thread_set_name(const char *name);
 /// A detached thread with what its attributes can say (CPU_SET is a macro, the rest is hidden behind _GNU_SOURCE).
 /// `processor`: the only one it may run on; -1 for those of the main thread, whichever thread calls. `priority`: of
 /// SCHED_FIFO, 1 … 99; 0 for none. Returns 0 or an errno; with one there is no thread.
+// Whether this process may have so many more threads now: makes them, and ends them. 0, or EAGAIN and its like.
+int ringtap_threads_try(int count);
 int ringtap_thread_create(void *(*body)(void *), void *argument, int processor, int priority);
 /// SCHED_RESET_ON_FORK: threads that the calling one starts do not have its priority.
 void ringtap_thread_keep_priority(void);
