@@ -186,6 +186,33 @@ import CaptureTables
     }
   }
 
+  /// Links that lead nowhere or to themselves, and one that takes the capture's place after it was found.
+  @Test func aLinkIsNotFollowedWhenItComes() async throws {
+    try await withFolder { folder in
+      let (kept, name) = (folder + "/archive", "20231114T221320Z")
+      try Files.createDirectory("\(kept)/\(name)")
+      try Files.write(Array("123".utf8).span, to: "\(kept)/\(name)/ppg.csv", ifExists: .refuse)
+      let shelf = CaptureShelf(directory: folder + "/shelf")
+      for device in ["left", "right"] {
+        try Files.createDirectory("\(folder)/shelf/\(device)/\(name)")
+        try Files.write(
+          Array("1".utf8).span, to: "\(folder)/shelf/\(device)/\(name)/ppg.csv", ifExists: .refuse)
+      }
+      try Files.link(folder + "/shelf/nowhere", to: folder + "/nothing")
+      try Files.link(folder + "/shelf/loop", to: folder + "/shelf/loop")
+      let found = shelf.inventory().captures
+      #expect(found.map(\.path).sorted() == ["left", "right"].map { "\(folder)/shelf/\($0)/\(name)" })
+      // Between the look and the removal: a device's folder and a capture become links.
+      try Files.removeTree(folder + "/shelf/left")
+      try Files.link(folder + "/shelf/left", to: kept)
+      try Files.removeTree("\(folder)/shelf/right/\(name)")
+      try Files.link("\(folder)/shelf/right/\(name)", to: "\(kept)/\(name)")
+      for capture in found { try shelf.remove(capture) { true } }
+      try shelf.removeRests { true }
+      #expect(contents("\(kept)/\(name)/ppg.csv") == Array("123".utf8))
+    }
+  }
+
   /// What a link leads to is somebody's, whatever it is called, and a file with a second name is kept by somebody.
   @Test func nothingBehindALinkIsRemoved() async throws {
     try withFolder { folder in
