@@ -15,6 +15,12 @@ public struct Variability: Hashable, Sendable {
     case tooShort(seconds: Double, needed: Double)
     /// More of them had to be corrected or left out than `Variability.largestCorrectedShare`.
     case tooManyCorrected(share: Double)
+    /// Less of the intervals that came was accepted than `Variability.leastAcceptedShare`.
+    case fewAccepted(share: Double)
+    /// More of them differ from the one before than `Variability.largestIrregularShare` bears.
+    case irregular(share: Double)
+    /// The intervals doubled or halved at once and stayed so, this many times.
+    case leaps(count: Int)
     /// More of the time is without good intervals than `Variability.largestGapShare`.
     case gaps(share: Double)
 
@@ -27,6 +33,14 @@ public struct Variability: Hashable, Sendable {
       case .tooManyCorrected(let share):
         "\(Self.perCent(share)) % of the intervals are artefacts: at most "
           + "\(Self.perCent(Variability.largestCorrectedShare)) % may be"
+      case .fewAccepted(let share):
+        "\(Int(share * 100)) % of the intervals are good: \(Self.perCent(Variability.leastAcceptedShare)) % are needed"
+      case .irregular(let share):
+        "irregular: \(Self.perCent(share)) % of the intervals differ by more than a fifth from the one before, at most "
+          + "\(Self.perCent(Variability.largestIrregularShare)) % may. These numbers are for a regular rhythm"
+      case .leaps(let count):
+        "irregular: \(count) \(count == 1 ? "time" : "times") the intervals doubled or halved at once and "
+          + "stayed so. These numbers are for a regular rhythm"
       case .gaps(let share):
         "\(Self.perCent(share)) % of the time is without good intervals: at most "
           + "\(Self.perCent(Variability.largestGapShare)) % may be"
@@ -60,6 +74,18 @@ public struct Variability: Hashable, Sendable {
   public static let leastSpectrumSeconds = 240.0
   /// Usual for the method of correction, and low enough for RMSSD to mean the heart.
   public static let largestCorrectedShare = 0.05
+  /// Of the intervals that came; those of the rest of the time are not like these.
+  public static let leastAcceptedShare = 2.0 / 3
+  /// A change of an interval by more is not made by breathing or by the nerves of the heart: Malik et al., Eur. Heart J.
+  /// 10(12), 1060-1074, 1989, leave such intervals out.
+  public static let irregularChange = 0.2
+  /// As many as may be corrected.
+  public static let largestIrregularShare = largestCorrectedShare
+  /// A rhythm that is no regular one with single ectopic beats: of ten beats an ectopic one changes three intervals.
+  public static let clearlyIrregularShare = 1.0 / 3
+  /// From the median of five intervals to that of the next five: more is no change of the heart's pace, but every
+  /// second beat that began to be missing.
+  public static let leapRatio = 1.6
   /// For the spectrum, which bridges gaps.
   public static let largestGapShare = 0.1
 
@@ -120,6 +146,12 @@ public struct VariabilitySegment: Hashable, Sendable {
   /// Those of them that the source did not accept, or that no heart can have.
   public var unaccepted: Int
   public var artefacts: ArtefactCounts
+  /// Of the accepted intervals that follow on another one, before correction, how many differ from it by more than
+  /// `Variability.irregularChange` of it: 0 … 1; `nil` without such a pair. It tells an irregular rhythm, whatever is the cause
+  /// of it: the heart, or beats that were missed.
+  public var irregularShare: Double?
+  /// How many times the intervals doubled or halved at once and stayed so (`Variability.leapRatio`).
+  public var leaps: Int
   public var result: Result<Variability, Variability.Refusal>
 }
 

@@ -17,6 +17,8 @@ public struct VariabilityMeter: Sendable {
   /// theirs late and several at once, but not by this much.
   public static let largestDriftSeconds = 3.0
   private static let capacity = ArtefactCorrection.capacity
+  /// Before and after a leap: so many have a median that two beats too many or too few do not move.
+  private static let leapIntervals = 5
 
   /// Good intervals of the segment: seconds, their ends and whether a run begins with them.
   private var intervals = [Double](repeating: 0, count: capacity)
@@ -114,16 +116,53 @@ public struct VariabilityMeter: Sendable {
   private mutating func close(isWhole: Bool) -> VariabilitySegment? {
     guard let start else { return nil }
     let end = isWhole ? start &+ Int64(Self.segmentSeconds * 1e9) : latest
+    let rhythm = rhythm
     let (kept, artefacts) = correct()
     let segment = VariabilitySegment(
       start: ReceiveTime(nanoseconds: start), end: ReceiveTime(nanoseconds: end), intervals: total,
       unaccepted: unaccepted, artefacts: artefacts,
-      result: result(kept, artefacts, seconds: Double(end &- start) / 1e9))
+      irregularShare: rhythm.irregularShare, leaps: rhythm.leaps,
+      result: result(kept, artefacts, rhythm, seconds: Double(end &- start) / 1e9))
     // The next segment's clock begins where this one ended, in the middle of a run.
     if let runEnd { self.runEnd = runEnd - Double(end &- start) / 1e9 }
     (count, total, unaccepted) = (0, 0, 0)
     self.start = nil
     return segment
+  }
+
+  private typealias Rhythm = (irregularShare: Double?, leaps: Int)
+
+  /// How regular the good intervals are that follow on each other, before correction.
+  private var rhythm: Rhythm {
+    var (pairs, irregular, leaps, runStart, lastLeap) = (0, 0, 0, 0, 0)
+    let reach = Self.leapIntervals
+    for index in 0..<count {
+      if begins[index] { (runStart, lastLeap) = (index, index - reach) }
+      guard index > runStart else { continue }
+      pairs += 1
+      let before = intervals[index - 1]
+      if abs(intervals[index] - before) > Variability.irregularChange * before { irregular += 1 }
+      // A leap from the `reach` intervals before the last `reach` ones to these.
+      let middle = index + 1 - reach
+      guard middle - reach >= runStart, middle - lastLeap >= reach else { continue }
+      let ratio = median(from: middle) / median(from: middle - reach)
+      if max(ratio, 1 / ratio) > Variability.leapRatio { (leaps, lastLeap) = (leaps + 1, middle) }
+    }
+    return (pairs > 0 ? Double(irregular) / Double(pairs) : nil, leaps)
+  }
+
+  /// The median of `leapIntervals` intervals.
+  private func median(from start: Int) -> Double {
+    for place in start..<start + Self.leapIntervals {
+      var (smaller, equal) = (0, 0)
+      for other in start..<start + Self.leapIntervals {
+        if intervals[other] < intervals[place] { smaller += 1 }
+        if intervals[other] == intervals[place] { equal += 1 }
+      }
+      let middle = Self.leapIntervals / 2
+      if smaller <= middle, smaller + equal > middle { return intervals[place] }
+    }
+    return intervals[start]
   }
 
   /// Corrects run by run; gives how many normal intervals there are.
@@ -155,7 +194,7 @@ public struct VariabilityMeter: Sendable {
   }
 
   private mutating func result(
-    _ kept: Int, _ artefacts: ArtefactCounts, seconds: Double
+    _ kept: Int, _ artefacts: ArtefactCounts, _ rhythm: Rhythm, seconds: Double
   ) -> Result<Variability, Variability.Refusal> {
     guard kept >= Variability.leastCount else {
       return .failure(.tooFewIntervals(count: kept, needed: Variability.leastCount))
@@ -165,8 +204,17 @@ public struct VariabilityMeter: Sendable {
     guard covered >= Variability.leastSeconds else {
       return .failure(.tooShort(seconds: covered, needed: Variability.leastSeconds))
     }
+    if let irregular = rhythm.irregularShare, irregular > Variability.clearlyIrregularShare {
+      return .failure(.irregular(share: irregular))
+    }
     let share = Double(artefacts.total) / Double(count)
     guard share <= Variability.largestCorrectedShare else { return .failure(.tooManyCorrected(share: share)) }
+    let accepted = Double(total - unaccepted) / Double(total)
+    guard accepted >= Variability.leastAcceptedShare else { return .failure(.fewAccepted(share: accepted)) }
+    guard rhythm.leaps == 0 else { return .failure(.leaps(count: rhythm.leaps)) }
+    if let irregular = rhythm.irregularShare, irregular > Variability.largestIrregularShare {
+      return .failure(.irregular(share: irregular))
+    }
     // Shared for this call: a span of a property would keep all of `self` from being changed.
     let normal = normal
     let intervals = normal.span.extracting(..<kept)

@@ -108,6 +108,8 @@ extension VariabilitySegment {
     line.member("endNs", end)
     line.member("intervals", intervals)
     line.member("unaccepted", unaccepted)
+    if let irregularShare { line.member("irregularShare", irregularShare) }
+    line.member("leaps", leaps)
     line.member("corrected") { line in
       for (name, count) in artefacts.named where count > 0 { line.member(name, count) }
     }
