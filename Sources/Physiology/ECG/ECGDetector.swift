@@ -11,9 +11,11 @@
 /// Which complexes are beats: Pan and Tompkins, A Real-Time QRS Detection Algorithm, IEEE Transactions on Biomedical
 /// Engineering 32(3), 230-236, 1985. Two measures of a complex count together there and here, its height in the signal
 /// and its amplitude in the band, by their geometric mean: noise is strong in the band and low, a wide ventricular beat
-/// the other way round. Less than 35 % of the usual strength (the median of the last eight) is noise. Where no beat came
+/// the other way round. Less than 40 % of the usual strength is noise; usual is the lower quartile of the last eight, so that large ectopic
+/// beats do not hide those between them. Where no beat came
 /// for 1.66 usual intervals, the strongest complex since the last one is a beat with 25 % already. Less than half as steep
-/// as the beat up to 0.36 s before is a T wave. Of two within 0.24 s the stronger counts.
+/// as the beat up to 0.36 s before and as the usual beat is a T wave, unless it comes where the next beat is due: three
+/// quarters of the usual interval after the last one. Of two within 0.24 s the stronger counts.
 ///
 /// The R peak is the extremum of the signal as it came, smoothed over 30 ms, weighted by a raised cosine around the
 /// energy's maximum; a parabola gives its place between the samples. A wide wave with several tops has it at the highest one of
@@ -35,8 +37,10 @@ public struct ECGDetector: Sendable {
   /// Of the steepest slope of the beat before; less so soon after it is a T wave.
   public static let waveShare = 0.5
   public static let waveSeconds = 0.36
+  /// Of the usual interval; after this time the next beat is due, and a flat wave may be it.
+  public static let dueShare = 0.75
   /// Of the usual strength; less is noise.
-  public static let noiseShare = 0.35
+  public static let noiseShare = 0.4
   /// The same where a beat is late.
   public static let lateNoiseShare = 0.25
   /// Of the usual interval; after this time a beat is late.
@@ -46,8 +50,10 @@ public struct ECGDetector: Sendable {
   /// How far the polarity of a complex, −1 … 1, is from that of the last ones where its own counts.
   public static let clearPolarity = 0.9
   public static let searchSeconds = 0.12
-  /// Samples a second below which the method means nothing.
-  public static let minimumRate = 100.0
+  /// Samples a second that the method needs.
+  public static let neededRate = 100.0
+  /// Measured samples a second below which the method is refused: the needed rate by a clock that is 2 % slow.
+  public static let minimumRate = 98.0
   /// From an R peak to the sample that completes it, at most.
   public static let lagSeconds = 3.0
 
@@ -188,7 +194,7 @@ public struct ECGDetector: Sendable {
       if waiting != nil, complex.strength > latest.strength { replace(complex) }
       return nil
     }
-    if since < Self.waveSeconds, complex.slope < Self.waveShare * latest.slope { return nil }
+    if isWave(complex, after: latest, since) { return nil }
     if complex.strength >= Self.noiseShare * usual.strength {
       if let found = doubtful, since > late, complex.position - found.position > Self.refractorySeconds * rate
       {
@@ -201,6 +207,13 @@ public struct ECGDetector: Sendable {
       doubtful = complex
     }
     return nil
+  }
+
+  /// Whether a complex some seconds after a beat is the T wave of it.
+  private func isWave(_ complex: Complex, after beat: Complex, _ since: Double) -> Bool {
+    let due = Self.dueShare * (usual.interval ?? .infinity) / rate
+    return since < min(Self.waveSeconds, due)
+      && complex.slope < Self.waveShare * min(beat.slope, usual.slope ?? .infinity)
   }
 
   /// Seconds after a beat from which on the next one is late.
@@ -318,12 +331,14 @@ private struct UsualBeat: Sendable {
   private static let capacity = 8
 
   private var strengths = InlineArray<8, Double>(repeating: 0)
+  private var slopes = InlineArray<8, Double>(repeating: 0)
   private var intervals = InlineArray<8, Double>(repeating: 0)
   private var count = 0
   private var intervalCount = 0
 
   mutating func append(_ complex: Complex, after before: Complex?) {
     strengths[count % Self.capacity] = complex.strength
+    slopes[count % Self.capacity] = complex.slope
     count += 1
     guard let before else { return }
     intervals[intervalCount % Self.capacity] = complex.position - before.position
@@ -333,17 +348,22 @@ private struct UsualBeat: Sendable {
   mutating func replaceLast(_ complex: Complex) {
     guard count > 0 else { return }
     strengths[(count - 1) % Self.capacity] = complex.strength
+    slopes[(count - 1) % Self.capacity] = complex.slope
   }
 
   mutating func forget() { (count, intervalCount) = (0, 0) }
 
-  /// Median; zero where nothing is known.
-  var strength: Double { Self.median(strengths, count) ?? 0 }
+  /// Lower quartile; zero where nothing is known.
+  var strength: Double { Self.quantile(strengths, count, share: 0.25) ?? 0 }
+
+  /// Median of the steepest slopes.
+  var slope: Double? { Self.quantile(slopes, count) }
 
   /// Median, in samples.
-  var interval: Double? { Self.median(intervals, intervalCount) }
+  var interval: Double? { Self.quantile(intervals, intervalCount) }
 
-  private static func median(_ values: InlineArray<8, Double>, _ count: Int) -> Double? {
+  private static func quantile(_ values: InlineArray<8, Double>, _ count: Int, share: Double = 0.5) -> Double?
+  {
     let kept = min(count, capacity)
     guard kept > 0 else { return nil }
     for index in 0..<kept {
@@ -352,7 +372,8 @@ private struct UsualBeat: Sendable {
         if values[other] < values[index] { smaller += 1 }
         if values[other] == values[index] { equal += 1 }
       }
-      if smaller <= kept / 2, smaller + equal > kept / 2 { return values[index] }
+      let place = Int(share * Double(kept))
+      if smaller <= place, smaller + equal > place { return values[index] }
     }
     return nil
   }

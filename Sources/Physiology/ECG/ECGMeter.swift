@@ -2,13 +2,14 @@ import BLECore
 
 /// Reads heart rate and beat-to-beat intervals off an electrocardiogram, window by window. No allocation after the start.
 ///
-/// Beats by `ECGDetector`; the rate of a window of ten seconds is 60 over the mean of its good intervals. Whether it is
+/// Beats by `ECGDetector`; the rate of a window of ten seconds is that of all its beats (`BeatRate`), good or not, and there
+/// is none where less than four fifths of the intervals are good. Whether it is
 /// one: Orphanidou et al. 2015 (see `SignalQuality`), by the correlation of the beats with their average, each as
 /// wide as the median interval, which is at least 0.66 for an electrocardiogram; no pause is longer than 3 s. Three of its
 /// rules are wider or left out, since they are for patients at rest, and ectopic beats and arrhythmia are what an
-/// electrocardiogram is there to show: rates are 30 … 230 a minute, intervals need not be alike, and it is the median
+/// electrocardiogram is there to show: rates are 24 … 250 a minute, intervals need not be alike, and it is the median
 /// correlation that counts, not the mean, so that a few ectopic beats do not hide the others. Each beat has its own
-/// correlation.
+/// correlation. And the R peaks have to stand out of the signal: the mains do not (`leastCrest`).
 ///
 /// Samples that never came, up to a second, are bridged by a straight line for the filter's sake and counted: no beat is
 /// found there, and no interval reaches across. After a longer gap all begins anew.
@@ -25,7 +26,7 @@ public struct ECGMeter: Sendable {
       switch self {
       case .tooSlow(let rate):
         "\((rate * 10).rounded() / 10) samples a second are too few for an electrocardiogram: the method needs "
-          + "\(Int(ECGDetector.minimumRate))"
+          + "\(Int(ECGDetector.neededRate))"
       case .tooFast(let rate):
         "times at which \(rate.rounded()) samples a second came are no sensor's"
       }
@@ -34,7 +35,13 @@ public struct ECGMeter: Sendable {
 
   public static let windowSeconds = 10.0
   public static let leastCorrelation = 0.66
-  public static let beatsPerMinute = 30.0...230.0
+  public static let beatsPerMinute = 24.0...250.0
+  /// Of the intervals between a window's beats, how many are good at least: one beat of ten that is unlike the others spoils two of
+  /// them. Where there are more, the next one may be missed or be none.
+  public static let leastAcceptedShare = 0.8
+  /// Median height of the R peaks over the root mean square of the signal, 0.67 … 40 Hz. A sine has 1.41, of whatever
+  /// frequency; what does not stand out more is no row of R peaks.
+  public static let leastCrest = 1.5
   public static let longestPauseSeconds = 3.0
   public static let largestMissingShare = 0.2
   /// Samples are bridged over this time at most.
@@ -72,6 +79,9 @@ public struct ECGMeter: Sendable {
   private var found: [ECGBeat]
   /// Of the beats of a window, in order.
   private var correlations: [Double]
+  private var heights: [Double]
+  /// Intervals between the beats of a window, in order.
+  private var known: [BeatRate.Interval]
   private var lastBeat: (time: Int64, missing: Int, isGood: Bool)?
   private var intervals: BeatIntervals
   /// How many beats the last window has.
@@ -95,6 +105,9 @@ public struct ECGMeter: Sendable {
       time: ReceiveTime(nanoseconds: 0), interval: nil, height: 0, correlation: nil, isAccepted: false)
     found = [ECGBeat](repeating: none, count: Self.maximumBeats)
     correlations = [Double](repeating: 0, count: Self.maximumBeats)
+    heights = correlations
+    known = [BeatRate.Interval](
+      repeating: BeatRate.Interval(seconds: 0, isLike: true), count: Self.maximumBeats)
     intervals = BeatIntervals(capacity: Self.maximumBeats)
   }
 
@@ -184,9 +197,10 @@ public struct ECGMeter: Sendable {
     let absent =
       missing(upTo: window.upperBound - 1) - missing(upTo: max(window.lowerBound, available.lowerBound))
     let share = Double(absent) / Double(window.count)
-    let mean = give(inside, available, width: whole >= 2 ? width : 0)
+    let given = give(inside, available, width: whole >= 2 ? width : 0)
+    let crest = crest(inside, max(window.lowerBound, available.lowerBound)..<window.upperBound)
     let rejection =
-      reason ?? self.rejection(inside, window, missingShare: share, correlation: mean.correlation)
+      reason ?? self.rejection(inside, window, missingShare: share, given, crest: crest)
     if rejection != nil {
       for index in 0..<inside { found[index] = found[index].rejected }
       lastBeat?.isGood = false
@@ -194,8 +208,8 @@ public struct ECGMeter: Sendable {
     let result = ECGWindow(
       start: ReceiveTime(nanoseconds: times[window.lowerBound % times.count]),
       end: ReceiveTime(nanoseconds: times[(window.upperBound - 1) % times.count]), beats: inside,
-      beatsPerMinute: rejection == nil ? mean.interval.map { 60 / $0 } : nil, correlation: mean.correlation,
-      missingShare: share, rejection: rejection)
+      beatsPerMinute: rejection == nil ? given.perMinute : nil, correlation: given.correlation,
+      missingShare: share, acceptedShare: given.acceptedShare, crest: crest, rejection: rejection)
     for index in inside..<pendingCount { pending[index - inside] = pending[index] }
     pendingCount -= inside
     (windowStart, longestStill) = (window.upperBound, stillCount)
@@ -211,19 +225,38 @@ public struct ECGMeter: Sendable {
   }
 
   private func rejection(
-    _ count: Int, _ window: Range<Int>, missingShare: Double, correlation: Double?
+    _ count: Int, _ window: Range<Int>, missingShare: Double, _ given: Given, crest: Double?
   ) -> ECGRejection? {
     guard missingShare <= Self.largestMissingShare else { return .missingSamples }
     guard Double(longestStill) < Self.stillSeconds * rate else { return .contact }
     guard count >= 3 else { return .tooFewBeats }
     let (first, last) = (pending[0].position, pending[count - 1].position)
-    let present = Double(window.count) * (1 - missingShare)
-    let perMinute = 60 * rate * Double(count) / present
-    guard Self.beatsPerMinute.contains(perMinute) else { return .rateOutOfRange }
+    guard (crest ?? 0) >= Self.leastCrest else { return .noise }
+    guard let perMinute = given.perMinute, Self.beatsPerMinute.contains(perMinute) else {
+      return .rateOutOfRange
+    }
     var pause = max(first - Double(window.lowerBound), Double(window.upperBound) - last)
     for index in 1..<count { pause = max(pause, pending[index].position - pending[index - 1].position) }
     guard pause <= Self.longestPauseSeconds * rate else { return .pause }
-    return (correlation ?? 0) >= Self.leastCorrelation ? nil : .shape
+    guard (given.correlation ?? 0) >= Self.leastCorrelation else { return .shape }
+    return (given.acceptedShare ?? 0) >= Self.leastAcceptedShare ? nil : .fewAccepted
+  }
+
+  /// The median height of the first `count` beats over the root mean square of the signal; `nil` without a beat or signal.
+  private mutating func crest(_ count: Int, _ window: Range<Int>) -> Double? {
+    guard count > 0, !window.isEmpty else { return nil }
+    for index in 0..<count {
+      let height = abs(pending[index].height)
+      var place = index
+      while place > 0, heights[place - 1] > height {
+        heights[place] = heights[place - 1]
+        place -= 1
+      }
+      heights[place] = height
+    }
+    var sum = 0.0
+    for index in window { sum += signal[index % signal.count] * signal[index % signal.count] }
+    return sum > 0 ? heights[count / 2] / (sum / Double(window.count)).squareRoot() : nil
   }
 
   /// Of the first `count` beats, in seconds.
@@ -233,13 +266,13 @@ public struct ECGMeter: Sendable {
     return intervals.median(beats.span.extracting(..<count), rate: rate)
   }
 
+  /// What the beats of a window say: the rate of all, the median of their correlations, and of the intervals between them the
+  /// share that is good.
+  private typealias Given = (perMinute: Double?, correlation: Double?, acceptedShare: Double?)
+
   /// Makes the beats of a window ready for `beat`, as if it were good.
-  ///
-  /// - Returns: the mean of the good intervals, in seconds, and the median of the beats' correlations.
-  private mutating func give(
-    _ count: Int, _ available: Range<Int>, width: Int
-  ) -> (interval: Double?, correlation: Double?) {
-    var (intervalSum, good) = (0.0, 0)
+  private mutating func give(_ count: Int, _ available: Range<Int>, width: Int) -> Given {
+    var (inside, good) = (0, 0)
     var whole = 0
     for index in 0..<count {
       let beat = pending[index]
@@ -265,11 +298,20 @@ public struct ECGMeter: Sendable {
         time: ReceiveTime(nanoseconds: time), interval: interval, height: beat.height,
         correlation: correlation,
         isAccepted: isAccepted)
-      if let interval, isAccepted { (intervalSum, good) = (intervalSum + interval, good + 1) }
+      if let interval, index > 0 {
+        known[inside] = BeatRate.Interval(seconds: interval, isLike: isGood)
+        inside += 1
+        if isAccepted { good += 1 }
+      }
       lastBeat = (time, absent, isGood)
     }
     beatCount = count
-    return (good > 0 ? intervalSum / Double(good) : nil, whole > 0 ? correlations[whole / 2] : nil)
+    let perMinute = medianInterval(count).flatMap {
+      BeatRate.perMinute(known.span.extracting(..<inside), median: $0)
+    }
+    return (
+      perMinute, whole > 0 ? correlations[whole / 2] : nil, inside > 0 ? Double(good) / Double(inside) : nil
+    )
   }
 }
 

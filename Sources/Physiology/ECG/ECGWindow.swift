@@ -40,12 +40,16 @@ public struct ECGWindow: Hashable, Sendable {
   public var end: ReceiveTime
   /// Beats found, good or not.
   public var beats: Int
-  /// 60 over the mean of the good intervals; `nil` where the window is rejected.
+  /// By the count of all beats (`ECGMeter`); `nil` where the window is rejected.
   public var beatsPerMinute: Double?
   /// Median correlation of the beats with their average: −1 … 1. This is the window's quality.
   public var correlation: Double?
   /// Of the samples, how many never came: 0 … 1.
   public var missingShare: Double
+  /// Of the intervals between the beats, how many are good: 0 … 1; `nil` without an interval.
+  public var acceptedShare: Double?
+  /// Median height of the R peaks over the root mean square of the signal; `nil` without a beat. A sine has at most 1.41.
+  public var crest: Double?
   public var rejection: ECGRejection?
 }
 
@@ -58,10 +62,29 @@ public enum ECGRejection: String, Hashable, Sendable, CaseIterable {
   /// The signal stands still for a second or more: no electrode has contact, or the amplifier is at its end.
   case contact
   case tooFewBeats
-  /// Not 30 … 230 beats a minute.
+  /// What was taken for beats does not stand out of the signal: the mains, or noise.
+  case noise
+  /// Not 24 … 250 beats a minute.
   case rateOutOfRange
   /// More than 3 s without a beat.
   case pause
   /// The beats do not look alike: noise, or not a heart.
   case shape
+  /// Less than four fifths of the intervals are between beats that look like the others.
+  case fewAccepted
+
+  /// The reason in a few words.
+  public var words: String {
+    switch self {
+    case .interrupted: "the signal ended or was interrupted"
+    case .missingSamples: "samples missing"
+    case .contact: "no contact"
+    case .tooFewBeats: "too few beats"
+    case .noise: "no beats stand out of the signal"
+    case .rateOutOfRange: "no rate that a heart can have"
+    case .pause: "more than 3 s without a beat"
+    case .shape: "the beats do not look alike"
+    case .fewAccepted: "too many beats unlike the others"
+    }
+  }
 }
