@@ -177,11 +177,7 @@ struct LiveWords {
   }
 
   private static func reason(_ absence: PulseAbsence?) -> String {
-    switch absence {
-    case .missingSamples, nil: "samples missing"
-    case .unsettled: "the light jumped"
-    case .noSignal: "the light does not change"
-    }
+    (absence ?? .missingSamples).words
   }
 
   // MARK: Numbers

@@ -15,7 +15,7 @@
 /// that over 667 ms (a beat) plus 2 % of the mean, for at least 111 ms, lies one peak: the highest sample.
 ///
 /// What differs, because it streams: the filter runs forwards only; the mean is that of the last ten seconds or so;
-/// a peak within 300 ms of the one before is dropped. The peak's place is refined by a parabola.
+/// a peak within 220 ms of the one before is dropped. The peak's place is refined by a parabola.
 ///
 /// Limits: below `minimumRate` 111 ms are not two samples; an inverted signal gives the feet of the pulses.
 public struct PulseDetector: Sendable {
@@ -23,7 +23,7 @@ public struct PulseDetector: Sendable {
   public static let peakSeconds = 0.111
   public static let beatSeconds = 0.667
   public static let offsetShare = 0.02
-  public static let refractorySeconds = 0.3
+  public static let refractorySeconds = 0.22
   /// Samples a second below which the method means nothing.
   public static let minimumRate = 18.0
 

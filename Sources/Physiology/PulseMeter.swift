@@ -12,6 +12,8 @@ public struct PulseWindow: Hashable, Sendable {
   /// Mean correlation of the beats with their average: −1 … 1.
   public var correlation: Double?
   public var skewness: Double
+  /// How alike the light is to itself a beat later, at the best of all paces: −1 … 1; `nil` where it does not change.
+  public var periodicity: Double?
   /// Root mean square of the acceleration: g. `nil` without an accelerometer.
   public var motion: Double?
   public var rejection: PulseRejection?
@@ -52,9 +54,11 @@ public struct PulseMeter: Sendable {
 
   /// An interval may differ from its window's median by this share of it.
   public static let intervalTolerance = 0.3
+  /// Of the time after which the light repeats itself: what comes sooner after a beat is its second wave.
+  static let secondWaveShare = 0.65
   /// Samples are bridged over this time at most.
   public static let bridgeSeconds = 0.1
-  /// Beats of a window at most: one each 300 ms, and those after its end.
+  /// Beats of a window at most: one each 220 ms, and those after its end.
   private static let maximumBeats = 64
 
   private let rate: Double
@@ -63,6 +67,7 @@ public struct PulseMeter: Sendable {
   private var axes: InlineArray<3, BandPass>
   private var detector: PulseDetector
   private var quality: SignalQuality
+  private var periodicity: Periodicity
   /// Filtered samples, the squares of their acceleration in counts (below zero: none) and their times: sample n at n
   /// modulo the length.
   private var signal: [Double]
@@ -93,6 +98,7 @@ public struct PulseMeter: Sendable {
     axes = .init(repeating: filter)
     detector = PulseDetector(rate: rate)
     quality = SignalQuality(rate: rate)
+    periodicity = Periodicity(rate: rate, seconds: SignalQuality.windowSeconds)
     signal = [Double](repeating: 0, count: Int(13 * rate))
     squares = signal
     times = [Int64](repeating: 0, count: signal.count)
@@ -186,6 +192,10 @@ public struct PulseMeter: Sendable {
     var inside = 0
     while inside < pendingCount, pending[inside].position < Double(window.upperBound) { inside += 1 }
     let motion = motion(in: window)
+    let found = repetition(in: window)
+    if let found, found.period > Periodicity.slowPeriod, !found.isDoubtful {
+      inside = dropSecondWaves(inside, period: found.period)
+    }
     let median = medianInterval(inside)
     let correlation = correlation(inside, median: median)
     let isThin = Double(bridged) > SignalQuality.largestMissingShare * Double(window.count)
@@ -193,20 +203,49 @@ public struct PulseMeter: Sendable {
     let isAlike = (correlation ?? 0) >= SignalQuality.leastCorrelation
     let rejection =
       reason ?? (isThin ? .missingSamples : nil) ?? (isMoving ? .motion : nil)
-      ?? SignalQuality.rejection(beats: pending.span.extracting(..<inside), window: window, rate: rate)
+      ?? SignalQuality.rejection(beats: pending.span.extracting(..<inside), window: window, rate: rate, found)
       ?? (isAlike ? nil : .shape)
     let mean = give(inside, median: median ?? 0, isGood: rejection == nil)
     let result = PulseWindow(
       start: ReceiveTime(nanoseconds: times[window.lowerBound % times.count]),
       end: ReceiveTime(nanoseconds: times[(window.upperBound - 1) % times.count]), beats: inside,
       beatsPerMinute: rejection == nil ? mean.map { 60 / $0 } : nil, correlation: correlation,
-      skewness: SignalQuality.skewness(signal: signal.span, window: window), motion: motion,
-      rejection: rejection)
+      skewness: SignalQuality.skewness(signal: signal.span, window: window),
+      periodicity: found?.strength, motion: motion, rejection: rejection)
     for index in inside..<pendingCount { pending[index - inside] = pending[index] }
     pendingCount -= inside
     windowStart = window.upperBound
     bridged = 0
     return result
+  }
+
+  private mutating func repetition(in window: Range<Int>) -> Periodicity.Found? {
+    // Shared for this call: a span of a property would keep all of `self` from being changed.
+    let samples = signal
+    return periodicity.find(samples.span, window)
+  }
+
+  /// Takes out of the first `count` beats those that are the second wave of a slow pulse: lower than a beat less than
+  /// `secondWaveShare` of the light's period away.
+  ///
+  /// - Returns: how many of them are left.
+  private mutating func dropSecondWaves(_ count: Int, period: Double) -> Int {
+    let reach = Self.secondWaveShare * period * rate
+    var (kept, index) = (0, 0)
+    while index < pendingCount {
+      let beat = pending[index]
+      let isBehind = kept > 0 && beat.position - pending[kept - 1].position < reach
+      if index >= count || !isBehind {
+        pending[kept] = beat
+        kept += 1
+      } else if beat.height > pending[kept - 1].height {
+        pending[kept - 1] = beat
+      }
+      index += 1
+    }
+    let dropped = pendingCount - kept
+    pendingCount = kept
+    return count - dropped
   }
 
   /// Root mean square of the acceleration, in g.

@@ -7,7 +7,11 @@ public enum PulseRejection: String, Hashable, Sendable, CaseIterable {
   /// The hand moved: the accelerometer says so, whatever the pulse looks like.
   case motion
   case tooFewBeats
-  /// Not 40 … 180 beats a minute.
+  /// The light does not repeat itself as a pulse does: noise, no finger, or what has the form of a sine, as a lamp.
+  case noise
+  /// Beats were found at another pace than that at which the light repeats itself.
+  case octave
+  /// Not 24 … 250 beats a minute.
   case rateOutOfRange
   /// More than 3 s without a beat.
   case pause
@@ -20,31 +24,35 @@ public enum PulseRejection: String, Hashable, Sendable, CaseIterable {
 /// Whether a pulse can be read off ten seconds of a plethysmogram.
 ///
 /// Method: Orphanidou, Bonnici, Charlton, Clifton, Vallance, Tarassenko, Signal-Quality Indices for the
-/// Electrocardiogram and Photoplethysmogram, IEEE J. Biomed. Health Inform. 19(3), 832–838, 2015: a rate of 40 … 180
-/// a minute, no pause above 3 s, longest and shortest interval within 2.2 of each other, and a mean correlation
+/// Electrocardiogram and Photoplethysmogram, IEEE J. Biomed. Health Inform. 19(3), 832–838, 2015: a rate of 24 … 250
+/// a minute (40 … 180 there), no pause above 3 s, longest and shortest interval within 2.2 of each other, and a mean correlation
 /// of at least 0.86 of the beats with their average, each cut out as wide as the median interval, centred on its
 /// peak. Published sensitivity 91 %, specificity 95 % for plethysmograms of patients.
 ///
-/// Two things are added. The skewness of the window (Elgendi, Optimal Signal Quality Index for
+/// Three things are added. The light has to repeat itself (`Periodicity`), at the pace of the beats. The skewness of the window (Elgendi, Optimal Signal Quality Index for
 /// Photoplethysmogram Signals, Bioengineering 3(4), 21, 2016) is given but decides nothing, since it changes its
 /// sign with the polarity of the sensor. And a window in which the hand moved is rejected: steady steps look like
 /// steady beats, and no index that sees the light alone can tell them apart. That threshold is ours.
 public struct SignalQuality: Sendable {
   public static let windowSeconds = 10.0
-  public static let beatsPerMinute = 40.0...180.0
+  public static let beatsPerMinute = 24.0...250.0
   public static let longestPauseSeconds = 3.0
   public static let largestRatio = 2.2
   public static let leastCorrelation = 0.86
   /// Root mean square of the acceleration, 0.5 … 8 Hz, all axes: g. A hand at rest has some 0.01.
   public static let largestMotion = 0.1
   public static let largestMissingShare = 0.1
+  /// How alike the light of a window is to itself a beat later, −1 … 1: of white and pink noise nearly all windows have less.
+  public static let leastPeriodicity = 0.5
+  /// How far the median interval may be from the time after which the light repeats itself: a share of it.
+  static let periodTolerance = 0.2
 
   /// The average beat.
   private var template: [Double]
 
   /// - Parameter rate: samples a second.
   init(rate: Double) {
-    template = [Double](repeating: 0, count: Int(1.6 * rate) + 4)
+    template = [Double](repeating: 0, count: Int(2.5 * rate) + 4)
   }
 
   /// The rules about time: `nil` if all are kept.
@@ -52,8 +60,9 @@ public struct SignalQuality: Sendable {
   /// - Parameters:
   ///   - beats: positions in samples, rising, inside the window.
   ///   - window: in samples.
+  ///   - found: how the light of the window repeats itself.
   static func rejection(
-    beats: Span<DetectedBeat>, window: Range<Int>, rate: Double
+    beats: Span<DetectedBeat>, window: Range<Int>, rate: Double, _ found: Periodicity.Found?
   ) -> PulseRejection? {
     guard beats.count >= 3 else { return .tooFewBeats }
     let last = beats.count - 1
@@ -65,6 +74,10 @@ public struct SignalQuality: Sendable {
       longest = max(longest, interval)
     }
     let mean = (beats[last].position - beats[0].position) / rate / Double(last)
+    guard let found, found.strength >= leastPeriodicity, !found.isSine else { return .noise }
+    guard abs(mean - found.period) <= periodTolerance * found.period, !found.isDoubtful else {
+      return .octave
+    }
     guard beatsPerMinute.contains(60 / mean) else { return .rateOutOfRange }
     let start = (beats[0].position - Double(window.lowerBound)) / rate
     let end = (Double(window.upperBound) - beats[last].position) / rate

@@ -21,15 +21,16 @@ struct AnalysisTables {
     var header: String {
       switch self {
       case .ticks: TickRows.table.header
-      case .pulse: "start_ns,end_ns,pulse_per_minute,quality,method,motion_g,none_because\n"
+      case .pulse: "start_ns,end_ns,pulse_per_minute,quality,method,motion_g,none_because,periodicity\n"
       case .beatWindows:
-        "start_ns,end_ns,beats,pulse_per_minute,template_correlation,skewness,motion_g,verdict\n"
+        "start_ns,end_ns,beats,pulse_per_minute,template_correlation,skewness,motion_g,verdict,periodicity\n"
       case .beats: "fitted_time_ns,interval_ms,accepted\n"
-      case .ecgWindows: "start_ns,end_ns,beats,heart_rate_per_minute,correlation,missing_share,verdict\n"
+      case .ecgWindows:
+        "start_ns,end_ns,beats,heart_rate_per_minute,correlation,missing_share,verdict,accepted_share,crest\n"
       case .ecgBeats: "fitted_time_ns,interval_ms,height_uv,correlation,accepted\n"
       case .variability:
         "start_ns,end_ns,source,intervals,unaccepted,ectopic,missed,extra,misplaced,left_out,"
-          + "mean_ms,sdnn_ms,rmssd_ms,pnn50,sd1_ms,sd2_ms,lf_ms2,hf_ms2,lf_hf_ratio,none_because\n"
+          + "mean_ms,sdnn_ms,rmssd_ms,pnn50,sd1_ms,sd2_ms,lf_ms2,hf_ms2,lf_hf_ratio,none_because,irregular_share,leaps\n"
       case .activity: "start_ns,seconds,counts,enmo_mg,steps,rest\n"
       }
     }
@@ -74,6 +75,7 @@ struct AnalysisTables {
       text.appendCell(window.pulse?.method.rawValue ?? "")
       text.appendColumn(window.motion, decimals: 4)
       text.appendCell(window.absence?.rawValue ?? "")
+      text.appendColumn(window.periodicity, decimals: 4)
     }
   }
 
@@ -87,6 +89,7 @@ struct AnalysisTables {
       text.appendColumn(window.skewness, decimals: 4)
       text.appendColumn(window.motion, decimals: 4)
       text.appendCell(window.rejection?.rawValue ?? "good")
+      text.appendColumn(window.periodicity, decimals: 4)
     }
   }
 
@@ -107,6 +110,8 @@ struct AnalysisTables {
       text.appendColumn(window.correlation, decimals: 4)
       text.appendColumn(window.missingShare, decimals: 4)
       text.appendCell(window.rejection?.rawValue ?? "good")
+      text.appendColumn(window.acceptedShare, decimals: 4)
+      text.appendColumn(window.crest, decimals: 3)
     }
   }
 
@@ -142,6 +147,8 @@ struct AnalysisTables {
       text.appendColumn(spectrum?.highFrequency, decimals: 2)
       text.appendColumn(spectrum?.ratio, decimals: 3)
       text.appendCell(segment.refusal.map { "\"\($0)\"" } ?? "")
+      text.appendColumn(segment.irregularShare, decimals: 4)
+      text.appendColumn(Int64(segment.leaps))
     }
   }
 

@@ -12,9 +12,14 @@ public struct PulseRateMeter: Sendable {
   /// How long a window waits for beats: seconds. Beats are decided every ten, some 0.7 s late.
   public static let longestWaitSeconds = 12.0
   /// Quality of a pulse by beats with an accelerometer, which says that the hand was still: of six runs on a treadmill
-  /// and the signals with known beats each such window was right. Without one 0.90 were, as the mean of the runs.
+  /// and the signals with known beats each such window was right.
   public static let beatQuality = 0.98
-  public static let blindBeatQuality = 0.9
+  /// The same without an accelerometer: of four patients at rest each such window was right, of people who run it depends on
+  /// their steps.
+  public static let blindBeatQuality = 0.94
+  /// Beats a minute. Faster ones without an accelerometer may be steps, slower ones every second or third of them.
+  public static let blindRates = 45.0..<100.0
+  public static let blindOtherQuality = 0.45
   private static let windowCapacity = 32
   private static let beatCapacity = 256
 
@@ -114,10 +119,16 @@ public struct PulseRateMeter: Sendable {
     let missing = PulseRateWindow.seconds - sum
     guard count > 0, missing <= Self.mostMissingIntervals * sum / Double(count) else { return nil }
     var result = window
+    let perMinute = 60 * Double(count) / sum
     result.absence = nil
     result.pulse = PulseEstimate(
-      beatsPerMinute: 60 * Double(count) / sum,
-      quality: window.motion == nil ? Self.blindBeatQuality : Self.beatQuality, method: .beats)
+      beatsPerMinute: perMinute, quality: Self.quality(perMinute, isBlind: window.motion == nil),
+      method: .beats)
     return result
+  }
+
+  private static func quality(_ perMinute: Double, isBlind: Bool) -> Double {
+    guard isBlind else { return beatQuality }
+    return blindRates.contains(perMinute) ? blindBeatQuality : blindOtherQuality
   }
 }

@@ -33,6 +33,24 @@ public enum PulseAbsence: String, Hashable, Sendable, CaseIterable {
   case unsettled
   /// The light did not change.
   case noSignal
+  /// The light does not repeat itself as a pulse does: noise, no finger, or what has the form of a sine, as a lamp.
+  case noise
+  /// The light repeats itself at another pace than the one that was tracked, often half or twice of it.
+  case octave
+  /// No beats were found, and only an accelerometer tells a tracked pulse from movement.
+  case noAccelerometer
+
+  /// The reason in a few words.
+  public var words: String {
+    switch self {
+    case .missingSamples: "samples missing"
+    case .unsettled: "the light jumped"
+    case .noSignal: "the light does not change"
+    case .noise: "no pulse in the light"
+    case .octave: "no clear pace"
+    case .noAccelerometer: "no beats and no accelerometer"
+    }
+  }
 }
 
 /// Eight seconds of a plethysmogram; the next window begins two seconds later.
@@ -48,11 +66,14 @@ public struct PulseRateWindow: Hashable, Sendable {
   public var absence: PulseAbsence?
   /// Root mean square of the acceleration, 0.5 … 5 Hz, all axes: g. `nil` without an accelerometer.
   public var motion: Double?
+  /// How alike the light is to itself a beat later, at the best of all paces: −1 … 1. `nil` where it did not change.
+  public var periodicity: Double?
 
   public init(
     start: ReceiveTime, end: ReceiveTime, pulse: PulseEstimate? = nil, absence: PulseAbsence? = nil,
-    motion: Double? = nil
+    motion: Double? = nil, periodicity: Double? = nil
   ) {
-    (self.start, self.end, self.pulse, self.absence, self.motion) = (start, end, pulse, absence, motion)
+    (self.start, self.end, self.pulse, self.absence) = (start, end, pulse, absence)
+    (self.motion, self.periodicity) = (motion, periodicity)
   }
 }

@@ -14,8 +14,10 @@ import BLECore
 /// the model's probability that the pulse is within 5 a minute, of how far its line stands out, and of what is left
 /// of it without the accelerometer (`TrackedLine`); at most `largestQuality`. Light that jumped, as where the
 /// sensor is lifted, is left out until it has settled.
-/// The module's guide has what was measured. Without an accelerometer steps are taken for a pulse and nothing tells:
-/// quality is at most `largestBlindQuality` there. This is a measurement in light, not medical advice.
+///
+/// Is there a pulse at all? Without an accelerometer steps are taken for one and nothing tells, so no window has one there. While
+/// the hand is still the light has to repeat itself (`Periodicity`), at the pace that was tracked; while it moves the line
+/// has to stand out. The module's guide has what was measured. This is a measurement in light, not medical advice.
 ///
 /// Its work is done in bursts: with the sample that completes a window, some 0.2 ms on a desktop processor.
 ///
@@ -25,8 +27,12 @@ public struct PulseTracker: Sendable {
   public static let lagSeconds = PulseRateWindow.stepSeconds * Double(PulseRateFilter.lag)
   public static let largestMissingShare = 1.0 / 3
   public static let largestQuality = TrackedLine.largestQuality
-  /// Without their accelerometer 0.50 of the windows of six runs were right, in the worst of the runs a quarter.
-  public static let largestBlindQuality = 0.4
+  /// At rest the pulse is this close to the pace at which the light repeats itself: a minute⁻¹.
+  static let largestPaceError = 5.0
+  /// Of a hand at rest without beats.
+  static let clearPeriodicity = 0.8
+  /// Up to here the light's band, 0.5 … 5 Hz, has the second harmonic: beats a minute.
+  static let harmonicLimit = 120.0
   /// Windows that wait for `next`, at most; more are lost, the oldest first.
   private static let capacity = 16
   /// Root mean square of the light that is no signal, of its mean.
@@ -52,6 +58,9 @@ public struct PulseTracker: Sendable {
   private var blocks = [Block](repeating: Block(), count: capacity)
   private var lastTime: Int64 = 0
   private var level = 0.0
+  private var periodicity = Periodicity(rate: SampleGrid.rate, seconds: PulseRateWindow.seconds)
+  /// How the light of a window repeats itself, number n at n modulo the capacity.
+  private var paces = [Periodicity.Found?](repeating: nil, count: capacity)
   private var scratch = [Double](repeating: 0, count: PulseSpectrum.windowSamples)
   /// Windows without their pulse, number n at n modulo the capacity.
   private var windows: [PulseRateWindow]
@@ -145,10 +154,19 @@ public struct PulseTracker: Sendable {
     } else if canceller.power(range) <= Self.leastPower * level {
       window.absence = .noSignal
     }
+    paces[closed % Self.capacity] = repetition(range)
+    window.periodicity = paces[closed % Self.capacity]?.strength
     windows[closed % Self.capacity] = window
     guard window.absence == nil else { return filter.take(nil) }
     weigh(range)
     filter.take(spectrum.evidence)
+  }
+
+  private mutating func repetition(_ range: Range<Int>) -> Periodicity.Found? {
+    canceller.light(range, to: &scratch)
+    // Shared for this call: a span of a property would keep all of `self` from being changed.
+    let light = scratch
+    return periodicity.find(light.span, 0..<light.count)
   }
 
   private mutating func weigh(_ range: Range<Int>) {
@@ -179,12 +197,31 @@ public struct PulseTracker: Sendable {
     if window.absence == nil {
       let (pulse, probability) = filter.estimate(window: given)
       judge(given, pulse)
-      let limit = window.motion == nil ? Self.largestBlindQuality : Self.largestQuality
-      window.pulse = PulseEstimate(
-        beatsPerMinute: pulse, quality: min(limit, line.quality(probability)), method: .tracking)
+      window.absence = refusal(window, pulse)
+      if window.absence == nil {
+        window.pulse = PulseEstimate(
+          beatsPerMinute: pulse, quality: min(limit(window), line.quality(probability)), method: .tracking)
+      }
     }
     given += 1
     queue.add(window)
+  }
+
+  /// The quality of a tracked pulse at most. Filtered noise repeats itself for 8 s nearly as well as a pulse does.
+  private func limit(_ window: PulseRateWindow) -> Double {
+    let isStill = (window.motion ?? 0) < SignalQuality.largestMotion
+    let isClear = (window.periodicity ?? 0) >= Self.clearPeriodicity
+    return isStill && !isClear ? TrackedLine.largestNoiseQuality : Self.largestQuality
+  }
+
+  /// Why the oldest window has no pulse, though one was tracked.
+  private func refusal(_ window: PulseRateWindow, _ pulse: Double) -> PulseAbsence? {
+    guard let motion = window.motion else { return .noAccelerometer }
+    guard motion < SignalQuality.largestMotion else { return line.isNoise ? .noise : nil }
+    guard let found = paces[given % Self.capacity], found.strength >= SignalQuality.leastPeriodicity,
+      !(found.isSine && found.beatsPerMinute <= Self.harmonicLimit)
+    else { return .noise }
+    return abs(found.beatsPerMinute - pulse) <= Self.largestPaceError ? nil : .octave
   }
 
   /// Adds a window to what is known of the line.

@@ -13,6 +13,8 @@ struct TrackedLine {
   /// Below it light is taken for noise: nearly all windows of white noise are below 1.95.
   static let leastContrast = 2.0
   static let largestNoiseQuality = 0.4
+  /// Windows after one of noise in which a line is not yet believed: half a minute. Noise has a line now and then, but none that lasts.
+  static let windowsAfterNoise = 15
   static let largestQuality = 0.98
   static let keptShares = 0.01...1.0
   /// Contrast and share of what was before the first window, which counts as much as `usualWindows`.
@@ -37,6 +39,7 @@ struct TrackedLine {
   private var contrast = Mean(usual.contrast)
   private var kept = Mean(usual.kept)
   private var windows = usualWindows
+  private var sinceNoise = windowsAfterNoise
 
   mutating func reset() { self = TrackedLine() }
 
@@ -45,6 +48,7 @@ struct TrackedLine {
     windows += 1
     self.contrast.take(contrast, share: 1 / windows)
     self.kept.take(max(Self.keptShares.lowerBound, min(Self.keptShares.upperBound, kept)), share: 1 / windows)
+    sinceNoise = isNoise ? 0 : sinceNoise + 1
   }
 
   /// Share of such windows that are within 5 a minute: the odds are those of the model times the contrast, to the power of
@@ -54,7 +58,11 @@ struct TrackedLine {
   func quality(_ probability: Double) -> Double {
     let model = probability / max(1 - probability, 1e-6) * contrast.least
     let odds = Self.scale * model * model.squareRoot() * kept.least * kept.least
-    let limit = contrast.slow < Self.leastContrast ? Self.largestNoiseQuality : Self.largestQuality
+    let isDoubtful = contrast.slow < Self.leastContrast || sinceNoise < Self.windowsAfterNoise
+    let limit = isDoubtful ? Self.largestNoiseQuality : Self.largestQuality
     return min(limit, odds / (1 + odds))
   }
+
+  /// Whether the light is taken for noise: for long, and in the last windows.
+  var isNoise: Bool { max(contrast.slow, contrast.fast) < Self.leastContrast }
 }

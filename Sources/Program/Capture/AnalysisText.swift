@@ -95,7 +95,12 @@ enum AnalysisText {
   private static func rateLine(_ rate: AnalysisReport.Rate) -> String {
     let share = "\(rate.withPulse) of \(rate.windows) windows of 8 s"
     guard let pulse = perMinute(rate.pulse), let quality = rate.quality.mean else {
-      return line("pulse", "none in \(rate.windows) windows of 8 s")
+      var reasons = PulseAbsence.allCases.compactMap { absence in
+        rate.absences[absence].map { "\(absence.words) in \($0)" }
+      }
+      if rate.withPulse > 0 { reasons.append("too doubtful in \(rate.withPulse)") }
+      let why = reasons.isEmpty ? "" : ": " + reasons.joined(separator: ", ")
+      return line("pulse", "none in \(rate.windows) windows of 8 s" + why)
     }
     let methods = PulseMethod.allCases.compactMap { method in
       rate.methods[method].map { "\($0) by \(method.rawValue)" }
@@ -110,7 +115,15 @@ enum AnalysisText {
       ecg.rejections[reason].map { "\($0) \(reason.rawValue)" }
     }
     let windows = windows(ecg.goodWindows, of: ecg.windows, rejected)
-    guard let rate = perMinute(ecg.rate) else { return [line("ecg", "no heart rate; \(windows)")] }
+    guard let rate = perMinute(ecg.rate) else {
+      let reasons = ECGRejection.allCases.compactMap { reason in
+        ecg.rejections[reason].map { "\(reason.words) in \($0)" }
+      }
+      return [
+        line(
+          "ecg", "no heart rate in \(ecg.windows) windows of 10 s: \(reasons.joined(separator: ", "))")
+      ]
+    }
     let correlation = ecg.correlation.mean.map { ", beats alike by \(fixed($0, 2))" } ?? ""
     return [
       line("ecg", "\(rate)\(correlation); \(windows)"),

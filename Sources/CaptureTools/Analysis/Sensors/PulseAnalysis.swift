@@ -11,23 +11,26 @@ extension AnalysisReport {
     /// Windows with a pulse, by method.
     package var methods: [PulseMethod: Int] = [:]
     package var absences: [PulseAbsence: Int] = [:]
-    /// Over the windows with a pulse: beats a minute.
+    /// Over the windows whose pulse is more likely right than wrong (`leastQuality`): beats a minute.
     package var pulse = NumberRange()
     package var quality = NumberRange()
-    package var withPulse: Int { pulse.count }
+    package var withPulse: Int { quality.count }
+    /// From this quality on a pulse counts for the average.
+    package static let leastQuality = 0.5
 
     mutating func add(_ window: PulseRateWindow) {
       windows += 1
       if let absence = window.absence { absences[absence, default: 0] += 1 }
       guard let found = window.pulse else { return }
       methods[found.method, default: 0] += 1
-      pulse.add(found.beatsPerMinute)
+      if found.quality >= Self.leastQuality { pulse.add(found.beatsPerMinute) }
       quality.add(found.quality)
     }
 
     func encode(into line: inout JSONLine) {
       line.member("windows", windows)
       line.member("windowsWithPulse", withPulse)
+      line.member("windowsInAverage", pulse.count)
       for method in PulseMethod.allCases { line.member(method.rawValue, methods[method, default: 0]) }
       line.member("none") { line in
         for absence in PulseAbsence.allCases {
