@@ -47,6 +47,9 @@ public struct ClockFit: Sendable {
   private static let steps = 96
   private static let largestShare = 0.2
   private static let halvings = 6
+  /// Parts of a tick that an interval may be a multiple of, and by how many of them the two may have drifted to be in step.
+  private static let largestParts = 8
+  private static let largestBeats = 1.2
   /// What stamps and a ring's timer waver by: nanoseconds.
   private static let jitter = 500_000.0
   /// Share of a period below which an interval has events between ticks.
@@ -146,6 +149,9 @@ public struct ClockFit: Sendable {
     return max(periods.high - period, period - periods.low) / period + Self.leastUncertainty
   }
 
+  /// Whether enough is known to say that any period is possible: ticks wait so often for more than the next event.
+  public var isPeriodUnbounded: Bool { waitCount >= Self.leastWaits && periods == nil }
+
   /// The shortest and the longest period that are possible: nanoseconds.
   private var periods: (low: Double, high: Double)? {
     guard let own = ownPeriods else { return known }
@@ -179,7 +185,22 @@ public struct ClockFit: Sendable {
       let high = farthest(step, from: last - Self.steps, limit)
     else { return nil }
     let slack = Self.jitter / span
-    return (period - low * Self.margin - slack, period + high * Self.margin + slack)
+    let least = beat(span) / span
+    return (period - max(least, low * Self.margin) - slack, period + max(least, high * Self.margin) + slack)
+  }
+
+  /// By how much tick and event may have drifted against each other without a trace: their greatest common divisor if they
+  /// are in the ratio of small numbers and have not passed through each other since; else 0.
+  private func beat(_ span: Double) -> Double {
+    guard events.interval.isFinite else { return 0 }
+    for parts in 1...Self.largestParts {
+      let divisor = period / Double(parts)
+      let ratio = events.interval / divisor
+      guard ratio > 0.5 else { continue }
+      let drift = abs(ratio - ratio.rounded()) * divisor * span * period / events.interval
+      if drift <= Self.largestBeats * divisor { return divisor }
+    }
+    return 0
   }
 
   /// How far the period may be off in the direction of a step, at least so many of them: nanoseconds; `nil` if there is no

@@ -69,7 +69,8 @@ import Testing
     let ticksOfInterval = stream.connectionInterval * stream.rate
     if ticksOfInterval >= 1, ticksOfInterval == ticksOfInterval.rounded() {
       #expect(stream.lost.count - 1...stream.lost.count ~= clock.report.missing)
-      #expect(clock.report.missingAtMost == stream.lost.count)
+      // Of a ring that drops so many, one more may be missing at the end.
+      #expect(stream.lost.count...stream.lost.count + 1 ~= clock.report.missingAtMost ?? 0)
       return
     }
     #expect(clock.report.missing == stream.lost.count)

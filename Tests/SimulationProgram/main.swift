@@ -28,12 +28,15 @@ func put(_ text: String, to descriptor: CInt = 1) {
 }
 
 func usage() -> Never {
-  put("usage: simulate FIRST-SEED SEEDS EVENTS | clock | align DIRECTORY\n", to: 2)
+  put("usage: simulate FIRST-SEED SEEDS EVENTS | clock FIRST-SEED | align DIRECTORY\n", to: 2)
   exit(2)
 }
 
-if CommandLine.arguments.dropFirst() == ["clock"] {
-  put(LinkTrials.table() + "\n\n" + LinkTrials.drops() + "\n\n" + LinkTally.table(links: 120) + "\n")
+if CommandLine.arguments.count == 3, CommandLine.arguments[1] == "clock" {
+  guard let first = UInt64(CommandLine.arguments[2]) else { usage() }
+  put(
+    LinkTrials.table() + "\n\n" + LinkTrials.drops() + "\n\n" + LinkTally.table(links: 120, first: first)
+      + "\n")
   exit(0)
 }
 

@@ -20,7 +20,8 @@ import Testing
 
   /// Ticks that the ring drops are told, at their place, and no others: one in a thousand, and one in fifty.
   @Test(arguments: [
-    (25.0, 0.05, 0.1, 1), (50, 0.125, 0.05, 1), (100, 0.0075, 0.2, 1), (100, 0.125, 0.01, 1),
+    (25.0, 0.05, 0.1, 1), (50, 0.125, 0.05, 1), (50, 0.03, 0.05, 1), (100, 0.0075, 0.2, 1),
+    (100, 0.125, 0.01, 1),
     (50, 0.0075, 0, 1), (25, 0.0075, 0, 20), (50, 0.03, 0.1, 20),
   ])
   func findsWhatTheRingDrops(_ rate: Double, _ interval: Double, _ loss: Double, _ perMille: Int) {
@@ -42,6 +43,44 @@ import Testing
     let outcome = LinkOutcome(link)
     #expect(outcome.dropped >= 9 && outcome.holdsMissing)
     #expect(outcome.holdsRate)
+  }
+
+  /// Gaps in the first seconds, while the rate is unknown: how many ticks are missing is told to a range, and the rate is known.
+  @Test(arguments: [
+    (50.0, 0.05, [(0.89, 1.36)]), (38.76, 0.085, [(1.3, 1.86)]),
+    (100, 0.04875, [(0.89, 1.72), (3.12, 3.81)]),
+    (9.57, 0.08625, [(0.36, 0.73)]), (25, 0.00875, [(0.5, 1.1)]),
+  ])
+  func countsWhatIsMissingInTheFirstSeconds(_ rate: Double, _ interval: Double, _ pauses: [(Double, Double)])
+  {
+    var link = LossyLink(rate: rate, interval: interval)
+    (link.loss, link.kind, link.seconds, link.slow) = (0.03, .events, 150, 60)
+    link.pauses = pauses.map { (start: $0.0, end: $0.1) }
+    let outcome = LinkOutcome(link)
+    #expect(outcome.dropped >= 3 && outcome.holdsMissing && !outcome.isFalseNone)
+    #expect(outcome.holdsRate && abs(outcome.rateError) < 150)
+  }
+
+  /// A link that carries exactly whole ticks with each event and loses none looks like a slower ring: neither its rate nor the
+  /// number of missing ticks is told. One that catches up after a lost event is known to carry all.
+  @Test(arguments: [(100.0, 0.1025, 21), (50, 0.06375, 8), (25, 0.11375, 6)])
+  func tellsNothingOfALinkThatMayBeFull(_ rate: Double, _ interval: Double, _ framesPerEvent: Int) {
+    var link = LossyLink(rate: rate, interval: interval)
+    (link.seconds, link.framesPerEvent, link.queueLimit) = (60, framesPerEvent, 30)
+    let outcome = LinkOutcome(link)
+    #expect(outcome.dropped > 300 && outcome.holdsMissing)
+    #expect(outcome.rateUncertainty.isInfinite)
+    (link.framesPerEvent, link.queueLimit, link.loss, link.kind) = (.max, .max, 0.05, .events)
+    #expect(LinkOutcome(link).rateUncertainty.isFinite)
+  }
+
+  /// A tick that is a little longer than the interval leaves out an event now and then: no tick is missing.
+  @Test(arguments: [(39.26, 0.025), (88.61, 0.01125), (23.46, 0.0425)])
+  func inventsNothingWhereTickAndIntervalAreAlmostEqual(_ rate: Double, _ interval: Double) {
+    var link = LossyLink(rate: rate, interval: interval)
+    (link.seconds, link.slow) = (60, -40)
+    let outcome = LinkOutcome(link)
+    #expect(outcome.told == 0 && outcome.holdsMissing && outcome.holdsRate)
   }
 
   /// Tick and interval are equal, the crystals are not: the rate is known to an interval over ten minutes, 67 ppm, and no tick

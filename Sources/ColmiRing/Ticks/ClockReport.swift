@@ -4,8 +4,8 @@ public struct ClockReport: Hashable, Sendable {
   /// Ticks that never came.
   public private(set) var missing = 0
   /// Ticks that may never have come, those of `missing` included: where the stamps of later ticks cannot tell whether some are
-  /// missing or the clocks have drifted, they are counted here alone. `nil` if the link was too slow for the ring: it may have
-  /// dropped any number.
+  /// missing or the clocks have drifted, they are counted here alone. `nil` if the stamps set no bound: the link was too slow
+  /// for the ring, or may have been, or ticks waited so often for more than the next event that any rate is possible.
   public internal(set) var missingAtMost: Int? = 0
   /// Whether the link could not carry all frames: the ring's rate, and how many of its ticks never came, are unknown.
   public internal(set) var isLinkTooSlow = false
@@ -20,10 +20,12 @@ public struct ClockReport: Hashable, Sendable {
   /// Kernel stamp less fitted time, the extremes: nanoseconds.
   public private(set) var earliest = 0.0
   public private(set) var latest = 0.0
-  /// By how much the rate may be off: a share of it. `nil` before anything is known, and if the link was too slow.
+  /// By how much the rate may be off: a share of it. `nil` before anything is known, and
+  /// if `missingAtMost` is.
   public internal(set) var rateUncertainty: Double?
   /// By how much all fitted times may be late: nanoseconds. It is the constant part of the delay, at most a connection
-  /// interval, and here the shortest usual pause between arrivals. `nil` before there were two, and if the link was too slow.
+  /// interval, and here the shortest usual pause between arrivals. `nil` before there were
+  /// two, if `missingAtMost` is, and after a pause in which the ring may have begun its timer anew.
   public internal(set) var offsetUncertainty: Double?
 
   public init() {}
@@ -39,6 +41,11 @@ public struct ClockReport: Hashable, Sendable {
 
   mutating func takeLinkTooSlow() {
     isLinkTooSlow = true
+    takeRateUnknown()
+  }
+
+  /// Nothing tells whether the ring made more ticks than came.
+  mutating func takeRateUnknown() {
     (missingAtMost, rateUncertainty, offsetUncertainty) = (nil, nil, nil)
   }
 

@@ -20,6 +20,11 @@ struct FirstTicks: Sendable {
   private static let priorCost = 10.0
   /// What costs so little more is as likely.
   private static let margin = 8.0
+  /// By how much less it must cost with drops than without when there are many ticks: so much, and such a share.
+  private static let proof = 40.0
+  private static let shareOfProof = 0.55
+  /// And by so much in the first seconds.
+  private static let firstProof = 25.0
   private static let leastPlaces = 3
   /// Even distances differ by at most such a share of their mean.
   private static let evenness = 0.3
@@ -95,7 +100,8 @@ struct FirstTicks: Sendable {
         costs.append(cost)
       }
     }
-    guard least < withoutDrops else { return nil }
+    let proof = count == Self.limit ? max(Self.proof, Self.shareOfProof * withoutDrops) : Self.firstProof
+    guard least < withoutDrops - proof else { return nil }
     var best = (exact: Double.infinity, period: slow, phase: 0.0)
     for place in costs.indices
     where costs[place].lost <= least + Self.margin && costs[place].exact < best.exact {

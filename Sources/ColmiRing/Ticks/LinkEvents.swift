@@ -18,10 +18,6 @@ struct LinkEvents: Sendable {
   private var row = 0
   private var longestRow = 0.0
   private var last: Int64?
-  /// First stamp of the event that the last tick came with.
-  private(set) var start: Int64 = 0
-  /// From the first tick to the last of an event, three of four are as long or longer: nanoseconds.
-  private(set) var length = 0.0
   /// The pause that nine of ten are longer than: nanoseconds. `nil` before any.
   private(set) var shortestPause: Double?
 
@@ -42,7 +38,6 @@ struct LinkEvents: Sendable {
   /// - Parameter late: since what is usual, in periods.
   mutating func take(_ time: Int64, late: Double, isOnTime: Bool, _ period: Double) {
     defer { last = time }
-    if last == nil { start = time }
     guard let last, isPause(time &- last, period) else {
       level = late
       return wasOnTime = wasOnTime || isOnTime
@@ -51,9 +46,7 @@ struct LinkEvents: Sendable {
     share = max(0.01, share)
     row = wasOnTime || level > 1 + Self.smallBacklog ? 0 : row + 1
     longestRow = max(Double(row), longestRow * Self.rowMemory)
-    let now = Double(last &- start)
-    length += (now < length ? 0.09 : 0.03) * (now - length)
-    (wasOnTime, level, start) = (isOnTime, late, time)
+    (wasOnTime, level) = (isOnTime, late)
     let pause = Double(time &- last)
     // A tenth of the steps go down, by nine times as much.
     guard let shortest = shortestPause else { return shortestPause = pause }
@@ -149,21 +142,25 @@ struct StreamPauses: Sendable {
 /// ring's clock has drifted by a connection event against the controller's.
 ///
 /// A drift makes ticks later by the greatest common divisor of period and interval: by one period at most, and only if an
-/// interval is a whole number of periods. It comes at even distances, which are no shorter than crystals let them be. The
-/// first two may be either; one that is out of step with them is a loss, and if most are, so are all that follow.
+/// interval is a whole number of periods. It comes at even distances through the whole stream. So of all jumps no more can be
+/// a drift than the longest such series has: so many are doubtful, all others are losses. Fixed memory, allocated at the start.
 struct ClockJumps: Sendable {
-  /// The two crystals are off by less: a share. The controller's by 50 ppm at most (Core 5.4, Vol 6, Part B, 4.2.1), the
-  /// ring's by 200.
-  private static let largestDrift = 250e-6
+  /// Ticks from one jump of a drift to the next, at least: they are few if the interval is not quite a whole number of periods.
+  private static let shortestDistance = 32.0
+  /// And at least so many where crystals alone drift: by 250 ppm at most, the controller's by 50 (Core 5.4, Vol 6, Part B,
+  /// 4.2.1), the ring's by 200. Shorter ones must be a third of all.
+  private static let shortestOfCrystals = 3_000.0
   /// Distances of a drift differ by at most such a share, or so many ticks.
-  private static let tolerance = 0.125
-  private static let leastTolerance = 4.0
-  private static let leastLosses = 2
+  private static let tolerance = 0.01
+  private static let leastTolerance = 2.0
+  /// Jumps that are remembered, at most.
+  private static let capacity = 512
+  /// An interval is a whole number of periods if it is off by less than this share: if it is off by more, a drift makes no tick
+  /// later by a period at once.
+  private static let nearWhole = 0.01
 
-  private var last: Int?
-  private var distance: Double?
-  private var even = 0
-  private var losses = 0
+  private var numbers = [Int](repeating: 0, count: capacity)
+  private var count = 0
   /// How many ticks may be lost.
   private(set) var doubtful = 0
 
@@ -173,25 +170,50 @@ struct ClockJumps: Sendable {
   /// - Returns: whether it is a loss.
   mutating func isLoss(_ ticks: Int, at number: Int, intervalPeriods: Double) -> Bool {
     if ticks > 1 || intervalPeriods < 0.75 { return true }
-    if losses >= Self.leastLosses, losses > even { return true }
-    if let last {
-      let since = Double(number - last)
-      if since * Self.largestDrift < 0.75 {
-        losses += 1
-        return true
-      }
-      if let distance {
-        let times = max(1, (since / distance).rounded())
-        guard abs(since - times * distance) <= max(Self.leastTolerance, Self.tolerance * distance) else {
-          losses += 1
-          return true
-        }
-        even += 1
-      } else {
-        distance = since
-      }
+    let whole = intervalPeriods.rounded()
+    if intervalPeriods.isFinite, abs(intervalPeriods - whole) > Self.nearWhole * whole { return true }
+    if count == Self.capacity {
+      for place in 1..<count { numbers[place - 1] = numbers[place] }
+      count -= 1
     }
-    (last, doubtful) = (number, doubtful + ticks)
+    numbers[count] = number
+    count += 1
+    guard longestSeries > doubtful else { return true }
+    doubtful += 1
     return false
+  }
+
+  /// How many of the jumps up to the last one may be a drift: those at one even distance from it, back to the start.
+  private var longestSeries: Int {
+    let last = numbers[count - 1]
+    // A single one, if the next is not due yet.
+    var longest = 1
+    for place in 0..<count - 1 {
+      let distance = Double(last - numbers[place])
+      guard distance >= Self.shortestDistance else { break }
+      let length = series(distance)
+      if distance >= Self.shortestOfCrystals || 3 * length >= count { longest = max(longest, length) }
+    }
+    return longest
+  }
+
+  /// The jumps at a distance from the last one, and from each other; 1 if one is missing. Those that are forgotten count.
+  private func series(_ distance: Double) -> Int {
+    let slack = max(Self.leastTolerance, Self.tolerance * distance)
+    var (found, at) = (1, Double(numbers[count - 1]))
+    var place = count - 2
+    while at - distance > slack {
+      let due = at - distance
+      while place >= 0, Double(numbers[place]) > due + slack { place -= 1 }
+      guard place >= 0 else { return count == Self.capacity ? found + Int(due / distance) : 1 }
+      // Of several near it, the nearest.
+      while place > 0, abs(Double(numbers[place - 1]) - due) < abs(Double(numbers[place]) - due) {
+        place -= 1
+      }
+      guard Double(numbers[place]) >= due - slack else { return 1 }
+      (found, at) = (found + 1, Double(numbers[place]))
+      place -= 1
+    }
+    return found
   }
 }

@@ -42,6 +42,9 @@ public import Physiology
 /// how often events bring one on this link, that chance explains it once in a million times. The least lateness in
 /// periods is then what was lost. Events in which the link still catches up prove nothing.
 ///
+/// Pauses of the stream in the first seconds, while the rate is unknown, are measured by the rate of the ticks that follow
+/// (`EarlyPauses`). If how many ticks are missing in one is known to a range only, another line begins behind it.
+///
 /// In the first seconds, and once more after `FirstTicks.limit` ticks, it is asked whether ticks were dropped rather than
 /// the sensor slower than it looks (`FirstTicks`).
 ///
@@ -53,7 +56,7 @@ public import Physiology
 /// machine that is paused, looks like one whose ticks of that time never came: frames have no numbers. Where only the
 /// frames were held up, at either end, nothing is missing. Where the connection interval is a whole multiple of the period,
 /// a clock that drifts slowly against the controller's looks like a ring that loses a tick each time they have
-/// drifted apart by one, unless the arrivals waver in between. Where the kernel's clock is set back, or after a pause
+/// drifted apart by one (`ClockJumps`). Where the kernel's clock is set back, or after a pause
 /// of more than `longestGapSeconds` in which nothing was held up, the fit begins anew: a link was lost and made again,
 /// and the ring starts its timer with the stream. A link that comes back sooner leaves the line off by up to half a
 /// period, until its memory has gone, unless `beginLink` tells of it.
@@ -73,8 +76,6 @@ public struct TickClock: Sendable {
   private static let shortestDoubt: Int64 = 500_000_000
   /// By how many periods the ticks after a pause of the stream may be off: by one, and by half of one if it was a new timer.
   private static let phaseOfPause = 1.5
-  /// One of so many ticks that are late after a loss must have missed an event: else the two clocks may have drifted apart.
-  private static let leastMissed = 4
   /// Late events without proof, from which on ticks may be missing.
   private static let leastDoubt = 6
   /// Connection events of a stream are no further apart: nanoseconds.
@@ -83,6 +84,11 @@ public struct TickClock: Sendable {
   private static let jitter = 1_000_000.0
   /// How far stamps may run backwards, as they do from one processor to another: nanoseconds.
   private static let largestStepBack: Int64 = 10_000_000
+
+  /// Ticks that never came at the end of a stream are expected to be more than this if one is told as what may be.
+  private static let leastLikely = 0.01
+  /// The clock begins after so long even if pauses follow each other too soon for a warm-up after the last one: nanoseconds.
+  private static let longestWarmUp = 15e9
 
   /// Ticks of one gap, at most: stamps that make no sense must not overflow the numbers.
   private static let largestGap = 4e9
@@ -109,10 +115,19 @@ public struct TickClock: Sendable {
   /// Ticks that may be missing, or not.
   private var doubtful = 0
   private var jumps = ClockJumps()
+  /// Pauses among the first ticks, and how many of them have been placed.
+  private var early = EarlyPauses()
+  private var earlyPlaced = 0
+  /// Ticks that may be missing in those.
+  private var loose = 0
+  /// Ticks that may be missing among the last ones, of which nobody knows what would have followed.
+  private var untold = 0
   private var pauses = StreamPauses()
   /// By how many periods the ring's timer may have jumped in pauses.
   private var phases = 0.0
   private var lastNumber = -1
+  /// The last tick that was on time.
+  private var lastOnTime = -1
   private var lastTime: Int64 = 0
   private var lastFitted = Int64.min
   private var usual = UsualLateness()
@@ -144,11 +159,20 @@ public struct TickClock: Sendable {
     var report = tally
     // Each tick that may be missing stretches the line by a period.
     let doubtful = doubtful + jumps.doubtful
-    report.missingAtMost = tally.missing + doubtful
-    let stretch = lastNumber > 0 ? (Double(doubtful) + phases) / Double(lastNumber) : 0
+    report.missingAtMost = tally.missing + doubtful + max(untold, untoldByShare) + loose
+    // And if some may be a drift, the next one may be about to come.
+    let next = jumps.doubtful > 0 ? 1.0 : 0
+    let stretch = lastNumber > 0 ? (Double(doubtful) + next + phases) / Double(lastNumber) : 0
     report.rateUncertainty = fit?.periodUncertainty.map { $0 + stretch }
-    report.offsetUncertainty = events.shortestPause
+    report.offsetUncertainty = phases > 0 ? nil : events.shortestPause
+    if fit?.isPeriodUnbounded == true { report.takeRateUnknown() }
     return report
+  }
+
+  /// Ticks that may be missing after the last one that was on time, if that is likely for a ring that drops so many.
+  private var untoldByShare: Int {
+    let untold = Double(tally.missing) * Double(lastNumber - lastOnTime)
+    return untold > Self.leastLikely * Double(lastNumber) ? 1 : 0
   }
 
   /// Takes the next tick, in the order of arrival. Call `next` until it gives nothing before the next `take`.
@@ -161,7 +185,10 @@ public struct TickClock: Sendable {
     waiting[slot(count)] = tick
     count += 1
     note(pause: pauses.take(tick.time.nanoseconds, period: fit?.period))
-    if fit == nil { warmUp() }
+    if fit == nil {
+      early.take(tick.time.nanoseconds)
+      warmUp()
+    }
     place()
   }
 
@@ -170,7 +197,7 @@ public struct TickClock: Sendable {
   private mutating func note(pause: Double) {
     guard pause > 0 else { return }
     let periods = pause / (fit?.period ?? pauses.period)
-    if lastNumber <= lastOfWarmUp {
+    if fit != nil, lastNumber <= lastOfWarmUp {
       doubtful += Int(min(periods, Self.largestGap))
     } else {
       phases += Self.phaseOfPause
@@ -236,7 +263,18 @@ public struct TickClock: Sendable {
     let (first, last) = (time(0), time(whole - 1))
     let length = Double(last &- first)
     let isLong = length >= Self.warmUpSeconds * 1e9 && count >= Self.minimumWarmUp
-    guard isFinished || isLong || count == Self.capacity || whole < count else { return }
+    let isEnd = isFinished || count == Self.capacity || whole < count
+    guard isLong || isEnd else { return }
+    if whole == count, isLong, length < Self.longestWarmUp {
+      early.find()
+      if let pause = early.found.last {
+        let length = Double(last &- time(pause.place))
+        let isLong = length >= Self.warmUpSeconds * 1e9 && whole - pause.place >= Self.minimumWarmUp
+        if isLong { return placePauses(whole) }
+        guard isEnd else { return }
+      }
+    }
+    early.removeAll()
     let mean = whole > 1 ? length / Double(whole - 1) : 1e9
     let start = lastNumber + 1 + ticksWithoutLink(until: first, period: mean)
     numbers[slot(0)] = start
@@ -245,6 +283,42 @@ public struct TickClock: Sendable {
     lastOfWarmUp = start + whole - 1
     self.fit = fit
     if isFirst { placeFirst(whole, fit.period) }
+  }
+
+  /// Begins the line with pauses among the first ticks: its period is that of the ticks after the last one.
+  private mutating func placePauses(_ whole: Int) {
+    let start = early.found[early.found.count - 1].place
+    let mean = Double(time(whole - 1) &- time(start)) / Double(whole - 1 - start)
+    var fit = ClockFit(index: start, time: time(start), period: max(1, mean), isKnown: false)
+    for position in start..<whole { fit.take(time(position), at: position) }
+    let interval = fit.eventInterval.isFinite ? fit.eventInterval : max(fit.period, Self.longestInterval)
+    loose = early.measure(period: fit.period, uncertainty: fit.periodUncertainty, interval: interval)
+    self.fit = fit
+    beginEarly(at: 0, 0)
+  }
+
+  /// Begins a line at a tick in the queue among the first ones: with all that follow, unless another line follows.
+  private mutating func beginEarly(at position: Int, _ number: Int) {
+    let start = time(position)
+    usual = UsualLateness()
+    first.removeAll()
+    lastOfWarmUp = number - 1
+    guard !early.found[earlyPlaced...].contains(where: { $0.least < $0.most }) else {
+      fit?.begin(at: number, start)
+      return
+    }
+    guard var fit else { return }
+    defer { self.fit = fit }
+    fit.begin(at: number, start, period: fit.period)
+    var pause = earlyPlaced
+    for place in position..<count {
+      lastOfWarmUp += 1
+      if pause < early.found.count, early.found[pause].place == tally.ticks + place {
+        lastOfWarmUp += early.found[pause].least
+        pause += 1
+      }
+      fit.take(time(place), at: lastOfWarmUp)
+    }
   }
 
   /// Places the first ticks if some were dropped among them.
@@ -325,21 +399,33 @@ public struct TickClock: Sendable {
     while placed < count {
       let position = slot(placed)
       let time = waiting[position].time.nanoseconds
-      guard let lost = lostTicks(before: placed, time) else { return }
+      let pause =
+        earlyPlaced < early.found.count && early.found[earlyPlaced].place == tally.ticks + placed
+        ? early.found[earlyPlaced] : nil
+      guard let lost = pause?.least ?? lostTicks(before: placed, time) else { return }
       let gap = Double(lost) * (fit?.period ?? 0)
       let isBack = lost < 0
       let number = lastNumber + 1 + max(0, lost)
+      let isLoose = pause.map { $0.most > $0.least } ?? false
       // Two lines cannot be told apart in a queue that knows one: ticks of the old line go out first.
-      if isBack || gap > max(Self.longestGapSeconds * 1e9, 4 * holdUp), lastNumber >= 0 {
+      if isBack || isLoose || gap > max(Self.longestGapSeconds * 1e9, 4 * holdUp), lastNumber >= 0 {
         guard placed == 0 else {
           isSettling = true
           return
         }
         restarts[position] = true
-        begin(at: number, isBack ? time : time &- Int64(min(holdUp, 1e12)))
+        if let pause {
+          earlyPlaced += 1
+          loose += pause.most - pause.least
+          beginEarly(at: 0, number)
+        } else {
+          begin(at: number, isBack ? time : time &- Int64(min(holdUp, 1e12)))
+        }
       } else {
         restarts[position] = false
-        if lost > 0, number <= lastOfWarmUp + lost {
+        if pause != nil {
+          earlyPlaced += 1
+        } else if lost > 0, number <= lastOfWarmUp + lost {
           // The fit knows it by the number that it had before.
           fit?.insert(lost, before: lastNumber + 1)
           lastOfWarmUp += lost
@@ -367,6 +453,7 @@ public struct TickClock: Sendable {
     let periods = (late - usual.lowest) / fit.period
     events.take(time, late: periods, isOnTime: periods <= Self.onTime, fit.period)
     usual.take(late, at: time)
+    if periods <= Self.onTime { lastOnTime = number }
     (lastNumber, lastTime) = (number, time)
   }
 
@@ -392,10 +479,7 @@ public struct TickClock: Sendable {
     let longPause = Self.longestGapSeconds * 1e9
     let isLongPause = Double(time) - Double(lastTime) > longPause
     var (least, leastAfter, plateau, level) = (lateness, Double.infinity, Double.infinity, lateness)
-    var (before, betterTime, start) = (time, time, events.start)
-    if events.isPause(time &- lastTime, fit.period) { start = time }
-    let interval = min(fit.eventInterval, Self.longestInterval)
-    var (quiet, missed) = (0, 0)
+    var (before, betterTime, quiet) = (time, time, 0)
     var ahead = position + 1
     var isDecided = false
     while ahead < count, !isDecided {
@@ -408,15 +492,9 @@ public struct TickClock: Sendable {
       }
       // An event brings no proof while the link is catching up, nor while it lags behind what it could do before.
       if events.isPause(now - before, fit.period) {
-        if level <= least + events.backlog * fit.period {
-          quiet += 1
-          // Were nothing lost, a tick that was made before the last event would have come with that one.
-          let after = max(Double(start &- now), -interval) + events.length
-          if late + after > fit.period / 4 { missed += 1 }
-        }
-        start = now
+        if level <= least + events.backlog * fit.period { quiet += 1 }
       }
-      if late < least - fit.period / 8 { (quiet, missed, betterTime) = (0, 0, now) }
+      if late < least - fit.period / 8 { (quiet, betterTime) = (0, now) }
       (least, leastAfter) = (min(least, late), min(leastAfter, late))
       plateau = 2 * quiet < events.proof ? .infinity : min(plateau, late)
       (level, before) = (late, now)
@@ -434,14 +512,20 @@ public struct TickClock: Sendable {
     if !isDecided {
       let isLast = isFinished || count == Self.capacity || ahead < count
       guard isLast else { return nil }
-      guard 2 * quiet >= events.proof || isLongPause else { return 0 }
+      guard 2 * quiet >= events.proof || isLongPause else {
+        // The end came before it was known whether those that are late will be on time.
+        if ahead == count, isFinished, 6 * quiet >= events.proof {
+          untold = max(untold, Int(min((least / fit.period).rounded(), Self.largestGap)))
+        }
+        return 0
+      }
     }
     let lost = min((least / fit.period).rounded(), Self.largestGap)
     // It, or one that follows, would be early after the loss: then the loss is behind that one.
     let slack = min(fit.period / 4, max(fit.period / 32, Self.jitter))
     let fitsBehind = min(lateness, leastAfter) >= min(lost * fit.period, plateau) - slack
     guard isLongPause || fitsBehind else { return 0 }
-    if !isLongPause, Self.leastMissed * missed < quiet, !isLoss(lost, fit) {
+    if !isLongPause, !isLoss(lost, fit) {
       usual = UsualLateness()
       return 0
     }

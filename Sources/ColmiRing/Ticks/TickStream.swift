@@ -23,7 +23,11 @@ public struct TickStream: Sendable {
   /// What came out so far, in numbers. Allocates: not for each tick.
   public var report: TickReport {
     var report = tally.report(clock)
-    if isLinkTooSlow { report.clock.takeLinkTooSlow() }
+    if isLinkTooSlow {
+      report.clock.takeLinkTooSlow()
+    } else if grouper.load.mayBeFull {
+      report.clock.takeRateUnknown()
+    }
     return report
   }
 
@@ -144,10 +148,12 @@ struct EventLoad: Sendable {
   /// Events that bring more than a full one, and that bring fewer by whole ticks, at most: shares.
   private static let largestShareAbove = 0.002
   private static let largestShareBelow = 0.01
+  /// Events that bring the same number of ticks where nothing tells whether they are full, at least: a share.
+  private static let leastShareSame = 0.97
 
   /// By frames; the last counts all that are longer.
   private var events = [Int](repeating: 0, count: limit + 1)
-  /// Those that came after a lost one.
+  /// Those that came after one that was lost, or that ended within a tick.
   private var afterLost = [Int](repeating: 0, count: limit + 1)
   private var frames = 0
   private var last: Int64?
@@ -162,11 +168,11 @@ struct EventLoad: Sendable {
     if let last, time &- last > Self.pause {
       events[min(frames, Self.limit)] += 1
       if isAfterLost { afterLost[min(frames, Self.limit)] += 1 }
-      frames = 0
       let step = Double(time &- start)
       start = time
-      isAfterLost = usual > 0 && step > Self.longStep * usual
+      isAfterLost = usual > 0 && step > Self.longStep * usual || !frames.isMultiple(of: Self.framesOfTick)
       usual = usual > 0 ? usual + (min(step, 2 * usual) - usual) / 16 : step
+      frames = 0
     }
     frames += 1
   }
@@ -201,16 +207,30 @@ struct EventLoad: Sendable {
     return whole > Self.leastWhole + 2 * cut
   }
 
-  var isFull: Bool {
+  /// Of all events, and what a full one brings: as many as half of them, and hardly any more; `nil` if there is no such number.
+  private var full: (all: Int, frames: Int)? {
     var all = 0
     for count in events { all += count }
-    guard all >= Self.leastEvents else { return false }
+    guard all >= Self.leastEvents else { return nil }
     var (full, above) = (Self.limit, 0)
     while full > 0, Double(above + events[full]) <= Self.largestShareAbove * Double(all) {
       above += events[full]
       full -= 1
     }
-    guard full < Self.limit, 2 * events[full] >= all else { return false }
+    return full < Self.limit && 2 * events[full] >= all ? (all, full) : nil
+  }
+
+  /// Whether events bring the same number of ticks, two or more, and none was lost or cut short that would have shown whether
+  /// they could bring more.
+  var mayBeFull: Bool {
+    guard let (all, full) = full, full > Self.framesOfTick, full.isMultiple(of: Self.framesOfTick) else {
+      return false
+    }
+    return Double(events[full]) >= Self.leastShareSame * Double(all)
+  }
+
+  var isFull: Bool {
+    guard let (all, full) = full else { return false }
     guard !full.isMultiple(of: Self.framesOfTick) else {
       return full > Self.framesOfTick && catchesNothingUp(full)
     }

@@ -70,7 +70,11 @@ enum AnalysisText {
     if clock.isLinkTooSlow {
       return "unknown: the link is too slow for this rate. Ask for a shorter interval or a slower ring"
     }
-    let doubtful = (clock.missingAtMost ?? 0) - clock.missing
+    guard let most = clock.missingAtMost else {
+      return (clock.missing > 0 ? "\(clock.missing) ticks or more" : "unknown")
+        + ": the times of arrival do not tell how many ticks the sensor made"
+    }
+    let doubtful = most - clock.missing
     guard clock.missing > 0 else { return doubtful > 0 ? "up to \(doubtful) ticks" : "none" }
     return "\(clock.missing) ticks at \(clock.gaps) \(clock.gaps == 1 ? "place" : "places"), "
       + "at most \(clock.longestGap) in a row" + (doubtful > 0 ? "; up to \(doubtful) more" : "")

@@ -82,7 +82,11 @@ enum CaptureText {
   private static func missing(_ ticks: TickReport, _ start: ReceiveTime) -> String {
     let clock = ticks.clock
     if clock.isLinkTooSlow { return "unknown how many are missing: the link is too slow for this rate" }
-    let doubtful = (clock.missingAtMost ?? 0) - clock.missing
+    guard let most = clock.missingAtMost else {
+      return (clock.missing > 0 ? "\(clock.missing) or more missing" : "unknown how many are missing")
+        + ": the times of arrival do not tell"
+    }
+    let doubtful = most - clock.missing
     guard clock.missing > 0 else { return doubtful > 0 ? "up to \(doubtful) may be missing" : "none missing" }
     let shown = ticks.gaps.prefix(3).map { gap in
       "\(gap.ticks) after \(seconds((gap.after - start).nanoseconds))"

@@ -142,15 +142,20 @@ package struct LinkTally {
   package mutating func add(_ outcome: LinkOutcome) { outcomes.append(outcome) }
 
   package static let head =
-    "| links | number | range told | rate in it | range, ppm (median) | off, ppm (median, worst) | split, joined | invented | "
-    + "found | missing in the range | offset in the range |\n|---|---|---|---|---|---|---|---|---|---|---|"
+    "| links | number | range told | rate in it | range, ppm (median) | off, ppm (median, worst) | split, joined | invented (links) | "
+    + "found | found or counted | missing in the range | false none | offset in the range |\n"
+    + "|---|---|---|---|---|---|---|---|---|---|---|---|---|"
 
   /// A row for each kind, and one for all.
-  package static func table(links: UInt64) -> String {
-    var (lines, all) = ([head], LinkTally())
+  ///
+  /// - Parameters:
+  ///   - links: of each kind.
+  ///   - first: the seed of the first one.
+  package static func table(links: UInt64, first: UInt64) -> String {
+    var (lines, all) = (["Seeds \(first) to \(first + links - 1):\n", head], LinkTally())
     for kind in LinkKind.allCases {
       var tally = LinkTally()
-      for seed in 1...links { tally.add(LinkOutcome(LinkDraw.link(kind, seed: seed))) }
+      for seed in first..<first + links { tally.add(LinkOutcome(LinkDraw.link(kind, seed: seed))) }
       lines.append(tally.row(kind))
       tally.outcomes.forEach { all.add($0) }
     }
@@ -172,19 +177,19 @@ package struct LinkTally {
     let told = outcomes.filter { $0.rateUncertainty.isFinite }
     let errors = outcomes.map { abs($0.rateError) }
     let dropped = outcomes.reduce(0) { $0 + $1.dropped }
-    let offsets = outcomes.count { $0.offset >= -0.002 && $0.offset <= $0.offsetUncertainty + 0.002 }
     // A link that was lost in between has ticks that the ring never made.
     let isCounted = kind != .reconnects
-    let invented = outcomes.reduce(0) { $0 + max(0, $1.told - $1.dropped) }
+    func sum(_ part: (LinkOutcome) -> Int) -> Int { outcomes.reduce(0) { $0 + part($1) } }
+    let invented = "\(sum(\.invented)) (\(outcomes.count { $0.invented > 0 }))"
     let parts = [
       kind.title, "\(count)", share(told.count, count), share(told.count(where: \.holdsRate), told.count),
       text(median(told.map(\.rateUncertainty))),
       "\(text(median(errors))), \(text(errors.max() ?? 0))",
-      "\(outcomes.reduce(0) { $0 + $1.split }), \(outcomes.reduce(0) { $0 + $1.mixed })",
-      isCounted ? "\(invented)" : "–",
-      share(isCounted ? outcomes.reduce(0) { $0 + $1.found } : 0, isCounted ? dropped : 0),
-      share(isCounted ? outcomes.count(where: \.holdsMissing) : 0, isCounted ? count : 0),
-      share(offsets, count),
+      "\(sum(\.split)), \(sum(\.mixed))", isCounted ? invented : "–",
+      share(sum(\.found), isCounted ? dropped : 0), share(sum(\.counted), isCounted ? dropped : 0),
+      share(outcomes.count(where: \.holdsMissing), isCounted ? count : 0),
+      isCounted ? "\(outcomes.count(where: \.isFalseNone))" : "–",
+      share(outcomes.count(where: \.holdsOffset), count),
     ]
     return "| " + parts.joined(separator: " | ") + " |"
   }

@@ -31,10 +31,23 @@ package struct LinkOutcome: Sendable {
   /// How many seconds later than sent the last frame came: much, where the link is too slow for the ring.
   package private(set) var overload = 0.0
 
+  /// Whether the link is told to be too slow: then no number of missing ticks is told.
+  package private(set) var isToldTooSlow = false
+
   /// Whether the ring's rate is in the range that was told.
   package var holdsRate: Bool { abs(rateError) <= rateUncertainty }
+  /// Whether no tick is told as missing and none as what may be, though the ring dropped some.
+  package var isFalseNone: Bool { atMost == 0 && dropped > 0 }
+  /// Whether the smallest delay is in the range that was told, within 2 ms.
+  package var holdsOffset: Bool {
+    offsetUncertainty.isInfinite || offset >= -0.002 && offset <= offsetUncertainty + 0.002
+  }
+  /// Ticks that were told as missing and that the ring did not drop.
+  package var invented: Int { isToldTooSlow ? 0 : max(0, told - dropped) }
+  /// Dropped ticks that were found, or counted: the number that the ring dropped is in the range that was told.
+  package var counted: Int { holdsMissing ? dropped : found }
   /// Whether the number of dropped ticks is in the range that was told.
-  package var holdsMissing: Bool { told <= dropped && dropped <= atMost }
+  package var holdsMissing: Bool { isToldTooSlow || told <= dropped && dropped <= atMost }
 
   package init(_ link: LossyLink) {
     var stream = TickStream()
@@ -50,6 +63,7 @@ package struct LinkOutcome: Sendable {
     (rows, mixed, partial) = (report.ticks, counts.mixed, counts.partial)
     split = counts.rows.count - Set(counts.rows.map(\.tick)).count
     (told, atMost) = (report.clock.missing, report.clock.missingAtMost ?? .max)
+    isToldTooSlow = report.clock.isLinkTooSlow
     let sent = counts.sent
     dropped = (sent.last ?? 0) - (sent.first ?? 0) + 1 - Set(sent).count
     found = Self.found(counts.rows, near: Int(link.rate * (link.hasStalls ? 5 : 1)))
