@@ -7,6 +7,7 @@ waits      true: until SIGINT comes; "deaf": SIGINT does nothing
 after      lines that SIGINT lets it print
 killed     a signal that it sends itself
 floods     true: prints the last line over and over, and waits for nobody who reads
+endless    true: prints one line that has no end
 arguments  a file that is given the command line
 """
 
@@ -35,6 +36,8 @@ for line in plan.get("errors", []):
 show(plan.get("lines", []))
 if "killed" in plan:
     os.kill(os.getpid(), plan["killed"])
+while plan.get("endless") and not interrupts:
+    print("x" * 4096, end="", flush=True)
 while plan.get("floods") and not interrupts:
     show(plan["lines"][-1:])
 while plan.get("waits") and not interrupts:

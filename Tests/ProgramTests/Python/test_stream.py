@@ -115,6 +115,14 @@ class EndTests(Case):
         next(stream)
         return stream
 
+    def test_a_line_without_an_end(self):
+        """It is refused at a bound, in time that grows with its length alone."""
+        with self.fails("more than 1048576 octets"):
+            with self.stream(endless=True) as stream:
+                self.promptly()
+                list(stream)
+        self.assertFalse(is_running(stream.identifier))
+
     def test_ends_with_the_block(self):
         with self.stream() as stream:
             self.promptly()

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import os
 import time
+import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Dict, Mapping, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Tuple, Union
 
 from ._program import RingtapError
-from ._text import Loader, read_text, unit_of
+from ._text import Loader, check_regular, damage_of, read_text, unit_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
     import xarray
 
 SESSION, INDEX = "session.json", "columns.json"
+# Octets of either.
+DOCUMENT_LIMIT = 1 << 24
+# The last one of `session.json` that this module knows. Format 1 has no number.
+FORMAT = 2
 READ_ATTEMPTS, READ_SECONDS = 5, 0.02
 
 
@@ -85,7 +90,7 @@ class Capture:
         if not self.directory.is_dir():
             raise RingtapError(f"{self.directory}: there is no such directory")
         #: What `session.json` says; empty where there is none.
-        self.session: Dict[str, Any] = _document(self.directory / SESSION) or {}
+        self.session: Dict[str, Any] = _session(self.directory / SESSION)
         #: Of a capture in arrays.
         self._index: Optional[Dict[str, Any]] = _document(self.directory / INDEX)
         #: The names of the tables.
@@ -96,7 +101,8 @@ class Capture:
         if self._index is not None:
             self.tables = tuple(_object(self._index, "tables", self.directory / INDEX))
         else:
-            self.tables = tuple(sorted(path.stem for path in self.directory.glob("*.csv") if path.is_file()))
+            # What only looks like a table is refused when it is asked for.
+            self.tables = tuple(sorted(path.stem for path in _entries(self.directory) if path.suffix == ".csv"))
         if self.session or self.tables:
             self.devices = {self.address or self.directory.name: self}
         elif not within:
@@ -114,17 +120,22 @@ class Capture:
     @property
     def lost(self) -> Dict[str, int]:
         """What is in no table, by where it was lost, as `session.json` and `ringtap` tell it: `kernelQueue`, `sampleQueue`,
-        `packetLog`, `disk`, `cut`, `missing`, `late`, `unplaced`, `malformed`. Empty where there is no `session.json`.
+        `packetLog`, `disk`, `cut`, `missing`, `late`, `unplaced`, `malformed`. Empty if that is not known: there is no
+        `session.json`, or it has no end since the recording still runs or was broken off.
 
         A sensor that numbers nothing (`session["numbered"]` is false) may have sent more than this machine knows of.
+
+        :raises RingtapError: `session.json` has something else than counts there.
         """
-        lost = self.session.get("lost")
-        if not isinstance(lost, dict):
+        if "lost" not in self.session or ("endedAtNs" in self.session and self.session["endedAtNs"] is None):
             return {}
-        counts = {place: count for place, count in lost.items() if isinstance(count, int)}
-        malformed = self.session.get("malformed")
-        if isinstance(malformed, int):
-            counts.setdefault("malformed", malformed)
+        place = self.directory / SESSION
+        counts = dict(_object(self.session, "lost", place))
+        if "malformed" in self.session:
+            counts.setdefault("malformed", self.session["malformed"])
+        for name, count in counts.items():
+            if type(count) is not int or count < 0:
+                raise RingtapError(f"{place}: its lost.{name} is no count")
         return counts
 
     def __contains__(self, table: object) -> bool:
@@ -167,11 +178,13 @@ class Capture:
 
     @staticmethod
     def _map(path: Path, dtype: object, numpy: Loader) -> "npt.NDArray[Any]":
-        try:
-            array = numpy.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError) as error:
-            raise RingtapError(f"{path}: {error}") from error
-        if array.ndim != 1 or array.dtype.str != dtype:
+        with damage_of(path):
+            check_regular(path)
+            with warnings.catch_warnings():
+                # A head that was damaged may be Python that warns.
+                warnings.simplefilter("ignore")
+                array = numpy.load(path, mmap_mode="r", allow_pickle=False)
+        if not isinstance(array, numpy.ndarray) or array.ndim != 1 or array.dtype.str != dtype:
             raise RingtapError(f"{path}: no column of {dtype}")
         # An array like any other, which is mapped all the same.
         column: npt.NDArray[Any] = array.view(numpy.ndarray)
@@ -189,7 +202,7 @@ def load(directory: Union[str, "os.PathLike[str]"]) -> Capture:
 def _members(directory: Path) -> Dict[str, Capture]:
     """By address; by name where a device has two captures."""
     found: Dict[str, Capture] = {}
-    for path in sorted(directory.iterdir()):
+    for path in _entries(directory):
         if path.is_dir() and not path.name.startswith("."):
             capture = Capture(path, within=True)
             if capture.devices:
@@ -198,14 +211,42 @@ def _members(directory: Path) -> Dict[str, Capture]:
     return found
 
 
+def _entries(directory: Path) -> List[Path]:
+    try:
+        return sorted(directory.iterdir())
+    except OSError as error:
+        raise RingtapError(f"{directory}: {error.strerror}") from error
+
+
+def _session(path: Path) -> Dict[str, Any]:
+    """Empty where there is none."""
+    found = _document(path)
+    if found is None:
+        return {}
+    version = found.get("formatVersion", 1)
+    if type(version) is not int or version < 1:
+        raise RingtapError(f"{path}: its formatVersion is no number")
+    if version > FORMAT:
+        raise RingtapError(f"{path}: it has format {version}, and this module reads up to {FORMAT}: take a later one")
+    return found
+
+
 def _document(path: Path) -> Optional[Dict[str, Any]]:
     for attempt in range(READ_ATTEMPTS):
         try:
-            found = json.loads(path.read_bytes())
+            with open(check_regular(path), "rb") as file:
+                octets = file.read(DOCUMENT_LIMIT + 1)
+            if len(octets) > DOCUMENT_LIMIT:
+                raise RingtapError(f"{path}: more than {DOCUMENT_LIMIT} octets")
+            found = json.loads(octets)
         except FileNotFoundError:
+            if path.is_symlink():
+                raise RingtapError(f"{path}: a link that leads nowhere") from None
             return None
         except OSError as error:
             raise RingtapError(f"{path}: {error.strerror}") from error
+        except RecursionError as error:
+            raise RingtapError(f"{path}: too deeply nested") from error
         except ValueError as error:
             # A recorder replaces it in place: in a moment it is whole.
             if attempt + 1 == READ_ATTEMPTS:

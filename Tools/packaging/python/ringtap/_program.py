@@ -23,6 +23,8 @@ from typing import IO, Any, Deque, Dict, Iterator, List, Optional, Sequence, Uni
 # The program ends within a second of a signal; then it is told again, and killed.
 PATIENCE_SECONDS = 5.0
 KEPT_LINES = 50
+# Octets of a line that the program prints: far more than any that it does.
+LINE_LIMIT = 1 << 20
 # Recorded, but something that had come was lost; recorded, but not all published.
 WARNING_STATUSES = (3, 4)
 
@@ -110,7 +112,9 @@ class Process:
         # Guards what follows.
         self._lock = threading.Lock()
         self._lines: Deque[bytes] = collections.deque()
-        self._rest = b""
+        # Of a line that has not ended, and how many octets they are.
+        self._rest: List[bytes] = []
+        self._rest_size = 0
 
     @property
     def identifier(self) -> int:
@@ -180,12 +184,20 @@ class Process:
             return False
         piece = self._child.stdout.read(1 << 16)
         if not piece:
-            if self._rest:
-                self._lines.append(self._rest)
-                self._rest = b""
+            if self._rest_size:
+                self._lines.append(b"".join(self._rest))
+                self._rest, self._rest_size = [], 0
             return False
-        *whole, self._rest = (self._rest + piece).split(b"\n")
-        self._lines.extend(whole)
+        first, *others = piece.split(b"\n")
+        if self._rest_size + len(first) > LINE_LIMIT:
+            start = b"".join(self._rest)[:40]
+            raise RingtapError(f"ringtap printed a line of more than {LINE_LIMIT} octets: {start.decode(errors='replace')!r} …")
+        self._rest.append(first)
+        self._rest_size += len(first)
+        if others:
+            self._lines.append(b"".join(self._rest))
+            self._lines.extend(others[:-1])
+            self._rest, self._rest_size = [others[-1]], len(others[-1])
         return True
 
 
@@ -193,7 +205,7 @@ def parse(line: bytes) -> Dict[str, Any]:
     """A line of the program's as an object."""
     try:
         found = json.loads(line, parse_constant=_refuse)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict):
         raise misunderstood(line)
@@ -213,7 +225,8 @@ def _refuse(constant: str) -> None:
 
 
 def _listen(errors: IO[bytes], kept: Deque[str]) -> None:
-    for line in errors:
+    # Of a line without an end no more than a piece at a time.
+    for line in iter(lambda: errors.readline(LINE_LIMIT), b""):
         text = line.decode(errors="replace").rstrip()
         kept.append(text)
         log.info("%s", text)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import re
+import stat
 import warnings
 from pathlib import Path
 from types import ModuleType
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 Loader = ModuleType
 
 MISSING_INTEGER = -(1 << 63)
+# Characters of a line; no recorder writes a longer one.
+LINE_LIMIT = 1 << 16
 # Of the longest word in a table, "intermediate"; arrays of `--format npy` are as wide.
 WORD = "<U12"
 
@@ -63,33 +67,55 @@ def unit_of(column: str) -> str:
     return _UNITS.get(column.rpartition("_")[2], "")
 
 
+def check_regular(path: Path) -> Path:
+    """That it is a regular file, or a link to one: a pipe would be waited for.
+
+    :raises RingtapError: it is a pipe, a device, a socket or a directory.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise RingtapError(f"{path}: not a regular file")
+    return path
+
+
+@contextlib.contextmanager
+def damage_of(path: Path) -> Iterator[None]:
+    """Whatever NumPy and Python raise for a damaged file is a `RingtapError` that names it."""
+    try:
+        yield
+    except RingtapError:
+        raise
+    except OSError as error:
+        raise RingtapError(f"{path}: {error.strerror or error}") from error
+    except MemoryError as error:
+        raise RingtapError(f"{path}: it claims more than there is memory for") from error
+    except Exception as error:  # pylint: disable=broad-exception-caught
+        raise RingtapError(f"{path}: damaged: {type(error).__name__}: {error}") from error
+
+
 def read_text(path: Path, table: str, numpy: Loader) -> "Dict[str, npt.NDArray[Any]]":
     """The columns of a table, each number as exact as its text.
 
     A last line that is cut off, as a killed capture leaves it, is left out.
     """
-    with open(path, encoding="utf-8", newline="\n") as file:
-        names = file.readline().rstrip("\r\n").split(",")
+    arrays = {}
+    with damage_of(path), open(check_regular(path), encoding="utf-8", newline="\n") as file:
+        names = file.readline(LINE_LIMIT).rstrip("\r\n").split(",")
         if not all(names) or len(set(names)) != len(names):
             raise RingtapError(f"{path}: its first line has no names of columns")
         types = [type_of(table, name) for name in names]
-        try:
-            with warnings.catch_warnings():
-                # An integer that is none, as NumPy before 2 tells it.
-                warnings.simplefilter("error", DeprecationWarning)
-                warnings.filterwarnings("ignore", message=".*no data")
-                rows = numpy.loadtxt(
-                    _Lines(file, path, types), delimiter=",", comments=None, quotechar='"', ndmin=1,
-                    dtype=[(f"f{place}", kind or object) for place, kind in enumerate(types)])
-        except (ValueError, DeprecationWarning) as error:
-            raise RingtapError(f"{path}: {error}") from error
-    arrays = {}
-    for place, (name, kind) in enumerate(zip(names, types)):
-        column = numpy.ascontiguousarray(rows[f"f{place}"])
-        if kind is None:
-            column = _guessed(column, numpy)
-        column.flags.writeable = False
-        arrays[name] = column
+        with warnings.catch_warnings():
+            # An integer that is none, as NumPy before 2 tells it.
+            warnings.simplefilter("error", DeprecationWarning)
+            warnings.filterwarnings("ignore", message=".*no data")
+            rows = numpy.loadtxt(
+                _Lines(file, path, types), delimiter=",", comments=None, quotechar='"', ndmin=1,
+                dtype=[(f"f{place}", kind or object) for place, kind in enumerate(types)])
+        for place, (name, kind) in enumerate(zip(names, types)):
+            column = numpy.ascontiguousarray(rows[f"f{place}"])
+            if kind is None:
+                column = _guessed(column, numpy)
+            column.flags.writeable = False
+            arrays[name] = column
     return arrays
 
 
@@ -102,9 +128,11 @@ class _Lines:
         self._missing = [_missing(kind) for kind in types]
 
     def __iter__(self) -> Iterator[str]:
-        for number, line in enumerate(self._file, 2):
+        for number, line in enumerate(iter(lambda: self._file.readline(LINE_LIMIT), ""), 2):
             if not line.endswith("\n"):
                 where = f"{self._path}, line {number}"
+                if len(line) == LINE_LIMIT:
+                    raise RingtapError(f"{where}: longer than {LINE_LIMIT} characters")
                 warnings.warn(f"{where}: it is cut off; the rows before are good", RingtapWarning, stacklevel=2)
                 return
             text = line.rstrip("\r\n")
