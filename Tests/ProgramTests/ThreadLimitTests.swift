@@ -6,6 +6,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct ThreadLimitTests {
   /// Swift's pool would wait for ever for a thread.
   @Test(arguments: [1, 2, 3, 4, 6]) func endsWithAMessage(_ limit: Int) async throws {
+    let program = try Place.ringtap
     try await withFolder { folder in
       #expect(chmod(folder, 0o777) == 0)
       for arguments in [
@@ -13,12 +14,12 @@ import Testing
         ["scan", "--transport", "virtual:ring", "--duration", "1"],
         ["gatt", "--transport", "virtual:ring", "70:CB:0D:00:A1:B2"],
         ["heart-rate", "--transport", "virtual:heart-rate", "--count", "1"],
-        ["serve", "--transport", "virtual:ring"],
+        ["relay", "virtual:ring"], ["doctor"],
         ["log", "record", "--synthetic", "10", "--duration", "1", "--output", folder + "/log"],
       ] {
         // The limit is not root's; and of another user this machine has no processes.
         let user = getuid() == 0 ? ["setpriv", "--reuid", "61239", "--regid", "61239", "--clear-groups"] : []
-        let words = ["--nproc=\(limit)"] + user + [Place.ringtap] + arguments
+        let words = ["--nproc=\(limit)"] + user + [program] + arguments
         let result = try await Program("prlimit", words).finish()
         #expect(result.status == 1, "\(arguments): \(result.errors)")
         #expect(result.errorLines.count == 1, "\(arguments): \(result.errors)")

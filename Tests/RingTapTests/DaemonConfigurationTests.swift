@@ -187,8 +187,8 @@ import CaptureTables
   }
 
   /// Links that lead nowhere or to themselves, and one that takes the capture's place after it was found.
-  @Test func aLinkIsNotFollowedWhenItComes() async throws {
-    try await withFolder { folder in
+  @Test func aLinkIsNotFollowedWhenItComes() throws {
+    try withFolder { folder in
       let (kept, name) = (folder + "/archive", "20231114T221320Z")
       try Files.createDirectory("\(kept)/\(name)")
       try Files.write(Array("123".utf8).span, to: "\(kept)/\(name)/ppg.csv", ifExists: .refuse)

@@ -105,7 +105,7 @@ import Testing
       try write(temperatures.prefix { $0 != "\n" } + "\n" + steady.joined(), folder + "/temperature.csv")
       let other = try document(folder)
       #expect(other.sections[0].marks.map(\.kind) == [.pause])
-      #expect(other.missingText == "no gaps, nothing lost")
+      #expect(other.missingText == "gaps not known, losses not known")
     }
   }
 
@@ -276,6 +276,7 @@ import Testing
     try await withFolder { folder in
       try writeSparseTables(folder)
       try writeLight(folder, count: 2_000)
+      try write(#"{"mode":"raw"}"#, folder + "/session.json")
       let svg = folder + "/a.svg"
       func draw(_ options: String...) async throws -> String {
         let run = try await Ringtap.run(["report", folder, "--svg", svg, "--force"] + options)
@@ -294,6 +295,7 @@ import Testing
   @Test func pictures() async throws {
     try await withFolder { folder in
       try writeLight(folder, count: 20_000, peakAt: 12_345)
+      try write(#"{"mode":"raw"}"#, folder + "/session.json")
       let (svg, png) = (folder + "/a.svg", folder + "/it's.png")
       var arguments = ["report", folder, "--svg", svg]
       _ = try Place.tool("rsvg-convert")

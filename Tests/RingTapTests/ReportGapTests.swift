@@ -65,7 +65,8 @@ import Testing
       #expect(recorded.missingText == "2 gaps, nothing lost")
       #expect(logged.missingText == recorded.missingText)
       try Files.remove(capture + "/session.json")
-      #expect(try document(capture).missingText == recorded.missingText)
+      // The packet log shows the links, but not what the recorder lost.
+      #expect(try document(capture).missingText == "2 gaps, losses not known")
       func gaps(_ document: ReportDocument) -> [ReportSection.Mark] {
         document.sections[0].marks.filter { $0.kind == .gap }
       }
