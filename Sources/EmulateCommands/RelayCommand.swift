@@ -272,6 +272,8 @@ private struct RelayedCapture {
     guard let log = logs.first else {
       throw Failure("\(directory) has no packet log, which is what is played")
     }
+    // A pipe in its place would be waited for.
+    try failing { () throws(SystemError) in _ = try FileDescriptor.regularFile("\(directory)/\(log)") }
     (self.kind, transport) = (kind, "replay:\(directory)/\(log),speed=\(speed)")
   }
 }
