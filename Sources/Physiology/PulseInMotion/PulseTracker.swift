@@ -29,8 +29,9 @@ public struct PulseTracker: Sendable {
   public static let largestQuality = TrackedLine.largestQuality
   /// At rest the pulse is this close to the pace at which the light repeats itself: a minute⁻¹.
   static let largestPaceError = 5.0
-  /// Of a hand at rest without beats.
+  /// Of a hand at rest without beats; or windows that passed the gate, of which one that did not takes back three.
   static let clearPeriodicity = 0.8
+  static let trustedWindows = 6
   /// Up to here the light's band, 0.5 … 5 Hz, has the second harmonic: beats a minute.
   static let harmonicLimit = 120.0
   /// Windows that wait for `next`, at most; more are lost, the oldest first.
@@ -66,6 +67,8 @@ public struct PulseTracker: Sendable {
   private var windows: [PulseRateWindow]
   private var closed = 0
   private var given = 0
+  /// Windows at rest that passed the gate, less three for each that did not: 0 … 2 × `trustedWindows`.
+  private var passed = 0
   private var queue: WindowQueue
 
   /// - Parameter rate: samples a second; need not be exact.
@@ -112,7 +115,7 @@ public struct PulseTracker: Sendable {
     canceller.reset()
     filter.reset()
     line.reset()
-    (taken, closed, given) = (0, 0, 0)
+    (taken, closed, given, passed) = (0, 0, 0, 0)
   }
 
   private mutating func add(_ sample: GridSample) {
@@ -198,6 +201,9 @@ public struct PulseTracker: Sendable {
       let (pulse, probability) = filter.estimate(window: given)
       judge(given, pulse)
       window.absence = refusal(window, pulse)
+      if (window.motion ?? 1) < SignalQuality.largestMotion {
+        passed = max(0, min(2 * Self.trustedWindows, passed + (window.absence == nil ? 1 : -3)))
+      }
       if window.absence == nil {
         window.pulse = PulseEstimate(
           beatsPerMinute: pulse, quality: min(limit(window), line.quality(probability)), method: .tracking)
@@ -210,7 +216,7 @@ public struct PulseTracker: Sendable {
   /// The quality of a tracked pulse at most. Filtered noise repeats itself for 8 s nearly as well as a pulse does.
   private func limit(_ window: PulseRateWindow) -> Double {
     let isStill = (window.motion ?? 0) < SignalQuality.largestMotion
-    let isClear = (window.periodicity ?? 0) >= Self.clearPeriodicity
+    let isClear = (window.periodicity ?? 0) >= Self.clearPeriodicity || passed >= Self.trustedWindows
     return isStill && !isClear ? TrackedLine.largestNoiseQuality : Self.largestQuality
   }
 
