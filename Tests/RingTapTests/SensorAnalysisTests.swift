@@ -75,7 +75,7 @@ import Testing
         #expect(abs(try #require(value) - known) < 0.03 * known, "\(key): not \(known)")
       }
       let table = cells(folder + "/out/variability.csv")
-      #expect(table.count == variation.segments.count + 1 && table.allSatisfy { $0.count == 20 })
+      #expect(table.count == variation.segments.count + 1 && table.allSatisfy { $0.count == 22 })
       #expect(table.dropFirst().allSatisfy { $0[2] == "rr_intervals" })
       #expect(!FileManager.default.fileExists(atPath: folder + "/out/samples.csv"))
     }

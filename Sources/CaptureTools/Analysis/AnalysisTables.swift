@@ -21,16 +21,16 @@ struct AnalysisTables {
     var header: String {
       switch self {
       case .ticks: TickRows.table.header
-      case .pulse: "start_ns,end_ns,pulse_per_minute,quality,method,motion_g,none_because,periodicity\n"
+      case .pulse: "start_ns,end_ns,pulse_per_minute,quality,method,motion_g,periodicity,none_because\n"
       case .beatWindows:
-        "start_ns,end_ns,beats,pulse_per_minute,template_correlation,skewness,motion_g,verdict,periodicity\n"
+        "start_ns,end_ns,beats,pulse_per_minute,template_correlation,skewness,motion_g,periodicity,verdict\n"
       case .beats: "fitted_time_ns,interval_ms,accepted\n"
       case .ecgWindows:
-        "start_ns,end_ns,beats,heart_rate_per_minute,correlation,missing_share,verdict,accepted_share,crest\n"
+        "start_ns,end_ns,beats,heart_rate_per_minute,correlation,missing_share,accepted_share,crest,verdict\n"
       case .ecgBeats: "fitted_time_ns,interval_ms,height_uv,correlation,accepted\n"
       case .variability:
         "start_ns,end_ns,source,intervals,unaccepted,ectopic,missed,extra,misplaced,left_out,"
-          + "mean_ms,sdnn_ms,rmssd_ms,pnn50,sd1_ms,sd2_ms,lf_ms2,hf_ms2,lf_hf_ratio,none_because,irregular_share,leaps\n"
+          + "mean_ms,sdnn_ms,rmssd_ms,pnn50,sd1_ms,sd2_ms,lf_ms2,hf_ms2,lf_hf_ratio,irregular_share,leaps,none_because\n"
       case .activity: "start_ns,seconds,counts,enmo_mg,steps,rest\n"
       }
     }
@@ -74,8 +74,8 @@ struct AnalysisTables {
       text.appendColumn(window.pulse?.quality, decimals: 3)
       text.appendCell(window.pulse?.method.rawValue ?? "")
       text.appendColumn(window.motion, decimals: 4)
-      text.appendCell(window.absence?.rawValue ?? "")
       text.appendColumn(window.periodicity, decimals: 4)
+      text.appendCell(window.absence?.rawValue ?? "")
     }
   }
 
@@ -88,8 +88,8 @@ struct AnalysisTables {
       text.appendColumn(window.correlation, decimals: 4)
       text.appendColumn(window.skewness, decimals: 4)
       text.appendColumn(window.motion, decimals: 4)
-      text.appendCell(window.rejection?.rawValue ?? "good")
       text.appendColumn(window.periodicity, decimals: 4)
+      text.appendCell(window.rejection?.rawValue ?? "good")
     }
   }
 
@@ -109,9 +109,9 @@ struct AnalysisTables {
       text.appendColumn(window.beatsPerMinute, decimals: 2)
       text.appendColumn(window.correlation, decimals: 4)
       text.appendColumn(window.missingShare, decimals: 4)
-      text.appendCell(window.rejection?.rawValue ?? "good")
       text.appendColumn(window.acceptedShare, decimals: 4)
       text.appendColumn(window.crest, decimals: 3)
+      text.appendCell(window.rejection?.rawValue ?? "good")
     }
   }
 
@@ -146,9 +146,9 @@ struct AnalysisTables {
       text.appendColumn(spectrum?.lowFrequency, decimals: 2)
       text.appendColumn(spectrum?.highFrequency, decimals: 2)
       text.appendColumn(spectrum?.ratio, decimals: 3)
-      text.appendCell(segment.refusal.map { "\"\($0)\"" } ?? "")
       text.appendColumn(segment.irregularShare, decimals: 4)
       text.appendColumn(Int64(segment.leaps))
+      text.appendCell(segment.refusal.map { "\"\($0)\"" } ?? "")
     }
   }
 
