@@ -192,7 +192,7 @@ struct DialogueRun {
   private func octets(_ word: String) -> [UInt8] { octetsOf(Self.plain(word)) }
 
   /// `aa*3` as `aaaaaa`, and without spaces: where one stands between octets means nothing.
-  private static func plain(_ line: String) -> String {
+  static func plain(_ line: String) -> String {
     line.split(separator: " ").map { word in
       let parts = word.split(separator: "*")
       guard parts.count == 2, let count = Int(parts[1]) else { return String(word) }

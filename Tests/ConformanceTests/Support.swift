@@ -23,8 +23,15 @@ struct DialogueLink {
     let loop = try EventLoop.start(clock: clock)
     let ended = Counter()
     let session = DialogueSession([dialogue]) { _ in ended.add() }
+    let peripherals: [any VirtualPeripheral] =
+      switch dialogue.role {
+      case .central: SilentPeripheral.all(session)
+      case .peripheral: []
+      case nil: [ScriptedPeripheral(session)]
+      }
     let controller = VirtualController(
-      .init(), peripherals: [ScriptedPeripheral(session)], air: VirtualAir.Configuration(pace: .immediate))
+      .init(), peripherals: peripherals, air: VirtualAir.Configuration(pace: .immediate))
+    if dialogue.role != nil { controller.play(session) }
     var pair = try ControllerPort.pair()
     let emulation = try await ControllerAttachment.attach(
       controller, to: pair.takeController(), .datagrams, on: loop)

@@ -28,7 +28,9 @@ private func play(_ dialogue: ATTDialogue, _ rest: Span<UInt8>) {
   _ = player.begin()
   forEachPacket(rest.isEmpty ? rest : rest.extracting(1...)) { _, pdu in
     let wasLost = player.mismatch != nil
-    for answer in player.receive(pdu) { precondition(answer.count <= 517, "an answer too long") }
+    for said in player.receive(pdu) where said.layer == .attribute {
+      precondition(said.octets.count <= 517, "an answer too long")
+    }
     precondition(!wasLost || player.mismatch != nil, "a client that went astray came back")
   }
   player.end()

@@ -166,7 +166,12 @@ extension VirtualController {
   }
 
   private func append(_ type: HCIPacketType, _ octets: [UInt8]) {
-    outbox.append(type, capacity: octets.count) { $0.append(octets.span) }
+    guard let tester else { return outbox.append(type, capacity: octets.count) { $0.append(octets.span) } }
+    for packet in tester.edit([type.rawValue] + octets) where !packet.isEmpty {
+      outbox.append(HCIPacketType(rawValue: packet[0]), capacity: packet.count - 1) {
+        $0.append(packet.span.extracting(1...))
+      }
+    }
   }
 
   // MARK: Answers that come later

@@ -60,6 +60,8 @@ public final class VirtualController {
   /// Its ends of links that are up.
   var links: [LinkEnd] = []
   var injected = ControllerFaults()
+  /// Speaks in the place of its peers, and edits what it sends.
+  var tester: DialogueTester?
   /// Of the host's own advertisements; the rhythm goes on from there.
   var nextAdvertisement: MonotonicTime?
 
@@ -111,7 +113,9 @@ public final class VirtualController {
       try packet.require(1, .h4)
       let body = packet.extracting(1...)
       switch HCIPacketType(rawValue: packet[0]) {
-      case .command: execute(try HCICommandPacket(validating: body), now: now)
+      case .command:
+        execute(try HCICommandPacket(validating: body), now: now)
+        tester?.hear(command: packet)
       case .acl: accept(try ACLPacket(validating: body))
       default: faults += 1
       }
@@ -127,6 +131,7 @@ public final class VirtualController {
   /// Hands over what goes to the host, each packet with its H4 type octet. Call it after `receive` and
   /// `advance`, for each controller of the air.
   public func drain<E: Error>(_ body: (Span<UInt8>) throws(E) -> Void) throws(E) {
+    tester?.work(for: self)
     try outbox.drain(body)
   }
 
@@ -148,6 +153,13 @@ public final class VirtualController {
       faults += 1
       return
     }
+    if let tester, tester.accept(packet) {
+      return event(.numberOfCompletedPackets, capacity: 5) {
+        $0.append(1)
+        $0.append(u16: handle.rawValue)
+        $0.append(u16: 1)
+      }
+    }
     // More than Read Buffer Size promised: Data Buffer Overflow, of an ACL link. Core 5.4, Vol 4, Part E, 7.7.26.
     guard links.reduce(0, { $0 + $1.queue.dataCount }) < Int(configuration.aclPacketCount) else {
       faults += 1
@@ -168,7 +180,7 @@ public final class VirtualController {
 
   /// The way of every packet to the host.
   func post(_ type: HCIPacketType, capacity: Int, _ body: (inout OutputSpan<UInt8>) -> Void) {
-    guard injected.isEmpty else { return tamper(type, [UInt8](encoding: capacity, body)) }
+    guard injected.isEmpty, tester == nil else { return tamper(type, [UInt8](encoding: capacity, body)) }
     outbox.append(type, capacity: capacity, body)
   }
 

@@ -4,7 +4,9 @@ import JSONText
 
 /// What a client and a server say to each other on one ATT bearer, PDU by PDU.
 ///
-/// The form of the SIG's GATT test suite: a tester plays the server's half, and looks at what the client sends.
+/// The form of the SIG's GATT test suite: a tester plays the server's half, and looks at what the client sends. An attack has
+/// steps below ATT, too: the client's side is the host under test, central or peripheral, and the server's is its controller
+/// with the peers behind it. Only a controller can play it: `VirtualController.play`.
 public struct ATTDialogue: Hashable, Sendable {
   public enum Side: Hashable, Sendable { case client, server }
 
@@ -16,6 +18,37 @@ public struct ATTDialogue: Hashable, Sendable {
     case optional
     /// It may come later and among others, with what the server answers.
     case deferrable
+  }
+
+  /// Where the octets of a step are said.
+  public enum Layer: Hashable, Sendable {
+    /// An ATT PDU, no longer than ATT_MTU.
+    case attribute
+    /// The payload of an L2CAP frame of this channel, of any length.
+    case channel(UInt16)
+    /// A packet with its H4 type byte. Of the host's a pattern of the first bytes is enough.
+    case packet
+    /// The first bytes of a packet that the controller has sent to the host by itself.
+    case sent
+    /// No octets: the peer ends the link, and what follows waits for the next.
+    case leave
+  }
+
+  /// What the host under test is; of other dialogues it is the GATT client.
+  public enum Role: String, Hashable, Sendable { case central, peripheral }
+
+  /// Packets in the place of one that the controller sends to the host.
+  public struct Replacement: Hashable, Sendable {
+    /// Its first bytes, H4 type first.
+    public var original: Pattern
+    /// Empty to drop it. An open octet, and what `copiesRest` adds behind the last, are the original's.
+    public var packets: [Packet]
+    public var isOnce: Bool
+
+    public struct Packet: Hashable, Sendable {
+      public var start: Pattern
+      public var copiesRest: Bool
+    }
   }
 
   /// A PDU, some of whose octets may be left open.
@@ -30,10 +63,18 @@ public struct ATTDialogue: Hashable, Sendable {
       for index in pdu.indices where octets[index].map({ $0 != pdu[index] }) ?? false { return false }
       return true
     }
+
+    /// Whether a packet begins like this.
+    public func begins(_ packet: Span<UInt8>) -> Bool {
+      packet.count >= octets.count && matches(packet.extracting(..<octets.count))
+    }
   }
 
   public struct Step: Hashable, Sendable {
     public var side: Side
+    public var layer = Layer.attribute
+    /// Connection handle of its link.
+    public var link = ATTDialogue.firstLink
     /// One or more. The server answers with the one that stands where the client's choice stood.
     public var choices: [Pattern]
     public var leniency: Leniency
@@ -64,8 +105,18 @@ public struct ATTDialogue: Hashable, Sendable {
     public var handle: AttributeHandle { range.start }
   }
 
+  /// The first link of a `VirtualController`, whose numbers go on from there.
+  public static let firstLink: UInt16 = 0x0040
+
   public var name: String
-  /// The SIG's id, where it is one of its tests.
+  /// `nil` where the steps are ATT's only, and any device can play the server.
+  public var role: Role?
+  /// Of an attack: who published it, what a host does that has the fault, and what one has to do.
+  public var source = ""
+  public var fault = ""
+  public var duty = ""
+  public var replacements: [Replacement] = []
+  /// The SIG's id, where it is one of its tests; of an attack its id in `CONFORMANCE.md`.
   public var test = ""
   public var title = ""
   /// What the client is to do, in words, and what must come of it, in lines: for whoever drives the client.
@@ -78,6 +129,9 @@ public struct ATTDialogue: Hashable, Sendable {
   public var steps: [Step] = []
 
   public init(_ name: String) { self.name = name }
+
+  /// Links that it speaks on, from the first.
+  public var linkCount: Int { steps.reduce(1) { max($0, Int($1.link - Self.firstLink) + 1) } }
 }
 
 /// What is wrong with a file of dialogues.

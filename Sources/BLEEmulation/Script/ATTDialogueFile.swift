@@ -23,6 +23,31 @@ import BLEWire
 /// is twenty of them, `|` stands between alternatives: the server answers with the one in the same place. `>?` is a PDU
 /// that may be missing with all behind it, `>~` one that may come later. A server's PDU that follows no PDU of the
 /// client's is sent by itself.
+///
+/// An attack is a dialogue with a role, and with steps below ATT. `>` is the host under test whatever its role, `<` is its
+/// controller and the peers behind it.
+///
+/// ```
+/// dialogue fragments/cut
+///   test CVE-2019-17517                its id in CONFORMANCE.md
+///   source SweynTooth, USENIX ATC 2020
+///   fault writes behind its buffer     what a vulnerable host does
+///   duty drops the frame, counts it
+///   role peripheral                    of the host: central or peripheral
+///   once 040e0701 0220 | 040e07010220 00 1b00 01    in place of a packet that begins so; `|` alone drops it,
+///   instead 040f | & | &               each time; `..` is the original's octet, `&` all that is left of it
+///   < l2cap 0006 0b01                  a frame of this channel
+///   < acl 2040 0700 0400 0a            an ACL packet: flags and handle, then its data; the length is added
+///   < event 05 00 4000 13              an event: code, parameters; the length is added
+///   < octets 04 0e ff                  as they are, H4 type first
+///   on 0041                            what follows is about this link; the first is 0040
+///   > l2cap 0005 01..                  a frame of the host's
+///   > command 0406 4000..              a command of the host's, which the controller executes; parameters may be left out
+///   after 043e 13 01                   the controller has sent a packet that begins so
+///   leave                              the peer ends the link; what follows waits for the next
+/// ```
+///
+/// Steps begin when all links that they name are up, or with the first command or packet that they wait for.
 public struct ATTDialogueFile: Hashable, Sendable {
   /// Dialogues of one file.
   public static let dialogueLimit = 1000
@@ -33,6 +58,8 @@ public struct ATTDialogueFile: Hashable, Sendable {
 
   private var databases: [String: [ATTDialogue.Attribute]] = [:]
   private var openDatabase: String?
+  /// Of the steps to come.
+  private var link = ATTDialogue.firstLink
 
   /// - Throws: with the line that cannot be read.
   public init(parsing text: some StringProtocol) throws(ATTDialogueError) {
@@ -109,6 +136,7 @@ public struct ATTDialogueFile: Hashable, Sendable {
       throw Fault("more than \(Self.dialogueLimit) dialogues")
     }
     openDatabase = nil
+    link = ATTDialogue.firstLink
     dialogues.append(ATTDialogue(words[0]))
   }
 
@@ -117,11 +145,18 @@ public struct ATTDialogueFile: Hashable, Sendable {
       throw Fault("'\(word)' belongs to no dialogue; a dialogue begins with `dialogue NAME`")
     }
     let last = dialogues.count - 1
+    let text = rest.joined(separator: " ")
     switch word {
-    case "test": dialogues[last].test = rest.joined(separator: " ")
-    case "title": dialogues[last].title = rest.joined(separator: " ")
+    case "test": dialogues[last].test = text
+    case "title": dialogues[last].title = text
     case "action": dialogues[last].action = rest
-    case "expect": dialogues[last].expectation.append(rest.joined(separator: " "))
+    case "expect": dialogues[last].expectation.append(text)
+    case "source": dialogues[last].source = text
+    case "fault": dialogues[last].fault = text
+    case "duty": dialogues[last].duty = text
+    case "role":
+      guard let role = ATTDialogue.Role(rawValue: text) else { throw Fault("a role is central or peripheral") }
+      dialogues[last].role = role
     case "mtu":
       guard rest.count == 1, let mtu = Int(rest[0]), (ATT.defaultMTU...ATT.maximumMTU).contains(mtu) else {
         throw Fault("an MTU is a number from \(ATT.defaultMTU) to \(ATT.maximumMTU)")
@@ -129,16 +164,82 @@ public struct ATTDialogueFile: Hashable, Sendable {
       dialogues[last].mtu = mtu
     case "with":
       guard rest.count == 1, let database = databases[rest[0]] else {
-        throw Fault("there is no database '\(rest.joined(separator: " "))' before this line")
+        throw Fault("there is no database '\(text)' before this line")
       }
       dialogues[last].database = database
-    case ">": try add(.client, .required, rest, line)
-    case ">?": try add(.client, .optional, rest, line)
-    case ">~": try add(.client, .deferrable, rest, line)
-    case "<": try add(.server, .required, rest, line)
+    case ">": try addStep(.client, .required, rest, line)
+    case ">?": try addStep(.client, .optional, rest, line)
+    case ">~": try addStep(.client, .deferrable, rest, line)
+    case "<": try addStep(.server, .required, rest, line)
+    case "on", "after", "leave", "once", "instead": try extendAttack(word, rest, line)
     default:
       throw Fault(
-        "'\(word)' is none of database, dialogue, test, title, action, expect, mtu, with, >, >?, >~ and <")
+        "'\(word)' is none of database, dialogue, test, title, action, expect, source, fault, duty, role, mtu, with, once, "
+          + "instead, on, after, leave, >, >?, >~ and <")
+    }
+  }
+
+  private mutating func extendAttack(_ word: String, _ rest: [String], _ line: Int) throws(Fault) {
+    let last = dialogues.count - 1
+    guard dialogues[last].role != nil else { throw Fault("'\(word)' wants a `role` before it") }
+    switch word {
+    case "on":
+      guard rest.count == 1, let number = Self.number(rest[0]),
+        (ATTDialogue.firstLink..<ATTDialogue.firstLink + 64).contains(number)
+      else { throw Fault("a link is a number from 0040 to 007f") }
+      link = number
+    case "after": try append(.client, .sent, [try Self.pattern(rest, isEmptyAllowed: false)], .required, line)
+    case "leave": try append(.server, .leave, [], .required, line)
+    default:
+      var parts = rest.split(separator: "|", omittingEmptySubsequences: false).map { Array($0) }
+      guard parts.count > 1 else { throw Fault("what comes in its place stands behind a `|`") }
+      let original = try Self.pattern(parts.removeFirst(), isEmptyAllowed: false)
+      var packets: [ATTDialogue.Replacement.Packet] = []
+      for part in parts where !part.isEmpty {
+        let copiesRest = part.last == "&"
+        packets.append(
+          .init(
+            start: try Self.pattern(copiesRest ? part.dropLast() : part[...], isEmptyAllowed: copiesRest),
+            copiesRest: copiesRest))
+      }
+      dialogues[last].replacements.append(
+        .init(original: original, packets: packets, isOnce: word == "once"))
+    }
+  }
+
+  private static func number(_ word: String) -> UInt16? { word.utf8.count == 4 ? UInt16(word, radix: 16) : nil }
+
+  /// A step with the word of its layer, or without for ATT's.
+  private mutating func addStep(
+    _ side: ATTDialogue.Side, _ leniency: ATTDialogue.Leniency, _ words: [String], _ line: Int
+  ) throws(Fault) {
+    let layers = side == .server ? ["l2cap", "acl", "event", "octets"] : ["l2cap", "command"]
+    guard let layer = words.first, layers.contains(layer) else {
+      return try add(side, leniency, words, line)
+    }
+    guard dialogues[dialogues.count - 1].role != nil else { throw Fault("'\(layer)' wants a `role` before it") }
+    if layer == "octets" {
+      return try append(side, .packet, [try Self.pattern(words[1...], isEmptyAllowed: false)], leniency, line)
+    }
+    let octets = try Self.pattern(words.dropFirst(2), isEmptyAllowed: true).octets
+    let word = words.count > 1 ? words[1] : ""
+    if layer == "event" {
+      guard word.utf8.count == 2, let code = UInt8(word, radix: 16), octets.count <= 255 else {
+        throw Fault("an event has a code of two digits, and at most 255 octets")
+      }
+      return try append(side, .packet, [.init([0x04, code, UInt8(octets.count)] + octets)], leniency, line)
+    }
+    guard let number = Self.number(word) else { throw Fault("'\(layer)' is followed by four hexadecimal digits") }
+    let (low, high) = (UInt8(truncatingIfNeeded: number), UInt8(number >> 8))
+    let size = UInt16(truncatingIfNeeded: octets.count)
+    switch layer {
+    case "l2cap": try append(side, .channel(number), [.init(octets)], leniency, line)
+    case "acl":
+      let header: [UInt8?] = [0x02, low, high, UInt8(truncatingIfNeeded: size), UInt8(size >> 8)]
+      try append(side, .packet, [.init(header + octets)], leniency, line)
+    default:
+      let length: [UInt8?] = octets.isEmpty ? [] : [UInt8(truncatingIfNeeded: size)]
+      try append(side, .packet, [.init([0x01, low, high] + length + octets)], leniency, line)
     }
   }
 
@@ -150,7 +251,6 @@ public struct ATTDialogueFile: Hashable, Sendable {
     let line = words.joined(separator: " ")
     for choice in line.split(separator: "|", omittingEmptySubsequences: false) {
       let pattern = try Self.pattern(choice.split(separator: " "), isEmptyAllowed: false)
-      if side == .server, pattern.octets.contains(nil) { throw Fault("a server's PDU has no open octets") }
       guard pattern.octets.count <= ATT.maximumMTU + 1 else {
         throw Fault("a PDU has at most \(ATT.maximumMTU) octets")
       }
@@ -162,10 +262,24 @@ public struct ATTDialogueFile: Hashable, Sendable {
         throw Fault("\(choices.count) answers to another number of questions")
       }
     }
+    try append(side, .attribute, choices, leniency, number)
+  }
+
+  private mutating func append(
+    _ side: ATTDialogue.Side, _ layer: ATTDialogue.Layer, _ choices: [ATTDialogue.Pattern],
+    _ leniency: ATTDialogue.Leniency, _ line: Int
+  ) throws(Fault) {
+    let last = dialogues.count - 1
     guard dialogues[last].steps.count < Self.stepLimit else {
       throw Fault("more than \(Self.stepLimit) steps")
     }
-    dialogues[last].steps.append(ATTDialogue.Step(side, choices, leniency, line: number))
+    if side == .server, choices.contains(where: { $0.octets.contains(nil) }) {
+      throw Fault("a server's PDU has no open octets")
+    }
+    var step = ATTDialogue.Step(side, choices, leniency, line: line)
+    step.layer = layer
+    step.link = link
+    dialogues[last].steps.append(step)
   }
 
   /// Reads words such as `1b0300`, `02....` and `0bff*20`.
@@ -190,7 +304,7 @@ public struct ATTDialogueFile: Hashable, Sendable {
         }
       }
       guard parts.count == 2 else { continue }
-      guard let count = Int(parts[1]), (1...ATT.maximumMTU).contains(count), let last = octets.last else {
+      guard let count = Int(parts[1]), (1...65_535).contains(count), let last = octets.last else {
         throw fault
       }
       octets += Array(repeating: last, count: count - 1)

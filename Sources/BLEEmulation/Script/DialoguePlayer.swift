@@ -23,6 +23,19 @@ public struct DialoguePlayer: Sendable {
     }
   }
 
+  /// What is said for the server's side.
+  public struct Said: Hashable, Sendable {
+    public let layer: ATTDialogue.Layer
+    public let link: UInt16
+    public let octets: [UInt8]
+
+    init(_ octets: [UInt8], _ layer: ATTDialogue.Layer = .attribute, on link: UInt16) {
+      self.octets = octets
+      self.layer = layer
+      self.link = link
+    }
+  }
+
   /// A step that was put off, and what the server says to it.
   private struct Deferred: Sendable {
     let step: ATTDialogue.Step
@@ -50,27 +63,42 @@ public struct DialoguePlayer: Sendable {
       && !steps.contains { $0.side == .client && $0.leniency == .deferrable }
   }
 
-  /// What the server says before the client has said anything.
-  public mutating func begin() -> [[UInt8]] { takeAnswers(choice: 0) }
+  /// What the server says before the client has said anything, and when the links are up again after its leave.
+  public mutating func begin() -> [Said] { takeAnswers(choice: 0) }
 
-  /// Takes a PDU of the client's.
+  /// Takes a PDU of the client's, or a frame or command of the host's.
   ///
+  /// A packet that no step waits for is left alone.
+  ///
+  /// - Parameters:
+  ///   - pdu: as it came at this layer.
+  ///   - link: the connection handle.
   /// - Returns: what the server sends then.
-  public mutating func receive(_ pdu: Span<UInt8>) -> [[UInt8]] {
-    guard pdu.count > 0, mismatch == nil else { return refusal(of: pdu) }
-    if let index = deferred.firstIndex(where: { $0.step.choice(for: pdu) != nil }) {
+  public mutating func receive(
+    _ pdu: Span<UInt8>, _ layer: ATTDialogue.Layer = .attribute, on link: UInt16 = ATTDialogue.firstLink
+  ) -> [Said] {
+    let isAttribute = layer == .attribute
+    guard pdu.count > 0 || !isAttribute, mismatch == nil else {
+      return isAttribute ? refusal(of: pdu).map { Said($0, on: link) } : []
+    }
+    if let index = deferred.firstIndex(where: { $0.step.choice(for: pdu, layer, link) != nil }) {
       return deferred.remove(at: index).answers.map { encoded($0, choice: 0) }
     }
-    if let answers = takeStep(pdu) {
-      _ = agree(on: pdu)
+    if let answers = takeStep(pdu, layer, link) {
+      if isAttribute { _ = agree(on: pdu) }
       return answers
     }
-    if let answer = agree(on: pdu) { return [answer] }
-    if let answer = database.answer(pdu) { return [Array(answer.prefix(mtu))] }
+    switch layer {
+    case .attribute:
+      if let answer = agree(on: pdu) { return [Said(answer, on: link)] }
+      if let answer = database.answer(pdu) { return [Said(Array(answer.prefix(mtu)), on: link)] }
+    case .packet, .sent, .leave: return []
+    case .channel: break
+    }
     let next = steps.first
     mismatch = Mismatch(
       line: next?.line, expected: next?.choices.map(\.text) ?? [], found: ATTDialogue.Pattern(pdu).text)
-    return refusal(of: pdu)
+    return isAttribute ? refusal(of: pdu).map { Said($0, on: link) } : []
   }
 
   /// The link has ended.
@@ -83,11 +111,13 @@ public struct DialoguePlayer: Sendable {
   // MARK: Steps
 
   /// - Returns: `nil` where the client's next step is another.
-  private mutating func takeStep(_ pdu: Span<UInt8>) -> [[UInt8]]? {
+  private mutating func takeStep(
+    _ pdu: Span<UInt8>, _ layer: ATTDialogue.Layer, _ link: UInt16
+  ) -> [Said]? {
     var ahead = steps
     var putOff: [Deferred] = []
     while let step = ahead.popFirst() {
-      if let choice = step.choice(for: pdu) {
+      if let choice = step.choice(for: pdu, layer, link) {
         steps = ahead
         deferred += putOff
         return takeAnswers(choice: choice)
@@ -103,19 +133,21 @@ public struct DialoguePlayer: Sendable {
     return nil
   }
 
-  private mutating func takeAnswers(choice: Int) -> [[UInt8]] {
-    var answers: [[UInt8]] = []
+  private mutating func takeAnswers(choice: Int) -> [Said] {
+    var answers: [Said] = []
     while let step = steps.first, step.side == .server {
       answers.append(encoded(step, choice: choice))
       steps.removeFirst()
+      if step.layer == .leave { break }
     }
     return answers
   }
 
-  /// No PDU is longer than ATT_MTU, whatever the dialogue says.
-  private func encoded(_ step: ATTDialogue.Step, choice: Int) -> [UInt8] {
-    let pattern = step.choices[step.choices.count > 1 ? choice : 0]
-    return pattern.octets.prefix(mtu).map { $0 ?? 0 }
+  /// No ATT PDU is longer than ATT_MTU, whatever the dialogue says.
+  private func encoded(_ step: ATTDialogue.Step, choice: Int) -> Said {
+    let octets = step.layer == .leave ? [] : step.choices[step.choices.count > 1 ? choice : 0].octets
+    let limit = step.layer == .attribute ? mtu : octets.count
+    return Said(octets.prefix(limit).map { $0 ?? 0 }, step.layer, on: step.link)
   }
 
   /// An MTU exchange, whether it is in the steps or not. Core 5.4, Vol 3, Part F, 3.4.2.
@@ -144,8 +176,10 @@ public struct DialoguePlayer: Sendable {
 
 extension ATTDialogue.Step {
   /// Which of the client's choices a PDU is.
-  fileprivate func choice(for pdu: Span<UInt8>) -> Int? {
-    guard side == .client else { return nil }
+  fileprivate func choice(for pdu: Span<UInt8>, _ layer: ATTDialogue.Layer, _ link: UInt16) -> Int? {
+    guard side == .client, layer == self.layer else { return nil }
+    if layer == .packet || layer == .sent { return choices[0].begins(pdu) ? 0 : nil }
+    guard link == self.link else { return nil }
     for index in choices.indices where choices[index].matches(pdu) { return index }
     return nil
   }

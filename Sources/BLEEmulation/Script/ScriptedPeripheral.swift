@@ -33,8 +33,8 @@ public final class ScriptedPeripheral: VirtualPeripheral {
 
   public func connected(_ link: PeripheralLink, now: MonotonicTime) {
     isLinked = true
-    link.answerATT { [session] in session.receive($0) }
-    for pdu in session.begin() { link.sendATT(pdu.span) }
+    link.answerATT { [session] in session.receive($0).map(\.octets) }
+    for said in session.begin() { link.sendATT(said.octets.span) }
   }
 
   public func disconnected(now: MonotonicTime) { end() }
@@ -62,6 +62,10 @@ public final class DialogueSession: Sendable {
     var outcomes: [Outcome] = []
 
     var isOver: Bool { waiting.isEmpty && player == nil }
+
+    mutating func open() {
+      if player == nil { player = waiting.popLast().map { DialoguePlayer($0) } }
+    }
   }
 
   private let state: Mutex<State>
@@ -79,21 +83,47 @@ public final class DialogueSession: Sendable {
 
   public var outcomes: [Outcome] { state.withLock(\.outcomes) }
 
+  /// The most links that a dialogue still to be played speaks on.
+  public var linkLimit: Int {
+    state.withLock { state in
+      state.waiting.reduce(state.player?.dialogue.linkCount ?? 1) { max($0, $1.linkCount) }
+    }
+  }
+
   /// Nothing is left to play.
   public var isOver: Bool { state.withLock(\.isOver) }
 
   /// Waits until nothing is left to play.
   public func over() async { await finished.value() }
 
-  func begin() -> [[UInt8]] {
+  /// The dialogue that is played, or comes next.
+  var dialogue: ATTDialogue? { state.withLock { $0.player?.dialogue ?? $0.waiting.last } }
+
+  /// Whether the client has done what this dialogue wants, or cannot any more.
+  public var isSettled: Bool {
+    state.withLock { state in state.player.map { $0.isComplete || $0.mismatch != nil } ?? state.waiting.isEmpty }
+  }
+
+  func begin() -> [DialoguePlayer.Said] {
     state.withLock { state in
-      state.player = state.waiting.popLast().map { DialoguePlayer($0) }
+      state.open()
       return state.player?.begin() ?? []
     }
   }
 
-  func receive(_ pdu: Span<UInt8>) -> [[UInt8]] {
-    state.withLock { $0.player?.receive(pdu) ?? [] }
+  func receive(
+    _ pdu: Span<UInt8>, _ layer: ATTDialogue.Layer = .attribute, on link: UInt16 = ATTDialogue.firstLink
+  ) -> [DialoguePlayer.Said] {
+    state.withLock { state in
+      if layer != .attribute { state.open() }
+      return state.player?.receive(pdu, layer, on: link) ?? []
+    }
+  }
+
+  /// Ends the dialogue that is played, or was to be, where its links need not end.
+  package func finish() {
+    state.withLock { $0.open() }
+    end()
   }
 
   func end() {

@@ -106,6 +106,12 @@ public actor HostAdapter: Adapter {
   /// What waits or is up, for whoever looks for leaks.
   package var load: Int { commands.count + carriers.count + wishes.waiting.count + host.linkCount }
 
+  /// What the host dropped or had no place for.
+  package var hostStatistics: HCIHostStatistics { host.statistics }
+
+  /// Links that are up.
+  package var linkCount: Int { host.linkCount }
+
   public var faults: Int {
     let counts = host.statistics
     return counts.malformed + counts.strayData + counts.droppedFrames + transport.garbage

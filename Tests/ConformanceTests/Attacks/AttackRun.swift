@@ -1,0 +1,138 @@
+import BLECore
+import BLEEmulation
+import BLEHost
+import BLELinux
+import BLEPeripheral
+import BLEStack
+import Foundation
+import Synchronization
+import TestKit
+import TestPeer
+import Testing
+
+/// Plays an attack against a host of ours, by virtual time, and tells what came of it in the words of its expectation.
+///
+/// A central does what `action` says, as in the other dialogues: on the first link, or on all at once behind `each`;
+/// `none`: nothing. A peripheral serves the dialogue's database, as in the dialogues of the server, and pushes a value once
+/// to whoever subscribes.
+///
+/// Lines that are expected, besides what an action gives:
+/// `links N`: that are up at the end; `value HANDLE OCTETS`: of a server; `counted NAME N`: a member of `HCIHostStatistics`,
+/// `BearerStatistics` of the first link, or `GATTServerStatistics`; `garbage N`: of the stream.
+struct AttackRun {
+  let dialogue: ATTDialogue
+  let link: DialogueLink
+
+  /// - Returns: what was expected, and what came, with what the host did differently in front.
+  static func play(_ dialogue: ATTDialogue) async throws -> (expected: [String], found: [String]) {
+    let expected = dialogue.expectation.map { DialogueRun.plain($0) }
+    let link: DialogueLink
+    do { link = try await DialogueLink.open(dialogue) } catch let error as HostError {
+      return (expected, [DialogueRun.plain("no controller: \(error)")])
+    }
+    let run = AttackRun(dialogue: dialogue, link: link)
+    var found: [String] = []
+    do { found = try await dialogue.role == .central ? run.connect() : run.serve() } catch {
+      found = ["\(error)"]
+    }
+    await link.close()
+    link.session.finish()
+    if let mismatch = link.session.outcomes.last?.mismatch { found.insert("mismatch: \(mismatch)", at: 0) }
+    return (expected, found.map { DialogueRun.plain($0) })
+  }
+
+  // MARK: Central
+
+  private func connect() async throws -> [String] {
+    var connections: [Connection] = []
+    for number in 0..<dialogue.linkCount {
+      connections.append(
+        try await link.adapter.connect(
+          to: SilentPeripheral.address(number), asking: LinkRequest(), timeout: .seconds(10), tap: nil))
+    }
+    var lines: [String] = []
+    var plain = dialogue
+    plain.expectation = dialogue.expectation.filter { Self.isOutcome($0) }
+    if dialogue.action.first == "each" {
+      plain.action.removeFirst()
+      let (each, link) = (plain, link)
+      let results = connections.map { connection in
+        Task { try await DialogueRun(dialogue: each, link: link, connection: connection).result() }
+      }
+      for result in results { lines += try await result.value }
+    } else if !dialogue.action.isEmpty, dialogue.action != ["none"] {
+      lines = try await DialogueRun(dialogue: plain, link: link, connection: connections[0]).result()
+    }
+    await settle()
+    return try await lines + facts(connections.first, nil)
+  }
+
+  // MARK: Peripheral
+
+  private func serve() async throws -> [String] {
+    let services = ServerDialogueDatabase(dialogue).services
+    return try await link.adapter.advertise(
+      DeviceAdvertisement(name: "Device", services: [.heartRate]), services: services
+    ) { server in
+      let application = link.loop.task { await push(server) }
+      await settle()
+      let lines = try await facts(nil, server)
+      application.cancel()
+      return lines
+    }
+  }
+
+  private func push(_ server: GATTServer) async {
+    for await event in server.events {
+      guard case .subscribed(let central, let handle, let pushes) = event,
+        let value = await server.attributes.first(where: { $0.handle == handle })?.value
+      else { continue }
+      if pushes.contains(.indication) {
+        link.loop.task { try? await server.indicate(value, of: handle, to: central) }
+      } else if pushes.contains(.notification) {
+        try? await server.notify(value, of: handle, to: central)
+      }
+    }
+  }
+
+  // MARK: What came of it
+
+  private func settle() async {
+    try? await eventually("the end of \(dialogue.name)", within: .seconds(20)) { link.session.isSettled }
+  }
+
+  private static func isOutcome(_ line: String) -> Bool {
+    !["links ", "counted ", "garbage ", "value 0x"].contains { line.hasPrefix($0) }
+  }
+
+  private func facts(_ connection: Connection?, _ server: GATTServer?) async throws -> [String] {
+    let counts = await self.counts(connection, server)
+    var lines: [String] = []
+    for line in dialogue.expectation where !Self.isOutcome(line) {
+      let words = line.split(separator: " ").map { String($0) }
+      switch words[0] {
+      case "links": lines.append("links \(await link.adapter.linkCount)")
+      case "garbage": lines.append("garbage \(await link.adapter.faults)")
+      case "value":
+        let handle = AttributeHandle(UInt16(words[1].dropFirst(2), radix: 16) ?? 0)
+        let value = await server?.attributes.first { $0.handle == handle }?.value
+        lines.append("value \(words[1]) \(hexOf(value ?? []))")
+      default: lines.append("counted \(words[1]) \(counts[words[1]].map { "\($0)" } ?? "?")")
+      }
+    }
+    return lines
+  }
+
+  private func counts(_ connection: Connection?, _ server: GATTServer?) async -> [String: Int] {
+    var counts: [String: Int] = [:]
+    func add(_ value: Any) {
+      for case (let label?, let number as Int) in Mirror(reflecting: value).children.map({ ($0.label, $0.value) }) {
+        counts[label] = number
+      }
+    }
+    add(await link.adapter.hostStatistics)
+    if let connection { add(await connection.statistics) }
+    if let server { add(await server.statistics) }
+    return counts
+  }
+}
