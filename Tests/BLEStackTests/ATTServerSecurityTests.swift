@@ -63,6 +63,33 @@ import Testing
     #expect(bench.push(.notification, 7, "aa").1 == "1b0700aa")
   }
 
+  /// A link whose encryption has ended gets nothing in clear text. Core 5.4, Vol 3, Part C, 10.3.1.1.
+  @Test func pushesNothingWithoutSecurity() {
+    var bench = bench()
+    bench.server.security = ATTSecurity(.encrypted)
+    #expect(bench.send("12080001 00") == "13")
+    bench.server.security = ATTSecurity()
+    #expect(bench.push(.notification, 7, "aa").0 == .notSubscribed)
+    bench.server.security = ATTSecurity(.encrypted, keyByteCount: 6)
+    #expect(bench.push(.notification, 7, "aa").0 == .notSubscribed)
+    bench.server.security = ATTSecurity(.encrypted)
+    #expect(bench.push(.notification, 7, "aa").1 == "1b0700aa")
+  }
+
+  /// What may be read on a secure link only is pushed on such a link only, whatever is said of its configuration.
+  @Test func subscribesAsItReads() {
+    var value = GATTCharacteristicDescription(.batteryLevel, [.read, .notify, .indicate], value: [1])
+    value.readAccess = .needs(.authenticated)
+    var bench = ServerBench([GATTServiceDescription(.battery, characteristics: [value])])
+    bench.server.security = ATTSecurity(.encrypted)
+    #expect(bench.send("12040001 00") == "0112040005")
+    #expect(bench.send("12040002 00") == "0112040005")
+    bench.server.security = ATTSecurity(.authenticated)
+    #expect(bench.send("12040003 00") == "13")
+    bench.server.security = ATTSecurity(.encrypted)
+    #expect(bench.push(.indication, 3, "aa").0 == .notSubscribed)
+  }
+
   /// What was prepared on an encrypted link is not written on one that is not.
   @Test func asksAgainAtExecute() {
     var bench = bench()

@@ -44,6 +44,12 @@ public enum ATTAccess: Hashable, Sendable, BitwiseCopyable {
   /// Allowed on a link that is secure enough, with a key of so many octets or more.
   case needs(ATTSecurity.Level, keyByteCount: Int = 7)
 
+  /// Whether a link has the security that is needed, if any is.
+  func isSecureEnough(_ security: ATTSecurity) -> Bool {
+    guard case .needs = self else { return true }
+    return refusal(on: security) == nil
+  }
+
   /// What a client is told on a link like this; `nil` where it may. Core 5.4, Vol 3, Part C, 10.3.1.
   public func refusal(on security: ATTSecurity) -> ATTErrorCode? {
     switch self {

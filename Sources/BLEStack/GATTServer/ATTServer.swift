@@ -121,12 +121,17 @@ public struct ATTServer: Sendable {
     }
   }
 
-  /// What a client asked of a characteristic. Core 5.4, Vol 3, Part G, 3.3.3.3.
+  /// Whether a client asked for values of a characteristic and may have them on the link as it is now: a link that is no longer
+  /// encrypted gets none that need encryption. Core 5.4, Vol 3, Part G, 3.3.3.3; Vol 3, Part C, 10.3.1.1.
   public func isSubscribed(
     to valueHandle: AttributeHandle, _ push: ServerPush, in database: borrowing GATTServerDatabase
   ) -> Bool {
     guard let index = database.index(of: valueHandle),
       let slot = database.attributes[index].configurationSlot
+    else { return false }
+    // The descriptor stands right behind its value.
+    guard database.attributes[index].readAccess.isSecureEnough(security),
+      database.attributes[index + 1].writeAccess.isSecureEnough(security)
     else { return false }
     return configurations[slot] & push.rawValue != 0
   }

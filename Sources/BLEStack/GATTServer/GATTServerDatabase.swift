@@ -148,6 +148,11 @@ extension GATTServerDatabase {
           value: characteristic.value))
       if isPushed {
         let handle = take(nil)
+        // What may be read on a secure link only is pushed on such a link only.
+        var configurationAccess = characteristic.configurationAccess
+        if configurationAccess == .allowed, case .needs = characteristic.readAccess {
+          configurationAccess = characteristic.readAccess
+        }
         // Bit 0 notifies, bit 1 indicates. Core 5.4, Vol 3, Part G, 3.3.3.3.
         let allowed = characteristic.properties.rawValue >> 4 & 0x03
         attributes.append(
@@ -155,7 +160,7 @@ extension GATTServerDatabase {
             handle: handle, type: .clientCharacteristicConfiguration,
             role: .configuration(slot: configurationCount, allowed: allowed), groupEnd: handle,
             configurationSlot: nil, maximumByteCount: 2, readAccess: .allowed,
-            writeAccess: characteristic.configurationAccess, signedWriteAccess: Self.unsigned, value: []))
+            writeAccess: configurationAccess, signedWriteAccess: Self.unsigned, value: []))
         configurationCount += 1
       }
       for descriptor in characteristic.descriptors {
