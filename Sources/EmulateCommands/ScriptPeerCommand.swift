@@ -32,6 +32,22 @@ package struct ScriptPeerCommand: AsyncParsableCommand {
       are answered by those in the same place. `>?` may be missing with all behind it; `>~` may come later. An MTU \
       exchange is answered beside the steps, and no PDU is longer than the MTU agreed on.
 
+      An attack is a dialogue with `role central` or `role peripheral`: what the host is that it is played against. `>` is that \
+      host, `<` its controller and the peers behind it, and there are more steps:
+        < l2cap 0006 0b01             a frame of this channel
+        < acl 2040 0700 0400 0a       flags and handle, data of an ACL packet; its length is added
+        < event 05 00 4000 13         code, parameters; the length is added
+        < octets 04 0e ff             any bytes, H4 type first
+        > l2cap 0005 01..             a frame of the host's
+        > command 0406 4000 ..        a command of the host's; parameters may be left out
+        on 0041                       what follows is about this link; the first is 0040
+        after 043e 13 01              the controller has sent a packet that begins so
+        leave                         the peer ends the link; what follows waits for the next
+        once 040e0701 0220 | 040f     in place of the next packet that begins so; nothing behind
+                                      `|` drops it, `&` is the rest of the original
+        instead 040f | & | &          the same, each time
+        source, fault, duty TEXT      who published it, what a host does wrong, what is right
+
       EXAMPLES
         ringtap script-peer read.txt --transport unix:/tmp/peer
         ringtap read \(ScriptedPeripheral.defaultAddress) 0x0003 --transport unix:/tmp/peer
@@ -54,6 +70,9 @@ package struct ScriptPeerCommand: AsyncParsableCommand {
 
   func run() async throws {
     let dialogues = try read()
+    guard Set(dialogues.map(\.role)).count == 1 else {
+      throw Failure("\(file) has dialogues for centrals and for peripherals: pick one with --dialogue")
+    }
     let (outcomes, continuation) = AsyncStream.makeStream(of: DialogueSession.Outcome.self)
     let session = DialogueSession(dialogues) { continuation.yield($0) }
     let options = options
@@ -160,7 +179,15 @@ private struct ScriptedAir: Sendable {
   }
 
   private var controller: VirtualController {
-    VirtualController(options.controller(0), peripherals: [ScriptedPeripheral(session)], air: options.air)
+    guard let role = session.role else {
+      return VirtualController(
+        options.controller(0), peripherals: [ScriptedPeripheral(session)], air: options.air)
+    }
+    let controller = VirtualController(
+      options.controller(0), peripherals: role == .central ? SilentPeripheral.all(session) : [],
+      air: options.air)
+    controller.play(session, .leaves)
+    return controller
   }
 
   /// Until the last dialogue is over, the other end closes, or the task is cancelled.
@@ -174,6 +201,7 @@ private struct ScriptedAir: Sendable {
     await emulation.inspect { controller in
       for peripheral in controller.peripherals { (peripheral as? ScriptedPeripheral)?.end() }
     }
+    if session.role != nil { session.finish() }
   }
 
   private func ready(_ name: String) throws(Console.WriteError) {

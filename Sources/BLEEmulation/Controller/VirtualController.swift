@@ -114,8 +114,8 @@ public final class VirtualController {
       let body = packet.extracting(1...)
       switch HCIPacketType(rawValue: packet[0]) {
       case .command:
-        execute(try HCICommandPacket(validating: body), now: now)
         tester?.hear(command: packet)
+        execute(try HCICommandPacket(validating: body), now: now)
       case .acl: accept(try ACLPacket(validating: body))
       default: faults += 1
       }

@@ -53,6 +53,8 @@ public struct ATTDialogueFile: Hashable, Sendable {
   public static let dialogueLimit = 1000
   /// Steps of one dialogue, and attributes of one database.
   public static let stepLimit = 10_000
+  /// Octets of one pattern: a frame of 65,535 with its headers.
+  public static let byteLimit = 65_600
 
   public private(set) var dialogues: [ATTDialogue] = []
 
@@ -155,7 +157,9 @@ public struct ATTDialogueFile: Hashable, Sendable {
     case "fault": dialogues[last].fault = text
     case "duty": dialogues[last].duty = text
     case "role":
-      guard let role = ATTDialogue.Role(rawValue: text) else { throw Fault("a role is central or peripheral") }
+      guard let role = ATTDialogue.Role(rawValue: text) else {
+        throw Fault("a role is central or peripheral")
+      }
       dialogues[last].role = role
     case "mtu":
       guard rest.count == 1, let mtu = Int(rest[0]), (ATT.defaultMTU...ATT.maximumMTU).contains(mtu) else {
@@ -207,7 +211,9 @@ public struct ATTDialogueFile: Hashable, Sendable {
     }
   }
 
-  private static func number(_ word: String) -> UInt16? { word.utf8.count == 4 ? UInt16(word, radix: 16) : nil }
+  private static func number(_ word: String) -> UInt16? {
+    word.utf8.count == 4 ? UInt16(word, radix: 16) : nil
+  }
 
   /// A step with the word of its layer, or without for ATT's.
   private mutating func addStep(
@@ -217,7 +223,9 @@ public struct ATTDialogueFile: Hashable, Sendable {
     guard let layer = words.first, layers.contains(layer) else {
       return try add(side, leniency, words, line)
     }
-    guard dialogues[dialogues.count - 1].role != nil else { throw Fault("'\(layer)' wants a `role` before it") }
+    guard dialogues[dialogues.count - 1].role != nil else {
+      throw Fault("'\(layer)' wants a `role` before it")
+    }
     if layer == "octets" {
       return try append(side, .packet, [try Self.pattern(words[1...], isEmptyAllowed: false)], leniency, line)
     }
@@ -229,7 +237,9 @@ public struct ATTDialogueFile: Hashable, Sendable {
       }
       return try append(side, .packet, [.init([0x04, code, UInt8(octets.count)] + octets)], leniency, line)
     }
-    guard let number = Self.number(word) else { throw Fault("'\(layer)' is followed by four hexadecimal digits") }
+    guard let number = Self.number(word) else {
+      throw Fault("'\(layer)' is followed by four hexadecimal digits")
+    }
     let (low, high) = (UInt8(truncatingIfNeeded: number), UInt8(number >> 8))
     let size = UInt16(truncatingIfNeeded: octets.count)
     switch layer {
@@ -307,6 +317,7 @@ public struct ATTDialogueFile: Hashable, Sendable {
       guard let count = Int(parts[1]), (1...65_535).contains(count), let last = octets.last else {
         throw fault
       }
+      guard octets.count + count <= byteLimit else { throw Fault("more than \(byteLimit) octets") }
       octets += Array(repeating: last, count: count - 1)
     }
     guard isEmptyAllowed || !octets.isEmpty else { throw Fault("a PDU has at least its opcode") }

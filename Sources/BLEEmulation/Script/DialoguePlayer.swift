@@ -143,10 +143,10 @@ public struct DialoguePlayer: Sendable {
     return answers
   }
 
-  /// No ATT PDU is longer than ATT_MTU, whatever the dialogue says.
+  /// No ATT PDU is longer than ATT_MTU, whatever the dialogue says; but for an attack's.
   private func encoded(_ step: ATTDialogue.Step, choice: Int) -> Said {
     let octets = step.layer == .leave ? [] : step.choices[step.choices.count > 1 ? choice : 0].octets
-    let limit = step.layer == .attribute ? mtu : octets.count
+    let limit = step.layer == .attribute && dialogue.role == nil ? mtu : octets.count
     return Said(octets.prefix(limit).map { $0 ?? 0 }, step.layer, on: step.link)
   }
 

@@ -7,7 +7,16 @@ extension VirtualController {
   ///
   /// Where the host is central, its air must have a `SilentPeripheral` for each link; where it is peripheral, centrals come
   /// when it advertises.
-  public func play(_ session: DialogueSession) { tester = DialogueTester(session) }
+  public func play(_ session: DialogueSession, _ end: DialogueEnd = .keepsLinks) {
+    tester = DialogueTester(session, end)
+  }
+}
+
+/// What becomes of the links when all of a dialogue was said.
+public enum DialogueEnd: Hashable, Sendable {
+  case keepsLinks
+  /// The peers leave, and the next dialogue is played on the next links.
+  case leaves
 }
 
 /// A device that can be connected to and says nothing: a dialogue speaks in its place.
@@ -67,8 +76,16 @@ final class DialogueTester {
   /// Replacements that were used up, by their place.
   private var used: Set<Int> = []
   private var centrals: [VirtualController] = []
+  /// All links have come up, and what is said then waits for its turn.
+  private var isBeginning = false
+  private var counted: (name: String, links: Int)?
 
-  init(_ session: DialogueSession) { self.session = session }
+  private let end: DialogueEnd
+
+  init(_ session: DialogueSession, _ end: DialogueEnd) {
+    self.session = session
+    self.end = end
+  }
 
   // MARK: While the controller works
 
@@ -111,8 +128,17 @@ final class DialogueTester {
       let batch = heard
       heard = []
       for item in batch { take(item, controller) }
+      if end == .leaves, session.isSettled { leave(controller) }
     }
     aim(controller)
+  }
+
+  /// Has the peers of a dialogue that is over end their links; the last that is reported ended ends the dialogue.
+  private func leave(_ controller: VirtualController) {
+    if links.isEmpty { return session.end() }
+    for end in controller.links {
+      if let other = end.other { end.link?.terminate(from: other, .remoteUserTerminated) }
+    }
   }
 
   private func take(_ item: Heard, _ controller: VirtualController) {
@@ -120,7 +146,9 @@ final class DialogueTester {
     case .frame(let channel, let payload, let handle):
       let layer: ATTDialogue.Layer = channel == ATT.channelID ? .attribute : .channel(channel)
       say(session.receive(payload.span, layer, on: handle.rawValue), controller)
-    case .command(let packet): say(session.receive(packet.span, .packet), controller)
+    case .command(let packet):
+      if packet.count > 2, packet.span.u16(at: 1) == HCIOpcode.reset.rawValue { links = [] }
+      say(session.receive(packet.span, .packet), controller)
     case .sent(let packet):
       let hasEnded = followLinks(packet)
       say(session.receive(packet.span, .sent), controller)
@@ -139,7 +167,7 @@ final class DialogueTester {
     let octets = packet.span
     if packet[1] == HCIEventCode.leMeta.rawValue, packet[3] == 0x01 || packet[3] == 0x0A, packet[4] == 0 {
       links.append(Link(ConnectionHandle(octets.u16(at: 5) & 0x0FFF)))
-      isBeginning = links.count >= session.dialogue?.linkCount ?? 1
+      isBeginning = links.count >= linkCount
       return false
     }
     guard packet[1] == HCIEventCode.disconnectionComplete.rawValue, packet[3] == 0 else { return false }
@@ -148,7 +176,12 @@ final class DialogueTester {
     return true
   }
 
-  private var isBeginning = false
+  /// Of the dialogue that is played.
+  private var linkCount: Int {
+    guard let dialogue = session.dialogue else { return 1 }
+    if counted?.name != dialogue.name { counted = (dialogue.name, dialogue.linkCount) }
+    return counted?.links ?? 1
+  }
 
   private func say(_ answers: [DialoguePlayer.Said], _ controller: VirtualController) {
     var answers = answers
@@ -202,9 +235,8 @@ final class DialogueTester {
     guard let dialogue = session.dialogue, dialogue.role == .peripheral, !session.isOver,
       let address = controller.advertisement?.address
     else { return }
-    let wanted = dialogue.linkCount - controller.links.count
-    guard wanted > 0 else { return }
-    while centrals.count < dialogue.linkCount {
+    guard controller.links.count < linkCount else { return }
+    while centrals.count < linkCount {
       let address = DeviceAddress(bits: Self.firstCentral + UInt64(centrals.count), type: .public)
       centrals.append(VirtualController(.init(address: address), in: controller.air))
     }

@@ -96,12 +96,17 @@ public final class DialogueSession: Sendable {
   /// Waits until nothing is left to play.
   public func over() async { await finished.value() }
 
+  /// What the host of the dialogue that is played, or comes next, is; `nil` where any device can play it.
+  public var role: ATTDialogue.Role? { dialogue?.role }
+
   /// The dialogue that is played, or comes next.
   var dialogue: ATTDialogue? { state.withLock { $0.player?.dialogue ?? $0.waiting.last } }
 
   /// Whether the client has done what this dialogue wants, or cannot any more.
   public var isSettled: Bool {
-    state.withLock { state in state.player.map { $0.isComplete || $0.mismatch != nil } ?? state.waiting.isEmpty }
+    state.withLock { state in
+      state.player.map { $0.isComplete || $0.mismatch != nil } ?? state.waiting.isEmpty
+    }
   }
 
   func begin() -> [DialoguePlayer.Said] {
@@ -121,7 +126,7 @@ public final class DialogueSession: Sendable {
   }
 
   /// Ends the dialogue that is played, or was to be, where its links need not end.
-  package func finish() {
+  public func finish() {
     state.withLock { $0.open() }
     end()
   }
