@@ -303,7 +303,7 @@ let package = Package(
         "BLECore", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLESensors", "BLEHost", "BLEPeripheral",
         "BLEEmulation", "PeripheralKit", "TestKit", "TestPeer",
       ],
-      exclude: ["Dialogues", "Attacks/Dialogues"]),
+      exclude: ["Dialogues", "Attacks/Dialogues", "Attacks/device.txt"]),
     tests(
       "BLESensorsTests",
       ["BLECore", "JSONText", "BLEWire", "BLESensors", "BLEDissector", "TestKit"],

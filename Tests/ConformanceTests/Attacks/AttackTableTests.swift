@@ -32,8 +32,11 @@ import Testing
     let tests = AttackFiles.folder.deletingLastPathComponent().deletingLastPathComponent()
       .deletingLastPathComponent()
     var text = ""
-    for folder in ["ConformanceTests/Attacks", "BLEHostTests", "VirtualLinkTests", "KernelTests", "BLEStackTests"] {
-      let files = FileManager.default.enumerator(at: tests.appending(path: folder), includingPropertiesForKeys: nil)
+    for name in [
+      "ConformanceTests/Attacks", "BLEHostTests", "VirtualLinkTests", "KernelTests", "BLEStackTests",
+    ] {
+      let folder = tests.appending(path: name)
+      let files = FileManager.default.enumerator(at: folder, includingPropertiesForKeys: nil)
       while let file = files?.nextObject() as? URL {
         if file.pathExtension == "swift" { text += (try? String(contentsOf: file, encoding: .utf8)) ?? "" }
       }
@@ -78,5 +81,7 @@ import Testing
     #expect(Set(AttackFiles.all.map(\.name)).count == AttackFiles.all.count)
   }
 
-  private static func isSwift(_ test: String) -> Bool { test.split(separator: "/").first?.hasSuffix("Tests") ?? false }
+  private static func isSwift(_ test: String) -> Bool {
+    test.split(separator: "/").first?.hasSuffix("Tests") ?? false
+  }
 }

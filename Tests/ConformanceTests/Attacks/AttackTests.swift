@@ -16,7 +16,8 @@ enum AttackFiles {
   static let folder = DialogueFiles.folder.deletingLastPathComponent().appending(path: "Attacks/Dialogues")
 
   static let all: [ATTDialogue] = {
-    let files = (try? FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)) ?? []
+    let files =
+      (try? FileManager.default.contentsOfDirectory(at: folder, includingPropertiesForKeys: nil)) ?? []
     return files.filter { $0.pathExtension == "txt" }.sorted { $0.path < $1.path }.flatMap { file in
       do { return try ATTDialogueFile(parsing: String(contentsOf: file, encoding: .utf8)).dialogues } catch {
         fatalError("\(file.path): \(error)")
