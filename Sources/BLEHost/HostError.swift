@@ -25,6 +25,8 @@ public enum HostError: Error, Hashable, Sendable {
   case scanBusy(holder: String?)
   /// No ATT channel to the device within the time given.
   case noAnswer(DeviceAddress, seconds: Int)
+  /// The device was connected, and its stream was not started within the time given.
+  case startTimedOut(DeviceAddress, seconds: Int)
   /// Another program holds the ATT channel of this device.
   case channelBusy(DeviceAddress, holder: String?)
   /// The kernel could not connect.
@@ -85,6 +87,9 @@ extension HostError: CustomStringConvertible {
     case .noAnswer(let address, let seconds):
       "\(address) (\(address.type.name)) did not answer within \(seconds) s; it is off, out of range, "
         + "connected to another host, or has the other --address-type"
+    case .startTimedOut(let address, let seconds):
+      "\(address) was connected, but its stream did not start within \(seconds) s: it answers too slowly, or not at all; "
+        + "bring it near, switch it off and on, or give it longer with --timeout"
     case .channelBusy(let address, let holder):
       "the ATT channel of \(address) is held by \(holder ?? "another program"); disconnect it there "
         + "first (`bluetoothctl disconnect \(address)`)"
@@ -134,14 +139,21 @@ extension HostError: CustomStringConvertible {
     case .hardwareError(let code):
       "\(name): the controller reports hardware error 0x\(String(code, radix: 16)) again, after "
         + "\(HCIHost.resetLimit) resets in a minute; replug it"
-    case .unaskedReset:
+    case .unaskedReset, .restarted:
       "\(name): the controller resets itself again and again, \(HCIHost.resetLimit) times in a minute; "
         + "check its power supply"
     case .notLowEnergy: "\(name): the controller has no Bluetooth LE; use another one"
     case .noDataBuffers: "\(name): the controller has no data buffers; use another one"
+    case .dataBuffersTooSmall(let byteCount):
+      "\(name): the controller takes data of \(byteCount) bytes at most, and Bluetooth LE needs 27; use another one"
     case .transportLost: "\(name): the controller is gone; replug it or restart what is at the other end"
     }
   }
+}
+
+extension Duration {
+  /// What is left of a time for several steps, one after the other; at least half of it, so that each can succeed.
+  package func left(after elapsed: Duration) -> Duration { max(self - elapsed, self / 2) }
 }
 
 extension HostError {

@@ -123,6 +123,32 @@ private struct LEReadPHY: HCICommand {
     #expect(bench.events() == [.failed(.noDataBuffers)])
   }
 
+  /// Each controller takes 27 octets. Core 5.4, Vol 4, Part E, 7.8.2.
+  @Test(arguments: [1, 2, 4, 20, 26] as [UInt8])
+  func refusesAControllerWithTooSmallBuffers(_ byteCount: UInt8) throws {
+    let (own, shared) = (HCIHostBench(), HCIHostBench())
+    var answers = HCIHostBench.answers
+    let digits = (byteCount < 16 ? "0" : "") + String(byteCount, radix: 16)
+    answers["0220"] = "00 \(digits)00 08"
+    try own.setUp(answers)
+    #expect(own.events() == [.failed(.dataBuffersTooSmall(byteCount: Int(byteCount)))])
+    answers["0220"] = "00 0000 00"
+    answers["0510"] = "00 \(digits)00 00 0800 0000"
+    try shared.setUp(answers)
+    #expect(shared.events() == [.failed(.dataBuffersTooSmall(byteCount: Int(byteCount)))])
+  }
+
+  /// A length without packets is no dedicated buffer either. Core 5.4, Vol 4, Part E, 7.8.2.
+  @Test func takesSharedBuffersForALengthWithoutPackets() throws {
+    let bench = HCIHostBench()
+    var answers = HCIHostBench.answers
+    answers["0220"] = "00 1b00 00"
+    answers["0510"] = "00 fb00 00 0300 0000"
+    try bench.setUp(answers)
+    #expect(bench.host.controller.aclByteCount == 251)
+    #expect(bench.host.controller.aclPacketCount == 3)
+  }
+
   /// Zero for LE: the buffers are shared with BR/EDR. Core 5.4, Vol 4, Part E, 7.8.2.
   @Test func takesSharedBuffers() throws {
     let bench = HCIHostBench()

@@ -42,6 +42,7 @@ enum RandomFault {
       case .refuse: "refuse"
       case .silence: "silence"
       case .hardwareError: "hardwareError"
+      case .restart: "restart"
       case .withholdCompletedPackets: "withholdCompletedPackets"
       case .overlookAcceptList: "overlookAcceptList"
       case .goOnWithConnects: "goOnWithConnects"

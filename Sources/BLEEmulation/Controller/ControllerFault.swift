@@ -10,6 +10,9 @@ public enum ControllerFault: Hashable, Sendable {
   /// Says at once that it failed, with this code: a host must reset it, and its links are gone.
   /// Core 5.4, Vol 4, Part E, 7.7.16.
   case hardwareError(UInt8)
+  /// Starts again at once, as after a power failure: it forgets its links, masks and lists, and says nothing but this HCI event,
+  /// if any, code and length first. A host has to find out.
+  case restart(announcedBy: [UInt8])
   /// Number Of Completed Packets never comes: a host stops sending after as many packets as it was promised buffers.
   case withholdCompletedPackets
   /// The opcode of so many answers is wrong: their commands are never answered.
@@ -91,6 +94,9 @@ extension VirtualController {
       injected.refusals.append(.init(opcode: opcode, status: status, times: times ?? .max))
     case .silence: injected.isSilent = true
     case .hardwareError(let code): event(.hardwareError, capacity: 1) { $0.append(code) }
+    case .restart(let event):
+      leave()
+      if !event.isEmpty { append(.event, event) }
     case .withholdCompletedPackets: injected.withholdsCompletedPackets = true
     case .overlookAcceptList: injected.overlooksAcceptList = true
     case .goOnWithConnects: injected.goesOnWithConnects = true

@@ -47,18 +47,22 @@ struct ControllerStartUp {
     case .leReadLocalSupportedFeatures where octets.count >= 8:
       description.features = LEFeatures(bits: octets.u64(at: 0))
     case .leReadBufferSize where octets.count >= 3:
-      takeBuffers(octets.u16(at: 0), UInt16(octets[2]))
+      try takeBuffers(octets.u16(at: 0), UInt16(octets[2]))
       // Shared with BR/EDR: the data packets of Read Buffer Size serve LE too.
       if !hasBuffers { remaining.append(Step(.readBufferSize)) }
     case .readBufferSize where octets.count >= 7:
-      takeBuffers(octets.u16(at: 0), octets.u16(at: 3))
+      try takeBuffers(octets.u16(at: 0), octets.u16(at: 3))
       guard hasBuffers else { throw .noDataBuffers }
     default: break
     }
   }
 
-  private mutating func takeBuffers(_ byteCount: UInt16, _ packetCount: UInt16) {
+  /// A length or a number of 0: there are none of this kind. Core 5.4, Vol 4, Part E, 7.8.2.
+  ///
+  /// - Throws: `dataBuffersTooSmall` below what each controller must take.
+  private mutating func takeBuffers(_ byteCount: UInt16, _ packetCount: UInt16) throws(HCIHostFailure) {
     guard byteCount > 0, packetCount > 0 else { return }
+    guard byteCount >= 27 else { throw .dataBuffersTooSmall(byteCount: Int(byteCount)) }
     hasBuffers = true
     description.aclByteCount = Int(byteCount)
     description.aclPacketCount = Int(packetCount)

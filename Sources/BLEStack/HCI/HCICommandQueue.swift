@@ -80,6 +80,9 @@ struct HCICommandQueue: ~Copyable {
     return outstanding.remove(at: index).id
   }
 
+  /// Whether the controller takes a command now, and has none to answer.
+  var isIdle: Bool { credits > 0 && outstanding.isEmpty }
+
   /// When the oldest outstanding command, or the wait for a credit, runs out of time.
   var deadline: MonotonicTime? { outstanding.map { $0.deadline }.min() ?? creditDeadline }
 

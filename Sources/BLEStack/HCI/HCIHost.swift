@@ -49,6 +49,11 @@ public struct HCIHost: ~Copyable {
   var responder: PairingResponder?
   var privacy: HostPrivacy?
   var attempts = RepeatedAttempts()
+  /// Commands that a controller refuses with Unknown Connection Identifier if it has started again and does not know the link
+  /// any more.
+  var probes: [CommandID: ConnectionHandle] = [:]
+  /// When a link was last asked about because the controller said something of its own.
+  var probedAt: MonotonicTime?
   /// LE Enable Encryption, by the link that it is for.
   var encryptions: [CommandID: ConnectionHandle] = [:]
   var events: [HCIHostEvent] = []
@@ -128,7 +133,20 @@ public struct HCIHost: ~Copyable {
     if opcode == .leSetAdvertisingEnable || opcode == .leSetExtendedAdvertisingEnable {
       isAdvertising = octets.first == AdvertisingState.on.rawValue
     }
-    return commands.submit(opcode, parameters: octets.span)
+    let id = commands.submit(opcode, parameters: octets.span)
+    if let id, opcode == .disconnect || opcode == .readRSSI {
+      probes[id] = ConnectionHandle(octets.span.u16(at: 0))
+    }
+    return id
+  }
+
+  /// Asks the controller about a link, as it may have started again and know it no more: once a second at most.
+  mutating func probe(now: MonotonicTime) {
+    guard let handle = links.keys.first, probedAt.map({ $0.duration(to: now) >= .seconds(1) }) ?? true else {
+      return
+    }
+    probedAt = now
+    _ = submitOwn(ReadRSSI(handle), for: handle)
   }
 
   /// A command whose answer is nobody's business but the host's.
@@ -245,6 +263,7 @@ public struct HCIHost: ~Copyable {
     commands.reset()
     ownCommands = [:]
     encryptions = [:]
+    probes = [:]
     acl.reset()
   }
 }

@@ -55,10 +55,14 @@ public enum HCIHostFailure: Error, Hashable, Sendable {
   case hardwareError(UInt8)
   /// It has reset itself: Command Complete of a Reset that this host did not send.
   case unaskedReset
+  /// It has started again without a word of HCI: it said so in an event of its maker's, or does not know a link that is up.
+  case restarted
   /// It knows no LE.
   case notLowEnergy
   /// It has no buffers for data, neither for LE nor shared.
   case noDataBuffers
+  /// Its buffers for data take fewer octets than the 27 of the specification.
+  case dataBuffersTooSmall(byteCount: Int)
   /// The transport ended.
   case transportLost
 }

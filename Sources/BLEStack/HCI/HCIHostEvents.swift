@@ -42,6 +42,7 @@ extension HCIHost {
       let refresh = try EncryptionKeyRefreshComplete(validating: parameters)
       encryptionEnded(refresh.handle, refresh.status, isEncrypted: true, now)
     case .dataBufferOverflow: counts.bufferOverflows += 1
+    case .vendor: takeVendorEvent(parameters, now)
     case .leMeta: try takeLE(parameters, now, report, attribute)
     default: break
     }
@@ -51,9 +52,14 @@ extension HCIHost {
     _ opcode: HCIOpcode, _ credits: UInt8, _ status: HCIStatus, _ returned: [UInt8],
     _ now: MonotonicTime
   ) {
+    let wasIdle = commands.isIdle
     guard let id = commands.answered(opcode, credits: credits) else {
-      // Opcode 0 answers nothing: it brings credits.
-      if opcode.rawValue != 0 { counts.strayAnswers += 1 }
+      // Opcode 0 answers nothing: it brings credits, or tells that the controller has started.
+      if opcode.rawValue != 0 {
+        counts.strayAnswers += 1
+      } else if wasIdle, state == .ready {
+        probe(now: now)
+      }
       // It has reset itself: its links, masks and lists are gone.
       if opcode == .reset, status == .success, state == .ready { restart(.unaskedReset, now: now) }
       return
@@ -61,6 +67,10 @@ extension HCIHost {
     if status != .success, opcode == .leCreateConnection || opcode == .leExtendedCreateConnection {
       isConnecting = false
       dropHeldBack()
+    }
+    if let handle = probes.removeValue(forKey: id), status == .unknownConnection, links[handle] != nil {
+      events.append(.answered(id, status, returned))
+      return restart(.restarted, now: now)
     }
     if let handle = ownCommands.removeValue(forKey: id) {
       if status != .success { links[handle]?.isUpdating = false }
@@ -80,6 +90,17 @@ extension HCIHost {
       try startUp.take(opcode, status, returned)
       submitStartUp()
     } catch { fail(error) }
+  }
+
+  /// An event of the controller's maker may tell that it has started again. Two are known: Intel's boot-up (Linux,
+  /// `btintel.c`) and Zephyr's fatal error (`hci_vs.h`). With any other a link is asked about.
+  private mutating func takeVendorEvent(_ parameters: Span<UInt8>, _ now: MonotonicTime) {
+    let code = parameters.count > 0 ? parameters[0] : 0
+    switch (controller.manufacturer, code) {
+    // Intel; Nordic Semiconductor and the Linux Foundation.
+    case (0x0002, 0x02), (0x0059, 0x02), (0x05F1, 0x02): restart(.restarted, now: now)
+    default: probe(now: now)
+    }
   }
 
   private mutating func takeLE(

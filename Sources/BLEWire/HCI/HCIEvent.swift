@@ -48,6 +48,8 @@ public struct HCIEventCode: RawRepresentable, Hashable, Sendable, BitwiseCopyabl
   public static let numberOfCompletedPackets = HCIEventCode(rawValue: 0x13)
   public static let dataBufferOverflow = HCIEventCode(rawValue: 0x1A)
   public static let leMeta = HCIEventCode(rawValue: 0x3E)
+  /// The meaning is the controller's maker's. Core 5.4, Vol 4, Part E, 5.4.4.
+  public static let vendor = HCIEventCode(rawValue: 0xFF)
 }
 
 /// The first parameter of an LE Meta event. Core 5.4, Vol 4, Part E, 7.7.65.
