@@ -55,6 +55,7 @@ package struct ServeCommand: AsyncParsableCommand {
     in: .passkey)
   var passkey: UInt32?
   @Flag(help: "Take the number that a host shows for the one that is shown here.") var yes = false
+  @Flag(help: "Refuse hosts that pair without LE Secure Connections.") var secureConnections = false
   @Flag(help: "Advertise in the extended form, which older hosts do not hear.") var extended = false
   @Flag(name: .customLong("private"), help: "Hide behind private addresses from all that are not bonded.")
   var isPrivate = false
@@ -111,18 +112,28 @@ package struct ServeCommand: AsyncParsableCommand {
       case (false, true): .keyboardOnly
       case (false, false): .noInputNoOutput
       }
-    let (passkey, yes) = (passkey, yes)
+    let (passkey, yes, isAsked) = (passkey, yes, OneShot<Void>())
     let agent = PairingAgent(
       capability,
       showPasskey: { Console.note("passkey \(ServeText.passkey($0)), to be typed, not compared") },
-      askPasskey: { passkey },
+      askPasskey: {
+        if isAsked.current != nil {
+          Console.note(
+            "the passkey is used again: each pairing tells who listens more of it; start anew with another one"
+          )
+        }
+        isAsked.set(())
+        return passkey
+      },
       compare: { number in
         Console.note("passkey \(ServeText.passkey(number)), to be compared, not typed")
         return yes
       })
-    return SecuritySettings(
+    var settings = SecuritySettings(
       agent: agent, raising: .byPairing, store: ServedBonds(bonds), makeKeyPair: try? P256KeyPair.maker()
     )
+    if secureConnections { settings.kind = .secureConnections }
+    return settings
   }
 
   private func serve(

@@ -131,6 +131,15 @@ struct PairCommandTests {
       #expect(run.outputLines.first?.contains(#""bonded":false"#) == true)
       let legacy = try await self.run(pair + [specification + ",legacy-pairing"], state: folder)
       #expect(legacy.outputLines.first?.contains(#""secureConnections":false"#) == true)
+      #expect(legacy.errorLines.filter { $0.contains("paired without Secure Connections") }.count == 1)
+      let insists = try await self.run(
+        pair + [specification + ",legacy-pairing", "--secure-connections"], state: folder)
+      #expect(insists.status == 1 && insists.outputLines.isEmpty, "\(insists.errorLines)")
+      let both = try await self.run(
+        pair + [specification, "--secure-connections", "--legacy"], state: folder)
+      #expect(both.status == 2)
+      let secure = try await self.run(pair + [specification, "--secure-connections"], state: folder)
+      #expect(secure.status == 0, "\(secure.errorLines)")
       for wrong in ["virtual:ring,passkey=1", "virtual:ring,security=authenticated,io-capability=none"] {
         #expect(try await self.run(pair + [wrong], state: folder).status == 2, "usage")
       }

@@ -53,6 +53,9 @@ struct PairCommand: AsyncParsableCommand, ReachesDevice {
   @Flag(help: "Legacy pairing only, without Secure Connections.")
   var legacy = false
 
+  @Flag(help: "Fail unless the pairing is one of LE Secure Connections.")
+  var secureConnections = false
+
   @Flag(inversion: .prefixedNo, help: "Keep the keys for later links.")
   var bond = true
 
@@ -61,6 +64,12 @@ struct PairCommand: AsyncParsableCommand, ReachesDevice {
 
   @Flag(help: "Print one JSON object.")
   var json = false
+
+  func validate() throws {
+    if legacy, secureConnections {
+      throw ValidationError("--legacy and --secure-connections exclude each other")
+    }
+  }
 
   func run() async throws {
     let address = try device.parse(address)
@@ -103,6 +112,7 @@ struct PairCommand: AsyncParsableCommand, ReachesDevice {
     var settings = SecuritySettings(
       agent: PairingPrompt(passkey: passkey, takesAnyNumber: yes).agent, raising: .byPairing,
       protection: authenticated ? .authenticated : .encrypted, store: store)
+    if secureConnections { settings.kind = .secureConnections }
     if !legacy {
       settings.makeKeyPair = try failing { () throws(MissingLibcrypto) in try P256KeyPair.maker() }
     }
@@ -110,6 +120,11 @@ struct PairCommand: AsyncParsableCommand, ReachesDevice {
   }
 
   private func show(_ bond: Bond?, of address: DeviceAddress) throws {
+    if let bond, !bond.isSecureConnections, !legacy {
+      Console.note(
+        "paired without Secure Connections: the device has none, or somebody in the middle has hidden them, and whoever "
+          + "listened can find the keys; --secure-connections refuses that")
+    }
     guard json else {
       let text = bond.map { "paired with \(address): \($0)" }
       return try Console.print(text ?? "the link with \(address) was encrypted; bluetoothd keeps the keys")
