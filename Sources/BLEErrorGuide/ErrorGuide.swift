@@ -85,6 +85,7 @@ extension GATTError {
     case .closed(.linkLost(.unknown)): "bring the device near and connect again"
     case .closed(.encryptionLost):
       "connect again; if it happens again, another device may be using the address"
+    case .closed(.silent): "switch the device off and on; see that its battery is charged"
     case .malformed, .closed(.answersNotTaken):
       "the device is at fault: look for newer firmware, and keep a log (`btmon -w FILE`)"
     case .valueTooLong: "write less, or with a device that takes a larger MTU"

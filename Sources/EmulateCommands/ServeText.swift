@@ -24,6 +24,7 @@ struct ServeText: Sendable {
     case .linkLost(.unknown): "unknown"
     case .transactionTimeout: "transactionTimeout"
     case .encryptionLost: "encryptionLost"
+    case .silent: "silent"
     case .answersNotTaken: "answersNotTaken"
     }
   }

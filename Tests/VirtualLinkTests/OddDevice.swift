@@ -24,9 +24,9 @@ class OddDevice: VirtualPeripheral {
   var link: PeripheralLink?
   /// Sent when the next request is there, before its response.
   var late: [[UInt8]] = []
-  private var isMeasuring = false
+  var isMeasuring = false
   private var next: MonotonicTime?
-  private var count = 0
+  private(set) var count = 0
 
   init() { build() }
 

@@ -8,6 +8,8 @@ public struct BearerStatistics: Hashable, Sendable {
   public var notifications = 0
   /// Values that nobody had subscribed to.
   public var unclaimed = 0
+  /// Those of them whose handle had no subscription at any time: not what is under way while one ends.
+  public var unsubscribed = 0
   /// PDUs that were dropped because they break the format, and the last such error.
   public var malformed = 0
   public var lastMalformed: WireError?
@@ -33,6 +35,7 @@ public struct BearerStatistics: Hashable, Sendable {
     received += other.received
     notifications += other.notifications
     unclaimed += other.unclaimed
+    unsubscribed += other.unsubscribed
     malformed += other.malformed
     lastMalformed = other.lastMalformed ?? lastMalformed
     strayResponses += other.strayResponses

@@ -82,6 +82,7 @@ public actor Connection: ATTRequester {
   /// `end`, for those who wait for it.
   private let ending = OneShot<BearerEnd>()
   private var subscribers: [Subscriber] = []
+  private var everSubscribed: Set<AttributeHandle> = []
   /// Tasks that wait for the first value of a subscriber.
   private let hearers = Waiters()
   private var nextSubscriber = 0
@@ -179,6 +180,12 @@ public actor Connection: ATTRequester {
     }
     finish(.closedLocally)
   }
+
+  /// Closes the channel for a cause that its user has found, without a word to the device.
+  package func close(for cause: BearerEnd) { finish(cause) }
+
+  /// Whether a packet log answers in place of the device: its pauses are those of the log.
+  package nonisolated var isReplayed: Bool { (carrier as? HostCarrier)?.mayBeOlder == true }
 
   // MARK: Requests
 
@@ -293,6 +300,7 @@ public actor Connection: ATTRequester {
   /// Hands values of one attribute to `sink` from now on.
   func addSubscriber(_ handle: AttributeHandle, _ sink: @escaping Sink) -> Int {
     nextSubscriber += 1
+    everSubscribed.insert(handle)
     subscribers.append(Subscriber(id: nextSubscriber, handle: handle, sink: sink))
     return nextSubscriber
   }
@@ -344,7 +352,7 @@ public actor Connection: ATTRequester {
     // A send that failed may have ended the bearer amid a batch. What came before the link went still counts.
     switch end {
     case nil, .linkLost: break
-    case .closedLocally, .transactionTimeout, .answersNotTaken, .encryptionLost: return
+    case .closedLocally, .transactionTimeout, .answersNotTaken, .encryptionLost, .silent: return
     }
     counters.received += 1
     if stamp == .arrival { counters.withoutKernelStamp += 1 }
@@ -399,7 +407,9 @@ public actor Connection: ATTRequester {
         hearers.wakeAll()
       }
     }
-    if !isClaimed { counters.unclaimed += 1 }
+    guard !isClaimed else { return }
+    counters.unclaimed += 1
+    if !everSubscribed.contains(notification.handle) { counters.unsubscribed += 1 }
   }
 
   private func react(_ reaction: ATTClientMachine.Reaction, _ pdu: Span<UInt8>) {

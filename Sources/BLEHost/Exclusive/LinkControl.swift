@@ -8,8 +8,10 @@ extension HostAdapter {
   public func connect(
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
+    let begunAt = loop.clock.monotonic()
+    func left() -> Duration { timeout.left(after: begunAt.duration(to: loop.clock.monotonic())) }
     let peer = try await currentAddress(of: peer, within: timeout)
-    let wish = LinkWish(peer, request, tap, timeout, from: loop.clock.monotonic())
+    let wish = LinkWish(peer, request, tap, left(), from: loop.clock.monotonic())
     let connection = try await link(wish)
     if request.keepsTiming {
       // Nothing is asked beyond what it was made with.
@@ -18,7 +20,7 @@ extension HostAdapter {
     } else if let timing = wish.timing, timing != request.initialTiming {
       await ask(.timing, of: connection, LEConnectionUpdate(connection.handle, request.initialTiming))
     }
-    do throws(HostError) { try await encryptIfBonded(connection, within: timeout) } catch {
+    do throws(HostError) { try await encryptIfBonded(connection, within: left()) } catch {
       await connection.close()
       throw error
     }

@@ -11,10 +11,14 @@ public protocol NotificationSample: BitwiseCopyable, Sendable {
 
   /// Whether the sensor had something to measure; `true` unless it is said. A count of values leaves the others out.
   var isValue: Bool { get }
+
+  /// Whether the sensor may send nothing more for now, as it has nothing to measure; without a value unless it is said.
+  var mayBeLast: Bool { get }
 }
 
 extension NotificationSample {
   public var isValue: Bool { true }
+  public var mayBeLast: Bool { !isValue }
 }
 
 /// A bounded queue of samples from the receive thread to one task.

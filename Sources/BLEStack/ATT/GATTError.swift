@@ -32,6 +32,8 @@ public enum BearerEnd: Hashable, Sendable {
   case transactionTimeout
   /// Encryption of a link to a bonded device ended before the link: it was closed.
   case encryptionLost
+  /// The device's stream brought nothing for so many seconds, though the link stayed up: it was closed.
+  case silent(seconds: Int)
   /// The peer asked on and on, and did not take the answers: so many waited.
   case answersNotTaken(Int)
 }
@@ -83,6 +85,7 @@ extension BearerEnd: CustomStringConvertible {
     case .linkLost(.unknown): "the link was lost"
     case .transactionTimeout: "the connection was closed after a request without an answer"
     case .encryptionLost: "the connection was closed because its encryption ended"
+    case .silent(let seconds): "silent: no sample for \(seconds) s on a link that stayed up"
     case .answersNotTaken(let count): "the device asked on and on without taking the answers: \(count) waited"
     }
   }

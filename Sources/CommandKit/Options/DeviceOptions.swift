@@ -201,7 +201,7 @@ package struct DeviceOptions: ParsableArguments {
 
   @Option(
     help: ArgumentHelp(
-      "How long it may take to find the device, then to connect, then until each answer (at most 30 for an answer).",
+      "How long it may take to find the device, then to connect and start a stream, then until each answer (30 at most).",
       valueName: "seconds"), in: NumberRange(above: 0, upTo: 3600, "seconds"))
   package var timeout = 20.0
 

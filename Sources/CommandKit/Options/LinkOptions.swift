@@ -103,6 +103,15 @@ package enum LinkText {
     }
   }
 
+  /// - Parameter count: values of handles without a subscription.
+  package static func unsubscribed(_ count: Int) -> String? {
+    switch count {
+    case 0: nil
+    case 1: "1 value of a handle without a subscription; it was ignored"
+    default: "\(count) values of handles without a subscription; they were ignored"
+    }
+  }
+
   /// One line for each wish that was not fulfilled.
   package static func refusals(_ changes: [LinkChange]) -> [String] {
     changes.compactMap { change in

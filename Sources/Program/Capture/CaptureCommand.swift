@@ -80,7 +80,7 @@ struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
 
       Exit status 1: it ended before what was asked for: the ring did not come back, say. What came is recorded.
       Exit status 3: recorded, but something that had arrived was lost; the report says where. What a ring did not send \
-      during a gap is none of that.
+      during a gap is none of that, unless it fell silent on a link that stayed up.
       Exit status 4: recorded, but no collector has confirmed all of it (`ringtap publish` sends the rest), the broker does \
       not have the last of what Home Assistant is told, or a database some of the rows.
       """)

@@ -102,6 +102,7 @@ enum CaptureText {
     if report.adapterFaults > 0 {
       lines.append("\(report.adapterFaults) faults of the controller's: notifications may be missing")
     }
+    if let line = LinkText.unsubscribed(report.unsubscribedValues) { lines.append(line) }
     if report.withoutKernelStamp > 0 {
       lines.append("\(report.withoutKernelStamp) without a kernel stamp: stamped on arrival here")
     }

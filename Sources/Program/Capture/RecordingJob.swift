@@ -110,6 +110,7 @@ struct RecordingJob: Sendable {
       of: address, named: sensor.name, on: radio.adapter,
       into: isAlone ? directory : RecordingGroup.directory(of: address, in: directory), limits)
     recording.plan.connectTimeout = .seconds(device.timeout)
+    recording.plan.startTimeout = .seconds(device.timeout)
     recording.plan.answerTimeout = .seconds(device.timeout)
     recording.plan.request = request
     recording.plan.patience = patience.duration(on: radio)
@@ -206,6 +207,10 @@ struct RecordingJob: Sendable {
       Console.note("a bonded device was recorded without encryption: it may be another device")
       throw ExitCode.failure
     }
+    if outcomes.contains(where: \.fellSilent) {
+      Console.note("samples are missing: a stream fell silent on a link that stayed up")
+      throw ExitCode(3)
+    }
     try CaptureText.end(lost: outcomes.reduce(0) { $0 + $1.lostCount })
   }
 
@@ -261,6 +266,11 @@ extension RecordingGroup.Outcome {
 
   fileprivate var isUnencrypted: Bool {
     if case .success(let result) = result { result.report.hasUnencryptedBond } else { false }
+  }
+
+  fileprivate var fellSilent: Bool {
+    guard case .success(let result) = self.result else { return false }
+    return result.report.gaps.contains { if case .silent = $0.end { true } else { false } }
   }
 
   fileprivate var lostCount: Int {

@@ -126,6 +126,7 @@ struct SensorOptions: ParsableArguments, ReachesDevice {
       var plan = DeviceSession.Plan(peer)
       plan.request = request
       plan.connectTimeout = timeout
+      plan.startTimeout = timeout
       plan.answerTimeout = timeout
       plan.patience = patience.duration(on: radio)
       return try await body(plan, radio.adapter)

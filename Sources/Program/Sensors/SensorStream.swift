@@ -223,6 +223,7 @@ struct SensorStreaming<Writer: SensorWriter>: Sendable {
       if let error = statistics.lastMalformed { Console.note("last malformed: \(error)") }
     }
     if let note = LinkText.strays(statistics.strayResponses) { Console.note(note) }
+    if let note = LinkText.unsubscribed(statistics.unsubscribed) { Console.note(note) }
     for note in LinkText.refusals(links.last?.changes ?? []) { Console.note(note) }
   }
 }

@@ -5,7 +5,7 @@ import JSONText
 import SensorSessions
 
 /// The members `links`, `firstSampleAtNs`, `lastSampleAtNs`, `timeToFirstSampleMs`, `attRequests`, `medianRecoveryMs` and
-/// `gaps` of `session.json`: what the link cost.
+/// `unsubscribedValues`, `gaps` of `session.json`: what the link cost.
 extension SessionReport {
   func encodeGaps(_ line: inout JSONLine) {
     line.member("links", linkCount)
@@ -23,6 +23,7 @@ extension SessionReport {
       line.member("linksWithKnownAttributes", linksWithKnownAttributes)
       line.member("strayResponses", strayResponses)
     }
+    line.member("unsubscribedValues", unsubscribedValues)
     if !remarks.isEmpty {
       line.member("remarks", array: { line in for remark in remarks { line.value("\(remark)") } })
     }
@@ -87,6 +88,7 @@ extension SessionReport {
     linkCount = await session.linkCount
     attRequests = statistics.requests
     strayResponses = statistics.strayResponses
+    unsubscribedValues = statistics.unsubscribed
     remarks = await session.remarks
     firstSampleAt = await session.firstSampleAt
     lastSampleAt = await session.lastSampleAt

@@ -97,6 +97,8 @@ public struct SessionReport: Hashable, Sendable {
   public var attRequests = 0
   /// Responses of the device that belong to no request. They were ignored.
   public var strayResponses = 0
+  /// Values of handles that nobody had subscribed to. They were ignored.
+  public var unsubscribedValues = 0
   /// What is odd about the device.
   public var remarks: [LinkRemark] = []
   /// Those of each link until its first sample, in order; a link without samples has no place.

@@ -20,6 +20,9 @@ public struct HeartRateSample: NotificationSample {
   /// Without contact there is nothing to measure.
   public var isValue: Bool { measurement.contact != .notDetected }
 
+  /// Many straps without contact detection send a rate of 0 before they stop.
+  public var mayBeLast: Bool { !isValue || measurement.beatsPerMinute == 0 }
+
   /// Beats a minute; 0 where the strap has found none yet.
   public var beatsPerMinute: Int { Int(measurement.beatsPerMinute) }
 
@@ -84,6 +87,9 @@ public struct HeartRateSession: SensorSession {
       try await link.client.write(HeartRateCommand.resetEnergyExpended.octets, to: point.valueHandle)
     } catch { throw .gatt(error) }
   }
+
+  /// A measurement a second is usual. A strap that is not worn may say nothing at first, and later.
+  public var silenceRule: SilenceRule? { SilenceRule(floor: .seconds(20), beginsAtOnce: false) }
 
   public func complete() async throws(HostError) -> SensorFacts? { try await link.facts() }
 

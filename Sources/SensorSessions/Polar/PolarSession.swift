@@ -215,6 +215,9 @@ public struct PolarSession: SensorSession {
 
   public func complete() async throws(HostError) -> SensorFacts? { try await link.facts() }
 
+  /// Raw data go on, worn or not.
+  public var silenceRule: SilenceRule? { SilenceRule(floor: .seconds(10), beginsAtOnce: true) }
+
   /// Stops the streams and tells the sensor to send no more. One that does not answer is left to the end of the link.
   public func stop() async {
     let conversation = PolarConversation(link: link, point: point, answers: answers)

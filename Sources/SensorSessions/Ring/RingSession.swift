@@ -67,6 +67,9 @@ public struct RingSession: SensorSession {
     return SensorFacts()
   }
 
+  /// A stock ring sends each of its values once a second.
+  public var silenceRule: SilenceRule? { SilenceRule(floor: .seconds(10), beginsAtOnce: true) }
+
   public func stop() async { await ring.stopRaw(within: Self.stopPatience) }
 }
 

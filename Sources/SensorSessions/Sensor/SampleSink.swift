@@ -121,7 +121,7 @@ public final class SampleSink<Sample: NotificationSample>: Sendable {
         case .task: samples.take(sample)
         case .recorder: samples.ring.push(sample)
         }
-        times.note(time)
+        times.note(time, mayBeLast: sample.mayBeLast)
         if !sample.isValue {
           stateCount.add(1, ordering: .relaxed)
         } else if limit < .max, counts.values >= limit {

@@ -25,12 +25,16 @@ public protocol SensorSession: Sendable {
   func complete() async throws(HostError) -> SensorFacts?
   /// Tells the sensor to send no more.
   func stop() async
+  /// When the stream counts as silent though the link is up; `nil`, if the sensor may rest: unless it is said here.
+  var silenceRule: SilenceRule? { get }
   /// For a link after the first.
   static func again(_ settings: Settings) -> Settings
 }
 
 extension SensorSession {
   public static var queueCapacity: Int { 1024 }
+
+  public var silenceRule: SilenceRule? { nil }
 
   public static func again(_ settings: Settings) -> Settings { settings }
 }
@@ -104,6 +108,8 @@ public final class SensorProfile<Session: SensorSession>: SessionProfile {
     known.withLock { $0 = (facts ?? $0.facts, $0.isFinal || isFinal) }
     learners.wakeAll()
   }
+
+  public func silenceRule(of session: Session) -> SilenceRule? { session.silenceRule }
 
   public func stop(_ session: Session) async { await session.stop() }
 

@@ -34,6 +34,9 @@ public actor DeviceSession {
     public var request = LinkRequest()
     public var startsFast = true
     public var connectTimeout = Duration.seconds(20)
+    /// From the begin of a connect until the stream runs: encryption, discovery, subscription. Once connected, at least half of it
+    /// is left.
+    public var startTimeout = Duration.seconds(30)
     /// Of each request; 30 s at most.
     public var answerTimeout = Duration.seconds(30)
     /// Since the loss of a link; zero: a lost link is the end.
@@ -47,7 +50,14 @@ public actor DeviceSession {
   private struct Outage {
     let since: MonotonicTime
     var attempts = 0
+    /// The stream fell silent: no link counts before it brings a sample.
+    var isSilent = false
+    /// Links since then that brought none.
+    var emptyLinks = 0
   }
+
+  /// What a stream's link has to tell.
+  private enum LinkNews { case over, attributesChanged, firstSample }
 
   /// Times that a stream is started anew on one link because the device's attributes have changed.
   static let restartLimit = 8
@@ -93,6 +103,7 @@ public actor DeviceSession {
   /// `Connection.attributeChangeCount` when the stream was started.
   private var changesAtStart = 0
   private var areAttributesChanged = false
+  private var hasSample = false
   /// Of the stream that runs.
   private var completion: StreamCompletion?
   /// A stream has started, at least once.
@@ -160,7 +171,7 @@ public actor DeviceSession {
         throw .noAnswer(plan.peer, seconds: Int(plan.patience.components.seconds))
       }
       // A link that lived was worth it: the next attempt comes at once.
-      if lastAge >= Self.steadyLinkAge { backOff = BackOff() }
+      if lastAge >= Self.steadyLinkAge, outage.attempts == 0 { backOff = BackOff() }
       let hadSamples = outage.attempts == 0 && links.last?.firstSampleAt != nil
       let pause = min(backOff.next(hadSamples: hadSamples), patience)
       if outage.attempts == 0, !gaps.isEmpty { gaps[gaps.count - 1].pause = pause }
@@ -197,6 +208,7 @@ public actor DeviceSession {
 
   /// - Returns: why the link ended or did not come up; `nil` where the session ends.
   private func attempt(_ profile: some SessionProfile) async -> HostError? {
+    let begunAt = adapter.loop.clock.monotonic()
     let connection: Connection
     do throws(HostError) { connection = try await connect() } catch {
       noteFailure(error, nil)
@@ -208,26 +220,27 @@ public actor DeviceSession {
     }
     current = connection
     let madeAt = adapter.loop.clock.monotonic()
-    await connection.avoid(avoidance.requests)
-    await connection.limitAnswers(to: plan.answerTimeout)
-    profile.times.begin(connection.requests)
-    if let known { await connection.restore(known) }
+    await prepare(connection, profile.times)
     let connectedAt = adapter.loop.clock.now()
     var isStreaming = false
     do throws(HostError) {
       set(.discovering)
-      var stream = try await start(profile, on: connection)
+      let startTime = plan.startTimeout.left(after: begunAt.duration(to: madeAt))
+      var stream = try await start(profile, on: connection, within: startTime)
       let usedEarlierDiscovery = await connection.usesEarlierDiscovery
-      if outage != nil, !gaps.isEmpty { gaps[gaps.count - 1].connectedAt = connectedAt }
-      let before = outage.take()
-      (hasStreamed, isStreaming) = (true, true)
-      set(.streaming)
       completion = makeCompletion(of: stream, profile, on: connection)
-      while await wait(for: connection) {
-        await endCompletion()
-        await connection.endSubscriptions()
-        stream = try await start(profile, on: connection)
-        completion = makeCompletion(of: stream, profile, on: connection)
+      var before: Outage?
+      if outage?.isSilent != true { (before, isStreaming) = (takeUp(connectedAt), true) }
+      news: while true {
+        switch await wait(for: connection, profile.times, profile.silenceRule(of: stream)) {
+        case .over: break news
+        case .firstSample: (before, isStreaming) = (takeUp(connectedAt), true)
+        case .attributesChanged:
+          await endCompletion()
+          await connection.endSubscriptions()
+          stream = try await start(profile, on: connection, within: plan.startTimeout)
+          completion = makeCompletion(of: stream, profile, on: connection)
+        }
       }
       await endCompletion()
       let end = await connection.end
@@ -241,6 +254,9 @@ public actor DeviceSession {
       if let before, lastAge < Self.steadyLinkAge, links.last?.firstSampleAt == nil {
         // Neither long nor of use: the outage goes on.
         outage = before
+        noteFailure(.gatt(.closed(end)), reason)
+      } else if !isStreaming {
+        outage?.emptyLinks += 1
         noteFailure(.gatt(.closed(end)), reason)
       } else if !isOver {
         beginGap(end, reason, profile.times)
@@ -259,6 +275,24 @@ public actor DeviceSession {
       }
       return error
     }
+  }
+
+  /// Tells a new link what earlier ones have taught.
+  private func prepare(_ connection: Connection, _ times: SampleTimes) async {
+    await connection.avoid(avoidance.requests)
+    await connection.limitAnswers(to: plan.answerTimeout)
+    times.begin(connection.requests)
+    if let known { await connection.restore(known) }
+  }
+
+  /// The stream runs.
+  ///
+  /// - Returns: the outage that has ended.
+  private func takeUp(_ connectedAt: ReceiveTime) -> Outage? {
+    if outage != nil, !gaps.isEmpty { gaps[gaps.count - 1].connectedAt = connectedAt }
+    hasStreamed = true
+    set(.streaming)
+    return outage.take()
   }
 
   /// Starts the stream; anew where the device's attributes change meanwhile, or those of an earlier link were wrong.
@@ -285,6 +319,23 @@ public actor DeviceSession {
     throw .unsuitable("\(plan.peer) changes its attributes without end")
   }
 
+  /// The same within a time, at whose end the link is closed.
+  ///
+  /// - Throws: also `startTimedOut`.
+  private func start<Profile: SessionProfile>(
+    _ profile: Profile, on connection: Connection, within time: Duration
+  ) async throws(HostError) -> Profile.Stream {
+    let end = adapter.loop.clock.monotonic().advanced(by: time)
+    let timer = adapter.loop.after(time) { await connection.close() }
+    defer { timer.cancel() }
+    do throws(HostError) { return try await start(profile, on: connection) } catch {
+      guard !isOver, await connection.end == .closedLocally, end <= adapter.loop.clock.monotonic() else {
+        throw error
+      }
+      throw .startTimedOut(plan.peer, seconds: Int(plan.startTimeout.components.seconds))
+    }
+  }
+
   private func makeCompletion<Profile: SessionProfile>(
     of stream: Profile.Stream, _ profile: Profile, on connection: Connection
   ) -> StreamCompletion {
@@ -308,12 +359,12 @@ public actor DeviceSession {
     }
   }
 
-  /// Waits for the link's end or the session's, or until the device's attributes have changed.
-  ///
-  /// - Returns: whether they have.
-  private func wait(for connection: Connection) async -> Bool {
-    isLinkOver = false
-    areAttributesChanged = false
+  /// Waits for the link's end or the session's, until the device's attributes have changed, or until the first sample if the
+  /// stream was silent. A stream that falls silent ends its link.
+  private func wait(
+    for connection: Connection, _ times: SampleTimes, _ rule: SilenceRule?
+  ) async -> LinkNews {
+    (isLinkOver, areAttributesChanged, hasSample) = (false, false, false)
     let number = linkCount
     let changes = changesAtStart
     adapter.loop.task { [weak self] in
@@ -324,8 +375,37 @@ public actor DeviceSession {
       await connection.attributesChanged(since: changes)
       if await connection.end == nil { await self?.attributesChanged(number) }
     }
-    await waiters.wait { isEnding || isLinkOver || areAttributesChanged }
-    return !isEnding && !isLinkOver
+    let watcher = connection.isReplayed ? nil : rule.map { watch(connection, times, $0) }
+    defer { watcher?.cancel() }
+    let isSilent = outage?.isSilent == true
+    if isSilent {
+      adapter.loop.task { [weak self] in
+        if (try? await times.waitForFirst()) != nil, times.first != nil { await self?.sampleCame(number) }
+      }
+    }
+    await waiters.wait { isEnding || isLinkOver || areAttributesChanged || isSilent && hasSample }
+    if isEnding || isLinkOver { return .over }
+    return areAttributesChanged ? .attributesChanged : .firstSample
+  }
+
+  /// Closes a link whose stream falls silent; until the task is cancelled.
+  private func watch(_ connection: Connection, _ times: SampleTimes, _ rule: SilenceRule) -> Task<Void, Never>
+  {
+    let loop = adapter.loop
+    let (emptyLinks, left) = (outage?.emptyLinks ?? 0, outage == nil ? nil : max(patienceLeft, .seconds(1)))
+    return loop.task {
+      guard let silence = await rule.silence(of: times, after: emptyLinks, atMost: left, on: loop) else {
+        return
+      }
+      await connection.close(for: .silent(seconds: Int(silence / .seconds(1))))
+    }
+  }
+
+  /// - Parameter number: as below.
+  private func sampleCame(_ number: Int) {
+    guard number == linkCount else { return }
+    hasSample = true
+    waiters.wakeAll()
   }
 
   /// - Parameter number: as below.
@@ -397,6 +477,7 @@ public actor DeviceSession {
     gaps.append(limited: gap)
     gapCount += 1
     outage = Outage(since: adapter.loop.clock.monotonic())
+    if case .silent = end { outage?.isSilent = true }
   }
 
   private func noteFailure(_ error: HostError, _ reason: HCIStatus?) {
@@ -416,7 +497,9 @@ public actor DeviceSession {
     switch failure {
     // Without descriptors no attempt is another.
     case .connectFailed(_, let error) where error.isOfOpenFiles: false
-    case .noAnswer, .channelBusy, .connectFailed, .linkFailed, .gatt(.closed), .gatt(.timedOut): true
+    case .noAnswer, .startTimedOut, .channelBusy, .connectFailed, .linkFailed, .gatt(.closed),
+      .gatt(.timedOut):
+      true
     // The last link may still be on its way out of the controller, or one on its way in.
     case .commandRefused: true
     default: false

@@ -9,6 +9,12 @@ public final class SampleTimes: Sendable {
   private let firstTime = Atomic<Int64>(SampleTimes.none)
   private let lastTime = Atomic<Int64>(SampleTimes.none)
   private static let none = Int64.min
+  /// Samples of the link that is up, and of all links.
+  private let linkCount = Atomic<Int>(0)
+  private let totalCount = Atomic<Int>(0)
+  private let lastMayBeLast = Atomic<Bool>(false)
+  /// Of the links that are over: intervals between samples, and their sum in nanoseconds.
+  private let earlier = Mutex<(intervals: Int64, nanoseconds: Int64)>((0, 0))
   /// Of the link that is up.
   private let requests = Mutex<RequestCounter?>(nil)
   private let requestsBefore = Atomic<Int>(-1)
@@ -26,8 +32,31 @@ public final class SampleTimes: Sendable {
     return count < 0 ? nil : count
   }
 
+  /// Samples of all links.
+  package var count: Int { totalCount.load(ordering: .relaxed) }
+  /// Whether the sensor may send nothing after its last sample, as it has nothing to measure.
+  package var mayRest: Bool { lastMayBeLast.load(ordering: .relaxed) }
+
+  /// The mean time between two samples of a link; `nil` before there are two.
+  package var meanInterval: Duration? {
+    var (intervals, nanoseconds) = earlier.withLock { $0 }
+    if linkCount.load(ordering: .relaxed) > 0, let first, let last {
+      intervals += Int64(linkCount.load(ordering: .relaxed) - 1)
+      nanoseconds += (last - first).nanoseconds
+    }
+    return intervals > 0 ? .nanoseconds(max(0, nanoseconds / intervals)) : nil
+  }
+
   /// Receive thread only.
-  public func note(_ time: ReceiveTime) {
+  ///
+  /// - Parameters:
+  ///   - time: when the sample came.
+  ///   - mayBeLast: the sensor may stop after it.
+  public func note(_ time: ReceiveTime, mayBeLast: Bool = false) {
+    // One thread writes: no read-modify-write is needed.
+    linkCount.store(linkCount.load(ordering: .relaxed) + 1, ordering: .relaxed)
+    totalCount.store(totalCount.load(ordering: .relaxed) + 1, ordering: .relaxed)
+    lastMayBeLast.store(mayBeLast, ordering: .relaxed)
     if firstTime.load(ordering: .relaxed) == Self.none {
       firstTime.store(time.nanoseconds, ordering: .relaxed)
       noteFirst()
@@ -50,6 +79,7 @@ public final class SampleTimes: Sendable {
 
   /// A new link.
   func begin(_ requests: RequestCounter) {
+    linkCount.store(0, ordering: .relaxed)
     firstTime.store(Self.none, ordering: .relaxed)
     lastTime.store(Self.none, ordering: .relaxed)
     requestsBefore.store(-1, ordering: .relaxed)
@@ -58,6 +88,13 @@ public final class SampleTimes: Sendable {
 
   /// The link is over.
   func end() {
+    if linkCount.load(ordering: .relaxed) > 0, let first, let last {
+      earlier.withLock {
+        $0.intervals += Int64(max(0, linkCount.load(ordering: .relaxed) - 1))
+        $0.nanoseconds += (last - first).nanoseconds
+      }
+    }
+    linkCount.store(0, ordering: .relaxed)
     requests.withLock { $0 = nil }
     waiters.wakeAll()
   }

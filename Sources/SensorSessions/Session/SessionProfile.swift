@@ -13,6 +13,8 @@ public protocol SessionProfile: Sendable {
   /// Does what the first sample need not wait for: once that sample is there, or does not come. A cancelled task asks the
   /// device no more.
   func complete(_ stream: Stream) async
+  /// When the stream counts as silent though the link is up; `nil`: never.
+  func silenceRule(of stream: Stream) -> SilenceRule?
   /// Asks the device to send no more, while the link is up.
   func stop(_ stream: Stream) async
 }

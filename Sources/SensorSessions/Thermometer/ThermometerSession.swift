@@ -120,6 +120,11 @@ public struct ThermometerSession: SensorSession {
     }
   }
 
+  /// A CORE sensor sends once a second, on a body or not; a thermometer when it has measured.
+  public var silenceRule: SilenceRule? {
+    kind == .core ? SilenceRule(floor: .seconds(10), beginsAtOnce: false) : nil
+  }
+
   public func complete() async throws(HostError) -> SensorFacts? { try await link.facts() }
 
   private static func reading(
