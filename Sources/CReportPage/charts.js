@@ -1,6 +1,6 @@
 "use strict";
 
-// Plots of one section: all show the same stretch of time.
+// Plots of a section. Those of all sections show the same stretch of time.
 
 const timeSteps = [
   0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600,
@@ -175,7 +175,12 @@ class Chart {
       const what = this.outliers.length > 1 ? "them" : "it";
       parts.push(`${samples(this.outliers.length)} beyond the axis: ${values}; zoom in to see ${what}`);
     }
+    if (this.showsRejected()) parts.push("grey: windows without good beats");
     return parts.join("; ");
+  }
+
+  showsRejected() {
+    return this.table.spec.name === "beats" && this.timeline.section.marks.some((mark) => mark.kind === "rejected");
   }
 
   redraw(options = {}) {
@@ -187,8 +192,8 @@ class Chart {
 
   underlay(canvas, area, graph) {
     for (const mark of this.timeline.section.marks) {
-      // What is no good for beats is good all the same.
-      if (mark.kind === "rejected" && this.table.spec.name !== "beats") continue;
+      // What is no good for beats is good all the same, and a pause of one stream may be its way.
+      if (mark.kind === "pause" || (mark.kind === "rejected" && !this.showsRejected())) continue;
       const left = graph.toDomXCoord(mark.from);
       const right = graph.toDomXCoord(mark.to);
       if (right < area.x || left > area.x + area.w) continue;
@@ -242,12 +247,13 @@ class Chart {
   }
 }
 
-/** The stretch of time that all plots of a section show. */
+/** The stretch of time that all plots of a section show; the other sections follow. */
 class Timeline {
   constructor(section, tables) {
     this.section = section;
     this.whole = [0, Math.max(section.seconds, 1e-3)];
     this.window = section.window || [...this.whole];
+    this.peers = [this];
     this.charts = section.charts.map((spec) => new Chart(this, spec, tables[spec.table]));
     this.range = element("output", { class: "range" });
     this.bar = this.toolbar();
@@ -282,8 +288,12 @@ class Timeline {
     this.tell();
   }
 
-  /** Shows a stretch, as far as there is one. */
+  /** Shows a stretch in all sections, as far as there is one. */
   show(from, to) {
+    for (const timeline of this.peers) timeline.showOwn(from, to);
+  }
+
+  showOwn(from, to) {
     const length = Math.min(Math.max(to - from, 1e-4), this.whole[1]);
     const start = Math.min(Math.max(from, 0), this.whole[1] - length);
     this.window = [start, start + length];

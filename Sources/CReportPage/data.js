@@ -90,6 +90,23 @@ class Column {
     return smallest <= largest ? [smallest, largest] : null;
   }
 
+  /** Whether the smallest of the rows `from ..< to` comes before the largest. */
+  isRising(from, to, [smallest, largest]) {
+    while (from < to) {
+      let size = 1;
+      for (const wider of this.levels) {
+        const next = size * Column.fanOut;
+        if (from % next !== 0 || from + next > to) break;
+        if (wider.low[from / next] <= smallest || wider.high[from / next] >= largest) break;
+        size = next;
+      }
+      if (size === 1 && this.values[from] === smallest) return true;
+      if (size === 1 && this.values[from] === largest) return false;
+      from += size;
+    }
+    return true;
+  }
+
   /** The rows `from ..< to` with a number outside of `low … high`, rising. */
   beyond(from, to, low, high) {
     const found = [];
@@ -129,7 +146,7 @@ function valueAxis(columns, from, to, rule) {
   if (!hull) return null;
   let outliers = columns.map(() => []);
   if (!rule.keepsAll && hull[1] > hull[0]) {
-    const wide = widened(hull, rule.leastSpan);
+    const wide = widened(hull, rule);
     const reach = outlierRule.reach * (wide[1] - wide[0]);
     outliers = columns.map((column, index) => {
       const count = samples[index].length;
@@ -144,7 +161,7 @@ function valueAxis(columns, from, to, rule) {
   }));
   if (!span) return null;
   if (rule.includes) span = [Math.min(span[0], rule.includes[0]), Math.max(span[1], rule.includes[1])];
-  return { range: widened(span, rule.leastSpan), outliers };
+  return { range: widened(span, rule), outliers };
 }
 
 function standingAlone(rows) {
@@ -158,9 +175,9 @@ function union(ranges) {
   return lows.length ? [lows.reduce((a, b) => Math.min(a, b)), highs.reduce((a, b) => Math.max(a, b))] : null;
 }
 
-/** At least as wide as asked, and as 2 % of the greatest value; not below 0 for that. */
-function widened([low, high], leastSpan) {
-  const least = Math.max(leastSpan, Math.max(Math.abs(low), Math.abs(high)) * 0.02) || 1;
+/** At least as wide as the rule asks for; not below 0 for that. */
+function widened([low, high], { leastSpan, leastShare }) {
+  const least = Math.max(leastSpan, Math.max(Math.abs(low), Math.abs(high)) * leastShare) || 1;
   if (high - low >= least) return [low, high];
   let bottom = (low + high) / 2 - least / 2;
   if (low >= 0 && bottom < 0) bottom = 0;
@@ -206,7 +223,7 @@ class Table {
   }
 
   /** What a picture `width` pixels wide shows of `from … to`: all samples, or the extremes of so many that each pixel has
-   * at least one column. A row has the time, a number for each column or null, and which samples it stands for. */
+   * at least one column, in the order in which they came. A row has the time, a number for each column or null, and which samples it stands for. */
   view(columns, from, to, width) {
     const first = Math.max(0, lowerBound(this.times, from) - 1);
     const last = Math.min(this.count, lowerBound(this.times, to) + 1);
@@ -228,9 +245,12 @@ class Table {
       if (bucket === 1) {
         put(this.times[row], columns.map((column) => finite(column.values[row])), row, end);
       } else {
-        const extremes = columns.map((column) => column.extremes(row, end));
-        put(this.times[row], extremes.map((pair) => pair && pair[0]), row, end);
-        put(this.times[end - 1], extremes.map((pair) => pair && pair[1]), row, end);
+        const pairs = columns.map((column) => {
+          const pair = column.extremes(row, end);
+          return !pair || column.isRising(row, end, pair) ? pair : pair.reverse();
+        });
+        put(this.times[row], pairs.map((pair) => pair && pair[0]), row, end);
+        put(this.times[end - 1], pairs.map((pair) => pair && pair[1]), row, end);
       }
       if (isBroken) put((this.times[end - 1] + this.times[end]) / 2, nothing, end, end);
       row = end;

@@ -198,7 +198,7 @@ function plots(timeline) {
   made.classList.add("plots");
   made.append(
     element("p", { class: "quiet help" },
-      "Drag to zoom, Shift-drag to move, double-click for all. Keys: + − ← → 0. Shaded: gaps, and what is lost."),
+      "Drag to zoom, Shift-drag to move, double-click for all. Keys: + − ← → 0. " + timeline.section.legend),
     ...timeline.charts.map((chart) => chart.element));
   return made;
 }
@@ -251,6 +251,7 @@ function openPage() {
   const sections = report.sections.map((section, number) => makeSection(section, number, hasSeveral));
   page.append(...sections.map((section) => section.made), element("footer", { class: "quiet" }, report.footer));
   const timelines = sections.map((section) => section.timeline);
+  for (const timeline of timelines) timeline.peers = timelines;
   for (const timeline of timelines) timeline.open();
   const repaint = () => timelines.forEach((timeline) => timeline.redraw((chart) => chart.colors()));
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", repaint);

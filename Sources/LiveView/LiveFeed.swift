@@ -109,11 +109,19 @@ package final class LiveFeed: RecordingWatcher {
     (device.state, device.link, device.gaps) = (standing.state, standing.link, standing.gaps)
     device.lastGap = standing.lastGap
     let counts = state.withLock { state in
-      while let placed = ticks.pop() { state.pulse.take(placed, rate: state.ticks?.rate) }
+      while let placed = ticks.pop() {
+        state.pulse.take(placed, rate: state.ticks?.rate)
+        for stream in RingStream.allCases where state.tables.indices.contains(stream.rawValue) {
+          guard let arrival = placed.tick.time(of: stream.part)?.nanoseconds else { continue }
+          state.tables[stream.rawValue]?.place(at: placed.fittedTime.nanoseconds, cameAt: arrival)
+        }
+      }
       (device.name, device.rssi, device.battery) = (state.name, state.rssi, state.battery)
       device.pulse = state.pulse.reading
       device.byteCount = state.byteCount
-      device.streams = state.tables.compactMap { $0?.stream(columns: columns, now: now.nanoseconds) }
+      device.streams = state.tables.compactMap {
+        $0?.stream(columns: columns, now: now.nanoseconds, ticks: state.ticks?.rate)
+      }
       device.missingTicks = state.ticks?.clock.missing ?? 0
       if let ticks = state.ticks, ticks.ticks > 0 {
         device.jitter = ticks.parts.reduce(0) { max($0, $1.residualP99) }

@@ -9,7 +9,6 @@ package struct LiveScreen: Sendable {
   package let height: Int
   package let characters: LiveCharacters
 
-  private static let waveHeightLimit = 8
   /// Cells of a wave beside its figures, at least.
   private static let leastWave = 6
   /// Cells behind the last line, where the cursor stands: what is typed there, such as `^C`, must not begin another line.
@@ -45,10 +44,10 @@ package struct LiveScreen: Sendable {
       last(words.files(state, device.byteCount, width: width - Self.reserve)),
     ].filter { $0.width > 0 }
     let streams = device.streams
-    let (wave, space) = heights(streams.count, spare: height - head.count - foot.count)
+    let (waves, space) = heights(streams.count, spare: height - head.count - foot.count)
     var middle: [LiveLine] = []
     let columns = StreamColumns(streams, words)
-    for stream in streams {
+    for (stream, wave) in zip(streams, waves) {
       middle += wave > 0 ? block(stream, columns, wave) : [beside(stream, columns)]
     }
     middle = Array(middle.prefix(max(0, height - head.count - foot.count)))
@@ -63,10 +62,10 @@ package struct LiveScreen: Sendable {
       trailing: words.time(state, samples / state.devices.count))
     let byteCount = state.devices.reduce(0) { $0 + $1.byteCount }
     let foot = last(words.files(state, byteCount, width: width - Self.reserve))
-    let (wave, space) = heights(state.devices.count, spare: height - 2)
+    let (waves, space) = heights(state.devices.count, spare: height - 2)
     var middle: [LiveLine] = []
     let columns = StreamColumns(state.devices.compactMap(\.main), words)
-    for device in state.devices {
+    for (device, wave) in zip(state.devices, waves) {
       let figures = device.main.map { words.figures($0, columns) } ?? []
       middle.append(line(words.member(device) + figures))
       guard wave > 0 else { continue }
@@ -79,13 +78,15 @@ package struct LiveScreen: Sendable {
   }
 
   /// - Parameter spare: lines for `count` lines of figures and their waves.
-  /// - Returns: of each wave, 0 for none below its figures; and whether there is room for two rules.
-  private func heights(_ count: Int, spare: Int) -> (wave: Int, space: Bool) {
-    guard count > 0 else { return (0, false) }
+  /// - Returns: of each wave, 0 for none below its figures; and whether there is room for two rules. Where lines are left,
+  ///   the first waves have one more.
+  private func heights(_ count: Int, spare: Int) -> (waves: [Int], space: Bool) {
+    guard count > 0 else { return ([], false) }
     let rest = spare - count
     let space = rest >= 2 + count || rest == 2
-    let wave = max(0, (rest - (space ? 2 : 0)) / count)
-    return (min(wave, Self.waveHeightLimit), space)
+    let lines = max(0, rest - (space ? 2 : 0))
+    guard lines >= count else { return ([Int](repeating: 0, count: count), space) }
+    return ((0..<count).map { lines / count + ($0 < lines % count ? 1 : 0) }, space)
   }
 
   /// Figures, and below them the wave.
@@ -116,7 +117,7 @@ package struct LiveScreen: Sendable {
   }
 
   private func wave(_ stream: LiveStream, width: Int, height: Int) -> [LiveLine] {
-    guard let range = LiveWave.range(Array(stream.wave.suffix(2 * width))) else {
+    guard let range = stream.range(Array(stream.wave.suffix(2 * width))) else {
       return [LiveLine](repeating: LiveLine(), count: height)
     }
     return LiveWave.draw(stream.wave, in: range, width: width, height: height, characters).map {

@@ -86,6 +86,11 @@ package struct LiveStream: Sendable {
   package var columnSeconds = 0.05
 
   package init(_ name: String) { self.name = name }
+
+  /// What a wave of some of its columns spans; `nil` without a sample.
+  func range(_ columns: [LiveExtremes?]) -> ClosedRange<Double>? {
+    LiveWave.range(columns, unit: unit, columnSeconds: columnSeconds)
+  }
 }
 
 /// What can be said of the pulse in a plethysmogram.

@@ -1,3 +1,4 @@
+import ColmiRing
 import Recording
 
 /// What the live view shows of one recorded table. Fixed memory.
@@ -12,6 +13,8 @@ struct LiveTable: Sendable {
   private static let longestLateness = 500_000_000.0
   /// Below this time without a row the wave stands still: the writer takes rows a few times a second only.
   private static let patience: Int64 = 1_500_000_000
+  /// Rows that wait for their place on a ring's clock: more than it ever holds back.
+  private static let waitingCapacity = 4096
 
   private var stream: LiveStream
   private var columns: [RecordedColumn] = []
@@ -24,11 +27,16 @@ struct LiveTable: Sendable {
   private var trace = LiveTrace()
   /// On the wave's clock, in nanoseconds.
   private var lastTime: Int64?
+  /// Whether a ring's clock places the rows, some seconds after they came. Until then they lie behind each other.
+  private let isPlacedLater: Bool
+  private var waiting = LiveRowQueue()
   /// On ours.
   private var lastRow: Int64 = 0
 
   init(_ table: RecordedTable) {
     stream = LiveStream(table.name)
+    isPlacedLater = RingStream.allCases.contains { $0.table == table }
+    if isPlacedLater { waiting.reserve(Self.waitingCapacity) }
     open(table.columns)
   }
 
@@ -76,20 +84,59 @@ struct LiveTable: Sendable {
     lastRow = now
     guard let arrival = time(0) else { return }
     rate.add(at: arrival)
-    let time = timeColumn > 0 ? time(timeColumn) ?? arrival : even(arrival)
-    lastTime = time
     stream.last = value
-    if let value = stream.last { trace.add(value, at: time) }
+    if isPlacedLater {
+      if waiting.count == Self.waitingCapacity, let row = waiting.pop() { add(row, at: row.arrival) }
+      waiting.push(LiveRowQueue.Row(arrival: arrival, value: Float(stream.last ?? .nan)))
+      return
+    }
+    let period = rate.perSecond.map { 1e9 / $0 }
+    let time = timeColumn > 0 ? time(timeColumn) ?? arrival : even(arrival, after: lastTime, period)
+    add(LiveRowQueue.Row(arrival: arrival, value: Float(stream.last ?? .nan)), at: time)
+  }
+
+  private mutating func add(_ row: LiveRowQueue.Row, at time: Int64) {
+    lastTime = time
+    trace.add(Double(row.value), at: time)
+  }
+
+  /// Puts a row that came before on the clock of its sensor.
+  ///
+  /// - Parameters:
+  ///   - time: on that clock: nanoseconds since the Unix epoch.
+  ///   - arrival: the row's timestamp.
+  mutating func place(at time: Int64, cameAt arrival: Int64) {
+    guard isPlacedLater, waiting.rows.contains(where: { $0.arrival == arrival }) else { return }
+    while let row = waiting.pop() {
+      guard row.arrival != arrival else { return add(row, at: time) }
+    }
   }
 
   /// Samples come in bunches, one each connection event: their times for the wave lie evenly, as those of the sensor did.
-  private func even(_ arrival: Int64) -> Int64 {
-    guard let lastTime, let rate = rate.perSecond, rate > 0 else { return arrival }
-    let period = 1e9 / rate
-    let lateness = Double(arrival &- lastTime) - period
+  ///
+  /// - Parameters:
+  ///   - last: time of the sample before; `nil` without one.
+  ///   - period: nanoseconds; `nil` while it is not known.
+  ///   - pull: 0 where `last` is on the sensor's clock.
+  private func even(
+    _ arrival: Int64, after last: Int64?, _ period: Double?, pull: Double = Self.pull
+  ) -> Int64 {
+    guard let last, let period, period > 0, period.isFinite else { return arrival }
+    let lateness = Double(arrival &- last) - period
     guard abs(lateness) < Self.longestLateness + period else { return arrival }
     // Never back.
-    return lastTime &+ max(0, Int64(min(period + Self.pull * lateness, 1e18)))
+    return last &+ max(0, Int64(min(period + pull * lateness, 1e18)))
+  }
+
+  /// The rows that wait, where they lie as far as is known: behind the last one that was placed.
+  private func rowsWaiting(_ period: Double?) -> [(time: Int64, value: Float)] {
+    let pull = lastTime == nil ? Self.pull : 0
+    var last = lastTime
+    return waiting.rows.map { row in
+      let time = even(row.arrival, after: last, period, pull: pull)
+      last = time
+      return (time, row.value)
+    }
   }
 
   private var value: Double? {
@@ -112,10 +159,12 @@ struct LiveTable: Sendable {
   /// - Parameters:
   ///   - count: columns of the wave.
   ///   - now: as above. Where nothing has come for long, the wave moves on and leaves its end empty.
-  func stream(columns count: Int, now: Int64) -> LiveStream {
+  ///   - ticks: ticks a second of a ring, once they are known.
+  func stream(columns count: Int, now: Int64, ticks: Double? = nil) -> LiveStream {
     var stream = stream
     stream.rate = rate.perSecond
-    guard let lastTime else { return stream }
+    let newer = rowsWaiting((ticks ?? rate.perSecond).map { 1e9 / $0 })
+    guard let lastTime = newer.last?.time ?? lastTime else { return stream }
     let period = min(stream.rate.map { Self.samplesEach / $0 } ?? 0, Self.columnSeconds.last ?? 1)
     stream.columnSeconds = Self.columnSeconds.first { $0 >= period } ?? 1
     let silence = now - lastRow
@@ -124,7 +173,40 @@ struct LiveTable: Sendable {
     if isSilent { stream.rate = nil }
     let end = isSilent ? lastTime &+ silence : lastTime
     let slots = Int64(stream.columnSeconds * 1e9) / LiveTrace.slotNanoseconds
-    stream.wave = trace.columns(count, slotsEach: slots, until: end)
+    stream.wave = trace.columns(count, slotsEach: slots, until: end, newer)
     return stream
+  }
+}
+
+/// Rows in the order in which they came. Allocates at its start only.
+struct LiveRowQueue: Sendable {
+  struct Row: Sendable {
+    /// Nanoseconds since the Unix epoch.
+    var arrival: Int64
+    /// NaN where the row has none.
+    var value: Float
+  }
+
+  private var slots: [Row] = []
+  private var head = 0
+  private(set) var count = 0
+
+  mutating func reserve(_ capacity: Int) {
+    slots = [Row](repeating: Row(arrival: 0, value: 0), count: capacity)
+  }
+
+  /// The oldest first.
+  var rows: some Sequence<Row> { (0..<count).lazy.map { slots[(head + $0) % slots.count] } }
+
+  /// There must be room.
+  mutating func push(_ row: Row) {
+    slots[(head + count) % slots.count] = row
+    count += 1
+  }
+
+  mutating func pop() -> Row? {
+    guard count > 0 else { return nil }
+    defer { (head, count) = ((head + 1) % slots.count, count - 1) }
+    return slots[head]
   }
 }

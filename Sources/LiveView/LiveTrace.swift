@@ -1,21 +1,28 @@
-/// The smallest and the largest of some samples.
+/// The smallest and the largest of some samples, and those at both ends, by which a trace goes on.
 package struct LiveExtremes: Hashable, Sendable {
   package var low: Float
   package var high: Float
+  package var first: Float
+  package var last: Float
 
-  package init(_ low: Float, _ high: Float) {
-    self.low = low
-    self.high = high
+  /// - Parameters:
+  ///   - first, last: `low` and `high` if not given.
+  package init(_ low: Float, _ high: Float, first: Float? = nil, last: Float? = nil) {
+    (self.low, self.high) = (low, high)
+    (self.first, self.last) = (first ?? low, last ?? high)
   }
 
-  mutating func take(_ other: LiveExtremes) {
-    low = min(low, other.low)
-    high = max(high, other.high)
+  mutating func take(later: LiveExtremes) {
+    (low, high, last) = (min(low, later.low), max(high, later.high), later.last)
+  }
+
+  mutating func take(earlier: LiveExtremes) {
+    (low, high, first) = (min(low, earlier.low), max(high, earlier.high), earlier.first)
   }
 }
 
-/// The latest samples of a stream in fixed memory, for a waveform: of those that share a slot of time only the smallest and
-/// the largest.
+/// The latest samples of a stream in fixed memory, for a waveform: of those that share a slot of time only the first, the
+/// smallest, the largest and the last.
 struct LiveTrace: Sendable {
   /// The shortest column of a waveform.
   static let slotNanoseconds: Int64 = 50_000_000
@@ -39,7 +46,7 @@ struct LiveTrace: Sendable {
     guard value.isFinite else { return }
     let slot = Slot(number: Self.slot(time), extremes: LiveExtremes(value, value))
     if !slots.isEmpty, slots[newest].number == slot.number {
-      slots[newest].extremes.take(slot.extremes)
+      slots[newest].extremes.take(later: slot.extremes)
     } else if slots.count < Self.capacity {
       newest = slots.count
       slots.append(slot)
@@ -56,7 +63,10 @@ struct LiveTrace: Sendable {
   /// - Parameters:
   ///   - slotsEach: the length of a column.
   ///   - end: a time in the last column: nanoseconds.
-  func columns(_ count: Int, slotsEach: Int64, until end: Int64) -> [LiveExtremes?] {
+  ///   - newer: samples after those that were added.
+  func columns(
+    _ count: Int, slotsEach: Int64, until end: Int64, _ newer: [(time: Int64, value: Float)] = []
+  ) -> [LiveExtremes?] {
     var columns = [LiveExtremes?](repeating: nil, count: count)
     let last = Self.column(Self.slot(end), slotsEach)
     var before = Int64.max
@@ -68,8 +78,15 @@ struct LiveTrace: Sendable {
       before = slot.number
       guard back >= 0 else { continue }
       let place = count - 1 - Int(back)
-      columns[place]?.take(slot.extremes)
+      columns[place]?.take(earlier: slot.extremes)
       if columns[place] == nil { columns[place] = slot.extremes }
+    }
+    for sample in newer where sample.value.isFinite {
+      let back = last - Self.column(Self.slot(sample.time), slotsEach)
+      guard (0..<Int64(count)).contains(back) else { continue }
+      let (place, extremes) = (count - 1 - Int(back), LiveExtremes(sample.value, sample.value))
+      columns[place]?.take(later: extremes)
+      if columns[place] == nil { columns[place] = extremes }
     }
     return columns
   }

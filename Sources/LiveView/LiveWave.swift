@@ -1,11 +1,13 @@
-/// Draws a wave with characters: each column reaches from the smallest to the largest of its samples.
+import Recording
+
+/// Draws a wave with characters: each column reaches from the smallest to the largest of its samples, and to its neighbours.
 enum LiveWave {
   /// - Parameters:
   ///   - columns: two for each cell, the newest at the end; more than there is room for are left out.
   ///   - range: the values at the lower and the upper edge.
   /// - Returns: `height` lines, the upper first.
   static func draw(
-    _ columns: [LiveExtremes?], in range: ClosedRange<Float>, width: Int, height: Int,
+    _ columns: [LiveExtremes?], in range: ClosedRange<Double>, width: Int, height: Int,
     _ characters: LiveCharacters
   ) -> [String] {
     guard width > 0, height > 0 else { return [] }
@@ -17,44 +19,100 @@ enum LiveWave {
     }
   }
 
-  /// The range of a wave: that of its samples, but not so small that the last digit fills the height.
-  static func range(_ columns: [LiveExtremes?]) -> ClosedRange<Float>? {
-    var all: LiveExtremes?
-    for case let extremes? in columns {
-      if all == nil { all = extremes } else { all?.take(extremes) }
+  /// The range of a wave: that of its samples, by the rule that a report has for outliers and for the smallest span; without
+  /// what comes in the first second of a fast stream, or of one that was silent, while its sensor settles.
+  ///
+  /// - Parameters:
+  ///   - unit: as in `RecordedColumn`.
+  ///   - columnSeconds: the length of a column.
+  static func range(
+    _ columns: [LiveExtremes?], unit: String, columnSeconds: Double
+  ) -> ClosedRange<Double>? {
+    let settled = settled(columns, columnSeconds)
+    let kept = settled.contains { $0 != nil } ? settled : columns
+    let series = [\LiveExtremes.low, \.high].map { end in
+      kept.map { $0.map { Double($0[keyPath: end]) } ?? .nan }
     }
-    guard let all else { return nil }
-    let middle = all.low / 2 + all.high / 2
-    let least = max(abs(middle) * leastShare, .leastNormalMagnitude)
-    return min(all.low, middle - least / 2)...max(all.high, middle + least / 2)
+    return ValueAxis(series, ValueAxis.Rule(unit: unit)).map { $0.low...$0.high }
   }
 
-  /// The height of a wave is at least this share of its value.
-  private static let leastShare: Float = 0.005
+  /// A column is joined to the one before it, over at most so many without a sample.
+  private static let joinedGap = 5
+  private static let settlingSeconds = 1.0
 
-  /// Levels from 0 at the lower edge to `count` − 1.
-  private static func levels(
-    _ extremes: LiveExtremes, _ range: ClosedRange<Float>, _ count: Int
-  ) -> ClosedRange<Int> {
-    let low = Double(range.lowerBound)
-    let scale = Double(count - 1) / (Double(range.upperBound) - low)
-    func level(_ value: Float) -> Int {
-      min(max(Int(((Double(value) - low) * scale).rounded()), 0), count - 1)
+  private static func settled(_ columns: [LiveExtremes?], _ columnSeconds: Double) -> [LiveExtremes?] {
+    let length = Int(settlingSeconds / columnSeconds)
+    guard length > joinedGap else { return columns }
+    var (settled, silent, end) = (columns, 0, 0)
+    for place in columns.indices {
+      if columns[place] == nil {
+        silent += 1
+        continue
+      }
+      if silent > joinedGap { end = place + length }
+      silent = 0
+      if place < end { settled[place] = nil }
     }
-    return level(extremes.low)...level(extremes.high)
+    return settled
+  }
+
+  /// The levels that a trace touches in each column, from 0 at the lower edge to `count` − 1: each column's own, and on the
+  /// way from its last sample to the first of the next.
+  private static func levels(
+    _ columns: [LiveExtremes?], _ range: ClosedRange<Double>, _ count: Int
+  ) -> [ClosedRange<Int>?] {
+    let scale = Double(count - 1) / (range.upperBound - range.lowerBound)
+    func level(_ value: Float) -> Int {
+      Int(min(max((Double(value) - range.lowerBound) * scale, 0), Double(count - 1)).rounded())
+    }
+    var levels = columns.map { $0.map { level($0.low)...level($0.high) } }
+    var before: (place: Int, level: Int)?
+    for (place, extremes) in columns.enumerated() {
+      guard let extremes else { continue }
+      let first = level(extremes.first)
+      if let before, place - before.place <= joinedGap + 1 {
+        join(before, (place, first), &levels)
+      }
+      before = (place, level(extremes.last))
+    }
+    return levels
+  }
+
+  /// Leads a line from one place to a later one. Each column takes the half of a step that is next to it.
+  private static func join(
+    _ start: (place: Int, level: Int), _ end: (place: Int, level: Int), _ levels: inout [ClosedRange<Int>?]
+  ) {
+    let slope = Double(end.level - start.level) / Double(end.place - start.place)
+    var (level, place) = (start.level, start.place)
+    while place < end.place {
+      let exact = Double(start.level) + slope * Double(place + 1 - start.place)
+      let next = place + 1 == end.place ? end.level : Int(exact.rounded())
+      let (rise, middle) = (next - level, (level + next) / 2)
+      widen(&levels[place], level)
+      widen(&levels[place + 1], next)
+      if abs(rise) > 1 {
+        widen(&levels[place], middle)
+        widen(&levels[place + 1], middle + rise.signum())
+      }
+      (level, place) = (next, place + 1)
+    }
+  }
+
+  private static func widen(_ levels: inout ClosedRange<Int>?, _ level: Int) {
+    levels = levels.map { min($0.lowerBound, level)...max($0.upperBound, level) } ?? level...level
   }
 
   /// Two dots by four in a cell; the bits of a pattern by row and column. Unicode, Braille Patterns, U+2800.
   private static let bits: [[UInt32]] = [[0x01, 0x08], [0x02, 0x10], [0x04, 0x20], [0x40, 0x80]]
 
   private static func braille(
-    _ columns: [LiveExtremes?], _ range: ClosedRange<Float>, _ height: Int
+    _ columns: [LiveExtremes?], _ range: ClosedRange<Double>, _ height: Int
   ) -> [String] {
     let dots = 4 * height
     var cells = [[UInt32]](repeating: [UInt32](repeating: 0, count: columns.count / 2), count: height)
-    for (place, extremes) in columns.enumerated() {
-      guard let extremes else { continue }
-      for level in levels(extremes, range, dots) {
+    for (place, touched) in levels(columns, range, dots).enumerated() {
+      guard let touched else { continue }
+      for level in touched {
         let row = dots - 1 - level
         cells[row / 4][place / 2] |= bits[row % 4][place % 2]
       }
@@ -67,17 +125,18 @@ enum LiveWave {
 
   /// One column and three levels in a cell: at its top, in its middle, at its foot; a bar for more of them.
   private static func lines(
-    _ columns: [LiveExtremes?], _ range: ClosedRange<Float>, _ height: Int
+    _ columns: [LiveExtremes?], _ range: ClosedRange<Double>, _ height: Int
   ) -> [String] {
     var rows = [[Character]](
       repeating: [Character](repeating: " ", count: columns.count / 2), count: height)
+    let halves = levels(columns, range, 3 * height)
     for place in 0..<columns.count / 2 {
-      var both = columns[2 * place]
-      if let second = columns[2 * place + 1] {
-        if both == nil { both = second } else { both?.take(second) }
+      var both = halves[2 * place]
+      if let second = halves[2 * place + 1] {
+        widen(&both, second.lowerBound)
+        widen(&both, second.upperBound)
       }
-      guard let both else { continue }
-      let touched = levels(both, range, 3 * height)
+      guard let touched = both else { continue }
       for row in 0..<height {
         let foot = 3 * (height - 1 - row)
         let part = touched.clamped(to: foot...foot + 2)

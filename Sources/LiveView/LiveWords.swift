@@ -94,9 +94,9 @@ struct LiveWords {
   /// `512.0 to 530.5, 15 s`: what the wave's edges are.
   func scale(_ stream: LiveStream, shown: Int) -> LiveLine {
     let shown = Array(stream.wave.suffix(shown))
-    guard let range = LiveWave.range(shown) else { return LiveLine() }
+    guard let range = stream.range(shown) else { return LiveLine() }
     let seconds = Double(shown.count) * stream.columnSeconds
-    func text(_ value: Float) -> String { NumberText.fixed(Double(value), stream.decimals) }
+    func text(_ value: Double) -> String { NumberText.fixed(value, stream.decimals) }
     return LiveLine(
       "\(text(range.lowerBound)) to \(text(range.upperBound)), \(number(seconds, 0)) s", .faint)
   }

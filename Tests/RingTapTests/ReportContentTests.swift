@@ -109,6 +109,103 @@ import Testing
     }
   }
 
+  // MARK: Pictures
+
+  /// Where a line goes in its only column of pixels, from the top: 102 is at 4, 0 at 106.
+  private func strokes(_ numbers: [Double]) throws -> [Double] {
+    let frame = PictureFrame(top: 0, low: 0, high: 102, stretch: 0...1_000_000_000_000)
+    let times = numbers.indices.map { Int64($0) }
+    let path = PicturePath.element(numbers, at: times, .line, pause: .max, in: frame, "#000")
+    let text = try #require(path.split(separator: "\"").dropFirst().first)
+    // Of "M76 55h0.01V4": the first pair's second number, and what follows the dash.
+    let parts = text.split(whereSeparator: "MVhL ".contains).compactMap { Double($0) }
+    return parts.enumerated().filter { $0.offset != 0 && $0.offset != 2 }.map(\.element)
+  }
+
+  /// A column goes by first, extremes and last as they came: a rise is no spike.
+  @Test(arguments: [
+    ([0, 51, 102], [106, 4]), ([102, 51, 0], [4, 106]), ([51, 102, 0, 51], [55, 4, 106, 55]),
+    ([51, 0, 102, 51], [55, 106, 4, 55]), ([0, 102, 0], [106, 4, 106]), ([51], [55]),
+  ]) func orderWithinAColumn(_ numbers: [Double], _ levels: [Double]) throws {
+    #expect(try strokes(numbers) == levels)
+  }
+
+  /// Ticks 40 ms apart that come in bunches: plots have them 40 ms apart.
+  @Test func sensorsClock() throws {
+    try withFolder { folder in
+      var text = "time_ns,ppg_counts,led_max_counts,led_min_counts,led_diff_counts\n"
+      for index in 0..<1_500 {
+        // A connection event each 250 ms, and one millisecond from frame to frame.
+        let due = index * 40_000_000
+        let event = (due + 249_999_999) / 250_000_000 * 250_000_000
+        let place = index - (event - 250_000_000 + 40_000_000) / 40_000_000
+        text += "\(1_700_000_000_000_000_000 + event + max(0, place) * 1_000_000),\(10_000 + index % 25),1,1,1\n"
+      }
+      try write(text, folder + "/ppg.csv")
+      let table = try document(folder).sections[0].tables[0].table
+      let times = table.times(in: 0..<table.count)
+      let steps = zip(times, times.dropFirst()).map { $1 - $0 }
+      #expect(
+        steps.allSatisfy { abs($0 - 40_000_000) < 1_000_000 }, "\(steps.min() ?? 0) \(steps.max() ?? 0)")
+    }
+  }
+
+  /// It says what is shaded: what there is, in this stretch.
+  @Test func legend() {
+    func legend(_ kinds: [ReportSection.Mark.Kind], in stretch: ClosedRange<Int64> = 0...100) -> String {
+      var section = ReportSection(title: "ring")
+      section.marks = kinds.enumerated().map { index, kind in
+        ReportSection.Mark(from: Int64(10 * index), to: Int64(10 * index + 5), kind: kind, text: "")
+      }
+      return section.legend(in: stretch)
+    }
+    #expect(legend([]) == "" && legend([.pause, .rejected]) == "")
+    #expect(legend([.pause, .gap]) == "Shaded: gaps (orange).")
+    #expect(legend([.loss]) == "Shaded: losses (red).")
+    #expect(legend([.loss, .event, .gap]) == "Shaded: gaps (orange), losses (red). Grey lines: events.")
+    #expect(legend([.loss, .event, .gap], in: 8...12) == "Grey lines: events.")
+  }
+
+  /// Ticks that may be missing, while the count of all that is missing says 0: nothing is lost, and nothing is shaded.
+  @Test func whatMayBeMissingIsNotLost() {
+    var section = ReportSection(title: "ring")
+    (section.begins, section.ends, section.knowsMissing) = (0, 60_000_000_000, true)
+    section.marks = [
+      ReportSection.Mark(
+        from: 10, to: 20, kind: .loss, text: "", loss: ReportSection.Loss(count: 2, unit: .tick))
+    ]
+    section.joinLossesToGaps()
+    #expect(section.summary.map { "\($0.name) \($0.value)" }.suffix(2) == ["Lost nothing", "Gaps none"])
+    #expect(section.legend(in: section.timeAxis) == "")
+    #expect(section.marks.map(\.text) == ["2 ticks of the sensor may never have come"])
+  }
+
+  /// Two devices that were recorded together, one from three seconds later on: one time axis.
+  @Test func oneTimeAxis() throws {
+    try withFolder { folder in
+      for (name, start) in [("a", 0), ("b", 3)] {
+        try Files.createDirectory("\(folder)/\(name)")
+        let rows = (0..<60).map { "\(1_700_000_000_000_000_000 + (start + $0) * 1_000_000_000),60,," }
+        try write(
+          (["time_ns,bpm,contact,energy_kj"] + rows).joined(separator: "\n") + "\n",
+          "\(folder)/\(name)/heart_rate.csv")
+      }
+      var document = try document(folder)
+      let start: Int64 = 1_700_000_000_000_000_000
+      let axis = start...start + 62_000_000_000
+      #expect(document.sections.map(\.timeAxis) == [axis, axis])
+      #expect(document.sections.map { $0.summary[1].value } == ["59.0 s", "59.0 s"])
+      try document.show(ReportView(from: .init("1"), to: .init("0:10")))
+      let stretch = start + 1_000_000_000...start + 10_000_000_000
+      #expect(document.sections.map(\.stretch) == [stretch, stretch])
+      #expect(document.sections.allSatisfy { !$0.charts.isEmpty })
+      // One that had ended by then is left out.
+      var late = try self.document(folder)
+      try late.show(ReportView(from: .init("60.5")))
+      #expect(late.sections.map(\.charts.isEmpty) == [true, false])
+    }
+  }
+
   @Test func log() throws {
     let document = try document(Place.capture("virtual-ring.btsnoop"))
     #expect(document.sections.count == 1)

@@ -17,6 +17,7 @@ struct ReportSampleTests {
   func everySampleIsInThePage(_ make: String, _ rows: [String: Int]) async throws {
     try await withFolder { folder in
       try await Readers.run(make, folder + "/capture")
+      try analyse(folder + "/capture")
       let page = try writePage(of: folder + "/capture")
       let read = try await Readers.run("samples", page, folder + "/capture", script: "report.py")
       #expect(read["rows"] as? [String: Int] == rows)
@@ -34,6 +35,7 @@ struct ReportSampleTests {
         return String(decoding: line.octets, as: UTF8.self)
       }
       #expect(analyses[0] == analyses[1])
+      try analyse(folder + "/capture")
       let page = try writePage(of: folder + "/arrays")
       let read = try await Readers.run("samples", page, folder + "/capture", script: "report.py")
       #expect(read["rows"] as? [String: Int] == ["accelerometer": 994, "ppg": 993, "spo2": 995])
@@ -60,6 +62,7 @@ struct ReportSampleTests {
         let capture = "\(folder)/\(count)"
         try Files.createDirectory(capture)
         try writeLight(capture, count: count)
+        try analyse(capture)
         let page = try writePage(of: capture)
         octets.append(contents(page).count)
         let read = try await Readers.run("samples", page, capture, script: "report.py")
@@ -188,6 +191,17 @@ struct ReportBrowserTests {
     }
   }
 }
+
+/// Writes a ring's samples.csv, whose times its plots have.
+private func analyse(_ directory: String) throws {
+  _ = try CaptureAnalysis.run(directory, output: directory + "-analysis")
+  let samples = "/samples.csv"
+  if Files.exists(directory + "-analysis" + samples) {
+    try contentsOf(directory + "-analysis" + samples).write(to: URL(filePath: directory + samples))
+  }
+}
+
+private func contentsOf(_ path: String) throws -> Data { try Data(contentsOf: URL(filePath: path)) }
 
 /// Writes the page of a capture beside it.
 func writePage(of directory: String) throws -> String {

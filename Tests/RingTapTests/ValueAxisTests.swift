@@ -2,6 +2,7 @@ import TestKit
 import Testing
 
 @testable import CaptureTools
+@testable import Recording
 
 /// What the value axis of a plot spans, on numbers whose range is known by hand.
 @Suite struct ValueAxisTests {
@@ -83,6 +84,26 @@ import Testing
     try check([1_000, 1_001], spans: 990.49...1_010.51)
     try check([0, 0], spans: 0...1)
     try check([0.97, 0.98], rule: ValueAxis.Rule(includes: 0...1), spans: 0...1)
+  }
+
+  /// A hand at rest moves by 7 mg; a light of 30,000 counts by 1 % with a weak pulse.
+  @Test func leastSpanOfAQuantity() throws {
+    for unit in ["g", "mg", "1/min", "per minute", "Cel", "°C", "uV", "µV", "ms"] {
+      let least = try #require(
+        [
+          "g": 0.25, "mg": 250, "1/min": 20, "per minute": 20, "Cel": 0.5, "°C": 0.5, "uV": 500, "µV": 500,
+          "ms": 50,
+        ][unit])
+      try check([0.5, 0.507], rule: ValueAxis.Rule(unit: unit), spans: try span(0.5, 0.507, least))
+    }
+    try check([29_850, 30_150], rule: ValueAxis.Rule(unit: "counts"), spans: 29_850...30_150)
+    try check([30_000, 30_000], rule: ValueAxis.Rule(unit: "counts"), spans: 29_925...30_075)
+  }
+
+  /// The middle is kept, but an axis of numbers above 0 begins at 0.
+  private func span(_ low: Double, _ high: Double, _ least: Double) throws -> ClosedRange<Double> {
+    let bottom = max(0, (low + high) / 2 - least / 2)
+    return bottom...bottom + least
   }
 
   /// A flag that falls once, and sums.

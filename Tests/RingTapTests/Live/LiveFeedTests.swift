@@ -43,8 +43,30 @@ struct LiveFeedTests {
     #expect(device.streams.map(\.unit) == ["g", "counts", "counts"])
     #expect(device.streams[0].last.map { ($0 * 10_000).rounded() } == 9936)
     #expect(device.streams[1].last == 1635 && device.streams[2].last == 160)
-    #expect(device.streams[1].wave.last == LiveExtremes(1635, 10_625))
+    #expect(device.streams[1].wave.last == LiveExtremes(1635, 10_625, first: 10_625, last: 1635))
     #expect(device.streams[1].wave.dropLast().allSatisfy { $0 == nil })
+  }
+
+  /// Frames 40 ms apart that come in bunches each 250 ms: the wave has them where the ring's clock has, from the start on.
+  @Test func wavesAreOnTheRingsClock() throws {
+    let feed = try Self.feed(RingTables().tables)
+    var stream = TickStream()
+    for index in 0..<500 {
+      let due = Int64(index) * 40_000_000
+      let event = (due + 249_999_999) / 250_000_000 * 250_000_000
+      let place = max(0, Int64(index) - (event - 210_000_000) / 40_000_000)
+      let arrival = Self.start + event + place * 1_000_000
+      let sample = RingRawSample.accelerometer(AccelerometerSample(x: Int16(index), y: 0, z: 0))
+      let time = ReceiveTime(nanoseconds: arrival)
+      feed.take(RingRawReading(time: time, sample: sample), 0)
+      stream.take(sample, at: time)
+      while let placed = stream.next() { feed.take(placed) }
+    }
+    let wave = Self.device(feed).streams[0].wave
+    // 100 columns of 50 ms: each has one sample, or two, and each fourth two.
+    let counts = wave.map { $0.map { Int(($0.last - $0.first) * 512 + 1.5) } ?? 0 }
+    #expect(wave.count == 100 && counts.allSatisfy { (1...2).contains($0) }, "\(counts)")
+    #expect(abs(counts.reduce(0, +) - 125) <= 2)
   }
 
   /// Without contact there is no rate: flags 0x14 are contact supported and not there, with intervals. Heart Rate Service

@@ -65,7 +65,7 @@ struct LiveScreenTests {
         "streaming  interval 48.75 ms  latency 4  timeout 4.2 s  PHY 1m  MTU 247",
         String(repeating: "─", count: 80),
         "accelerometer   25.0 Hz  1799  1.012 g",
-        "", "", "",
+        "", "", "", "",
         "ppg             25.0 Hz  1800     1234                         1000 to 1190, 2 s",
         "                                                                  ⢀⡠⠔⠊⠑⠢⢄⡀      ",
         "                                                               ⢀⠤⠒⠁      ⠈⠒⠤⡀   ",
@@ -98,13 +98,81 @@ struct LiveScreenTests {
 
   @Test func drawsWithoutUnicode() {
     #expect(
-      Self.screen(Self.state(Self.device()), 80, 17, .ascii)[7...11] == [
+      Self.screen(Self.state(Self.device()), 80, 17, .ascii)[8...12] == [
         "ppg             25.0 Hz  1800     1234                         1000 to 1190, 2 s",
         "                                                                   .-''-.       ",
         "                                                               .||'      '||.   ",
         "                                                            .-'              '-.",
         String(repeating: "-", count: 80),
       ])
+  }
+
+  /// A wave fills the terminal but for its last line, whatever is the size.
+  @Test(arguments: [(80, 24), (200, 50), (77, 23), (131, 43), (300, 101), (60, 19)])
+  func usesTheHeight(_ columns: Int, _ rows: Int) {
+    var device = Self.device()
+    var spo2 = device.streams[1]
+    spo2.name = "spo2"
+    device.streams.append(spo2)
+    #expect(Self.screen(Self.state(device), columns, rows).count == rows - 1)
+    #expect(Self.screen(Self.state(device, device), columns, rows).count == rows - 1)
+  }
+
+  private static func pulse(_ count: Int) -> [LiveExtremes?] {
+    (0..<count).map { column in
+      let value = Float(10_800 + abs(column % 16 - 8) * 15)
+      return LiveExtremes(value, value)
+    }
+  }
+
+  /// Light of 10,800 to 10,920 counts that begins with other numbers: its axis is that of what follows.
+  @Test(arguments: [[1_635], [1_635, 65_000, 0], [1_000, 3_000, 5_000, 7_000, 9_000, 10_000, 10_500]])
+  func aTransientSetsNoAxis(_ transient: [Float]) {
+    for seconds in [2, 8, 19] {
+      var wave = [LiveExtremes?](repeating: nil, count: 400 - 20 * seconds) + Self.pulse(20 * seconds)
+      for (place, value) in transient.enumerated() {
+        wave[400 - 20 * seconds + place] = LiveExtremes(value, value)
+      }
+      let range = LiveWave.range(wave, unit: "counts", columnSeconds: 0.05)
+      #expect(range == 10_800...10_920, "\(seconds) s")
+    }
+  }
+
+  /// Later on it is one that stands alone. And of a stream with nothing else it is all there is.
+  @Test func oneOutlierSetsNoAxis() {
+    var wave = Self.pulse(200)
+    wave[100] = LiveExtremes(0, 65_000)
+    #expect(LiveWave.range(wave, unit: "counts", columnSeconds: 0.05) == 10_800...10_920)
+    let begin = [nil, nil, nil, nil, nil, nil, nil, LiveExtremes(10, 20)] as [LiveExtremes?]
+    #expect(LiveWave.range(begin, unit: "counts", columnSeconds: 0.05) == 10...20)
+  }
+
+  /// ± 7 mg of a hand at rest stays small.
+  @Test(arguments: [("g", Float(1)), ("mg", 1_000)]) func aRestingHandIsAtRest(_ unit: String, _ one: Float)
+    throws
+  {
+    let wave = (0..<160).map { Optional(LiveExtremes(one * 0.993, one * ($0 % 2 == 0 ? 0.995 : 1.007))) }
+    let range = try #require(LiveWave.range(wave, unit: unit, columnSeconds: 0.05))
+    #expect(abs(range.upperBound - range.lowerBound - Double(one) / 4) < Double(one) * 1e-6)
+    #expect(range.lowerBound < Double(one) * 0.993 && range.upperBound > Double(one) * 1.007)
+  }
+
+  /// Dots of one trace touch: from 0 to 11 and back, over a column without a sample, and not over a gap of seven.
+  @Test func joinsATrace() {
+    func draw(_ values: [Float?]) -> [String] {
+      LiveWave.draw(
+        values.map { $0.map { LiveExtremes($0, $0) } }, in: 0...11, width: values.count / 2, height: 3,
+        .unicode)
+    }
+    #expect(draw([0, 11]) == ["⢸", "⡜", "⡇"])
+    let gap = draw([0] + [Float?](repeating: nil, count: 6) + [11])
+    #expect(gap == ["   ⠈", "    ", "⡀   "])
+    let joined = draw([0] + [Float?](repeating: nil, count: 4) + [11])
+    #expect(joined.reduce(0) { $0 + dots($1) } >= 12)
+  }
+
+  private func dots(_ line: String) -> Int {
+    line.unicodeScalars.reduce(0) { $0 + ($1.value >= 0x2800 ? ($1.value - 0x2800).nonzeroBitCount : 0) }
   }
 
   @Test func showsSeveralDevices() {

@@ -15,12 +15,15 @@ struct LiveTraceTests {
     }
     #expect(
       trace.columns(6, slotsEach: 1, until: 5 * Self.slot) == [
-        Self.extremes(1, 9), Self.extremes(4, 4), Self.extremes(6, 6), nil, nil, Self.extremes(-3, -3),
+        LiveExtremes(1, 9, first: 5, last: 1), Self.extremes(4, 4), Self.extremes(6, 6), nil, nil,
+        Self.extremes(-3, -3),
       ])
     // Columns begin at multiples of their length.
     #expect(
       trace.columns(3, slotsEach: 2, until: 5 * Self.slot)
-        == [Self.extremes(1, 9), Self.extremes(6, 6), Self.extremes(-3, -3)])
+        == [
+          LiveExtremes(1, 9, first: 5, last: 4), Self.extremes(6, 6), Self.extremes(-3, -3),
+        ])
     #expect(trace.columns(2, slotsEach: 2, until: 9 * Self.slot) == [nil, nil])
     #expect(trace.columns(2, slotsEach: 4, until: 8 * Self.slot) == [Self.extremes(-3, -3), nil])
   }
@@ -44,6 +47,16 @@ struct LiveTraceTests {
     for value in [Double.nan, .infinity, 1e300] { trace.add(value, at: 0) }
     #expect(trace.columns(2, slotsEach: 1, until: 0) == [Self.extremes(3, 3), Self.extremes(3, 3)])
     #expect(trace.columns(2, slotsEach: 1, until: .max) == [nil, nil])
+  }
+
+  /// Samples that have not been added go on where the others end.
+  @Test func takesNewerSamples() {
+    var trace = LiveTrace()
+    trace.add(5, at: 0)
+    let newer: [(time: Int64, value: Float)] = [(7, 2), (Self.slot, .nan), (2 * Self.slot, 8)]
+    #expect(
+      trace.columns(3, slotsEach: 1, until: 2 * Self.slot, newer)
+        == [LiveExtremes(2, 5, first: 5, last: 2), nil, Self.extremes(8, 8)])
   }
 
   @Test func knowsSlowStreams() {

@@ -7,6 +7,9 @@ import Recording
 enum AnalysisSection {
   static func add(_ report: AnalysisReport, _ findings: AnalysisFindings, to section: inout ReportSection) {
     section.figures += report.figures
+    for stream in RingStream.allCases {
+      section.place(stream.name, at: findings.ringTimes[stream.rawValue])
+    }
     if report.contents.contains(.pulse) { addPulse(report.pulse, findings, to: &section) }
     if report.contents.contains(.ecg) { addECG(report.ecg, findings, to: &section) }
     if report.contents.contains(.heartRate) { addHeartRate(report.heartRate, to: &section) }

@@ -24,13 +24,23 @@ extension ReportDocument {
       document = try captures(CaptureGroup.members(of: path), path, progress)
     }
     if let title { document.title = title }
-    let start = document.sections.map(\.start).filter { $0 != 0 }.min()
-    let seconds = document.sections.map(\.seconds).max() ?? 0
+    document.shareTimeAxis()
+    let axis = document.sections.lazy.compactMap(\.sharedAxis).first
+    let seconds = axis.map { Double($0.upperBound &- $0.lowerBound) / 1e9 } ?? 0
     document.subtitle = [
-      start.map { UTCText($0).iso }, "\(NumberText.fixed(seconds, 1)) s",
+      axis.map(\.lowerBound).map { UTCText($0).iso }, "\(NumberText.fixed(seconds, 1)) s",
       document.sampleCount > 0 ? ReportText.count(document.sampleCount, "sample") : nil, path,
     ].compactMap(\.self).joined(separator: " · ")
     return document
+  }
+
+  /// All devices have one time axis, so that what stands above another happened at the same time.
+  private mutating func shareTimeAxis() {
+    let timed = sections.indices.filter { sections[$0].start != 0 }
+    guard let first = timed.map({ sections[$0].start }).min(),
+      let last = timed.map({ sections[$0].end }).max()
+    else { return }
+    for index in timed { sections[index].sharedAxis = first...max(first, last) }
   }
 
   /// A section for each capture; one that has nothing to show is a problem if others have.

@@ -1,5 +1,6 @@
 import BLEDissector
 import PacketStatistics
+import Recording
 
 /// What a report says, whatever it is written as: a page, a picture.
 package struct ReportDocument: Sendable {
@@ -173,8 +174,13 @@ struct ReportSection: Sendable {
   /// Nanoseconds since the Unix epoch, as far as others than the tables tell it.
   var begins: Int64?
   var ends: Int64?
+  /// The time axis that it shares with the other sections; `nil`: from its own start to its own end.
+  var sharedAxis: ClosedRange<Int64>?
 
-  /// The first moment of all, where the time axis begins.
+  /// The time axis.
+  var timeAxis: ClosedRange<Int64> { sharedAxis ?? start...max(start, end) }
+
+  /// The first moment of all.
   var start: Int64 {
     (tables.compactMap(\.table.first) + [begins].compactMap(\.self)).min() ?? 0
   }
@@ -183,8 +189,6 @@ struct ReportSection: Sendable {
   var end: Int64 {
     (tables.filter { $0.table.count > 0 }.map(\.table.last) + [ends ?? .min, start]).max() ?? start
   }
-
-  var seconds: Double { Double(end &- start) / 1e9 }
 
   /// Adds a table, and a chart for each unit that its columns have.
   mutating func add(_ table: ReportTable, title: String, style: Chart.Style = .line, isDerived: Bool = false)
@@ -212,15 +216,22 @@ struct ReportSection: Sendable {
     }
   }
 
-  /// A rate spans 20 a minute, so that a pulse at rest looks as steady as it is; shares, and flags, 0 to 1; steps begin at 0.
+  /// Puts a recorded table on the clock of its sensor.
+  mutating func place(_ name: String, at times: TableTimes) {
+    for index in tables.indices where tables[index].table.name == name && !tables[index].isDerived {
+      tables[index].table.place(at: times)
+    }
+  }
+
+  /// Shares, and flags, span 0 to 1; steps begin at 0.
   private static func axis(
     _ style: Chart.Style, _ unit: String, _ columns: [ReportTable.Column]
   ) -> ValueAxis.Rule {
     let isFlag = unit.isEmpty && columns.allSatisfy { $0.smallest >= 0 && $0.largest <= 1 }
-    return ValueAxis.Rule(
-      leastSpan: unit == "per minute" ? 20 : 0,
-      includes: style == .steps ? 0...0 : isFlag || unit.hasPrefix("share") ? 0...1 : nil,
-      keepsAll: style == .steps)
+    if style == .steps { return ValueAxis.Rule(includes: 0...0, keepsAll: true) }
+    var rule = ValueAxis.Rule(unit: unit)
+    if isFlag || unit.hasPrefix("share") { rule.includes = 0...1 }
+    return rule
   }
 
   /// Of the light's four numbers the first is the signal.

@@ -71,6 +71,20 @@ extension ReportSection {
       detail: total == 0 ? "" : "samples without a reading: \(shares.joined(separator: ", "))")
   }
 
+  // MARK: Legend
+
+  /// What is drawn behind the samples of a stretch, in words; empty if nothing is.
+  func legend(in stretch: ClosedRange<Int64>) -> String {
+    let kinds = Set(marks.filter { $0.isDrawn && $0.overlaps(stretch) }.map(\.kind))
+    var parts: [String] = []
+    let shaded = [kinds.contains(.gap) ? "gaps (orange)" : nil, kinds.contains(.loss) ? "losses (red)" : nil]
+    if shaded.contains(where: { $0 != nil }) {
+      parts.append("Shaded: " + shaded.compactMap(\.self).joined(separator: ", ") + ".")
+    }
+    if kinds.contains(.event) { parts.append("Grey lines: events.") }
+    return parts.joined(separator: " ")
+  }
+
   // MARK: What is missing
 
   /// All that is known to be lost, with its mark or without one.
@@ -152,10 +166,31 @@ extension ReportSection {
       if let ticks = missing[index] { mark.text += "; \(ReportText.count(ticks, "tick")) never came" }
       return mark
     }
+    doubtUnprovenLosses()
+  }
+}
+
+extension ReportSection {
+  /// If nothing is proven lost, ticks that seem to be missing are no loss.
+  private mutating func doubtUnprovenLosses() {
+    guard allLosses.isEmpty else { return }
+    for index in marks.indices where marks[index].kind == .loss {
+      marks[index].kind = .pause
+      guard let loss = marks[index].loss else { continue }
+      marks[index].text = "\(ReportText.count(loss.count, "tick")) of the sensor may never have come"
+      marks[index].loss = nil
+    }
   }
 }
 
 extension ReportSection.Mark {
+  /// Whether it is drawn behind all plots. A pause of one stream may be its way, and what was rejected came.
+  var isDrawn: Bool { kind != .rejected && kind != .pause }
+
+  func overlaps(_ stretch: ClosedRange<Int64>) -> Bool {
+    to >= stretch.lowerBound && from <= stretch.upperBound
+  }
+
   /// Whether more than half of a stretch lies in it, or no further from it than so many nanoseconds.
   func covers(_ range: ClosedRange<Int64>, within slack: Int64 = 0) -> Bool {
     let length = Double(range.upperBound) - Double(range.lowerBound)
@@ -202,8 +237,23 @@ extension AnalysisReport {
         none: ecg.refusal ?? "in \(ReportText.count(ecg.windows, "window"))")
     }
     if contents.contains(.heartRate) { add("Heart rate", heartRate.rate, "per minute", "") }
+    figures += variability.compactMap(\.figure)
     if contents.contains(.temperature) { add("Temperature", temperature.body, "°C", "") }
     if contents.contains(.cycling) { add("Cadence", cycling.cadence, "per minute", "") }
     return figures
+  }
+}
+
+extension AnalysisReport.Variation {
+  /// The median over all good segments, or why there is none; `nil` without a segment.
+  fileprivate var figure: ReportSection.Figure? {
+    let by = "by \(source.words)"
+    guard let median = median({ $0.successiveMilliseconds }) else {
+      return refusal.map { ReportSection.Figure(name: "RMSSD", value: "none", detail: "\(by): \($0)") }
+    }
+    let count = segments.count + laterSegments
+    return ReportSection.Figure(
+      name: "RMSSD", value: NumberText.fixed(median, 1), unit: "ms",
+      detail: count > 1 ? "\(by), median of \(good.count) of \(count) stretches of five minutes" : by)
   }
 }

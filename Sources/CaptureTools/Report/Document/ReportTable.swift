@@ -2,6 +2,32 @@ import CaptureTables
 import PacketStatistics
 import Recording
 
+/// The times of a table's rows: nanoseconds since the Unix epoch.
+struct TableTimes: Sendable {
+  private(set) var count = 0
+  private(set) var first: Int64?
+  /// The latest of all.
+  private(set) var last: Int64 = .min
+  /// From the first on.
+  private(set) var packed = PackedColumn()
+  /// From row to row.
+  private(set) var intervals = LogLinearHistogram()
+  private var previous: Int64 = 0
+
+  mutating func append(_ time: Int64) {
+    if first == nil {
+      first = time
+      packed = PackedColumn(from: time)
+    } else {
+      intervals.add(time &- previous)
+    }
+    previous = time
+    last = max(last, time)
+    packed.append(time)
+    count += 1
+  }
+}
+
 /// A recorded table as a page has it: its times, and those of its columns that are numbers.
 struct ReportTable: Sendable {
   struct Column: Sendable {
@@ -18,15 +44,18 @@ struct ReportTable: Sendable {
 
   let name: String
   private(set) var columns: [Column] = []
-  private(set) var count = 0
+  /// The times that plots have: of arrival, or on the sensor's own clock where that is known.
+  private var rowTimes = TableTimes()
+  var count: Int { rowTimes.count }
   /// Nanoseconds since the Unix epoch, of the first row; and the latest of all.
-  private(set) var first: Int64?
-  private(set) var last: Int64 = .min
+  var first: Int64? { rowTimes.first }
+  var last: Int64 { rowTimes.last }
   /// From the first on.
-  private(set) var times = PackedColumn()
-  /// From row to row.
-  private(set) var intervals = LogLinearHistogram()
-  private var lastTime: Int64 = 0
+  var times: PackedColumn { rowTimes.packed }
+  /// From row to row, as they came.
+  var intervals: LogLinearHistogram { arrivals ?? rowTimes.intervals }
+  /// `nil` where `rowTimes` has them.
+  private var arrivals: LogLinearHistogram?
   /// Places of `columns` among those of the recorded table, and these.
   private var places: [(place: Int, column: RecordedColumn)] = []
   private var clock: FrameClock?
@@ -63,24 +92,21 @@ struct ReportTable: Sendable {
   mutating func append(at time: Int64, _ numbers: [Double?]) { append(at: time) { numbers[$0] } }
 
   private mutating func append(at time: Int64, _ number: (Int) -> Double?) {
-    if count == 0 {
-      first = time
-      times = PackedColumn(from: time)
-    } else {
-      intervals.add(time &- lastTime)
-    }
-    lastTime = time
-    last = max(last, time)
-    times.append(time)
-    count += 1
+    rowTimes.append(time)
     for index in columns.indices {
       let value = number(index)
       columns[index].append(value)
     }
   }
 
+  /// Gives all rows other times: those of the sensor's own clock, one for each row. Ignored if there are more or fewer.
+  mutating func place(at times: TableTimes) {
+    guard times.count == count else { return }
+    (arrivals, rowTimes) = (intervals, times)
+  }
+
   /// Nanoseconds: more between two rows, and no line may lead over it. `data.js` says the same.
-  var longestStep: Int64 { (intervals.percentile(perMille: 950) ?? 0) &* 5 }
+  var longestStep: Int64 { (rowTimes.intervals.percentile(perMille: 950) ?? 0) &* 5 }
 
   /// The first stretches that are longer than that.
   func pauses(limit: Int) -> [Range<Int64>] {

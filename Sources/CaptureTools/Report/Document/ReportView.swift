@@ -55,7 +55,8 @@ extension ReportDocument {
     if !isShown, let nearest { throw nearest }
     let shown = sections.first { $0.view != nil }
     if let shown, let stretch = shown.view {
-      let (from, to) = (stretch.lowerBound &- shown.start, stretch.upperBound &- shown.start)
+      let start = shown.timeAxis.lowerBound
+      let (from, to) = (stretch.lowerBound &- start, stretch.upperBound &- start)
       subtitle += " · \(ReportText.elapsed(from)) … \(ReportText.elapsed(to)) of it"
     }
   }
@@ -79,15 +80,16 @@ extension ReportSection {
   }
 
   fileprivate func stretch(_ view: ReportView) throws(ReportError) -> ClosedRange<Int64> {
-    let from = view.from?.time(since: start) ?? start
-    let to = view.to?.time(since: start) ?? end
+    let axis = timeAxis
+    let from = view.from?.time(since: axis.lowerBound) ?? axis.lowerBound
+    let to = view.to?.time(since: axis.lowerBound) ?? axis.upperBound
     if let first = view.from, let last = view.to, from >= to {
       throw .noStretch(from: first.text, to: last.text)
     }
-    if let first = view.from, from >= end || from < start {
-      throw .outside("--from \(first.text)", start...end)
+    if let first = view.from, !(axis.lowerBound..<axis.upperBound).contains(from) || from >= end {
+      throw .outside("--from \(first.text)", start...max(start, end))
     }
-    if let last = view.to, to <= start { throw .outside("--to \(last.text)", start...end) }
-    return from...max(from, min(to, end))
+    if let last = view.to, to <= start { throw .outside("--to \(last.text)", start...max(start, end)) }
+    return from...max(from, min(to, axis.upperBound))
   }
 }

@@ -26,11 +26,7 @@ struct PictureFrame {
   /// Above the greatest value and below the least.
   private static let inset = 4.0
 
-  /// Pauses of an attribute may be its way, and what was rejected came.
-  func shows(_ mark: ReportSection.Mark) -> Bool {
-    mark.kind != .rejected && mark.kind != .pause && mark.to >= stretch.lowerBound
-      && mark.from <= stretch.upperBound
-  }
+  func shows(_ mark: ReportSection.Mark) -> Bool { mark.isDrawn && mark.overlaps(stretch) }
 
   /// A triangle at the edge for each number beyond it; one where they would lie upon each other.
   func triangles(_ numbers: [(time: Int64, value: Double)], _ color: String) -> String {
@@ -47,13 +43,15 @@ struct PictureFrame {
   }
 }
 
-/// A series as the path of a picture: for each column of pixels a stroke from its smallest number to its largest.
+/// A series as the path of a picture: for each column of pixels a stroke that leads by its first, smallest,
+/// largest and last number, in the order in which they came.
 struct PicturePath {
   private let style: ReportSection.Chart.Style
   private var path = ""
   /// The column that is gathered, and where its numbers lie; the latest of them.
   private var x: Double?
-  private var (top, bottom, last) = (0.0, 0.0, 0.0)
+  private var (first, top, bottom, last) = (0.0, 0.0, 0.0, 0.0)
+  private var isTopLater = false
   private var isPenDown = false
 
   /// In pixels.
@@ -65,11 +63,12 @@ struct PicturePath {
     last = y
     let column = (exact / Self.columnWidth).rounded() * Self.columnWidth
     if let x, x == column {
-      (top, bottom) = (min(top, y), max(bottom, y))
+      if y < top { (top, isTopLater) = (y, true) }
+      if y > bottom { (bottom, isTopLater) = (y, false) }
       return
     }
     flush()
-    (x, top, bottom) = (column, y, y)
+    (x, first, top, bottom) = (column, y, y, y)
   }
 
   /// Nothing leads from what came to what comes.
@@ -86,8 +85,12 @@ struct PicturePath {
     } else {
       if isPenDown, style == .steps { path += "H\(place)" }
       // A dash, so that a number that stands alone is seen.
-      path += isPenDown ? "L\(place) \(SVG.number(top))" : "M\(place) \(SVG.number(top))h0.01"
-      if bottom > top { path += "V\(SVG.number(bottom))" }
+      path += isPenDown ? "L\(place) \(SVG.number(first))" : "M\(place) \(SVG.number(first))h0.01"
+      var y = first
+      for next in (isTopLater ? [bottom, top] : [top, bottom]) + [last] where next != y {
+        path += "V\(SVG.number(next))"
+        y = next
+      }
     }
     isPenDown = true
     self.x = nil

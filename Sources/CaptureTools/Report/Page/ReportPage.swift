@@ -86,8 +86,9 @@ extension ReportSection {
   fileprivate func encode(_ line: inout JSONLine) {
     line.member("title", title)
     // More digits than a number of JavaScript has.
-    line.member("startNs", "\(start)")
-    line.member("seconds", seconds)
+    line.member("startNs", "\(timeAxis.lowerBound)")
+    line.member("seconds", offset(timeAxis.upperBound))
+    line.member("legend", legend(in: timeAxis))
     if let view {
       line.member(
         "window",
@@ -124,12 +125,13 @@ extension ReportSection {
   private var sortedMarks: [Mark] { marks.sorted { $0.from < $1.from } }
 
   /// Seconds on the time axis.
-  private func offset(_ time: Int64) -> Double { Double(time &- start) / 1e9 }
+  private func offset(_ time: Int64) -> Double { Double(time &- timeAxis.lowerBound) / 1e9 }
 
   private func encode(_ table: Table, _ line: inout JSONLine) {
     line.member("name", table.table.name)
     line.member("isDerived", table.isDerived)
     line.member("count", table.table.count)
+    let start = timeAxis.lowerBound
     line.member("offsetNs", (table.table.first ?? start) &- start)
     line.member(
       "columns",
@@ -190,6 +192,7 @@ extension ReportSection.Chart {
     line.member("style", style.rawValue)
     line.member("axis") { line in
       line.member("leastSpan", axis.leastSpan)
+      line.member("leastShare", axis.leastShare)
       if let range = axis.includes {
         line.member(
           "includes", array: { line in for end in [range.lowerBound, range.upperBound] { line.value(end) } })

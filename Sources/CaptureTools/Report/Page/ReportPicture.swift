@@ -4,7 +4,8 @@ import Recording
 
 /// A report as one picture for a paper: each plot over the same time, with what is missing. SVG without scripts.
 ///
-/// Each column of pixels has the smallest and the largest number that fall into it, so no peak is lost; what lies beyond the
+/// Each column of pixels has the first, the smallest, the largest and the last number that fall into it, in the order in which
+/// they came: no peak is lost, and none is made. What lies beyond the
 /// axis (`ValueAxis`) is drawn to the edge, with a triangle, and told.
 struct ReportPicture {
   private var body = ""
@@ -28,6 +29,10 @@ struct ReportPicture {
     }
     for chart in section.charts { draw(chart, of: section) }
     drawTimeAxis(section)
+    let legend = section.legend(in: section.stretch)
+    guard !legend.isEmpty else { return }
+    text(PictureFrame.left, y + 8, legend, size: 11, color: Color.quiet)
+    y += 14
   }
 
   private mutating func draw(_ chart: ReportSection.Chart, of section: ReportSection) {
@@ -124,7 +129,7 @@ struct ReportPicture {
     while tick * step <= to, step > 0, wanted > 0 {
       let nanoseconds = Int64(tick * step * 1e9)
       let label = ReportText.elapsed(nanoseconds)
-      let x = frame.x(section.start &+ nanoseconds)
+      let x = frame.x(section.timeAxis.lowerBound &+ nanoseconds)
       text(x, y + 15, label, size: 11, anchor: "middle", color: Color.quiet)
       tick += 1
     }
@@ -158,10 +163,10 @@ struct ReportPicture {
 
 extension ReportSection {
   /// What is drawn.
-  var stretch: ClosedRange<Int64> { view ?? start...max(start, end) }
+  var stretch: ClosedRange<Int64> { view ?? timeAxis }
 
   /// On the time axis.
-  func seconds(_ time: Int64) -> Double { Double(time &- start) / 1e9 }
+  func seconds(_ time: Int64) -> Double { Double(time &- timeAxis.lowerBound) / 1e9 }
 }
 
 extension ReportSection.Chart {

@@ -8,29 +8,56 @@
 /// - rare: of its series' numbers at most one in 200 is so, or two of few. R peaks come more often, however narrow.
 ///
 /// Of fewer than 64 numbers none is left out: who zooms in on an outlier sees it.
-struct ValueAxis: Sendable {
-  struct Rule: Hashable, Sendable {
-    /// What the axis spans at least, as far as 2 % of its values are not more: what hardly changes must not look as if it did.
-    var leastSpan = 0.0
+package struct ValueAxis: Sendable {
+  package struct Rule: Hashable, Sendable {
+    /// The axis spans at least this, in its unit, and at least this share of its greatest value: what hardly changes must
+    /// not look as if it did.
+    package var leastSpan: Double
+    package var leastShare: Double
     /// What it spans in any case.
-    var includes: ClosedRange<Double>?
+    package var includes: ClosedRange<Double>?
     /// Sums and settings have no outliers.
-    var keepsAll = false
+    package var keepsAll: Bool
+
+    package init(
+      leastSpan: Double = 0, leastShare: Double = 0.02, includes: ClosedRange<Double>? = nil,
+      keepsAll: Bool = false
+    ) {
+      (self.leastSpan, self.leastShare) = (leastSpan, leastShare)
+      (self.includes, self.keepsAll) = (includes, keepsAll)
+    }
+
+    /// The smallest spans of a quantity. A hand at rest moves by some mg, and the light of a weak pulse changes by 1 %.
+    ///
+    /// - Parameter unit: as in `RecordedColumn`, or as a report writes it.
+    package init(unit: String) {
+      self.init()
+      switch unit {
+      case "g": leastSpan = 0.25
+      case "mg": leastSpan = 250
+      case "1/min", "per minute": leastSpan = 20
+      case "Cel", "°C": leastSpan = 0.5
+      case "uV", "µV": leastSpan = 500
+      case "ms": leastSpan = 50
+      case "counts": leastShare = 0.005
+      default: break
+      }
+    }
   }
 
-  private(set) var low: Double
-  private(set) var high: Double
+  package private(set) var low: Double
+  package private(set) var high: Double
   /// Places of those left out, rising, for each series.
-  private(set) var outliers: [[Int]]
+  package private(set) var outliers: [[Int]]
 
   /// - Parameter series: numbers in view, NaN where a row has none; all of the same length.
   /// - Returns: `nil` without any number.
-  init?(_ series: [[Double]], _ rule: Rule) {
+  package init?(_ series: [[Double]], _ rule: Rule) {
     let cores = series.map { rule.keepsAll ? Self.hull($0[...]) : Self.core($0) }
     guard let core = Self.union(cores) else { return nil }
     outliers = series.map { _ in [] }
     if !rule.keepsAll, core.upperBound > core.lowerBound {
-      let wide = Self.widened(core, rule.leastSpan)
+      let wide = Self.widened(core, rule)
       let reach = Self.reach * (wide.upperBound - wide.lowerBound)
       let limits = wide.lowerBound - reach...wide.upperBound + reach
       outliers = series.map { Self.outliers($0, beyond: limits) }
@@ -42,7 +69,7 @@ struct ValueAxis: Sendable {
     if let includes = rule.includes {
       span = min(span.lowerBound, includes.lowerBound)...max(span.upperBound, includes.upperBound)
     }
-    span = Self.widened(span, rule.leastSpan)
+    span = Self.widened(span, rule)
     (low, high) = (span.lowerBound, span.upperBound)
   }
 
@@ -82,10 +109,10 @@ struct ValueAxis: Sendable {
     return alone.count <= max(2, count * step(numbers) / rarity) ? alone.map { far[$0] } : []
   }
 
-  /// - Returns: at least as wide as asked, and as 2 % of its greatest value; not below 0 for that.
-  private static func widened(_ span: ClosedRange<Double>, _ leastSpan: Double) -> ClosedRange<Double> {
+  /// - Returns: at least as wide as the rule asks for; not below 0 for that.
+  private static func widened(_ span: ClosedRange<Double>, _ rule: Rule) -> ClosedRange<Double> {
     let (low, high) = (span.lowerBound, span.upperBound)
-    var least = max(leastSpan, max(abs(low), abs(high)) * 0.02)
+    var least = max(rule.leastSpan, max(abs(low), abs(high)) * rule.leastShare)
     if least == 0 { least = 1 }
     guard high - low < least else { return span }
     var bottom = (low + high) / 2 - least / 2
