@@ -130,6 +130,17 @@ import Testing
     #expect(try strokes(numbers) == levels)
   }
 
+  /// From column to column it leads from the last number to the first; a step lasts until the next one.
+  @Test func fromColumnToColumn() throws {
+    let frame = PictureFrame(top: 0, low: 0, high: 102, stretch: 0...100)
+    func path(_ style: ReportSection.Chart.Style) throws -> [Substring] {
+      let path = PicturePath.element([0, 102], at: [0, 50], style, pause: .max, in: frame, "#000")
+      return try #require(path.split(separator: "\"").dropFirst().first).split { "MVhHL ".contains($0) }
+    }
+    #expect(try path(.line).compactMap { Double($0) } == [76, 106, 0.01, 506, 4])
+    #expect(try path(.steps).compactMap { Double($0) } == [76, 106, 0.01, 506, 506, 4, 936, 936, 4])
+  }
+
   /// Ticks 40 ms apart that come in bunches: plots have them 40 ms apart.
   @Test func sensorsClock() throws {
     try withFolder { folder in
@@ -139,7 +150,8 @@ import Testing
         let due = index * 40_000_000
         let event = (due + 249_999_999) / 250_000_000 * 250_000_000
         let place = index - (event - 250_000_000 + 40_000_000) / 40_000_000
-        text += "\(1_700_000_000_000_000_000 + event + max(0, place) * 1_000_000),\(10_000 + index % 25),1,1,1\n"
+        let time = 1_700_000_000_000_000_000 + event + max(0, place) * 1_000_000
+        text += "\(time),\(10_000 + index % 25),1,1,1\n"
       }
       try write(text, folder + "/ppg.csv")
       let table = try document(folder).sections[0].tables[0].table

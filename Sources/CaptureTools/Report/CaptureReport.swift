@@ -155,6 +155,7 @@ struct CaptureReport {
     }
     section.knowsLosses = facts?.knowsLosses ?? false
     if facts == nil { section.widenGaps() }
+    section.placeOnSensorClocks()
     section.addPauses()
     section.addSilentEnd()
     section.joinLossesToGaps()

@@ -7,9 +7,7 @@ import Recording
 enum AnalysisSection {
   static func add(_ report: AnalysisReport, _ findings: AnalysisFindings, to section: inout ReportSection) {
     section.figures += report.figures
-    for stream in RingStream.allCases {
-      section.place(stream.name, at: findings.ringTimes[stream.rawValue])
-    }
+    section.sensorTimes = RingStream.allCases.map { ($0.name, findings.ringTimes[$0.rawValue]) }
     if report.contents.contains(.pulse) { addPulse(report.pulse, findings, to: &section) }
     if report.contents.contains(.ecg) { addECG(report.ecg, findings, to: &section) }
     if report.contents.contains(.heartRate) { addHeartRate(report.heartRate, to: &section) }

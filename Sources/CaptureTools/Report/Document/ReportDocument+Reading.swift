@@ -124,6 +124,7 @@ extension ReportDocument {
     section.marks +=
       device.connectionMarks + device.pauses + drops.filter { $0.to >= start && $0.from <= end }
     section.widenGaps()
+    section.placeOnSensorClocks()
     section.joinLossesToGaps()
     section.marks.sort { $0.from < $1.from }
     section.changes = device.changes

@@ -174,6 +174,8 @@ struct ReportSection: Sendable {
   /// Nanoseconds since the Unix epoch, as far as others than the tables tell it.
   var begins: Int64?
   var ends: Int64?
+  /// Of tables by name, a time on the sensor's own clock for each row.
+  var sensorTimes: [(name: String, times: TableTimes)] = []
   /// The time axis that it shares with the other sections; `nil`: from its own start to its own end.
   var sharedAxis: ClosedRange<Int64>?
 
@@ -216,10 +218,12 @@ struct ReportSection: Sendable {
     }
   }
 
-  /// Puts a recorded table on the clock of its sensor.
-  mutating func place(_ name: String, at times: TableTimes) {
-    for index in tables.indices where tables[index].table.name == name && !tables[index].isDerived {
-      tables[index].table.place(at: times)
+  /// Puts recorded tables on the clocks of their sensors. Gaps are told by arrival: they come first.
+  mutating func placeOnSensorClocks() {
+    for (name, times) in sensorTimes {
+      for index in tables.indices where tables[index].table.name == name && !tables[index].isDerived {
+        tables[index].table.place(at: times)
+      }
     }
   }
 

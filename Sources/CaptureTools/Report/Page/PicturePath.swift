@@ -60,15 +60,15 @@ struct PicturePath {
   private init(_ style: ReportSection.Chart.Style) { self.style = style }
 
   private mutating func add(_ exact: Double, _ y: Double) {
-    last = y
     let column = (exact / Self.columnWidth).rounded() * Self.columnWidth
     if let x, x == column {
+      last = y
       if y < top { (top, isTopLater) = (y, true) }
       if y > bottom { (bottom, isTopLater) = (y, false) }
       return
     }
     flush()
-    (x, first, top, bottom) = (column, y, y, y)
+    (x, first, top, bottom, last) = (column, y, y, y, y)
   }
 
   /// Nothing leads from what came to what comes.
