@@ -186,7 +186,7 @@ public struct TickClock: Sendable {
     count += 1
     note(pause: pauses.take(tick.time.nanoseconds, period: fit?.period))
     if fit == nil {
-      early.take(tick.time.nanoseconds)
+      if lastNumber < 0 { early.take(tick.time.nanoseconds) }
       warmUp()
     }
     place()
@@ -210,6 +210,8 @@ public struct TickClock: Sendable {
     guard count > 0 || lastNumber >= 0 else { return }
     finish()
     (isFirst, pauses) = (false, StreamPauses())
+    early.removeAll()
+    earlyPlaced = 0
   }
 
   /// Ends the stream: what waits is decided with what is known.
