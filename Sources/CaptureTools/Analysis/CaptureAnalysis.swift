@@ -34,6 +34,8 @@ package struct CaptureAnalysis: ~Copyable {
   private var streams: [any SampleTable] = []
   /// The place of the one that the last row was taken from.
   private var lastStream = 0
+  /// When links brought their first sample, but for the first link, in order.
+  private var linkStarts: [Int64] = []
   /// Of other sensors.
   private var sources: [any TableSource] = []
   private var results = AnalysisResults()
@@ -73,7 +75,7 @@ package struct CaptureAnalysis: ~Copyable {
     do throws(SystemError) {
       if !samples.isEmpty {
         var ring = RingAnalysis()
-        for sample in samples { try ring.take(sample, to: &analysis.results) }
+        for sample in samples { try ring.take(sample, link: sample.link, to: &analysis.results) }
         try ring.finish(&analysis.results)
       }
     } catch { throw .output(error) }
@@ -94,6 +96,8 @@ package struct CaptureAnalysis: ~Copyable {
       throw .noTables(error)
     }
     results.report.captureProblems = capture.problems
+    linkStarts = (capture.session?["gaps"]?.array ?? []).compactMap { $0["firstSampleAtNs"]?.nanoseconds }
+      .sorted()
     results.report.ledger = capture.ledger
     results.report.security = LinkSecurity.all(in: capture.session)
     results.report.unknownLoss = capture.unknownLoss
@@ -157,10 +161,12 @@ package struct CaptureAnalysis: ~Copyable {
   /// Merges the tables by time. Of rows with the same stamp the one that a ring sends after the last one is next.
   private mutating func readStreams() throws(SystemError) {
     var ring = RingAnalysis()
+    var link = 0
     while let place = earliest(), let row = streams[place].next {
+      while link < linkStarts.count, row.time.nanoseconds >= linkStarts[link] { link += 1 }
       streams[place].advance()
       lastStream = place
-      try ring.take(row, to: &results)
+      try ring.take(row, link: link, to: &results)
     }
     try ring.finish(&results)
     let parts = results.report.ticks.parts

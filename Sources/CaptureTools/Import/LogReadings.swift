@@ -182,7 +182,7 @@ struct LogReadings {
       guard packet.originalByteCount == 11 + RingFrame.byteCount, let handle = att.handle,
         let sample = RingRawSample(cut: value), links[place].source.isFirst(handle)
       else { return }
-      sink.take(cut: RingRawReading(time: packet.time, sample: sample))
+      sink.take(cut: RingRawReading(time: packet.time, sample: sample, link: links[place].number))
     default: break
     }
   }
@@ -198,6 +198,6 @@ struct LogReadings {
     if let refusal = refusal(value, of: RingUUID.commandNotify, handle, links[place].number, at: time) {
       return sink.leaveOut(refusal)
     }
-    sink.take(RingRawReading(time: time, sample: sample))
+    sink.take(RingRawReading(time: time, sample: sample, link: links[place].number))
   }
 }

@@ -113,7 +113,7 @@ extension LogTables: LogReadingSink {
     counts.received += 1
     guard let stream = sample.stream else { return }
     ringSamples.append(sample)
-    ticks.take(sample.sample, at: sample.time)
+    ticks.take(sample.sample, at: sample.time, link: sample.link)
     while let placed = ticks.next() { ringLosses.take(placed) }
     append(sample, to: stream.table)
   }

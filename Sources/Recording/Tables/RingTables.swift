@@ -22,7 +22,7 @@ package struct RingTables: SampleTables {
     guard let table = sample.stream?.rawValue else { return }
     files.append(sample, to: table)
     if sample.sample.isDropout { droppedOut[table] += 1 }
-    stream.take(sample.sample, at: sample.time)
+    stream.take(sample.sample, at: sample.time, link: sample.link)
     takeTicks(&files)
   }
 

@@ -9,15 +9,19 @@ import Synchronization
 public struct RingRawReading: NotificationSample, BitwiseCopyable {
   public let time: ReceiveTime
   public let sample: RingRawSample
+  /// Number of the link that it came over, in ascending order.
+  package let link: Int
 
   public init(decoding value: Span<UInt8>, at time: ReceiveTime) throws(WireError) {
     sample = try RingRawSample(decoding: value)
     self.time = time
+    link = 0
   }
 
-  package init(time: ReceiveTime, sample: RingRawSample) {
+  package init(time: ReceiveTime, sample: RingRawSample, link: Int = 0) {
     self.time = time
     self.sample = sample
+    self.link = link
   }
 }
 
@@ -52,7 +56,10 @@ public struct RingSession: SensorSession {
   ) async throws(HostError) -> RingSession {
     let ring = try await RingLink(toStream: connection)
     let source = RawSource()
-    let session = RingSession(ring: ring, times: sink.times) { sink.take($0, of: source, at: $1) }
+    let number = sink.nextLink()
+    let session = RingSession(ring: ring, times: sink.times) {
+      sink.take($0, of: source, at: $1, link: number)
+    }
     try await ring.startRaw(session.take)
     return session
   }
@@ -76,13 +83,15 @@ public struct RingSession: SensorSession {
 extension SampleSink<RingRawReading> {
   /// Checks, decodes and queues one notification of a ring. Receive thread only.
   package func take(
-    _ notification: borrowing HandleValueNotification, of source: RawSource, at time: ReceiveTime
+    _ notification: borrowing HandleValueNotification, of source: RawSource, at time: ReceiveTime,
+    link: Int = 0
   ) {
     let (value, handle) = (notification.value, notification.handle)
     take(at: time) { () throws(WireError) in
       let frame = try RingFrame(validating: value)
       guard let sample = RingRawSample(raw: frame) else { return .other }
-      return source.isFirst(handle) ? .sample(RingRawReading(time: time, sample: sample)) : .repeated
+      return source.isFirst(handle)
+        ? .sample(RingRawReading(time: time, sample: sample, link: link)) : .repeated
     }
   }
 }

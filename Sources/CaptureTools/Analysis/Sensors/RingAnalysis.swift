@@ -20,15 +20,16 @@ struct RingAnalysis: ~Copyable {
   /// Ticks after which the clock is checked again.
   private static let clockTicks = 64
 
+  /// - Parameter link: the number of its link.
   mutating func take(
-    _ row: RingRawReading, to results: inout AnalysisResults
+    _ row: RingRawReading, link: Int, to results: inout AnalysisResults
   ) throws(SystemError) {
     results.take(row.time)
     if let kind = row.stream {
       seen.insert(kind)
       if row.sample.isDropout { dropouts[kind.rawValue] += 1 }
     }
-    stream.take(row.sample, at: row.time)
+    stream.take(row.sample, at: row.time, link: link)
     try takeTicks(&results)
   }
 
