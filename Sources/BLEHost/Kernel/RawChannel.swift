@@ -68,20 +68,35 @@ actor RawChannel {
     guard ProcessFacts.has(.netRaw) else {
       throw .notPermitted(action: "the HCI raw channel", capability: "CAP_NET_RAW")
     }
+    let descriptor: FileDescriptor
+    do throws(SystemError) { descriptor = try HCISocket.openRaw(index: info.index) } catch {
+      throw HostError(error)
+    }
+    return try await adopt(descriptor, of: info, on: loop, note: note)
+  }
+
+  /// Takes over the raw channel that a descriptor is.
+  static func adopt(
+    _ descriptor: consuming FileDescriptor, of info: AdapterInfo, on loop: EventLoop,
+    note: @escaping @Sendable (String) -> Void
+  ) async throws(HostError) -> RawChannel {
     let channel: RawChannel
-    do throws(SystemError) { channel = try RawChannel(info, loop, note) } catch { throw HostError(error) }
+    do throws(SystemError) { channel = try RawChannel(descriptor, info, loop, note) } catch {
+      throw HostError(error)
+    }
     try await channel.start()
     return channel
   }
 
   private init(
-    _ info: AdapterInfo, _ loop: EventLoop, _ note: @escaping @Sendable (String) -> Void
+    _ descriptor: consuming FileDescriptor, _ info: AdapterInfo, _ loop: EventLoop,
+    _ note: @escaping @Sendable (String) -> Void
   ) throws(SystemError) {
     self.info = info
     self.loop = loop
     self.note = note
     slab = try ReceiveSlab(slots: Self.slabSlots, slotByteCount: 1 + HCICommandPacket.maximumByteCount)
-    descriptor = try HCISocket.openRaw(index: info.index)
+    self.descriptor = descriptor
   }
 
   private func start() throws(HostError) {

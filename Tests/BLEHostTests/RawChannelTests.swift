@@ -1,0 +1,71 @@
+import BLECore
+import BLELinux
+import BLEWire
+import CTestSystem
+import Glibc
+import TestKit
+import TestPeer
+import Testing
+
+@testable import BLEHost
+
+/// The raw channel over a socket pair, with the controller's part played by a script, on a kernel that has no memory.
+@Suite(.timeLimit(.minutes(1))) struct RawChannelTests {
+  /// Read Local Supported Commands, and its Command Complete: 64 octets of bits. Core 5.4, Vol 4, Part E, 7.4.2.
+  private static let command = "01021000"
+  private static let reply = "04 0e 44 01 0210 00" + String(repeating: "5a", count: 64)
+
+  private func open(
+    failing number: CInt, skip: CInt = 0, count: CInt, lost: Counter = Counter()
+  ) async throws -> (loop: EventLoop, channel: RawChannel, controller: Peer) {
+    let loop = try EventLoop.start()
+    let pair = try SocketPair()
+    let controller = try Peer.start(pair.theirs()) { hexOf($0) == Self.command ? [octetsOf(Self.reply)] : [] }
+    let address = DeviceAddress(bits: 0x5E00_5301, type: .public)
+    let info = AdapterInfo(index: 0, address: address, isUp: true, bus: 0)
+    let channel = try await RawChannel.adopt(pair.ours(), of: info, on: loop) { _ in }
+    await channel.onLost { lost.add() }
+    // Of the receive thread's calls, no one else's.
+    await Task(executorPreference: loop) { test_fail(TEST_RECVMMSG, number, skip, count) }.value
+    return (loop, channel, controller)
+  }
+
+  /// What waits in the socket is received when there is memory again, and the channel stays open.
+  @Test(arguments: [ENOMEM, ENOBUFS], [1, 50, 900] as [CInt])
+  func goesOnAfterAShortage(_ number: CInt, _ count: CInt) async throws {
+    let lost = Counter()
+    let (loop, channel, _) = try await open(failing: number, count: count, lost: lost)
+    #expect(try await channel.command(ReadLocalSupportedCommands()) == Array(repeating: 0x5A, count: 64))
+    let failures = await Task(executorPreference: loop) { () -> CInt in
+      defer { test_fail(TEST_RECVMMSG, 0, 0, 0) }
+      return test_failures(TEST_RECVMMSG)
+    }.value
+    #expect(failures == count)
+    // A success in between begins the count anew.
+    await Task(executorPreference: loop) { test_fail(TEST_RECVMMSG, number, 0, count) }.value
+    #expect(try await channel.command(ReadLocalSupportedCommands()).count == 64)
+    #expect(lost.value == 0)
+    await channel.close()
+    loop.stop()
+  }
+
+  /// One that never has any is an adapter that is gone: no endless loop.
+  @Test func isLostInTheEnd() async throws {
+    let lost = Counter()
+    let (loop, channel, _) = try await open(failing: ENOMEM, count: .max, lost: lost)
+    await #expect(throws: HostError.self) { try await channel.command(ReadLocalSupportedCommands()) }
+    await lost.reaches(1)
+    loop.stop()
+  }
+
+  /// Any other error ends it at once.
+  @Test func isLostWithTheAdapter() async throws {
+    let lost = Counter()
+    let (loop, channel, _) = try await open(failing: ENODEV, count: 1, lost: lost)
+    await #expect(throws: HostError.adapterDown("hci0")) {
+      try await channel.command(ReadLocalSupportedCommands())
+    }
+    await lost.reaches(1)
+    loop.stop()
+  }
+}
