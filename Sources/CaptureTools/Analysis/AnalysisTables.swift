@@ -21,7 +21,7 @@ struct AnalysisTables {
     var header: String {
       switch self {
       case .ticks: TickRows.table.header
-      case .pulse: "start_ns,end_ns,pulse_per_minute,quality,method,motion_g,periodicity,none_because\n"
+      case .pulse: "start_ns,end_ns,pulse_per_minute,quality,method,motion_g,none_because,periodicity\n"
       case .beatWindows:
         "start_ns,end_ns,beats,pulse_per_minute,template_correlation,skewness,motion_g,periodicity,verdict\n"
       case .beats: "fitted_time_ns,interval_ms,accepted\n"
@@ -74,8 +74,8 @@ struct AnalysisTables {
       text.appendColumn(window.pulse?.quality, decimals: 3)
       text.appendCell(window.pulse?.method.rawValue ?? "")
       text.appendColumn(window.motion, decimals: 4)
-      text.appendColumn(window.periodicity, decimals: 4)
       text.appendCell(window.absence?.rawValue ?? "")
+      text.appendColumn(window.periodicity, decimals: 4)
     }
   }
 
