@@ -18,7 +18,8 @@ import Testing
         ["log", "record", "--synthetic", "10", "--duration", "1", "--output", folder + "/log"],
       ] {
         // The limit is not root's; and of another user this machine has no processes.
-        let user = getuid() == 0 ? ["setpriv", "--reuid", "61239", "--regid", "61239", "--clear-groups"] : []
+        let number = "\(61_230 + limit)"
+        let user = getuid() == 0 ? ["setpriv", "--reuid", number, "--regid", number, "--clear-groups"] : []
         let words = ["--nproc=\(limit)"] + user + [program] + arguments
         let result = try await Program("prlimit", words).finish()
         #expect(result.status == 1, "\(arguments): \(result.errors)")
