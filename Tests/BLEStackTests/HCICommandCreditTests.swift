@@ -160,19 +160,6 @@ private struct LEReadPHY: HCICommand {
     #expect(bench.host.controller.aclPacketCount == 8)
   }
 
-  /// 27 octets are the least that the specification allows, whatever the controller says. Core 5.4, Vol 4, Part E, 7.8.2.
-  @Test func doesNotBelieveInBuffersOfOneOctet() throws {
-    let bench = HCIHostBench()
-    var answers = HCIHostBench.answers
-    answers["0220"] = "00 0100 02"
-    try bench.setUp(answers)
-    try bench.connect()
-    let request = octetsOf("02 0502")
-    let isSent = bench.host.send(request.span, on: handle)
-    #expect(isSent)
-    #expect(bench.sent() == ["0240000700030004000205" + "02"])
-  }
-
   @Test func refusesAControllerWithoutLE() throws {
     let bench = HCIHostBench()
     var answers = HCIHostBench.answers
