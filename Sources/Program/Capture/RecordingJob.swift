@@ -3,6 +3,7 @@ import BLECore
 import BLEHost
 import BLELinux
 import BLEReplay
+import BLEStack
 import CommandKit
 import HomeAssistant
 import InfluxWriter
