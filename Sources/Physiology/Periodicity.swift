@@ -99,6 +99,7 @@ struct Periodicity: Sendable {
   /// The first peak that is nearly as high as the highest one between the shortest and the longest period.
   private func peak(_ lags: Int) -> Found? {
     let first = max(1, Int(60 / Self.beatsPerMinute.upperBound * rate))
+    guard first < lags - 1 else { return nil }
     var highest = 0.0
     for lag in first..<lags - 1 where isPeak(lag) { highest = max(highest, refined(lag).strength) }
     var rival = 0.0

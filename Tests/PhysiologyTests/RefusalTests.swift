@@ -103,6 +103,15 @@ import Testing
     if kind != .stepsWithoutAccelerometer { #expect(found.beats.allSatisfy { $0.beatsPerMinute == nil }) }
   }
 
+  /// A stretch that is too short for a beat has no pulse.
+  @Test(arguments: [25.0, 50, 100, 200]) func tellsNoPulseOfAMoment(rate: Double) throws {
+    let samples = Self.samples(.lamp, rate: rate)
+    for count in 1...Int(2 * rate) {
+      let found = try windows(Array(samples.prefix(count)), rate: rate)
+      #expect(found.rates.isEmpty && found.beats.allSatisfy { $0.beatsPerMinute == nil })
+    }
+  }
+
   /// A pulse wave of a second harmonic, or a systolic wave and a dicrotic one that is nearly half as high; it
   /// breathes, and the hand is still.
   @Test(arguments: [25.0, 50, 100], [false, true]) func tellsAPulseOrNone(rate: Double, isDicrotic: Bool)
