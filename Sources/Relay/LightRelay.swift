@@ -46,6 +46,12 @@ package struct LightRelay: RelaySource {
   ) {
     let measuredAt = stamps.stamp(ofFitted: window.end) ?? window.end
     var measurement = HeartRateMeasurement(beatsPerMinute: 0, contact: .notDetected)
+    switch window.absence {
+    case .noise, .octave, .noAccelerometer:
+      silences += 1
+      return
+    case .missingSamples, .unsettled, .noSignal, nil: break
+    }
     if let pulse = window.pulse {
       guard pulse.quality >= leastQuality else {
         silences += 1

@@ -73,8 +73,10 @@ extension WithoutKernel {
       let path = scene.path("capture")
       let result = try scene.ringtap(
         reaching: ring, "capture", ring.address, "--count", "300", "--output", path)
-      // What it takes with it is lost, which shows in ticks that lack a part.
-      #expect(result.status == 3)
+      // What it takes with it is lost, which shows in ticks that lack a part; whole ticks may be a drift of the clock, too, and
+      // are told as what may be missing.
+      let told = result.output + result.errors
+      #expect(result.status == 3 || told.contains("may be missing"), "\(told)")
       try proxy.line(containing: "inserted")
       let capture = try scene.wholeCapture(path)
       #expect(capture.rowCount == 300)

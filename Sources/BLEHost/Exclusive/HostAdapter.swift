@@ -370,7 +370,7 @@ public actor HostAdapter: Adapter {
     let acceptor = isWished ? nil : acceptor
     guard wish != nil || acceptor != nil else {
       // A link that nobody waits for any more.
-      _ = host.submit(Disconnect(handle))
+      host.decline(handle)
       if isWished { endAttempt() }
       return
     }

@@ -23,7 +23,7 @@ final class LinkWish {
     from now: MonotonicTime
   ) {
     (self.peer, self.request, self.tap) = (peer, request, tap)
-    seconds = Int(timeout.components.seconds)
+    seconds = Int((timeout / .seconds(1)).rounded(.up))
     deadline = now.advanced(by: timeout)
   }
 

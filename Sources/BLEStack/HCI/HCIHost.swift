@@ -140,6 +140,11 @@ public struct HCIHost: ~Copyable {
     return id
   }
 
+  /// Ends a link that nobody asked for: that the controller does not know it proves nothing.
+  public mutating func decline(_ handle: ConnectionHandle) {
+    if let id = submit(Disconnect(handle)) { probes[id] = nil }
+  }
+
   /// Asks the controller about a link, as it may have started again and know it no more: once a second at most.
   mutating func probe(now: MonotonicTime) {
     guard let handle = links.keys.first, probedAt.map({ $0.duration(to: now) >= .seconds(1) }) ?? true else {

@@ -171,6 +171,7 @@ public struct TickClock: Sendable {
 
   /// Ticks that may be missing after the last one that was on time, if that is likely for a ring that drops so many.
   private var untoldByShare: Int {
+    guard lastNumber > 0 else { return 0 }
     let untold = Double(tally.missing) * Double(lastNumber - lastOnTime)
     return untold > Self.leastLikely * Double(lastNumber) ? 1 : 0
   }

@@ -1,3 +1,4 @@
+import BLECore
 import BLEHost
 import BLELinux
 
@@ -8,8 +9,6 @@ import BLELinux
 public struct SilenceRule: Hashable, Sendable {
   /// Mean intervals of the stream's own samples that may pass without one.
   static let intervals = 20
-  /// Checks within the time that may pass: what is found silent was so for that time, and for a quarter of it more at most.
-  private static let checks = 4
   /// Of links in a row that bring nothing, each may take twice as long as the one before, up to this.
   static let longest = Duration.seconds(600)
 
@@ -35,22 +34,26 @@ public struct SilenceRule: Hashable, Sendable {
     return max(limit, min(limit * (1 << min(emptyLinks, 10)), Self.longest))
   }
 
-  /// Waits until a stream has been silent for too long.
+  /// Waits until a stream has been silent for too long. A stream that runs wakes nobody but once in that time.
   ///
   /// - Returns: for how long; `nil` if the task is cancelled before.
   func silence(
     of times: SampleTimes, after emptyLinks: Int = 0, atMost longest: Duration? = nil, on loop: EventLoop
   ) async -> Duration? {
-    var (count, quietChecks) = (times.count, 0)
+    var count = times.count
+    var passed = Duration.zero
     while true {
       var limit = limit(at: times.meanInterval, after: emptyLinks)
       if let longest { limit = min(limit, longest) }
-      guard (try? await loop.wait(for: limit / Self.checks)) != nil else { return nil }
+      let rest = max(limit - passed, limit / 2)
+      guard (try? await loop.wait(for: rest)) != nil else { return nil }
       let now = times.count
       let isExpected = now > 0 ? !times.mayRest : beginsAtOnce
-      quietChecks = now == count && isExpected ? quietChecks + 1 : 0
+      if now == count, isExpected { return limit }
+      // How long ago the last sample came. The wall clock may have been set meanwhile: then it counts from now on.
+      let elapsed = times.last.map { Duration.nanoseconds((loop.clock.now() - $0).nanoseconds) } ?? .zero
+      passed = now != count && isExpected && elapsed > .zero && elapsed < rest ? elapsed : .zero
       count = now
-      if quietChecks == Self.checks { return limit }
     }
   }
 }
