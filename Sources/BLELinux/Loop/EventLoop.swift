@@ -110,6 +110,25 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     return token
   }
 
+  /// Adds a source that has deadlines and no descriptor.
+  package func add(_ source: any EventSource) -> UInt64 {
+    precondition(isOnThread)
+    let token = nextToken
+    nextToken += 1
+    sources.append(source)
+    tokens.append(token)
+    isDeadlineKnown = false
+    return token
+  }
+
+  /// Removes a source without a descriptor.
+  package func remove(_ token: UInt64) {
+    precondition(isOnThread)
+    guard let index = tokens.firstIndex(of: token) else { return }
+    tokens.remove(at: index)
+    sources.remove(at: index)
+  }
+
   package func update(
     _ token: UInt64, _ descriptor: borrowing FileDescriptor, for readiness: Readiness
   ) throws(SystemError) {
@@ -123,9 +142,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
   /// Call it before the descriptor closes.
   package func remove(_ token: UInt64, _ descriptor: borrowing FileDescriptor) {
     precondition(isOnThread)
-    guard let index = tokens.firstIndex(of: token) else { return }
-    tokens.remove(at: index)
-    sources.remove(at: index)
+    remove(token)
     _ = ringtap_epoll_remove(poll.rawValue, descriptor.rawValue)
   }
 
@@ -315,10 +332,14 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     let now = clock.monotonic()
     guard next <= now else { return }
     isDeadlineKnown = false
-    // Of those that there are now.
-    for source in sources {
+    // By number, which allocates nothing; one that is passed over as another goes has its turn in the next one.
+    var index = 0
+    while index < sources.count {
+      let source = sources[index]
       if let deadline = source.deadline, deadline <= now { source.expired(now: now) }
+      index += 1
     }
+    guard let nextTimer, nextTimer <= now else { return }
     for timer in takeTimers({ $0.deadline <= now }) { timer.sleeper.set(true) }
   }
 

@@ -388,16 +388,15 @@ public actor DeviceSession {
     return areAttributesChanged ? .attributesChanged : .firstSample
   }
 
-  /// Closes a link whose stream falls silent; until the task is cancelled.
-  private func watch(_ connection: Connection, _ times: SampleTimes, _ rule: SilenceRule) -> Task<Void, Never>
-  {
+  /// Closes a link whose stream falls silent.
+  private func watch(_ connection: Connection, _ times: SampleTimes, _ rule: SilenceRule) -> SilenceWatch {
     let loop = adapter.loop
-    let (emptyLinks, left) = (outage?.emptyLinks ?? 0, outage == nil ? nil : max(patienceLeft, .seconds(1)))
-    return loop.task {
-      guard let silence = await rule.silence(of: times, after: emptyLinks, atMost: left, on: loop) else {
-        return
-      }
-      await connection.close(for: .silent(seconds: Int(silence / .seconds(1))))
+    return SilenceWatch(
+      rule, of: times, after: outage?.emptyLinks ?? 0,
+      atMost: outage == nil ? nil : max(patienceLeft, .seconds(1)),
+      on: loop
+    ) { silence in
+      _ = loop.task { await connection.close(for: .silent(seconds: Int(silence / .seconds(1)))) }
     }
   }
 

@@ -33,27 +33,65 @@ public struct SilenceRule: Hashable, Sendable {
     let limit = max(floor, (interval ?? .zero) * Self.intervals)
     return max(limit, min(limit * (1 << min(emptyLinks, 10)), Self.longest))
   }
+}
 
-  /// Waits until a stream has been silent for too long. A stream that runs wakes nobody but once in that time.
-  ///
-  /// - Returns: for how long; `nil` if the task is cancelled before.
-  func silence(
-    of times: SampleTimes, after emptyLinks: Int = 0, atMost longest: Duration? = nil, on loop: EventLoop
-  ) async -> Duration? {
-    var count = times.count
-    var passed = Duration.zero
-    while true {
-      var limit = limit(at: times.meanInterval, after: emptyLinks)
-      if let longest { limit = min(limit, longest) }
-      let rest = max(limit - passed, limit / 2)
-      guard (try? await loop.wait(for: rest)) != nil else { return nil }
-      let now = times.count
-      let isExpected = now > 0 ? !times.mayRest : beginsAtOnce
-      if now == count, isExpected { return limit }
-      // How long ago the last sample came. The wall clock may have been set meanwhile: then it counts from now on.
-      let elapsed = times.last.map { Duration.nanoseconds((loop.clock.now() - $0).nanoseconds) } ?? .zero
-      passed = now != count && isExpected && elapsed > .zero && elapsed < rest ? elapsed : .zero
-      count = now
+/// Looks whether a stream has been silent for too long. A stream that runs wakes the loop once in that time, and nothing is
+/// allocated then. On the loop's thread.
+final class SilenceWatch: EventSource {
+  private let rule: SilenceRule
+  private let times: SampleTimes
+  private let emptyLinks: Int
+  private let longest: Duration?
+  private let loop: EventLoop
+  private let whenSilent: (Duration) -> Void
+  private var count: Int
+  private var token: UInt64?
+  private(set) var deadline: MonotonicTime?
+
+  /// - Parameters:
+  ///   - emptyLinks: links in a row that have brought nothing.
+  ///   - longest: a silence that is told anyway.
+  ///   - whenSilent: told for how long, once.
+  init(
+    _ rule: SilenceRule, of times: SampleTimes, after emptyLinks: Int, atMost longest: Duration?,
+    on loop: EventLoop, whenSilent: @escaping (Duration) -> Void
+  ) {
+    (self.rule, self.times, self.emptyLinks, self.longest) = (rule, times, emptyLinks, longest)
+    (self.loop, self.whenSilent, count) = (loop, whenSilent, times.count)
+    deadline = loop.clock.monotonic().advanced(by: rest(of: limit, isExpected: true))
+    token = loop.add(self)
+  }
+
+  private var limit: Duration {
+    let limit = rule.limit(at: times.meanInterval, after: emptyLinks)
+    return longest.map { min(limit, $0) } ?? limit
+  }
+
+  /// By how long ago the last sample came. The wall clock may have been set meanwhile: then it counts from now on.
+  private func rest(of limit: Duration, isExpected: Bool) -> Duration {
+    var elapsed = Duration.zero
+    if let last = times.last { elapsed = .nanoseconds((loop.clock.now() - last).nanoseconds) }
+    let rest = max(limit - elapsed, limit / 2)
+    return isExpected && elapsed > .zero && elapsed < limit ? rest : limit
+  }
+
+  func ready(_ readiness: Readiness) {}
+
+  func expired(now: MonotonicTime) {
+    let (limit, newCount) = (limit, times.count)
+    let isExpected = newCount > 0 ? !times.mayRest : rule.beginsAtOnce
+    if newCount == count, isExpected {
+      cancel()
+      return whenSilent(limit)
     }
+    deadline = now.advanced(by: rest(of: limit, isExpected: newCount != count && isExpected))
+    count = newCount
+  }
+
+  /// Also what the loop is left with where nobody was told.
+  func cancel() {
+    deadline = nil
+    token.map(loop.remove)
+    token = nil
   }
 }
