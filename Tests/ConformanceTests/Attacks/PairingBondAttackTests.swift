@@ -33,6 +33,7 @@ import Testing
       await #expect(throws: HostError.notEncrypted(stored.device, HCIStatus(rawValue: status))) {
         _ = try await attacker.connect()
       }
+      try await eventually("the end") { attacker.controller.heard().contains(.disconnection) }
       #expect(attacker.controller.heard() == [.encryption(PairingAttacker.key), .disconnection])
       #expect(attacker.bonds.bonds() == [stored])
     }
