@@ -35,9 +35,12 @@ public struct SilenceRule: Hashable, Sendable {
   }
 }
 
-/// Looks whether a stream has been silent for too long. A stream that runs wakes the loop once in that time, and nothing is
-/// allocated then. On the loop's thread.
+/// Looks whether a stream has been silent for too long, by the loop's clock: a wall clock that is set makes no silence. A stream
+/// that runs wakes the loop twice in that time, and nothing is allocated then. On the loop's thread.
 final class SilenceWatch: EventSource {
+  /// Looks within the time that may pass: a silence is found when it has lasted for that time, and half of it more at most.
+  private static let looks = 2
+
   private let rule: SilenceRule
   private let times: SampleTimes
   private let emptyLinks: Int
@@ -45,6 +48,8 @@ final class SilenceWatch: EventSource {
   private let loop: EventLoop
   private let whenSilent: (Duration) -> Void
   private var count: Int
+  /// Looks in a row at which there was nothing new.
+  private var quietLooks = 0
   private var token: UInt64?
   private(set) var deadline: MonotonicTime?
 
@@ -58,7 +63,7 @@ final class SilenceWatch: EventSource {
   ) {
     (self.rule, self.times, self.emptyLinks, self.longest) = (rule, times, emptyLinks, longest)
     (self.loop, self.whenSilent, count) = (loop, whenSilent, times.count)
-    deadline = loop.clock.monotonic().advanced(by: rest(of: limit, isExpected: true))
+    deadline = loop.clock.monotonic().advanced(by: limit / Self.looks)
     token = loop.add(self)
   }
 
@@ -67,28 +72,21 @@ final class SilenceWatch: EventSource {
     return longest.map { min(limit, $0) } ?? limit
   }
 
-  /// By how long ago the last sample came. The wall clock may have been set meanwhile: then it counts from now on.
-  private func rest(of limit: Duration, isExpected: Bool) -> Duration {
-    var elapsed = Duration.zero
-    if let last = times.last { elapsed = .nanoseconds((loop.clock.now() - last).nanoseconds) }
-    let rest = max(limit - elapsed, limit / 2)
-    return isExpected && elapsed > .zero && elapsed < limit ? rest : limit
-  }
-
   func ready(_ readiness: Readiness) {}
 
   func expired(now: MonotonicTime) {
     let (limit, newCount) = (limit, times.count)
     let isExpected = newCount > 0 ? !times.mayRest : rule.beginsAtOnce
-    if newCount == count, isExpected {
+    quietLooks = newCount == count && isExpected ? quietLooks + 1 : 0
+    count = newCount
+    guard quietLooks < Self.looks else {
       cancel()
       return whenSilent(limit)
     }
-    deadline = now.advanced(by: rest(of: limit, isExpected: newCount != count && isExpected))
-    count = newCount
+    deadline = now.advanced(by: limit / Self.looks)
   }
 
-  /// Also what the loop is left with where nobody was told.
+  /// Leaves the loop.
   func cancel() {
     deadline = nil
     token.map(loop.remove)
