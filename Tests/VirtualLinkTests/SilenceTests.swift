@@ -59,7 +59,7 @@ import Testing
         .gatt(.closed(.silent(seconds: 20))), .gatt(.closed(.silent(seconds: 40))),
       ])
     #expect(gap.attempts == 3)
-    // 20 + 20 + 40 s, a quarter more at most, and the pauses between links.
+    // 20 + 20 + 40 s, the first of them half longer at most, and the pauses between links.
     #expect((80...102).contains(try #require(gap.lengthNanoseconds) / 1_000_000_000))
     #expect(result.failure == nil)
     #expect(result.values > 50)

@@ -209,7 +209,7 @@ struct RecordingJob: Sendable {
       throw ExitCode.failure
     }
     if outcomes.contains(where: \.fellSilent) {
-      Console.note("samples are missing: a stream fell silent on a link that stayed up")
+      Console.note("samples may be missing: a stream fell silent on a link that stayed up")
       throw ExitCode(3)
     }
     try CaptureText.end(lost: outcomes.reduce(0) { $0 + $1.lostCount })
