@@ -46,10 +46,7 @@ extension InTestKernel {
     @Test(arguments: ["btsnoop", "pcapng"])
     func recordsWhatBtmonRecords(_ format: String) throws {
       let (ours, theirs) = (scene.path("ours." + format), scene.path("theirs"))
-      // btmon keeps the default receive queue, which holds some 300 packets, and does not tell what it loses.
-      try Data("8388608".utf8).write(to: URL(filePath: "/proc/sys/net/core/rmem_default"))
-      let btmon = try scene.start("stdbuf", ["-oL", "btmon", "-w", theirs])
-      try btmon.line(containing: "= Note: Bluetooth subsystem")
+      let btmon = try scene.btmon("-w", theirs)
       let recording = try record("-o", ours)
       try captureARing(900)
       try btmon.line(containing: "= Delete Index")

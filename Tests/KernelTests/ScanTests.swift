@@ -30,12 +30,6 @@ extension InTestKernel {
       return try #require(found.last, "not found: \(result.output)")
     }
 
-    private func startMonitor() throws -> Program {
-      let monitor = try scene.start("stdbuf", ["-oL", "btmon"])
-      try monitor.line(containing: "= Note: Bluetooth subsystem")
-      return monitor
-    }
-
     /// Which command enables a scan, as btmon writes its group and number.
     nonisolated enum CommandSet: String, CaseIterable {
       case legacy = "(0x08|0x000c)"
@@ -73,7 +67,7 @@ extension InTestKernel {
       let start = Int64(Date().timeIntervalSince1970 * 1e9)
       let ring = try scene.start(Place.ringtap, ["emulate", "ring", "--vhci"] + set.options)
       try ring.line(containing: "ready hci0")
-      let monitor = try startMonitor()
+      let monitor = try scene.btmon()
       let found = try scan(for: "70:CB:0D:00:A1:B2")
       #expect(found.addressType == "public")
       #expect(found.name == "R02_A1B2")
@@ -87,7 +81,7 @@ extension InTestKernel {
     func switchesOffWhenInterrupted(_ set: CommandSet, by signal: Int32) throws {
       let ring = try scene.start(Place.ringtap, ["emulate", "ring", "--vhci"] + set.options)
       try ring.line(containing: "ready hci0")
-      let monitor = try startMonitor()
+      let monitor = try scene.btmon()
       let scan = try scene.startRingtap("scan", "--json")
       try scan.line(containing: "R02_A1B2")
       scan.send(signal)
@@ -98,7 +92,7 @@ extension InTestKernel {
     @Test func switchesOffWhenNobodyReadsOn() throws {
       let ring = try scene.start(Place.ringtap, ["emulate", "ring", "--vhci"])
       try ring.line(containing: "ready hci0")
-      let monitor = try startMonitor()
+      let monitor = try scene.btmon()
       let script = "\"$0\" scan --json --duplicates | head -n 1; exit ${PIPESTATUS[0]}"
       let result = try scene.run("bash", ["-c", script, Place.ringtap])
       result.expectSuccess()
@@ -110,7 +104,7 @@ extension InTestKernel {
     @Test(arguments: CommandSet.allCases)
     func goesOnWhenSomebodyHasConnected(_ set: CommandSet) throws {
       let ring = try scene.emulatedRing(set.options)
-      let monitor = try startMonitor()
+      let monitor = try scene.btmon()
       try goesOn(beside: ring)
       try expectOff(monitor, set)
     }
@@ -137,7 +131,7 @@ extension InTestKernel {
     /// The kernel scans for a device that is not there: that scan is not ours to switch off.
     @Test func leavesTheScanOfAConnectAlone() throws {
       let ring = try scene.emulatedRing()
-      let monitor = try startMonitor()
+      let monitor = try scene.btmon()
       let scan = try scene.startRingtap("scan", "--json", "--duplicates")
       try scan.line(containing: ring.address)
       _ = try scene.start("gatttool", ["-b", "70:CB:0D:00:00:01", "--primary"])

@@ -25,8 +25,7 @@ struct Monitor {
   private let program: Program
 
   init(_ scene: Scene) throws {
-    program = try scene.start("stdbuf", ["-oL", "btmon"])
-    try program.line(containing: "= Note: Bluetooth subsystem")
+    program = try scene.btmon()
   }
 
   /// Waits until the packets are as wanted, and returns all until then.
@@ -72,5 +71,19 @@ extension [Monitor.Packet] {
     contains {
       $0.head.contains("Disconnect Complete") && $0.head.contains("[\(adapter)]") && $0.details.count >= 3
     }
+  }
+}
+
+extension Scene {
+  /// Starts btmon, ready to record. It keeps the queue that a socket has by default, which holds some 300 packets, and does not tell
+  /// what it loses, so its own is made longer; those of what is tested are not.
+  func btmon(_ options: String...) throws -> Program {
+    let queue = URL(filePath: "/proc/sys/net/core/rmem_default")
+    let usual = try Data(contentsOf: queue)
+    try Data("8388608".utf8).write(to: queue)
+    defer { try? usual.write(to: queue) }
+    let program = try start("stdbuf", ["-oL", "btmon"] + options)
+    try program.line(containing: "= Note: Bluetooth subsystem")
+    return program
   }
 }
