@@ -155,6 +155,10 @@ extension DeviceSession {
       guard let connection = current else { return standing }
       standing.kernelQueueDrops += await connection.statistics.kernelQueueDrops
       standing.link = LiveLink(await connection.link, mtu: await connection.mtu)
+      // Our own host sees each change of encryption.
+      if standing.link.security == nil, adapter.exclusive != nil {
+        standing.link.security = LinkSecurity(isEncrypted: false, isBonded: false)
+      }
       return standing
     }
   }
@@ -191,6 +195,7 @@ extension LiveLink {
   fileprivate init(_ state: LinkState, mtu: Int) {
     self.init()
     self.mtu = mtu
+    security = state.security
     intervalMilliseconds = state.timing?.intervalMilliseconds
     latency = state.timing.map { Int($0.latency) }
     timeoutMilliseconds = state.timing?.supervisionTimeoutMilliseconds

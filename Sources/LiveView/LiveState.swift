@@ -1,3 +1,4 @@
+package import BLEHost
 package import Physiology
 package import Recording
 
@@ -63,6 +64,7 @@ package struct LiveLink: Hashable, Sendable {
   package var timeoutMilliseconds: Int?
   package var phy: String?
   package var mtu: Int?
+  package var security: LinkSecurity?
 
   package init() {}
 }

@@ -1,3 +1,4 @@
+import BLEHost
 import Physiology
 import Recording
 
@@ -44,6 +45,9 @@ struct LiveWords {
     let link = device.link
     var parts = [state(device.state)]
     guard device.state == .streaming || device.state == .discovering else { return parts }
+    if let security = link.security {
+      parts.append(LiveLine(security.text, security.isEncrypted ? .plain : security.isBonded ? .bad : .faint))
+    }
     if let interval = link.intervalMilliseconds {
       parts.append(pair("interval", number(interval, 2) + " ms"))
     }

@@ -1,4 +1,5 @@
 import BLECore
+import BLEHost
 import Recording
 import Testing
 
@@ -75,6 +76,23 @@ struct LiveScreenTests {
         "0 dropped of 3600  1 malformed",
         "1.2 MB in walk  Ctrl-C ends",
       ])
+  }
+
+  /// Before the timing; nothing where nothing is known, as in a capture without privileges.
+  @Test func tellsOfEncryption() {
+    var device = Self.device()
+    var security = LinkSecurity(isEncrypted: true, isBonded: true)
+    (security.keyByteCount, security.isAuthenticated) = (16, false)
+    for (security, words) in [
+      (security, "encrypted (not authenticated, 16 bytes)"),
+      (LinkSecurity(isEncrypted: true, isBonded: true), "encrypted"),
+      (LinkSecurity(isEncrypted: false, isBonded: true), "not encrypted, though bonded"),
+      (LinkSecurity(isEncrypted: false, isBonded: false), "not encrypted"),
+    ] {
+      device.link.security = security
+      #expect(
+        Self.screen(Self.state(device), 100, 17)[1].hasPrefix("streaming  \(words)  interval 48.75 ms"))
+    }
   }
 
   /// What matters less goes first; the wave stands beside its figures.
