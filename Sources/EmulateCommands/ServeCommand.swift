@@ -177,6 +177,12 @@ final class ServedBonds: BondStore {
   func bonds() -> [StoredBond] { (files?.bonds() ?? []) + state.withLock(\.passing) }
 
   func keep(_ bond: StoredBond) {
+    let isTold = bonds().contains { $0.device == bond.device && !$0.bond.isSecureConnections }
+    if !bond.bond.isSecureConnections, !isTold {
+      Console.note(
+        "\(bond.device) paired without Secure Connections: it has none, or somebody in the middle has hidden them, and whoever "
+          + "listened can find the keys; --secure-connections refuses that")
+    }
     if let files {
       let isKnown = files.bonds().contains { $0.device == bond.device }
       let isTaken = state.withLock { state in
