@@ -94,7 +94,7 @@ extension InTestKernel {
 
     /// The wall clock is set by an hour, in mid-stream: stamps follow it, nothing else does, and the session says so.
     @Test(arguments: [3600, -3600]) func goesOnWhenTheClockIsSet(_ seconds: Int) throws {
-      let ring = try scene.emulatedRing("--rate", "300")
+      let ring = try scene.emulatedRing("--rate", "75", "--real-time")
       let path = scene.path("capture")
       let capture = try scene.startRingtap("capture", ring.address, "--duration", "6", "--output", path)
       try scene.waitForTables(of: path)
