@@ -27,12 +27,12 @@ import Testing
       return Load(memory: pages * 4, descriptors: count("/proc/self/fd"), threads: count("/proc/self/task"))
     }
 
-    /// Records an issue if this process keeps more than it had. A thread that was told to end may still be ending, and a pool may
-    /// have started its other workers since: one kept for each link would be thousands.
+    /// Waits until this process keeps no more than it had, as a thread that was told to end may still be ending; else records an
+    /// issue.
     static func requireNoMore(than before: Load, memory allowance: Int) async {
       func isNoMore(_ load: Load) -> Bool {
         load.memory <= before.memory + allowance && load.descriptors <= before.descriptors
-          && load.threads <= before.threads + ProcessInfo.processInfo.activeProcessorCount
+          && load.threads <= before.threads
       }
       do {
         try await eventually("no more than before", within: .seconds(20)) { isNoMore(.now()) }
