@@ -166,6 +166,8 @@ final class ServedBonds: BondStore {
 
   private struct State: Sendable {
     var added = 0
+    /// Whose keys came last, if they are of a legacy pairing.
+    var lastLegacy: DeviceAddress?
     var passing: [StoredBond] = []
   }
 
@@ -177,7 +179,11 @@ final class ServedBonds: BondStore {
   func bonds() -> [StoredBond] { (files?.bonds() ?? []) + state.withLock(\.passing) }
 
   func keep(_ bond: StoredBond) {
-    let isTold = bonds().contains { $0.device == bond.device && !$0.bond.isSecureConnections }
+    // Each time that its keys come: twice, where an identity does.
+    let isTold = state.withLock { state in
+      defer { state.lastLegacy = bond.bond.isSecureConnections ? nil : bond.device }
+      return state.lastLegacy == bond.device
+    }
     if !bond.bond.isSecureConnections, !isTold {
       Console.note(
         "\(bond.device) paired without Secure Connections: it has none, or somebody in the middle has hidden them, and whoever "
