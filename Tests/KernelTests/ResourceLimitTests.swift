@@ -97,7 +97,7 @@ extension InTestKernel {
       let ring = try scene.emulatedRing("--rate", "75", "--real-time")
       let path = scene.path("capture")
       let capture = try scene.startRingtap("capture", ring.address, "--duration", "6", "--output", path)
-      try scene.waitForTables(of: path)
+      try scene.waitForRows(of: path)
       try scene.demand("date", ["-s", "\(seconds > 0 ? "+" : "")\(seconds) seconds"])
       let result = try capture.finish()
       try scene.demand("date", ["-s", "\(seconds < 0 ? "+" : "")\(-seconds) seconds"])
@@ -106,6 +106,12 @@ extension InTestKernel {
       let session = try #require(try JSONSerialization.jsonObject(with: data) as? [String: Any])
       #expect(session["endReason"] as? String == "duration over")
       #expect(session["gapCount"] as? Int == 0)
+      let streams = try #require(session["streams"] as? [String: [String: Any]])
+      withKnownIssue("the hour is taken for ticks that never came") {
+        #expect(streams.values.allSatisfy { ($0["missing"] as? Int ?? 0) == 0 }, "\(streams)")
+      } when: {
+        seconds > 0
+      }
       let step = try #require(session["clockStepMs"] as? Double)
       #expect(abs(step - Double(seconds) * 1000) < 1500)
       let (begin, end) = (
