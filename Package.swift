@@ -11,7 +11,7 @@ let languageSettings: [SwiftSetting] = [
 ]
 let swiftSettings = languageSettings + [.strictMemorySafety()]
 
-/// A library target of ours. `Tools/tidy` holds the table of what each may import.
+/// A library target of ours.
 func library(_ name: String, _ dependencies: [Target.Dependency]) -> Target {
   .target(name: name, dependencies: dependencies, swiftSettings: swiftSettings)
 }
@@ -39,6 +39,231 @@ func tests(
 // `Tools/package wheel`: not each Linux has libzstd.
 let zstd = Context.environment["RINGTAP_STATIC_ZSTD"] == nil ? "zstd" : ":libzstd.a"
 
+/// The targets of a wing: a folder of `Sources`, whose README says what is in it. Imports go down the list of wings only, which
+/// `Tools/tidy` checks.
+func wing(_ name: String, _ targets: [Target]) -> [Target] {
+  for target in targets { target.path = "Sources/\(name)/\(target.name)" }
+  return targets
+}
+
+let targets: [[Target]] = [
+  wing(
+    "C",
+    [
+      .target(name: "CBluetoothLinux"),
+      .target(
+        name: "CCompression", linkerSettings: [.linkedLibrary("z"), .linkedLibrary(zstd)]),
+      // Opens the library at run time.
+      .target(name: "CCurl"),
+      // The archive, not the shared library: few machines have that.
+      .target(name: "CEDF", linkerSettings: [.linkedLibrary(":libedf.a")]),
+      // Opens the library at run time.
+      .target(name: "CLabStreaming"),
+      // Opens the library at run time.
+      .target(name: "CLibcrypto"),
+      .target(name: "CMallocCounter"),
+      // Opens the library at run time; only its headers are needed here.
+      .target(name: "CMosquitto"),
+      // `#embed`: Swift's own way makes a literal of each octet.
+      .target(
+        name: "CReportPage",
+        exclude: [
+          "charts.js", "data.js", "dygraph.LICENSE", "dygraph.min.css", "dygraph.min.js", "page.css",
+          "page.js",
+        ]),
+    ]),
+  wing(
+    "Stack",
+    [
+      library("BLECore", []),
+      library("BLEWire", ["BLECore"]),
+      library("BLEStack", ["BLECore", "BLEWire"]),
+      library("BLESecurity", ["CLibcrypto", "BLEWire", "BLEStack"]),
+      library("BLELinux", ["CBluetoothLinux", "BLECore"]),
+      library("BLEErrorGuide", ["BLEWire", "BLEStack", "BLELinux"]),
+      library("BLEHost", ["BLECore", "BLEWire", "BLEStack", "BLELinux", "BLEErrorGuide"]),
+      library("BLEPeripheral", ["BLECore", "BLEWire", "BLEStack", "BLELinux", "BLEHost"]),
+    ]),
+  wing(
+    "Sensors",
+    [
+      library("JSONText", ["BLECore"]),
+      library("Physiology", ["BLECore"]),
+      library("BLESensors", ["BLECore", "BLEWire"]),
+      library("ColmiRing", ["BLECore", "JSONText", "Physiology", "BLEWire"]),
+      library(
+        "SensorSessions",
+        ["BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing", "BLEHost"]),
+    ]),
+  wing(
+    "Logs",
+    [
+      library("CompressedFiles", ["CCompression", "BLELinux"]),
+      library("BLEPacketLog", ["BLECore", "BLEWire"]),
+      library("BLEAirLog", ["BLECore", "BLEWire", "BLEStack", "BLEPacketLog"]),
+      library(
+        "BLEDissector",
+        ["BLECore", "JSONText", "BLEWire", "BLEStack", "BLESensors", "ColmiRing", "BLEPacketLog"]),
+      library(
+        "PacketStatistics",
+        ["BLECore", "JSONText", "BLEWire", "BLEStack", "BLEPacketLog", "BLEAirLog", "BLEDissector"]),
+      library(
+        "BLEReplay",
+        [
+          "BLECore", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles", "BLEAirLog", "BLEPacketLog",
+          "BLEDissector",
+          "BLEHost",
+        ]),
+    ]),
+  wing(
+    "Captures",
+    [
+      library(
+        "Recording",
+        [
+          "CBluetoothLinux", "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux",
+          "BLESensors", "ColmiRing", "BLEPacketLog", "BLEHost", "SensorSessions",
+        ]),
+      library(
+        "CaptureTables",
+        [
+          "CEDF", "BLECore", "JSONText", "Physiology", "BLEWire", "BLELinux", "CompressedFiles", "ColmiRing",
+          "SensorSessions", "Recording",
+        ]),
+      library(
+        "CaptureTools",
+        [
+          "CaptureTables", "CReportPage", "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack",
+          "BLELinux",
+          "CompressedFiles",
+          "BLESensors", "ColmiRing", "BLEAirLog", "BLEPacketLog", "BLEDissector", "PacketStatistics",
+          "BLEHost",
+          "BLEReplay",
+          "SensorSessions", "Recording",
+        ]),
+    ]),
+  wing(
+    "Outlets",
+    [
+      library(
+        "LiveView",
+        [
+          "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing",
+          "BLEHost",
+          "SensorSessions", "Recording",
+        ]),
+      library(
+        "SampleStream", ["BLECore", "JSONText", "BLELinux", "ColmiRing", "SensorSessions", "Recording"]),
+      library(
+        "LabStreaming",
+        ["CLabStreaming", "BLECore", "JSONText", "BLELinux", "SensorSessions", "Recording", "SampleStream"]),
+      library(
+        "InfluxWriter",
+        [
+          "CCurl", "BLECore", "JSONText", "BLELinux", "SensorSessions", "Recording", "CaptureTables",
+          "SampleStream",
+        ]),
+      library(
+        "Fleet",
+        ["CMosquitto", "BLECore", "JSONText", "BLEWire", "BLELinux", "BLEErrorGuide", "BLEHost", "Recording"]),
+      library(
+        "HomeAssistant",
+        [
+          "BLECore", "JSONText", "Physiology", "BLEWire", "BLELinux", "BLESensors", "ColmiRing",
+          "SensorSessions", "Recording", "Fleet", "LiveView",
+        ]),
+      library(
+        "Relay",
+        [
+          "BLECore", "Physiology", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing",
+          "PacketStatistics",
+          "BLEHost", "BLEPeripheral", "SensorSessions", "Recording",
+        ]),
+    ]),
+  wing(
+    "Emulation",
+    [
+      library(
+        "BLEEmulation",
+        ["BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux"]),
+      library(
+        "EmulatedSensors",
+        [
+          "BLECore", "Physiology", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing",
+          "BLEEmulation",
+        ]),
+    ]),
+  wing(
+    "Program",
+    [
+      library(
+        "RingTap",
+        [
+          "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles",
+          "BLESensors",
+          "ColmiRing", "BLEAirLog", "BLEPacketLog", "BLEDissector", "BLEHost", "BLEPeripheral", "BLEReplay",
+          "BLEEmulation", "EmulatedSensors", "SensorSessions", "Recording",
+        ]),
+      library("Doctor", ["BLECore", "BLEWire", "BLELinux", "BLEErrorGuide", "BLEHost"]),
+      library(
+        "Daemon",
+        [
+          "CBluetoothLinux", "BLECore", "JSONText", "BLEWire", "BLELinux", "BLESensors", "BLEHost",
+          "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "Fleet", "LiveView",
+          "HomeAssistant",
+        ]),
+      commands(
+        "CommandKit",
+        [
+          "BLECore", "JSONText", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEErrorGuide",
+          "CompressedFiles", "BLESensors", "BLEAirLog", "BLEPacketLog", "BLEHost", "BLEReplay",
+          "BLEEmulation",
+          "EmulatedSensors", "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "Fleet",
+          "LiveView", "SampleStream", "InfluxWriter", "HomeAssistant", "RingTap",
+        ]),
+      commands(
+        "BenchCommands",
+        [
+          "CMallocCounter", "BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "ColmiRing",
+          "PacketStatistics", "BLEHost", "BLEEmulation", "EmulatedSensors", "SensorSessions", "Recording",
+          "CommandKit",
+        ], [.product(name: "Histogram", package: "hdrhistogram-swift")]),
+      commands(
+        "LogCommands",
+        [
+          "BLECore", "JSONText", "BLEWire", "BLELinux", "CompressedFiles", "BLEAirLog", "BLEPacketLog",
+          "BLEDissector",
+          "PacketStatistics", "BLEHost", "BLEReplay", "Recording", "CaptureTables", "CaptureTools",
+          "CommandKit",
+        ]),
+      commands(
+        "EmulateCommands",
+        [
+          "BLECore", "JSONText", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLESensors", "ColmiRing",
+          "PacketStatistics", "BLEHost", "BLEPeripheral", "BLEReplay", "BLEEmulation", "EmulatedSensors",
+          "SensorSessions", "Recording", "CaptureTables", "Relay", "RingTap", "CommandKit",
+        ]),
+      commands(
+        "RingCommands",
+        [
+          "BLECore", "JSONText", "BLEStack", "BLELinux", "ColmiRing", "BLEHost", "SensorSessions",
+          "Recording",
+          "CaptureTables", "CaptureTools", "CommandKit",
+        ]),
+      commands(
+        "Commands",
+        [
+          "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLESensors",
+          "ColmiRing", "BLEAirLog", "BLEDissector", "BLEHost", "BLEReplay", "SensorSessions", "Recording",
+          "CaptureTables",
+          "CaptureTools", "Fleet", "LiveView", "SampleStream", "LabStreaming", "InfluxWriter",
+          "HomeAssistant",
+          "Doctor", "Daemon", "CommandKit", "BenchCommands", "LogCommands", "EmulateCommands", "RingCommands",
+        ], [.product(name: "Histogram", package: "hdrhistogram-swift")]),
+      .executableTarget(name: "Main", dependencies: ["Commands"], swiftSettings: swiftSettings),
+    ]),
+]
+
 let package = Package(
   name: "ringtap",
   products: [
@@ -62,183 +287,7 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
     .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", exact: "0.2.0"),
   ],
-  targets: [
-    .target(name: "CBluetoothLinux"),
-    .target(
-      name: "CCompression", linkerSettings: [.linkedLibrary("z"), .linkedLibrary(zstd)]),
-    // The archive, not the shared library: few machines have that.
-    .target(name: "CEDF", linkerSettings: [.linkedLibrary(":libedf.a")]),
-    // Opens the library at run time.
-    .target(name: "CLibcrypto"),
-    // Opens the library at run time; only its headers are needed here.
-    .target(name: "CMosquitto"),
-    // Opens the library at run time.
-    .target(name: "CLabStreaming"),
-    // Opens the library at run time.
-    .target(name: "CCurl"),
-    // `#embed`: Swift's own way makes a literal of each octet.
-    .target(
-      name: "CReportPage",
-      exclude: [
-        "charts.js", "data.js", "dygraph.LICENSE", "dygraph.min.css", "dygraph.min.js", "page.css", "page.js",
-      ]),
-    library("BLECore", []),
-    library("BLEWire", ["BLECore"]),
-    library("BLEStack", ["BLECore", "BLEWire"]),
-    library("BLESecurity", ["CLibcrypto", "BLEWire", "BLEStack"]),
-    library("BLELinux", ["CBluetoothLinux", "BLECore"]),
-    library("BLEErrorGuide", ["BLEWire", "BLEStack", "BLELinux"]),
-    library("BLEHost", ["BLECore", "BLEWire", "BLEStack", "BLELinux", "BLEErrorGuide"]),
-    library("BLEPeripheral", ["BLECore", "BLEWire", "BLEStack", "BLELinux", "BLEHost"]),
-    library("JSONText", ["BLECore"]),
-    library("Physiology", ["BLECore"]),
-    library("BLESensors", ["BLECore", "BLEWire"]),
-    library("ColmiRing", ["BLECore", "JSONText", "Physiology", "BLEWire"]),
-    library(
-      "BLEEmulation",
-      ["BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux"]),
-    library(
-      "EmulatedSensors",
-      [
-        "BLECore", "Physiology", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing", "BLEEmulation",
-      ]),
-    library("CompressedFiles", ["CCompression", "BLELinux"]),
-    library("BLEPacketLog", ["BLECore", "BLEWire"]),
-    library("BLEAirLog", ["BLECore", "BLEWire", "BLEStack", "BLEPacketLog"]),
-    library(
-      "BLEDissector",
-      ["BLECore", "JSONText", "BLEWire", "BLEStack", "BLESensors", "ColmiRing", "BLEPacketLog"]),
-    library(
-      "PacketStatistics",
-      ["BLECore", "JSONText", "BLEWire", "BLEStack", "BLEPacketLog", "BLEAirLog", "BLEDissector"]),
-    library(
-      "BLEReplay",
-      [
-        "BLECore", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles", "BLEAirLog", "BLEPacketLog",
-        "BLEDissector",
-        "BLEHost",
-      ]),
-    library(
-      "SensorSessions",
-      ["BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing", "BLEHost"]),
-    library(
-      "Recording",
-      [
-        "CBluetoothLinux", "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux",
-        "BLESensors", "ColmiRing", "BLEPacketLog", "BLEHost", "SensorSessions",
-      ]),
-    library(
-      "CaptureTables",
-      [
-        "CEDF", "BLECore", "JSONText", "Physiology", "BLEWire", "BLELinux", "CompressedFiles", "ColmiRing",
-        "SensorSessions", "Recording",
-      ]),
-    library(
-      "CaptureTools",
-      [
-        "CaptureTables", "CReportPage", "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack",
-        "BLELinux",
-        "CompressedFiles",
-        "BLESensors", "ColmiRing", "BLEAirLog", "BLEPacketLog", "BLEDissector", "PacketStatistics", "BLEHost",
-        "BLEReplay",
-        "SensorSessions", "Recording",
-      ]),
-    library(
-      "Fleet",
-      ["CMosquitto", "BLECore", "JSONText", "BLEWire", "BLELinux", "BLEErrorGuide", "BLEHost", "Recording"]),
-    library(
-      "LiveView",
-      [
-        "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing",
-        "BLEHost",
-        "SensorSessions", "Recording",
-      ]),
-    library(
-      "SampleStream", ["BLECore", "JSONText", "BLELinux", "ColmiRing", "SensorSessions", "Recording"]),
-    library(
-      "LabStreaming",
-      ["CLabStreaming", "BLECore", "JSONText", "BLELinux", "SensorSessions", "Recording", "SampleStream"]),
-    library(
-      "InfluxWriter",
-      [
-        "CCurl", "BLECore", "JSONText", "BLELinux", "SensorSessions", "Recording", "CaptureTables",
-        "SampleStream",
-      ]),
-    library(
-      "HomeAssistant",
-      [
-        "BLECore", "JSONText", "Physiology", "BLEWire", "BLELinux", "BLESensors", "ColmiRing",
-        "SensorSessions", "Recording", "Fleet", "LiveView",
-      ]),
-    library(
-      "Relay",
-      [
-        "BLECore", "Physiology", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing",
-        "PacketStatistics",
-        "BLEHost", "BLEPeripheral", "SensorSessions", "Recording",
-      ]),
-    library("Doctor", ["BLECore", "BLEWire", "BLELinux", "BLEErrorGuide", "BLEHost"]),
-    library(
-      "Daemon",
-      [
-        "CBluetoothLinux", "BLECore", "JSONText", "BLEWire", "BLELinux", "BLESensors", "BLEHost",
-        "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "Fleet", "LiveView",
-        "HomeAssistant",
-      ]),
-    library(
-      "RingTap",
-      [
-        "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles",
-        "BLESensors",
-        "ColmiRing", "BLEAirLog", "BLEPacketLog", "BLEDissector", "BLEHost", "BLEPeripheral", "BLEReplay",
-        "BLEEmulation", "EmulatedSensors", "SensorSessions", "Recording",
-      ]),
-    commands(
-      "CommandKit",
-      [
-        "BLECore", "JSONText", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEErrorGuide",
-        "CompressedFiles", "BLESensors", "BLEAirLog", "BLEPacketLog", "BLEHost", "BLEReplay", "BLEEmulation",
-        "EmulatedSensors", "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "Fleet",
-        "LiveView", "SampleStream", "InfluxWriter", "HomeAssistant", "RingTap",
-      ]),
-    commands(
-      "BenchCommands",
-      [
-        "CMallocCounter", "BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "ColmiRing",
-        "PacketStatistics", "BLEHost", "BLEEmulation", "EmulatedSensors", "SensorSessions", "Recording",
-        "CommandKit",
-      ], [.product(name: "Histogram", package: "hdrhistogram-swift")]),
-    commands(
-      "LogCommands",
-      [
-        "BLECore", "JSONText", "BLEWire", "BLELinux", "CompressedFiles", "BLEAirLog", "BLEPacketLog",
-        "BLEDissector",
-        "PacketStatistics", "BLEHost", "BLEReplay", "Recording", "CaptureTables", "CaptureTools",
-        "CommandKit",
-      ]),
-    commands(
-      "EmulateCommands",
-      [
-        "BLECore", "JSONText", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLESensors", "ColmiRing",
-        "PacketStatistics", "BLEHost", "BLEPeripheral", "BLEReplay", "BLEEmulation", "EmulatedSensors",
-        "SensorSessions", "Recording", "CaptureTables", "Relay", "RingTap", "CommandKit",
-      ]),
-    commands(
-      "RingCommands",
-      [
-        "BLECore", "JSONText", "BLEStack", "BLELinux", "ColmiRing", "BLEHost", "SensorSessions", "Recording",
-        "CaptureTables", "CaptureTools", "CommandKit",
-      ]),
-    commands(
-      "Program",
-      [
-        "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLESensors",
-        "ColmiRing", "BLEDissector", "BLEHost", "BLEReplay", "SensorSessions", "Recording", "CaptureTables",
-        "CaptureTools", "Fleet", "LiveView", "SampleStream", "LabStreaming", "InfluxWriter", "HomeAssistant",
-        "Doctor", "Daemon", "CommandKit", "BenchCommands", "LogCommands", "EmulateCommands", "RingCommands",
-      ], [.product(name: "Histogram", package: "hdrhistogram-swift")]),
-    .executableTarget(name: "Main", dependencies: ["Program"], swiftSettings: swiftSettings),
-    .target(name: "CMallocCounter"),
+  targets: targets.joined() + [
     .target(name: "TestKit", path: "Tests/TestKit", swiftSettings: languageSettings),
     .target(
       name: "TestPeer", dependencies: ["BLEStack", "BLELinux"], path: "Tests/TestPeer",
@@ -341,7 +390,7 @@ let package = Package(
         "BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles", "BLESensors",
         "ColmiRing", "BLEAirLog", "BLEPacketLog", "BLEDissector", "PacketStatistics", "BLEHost",
         "BLEPeripheral", "BLEReplay", "BLEEmulation", "EmulatedSensors", "SensorSessions", "Recording",
-        "CaptureTables", "CaptureTools", "Fleet", "Daemon", "Program",
+        "CaptureTables", "CaptureTools", "Fleet", "Daemon", "Commands",
       ],
       path: "Tests/FuzzTargets", swiftSettings: languageSettings),
     tests("FuzzTests", ["FuzzTargets", "TestKit"]),

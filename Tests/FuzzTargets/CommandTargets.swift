@@ -2,7 +2,7 @@ import BLELinux
 import Dispatch
 import Foundation
 import Glibc
-import Program
+import Commands
 
 /// A command line of the program that reads what an input of a fuzzer holds.
 public struct FuzzCommand: Sendable {

@@ -14,7 +14,7 @@ import Testing
     var description: String { "\(place): \(text)" }
   }
 
-  private static let guides = Place.root + "/Sources/RingTap/RingTap.docc/"
+  private static let guides = Place.root + "/Sources/Program/RingTap/RingTap.docc/"
 
   /// The lines of code blocks that begin with `ringtap`; a prompt, `sudo`, a folder and what is said beside them are left out.
   static let lines: [Line] = {

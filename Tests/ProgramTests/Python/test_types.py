@@ -10,7 +10,7 @@ import unittest
 import ringtap
 from support import HAS_STREAM, ROOT, Case
 
-GUIDE = ROOT / "Sources/RingTap/RingTap.docc/Python.md"
+GUIDE = ROOT / "Sources/Program/RingTap/RingTap.docc/Python.md"
 PROGRAM = """
 import ringtap
 from typing import Union

@@ -1,4 +1,4 @@
-import Program
+import Commands
 
 /// The program `ringtap`: all of it is in `Program`, where tests reach it.
 @main struct Main {
