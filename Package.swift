@@ -75,45 +75,34 @@ let targets: [[Target]] = [
   wing(
     "Stack",
     [
-      library("BLECore", []),
-      library("BLEWire", ["BLECore"]),
-      library("BLEStack", ["BLECore", "BLEWire"]),
+      library("BLEWire", []),
+      library("BLEStack", ["BLEWire"]),
       library("BLESecurity", ["CLibcrypto", "BLEWire", "BLEStack"]),
-      library("BLELinux", ["CBluetoothLinux", "BLECore"]),
-      library("BLEErrorGuide", ["BLEWire", "BLEStack", "BLELinux"]),
-      library("BLEHost", ["BLECore", "BLEWire", "BLEStack", "BLELinux", "BLEErrorGuide"]),
-      library("BLEPeripheral", ["BLECore", "BLEWire", "BLEStack", "BLELinux", "BLEHost"]),
+      library("BLELinux", ["CBluetoothLinux", "BLEWire"]),
+      library("BLEHost", ["BLEWire", "BLEStack", "BLELinux"]),
+      library("BLEPeripheral", ["BLEWire", "BLEStack", "BLELinux", "BLEHost"]),
     ]),
   wing(
     "Sensors",
     [
-      library("JSONText", ["BLECore"]),
-      library("Physiology", ["BLECore"]),
-      library("BLESensors", ["BLECore", "BLEWire"]),
-      library("ColmiRing", ["BLECore", "JSONText", "Physiology", "BLEWire"]),
+      library("JSONText", ["BLEWire"]),
+      library("Physiology", ["BLEWire"]),
+      library("BLESensors", ["BLEWire"]),
+      library("ColmiRing", ["BLEWire", "JSONText", "Physiology"]),
       library(
         "SensorSessions",
-        ["BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing", "BLEHost"]),
+        ["BLEWire", "BLEStack", "BLELinux", "BLEHost", "JSONText", "BLESensors", "ColmiRing"]),
     ]),
   wing(
     "Logs",
     [
-      library("CompressedFiles", ["CCompression", "BLELinux"]),
-      library("BLEPacketLog", ["BLECore", "BLEWire"]),
-      library("BLEAirLog", ["BLECore", "BLEWire", "BLEStack", "BLEPacketLog"]),
+      library("BLEPacketLog", ["CCompression", "BLEWire", "BLEStack", "BLELinux"]),
       library(
         "BLEDissector",
-        ["BLECore", "JSONText", "BLEWire", "BLEStack", "BLESensors", "ColmiRing", "BLEPacketLog"]),
-      library(
-        "PacketStatistics",
-        ["BLECore", "JSONText", "BLEWire", "BLEStack", "BLEPacketLog", "BLEAirLog", "BLEDissector"]),
+        ["BLEWire", "BLEStack", "JSONText", "BLESensors", "ColmiRing", "BLEPacketLog"]),
       library(
         "BLEReplay",
-        [
-          "BLECore", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles", "BLEAirLog", "BLEPacketLog",
-          "BLEDissector",
-          "BLEHost",
-        ]),
+        ["BLEWire", "BLEStack", "BLELinux", "BLEHost", "BLEPacketLog", "BLEDissector"]),
     ]),
   wing(
     "Captures",
@@ -121,25 +110,15 @@ let targets: [[Target]] = [
       library(
         "Recording",
         [
-          "CBluetoothLinux", "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux",
-          "BLESensors", "ColmiRing", "BLEPacketLog", "BLEHost", "SensorSessions",
-        ]),
-      library(
-        "CaptureTables",
-        [
-          "CEDF", "BLECore", "JSONText", "Physiology", "BLEWire", "BLELinux", "CompressedFiles", "ColmiRing",
-          "SensorSessions", "Recording",
+          "CBluetoothLinux", "BLEWire", "BLEStack", "BLELinux", "BLEHost", "JSONText", "Physiology",
+          "BLESensors", "ColmiRing", "SensorSessions", "BLEPacketLog",
         ]),
       library(
         "CaptureTools",
         [
-          "CaptureTables", "CReportPage", "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack",
-          "BLELinux",
-          "CompressedFiles",
-          "BLESensors", "ColmiRing", "BLEAirLog", "BLEPacketLog", "BLEDissector", "PacketStatistics",
-          "BLEHost",
-          "BLEReplay",
-          "SensorSessions", "Recording",
+          "CEDF", "CReportPage", "BLEWire", "BLEStack", "BLELinux", "BLEHost", "JSONText", "Physiology",
+          "BLESensors", "ColmiRing", "SensorSessions", "BLEPacketLog", "BLEDissector", "BLEReplay",
+          "Recording",
         ]),
     ]),
   wing(
@@ -148,36 +127,23 @@ let targets: [[Target]] = [
       library(
         "LiveView",
         [
-          "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing",
-          "BLEHost",
+          "BLEWire", "BLEStack", "BLELinux", "BLEHost", "JSONText", "Physiology", "BLESensors", "ColmiRing",
           "SensorSessions", "Recording",
         ]),
       library(
-        "SampleStream", ["BLECore", "JSONText", "BLELinux", "ColmiRing", "SensorSessions", "Recording"]),
-      library(
-        "LabStreaming",
-        ["CLabStreaming", "BLECore", "JSONText", "BLELinux", "SensorSessions", "Recording", "SampleStream"]),
-      library(
-        "InfluxWriter",
-        [
-          "CCurl", "BLECore", "JSONText", "BLELinux", "SensorSessions", "Recording", "CaptureTables",
-          "SampleStream",
-        ]),
-      library(
         "Fleet",
-        ["CMosquitto", "BLECore", "JSONText", "BLEWire", "BLELinux", "BLEErrorGuide", "BLEHost", "Recording"]),
+        ["CMosquitto", "BLEWire", "BLELinux", "BLEHost", "JSONText", "Recording"]),
       library(
-        "HomeAssistant",
+        "Outlets",
         [
-          "BLECore", "JSONText", "Physiology", "BLEWire", "BLELinux", "BLESensors", "ColmiRing",
-          "SensorSessions", "Recording", "Fleet", "LiveView",
+          "CCurl", "CLabStreaming", "BLEWire", "BLELinux", "JSONText", "Physiology", "BLESensors",
+          "ColmiRing", "SensorSessions", "Recording", "CaptureTools", "LiveView", "Fleet",
         ]),
       library(
         "Relay",
         [
-          "BLECore", "Physiology", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing",
-          "PacketStatistics",
-          "BLEHost", "BLEPeripheral", "SensorSessions", "Recording",
+          "BLEWire", "BLEStack", "BLELinux", "BLEHost", "BLEPeripheral", "Physiology", "BLESensors",
+          "ColmiRing", "SensorSessions", "BLEDissector", "Recording",
         ]),
     ]),
   wing(
@@ -185,13 +151,7 @@ let targets: [[Target]] = [
     [
       library(
         "BLEEmulation",
-        ["BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux"]),
-      library(
-        "EmulatedSensors",
-        [
-          "BLECore", "Physiology", "BLEWire", "BLEStack", "BLELinux", "BLESensors", "ColmiRing",
-          "BLEEmulation",
-        ]),
+        ["BLEWire", "BLEStack", "BLELinux", "JSONText", "Physiology", "BLESensors", "ColmiRing"])
     ]),
   wing(
     "Program",
@@ -199,66 +159,31 @@ let targets: [[Target]] = [
       library(
         "RingTap",
         [
-          "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles",
-          "BLESensors",
-          "ColmiRing", "BLEAirLog", "BLEPacketLog", "BLEDissector", "BLEHost", "BLEPeripheral", "BLEReplay",
-          "BLEEmulation", "EmulatedSensors", "SensorSessions", "Recording",
+          "BLEWire", "BLEStack", "BLELinux", "BLEHost", "BLEPeripheral", "JSONText", "Physiology",
+          "BLESensors", "ColmiRing", "SensorSessions", "BLEPacketLog", "BLEDissector", "BLEReplay",
+          "Recording", "BLEEmulation",
         ]),
-      library("Doctor", ["BLECore", "BLEWire", "BLELinux", "BLEErrorGuide", "BLEHost"]),
+      library("Doctor", ["BLEWire", "BLELinux", "BLEHost"]),
       library(
         "Daemon",
         [
-          "CBluetoothLinux", "BLECore", "JSONText", "BLEWire", "BLELinux", "BLESensors", "BLEHost",
-          "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "Fleet", "LiveView",
-          "HomeAssistant",
+          "CBluetoothLinux", "BLEWire", "BLELinux", "BLEHost", "JSONText", "BLESensors", "SensorSessions",
+          "Recording", "CaptureTools", "LiveView", "Fleet", "Outlets",
         ]),
       commands(
         "CommandKit",
         [
-          "BLECore", "JSONText", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEErrorGuide",
-          "CompressedFiles", "BLESensors", "BLEAirLog", "BLEPacketLog", "BLEHost", "BLEReplay",
-          "BLEEmulation",
-          "EmulatedSensors", "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "Fleet",
-          "LiveView", "SampleStream", "InfluxWriter", "HomeAssistant", "RingTap",
-        ]),
-      commands(
-        "BenchCommands",
-        [
-          "CMallocCounter", "BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "ColmiRing",
-          "PacketStatistics", "BLEHost", "BLEEmulation", "EmulatedSensors", "SensorSessions", "Recording",
-          "CommandKit",
-        ], [.product(name: "Histogram", package: "hdrhistogram-swift")]),
-      commands(
-        "LogCommands",
-        [
-          "BLECore", "JSONText", "BLEWire", "BLELinux", "CompressedFiles", "BLEAirLog", "BLEPacketLog",
-          "BLEDissector",
-          "PacketStatistics", "BLEHost", "BLEReplay", "Recording", "CaptureTables", "CaptureTools",
-          "CommandKit",
-        ]),
-      commands(
-        "EmulateCommands",
-        [
-          "BLECore", "JSONText", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLESensors", "ColmiRing",
-          "PacketStatistics", "BLEHost", "BLEPeripheral", "BLEReplay", "BLEEmulation", "EmulatedSensors",
-          "SensorSessions", "Recording", "CaptureTables", "Relay", "RingTap", "CommandKit",
-        ]),
-      commands(
-        "RingCommands",
-        [
-          "BLECore", "JSONText", "BLEStack", "BLELinux", "ColmiRing", "BLEHost", "SensorSessions",
-          "Recording",
-          "CaptureTables", "CaptureTools", "CommandKit",
+          "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEHost", "JSONText", "BLESensors",
+          "SensorSessions", "BLEPacketLog", "BLEReplay", "Recording", "CaptureTools", "LiveView", "Fleet",
+          "Outlets", "BLEEmulation", "RingTap",
         ]),
       commands(
         "Commands",
         [
-          "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLESensors",
-          "ColmiRing", "BLEAirLog", "BLEDissector", "BLEHost", "BLEReplay", "SensorSessions", "Recording",
-          "CaptureTables",
-          "CaptureTools", "Fleet", "LiveView", "SampleStream", "LabStreaming", "InfluxWriter",
-          "HomeAssistant",
-          "Doctor", "Daemon", "CommandKit", "BenchCommands", "LogCommands", "EmulateCommands", "RingCommands",
+          "CMallocCounter", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEHost", "BLEPeripheral",
+          "JSONText", "Physiology", "BLESensors", "ColmiRing", "SensorSessions", "BLEPacketLog",
+          "BLEDissector", "BLEReplay", "Recording", "CaptureTools", "LiveView", "Fleet", "Outlets", "Relay",
+          "BLEEmulation", "RingTap", "Doctor", "Daemon", "CommandKit",
         ], [.product(name: "Histogram", package: "hdrhistogram-swift")]),
       .executableTarget(name: "Main", dependencies: ["Commands"], swiftSettings: swiftSettings),
     ]),
@@ -275,7 +200,6 @@ let package = Package(
     .library(name: "BLEPeripheral", targets: ["BLEPeripheral"]),
     .library(name: "BLEReplay", targets: ["BLEReplay"]),
     .library(name: "BLEEmulation", targets: ["BLEEmulation"]),
-    .library(name: "EmulatedSensors", targets: ["EmulatedSensors"]),
     .library(name: "BLESecurity", targets: ["BLESecurity"]),
     .library(name: "BLEPacketLog", targets: ["BLEPacketLog"]),
     .library(name: "BLEDissector", targets: ["BLEDissector"]),
@@ -294,92 +218,79 @@ let package = Package(
       swiftSettings: languageSettings),
     .target(
       name: "PeripheralKit",
-      dependencies: [
-        "BLECore", "BLEWire", "BLEStack", "BLELinux", "BLEHost", "BLEPeripheral", "BLEEmulation",
-      ],
+      dependencies: ["BLEWire", "BLEStack", "BLELinux", "BLEHost", "BLEPeripheral", "BLEEmulation"],
       path: "Tests/PeripheralKit", swiftSettings: languageSettings),
     .target(
       name: "LogKit",
-      dependencies: ["BLECore", "BLEWire", "BLEPacketLog", "TestKit"],
+      dependencies: ["BLEWire", "BLEPacketLog", "TestKit"],
       path: "Tests/LogKit",
       swiftSettings: languageSettings),
-    tests("BLECoreTests", ["BLECore"]),
-    tests("BLEWireTests", ["BLECore", "BLEWire", "TestKit"]),
-    tests("BLEStackTests", ["BLECore", "BLEWire", "BLEStack", "TestKit"], exclude: ["Fixtures"]),
+    tests("BLEWireTests", ["BLEWire", "TestKit"]),
+    tests("BLEStackTests", ["BLEWire", "BLEStack", "TestKit"], exclude: ["Fixtures"]),
     tests("BLESecurityTests", ["BLEWire", "BLEStack", "BLESecurity", "TestKit"]),
     tests(
       "BLEEmulationTests",
-      [
-        "BLECore", "Physiology", "BLEWire", "BLEStack", "BLESensors", "ColmiRing", "BLEEmulation",
-        "EmulatedSensors", "TestKit",
-      ]),
+      ["BLEWire", "BLEStack", "Physiology", "BLESensors", "ColmiRing", "BLEEmulation", "TestKit"]),
     tests(
       "BLELinuxTests",
-      ["CTestSystem", "BLECore", "BLELinux", "TestKit", "TestPeer"]),
+      ["CTestSystem", "BLEWire", "BLELinux", "TestKit", "TestPeer"]),
     tests(
       "ReceivePathTests",
       [
-        "CMallocCounter", "BLECore", "Physiology", "BLEWire", "BLEStack", "BLELinux", "BLESensors",
-        "ColmiRing", "BLEDissector", "BLEHost", "BLEEmulation", "EmulatedSensors", "SensorSessions",
-        "Recording", "TestKit", "TestPeer",
+        "CMallocCounter", "BLEWire", "BLEStack", "BLELinux", "BLEHost", "Physiology", "BLESensors",
+        "ColmiRing", "SensorSessions", "BLEDissector", "Recording", "BLEEmulation", "TestKit", "TestPeer",
       ]),
     tests(
       "BLEHostTests",
       [
-        "CTestSystem", "BLECore", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEHost",
-        "BLEPeripheral", "TestKit", "TestPeer",
+        "CTestSystem", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEHost", "BLEPeripheral",
+        "TestKit", "TestPeer",
       ]),
-    tests("BLEReplayTests", ["BLECore", "BLEWire", "BLEHost", "BLEReplay"]),
+    tests("BLEReplayTests", ["BLEWire", "BLEHost", "BLEReplay"]),
     tests(
       "RingTapTests",
       [
-        "CTestSystem", "BLECore", "JSONText", "Physiology", "BLEWire", "BLEStack", "BLELinux",
-        "BLEErrorGuide", "BLESensors", "ColmiRing", "BLEPacketLog", "BLEDissector", "BLEHost",
-        "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "Fleet", "LiveView", "SampleStream",
-        "LabStreaming", "InfluxWriter", "HomeAssistant", "Doctor", "Daemon", "TestKit", "TestPeer",
+        "CTestSystem", "BLEWire", "BLEStack", "BLELinux", "BLEHost", "JSONText", "Physiology", "BLESensors",
+        "ColmiRing", "SensorSessions", "BLEPacketLog", "BLEDissector", "Recording", "CaptureTools",
+        "LiveView", "Fleet", "Outlets", "Doctor", "Daemon", "TestKit", "TestPeer",
       ], exclude: ["Fixtures", "Readers"]),
     tests(
       "VirtualLinkTests",
       [
-        "CTestSystem", "BLECore", "JSONText", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLESensors",
-        "ColmiRing", "BLEPacketLog", "BLEDissector", "BLEHost", "BLEPeripheral", "BLEReplay", "BLEEmulation",
-        "EmulatedSensors", "SensorSessions", "Recording", "CaptureTables", "CaptureTools", "Daemon", "Relay",
-        "Physiology", "PacketStatistics", "PeripheralKit", "TestKit", "TestPeer", "Simulation",
+        "CTestSystem", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEHost", "BLEPeripheral",
+        "JSONText", "Physiology", "BLESensors", "ColmiRing", "SensorSessions", "BLEPacketLog", "BLEDissector",
+        "BLEReplay", "Recording", "CaptureTools", "Relay", "BLEEmulation", "Daemon", "TestKit", "TestPeer",
+        "PeripheralKit", "Simulation",
       ]),
     tests(
       "ConformanceTests",
       [
-        "BLECore", "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLESensors", "BLEHost", "BLEPeripheral",
-        "BLEEmulation", "PeripheralKit", "TestKit", "TestPeer",
+        "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEHost", "BLEPeripheral", "BLESensors",
+        "BLEEmulation", "TestKit", "TestPeer", "PeripheralKit",
       ],
       exclude: ["Dialogues", "Attacks/Dialogues", "Attacks/device.txt"]),
     tests(
       "BLESensorsTests",
-      ["BLECore", "JSONText", "BLEWire", "BLESensors", "BLEDissector", "TestKit"],
+      ["BLEWire", "JSONText", "BLESensors", "BLEDissector", "TestKit"],
       exclude: ["Fixtures"]),
     tests("JSONTextTests", ["JSONText"]),
     tests(
       "PhysiologyTests",
       [
-        "BLECore", "Physiology", "CompressedFiles", "BLESensors", "ColmiRing", "SensorSessions", "Relay",
+        "BLEWire", "Physiology", "BLESensors", "ColmiRing", "SensorSessions", "BLEPacketLog", "Relay",
         "TestKit",
       ],
       exclude: ["Fixtures"]),
     tests(
-      "ColmiRingTests", ["BLECore", "JSONText", "Physiology", "BLEWire", "ColmiRing", "TestKit"],
+      "ColmiRingTests", ["BLEWire", "JSONText", "Physiology", "ColmiRing", "TestKit"],
       exclude: ["Fixtures"]),
     tests(
       "BLEPacketLogTests",
-      [
-        "BLECore", "JSONText", "BLEWire", "CompressedFiles", "BLESensors", "BLEPacketLog", "BLEDissector",
-        "PacketStatistics", "TestKit", "LogKit",
-      ]),
-    tests(
-      "BLEAirLogTests", ["BLECore", "BLEWire", "BLEPacketLog", "BLEAirLog", "TestKit"],
-      exclude: ["Fixtures"]),
+      ["BLEWire", "JSONText", "BLESensors", "BLEPacketLog", "BLEDissector", "TestKit", "LogKit"],
+      exclude: ["Air/Fixtures"]),
     tests(
       "ProgramTests",
-      ["BLECore", "BLEWire", "BLEStack", "BLEPacketLog", "BLEHost", "SensorSessions", "TestKit", "LogKit"],
+      ["BLEWire", "BLEStack", "BLEHost", "SensorSessions", "BLEPacketLog", "TestKit", "LogKit"],
       exclude: ["LSL", "Python"]),
     tests(
       "KernelTests", ["TestKit"], exclude: ["Peers"],
@@ -387,21 +298,20 @@ let package = Package(
     .target(
       name: "FuzzTargets",
       dependencies: [
-        "BLECore", "JSONText", "BLEWire", "BLEStack", "BLELinux", "CompressedFiles", "BLESensors",
-        "ColmiRing", "BLEAirLog", "BLEPacketLog", "BLEDissector", "PacketStatistics", "BLEHost",
-        "BLEPeripheral", "BLEReplay", "BLEEmulation", "EmulatedSensors", "SensorSessions", "Recording",
-        "CaptureTables", "CaptureTools", "Fleet", "Daemon", "Commands",
+        "BLEWire", "BLEStack", "BLELinux", "BLEHost", "BLEPeripheral", "JSONText", "BLESensors", "ColmiRing",
+        "SensorSessions", "BLEPacketLog", "BLEDissector", "BLEReplay", "Recording", "CaptureTools", "Fleet",
+        "BLEEmulation", "Daemon", "Commands",
       ],
       path: "Tests/FuzzTargets", swiftSettings: languageSettings),
-    tests("FuzzTests", ["FuzzTargets", "TestKit"]),
+    tests("FuzzTests", ["TestKit", "FuzzTargets"]),
     .target(name: "CTestSystem", path: "Tests/CTestSystem"),
     .target(
       name: "Simulation",
       dependencies: [
-        "CTestSystem", "BLECore", "BLEWire", "BLEStack", "BLELinux", "ColmiRing", "BLEHost", "BLEEmulation",
-        "EmulatedSensors", "SensorSessions", "Recording", "JSONText", "CaptureTables", "CaptureTools",
+        "CTestSystem", "BLEWire", "BLEStack", "BLELinux", "BLEHost", "JSONText", "ColmiRing",
+        "SensorSessions", "Recording", "CaptureTools", "BLEEmulation",
       ], path: "Tests/Simulation", swiftSettings: languageSettings),
-    tests("SimulationTests", ["BLECore", "Simulation", "TestKit"]),
+    tests("SimulationTests", ["BLEWire", "TestKit", "Simulation"]),
   ]
 )
 

@@ -1,8 +1,6 @@
-import BLECore
 import BLEEmulation
 import BLEStack
 import BLEWire
-import EmulatedSensors
 import Testing
 
 /// What goes wrong in the air, and what the specification makes of it: Core 5.4, Vol 6, Part B, 4.5.2 and 4.5.9.

@@ -1,4 +1,3 @@
-import BLECore
 import BLEEmulation
 import BLEStack
 import BLEWire

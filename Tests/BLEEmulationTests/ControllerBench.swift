@@ -1,8 +1,6 @@
-import BLECore
 import BLEEmulation
 import BLEStack
 import BLEWire
-import EmulatedSensors
 import TestKit
 import Testing
 

@@ -1,8 +1,6 @@
-import BLECore
 import BLEEmulation
 import BLEStack
 import BLEWire
-import EmulatedSensors
 import Testing
 
 /// A controller that misbehaves, and what our host makes of it.

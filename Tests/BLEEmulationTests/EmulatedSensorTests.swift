@@ -1,9 +1,7 @@
-import BLECore
 import BLEEmulation
 import BLESensors
 import BLEStack
 import BLEWire
-import EmulatedSensors
 import Physiology
 import TestKit
 import Testing

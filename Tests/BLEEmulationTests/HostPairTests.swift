@@ -1,8 +1,6 @@
-import BLECore
 import BLEEmulation
 import BLEStack
 import BLEWire
-import EmulatedSensors
 import Testing
 
 /// Our host against our virtual controller, in memory, with a clock that is moved by hand.

@@ -1,7 +1,6 @@
-import BLECore
 import BLEEmulation
 import BLESensors
-import EmulatedSensors
+import BLEWire
 import Testing
 
 @Suite struct VirtualPeripheralSpecificationTests {

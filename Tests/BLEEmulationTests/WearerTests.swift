@@ -1,11 +1,11 @@
-import BLECore
+import BLEWire
 import ColmiRing
 import Foundation
 import Physiology
 import TestKit
 import Testing
 
-@testable import EmulatedSensors
+@testable import BLEEmulation
 
 /// A ring's made-up wearer, at 25 samples a second: beats where the formulas have them, and a body that is as hard as one.
 @Suite struct WearerTests {

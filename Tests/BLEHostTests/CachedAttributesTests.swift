@@ -1,4 +1,3 @@
-import BLECore
 import BLELinux
 import BLEStack
 import BLEWire

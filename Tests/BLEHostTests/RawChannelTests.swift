@@ -1,4 +1,3 @@
-import BLECore
 import BLELinux
 import BLEWire
 import CTestSystem

@@ -1,6 +1,6 @@
-import BLECore
 import BLELinux
 import BLEStack
+import BLEWire
 import Glibc
 import TestKit
 import TestPeer

@@ -1,5 +1,5 @@
-import BLECore
 import BLELinux
+import BLEWire
 import Glibc
 import Synchronization
 import TestPeer

@@ -1,5 +1,5 @@
-import BLECore
 import BLELinux
+import BLEWire
 import CTestSystem
 import Glibc
 import TestPeer

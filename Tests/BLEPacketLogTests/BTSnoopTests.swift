@@ -1,4 +1,3 @@
-import BLECore
 import BLEPacketLog
 import BLEWire
 import LogKit

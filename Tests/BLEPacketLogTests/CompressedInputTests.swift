@@ -1,4 +1,4 @@
-import CompressedFiles
+import BLEPacketLog
 import Foundation
 import TestKit
 import Testing

@@ -1,5 +1,4 @@
 @testable import BLEDissector
-import BLECore
 import BLEWire
 import JSONText
 import LogKit

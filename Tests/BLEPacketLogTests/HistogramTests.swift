@@ -1,4 +1,3 @@
-@testable import PacketStatistics
 @testable import BLEDissector
 import TestKit
 import Testing

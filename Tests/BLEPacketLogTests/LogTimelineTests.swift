@@ -1,8 +1,7 @@
-import BLECore
+import BLEDissector
 import BLEPacketLog
 import BLEWire
 import LogKit
-import PacketStatistics
 import TestKit
 import Testing
 

@@ -1,6 +1,4 @@
-@testable import PacketStatistics
 @testable import BLEDissector
-import BLECore
 import BLEWire
 import Foundation
 import TestKit

@@ -1,8 +1,6 @@
-import BLECore
 import BLEDissector
 import BLEPacketLog
 import BLEWire
-import CompressedFiles
 import Foundation
 import LogKit
 import TestKit

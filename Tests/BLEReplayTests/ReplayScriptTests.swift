@@ -1,4 +1,3 @@
-import BLECore
 import BLEHost
 import BLEWire
 import Testing

@@ -1,4 +1,3 @@
-import BLECore
 import BLEStack
 import BLEWire
 import TestKit

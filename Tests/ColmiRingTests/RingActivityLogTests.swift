@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 import ColmiRing
 import TestKit
 import Testing

@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 import ColmiRing
 import TestKit

@@ -1,9 +1,6 @@
-import BLEAirLog
-import BLECore
 import BLEDissector
 import BLEPacketLog
 import BLEWire
-import PacketStatistics
 
 /// What a log of the air is translated to, in pieces of `chunk` octets. No passkey is searched for: that is a million tries.
 private func translation(

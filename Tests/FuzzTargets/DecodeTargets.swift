@@ -1,9 +1,7 @@
-import BLECore
 import BLEDissector
 import BLEPacketLog
 import BLEWire
 import JSONText
-import PacketStatistics
 
 /// Packets of a log, as `log show` prints them: in words, with context, and in JSON.
 func fuzzDecoder(_ input: Span<UInt8>) {

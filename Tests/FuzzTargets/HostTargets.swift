@@ -1,11 +1,9 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLEPacketLog
 import BLEReplay
 import BLEStack
 import BLEWire
-import EmulatedSensors
 import Glibc
 
 /// What a host says to an emulated controller, with a sensor in the air that pairs.

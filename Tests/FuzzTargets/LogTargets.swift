@@ -1,8 +1,6 @@
-import BLECore
 import BLELinux
 import BLEPacketLog
 import BLEWire
-import CompressedFiles
 import Glibc
 import Recording
 

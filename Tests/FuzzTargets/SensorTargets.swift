@@ -1,4 +1,3 @@
-import BLECore
 import BLEDissector
 import BLESensors
 import BLEWire

@@ -1,11 +1,9 @@
-import BLECore
 import BLEDissector
 import BLEEmulation
 import BLEHost
 import BLEStack
 import BLEWire
 import ColmiRing
-import EmulatedSensors
 import JSONText
 
 /// LE Meta events with reports: each lies in its event, and put together it is no longer than allowed.

@@ -1,6 +1,5 @@
-package import BLECore
 package import BLEPacketLog
-import BLEWire
+package import BLEWire
 
 /// A number's octets in the order that a file has.
 package func octets(_ value: some FixedWidthInteger, _ order: LogByteOrder) -> [UInt8] {

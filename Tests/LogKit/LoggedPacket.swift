@@ -1,4 +1,3 @@
-import BLECore
 package import BLEPacketLog
 package import BLEWire
 import TestKit

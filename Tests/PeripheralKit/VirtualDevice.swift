@@ -1,4 +1,3 @@
-import BLECore
 package import BLEEmulation
 package import BLEHost
 package import BLELinux

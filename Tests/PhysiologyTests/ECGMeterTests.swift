@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 import Physiology
 import TestKit
 import Testing

@@ -1,5 +1,5 @@
-import BLECore
-import CompressedFiles
+import BLEPacketLog
+import BLEWire
 import Foundation
 import Physiology
 import TestKit

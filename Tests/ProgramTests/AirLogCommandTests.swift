@@ -6,7 +6,7 @@ import Testing
 
 /// Logs from the air on the command line. The packets are those of Core 5.4, Vol 6, Part C, 1, and some of the kind.
 @Suite @MainActor struct AirLogCommandTests {
-  private static let sample = Place.fixture("BLEAirLogTests/Fixtures/sample.pcap")
+  private static let sample = Place.fixture("BLEPacketLogTests/Air/Fixtures/sample.pcap")
   private static let key = "4C68384139F574D836BCF34E9DFB01BF"
 
   private func log(_ arguments: [String]) throws -> Program.Result {

@@ -1,4 +1,3 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
@@ -6,7 +5,6 @@ import BLEStack
 import BLEWire
 import CMallocCounter
 import ColmiRing
-import EmulatedSensors
 import Synchronization
 import TestPeer
 import Testing

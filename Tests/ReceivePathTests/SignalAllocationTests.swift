@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 import CMallocCounter
 import ColmiRing
 import Foundation
@@ -6,7 +6,7 @@ import Physiology
 import Testing
 
 @testable import BLEDissector
-@testable import EmulatedSensors
+@testable import BLEEmulation
 @testable import Recording
 @testable import SensorSessions
 

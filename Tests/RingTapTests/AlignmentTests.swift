@@ -1,12 +1,11 @@
-import BLECore
 import BLELinux
+import BLEWire
 import Foundation
 import JSONText
 import Physiology
 import TestKit
 import Testing
 
-@testable import CaptureTables
 @testable import CaptureTools
 @testable import Recording
 

@@ -1,13 +1,12 @@
-import BLECore
 import BLEHost
 import BLELinux
+import BLEWire
 import CTestSystem
 import Foundation
 import TestKit
 import TestPeer
 import Testing
 
-@testable import CaptureTables
 @testable import CaptureTools
 @testable import Recording
 

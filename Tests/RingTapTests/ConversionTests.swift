@@ -3,7 +3,6 @@ import Foundation
 import TestKit
 import Testing
 
-@testable import CaptureTables
 @testable import CaptureTools
 @testable import Recording
 

@@ -1,5 +1,5 @@
-import BLECore
 import BLESensors
+import BLEWire
 import SensorSessions
 import Testing
 

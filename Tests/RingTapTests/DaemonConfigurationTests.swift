@@ -1,7 +1,7 @@
-import BLECore
 import BLEHost
 import BLELinux
 import BLESensors
+import BLEWire
 import Foundation
 import Recording
 import SensorSessions
@@ -9,7 +9,6 @@ import TestKit
 import Testing
 
 @testable import BLEDissector
-import CaptureTables
 @testable import CaptureTools
 @testable import Daemon
 

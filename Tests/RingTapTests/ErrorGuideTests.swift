@@ -1,5 +1,3 @@
-import BLECore
-import BLEErrorGuide
 import BLEHost
 import BLELinux
 import BLEStack

@@ -1,16 +1,14 @@
-import BLECore
+@testable import BLEDissector
 import BLELinux
 import BLEPacketLog
 import BLESensors
+import BLEWire
 import ColmiRing
 import Foundation
 import JSONText
-import PacketStatistics
 import TestKit
 import Testing
 
-@testable import BLEDissector
-@testable import CaptureTables
 @testable import CaptureTools
 @testable import Recording
 @testable import SensorSessions

@@ -2,7 +2,7 @@ import Foundation
 import TestKit
 import Testing
 
-@testable import CaptureTables
+@testable import CaptureTools
 @testable import Recording
 
 /// Captures as InfluxDB's line protocol, read by VictoriaMetrics.

@@ -1,6 +1,6 @@
-import BLECore
 import BLELinux
 import BLEPacketLog
+import BLEWire
 import Foundation
 import TestKit
 import Testing

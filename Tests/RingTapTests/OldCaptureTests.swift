@@ -4,7 +4,6 @@ import JSONText
 import TestKit
 import Testing
 
-@testable import CaptureTables
 @testable import CaptureTools
 @testable import Recording
 

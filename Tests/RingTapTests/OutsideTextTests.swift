@@ -1,6 +1,6 @@
+import BLEDissector
 import Foundation
 import JSONText
-import PacketStatistics
 import TestKit
 import Testing
 

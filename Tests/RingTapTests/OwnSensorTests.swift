@@ -1,4 +1,3 @@
-import BLECore
 import BLEHost
 import BLEWire
 import Foundation
@@ -7,7 +6,6 @@ import SensorSessions
 import TestKit
 import Testing
 
-@testable import CaptureTables
 @testable import CaptureTools
 @testable import Recording
 

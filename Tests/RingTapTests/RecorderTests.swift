@@ -1,9 +1,8 @@
-import BLECore
 import BLEHost
 import BLELinux
-import CTestSystem
 import BLESensors
 import BLEWire
+import CTestSystem
 import Foundation
 import SensorSessions
 import Synchronization

@@ -5,7 +5,6 @@ import JSONText
 import TestKit
 import Testing
 
-@testable import CaptureTables
 @testable import CaptureTools
 
 /// Pages of captures whose every value is known, read by a decoder that is not ours.

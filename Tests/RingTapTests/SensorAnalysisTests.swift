@@ -1,13 +1,11 @@
-import BLECore
-import CaptureTables
+import BLEWire
+@testable import CaptureTools
 import Foundation
 import JSONText
 import Physiology
 import TestKit
 import Testing
 
-@testable import CaptureTables
-@testable import CaptureTools
 @testable import Recording
 
 /// Tables of each kind of sensor, made of signals that are known, analysed.

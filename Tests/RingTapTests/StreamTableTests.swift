@@ -1,5 +1,5 @@
-import BLECore
 import BLEHost
+import BLEWire
 import ColmiRing
 import Foundation
 import JSONText

@@ -1,13 +1,12 @@
-import BLECore
 import BLELinux
 import BLESensors
+import BLEWire
 import ColmiRing
 import Foundation
 import JSONText
 import TestKit
 import Testing
 
-@testable import CaptureTables
 @testable import CaptureTools
 @testable import Recording
 @testable import SensorSessions

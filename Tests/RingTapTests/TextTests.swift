@@ -1,6 +1,5 @@
-import BLECore
 import BLELinux
-import CaptureTables
+import BLEWire
 import CaptureTools
 import Foundation
 import Recording

@@ -1,4 +1,3 @@
-import BLECore
 package import BLEHost
 package import BLELinux
 package import BLEWire

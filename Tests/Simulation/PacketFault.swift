@@ -1,4 +1,3 @@
-import BLECore
 package import BLEWire
 import Synchronization
 

@@ -1,6 +1,6 @@
-import BLECore
 import BLEHost
 import BLEStack
+import BLEWire
 
 /// Each request that was begun, until it has come to its one end.
 final class RequestLedger {

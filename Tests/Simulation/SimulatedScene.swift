@@ -1,10 +1,8 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
 import BLEStack
 import BLEWire
-import EmulatedSensors
 
 /// From the start of an adapter to its end: sessions with all rings, requests beside them, and what goes wrong meanwhile.
 final class SimulatedScene: @unchecked Sendable {

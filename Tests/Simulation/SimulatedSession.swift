@@ -1,8 +1,7 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
-import EmulatedSensors
+import BLEWire
 import Recording
 import SensorSessions
 

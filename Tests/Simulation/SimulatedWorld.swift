@@ -1,10 +1,8 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
 import BLEStack
 import BLEWire
-import EmulatedSensors
 
 /// What one run consists of, from scene to scene: loop, air, controller, rings, and the accounts.
 final class SimulatedWorld: @unchecked Sendable {

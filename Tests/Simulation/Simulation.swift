@@ -1,6 +1,6 @@
-import BLECore
 import BLEEmulation
 import BLELinux
+import BLEWire
 import CTestSystem
 
 /// A host and its rings by virtual time, for a number of connection events, while random things go wrong.

@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// All that was said, as a checksum, and the last of it as text.

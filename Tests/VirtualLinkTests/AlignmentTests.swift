@@ -1,10 +1,8 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
-import CaptureTables
+import BLEWire
 import CaptureTools
-import EmulatedSensors
 import Recording
 import SensorSessions
 import TestKit

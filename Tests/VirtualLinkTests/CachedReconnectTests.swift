@@ -1,4 +1,3 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
@@ -6,7 +5,6 @@ import BLEReplay
 import BLEStack
 import BLEWire
 import ColmiRing
-import EmulatedSensors
 import Foundation
 import Synchronization
 import TestKit

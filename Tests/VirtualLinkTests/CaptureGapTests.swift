@@ -1,11 +1,9 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
 import BLEPacketLog
 import BLEStack
 import BLEWire
-import EmulatedSensors
 import Foundation
 import Recording
 import SensorSessions

@@ -1,9 +1,8 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
+import BLEWire
 import CTestSystem
-import EmulatedSensors
 import Foundation
 import TestKit
 import Testing

@@ -1,11 +1,10 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
 import BLEStack
 import BLEWire
-import Synchronization
 import Simulation
+import Synchronization
 import TestKit
 import TestPeer
 import Testing

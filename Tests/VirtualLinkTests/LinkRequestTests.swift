@@ -1,8 +1,6 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLEWire
-import EmulatedSensors
 import Testing
 
 struct LinkRequestTests {

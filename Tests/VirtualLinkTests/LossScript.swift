@@ -1,4 +1,3 @@
-import BLECore
 import BLEEmulation
 import BLELinux
 import BLEWire

@@ -1,11 +1,9 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
 import BLEStack
 import BLEWire
 import CTestSystem
-import EmulatedSensors
 import Foundation
 import Testing
 

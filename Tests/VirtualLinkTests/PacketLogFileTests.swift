@@ -1,10 +1,8 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
 import BLEPacketLog
 import BLEWire
-import EmulatedSensors
 import Foundation
 import Recording
 import TestKit

@@ -1,7 +1,6 @@
-import BLECore
 import BLEEmulation
 import BLELinux
-import EmulatedSensors
+import BLEWire
 import Foundation
 import Recording
 import TestKit

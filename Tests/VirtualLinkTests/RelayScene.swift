@@ -1,4 +1,4 @@
-import BLECore
+import BLEDissector
 import BLEEmulation
 import BLEHost
 import BLELinux
@@ -6,9 +6,7 @@ import BLEPeripheral
 import BLESensors
 import BLEStack
 import BLEWire
-import EmulatedSensors
 import Foundation
-import PacketStatistics
 import PeripheralKit
 import Recording
 import Relay

@@ -1,10 +1,9 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
 import BLESensors
 import BLEStack
-import EmulatedSensors
+import BLEWire
 import Foundation
 import Recording
 import Relay

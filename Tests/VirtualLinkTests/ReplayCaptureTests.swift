@@ -1,10 +1,8 @@
-import BLECore
 import BLEEmulation
 import BLELinux
 import BLEPacketLog
 import BLEStack
 import BLEWire
-import EmulatedSensors
 import Foundation
 import Recording
 import SensorSessions

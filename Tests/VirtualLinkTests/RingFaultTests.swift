@@ -1,10 +1,9 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
 import BLEStack
+import BLEWire
 import ColmiRing
-import EmulatedSensors
 import Testing
 
 @testable import SensorSessions

@@ -1,8 +1,7 @@
-import BLECore
+import BLEEmulation
 import BLEPacketLog
 import BLEWire
 import ColmiRing
-import EmulatedSensors
 import Foundation
 import Recording
 import TestKit

@@ -1,10 +1,8 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
 import BLEWire
 import ColmiRing
-import EmulatedSensors
 import Foundation
 import TestKit
 import Testing

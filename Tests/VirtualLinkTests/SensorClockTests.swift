@@ -1,10 +1,9 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
+import BLEWire
 import CaptureTools
 import ColmiRing
-import EmulatedSensors
 import Foundation
 import Recording
 import SensorSessions

@@ -1,18 +1,15 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
 import BLESensors
 import BLEStack
 import BLEWire
-import EmulatedSensors
 import Foundation
 import Recording
 import SensorSessions
 import TestKit
 import Testing
 
-@testable import CaptureTables
 @testable import CaptureTools
 
 /// Recordings of sensors that send known values: the tables hold them.

@@ -1,11 +1,9 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
 import BLESensors
 import BLEStack
 import BLEWire
-import EmulatedSensors
 import SensorSessions
 import Testing
 

@@ -1,9 +1,7 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLEStack
 import BLEWire
-import EmulatedSensors
 import Foundation
 import Recording
 import SensorSessions

@@ -1,8 +1,8 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
 import BLEStack
+import BLEWire
 import Foundation
 import Recording
 import SensorSessions

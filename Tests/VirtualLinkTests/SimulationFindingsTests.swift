@@ -1,10 +1,8 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
 import BLEStack
 import BLEWire
-import EmulatedSensors
 import Simulation
 import TestPeer
 import Testing

@@ -1,8 +1,7 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
-import EmulatedSensors
+import BLEWire
 import Foundation
 
 /// Our host and a virtual controller with rings in its range, in this process, through a packet socket.

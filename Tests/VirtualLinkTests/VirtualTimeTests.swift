@@ -1,7 +1,7 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
+import BLEWire
 import Foundation
 import Recording
 import TestKit

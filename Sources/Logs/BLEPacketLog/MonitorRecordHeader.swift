@@ -1,4 +1,4 @@
-public import BLECore
+public import BLEWire
 
 /// What the kernel's monitor says of a record beside its octets.
 public struct MonitorRecordHeader: Hashable, Sendable, BitwiseCopyable {

@@ -1,9 +1,8 @@
-package import BLECore
 import BLEHost
 import BLELinux
 import BLESensors
 import BLEStack
-import BLEWire
+package import BLEWire
 package import ColmiRing
 package import Recording
 package import SensorSessions

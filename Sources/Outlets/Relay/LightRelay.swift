@@ -1,5 +1,5 @@
-package import BLECore
 import BLESensors
+package import BLEWire
 import ColmiRing
 import Physiology
 package import SensorSessions

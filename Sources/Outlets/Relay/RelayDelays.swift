@@ -1,5 +1,5 @@
-import BLECore
-package import PacketStatistics
+package import BLEDissector
+import BLEWire
 
 /// How old values are when they leave. Bounded memory.
 package struct RelayDelays: Sendable {

@@ -1,8 +1,8 @@
-package import BLECore
 package import BLELinux
 package import BLEPeripheral
 import BLESensors
 package import BLEStack
+package import BLEWire
 package import Recording
 package import SensorSessions
 import Synchronization

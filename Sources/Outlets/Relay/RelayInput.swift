@@ -1,7 +1,7 @@
-import BLECore
 import BLEHost
 import BLELinux
 import BLESensors
+import BLEWire
 import ColmiRing
 import Recording
 import SensorSessions

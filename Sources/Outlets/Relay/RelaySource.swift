@@ -1,6 +1,6 @@
-package import BLECore
-import BLESensors
 package import BLEHost
+import BLESensors
+package import BLEWire
 package import SensorSessions
 
 /// Makes values of standard services out of the samples of one kind of sensor.

@@ -1,8 +1,7 @@
-package import BLECore
-import BLESensors
 package import BLEPeripheral
+import BLESensors
 package import BLEStack
-import BLEWire
+package import BLEWire
 package import SensorSessions
 
 /// What a relay is to centrals: one of the standard services, with Device Information and Battery behind it as far as the

@@ -1,6 +1,6 @@
-package import BLECore
 package import BLESensors
 import BLEStack
+package import BLEWire
 
 /// A value of a standard service on its way from a sensor to the centrals of a relay.
 package struct RelayedValue: Hashable, Sendable {

@@ -1,7 +1,7 @@
-import BLECore
 package import BLEHost
 import BLELinux
 import BLESensors
+import BLEWire
 import ColmiRing
 package import SensorSessions
 

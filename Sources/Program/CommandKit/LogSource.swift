@@ -1,8 +1,6 @@
-package import BLEAirLog
-package import BLECore
 import BLELinux
 package import BLEPacketLog
-import CompressedFiles
+package import BLEWire
 import Recording
 
 /// A packet log that is read piece by piece, decompressed where it must be.

@@ -1,11 +1,10 @@
 import ArgumentParser
-package import BLECore
 package import BLEEmulation
 package import BLEHost
 package import BLELinux
 package import BLEReplay
 import BLESecurity
-import EmulatedSensors
+package import BLEWire
 package import Recording
 import RingTap
 package import SensorSessions

@@ -1,4 +1,3 @@
-package import BLECore
 package import BLEHost
 package import BLELinux
 package import BLEStack

@@ -1,9 +1,6 @@
 package import ArgumentParser
-import BenchCommands
 import CommandKit
-import EmulateCommands
 import Glibc
-import LogCommands
 
 /// The command `ringtap`.
 package struct Ringtap: AsyncParsableCommand {

@@ -1,6 +1,6 @@
-import BLECore
 package import BLEHost
 import BLELinux
+import BLEWire
 package import Fleet
 import Glibc
 import Recording

@@ -1,5 +1,5 @@
-package import BLECore
 import BLESensors
+package import BLEWire
 package import Recording
 package import SensorSessions
 

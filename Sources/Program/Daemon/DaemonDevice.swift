@@ -1,10 +1,9 @@
-import BLECore
 package import BLEHost
 import BLELinux
 import BLEWire
 import Glibc
-package import HomeAssistant
 import LiveView
+package import Outlets
 import Recording
 import SensorSessions
 import Synchronization

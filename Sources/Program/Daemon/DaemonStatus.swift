@@ -1,4 +1,4 @@
-package import BLECore
+package import BLEWire
 package import JSONText
 package import LiveView
 package import Recording

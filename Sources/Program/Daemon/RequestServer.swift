@@ -1,5 +1,5 @@
-import BLECore
 package import BLELinux
+import BLEWire
 import CBluetoothLinux
 import Glibc
 import Synchronization

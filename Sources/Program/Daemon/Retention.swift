@@ -1,6 +1,5 @@
-package import BLECore
 import BLELinux
-import CaptureTables
+package import BLEWire
 import CaptureTools
 import Glibc
 

@@ -1,7 +1,6 @@
-import BLECore
-import BLEErrorGuide
 import BLEHost
 import BLELinux
+import BLEWire
 
 /// Looks for whatever stands between this process and a radio.
 ///

@@ -1,4 +1,3 @@
-public import BLECore
 import BLEHost
 public import BLELinux
 public import BLEWire

@@ -1,5 +1,4 @@
 // What the façade's signatures are made of: whoever imports it needs no other module.
-@_exported public import BLECore
 @_exported public import BLEEmulation
 @_exported public import BLEHost
 @_exported public import BLEPeripheral
@@ -7,7 +6,6 @@
 @_exported public import BLEStack
 @_exported public import BLEWire
 @_exported public import ColmiRing
-@_exported public import EmulatedSensors
 @_exported public import Physiology
 @_exported public import Recording
 @_exported public import SensorSessions

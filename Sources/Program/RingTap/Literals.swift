@@ -1,4 +1,4 @@
-public import BLECore
+public import BLEWire
 
 /// A UUID as it is written: `"180d"`, `"6e400003-b5a3-f393-e0a9-e50e24dcca9e"`.
 ///

@@ -1,11 +1,8 @@
-import BLEAirLog
-public import BLECore
 import BLEDissector
 public import BLEHost
 import BLELinux
 import BLEPacketLog
 public import BLEWire
-import CompressedFiles
 
 /// The packets of a log that anybody wrote, one after the other: btsnoop, pcapng, pcap or Apple's PacketLogger, also
 /// compressed by gzip or zstd; also what a sniffer heard on the air (pcap or pcapng of link types 192, 251, 256 and 272), as the

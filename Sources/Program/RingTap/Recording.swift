@@ -1,6 +1,6 @@
-public import BLECore
 public import BLEHost
 import BLELinux
+public import BLEWire
 
 /// A recording that has ended: where its capture is, what came, what was lost, and what ended it.
 ///

@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// The typed value of a characteristic: the bytes of a read, a write, a notification or an indication.
 ///

@@ -1,4 +1,4 @@
-package import BLECore
+package import BLEWire
 
 /// One thing that octets say: a member of a JSON object, and a line for people.
 ///

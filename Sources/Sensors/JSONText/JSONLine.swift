@@ -1,4 +1,4 @@
-package import BLECore
+package import BLEWire
 
 /// Builds JSON text as octets: one object to a line, no Foundation, no temporary strings.
 ///

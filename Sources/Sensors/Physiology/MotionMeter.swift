@@ -1,4 +1,4 @@
-public import BLECore
+public import BLEWire
 
 /// A minute of movement.
 public struct ActivityEpoch: Hashable, Sendable {

@@ -1,4 +1,4 @@
-public import BLECore
+public import BLEWire
 
 /// Ten seconds of a plethysmogram and what can be said of them.
 public struct PulseWindow: Hashable, Sendable {

@@ -1,4 +1,4 @@
-public import BLECore
+public import BLEWire
 
 /// Acceleration along three axes: g.
 @frozen public struct Acceleration: Hashable, Sendable, BitwiseCopyable {

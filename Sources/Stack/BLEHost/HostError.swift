@@ -1,5 +1,3 @@
-public import BLECore
-import BLEErrorGuide
 public import BLELinux
 public import BLEStack
 public import BLEWire

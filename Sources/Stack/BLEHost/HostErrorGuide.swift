@@ -1,4 +1,3 @@
-public import BLEErrorGuide
 import BLELinux
 import BLEStack
 

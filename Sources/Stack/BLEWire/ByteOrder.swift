@@ -1,5 +1,3 @@
-public import BLECore
-
 extension Span where Element == UInt8 {
   /// The octets as a little-endian number. Bluetooth is little-endian but for a few sensor payloads.
   @inlinable package func u16(at offset: Int) -> UInt16 {

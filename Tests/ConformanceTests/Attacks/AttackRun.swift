@@ -1,9 +1,9 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
 import BLEPeripheral
 import BLEStack
+import BLEWire
 import Foundation
 import Synchronization
 import TestKit

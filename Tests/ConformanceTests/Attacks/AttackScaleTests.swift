@@ -1,4 +1,3 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux

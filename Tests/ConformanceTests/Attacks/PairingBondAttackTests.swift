@@ -1,4 +1,3 @@
-import BLECore
 import BLEHost
 import BLEPeripheral
 import BLESecurity

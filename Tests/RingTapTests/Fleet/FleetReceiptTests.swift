@@ -1,5 +1,5 @@
-import BLECore
 import BLELinux
+import BLEWire
 import Foundation
 import TestKit
 import Testing

@@ -1,4 +1,3 @@
-import BLECore
 import BLELinux
 import BLESensors
 import BLEStack
@@ -9,7 +8,7 @@ import TestKit
 import Testing
 
 @testable import BLEDissector
-@testable import HomeAssistant
+@testable import Outlets
 @testable import Recording
 @testable import SensorSessions
 

@@ -1,12 +1,11 @@
-import BLECore
 import BLELinux
+import BLEWire
 import Foundation
 import TestKit
 import Testing
 
-@testable import InfluxWriter
+@testable import Outlets
 @testable import Recording
-@testable import SampleStream
 
 /// Recordings that a database gets while they are made.
 @Suite(.timeLimit(.minutes(3))) struct InfluxWriterTests {

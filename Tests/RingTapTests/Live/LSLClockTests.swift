@@ -1,9 +1,8 @@
-import BLECore
+import BLEWire
 import Testing
 
-@testable import LabStreaming
+@testable import Outlets
 @testable import Recording
-@testable import SampleStream
 
 /// The wall clock on LSL's clock, also where somebody sets it.
 @Suite struct LSLClockTests {

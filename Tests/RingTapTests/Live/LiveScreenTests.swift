@@ -1,11 +1,11 @@
-import BLECore
 import BLEHost
+import BLEWire
 import Recording
 import Testing
 
-@testable import Physiology
 @testable import BLEDissector
 @testable import LiveView
+@testable import Physiology
 
 /// What the live view looks like: the screens were written by hand.
 struct LiveScreenTests {

@@ -1,5 +1,5 @@
-import BLECore
 import BLELinux
+import BLEWire
 import ColmiRing
 import Foundation
 import SensorSessions
@@ -8,8 +8,8 @@ import TestKit
 import TestPeer
 import Testing
 
+@testable import Outlets
 @testable import Recording
-@testable import SampleStream
 
 /// A recording of a ring that is not there, with a stream of its samples.
 private final class StreamedRing: Sendable {

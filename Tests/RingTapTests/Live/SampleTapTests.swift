@@ -1,14 +1,14 @@
-import BLECore
 import BLELinux
 import BLEStack
+import BLEWire
 import ColmiRing
 import SensorSessions
 import Synchronization
 import TestKit
 import Testing
 
+@testable import Outlets
 @testable import Recording
-@testable import SampleStream
 
 /// Remembers what it was given.
 final class Remembering: SampleOutput {

@@ -1,9 +1,8 @@
-import BLECore
 import BLEEmulation
 import BLEHost
 import BLELinux
 import BLEStack
-import EmulatedSensors
+import BLEWire
 import JSONText
 import Recording
 import SensorSessions

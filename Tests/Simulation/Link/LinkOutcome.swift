@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 import ColmiRing
 
 /// What a `TickStream` makes of such a link, against what the ring did.

@@ -1,4 +1,4 @@
-package import BLECore
+package import BLEWire
 package import ColmiRing
 
 /// A ring's frames over a radio link that loses packets and none of what they carry: each frame waits for a connection

@@ -1,6 +1,5 @@
-import BLECore
 import BLELinux
-import CaptureTables
+import BLEWire
 import JSONText
 import Physiology
 import Recording

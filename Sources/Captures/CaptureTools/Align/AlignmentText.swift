@@ -1,4 +1,3 @@
-package import CaptureTables
 import Recording
 
 /// An alignment in words, a line for each thing.

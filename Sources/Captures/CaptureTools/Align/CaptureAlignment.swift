@@ -1,6 +1,5 @@
-import BLECore
 import BLELinux
-package import CaptureTables
+import BLEWire
 import JSONText
 import Physiology
 

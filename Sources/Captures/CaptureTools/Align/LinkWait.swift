@@ -1,4 +1,3 @@
-import CaptureTables
 import JSONText
 import Physiology
 import Recording

@@ -1,5 +1,5 @@
-package import BLECore
 package import BLEHost
+package import BLEWire
 package import ColmiRing
 package import JSONText
 import Physiology

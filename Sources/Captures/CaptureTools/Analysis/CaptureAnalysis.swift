@@ -1,7 +1,6 @@
-import BLECore
 import BLEHost
 package import BLELinux
-package import CaptureTables
+import BLEWire
 import ColmiRing
 import JSONText
 import Physiology

@@ -1,8 +1,6 @@
-import BLECore
 import BLEDissector
 import BLEPacketLog
 import BLEWire
-import PacketStatistics
 
 /// The first reading of a log that is imported: its connections, its devices' names, and which attribute is which.
 struct ImportSurvey: ~Copyable {

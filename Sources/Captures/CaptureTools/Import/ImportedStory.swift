@@ -1,4 +1,3 @@
-import BLECore
 import BLEDissector
 import BLELinux
 import BLEWire

@@ -1,10 +1,7 @@
-import BLEAirLog
-import BLECore
 import BLEDissector
 import BLELinux
 import BLEPacketLog
-import CompressedFiles
-import PacketStatistics
+import BLEWire
 import Recording
 
 /// A packet log of any format, read from its first record to its last.

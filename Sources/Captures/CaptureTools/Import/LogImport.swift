@@ -1,13 +1,10 @@
-package import BLEAirLog
-package import BLECore
 package import BLEDissector
 import BLEHost
 package import BLELinux
-import BLEPacketLog
+package import BLEPacketLog
 import BLEStack
-import BLEWire
+package import BLEWire
 import ColmiRing
-import PacketStatistics
 package import Recording
 package import SensorSessions
 

@@ -1,5 +1,5 @@
-package import BLECore
 import BLEDissector
+package import BLEWire
 package import JSONText
 package import Recording
 

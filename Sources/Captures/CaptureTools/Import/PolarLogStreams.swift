@@ -1,4 +1,3 @@
-import BLECore
 import BLESensors
 import BLEWire
 

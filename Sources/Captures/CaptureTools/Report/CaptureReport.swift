@@ -1,7 +1,6 @@
-import BLECore
 import BLEDissector
 import BLELinux
-import CaptureTables
+import BLEWire
 import Recording
 
 /// Reads the directory of a capture: its tables, `session.json`, its packet log, and what an analysis finds.

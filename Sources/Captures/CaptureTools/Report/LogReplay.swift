@@ -1,8 +1,7 @@
-public import BLECore
 public import BLEHost
 import BLELinux
 public import BLEReplay
-import BLEWire
+public import BLEWire
 import ColmiRing
 import Recording
 import SensorSessions

@@ -1,9 +1,7 @@
-import BLECore
 import BLEDissector
 import BLEHost
 import BLESensors
 import BLEWire
-import CaptureTables
 import ColmiRing
 import Recording
 import SensorSessions

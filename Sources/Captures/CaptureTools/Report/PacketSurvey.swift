@@ -1,11 +1,7 @@
-import BLECore
-import BLEAirLog
 import BLEDissector
 import BLELinux
 import BLEPacketLog
 import BLEWire
-import CompressedFiles
-import PacketStatistics
 import Recording
 
 /// Reads a packet log once, and tells what is in it device by device.
@@ -232,5 +228,5 @@ extension PacketSurvey.Device {
 
 /// Four digits.
 private func hexadecimal(_ number: UInt16) -> String {
-  BLECore.hexadecimal(UInt8(number >> 8)) + BLECore.hexadecimal(UInt8(number & 0xFF))
+  BLEWire.hexadecimal(UInt8(number >> 8)) + BLEWire.hexadecimal(UInt8(number & 0xFF))
 }

@@ -1,6 +1,6 @@
-import BLECore
 import BLEHost
 import BLELinux
+import BLEWire
 package import ColmiRing
 package import SensorSessions
 

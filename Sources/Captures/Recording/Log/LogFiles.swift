@@ -1,6 +1,6 @@
-import BLECore
 import BLELinux
 import BLEPacketLog
+import BLEWire
 
 /// Where a log goes, and when another file is begun.
 public struct LogFilePlan: Hashable, Sendable {

@@ -1,6 +1,6 @@
-package import BLECore
 package import BLELinux
 package import BLEPacketLog
+package import BLEWire
 
 /// Why a log cannot be read, or not to its end, in the words of all commands.
 package enum LogProblem {

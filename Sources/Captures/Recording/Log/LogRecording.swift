@@ -1,6 +1,6 @@
-public import BLECore
 import BLEHost
 import BLELinux
+public import BLEWire
 
 /// Where records come from.
 protocol LogSource: Sendable {

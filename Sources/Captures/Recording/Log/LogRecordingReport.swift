@@ -1,5 +1,5 @@
-public import BLECore
 public import BLELinux
+public import BLEWire
 package import JSONText
 
 /// What was recorded, and what was lost where.

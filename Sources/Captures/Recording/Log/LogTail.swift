@@ -1,6 +1,6 @@
-import BLECore
 import BLELinux
 import BLEPacketLog
+import BLEWire
 
 /// The whole part of a file that is to be continued.
 package struct LogTail: Hashable, Sendable {

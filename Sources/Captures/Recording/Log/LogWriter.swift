@@ -1,6 +1,6 @@
-import BLECore
 import BLELinux
 import BLEPacketLog
+import BLEWire
 import Synchronization
 
 /// Writes records on a thread of its own. The receive thread only fills a bounded queue.

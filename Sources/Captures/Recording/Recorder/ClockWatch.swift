@@ -1,5 +1,5 @@
-public import BLECore
 import BLELinux
+public import BLEWire
 
 /// A time at which the wall clock was set.
 public struct ClockStep: Hashable, Sendable {

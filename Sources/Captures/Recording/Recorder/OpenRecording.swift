@@ -1,6 +1,6 @@
-import BLECore
 import BLEHost
 import BLELinux
+import BLEWire
 import Synchronization
 
 /// The files of a recording: made on the first link whose device is what is wanted, kept through all that follow.

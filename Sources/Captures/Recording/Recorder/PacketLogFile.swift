@@ -1,4 +1,3 @@
-package import BLECore
 public import BLEHost
 public import BLELinux
 import BLEPacketLog

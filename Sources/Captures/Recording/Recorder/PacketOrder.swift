@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// Puts the records of a `PacketQueue` in the order of their times.

@@ -1,6 +1,6 @@
-import BLECore
 import BLEHost
 package import BLELinux
+import BLEWire
 import ColmiRing
 import Synchronization
 

@@ -1,4 +1,3 @@
-import BLECore
 import BLEHost
 package import BLELinux
 import BLEWire

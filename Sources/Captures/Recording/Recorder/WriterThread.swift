@@ -1,5 +1,5 @@
-import BLECore
 import BLELinux
+import BLEWire
 import Synchronization
 
 /// What a writer's thread does: it empties queues into files.

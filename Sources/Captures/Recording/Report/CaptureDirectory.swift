@@ -1,6 +1,6 @@
-import BLECore
 import BLEHost
 package import BLELinux
+import BLEWire
 import Glibc
 import JSONText
 

@@ -1,4 +1,4 @@
-package import BLECore
+package import BLEWire
 import JSONText
 
 /// The member `importedFrom` of `session.json`: the packet log that a capture was made of.

@@ -1,4 +1,3 @@
-import BLECore
 package import BLEHost
 public import BLEWire
 package import JSONText

@@ -1,5 +1,5 @@
-public import BLECore
 import BLELinux
+public import BLEWire
 import JSONText
 
 /// A file of a recording that somebody removed, replaced, cut or moved out of its directory while it was written.

@@ -1,7 +1,6 @@
-public import BLECore
 public import BLEHost
 import BLEStack
-import BLEWire
+public import BLEWire
 import SensorSessions
 
 /// A value of a sensor of your own, decoded on the receive thread.

@@ -1,5 +1,5 @@
-public import BLECore
 public import BLEHost
+public import BLEWire
 import SensorSessions
 
 /// Recordings of several sensors at once over one adapter, each with its own directory and report.

@@ -1,6 +1,6 @@
-import BLECore
 public import BLEHost
 import BLESensors
+import BLEWire
 import ColmiRing
 public import SensorSessions
 

@@ -1,7 +1,7 @@
-public import BLECore
 public import BLEHost
 import BLELinux
 import BLEStack
+public import BLEWire
 public import SensorSessions
 
 /// One recording of a sensor of any kind: connect, discover, subscribe, write, stop the stream.

@@ -1,5 +1,5 @@
-import BLECore
 import BLESensors
+import BLEWire
 package import SensorSessions
 
 /// The table of a cyclist's sensor. What it does not count is empty, and so is a rate if nothing turned since the row before, or

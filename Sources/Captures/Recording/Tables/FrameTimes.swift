@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 import Physiology
 
 /// Puts the samples of frames that bear the sensor's own time on the clock of the kernel's stamps.

@@ -1,5 +1,5 @@
-import BLECore
 package import BLESensors
+import BLEWire
 package import SensorSessions
 
 /// The tables of the raw streams of a Polar sensor: a row for each sample of a frame.

@@ -1,4 +1,4 @@
-package import BLECore
+package import BLEWire
 package import ColmiRing
 
 /// A table of a recording.

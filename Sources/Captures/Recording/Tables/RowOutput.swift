@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 package import ColmiRing
 package import JSONText
 

@@ -1,5 +1,5 @@
-package import BLECore
 import BLESensors
+package import BLEWire
 package import SensorSessions
 
 /// The tables of a heart-rate sensor: measurements, and the intervals between beats that came with them.

@@ -1,5 +1,5 @@
-import BLECore
 import BLELinux
+import BLEWire
 package import ColmiRing
 public import SensorSessions
 

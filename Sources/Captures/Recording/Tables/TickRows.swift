@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 package import ColmiRing
 
 /// The rows of the table `samples`: one for each tick, on the sensor's own clock, with the kernel's stamp and the values of

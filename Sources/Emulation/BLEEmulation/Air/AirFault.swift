@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEWire
 
 /// What goes wrong in the air. All but `disconnect` need the pace of the air.

@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// A link between a central and a peripheral, as the air carries it. Core 5.4, Vol 6, Part B, 4.5.

@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// Procedures by which two link layers change their link. Core 5.4, Vol 6, Part B, 5.1.

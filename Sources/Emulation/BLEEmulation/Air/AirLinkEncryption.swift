@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// What a central's host wants a link encrypted with.

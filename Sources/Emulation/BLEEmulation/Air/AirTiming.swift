@@ -1,5 +1,4 @@
-package import BLECore
-import BLEWire
+package import BLEWire
 
 /// How long things take in the air.
 enum AirTiming {

@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// Where a frame of a peripheral came to nothing, for whoever keeps account of each.

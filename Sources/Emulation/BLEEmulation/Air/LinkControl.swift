@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// What the two link layers tell each other. Core 5.4, Vol 6, Part B, 2.4.2.

@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// Whoever is at one end of a link: a controller for its host, or an emulated peripheral.

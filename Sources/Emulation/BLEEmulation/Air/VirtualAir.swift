@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// The room that virtual controllers and emulated peripherals share: who hears whom, and when.
 ///

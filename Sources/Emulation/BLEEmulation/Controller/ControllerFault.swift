@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEWire
 
 /// How a controller misbehaves towards its host.

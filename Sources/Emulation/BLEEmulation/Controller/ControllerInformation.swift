@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// What the controller is asked before anything happens, and what it only takes note of.

@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// Scanning: parameters, enable, accept list, and the reports. Core 5.4, Vol 4, Part E, 7.8.10–17, 7.8.64–65.

@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// Packets on their way to the host, each with its H4 type octet, in one buffer that is kept.

@@ -1,6 +1,5 @@
-public import BLECore
 import BLEStack
-import BLEWire
+public import BLEWire
 
 /// An LE-only HCI controller in a `VirtualAir`, without I/O.
 ///

@@ -1,4 +1,3 @@
-package import BLECore
 package import BLEWire
 
 /// What carries the frames of a `PeripheralLink`: its end of a link in the virtual air, or a link of a real adapter.

@@ -1,6 +1,5 @@
-public import BLECore
 public import BLEStack
-import BLEWire
+public import BLEWire
 import Synchronization
 
 /// How an emulated peripheral pairs, and the bonds that it has: kept from link to link.

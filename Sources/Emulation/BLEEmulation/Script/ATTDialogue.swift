@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEWire
 import JSONText
 

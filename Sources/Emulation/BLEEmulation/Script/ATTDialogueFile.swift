@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// A text with dialogues, and the databases that they share.

@@ -1,6 +1,5 @@
-public import BLECore
 public import BLEStack
-import BLEWire
+public import BLEWire
 
 /// A text with a device: its name, its attributes in the form of `ATTDialogueFile`, and what they want of a link.
 ///

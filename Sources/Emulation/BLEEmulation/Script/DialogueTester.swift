@@ -1,6 +1,5 @@
-public import BLECore
 public import BLEStack
-import BLEWire
+public import BLEWire
 
 extension VirtualController {
   /// Has dialogues play the peers behind this controller, and edit what it sends to its host.

@@ -1,6 +1,6 @@
-public import BLECore
 import BLELinux
 public import BLEStack
+public import BLEWire
 import Synchronization
 
 /// A device that says what dialogues say, one dialogue to a link, and remembers how each went.

@@ -1,6 +1,5 @@
-public import BLECore
 public import BLEStack
-import BLEWire
+public import BLEWire
 
 /// A device that notifies as fast as the link takes it, or at a chosen rate: for measuring.
 ///

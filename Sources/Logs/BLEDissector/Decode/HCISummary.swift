@@ -1,4 +1,3 @@
-import BLECore
 public import BLEWire
 
 /// What programs ask of a command or an event: which, of which link, with what outcome.

@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 import JSONText
 
 /// Fields as lines for people: the second renderer of `Field`, beside `JSONLine`'s.

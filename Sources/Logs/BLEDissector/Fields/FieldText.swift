@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// The text behind the label of one field.

@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// The error codes of HCI as `btmon` 5.66 writes them, its spelling included.

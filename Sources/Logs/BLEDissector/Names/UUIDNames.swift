@@ -1,4 +1,4 @@
-package import BLECore
+package import BLEWire
 import ColmiRing
 
 /// Words for the SIG's 16-bit UUIDs and for the ring's own.

@@ -1,4 +1,3 @@
-package import BLECore
 package import BLEWire
 
 /// What two devices said to each other over ATT, in words: a row for each PDU, but one row for those of one kind that follow

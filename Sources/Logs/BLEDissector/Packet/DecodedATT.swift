@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEWire
 
 /// One ATT PDU, reduced to what programs ask for: which opcode, which attribute, which octets.

@@ -1,6 +1,5 @@
-package import BLECore
 import BLEStack
-import BLEWire
+package import BLEWire
 
 /// The device that a packet of a log is of.
 package enum LogDevice: Hashable, Sendable {

@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEPacketLog
 import BLEStack
 public import BLEWire

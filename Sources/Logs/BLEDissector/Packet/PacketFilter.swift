@@ -1,4 +1,3 @@
-package import BLECore
 package import BLEPacketLog
 package import BLEWire
 

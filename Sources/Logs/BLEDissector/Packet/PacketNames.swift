@@ -1,4 +1,3 @@
-import BLECore
 package import BLEWire
 
 // Words for people and for JSON. They live here, with the printer, and not in the wire layer, where no

@@ -1,6 +1,5 @@
-package import BLECore
 package import BLEPacketLog
-import BLEWire
+package import BLEWire
 import JSONText
 
 /// Prints decoded packets, for programs or for people, into a buffer that its owner writes out and empties.

@@ -1,6 +1,5 @@
-package import BLECore
 package import BLEPacketLog
-import BLEWire
+package import BLEWire
 
 /// Prints the packets that pass a filter, with their neighbours, into a buffer that its owner writes out and empties.
 ///

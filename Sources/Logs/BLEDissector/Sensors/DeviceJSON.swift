@@ -1,5 +1,5 @@
-import BLECore
 import BLESensors
+import BLEWire
 package import JSONText
 
 extension BatteryLevel: SensorValueFields {

@@ -1,5 +1,5 @@
-import BLECore
 import BLESensors
+import BLEWire
 package import JSONText
 
 /// What is written to, read from and indicated by the control point of a Polar sensor.

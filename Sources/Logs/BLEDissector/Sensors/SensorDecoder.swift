@@ -1,6 +1,5 @@
-package import BLECore
 package import BLESensors
-import BLEWire
+package import BLEWire
 import ColmiRing
 package import JSONText
 

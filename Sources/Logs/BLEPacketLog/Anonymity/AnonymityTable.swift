@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// What stands for each address, name and key of a log: the same everywhere, and nothing of the original

@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// Replaces addresses, names and keys of a log, so that it can be shown to others.

@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// What the records of a btsnoop file hold: the header's datalink number.
 public enum BTSnoopFormat: UInt32, Hashable, Sendable, BitwiseCopyable {

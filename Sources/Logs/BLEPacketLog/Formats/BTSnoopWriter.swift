@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEWire
 
 /// Turns packets into the octets of a btsnoop file, without I/O and without allocating.

@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// One connection in a log, from its start to its end.
 public struct LogConnection: Hashable, Sendable {

@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// What a file is that people give in the place of a packet log, by its first bytes.

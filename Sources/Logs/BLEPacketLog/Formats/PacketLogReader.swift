@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// What a log turned out to be.
 public enum PacketLogFormat: Hashable, Sendable {

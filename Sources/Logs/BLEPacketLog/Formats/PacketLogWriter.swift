@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// Turns records into the octets of a packet log of any format that is written, without I/O.

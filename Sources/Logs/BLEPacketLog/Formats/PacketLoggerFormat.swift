@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// Apple's PacketLogger: records of length, time, type and packet, without a header for the file.

@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEWire
 
 /// What a record says of its packet, without the packet.
@@ -14,7 +13,7 @@ public struct PacketRecordHeader: Hashable, Sendable, BitwiseCopyable {
   /// What a record without HCI packet is, where the log tells.
   public var note: MonitorOpcode?
   /// What is known of the packet of the air that the record is, or was made of. The reader knows no more than the link
-  /// type: `BLEAirLog` makes HCI packets of such records.
+  /// type: `AirTranslator` makes HCI packets of such records.
   public var air: AirPacket?
   /// Octets that the packet had, without its H4 type octet.
   public var originalByteCount = 0

@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// The start of a pcap file, of any byte order, with micro- or nanoseconds. `pcap-savefile(5)`.
 public struct PcapHeader: Hashable, Sendable {

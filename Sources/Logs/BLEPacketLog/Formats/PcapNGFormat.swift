@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// The block types of pcapng that are read. `draft-ietf-opsawg-pcapng`, 4; all others are passed over.

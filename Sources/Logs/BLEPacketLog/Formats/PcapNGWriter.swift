@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// The blocks of a pcapng file: section header, an interface for each adapter before its first packet,

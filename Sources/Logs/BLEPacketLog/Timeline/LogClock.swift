@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// A place of a log at which its writer's clock was set.
 public struct LogClockStep: Hashable, Sendable {

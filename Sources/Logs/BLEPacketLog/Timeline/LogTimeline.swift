@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// Gives the records of a log of HCI in the order and at the times at which they happened, as far as the log proves that its writer

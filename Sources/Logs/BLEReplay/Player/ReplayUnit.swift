@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// What a host says in one go: a command, or a frame with its fragments.

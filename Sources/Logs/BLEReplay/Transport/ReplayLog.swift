@@ -1,10 +1,7 @@
-public import BLEAirLog
-public import BLECore
 public import BLEHost
 import BLELinux
 public import BLEPacketLog
 public import BLEWire
-import CompressedFiles
 
 /// One packet of a log that is played.
 public struct ReplayPacket: Hashable, Sendable {

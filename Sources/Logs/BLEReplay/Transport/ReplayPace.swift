@@ -1,5 +1,5 @@
-public import BLECore
 public import BLEHost
+public import BLEWire
 
 /// When the packets of a log are due. Its clock starts with the first packet that it is asked about.
 public struct ReplayPace: Sendable {

@@ -1,9 +1,8 @@
-import BLEAirLog
-public import BLECore
 public import BLEHost
 public import BLELinux
+import BLEPacketLog
 import BLEStack
-import BLEWire
+public import BLEWire
 import Synchronization
 
 /// A packet log in place of a controller: our host gets what the recorded one got, with the recorded stamps, and what

@@ -1,5 +1,5 @@
-import BLECore
 import BLELinux
+import BLEWire
 import JSONText
 
 /// A session that is collected: its tables, what its publisher told of it, and what that is to hear.

@@ -1,5 +1,5 @@
-package import BLECore
 import BLELinux
+package import BLEWire
 
 /// Turns messages of publishers into capture directories, `DIR/PUBLISHER/SESSION`: without a connection.
 ///

@@ -1,5 +1,5 @@
-package import BLECore
 import BLELinux
+package import BLEWire
 
 /// Which publishers are collected by this one of several collectors that share them: without a connection.
 ///

@@ -1,5 +1,5 @@
-import BLECore
 import BLELinux
+import BLEWire
 import Synchronization
 
 /// What the disk must have before publishers hear of it: rows, files and folders of any number of sessions, in one go.

@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 
 /// What sessions take of a collector's memory.
 struct Room: Hashable, Sendable {

@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 
 /// Messages that were refused: how many of whom, and why.
 ///

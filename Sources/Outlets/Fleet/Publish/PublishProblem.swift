@@ -1,4 +1,3 @@
-import BLEErrorGuide
 import BLEHost
 public import BLELinux
 import Glibc

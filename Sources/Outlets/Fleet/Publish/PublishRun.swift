@@ -1,4 +1,3 @@
-import BLECore
 public import BLELinux
 import BLEWire
 import Synchronization

@@ -1,5 +1,5 @@
-package import BLECore
 import BLELinux
+package import BLEWire
 import JSONText
 import Recording
 

@@ -1,5 +1,5 @@
-import BLECore
 import BLELinux
+import BLEWire
 
 /// One table's file, which may still grow: what of it was sent, and what the broker has.
 ///

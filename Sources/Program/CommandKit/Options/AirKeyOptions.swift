@@ -1,5 +1,5 @@
 import ArgumentParser
-package import BLEAirLog
+package import BLEPacketLog
 
 /// Keys for logs from the air.
 package struct AirKeyOptions: ParsableArguments {

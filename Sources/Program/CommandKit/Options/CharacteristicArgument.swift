@@ -1,8 +1,7 @@
 package import ArgumentParser
-package import BLECore
 package import BLEHost
 package import BLEStack
-import BLEWire
+package import BLEWire
 
 /// Names a characteristic on the command line: a UUID, or a value handle with `0x` before it.
 package enum CharacteristicArgument: ExpressibleByArgument, Sendable {

@@ -1,9 +1,9 @@
 package import ArgumentParser
-package import BLECore
 import BLEEmulation
 package import BLEHost
 package import BLELinux
 import BLEStack
+package import BLEWire
 import JSONText
 package import SensorSessions
 

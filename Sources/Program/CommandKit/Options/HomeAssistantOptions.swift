@@ -1,6 +1,6 @@
 package import ArgumentParser
 import Fleet
-package import HomeAssistant
+package import Outlets
 
 /// What is measured, for Home Assistant while it is recorded.
 package struct HomeAssistantOptions: ParsableArguments {

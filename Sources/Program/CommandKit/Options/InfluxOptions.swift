@@ -1,6 +1,6 @@
 package import ArgumentParser
 import BLELinux
-package import InfluxWriter
+package import Outlets
 
 /// What is measured, for a database while it is recorded.
 package struct InfluxOptions: ParsableArguments {

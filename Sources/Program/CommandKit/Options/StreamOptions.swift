@@ -1,6 +1,6 @@
 package import ArgumentParser
 import BLELinux
-package import SampleStream
+package import Outlets
 
 /// Samples for other programs while they are recorded.
 package struct StreamOptions: ParsableArguments {

@@ -1,7 +1,6 @@
-import BLECore
-import BLEErrorGuide
 package import BLEHost
 package import BLELinux
+import BLEWire
 package import JSONText
 import LiveView
 import Synchronization

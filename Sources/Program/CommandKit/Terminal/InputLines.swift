@@ -1,5 +1,5 @@
-package import BLECore
 package import BLELinux
+package import BLEWire
 
 /// The lines of standard input, each in bounded memory.
 package struct InputLines {

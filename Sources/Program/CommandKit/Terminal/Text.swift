@@ -1,5 +1,5 @@
-import BLECore
 import BLELinux
+import BLEWire
 
 extension BluetoothUUID {
   /// Four digits where the SIG assigned it, else the full form.

@@ -1,7 +1,6 @@
 import ArgumentParser
-import BLECore
 import BLELinux
-import CaptureTables
+import BLEWire
 import CaptureTools
 import CommandKit
 import JSONText

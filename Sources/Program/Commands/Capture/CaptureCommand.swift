@@ -1,14 +1,13 @@
 import ArgumentParser
-import BLECore
 import BLEHost
 import BLELinux
 import BLEReplay
-import CaptureTables
+import BLEWire
 import CaptureTools
 import CommandKit
 import JSONText
+import Outlets
 import Recording
-import SampleStream
 import SensorSessions
 
 /// `ringtap capture [ADDRESS]`: the main job.

@@ -1,7 +1,6 @@
 import ArgumentParser
-import BLEAirLog
 import BLELinux
-import CaptureTables
+import BLEPacketLog
 import CaptureTools
 import CommandKit
 

@@ -1,5 +1,4 @@
 import ArgumentParser
-import BLECore
 import BLEHost
 import BLEWire
 import ColmiRing

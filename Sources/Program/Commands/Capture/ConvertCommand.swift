@@ -1,5 +1,4 @@
 import ArgumentParser
-import CaptureTables
 import CaptureTools
 import CommandKit
 import JSONText

@@ -1,8 +1,7 @@
 import ArgumentParser
-import BLECore
 import BLEDissector
 import BLELinux
-import CaptureTables
+import BLEWire
 import CaptureTools
 import CommandKit
 import JSONText

@@ -1,17 +1,14 @@
 import ArgumentParser
-import BLECore
 import BLEHost
 import BLELinux
 import BLEReplay
 import BLEStack
+import BLEWire
 import CommandKit
-import HomeAssistant
-import InfluxWriter
 import JSONText
-import LabStreaming
 import LiveView
+import Outlets
 import Recording
-import SampleStream
 import SensorSessions
 
 /// What `capture`, and the command of each sensor with `--output`, does: finds the sensors, records them until there is reason

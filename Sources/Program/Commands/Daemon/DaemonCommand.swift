@@ -1,7 +1,7 @@
 import ArgumentParser
-import BLECore
 import BLEHost
 import BLELinux
+import BLEWire
 import CommandKit
 import Daemon
 import Fleet

@@ -1,9 +1,8 @@
 import ArgumentParser
-import BLECore
 import BLEHost
 import BLELinux
 import BLEStack
-import CaptureTables
+import BLEWire
 import CaptureTools
 import CommandKit
 import JSONText

@@ -2,7 +2,6 @@ import BLELinux
 import CommandKit
 import Doctor
 import JSONText
-import LogCommands
 
 /// What goes with the report of a fault: versions, the machine, what was found, and a packet log that tells of nobody.
 struct DoctorReport {

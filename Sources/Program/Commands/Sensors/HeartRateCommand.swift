@@ -1,7 +1,7 @@
 import ArgumentParser
-import BLECore
 import BLEHost
 import BLESensors
+import BLEWire
 import CommandKit
 import JSONText
 import Recording

@@ -1,8 +1,8 @@
 import ArgumentParser
-import BLECore
 import BLEDissector
 import BLEHost
 import BLESensors
+import BLEWire
 import CommandKit
 import JSONText
 import Recording

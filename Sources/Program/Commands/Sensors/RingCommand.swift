@@ -3,7 +3,6 @@ import BLELinux
 import ColmiRing
 import CommandKit
 import JSONText
-import RingCommands
 
 /// `ringtap ring …`: what COLMI rings can do.
 struct RingToolCommand: ParsableCommand {

@@ -1,5 +1,5 @@
 import ArgumentParser
-import BLECore
+import BLEWire
 import ColmiRing
 import CommandKit
 import JSONText

@@ -1,13 +1,13 @@
 import ArgumentParser
-import BLECore
 import BLEHost
 import BLELinux
 import BLESensors
 import BLEStack
+import BLEWire
 import CommandKit
 import JSONText
+import Outlets
 import Recording
-import SampleStream
 import SensorSessions
 
 /// A sensor to stream from, and for how long.

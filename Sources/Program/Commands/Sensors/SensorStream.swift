@@ -1,6 +1,6 @@
-import BLECore
 import BLEHost
 import BLELinux
+import BLEWire
 import CommandKit
 import JSONText
 import SensorSessions

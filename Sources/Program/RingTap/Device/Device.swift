@@ -1,9 +1,8 @@
-public import BLECore
 public import BLEHost
 import BLELinux
 public import BLESensors
 public import BLEStack
-import BLEWire
+public import BLEWire
 import SensorSessions
 
 /// A connected device and its attributes: what `Radio.withConnection` gives its body.

@@ -1,5 +1,5 @@
-public import BLECore
 public import BLEHost
+public import BLEWire
 
 /// One value that a device sent by itself.
 public struct DeviceNotification: NotificationSample {

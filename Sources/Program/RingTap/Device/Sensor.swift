@@ -1,5 +1,5 @@
-public import BLECore
 public import BLEHost
+public import BLEWire
 import Synchronization
 
 /// A COLMI ring whose raw stream runs.

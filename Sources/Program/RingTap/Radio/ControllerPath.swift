@@ -3,7 +3,6 @@ package import BLEHost
 package import BLELinux
 package import BLEReplay
 package import BLEStack
-import EmulatedSensors
 
 /// The way to a controller that is ours alone, and what must live as long as it.
 ///

@@ -1,9 +1,7 @@
-import BLECore
 import BLEEmulation
 public import BLEHost
 import BLEStack
 import BLEWire
-import EmulatedSensors
 import Recording
 
 extension Radio {

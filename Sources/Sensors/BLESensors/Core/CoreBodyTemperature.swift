@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// Services and characteristics of greenTEG's CORE sensor, in the maker's own range.
 ///

@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// An ANT+ heart-rate monitor by the numbers that it is paired with.
 public struct CoreANTDevice: Hashable, Sendable, BitwiseCopyable {

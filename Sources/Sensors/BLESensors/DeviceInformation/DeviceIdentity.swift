@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// An extended unique identifier of the device: 40 bits of its maker's under 24 bits of the IEEE's.
 ///

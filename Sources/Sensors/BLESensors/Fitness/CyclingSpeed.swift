@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// Revolutions of a wheel and a crank, each with the time of the last one.
 ///

@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// Where on a runner or a bicycle the sensor is.
 ///

@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// What bands and watches of Xiaomi and Amazfit put into their advertisements: the heart rate, where its owner has switched
 /// sharing on and exercises.

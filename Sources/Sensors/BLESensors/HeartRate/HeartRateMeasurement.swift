@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// One notification of a heart-rate strap: rate, skin contact, energy, and the intervals between beats.
 ///

@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// A date and time as a sensor's own clock has it: local time, without a zone.
 ///

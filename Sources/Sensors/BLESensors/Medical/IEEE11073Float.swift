@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// What the reserved mantissas of the IEEE 11073-20601 number formats mean, where the exponent is 0.

@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// Oxygen saturation in percent and pulse rate per minute; NaN is none.
 public struct OximeterReading: Hashable, Sendable, BitwiseCopyable {

@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// What the control point is told. Other codes than these are kept.
 public struct PolarOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {

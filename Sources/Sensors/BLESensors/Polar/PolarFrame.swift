@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// One notification of raw data from a Polar sensor: a batch of samples of one kind, plain or as differences.
 ///

@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// One setting of a measurement: what a sensor offers, or what it shall use.

@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// Polar's service for raw sensor data, in the maker's own range.
 ///

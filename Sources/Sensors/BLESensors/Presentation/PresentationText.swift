@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEWire
 
 /// A value as its Characteristic Presentation Format says that people read it: `-0.04059 °F`.

@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// One temperature, as a thermometer indicates it when done or notifies it on the way.
 ///

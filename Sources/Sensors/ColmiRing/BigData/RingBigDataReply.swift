@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// What a ring's message on the big data channel says. Section 4.
 public enum RingBigDataReply: Hashable, Sendable {

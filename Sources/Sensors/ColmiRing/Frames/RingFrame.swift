@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// One frame of the ring's command channel, either way: opcode, 14 octets of payload, checksum.
 ///

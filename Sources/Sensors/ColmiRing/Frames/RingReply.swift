@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// A frame of the command channel from a ring: a reply, or what it tells unasked. Section 3, by opcode.
 ///

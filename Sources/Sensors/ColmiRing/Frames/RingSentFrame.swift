@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// A frame that a host sent: for emulated rings and for reading logs.
 public enum RingSentFrame: Hashable, Sendable {

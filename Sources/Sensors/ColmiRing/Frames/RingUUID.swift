@@ -1,4 +1,4 @@
-public import BLECore
+public import BLEWire
 
 /// Services and characteristics of COLMI rings. All but Device Information are the maker's own.
 ///

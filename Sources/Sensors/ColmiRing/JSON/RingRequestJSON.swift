@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 import JSONText
 
 /// Keys of what hosts send, as programs rely on them.

@@ -1,4 +1,4 @@
-package import BLECore
+package import BLEWire
 package import JSONText
 
 /// Some packets of one characteristic of a ring and one direction, which belong together: a frame, the frames

@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// One packet of a day's temperatures: days ago, interval, number of packets, index, then little-endian

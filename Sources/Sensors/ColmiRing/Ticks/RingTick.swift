@@ -1,4 +1,4 @@
-public import BLECore
+public import BLEWire
 
 /// What the ring sent at one tick of its timer: a frame of each subtype, or those of them that came.
 ///

@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 
 /// Puts frames with one and the same stamp in the order of a ring: what came on the link and what stands in the tables
 /// of a capture then make the same ticks. Fixed memory.

@@ -1,4 +1,4 @@
-public import BLECore
+public import BLEWire
 public import Physiology
 
 /// A tick with its place on the sensor's own clock.

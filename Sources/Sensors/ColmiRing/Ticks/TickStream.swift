@@ -1,4 +1,4 @@
-public import BLECore
+public import BLEWire
 
 /// Frames of the raw stream in, ticks on the sensor's own clock out: what a capture writes while it runs and what is
 /// made of its tables afterwards. The same frames give the same ticks. Fixed memory, allocated at the start.

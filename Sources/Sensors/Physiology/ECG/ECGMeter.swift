@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 
 /// Reads heart rate and beat-to-beat intervals off an electrocardiogram, window by window. No allocation after the start.
 ///

@@ -1,4 +1,4 @@
-public import BLECore
+public import BLEWire
 
 /// A sample of an electrocardiogram, with its place on the sensor's own clock.
 @frozen public struct ECGSample: Hashable, Sendable, BitwiseCopyable {

@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 
 /// The pulse at rest and in motion, with the method that each figure is from: `PulseMeter` where it found good beats,
 /// else `PulseTracker`. It takes each sample once. No allocation after the start.

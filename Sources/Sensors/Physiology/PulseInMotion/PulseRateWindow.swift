@@ -1,4 +1,4 @@
-public import BLECore
+public import BLEWire
 
 /// Which method a pulse is from.
 public enum PulseMethod: String, Hashable, Sendable, CaseIterable {

@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 
 /// Follows the pulse of a plethysmogram while its wearer moves, with the help of an accelerometer: one figure for each
 /// `PulseRateWindow`, every two seconds. One channel of light is enough. No allocation after the start.

@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 
 /// A sample of the grid of 25 a second: filtered light in counts and acceleration in g.
 struct GridSample {

@@ -1,4 +1,4 @@
-public import BLECore
+public import BLEWire
 
 /// How much the intervals between the beats of a segment vary, by time and by frequency.
 ///

@@ -1,4 +1,4 @@
-public import BLECore
+public import BLEWire
 
 /// Tells the variability of intervals from any source, five minutes by five minutes. No allocation after the start, and
 /// the same memory for a day as for an hour.

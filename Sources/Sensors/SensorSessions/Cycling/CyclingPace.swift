@@ -1,5 +1,5 @@
-import BLECore
 import BLESensors
+import BLEWire
 
 /// Turns of a bicycle's wheel and crank from one measurement to the next.
 ///

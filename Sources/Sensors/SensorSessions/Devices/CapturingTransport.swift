@@ -1,4 +1,3 @@
-import BLECore
 public import BLEHost
 public import BLELinux
 import BLEStack

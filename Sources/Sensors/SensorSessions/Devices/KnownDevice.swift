@@ -1,7 +1,6 @@
-public import BLECore
 import BLESensors
 public import BLEStack
-import BLEWire
+public import BLEWire
 import ColmiRing
 
 /// A device that this program was connected to, and what it learned of it.

@@ -1,6 +1,6 @@
-public import BLECore
 public import BLELinux
 public import BLEStack
+public import BLEWire
 import JSONText
 
 /// The devices that this program was connected to: a folder with a JSON file for each.

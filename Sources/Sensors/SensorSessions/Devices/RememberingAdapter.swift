@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEHost
 public import BLELinux
 public import BLEStack

@@ -1,8 +1,7 @@
-public import BLECore
 public import BLEHost
 public import BLESensors
 import BLEStack
-import BLEWire
+public import BLEWire
 
 /// A measurement of a heart-rate sensor and when it came.
 public struct HeartRateSample: NotificationSample {

@@ -1,9 +1,8 @@
-public import BLECore
 public import BLEHost
 import BLELinux
 public import BLESensors
 import BLEStack
-import BLEWire
+public import BLEWire
 
 /// A frame of raw data as it came, copied on the receive thread.
 public struct PolarFrameSample: NotificationSample {

@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 package import ColmiRing
 package import JSONText

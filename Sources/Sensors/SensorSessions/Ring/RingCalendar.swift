@@ -1,4 +1,4 @@
-public import BLECore
+public import BLEWire
 public import ColmiRing
 
 /// Turns the ring's clock, which knows no zone, into instants, and back.

@@ -1,4 +1,3 @@
-import BLECore
 public import BLEHost
 import BLELinux
 import BLEStack

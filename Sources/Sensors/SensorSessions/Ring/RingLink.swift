@@ -1,4 +1,3 @@
-package import BLECore
 package import BLEHost
 import BLELinux
 package import BLEStack

@@ -1,8 +1,7 @@
-public import BLECore
 import BLEHost
 import BLELinux
 import BLEStack
-import BLEWire
+public import BLEWire
 public import ColmiRing
 
 /// Measurements on demand. Section 3, 0x69 and 0x6A.

@@ -1,7 +1,6 @@
-public import BLECore
 public import BLEHost
 import BLEStack
-package import BLEWire
+public import BLEWire
 public import ColmiRing
 import Synchronization
 

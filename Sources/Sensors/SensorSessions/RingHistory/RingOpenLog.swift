@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 import ColmiRing
 
 /// One log on its way from a ring, frame by frame, as somebody recorded it: nobody waits, and nobody asks again.

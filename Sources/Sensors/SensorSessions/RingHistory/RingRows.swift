@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 import ColmiRing
 
 /// What a ring stored, as rows of its tables.

@@ -1,5 +1,4 @@
-package import BLECore
-import BLEWire
+package import BLEWire
 package import ColmiRing
 import JSONText
 

@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 import ColmiRing
 
 /// What a ring's clock showed while somebody recorded its packets.

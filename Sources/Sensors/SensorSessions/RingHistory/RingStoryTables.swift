@@ -1,5 +1,5 @@
-import BLECore
 package import BLELinux
+import BLEWire
 import ColmiRing
 
 /// The tables of a ring's story: those of its history, its battery, and measurements on demand.

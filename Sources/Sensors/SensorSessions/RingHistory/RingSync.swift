@@ -1,6 +1,6 @@
-import BLECore
 import BLEHost
 import BLELinux
+import BLEWire
 public import ColmiRing
 
 /// Fetches a ring's history into tables, one for each kind. Run again, it adds what is new.

@@ -1,5 +1,5 @@
-import BLECore
 import BLELinux
+import BLEWire
 
 /// A table of a ring's history: a file of comma-separated rows that grows with each sync.
 ///

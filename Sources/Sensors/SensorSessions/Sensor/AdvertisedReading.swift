@@ -1,4 +1,3 @@
-package import BLECore
 import BLESensors
 package import BLEWire
 

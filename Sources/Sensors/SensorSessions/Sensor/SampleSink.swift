@@ -1,6 +1,6 @@
-package import BLECore
 public import BLEHost
 import BLELinux
+package import BLEWire
 import Synchronization
 
 /// What came of a sensor over all links of a session.

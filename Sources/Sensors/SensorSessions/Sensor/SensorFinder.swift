@@ -1,6 +1,5 @@
-public import BLECore
 public import BLEHost
-import BLEWire
+public import BLEWire
 import Synchronization
 
 /// How a sensor is told from other devices while it advertises: by a service, or by how its name begins.

@@ -1,8 +1,7 @@
-public import BLECore
 package import BLEHost
 public import BLESensors
 package import BLEStack
-import BLEWire
+public import BLEWire
 import Synchronization
 
 /// Who a sensor is, as far as it tells.

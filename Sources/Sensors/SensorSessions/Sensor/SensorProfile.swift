@@ -1,6 +1,6 @@
-package import BLECore
 public import BLEHost
 import BLELinux
+package import BLEWire
 import Synchronization
 
 /// One kind of sensor on one link: its stream first, then who it is.

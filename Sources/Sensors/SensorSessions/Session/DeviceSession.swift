@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEHost
 import BLELinux
 public import BLEStack

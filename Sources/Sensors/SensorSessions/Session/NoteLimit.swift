@@ -1,5 +1,5 @@
-package import BLECore
 package import BLELinux
+package import BLEWire
 import Synchronization
 
 /// Tells of links that are lost and made again; where that goes on and on, how often.

@@ -1,6 +1,6 @@
-public import BLECore
 import BLEHost
 import BLELinux
+public import BLEWire
 import Synchronization
 
 /// When samples came over the link that is up, for the session to know its gaps. Written by the receive thread.

@@ -1,6 +1,6 @@
-import BLECore
 import BLEHost
 import BLELinux
+import BLEWire
 
 /// When a stream counts as silent though its link is up: the device hangs, or its controller has started again.
 ///

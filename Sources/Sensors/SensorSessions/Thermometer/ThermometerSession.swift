@@ -1,8 +1,7 @@
-public import BLECore
 public import BLEHost
 public import BLESensors
 import BLEStack
-import BLEWire
+public import BLEWire
 
 /// A temperature and when it came.
 public struct TemperatureSample: NotificationSample {

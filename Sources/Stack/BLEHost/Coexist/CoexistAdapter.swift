@@ -1,4 +1,3 @@
-public import BLECore
 public import BLELinux
 public import BLEStack
 public import BLEWire

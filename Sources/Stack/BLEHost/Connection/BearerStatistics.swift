@@ -1,4 +1,4 @@
-public import BLECore
+public import BLEWire
 
 /// What happened on one ATT bearer.
 public struct BearerStatistics: Hashable, Sendable {

@@ -1,4 +1,3 @@
-import BLECore
 public import BLELinux
 public import BLEStack
 public import BLEWire

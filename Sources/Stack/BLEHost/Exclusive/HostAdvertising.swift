@@ -1,7 +1,6 @@
-package import BLECore
 import BLELinux
 package import BLEStack
-import BLEWire
+package import BLEWire
 
 /// How secure a link with a central is now.
 package struct LinkSecurityChange {

@@ -1,7 +1,6 @@
-public import BLECore
 import BLELinux
 public import BLEStack
-import BLEWire
+public import BLEWire
 
 /// The security of an adapter's links, and who waits for what. On the loop's thread only.
 struct SecurityTable {

@@ -1,7 +1,6 @@
-public import BLECore
 import BLELinux
 public import BLEStack
-import BLEWire
+public import BLEWire
 
 /// Links: made, changed, asked about. Core 5.4, Vol 4, Part E, 7.8.
 extension HostAdapter {

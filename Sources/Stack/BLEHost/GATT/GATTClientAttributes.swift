@@ -1,4 +1,3 @@
-public import BLECore
 import BLELinux
 public import BLEStack
 public import BLEWire

@@ -1,5 +1,5 @@
-public import BLECore
 package import BLELinux
+public import BLEWire
 import Synchronization
 
 /// A value that is decoded on the receive thread.

@@ -1,4 +1,3 @@
-import BLECore
 package import BLELinux
 public import BLEStack
 import BLEWire

@@ -1,4 +1,3 @@
-import BLECore
 import BLELinux
 public import BLEStack
 import BLEWire

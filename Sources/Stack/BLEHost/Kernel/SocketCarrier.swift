@@ -1,4 +1,3 @@
-import BLECore
 import BLELinux
 import BLEStack
 package import BLEWire

@@ -1,6 +1,6 @@
-public import BLECore
 public import BLELinux
 import BLEStack
+public import BLEWire
 
 /// A connect of the kernel's L2CAP socket that is under way.
 actor SocketConnector {

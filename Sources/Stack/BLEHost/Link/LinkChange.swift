@@ -1,4 +1,3 @@
-public import BLECore
 import BLEStack
 public import BLEWire
 

@@ -1,6 +1,5 @@
-public import BLECore
 public import BLEStack
-import BLEWire
+public import BLEWire
 
 /// Something about a device that is not as it should be, and what was done about it.
 public enum LinkRemark: Hashable, Sendable {

@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEWire
 
 /// What is known of an advertiser: the merged content of its advertisements and scan responses.

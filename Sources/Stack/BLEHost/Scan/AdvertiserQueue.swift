@@ -1,4 +1,4 @@
-public import BLECore
+public import BLEWire
 import Synchronization
 
 /// From the receive thread of a scan to whoever reads, who may be slow.

@@ -1,5 +1,5 @@
-import BLECore
 import BLEStack
+import BLEWire
 
 /// What a scan heard, and what of it was not kept. Of a `--duplicates` scan each report is shown or `lost`.
 public struct ScanReport: Hashable, Sendable {

@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEWire
 
 /// A scan that collects advertisers, with the radio switched off again whatever happens.

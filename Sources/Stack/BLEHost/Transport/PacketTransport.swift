@@ -1,5 +1,5 @@
-public import BLECore
 public import BLELinux
+public import BLEWire
 
 /// Carries HCI packets between a host and its controller, each whole and with its H4 type octet first.
 ///

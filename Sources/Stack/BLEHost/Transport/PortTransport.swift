@@ -1,4 +1,3 @@
-import BLECore
 public import BLELinux
 import BLEStack
 import BLEWire

@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 import CBluetoothLinux
 import Glibc
 import Synchronization

@@ -1,4 +1,4 @@
-public import BLECore
+public import BLEWire
 import Synchronization
 
 /// The time that an event loop and everything on it goes by: the kernel's, or virtual time.

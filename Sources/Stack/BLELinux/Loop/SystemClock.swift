@@ -1,4 +1,4 @@
-public import BLECore
+public import BLEWire
 import Glibc
 
 /// The kernel's clocks, in nanoseconds.

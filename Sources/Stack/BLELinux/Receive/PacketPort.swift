@@ -1,4 +1,4 @@
-package import BLECore
+package import BLEWire
 
 /// A descriptor that carries HCI packets, with its own queue for what does not go out at once.
 ///

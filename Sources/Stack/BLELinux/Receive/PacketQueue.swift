@@ -1,4 +1,4 @@
-public import BLECore
+public import BLEWire
 import Synchronization
 
 /// A bounded queue of octet records with their times, from one thread to one other, without lock or

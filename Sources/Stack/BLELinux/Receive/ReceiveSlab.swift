@@ -1,4 +1,4 @@
-public import BLECore
+public import BLEWire
 import CBluetoothLinux
 import Glibc
 

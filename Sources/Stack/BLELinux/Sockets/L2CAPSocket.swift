@@ -1,4 +1,4 @@
-package import BLECore
+package import BLEWire
 import CBluetoothLinux
 import Glibc
 

@@ -1,7 +1,7 @@
-public import BLECore
 public import BLEHost
 import BLELinux
 import BLEStack
+public import BLEWire
 
 /// An adapter by which centrals find a device of ours and connect.
 public protocol AdvertisingAdapter: Adapter {

@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEWire
 
 /// What a device of ours tells whoever scans: its name, its services, and what else is put into it.

@@ -1,8 +1,7 @@
-public import BLECore
 public import BLEHost
 import BLELinux
 import BLEStack
-import BLEWire
+public import BLEWire
 
 /// `exclusive` mode: our own host advertises and answers.
 extension HostAdapter: AdvertisingAdapter {

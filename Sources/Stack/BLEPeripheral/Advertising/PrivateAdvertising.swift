@@ -1,4 +1,3 @@
-import BLECore
 import BLEHost
 import BLELinux
 import BLEStack

@@ -1,7 +1,6 @@
-public import BLECore
 public import BLEHost
 import BLELinux
-import BLEWire
+public import BLEWire
 
 /// How an adapter of the kernel is made to advertise. Another program, the kernel itself or a central may end it.
 protocol KernelAdvertiser: Sendable {

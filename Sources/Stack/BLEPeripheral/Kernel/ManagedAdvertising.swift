@@ -1,7 +1,6 @@
-public import BLECore
 public import BLEHost
 import BLELinux
-import BLEWire
+public import BLEWire
 
 /// `coexist` mode: the kernel advertises, beside what `bluetoothd` has it advertise; centrals come as in `raw` mode.
 ///

@@ -1,7 +1,7 @@
-import BLECore
 package import BLEHost
 import BLELinux
 import BLEStack
+import BLEWire
 
 /// Attributes that are not in a server's database: what answers centrals in its place. Called on the event loop's thread only.
 package protocol AttributeDevice: AnyObject {

@@ -1,4 +1,3 @@
-public import BLECore
 package import BLEHost
 public import BLELinux
 public import BLEStack

@@ -1,5 +1,5 @@
-public import BLECore
 public import BLEStack
+public import BLEWire
 
 /// A central that is or was connected to a server of ours: one link.
 public struct Central: Hashable, Sendable {

@@ -1,8 +1,7 @@
-public import BLECore
 import BLEHost
 import BLELinux
 import BLEStack
-import BLEWire
+public import BLEWire
 
 /// Values that a server sends of its own accord. Core 5.4, Vol 3, Part G, 4.10 and 4.11.
 extension GATTServer {

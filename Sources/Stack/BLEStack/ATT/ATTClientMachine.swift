@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEWire
 
 /// The client's half of an ATT bearer: bytes and time in, reactions out.

@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEWire
 
 /// Why a GATT procedure did not give what was asked.

@@ -1,5 +1,4 @@
 #if !hasFeature(Embedded)
-  import BLECore
   import BLEWire
 
   /// Whoever can send an ATT request and bring its answer: a connection, or a script in a test.

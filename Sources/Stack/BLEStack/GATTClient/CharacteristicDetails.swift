@@ -1,5 +1,4 @@
 #if !hasFeature(Embedded)
-  public import BLECore
   public import BLEWire
 
   /// What a characteristic's descriptors say about its value. Core 5.4, Vol 3, Part G, 3.3.3.

@@ -1,4 +1,3 @@
-import BLECore
 public import BLEWire
 
 #if !hasFeature(Embedded)

@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEWire
 
 /// A server's attributes as discovery found them, in handle order.

@@ -1,5 +1,4 @@
 #if !hasFeature(Embedded)
-  public import BLECore
   public import BLEWire
 
   /// How services of one UUID are found.

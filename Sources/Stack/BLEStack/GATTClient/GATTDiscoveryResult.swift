@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// What a discovery on a connection found.
 public struct GATTDiscoveryResult: Hashable, Sendable {

@@ -1,5 +1,4 @@
 #if !hasFeature(Embedded)
-  public import BLECore
   public import BLEWire
 
   /// One attribute of several that were read at once.

@@ -1,5 +1,4 @@
 #if !hasFeature(Embedded)
-  public import BLECore
   public import BLEWire
 
   /// Reading and writing values. Core 5.4, Vol 3, Part G, 4.8–4.9 and 4.12.

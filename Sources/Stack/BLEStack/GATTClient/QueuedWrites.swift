@@ -1,6 +1,5 @@
 #if !hasFeature(Embedded)
-  public import BLECore
-  import BLEWire
+  public import BLEWire
 
   /// A value for one attribute, to be written together with others.
   public struct AttributeWrite: Hashable, Sendable {

@@ -1,6 +1,5 @@
 #if !hasFeature(Embedded)
-  public import BLECore
-  import BLEWire
+  public import BLEWire
 
   /// Makes the signature of a signed write: AES-CMAC with the CSRK that the peer was given when it was bonded.
   ///

@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEWire
 
 /// The server end of one ATT bearer: requests in, responses out, no I/O.

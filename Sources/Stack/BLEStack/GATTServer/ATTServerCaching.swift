@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// What a server keeps of one client's idea of the database. Core 5.4, Vol 3, Part G, 2.5.2.1 and 7.2.

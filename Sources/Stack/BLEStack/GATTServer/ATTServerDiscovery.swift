@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// The requests that search. Core 5.4, Vol 3, Part F, 3.4.3, 3.4.4.1 and 3.4.4.9.

@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// The requests that read by handle. Core 5.4, Vol 3, Part F, 3.4.4.3–3.4.4.8 and 3.4.4.11.

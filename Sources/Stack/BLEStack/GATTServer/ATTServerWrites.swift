@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// The requests and the command that write. Core 5.4, Vol 3, Part F, 3.4.5 and 3.4.6.

@@ -1,5 +1,4 @@
-public import BLECore
-import BLEWire
+public import BLEWire
 
 /// The attributes that a server offers, in handle order, with their values.
 ///

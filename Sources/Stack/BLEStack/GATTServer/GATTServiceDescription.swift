@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEWire
 
 /// One service as a server offers it, before handles are given out.

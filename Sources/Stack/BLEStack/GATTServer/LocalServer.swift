@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// What a device that asks us finds: the GAP and GATT services, and correct errors for all else.

@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// Outgoing ACL fragments of all links, no more under way than the controller has buffers for.

@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEWire
 
 /// Puts the reports of long extended advertisements together.

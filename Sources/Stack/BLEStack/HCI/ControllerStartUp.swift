@@ -1,4 +1,3 @@
-import BLECore
 package import BLEWire
 
 /// The commands that bring a controller up, one after the other, and what their answers say.

@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// Tells one submitted command from another; never used twice.

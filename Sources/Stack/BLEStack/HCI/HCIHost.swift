@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEWire
 
 /// An LE host above an HCI transport, central and peripheral: packets and time in, packets and events out, no I/O.

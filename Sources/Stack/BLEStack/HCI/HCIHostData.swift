@@ -1,4 +1,3 @@
-package import BLECore
 package import BLEWire
 
 /// What belongs to one link.

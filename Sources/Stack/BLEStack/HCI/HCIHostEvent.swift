@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEWire
 
 /// What a controller is, as its answers to the start-up said.

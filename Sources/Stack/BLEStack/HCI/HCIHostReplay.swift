@@ -1,5 +1,4 @@
-package import BLECore
-import BLEWire
+package import BLEWire
 
 /// What a replay has a host say because the recorded one said it.
 extension HCIHost {

@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEWire
 
 /// What a pairing, or a peer that wants one, has a host tell its owner.

@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEWire
 
 /// Puts the L2CAP frames of one direction of one link together from ACL fragments.

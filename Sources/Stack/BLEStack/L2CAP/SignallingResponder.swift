@@ -1,4 +1,3 @@
-import BLECore
 package import BLEWire
 
 /// Answers the peer on the LE signalling channel. Core 5.4, Vol 3, Part A, 4.

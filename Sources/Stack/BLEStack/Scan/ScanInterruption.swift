@@ -1,4 +1,3 @@
-package import BLECore
 package import BLEWire
 
 /// What others on one controller do to our raw scan, by the commands of theirs that pass.

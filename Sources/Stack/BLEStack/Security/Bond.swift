@@ -1,4 +1,4 @@
-public import BLECore
+public import BLEWire
 
 /// A long-term key with the numbers by which the side that gave it away finds it. Core 5.4, Vol 3, Part H, 2.4.2.
 public struct LongTermKey: Hashable, Sendable {

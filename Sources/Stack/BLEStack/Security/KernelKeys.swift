@@ -1,5 +1,4 @@
 #if !hasFeature(Embedded)
-  import BLECore
   package import BLEWire
 
   /// The keys that the kernel holds for an adapter. The management interface replaces them and never tells them; debugfs

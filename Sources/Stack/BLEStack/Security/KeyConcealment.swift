@@ -1,4 +1,3 @@
-import BLECore
 import BLEWire
 
 /// Takes keys out of packets before somebody writes them down.

@@ -1,4 +1,3 @@
-import BLECore
 public import BLEWire
 
 /// Signatures of messages that go over a link without encryption. Core 5.4, Vol 3, Part H, 2.4.5.

@@ -1,5 +1,4 @@
 #if !hasFeature(Embedded)
-  public import BLECore
   public import BLEWire
 
   /// Who answers what a pairing asks: a person, or a program in place of one.

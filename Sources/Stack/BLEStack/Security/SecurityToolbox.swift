@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEWire
 
 /// The functions from which pairing makes its values and keys. Core 5.4, Vol 3, Part H, 2.2.

@@ -1,5 +1,3 @@
-public import BLECore
-
 /// The first octet of every ATT PDU. Core 5.4, Vol 3, Part F, 3.3.1 and 3.4.8. Unknown values are kept.
 public struct ATTOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8

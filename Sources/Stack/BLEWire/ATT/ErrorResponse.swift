@@ -1,5 +1,3 @@
-public import BLECore
-
 /// Why a request was refused. Core 5.4, Vol 3, Part F, 3.4.1.1. Unknown codes are kept as values.
 public struct ATTErrorCode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8

@@ -1,5 +1,3 @@
-public import BLECore
-
 /// Exchange MTU Request and Response: both carry the sender's receive MTU.
 ///
 /// Core 5.4, Vol 3, Part F, 3.4.2. A client sends the request at most once per connection.

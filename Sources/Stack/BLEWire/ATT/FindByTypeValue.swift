@@ -1,5 +1,3 @@
-public import BLECore
-
 /// Asks for groups whose declaration has a given type and value: services by UUID.
 ///
 /// Core 5.4, Vol 3, Part F, 3.4.3.3. The type is always a 16-bit UUID.

@@ -1,5 +1,3 @@
-public import BLECore
-
 /// A range of handles, both ends included.
 @frozen public struct HandleRange: Hashable, Sendable, BitwiseCopyable {
   public let start: AttributeHandle

@@ -1,5 +1,3 @@
-public import BLECore
-
 /// A server-initiated value update that needs no confirmation.
 ///
 /// `value` borrows the receive buffer and is valid only inside the call that delivered it.

@@ -1,5 +1,3 @@
-public import BLECore
-
 /// Read Request. Core 5.4, Vol 3, Part F, 3.4.4.3.
 @frozen public struct ReadRequest: Hashable, Sendable, BitwiseCopyable {
   public let handle: AttributeHandle

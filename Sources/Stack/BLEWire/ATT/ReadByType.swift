@@ -1,5 +1,3 @@
-public import BLECore
-
 /// Read By Type and Read By Group Type Request: same fields, another opcode.
 ///
 /// Core 5.4, Vol 3, Part F, 3.4.4.1 and 3.4.4.9.

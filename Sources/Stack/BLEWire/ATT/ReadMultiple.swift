@@ -1,5 +1,3 @@
-public import BLECore
-
 /// Read Multiple and Read Multiple Variable Request: same fields, another opcode.
 ///
 /// Core 5.4, Vol 3, Part F, 3.4.4.7 and 3.4.4.11. Two handles or more.

@@ -1,5 +1,3 @@
-public import BLECore
-
 /// A Write Command with an authentication signature behind the value. Core 5.4, Vol 3, Part F, 3.4.5.4.
 ///
 /// Value length: 0 … ATT_MTU − 15 octets. Not sent on an encrypted link.

@@ -1,5 +1,3 @@
-public import BLECore
-
 /// Write Request and Write Command: same fields, another opcode. Core 5.4, Vol 3, Part F, 3.4.5.
 ///
 /// Value length: 0 … ATT_MTU − 3 octets.

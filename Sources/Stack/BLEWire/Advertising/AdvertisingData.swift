@@ -1,5 +1,3 @@
-public import BLECore
-
 /// The kind of one AD structure. Bluetooth Assigned Numbers, 2.3. Unknown values are kept.
 public struct AdvertisingDataType: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8

@@ -1,5 +1,3 @@
-public import BLECore
-
 /// One advertisement or scan response as the controller saw it, from either event.
 ///
 /// `data` borrows the receive buffer. Core 5.4, Vol 4, Part E, 7.7.65.2 and 7.7.65.13.

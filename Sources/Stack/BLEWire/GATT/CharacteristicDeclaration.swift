@@ -1,5 +1,3 @@
-public import BLECore
-
 /// What may be done with a characteristic's value. Core 5.4, Vol 3, Part G, 3.3.1.1.
 public struct CharacteristicProperties: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt8

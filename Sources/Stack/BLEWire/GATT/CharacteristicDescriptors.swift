@@ -1,5 +1,3 @@
-public import BLECore
-
 /// The value of a Characteristic Extended Properties descriptor (0x2900). Core 5.4, Vol 3, Part G, 3.3.3.1.
 @frozen public struct CharacteristicExtendedProperties: RawRepresentable, Hashable, Sendable, BitwiseCopyable
 {

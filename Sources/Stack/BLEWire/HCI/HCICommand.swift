@@ -1,5 +1,3 @@
-public import BLECore
-
 /// The number of an HCI command: group in the upper 6 bits, command in the lower 10.
 ///
 /// Core 5.4, Vol 4, Part E, 5.4.1 and 7. Unknown values are kept.

@@ -1,5 +1,3 @@
-public import BLECore
-
 /// An HCI event packet: code, length, parameters. Core 5.4, Vol 4, Part E, 5.4.4.
 @frozen public struct HCIEventPacket: ~Escapable {
   public static let headerByteCount = 2

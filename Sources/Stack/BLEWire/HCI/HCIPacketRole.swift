@@ -1,5 +1,3 @@
-public import BLECore
-
 /// What a packet is for the order of a conversation: what is asked, and what answers it. Told by its first octets, so that
 /// packets that are cut or spoiled still have one.
 public enum HCIPacketRole: Hashable, Sendable {

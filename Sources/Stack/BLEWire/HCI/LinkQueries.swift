@@ -1,5 +1,3 @@
-public import BLECore
-
 /// How strongly the peer was heard last. Core 5.4, Vol 4, Part E, 7.5.4.
 public struct ReadRSSI: HCIQuery {
   public static let opcode = HCIOpcode.readRSSI

@@ -1,5 +1,3 @@
-public import BLECore
-
 /// What the two most significant bits of a random address say. Core 5.4, Vol 6, Part B, 1.3.2.
 public enum RandomAddressKind: UInt8, Hashable, Sendable, BitwiseCopyable {
   case nonResolvablePrivate = 0b00

@@ -1,5 +1,3 @@
-public import BLECore
-
 /// One HCI ACL data packet: a fragment of an L2CAP PDU. Core 5.4, Vol 4, Part E, 5.4.2.
 @frozen public struct ACLPacket: ~Escapable {
   public static let headerByteCount = 4

@@ -1,5 +1,3 @@
-public import BLECore
-
 /// A basic L2CAP frame: length, channel, payload. Core 5.4, Vol 3, Part A, 3.1.
 @frozen public struct L2CAPFrame: ~Escapable {
   public static let headerByteCount = 4

@@ -1,5 +1,3 @@
-public import BLECore
-
 extension ManagementOpcode {
   public static let readAdvertisingFeatures = ManagementOpcode(rawValue: 0x003D)
   public static let removeAdvertising = ManagementOpcode(rawValue: 0x003F)

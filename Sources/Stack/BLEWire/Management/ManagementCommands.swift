@@ -1,5 +1,3 @@
-public import BLECore
-
 /// The number of a management command. `mgmt-api.txt`. Unknown values are kept.
 public struct ManagementOpcode: RawRepresentable, Hashable, Sendable, BitwiseCopyable {
   public let rawValue: UInt16

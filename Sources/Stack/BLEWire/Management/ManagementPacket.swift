@@ -1,5 +1,3 @@
-public import BLECore
-
 /// A packet of the kernel's management interface, to it or from it: code, adapter, length, parameters.
 ///
 /// BlueZ, `doc/mgmt-api.txt`, "Packet Structures"; Linux, `include/net/bluetooth/mgmt.h`, `struct mgmt_hdr`.

@@ -1,5 +1,3 @@
-public import BLECore
-
 extension ManagementOpcode {
   public static let setBondable = ManagementOpcode(rawValue: 0x0009)
   public static let loadLongTermKeys = ManagementOpcode(rawValue: 0x0013)

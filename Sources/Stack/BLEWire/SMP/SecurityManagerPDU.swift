@@ -1,5 +1,3 @@
-public import BLECore
-
 /// The first octet of each PDU of the Security Manager. Core 5.4, Vol 3, Part H, 3.3.
 public enum SecurityManagerCode: UInt8, Hashable, Sendable, BitwiseCopyable {
   case pairingRequest = 0x01

@@ -1,8 +1,6 @@
-import BLECore
 import BLEEmulation
 import BLEStack
 import BLEWire
-import EmulatedSensors
 import Glibc
 
 /// Our host and our virtual controller with a ring, in memory, on one thread.

@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 import Physiology
 
 /// Ticks of a ring through what finds a pulse: light and three axes at 50 a second, of somebody who runs.

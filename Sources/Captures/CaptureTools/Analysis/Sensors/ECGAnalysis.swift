@@ -1,5 +1,5 @@
-import BLECore
 import BLELinux
+import BLEWire
 import JSONText
 package import Physiology
 import Recording

@@ -1,6 +1,5 @@
-import BLECore
 import BLELinux
-import CaptureTables
+import BLEWire
 import Recording
 
 /// Places the rows of a raw stream on the sensor's clock: number, time, and whether they follow what came before.

@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 import JSONText
 package import Physiology
 import Recording

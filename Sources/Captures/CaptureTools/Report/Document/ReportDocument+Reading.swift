@@ -1,9 +1,7 @@
-package import BLEAirLog
-import BLECore
 import BLEDissector
 import BLELinux
-import CaptureTables
-import PacketStatistics
+package import BLEPacketLog
+import BLEWire
 import Recording
 
 extension ReportDocument {

@@ -1,5 +1,4 @@
 import BLEDissector
-import PacketStatistics
 import Recording
 
 /// What a report says, whatever it is written as: a page, a picture.

@@ -1,5 +1,3 @@
-import CaptureTables
-
 /// Why there is no report.
 package enum ReportError: Error, Sendable, CustomStringConvertible {
   /// The directory has nothing of a capture.

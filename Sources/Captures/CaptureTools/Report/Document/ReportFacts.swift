@@ -1,5 +1,4 @@
 import BLEHost
-import CaptureTables
 import JSONText
 import Recording
 

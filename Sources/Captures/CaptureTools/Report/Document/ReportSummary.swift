@@ -1,4 +1,3 @@
-import CaptureTables
 import Physiology
 import Recording
 

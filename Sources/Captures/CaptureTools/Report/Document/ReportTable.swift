@@ -1,5 +1,4 @@
-import CaptureTables
-import PacketStatistics
+import BLEDissector
 import Recording
 
 /// The times of a table's rows: nanoseconds since the Unix epoch.

@@ -1,4 +1,4 @@
-import PacketStatistics
+import BLEDissector
 
 /// Where a plot of a picture lies, and what its edges stand for.
 struct PictureFrame {

@@ -1,8 +1,6 @@
-import BLECore
 import BLEDissector
 import BLEWire
 import JSONText
-import PacketStatistics
 import Recording
 
 extension ReportDocument {

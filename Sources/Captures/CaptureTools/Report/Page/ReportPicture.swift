@@ -1,5 +1,5 @@
+import BLEDissector
 import JSONText
-import PacketStatistics
 import Recording
 
 /// A report as one picture for a paper: each plot over the same time, with what is missing. SVG without scripts.

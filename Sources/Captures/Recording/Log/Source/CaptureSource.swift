@@ -1,6 +1,6 @@
-import BLECore
 import BLELinux
 import BLEPacketLog
+import BLEWire
 import Synchronization
 
 /// Hands what another process' log has and gets to a log's writer, as if the monitor had said it.

@@ -1,5 +1,5 @@
-import BLECore
 import BLELinux
+import BLEWire
 
 /// Hands what the kernel's monitor says to a log's writer, on the receive thread.
 actor MonitorSource: LogSource {

@@ -1,5 +1,5 @@
-import BLECore
 import BLELinux
+import BLEWire
 import Synchronization
 
 /// Numbered notifications at an even rate, instead of the kernel's: what shows that a log loses none of them.

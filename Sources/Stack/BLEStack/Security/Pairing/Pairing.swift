@@ -1,4 +1,3 @@
-public import BLECore
 public import BLEWire
 
 /// What one side wants of a pairing.

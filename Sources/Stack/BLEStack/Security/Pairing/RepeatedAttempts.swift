@@ -1,4 +1,4 @@
-import BLECore
+import BLEWire
 
 /// How long a peer has to wait after a pairing that failed: twice as long after each. Core 5.4, Vol 3, Part H, 2.3.6.
 ///

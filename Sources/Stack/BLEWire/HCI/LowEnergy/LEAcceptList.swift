@@ -1,5 +1,3 @@
-public import BLECore
-
 /// Empties the list; not while it is in use. Core 5.4, Vol 4, Part E, 7.8.15.
 public struct LEClearFilterAcceptList: HCICommand {
   public static let opcode = HCIOpcode.leClearFilterAcceptList

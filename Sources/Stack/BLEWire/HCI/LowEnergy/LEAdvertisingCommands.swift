@@ -1,5 +1,3 @@
-public import BLECore
-
 extension HCIOpcode {
   public static let leSetAdvertisingParameters = HCIOpcode(group: 0x08, command: 0x006)
   public static let leSetAdvertisingData = HCIOpcode(group: 0x08, command: 0x008)

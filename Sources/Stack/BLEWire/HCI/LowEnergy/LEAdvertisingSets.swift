@@ -1,5 +1,3 @@
-public import BLECore
-
 extension HCIOpcode {
   public static let leSetAdvertisingSetRandomAddress = HCIOpcode(group: 0x08, command: 0x035)
   public static let leSetExtendedAdvertisingParameters = HCIOpcode(group: 0x08, command: 0x036)

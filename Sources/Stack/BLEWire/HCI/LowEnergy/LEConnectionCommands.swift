@@ -1,5 +1,3 @@
-public import BLECore
-
 /// Connects to one device, or to the first of the Filter Accept List that advertises, from the own public or random
 /// address. Core 5.4, Vol 4, Part E, 7.8.12.
 public struct LECreateConnection: HCICommand {

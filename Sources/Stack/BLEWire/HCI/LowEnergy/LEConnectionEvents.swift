@@ -1,5 +1,3 @@
-public import BLECore
-
 /// A link came up, or a connect failed. Core 5.4, Vol 4, Part E, 7.7.65.1 and 7.7.65.10.
 @frozen public struct LEConnectionComplete: Hashable, Sendable, BitwiseCopyable {
   public enum Role: UInt8, Hashable, Sendable, BitwiseCopyable {

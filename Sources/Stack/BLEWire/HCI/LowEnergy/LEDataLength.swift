@@ -1,5 +1,3 @@
-public import BLECore
-
 /// Asks for longer data packets on a link. Core 5.4, Vol 4, Part E, 7.8.33.
 public struct LESetDataLength: HCICommand {
   public static let opcode = HCIOpcode.leSetDataLength

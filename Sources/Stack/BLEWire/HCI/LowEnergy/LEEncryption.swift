@@ -1,5 +1,3 @@
-public import BLECore
-
 extension HCIOpcode {
   public static let leEncrypt = HCIOpcode(group: 0x08, command: 0x017)
   public static let leEnableEncryption = HCIOpcode(group: 0x08, command: 0x019)

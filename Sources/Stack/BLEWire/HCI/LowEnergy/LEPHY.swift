@@ -1,5 +1,3 @@
-public import BLECore
-
 /// A physical layer. The raw value is that of events; commands have a bit for each.
 public enum LEPHY: UInt8, Hashable, Sendable, BitwiseCopyable {
   case le1M = 1

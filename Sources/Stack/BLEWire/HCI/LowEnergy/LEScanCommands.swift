@@ -1,5 +1,3 @@
-public import BLECore
-
 /// Whether the scanner asks advertisers for their scan response.
 public enum ScanKind: UInt8, Hashable, Sendable, BitwiseCopyable {
   case passive = 0

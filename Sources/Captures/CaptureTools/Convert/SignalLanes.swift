@@ -1,0 +1,97 @@
+import BLELinux
+import BLEWire
+import Recording
+
+/// The tables of a capture that have a steady rate, the fastest first, on one time axis; each keeps its own rate.
+struct SignalLanes {
+  /// A table, and where it begins.
+  struct Lane {
+    let table: SignalTable
+    let scan: SignalScan
+    /// Samples of its own rate from the start of the axis to its first sample.
+    fileprivate(set) var lead = 0
+
+    /// Samples from the start of the axis to its end.
+    var length: Int { lead + scan.length }
+    /// Nanoseconds since the start of the axis.
+    func nanoseconds(_ places: Int) -> Int64 { Int64((Double(lead + places) * scan.period).rounded()) }
+  }
+
+  private(set) var lanes: [Lane] = []
+  /// Of the first sample, in nanoseconds since the Unix epoch.
+  private(set) var start: Int64 = 0
+  /// Tables of the capture that are not among them, and why.
+  private(set) var leftOut: [String] = []
+
+  /// Nanoseconds by which the sensor's clock and this machine's may differ over the start of two streams.
+  private static let agreement: Int64 = 5_000_000_000
+
+  /// - Throws: if no table has a steady rate, or none can be read.
+  init(_ capture: RecordedCapture, progress: (ConversionProgress) -> Void) throws(ConversionError) {
+    var refusal: ConversionError?
+    for table in try SignalTable.all(of: capture) {
+      do throws(ConversionError) {
+        let scan = try SignalScan(capture, table) { progress(ConversionProgress("reading", $0)) }
+        lanes.append(Lane(table: table, scan: scan))
+      } catch {
+        guard case .unsuitable(let why) = error else { throw error }
+        refusal = refusal ?? error
+        leftOut.append("\(why); left out")
+      }
+    }
+    if lanes.isEmpty, let refusal { throw refusal }
+    lanes.sort { $0.scan.rate > $1.scan.rate }
+    // A ring's ticks have all of its streams.
+    if lanes.allSatisfy(\.table.hasDeviceClock) {
+      for table in capture.tables where table.content == .samples && SignalTable(table) == nil {
+        leftOut.append("the table '\(table.name)' has no steady rate; left out: csv, npy and ndjson hold it")
+      }
+    }
+    align()
+  }
+
+  /// Finds where each lane begins: by the sensor's clock, which is the same for all streams, else by the times.
+  private mutating func align() {
+    guard let first = lanes.first else { return }
+    let starts = lanes.map { lane in
+      let span = TimeSpan(from: first.scan.start, to: lane.scan.start).nanoseconds
+      guard let from = first.scan.startClock, let to = lane.scan.startClock, lane.table.hasDeviceClock else {
+        return lane.scan.start
+      }
+      let own = TimeSpan(from: from, to: to).nanoseconds
+      let (difference, isTooFar) = own.subtractingReportingOverflow(span)
+      return !isTooFar && difference.magnitude < Self.agreement.magnitude
+        ? first.scan.start &+ own : lane.scan.start
+    }
+    start = starts.min() ?? first.scan.start
+    for (place, begin) in starts.enumerated() {
+      let lead = Double(TimeSpan(from: start, to: begin).nanoseconds) / lanes[place].scan.period
+      lanes[place].lead = Int(min(lead, 1e15).rounded())
+    }
+  }
+
+  /// - Throws: if a lane begins so late that its file would be filled with nothing.
+  func requireNear() throws(ConversionError) {
+    guard let late = lanes.first(where: { !$0.scan.mayFill($0.lead) }) else { return }
+    throw .unsuitable(
+      "the table '\(late.table.table.name)' begins hours after the others; convert to wfdb, csv or npy")
+  }
+
+  /// What happened, in order: start and end, what did not come, lost links, clocks that began anew.
+  ///
+  /// - Parameters:
+  ///   - capture: of which `session.json` tells the links.
+  ///   - groups: that have signals at all.
+  func notes(_ capture: RecordedCapture, _ groups: Set<String>, limit: Int) -> [SignalNote] {
+    var notes = [SignalNote(onset: 0, duration: nil, text: "Recording starts")]
+    for lane in lanes {
+      notes += lane.notes(groups, all: lanes.count == 1 ? "all" : lane.table.table.name)
+    }
+    notes += SignalNote.links(of: capture, since: start)
+    notes.sort { $0.onset < $1.onset }
+    // The end is the note that must not be cut off.
+    notes.removeSubrange(min(notes.count, max(1, limit - 1))...)
+    let end = lanes.map { $0.nanoseconds($0.scan.length) }.max() ?? 0
+    return notes + [SignalNote(onset: end, duration: nil, text: "Recording ends")]
+  }
+}

@@ -1,0 +1,127 @@
+package import BLELinux
+import BLEWire
+import ColmiRing
+package import Recording
+package import SensorSessions
+
+/// A table of raw samples, read row by row. Memory does not grow with the file.
+///
+/// A row that makes no sense ends it: `problem` says which, and the rows before are good.
+package protocol SampleTable: AnyObject {
+  var stream: RingStream { get }
+  /// Rows read so far.
+  var rows: Int { get }
+  var problem: String? { get }
+  /// The row to take next; `nil` at the end.
+  var next: RingRawReading? { get }
+  /// Goes on to the next row.
+  func advance()
+}
+
+/// One of text.
+package final class CaptureTable: SampleTable {
+  package let stream: RingStream
+  package private(set) var rows = 0
+  package private(set) var problem: String?
+  package private(set) var next: RingRawReading?
+
+  /// Octets of a line, at most: twice the longest that a recorder writes.
+  private static let maximumLine = 256
+  /// Stamps beyond the year 2096 are not stamps; and differences of those below cannot overflow.
+  package static let times: ClosedRange<Int64> = 0...4_000_000_000_000_000_000
+
+  private var lines: TableLines
+
+  /// Opens the stream's table in `directory`, also one that was compressed afterwards, and reads its first row.
+  package init(_ stream: RingStream, in directory: String) throws(SystemError) {
+    self.stream = stream
+    lines = try TableLines(path: directory + "/" + stream.fileName, limit: Self.maximumLine)
+    guard readLine() else {
+      if problem == nil { problem = "\(stream.fileName): empty" }
+      return
+    }
+    let old = RecordedTable(name: stream.name, columns: OldTables.columns(stream)).header
+    guard [stream.header, old].contains(where: { lines.line.elementsEqual($0.utf8.dropLast()) }) else {
+      problem = "\(stream.fileName): the first line is not the header of a capture's table"
+      return
+    }
+    advance()
+  }
+
+  package func advance() {
+    next = nil
+    guard problem == nil, readLine() else { return }
+    guard let sample = row() else { return end("it makes no sense") }
+    rows += 1
+    next = sample
+  }
+
+  private func readLine() -> Bool {
+    do throws(TableLines.Fault) { return try lines.next() } catch {
+      end("\(error)")
+      return false
+    }
+  }
+
+  private func end(_ why: String) {
+    problem = "\(stream.fileName), line \(lines.number): \(why); the \(rows) rows before it are good"
+  }
+
+  // MARK: Columns
+
+  private func row() -> RingRawReading? {
+    var place = 0
+    guard let time = number(&place, Self.times) else { return nil }
+    let stamp = ReceiveTime(nanoseconds: time)
+    switch stream {
+    case .accelerometer:
+      guard let x = number(&place, -2048...2047), let y = number(&place, -2048...2047),
+        let z = number(&place, -2048...2047)
+      else { return nil }
+      return RingRawReading(
+        time: stamp, sample: .accelerometer(AccelerometerSample(x: Int16(x), y: Int16(y), z: Int16(z))))
+    case .ppg:
+      guard let c = counts(&place) else { return nil }
+      return RingRawReading(
+        time: stamp, sample: .ppg(PPGRawSample(value: c[0], max: c[1], min: c[2], diff: c[3])))
+    case .spO2:
+      guard let c = counts(&place) else { return nil }
+      return RingRawReading(
+        time: stamp, sample: .spO2(SpO2RawSample(value: c[0], max: c[1], min: c[2], diff: c[3])))
+    }
+  }
+
+  /// The first is 0 where it is empty, or was written as 0 in old tables: a dropout.
+  private func counts(_ place: inout Int) -> InlineArray<4, UInt16>? {
+    var counts: InlineArray<4, UInt16> = [0, 0, 0, 0]
+    let isDropout = place < lines.line.count && lines.line[place] == UInt8(ascii: ",")
+    if isDropout { place += 1 }
+    for index in counts.indices where index > 0 || !isDropout {
+      guard let number = number(&place, 0...0xFFFF) else { return nil }
+      counts[index] = UInt16(number)
+    }
+    return place > lines.line.count ? counts : nil
+  }
+
+  /// The whole number in the column at `place`, and goes on behind its comma or the line's end.
+  private func number(_ place: inout Int, _ range: ClosedRange<Int64>) -> Int64? {
+    let line = lines.line
+    var magnitude: Int64 = 0
+    var digits = 0
+    let isNegative = place < line.count && line[place] == UInt8(ascii: "-")
+    if isNegative { place += 1 }
+    while place < line.count, line[place] != UInt8(ascii: ",") {
+      let digit = Int64(line[place]) - 0x30
+      guard (0...9).contains(digit), digits < 19 else { return nil }
+      let (shifted, isTooLarge) = magnitude.multipliedReportingOverflow(by: 10)
+      let (sum, isStillTooLarge) = shifted.addingReportingOverflow(digit)
+      guard !isTooLarge, !isStillTooLarge else { return nil }
+      magnitude = sum
+      digits += 1
+      place += 1
+    }
+    place += 1
+    let number = isNegative ? -magnitude : magnitude
+    return digits > 0 && range.contains(number) ? number : nil
+  }
+}

@@ -1,0 +1,226 @@
+import BLELinux
+import BLEWire
+import Recording
+
+/// What is known of a table's signals once it was read through: rate, length, ranges, gaps.
+struct SignalScan {
+  struct Signal {
+    var smallest = Double.infinity
+    var largest = -Double.infinity
+    var values = 0
+  }
+
+  /// A stretch in which something did not come.
+  struct Gap: Hashable {
+    var position: Int
+    var length: Int
+    /// What did not come; `nil`: nothing did.
+    var groups: [String]?
+    /// Whether the sensor sent them, but without their reading.
+    var isDropout = false
+  }
+
+  /// Nanoseconds from sample to sample.
+  private(set) var period = 0.0
+  /// Of the first sample, in nanoseconds since the Unix epoch.
+  private(set) var start: Int64 = 0
+  /// The sensor's time of the first sample, in nanoseconds; the number of a ring's first tick.
+  private(set) var startClock: Int64?
+  /// Samples of each signal, those that did not come included.
+  private(set) var length = 0
+  private(set) var signals: [Signal]
+  private(set) var gaps: [Gap] = []
+  /// Gaps beyond those that are kept.
+  private(set) var gapCount = 0
+  /// Samples that the sensor sent without their reading.
+  private(set) var dropouts = 0
+  /// Positions at which the sensor's clock began anew.
+  private(set) var restarts: [Int] = []
+  private(set) var rows = 0
+  /// Why the rows end before the table does.
+  private(set) var problem: String?
+
+  private static let gapLimit = 1 << 16
+  private static let filledLimit = Limit(
+    4_000_000, "values that are filled in over all signals of a table, with 64 more for each recorded one",
+    by: .file, whenFull: "the capture is not converted to EDF, BDF or WFDB",
+    counted: "message and exit status")
+  private static let filledPerValue = 64
+  /// Of a pause that is filled, in seconds: a day.
+  static let fillLimit = 86_400.0
+
+  var rate: Double { 1e9 / period }
+
+  /// Reads the table twice: for the rate, and with it.
+  init(
+    _ capture: RecordedCapture, _ table: SignalTable, progress: (Int) -> Void
+  ) throws(ConversionError) {
+    signals = table.signals.map { _ in Signal() }
+    try measureRate(capture, table)
+    guard SignalTable.rates.contains(rate) else {
+      throw .unsuitable("\(rate) rows a second in the table '\(table.table.name)' are no sensor's rate")
+    }
+    var walk = SignalWalk(table, period: period)
+    problem = try Self.forEachRow(capture, table) { words in
+      rows += 1
+      if rows.isMultiple(of: 65_536) { progress(rows) }
+      let position = walk.next(words)
+      // Nothing is filled by a row that ends it.
+      if walk.longestPause < Self.fillLimit { take(words, at: position, isRestart: walk.isRestart, table) }
+    }
+    let way = "formats without times cannot hold that: ringtap convert \(capture.directory) --to npy (or csv)"
+    guard walk.longestPause < Self.fillLimit else {
+      throw .unsuitable(
+        "the clock of the table '\(table.table.name)' jumps by \(Self.days(walk.longestPause)) after row "
+          + "\(walk.rowsBeforePause); \(way)")
+    }
+    guard mayFill(length - rows) else {
+      throw .unsuitable(
+        "the table '\(table.table.name)' has \(rows) rows in \(Int(Double(length) / rate / 3600)) hours, "
+          + "with a pause of \(Int(walk.longestPause / 60)) minutes after row \(walk.rowsBeforePause); \(way)"
+      )
+    }
+  }
+
+  /// Whether so many places may be filled without a row for them.
+  func mayFill(_ places: Int) -> Bool {
+    let recorded = rows.multipliedReportingOverflow(by: Self.filledPerValue)
+    let limit = recorded.overflow ? Int.max : recorded.partialValue
+    return places <= Self.filledLimit.count / max(1, signals.count) + min(limit, Int.max / 2)
+  }
+
+  private static func days(_ seconds: Double) -> String {
+    let days = (seconds / 86_400).rounded()
+    return days < 1e15 ? "\(Int(days)) \(days == 1 ? "day" : "days")" : "\(days) days"
+  }
+
+  /// - Returns: why the rows end before the table does.
+  @discardableResult private static func forEachRow(
+    _ capture: RecordedCapture, _ table: SignalTable, _ body: ([UInt64]) throws(SystemError) -> Void
+  ) throws(ConversionError) -> String? {
+    do throws(SystemError) {
+      let reader = try capture.reader(table.table)
+      while reader.next() { try body(reader.words) }
+      return reader.problem
+    } catch { throw .output(error) }
+  }
+
+  /// The mean over all that runs through, in the second round without what is no single step.
+  private mutating func measureRate(
+    _ capture: RecordedCapture, _ table: SignalTable
+  ) throws(ConversionError) {
+    var (begin, firstFrameEnd): (SignalTable.Moment?, SignalTable.Moment?)
+    for _ in 0..<2 {
+      var (nanoseconds, periods) = (0.0, 0.0)
+      var last: SignalTable.Moment?
+      var shortest: [Double] = []
+      try Self.forEachRow(capture, table) { words in
+        let moment = table.moment(words)
+        if begin == nil { begin = moment }
+        if moment.time == begin?.time { firstFrameEnd = moment }
+        if let last, let interval = table.interval(from: last, to: moment, period: period > 0 ? period : nil)
+        {
+          nanoseconds += interval.nanoseconds
+          periods += interval.periods
+          if shortest.count < 1024 { shortest.append(interval.nanoseconds / interval.periods) }
+        }
+        last = moment
+      }
+      guard let begin, periods > 0 else {
+        throw .unsuitable("the table '\(table.table.name)' has too few rows for a rate")
+      }
+      shortest.sort()
+      period = period > 0 || !table.hasDeviceClock ? nanoseconds / periods : shortest[shortest.count / 2]
+      (start, startClock) = (begin.time, begin.clock)
+    }
+    // A frame is stamped when it has come, which is after its last sample.
+    if table.stampIsOfFrame, let first = begin?.clock, let end = firstFrameEnd?.clock, end > first {
+      start = start &- (end &- first)
+    }
+  }
+
+  private mutating func take(
+    _ words: [UInt64], at position: Int, isRestart: Bool, _ table: SignalTable
+  ) {
+    if position > length { note(Gap(position: length, length: position - length, groups: nil)) }
+    if isRestart, restarts.count < Self.gapLimit { restarts.append(position) }
+    var (missing, present): ([String], [String]) = ([], [])
+    for (index, signal) in table.signals.enumerated() {
+      guard let value = table.table.columns[signal.place].number(words[signal.place]) else {
+        if missing.last != signal.group { missing.append(signal.group) }
+        continue
+      }
+      if present.last != signal.group { present.append(signal.group) }
+      signals[index].smallest = min(signals[index].smallest, value)
+      signals[index].largest = max(signals[index].largest, value)
+      signals[index].values += 1
+    }
+    length = position + 1
+    // What of a frame is there says that the frame came.
+    let droppedOut = missing.filter(present.contains)
+    if !droppedOut.isEmpty {
+      dropouts += droppedOut.count
+      note(Gap(position: position, length: 1, groups: droppedOut, isDropout: true))
+      missing.removeAll(where: droppedOut.contains)
+    }
+    if !missing.isEmpty { note(Gap(position: position, length: 1, groups: missing)) }
+  }
+
+  private mutating func note(_ gap: Gap) {
+    let before = gaps.lastIndex { $0.isDropout == gap.isDropout }
+    if let before, gaps[before].groups == gap.groups,
+      gaps[before].position + gaps[before].length == gap.position
+    {
+      gaps[before].length += gap.length
+      return
+    }
+    if !gap.isDropout { gapCount += 1 }
+    if gaps.count < Self.gapLimit { gaps.append(gap) }
+  }
+}
+
+/// Gives each row its place on a grid of even steps.
+package struct SignalWalk {
+  /// Whether the clock began anew with the last row.
+  package private(set) var isRestart = false
+  /// Between two rows, in seconds, and how many rows stand before it.
+  private(set) var longestPause = 0.0
+  private(set) var rowsBeforePause = 0
+  private var rows = 0
+  private let table: SignalTable
+  private let period: Double
+  private var last: SignalTable.Moment?
+  private var position = -1
+
+  package init(_ table: SignalTable, period: Double) {
+    self.table = table
+    self.period = period
+  }
+
+  package mutating func next(_ words: [UInt64]) -> Int {
+    let moment = table.moment(words)
+    isRestart = false
+    defer { rows += 1 }
+    guard let last else {
+      self.last = moment
+      position = 0
+      return 0
+    }
+    self.last = moment
+    if let steps = table.steps(from: last, to: moment, period: period) {
+      note(pause: Double(steps) * period)
+      position += steps
+      return position
+    }
+    // Rows of one frame have one time.
+    isRestart = moment.arrival != last.arrival
+    let pause = Double(moment.time) - Double(last.time)
+    note(pause: pause)
+    position += max(1, Int((min(pause, SignalScan.fillLimit * 1e9) / period).rounded()))
+    return position
+  }
+
+  private mutating func note(pause nanoseconds: Double) {
+    if nanoseconds / 1e9 > longestPause { (longestPause, rowsBeforePause) = (nanoseconds / 1e9, rows) }
+  }
+}

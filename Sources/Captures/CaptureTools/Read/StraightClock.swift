@@ -1,0 +1,169 @@
+package import BLELinux
+import BLEWire
+import Physiology
+package import Recording
+
+/// When the samples of a sensor with a clock of its own were measured: by one straight line through the stamps of all its frames.
+///
+/// The times of a table's rows were fitted while it was recorded, with what had come until then: in the first minute they may
+/// wander by some hundredths of a second. Here the whole recording is known, and all tables whose rows tell the sensor's time. A
+/// constant delay from the sensor to the kernel stays in all times.
+package struct StraightClock: Sendable {
+  package enum Unit: Hashable, Sendable {
+    case seconds
+    /// Ticks of unknown length.
+    case ticks
+  }
+
+  /// What the sensor counts.
+  package let counts: Unit
+  /// What the kernel's clock takes for a unit of it: seconds.
+  package let pace: Double
+  private let fit: ClockFit
+  private let first: Int64
+  /// Of the sensor's count, for each index of the fit.
+  private let unit: Int64
+  private var tables: [String: Table] = [:]
+
+  private struct Table: Sendable {
+    let signals: SignalTable
+    /// Where its rows have the stamps of what came.
+    let stamps: [Int]
+    /// How much later than recorded rows are, about twice a second: nanoseconds.
+    var shifts: [(recorded: Int64, shift: Int64)] = []
+
+    init?(_ table: RecordedTable) {
+      guard let signals = SignalTable(table), !signals.stampIsOfFrame else { return nil }
+      self.signals = signals
+      let names =
+        signals.hasDeviceClock ? ["frame_time_ns"] : RingStream.allCases.map { "\($0.name)_time_ns" }
+      stamps = table.columns.indices.filter { names.contains(table.columns[$0].name) }
+    }
+
+    func stamp(_ words: [UInt64]) -> Int64? {
+      stamps.map { Int64(bitPattern: words[$0]) }.filter { $0 != .min }.min()
+    }
+  }
+
+  /// Indices of a sensor's nanoseconds: milliseconds.
+  private static let step: Int64 = 1_000_000
+  private static let shiftSpacing: Int64 = 500_000_000
+  /// How much earlier than the line a frame may be: nanoseconds. Else one of the clocks was set, or has bent.
+  private static let tolerance = -5e6
+
+  /// Reads the tables through, twice.
+  ///
+  /// - Returns: `nil` for a capture without a clock of its own, or whose clock began anew or was no straight line.
+  package init?(of capture: RecordedCapture) throws(SystemError) {
+    var tables: [String: Table] = [:]
+    for table in capture.tables { tables[table.name] = Table(table) }
+    guard let any = tables.values.first,
+      tables.values.allSatisfy({ $0.signals.hasDeviceClock == any.signals.hasDeviceClock })
+    else { return nil }
+    let counts = any.signals.hasDeviceClock ? Unit.seconds : .ticks
+    let unit = any.signals.hasDeviceClock ? Self.step : 1
+    var (fit, first, last) = (ClockFit?.none, 0 as Int64, SignalTable.Moment?.none)
+    var isStraight = true
+    try Self.forEachRow(of: capture, tables) { table, words in
+      let moment = table.signals.moment(words)
+      guard isStraight, let clock = moment.clock, let stamp = table.stamp(words) else { return }
+      guard let before = last, let known = before.clock else {
+        (first, last) = (clock, moment)
+        return
+      }
+      // Several tables may have the same moment.
+      if clock == known { return }
+      guard clock > known, moment.fit == before.fit, (clock - first) / unit < Int64(Int32.max) else {
+        isStraight = false
+        return
+      }
+      last = moment
+      let index = Int((clock - first) / unit)
+      let guess =
+        counts == .seconds ? Double(unit) : Double(moment.time &- before.time) / Double(clock - known)
+      if fit == nil {
+        fit = ClockFit(index: index, time: stamp, period: max(1, guess), isKnown: counts == .seconds)
+      }
+      let rest = Double((clock - first) % unit) / Double(unit) * (fit?.period ?? 0)
+      fit?.take(stamp &- Int64(rest), at: index)
+    }
+    guard isStraight, let fit else { return nil }
+    (self.counts, self.unit, self.fit, self.first) = (counts, unit, fit, first)
+    self.tables = tables
+    pace = fit.period / (counts == .seconds ? Double(unit) : 1e9)
+    guard try takeShifts(of: capture) else { return nil }
+  }
+
+  /// Lends the rows of all tables in the order of the sensor's time.
+  private static func forEachRow(
+    of capture: RecordedCapture, _ tables: [String: Table], _ body: (Table, [UInt64]) -> Void
+  ) throws(SystemError) {
+    var readers: [(table: Table, reader: any TableReader, clock: Int64)] = []
+    for table in capture.tables {
+      guard let known = tables[table.name] else { continue }
+      let reader = try capture.reader(table)
+      if let clock = advance(reader, known) { readers.append((known, reader, clock)) }
+    }
+    while let next = readers.indices.min(by: { readers[$0].clock < readers[$1].clock }) {
+      body(readers[next].table, readers[next].reader.words)
+      if let clock = advance(readers[next].reader, readers[next].table) {
+        readers[next].clock = clock
+      } else {
+        readers.remove(at: next)
+      }
+    }
+  }
+
+  /// Goes on to the next row that tells the sensor's time.
+  private static func advance(_ reader: any TableReader, _ table: Table) -> Int64? {
+    while reader.next() {
+      if let clock = table.signals.moment(reader.words).clock { return clock }
+    }
+    return nil
+  }
+
+  /// - Returns: whether no frame is earlier than the line.
+  private mutating func takeShifts(of capture: RecordedCapture) throws(SystemError) -> Bool {
+    for name in tables.keys.sorted() {
+      guard var table = tables[name] else { continue }
+      let reader = try capture.reader(table.signals.table)
+      while reader.next() {
+        let moment = table.signals.moment(reader.words)
+        guard let time = time(moment), let stamp = table.stamp(reader.words) else { continue }
+        guard Double(stamp &- time) >= Self.tolerance else { return false }
+        if let last = table.shifts.last, moment.time &- last.recorded < Self.shiftSpacing { continue }
+        table.shifts.append((moment.time, time &- moment.time))
+      }
+      tables[name] = table
+    }
+    return tables.values.contains { !$0.shifts.isEmpty }
+  }
+
+  private func time(_ moment: SignalTable.Moment) -> Int64? {
+    guard let clock = moment.clock, clock >= first else { return nil }
+    let rest = Double((clock - first) % unit) / Double(unit) * fit.period
+    return fit.time(of: Int((clock - first) / unit)) &+ Int64(rest)
+  }
+
+  /// When a row of a table was measured, in nanoseconds since the Unix epoch; as recorded where it does not tell its time by the
+  /// sensor.
+  package func time(ofRow words: [UInt64], in table: RecordedTable) -> Int64 {
+    guard let moment = tables[table.name]?.signals.moment(words) else { return Int64(bitPattern: words[0]) }
+    return time(moment) ?? moment.time
+  }
+
+  /// When something was measured that has a time as rows of a table do, such as a heart beat: nanoseconds since the Unix epoch.
+  package func time(recorded: Int64, in table: RecordedTable) -> Int64 {
+    guard let shifts = tables[table.name]?.shifts, !shifts.isEmpty else { return recorded }
+    var (low, high) = (0, shifts.count)
+    while low < high {
+      let middle = (low + high) / 2
+      if shifts[middle].recorded <= recorded { low = middle + 1 } else { high = middle }
+    }
+    guard low > 0 else { return recorded &+ shifts[0].shift }
+    guard low < shifts.count else { return recorded &+ shifts[shifts.count - 1].shift }
+    let (before, after) = (shifts[low - 1], shifts[low])
+    let share = Double(recorded - before.recorded) / Double(max(1, after.recorded - before.recorded))
+    return recorded &+ before.shift &+ Int64(Double(after.shift - before.shift) * share)
+  }
+}

@@ -1,0 +1,62 @@
+import BLELinux
+import BLEPacketLog
+
+/// The lines of a table of text, one after the other. Memory does not grow with the table.
+struct TableLines: ~Copyable {
+  /// Why a line cannot be read.
+  enum Fault: Error, CustomStringConvertible {
+    case cutOff, tooLong
+    case input(CompressedInput.Problem)
+
+    var description: String {
+      switch self {
+      case .cutOff: "it is cut off"
+      case .tooLong: "it is too long"
+      case .input(let problem): "\(problem)"
+      }
+    }
+  }
+
+  /// The one that was read last, without its end.
+  private(set) var line: [UInt8] = []
+  /// Of that one, or of the one at fault; the first is 1.
+  private(set) var number = 0
+  /// Octets of a line, at most.
+  private let limit: Int
+  private var input: CompressedInput
+  private var piece: [UInt8] = []
+  private var taken = 0
+
+  /// Opens the table's file, also one that was compressed afterwards.
+  init(path: String, limit: Int) throws(SystemError) {
+    input = try CompressedInput(regularFile: path)
+    self.limit = limit
+    line.reserveCapacity(limit)
+  }
+
+  /// Goes on to the next line; `false` at the end.
+  mutating func next() throws(Fault) -> Bool {
+    line.removeAll(keepingCapacity: true)
+    number += 1
+    while true {
+      if taken == piece.count, try !fill() {
+        guard line.isEmpty else { throw .cutOff }
+        return false
+      }
+      let octet = piece[taken]
+      taken += 1
+      if octet == UInt8(ascii: "\n") { break }
+      guard line.count < limit else { throw .tooLong }
+      line.append(octet)
+    }
+    if line.last == UInt8(ascii: "\r") { line.removeLast() }
+    return true
+  }
+
+  private mutating func fill() throws(Fault) -> Bool {
+    taken = 0
+    piece = []
+    do throws(CompressedInput.Problem) { piece = try input.next() } catch { throw .input(error) }
+    return !piece.isEmpty
+  }
+}

@@ -1,0 +1,155 @@
+import BLELinux
+import BLEPacketLog
+import JSONText
+package import Recording
+
+/// The rows of a recorded table, one after the other. Memory does not grow with the table.
+///
+/// A row that makes no sense ends it: `problem` says which, and the rows before are good.
+package protocol TableReader: AnyObject {
+  var table: RecordedTable { get }
+  /// The row that was read last, a word for each column (`TableCell`).
+  var words: [UInt64] { get }
+  /// Rows read so far.
+  var rows: Int { get }
+  var problem: String? { get }
+  /// Goes on to the next row; `false` at the end.
+  func next() -> Bool
+}
+
+/// A table of text.
+final class TextTableReader: TableReader {
+  let table: RecordedTable
+  private(set) var words: [UInt64] = []
+  private(set) var rows = 0
+  private(set) var problem: String?
+
+  /// Octets of a line, at most: more than the longest that a recorder writes.
+  private static let lineLimit = 4096
+
+  private var lines: TableLines
+
+  init(_ table: RecordedTable, in directory: String) throws(SystemError) {
+    self.table = table
+    lines = try TableLines(path: directory + "/" + table.fileName, limit: Self.lineLimit)
+    // Which table it is was told by its header.
+    _ = readLine()
+  }
+
+  /// The first line of a file, or the start of it.
+  static func header(_ path: String) throws(SystemError) -> String {
+    var input = try CompressedInput(regularFile: path)
+    guard let piece = try? input.next() else { return "" }
+    let line = piece.prefix(lineLimit).prefix { $0 != UInt8(ascii: "\n") && $0 != UInt8(ascii: "\r") }
+    return String(decoding: line, as: UTF8.self)
+  }
+
+  func next() -> Bool {
+    guard problem == nil, readLine() else { return false }
+    words.removeAll(keepingCapacity: true)
+    let line = lines.line
+    var place = 0
+    for (number, column) in table.columns.enumerated() {
+      var end = place
+      while end < line.count, line[end] != UInt8(ascii: ",") { end += 1 }
+      // A comma where the line should end, or none where it should go on.
+      guard (number == table.columns.count - 1) == (end == line.count) else {
+        end == line.count ? stop("too few columns") : stop("too many columns")
+        return false
+      }
+      guard let word = Self.word(line, place..<end, column.kind) else {
+        let cell = String(decoding: line[place..<end].prefix(32), as: UTF8.self)
+        stop("'\(cell.printable)' is no \(column.name.printable)")
+        return false
+      }
+      words.append(word)
+      place = end + 1
+    }
+    rows += 1
+    return true
+  }
+
+  private func readLine() -> Bool {
+    do throws(TableLines.Fault) { return try lines.next() } catch {
+      stop("\(error)")
+      return false
+    }
+  }
+
+  private func stop(_ why: String) {
+    problem = "\(table.fileName), line \(lines.number): \(why); the \(rows) rows before it are good"
+  }
+
+  // MARK: Cells
+
+  private static func word(
+    _ line: [UInt8], _ range: Range<Int>, _ kind: RecordedColumn.Kind
+  ) -> UInt64? {
+    if range.isEmpty { return kind.canBeMissing ? TableCell.missing(kind) : nil }
+    switch kind {
+    case .int16, .uint16, .int32, .int64:
+      guard let number = integer(line, range), kind.range?.contains(number) ?? (number != .min) else {
+        return nil
+      }
+      return UInt64(bitPattern: number)
+    // Was made of counts, 512 to the g, and rounded: made exact again.
+    case .float32(decimals: 6): return real(line, range).map { (($0 * 512).rounded() / 512).bitPattern }
+    case .float32, .float64: return real(line, range)?.bitPattern
+    case .word(let list):
+      let text = String(decoding: line[range], as: UTF8.self)
+      return list.firstIndex(of: text).map { UInt64($0) }
+    }
+  }
+
+  private static func integer(_ line: [UInt8], _ range: Range<Int>) -> Int64? {
+    var place = range.lowerBound
+    let isNegative = line[place] == UInt8(ascii: "-")
+    if isNegative { place += 1 }
+    guard place < range.upperBound else { return nil }
+    var number: Int64 = 0
+    while place < range.upperBound {
+      let digit = Int64(line[place]) - 0x30
+      guard (0...9).contains(digit) else { return nil }
+      let (shifted, isTooLarge) = number.multipliedReportingOverflow(by: 10)
+      // Downwards, where there is one number more.
+      let (sum, isStillTooLarge) = shifted.subtractingReportingOverflow(digit)
+      guard !isTooLarge, !isStillTooLarge else { return nil }
+      number = sum
+      place += 1
+    }
+    if isNegative { return number }
+    return number == .min ? nil : -number
+  }
+
+  /// Digits with a point, as a recorder writes them: the nearest number, since both parts of the quotient are exact.
+  private static func real(_ line: [UInt8], _ range: Range<Int>) -> Double? {
+    var (digits, divisor, hasPoint, count) = (0 as Int64, 1.0, false, 0)
+    var place = range.lowerBound
+    let isNegative = line[place] == UInt8(ascii: "-")
+    if isNegative { place += 1 }
+    while place < range.upperBound {
+      let octet = line[place]
+      place += 1
+      if octet == UInt8(ascii: "."), !hasPoint {
+        hasPoint = true
+        continue
+      }
+      let digit = Int64(octet) - 0x30
+      guard (0...9).contains(digit) else { return nil }
+      if count == 15 { return long(line[range]) }
+      digits = digits * 10 + digit
+      if hasPoint { divisor *= 10 }
+      count += 1
+    }
+    guard count > 0 else { return nil }
+    return (isNegative ? -1 : 1) * Double(digits) / divisor
+  }
+
+  /// More digits than any recorder has, from somebody else's arrays: slower, and as near.
+  private static func long(_ octets: ArraySlice<UInt8>) -> Double? {
+    let isNumber = octets.allSatisfy {
+      (0x30...0x39).contains($0) || $0 == UInt8(ascii: ".") || $0 == UInt8(ascii: "-")
+    }
+    return isNumber ? Double(String(decoding: octets, as: UTF8.self)) : nil
+  }
+}

@@ -1,0 +1,397 @@
+public import BLEStack
+public import BLEWire
+import ColmiRing
+
+/// A COLMI R02 smart ring as reference `colmi-ring-protocol.md` describes it.
+///
+/// It advertises its name (not its service), takes one central, answers battery, clock and capability
+/// commands, refuses the others with `0x80 | opcode, EE`, and streams raw frames at a chosen rate.
+/// With a history it also answers what asks for that, for its settings and for measurements.
+/// Replies and frames only go out while the central is subscribed, as with the real ring. Raw frames that the link has no
+/// room for are dropped and counted in `droppedByRing`, as firmware without a queue of its own does it: no frame comes
+/// late or twice, and a limit counts frames that were sent. Replies wait for room.
+public final class EmulatedRing: VirtualPeripheral {
+  /// Frames and pieces that wait for their time or for room on the link; more are dropped.
+  static let outboxLimit = 4096
+
+  /// After a pause of the host's clock at most so many ticks are made up for at once.
+  static let maximumTicksAtOnce = 4096
+
+  public let configuration: Configuration
+  private let pace: RingPace
+  /// Raw notifications sent, over all links.
+  public private(set) var sentRawNotifications = 0
+  /// Replies and raw frames that the link had no room for, over all links.
+  public private(set) var droppedByRing = 0
+  /// Commands whose length or checksum was wrong. They are not answered.
+  public private(set) var rejectedCommands = 0
+
+  /// The attributes are where they are after the one change.
+  private var isMoved = false
+  private var places = RingAttributes.Places()
+  private var isPoweredOff = false
+  public private(set) var advertisingEnd: MonotonicTime?
+  private var stream: Stream?
+  private var sentOnLink = 0
+  private var signal = RingSignal()
+  private var errands: [RingErrand] = []
+  private var memory: RingMemory?
+  private var measuring: RingMeasuring?
+  /// By due time.
+  private var outbox: [Outgoing] = []
+  private var isLinkFull = false
+  private var replyCount = 0
+
+  private struct Outgoing {
+    let due: MonotonicTime
+    let handle: AttributeHandle
+    let octets: [UInt8]
+  }
+
+  private struct Stream {
+    let start: MonotonicTime
+    /// The wearer's time at tick 0: seconds.
+    let bodyStart: Double
+    var tick = 0
+    var sent = 0
+  }
+
+  public init(_ configuration: Configuration = Configuration()) {
+    precondition(configuration.notificationsPerSecond > 0)
+    precondition(configuration.name.utf8.count <= Advertisement.maximumByteCount - 5)
+    self.configuration = configuration
+    signal = RingSignal(configuration.wearer, dropoutRate: configuration.dropoutRate)
+    let parts = Double(RingSignal.Subtype.allCases.count) * configuration.body.pace
+    pace = RingPace(.seconds(parts / configuration.notificationsPerSecond))
+    if let history = configuration.history, let clock = configuration.clock ?? Self.neverSet {
+      memory = RingMemory(history, configuration.features, clock: clock)
+    }
+  }
+
+  /// What a ring shows whose clock was never set.
+  private static let neverSet = try? RingDateTime(date: RingDate(year: 2024, month: 1, day: 1))
+
+  // MARK: What it is
+
+  public var advertisement: Advertisement? {
+    if isPoweredOff { return nil }
+    let name = [UInt8](configuration.name.utf8)
+    // Flags: general discoverable, no BR/EDR. Then the complete local name.
+    let data: [UInt8] = [2, 0x01, 0x06, UInt8(name.count + 1), 0x09] + name
+    return Advertisement(
+      address: configuration.address, interval: configuration.advertisingInterval, data: data)
+  }
+
+  /// What fits the 241 octets of notification that it announces (`2F F1`, the R02 of TAH).
+  public var receiveMTU: Int { 244 }
+
+  public var services: [GATTServiceDescription] {
+    typealias Characteristic = GATTCharacteristicDescription
+    return [
+      configuration.attributes.generic,
+      GATTServiceDescription(
+        .genericAccess,
+        characteristics: [
+          Characteristic(.deviceName, .read, value: [UInt8](configuration.name.utf8)),
+          Characteristic(.appearance, .read, value: [0, 0]),
+        ]),
+    ] + ringServices + [
+      GATTServiceDescription(
+        .deviceInformation, handle: places.information,
+        characteristics: [
+          Characteristic(
+            .hardwareRevision, .read, value: [UInt8]("R02_V3.0".utf8),
+            handle: AttributeHandle(places.information.rawValue + 3)),
+          Characteristic(.firmwareRevision, .read, value: [UInt8]("R02_3.00.06_240523".utf8)),
+        ])
+    ]
+  }
+
+  /// In the order of their handles, gaps as in captures CAP1 and CAP2 (reference, 1.2).
+  private var ringServices: [GATTServiceDescription] {
+    typealias Characteristic = GATTCharacteristicDescription
+    let services = [
+      GATTServiceDescription(
+        RingUUID.commandService, handle: places.command,
+        characteristics: [
+          Characteristic(RingUUID.commandWrite, [.write, .writeWithoutResponse]),
+          Characteristic(RingUUID.commandNotify, .notify),
+        ]),
+      GATTServiceDescription(
+        RingUUID.bigDataService, handle: places.bigData,
+        characteristics: [
+          Characteristic(RingUUID.bigDataWrite, .writeWithoutResponse),
+          Characteristic(RingUUID.bigDataNotify, .notify),
+        ]),
+    ]
+    return places.command < places.bigData ? services : services.reversed()
+  }
+
+  public var attributesVersion: Int { isMoved ? 1 : 0 }
+
+  private func move() {
+    isMoved = true
+    places = configuration.attributes.places(isMoved: true)
+  }
+
+  // MARK: Link
+
+  public func connected(_ link: PeripheralLink, now: MonotonicTime) {
+    sentOnLink = 0
+    stream = nil
+    forgetLink()
+    memory?.begin(now: now)
+    guard configuration.behaviour == .active else { return }
+    // CAP2: the ring asks for the MTU, after 2.5 s for 25–50 ms, some 10 s later for 100–125 ms.
+    errands = [
+      RingErrand(due: now.advanced(by: .milliseconds(200)), action: .requestMTU),
+      RingErrand(due: now.advanced(by: .milliseconds(2500)), action: .requestParameters(20...40)),
+      RingErrand(due: now.advanced(by: .milliseconds(12_500)), action: .requestParameters(80...100)),
+    ]
+  }
+
+  public func disconnected(now: MonotonicTime) {
+    stream = nil
+    errands.removeAll()
+    forgetLink()
+    advertisingEnd = configuration.sleepsAfter.map { now.advanced(by: $0) }
+    if configuration.attributes.moment == .betweenLinks { move() }
+  }
+
+  private func forgetLink() {
+    measuring = nil
+    outbox.removeAll()
+    isLinkFull = false
+  }
+
+  public func written(_ handle: AttributeHandle, link: PeripheralLink, now: MonotonicTime) {
+    guard let octets = link.database.value(of: handle) else { return }
+    switch handle {
+    case places.commandValue:
+      guard (try? RingFrame(validating: octets.span)) != nil else {
+        rejectedCommands += 1
+        return
+      }
+      execute(octets, link, now)
+    case places.bigDataValue: answer(message: octets, link, now)
+    default: break
+    }
+  }
+
+  private func execute(_ frame: [UInt8], _ link: PeripheralLink, _ now: MonotonicTime) {
+    switch (frame[0], frame[1]) {
+    case (0x01, _):
+      setTime(frame, now)
+      // The packet size that an R02 announces, then its capabilities as captured (rsp-set-time-capabilities-r02).
+      let all = configuration.features == .all
+      let announced = ringFrame([0x2F, 0xF1])
+      send(announced.span, link)
+      reply(
+        [
+          [
+            0x01, all ? 0x01 : 0x00, 0x01, 0x00, 0x22, 0, 0, 0, 0, 0x01, 0x00, 0x30, 0x01, 0x00,
+            all ? 0x30 : 0x10,
+          ]
+        ], link, now)
+    case (0x03, _): reply([[0x03, configuration.batteryPercent, 0]], link, now)
+    case (0x08, 0x00): link.disconnect(.remoteUserTerminated)
+    case (0x08, 0x01):
+      isPoweredOff = true
+      link.disconnect(HCIStatus(rawValue: 0x15))  // Remote Device Terminated Connection due to Power Off
+    case (0x3C, _):
+      // Octet 9 bit 7: interval temperature.
+      let has: UInt8 = configuration.features == .all ? 0x80 : 0
+      reply([[0x3C, 0x00, 0x8C, 0x27, 0x00, 0x28, 0x80, 0, 0, has]], link, now)
+    case (0xA1, 0x02): stream = nil
+    case (0xA1, 0x03):
+      for subtype in RingSignal.Subtype.allCases {
+        let frame = signal.frame(subtype, tick: stream?.tick ?? 0, seconds: 0)
+        send(frame.span, link)
+      }
+    case (0xA1, 0x04):
+      let start = pace.time(ofTick: 1, since: now)
+      stream = Stream(start: start, bodyStart: configuration.body.start(at: start))
+    case (0xA1, _): break
+    default: remember(frame, link, now)
+    }
+  }
+
+  private func setTime(_ frame: [UInt8], _ now: MonotonicTime) {
+    guard case .request(.setTime(let time, _))? = Self.request(frame) else { return }
+    memory?.set(time, now: now)
+  }
+
+  private static func request(_ frame: [UInt8]) -> RingSentFrame? {
+    guard let frame = try? RingFrame(validating: frame.span) else { return nil }
+    return try? RingSentFrame(decoding: frame)
+  }
+
+  /// What only a ring with a history knows.
+  private func remember(_ frame: [UInt8], _ link: PeripheralLink, _ now: MonotonicTime) {
+    guard memory != nil else { return refuse(frame, link, now) }
+    switch Self.request(frame) {
+    case .dangerous(.factoryReset)?:
+      memory = configuration.history.flatMap { history in
+        Self.neverSet.map { RingMemory(history, configuration.features, clock: $0, storedDayCount: 0) }
+      }
+      link.disconnect(.remoteUserTerminated)
+    case .request(.measure(let kind, let action))?: measure(kind, action, frame, link, now)
+    case .request(.stopMeasuring(let kind, let value))?:
+      measuring = nil
+      reply([[0x6A, kind.rawValue, value]], link, now)
+    case .request(let request)?:
+      guard let answer = memory?.answer(request, now: now) else { return refuse(frame, link, now) }
+      reply(answer, link, now)
+    default: refuse(frame, link, now)
+    }
+  }
+
+  private func refuse(_ frame: [UInt8], _ link: PeripheralLink, _ now: MonotonicTime) {
+    reply([[frame[0] | 0x80, 0xEE]], link, now)
+  }
+
+  private func measure(
+    _ kind: RingMeasurement, _ action: RingMeasurementAction, _ frame: [UInt8], _ link: PeripheralLink,
+    _ now: MonotonicTime
+  ) {
+    switch action {
+    case .start0, .start, .start25:
+      guard let new = RingMeasuring(kind, configuration.features, now: now) else {
+        return refuse(frame, link, now)
+      }
+      measuring = new
+    case .resume: measuring?.keepAlive(now: now)
+    default: measuring = nil
+    }
+  }
+
+  private func answer(message octets: [UInt8], _ link: PeripheralLink, _ now: MonotonicTime) {
+    guard let message = try? RingBigData(parsing: octets.span), message.isChecksumValid,
+      let request = RingBigDataRequest(message), let answer = memory?.answer(request, now: now)
+    else { return }
+    replyCount += 1
+    let whole = configuration.replyFaults.damaged(
+      [UInt8](encoding: answer.byteCount) { answer.encode(into: &$0) }, number: replyCount)
+    let cut = configuration.replyFaults.logFrameLimit == nil ? whole.count : whole.count / 2
+    let size = link.mtu - 3
+    for start in stride(from: 0, to: cut, by: size) {
+      enqueue(Array(whole[start..<min(start + size, cut)]), places.bigDataReply, now)
+    }
+    drain(link, now)
+  }
+
+  // MARK: Replies
+
+  /// - Parameter starts: of an answer's frames, without padding and checksum.
+  private func reply(_ starts: [[UInt8]], _ link: PeripheralLink, _ now: MonotonicTime) {
+    for frame in configuration.replyFaults.spoiled(starts.map(ringFrame)) {
+      replyCount += 1
+      enqueue(configuration.replyFaults.damaged(frame, number: replyCount), places.reply, now)
+    }
+    drain(link, now)
+  }
+
+  private func enqueue(_ octets: [UInt8], _ handle: AttributeHandle, _ now: MonotonicTime) {
+    guard outbox.count < Self.outboxLimit else {
+      droppedByRing += 1
+      return
+    }
+    outbox.append(
+      Outgoing(due: now.advanced(by: configuration.replyFaults.delay), handle: handle, octets: octets))
+  }
+
+  private func drain(_ link: PeripheralLink, _ now: MonotonicTime) {
+    while !isLinkFull, let next = outbox.first, next.due <= now {
+      if link.push(of: next.handle, value: next.octets.span) == .full {
+        isLinkFull = true
+      } else {
+        outbox.removeFirst()
+      }
+    }
+  }
+
+  public func roomAvailable(_ link: PeripheralLink, now: MonotonicTime) {
+    isLinkFull = false
+    drain(link, now)
+  }
+
+  private func send(_ frame: Span<UInt8>, _ link: PeripheralLink) {
+    if link.push(of: places.reply, value: frame) == .full { droppedByRing += 1 }
+  }
+
+  // MARK: Time
+
+  private func due(_ stream: Stream) -> MonotonicTime { pace.time(ofTick: stream.tick, since: stream.start) }
+
+  public var deadline: MonotonicTime? {
+    let reply = isLinkFull ? nil : outbox.first?.due
+    let own = MonotonicTime.earliest(stream.map(due), errands.first?.due)
+    return MonotonicTime.earliest(own, MonotonicTime.earliest(reply, measuring?.due))
+  }
+
+  public func expired(_ link: PeripheralLink, now: MonotonicTime) {
+    while let errand = errands.first, errand.due <= now {
+      errands.removeFirst()
+      switch errand.action {
+      case .requestMTU: link.requestMTU()
+      case .requestParameters(let interval):
+        link.requestParameters(interval: interval, latency: 4, supervisionTimeout: 500)
+      }
+    }
+    drain(link, now)
+    while let frame = measuring?.next(now: now) { send(frame.span, link) }
+    if measuring?.isOver ?? false { measuring = nil }
+    var ticks = 0
+    while let stream, due(stream) <= now, ticks < Self.maximumTicksAtOnce {
+      sendTick(link)
+      ticks += 1
+    }
+  }
+
+  private func sendTick(_ link: PeripheralLink) {
+    guard let tick = stream?.tick, let bodyStart = stream?.bodyStart else { return }
+    stream?.tick += 1
+    let seconds = bodyStart + pace.seconds * Double(tick)
+    for subtype in RingSignal.Subtype.allCases {
+      guard let sent = stream?.sent, sent < configuration.notificationLimit ?? .max else {
+        stream = nil
+        return
+      }
+      let frame = signal.frame(subtype, tick: tick, seconds: seconds)
+      let outcome = push(frame, number: sent + 1, link)
+      if outcome == .full { droppedByRing += 1 }
+      guard outcome == .queued else { continue }
+      stream?.sent += 1
+      sentRawNotifications += 1
+      sentOnLink += 1
+      if sentOnLink == configuration.disconnectAfter {
+        stream = nil
+        link.disconnect(.connectionTimeout)
+        return
+      }
+      if !isMoved, configuration.attributes.moment == .afterNotifications(sentOnLink) {
+        // The firmware begins anew.
+        stream = nil
+        move()
+        link.change(to: services)
+        return
+      }
+    }
+  }
+
+  /// - Parameter number: of the frame in its stream, from 1.
+  private func push(
+    _ frame: RingSignal.Frame, number: Int, _ link: PeripheralLink
+  ) -> PeripheralLink.PushOutcome {
+    let handle = configuration.attributes.streamChannel == .bigData ? places.bigDataReply : places.reply
+    guard let every = configuration.malformedEvery, number.isMultiple(of: every) else {
+      return link.push(of: handle, value: frame.span)
+    }
+    if (number / every).isMultiple(of: 2) {
+      return link.push(of: handle, value: frame.span.extracting(first: RingFrame.byteCount / 2))
+    }
+    var broken = frame
+    broken[RingFrame.byteCount - 1] ^= 0xFF
+    return link.push(of: handle, value: broken.span)
+  }
+}

@@ -1,0 +1,12 @@
+import BLEWire
+
+/// Something that a ring does by itself after connecting.
+struct RingErrand {
+  enum Action {
+    case requestMTU
+    case requestParameters(ClosedRange<UInt16>)
+  }
+
+  let due: MonotonicTime
+  let action: Action
+}

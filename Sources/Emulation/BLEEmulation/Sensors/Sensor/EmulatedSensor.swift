@@ -1,0 +1,213 @@
+public import BLEStack
+public import BLEWire
+
+/// A sensor that measures at a steady pace and pushes each value to whoever subscribed: strap, thermometer, CORE,
+/// Polar.
+///
+/// Ticks begin with the first subscription of a link, the first value one interval later. Values that nobody
+/// subscribed to are not sent and do not count. Notifications that the link has no room for are dropped and counted;
+/// indications wait for the confirmation of the one before, up to `maximumWaiting`.
+public final class EmulatedSensor: VirtualPeripheral {
+  public struct Configuration: Hashable, Sendable {
+    public var advertisingInterval = Duration.milliseconds(100)
+    /// Ticks a second; a real sensor has 1.
+    public var ticksPerSecond = 1.0
+    /// Measured values of one link after which it stops; `nil` for none.
+    public var valueLimit: Int?
+    /// Measured values of one link after which the link is lost (Connection Timeout); `nil` for never.
+    public var disconnectAfter: Int?
+    /// Each so-many-th measured value of a link is shorter than it says.
+    public var malformedEvery: Int?
+    /// In each so-many-th tick it is on no body.
+    public var offBodyEvery: Int?
+    /// Of its wearer.
+    public var body = BodyTime()
+
+    public init() {}
+  }
+
+  /// Values that may wait to be indicated.
+  static let maximumWaiting = 64
+  /// After a pause of the host's clock at most so many ticks are made up for at once.
+  static let maximumTicksAtOnce = 4096
+  /// The controller does not tell of confirmations: an indication is tried again after this time.
+  private static let retryInterval = Duration.milliseconds(5)
+
+  public let configuration: Configuration
+  public private(set) var model: any SensorModel
+  /// Measured values that went to a link, over all links.
+  public private(set) var sent = 0
+  /// Those among them that were malformed on purpose.
+  public private(set) var sentMalformed = 0
+  /// Values that had no room, over all links.
+  public private(set) var dropped = 0
+
+  private let table: [GATTServiceDescription]
+  private var handles: [BluetoothUUID: AttributeHandle] = [:]
+  private var characteristics: [AttributeHandle: BluetoothUUID] = [:]
+  private var start: MonotonicTime?
+  private var tick = 0
+  private var sentOnLink = 0
+  private var waiting: [Item] = []
+  private var retry: MonotonicTime?
+
+  private struct Item {
+    enum Kind { case measured, malformed, answer }
+    let value: SensorValue
+    let kind: Kind
+  }
+
+  /// - Precondition: the rate is above 0, and advertisement and scan response fit.
+  public init(_ model: any SensorModel, _ configuration: Configuration = Configuration()) {
+    precondition(configuration.ticksPerSecond > 0)
+    self.configuration = configuration
+    self.model = model
+    table = model.services
+    let database = GATTServerDatabase(table)
+    for characteristic in table.flatMap(\.characteristics) {
+      guard let handle = database.valueHandle(of: characteristic.uuid) else { continue }
+      handles[characteristic.uuid] = handle
+      characteristics[handle] = characteristic.uuid
+    }
+  }
+
+  // MARK: What it is
+
+  public var services: [GATTServiceDescription] { table }
+
+  public var advertisement: Advertisement? {
+    Advertisement(
+      address: model.address, interval: configuration.advertisingInterval, data: model.advertisingData,
+      scanResponse: model.scanResponse)
+  }
+
+  // MARK: Link
+
+  public func connected(_ link: PeripheralLink, now: MonotonicTime) {
+    sentOnLink = 0
+    model.connected()
+  }
+
+  public func disconnected(now: MonotonicTime) {
+    start = nil
+    waiting.removeAll()
+    retry = nil
+  }
+
+  public func check(write value: Span<UInt8>, to handle: AttributeHandle) -> ATTErrorCode? {
+    guard let characteristic = characteristics[handle] else { return nil }
+    return model.check(write: value, to: characteristic)
+  }
+
+  public func written(_ handle: AttributeHandle, link: PeripheralLink, now: MonotonicTime) {
+    if let characteristic = characteristics[handle] {
+      let value = link.database.value(of: handle) ?? []
+      for answer in model.written(value, to: characteristic) {
+        send(Item(value: answer, kind: .answer), link)
+      }
+      flush(link, now)
+    } else if !isSubscribed(link) {
+      start = nil
+    } else if start == nil, sentOnLink < configuration.valueLimit ?? .max {
+      start = now.advanced(by: interval)
+      tick = 0
+      var body = configuration.body
+      body.begin(at: now)
+      model.begin(body)
+    }
+  }
+
+  private func isSubscribed(_ link: PeripheralLink) -> Bool {
+    handles.values.contains { link.isSubscribed(to: $0) || link.isSubscribed(to: $0, .indication) }
+  }
+
+  public func roomAvailable(_ link: PeripheralLink, now: MonotonicTime) { flush(link, now) }
+
+  // MARK: Time
+
+  private var interval: Duration { .seconds(configuration.body.pace / configuration.ticksPerSecond) }
+
+  private var nextTick: MonotonicTime? {
+    start?.advanced(by: .seconds(Double(tick) * configuration.body.pace / configuration.ticksPerSecond))
+  }
+
+  public var deadline: MonotonicTime? { MonotonicTime.earliest(nextTick, retry) }
+
+  public func expired(_ link: PeripheralLink, now: MonotonicTime) {
+    var ticks = 0
+    while let due = nextTick, due <= now, ticks < Self.maximumTicksAtOnce {
+      measure(link)
+      ticks += 1
+    }
+    flush(link, now)
+  }
+
+  private func measure(_ link: PeripheralLink) {
+    let number = tick
+    tick += 1
+    let isOffBody = configuration.offBodyEvery.map { (number + 1).isMultiple(of: $0) } ?? false
+    // Opcode and handle. Core 5.4, Vol 3, Part F, 3.4.7.1.
+    let values = model.measure(
+      SensorTick(
+        number: number, seconds: Double(number + 1) / configuration.ticksPerSecond,
+        valueByteCount: link.mtu - 3,
+        isOffBody: isOffBody))
+    for value in values where start != nil && isWanted(value, link) {
+      let isMalformed = configuration.malformedEvery.map { (sentOnLink + 1).isMultiple(of: $0) } ?? false
+      var value = value
+      if isMalformed { value.octets = model.malformed(value) }
+      send(Item(value: value, kind: isMalformed ? .malformed : .measured), link)
+    }
+  }
+
+  private func isWanted(_ value: SensorValue, _ link: PeripheralLink) -> Bool {
+    handles[value.characteristic].map { link.isSubscribed(to: $0, value.push) } ?? false
+  }
+
+  // MARK: Values
+
+  private func send(_ item: Item, _ link: PeripheralLink) {
+    guard item.value.push == .notification, let handle = handles[item.value.characteristic] else {
+      if waiting.count < Self.maximumWaiting {
+        waiting.append(item)
+        if item.kind != .answer { count(item, link) }
+      } else {
+        dropped += 1
+      }
+      return
+    }
+    switch link.push(of: handle, value: item.value.octets.span) {
+    case .queued: if item.kind != .answer { count(item, link) }
+    case .full: dropped += 1
+    case .notSubscribed, .awaitsConfirmation: break
+    }
+  }
+
+  private func count(_ item: Item, _ link: PeripheralLink) {
+    sent += 1
+    sentOnLink += 1
+    if item.kind == .malformed { sentMalformed += 1 }
+    if sentOnLink == configuration.disconnectAfter {
+      start = nil
+      link.disconnect(.connectionTimeout)
+    } else if sentOnLink == configuration.valueLimit {
+      start = nil
+    }
+  }
+
+  /// Indicates what waits, as far as the central confirms.
+  private func flush(_ link: PeripheralLink, _ now: MonotonicTime) {
+    retry = nil
+    while let item = waiting.first {
+      guard let handle = handles[item.value.characteristic] else { return }
+      switch link.push(.indication, of: handle, value: item.value.octets.span) {
+      case .queued, .notSubscribed: waiting.removeFirst()
+      case .awaitsConfirmation:
+        retry = now.advanced(by: Self.retryInterval)
+        return
+      // `roomAvailable` follows.
+      case .full: return
+      }
+    }
+  }
+}

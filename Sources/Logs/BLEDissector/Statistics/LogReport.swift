@@ -1,0 +1,104 @@
+package import BLEPacketLog
+package import BLEWire
+
+/// What a log holds, as `LogStatistics` counted it.
+package struct LogReport: Sendable {
+  /// Packets of one type in each direction, and their octets without the type octet.
+  package struct PacketCount: Hashable, Sendable {
+    package var type: HCIPacketType
+    package var sent = 0
+    package var received = 0
+    package var octets = 0
+  }
+
+  package struct PacketCounts: Sendable {
+    /// In the order in which the log first has them.
+    package private(set) var counts: [PacketCount] = []
+
+    mutating func add(_ type: HCIPacketType, _ direction: HCIDirection, octets: Int) {
+      let index = counts.firstIndex { $0.type == type } ?? counts.count
+      if index == counts.count { counts.append(PacketCount(type: type)) }
+      counts[index].octets += octets
+      switch direction {
+      case .hostToController: counts[index].sent += 1
+      case .controllerToHost: counts[index].received += 1
+      }
+    }
+  }
+
+  package struct Event: Hashable, Sendable {
+    package var code: HCIEventCode
+    /// Of an LE Meta event.
+    package var subevent: UInt8?
+
+    package var name: String {
+      guard let subevent else { return code.logName }
+      return LESubevent(rawValue: subevent).logName
+    }
+  }
+
+  package struct CommandError: Hashable, Sendable {
+    package var opcode: HCIOpcode
+    package var status: HCIStatus
+  }
+
+  package var records = 0
+  /// Records that are no packets: the notes of btsnoop's format 2001.
+  package var notes = 0
+  package var packets = PacketCounts()
+  package var firstTime: ReceiveTime?
+  package var lastTime: ReceiveTime?
+  /// Records that are older than the one before.
+  package var timeReversals = 0
+  /// Where the clock of the log's writer was set, or may have been; times are as if it had not.
+  package var clockSteps: [LogClockStep] = []
+  package var clockStepCount = 0
+  package var drops = 0
+  package var malformed = 0
+  /// Records of which the log's writer kept less than there was.
+  package var cut = 0
+  /// Data that came up to a second after the end of its connection.
+  package var latePackets = 0
+  /// By opcode.
+  package var commands: [UInt16: Int] = [:]
+  package var commandErrors: [CommandError: Int] = [:]
+  package var events: [Event: Int] = [:]
+  /// In the order in which they began.
+  package var connections: [ConnectionReport] = []
+  package var omittedConnections = 0
+  /// Of a log from the air.
+  package var air: AirReport?
+  /// From one update of an attribute to its next, over all connections.
+  package var intervals = LogLinearHistogram()
+  /// The same requests over all connections.
+  private var requestStatistics: [RequestStatistics] = []
+
+  package init() {}
+
+  package mutating func take(_ timeline: LogTimeline) {
+    (clockSteps, clockStepCount) = (timeline.clockSteps, timeline.clockStepCount)
+    timeReversals += timeline.disorderedRecords
+  }
+
+  package var requests: [RequestReport] { requestStatistics.map(\.report) }
+
+  mutating func add(_ request: RequestStatistics) {
+    let index = requestStatistics.firstIndex {
+      $0.opcode == request.opcode && $0.direction == request.direction
+    }
+    guard let index else {
+      requestStatistics.append(request)
+      return
+    }
+    requestStatistics[index].count += request.count
+    requestStatistics[index].errors += request.errors
+    requestStatistics[index].unanswered += request.unanswered
+    requestStatistics[index].latency.add(request.latency)
+  }
+
+  /// Nanoseconds from the earliest record to the latest.
+  package var duration: Int64 {
+    guard let firstTime, let lastTime else { return 0 }
+    return nanoseconds(from: firstTime, to: lastTime)
+  }
+}

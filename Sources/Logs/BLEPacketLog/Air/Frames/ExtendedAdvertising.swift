@@ -1,0 +1,113 @@
+import BLEWire
+
+/// Fields of an advertising PDU with an extended header: ADV_EXT_IND and those that it points to. Core 5.4, Vol 6, Part B, 2.3.4.
+struct ExtendedPDU {
+  /// The packet that continues this one. Core 5.4, Vol 6, Part B, 2.3.4.5.
+  struct Pointer {
+    let channel: UInt8
+    /// From the start of this packet to the start of the next, at least.
+    let offset: TimeSpan
+    /// How much later it may start.
+    let unit: TimeSpan
+    /// `nil` for a value that is reserved.
+    let phy: LEPHY?
+
+    /// - Parameter octets: the three of the field.
+    init(_ octets: Span<UInt8>) {
+      let bits = octets.u24(at: 0)
+      channel = UInt8(bits & 0x3F)
+      unit = TimeSpan(nanoseconds: bits & 0x80 == 0 ? 30_000 : 300_000)
+      offset = TimeSpan(nanoseconds: Int64(bits >> 8 & 0x1FFF) * unit.nanoseconds)
+      phy = LEPHY(rawValue: UInt8(bits >> 21) + 1)
+    }
+  }
+
+  let mode: UInt8
+  private(set) var advertiser: DeviceAddress?
+  private(set) var target: DeviceAddress?
+  /// Set (SID) and data (DID) as the field has them: 4 and 12 bits.
+  private(set) var identifier: UInt16?
+  private(set) var pointer: Pointer?
+  /// Access address and CRC's start of a periodic train.
+  private(set) var train: (accessAddress: UInt32, crcStart: UInt32)?
+  /// dBm.
+  private(set) var power: UInt8?
+  /// Of the PDU.
+  let data: Range<Int>
+
+  /// - Parameter pdu: header and payload; `nil` if it is of another type, or its fields do not fit.
+  init?(_ pdu: Span<UInt8>) {
+    guard pdu[0] & 0x0F == 0x07, pdu.count >= 3 else { return nil }
+    mode = pdu[2] >> 6
+    let end = 3 + Int(pdu[2] & 0x3F)
+    guard end <= pdu.count else { return nil }
+    data = end..<pdu.count
+    guard end > 3 else { return }
+    let flags = pdu[3]
+    var offset = 4
+    for (bit, byteCount) in [6, 6, 1, 2, 3, 18, 1].enumerated() where flags >> UInt8(bit) & 1 == 1 {
+      guard offset + byteCount <= end else { return nil }
+      switch bit {
+      case 0: advertiser = pdu.address(at: offset, type: pdu[0] & 0x40 == 0 ? .public : .random)
+      case 1: target = pdu.address(at: offset, type: pdu[0] & 0x80 == 0 ? .public : .random)
+      case 3: identifier = pdu.u16(at: offset)
+      case 4: pointer = Pointer(pdu.extracting(offset..<offset + byteCount))
+      case 5: train = (pdu.u32(at: offset + 9), pdu.u24(at: offset + 13))
+      case 6: power = pdu[offset]
+      default: break
+      }
+      offset += byteCount
+    }
+  }
+}
+
+/// One LE Extended Advertising Report. Core 5.4, Vol 4, Part E, 7.7.65.13.
+struct ExtendedReport {
+  /// Data status, in its bits of the event type.
+  enum Status: UInt16 {
+    case complete = 0x00
+    case more = 0x20
+    case truncated = 0x40
+  }
+
+  /// The longest data of one report.
+  static let maximumByteCount = 229
+
+  var mode: UInt8
+  var isScanResponse = false
+  /// `nil` for an advertiser that keeps its address to itself.
+  var advertiser: DeviceAddress?
+  var target: DeviceAddress?
+  var identifier: UInt16?
+  var power: UInt8?
+  var primaryPHY: UInt8
+
+  /// - Parameter packet: the last one that the report is made of.
+  func encode(
+    _ data: Span<UInt8>, _ status: Status, _ packet: AirPacket, into output: inout OutputSpan<UInt8>
+  ) {
+    output.append(HCIEventCode.leMeta.rawValue)
+    output.append(0)
+    output.append(LESubevent.extendedAdvertisingReport.rawValue)
+    output.append(1)
+    let kind = UInt16(mode & 0b11) | (target == nil ? 0 : 0x04) | (isScanResponse ? 0x08 : 0)
+    output.append(u16: kind | status.rawValue)
+    Self.append(advertiser, otherwise: 0xFF, to: &output)
+    output.append(primaryPHY)
+    output.append(packet.pdu.kind == .auxiliary ? packet.phy.rawValue : 0)
+    output.append(identifier.map { UInt8($0 >> 12) } ?? 0xFF)
+    output.append(power ?? 127)
+    output.append(UInt8(bitPattern: packet.rssi ?? 127))
+    output.append(u16: 0)
+    Self.append(target, otherwise: 0, to: &output)
+    output.append(UInt8(data.count))
+    output.append(data)
+  }
+
+  private static func append(
+    _ address: DeviceAddress?, otherwise type: UInt8, to output: inout OutputSpan<UInt8>
+  ) {
+    output.append(address.map { $0.type == .public ? 0 : 1 } ?? type)
+    output.append(address ?? .any)
+  }
+}

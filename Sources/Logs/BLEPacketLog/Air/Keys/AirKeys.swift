@@ -1,0 +1,71 @@
+import BLEWire
+
+/// A key of 16 octets that a person gives: long-term key, or temporary key of a pairing out of band.
+public struct AirKey: Hashable, Sendable {
+  let value: UInt128
+
+  /// Reads 32 hexadecimal digits; `0x` before them, and colons, blanks and hyphens between octets do not matter.
+  public init?(_ text: String) {
+    var digits = text[...]
+    if digits.hasPrefix("0x") || digits.hasPrefix("0X") { digits = digits.dropFirst(2) }
+    var value: UInt128 = 0
+    var count = 0
+    for character in digits where !": -".contains(character) {
+      guard character.isASCII, let digit = character.hexDigitValue, count < 32 else { return nil }
+      value = value << 4 | UInt128(digit)
+      count += 1
+    }
+    guard count == 32 else { return nil }
+    self.value = value
+  }
+
+  /// As it is printed, and the other way round: programs print keys in either order.
+  var orders: [UInt128] { value == value.byteSwapped ? [value] : [value, value.byteSwapped] }
+}
+
+/// Long-term keys: those that somebody gave, and those that the log tells.
+struct AirKeyring {
+  /// Keys that the packets of a log tell.
+  static let learnt = Limit(
+    256, "keys learnt from a log of the air", by: .file, whenFull: "the oldest goes",
+    counted: "`keysForgotten` of `log stats`")
+
+  /// What LL_ENC_REQ names a key by.
+  private struct Name: Hashable {
+    var random: UInt64
+    var diversifier: UInt16
+  }
+
+  private let given: [UInt128]
+  private var named: [(name: Name, key: UInt128)] = []
+  private(set) var forgotten = 0
+  private(set) var learntCount = 0
+
+  init(_ given: [AirKey]) { self.given = given.flatMap(\.orders) }
+
+  /// Whether somebody gave a key.
+  var isGiven: Bool { !given.isEmpty }
+
+  /// Temporary keys that are tried beside those of a passkey.
+  var temporaryKeys: [UInt128] { given }
+
+  mutating func learn(_ key: UInt128, random: UInt64, diversifier: UInt16) {
+    let name = Name(random: random, diversifier: diversifier)
+    named.removeAll { $0.name == name }
+    if named.count == Self.learnt.count {
+      named.removeFirst()
+      forgotten += 1
+    }
+    named.append((name, key))
+    learntCount += 1
+  }
+
+  /// Keys for a link, the likeliest first.
+  ///
+  /// - Parameter shortTerm: of a pairing on the link.
+  func candidates(for start: EncryptionStart, shortTerm: UInt128?) -> [UInt128] {
+    let name = Name(random: start.random, diversifier: start.diversifier)
+    return (shortTerm.map { [$0] } ?? []) + named.filter { $0.name == name }.map(\.key) + given
+      + named.filter { $0.name != name }.reversed().map(\.key)
+  }
+}

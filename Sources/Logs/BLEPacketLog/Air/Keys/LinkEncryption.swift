@@ -1,0 +1,347 @@
+import BLEWire
+
+/// How far the encryption of a connection is followed. Core 5.4, Vol 6, Part B, 5.1.3.
+struct LinkEncryption {
+  /// Counters that are tried for a packet after which others were missed.
+  static let window = Limit(
+    1_024, "encrypted packets in a row that a log of the air may miss on a link", by: .file,
+    whenFull: "what comes after stays encrypted", counted: "`encrypted` of `log stats`")
+  /// Tries of all keys.
+  static let trials = Limit(
+    4, "packets of a link that all keys are tried on", by: .file, whenFull: "the link stays encrypted",
+    counted: "`encryption` of `log stats`")
+  /// Where packets are encrypted with something else, nearly nothing is tried any more.
+  private static let enoughFailures = 16
+  private static let shortWindow: UInt64 = 16
+  /// The first packets may be missed, but each costs a try of each key.
+  private static let keyWindow: UInt64 = 32
+
+  var start: EncryptionStart?
+  var isOn = false
+  /// The translated log was told so.
+  var isTold = false
+  var wasOn = false
+  var cipher: AirCipher?
+  private var failures = 0
+  private var keyTrials = 0
+  private var hadKeys = false
+  var isBySniffer = false
+  /// What the program that decrypted the packets did with their checks; `nil` until a packet proves it.
+  var openForm: OpenForm?
+  /// Packets were encrypted though nothing was seen that begins it.
+  var isStartNotSeen = false
+
+  enum OpenForm: Hashable { case withoutCheck, withCheck }
+
+  /// Whether what is said on the link may not be known.
+  var isClosed: Bool { isStartNotSeen || wasOn && cipher == nil && !isBySniffer }
+
+  /// LL_ENC_REQ: from here on everything is anew.
+  mutating func begin(_ start: EncryptionStart) {
+    let openForm = openForm
+    self = LinkEncryption(start: start, isTold: isTold, wasOn: wasOn)
+    self.openForm = openForm
+  }
+
+  init(start: EncryptionStart? = nil, isTold: Bool = false, wasOn: Bool = false) {
+    self.start = start
+    self.isTold = isTold
+    self.wasOn = wasOn
+  }
+
+  func outcome(_ pairing: LegacyPairing) -> AirLinkReport.Encryption {
+    if cipher != nil { return .decrypted }
+    if isBySniffer { return .bySniffer }
+    if isStartNotSeen || wasOn && start?.isAnswered != true { return .startNotSeen }
+    guard wasOn else { return .none }
+    if hadKeys { return .wrongKey }
+    return pairing.outcome == .secureConnections ? .noKeyOfSecureConnections : .noKey
+  }
+
+  /// Decrypts a packet that was not sent before.
+  ///
+  /// - Parameters:
+  ///   - counter: the least that the packet can have.
+  ///   - keys: all that may be the link's.
+  /// - Returns: the packet's counter, or `nil` where no key fits.
+  mutating func decrypt(
+    _ payload: Span<UInt8>, header: UInt8, isFromCentral: Bool, counter: UInt64,
+    keys: (EncryptionStart) -> [UInt128],
+    into output: inout [UInt8]
+  ) -> UInt64? {
+    guard payload.count > AirCipher.checkByteCount else { return nil }
+    if let cipher {
+      let window = failures < Self.enoughFailures ? UInt64(Self.window.count) : Self.shortWindow
+      for counter in counter...(counter + window)
+      where cipher.decrypt(
+        payload, header: header, counter: counter, isFromCentral: isFromCentral, into: &output)
+      {
+        failures = 0
+        return counter
+      }
+      failures += 1
+      return nil
+    }
+    guard let start, start.isAnswered, keyTrials < Self.trials.count else { return nil }
+    for key in keys(start) {
+      hadKeys = true
+      let cipher = start.cipher(key)
+      for counter in counter...(counter + Self.keyWindow)
+      where cipher.decrypt(
+        payload, header: header, counter: counter, isFromCentral: isFromCentral, into: &output)
+      {
+        self.cipher = cipher
+        return counter
+      }
+    }
+    return nil
+  }
+
+  /// All keys were tried on a packet, either way round.
+  mutating func countTrial() { if cipher == nil { keyTrials += 1 } }
+}
+
+/// How the payload of a packet became readable.
+enum Opening: Hashable {
+  /// It was never encrypted.
+  case clear
+  /// The program that wrote the file decrypted it, and left so many bytes of it before the check.
+  case open(byteCount: Int)
+  /// Decrypted here, with that packet counter.
+  case deciphered(counter: UInt64)
+  case encrypted
+}
+
+extension AirConnection {
+  /// Decides what a packet with a payload is, and decrypts it if necessary and possible.
+  ///
+  /// - Parameters:
+  ///   - isOpen: the file says that the packet is decrypted.
+  ///   - isTold: the file says who sent it.
+  ///   - output: receives what was encrypted.
+  /// - Returns: whether `output` has it.
+  func open(
+    _ header: UInt8, _ payload: Span<UInt8>, _ packet: inout AirPacket, isOpen: Bool, isTold: Bool,
+    sequence: AirSide.Sequence, keyring: AirKeyring, into output: inout [UInt8]
+  ) -> Bool {
+    let side = packet.direction == .fromCentral ? central : peripheral
+    let opening =
+      packet.isRetransmission
+      ? repeated(side.opening, header, payload, packet, isOpen, into: &output)
+      : opening(
+        header, payload, &packet, isOpen: isOpen, isTold: isTold, sequence: sequence, keyring: keyring,
+        into: &output)
+    if !packet.isRetransmission {
+      changeSide(isCentral: packet.direction == .fromCentral) { $0.note(opening, header, payload) }
+    }
+    switch opening {
+    case .clear: return false
+    case .encrypted:
+      packet.protection = .encrypted
+      return false
+    case .deciphered: break
+    case .open(let byteCount):
+      if isOpen || encryption.openForm != nil { encryption.isBySniffer = true }
+      encryption.isOn = true
+      encryption.wasOn = true
+      output.removeAll(keepingCapacity: true)
+      output.append(copying: payload.extracting(first: byteCount))
+    }
+    packet.protection = .decrypted
+    return true
+  }
+
+  /// The same of a packet that repeats the one before from the same side: its packet counter is the same, too.
+  private func repeated(
+    _ former: Opening, _ header: UInt8, _ payload: Span<UInt8>, _ packet: AirPacket, _ isOpen: Bool,
+    into output: inout [UInt8]
+  ) -> Opening {
+    switch former {
+    case .deciphered(let counter):
+      let isDecrypted = encryption.cipher?.decrypt(
+        payload, header: header, counter: counter, isFromCentral: packet.direction == .fromCentral,
+        into: &output)
+      return isDecrypted == true ? former : .encrypted
+    case .clear, .encrypted: return isOpen ? .open(byteCount: withoutCheck(header, payload)) : former
+    case .open: return former
+    }
+  }
+
+  private func opening(
+    _ header: UInt8, _ payload: Span<UInt8>, _ packet: inout AirPacket, isOpen: Bool, isTold: Bool,
+    sequence: AirSide.Sequence, keyring: AirKeyring, into output: inout [UInt8]
+  ) -> Opening {
+    let side = packet.direction == .fromCentral ? central : peripheral
+    if isOpen { return .open(byteCount: withoutCheck(header, payload)) }
+    guard isCovered(header, payload, side) else { return .clear }
+    if let byteCount = openByteCount(header, payload, side) { return .open(byteCount: byteCount) }
+    let sides =
+      isTold
+      ? [packet.direction == .fromCentral]
+      : [packet.direction == .fromCentral, packet.direction != .fromCentral]
+    for isFromCentral in sides {
+      let expected = isFromCentral ? central.counter : peripheral.counter
+      let found = encryption.decrypt(
+        payload, header: header, isFromCentral: isFromCentral, counter: expected,
+        keys: { keyring.candidates(for: $0, shortTerm: pairing.shortTermKey) }, into: &output)
+      guard let found else { continue }
+      packet.direction = isFromCentral ? .fromCentral : .fromPeripheral
+      if !isTold { guess.learn(header, isFromCentral: isFromCentral) }
+      let skipped = Int(found - expected)
+      changeSide(isCentral: isFromCentral) { side in
+        side.countMissed(max(0, skipped - (sequence == .afterGap ? 1 : 0)))
+        if skipped > 0 { side.isFrameBroken = true }
+      }
+      return .deciphered(counter: found)
+    }
+    encryption.countTrial()
+    return .encrypted
+  }
+
+  /// Whether a packet is of an encrypted link, and not one of those that such a link has in clear.
+  private func isCovered(_ header: UInt8, _ payload: Span<UInt8>, _ side: AirSide) -> Bool {
+    let opcode = header & 0x03 == 0x03 ? ControlOpcode(rawValue: payload[0]) : nil
+    if encryption.isOn {
+      switch (opcode, payload.count) {
+      // Those with which encryption begins, is left and is entered again.
+      case (.encryptionRequest, 23), (.startEncryptionRequest, 1), (.pauseEncryptionResponse, 1): return false
+      default: return true
+      }
+    }
+    if encryption.start?.isAnswered == true {
+      switch (opcode, payload.count) {
+      case (.startEncryptionRequest, 1), (.terminate, 2), (.reject, 2), (.rejectExtended, 3),
+        (.encryptionResponse, 13), (.encryptionRequest, 23):
+        return false
+      default:
+        turnOn()
+        return true
+      }
+    }
+    // No encrypted payload is as short as the check.
+    if encryption.isStartNotSeen { return encryption.isBySniffer || payload.count > AirCipher.checkByteCount }
+    guard !mayBeClear(header, payload, side) else { return false }
+    if openByteCount(header, payload, side) == nil { encryption.isStartNotSeen = true }
+    return true
+  }
+
+  /// Whether a packet of a link that may be encrypted is readable as it is.
+  func isReadable(_ header: UInt8, _ payload: Span<UInt8>, isFromCentral: Bool) -> Bool {
+    guard encryption.isOn || encryption.start?.isAnswered == true, !payload.isEmpty else { return false }
+    let side = isFromCentral ? central : peripheral
+    guard payload.count > AirCipher.checkByteCount else {
+      return header & 0x03 == 0x03
+        ? ControlOpcode.isExact(payload) : header & 0x03 == 0x01 && payload.count <= side.frameRemainder
+    }
+    return openByteCount(header, payload, side) != nil
+  }
+
+  func turnOn() {
+    guard !encryption.isOn else { return }
+    encryption.isOn = true
+    encryption.wasOn = true
+    central.counter = 0
+    peripheral.counter = 0
+  }
+
+  // MARK: Packets that another program decrypted
+
+  /// Bytes before the check in a packet of an encrypted link that was decrypted, although the file does not say so.
+  ///
+  /// Encryption adds a check of four bytes; programs remove it or leave it. A whole L2CAP frame is its own proof: of
+  /// encrypted packets one in 50 million has a length and a channel that fit. A payload no longer than the check is none
+  /// that is encrypted. Fragments and control PDUs prove less: they count if another packet of the link has.
+  ///
+  /// - Returns: `nil` for a packet that is encrypted.
+  private func openByteCount(_ header: UInt8, _ payload: Span<UInt8>, _ side: AirSide) -> Int? {
+    let (count, check) = (payload.count, AirCipher.checkByteCount)
+    guard count > check else {
+      encryption.openForm = .withoutCheck
+      return count
+    }
+    switch header & 0x03 {
+    case 0x03:
+      // The first encrypted packet of either side can be no other.
+      if side.counter == 0, encryption.isOn, payload[0] == ControlOpcode.startEncryptionResponse.rawValue,
+        count == 1 + check
+      {
+        return 1
+      }
+      switch encryption.openForm {
+      case .withoutCheck: return ControlOpcode.isExact(payload) ? count : nil
+      case .withCheck:
+        return ControlOpcode.isExact(payload.extracting(first: count - check)) ? count - check : nil
+      case nil: return nil
+      }
+    case 0x02:
+      guard let frame = FrameStart(payload) else { return nil }
+      switch (encryption.openForm, count - frame.byteCount) {
+      case (.withCheck, ...check), (.withoutCheck, ...0): break
+      case (nil, 0): encryption.openForm = .withoutCheck
+      case (nil, check), (.withoutCheck, check): encryption.openForm = .withCheck
+      case (nil, ..<0) where frame.isOfFixedChannel: break
+      default: return nil
+      }
+    default:
+      guard side.frameRemainder > 0, encryption.openForm != nil,
+        withoutCheck(count) <= side.frameRemainder
+      else { return nil }
+    }
+    return withoutCheck(count)
+  }
+
+  private func withoutCheck(_ count: Int) -> Int {
+    encryption.openForm == .withCheck ? max(0, count - AirCipher.checkByteCount) : count
+  }
+
+  /// Bytes before the check of a packet of which the file says that it is decrypted.
+  private func withoutCheck(_ header: UInt8, _ payload: Span<UInt8>) -> Int {
+    let (count, check) = (payload.count, AirCipher.checkByteCount)
+    guard count > check else { return count }
+    switch header & 0x03 {
+    case 0x03:
+      if ControlOpcode.isExact(payload) { return count }
+      return ControlOpcode.isExact(payload.extracting(first: count - check)) ? count - check : count
+    case 0x02:
+      guard let frame = FrameStart(payload) else { return count }
+      if count == frame.byteCount + check { encryption.openForm = .withCheck }
+      if count == frame.byteCount, encryption.openForm == nil { encryption.openForm = .withoutCheck }
+    default: break
+    }
+    return withoutCheck(count)
+  }
+
+  /// Whether a packet may be in clear on a link of which nothing says that it is encrypted.
+  private func mayBeClear(_ header: UInt8, _ payload: Span<UInt8>, _ side: AirSide) -> Bool {
+    switch header & 0x03 {
+    case 0x03: return ControlOpcode.isPlausible(payload)
+    case 0x02:
+      guard payload.count >= L2CAPFrame.headerByteCount else { return true }
+      return FrameStart(payload).map { payload.count <= $0.byteCount } ?? false
+    default: return true
+    }
+  }
+}
+
+/// The header of an L2CAP frame whose channel exists. Core 5.4, Vol 3, Part A, 2.1.
+struct FrameStart {
+  /// Of the whole frame, with its header.
+  let byteCount: Int
+  /// Whether it is of attributes, signals or the security manager, and no longer than those are.
+  let isOfFixedChannel: Bool
+
+  /// - Returns: `nil` if `payload` is shorter than the header, or its channel is none of LE.
+  init?(_ payload: Span<UInt8>) {
+    guard payload.count >= L2CAPFrame.headerByteCount else { return nil }
+    let (length, channel) = (Int(payload.u16(at: 0)), payload.u16(at: 2))
+    switch channel {
+    case 0x0004...0x0006: isOfFixedChannel = length <= Self.longest
+    case 0x0020...0x003E, 0x0040...0x007F: isOfFixedChannel = false
+    default: return nil
+    }
+    byteCount = L2CAPFrame.headerByteCount + length
+  }
+
+  /// Frames of ATT are no longer in practice: values have 512 bytes at most.
+  private static let longest = 1_024
+}

@@ -1,0 +1,98 @@
+import BLEWire
+import JSONText
+import SensorSessions
+
+/// Who a device is for Home Assistant: its block in each discovery message, and its topics. No text of the device's own gets into
+/// a topic.
+struct HomeDevice: Sendable {
+  let address: DeviceAddress
+  /// As commands name it, such as `heart-rate`.
+  let kind: String
+  /// As it is advertised, or a configuration calls it.
+  let name: String?
+  /// Below which all topics are.
+  let prefix: String
+  /// Of this program.
+  let version: String
+  var facts = SensorFacts()
+
+  init(_ address: DeviceAddress, kind: String, name: String?, below prefix: String, version: String) {
+    (self.address, self.kind, self.name, self.prefix) = (address, kind, name, prefix)
+    self.version = version
+  }
+
+  // MARK: Topics
+
+  /// `70cb0d00a1b2`
+  var digits: String { address.description.filter { $0 != ":" }.lowercased() }
+  private var node: String { "ringtap_" + digits }
+
+  /// Says whether the link is up.
+  var availabilityTopic: String { "\(prefix)/sensor/\(node)/availability" }
+  /// Where Home Assistant tells that it has started.
+  var birthTopic: String { "\(prefix)/status" }
+
+  func topic(of entity: HomeEntity, _ end: String) -> String {
+    "\(prefix)/\(entity.facts.component.rawValue)/\(node)/\(entity.rawValue)/\(end)"
+  }
+
+  // MARK: Discovery
+
+  /// The message by which Home Assistant makes the entity: https://www.home-assistant.io/integrations/mqtt/#mqtt-discovery
+  func discovery(of entity: HomeEntity) -> [UInt8] {
+    let facts = entity.facts
+    var line = JSONLine()
+    line.object { line in
+      line.member("name", facts.name)
+      line.member("unique_id", "\(node)_\(entity.rawValue)")
+      line.member("state_topic", topic(of: entity, "state"))
+      line.member("availability_topic", availabilityTopic)
+      line.member("qos", 1)
+      line.member("device_class", known: facts.deviceClass)
+      line.member("unit_of_measurement", known: facts.unit)
+      line.member("state_class", known: facts.stateClass)
+      if let decimals = facts.decimals { line.member("suggested_display_precision", decimals) }
+      line.member("entity_category", known: facts.isDiagnostic ? "diagnostic" : nil)
+      line.member("icon", known: facts.icon)
+      line.member("device", object: { deviceMembers(&$0) })
+      line.member(
+        "origin",
+        object: { line in
+          line.member("name", "ringtap")
+          line.member("sw_version", version)
+        })
+    }
+    return line.octets
+  }
+
+  private func deviceMembers(_ line: inout JSONLine) {
+    line.member("identifiers", array: { $0.value(node) })
+    line.member(
+      "connections",
+      array: { line in
+        line.array { line in
+          line.value("bluetooth")
+          line.value(address.description)
+        }
+      })
+    line.member("name", shownName)
+    line.member("manufacturer", known: shown(facts.manufacturer))
+    line.member("model", known: shown(facts.model))
+    line.member("hw_version", known: shown(facts.hardwareRevision))
+    line.member("sw_version", known: shown(facts.firmwareRevision) ?? shown(facts.softwareRevision))
+  }
+
+  private var shownName: String { shown(name) ?? shown(facts.model) ?? "\(kind) \(address)" }
+
+  /// Home Assistant shows texts as they are.
+  private func shown(_ text: String?) -> String? {
+    guard let text, text.contains(where: { !$0.isWhitespace }) else { return nil }
+    return text.printable
+  }
+}
+
+extension JSONLine {
+  fileprivate mutating func member(_ name: String, known text: String?) {
+    if let text { member(name, text) }
+  }
+}

@@ -1,0 +1,162 @@
+import BLELinux
+import BLEWire
+import JSONText
+import Recording
+import SensorSessions
+import Synchronization
+
+/// The streams of one device: one for each of its tables, and one of events.
+///
+/// The writer's thread pushes. That copies into liblsl's queues, of which each receiver has one, and waits for nobody: liblsl
+/// sends from threads of its own.
+final class DeviceOutlets: SampleOutput {
+  /// In milliseconds: how long samples gather where somebody receives.
+  private static let gatherMilliseconds = 20
+  /// Values that are pushed before a turn of the writer ends.
+  private static let batchValueCount = 4_096
+
+  private struct State: Sendable {
+    /// By number; `nil` where there is no stream.
+    var tables: [OutletTable?] = []
+    var events: LSLOutlet?
+    var clock: LSLClock
+    /// Samples that liblsl did not take.
+    var refused = 0
+  }
+
+  private let device: SampleDevice
+  private let library: LSLLibrary
+  private let news: @Sendable (LabStreaming.News) -> Void
+  /// Taken by one thread at a time.
+  private let state: Mutex<State>
+  /// Asked at each turn, without the lock.
+  private let hasReceivers = Atomic<Bool>(false)
+
+  init(_ device: SampleDevice, _ library: LSLLibrary, news: @escaping @Sendable (LabStreaming.News) -> Void) {
+    (self.device, self.library, self.news) = (device, library, news)
+    state = Mutex(State(clock: LSLClock(library.read())))
+  }
+
+  var gatherMilliseconds: Int? { hasReceivers.load(ordering: .relaxed) ? Self.gatherMilliseconds : nil }
+
+  /// Whether anybody may miss what was pushed a moment ago.
+  var mayBeSending: Bool {
+    state.withLock { state in
+      state.events?.hasReceivers == true || state.tables.contains { $0?.outlet.hasReceivers == true }
+    }
+  }
+
+  /// Ends its streams.
+  func close() {
+    // Ended without the lock: that takes its time.
+    _ = state.withLock { state in
+      let ended = (state.tables, state.events)
+      (state.tables, state.events) = ([], nil)
+      return ended
+    }
+  }
+
+  func open(_ table: SampleTable) {
+    let outlet = make(LSLStream(table, of: device))
+    state.withLock { state in
+      if state.events == nil { state.events = make(.events(of: device)) }
+      while state.tables.count <= table.number { state.tables.append(nil) }
+      push(table.number, &state)
+      state.tables[table.number] = outlet.map { OutletTable($0, table.columns) }
+    }
+  }
+
+  private func make(_ stream: LSLStream) -> LSLOutlet? {
+    let outlet = LSLOutlet(stream, library)
+    if outlet == nil { news(.unavailable(stream.name)) }
+    return outlet
+  }
+
+  func take(_ cells: [UInt64], of table: Int) {
+    state.withLock { state in
+      guard table < state.tables.count, state.tables[table]?.hasReceivers == true else { return }
+      let isFull = state.tables[table]?.take(cells, Self.batchValueCount) == true
+      if isFull { push(table, &state) }
+    }
+  }
+
+  func take(_ event: SampleEvent) {
+    let (text, wall) =
+      switch event {
+      case .lost(let gap): ("lost: \(gap.end)", gap.lostAt)
+      case .back(let gap): ("back", gap.connectedAt ?? SystemClock.now())
+      case .end(let reason, _, _): ("end: \(reason)", SystemClock.now())
+      }
+    endTurn()
+    state.withLock { state in
+      let isTaken = state.events?.push(text.printable, at: state.clock.time(of: wall.nanoseconds)) ?? true
+      if !isTaken { state.refused += 1 }
+      if case .end = event, state.refused > 0 { news(.refused(device, samples: state.refused)) }
+    }
+  }
+
+  func endTurn() {
+    state.withLock { state in
+      var isWanted = false
+      for place in state.tables.indices {
+        push(place, &state)
+        guard let outlet = state.tables[place]?.outlet else { continue }
+        let hasReceivers = outlet.hasReceivers
+        state.tables[place]?.hasReceivers = hasReceivers
+        isWanted = isWanted || hasReceivers
+      }
+      hasReceivers.store(isWanted, ordering: .relaxed)
+    }
+  }
+
+  private func push(_ table: Int, _ state: inout State) {
+    guard let count = state.tables[table]?.waitingCount, count > 0 else { return }
+    state.clock.take(library.read())
+    if state.tables[table]?.push(state.clock) == false { state.refused += count }
+  }
+}
+
+/// A table's stream, and what is on its way into it.
+private struct OutletTable: Sendable {
+  let outlet: LSLOutlet
+  private let columns: [RecordedColumn]
+  /// Of columns that are channels.
+  private let places: [Int]
+  /// As it was when the turn began: whoever comes in between gets the samples from the next turn on.
+  var hasReceivers = false
+  /// Nanoseconds since the Unix epoch, of samples that wait.
+  private var stamps: [Int64] = []
+  private var times: [Double] = []
+  private var values: [Double] = []
+
+  init(_ outlet: LSLOutlet, _ columns: [RecordedColumn]) {
+    (self.outlet, self.columns, places) = (outlet, columns, LSLStream.places(columns))
+  }
+
+  var waitingCount: Int { stamps.count }
+
+  /// - Returns: whether as much waits as should.
+  mutating func take(_ cells: [UInt64], _ limit: Int) -> Bool {
+    stamps.append(Int64(bitPattern: cells[0]))
+    for place in places { values.append(columns[place].kind.channelValue(cells[place])) }
+    return values.count >= limit
+  }
+
+  /// - Returns: whether liblsl took it.
+  mutating func push(_ clock: LSLClock) -> Bool {
+    for stamp in stamps { times.append(clock.time(of: stamp)) }
+    defer {
+      stamps.removeAll(keepingCapacity: true)
+      times.removeAll(keepingCapacity: true)
+      values.removeAll(keepingCapacity: true)
+    }
+    return outlet.push(values, at: times)
+  }
+}
+
+extension LSLLibrary {
+  /// Both clocks, at once.
+  fileprivate func read() -> LSLClock.Reading {
+    LSLClock.Reading.take({ now }, { SystemClock.now().nanoseconds })
+  }
+}

@@ -1,0 +1,138 @@
+import ArgumentParser
+import BLEEmulation
+import BLEHost
+import BLELinux
+import BLEStack
+import BLEWire
+import CommandKit
+
+/// `ringtap bench`.
+package struct BenchCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "bench",
+    abstract: "Measure a link: throughput, latency, jitter, cost and loss.",
+    discussion: """
+      EXAMPLES
+        ringtap bench notify 70:CB:0D:00:A1:B2 --duration 30 --svg link.svg
+            the notifications of a ring
+        ringtap bench notify --transport virtual:source,payload=244,real-time \\
+          --phy 2m --data-length 251
+            of an emulated source, at the pace of the air
+        ringtap bench capture 70:CB:0D:00:A1:B2 --output walk
+            what it costs to record it
+        ringtap bench sweep --intervals 7.5,30 --phys 1m,2m --payloads 20,244 --json
+        ringtap bench requests --transport virtual:source
+            reads and writes
+      """,
+    subcommands: [
+      BenchNotifyCommand.self, BenchCaptureCommand.self, BenchSweepCommand.self, BenchRequestsCommand.self,
+      BenchSocketCommand.self,
+    ],
+    defaultSubcommand: BenchNotifyCommand.self)
+}
+
+/// `ringtap bench notify`: one stream.
+struct BenchNotifyCommand: AsyncParsableCommand, ReachesDevice {
+  static let configuration = CommandConfiguration(
+    commandName: "notify",
+    abstract: "Measure a stream of notifications.",
+    discussion: """
+      Subscribes and measures what comes: an emulated source's values, a ring's raw stream, or the characteristic \
+      that --characteristic names. Latency is from the kernel's stamp to the subscriber's call; end to end is from \
+      the sender's clock, where the values carry a time of this machine's clock (an emulated source's do). System \
+      calls and mallocs are those of the receive thread; each notification is noted in a queue as in a capture.
+
+      EXAMPLES
+        ringtap bench notify 70:CB:0D:00:A1:B2 --duration 30 --svg link.svg
+        ringtap bench notify --transport virtual:source,payload=244,real-time \\
+          --phy 2m --data-length 251
+        ringtap bench notify 70:CB:0D:00:50:C0 --characteristic 2a37 --json \\
+          | jq .latencyNs
+
+      Exit status 3: measured, but something was lost; the report says where.
+      """)
+
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
+  @OptionGroup var options: BenchOptions
+  @OptionGroup var thread: ReceiveThreadOptions
+
+  @Argument(help: "The device, such as 70:CB:0D:00:A1:B2; not needed with --transport virtual:…")
+  var address: String?
+
+  @Option(help: CharacteristicArgument.help)
+  var characteristic: CharacteristicArgument?
+
+  @Option(help: ArgumentHelp("Draw into this file.", valueName: "file"))
+  var svg: String?
+
+  @OptionGroup var overwriting: OverwriteOptions
+
+  @Flag(help: "Print one JSON object.")
+  var json = false
+
+  func run() async throws {
+    try overwriting.check(svg, "--svg")
+    let run = BenchRun(
+      device: device, address: try BenchTarget.address(address, device), characteristic: characteristic,
+      options: options, tuning: thread.tuning)
+    let report = try await run.notifications()
+    try report.show(json: json)
+    if let svg { try BenchPicture.write([report], to: svg, ifExists: overwriting.existing) }
+    if report.lost > 0 { throw ExitCode(3) }
+  }
+}
+
+/// How long to measure, on every measurement of notifications.
+struct BenchOptions: ParsableArguments {
+  @Option(
+    help: ArgumentHelp("How long to measure.", valueName: "seconds"),
+    in: NumberRange(above: 0, upTo: 86_400, "seconds"))
+  var duration = 5.0
+
+  @Option(
+    help: ArgumentHelp("How long to let the stream settle before.", valueName: "seconds"),
+    in: NumberRange(0...3600, "seconds"))
+  var settling = 0.5
+
+  @Option(
+    help: "End after this many notifications.", in: NumberRange(2...1_000_000_000_000_000))
+  var count: Int?
+
+  @Flag(
+    name: .customLong("with-requests"),
+    help:
+      "Read and discover on the same link all the while: what that does to the latency of the notifications.")
+  var withRequests = false
+
+  @Option(help: "The ATT_MTU to ask for, 23 … 517.", in: Self.mtus)
+  var mtu: Int = 517
+
+  /// Core 5.4, Vol 3, Part F, 3.2.8: at least 23; a value of 512 octets needs 517 where it is prepared.
+  static let mtus = NumberRange(23...517)
+
+  var window: NotificationMeter.Window {
+    .init(settling: .seconds(settling), duration: .seconds(duration), count: count)
+  }
+}
+
+/// Who is measured.
+enum BenchTarget {
+  /// The address given, or that of the peripheral inside a virtual transport.
+  static func address(_ text: String?, _ device: DeviceReach) throws -> DeviceAddress {
+    if let text { return try device.parse(text) }
+    let prefix = "virtual:"
+    guard let transport = device.radio.transport, transport.hasPrefix(prefix) else {
+      throw ValidationError("an address is needed, but with --transport virtual:…")
+    }
+    let specification: VirtualPeripheralSpecification
+    do throws(VirtualPeripheralSpecification.ParseError) {
+      specification = try VirtualPeripheralSpecification(parsing: String(transport.dropFirst(prefix.count)))
+    } catch { throw ValidationError(error.description) }
+    guard let address = specification.makePeripherals().first?.advertisement?.address else {
+      throw ValidationError("'\(transport)' does not advertise; give an address")
+    }
+    return address
+  }
+}

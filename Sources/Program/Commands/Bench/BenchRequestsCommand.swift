@@ -1,0 +1,160 @@
+import ArgumentParser
+import BLEEmulation
+import BLEHost
+import BLELinux
+import BLEStack
+import BLEWire
+import CommandKit
+import JSONText
+
+/// `ringtap bench requests`: reads and writes.
+struct BenchRequestsCommand: AsyncParsableCommand, ReachesDevice {
+  static let configuration = CommandConfiguration(
+    commandName: "requests",
+    abstract: "Measure reads, and writes with and without response.",
+    discussion: """
+      Reads the characteristic's value and, with --write, writes to it, each --count times, one after the other. \
+      Writes without response are counted until a read after the last of them is answered: then the device has had \
+      them all. Without a characteristic the device's name is read; an emulated source has a characteristic for this.
+
+      EXAMPLES
+        ringtap bench requests --transport virtual:source --write
+        ringtap bench requests 70:CB:0D:00:A1:B2 --count 100 --json | jq .readNs.p99
+      """)
+
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
+
+  @Argument(help: "The device, such as 70:CB:0D:00:A1:B2; not needed with --transport virtual:…")
+  var address: String?
+
+  @Option(help: CharacteristicArgument.help)
+  var characteristic: CharacteristicArgument?
+
+  @Flag(help: "Write too. The device has the last value written afterwards.")
+  var write = false
+
+  @Option(help: "Reads, and writes of each kind.", in: .count)
+  var count = 1000
+
+  @Option(help: "Octets of each value written.", in: NumberRange(0...512, "octets"))
+  var payload = 20
+
+  @Flag(help: "Print one JSON object.")
+  var json = false
+
+  /// What came of it.
+  private struct Outcome: Sendable {
+    var mtu = 0
+    var reads = Durations()
+    var readSeconds = 0.0
+    var writes: Durations?
+    var writeSeconds = 0.0
+    /// `nil` where the characteristic does not take them.
+    var commandSeconds: Double?
+  }
+
+  func run() async throws {
+    let address = try BenchTarget.address(address, device)
+    let (named, write, count, payload) = (characteristic, write, count, payload)
+    let outcome = try await device.withConnection(to: address) { client in
+      let database = try await failing { () async throws(GATTError) in try await client.discover() }
+      let target: GATTDatabase.Characteristic
+      if let named {
+        target = try await named.characteristic(client, to: .read)
+      } else if let found = database.characteristic(EmulatedSource.store)
+        ?? database.characteristic(BluetoothUUID(0x2A00))
+      {
+        target = found
+      } else {
+        throw Failure("\(address) has no device name to read; name a characteristic with --characteristic")
+      }
+      return try await failing { () async throws(GATTError) in
+        try await Self.measure(client, target, write: write, count, payload)
+      }
+    }
+    try show(outcome)
+  }
+
+  private static func measure(
+    _ client: GATTClient, _ target: GATTDatabase.Characteristic, write: Bool, _ count: Int, _ payload: Int
+  ) async throws(GATTError) -> Outcome {
+    var outcome = Outcome()
+    outcome.mtu = await client.connection.mtu
+    let handle = target.valueHandle
+    (outcome.reads, outcome.readSeconds) = try await repeating(count) { () async throws(GATTError) in
+      _ = try await client.read(handle)
+    }
+    guard write else { return outcome }
+    let value = [UInt8](repeating: 0x5A, count: payload)
+    if target.properties.contains(.write) {
+      let (writes, seconds) = try await repeating(count) { () async throws(GATTError) in
+        try await client.write(value, to: handle)
+      }
+      (outcome.writes, outcome.writeSeconds) = (writes, seconds)
+    }
+    if target.properties.contains(.writeWithoutResponse), payload <= outcome.mtu - 3 {
+      let begin = SystemClock.monotonic()
+      for _ in 0..<count { try await client.writeWithoutResponse(value, to: handle) }
+      _ = try await client.read(handle)
+      outcome.commandSeconds = seconds(since: begin)
+    }
+    return outcome
+  }
+
+  private static func repeating(
+    _ count: Int, _ body: () async throws(GATTError) -> Void
+  ) async throws(GATTError) -> (Durations, Double) {
+    var durations = Durations()
+    let begin = SystemClock.monotonic()
+    var last = begin
+    for _ in 0..<count {
+      try await body()
+      let now = SystemClock.monotonic()
+      durations.add(now.nanoseconds - last.nanoseconds)
+      last = now
+    }
+    return (durations, Double(last.nanoseconds - begin.nanoseconds) / 1e9)
+  }
+
+  private static func seconds(since begin: MonotonicTime) -> Double {
+    Double(SystemClock.monotonic().nanoseconds - begin.nanoseconds) / 1e9
+  }
+
+  // MARK: Lines
+
+  private func show(_ outcome: Outcome) throws(Console.WriteError) {
+    if json { try Console.json { encode(outcome, into: &$0) } } else { try Console.print(text(outcome)) }
+  }
+
+  private func rate(_ seconds: Double) -> Double { seconds > 0 ? Double(count) / seconds : 0 }
+
+  private func text(_ outcome: Outcome) -> String {
+    var lines = [
+      "\(count) of each, MTU \(outcome.mtu)", "",
+      String(repeating: " ", count: 16) + BenchText.padded("per second") + Durations.Summary.heading,
+    ]
+    func add(_ name: String, _ seconds: Double, _ durations: Durations?) {
+      let pad = String(repeating: " ", count: max(1, 16 - name.count))
+      lines.append(name + pad + BenchText.column(rate(seconds)) + (durations?.summary?.columns ?? ""))
+    }
+    add("read", outcome.readSeconds, outcome.reads)
+    if let writes = outcome.writes { add("write", outcome.writeSeconds, writes) }
+    if let seconds = outcome.commandSeconds { add("no response", seconds, nil) }
+    return lines.joined(separator: "\n")
+  }
+
+  private func encode(_ outcome: Outcome, into line: inout JSONLine) {
+    line.member("count", count)
+    line.member("mtu", outcome.mtu)
+    line.member("readsPerSecond", rate(outcome.readSeconds))
+    outcome.reads.summary?.encode("readNs", into: &line)
+    if let summary = outcome.writes?.summary {
+      line.member("payloadOctets", payload)
+      line.member("writesPerSecond", rate(outcome.writeSeconds))
+      summary.encode("writeNs", into: &line)
+    }
+    if let seconds = outcome.commandSeconds { line.member("writesWithoutResponsePerSecond", rate(seconds)) }
+  }
+}

@@ -1,0 +1,140 @@
+import BLEEmulation
+import BLEHost
+import BLELinux
+import BLEStack
+import BLEWire
+import ColmiRing
+import CommandKit
+import Recording
+
+/// One link and what is measured on it.
+struct BenchRun: Sendable {
+  let device: DeviceReach
+  let address: DeviceAddress
+  let characteristic: CharacteristicArgument?
+  let options: BenchOptions
+  var tuning = LoopTuning()
+
+  /// What to subscribe to, and what starts the stream.
+  private struct Stream: Sendable {
+    let characteristic: GATTDatabase.Characteristic
+    var content = NotificationMeter.Content.opaque
+    /// Where a ring takes commands.
+    var command: GATTDatabase.Characteristic?
+  }
+
+  /// How long after the window a stream may be silent before it counts as ended.
+  private static let patience = Duration.seconds(2)
+
+  func notifications() async throws -> BenchReport {
+    let begin = SystemClock.monotonic()
+    return try await device.withLink(tuning, locating: { _ in address }) { adapter, connection in
+      try await measure(adapter, connection, since: begin)
+    }
+  }
+
+  /// - Parameter begin: before the link.
+  func measure(
+    _ adapter: any Adapter, _ connection: Connection, since begin: MonotonicTime
+  ) async throws -> BenchReport {
+    let client = GATTClient(connection)
+    try await failing { () async throws(GATTError) in try await client.exchangeMTU(options.mtu) }
+    let stream = try await stream(client)
+    let meter = try NotificationMeter(stream.content, options.window)
+    await connection.addWake(meter.wake)
+    let before = await connection.statistics
+    let start = SystemClock.monotonic()
+    let subscription = try await failing { () async throws(GATTError) in
+      try await client.subscribe(stream.characteristic) { notification, time in
+        meter.take(notification, at: time)
+      }
+    }
+    if let command = stream.command {
+      try await send(.rawStart, to: command, client)
+    }
+    let stopper = NotificationMeter.Stopper(connection.loop)
+    let requests = options.withRequests ? Task { await Self.request(client) } : nil
+    let limit = options.window.settling + options.window.duration + Self.patience
+    let timer = connection.loop.after(limit) { await stopper.stop(meter) }
+    let end = connection.loop.task {
+      _ = await connection.ended()
+      await stopper.stop(meter)
+    }
+    let measurement = await withTaskCancellationHandler {
+      await meter.measurement()
+    } onCancel: {
+      connection.loop.later(stopper) { $0.stop(meter) }
+    }
+    timer.cancel()
+    end.cancel()
+    requests?.cancel()
+    let requestCount = await requests?.value
+    let resident = ProcessFacts.residentKilobytes
+    let after = await connection.statistics
+    if await connection.end == nil {
+      if let command = stream.command { try? await send(.rawStop, to: command, client) }
+      try? await client.unsubscribe(subscription)
+    }
+    var report = BenchReport(measurement)
+    report.device = address.description
+    report.adapter = adapter.name
+    report.mode = adapter.mode
+    report.link = await connection.link
+    report.mtu = await connection.mtu
+    report.lostInKernel = after.kernelQueueDrops - before.kernelQueueDrops
+    report.unstamped = after.withoutKernelStamp - before.withoutKernelStamp
+    report.residentKilobytes = resident
+    report.requests = requestCount
+    report.receiveThread = ReceiveThreadReport(connection.loop)
+    report.connectMilliseconds = Double(start.nanoseconds - begin.nanoseconds) / 1e6
+    return report
+  }
+
+  /// Reads and discovers, one request after the other, until the task is cancelled or the link goes.
+  ///
+  /// - Returns: how many requests were answered, and refused.
+  private static func request(_ client: GATTClient) async -> Int {
+    let before = await client.connection.statistics.sent
+    while !Task.isCancelled {
+      do throws(GATTError) {
+        let database = try await client.discover()
+        for characteristic in database.services.flatMap(\.characteristics)
+        where characteristic.properties.contains(.read) {
+          _ = try await client.read(characteristic.valueHandle)
+        }
+      } catch { if await client.connection.end != nil { break } }
+    }
+    return await client.connection.statistics.sent - before
+  }
+
+  private func send(
+    _ command: RingCommand, to characteristic: GATTDatabase.Characteristic, _ client: GATTClient
+  ) async throws {
+    let frame = [UInt8](encoding: RingFrame.byteCount) { command.encode(into: &$0) }
+    try await failing { () async throws(GATTError) in
+      if characteristic.properties.contains(.write) {
+        try await client.write(frame, to: characteristic.valueHandle)
+      } else {
+        try await client.writeWithoutResponse(frame, to: characteristic.valueHandle)
+      }
+    }
+  }
+
+  private func stream(_ client: GATTClient) async throws -> Stream {
+    if let characteristic {
+      return Stream(characteristic: try await characteristic.characteristic(client, to: .listen))
+    }
+    let database = try await failing { () async throws(GATTError) in try await client.discover() }
+    if let source = database.characteristic(EmulatedSource.characteristic) {
+      return Stream(characteristic: source, content: .source)
+    }
+    if let replies = database.characteristic(RingUUID.commandNotify, in: RingUUID.commandService),
+      let command = database.characteristic(RingUUID.commandWrite, in: RingUUID.commandService)
+    {
+      return Stream(characteristic: replies, command: command)
+    }
+    throw Failure(
+      "\(address) is neither a ring nor an emulated source; name what it notifies with --characteristic "
+        + "(see `ringtap gatt \(address)`)")
+  }
+}

@@ -1,0 +1,54 @@
+import ArgumentParser
+import BLEHost
+import BLELinux
+import BLEWire
+import CommandKit
+import Glibc
+import SensorSessions
+
+/// `ringtap bench socket`: the receive path over a datagram socket that is open already, for `Tools/Benchmarks`.
+///
+/// The other end is an ATT server; it has the raw stream of a ring at the handles that it says.
+struct BenchSocketCommand: AsyncParsableCommand, ReachesDevice {
+  static let configuration = CommandConfiguration(
+    commandName: "socket",
+    abstract: "Receives from a socket that this process has inherited.",
+    shouldDisplay: false)
+
+  @Option(help: "The descriptor.", in: NumberRange(0...Int32.max))
+  var descriptor: Int32 = 3
+
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
+  @OptionGroup var options: BenchOptions
+  @OptionGroup var thread: ReceiveThreadOptions
+
+  @Option(help: "A whole capture into this directory; else the latencies are measured.")
+  var output: String?
+
+  func run() async throws {
+    let flags = fcntl(descriptor, F_GETFL)
+    guard flags >= 0, fcntl(descriptor, F_SETFL, flags | O_NONBLOCK) >= 0 else {
+      throw Failure("descriptor \(descriptor) is not open")
+    }
+    let loop = try failing { () throws(HostError) in try EventLoop.start(tuning: thread.tuning) }
+    let adapter = SocketAdapter(FileDescriptor(owning: descriptor), on: loop)
+    if let output {
+      try await CaptureCost.measure(.any, adapter, options.count ?? 10_000, output).show(json: true)
+    } else {
+      try await measure(adapter)
+    }
+    await adapter.close()
+  }
+
+  private func measure(_ adapter: SocketAdapter) async throws {
+    let begin = SystemClock.monotonic()
+    let connection = try await failing { () async throws(HostError) in
+      try await adapter.connect(to: .any, asking: LinkRequest(), timeout: .seconds(10), tap: nil)
+    }
+    let run = BenchRun(device: device, address: .any, characteristic: nil, options: options)
+    try await run.measure(adapter, connection, since: begin).show(json: true)
+    await connection.close()
+  }
+}

@@ -1,0 +1,229 @@
+import BLEHost
+import BLELinux
+import BLEWire
+import CMallocCounter
+import Synchronization
+
+/// Measures a stream of notifications.
+///
+/// The receive thread only notes arrivals in a bounded queue, as a capture does with samples; another thread makes
+/// histograms of them. What is counted per notification is counted on the receive thread.
+final class NotificationMeter: Sendable {
+  /// What a value says of itself.
+  enum Content: Hashable, Sendable {
+    case opaque
+    /// Sequence number and time, as `EmulatedSource` has them.
+    case source
+  }
+
+  /// When to begin, after the first notification, and when to end.
+  struct Window: Hashable, Sendable {
+    var settling: Duration
+    var duration: Duration
+    /// Notifications; `nil` for as many as come.
+    var count: Int?
+  }
+
+  /// One notification, as it crosses to the thread that counts.
+  fileprivate struct Arrival: BitwiseCopyable, Sendable {
+    let stamp: Int64
+    let arrived: Int64
+    /// From the sender's clock to ours, in nanoseconds; below zero: not known.
+    let endToEnd: Int64
+    let sequence: UInt32
+    let batch: UInt32
+    let byteCount: UInt16
+  }
+
+  /// What the receive thread keeps. Nobody else looks before the end.
+  private struct Receiver: Sendable {
+    var first: Int64?
+    var measured = 0
+    var lastBatch: UInt64 = 0
+    var batch: UInt32 = 0
+    var begin: (usage: ThreadUsage, mallocs: UInt64, process: Int64)?
+    var end: (usage: ThreadUsage, mallocs: UInt64, process: Int64)?
+  }
+
+  static let capacity = 1 << 16
+  private static let gatherMilliseconds = 250
+
+  private let content: Content
+  private let window: Window
+  private let arrivals = SampleQueue<Arrival>(capacity: capacity)
+  private let receiver = Mutex(Receiver())
+  private let isOver = Atomic<Bool>(false)
+  private let result = OneShot<Measurement>()
+  /// Signal it when the queue has got something.
+  let wake: WakeEvent
+
+  init(_ content: Content, _ window: Window) throws(SystemError) {
+    self.content = content
+    self.window = window
+    wake = try WakeEvent { [arrivals] in arrivals.isHalfFull }
+    try SystemThread.start(named: "ringtap-meter", as: .patient) { [self] in count() }
+  }
+
+  // MARK: The receive thread
+
+  func take(_ notification: borrowing HandleValueNotification, at time: ReceiveTime) {
+    guard !isOver.load(ordering: .relaxed) else { return }
+    let arrived = SystemClock.now().nanoseconds
+    let calls = ThreadUsage.currentSystemCalls
+    let value = notification.value
+    var (sequence, endToEnd) = (UInt32(0), Int64(-1))
+    if content == .source, value.count >= 4 {
+      sequence = value.u32(at: 0)
+      if value.count >= 12 {
+        endToEnd = SystemClock.monotonic().nanoseconds - Int64(bitPattern: value.u64(at: 4))
+      }
+    }
+    let byteCount = UInt16(value.count)
+    guard let batch = receiver.withLock({ note(&$0, stamp: time.nanoseconds, calls) }) else { return }
+    arrivals.push(
+      Arrival(
+        stamp: time.nanoseconds, arrived: arrived, endToEnd: endToEnd, sequence: sequence, batch: batch,
+        byteCount: byteCount))
+    if window.count != nil { receiver.withLock { if $0.measured == window.count { close(&$0) } } }
+  }
+
+  /// - Returns: the number of the batch, or `nil` outside the window.
+  private func note(_ receiver: inout Receiver, stamp: Int64, _ calls: UInt64) -> UInt32? {
+    let first = receiver.first ?? stamp
+    receiver.first = first
+    let elapsed = Duration.nanoseconds(stamp - first)
+    guard elapsed >= window.settling else { return nil }
+    guard elapsed < window.settling + window.duration else {
+      close(&receiver)
+      return nil
+    }
+    if receiver.begin == nil { receiver.begin = Self.usage() }
+    if calls != receiver.lastBatch {
+      receiver.lastBatch = calls
+      receiver.batch &+= 1
+    }
+    receiver.measured += 1
+    return receiver.batch
+  }
+
+  private func close(_ receiver: inout Receiver) {
+    receiver.end = receiver.end ?? Self.usage()
+    isOver.store(true, ordering: .sequentiallyConsistent)
+    wake.interrupt()
+  }
+
+  private static func usage() -> (ThreadUsage, UInt64, Int64) {
+    (ThreadUsage.current(), malloc_counter_calls(), ThreadUsage.processNanoseconds)
+  }
+
+  // MARK: The end
+
+  /// Waits for the end of the window; `stop` brings it about.
+  func measurement() async -> Measurement { await result.value() }
+
+  /// Ends the window. Receive thread only.
+  func stop() { receiver.withLock { close(&$0) } }
+
+  /// Calls on the receive thread.
+  actor Stopper {
+    private let loop: EventLoop
+    nonisolated var unownedExecutor: UnownedSerialExecutor { loop.executor }
+
+    init(_ loop: EventLoop) { self.loop = loop }
+
+    func stop(_ meter: NotificationMeter) { meter.stop() }
+  }
+
+  // MARK: The thread that counts
+
+  private func count() {
+    var measurement = Measurement()
+    var last: Arrival?
+    var interval: Int64?
+    var inBatch = 0
+    while true {
+      // Read first: what came before the end is counted below.
+      let isLast = isOver.load(ordering: .sequentiallyConsistent)
+      let hadNothing = arrivals.isEmpty
+      while let arrival = arrivals.pop() {
+        measurement.take(arrival, after: last, &interval, &inBatch)
+        last = arrival
+      }
+      if isLast { break }
+      // As a capture's writer: it does not take the processor from the receive thread for each batch.
+      if hadNothing { wake.sleep { arrivals.isEmpty && !isOver.load(ordering: .sequentiallyConsistent) } }
+      if !isOver.load(ordering: .sequentiallyConsistent) { wake.pause(milliseconds: Self.gatherMilliseconds) }
+    }
+    measurement.endBatch(inBatch)
+    measurement.lostInQueue = arrivals.dropped
+    receiver.withLock { receiver in
+      guard let begin = receiver.begin, let end = receiver.end else { return }
+      measurement.receiveNanoseconds = end.usage.processorNanoseconds - begin.usage.processorNanoseconds
+      measurement.processNanoseconds = end.process - begin.process
+      measurement.systemCalls = Int(end.usage.systemCalls - begin.usage.systemCalls)
+      measurement.mallocs = Int(end.mallocs - begin.mallocs)
+    }
+    result.set(measurement)
+  }
+
+  /// What came of it.
+  struct Measurement: Sendable {
+    var count = 0
+    var octets = 0
+    /// Kernel stamps of the first and the last.
+    var first: Int64 = 0
+    var last: Int64 = 0
+    /// From the kernel's stamp to the subscriber's call.
+    var latency = Durations()
+    /// From the sender's clock to the subscriber's call.
+    var endToEnd = Durations()
+    var intervals = Durations()
+    /// How much an interval differs from the one before.
+    var jitter = Durations()
+    /// Notifications that one system call brought. Counts, not durations.
+    var batches = Durations()
+    var batchCount = 0
+    var lostInSequence = 0
+    var lostInQueue = 0
+    var receiveNanoseconds: Int64 = 0
+    var processNanoseconds: Int64 = 0
+    var systemCalls = 0
+    var mallocs = 0
+
+    fileprivate mutating func take(
+      _ arrival: Arrival, after last: Arrival?, _ interval: inout Int64?, _ inBatch: inout Int
+    ) {
+      count += 1
+      octets += Int(arrival.byteCount)
+      if count == 1 { first = arrival.stamp }
+      self.last = arrival.stamp
+      latency.add(arrival.arrived - arrival.stamp)
+      if arrival.endToEnd >= 0 { endToEnd.add(arrival.endToEnd) }
+      guard let last else {
+        inBatch = 1
+        return
+      }
+      let between = arrival.stamp - last.stamp
+      intervals.add(between)
+      if let interval { jitter.add(abs(between - interval)) }
+      interval = between
+      // What did not fit our own queue is counted there.
+      if arrival.sequence > last.sequence { lostInSequence += Int(arrival.sequence - last.sequence) - 1 }
+      if arrival.batch == last.batch {
+        inBatch += 1
+      } else {
+        endBatch(inBatch)
+        inBatch = 1
+      }
+    }
+
+    fileprivate mutating func endBatch(_ size: Int) {
+      guard size > 0 else { return }
+      batches.add(Int64(size))
+      batchCount += 1
+    }
+
+    var seconds: Double { Double(last - first) / 1e9 }
+    var perSecond: Double { seconds > 0 ? Double(count - 1) / seconds : 0 }
+  }
+}

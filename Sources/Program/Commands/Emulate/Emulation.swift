@@ -1,0 +1,365 @@
+import ArgumentParser
+import BLEEmulation
+import BLEHost
+import BLELinux
+import BLEPeripheral
+import BLESecurity
+import BLEStack
+import BLEWire
+import CommandKit
+import JSONText
+import RingTap
+import Synchronization
+
+/// Where an emulation attaches, and how its air is.
+struct EmulationOptions: ParsableArguments {
+  enum Security: String, CaseIterable, ExpressibleByArgument {
+    case encrypted, authenticated
+
+    var level: PeripheralProtection.Level { self == .encrypted ? .encrypted : .authenticated }
+  }
+
+  enum Capability: String, CaseIterable, ExpressibleByArgument {
+    case none, display, keyboard
+    case yesNo = "yes-no"
+    case keyboardDisplay = "keyboard-display"
+  }
+
+  @Flag(help: "Attach to the kernel through /dev/vhci (root).")
+  var vhci = false
+
+  @Option(
+    help: ArgumentHelp(
+      """
+      Serve the controller as an H4 byte stream instead: tcp-server:HOST:PORT, unix:PATH, pty:. Given more than once, \
+      each is a controller of its own in the same air.
+      """, valueName: "spec"))
+  var transport: [String] = []
+
+  @Option(help: "Be on air by this adapter, such as hci0, under its address, for other boards to find.")
+  var adapter: String?
+
+  @Option(help: "How to reach the --adapter: raw, coexist or exclusive, as `ringtap help modes` tells.")
+  var mode: AdapterOptions.Mode?
+
+  @Flag(help: "Give the controller the extended advertising commands.")
+  var extended = false
+
+  @Flag(help: "As slow as radio: connection events, packet lengths, scan windows, time-outs.")
+  var realTime = false
+
+  @Option(
+    help: ArgumentHelp(
+      "How likely a packet arrives broken and is sent again, 0 to 1; needs --real-time.",
+      valueName: "probability"), in: .share)
+  var loss = 0.0
+
+  @Option(help: "What a central has to do before it may use the device: encrypted or authenticated.")
+  var security: Security?
+
+  @Option(
+    help: "The passkey that the device shows and types, with --security; 123456 if not given.",
+    in: .passkey)
+  var passkey: UInt32?
+
+  @Option(
+    help: """
+      What the device can show and type, with --security: none, display, yes-no, keyboard, keyboard-display. display for \
+      authenticated if not given, else none.
+      """)
+  var ioCapability: Capability?
+
+  @Flag(help: "The device pairs in the legacy way, without Secure Connections.")
+  var legacyPairing = false
+
+  @Flag(help: "The device advertises under a resolvable private address, another after each link.")
+  var privateAddress = false
+
+  @Flag(help: "Print JSON lines.")
+  var json = false
+
+  func validate() throws {
+    if security == nil, passkey != nil || ioCapability != nil || legacyPairing || privateAddress {
+      throw ValidationError(
+        "--passkey, --io-capability, --legacy-pairing and --private-address need --security")
+    }
+    if let protection, !protection.isPossible {
+      throw ValidationError("a device of --io-capability none cannot be authenticated")
+    }
+    guard (vhci ? 1 : 0) + (transport.isEmpty ? 0 : 1) + (adapter == nil ? 0 : 1) == 1 else {
+      throw ValidationError("say where to attach: --vhci, --transport or --adapter")
+    }
+    if mode != nil, adapter == nil { throw ValidationError("--mode is for an --adapter") }
+    if adapter != nil, extended || realTime || loss > 0 || privateAddress || legacyPairing {
+      throw ValidationError(
+        "--extended, --real-time, --loss, --legacy-pairing and --private-address are a virtual controller's; an --adapter "
+          + "is as it is")
+    }
+    if loss > 0, !realTime { throw ValidationError("--loss needs --real-time") }
+    _ = try specifications()
+  }
+
+  func specifications() throws -> [TransportSpecification] {
+    try transport.map { text in
+      do throws(TransportSpecification.ParseError) {
+        let specification = try TransportSpecification(text)
+        switch specification {
+        case .tcpServer, .unix, .pseudoTerminal: return specification
+        default:
+          throw TransportSpecification.ParseError(
+            "\(text) cannot be served; tcp-server:, unix: and pty: can")
+        }
+      } catch { throw ValidationError(error.description) }
+    }
+  }
+
+  /// `nil`: anybody may use the device.
+  var protection: PeripheralProtection? {
+    guard let security else { return nil }
+    let capability = ioCapability.flatMap { PeripheralProtection.Capability(rawValue: $0.rawValue) }
+    var protection = PeripheralProtection(security.level, passkey: passkey, capability: capability)
+    if legacyPairing { protection.kind = .legacy }
+    return protection
+  }
+
+  var air: VirtualAir.Configuration { .init(pace: realTime ? .air : .immediate, packetErrorRate: loss) }
+
+  /// The first controller has the default address; the others count on from it.
+  func controller(_ number: Int) -> VirtualController.Configuration {
+    let first = VirtualController.Configuration().address
+    return VirtualController.Configuration(
+      address: DeviceAddress(bits: first.bits + UInt64(number), type: first.type),
+      commandSet: extended ? .extended : .legacy)
+  }
+}
+
+/// Keys of emulated devices, kept from one set of hosts to the next.
+private final class EmulatedBonds: Sendable {
+  /// By their place among the devices.
+  private let securities = Mutex<[PeripheralSecurity]>([])
+  /// `nil` where nobody is to use Secure Connections.
+  private let makeKeyPair: (@Sendable () -> any P256KeyAgreement)?
+
+  init(_ options: EmulationOptions) throws {
+    let isNeeded = options.protection.map { $0.kind != .legacy } ?? false
+    makeKeyPair = isNeeded ? try failing { () throws(MissingLibcrypto) in try P256KeyPair.maker() } : nil
+  }
+
+  /// The devices as the options want them protected.
+  func securing(
+    _ peripherals: [any VirtualPeripheral], _ options: EmulationOptions
+  ) -> [any VirtualPeripheral] {
+    guard let protection = options.protection else { return peripherals }
+    let kept = securities.withLock { kept in
+      for peripheral in peripherals.dropFirst(kept.count) {
+        kept.append(
+          PeripheralSecurity(
+            protection, of: peripheral.advertisement?.address ?? .any, makeKeyPair: makeKeyPair))
+      }
+      return kept
+    }
+    return zip(peripherals, kept).map { peripheral, security in
+      SecuredPeripheral(
+        peripheral, protection.level, security, address: options.privateAddress ? .private : .identity)
+    }
+  }
+}
+
+/// Peripherals, and what is said about them.
+struct Emulation: Sendable {
+  struct Device: Sendable {
+    let address: DeviceAddress
+    let name: String
+  }
+
+  /// What peripherals sent, and what they dropped.
+  typealias Sent = (sent: Int, dropped: Int)
+
+  private let noun: String
+  private let key: String?
+  private let device: Device?
+  private let makePeripherals: @Sendable () -> [any VirtualPeripheral]
+  private let sent: @Sendable (any VirtualPeripheral) -> Sent
+
+  /// - Parameters:
+  ///   - noun: what is sent, for the last line; `key` is its name in JSON. Without one nothing is counted.
+  ///   - device: for the first line.
+  init(
+    _ noun: String, key: String?, device: Device?,
+    makePeripherals: @escaping @Sendable () -> [any VirtualPeripheral],
+    sent: @escaping @Sendable (any VirtualPeripheral) -> Sent
+  ) {
+    self.noun = noun
+    self.key = key
+    self.device = device
+    self.makePeripherals = makePeripherals
+    self.sent = sent
+  }
+
+  /// Until interrupted.
+  func run(_ options: EmulationOptions) async throws {
+    let total = Mutex<Sent>((0, 0))
+    do {
+      try await Interruption.cancelling {
+        if let adapter = options.adapter {
+          try await serve(behind: adapter, options, total)
+        } else if options.vhci {
+          let emulation = try await ControllerAttachment.attach(
+            controller(options, EmulatedBonds(options)), to: VHCI())
+          try ready("hci\(emulation.index ?? 0)", options)
+          await untilEnded(emulation, total)
+        } else {
+          try await serve(options, total)
+        }
+      }
+    } catch is CancellationError {
+      // A signal is how an emulation ends.
+    }
+    try end(total.withLock { $0 }, options)
+  }
+
+  /// One set of hosts after the other, each with an air of its own and controllers fresh from reset.
+  private func serve(_ options: EmulationOptions, _ total: borrowing Mutex<Sent>) async throws {
+    let specifications = try options.specifications()
+    var names: [String] = []
+    var servers: [StreamServer] = []
+    for specification in specifications {
+      servers.append(
+        try failing { () throws(HostError) in try StreamServer(specification) { names.append($0) } })
+    }
+    let bonds = try EmulatedBonds(options)
+    try ready(names.joined(separator: ","), options)
+    while !Task.isCancelled {
+      var peers: [StreamServer.Peer] = []
+      for server in servers {
+        peers.append(try await failing { () async throws(HostError) in try await server.next() })
+      }
+      let first = peers[0]
+      let emulation = try await failing { () async throws(SystemError) in
+        try await ControllerAttachment.attach(controller(options, bonds), to: first.take(), .stream)
+      }
+      for (number, peer) in peers.enumerated().dropFirst() {
+        try await failing { () async throws(SystemError) in
+          try await emulation.add(options.controller(number), to: peer.take(), .stream)
+        }
+      }
+      await untilEnded(emulation, total)
+      // A pseudo-terminal has one other end.
+      if specifications.contains(.pseudoTerminal) { return }
+    }
+  }
+
+  /// Behind an adapter that other hosts have in their range.
+  private func serve(
+    behind name: String, _ options: EmulationOptions, _ total: borrowing Mutex<Sent>
+  ) async throws {
+    let words = ["--adapter", name, "--no-remember"] + (options.mode.map { ["--mode", $0.rawValue] } ?? [])
+    let opened = try await AdapterOptions.parse(words).open(links: .max)
+    do {
+      let counts = try await Interruption.leaving { try await advertise(by: opened.adapter, options) }
+      total.withLock { $0 = counts }
+    } catch {
+      await opened.close()
+      throw error
+    }
+    await opened.close()
+  }
+
+  private func advertise(by adapter: any Adapter, _ options: EmulationOptions) async throws -> Sent {
+    guard let advertising = adapter.advertising, let securing = adapter.securing else {
+      throw Failure("\(adapter.name) cannot advertise")
+    }
+    let address = await advertising.advertisedAddress
+    var peripheral = makePeripherals()[0]
+    if let protection = options.protection {
+      let settings = SecuritySettings(
+        agent: protection.agent, raising: .byPairing, store: ServedBonds(nil),
+        makeKeyPair: try? P256KeyPair.maker())
+      try await failing { () async throws(HostError) in try await securing.secure(settings) }
+      peripheral = SecuredPeripheral(
+        peripheral, protection.level, PeripheralSecurity(protection, of: address, makeKeyPair: nil))
+    }
+    guard let advertisement = peripheral.advertisement else { throw Failure("the device does not advertise") }
+    // In units of 0.625 ms.
+    let units = UInt16(clamping: Int(advertisement.interval / .microseconds(625)))
+    let device = AdapterEmulation(peripheral, at: address, on: adapter.loop)
+    let server = GATTServer(device, on: adapter.loop)
+    try await advertising.advertise(
+      DeviceAdvertisement(
+        data: advertisement.data, scanResponse: advertisement.scanResponse,
+        interval: AdvertisingInterval(units...units)),
+      server, upTo: 1, tap: nil
+    ) { server in
+      try ready(adapter.name, at: address, options)
+      for await _ in server.events {}
+    }
+    return await adapter.loop.task { [sent] in sent(device.base) }.value
+  }
+
+  private func controller(_ options: EmulationOptions, _ bonds: EmulatedBonds) -> VirtualController {
+    let peripherals = bonds.securing(makePeripherals(), options)
+    return VirtualController(options.controller(0), peripherals: peripherals, air: options.air)
+  }
+
+  /// Until the other end closes, or the task is cancelled.
+  private func untilEnded(_ emulation: ControllerAttachment, _ total: borrowing Mutex<Sent>) async {
+    await emulation.runUntilCancelled()
+    let (sent, dropped) = await emulation.inspect { [sent] controller in
+      var (all, dropped) = (0, 0)
+      for peripheral in controller.peripherals {
+        let counts = sent(peripheral.unsecured)
+        (all, dropped) = (all + counts.sent, dropped + counts.dropped)
+      }
+      return (all, dropped)
+    }
+    total.withLock { $0 = ($0.sent + sent, $0.dropped + dropped) }
+  }
+
+  // MARK: Lines
+
+  /// - Parameter address: of an adapter that the device is behind.
+  private func ready(
+    _ name: String, at address: DeviceAddress? = nil, _ options: EmulationOptions
+  ) throws(Console.WriteError) {
+    let device = device.map { Device(address: address ?? $0.address, name: $0.name) }
+    guard options.json else {
+      return try Console.print("ready \(name)" + (device.map { " \($0.address) \($0.name)" } ?? ""))
+    }
+    try Console.json { line in
+      line.member("event", "ready")
+      line.member("adapter", name)
+      if let device {
+        line.members(of: device.address)
+        line.member("name", device.name)
+      }
+    }
+  }
+
+  private func end(_ total: Sent, _ options: EmulationOptions) throws(Console.WriteError) {
+    guard options.json else {
+      let dropped = total.dropped > 0 ? ", \(total.dropped) had no room" : ""
+      return try Console.print("end" + (key == nil ? "" : " \(total.sent) \(noun) sent\(dropped)"))
+    }
+    try Console.json { line in
+      line.member("event", "end")
+      if let key {
+        line.member(key, total.sent)
+        line.member("dropped", total.dropped)
+      }
+    }
+  }
+}
+
+extension VirtualPeripheral {
+  /// Without what makes its attributes want a secure link.
+  var unsecured: any VirtualPeripheral { (self as? SecuredPeripheral)?.base ?? self }
+}
+
+extension PeripheralProtection {
+  /// Who answers when a host pairs with the device behind an adapter, whose own host makes up the passkeys that it shows.
+  fileprivate var agent: PairingAgent {
+    PairingAgent(
+      capability.value, showPasskey: { Console.note("passkey \(ServeText.passkey($0))") },
+      askPasskey: { [passkey] in passkey }, compare: { _ in true })
+  }
+}

@@ -1,0 +1,279 @@
+import ArgumentParser
+import BLEHost
+import BLELinux
+import BLEPeripheral
+import BLEReplay
+import BLESensors
+import BLEWire
+import CaptureTools
+import CommandKit
+import JSONText
+import Recording
+import Relay
+import SensorSessions
+
+/// `ringtap relay SENSOR [ADDRESS]`.
+package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
+  static let configuration = CommandConfiguration(
+    commandName: "relay",
+    abstract: "Be a standard sensor that says what a ring, strap, thermometer or recording says.",
+    discussion: """
+      Connects to the sensor, and advertises as a device that bike computers, watches and apps know: Heart Rate, Health \
+      Thermometer, or Cycling Speed and Cadence, with Device Information and Battery as far as the sensor tells. It ends by \
+      --duration or Ctrl-C, or when the sensor stays away: then the sensor is told to stop, advertising is off and the links \
+      are ended.
+
+      SENSOR is ring, heart-rate, thermometer, cycling or polar, whose ADDRESS is looked for if not given; or the directory of \
+      a recording, which is played, and then --adapter, --mode and --transport are for the device.
+
+      A ring's pulse is found in its raw light as `ringtap analyse` does it: a rate each two seconds, some ten seconds old, \
+      and nothing where its quality is not --quality. Firmware with less than 18 samples a second has too few for that: \
+      --source ring asks the ring for its own measurement. Of a Polar sensor it is its heart rate.
+
+      The device is on the sensor's controller, which then has links in both roles, or on another one with --advertise-on. \
+      Up to eight hosts may be connected; a slow one loses the oldest values, which are counted, \
+      and holds up nobody.
+
+      EXAMPLES
+        sudo ringtap relay ring --adapter hci0 --mode exclusive --name "My ring"
+            a ring's pulse as that of a strap
+        sudo ringtap relay heart-rate C4:12:34:56:78:9A --address-type random \\
+          --advertise-on hci-socket:1 --also-record ride
+            a strap by hci0, relayed by hci1, and recorded
+        sudo ringtap relay walk --speed 1x --mode exclusive --json
+            a recording; one object a line: event (ready, value, gap, connected,
+            disconnected, subscribed, end) and what belongs to it
+      """)
+
+  enum PulseSource: String, CaseIterable, ExpressibleByArgument {
+    case light, ring
+  }
+
+  @OptionGroup(title: "Radio and link") var radio: AdapterOptions
+  @OptionGroup(title: "Radio and link") var link: LinkOptions
+  @OptionGroup(title: "Radio and link") var choice: DeviceOptions
+  @OptionGroup(title: "Radio and link") var patience: PatienceOptions
+  @OptionGroup(title: "Radio and link") var thread: ReceiveThreadOptions
+
+  @Option(
+    help: ArgumentHelp(
+      "Advertise by another controller than the sensor's: hci1, or what --transport takes, such as hci-socket:1.",
+      valueName: "spec"))
+  var advertiseOn: String?
+
+  @Argument(help: "What to relay: ring, heart-rate, thermometer, cycling, polar, or a recording's directory.")
+  var sensor: String
+
+  @Argument(help: "The sensor, such as 70:CB:0D:00:A1:B2; the first of its kind in range if not given.")
+  var address: String?
+
+  @Option(help: "What the device is called.") var name = "ringtap relay"
+
+  @Option(help: ArgumentHelp("Where a ring's pulse is from: light or ring.", valueName: "source"))
+  var source = PulseSource.light
+
+  @Option(
+    help: ArgumentHelp(
+      "Tell a pulse in light if it is likely to be within 5 a minute: 0 … 1.", valueName: "share"),
+    in: .share)
+  var quality = LightRelay.leastQuality
+
+  @Option(help: ArgumentHelp("How fast a recording is played: 1x, 10x, max.", valueName: "speed"))
+  var speed: String?
+
+  @Option(help: ArgumentHelp("Record the sensor as well, into this directory.", valueName: "directory"))
+  var alsoRecord: String?
+
+  @Option(
+    help: ArgumentHelp("End after this time.", valueName: "seconds"), in: .duration)
+  var duration: Double?
+
+  @OptionGroup(title: "Files") var tables: TableOptions
+
+  @Flag(help: "Print JSON lines.") var json = false
+
+  package init() {}
+
+  package func validate() throws {
+    if let speed, ReplaySpeed(speed) == nil { throw ValidationError("--speed must be 1x, 10x or max") }
+    if name.isEmpty { throw ValidationError("--name must not be empty") }
+    guard RelayKind(rawValue: sensor) == nil else {
+      if speed != nil { throw ValidationError("--speed is for the directory of a recording") }
+      if let address { _ = try device.parse(address) }
+      return
+    }
+    if address != nil { throw ValidationError("a recording is of one device: no address") }
+    if advertiseOn != nil {
+      throw ValidationError("a recording needs one controller: --adapter, --mode and --transport name it")
+    }
+  }
+
+  func run() async throws {
+    guard let kind = RelayKind(rawValue: sensor) else {
+      let capture = try RelayedCapture(sensor, speed ?? "1x")
+      var player = radio
+      (player.transport, player.adapter, player.mode, player.packetLog) = (capture.transport, nil, .auto, nil)
+      return try await run(capture.kind, from: player, advertisingOn: radio)
+    }
+    var other: AdapterOptions?
+    if let advertiseOn {
+      var options = radio
+      let isTransport = advertiseOn.contains(":")
+      (options.transport, options.adapter) = isTransport ? (advertiseOn, nil) : (nil, advertiseOn)
+      if isTransport { options.mode = .auto }
+      options.packetLog = nil
+      try options.validate()
+      other = options
+    }
+    try await run(kind, from: radio, advertisingOn: other)
+  }
+
+  private func run(
+    _ kind: RelayKind, from sensor: AdapterOptions, advertisingOn other: AdapterOptions?
+  ) async throws {
+    switch (kind, source) {
+    case (.ring, .light): try await relay(.ring, LightRelay(leastQuality: quality), sensor, other)
+    case (.ring, .ring): try await relay(OwnHeartRate.ring, HeartRateRelay(), sensor, other)
+    case (.heartRate, _): try await relay(.heartRate, HeartRateRelay(), sensor, other)
+    case (.polar, _): try await relay(OwnHeartRate.polar, HeartRateRelay(), sensor, other)
+    case (.thermometer, _): try await relay(.thermometer, TemperatureRelay(), sensor, other)
+    case (.cycling, _): try await relay(.cycling, CyclingRelay(), sensor, other)
+    }
+  }
+
+  private func relay<Source: RelaySource>(
+    _ kind: SensorKind<Source.Sample>, _ source: Source, _ sensor: AdapterOptions, _ other: AdapterOptions?
+  ) async throws {
+    if let alsoRecord {
+      guard Files.names(in: alsoRecord).allSatisfy({ $0 == "." || $0 == ".." }) else {
+        throw Failure("\(alsoRecord) is there already and not empty; give another --also-record")
+      }
+    }
+    let tuning = thread.tuning
+    let outcome = try await Interruption.cancelling {
+      let opened = try await Interruption.leaving {
+        try await sensor.open(tuning, links: other == nil ? .max : nil)
+      }
+      var second: CommandKit.Radio?
+      do {
+        if let other { second = try await Interruption.leaving { try await other.open() } }
+        let outcome = try await self.relay(kind, source, opened, second ?? opened)
+        await second?.close()
+        await opened.close()
+        return outcome
+      } catch {
+        await second?.close()
+        await opened.close()
+        throw error
+      }
+    }
+    try RelayText(isJSON: json).end(outcome)
+    if let recording = outcome.recording {
+      Console.note("recorded \(recording.values) samples into \(recording.directory ?? alsoRecord ?? "")")
+    }
+    if let failure = outcome.failure {
+      if case .unsuitable(let reason) = failure, outcome.values == 0 {
+        throw Failure("\(reason)" + (Source.self == LightRelay.self ? "; try --source ring" : ""))
+      }
+      throw Failure("\(failure) after \(outcome.values) values")
+    }
+    // A log is over, and nothing of it was what is relayed.
+    if outcome.values == 0, let cause = Interruption.cause { throw Failure(cause) }
+    if outcome.lost > 0 { throw ExitCode(3) }
+  }
+
+  private func relay<Source: RelaySource>(
+    _ kind: SensorKind<Source.Sample>, _ source: Source, _ sensor: CommandKit.Radio,
+    _ device: CommandKit.Radio
+  ) async throws -> RelayOutcome {
+    guard device.replay == nil else {
+      throw Failure("a log is no radio to be a device by; name a controller with --advertise-on")
+    }
+    guard let advertiser = device.adapter.advertising else {
+      throw Failure("\(device.adapter.name) cannot advertise; name a controller with --advertise-on")
+    }
+    let found = try await find(kind.search, on: sensor)
+    var plan = DeviceSession.Plan(found.address)
+    plan.request = try link.request()
+    (plan.connectTimeout, plan.answerTimeout) = (.seconds(choice.timeout), .seconds(choice.timeout))
+    plan.patience = patience.duration(on: sensor)
+    var relay = Relay(kind, source, plan, on: sensor.adapter, advertisedBy: advertiser, as: name)
+    if kind.search.name == AnySensorKind(.ring).search.name {
+      relay.facts.bodyLocation = .finger
+      relay.facts.texts[.modelNumber] = found.name
+    }
+    relay.duration = duration.map { .seconds($0) }
+    relay.isReplay = sensor.replay != nil
+    relay.patience = Interruption.patience
+    if let alsoRecord {
+      var recording = SensorRecording(
+        of: found.address, named: found.name, on: sensor.adapter, into: alsoRecord)
+      (recording.tableFormat, recording.syncInterval) = (tables.tableFormat, tables.syncInterval)
+      recording.isAnnounced = true
+      relay.recording = recording
+    }
+    let text = RelayText(
+      isJSON: json, name: name, adapter: device.adapter.name, address: await advertiser.advertisedAddress)
+    let running = relay
+    let gaps = NoteLimit(on: sensor.adapter.loop) { Console.note($0) }
+    defer { gaps.flush() }
+    do { return try await running.run { try text.show($0, gaps) } } catch let error as HostError {
+      try Task.checkCancellation()
+      throw Failure(error)
+    }
+  }
+
+  private func find(
+    _ search: SensorSearch, on radio: CommandKit.Radio
+  ) async throws -> (address: DeviceAddress, name: String?) {
+    if let address { return (try device.parse(address), nil) }
+    if let peer = radio.replay?.peer { return (peer, nil) }
+    let found = try await Interruption.leaving { [choice, verbose = self.radio.verbose] in
+      try await failing { () async throws(HostError) in
+        try await SensorFinder.find(search, on: radio.adapter, within: .seconds(choice.timeout)) {
+          Console.note(search: $0, always: verbose)
+        }
+      }
+    }
+    Console.note(found: found)
+    return (found.address, found.name)
+  }
+}
+
+/// What can be relayed.
+enum RelayKind: String, CaseIterable {
+  case ring, thermometer, cycling, polar
+  case heartRate = "heart-rate"
+}
+
+/// A recording in the place of a sensor: its packet log is played.
+private struct RelayedCapture {
+  let kind: RelayKind
+  let transport: String
+
+  init(_ directory: String, _ speed: String) throws {
+    guard Files.exists(directory) else {
+      let kinds = RelayKind.allCases.map(\.rawValue).joined(separator: ", ")
+      throw ValidationError(
+        "'\(directory.printable)' is no recording's directory, and no sensor; there are \(kinds)")
+    }
+    let capture: RecordedCapture
+    do throws(ConversionError) { capture = try RecordedCapture(directory) } catch { throw Failure(error) }
+    let names = Set(capture.tables.map(\.name))
+    let known: [(table: String, kind: RelayKind)] = [
+      ("heart_rate", .heartRate), ("temperature", .thermometer), ("cycling", .cycling), ("samples", .ring),
+    ]
+    guard let kind = known.first(where: { names.contains($0.table) })?.kind else {
+      throw Failure(
+        "\(directory) has no heart rate, temperature, cycling or ring's light to relay; it has "
+          + names.sorted().joined(separator: ", "))
+    }
+    let logs = CaptureLogFormat.allCases.map(\.fileName).filter { Files.exists(directory + "/" + $0) }
+    guard let log = logs.first else {
+      throw Failure("\(directory) has no packet log, which is what is played")
+    }
+    // A pipe in its place would be waited for.
+    try failing { () throws(SystemError) in _ = try FileDescriptor.regularFile("\(directory)/\(log)") }
+    (self.kind, transport) = (kind, "replay:\(directory)/\(log),speed=\(speed)")
+  }
+}

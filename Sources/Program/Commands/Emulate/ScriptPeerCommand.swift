@@ -1,0 +1,218 @@
+import ArgumentParser
+import BLEEmulation
+import BLEHost
+import BLELinux
+import BLEWire
+import CommandKit
+import JSONText
+import RingTap
+import Synchronization
+
+/// `ringtap script-peer FILE`.
+package struct ScriptPeerCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "script-peer",
+    abstract: "Plays the server's half of ATT dialogues, and says what a client does differently.",
+    discussion: """
+      A device behind a virtual controller: each link plays the next dialogue of the file, and the command ends after the \
+      last. It prints a line for each; where the client's PDUs differ, the first that does, and the exit status is 1.
+
+      FILE is a text. A number sign begins a comment line; indents mean nothing.
+        database NAME                 attributes follow, in order of their handles:
+          0x0001-0x0004 2800 0118       a service: range, type, value as on the air
+          0x0002 2803 02 0300 002a      anything else: handle, type, value
+        dialogue NAME                 what follows belongs to it:
+          test ID, title TEXT           what it is; both for people
+          mtu 512                       the peer's receive MTU; 23 if not given
+          with DATABASE                 answers discovery, whatever the order
+          action TEXT, expect TEXT      what the client is to do; not looked at
+          > 0a0300                      the client's next PDU, in hexadecimal
+          < 0b 010203                   what it gets for it, or by itself
+      In a PDU, `..` is any octet (the client's only), `ff*20` is twenty of them, `|` stands between alternatives, which \
+      are answered by those in the same place. `>?` may be missing with all behind it; `>~` may come later. An MTU \
+      exchange is answered beside the steps, and no PDU is longer than the MTU agreed on.
+
+      An attack is a dialogue with `role central` or `role peripheral`: what the host is that it is played against. `>` is that \
+      host, `<` its controller and the peers behind it, and there are more steps:
+        < l2cap 0006 0b01             a frame of this channel
+        < acl 2040 0700 0400 0a       flags and handle, data of an ACL packet; its length is added
+        < event 05 00 4000 13         code, parameters; the length is added
+        < octets 04 0e ff             any bytes, H4 type first
+        > l2cap 0005 01..             a frame of the host's
+        > command 0406 4000 ..        a command of the host's; parameters may be left out
+        on 0041                       what follows is about this link; the first is 0040
+        after 043e 13 01              the controller has sent a packet that begins so
+        leave                         the peer ends the link; what follows waits for the next
+        once 040e0701 0220 | 040f     in place of the next packet that begins so; nothing behind
+                                      `|` drops it, `&` is the rest of the original
+        instead 040f | & | &          the same, each time
+        source, fault, duty TEXT      who published it, what a host does wrong, what is right
+
+      EXAMPLES
+        ringtap script-peer read.txt --transport unix:/tmp/peer
+        ringtap read \(ScriptedPeripheral.defaultAddress) 0x0003 --transport unix:/tmp/peer
+            elsewhere, while the one above runs
+        sudo ringtap script-peer all.txt --dialogue write --vhci --json
+            one object a line: event (ready, dialogue, end), name, test, passed, line,
+            expected, found
+      """)
+
+  @Argument(help: "The file with the dialogues.", completion: .file()) var file: String
+
+  @Option(help: ArgumentHelp("Only this one; may be given more than once.", valueName: "name"))
+  var dialogue: [String] = []
+
+  @OptionGroup var options: EmulationOptions
+
+  func validate() throws {
+    guard options.transport.count <= 1 else { throw ValidationError("one --transport at a time") }
+  }
+
+  func run() async throws {
+    let dialogues = try read()
+    guard Set(dialogues.map(\.role)).count == 1 else {
+      throw Failure("\(file) has dialogues for centrals and for peripherals: pick one with --dialogue")
+    }
+    let (outcomes, continuation) = AsyncStream.makeStream(of: DialogueSession.Outcome.self)
+    let session = DialogueSession(dialogues) { continuation.yield($0) }
+    let options = options
+    let printer = Task {
+      for await outcome in outcomes { try show(outcome) }
+    }
+    do {
+      try await Interruption.cancelling { try await ScriptedAir(session: session, options: options).run() }
+    } catch is CancellationError {
+      // What was not played is told below.
+    }
+    continuation.finish()
+    try await printer.value
+    try end(session.outcomes, of: dialogues.count)
+  }
+
+  private func read() throws -> [ATTDialogue] {
+    let text: String
+    do throws(SystemError) {
+      text = String(decoding: try WrittenFile.octets(of: file, limit: 1 << 24), as: UTF8.self)
+    } catch {
+      throw Failure("cannot read \(file): \(error); see `ringtap script-peer --help`")
+    }
+    let parsed: ATTDialogueFile
+    do throws(ATTDialogueError) { parsed = try ATTDialogueFile(parsing: text) } catch {
+      throw Failure("\(file): \(error)")
+    }
+    guard !dialogue.isEmpty else { return parsed.dialogues }
+    return try dialogue.map { name in
+      guard let found = parsed.dialogues.first(where: { $0.name == name }) else {
+        let names = parsed.dialogues.prefix(10).map(\.name).joined(separator: ", ")
+        throw Failure(
+          "\(file) has no dialogue \(name); it has \(names)\(parsed.dialogues.count > 10 ? ", …" : "")")
+      }
+      return found
+    }
+  }
+
+  // MARK: Lines
+
+  private func show(_ outcome: DialogueSession.Outcome) throws(Console.WriteError) {
+    guard options.json else {
+      return try Console.print(
+        outcome.mismatch.map { "failed \(outcome.name.printable): \($0)" }
+          ?? "passed \(outcome.name.printable)")
+    }
+    try Console.json { line in
+      line.member("event", "dialogue")
+      line.member("name", outcome.name)
+      line.member("test", outcome.test)
+      line.member("passed", outcome.mismatch == nil)
+      guard let mismatch = outcome.mismatch else { return }
+      if let number = mismatch.line { line.member("line", number) }
+      line.member(
+        "expected",
+        array: { line in
+          for pdu in mismatch.expected { line.value(pdu) }
+        })
+      if let found = mismatch.found { line.member("found", found) }
+    }
+  }
+
+  private func end(_ outcomes: [DialogueSession.Outcome], of count: Int) throws {
+    let failed = outcomes.count { $0.mismatch != nil }
+    if options.json {
+      try Console.json { line in
+        line.member("event", "end")
+        line.member("passed", outcomes.count - failed)
+        line.member("failed", failed)
+        line.member("notPlayed", count - outcomes.count)
+      }
+    }
+    if failed > 0 { throw Failure("\(failed) of \(count) dialogues failed") }
+    if outcomes.count < count {
+      throw Failure("\(count - outcomes.count) of \(count) dialogues were not played")
+    }
+  }
+}
+
+/// The virtual controller, its device, and the end of both after the last dialogue.
+private struct ScriptedAir: Sendable {
+  let session: DialogueSession
+  let options: EmulationOptions
+
+  func run() async throws {
+    if options.vhci {
+      let emulation = try await ControllerAttachment.attach(controller, to: VHCI())
+      try ready("hci\(emulation.index ?? 0)")
+      return await play(emulation)
+    }
+    var name = ""
+    let specification = try options.specifications()[0]
+    let server = try failing { () throws(HostError) in try StreamServer(specification) { name = $0 } }
+    try ready(name)
+    // Each host that comes finds a controller fresh from reset.
+    while !session.isOver {
+      let peer = try await failing { () async throws(HostError) in try await server.next() }
+      let emulation = try await failing { () async throws(SystemError) in
+        try await ControllerAttachment.attach(controller, to: peer.take(), .stream)
+      }
+      await play(emulation)
+      try Task.checkCancellation()
+    }
+  }
+
+  private var controller: VirtualController {
+    guard let role = session.role else {
+      return VirtualController(
+        options.controller(0), peripherals: [ScriptedPeripheral(session)], air: options.air)
+    }
+    let controller = VirtualController(
+      options.controller(0), peripherals: role == .central ? SilentPeripheral.all(session) : [],
+      air: options.air)
+    controller.play(session, .leaves)
+    return controller
+  }
+
+  /// Until the last dialogue is over, the other end closes, or the task is cancelled.
+  private func play(_ emulation: ControllerAttachment) async {
+    Task {
+      await session.over()
+      await emulation.detach()
+    }
+    await emulation.runUntilCancelled()
+    // A host that is gone without a word has left its link.
+    await emulation.inspect { controller in
+      for peripheral in controller.peripherals { (peripheral as? ScriptedPeripheral)?.end() }
+    }
+    if session.role != nil { session.finish() }
+  }
+
+  private func ready(_ name: String) throws(Console.WriteError) {
+    let address = ScriptedPeripheral.defaultAddress
+    guard options.json else { return try Console.print("ready \(name) \(address) script") }
+    try Console.json { line in
+      line.member("event", "ready")
+      line.member("adapter", name)
+      line.member("address", address.description)
+      line.member("addressType", address.type.name.description)
+      line.member("name", "script")
+    }
+  }
+}

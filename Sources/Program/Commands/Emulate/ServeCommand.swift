@@ -1,0 +1,216 @@
+import ArgumentParser
+import BLEEmulation
+import BLEHost
+import BLELinux
+import BLEPeripheral
+import BLESecurity
+import BLEStack
+import BLEWire
+import CommandKit
+import Synchronization
+
+/// `ringtap serve FILE`.
+package struct ServeCommand: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "serve",
+    abstract:
+      "Be a device with the attributes of a file: other hosts find it, connect, read, write, subscribe.",
+    discussion: """
+      It advertises until it is interrupted; several hosts may be connected at once. With --mode exclusive, or a \
+      --transport, it has a controller of its own. In raw mode the kernel carries the links and pairs. In coexist mode the \
+      kernel advertises, too, beside bluetoothd: hosts find this device's attributes in the place of bluetoothd's, however \
+      they came, and its agent (`bluetoothctl`) answers those that pair. A line of standard input sets a value and sends it \
+      to whoever is subscribed; its end changes nothing. Events are lines on standard output: connected, disconnected, subscribed, written.
+
+      FILE is a text. A number sign begins a comment line; indents mean nothing.
+        device NAME                   what it advertises as
+        advertise UUID …              services to advertise; all if none is given
+        0x0001-0x0004 2800 0d18       a service: range, type, value as it lies on air
+        0x0002 2803 12 0300 372a      a characteristic, its value behind it, and
+        0x0003 2a37 00 48             2902 behind that where it is notified
+        0x0004 2902 0000
+        needs encrypted 0x0003 …      or authenticated: what its use wants
+      Hosts that want to pair may: a passkey is shown on standard error with --display, one of theirs is typed with \
+      --passkey, a number is compared with --yes, else it is Just Works; keys are kept with those of `ringtap pair`, and \
+      with --no-remember until it ends.
+
+      EXAMPLES
+        sudo ringtap serve strap.txt --adapter hci0 --mode exclusive --json
+            one object a line: event (ready, connected, disconnected,
+            subscribed, written, end), central, address, addressType,
+            handle, uuid, value, notifications, indications, reason
+        sudo ringtap serve strap.txt --mode raw --extended --passkey 123456
+        while sleep 1; do echo '{"uuid":"2A37","value":"0048"}'; done |
+            sudo ringtap serve strap.txt --mode exclusive
+            a line has handle or uuid, and value in hexadecimal
+      """)
+
+  @OptionGroup var radio: AdapterOptions
+  @Argument(help: "The file with the device.", completion: .file()) var file: String
+  @Option(help: "Advertise under this name instead of the file's.") var name: String?
+  @Flag(help: "Show a passkey to hosts that pair, for them to type.") var display = false
+  @Option(
+    help: "What is typed if a host that pairs shows a passkey: six digits.",
+    in: .passkey)
+  var passkey: UInt32?
+  @Flag(help: "Take the number that a host shows for the one that is shown here.") var yes = false
+  @Flag(help: "Refuse hosts that pair without LE Secure Connections.") var secureConnections = false
+  @Flag(help: "Advertise in the extended form, which older hosts do not hear.") var extended = false
+  @Flag(name: .customLong("private"), help: "Hide behind private addresses from all that are not bonded.")
+  var isPrivate = false
+  @Flag(help: "Print JSON lines.") var json = false
+
+  package init() {}
+
+  func run() async throws {
+    let device = try read()
+    let opened = try await radio.open(links: .max)
+    guard let adapter = opened.adapter.advertising, let securing = opened.adapter.securing else {
+      await opened.close()
+      throw Failure(
+        "\(opened.adapter.name) cannot advertise: it is a log; give an --adapter or a --transport")
+    }
+    let (file, bonds) = (device, radio.bondFiles)
+    do {
+      try await Interruption.cancelling {
+        try await failing { () async throws(HostError) in
+          do throws(HostError) { try await securing.secure(settings(bonds)) } catch {
+            guard case .notPermitted = error else { throw error }
+            Console.note("hosts cannot pair: \(error)")
+          }
+        }
+        // A controller that does not answer any more keeps nobody.
+        try await Interruption.leaving { try await serve(file, by: adapter) }
+      }
+    } catch is CancellationError {
+      // A signal is how it ends.
+    } catch {
+      await opened.close()
+      throw error
+    }
+    await opened.close()
+  }
+
+  private func read() throws -> DeviceFile {
+    let text: String
+    do throws(SystemError) {
+      text = String(decoding: try WrittenFile.octets(of: file, limit: 1 << 24), as: UTF8.self)
+    } catch {
+      throw Failure("cannot read \(file): \(error); see `ringtap serve --help`")
+    }
+    do throws(ATTDialogueError) { return try DeviceFile(parsing: text) } catch {
+      throw Failure("\(file): \(error)")
+    }
+  }
+
+  private func settings(_ bonds: (any BondStore)?) -> SecuritySettings {
+    let capability: IOCapability =
+      switch (display || yes, passkey != nil) {
+      case (true, true): .keyboardDisplay
+      case (true, false): yes ? .displayYesNo : .displayOnly
+      case (false, true): .keyboardOnly
+      case (false, false): .noInputNoOutput
+      }
+    let (passkey, yes, isAsked) = (passkey, yes, OneShot<Void>())
+    let agent = PairingAgent(
+      capability,
+      showPasskey: { Console.note("passkey \(ServeText.passkey($0)), to be typed, not compared") },
+      askPasskey: {
+        if isAsked.current != nil {
+          Console.note(
+            "the passkey is used again: each pairing tells who listens more of it; start anew with another one"
+          )
+        }
+        isAsked.set(())
+        return passkey
+      },
+      compare: { number in
+        Console.note("passkey \(ServeText.passkey(number)), to be compared, not typed")
+        return yes
+      })
+    var settings = SecuritySettings(
+      agent: agent, raising: .byPairing, store: ServedBonds(bonds), makeKeyPair: try? P256KeyPair.maker()
+    )
+    if secureConnections { settings.kind = .secureConnections }
+    return settings
+  }
+
+  private func serve(
+    _ device: DeviceFile, by adapter: any AdvertisingAdapter
+  ) async throws {
+    let name = name ?? device.name
+    let text = ServeText(isJSON: json)
+    var advertisement = DeviceAdvertisement(
+      name: name, services: device.advertised, form: extended ? .extended : .legacy)
+    advertisement.isPrivate = isPrivate
+    do {
+      try await adapter.advertise(advertisement, services: device.services) { server in
+        try text.ready(await adapter.advertisedAddress, adapter.name, name)
+        let input = adapter.loop.task { await ServedValues(server).run() }
+        defer { input.cancel() }
+        for await event in server.events { try text.show(event, await server.attributes) }
+        try text.end(await server.statistics)
+      }
+    } catch let error as HostError {
+      throw Failure(error)
+    }
+  }
+}
+
+/// Keys of centrals: of those that are known already in their files, and of as many new ones as one run may add, since
+/// anybody in range may pair; the rest, and all without files, until the command ends.
+final class ServedBonds: BondStore {
+  /// Centrals that one run adds to the files, and those that are remembered beside them.
+  private static let limit = GATTServer.keptLimit
+
+  private struct State: Sendable {
+    var added = 0
+    /// Whose keys came last, if they are of a legacy pairing.
+    var lastLegacy: DeviceAddress?
+    var passing: [StoredBond] = []
+  }
+
+  private let files: (any BondStore)?
+  private let state = Mutex(State())
+
+  init(_ files: (any BondStore)?) { self.files = files }
+
+  func bonds() -> [StoredBond] { (files?.bonds() ?? []) + state.withLock(\.passing) }
+
+  func keep(_ bond: StoredBond) {
+    // Each time that its keys come: twice, where an identity does.
+    let isTold = state.withLock { state in
+      defer { state.lastLegacy = bond.bond.isSecureConnections ? nil : bond.device }
+      return state.lastLegacy == bond.device
+    }
+    if !bond.bond.isSecureConnections, !isTold {
+      Console.note(
+        "\(bond.device) paired without Secure Connections: it has none, or somebody in the middle has hidden them, and whoever "
+          + "listened can find the keys; --secure-connections refuses that")
+    }
+    if let files {
+      let isKnown = files.bonds().contains { $0.device == bond.device }
+      let isTaken = state.withLock { state in
+        if !isKnown { state.added += 1 }
+        return isKnown || state.added <= Self.limit
+      }
+      if isTaken { return files.keep(bond) }
+    }
+    state.withLock { state in
+      state.passing.removeAll { $0.device == bond.device }
+      if state.passing.count == Self.limit { state.passing.removeFirst() }
+      state.passing.append(bond)
+    }
+  }
+
+  /// Files keep the number, or accept nothing.
+  func accepts(_ command: borrowing SignedWriteCommand, from peer: DeviceAddress) -> Bool {
+    if let files, files.bonds().contains(where: { $0.isMeant(by: peer) }) {
+      return files.accepts(command, from: peer)
+    }
+    return state.withLock { state in
+      guard let place = state.passing.lastIndex(where: { $0.isMeant(by: peer) }) else { return false }
+      return state.passing[place].bond.accepts(command)
+    }
+  }
+}

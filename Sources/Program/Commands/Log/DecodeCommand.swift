@@ -1,0 +1,153 @@
+import ArgumentParser
+import BLEDissector
+import BLELinux
+import BLEWire
+import CommandKit
+import FoundationEssentials
+import JSONText
+
+/// `ringtap decode`: payloads of known characteristics, from standard input.
+package struct DecodeCommand: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "decode",
+    abstract: "Decode values of known characteristics: one JSON object a line in, one out.",
+    discussion: """
+      A line has 'characteristic' (a UUID; or 'manufacturerSpecificData') and 'value' \
+      in hexadecimal, or 'frames': several values that belong together. 'service' may \
+      stand with them.
+
+      EXAMPLES
+        echo '{"service":"180D","characteristic":"2A37","value":"16485401ec02"}' \\
+          | ringtap decode
+            {"heartRateBpm":72,"heartRateIs16Bit":false,"sensorContact":"detected", …}
+
+        ringtap notify C4:12:34:56:78:9A 2a37 --json \\
+          | jq -c '.characteristic = "2a37"' | ringtap decode
+
+      Further keys, where they are known: 'operation' (read, write, notify, indicate), \
+      and for raw data of Polar sensors 'factor' (from the reply to the start), \
+      'previousTimestampNanoseconds' and 'sampleRateHz'.
+
+      Known are the characteristics of Heart Rate, Battery, Device Information, Health \
+      Thermometer, Running and Cycling Speed and Cadence and Pulse Oximeter, CORE body \
+      temperature, and Polar Measurement Data. A value that breaks the rules of its \
+      characteristic gives an object with 'error'. A line that is not understood gives a \
+      message with its number on standard error; the exit status is then 1.
+      """)
+
+  func run() throws {
+    let decoder = SensorDecoder()
+    var output = JSONLine()
+    var number = 0
+    var wrong = 0
+    var lines = InputLines()
+    while let input = try failing({ () throws(SystemError) in try lines.next() }) {
+      number += 1
+      do throws(WrongLine) {
+        guard case .text(let text) = input else { throw WrongLine("it is longer than 4 MiB") }
+        if text.allSatisfy(\.isWhitespace) { continue }
+        let line = try DecodeLine(text)
+        guard decoder.decode(line.frames, of: line.source, line.context, into: &output) else {
+          throw WrongLine("the characteristic \(line.characteristic) is not known")
+        }
+        output.endLine()
+      } catch {
+        Console.note("line \(number): \(error.message)")
+        wrong += 1
+        continue
+      }
+      try Console.write(output.octets)
+      output.removeAll()
+    }
+    if wrong > 0 { throw ExitCode.failure }
+  }
+}
+
+/// Why a line of input is not understood.
+private struct WrongLine: Error {
+  let message: String
+
+  init(_ message: String) { self.message = message }
+}
+
+/// A line of input.
+private struct DecodeLine {
+  /// As it stands in the line.
+  private struct Members: Decodable {
+    var service: String?
+    var characteristic: String?
+    var value: String?
+    var frames: [String]?
+    var operation: String?
+    var factor: Double?
+    var previousTimestampNanoseconds: Timestamp?
+    var sampleRateHz: UInt16?
+    var requestedSampleRateHz: UInt16?
+  }
+
+  /// A number, or a string of one: JSON readers in other languages lose the last digits of the former.
+  private struct Timestamp: Decodable {
+    let nanoseconds: UInt64
+
+    init(from decoder: any Decoder) throws {
+      let container = try decoder.singleValueContainer()
+      if let number = try? container.decode(UInt64.self) {
+        nanoseconds = number
+      } else if let number = UInt64(try container.decode(String.self)) {
+        nanoseconds = number
+      } else {
+        throw DecodingError.dataCorruptedError(in: container, debugDescription: "not a time stamp")
+      }
+    }
+  }
+
+  let characteristic: String
+  let source: SensorDecoder.Source
+  let frames: [[UInt8]]
+  var context = SensorDecoder.Context()
+
+  init(_ text: String) throws(WrongLine) {
+    let members: Members
+    do { members = try JSONDecoder().decode(Members.self, from: Data(text.utf8)) } catch {
+      throw WrongLine(Self.reason(error))
+    }
+    guard let characteristic = members.characteristic else { throw WrongLine("it has no 'characteristic'") }
+    self.characteristic = characteristic
+    if characteristic == "manufacturerSpecificData" {
+      source = .manufacturerData
+    } else if let uuid = BluetoothUUID(characteristic) {
+      source = .characteristic(uuid)
+    } else {
+      throw WrongLine("'\(characteristic)' is not a UUID")
+    }
+    frames = try Self.frames(members.value, members.frames)
+    if let name = members.operation {
+      guard let operation = SensorDecoder.Operation(rawValue: name) else {
+        throw WrongLine("'\(name)' is not an operation: read, write, notify or indicate")
+      }
+      context.operation = operation
+    }
+    context.factor = members.factor
+    context.previousTimestampNanoseconds = members.previousTimestampNanoseconds?.nanoseconds
+    context.sampleRate = members.sampleRateHz ?? members.requestedSampleRateHz
+    if context.sampleRate == 0 { throw WrongLine("a sample rate of 0") }
+  }
+
+  private static func frames(_ value: String?, _ frames: [String]?) throws(WrongLine) -> [[UInt8]] {
+    var octets: [[UInt8]] = []
+    for text in frames ?? value.map({ [$0] }) ?? [] {
+      guard let frame = [UInt8](hex: text) else { throw WrongLine("'\(text)' is not hexadecimal") }
+      octets.append(frame)
+    }
+    guard !octets.isEmpty else { throw WrongLine("it has no 'value' and no 'frames'") }
+    return octets
+  }
+
+  private static func reason(_ error: any Error) -> String {
+    guard case .typeMismatch(_, let context) = error as? DecodingError, let key = context.codingPath.first
+    else {
+      return "it is not a JSON object with the keys that 'ringtap decode --help' tells"
+    }
+    return "'\(key.stringValue)' is of another type"
+  }
+}

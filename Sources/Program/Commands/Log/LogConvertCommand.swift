@@ -1,0 +1,366 @@
+import ArgumentParser
+import BLELinux
+import BLEPacketLog
+import BLEWire
+import CommandKit
+import FoundationEssentials
+import Recording
+
+extension LogCommand {
+  /// `ringtap log convert …`
+  struct Convert: ParsableCommand {
+    static let configuration = CommandConfiguration(
+      commandName: "convert",
+      abstract: "Write packet logs in another format; merge, split and anonymise them.",
+      discussion: """
+        EXAMPLES
+          ringtap log convert packets.btsnoop --output packets.pcapng
+              for Wireshark: nanoseconds, an interface for each adapter, drops
+
+          ringtap log convert phone.log.gz watch.pklg --output both.pcapng
+              two logs merged by time; gzip and zstd are read through
+
+          ringtap log convert packets.btsnoop --output one.btsnoop \\
+              --connection 70:CB:0D:00:A1:B2
+              only the connections with one peer (or of one handle: 0x0040)
+
+          ringtap log convert packets.btsnoop --output connections \\
+              --split connection --format pcapng
+              a file for each connection, in a folder
+
+          ringtap log convert packets.btsnoop --output report.btsnoop --anonymise
+              other addresses, names and keys, the same ones throughout
+
+          ringtap log convert sniffer.pcapng --output packets.pcapng --ltk 7f62…d49c
+              what a sniffer heard, as the HCI packets of the central's host
+
+        Reads btsnoop (1001, 1002, 2001), pcap, pcapng (link types 187, 201, 254; from
+        the air 192, 251, 256, 272) and PacketLogger, recognised by content. Without --format the name of --output tells
+        the format: .btsnoop, .log, .pcapng or .pcap; logs of the Linux monitor stay
+        such. A damaged log is converted up to the damage; the exit status is 1. A file
+        that is there is replaced with --force only.
+        """)
+
+    enum Format: String, ExpressibleByArgument, CaseIterable {
+      case btsnoop
+      case btsnoopHCI = "btsnoop-hci"
+      case btsnoopMonitor = "btsnoop-monitor"
+      case pcapng
+      case pcap
+    }
+
+    enum Split: String, ExpressibleByArgument, CaseIterable {
+      case connection
+    }
+
+    @Argument(help: ArgumentHelp("The logs to read; '-' for standard input.", valueName: "log"))
+    var inputs: [String] = []
+
+    @Option(
+      name: [.short, .customLong("output")],
+      help: ArgumentHelp("The log to write; '-' for standard output.", valueName: "file"))
+    var outputName: String?
+
+    @OptionGroup var overwriting: OverwriteOptions
+
+    @Option(help: ArgumentHelp("The format to write.", valueName: "format"))
+    var format: Format?
+
+    @Option(help: ArgumentHelp("Only records about this handle or peer.", valueName: "handle|address"))
+    var connection: String?
+
+    @Flag(
+      help: ArgumentHelp(
+        "Replace addresses, names and keys, and blank what is not known; the log is read three times."))
+    var anonymise = false
+
+    @Option(help: "Write a file for each connection into the folder --output.")
+    var split: Split?
+
+    @OptionGroup(title: "Logs from the air") var air: AirKeyOptions
+
+    /// There is one once the arguments are checked.
+    private var output: String { outputName ?? "-" }
+
+    mutating func validate() throws {
+      guard let output = outputName else {
+        throw ValidationError(
+          "--output is missing: ringtap log convert IN ... --output OUT; all other names are of logs to read")
+      }
+      if inputs.isEmpty { throw ValidationError("no log to read is given") }
+      if format == nil, try named(output, split: split) == nil {
+        throw ValidationError("The name '\(output)' tells no format: add --format.")
+      }
+      if inputs.count(where: { $0 == "-" }) > 1 { throw ValidationError("'-' can be read once only.") }
+      if anonymise, inputs.contains("-") {
+        throw ValidationError("--anonymise reads its input three times, so it cannot be '-'.")
+      }
+      if split != nil, output == "-" { throw ValidationError("--split needs the name of a folder.") }
+      if let connection, Self.choice(connection) == nil {
+        throw ValidationError("'\(connection)' is neither a handle nor an address.")
+      }
+    }
+
+    func run() throws {
+      if split == nil {
+        try overwriting.check(output, "--output", inputs: inputs)
+      } else {
+        try overwriting.check(folder: output, "--output")
+      }
+      var anonymiser: LogAnonymiser?
+      if anonymise { anonymiser = try learn() }
+      let sources = try inputs.map { try LogSource(path: $0, keys: air.keys) }
+      let writer = PacketLogWriter(
+        format(of: sources), comment: anonymise ? "addresses, names and keys are replaced" : "")
+      var sink: any RecordSink =
+        split == nil
+        ? try FileSink(path: output, writer, overwriting.existing)
+        : try SplitSink(folder: output, suffix: suffix, writer, overwriting.existing)
+      var hidden = 0
+      try forEachRecord(of: sources) { record in
+        guard anonymiser != nil else { return try sink.write(record) }
+        if let rewritten = anonymiser?.rewrite(record) { try sink.write(rewritten) } else { hidden += 1 }
+      }
+      let failures = sources.compactMap(\.failureMessage)
+      let remarks = sources.compactMap { $0.remark() }
+      let hasFailed = !failures.isEmpty || remarks.contains(where: \.isFailure)
+      // Of nothing but logs that cannot be read there is nothing to write: what was there before stays.
+      if !hasFailed || sources.contains(where: { $0.recordCount > 0 }) { try sink.finish() }
+      tell(
+        sink.leftOut, split == nil ? "records have no place in the format" : "records belong to no connection"
+      )
+      tell(hidden, "notes may say anything")
+      if let blanked = anonymiser?.blankedRecords, blanked > 0 {
+        Console.note(
+          "\(blanked) records have parts that may say anything and were blanked: their length stays")
+      }
+      for message in failures { Console.note(message) }
+      for remark in remarks { Console.note(remark.text) }
+      if hasFailed { throw ExitCode.failure }
+    }
+
+    private func tell(_ count: Int, _ text: String) {
+      if count > 0 { Console.note("\(count) \(text) and were left out") }
+    }
+
+    /// Everything is known before anything is written: what the packets tell, then what is cut into pieces.
+    private func learn() throws -> LogAnonymiser {
+      var anonymiser = LogAnonymiser()
+      for _ in 0..<2 {
+        anonymiser.startOver()
+        try forEachRecord(of: inputs.map { try LogSource(path: $0, keys: air.keys) }) { record in
+          anonymiser.learn(record)
+          guard !anonymiser.isFull else {
+            throw Failure(
+              "more addresses, names or keys than can be kept apart; nothing was written: anonymise parts of the log, "
+                + "such as --connection's")
+          }
+        }
+      }
+      anonymiser.startOver()
+      return anonymiser
+    }
+
+    /// Merges by time; the records of each log keep their order, even where its time goes back.
+    private func forEachRecord(
+      of sources: [LogSource], _ body: (StoredPacketRecord) throws -> Void
+    ) throws {
+      var filter = connection.flatMap(Self.choice).map { ConnectionFilter($0) }
+      var adapters = AdapterNumbers()
+      var lost: UInt32 = 0
+      var progress = LogProgress(
+        sources.contains { $0.isCompressed } ? [] : sources.map(\.path), beside: .nothing)
+      defer { progress.finish() }
+      var seen = 0
+      while let log = sources.indices.filter({ sources[$0].nextTime != nil })
+        .min(by: { earlier(sources[$0], sources[$1]) }), var record = sources[log].next()
+      {
+        record.header.adapter = adapters.number(of: record.header.adapter, inLog: log)
+        // What was lost before a record that is not chosen was lost before the next that is.
+        let drops = UInt32(clamping: UInt64(lost) + UInt64(record.header.drops))
+        let isTaken = record.withRecord { filter?.takes($0) ?? true }
+        lost = isTaken ? 0 : drops
+        let byteCount = sources.reduce(0) { $0 + $1.byteCount }
+        if byteCount > seen {
+          progress.advance(byteCount - seen, records: sources.reduce(0) { $0 + $1.recordCount })
+          seen = byteCount
+        }
+        record.header.drops = drops
+        if isTaken { try body(record) }
+      }
+    }
+
+    private func earlier(_ a: LogSource, _ b: LogSource) -> Bool {
+      guard let a = a.nextTime, let b = b.nextTime else { return false }
+      return a < b
+    }
+
+    // MARK: Arguments
+
+    static func choice(_ text: String) -> ConnectionFilter.Choice? {
+      if let address = DeviceAddress(text) { return .peer(address) }
+      let isHexadecimal = text.lowercased().hasPrefix("0x")
+      let digits = isHexadecimal ? text.dropFirst(2) : text[...]
+      guard let number = UInt16(digits, radix: isHexadecimal ? 16 : 10), number <= 0x0EFF else { return nil }
+      return .handle(ConnectionHandle(number))
+    }
+
+    /// The format that a name ends in.
+    private func named(_ path: String, split: Split?) throws -> Format? {
+      if split != nil { return .btsnoop }
+      switch URL(filePath: path).pathExtension.lowercased() {
+      case "btsnoop", "log", "snoop", "cfa": return .btsnoop
+      case "pcapng", "ntar": return .pcapng
+      case "pcap", "cap": return .pcap
+      default: return nil
+      }
+    }
+
+    private func format(of sources: [LogSource]) -> PacketLogWriter.Format {
+      let isMonitorLog = sources.contains { $0.isMonitorLog }
+      let linkType: LinkType = isMonitorLog ? .linuxMonitor : .h4WithDirection
+      switch format {
+      case .btsnoop: return .btsnoop(.h4)
+      case .btsnoopHCI: return .btsnoop(.unencapsulated)
+      case .btsnoopMonitor: return .btsnoop(.monitor)
+      case .pcapng: return .pcapng(linkType)
+      case .pcap: return .pcap(linkType)
+      case nil: break
+      }
+      switch try? named(output, split: split) {
+      case .pcapng: return .pcapng(linkType)
+      case .pcap: return .pcap(linkType)
+      default: return .btsnoop(isMonitorLog ? .monitor : .h4)
+      }
+    }
+
+    private var suffix: String {
+      switch format {
+      case .pcapng: "pcapng"
+      case .pcap: "pcap"
+      default: "btsnoop"
+      }
+    }
+  }
+}
+
+/// Where converted records go.
+private protocol RecordSink {
+  var leftOut: Int { get }
+  mutating func write(_ record: StoredPacketRecord) throws
+  mutating func finish() throws
+}
+
+/// One file, or standard output.
+private struct FileSink: RecordSink {
+  private static let pieceByteCount = 65_536
+
+  private var writer: PacketLogWriter
+  private let file: FileHandleBox?
+  private var octets: [UInt8] = []
+
+  init(path: String, _ writer: PacketLogWriter, _ existing: Files.Existing) throws {
+    self.writer = writer
+    file = path == "-" ? nil : try FileHandleBox(path: path, existing)
+    self.writer.start(into: &octets)
+  }
+
+  var leftOut: Int { writer.leftOut }
+
+  mutating func write(_ record: StoredPacketRecord) throws {
+    record.withRecord { writer.append($0, to: &octets) }
+    if octets.count >= Self.pieceByteCount { try flush() }
+  }
+
+  mutating func finish() throws {
+    writer.finish(into: &octets)
+    try flush()
+    try file?.finish()
+  }
+
+  private mutating func flush() throws {
+    if let file { try file.write(octets) } else { try Console.write(octets) }
+    octets.removeAll(keepingCapacity: true)
+  }
+}
+
+/// An output file that values can share.
+private final class FileHandleBox {
+  private var file: OutputFile
+
+  init(path: String, _ existing: Files.Existing) throws {
+    file = try failing { () throws(SystemError) in
+      try OutputFile(creating: path, ifExists: existing == .replace ? .replace : .refuse)
+    }
+  }
+
+  func write(_ octets: [UInt8]) throws {
+    try failing { () throws(SystemError) in
+      try file.append { $0 += octets }
+      try file.flush()
+    }
+  }
+
+  /// Gives it its name.
+  func finish() throws {
+    try failing { () throws(SystemError) in try file.finish() }
+  }
+}
+
+/// A file for each connection. Records of no connection are counted and left out.
+private struct SplitSink: RecordSink {
+  /// Files open at once, as many as connections are followed.
+  private static let maximumFiles = ConnectionTracker.maximumConnections
+
+  private let folder: String
+  private let suffix: String
+  private let writer: PacketLogWriter
+  private let existing: Files.Existing
+  private var tracker = ConnectionTracker()
+  /// In the order of use.
+  private var open: [(connection: LogConnection, sink: FileSink)] = []
+  private(set) var leftOut = 0
+  /// Files of a connection that were closed to make room.
+  private var closed: [Int: Int] = [:]
+
+  init(
+    folder: String, suffix: String, _ writer: PacketLogWriter, _ existing: Files.Existing
+  ) throws {
+    self.folder = folder
+    self.suffix = suffix
+    self.writer = writer
+    self.existing = existing
+    try failing { () throws(SystemError) in try Files.createDirectory(folder) }
+  }
+
+  mutating func write(_ record: StoredPacketRecord) throws {
+    let connections = record.withRecord { tracker.connections(of: $0) }
+    if connections.isEmpty { leftOut += 1 }
+    for connection in connections {
+      var entry = try take(connection)
+      try entry.sink.write(record)
+      open.append(entry)
+    }
+  }
+
+  mutating func finish() throws {
+    for index in open.indices { try open[index].sink.finish() }
+    open.removeAll()
+  }
+
+  private mutating func take(_ connection: LogConnection) throws -> (
+    connection: LogConnection, sink: FileSink
+  ) {
+    if let index = open.lastIndex(where: { $0.connection == connection }) { return open.remove(at: index) }
+    if open.count == Self.maximumFiles {
+      var oldest = open.removeFirst()
+      try oldest.sink.finish()
+      closed[oldest.connection.number, default: 0] += 1
+    }
+    let part = closed[connection.number].map { "-part\($0 + 1)" } ?? ""
+    let peer = connection.peer.map { "-" + "\($0)".replacing(":", with: "") } ?? ""
+    let name =
+      "connection-\(connection.number)-\(connection.handle.rawValue.handleText)\(peer)\(part).\(suffix)"
+    return (connection, try FileSink(path: "\(folder)/\(name)", writer, existing))
+  }
+}

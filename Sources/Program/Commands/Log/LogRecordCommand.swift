@@ -1,0 +1,194 @@
+import ArgumentParser
+import BLELinux
+import BLEWire
+import CommandKit
+import Glibc
+import JSONText
+import Recording
+
+/// `ringtap log record`.
+struct LogRecordCommand: AsyncParsableCommand {
+  enum Format: String, CaseIterable, ExpressibleByArgument { case btsnoop, pcapng }
+
+  static let configuration = CommandConfiguration(
+    commandName: "record",
+    abstract: "Record what passes between the kernel and its Bluetooth controllers.",
+    discussion: """
+      Everything on the kernel's monitor channel goes into a log that tshark and `ringtap log show` read, and btmon \
+      where it is btsnoop: HCI packets of all adapters and the notes between them. Each record is in the file half a second after it came, \
+      and on the disk within a second. Whatever ends the program, the file is whole up to its last record; --append cuts \
+      off what a kill or a power failure left of a further one, and goes on. No file is ever overwritten. Needs \
+      CAP_NET_RAW.
+
+      With --rotate-size, --rotate-time or --rotate-count the files are FILE.1, FILE.2 and so on: the newest has the \
+      highest number, and none is ever renamed. Each begins with the adapters that are there. --ring keeps the last \
+      few and deletes the older ones. `ls -v FILE.*` lists them in order.
+
+      With --capture the packets are those of another command that runs now with a packet log: from the start of \
+      that log, and on until it ends. This is the way to see them where the kernel does not (--transport), and needs \
+      no privilege. `ringtap extcap` brings the same into Wireshark.
+
+      EXAMPLES
+        ringtap log record -o today.pcapng
+        ringtap log record -o - | tshark -r -
+        ringtap log record --capture walk -o - | ringtap log show -
+        ringtap log record -o bt.btsnoop --rotate-size 10M --ring 5 --append
+
+      Exit status: 0 done, 1 failed, 2 wrong usage, 3 packets were lost.
+      """)
+
+  @Option(name: [.short, .long], help: "The log; '-' for standard output.")
+  var output: String
+
+  @Option(
+    help: """
+      The log's format: btsnoop with the monitor's own records (2001), or pcapng with nanoseconds (link type 254). \
+      By the file's name if not given: pcapng for .pcapng, else btsnoop.
+      """)
+  var format: Format?
+
+  @Option(help: "Only this adapter, such as hci0, and what belongs to none; all if not given.")
+  var adapter: String?
+
+  @Option(
+    help: ArgumentHelp(
+      "The packets of a running command: its capture directory, its packet log or its process number.",
+      valueName: "capture"))
+  var capture: String?
+
+  @Flag(help: "Go on with a log that is there, and repair its end.")
+  var append = false
+
+  @Option(
+    help: ArgumentHelp("Begin another file before one gets larger: 500k, 10M, 1G.", valueName: "size"),
+    transform: ByteCount.atLeast(.one))
+  var rotateSize: ByteCount?
+
+  @Option(
+    help: ArgumentHelp("Begin another file after this time.", valueName: "seconds"), in: .duration)
+  var rotateTime: Double?
+
+  @Option(
+    help: ArgumentHelp("Begin another file after this many packets.", valueName: "count"),
+    in: .count)
+  var rotateCount: Int?
+
+  @Option(
+    help: ArgumentHelp("Keep only the last files.", valueName: "count"), in: .count)
+  var ring: Int?
+
+  @Option(
+    help: ArgumentHelp("End after this time.", valueName: "seconds"), in: .duration)
+  var duration: Double?
+
+  @Option(help: "End after this many packets.", in: .count)
+  var count: Int?
+
+  @Flag(help: "Print the report as one JSON object.")
+  var json = false
+
+  /// Numbered packets at this rate instead of the kernel's; prints how many were handed over, and when.
+  @Option(help: .hidden, in: NumberRange(1...1_000_000, "a second"))
+  var synthetic: Int?
+
+  func validate() throws {
+    _ = try adapterIndex()
+    if capture != nil, adapter != nil || synthetic != nil {
+      throw ValidationError("--capture or --adapter, not both")
+    }
+    let isSeries = rotateSize != nil || rotateTime != nil || rotateCount != nil
+    if ring != nil, !isSeries {
+      throw ValidationError("--ring needs --rotate-size, --rotate-time or --rotate-count")
+    }
+    guard output == "-" else { return }
+    if isSeries { throw ValidationError("standard output cannot be rotated; give a file") }
+    if append { throw ValidationError("standard output cannot be continued; use the shell's >>") }
+    if json { throw ValidationError("--json needs a file: standard output is the log") }
+  }
+
+  private func adapterIndex() throws -> UInt16? {
+    guard let adapter else { return nil }
+    guard adapter.hasPrefix("hci"), let index = UInt16(adapter.dropFirst(3)) else {
+      throw ValidationError("'\(adapter)' is no adapter; it looks like hci0")
+    }
+    return index
+  }
+
+  func run() async throws {
+    var plan = LogFilePlan(path: output)
+    plan.format = isPcapNG ? .pcapng : .btsnoop
+    plan.existing = append ? .append : .fail
+    plan.rotateByteCount = rotateSize?.value
+    plan.rotateTime = rotateTime.map { .seconds($0) }
+    plan.rotateCount = rotateCount
+    plan.keptFiles = ring
+    var recording = LogRecording(try source(), to: plan)
+    recording.duration = duration.map { .seconds($0) }
+    recording.count = count
+    let finished = recording
+    let name = capture.map { "the packets of \($0)" } ?? adapter ?? "all adapters"
+    let report = try await Interruption.cancelling {
+      do throws(LogFileError) {
+        return try await finished.run {
+          ProcessRights.keep([])
+          Console.note("recording \(name)   (Ctrl-C ends)")
+        } progress: { progress in
+          Console.progress(
+            "\(progress.elapsed.components.seconds) s  \(progress.records) packets  "
+              + "\(progress.byteCount) bytes  \(progress.lost) lost   (Ctrl-C ends)")
+        }
+      } catch { throw Failure(error) }
+    }
+    if Console.isErrorTerminal { Console.progress("") }
+    try finish(report)
+  }
+
+  private var isPcapNG: Bool { format.map { $0 == .pcapng } ?? output.hasSuffix(".pcapng") }
+
+  private func source() throws -> LogRecording.Source {
+    if let capture { return .capture(try AnnouncedLog.find(capture).log) }
+    guard let synthetic else { return .monitor(adapter: try adapterIndex()) }
+    let isLogOnOutput = output == "-"
+    return .synthetic(ratePerSecond: synthetic) { count, time in
+      if isLogOnOutput { return }
+      // Whoever kills us may have gone first.
+      try? Console.print("\(count) \(time.nanoseconds)")
+    }
+  }
+
+  private func finish(_ report: LogRecordingReport) throws {
+    if report.repairedByteCount > 0 {
+      Console.note("cut \(report.repairedByteCount) octets of a torn record off \(output)")
+    }
+    // Whoever read our output has had enough.
+    if output == "-", report.failure?.number == EPIPE { return }
+    if json {
+      var line = JSONLine()
+      report.encode(into: &line)
+      try Console.write(line.octets)
+    } else if output == "-" {
+      Console.note(text(report))
+    } else {
+      try Console.print(text(report))
+    }
+    if let failure = report.failure {
+      let before = report.packets == 0 ? "" : "; the \(report.packets) packets before are in \(output)"
+      throw Failure("\(failure)\(before)")
+    }
+    if report.lost.total > 0 { throw ExitCode(3) }
+  }
+
+  private func text(_ report: LogRecordingReport) -> String {
+    let seconds = (report.endedAt - report.startedAt).seconds
+    let lost = report.lost
+    let loss =
+      lost.total == 0
+      ? "0 lost"
+      : "\(lost.total) lost: kernel queue \(lost.kernelQueue), packet log \(lost.packetLog), disk \(lost.disk)"
+    let files =
+      report.files.count == 1
+      ? report.files[0] : "\(report.files.count) files up to \(report.files.last ?? output)"
+    return "\(report.packets) packets, \(report.byteCount) bytes in \(NumberText.fixed(seconds, 1)) s "
+      + "in \(files); \(report.endReason); \(loss)"
+  }
+}

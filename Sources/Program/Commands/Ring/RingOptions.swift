@@ -1,0 +1,151 @@
+import ArgumentParser
+import BLEHost
+import BLELinux
+import BLEWire
+import CaptureTools
+import ColmiRing
+import CommandKit
+import JSONText
+import Recording
+import SensorSessions
+
+/// Which ring, and how its answers are shown: on every command that talks to one.
+struct RingOptions: ParsableArguments, ReachesDevice {
+  @OptionGroup var radio: AdapterOptions
+  @OptionGroup var link: LinkOptions
+  @OptionGroup var choice: DeviceOptions
+
+  @Argument(help: "The ring, such as 70:CB:0D:00:A1:B2; the first one in range if none is given.")
+  var address: String?
+
+  @Option(help: "The ring's advertised name, exactly, instead of any ring's.")
+  var name: String?
+
+  @Flag(
+    help: """
+      Set the ring's clock first. With its reply the ring tells what it can do, and what it lacks is refused at once.
+      """)
+  var setTime = false
+
+  @Flag(help: "The ring's clock is in UTC instead of local time.")
+  var utc = false
+
+  @Flag(help: "Print JSON, one object a line.")
+  var json = false
+
+  func validate() throws {
+    if address != nil, name != nil { throw ValidationError("an address or --name, not both") }
+    _ = try address.map { try device.parse($0) }
+  }
+
+  /// How the ring's clock is read.
+  var calendar: RingCalendar { utc ? .utc : .local }
+
+  /// Between this machine's local time and UTC.
+  static func localOffsetMinutes(at time: ReceiveTime) -> Int { RingCalendar.local.utcOffset(at: time) / 60 }
+
+  /// Connects to the ring and runs `body`; Ctrl-C cancels it.
+  func withRing<Value: Sendable>(
+    _ body: @escaping @Sendable (RingConversation) async throws -> Value
+  ) async throws -> Value {
+    let (known, name, setTime) = (
+      try address.map { try device.parse($0) } ?? device.known(name), name, setTime
+    )
+    let (patience, calendar, isVerbose) = (Duration.seconds(device.timeout), calendar, device.radio.verbose)
+    return try await device.withLink { radio in
+      if let known { return known }
+      return try await failing { () async throws(HostError) in
+        try await radio.find(SensorKind.ring.search, named: name, within: patience, isVerbose: isVerbose)
+      }
+    } _: { adapter, connection in
+      let ring = try await failing { () async throws(HostError) in
+        try await RingConversation.begin(
+          on: connection, patience: min(patience, RingConversation.defaultPatience))
+      }
+      if setTime {
+        let now = try failing { () throws(RingValueError) in
+          try calendar.clock(at: adapter.loop.clock.now())
+        }
+        _ = try await failing { () async throws(RingError) in try await ring.setTime(now) }
+      }
+      let value = try await body(ring)
+      await Self.note(ring, isVerbose)
+      return value
+    }
+  }
+
+  private static func note(_ ring: RingConversation, _ isVerbose: Bool) async {
+    let counters = await ring.counters
+    if counters.malformed > 0 {
+      let last = await ring.lastMalformed ?? ""
+      Console.note("\(counters.malformed) damaged frames were skipped; the last: \(last)")
+    }
+    if isVerbose {
+      Console.note(
+        "\(counters.foreign) replies that nobody waited for, \(counters.unasked) frames unasked, "
+          + "\(counters.timeouts) time-outs")
+    }
+  }
+
+  /// Shows an answer: as JSON, or the lines for people.
+  func show(_ answer: RingAnswer, _ lines: [String]) throws(Console.WriteError) {
+    guard json else {
+      for line in lines { try Console.print(line) }
+      return
+    }
+    var line = JSONLine()
+    answer.append(to: &line)
+    try Console.write(line.octets)
+  }
+}
+
+/// What rings say, for people.
+enum RingText {
+  /// `07:05` of a minute of the day.
+  static func clock(_ minute: Int) -> String {
+    let minute = (minute % 1440 + 1440) % 1440
+    return "\(NumberText.padded(minute / 60, 2)):\(NumberText.padded(minute % 60, 2))"
+  }
+
+  static func date(_ date: RingDate) -> String {
+    "\(NumberText.padded(Int(date.year), 4))-\(NumberText.padded(Int(date.month), 2))-"
+      + NumberText.padded(Int(date.day), 2)
+  }
+
+  static func date(_ time: RingDateTime) -> String {
+    date(time.date) + " \(NumberText.padded(Int(time.hour), 2)):\(NumberText.padded(Int(time.minute), 2)):"
+      + NumberText.padded(Int(time.second), 2)
+  }
+
+  static func battery(_ battery: RingBattery) -> String {
+    "battery \(battery.percent) %" + (battery.isCharging ? ", charging" : "")
+  }
+
+  static func capabilities(_ all: RingCapabilities) -> String {
+    let has = names(of: all)
+    return has.isEmpty ? "capabilities: none of those known" : "capabilities: " + has.joined(separator: ", ")
+  }
+
+  static func names(of all: RingCapabilities) -> [String] {
+    let names: [(RingCapabilities, String)] = [
+      (.bloodOxygen, "blood oxygen"), (.stress, "stress"), (.heartRateVariability, "heart rate variability"),
+      (.temperature, "temperature"), (.manualHeartRate, "manual heart rate"),
+      (.newSleepProtocol, "sleep"), (.bond, "wants a bond"), (.intervalTemperature, "interval temperature"),
+    ]
+    return names.filter { all.contains($0.0) }.map(\.1)
+  }
+
+  /// A line for each slot with a value.
+  static func log(_ log: RingDayLog, unit: String) -> [String] {
+    let lines = log.entries.map { "\(clock($0.slot * log.intervalMinutes))  \($0.value) \(unit)" }
+    return lines + (log.isComplete ? [] : ["not complete: \(log.missingFrames.count) frames did not come"])
+  }
+
+  static func daysAgo(_ days: UInt8) -> String {
+    switch days {
+    case 0: "today"
+    case 1: "yesterday"
+    default: "\(days) days ago"
+    }
+  }
+}
