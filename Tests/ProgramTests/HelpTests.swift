@@ -7,7 +7,7 @@ import Testing
   @Test func eachCommandHasAnExampleAndEachOptionAText() async throws {
     let commands = try await Ringtap.commands()
     #expect(commands.count > 60)
-    for command in commands where command.shouldDisplay {
+    for command in commands where command.shouldDisplay || command.words.count == 1 {
       #expect(
         !command.subcommands.isEmpty || command.discussion?.contains("EXAMPLE") == true, "\(command.words)")
       // What stands in columns is not filled by who prints it.
@@ -25,7 +25,7 @@ import Testing
     }
   }
 
-  @Test(arguments: ["modes", "permissions", "formats"]) func topics(_ name: String) async throws {
+  @Test(arguments: ["modes", "permissions", "formats", "commands"]) func topics(_ name: String) async throws {
     let run = try await Ringtap.run(["help", name])
     #expect(run.status == 0)
     #expect(run.outputLines.first == name.uppercased())
@@ -58,6 +58,20 @@ import Testing
   func standardOutputIsNoDirectory(_ command: String, _ instead: String) async throws {
     let run = try await Ringtap.run([command, "-o", "-"])
     #expect(run.status == 2 && run.errorLines.first?.contains(instead) == true, "\(run.errorLines)")
+  }
+
+  /// At most 30 commands, a line each, in groups; what is not listed is told by its topic.
+  @Test func listsWhatPeopleUse() async throws {
+    let lines = try await Ringtap.run(["--help"]).outputLines
+    #expect(lines.allSatisfy { $0.count <= 80 })
+    let listed = lines.drop { $0 != "FIND:" }.filter {
+      $0.hasPrefix("  ") && !$0.hasPrefix("  See ")
+    }
+    #expect(!listed.isEmpty && listed.count <= 30 && listed.allSatisfy { !$0.hasPrefix("   ") }, "\(listed)")
+    let others = try await Ringtap.run(["help", "commands"]).output
+    for command in try await Ringtap.commands() where command.words.count == 1 && !command.shouldDisplay {
+      #expect(command.words == ["help"] || others.contains("  \(command.words[0]) "), "\(command.words)")
+    }
   }
 
   @Test func isSpeltEitherWay() async throws {

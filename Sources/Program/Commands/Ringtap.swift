@@ -10,31 +10,46 @@ package struct Ringtap: AsyncParsableCommand {
     discussion: """
       EXAMPLES
         ringtap scan                      who advertises
-        ringtap capture --duration 60     record the first ring in range for a minute
+        ringtap capture --duration 60     record the first ring for a minute
         ringtap gatt 70:CB:0D:00:A1:B2    the attribute tree of a device
-        ringtap log show packets.btsnoop  read a packet log
-        ringtap help modes                ways to the radio; also permissions, formats
+        ringtap help modes                also permissions, formats, commands
 
-      Exit status: 0 done, 1 failed, 2 wrong usage, 3 completed but with loss, 4 recorded but \
-      not all of it confirmed by a collector, 130 interrupted. A signal ends any command within a second, a \
-      second one at once; what was recorded is whole.
+      Exit status: 0 done, 1 failed, 2 wrong usage, 3 done but with loss, 4 recorded but not all of it confirmed by a \
+      collector, 130 interrupted. After a signal a command ends within a second; what was recorded is whole.
       """,
     version: Console.version,
     subcommands: [
-      AdaptersCommand.self, DoctorCommand.self, OpenCommand.self, ScanCommand.self, DevicesCommand.self,
-      GATTCommand.self, PairCommand.self,
-      ReadCommand.self,
-      WriteCommand.self,
-      NotifyCommand.self, LinkCommand.self, CaptureCommand.self, AnalyseCommand.self, AlignCommand.self,
-      ConvertCommand.self,
-      ReportCommand.self, ImportCommand.self, PublishCommand.self, CollectCommand.self,
-      RingToolCommand.self,
-      HeartRateCommand.self, ThermometerCommand.self, CyclingCommand.self, PolarCommand.self,
-      DaemonCommand.self, StatusCommand.self, DecodeCommand.self,
-      LogCommand.self,
-      EmulateCommand.self, ServeCommand.self, RelayCommand.self, ScriptPeerCommand.self, BenchCommand.self,
-      ExtcapCommand.self,
-      HelpCommand.self,
+      DecodeCommand.self, OpenCommand.self, ScriptPeerCommand.self, ExtcapCommand.self, HelpCommand.self,
+    ],
+    groupedSubcommands: [
+      CommandGroup(
+        name: "Find",
+        subcommands: [ScanCommand.self, DevicesCommand.self, AdaptersCommand.self, DoctorCommand.self]),
+      CommandGroup(
+        name: "Connect",
+        subcommands: [
+          GATTCommand.self, ReadCommand.self, WriteCommand.self, NotifyCommand.self, LinkCommand.self,
+          PairCommand.self,
+          RingToolCommand.self,
+        ]),
+      CommandGroup(
+        name: "Record",
+        subcommands: [
+          CaptureCommand.self, HeartRateCommand.self, ThermometerCommand.self, CyclingCommand.self,
+          PolarCommand.self,
+          DaemonCommand.self, StatusCommand.self,
+        ]),
+      CommandGroup(
+        name: "Look",
+        subcommands: [
+          AnalyseCommand.self, ReportCommand.self, AlignCommand.self, ConvertCommand.self, ImportCommand.self,
+          LogCommand.self, BenchCommand.self,
+        ]),
+      CommandGroup(
+        name: "Share",
+        subcommands: [
+          PublishCommand.self, CollectCommand.self, RelayCommand.self, ServeCommand.self, EmulateCommand.self,
+        ]),
     ])
 
   package init() {}
@@ -88,6 +103,14 @@ package struct Ringtap: AsyncParsableCommand {
     return 2
   }
 
+  /// A help text whose groups of commands have their names alone: the parser writes FIND SUBCOMMANDS.
+  static func named(_ help: String) -> String {
+    let ending = " SUBCOMMANDS:"
+    return help.split(separator: "\n", omittingEmptySubsequences: false).map { line in
+      line.hasSuffix(ending) ? line.dropLast(ending.count) + ":" : line
+    }.joined(separator: "\n")
+  }
+
   /// What is wrong, without what the parser says of the use of the command: its help says more.
   private static func tell(_ lines: [Substring]) {
     let message = lines.prefix {
@@ -119,7 +142,7 @@ package struct Ringtap: AsyncParsableCommand {
       return 2
     }
     if code.isSuccess {
-      do { try Console.print(text) } catch { return status(after: error) }
+      do { try Console.print(named(text)) } catch { return status(after: error) }
     } else if !text.isEmpty {
       Console.usage(text)
     }

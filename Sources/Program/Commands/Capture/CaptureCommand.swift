@@ -14,7 +14,7 @@ import SensorSessions
 struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "capture",
-    abstract: "Record a ring's raw PPG, SpO2 and accelerometer stream, or several sensors at once.",
+    abstract: "Record rings, straps and other sensors.",
     discussion: """
       Finds the ring by its name (or takes the address given), connects, subscribes, starts the raw stream and \
       records until --duration, --count or Ctrl-C; then the stream is stopped. The capture is a directory: \

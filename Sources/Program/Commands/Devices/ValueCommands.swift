@@ -107,7 +107,7 @@ struct WriteCommand: AsyncParsableCommand, ReachesDevice {
 struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "notify",
-    abstract: "Print notifications or indications of a characteristic.",
+    abstract: "Print notifications or indications.",
     discussion: """
       Subscribes by notifications where the characteristic has them, else by indications, and unsubscribes at the \
       end. Times are the kernel's receive stamps.

@@ -9,7 +9,7 @@ import CommandKit
 package struct EmulateCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "emulate",
-    abstract: "Runs a virtual controller with an emulated peripheral.",
+    abstract: "Run a virtual controller with emulated sensors.",
     subcommands: [
       EmulateRingCommand.self, EmulateHeartRateCommand.self, EmulateThermometerCommand.self,
       EmulateCoreCommand.self, EmulateCyclingCommand.self, EmulatePolarCommand.self,

@@ -12,7 +12,7 @@ import Synchronization
 package struct ScriptPeerCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "script-peer",
-    abstract: "Plays the server's half of ATT dialogues, and says what a client does differently.",
+    abstract: "Play the server of ATT dialogues and tell where a client differs.",
     discussion: """
       A device behind a virtual controller: each link plays the next dialogue of the file, and the command ends after the \
       last. It prints a line for each; where the client's PDUs differ, the first that does, and the exit status is 1.
@@ -55,7 +55,8 @@ package struct ScriptPeerCommand: AsyncParsableCommand {
         sudo ringtap script-peer all.txt --dialogue write --vhci --json
             one object a line: event (ready, dialogue, end), name, test, passed, line,
             expected, found
-      """)
+      """,
+    shouldDisplay: false)
 
   @Argument(help: "The file with the dialogues.", completion: .file()) var file: String
 

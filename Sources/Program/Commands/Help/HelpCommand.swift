@@ -5,17 +5,19 @@ import CommandKit
 struct HelpCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "help",
-    abstract: "Tell about a command, or about modes, permissions or formats.",
+    abstract: "Tell about a command or a topic.",
     discussion: """
       TOPICS
         modes         the ways to the radio, and which to take
         permissions   what needs a privilege, and how to do without root
         formats       what a capture consists of, and what other programs can have
+        commands      those that `ringtap --help` does not list
 
       EXAMPLES
         ringtap help modes
         ringtap help log show
-      """)
+      """,
+    shouldDisplay: false)
 
   @Argument(help: "A topic, or a command such as 'capture' or 'log show'.")
   var words: [String] = []
@@ -29,19 +31,20 @@ struct HelpCommand: ParsableCommand {
       }
       command = next
     }
-    try Console.print(Ringtap.helpMessage(for: command))
+    try Console.print(Ringtap.named(Ringtap.helpMessage(for: command)))
   }
 }
 
 /// What no single command's help has. 79 columns, as a terminal of 80 shows them.
 enum HelpTopic: String, CaseIterable {
-  case modes, permissions, formats
+  case modes, permissions, formats, commands
 
   var text: String {
     switch self {
     case .modes: Self.modesText
     case .permissions: Self.permissionsText
     case .formats: Self.formatsText
+    case .commands: Self.commandsText
     }
   }
 
@@ -136,5 +139,19 @@ enum HelpTopic: String, CaseIterable {
     Text on standard output is a line for each thing; with --json a line is a JSON
     object. Exit status: 0 done, 1 failed, 2 wrong usage, 3 completed but with loss,
     4 completed but not all published.
+    """
+
+  private static let commandsText = """
+    COMMANDS
+
+    `ringtap --help` lists what people use each day. These are there, too:
+
+      decode        decodes values of known characteristics: a JSON object a line
+      open          opens what needs a privilege, drops all privileges, and runs a
+                    command with what is open
+      extcap        lets Wireshark and tshark capture live; they call it themselves
+      script-peer   plays the server of ATT dialogues, to test a client
+
+    Each has its --help.
     """
 }

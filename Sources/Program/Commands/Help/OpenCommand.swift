@@ -8,7 +8,7 @@ import JSONText
 struct OpenCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "open",
-    abstract: "Open what needs a privilege, give up all of them, and run a command with it.",
+    abstract: "Open what needs privileges, drop them, run a command.",
     discussion: """
       The command gets the open sockets as sd_listen_fds(3) has it (LISTEN_FDS, LISTEN_FDNAMES), has no \
       capability, no group, is not root and can become neither again. ringtap's own commands use what they get \
@@ -22,7 +22,8 @@ struct OpenCommand: ParsableCommand {
             coexist mode
         sudo ringtap open --monitor --user "$USER" -- \\
           ringtap log record --output air.btsnoop
-      """)
+      """,
+    shouldDisplay: false)
 
   @Option(help: "Open the user channel of this adapter, such as hci0: for exclusive mode.")
   var userChannel: [String] = []

@@ -10,7 +10,7 @@ import JSONText
 package struct DecodeCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "decode",
-    abstract: "Decode values of known characteristics: one JSON object a line in, one out.",
+    abstract: "Decode values of known characteristics, line by line.",
     discussion: """
       A line has 'characteristic' (a UUID; or 'manufacturerSpecificData') and 'value' \
       in hexadecimal, or 'frames': several values that belong together. 'service' may \
@@ -33,7 +33,8 @@ package struct DecodeCommand: ParsableCommand {
       temperature, and Polar Measurement Data. A value that breaks the rules of its \
       characteristic gives an object with 'error'. A line that is not understood gives a \
       message with its number on standard error; the exit status is then 1.
-      """)
+      """,
+    shouldDisplay: false)
 
   func run() throws {
     let decoder = SensorDecoder()

@@ -26,7 +26,8 @@ package struct ExtcapCommand: AsyncParsableCommand {
         ringtap extcap --uninstall
 
       Wireshark itself calls with the options that begin with --extcap, and with --capture and --fifo.
-      """)
+      """,
+    shouldDisplay: false)
 
   @Flag(help: "Make a link to this program in your folders of Wireshark.")
   var install = false

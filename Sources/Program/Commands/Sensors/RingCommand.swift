@@ -8,7 +8,7 @@ import JSONText
 struct RingToolCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "ring",
-    abstract: "Ask COLMI rings, set them, and fetch what they stored.",
+    abstract: "Ask rings, set them, fetch what they stored.",
     discussion: """
       `ringtap capture` records the raw stream.
 
