@@ -71,6 +71,7 @@ public struct DialoguePlayer: Sendable {
   ///
   /// - Parameters:
   ///   - pdu: as it came at this layer.
+  ///   - layer: of ATT, L2CAP or HCI.
   ///   - link: the connection handle.
   /// - Returns: what the server sends then.
   public mutating func receive(

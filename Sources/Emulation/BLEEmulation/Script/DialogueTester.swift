@@ -23,7 +23,9 @@ public final class SilentPeripheral: VirtualPeripheral {
   private let number: UInt64
   private let session: DialogueSession
 
-  /// - Parameter number: of its link, from 0; it is added to the address.
+  /// - Parameters:
+  ///   - session: the dialogue that it plays.
+  ///   - number: of its link, from 0; it is added to the address.
   public init(_ session: DialogueSession, number: Int = 0) {
     self.session = session
     self.number = UInt64(number)

@@ -36,7 +36,10 @@ public struct TickStream: Sendable {
 
   /// Takes the next frame, in the order of arrival. Call `next` until it gives nothing before the next `take`.
   ///
-  /// - Parameter link: a number that each link has for itself: the sensor starts its timer anew on each.
+  /// - Parameters:
+  ///   - sample: the frame.
+  ///   - time: the kernel's stamp.
+  ///   - link: a number that each link has for itself: the sensor starts its timer anew on each.
   public mutating func take(_ sample: RingRawSample, at time: ReceiveTime, link: Int = 0) {
     order.take(sample, at: time, link: link)
   }

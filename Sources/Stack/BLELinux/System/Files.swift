@@ -168,6 +168,7 @@ public enum Files {
   /// A new file has mode 0644, and one that takes the place of another is open to nobody who could not read that.
   ///
   /// - Parameters:
+  ///   - octets: all that the file is to hold.
   ///   - path: the name.
   ///   - existing: what becomes of a file or link that has it.
   /// - Throws: EEXIST for one that is not to be replaced.

@@ -93,9 +93,12 @@ public struct GATTDatabase: Hashable, Sendable {
     }
   }
 
-  /// The first characteristic with that UUID, within services of `service` if given.
+  /// The first characteristic with that UUID.
   ///
-  /// - Parameter properties: one that has any of these is preferred.
+  /// - Parameters:
+  ///   - uuid: its type.
+  ///   - service: the type of the services that are looked through; `nil`: all.
+  ///   - properties: one that has any of these is preferred.
   public func characteristic(
     _ uuid: BluetoothUUID, in service: BluetoothUUID? = nil, with properties: CharacteristicProperties = []
   ) -> Characteristic? {
