@@ -6,16 +6,16 @@ import Glibc
 package struct Ringtap: AsyncParsableCommand {
   package static let configuration = CommandConfiguration(
     commandName: "ringtap",
-    abstract: "A raw Bluetooth LE host for Linux: captures sensor streams with kernel time stamps.",
+    abstract: "A raw Bluetooth LE host for Linux: records sensors with kernel timestamps.",
     discussion: """
       EXAMPLES
-        ringtap scan                      who advertises
+        ringtap scan                      devices in range
         ringtap capture --duration 60     record the first ring for a minute
         ringtap gatt 70:CB:0D:00:A1:B2    the attribute tree of a device
         ringtap help modes                also permissions, formats, commands
 
-      Exit status: 0 done, 1 failed, 2 wrong usage, 3 done but with loss, 4 recorded but not all of it confirmed by a \
-      collector, 130 interrupted. After a signal a command ends within a second; what was recorded is whole.
+      Exit status: 0 success, 1 failure, 2 wrong usage, 3 complete but samples were lost, 4 complete but not fully \
+      published, 130 interrupted. After a signal a command ends within a second and its files are complete.
       """,
     version: Console.version,
     subcommands: [

@@ -10,7 +10,7 @@ import CommandKit
 package struct BenchCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "bench",
-    abstract: "Measure a link: throughput, latency, jitter, loss.",
+    abstract: "Measure throughput, latency, jitter and loss.",
     discussion: """
       EXAMPLES
         ringtap bench notify 70:CB:0D:00:A1:B2 --duration 30 --svg link.svg

@@ -9,7 +9,7 @@ import JSONText
 struct AlignCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "align",
-    abstract: "Find how the clocks of several devices lie.",
+    abstract: "Find the offset between the clocks of sensors.",
     discussion: """
       Devices that `ringtap capture` records at once have times by one clock, the kernel's. What that cannot know is how long \
       each sensor keeps its values before it sends them. This compares what they have seen of the same body: movement, where two have \

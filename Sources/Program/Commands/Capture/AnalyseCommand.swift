@@ -12,7 +12,7 @@ import Recording
 struct AnalyseCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "analyse",
-    abstract: "Turn a capture into numbers: pulse, clock, movement.",
+    abstract: "Compute pulse, variability, movement and clocks.",
     discussion: """
       Reads the tables of any capture's directory. Of a ring the frames of a tick are put together, ticks that never \
       came are counted, and the times are refitted to the sensor's own clock; kernel stamps stay. A strap, an ECG, \

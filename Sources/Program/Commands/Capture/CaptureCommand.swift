@@ -14,7 +14,7 @@ import SensorSessions
 struct CaptureCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "capture",
-    abstract: "Record rings, straps and other sensors.",
+    abstract: "Record one or more sensors to a directory.",
     discussion: """
       Finds the ring by its name (or takes the address given), connects, subscribes, starts the raw stream and \
       records until --duration, --count or Ctrl-C; then the stream is stopped. The capture is a directory: \

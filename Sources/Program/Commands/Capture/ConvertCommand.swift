@@ -8,7 +8,7 @@ import Recording
 struct ConvertCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "convert",
-    abstract: "Turn a capture into arrays, text, EDF or WFDB.",
+    abstract: "Convert a capture to arrays, text, EDF or WFDB.",
     discussion: """
       Reads the tables of a capture's directory, of csv or npy, or of a packet log as `ringtap import` makes them, and writes:
         csv      a directory of text tables, as a capture writes them, octet for octet

@@ -12,7 +12,7 @@ import SensorSessions
 struct ImportCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "import",
-    abstract: "Turn anybody's packet log into captures.",
+    abstract: "Convert a packet log to captures.",
     discussion: """
       Reads btsnoop, pcap, pcapng and PacketLogger files, also compressed, and writes what a recording of the same devices would \
       have left: the tables of each sensor, session.json with links, gaps and what was lost, the log's times. What one device said \

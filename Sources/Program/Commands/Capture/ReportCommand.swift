@@ -7,7 +7,7 @@ import CommandKit
 struct ReportCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "report",
-    abstract: "Write a capture or a log as a page with plots.",
+    abstract: "Write an HTML page with plots.",
     discussion: """
       The page needs no network and no other file. Errors are first, then what people look for: pulse, duration, samples, \
       dropouts, what was lost, gaps. Plots of all streams with pulse and activity follow, on one time axis that zooms down to \

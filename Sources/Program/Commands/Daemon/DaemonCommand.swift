@@ -13,7 +13,7 @@ import Synchronization
 struct DaemonCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "daemon",
-    abstract: "Record the devices of a file, unattended.",
+    abstract: "Record the devices of a configuration file.",
     discussion: """
       Connects to every device of the file and records it as `capture` and the sensor commands do, each into \
       DIRECTORY/NAME/20261122T033154Z; lost links are made again for ever, after newCaptureHours a capture ends and \

@@ -9,7 +9,7 @@ import Recording
 struct StatusCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "status",
-    abstract: "Tell how the daemon stands.",
+    abstract: "Show the status of the daemon.",
     discussion: """
       A line for `ringtap daemon`, and one for each device: connecting, streaming, reconnecting or waiting, what was \
       received and lost since the daemon began, rates, and why it waits.

@@ -13,7 +13,7 @@ import SensorSessions
 struct DevicesCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "devices",
-    abstract: "Show and forget known devices.",
+    abstract: "List and forget known devices.",
     discussion: """
       Each command that connects remembers the device when its attributes are discovered: address, name, what it is, \
       when it was seen, and its attributes. A device that is remembered can be named where a command takes an address, \

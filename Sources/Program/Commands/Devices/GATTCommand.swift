@@ -8,7 +8,7 @@ import CommandKit
 struct GATTCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "gatt",
-    abstract: "Show the attribute tree of a device.",
+    abstract: "Print a device's services and characteristics.",
     discussion: """
       EXAMPLES
         ringtap gatt 70:CB:0D:00:A1:B2

@@ -10,7 +10,7 @@ import Recording
 struct LinkCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "link",
-    abstract: "Show how a link stands: signal, parameters, peer.",
+    abstract: "Show a link's RSSI, peer version and parameters.",
     discussion: """
       Connects, asks the controller and the peer's link layer, and disconnects. With --interval, --phy and the like it \
       shows what a device agrees to.

@@ -13,7 +13,7 @@ import SensorSessions
 struct PairCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "pair",
-    abstract: "Pair with a device and keep its keys.",
+    abstract: "Pair with a device and store its keys.",
     discussion: """
       From then on each link with the device is encrypted by the stored key. Asks on a \
       terminal only; without one, and without --passkey or --yes, nobody can tell whether \

@@ -10,7 +10,7 @@ import Synchronization
 struct ScanCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "scan",
-    abstract: "Show who advertises.",
+    abstract: "Scan for advertising devices.",
     discussion: """
       Each advertiser is shown when it is first seen and again when more of it is known, such as the name in \
       its scan response. Scanning is switched off again on every way out. Needs CAP_NET_RAW; beside \

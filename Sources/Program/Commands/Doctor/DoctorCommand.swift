@@ -8,7 +8,7 @@ import JSONText
 struct DoctorCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "doctor",
-    abstract: "Find what stands between this program and a device.",
+    abstract: "Diagnose why ringtap cannot reach a device.",
     discussion: """
       Looks at the kernel, the rights of this process, the adapters and who uses them, and at the place to record \
       to. Each check says what it found; where that is not good, why, and what to do. Exit status 0 only where \

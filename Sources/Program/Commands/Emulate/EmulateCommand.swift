@@ -9,7 +9,7 @@ import CommandKit
 package struct EmulateCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "emulate",
-    abstract: "Run a virtual controller with emulated sensors.",
+    abstract: "Run a virtual controller with an emulated sensor.",
     subcommands: [
       EmulateRingCommand.self, EmulateHeartRateCommand.self, EmulateThermometerCommand.self,
       EmulateCoreCommand.self, EmulateCyclingCommand.self, EmulatePolarCommand.self,

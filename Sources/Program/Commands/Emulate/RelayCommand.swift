@@ -16,7 +16,7 @@ import SensorSessions
 package struct RelayCommand: AsyncParsableCommand, ReachesDevice {
   static let configuration = CommandConfiguration(
     commandName: "relay",
-    abstract: "Be a standard sensor fed by a ring or a recording.",
+    abstract: "Re-broadcast a sensor as a standard BLE sensor.",
     discussion: """
       Connects to the sensor, and advertises as a device that bike computers, watches and apps know: Heart Rate, Health \
       Thermometer, or Cycling Speed and Cadence, with Device Information and Battery as far as the sensor tells. It ends by \

@@ -12,7 +12,7 @@ import Synchronization
 package struct ScriptPeerCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "script-peer",
-    abstract: "Play the server of ATT dialogues and tell where a client differs.",
+    abstract: "Play the server side of ATT dialogues to test a client.",
     discussion: """
       A device behind a virtual controller: each link plays the next dialogue of the file, and the command ends after the \
       last. It prints a line for each; where the client's PDUs differ, the first that does, and the exit status is 1.

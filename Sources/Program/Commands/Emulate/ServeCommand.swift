@@ -13,7 +13,7 @@ import Synchronization
 package struct ServeCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "serve",
-    abstract: "Be a device with the attributes of a file.",
+    abstract: "Run a GATT server from a file.",
     discussion: """
       It advertises until it is interrupted; several hosts may be connected at once. With --mode exclusive, or a \
       --transport, it has a controller of its own. In raw mode the kernel carries the links and pairs. In coexist mode the \

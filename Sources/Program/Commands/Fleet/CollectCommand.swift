@@ -8,7 +8,7 @@ import JSONText
 struct CollectCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "collect",
-    abstract: "Write what publishers send into captures.",
+    abstract: "Receive published captures.",
     discussion: """
       Each capture becomes OUTPUT/PUBLISHER/SESSION with its tables and, once its publisher has nothing more to send, \
       session.json: `ringtap report` and `ringtap convert` read it like a capture of this machine. Rows that come twice \

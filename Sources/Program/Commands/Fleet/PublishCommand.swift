@@ -8,7 +8,7 @@ import JSONText
 struct PublishCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "publish",
-    abstract: "Send a capture through an MQTT broker.",
+    abstract: "Publish a capture to an MQTT broker.",
     discussion: """
       What `ringtap capture --publish` does while it records, afterwards or beside it: the rows of the directory's \
       tables go out in batches with QoS 1, from where the last run of either stopped (publish.json keeps that), until a \

@@ -5,13 +5,13 @@ import CommandKit
 struct HelpCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "help",
-    abstract: "Tell about a command or a topic.",
+    abstract: "Print help about a command or a topic.",
     discussion: """
       TOPICS
         modes         the ways to the radio, and which to take
         permissions   what needs a privilege, and how to do without root
         formats       what a capture consists of, and what other programs can have
-        commands      those that `ringtap --help` does not list
+        commands      commands that `ringtap --help` does not list
 
       EXAMPLES
         ringtap help modes
@@ -144,14 +144,14 @@ enum HelpTopic: String, CaseIterable {
   private static let commandsText = """
     COMMANDS
 
-    `ringtap --help` lists what people use each day. These are there, too:
+    `ringtap --help` lists the common commands. Others:
 
-      decode        decodes values of known characteristics: a JSON object a line
-      open          opens what needs a privilege, drops all privileges, and runs a
-                    command with what is open
-      extcap        lets Wireshark and tshark capture live; they call it themselves
-      script-peer   plays the server of ATT dialogues, to test a client
+      decode        decodes characteristic values, one JSON object per line
+      open          opens privileged sockets, drops all privileges, and runs a
+                    command that inherits the sockets
+      extcap        captures live in Wireshark and tshark, which start it
+      script-peer   plays the server side of ATT dialogues to test a client
 
-    Each has its --help.
+    Each has --help.
     """
 }

@@ -8,7 +8,7 @@ import JSONText
 struct OpenCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "open",
-    abstract: "Open what needs privileges, drop them, run a command.",
+    abstract: "Open privileged sockets, drop privileges, run a command.",
     discussion: """
       The command gets the open sockets as sd_listen_fds(3) has it (LISTEN_FDS, LISTEN_FDNAMES), has no \
       capability, no group, is not root and can become neither again. ringtap's own commands use what they get \

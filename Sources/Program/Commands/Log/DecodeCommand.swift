@@ -10,7 +10,7 @@ import JSONText
 package struct DecodeCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "decode",
-    abstract: "Decode values of known characteristics, line by line.",
+    abstract: "Decode characteristic values, one JSON object per line.",
     discussion: """
       A line has 'characteristic' (a UUID; or 'manufacturerSpecificData') and 'value' \
       in hexadecimal, or 'frames': several values that belong together. 'service' may \

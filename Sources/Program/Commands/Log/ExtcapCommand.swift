@@ -13,7 +13,7 @@ import Recording
 package struct ExtcapCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "extcap",
-    abstract: "Let Wireshark and tshark capture live.",
+    abstract: "Capture live in Wireshark and tshark.",
     discussion: """
       Once installed, Wireshark and tshark list an interface for each Bluetooth adapter, one for all of them \
       (ringtap-monitor; CAP_NET_RAW to capture), and one for each command that runs now with a packet log, such as a \

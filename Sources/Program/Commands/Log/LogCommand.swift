@@ -5,7 +5,7 @@ package import CommandKit
 package struct LogCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "log",
-    abstract: "Record packet logs and look into them.",
+    abstract: "Record, print and convert packet logs.",
     subcommands: [LogRecordCommand.self, Show.self, Stats.self, Convert.self, Replay.self])
 
   /// Writes a log in which addresses, names and keys are replaced, as `ringtap log convert --anonymise` does.

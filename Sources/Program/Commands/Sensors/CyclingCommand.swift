@@ -11,7 +11,7 @@ import SensorSessions
 struct CyclingCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "cycling",
-    abstract: "Show speed and cadence of a bicycle.",
+    abstract: "Print or record bicycle speed and cadence.",
     discussion: """
       Finds the sensor by its service (1816), or takes the address given, and shows each measurement until --duration, \
       --count or Ctrl-C. Speed is of the wheel's turns and --circumference; without a turn since the last measurement \

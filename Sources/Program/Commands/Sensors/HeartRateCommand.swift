@@ -11,7 +11,7 @@ import SensorSessions
 struct HeartRateCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "heart-rate",
-    abstract: "Show what a heart-rate strap measures.",
+    abstract: "Print or record a heart-rate strap.",
     discussion: """
       Finds the strap by its service (180D) or name, or takes the address given; reads who it is and where it is worn; \
       shows each measurement until --duration, --count or Ctrl-C. Lost contact is a state, not a rate of 0. A \

@@ -12,7 +12,7 @@ import SensorSessions
 struct PolarCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "polar",
-    abstract: "Show a Polar sensor's ECG, acceleration or light.",
+    abstract: "Print or record a Polar sensor's raw streams.",
     discussion: """
       Finds the sensor by its name, or takes the address given; reads its settings, starts the stream, and shows the \
       samples until --duration, --count (of frames) or Ctrl-C; then the stream is stopped. A lost link is made \

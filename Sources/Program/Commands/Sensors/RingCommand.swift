@@ -8,7 +8,7 @@ import JSONText
 struct RingToolCommand: ParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "ring",
-    abstract: "Ask rings, set them, fetch what they stored.",
+    abstract: "Query and configure rings, fetch their history.",
     discussion: """
       `ringtap capture` records the raw stream.
 

@@ -11,7 +11,7 @@ import SensorSessions
 struct ThermometerCommand: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "thermometer",
-    abstract: "Show what a body thermometer measures.",
+    abstract: "Print or record a body thermometer.",
     discussion: """
       Finds the sensor by its service (1809, or CORE's own) or name, or takes the address given, and shows each \
       temperature until --duration, --count or Ctrl-C: results and, before them, what the thermometer has on its way \
