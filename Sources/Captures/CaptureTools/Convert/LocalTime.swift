@@ -31,6 +31,18 @@ public struct LocalTime: Hashable, Sendable {
     offsetSeconds = Int(unsafe parts.tm_gmtoff)
   }
 
+  /// The time of day with microseconds, `HH:MM:SS.ffffff`.
+  ///
+  /// - Parameter time: the time that this was made of.
+  package func text(microseconds time: ReceiveTime) -> String {
+    func digits(_ number: Int, _ count: Int) -> String {
+      let text = String(number)
+      return String(repeating: "0", count: max(0, count - text.count)) + text
+    }
+    let fraction = Int(time.nanoseconds % 1_000_000_000 + 1_000_000_000) % 1_000_000_000 / 1000
+    return "\(digits(hour, 2)):\(digits(minute, 2)):\(digits(second, 2)).\(digits(fraction, 6))"
+  }
+
   public init(_ time: ReceiveTime) {
     self.init(unixSeconds: Int64((Double(time.nanoseconds) / 1e9).rounded(.down)))
   }

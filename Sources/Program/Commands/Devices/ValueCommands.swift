@@ -1,9 +1,11 @@
 import ArgumentParser
+import BLEDissector
 import BLEHost
 import BLELinux
 import BLESensors
 import BLEStack
 import BLEWire
+import CaptureTools
 import CommandKit
 import JSONText
 
@@ -13,13 +15,13 @@ struct ReadCommand: AsyncParsableCommand, ReachesDevice {
     commandName: "read",
     abstract: "Read a value, however long.",
     discussion: """
-      Where the characteristic has a presentation format, the value is shown as number and unit too. A handle is read \
-      as it is, without discovery.
+      Prints the handle, the bytes, the characteristic's name and the decoded value. A presentation format of the device is \
+      used if there is one. A handle is read without discovery, so its value has no name.
 
       EXAMPLES
         ringtap read 70:CB:0D:00:A1:B2 2a26
         ringtap read 70:CB:0D:00:A1:B2 0x0012 --json
-            timeNs, handle, value (hexadecimal), texts (of a presentation format)
+            timeNs, handle, uuid, name, value (hexadecimal), decoded, texts
       """)
 
   @OptionGroup var radio: AdapterOptions
@@ -46,7 +48,8 @@ struct ReadCommand: AsyncParsableCommand, ReachesDevice {
     _ characteristic: GATTDatabase.Characteristic, _ client: GATTClient
   ) async throws(GATTError) -> ValueLine {
     let value = try await client.read(characteristic.valueHandle)
-    var line = ValueLine(time: SystemClock.now(), handle: characteristic.valueHandle, value: value)
+    var line = ValueLine(
+      time: SystemClock.now(), handle: characteristic.valueHandle, uuid: characteristic.uuid, value: value)
     let isPresented = characteristic.descriptors.contains {
       $0.uuid == .characteristicPresentationFormat || $0.uuid == .characteristicAggregateFormat
     }
@@ -88,18 +91,20 @@ struct WriteCommand: AsyncParsableCommand, ReachesDevice {
       throw ValidationError("'\(value)' is not hexadecimal; it needs pairs of digits, such as 'A1 04'")
     }
     let (characteristic, withoutResponse) = (characteristic, withoutResponse)
-    let handle = try await device.withConnection(to: address) { client in
-      try await characteristic.use(client, to: .write) { handle, _ throws(GATTError) in
+    let (handle, uuid) = try await device.withConnection(to: address) { client in
+      try await characteristic.use(client, to: .write) { handle, found throws(GATTError) in
         if octets.count > ATT.defaultMTU - 3 { try await client.exchangeMTU() }
         if withoutResponse {
           try await client.writeWithoutResponse(octets, to: handle)
         } else {
           try await client.write(octets, to: handle)
         }
-        return handle
+        return (handle, found?.uuid)
       }
     }
-    try ValueLine(time: SystemClock.now(), handle: handle, value: octets).show(json: json)
+    var line = ValueLine(time: SystemClock.now(), handle: handle, uuid: uuid, value: octets)
+    line.operation = .write
+    try line.show(json: json)
   }
 }
 
@@ -109,14 +114,14 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
     commandName: "notify",
     abstract: "Print notifications or indications.",
     discussion: """
-      Subscribes by notifications where the characteristic has them, else by indications, and unsubscribes at the \
-      end. Times are the kernel's receive stamps.
+      Subscribes to notifications, or to indications if the characteristic has no notifications, and unsubscribes at the \
+      end. Each line has the kernel's receive time of day, the handle, the bytes, and the decoded value if its format is known.
 
       EXAMPLES
         ringtap notify C4:12:34:56:78:9A 2a37 --address-type random
         ringtap notify 70:CB:0D:00:A1:B2 6e400003-b5a3-f393-e0a9-e50e24dcca9e \\
           --json --count 100
-            one object a line: timeNs, handle, value
+            one object a line: timeNs, handle, uuid, name, value, decoded
       """)
 
   @OptionGroup var radio: AdapterOptions
@@ -153,7 +158,7 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
       defer { timer?.cancel() }
       var shown = 0
       for await value in values {
-        try value.line(characteristic.valueHandle).show(json: json)
+        try value.line(of: characteristic).show(json: json, isTimed: true)
         shown += 1
         if shown == count { break }
       }
@@ -177,16 +182,25 @@ struct NotifyCommand: AsyncParsableCommand, ReachesDevice {
 private struct ValueLine: Sendable {
   let time: ReceiveTime
   let handle: AttributeHandle
+  /// The characteristic's type, if it was discovered.
+  var uuid: BluetoothUUID?
   let value: [UInt8]
-  /// The value by its presentation formats.
+  var operation = SensorDecoder.Operation.read
+  /// The value in its presentation formats.
   var texts: [String] = []
 
-  func show(json: Bool) throws(Console.WriteError) {
+  /// - Parameter isTimed: a line of text begins with the time of day.
+  func show(json: Bool, isTimed: Bool = false) throws(Console.WriteError) {
+    let name = uuid.flatMap { UUIDNames.name(of: $0) }
+    let decoded = uuid.flatMap { DecodedValue(value.span, of: $0, by: operation) }
     if json {
       try Console.json { line in
         line.member("timeNs", time)
         line.member("handle", handle.rawValue)
+        if let uuid { line.member("uuid", uuid.shortText) }
+        if let name { line.member("name", name) }
         line.member("value", hex: value.span)
+        if let decoded { line.member("decoded", object: { $0.members(decoded.fields) }) }
         guard !texts.isEmpty else { return }
         line.member(
           "texts",
@@ -194,13 +208,18 @@ private struct ValueLine: Sendable {
             for text in texts { line.value(text) }
           })
       }
-    } else if !texts.isEmpty {
-      try Console.print("\(handle.rawValue.handleText)  \(value.hexText)  \(texts.joined(separator: ", "))")
-    } else {
-      let isText = !value.isEmpty && value.allSatisfy { 0x20...0x7E ~= $0 }
-      let text = isText ? "  \"\(String(decoding: value, as: UTF8.self))\"" : ""
-      try Console.print("\(handle.rawValue.handleText)  \(value.hexText)\(text)")
+      return
     }
+    let isText = !value.isEmpty && value.allSatisfy { 0x20...0x7E ~= $0 }
+    let meaning =
+      !texts.isEmpty
+      ? texts.joined(separator: ", ")
+      : decoded?.text ?? (isText ? "\"\(String(decoding: value, as: UTF8.self))\"" : nil)
+    let parts = [
+      isTimed ? LocalTime(time).text(microseconds: time) : nil, handle.rawValue.handleText, value.hexText,
+      [name, meaning].compactMap(\.self).joined(separator: ": "),
+    ]
+    try Console.print(parts.compactMap(\.self).filter { !$0.isEmpty }.joined(separator: "  "))
   }
 }
 
@@ -218,7 +237,11 @@ private struct ValueCopy: NotificationSample {
     self.octets = octets
   }
 
-  func line(_ handle: AttributeHandle) -> ValueLine {
-    ValueLine(time: time, handle: handle, value: (0..<byteCount).map { octets[$0] })
+  func line(of characteristic: GATTDatabase.Characteristic) -> ValueLine {
+    var line = ValueLine(
+      time: time, handle: characteristic.valueHandle, uuid: characteristic.uuid,
+      value: (0..<byteCount).map { octets[$0] })
+    line.operation = characteristic.properties.contains(.notify) ? .notify : .indicate
+    return line
   }
 }
