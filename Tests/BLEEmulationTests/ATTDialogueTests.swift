@@ -71,6 +71,7 @@ import Testing
     ("database a\n0x0001", 2), ("database a\n0x0000 2800 0118", 2), ("database a\n1 2800 0118", 2),
     ("database a\n0x0002-0x0001 2800 0118", 2), ("database a\n0x0001 28 0118", 2),
     ("database a\n0x0001 2800 ..", 2), ("database a\n0x0002 2800\n0x0002 2800", 3),
+    ("dialogue a\nusual", 2), ("dialogue a\n>* 02 | 03", 2), ("dialogue a\n>* 02\n> 02\nusual", 4),
     ("dialogue a\n> +a", 2), ("dialogue a\n> é", 2),
   ])
   func namesTheLineOfAFault(_ text: String, _ expected: Int) {
@@ -174,6 +175,38 @@ import Testing
   }
 
   /// An exchange may come or not; a longer PDU than was agreed on is cut.
+  /// What comes each time, beside the steps; late; in the place of the usual answer; and behind the link.
+  @Test func followsRules() throws {
+    let file = try ATTDialogueFile(
+      parsing: """
+        database one
+          0x0001-0x0003 2800 0d18
+          0x0002 2803 02 0300 382a
+          0x0003 2a38 01
+        dialogue a
+          with one values
+          >* 06
+          usual
+          <+ 13
+          >* 0a0300
+          < 01 0a 0300 0e
+          > 0a 0300
+          < 0b 02
+          leave
+          > 0a 0300
+          < 0b 03
+        """)
+    var player = DialoguePlayer(file.dialogues[0])
+    let search = "06010003000028" + "0d18"
+    #expect(send(search, to: &player) == ["0701000300"])
+    #expect(send("0a0300", to: &player) == ["13", "0b02", ""])
+    #expect(player.begin().isEmpty)
+    #expect(send(search, to: &player) == ["0701000300"])
+    #expect(send("0a0300", to: &player) == ["13", "0b03"])
+    #expect(send("0a0300", to: &player) == ["010a03000e"])
+    #expect(player.mismatch == nil && player.isComplete)
+  }
+
   @Test func agreesOnAnMTU() throws {
     let text = "mtu 100\n> 0a0300\n< 0b aa*40"
     var small = try player(text)

@@ -58,7 +58,9 @@ enum DialogueFiles {
 
   static let names = ["discovery", "reads", "writes", "updates", "timeouts"]
 
-  static let all: [ATTDialogue] = names.flatMap { name in
+  static let all: [ATTDialogue] = names.flatMap { dialogues(of: $0) }
+
+  static func dialogues(of name: String) -> [ATTDialogue] {
     let file = folder.appending(path: name + ".txt")
     do {
       return try ATTDialogueFile(parsing: String(contentsOf: file, encoding: .utf8)).dialogues

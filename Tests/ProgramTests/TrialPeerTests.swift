@@ -3,7 +3,7 @@ import TestKit
 import Testing
 
 /// The program beside the odd devices of `../shared/trials`: a controller and a strap by a program that nobody here links. The same
-/// devices are in `OddDeviceTests`, for a repository without that folder.
+/// devices are in `Dialogues/odd.txt` and `OddDeviceTests`, for a repository without that folder.
 @Suite(.timeLimit(.minutes(2))) struct TrialPeerTests {
   private static let folder = Place.shared("trials/peer.py").map {
     URL(filePath: $0).deletingLastPathComponent().path

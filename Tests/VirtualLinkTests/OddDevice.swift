@@ -31,7 +31,6 @@ class OddDevice: VirtualPeripheral {
 
   // MARK: What subclasses change
 
-  var hasConfiguration: Bool { true }
   /// Service 180d: its characteristics as type, properties, value, descriptors.
   func build() {
     service(0x1800, [(0x2A00, 0x02, Array("Odd".utf8), [])])
@@ -40,7 +39,7 @@ class OddDevice: VirtualPeripheral {
     service(0x180A, [(0x2A29, 0x02, Array("Odd".utf8), []), (0x2A26, 0x02, Array("1.0".utf8), [])])
   }
   func buildHeartRate() {
-    service(0x180D, [(0x2A37, 0x10, [], hasConfiguration ? [0x2902] : []), (0x2A38, 0x02, [1], [])])
+    service(0x180D, [(0x2A37, 0x10, [], [0x2902]), (0x2A38, 0x02, [1], [])])
   }
   func connected() {}
   func exchangeMTU() -> [[UInt8]] { [[0x03, 0xF7, 0x00]] }

@@ -15,8 +15,11 @@ public struct ATTDialogue: Hashable, Sendable {
     case required
     /// The dialogue may be over before it.
     case optional
-    /// It may come later and among others, with what the server answers.
+    /// It may come later and among others, with what the server answers. Of the server: sent when the client's next PDU is
+    /// there, before what answers that.
     case deferrable
+    /// Each time, where no step waits for it: a rule.
+    case always
   }
 
   /// Where the octets of a step are said.
@@ -31,6 +34,8 @@ public struct ATTDialogue: Hashable, Sendable {
     case sent
     /// No octets: the peer ends the link, and what follows waits for the next.
     case leave
+    /// No octets: the answer that the server has for a request without the rule.
+    case usual
   }
 
   /// What the host under test is; of other dialogues it is the GATT client.
@@ -88,6 +93,20 @@ public struct ATTDialogue: Hashable, Sendable {
     }
   }
 
+  /// What the server says each time that something begins so, where no step waits for it.
+  public struct Rule: Hashable, Sendable {
+    /// Its only choice is the beginning.
+    public var question: Step
+    public var answers: [Step] = []
+
+    public init(_ question: Step) { self.question = question }
+
+    func matches(_ octets: Span<UInt8>, _ layer: Layer, _ link: UInt16) -> Bool {
+      guard layer == question.layer, question.choices[0].begins(octets) else { return false }
+      return layer == .packet || layer == .sent || link == question.link
+    }
+  }
+
   /// Of a database that answers what a client asks to find its way.
   public struct Attribute: Hashable, Sendable {
     /// Its own handle; where it declares a service, to the last of the group.
@@ -125,12 +144,20 @@ public struct ATTDialogue: Hashable, Sendable {
   public var mtu = ATT.defaultMTU
   /// Rising in handle; empty where everything asked must be in the steps.
   public var database: [Attribute] = []
+  /// Whether the database answers reads of values, too.
+  public var readsValues = false
+  /// The first that fits counts.
+  public var rules: [Rule] = []
   public var steps: [Step] = []
 
   public init(_ name: String) { self.name = name }
 
   /// Links that it speaks on, from the first.
-  public var linkCount: Int { steps.reduce(1) { max($0, Int($1.link - Self.firstLink) + 1) } }
+  public var linkCount: Int {
+    (steps + rules.flatMap { [$0.question] + $0.answers }).reduce(1) {
+      max($0, Int($1.link - Self.firstLink) + 1)
+    }
+  }
 }
 
 /// What is wrong with a file of dialogues.

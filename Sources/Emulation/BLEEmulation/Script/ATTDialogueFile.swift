@@ -47,6 +47,18 @@ import BLEWire
 /// ```
 ///
 /// Steps begin when all links that they name are up, or with the first command or packet that they wait for.
+///
+/// A device that breaks rules has answers that come each time, where no step waits for the question:
+///
+/// ```
+///   >* 06                              to each PDU that begins so
+///   usual                              the answer that there is without the rule; left out, there is none
+///   < 01 08 0100 0a                    and this
+///   <+ 13                              and this late: when the client's next PDU is there, before what answers that
+///   leave                              and it ends the link
+/// ```
+///
+/// `with DATABASE values` answers reads of values, too.
 public struct ATTDialogueFile: Hashable, Sendable {
   /// Dialogues of one file.
   public static let dialogueLimit = 1000
@@ -54,6 +66,8 @@ public struct ATTDialogueFile: Hashable, Sendable {
   public static let stepLimit = 10_000
   /// Octets of one pattern: a frame of 65,535 with its headers.
   public static let byteLimit = 65_600
+  /// Rules of one dialogue.
+  public static let ruleLimit = 100
 
   public private(set) var dialogues: [ATTDialogue] = []
 
@@ -61,6 +75,7 @@ public struct ATTDialogueFile: Hashable, Sendable {
   private var openDatabase: String?
   /// Of the steps to come.
   private var link = ATTDialogue.firstLink
+  private var isRuleOpen = false
 
   /// - Throws: with the line that cannot be read.
   public init(parsing text: some StringProtocol) throws(ATTDialogueError) {
@@ -138,6 +153,7 @@ public struct ATTDialogueFile: Hashable, Sendable {
     }
     openDatabase = nil
     link = ATTDialogue.firstLink
+    isRuleOpen = false
     dialogues.append(ATTDialogue(words[0]))
   }
 
@@ -166,19 +182,25 @@ public struct ATTDialogueFile: Hashable, Sendable {
       }
       dialogues[last].mtu = mtu
     case "with":
-      guard rest.count == 1, let database = databases[rest[0]] else {
-        throw Fault("there is no database '\(text)' before this line")
-      }
+      guard let name = rest.first, let database = databases[name], rest.count == 1 || rest[1...] == ["values"]
+      else { throw Fault("there is no database '\(text)' before this line") }
       dialogues[last].database = database
+      dialogues[last].readsValues = rest.count == 2
     case ">": try addStep(.client, .required, rest, line)
     case ">?": try addStep(.client, .optional, rest, line)
     case ">~": try addStep(.client, .deferrable, rest, line)
+    case ">*": try addStep(.client, .always, rest, line)
     case "<": try addStep(.server, .required, rest, line)
-    case "on", "after", "leave", "once", "instead": try extendAttack(word, rest, line)
+    case "<+": try addStep(.server, .deferrable, rest, line)
+    case "leave": try append(.server, .leave, [], .required, line)
+    case "usual":
+      guard isRuleOpen else { throw Fault("`usual` belongs to a rule, such as `>* 02`") }
+      try append(.server, .usual, [], .required, line)
+    case "on", "after", "once", "instead": try extendAttack(word, rest, line)
     default:
       throw Fault(
         "'\(word)' is none of database, dialogue, test, title, action, expect, source, fault, duty, role, mtu, with, once, "
-          + "instead, on, after, leave, >, >?, >~ and <")
+          + "instead, on, after, leave, usual, >, >?, >~, >*, < and <+")
     }
   }
 
@@ -192,7 +214,6 @@ public struct ATTDialogueFile: Hashable, Sendable {
       else { throw Fault("a link is a number from 0040 to 007f") }
       link = number
     case "after": try append(.client, .sent, [try Self.pattern(rest, isEmptyAllowed: false)], .required, line)
-    case "leave": try append(.server, .leave, [], .required, line)
     default:
       var parts = rest.split(separator: "|", omittingEmptySubsequences: false).map { Array($0) }
       guard parts.count > 1 else { throw Fault("what comes in its place stands behind a `|`") }
@@ -266,6 +287,7 @@ public struct ATTDialogueFile: Hashable, Sendable {
       choices.append(pattern)
     }
     if side == .server, choices.count > 1 {
+      guard !isRuleOpen else { throw Fault("a rule has no choices") }
       let question = dialogues[last].steps.last { $0.side == .client }
       guard question?.choices.count == choices.count else {
         throw Fault("\(choices.count) answers to another number of questions")
@@ -279,7 +301,8 @@ public struct ATTDialogueFile: Hashable, Sendable {
     _ leniency: ATTDialogue.Leniency, _ line: Int
   ) throws(Fault) {
     let last = dialogues.count - 1
-    guard dialogues[last].steps.count < Self.stepLimit else {
+    let answers = dialogues[last].rules.reduce(0) { $0 + $1.answers.count }
+    guard dialogues[last].steps.count + answers < Self.stepLimit else {
       throw Fault("more than \(Self.stepLimit) steps")
     }
     if side == .server, choices.contains(where: { $0.octets.contains(nil) }) {
@@ -288,7 +311,17 @@ public struct ATTDialogueFile: Hashable, Sendable {
     var step = ATTDialogue.Step(side, choices, leniency, line: line)
     step.layer = layer
     step.link = link
-    dialogues[last].steps.append(step)
+    if side == .client { isRuleOpen = leniency == .always }
+    switch (isRuleOpen, side) {
+    case (false, _): dialogues[last].steps.append(step)
+    case (true, .server): dialogues[last].rules[dialogues[last].rules.count - 1].answers.append(step)
+    case (true, .client):
+      guard choices.count == 1 else { throw Fault("a rule has no choices") }
+      guard dialogues[last].rules.count < Self.ruleLimit else {
+        throw Fault("more than \(Self.ruleLimit) rules")
+      }
+      dialogues[last].rules.append(ATTDialogue.Rule(step))
+    }
   }
 
   /// Reads words such as `1b0300`, `02....` and `0bff*20`.

@@ -7,6 +7,8 @@ import BLEWire
 /// a server apart from `ATTServer`, so that a fault of that one does not hide one of a client's.
 struct DialogueDatabase {
   let attributes: [ATTDialogue.Attribute]
+  /// Whether reads of values are answered, too.
+  var readsValues = false
 
   /// - Returns: `nil` for a PDU that is no part of a discovery.
   func answer(_ pdu: Span<UInt8>) -> [UInt8]? {
@@ -70,7 +72,7 @@ struct DialogueDatabase {
     switch found.type {
     case .primaryService, .secondaryService, .include, .characteristic, .characteristicExtendedProperties:
       return [ATTOpcode.readResponse.rawValue] + found.value
-    default: return nil
+    default: return readsValues ? [ATTOpcode.readResponse.rawValue] + found.value : nil
     }
   }
 

@@ -48,11 +48,15 @@ public struct DialoguePlayer: Sendable {
   private var steps: ArraySlice<ATTDialogue.Step>
   private var deferred: [Deferred] = []
   private let database: DialogueDatabase
+  /// Sent when the client's next PDU is there.
+  private var late: [Said] = []
+  /// The server has ended the link, and has more to say on the next.
+  private(set) var isAway = false
 
   public init(_ dialogue: ATTDialogue) {
     self.dialogue = dialogue
     steps = dialogue.steps[...]
-    database = DialogueDatabase(attributes: dialogue.database)
+    database = DialogueDatabase(attributes: dialogue.database, readsValues: dialogue.readsValues)
   }
 
   /// Whether the client has done all that it had to.
@@ -63,7 +67,10 @@ public struct DialoguePlayer: Sendable {
   }
 
   /// What the server says before the client has said anything, and when the links are up again after its leave.
-  public mutating func begin() -> [Said] { takeAnswers(choice: 0) }
+  public mutating func begin() -> [Said] {
+    (mtu, late, isAway) = (ATT.defaultMTU, [], false)
+    return takeAnswers(choice: 0)
+  }
 
   /// Takes a PDU of the client's, or a frame or command of the host's.
   ///
@@ -78,22 +85,33 @@ public struct DialoguePlayer: Sendable {
     _ pdu: Span<UInt8>, _ layer: ATTDialogue.Layer = .attribute, on link: UInt16 = ATTDialogue.firstLink
   ) -> [Said] {
     let isAttribute = layer == .attribute
+    let before = isAttribute ? late : []
+    if isAttribute { late = [] }
+    return before + answers(to: pdu, layer, on: link)
+  }
+
+  private mutating func answers(
+    to pdu: Span<UInt8>, _ layer: ATTDialogue.Layer, on link: UInt16
+  ) -> [Said] {
+    let isAttribute = layer == .attribute
     guard pdu.count > 0 || !isAttribute, mismatch == nil else {
       return isAttribute ? refusal(of: pdu).map { Said($0, on: link) } : []
     }
     if let index = deferred.firstIndex(where: { $0.step.choice(for: pdu, layer, link) != nil }) {
-      return deferred.remove(at: index).answers.map { encoded($0, choice: 0) }
+      return say(deferred.remove(at: index).answers, choice: 0)
     }
     if let answers = takeStep(pdu, layer, link) {
       if isAttribute { _ = agree(on: pdu) }
       return answers
     }
+    let usual = isAttribute ? usual(to: pdu).map { Said($0, on: link) } : nil
+    if let rule = dialogue.rules.first(where: { $0.matches(pdu, layer, link) }) {
+      return say(rule.answers, choice: 0, usual: usual)
+    }
+    if let usual { return [usual] }
     switch layer {
-    case .attribute:
-      if let answer = agree(on: pdu) { return [Said(answer, on: link)] }
-      if let answer = database.answer(pdu) { return [Said(Array(answer.prefix(mtu)), on: link)] }
-    case .packet, .sent, .leave: return []
-    case .channel: break
+    case .packet, .sent, .leave, .usual: return []
+    case .attribute, .channel: break
     }
     let next = steps.first
     mismatch = Mismatch(
@@ -134,13 +152,36 @@ public struct DialoguePlayer: Sendable {
   }
 
   private mutating func takeAnswers(choice: Int) -> [Said] {
-    var answers: [Said] = []
+    var answers: [ATTDialogue.Step] = []
     while let step = steps.first, step.side == .server {
-      answers.append(encoded(step, choice: choice))
+      answers.append(step)
       steps.removeFirst()
       if step.layer == .leave { break }
     }
-    return answers
+    return say(answers, choice: choice)
+  }
+
+  /// - Parameter usual: what the server answers without the rule whose answers these are.
+  private mutating func say(
+    _ steps: [ATTDialogue.Step], choice: Int, usual: Said? = nil
+  ) -> [Said] {
+    var now: [Said] = []
+    for step in steps {
+      if step.layer == .usual {
+        if let usual { now.append(usual) }
+      } else if step.leniency == .deferrable {
+        late.append(encoded(step, choice: choice))
+      } else {
+        now.append(encoded(step, choice: choice))
+      }
+      if step.layer == .leave { isAway = true }
+    }
+    return now
+  }
+
+  /// What needs no step.
+  private mutating func usual(to pdu: Span<UInt8>) -> [UInt8]? {
+    agree(on: pdu) ?? database.answer(pdu).map { Array($0.prefix(mtu)) }
   }
 
   /// No ATT PDU is longer than ATT_MTU, whatever the dialogue says; but for an attack's.

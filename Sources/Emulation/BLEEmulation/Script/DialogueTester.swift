@@ -201,7 +201,7 @@ final class DialogueTester {
           continue
         }
         end.link?.terminate(from: other, .remoteUserTerminated)
-      case .sent: break
+      case .sent, .usual: break
       }
     }
   }

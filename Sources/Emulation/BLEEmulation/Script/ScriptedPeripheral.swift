@@ -1,9 +1,10 @@
 import BLELinux
 public import BLEStack
 public import BLEWire
+import BLEWire
 import Synchronization
 
-/// A device that says what dialogues say, one dialogue to a link, and remembers how each went.
+/// A device that says what dialogues say, and remembers how each went. A link ends the dialogue, but for one that the dialogue ends.
 public final class ScriptedPeripheral: VirtualPeripheral {
   public static let defaultAddress = DeviceAddress(bits: 0x70CB_0D00_5C01, type: .public)
 
@@ -33,11 +34,26 @@ public final class ScriptedPeripheral: VirtualPeripheral {
 
   public func connected(_ link: PeripheralLink, now: MonotonicTime) {
     isLinked = true
-    link.answerATT { [session] in session.receive($0).map(\.octets) }
-    for said in session.begin() { link.sendATT(said.octets.span) }
+    link.answerATT { [session, unowned link] pdu in
+      Self.say(session.receive(pdu), link)
+      return []
+    }
+    Self.say(session.begin(), link)
   }
 
-  public func disconnected(now: MonotonicTime) { end() }
+  private static func say(_ answers: [DialoguePlayer.Said], _ link: PeripheralLink) {
+    for said in answers {
+      if said.layer == .leave {
+        link.disconnect(HCIStatus(rawValue: 0x13))
+      } else {
+        link.sendATT(said.octets.span)
+      }
+    }
+  }
+
+  public func disconnected(now: MonotonicTime) {
+    if session.isAway { isLinked = false } else { end() }
+  }
 
   /// The link has ended; once for each.
   public func end() {
@@ -130,6 +146,9 @@ public final class DialogueSession: Sendable {
     state.withLock { $0.open() }
     end()
   }
+
+  /// The device has ended the link, and goes on with the dialogue on the next.
+  var isAway: Bool { state.withLock { $0.player?.isAway ?? false } }
 
   func end() {
     let outcome: Outcome? = state.withLock { state in

@@ -14,8 +14,9 @@ package struct ScriptPeerCommand: AsyncParsableCommand {
     commandName: "script-peer",
     abstract: "Play the server side of ATT dialogues to test a client.",
     discussion: """
-      A device behind a virtual controller: each link plays the next dialogue of the file, and the command ends after the \
-      last. It prints a line for each; where the client's PDUs differ, the first that does, and the exit status is 1.
+      A device behind a virtual controller: each link plays the next dialogue of the file, or goes on with one that has ended its \
+      link, and the command ends after the last. It prints a line for each; where the client's PDUs differ, the first that does, \
+      and the exit status is 1.
 
       FILE is a text. A number sign begins a comment line; indents mean nothing.
         database NAME                 attributes follow, in order of their handles:
@@ -24,10 +25,14 @@ package struct ScriptPeerCommand: AsyncParsableCommand {
         dialogue NAME                 what follows belongs to it:
           test ID, title TEXT           what it is; both for people
           mtu 512                       the peer's receive MTU; 23 if not given
-          with DATABASE                 answers discovery, whatever the order
+          with DATABASE [values]        answers discovery, whatever the order; reads of values, too
           action TEXT, expect TEXT      what the client is to do; not looked at
           > 0a0300                      the client's next PDU, in hexadecimal
           < 0b 010203                   what it gets for it, or by itself
+          <+ 0108010000                 the same, sent before the answer to the next PDU
+          leave                         the peer ends the link; what follows waits for the next
+          >* 02                         what follows comes for each PDU that begins so, unless
+                                        a step waits for it; `usual` is the answer without it
       In a PDU, `..` is any octet (the client's only), `ff*20` is twenty of them, `|` stands between alternatives, which \
       are answered by those in the same place. `>?` may be missing with all behind it; `>~` may come later. An MTU \
       exchange is answered beside the steps, and no PDU is longer than the MTU agreed on.
@@ -42,7 +47,6 @@ package struct ScriptPeerCommand: AsyncParsableCommand {
         > command 0406 4000 ..        a command of the host's; parameters may be left out
         on 0041                       what follows is about this link; the first is 0040
         after 043e 13 01              the controller has sent a packet that begins so
-        leave                         the peer ends the link; what follows waits for the next
         once 040e0701 0220 | 040f     in place of the next packet that begins so; nothing behind
                                       `|` drops it, `&` is the rest of the original
         instead 040f | & | &          the same, each time
