@@ -276,7 +276,8 @@ package struct DeviceReach: Sendable {
       let client = GATTClient(connection)
       do throws(GATTError) { try await client.exchangeMTU() } catch {
         // A device that ends its link when it is asked is connected once more, and not asked.
-        guard case .closed(.linkLost) = error, case .request(let pdu)? = await connection.suspect else {
+        guard case .closed(.linkLost) = error, case .request(let pdu)? = await connection.suspect?.cause
+        else {
           return try await failing { () async throws(GATTError) in throw error }
         }
         Console.note("\(LinkRemark.notAskedAgain(.request(pdu)))")

@@ -171,15 +171,24 @@ package final class SensorLink: Sendable {
   ///
   /// - Returns: `nil` where they have changed: the stream is started anew then.
   package func facts() async throws(HostError) -> SensorFacts? {
-    let found: GATTDatabase?
-    do throws(GATTError) { found = try await client.complete() } catch { throw .gatt(error) }
-    guard let database = found else { return nil }
+    guard let database = try await findAll() else { return nil }
     try await listenFurther(database)
     let reader = FactsReader(client: client, database: database)
     let strays = await connection.statistics.strayResponses
     let facts = try await read(reader)
     // A late response may have been taken for another's: from now on they are held for a moment.
     return await connection.statistics.strayResponses == strays ? facts : try await read(reader)
+  }
+
+  /// All attributes; of a device that refuses to tell them those that have facts, service by service.
+  private func findAll() async throws(HostError) -> GATTDatabase? {
+    do throws(GATTError) {
+      do throws(GATTError) { return try await client.complete() } catch {
+        guard case .refused = error else { throw error }
+      }
+      let own = services.first.map { [$0.uuid] } ?? []
+      return try await client.complete(of: own + [.deviceInformation, .battery])
+    } catch { throw .gatt(error) }
   }
 
   private func read(_ reader: FactsReader) async throws(HostError) -> SensorFacts {

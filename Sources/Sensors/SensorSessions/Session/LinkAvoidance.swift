@@ -18,11 +18,12 @@ struct LinkAvoidance: Sendable {
   /// The device ends its link where another interval is asked for.
   var keepsTiming: Bool { parts.contains(.timing) }
 
-  /// Takes what may have made a device end its link. Where the device has not said that it was its own wish, twice in a row
-  /// the same.
-  mutating func learn(_ suspect: LinkSuspect?, _ end: BearerEnd?) {
-    defer { last = suspect }
-    guard let suspect, end == .linkLost(.closedByPeer) || last == suspect,
+  /// Takes what may have made a device end its link: at once if the device ended it instead of responding, else the second time
+  /// in a row.
+  mutating func learn(_ found: (cause: LinkSuspect, isUnanswered: Bool)?, _ end: BearerEnd?) {
+    defer { last = found?.cause }
+    guard let (suspect, isUnanswered) = found,
+      isUnanswered && end == .linkLost(.closedByPeer) || last == suspect,
       !remarks.contains(.notAskedAgain(suspect))
     else { return }
     switch suspect {

@@ -65,12 +65,12 @@ public actor Connection: ATTRequester {
   public private(set) var end: BearerEnd?
   private var current: Request?
   private var queue: [Request] = []
-  /// What has made the device end an earlier link: it is not asked.
+  /// What has made the device end an earlier link, by topic: it is not asked.
   private var avoided: Set<[UInt8]> = []
-  /// Other link parameters that were asked for, until they change.
-  private var asked: (part: LinkRequest.Part, at: MonotonicTime)?
-  /// What may have made the device end this link.
-  package private(set) var suspect: LinkSuspect?
+  /// Other link parameters that were asked for last.
+  private var asked: (part: LinkRequest.Part, at: MonotonicTime, isChanged: Bool)?
+  /// What may have made the device end this link, and whether it had not responded to it.
+  package private(set) var suspect: (cause: LinkSuspect, isUnanswered: Bool)?
   /// What is odd about the device, each once.
   public private(set) var remarks: [LinkRemark] = []
   let queuedWrites = Turns()
@@ -131,7 +131,8 @@ public actor Connection: ATTRequester {
     // A peer that changes its mind without end does not fill our memory: the latest stay, and the first.
     if changes.count == Self.changeLimit { changes.remove(at: 1) }
     changes.append(change)
-    if let asked, change.value.isAbout(asked.part) { self.asked = nil }
+    guard let asked, change.value.isAbout(asked.part) else { return }
+    if case .refused = change.value { self.asked = nil } else { self.asked?.isChanged = true }
   }
 
   package func note(_ remark: LinkRemark) {
@@ -139,10 +140,11 @@ public actor Connection: ATTRequester {
   }
 
   /// The controller is told to ask the device for other link parameters.
-  func noteAsking(for part: LinkRequest.Part) { asked = (part, loop.clock.monotonic()) }
+  func noteAsking(for part: LinkRequest.Part) { asked = (part, loop.clock.monotonic(), false) }
 
-  /// Has requests refused here, as by a device without them, instead of sent.
-  package func avoid(_ requests: Set<[UInt8]>) { avoided = requests }
+  /// Has requests like these refused here, as by a device without them, instead of sent: those that are only nice to have, and
+  /// those that others can take the place of.
+  package func avoid(_ requests: Set<[UInt8]>) { avoided = Set(requests.map { LinkSuspect.topic(of: $0) }) }
 
   /// Subscriptions are sent again, as nothing comes without them.
   ///
@@ -222,12 +224,12 @@ public actor Connection: ATTRequester {
   }
 
   private func exchange(_ request: [UInt8], _ command: [UInt8]?) async throws(GATTError) -> [UInt8] {
-    if avoided.contains(request) {
+    let need = hasSubstitute(request) ? .optional : Self.need
+    if need == .optional, !avoided.isEmpty, avoided.contains(LinkSuspect.topic(of: request)) {
       let opcode = ATTOpcode(rawValue: request[0])
       throw .refused(ErrorResponse(request: opcode, handle: .none, code: .requestNotSupported))
     }
     let answer = OneShot<Result<[UInt8], GATTError>>()
-    let need = request.first == ATTOpcode.exchangeMTURequest.rawValue ? .optional : Self.need
     queue.append(Request(pdu: request, need: need, command: command, answer: answer))
     pump()
     let wasCancelled = Task.isCancelled
@@ -462,16 +464,25 @@ public actor Connection: ATTRequester {
     }
   }
 
-  private func suspected(of end: BearerEnd) -> LinkSuspect? {
+  private func suspected(of end: BearerEnd) -> (cause: LinkSuspect, isUnanswered: Bool)? {
     guard case .linkLost(let loss) = end, loss != .controllerReset else { return nil }
-    if let asked, asked.at.duration(to: loop.clock.monotonic()) < Self.suspicion {
-      return .parameters(asked.part)
+    let recent = asked.flatMap {
+      $0.at.duration(to: loop.clock.monotonic()) < Self.suspicion ? $0 : nil
     }
-    guard let current, current.need == .optional || isSubscription(current.pdu) else { return nil }
-    return .request(current.pdu)
+    if let recent, !recent.isChanged { return (.parameters(recent.part), true) }
+    if let current, current.need == .optional { return (.request(current.pdu), true) }
+    return recent.map { (.parameters($0.part), false) }
   }
 
-  /// Values may come without it, too.
+  /// Whether the work goes on without the response: the MTU stays as it is, values may come to those who have not subscribed, and
+  /// services and descriptors are found by other requests, too.
+  private func hasSubstitute(_ request: [UInt8]) -> Bool {
+    switch ATTOpcode(rawValue: request.first ?? 0) {
+    case .exchangeMTURequest, .findByTypeValueRequest, .findInformationRequest: true
+    default: isSubscription(request)
+    }
+  }
+
   private func isSubscription(_ pdu: [UInt8]) -> Bool {
     pdu.count == 5 && pdu[0] == ATTOpcode.writeRequest.rawValue && (1...3).contains(pdu[3]) && pdu[4] == 0
   }

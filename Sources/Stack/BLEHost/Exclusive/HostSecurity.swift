@@ -356,8 +356,3 @@ private final class FoundAddress: @unchecked Sendable {
   // No lock: written on the loop's thread, read after the scan.
   var address: DeviceAddress?
 }
-
-extension ATTErrorCode {
-  /// More security would change the answer. Core 5.4, Vol 3, Part C, 10.3.2.
-  var wantsSecurity: Bool { self == .insufficientAuthentication || self == .insufficientEncryption }
-}

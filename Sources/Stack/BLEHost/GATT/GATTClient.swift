@@ -11,8 +11,8 @@ public actor GATTClient {
   public internal(set) var database = GATTDatabase()
   /// Those that a stream was begun with before the rest was known.
   var streamed: [GATTDatabase.Characteristic] = []
-  /// The Generic Attribute service, which tells of changes.
-  var generic: GATTDatabase.Service?
+  /// The Generic Attribute service, which tells of changes, if the device has one; `nil` if it is not known.
+  var generic: [GATTDatabase.Service]?
   /// What a device that asks for it is told about us.
   let features: ClientFeatures
 
@@ -35,29 +35,31 @@ public actor GATTClient {
   }
 
   func discover(hash: [UInt8]?) async throws(GATTError) -> GATTDatabase {
-    database = try await connection.discoverDatabase()
-    await connection.noteDiscovery(GATTDiscoveryResult(database, .whole, databaseHash: hash))
+    let (told, refused) = try await connection.discoverToldDatabase()
+    database = GATTDatabase(
+      services: (told.services + refused).sorted { $0.range.start < $1.range.start })
+    let extent: GATTDiscoveryResult.Extent = refused.isEmpty ? .whole : .part
+    await connection.noteDiscovery(GATTDiscoveryResult(told, extent, databaseHash: hash))
     return database
   }
 
   /// Discovers some services, all of each UUID that the device names in one response, and what tells of their changes.
   ///
-  /// - Returns: those that are there, in the order asked for. `database` stays.
+  /// - Returns: those that are there, in the order asked for; without those of which the device refuses to tell. `database` stays.
   public func discover(services: [BluetoothUUID]) async throws(GATTError) -> GATTDatabase {
     let hash = try await watch()
     var result = GATTDiscoveryResult(GATTDatabase(), .part, databaseHash: hash)
     let wanted = services.contains(.genericAttribute) ? services : [.genericAttribute] + services
     for uuid in wanted {
-      if uuid == .genericAttribute, let generic {
-        result.database.services.append(generic)
-      } else {
-        let found = uuid == .genericAttribute ? [] : try await connection.discoverServices(uuid)
-        if found.isEmpty { result.absent.append(uuid) }
-        result.database.services += found
+      guard let found = uuid == .genericAttribute ? generic : try await connection.toldServices(uuid) else {
+        continue
       }
+      if found.isEmpty { result.absent.append(uuid) }
+      result.database.services += found
     }
     await connection.noteDiscovery(result)
-    return result.database(of: services) ?? GATTDatabase()
+    return GATTDatabase(
+      services: services.flatMap { uuid in result.database.services.filter { $0.uuid == uuid } })
   }
 
   /// The whole value, however long. The MTU is exchanged for one that fills the first answer.

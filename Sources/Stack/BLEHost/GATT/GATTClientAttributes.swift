@@ -186,8 +186,8 @@ extension GATTClient {
   ///
   /// - Returns: its Database Hash, as it is when changes are told already.
   func watch() async throws(GATTError) -> [UInt8]? {
-    generic = try await connection.discoverServices(.genericAttribute).first
-    guard let generic else { return nil }
+    generic = try await connection.toldServices(.genericAttribute).map { Array($0.prefix(1)) }
+    guard let generic = generic?.first else { return nil }
     try await watch(generic)
     guard generic.characteristics.contains(where: { $0.uuid == .databaseHash }) else { return nil }
     return try await connection.readDatabaseHash()

@@ -17,8 +17,22 @@ public enum LinkRemark: Hashable, Sendable {
 public enum LinkSuspect: Hashable, Sendable {
   /// An ATT request that it did not answer any more.
   case request([UInt8])
-  /// Other link parameters, to which nothing has changed.
+  /// Other link parameters.
   case parameters(LinkRequest.Part)
+
+  /// What a request has in common with others that ask for the same: a device that ends its link at one is not asked the
+  /// others. Handles count for values, and for the characteristics of a service.
+  static func topic(of request: [UInt8]) -> [UInt8] {
+    switch ATTOpcode(rawValue: request.first ?? 0) {
+    case .exchangeMTURequest, .findInformationRequest, .findByTypeValueRequest, .readMultipleRequest,
+      .readMultipleVariableRequest:
+      return Array(request.prefix(1))
+    case .readByTypeRequest, .readByGroupTypeRequest:
+      let type = request.dropFirst(5)
+      return type.elementsEqual([0x03, 0x28]) ? request : Array(request.prefix(1) + type)
+    default: return request
+    }
+  }
 }
 
 extension LinkRemark: CustomStringConvertible {

@@ -16,15 +16,61 @@
   /// go round for ever.
   extension ATTRequester {
     /// The whole database: services with includes, characteristics and descriptors.
+    ///
+    /// What the server refuses to tell of a service is left out, and secondary services if it refuses to tell which it has.
     public func discoverDatabase() async throws(GATTError) -> GATTDatabase {
+      let (database, refused) = try await discoverToldDatabase()
+      return GATTDatabase(services: (database.services + refused).sorted { $0.range.start < $1.range.start })
+    }
+
+    /// The same in two parts.
+    ///
+    /// - Returns: the services that are known as a whole, and those of whose characteristics and descriptors the server has refused to
+    ///   tell.
+    public func discoverToldDatabase() async throws(GATTError) -> (
+      GATTDatabase, refused: [GATTDatabase.Service]
+    ) {
       var services = try await discoverServices(.primary)
-      services += try await discoverServices(.secondary)
+      services +=
+        try await unlessRefused { () throws(GATTError) in try await discoverServices(.secondary) } ?? []
       services.sort { $0.range.start < $1.range.start }
-      for index in services.indices {
-        services[index].includes = try await findIncludedServices(in: services[index].range)
-        services[index].characteristics = try await discoverWholeCharacteristics(in: services[index].range)
+      var (told, refused): ([GATTDatabase.Service], [GATTDatabase.Service]) = ([], [])
+      for var service in services {
+        let range = service.range
+        service.includes =
+          try await unlessRefused { () throws(GATTError) in try await findIncludedServices(in: range) } ?? []
+        let characteristics = try await unlessRefused { () throws(GATTError) in
+          try await discoverCharacteristics(in: range)
+        }
+        var isTold = characteristics != nil
+        service.characteristics = characteristics ?? []
+        for index in service.characteristics.indices {
+          let characteristic = service.characteristics[index]
+          let descriptors = try await unlessRefused { () throws(GATTError) in
+            try await discoverDescriptors(of: characteristic)
+          }
+          if let descriptors {
+            service.characteristics[index].descriptors = descriptors
+          } else {
+            isTold = false
+          }
+        }
+        if isTold { told.append(service) } else { refused.append(service) }
       }
-      return GATTDatabase(services: services)
+      return (GATTDatabase(services: told), refused)
+    }
+
+    /// - Returns: `nil` if the server refuses, as one that does not know the request. What it refuses for want of security, or of our
+    ///   knowledge of its changes, is not left out.
+    func unlessRefused<Value>(
+      _ body: () async throws(GATTError) -> Value
+    ) async throws(GATTError) -> Value? {
+      do throws(GATTError) { return try await body() } catch {
+        guard case .refused(let refusal) = error, !refusal.code.wantsSecurity,
+          refusal.code != .databaseOutOfSync
+        else { throw error }
+        return nil
+      }
     }
 
     /// The primary services with that UUID, with their characteristics and descriptors, without the rest of the database: as
@@ -37,6 +83,11 @@
         services[index].characteristics = try await discoverWholeCharacteristics(in: services[index].range)
       }
       return services
+    }
+
+    /// The same, `nil` if the server refuses.
+    public func toldServices(_ uuid: BluetoothUUID) async throws(GATTError) -> [GATTDatabase.Service]? {
+      try await unlessRefused { () throws(GATTError) in try await discoverServices(uuid) }
     }
 
     /// With their descriptors.
@@ -69,7 +120,9 @@
     ) async throws(GATTError) -> [GATTDatabase.Service] {
       let candidates: [GATTDatabase.Service]
       switch search {
-      case .uuid: candidates = try await firstPrimaryServices(service)
+      case .uuid:
+        candidates =
+          try await unlessRefused { () throws(GATTError) in try await firstPrimaryServices(service) } ?? []
       case .allServices:
         do throws(GATTError) {
           candidates = try await discoverServices(.primary).filter { $0.uuid == service }
@@ -116,12 +169,25 @@
       try await discoverCharacteristics(in: .all).filter { $0.uuid == uuid }
     }
 
-    /// The descriptors of a characteristic until the one that turns its values on; where it ends need not be known.
+    /// The descriptors of a characteristic until the one that turns its values on; where it ends need not be known. Of a server
+    /// that refuses to tell its descriptors only that one, by its UUID.
     public func findConfiguration(
       of characteristic: GATTDatabase.Characteristic
     ) async throws(GATTError) -> [GATTDatabase.Descriptor] {
-      try await findDescriptors(of: characteristic) {
-        $0.contains { $0.uuid == .clientCharacteristicConfiguration }
+      let found = try await unlessRefused { () throws(GATTError) in
+        try await findDescriptors(of: characteristic) {
+          $0.contains { $0.uuid == .clientCharacteristicConfiguration }
+        }
+      }
+      if let found { return found }
+      guard let start = characteristic.valueHandle.next, start <= characteristic.endHandle else { return [] }
+      let rest = HandleRange(start: start, end: characteristic.endHandle)
+      let next = try await discoverCharacteristics(in: rest) { !$0.isEmpty }.first?.handle
+      let end = next.map { AttributeHandle($0.rawValue - 1) } ?? rest.end
+      guard start <= end else { return [] }
+      let uuid = BluetoothUUID.clientCharacteristicConfiguration
+      return try await readValues(of: uuid, in: HandleRange(start: start, end: end)).prefix(1).map {
+        GATTDatabase.Descriptor(handle: $0.handle, uuid: uuid)
       }
     }
 
