@@ -65,6 +65,50 @@ struct ScriptPeerCommandTests {
       ])
   }
 
+  /// Two programs, and a device that has other attributes when the second one comes: what the first has remembered is dropped.
+  @Test func discoversAnewWhatHasMoved() async throws {
+    try await withFolder { folder in
+      let script = """
+        database one
+          0x0001-0x0003 2800 0018
+          0x0002 2803 02 0300 002a
+          0x0003 2a00 41
+        database two
+          0x0001-0x0005 2800 0018
+          0x0002 2803 02 0300 012a
+          0x0003 2a01 0000
+          0x0004 2803 02 0500 002a
+          0x0005 2a00 42
+        dialogue first
+          with one values
+        dialogue second
+          with one values
+        dialogue third
+          with two values
+          > 0a0300
+          < 01 0a 0300 02
+        """
+      let file = folder + "/script.txt"
+      try Data(script.utf8).write(to: URL(filePath: file))
+      let socket = "unix:" + folder + "/peer"
+      let peer = try Ringtap.start(["script-peer", file, "--transport", socket])
+      try await peer.line(containing: "ready")
+      var values: [String] = []
+      for command in ["gatt", "read", "read"] {
+        let arguments = [command, Self.address] + (command == "read" ? ["2a00"] : [])
+        let result = try await Ringtap.run(arguments + ["--transport", socket], state: folder)
+        #expect(result.status == 0, "\(result.errors)")
+        values.append(result.outputLines.last ?? "")
+        if values.count == 3 {
+          #expect(result.errors.contains("not those that were remembered of it"), "\(result.errors)")
+        }
+      }
+      #expect(values[1] != values[2])
+      let played = try await peer.finish()
+      #expect(played.status == 0, "\(played.outputLines)")
+    }
+  }
+
   @Test func tellsTheFirstDifference() async throws {
     let (peer, clients) = try await play(
       [["write", Self.address, "0x0003", "A1 03"]], ["--dialogue", "write", "--json"])

@@ -101,6 +101,63 @@ import Testing
     }
   }
 
+  /// What a device ended its links at, in a file of a version that earlier programs leave alone; for 30 days.
+  @Test func remembersWhatNotToAsk() async throws {
+    try await withDevices { devices, warnings in
+      try devices.remember(address, name: "Strap", at: time, Self.whole(Self.ringService))
+      #expect(try json(file(devices))["version"] as? Int == 1)
+      let read = LinkSuspect.request([0x0A, 0x0C, 0x00])
+      try devices.remember(address, at: time, endedAt: read)
+      let day = Int64(86_400_000_000_000)
+      let later = ReceiveTime(nanoseconds: time.nanoseconds + day)
+      try devices.remember(address, at: later, endedAt: .parameters(.phy))
+      try devices.remember(address, firmwareRevision: "1.0")
+      let known = try #require(devices.device(at: address))
+      #expect(known.discovery == Self.whole(Self.ringService) && known.firmwareRevision == "1.0")
+      func asked(_ days: Int64) -> [LinkSuspect] {
+        known.avoided(at: ReceiveTime(nanoseconds: time.nanoseconds + days * day))
+      }
+      // As by a clock that is a month behind, and a day.
+      #expect(asked(-30) == [])
+      #expect(asked(-1) == [read, .parameters(.phy)])
+      #expect(asked(29) == [read, .parameters(.phy)])
+      #expect(asked(30) == [.parameters(.phy)])
+      #expect(asked(31) == [])
+      let object = try json(file(devices))
+      #expect(object["version"] as? Int == 2)
+      let items = try #require(object["notAsked"] as? [[String: Any]])
+      #expect(items.compactMap { $0["request"] as? String } == ["0a0c00"])
+      #expect(items.compactMap { $0["parameters"] as? String } == ["phy"])
+      // The same once more counts from then on; of many the latest are kept.
+      try devices.remember(address, at: later, endedAt: read)
+      #expect(devices.device(at: address)?.avoided.map(\.suspect) == [.parameters(.phy), read])
+      for handle in 1...9 as ClosedRange<UInt8> {
+        try devices.remember(address, at: later, endedAt: .request([0x0A, handle, 0x00]))
+      }
+      #expect(devices.device(at: address)?.avoided.count == 8)
+      #expect(warnings() == [])
+    }
+  }
+
+  /// A device that was never discovered, and one whose attributes have changed.
+  @Test func asksAChangedDeviceAgain() async throws {
+    try await withDevices { devices, _ in
+      let suspect = LinkSuspect.request([0x02, 0x05, 0x02])
+      try devices.remember(address, at: time, endedAt: suspect)
+      #expect(devices.device(at: address)?.discovery.extent == GATTDiscoveryResult.Extent.none)
+      try devices.remember(address, name: nil, at: time, Self.part(Self.ringService))
+      try devices.remember(address, name: nil, at: time, Self.whole(Self.ringService))
+      try devices.remember(address, name: nil, at: time, Self.whole(Self.ringService))
+      #expect(devices.device(at: address)?.avoided.map(\.suspect) == [suspect])
+      try devices.remember(
+        address, name: nil, at: time, Self.whole(Self.service(0x1801, 1, 3), Self.ringService))
+      #expect(devices.device(at: address)?.avoided == [])
+      try devices.remember(address, at: time, endedAt: suspect)
+      try devices.remember(address, name: nil, at: time, GATTDiscoveryResult(GATTDatabase(), .none))
+      #expect(devices.device(at: address)?.avoided == [])
+    }
+  }
+
   @Test func isFoundByAddressAndName() async throws {
     try await withDevices { devices, _ in
       let other = DeviceAddress(bits: 0xC412_3456_789A, type: .random)
@@ -256,7 +313,7 @@ import Testing
   @Test func filesOfALaterVersionAreLeftAlone() async throws {
     try await withDevices { devices, warnings in
       try Files.createDirectory(devices.folder)
-      let text = #"{"version":2,"what":"nobody knows"}"#
+      let text = #"{"version":3,"what":"nobody knows"}"#
       try Data(text.utf8).write(to: URL(filePath: file(devices)))
       #expect(devices.all().isEmpty)
       try devices.remember(address, name: nil, at: time, Self.whole())

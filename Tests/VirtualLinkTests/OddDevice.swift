@@ -29,6 +29,9 @@ class OddDevice: VirtualPeripheral {
 
   init() { build() }
 
+  /// As it advertises it.
+  var name = "Odd"
+
   // MARK: What subclasses change
 
   /// Service 180d: its characteristics as type, properties, value, descriptors.
@@ -79,7 +82,8 @@ class OddDevice: VirtualPeripheral {
 
   var advertisement: Advertisement? {
     Advertisement(
-      address: Self.address, interval: .milliseconds(20), data: [0x02, 0x01, 0x06, 0x03, 0x03, 0x0D, 0x18])
+      address: Self.address, interval: .milliseconds(20),
+      data: [0x02, 0x01, 0x06, 0x03, 0x03, 0x0D, 0x18, UInt8(name.utf8.count + 1), 0x09] + name.utf8)
   }
   var services: [GATTServiceDescription] { [] }
 

@@ -285,9 +285,24 @@ package struct DeviceReach: Sendable {
           try await adapter.connect(to: address, asking: request, timeout: timeout, tap: nil)
         }
         await second.avoid([pdu])
-        return try await Self.use(second, timeout, isVerbose) { try await body(GATTClient(second)) }
+        await second.blame(.request(pdu))
+        return try await Self.use(second, timeout, isVerbose) { try await Self.runTrusting(second, body) }
       }
-      return try await body(client)
+      return try await Self.runTrusting(connection, body)
+    }
+  }
+
+  /// Runs `body`; once more if it fails by attributes that an earlier program has found and that have changed since.
+  private static func runTrusting<Value: Sendable>(
+    _ connection: Connection, _ body: @escaping @Sendable (GATTClient) async throws -> Value
+  ) async throws -> Value {
+    do { return try await body(GATTClient(connection)) } catch {
+      guard await connection.end == nil, await connection.usesRecalledAttributes else { throw error }
+      let changes = await connection.attributeChangeCount
+      try? await GATTClient(connection).verify()
+      guard await connection.attributeChangeCount != changes else { throw error }
+      Console.note("\(LinkRemark.attributesReplaced)")
+      return try await body(GATTClient(connection))
     }
   }
 

@@ -17,7 +17,8 @@ struct DevicesCommand: ParsableCommand {
     discussion: """
       Each command that connects remembers the device when its attributes are discovered: address, name, what it is, \
       when it was seen, and its attributes. A device that is remembered can be named where a command takes an address, \
-      --name then needs no scan, and --address-type need not be given. Not remembered: devices that change their \
+      --name then needs no scan, and --address-type need not be given. A request that the device ended a link at, and \
+      that is only nice to have, is not sent for 30 days, or until the device is forgotten. Not remembered: devices that change their \
       address, emulated ones, and those of replayed logs; none at all with --no-remember, or RINGTAP_NO_REMEMBER=1 in \
       the environment.
 
@@ -99,6 +100,12 @@ struct DevicesCommand: ParsableCommand {
         }
         try Console.print(DevicesCommand.text(device))
         if let hash = device.discovery.databaseHash { try Console.print("database hash \(hash.hexText)") }
+        if let revision = device.firmwareRevision {
+          try Console.print("firmware \(revision.printable)")
+        }
+        for item in device.avoided {
+          try Console.print("ended a link when it was \(item.suspect), \(DevicesCommand.text(item.since))")
+        }
         try GATTTree().show(device.discovery.database)
         switch device.discovery.extent {
         case .whole: break
@@ -156,14 +163,17 @@ struct DevicesCommand: ParsableCommand {
 
   /// `70:CB:0D:00:A1:B2  public  ring  R02_A1B2  2026-11-21 13:20:04`
   fileprivate static func text(_ device: KnownDevice) -> String {
-    let seen = LocalTime(device.lastSeen)
-    func two(_ part: Int) -> String { NumberText.padded(part, 2) }
-    let time =
-      "\(NumberText.padded(seen.year, 4))-\(two(seen.month))-\(two(seen.day)) "
-      + "\(two(seen.hour)):\(two(seen.minute)):\(two(seen.second))"
-    return [
+    [
       device.address.description, device.address.type.name.description, device.kind.rawValue,
-      device.name?.printable ?? "-", time,
+      device.name?.printable ?? "-", text(device.lastSeen),
     ].joined(separator: "  ")
+  }
+
+  /// `2026-11-21 13:20:04`
+  fileprivate static func text(_ time: ReceiveTime) -> String {
+    let time = LocalTime(time)
+    func two(_ part: Int) -> String { NumberText.padded(part, 2) }
+    return "\(NumberText.padded(time.year, 4))-\(two(time.month))-\(two(time.day)) "
+      + "\(two(time.hour)):\(two(time.minute)):\(two(time.second))"
   }
 }

@@ -1,3 +1,5 @@
+public import BLECore
+public import BLEHost
 import BLESensors
 public import BLEStack
 public import BLEWire
@@ -33,12 +35,30 @@ public struct KnownDevice: Hashable, Sendable {
   }
 
   public var address: DeviceAddress
+  /// Something that the device ended a link at.
+  public struct Avoided: Hashable, Sendable {
+    public var suspect: LinkSuspect
+    /// When it did.
+    public var since: ReceiveTime
+
+    public init(_ suspect: LinkSuspect, since: ReceiveTime) { (self.suspect, self.since) = (suspect, since) }
+  }
+
+  /// How long something is not asked that a link ended at. Then the device is asked once more: it may have other firmware.
+  public static let avoidanceTime = Duration.seconds(30 * 86_400)
+  /// What is kept of that; later ones take the place of the oldest.
+  static let avoidedLimit = 8
+
   /// As it was advertised last.
   public var name: String?
   public var kind: Kind
   /// Of the last discovery.
   public var lastSeen: ReceiveTime
   public var discovery: GATTDiscoveryResult
+  /// What it ended links at, the oldest first.
+  public var avoided: [Avoided] = []
+  /// Firmware Revision String, as it was read last.
+  public var firmwareRevision: String?
 
   public init(
     address: DeviceAddress, name: String?, lastSeen: ReceiveTime, discovery: GATTDiscoveryResult
@@ -57,6 +77,8 @@ public struct KnownDevice: Hashable, Sendable {
   mutating func update(name: String?, lastSeen: ReceiveTime, discovery later: GATTDiscoveryResult) {
     if let name { self.name = name }
     self.lastSeen = max(self.lastSeen, lastSeen)
+    // A device that has changed may be asked what it was not.
+    if isChanged(in: later) { avoided = [] }
     switch later.extent {
     case .whole: discovery = later
     case .part:
@@ -71,6 +93,43 @@ public struct KnownDevice: Hashable, Sendable {
       return
     }
     kind = Kind(discovery.database.services)
+  }
+
+  private func isChanged(in later: GATTDiscoveryResult) -> Bool {
+    switch (discovery.extent, later.extent) {
+    case (.none, _): false
+    case (_, .none): true
+    case (.whole, .whole):
+      discovery.database.services.count != later.database.services.count
+        || !zip(discovery.database.services, later.database.services).allSatisfy { $0.agrees(with: $1) }
+    case (.part, .whole):
+      !discovery.database.services.allSatisfy { service in
+        later.database.services.contains { $0.agrees(with: service) }
+      }
+    case (_, .part): isContradicted(by: later)
+    }
+  }
+
+  /// What is not asked any more.
+  ///
+  /// - Parameter time: now.
+  public func avoided(at time: ReceiveTime) -> [LinkSuspect] {
+    // A clock that was wrong by years then does not make it last for years.
+    avoided.filter { abs((time - $0.since).nanoseconds) < Self.avoidanceNanoseconds }.map(\.suspect)
+  }
+
+  private static let avoidanceNanoseconds = Int64(avoidanceTime / .nanoseconds(1))
+
+  mutating func avoid(_ suspect: LinkSuspect, since time: ReceiveTime) {
+    avoided.removeAll { $0.suspect == suspect }
+    avoided.append(Avoided(suspect, since: time))
+    avoided.removeFirst(max(0, avoided.count - Self.avoidedLimit))
+  }
+
+  /// Whether a name that was heard is another than the remembered one, rather than a part of it.
+  func isNamedOtherwise(_ heard: String?) -> Bool {
+    guard let heard, let name else { return false }
+    return !heard.hasPrefix(name) && !name.hasPrefix(heard)
   }
 
   private func isContradicted(by later: GATTDiscoveryResult) -> Bool {

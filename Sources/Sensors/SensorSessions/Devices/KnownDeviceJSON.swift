@@ -6,7 +6,10 @@ package import JSONText
 /// The file of a known device: one JSON object, whose keys are those of `ringtap gatt --json` where it has the same.
 extension KnownDevice {
   /// Of the keys. A file with a higher one is of a later program, and left alone.
-  static let version = 1
+  static let version = 2
+
+  /// The lowest that says all of it, so that an earlier program goes on with what it can read.
+  private var version: Int { avoided.isEmpty && firmwareRevision == nil ? 1 : 2 }
 
   /// Why a file is not used.
   enum Unreadable: Error, Hashable {
@@ -33,8 +36,13 @@ extension KnownDevice {
   }
 
   private func encodeContent(into line: inout JSONLine) {
-    line.member("version", Self.version)
+    line.member("version", version)
     encodeSummary(into: &line)
+    if let firmwareRevision { line.member("firmware", firmwareRevision) }
+    if !avoided.isEmpty {
+      line.member(
+        "notAsked", array: { line in for item in avoided { line.object { item.encode(into: &$0) } } })
+    }
     line.member("isWhole", discovery.extent == .whole)
     if discovery.extent == .none { line.member("isOutdated", true) }
     if !discovery.absent.isEmpty {
@@ -97,6 +105,11 @@ extension KnownDevice {
       discovery: GATTDiscoveryResult(
         GATTDatabase(services: services), extent, databaseHash: hash, absent: absent))
     if extent == .none { kind = file["kind"]?.text.flatMap(Kind.init) ?? kind }
+    firmwareRevision = file["firmware"]?.text
+    for element in file["notAsked"]?.array ?? [] {
+      guard let item = Avoided(element) else { throw .damaged("what is not asked is incomplete") }
+      avoided.append(item)
+    }
     if let checksum = file["checksum"] {
       guard checksum.text == self.checksum else { throw .damaged("its checksum is of something else") }
     } else {
@@ -105,13 +118,33 @@ extension KnownDevice {
     }
   }
 
-  private static func octets(_ digits: String) -> [UInt8]? {
+  fileprivate static func octets(_ digits: String) -> [UInt8]? {
     let nibbles = digits.map(\.hexDigitValue)
     guard nibbles.count.isMultiple(of: 2), nibbles.allSatisfy({ $0 != nil }) else { return nil }
     return stride(from: 0, to: nibbles.count, by: 2).map { start in
       let (high, low) = (nibbles[start] ?? 0, nibbles[start + 1] ?? 0)
       return UInt8(high << 4 | low)
     }
+  }
+}
+
+extension KnownDevice.Avoided {
+  fileprivate func encode(into line: inout JSONLine) {
+    switch suspect {
+    case .request(let pdu): line.member("request", hex: pdu.span)
+    case .parameters(let part): line.member("parameters", part.rawValue)
+    }
+    line.member("sinceNs", since)
+  }
+
+  fileprivate init?(_ object: JSONDocument) {
+    guard let since = object["sinceNs"]?.nanoseconds else { return nil }
+    let request = object["request"]?.text.flatMap { KnownDevice.octets($0) }
+    let part = object["parameters"]?.text.flatMap { LinkRequest.Part(rawValue: $0) }
+    guard let suspect = request.map({ LinkSuspect.request($0) }) ?? part.map({ .parameters($0) }) else {
+      return nil
+    }
+    self.init(suspect, since: ReceiveTime(nanoseconds: since))
   }
 }
 

@@ -1,3 +1,5 @@
+public import BLECore
+public import BLEHost
 public import BLELinux
 public import BLEStack
 public import BLEWire
@@ -57,14 +59,40 @@ public struct KnownDevices: Sendable {
   public func remember(
     _ address: DeviceAddress, name: String?, at time: ReceiveTime, _ discovery: GATTDiscoveryResult
   ) throws(SystemError) {
+    var device =
+      self.device(at: address)
+      ?? KnownDevice(address: address, name: name, lastSeen: time, discovery: discovery)
+    device.update(name: name, lastSeen: time, discovery: discovery)
+    try write(device)
+  }
+
+  /// Adds what a device ended a link at.
+  ///
+  /// - Parameters:
+  ///   - address: the file's name.
+  ///   - time: when it did.
+  ///   - suspect: a subscription is left out by the caller.
+  public func remember(
+    _ address: DeviceAddress, at time: ReceiveTime, endedAt suspect: LinkSuspect
+  ) throws(SystemError) {
+    var device =
+      self.device(at: address)
+      ?? KnownDevice(
+        address: address, name: nil, lastSeen: time, discovery: GATTDiscoveryResult(GATTDatabase(), .none))
+    device.avoid(suspect, since: time)
+    try write(device)
+  }
+
+  /// Adds the firmware revision of a device whose attributes are known.
+  public func remember(_ address: DeviceAddress, firmwareRevision: String) throws(SystemError) {
+    guard var device = device(at: address), device.firmwareRevision != firmwareRevision else { return }
+    device.firmwareRevision = firmwareRevision
+    try write(device)
+  }
+
+  private func write(_ device: KnownDevice) throws(SystemError) {
+    let address = device.address
     guard KnownDevice.isLasting(address) else { return }
-    var device: KnownDevice
-    if var known = self.device(at: address) {
-      known.update(name: name, lastSeen: time, discovery: discovery)
-      device = known
-    } else {
-      device = KnownDevice(address: address, name: name, lastSeen: time, discovery: discovery)
-    }
     let path = path(address)
     // Still there means that it is of a later version: what that knows must not be lost.
     if Files.exists(path), self.device(at: address) == nil { return }

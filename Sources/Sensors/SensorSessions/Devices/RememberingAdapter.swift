@@ -52,13 +52,30 @@ public actor RememberingAdapter: Adapter {
     to peer: DeviceAddress, asking request: LinkRequest, timeout: Duration, tap: PacketTap?
   ) async throws(HostError) -> Connection {
     let (journal, clock) = (journal, base.loop.clock)
-    let known = await clock.standing { await journal.discovery(of: peer) }
+    let known = await clock.standing { await journal.device(at: peer) }
+    var (request, avoidance) = (request, LinkAvoidance())
+    let suspects = known?.avoided(at: clock.now()) ?? []
+    avoidance.recall(suspects)
+    avoidance.change(&request)
     let connection = try await base.connect(to: peer, asking: request, timeout: timeout, tap: tap)
     if let known {
-      await connection.restore(known)
-      journal.rename(peer, known, at: clock.now())
+      // Of another name the attributes are another device's, or other firmware's.
+      let isOther = known.isNamedOtherwise(journal.name(of: peer))
+      await connection.recall(
+        isOther ? nil : known.discovery, firmware: known.firmwareRevision, not: suspects)
+      journal.rename(peer, known.discovery, at: clock.now())
     }
     await connection.whenDiscovered { journal.remember(peer, $0, at: clock.now()) }
+    await connection.whenBlamed { suspect in
+      journal.write(peer) { devices throws(SystemError) in
+        try devices.remember(peer, at: clock.now(), endedAt: suspect)
+      }
+    }
+    await connection.whenFirmwareTold { revision in
+      journal.write(peer) { devices throws(SystemError) in
+        try devices.remember(peer, firmwareRevision: revision)
+      }
+    }
     return connection
   }
 
@@ -109,10 +126,13 @@ private final class DeviceJournal: Sendable {
   }
 
   /// What is in the file of a device when all is written; read by a thread that may wait for the disk.
-  func discovery(of peer: DeviceAddress) async -> GATTDiscoveryResult? {
+  func device(at peer: DeviceAddress) async -> KnownDevice? {
     await finish()
-    return await Task.detached { [devices] in devices.device(at: peer)?.discovery }.value
+    return await Task.detached { [devices] in devices.device(at: peer) }.value
   }
+
+  /// As a scan has heard it.
+  func name(of peer: DeviceAddress) -> String? { names.withLock { $0[peer] } }
 
   /// A device that is known already gets the name that a scan has heard, however short the link is.
   func rename(_ peer: DeviceAddress, _ discovery: GATTDiscoveryResult, at time: ReceiveTime) {
@@ -125,12 +145,21 @@ private final class DeviceJournal: Sendable {
     if name == nil, forgotten > 0 {
       warn("\(peer) is remembered without its name: \(forgotten) names were forgotten, so many came")
     }
+    write(peer) { devices throws(SystemError) in
+      try devices.remember(peer, name: name, at: time, discovery)
+    }
+  }
+
+  /// Has a task write, after those before. On the receive thread.
+  func write(
+    _ peer: DeviceAddress, _ body: @escaping @Sendable (KnownDevices) throws(SystemError) -> Void
+  ) {
     let (devices, warn) = (devices, warn)
     writing.withLock { writing in
       let previous = writing
       writing = Task {
         await previous?.value
-        do throws(SystemError) { try devices.remember(peer, name: name, at: time, discovery) } catch {
+        do throws(SystemError) { try body(devices) } catch {
           warn("\(peer) is not remembered: \(error)")
         }
       }

@@ -177,7 +177,21 @@ package final class SensorLink: Sendable {
     let strays = await connection.statistics.strayResponses
     let facts = try await read(reader)
     // A late response may have been taken for another's: from now on they are held for a moment.
-    return await connection.statistics.strayResponses == strays ? facts : try await read(reader)
+    let hasStrays = await connection.statistics.strayResponses != strays
+    return try await noteFirmware(hasStrays ? try await read(reader) : facts)
+  }
+
+  /// Other firmware than an earlier program met may have other attributes.
+  ///
+  /// - Returns: `nil` if it has.
+  private func noteFirmware(_ facts: SensorFacts) async throws(HostError) -> SensorFacts? {
+    if let recalled = await connection.recalledFirmware, recalled != facts.firmwareRevision {
+      let changes = await connection.attributeChangeCount
+      do throws(GATTError) { try await client.verify() } catch { throw .gatt(error) }
+      guard await connection.attributeChangeCount == changes else { return nil }
+    }
+    if let revision = facts.firmwareRevision { await connection.noteFirmware(revision) }
+    return facts
   }
 
   /// All attributes; of a device that refuses to tell them those that have facts, service by service.

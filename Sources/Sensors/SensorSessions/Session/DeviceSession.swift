@@ -62,6 +62,8 @@ public actor DeviceSession {
   static let restartLimit = 8
   /// A link that ends sooner than this was none to build on: the pause before the next one grows.
   static let steadyLinkAge = Duration.seconds(3)
+  /// A device that streams again within this time after it ended a link was not switched off.
+  static let promptReturn = Duration.seconds(10)
   /// How long an end waits for the device: until its stream has started, or stopped.
   static let endPatience = Duration.seconds(2)
 
@@ -226,6 +228,7 @@ public actor DeviceSession {
       set(.discovering)
       let startTime = plan.startTimeout.left(after: begunAt.duration(to: madeAt))
       var stream = try await start(profile, on: connection, within: startTime)
+      await remember(on: connection)
       let usedEarlierDiscovery = await connection.usesEarlierDiscovery
       completion = makeCompletion(of: stream, profile, on: connection)
       var before: Outage?
@@ -278,10 +281,18 @@ public actor DeviceSession {
 
   /// Tells a new link what earlier ones have taught.
   private func prepare(_ connection: Connection, _ times: SampleTimes) async {
+    avoidance.recall(await connection.recalled)
     await connection.avoid(avoidance.requests)
     await connection.limitAnswers(to: plan.answerTimeout)
     times.begin(connection.requests)
     if let known { await connection.restore(known) }
+  }
+
+  /// Has what ended earlier links remembered, now that a link without it has a stream.
+  private func remember(on connection: Connection) async {
+    let age = outage?.since.duration(to: adapter.loop.clock.monotonic()) ?? .zero
+    guard age < Self.promptReturn else { return avoidance.dropUntold() }
+    for suspect in avoidance.takeUntold() { await connection.blame(suspect) }
   }
 
   /// The stream runs.

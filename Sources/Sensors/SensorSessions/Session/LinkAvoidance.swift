@@ -11,10 +11,12 @@ struct LinkAvoidance: Sendable {
   private(set) var requests: Set<[UInt8]> = []
   private var parts: Set<LinkRequest.Part> = []
   private(set) var remarks: [LinkRemark] = []
+  /// Learned, and not told to those who remember it.
+  private var untold: [LinkSuspect] = []
   private var last: LinkSuspect?
   private var hasNews = false
 
-  var asksNothing: Bool { remarks.count >= Self.limit }
+  var asksNothing: Bool { requests.count + parts.count >= Self.limit }
   /// The device ends its link where another interval is asked for.
   var keepsTiming: Bool { parts.contains(.timing) }
 
@@ -22,17 +24,37 @@ struct LinkAvoidance: Sendable {
   /// in a row.
   mutating func learn(_ found: (cause: LinkSuspect, isUnanswered: Bool)?, _ end: BearerEnd?) {
     defer { last = found?.cause }
-    guard let (suspect, isUnanswered) = found,
-      isUnanswered && end == .linkLost(.closedByPeer) || last == suspect,
+    guard let (suspect, isUnanswered) = found else { return }
+    let isWish = end == .linkLost(.closedByPeer)
+    guard isUnanswered ? isWish || last == suspect : isWish && last == suspect,
       !remarks.contains(.notAskedAgain(suspect))
     else { return }
+    add(suspect)
+    remarks.append(.notAskedAgain(suspect))
+    untold.append(suspect)
+    hasNews = true
+  }
+
+  /// Takes what is remembered of earlier programs' links.
+  mutating func recall(_ suspects: [LinkSuspect]) {
+    for suspect in suspects { add(suspect) }
+  }
+
+  private mutating func add(_ suspect: LinkSuspect) {
     switch suspect {
     case .request(let pdu): requests.insert(pdu)
     case .parameters(let part): parts.insert(part)
     }
-    remarks.append(.notAskedAgain(suspect))
-    hasNews = true
   }
+
+  /// What was learned since the last call and is worth to be remembered: not a subscription, without which a stream begins late.
+  mutating func takeUntold() -> [LinkSuspect] {
+    defer { untold = [] }
+    return untold.filter { !$0.isSubscription }
+  }
+
+  /// Forgets what was learned and not told: the device was away, so its own wish to end the link may have been its user's.
+  mutating func dropUntold() { untold = [] }
 
   /// Whether something was learned since the last call.
   mutating func takeNews() -> Bool {

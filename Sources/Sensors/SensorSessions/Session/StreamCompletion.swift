@@ -8,6 +8,8 @@ struct StreamCompletion: Sendable {
   static let patience = Duration.seconds(2)
   /// After this time without a sample, attributes of an earlier link are looked at again, once.
   static let doubtAfter = Duration.seconds(5)
+  /// The same for those of an earlier program, once: much may have happened since.
+  static let doubtOfRecalledAfter = Duration.seconds(1)
 
   private let withoutFirst: Task<Void, Never>
   private let afterFirst: Task<Void, Never>
@@ -31,13 +33,24 @@ struct StreamCompletion: Sendable {
       }
       await connection.endFastStart()
     }
+    let verify: @Sendable () async -> Void = {
+      guard await connection.end == nil, !avoidance.asksNothing else { return }
+      try? await Connection.$need.withValue(.optional) { try await GATTClient(connection).verify() }
+    }
     let withoutFirst = loop.task {
-      guard (try? await loop.wait(for: Self.patience)) != nil, times.first == nil else { return }
+      var pause = Self.patience
+      if await connection.usesRecalledAttributes {
+        guard (try? await loop.wait(for: Self.doubtOfRecalledAfter)) != nil, times.first == nil else {
+          return
+        }
+        await verify()
+        pause -= Self.doubtOfRecalledAfter
+      }
+      guard (try? await loop.wait(for: pause)) != nil, times.first == nil else { return }
       await complete()
       guard (try? await loop.wait(for: Self.doubtAfter - Self.patience)) != nil, times.first == nil
       else { return }
-      guard await connection.end == nil, !avoidance.asksNothing else { return }
-      try? await Connection.$need.withValue(.optional) { try await GATTClient(connection).verify() }
+      await verify()
     }
     self.withoutFirst = withoutFirst
     afterFirst = loop.task {

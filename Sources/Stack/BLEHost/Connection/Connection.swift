@@ -69,6 +69,10 @@ public actor Connection: ATTRequester {
   private var avoided: Set<[UInt8]> = []
   /// Other link parameters that were asked for last.
   private var asked: (part: LinkRequest.Part, at: MonotonicTime, isChanged: Bool)?
+  /// What ended links of an earlier program: not asked.
+  package var recalled: [LinkSuspect] = []
+  /// The last optional request that the device has responded to.
+  private var answered: (request: [UInt8], at: MonotonicTime)?
   /// What may have made the device end this link, and whether it had not responded to it.
   package private(set) var suspect: (cause: LinkSuspect, isUnanswered: Bool)?
   /// What is odd about the device, each once.
@@ -144,7 +148,9 @@ public actor Connection: ATTRequester {
 
   /// Has requests like these refused here, as by a device without them, instead of sent: those that are only nice to have, and
   /// those that others can take the place of.
-  package func avoid(_ requests: Set<[UInt8]>) { avoided = Set(requests.map { LinkSuspect.topic(of: $0) }) }
+  package func avoid(_ requests: Set<[UInt8]>) {
+    avoided.formUnion(requests.map { LinkSuspect.topic(of: $0) })
+  }
 
   /// Subscriptions are sent again, as nothing comes without them.
   ///
@@ -285,6 +291,7 @@ public actor Connection: ATTRequester {
   private func complete(_ result: Result<[UInt8], GATTError>) {
     let request = current
     current = nil
+    if let request, request.need == .optional { answered = (request.pdu, loop.clock.monotonic()) }
     request?.answer.set(result)
     pump()
   }
@@ -466,12 +473,15 @@ public actor Connection: ATTRequester {
 
   private func suspected(of end: BearerEnd) -> (cause: LinkSuspect, isUnanswered: Bool)? {
     guard case .linkLost(let loss) = end, loss != .controllerReset else { return nil }
-    let recent = asked.flatMap {
-      $0.at.duration(to: loop.clock.monotonic()) < Self.suspicion ? $0 : nil
-    }
-    if let recent, !recent.isChanged { return (.parameters(recent.part), true) }
+    let now = loop.clock.monotonic()
+    func isRecent(_ time: MonotonicTime) -> Bool { time.duration(to: now) < Self.suspicion }
+    let change = asked.flatMap { isRecent($0.at) ? $0 : nil }
+    if let change, !change.isChanged { return (.parameters(change.part), true) }
     if let current, current.need == .optional { return (.request(current.pdu), true) }
-    return recent.map { (.parameters($0.part), false) }
+    // Devices hang up behind their response, too.
+    let request = answered.flatMap { isRecent($0.at) ? $0 : nil }
+    if let change, request.map({ $0.at <= change.at }) ?? true { return (.parameters(change.part), false) }
+    return request.map { (.request($0.request), false) }
   }
 
   /// Whether the work goes on without the response: the MTU stays as it is, values may come to those who have not subscribed, and
@@ -483,9 +493,7 @@ public actor Connection: ATTRequester {
     }
   }
 
-  private func isSubscription(_ pdu: [UInt8]) -> Bool {
-    pdu.count == 5 && pdu[0] == ATTOpcode.writeRequest.rawValue && (1...3).contains(pdu[3]) && pdu[4] == 0
-  }
+  private func isSubscription(_ pdu: [UInt8]) -> Bool { LinkSuspect.request(pdu).isSubscription }
 
   private func finish(_ end: BearerEnd) {
     guard self.end == nil else { return }

@@ -11,11 +11,17 @@ struct LinkAttributes {
   var found: GATTDiscoveryResult?
   /// `found` is of an earlier link.
   var isFromEarlierLink = false
+  /// `known`, and `found` if it is of an earlier link, are of an earlier program.
+  var isRecalled = false
+  /// The device's firmware revision when that program was connected.
+  var recalledFirmware: String?
   var changeCount = 0
   /// The device's word for changes, where we have asked for it.
   var changeHandle: AttributeHandle?
   var isSynchronising = false
   var observer: (@Sendable (GATTDiscoveryResult) -> Void)?
+  var firmwareObserver: (@Sendable (String) -> Void)?
+  var blameObserver: (@Sendable (LinkSuspect) -> Void)?
   /// Who wait for a change, or the end of the bearer.
   let watchers = Waiters()
 }
@@ -38,7 +44,44 @@ extension Connection {
   }
 
   /// What an earlier link to the same device found. `GATTClient` uses it where it is proven to hold.
-  public func restore(_ known: GATTDiscoveryResult) { attributes.known = known }
+  public func restore(_ known: GATTDiscoveryResult) {
+    attributes.known = known
+    attributes.isRecalled = false
+  }
+
+  /// The same of what an earlier program has found, maybe long ago.
+  ///
+  /// - Parameters:
+  ///   - known: what it found; `nil` if that is not to be used.
+  ///   - firmware: the firmware revision that it read.
+  ///   - suspects: what ended its links: not asked.
+  package func recall(_ known: GATTDiscoveryResult?, firmware: String?, not suspects: [LinkSuspect]) {
+    attributes.known = known
+    (attributes.isRecalled, attributes.recalledFirmware) = (known != nil, firmware)
+    recalled = suspects
+    avoid(Set(suspects.compactMap(\.request)))
+    for suspect in suspects { note(.notAsked(suspect)) }
+  }
+
+  /// Whether the attributes in use are those that an earlier program has found.
+  package var usesRecalledAttributes: Bool { attributes.isRecalled && attributes.isFromEarlierLink }
+
+  /// The firmware revision that an earlier program has read, if its attributes are in use.
+  package var recalledFirmware: String? { usesRecalledAttributes ? attributes.recalledFirmware : nil }
+
+  /// Has `body` called with the firmware revision that the device tells.
+  package func whenFirmwareTold(_ body: @escaping @Sendable (String) -> Void) {
+    attributes.firmwareObserver = body
+  }
+
+  package func noteFirmware(_ revision: String) { attributes.firmwareObserver?(revision) }
+
+  /// Has `body` called with what the device ended a link at, once it is certain enough to be remembered.
+  package func whenBlamed(_ body: @escaping @Sendable (LinkSuspect) -> Void) {
+    attributes.blameObserver = body
+  }
+
+  package func blame(_ suspect: LinkSuspect) { attributes.blameObserver?(suspect) }
 
   /// What was found over this link, or before it and proven; nothing once it has changed.
   public var discovery: GATTDiscoveryResult? { attributes.found }
@@ -74,6 +117,7 @@ extension Connection {
   /// Handles in this range are of no use any more. Nobody is told of their values, and whoever remembers them hears of
   /// it.
   public func attributesChanged(in range: HandleRange) {
+    if usesRecalledAttributes { note(.attributesReplaced) }
     attributes.known = nil
     attributes.observer?(GATTDiscoveryResult(GATTDatabase(), .none))
     if let found = attributes.found, found.extent == .part,

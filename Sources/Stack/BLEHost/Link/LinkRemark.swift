@@ -11,6 +11,10 @@ public enum LinkRemark: Hashable, Sendable {
   case several(BluetoothUUID, [AttributeHandle], taken: AttributeHandle?)
   /// What ended a link when it was asked. It is not asked on later links.
   case notAskedAgain(LinkSuspect)
+  /// What ended a link of an earlier program, as is remembered. It is not asked.
+  case notAsked(LinkSuspect)
+  /// Attributes that an earlier program has found are not those of the device any more. They were discovered anew.
+  case attributesReplaced
 }
 
 /// What may have made a device end its link.
@@ -19,6 +23,17 @@ public enum LinkSuspect: Hashable, Sendable {
   case request([UInt8])
   /// Other link parameters.
   case parameters(LinkRequest.Part)
+
+  package var request: [UInt8]? {
+    if case .request(let pdu) = self { pdu } else { nil }
+  }
+
+  /// A subscription: values may come without it, and it is sent all the same if none do.
+  package var isSubscription: Bool {
+    guard let pdu = request else { return false }
+    return pdu.count == 5 && pdu[0] == ATTOpcode.writeRequest.rawValue && (1...3).contains(pdu[3])
+      && pdu[4] == 0
+  }
 
   /// What a request has in common with others that ask for the same: a device that ends its link at one is not asked the
   /// others. Handles count for values, and for the characteristics of a service.
@@ -49,6 +64,10 @@ extension LinkRemark: CustomStringConvertible {
         + (taken.map { "\(hex($0)) is taken" } ?? "the first that sends is taken")
     case .notAskedAgain(let suspect):
       "the device ended the link when it was \(suspect); it is not asked again"
+    case .notAsked(let suspect):
+      "the device has ended an earlier link when it was \(suspect); it is not asked, as is remembered of it"
+    case .attributesReplaced:
+      "the device's attributes are not those that were remembered of it; they were discovered anew"
     }
   }
 }
