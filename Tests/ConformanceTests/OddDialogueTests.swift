@@ -2,6 +2,7 @@ import BLEEmulation
 import BLEHost
 import BLELinux
 import BLESensors
+import BLEWire
 import Foundation
 import SensorSessions
 import TestKit
@@ -17,8 +18,11 @@ import Testing
     let link = try await DialogueLink.open(dialogue)
     let count = try #require(dialogue.action.count > 1 ? Int(dialogue.action[1]) : nil)
     // On the loop's thread, so that virtual time waits for it.
-    let found = await withTaskExecutorPreference(link.loop.preference) {
-      await stream(link, count: count, learns: dialogue.action.count == 2)
+    var request = LinkRequest()
+    if dialogue.action.last == "phy" { request.phy = .le2M }
+    if dialogue.action.last == "data-length" { request.dataLength = 251 }
+    let found = await withTaskExecutorPreference(link.loop.preference) { [request] in
+      await stream(link, request, count: count)
     }
     await link.close()
     link.session.finish()
@@ -39,9 +43,10 @@ import Testing
   }
 
   /// Streams, and tells what came of it in the words of the expectation.
-  private func stream(_ link: DialogueLink, count: Int, learns: Bool) async -> [String] {
+  private func stream(_ link: DialogueLink, _ request: LinkRequest, count: Int) async -> [String] {
     var plan = DeviceSession.Plan(ScriptedPeripheral.defaultAddress)
     plan.patience = .seconds(20)
+    plan.request = request
     let session = DeviceSession(plan, on: link.adapter)
     let profile = SensorProfile<HeartRateSession>(.none)
     let running = Task(executorPreference: link.loop.preference) { () -> HostError? in
@@ -56,7 +61,7 @@ import Testing
       lines.append("rate \(sample.measurement.beatsPerMinute)")
       if lines.count == count { break }
     }
-    if learns, lines.count == count {
+    if lines.count == count {
       let facts = await profile.learned()
       if let percent = facts.battery?.percent { lines.append("battery \(percent)") }
       if let manufacturer = facts.manufacturer { lines.append("manufacturer \(manufacturer)") }

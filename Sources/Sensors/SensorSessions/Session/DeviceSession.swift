@@ -158,8 +158,8 @@ public actor DeviceSession {
     var backOff = BackOff()
     while !isOver {
       guard let failure = await attempt(profile), !isOver else { return }
-      // A first link that our own question has ended is made again without it.
-      let isOurFault = avoidance.takeNews()
+      // A first link that our own question has ended is made again without it; so is one that the controller's failure has ended.
+      let isOurFault = avoidance.takeNews() || failure == .controllerReset
       let patience = isOurFault && !hasStreamed ? plan.connectTimeout : patienceLeft
       if outage == nil, isOurFault, !hasStreamed {
         outage = Outage(since: adapter.loop.clock.monotonic(), attempts: 1)
