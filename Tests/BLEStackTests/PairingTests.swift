@@ -167,6 +167,40 @@ import Testing
     #expect(pairing.deadline == MonotonicTime(nanoseconds: 30_000_000_000))
   }
 
+  /// BSFuzzer: PDUs that change nothing do not put the deadline off either. Before the features are agreed on those are all but
+  /// a Pairing Request.
+  @Test(arguments: ["04" + String(repeating: "00", count: 16), "08" + String(repeating: "00", count: 16)])
+  func keepsItsDeadlineBeforeTheRequest(_ hex: String) {
+    var pairing = Meeting(Meeting.Case(isSecure: true)).responder
+    pairing.start(now: Meeting.now)
+    Self.say(octetsOf(hex), each: 29, to: &pairing)
+    #expect(pairing.isOver)
+  }
+
+  /// The same of keys that came before, or were not agreed on, while the last one is awaited.
+  @Test(arguments: [
+    "06" + String(repeating: "01", count: 16), "08" + String(repeating: "01", count: 16),
+    "09" + "01" + "010203040506",
+  ])
+  func keepsItsDeadlineAmongKeys(_ hex: String) {
+    var meeting = Meeting(Meeting.Case(isSecure: true))
+    meeting.tamper = { role, pdu in role == .responder && pdu.code == .signingInformation ? nil : pdu }
+    meeting.run()
+    #expect(meeting.initiatorEnd == nil)
+    Self.say(octetsOf(hex), each: 29, to: &meeting.initiator)
+    #expect(meeting.initiator.isOver)
+    #expect(meeting.initiator.takeActions() == [.finished(.failure(.timedOut))])
+  }
+
+  /// Sends a PDU ten times with this many seconds between, and lets the deadline pass as the host does.
+  private static func say(_ octets: [UInt8], each seconds: Int64, to pairing: inout Pairing) {
+    for number in 1...10 as ClosedRange<Int64> {
+      let now = MonotonicTime(nanoseconds: number * seconds * 1_000_000_000)
+      pairing.expire(now: now)
+      pairing.receive(octets.span, now: now)
+    }
+  }
+
   @Test func endsWhereEncryptionFails() {
     var pair = Meeting(Meeting.Case(isSecure: false))
     pair.encryption = .pinOrKeyMissing

@@ -237,8 +237,9 @@ public struct Pairing {
     }
     switch pdu {
     case .pairingFailed(let reason): end(.failure(.refused(reason)))
-    // Neither puts the deadline off, or a peer could keep a pairing open for ever.
+    // None of these puts the deadline off, or a peer could keep a pairing open for ever.
     case .keypress, .securityRequest: break
+    case _ where isUseless(pdu): break
     default:
       touch(now)
       guard isAsking else { return take(pdu) }
@@ -302,12 +303,19 @@ public struct Pairing {
     while !isAsking, !isOver, !held.isEmpty { take(held.removeFirst()) }
   }
 
+  /// Whether a PDU changes nothing: a stray one before the features are agreed on, and a key that is not awaited.
+  private func isUseless(_ pdu: SecurityManagerPDU) -> Bool {
+    switch step {
+    case .features: role == .responder && pdu.code != .pairingRequest
+    case .keys: !awaited.contains(pdu.code)
+    default: false
+    }
+  }
+
   private mutating func take(_ pdu: SecurityManagerPDU) {
     switch (step, pdu) {
     case (.features, .pairingRequest(let features)) where role == .responder: requested(features)
     case (.features, .pairingResponse(let features)) where role == .initiator: responded(features)
-    // A stray PDU before anything was agreed on ends nothing.
-    case (.features, _) where role == .responder: break
     case (.legacyConfirm, .pairingConfirm(let value)): legacyConfirmed(value)
     case (.legacyRandom, .pairingRandom(let value)): legacyRevealed(value)
     case (.publicKey, .publicKey(let key)): exchanged(key)
