@@ -265,7 +265,8 @@ let package = Package(
     tests(
       "ConformanceTests",
       [
-        "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEHost", "BLEPeripheral", "BLESensors", "SensorSessions", "BLEEmulation", "TestKit", "TestPeer", "PeripheralKit",
+        "BLEWire", "BLEStack", "BLESecurity", "BLELinux", "BLEHost", "BLEPeripheral", "BLESensors",
+        "SensorSessions", "BLEEmulation", "TestKit", "TestPeer", "PeripheralKit",
       ],
       exclude: ["Dialogues", "Attacks/Dialogues", "Attacks/device.txt"]),
     tests(

@@ -1,10 +1,9 @@
-import BLECore
+import BLEWire
 import BLEEmulation
 import BLEHost
 import BLELinux
 import BLESensors
 import BLEStack
-import BLEWire
 import SensorSessions
 import TestKit
 import TestPeer

@@ -1,7 +1,6 @@
 import BLELinux
 public import BLEStack
 public import BLEWire
-import BLEWire
 import Synchronization
 
 /// A device that says what dialogues say, and remembers how each went. A link ends the dialogue, but for one that the dialogue ends.

@@ -1,8 +1,7 @@
-public import BLECore
+public import BLEWire
 public import BLEHost
 import BLESensors
 public import BLEStack
-public import BLEWire
 import ColmiRing
 
 /// A device that this program was connected to, and what it learned of it.

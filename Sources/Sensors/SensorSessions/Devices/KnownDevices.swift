@@ -1,8 +1,7 @@
-public import BLECore
+public import BLEWire
 public import BLEHost
 public import BLELinux
 public import BLEStack
-public import BLEWire
 import JSONText
 
 /// The devices that this program was connected to: a folder with a JSON file for each.
