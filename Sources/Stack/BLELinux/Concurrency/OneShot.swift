@@ -1,13 +1,14 @@
 import Synchronization
 
-/// A value that is set once and awaited by any number of tasks, before or after, from any thread or actor.
+/// A value that is set once, from any thread or actor, and awaited by any number of tasks before or after
+/// that.
 ///
-/// The look whether the value is there and the wait for it are one step: no value can come in between and be missed.
-/// This is the one place where a task is suspended by hand; `Turns` and `Waiters` are built on it.
+/// Checking for the value and registering the waiter is one atomic step, so that no value is missed in
+/// between. This is the only place with a hand-written continuation; `Turns` and `Waiters` are built on it.
 package final class OneShot<Value: Sendable>: Sendable {
   private struct State: Sendable {
     var value: Value?
-    /// Most values are awaited by one task: that takes no array.
+    /// Avoids an array in the common case of one waiter.
     var waiter: CheckedContinuation<Value, Never>?
     var others: [CheckedContinuation<Value, Never>] = []
 
@@ -20,15 +21,15 @@ package final class OneShot<Value: Sendable>: Sendable {
 
   package init() {}
 
-  /// `nil` until it is set.
+  /// `nil` until the value is set.
   package var current: Value? { state.withLock(\.value) }
 
-  /// Tasks that wait now.
+  /// Number of tasks that wait now.
   package var waitingCount: Int { state.withLock { ($0.waiter == nil ? 0 : 1) + $0.others.count } }
 
-  /// Sets the value and wakes all who wait for it.
+  /// Sets the value and wakes all waiters.
   ///
-  /// - Returns: whether this became the value; `false` where there was one already.
+  /// - Returns: `false` if a value was set before; this one is ignored then.
   @discardableResult
   package func set(_ value: Value) -> Bool {
     let before = state.withLock { state -> State? in
@@ -43,7 +44,7 @@ package final class OneShot<Value: Sendable>: Sendable {
     return true
   }
 
-  /// Waits for the value, even where the task is cancelled.
+  /// Waits for the value, even if the task is cancelled.
   package func value() async -> Value {
     if let current { return current }
     return await withCheckedContinuation { waiter in
@@ -55,7 +56,7 @@ package final class OneShot<Value: Sendable>: Sendable {
     }
   }
 
-  /// Waits for the value; a task that is cancelled before it is there sets it itself, for all who wait.
+  /// Waits for the value. If the task is cancelled first, sets `value` for all waiters.
   package func value(ifCancelled value: Value) async -> Value {
     await withTaskCancellationHandler {
       await self.value()
@@ -66,7 +67,7 @@ package final class OneShot<Value: Sendable>: Sendable {
 }
 
 extension OneShot {
-  /// Waits for the result, even where the task is cancelled, and throws its failure.
+  /// Waits for the result, even if the task is cancelled, and throws its failure.
   package func get<Success, Failure>() async throws(Failure) -> Success
   where Value == Result<Success, Failure> {
     try await value().get()

@@ -1,32 +1,35 @@
 import Synchronization
 
-/// Lets one task at a time go on, in the order in which they came: a mutex that may be held across an `await`.
+/// A FIFO mutex for tasks, which may be held across an `await`.
 ///
-/// Whoever took the turn must end it, else all others wait for ever: write `defer { turns.end() }` in the next line.
+/// The task that takes the turn must end it, otherwise all others wait forever. Write `defer { turns.end() }`
+/// on the next line.
 package final class Turns: Sendable {
   private struct State: Sendable {
     var isTaken = false
-    /// In order. A place is told `true` when its turn has come, `false` when its task is cancelled.
+    /// First in, first out. A place is set to `true` when its turn comes, to `false` when its task is
+    /// cancelled.
     var line: [OneShot<Bool>] = []
   }
 
   private let state = Mutex(State())
-  /// The lock orders what a place is made of before what is done to it, but the thread sanitizer does not see that.
+  /// Gives the thread sanitizer the ordering that the lock already guarantees between creating a place and
+  /// setting it.
   private let order = Atomic<Bool>(false)
 
   package init() {}
 
-  /// Tasks that wait for their turn.
+  /// Number of tasks that wait for their turn.
   package var waitingCount: Int { state.withLock(\.line.count) }
 
-  /// Waits for the turn, even where the task is cancelled.
+  /// Waits for the turn, even if the task is cancelled.
   package func take() async {
     if let place = lineUp() { _ = await place.value() }
   }
 
-  /// Waits for the turn. A free one is taken by a cancelled task too.
+  /// Waits for the turn. If the turn is free, a cancelled task takes it too.
   ///
-  /// - Throws: where the task is cancelled before its turn has come; there is nothing to end then.
+  /// - Throws: If the task is cancelled before its turn comes. The caller must not call `end` then.
   package func takeUnlessCancelled() async throws(CancellationError) {
     guard let place = lineUp() else { return }
     if await place.value(ifCancelled: false) { return }
@@ -34,16 +37,16 @@ package final class Turns: Sendable {
     throw CancellationError()
   }
 
-  /// Hands the turn to the next in the line.
+  /// Passes the turn to the next task in line.
   package func end() {
-    // Who was cancelled at this moment leaves it to the one behind.
+    // `set` fails for a task that is just being cancelled; the turn then passes to the task behind it.
     while let next = next() {
       _ = order.load(ordering: .acquiring)
       if next.set(true) { return }
     }
   }
 
-  /// - Returns: `nil` where the turn was free, and is taken now.
+  /// - Returns: `nil` if the turn was free; the caller now has it.
   private func lineUp() -> OneShot<Bool>? {
     state.withLock { state in
       guard state.isTaken else {
@@ -57,7 +60,7 @@ package final class Turns: Sendable {
     }
   }
 
-  /// Takes the first out of the line; frees the turn where nobody waits.
+  /// Removes the first place from the line; frees the turn if no task waits.
   private func next() -> OneShot<Bool>? {
     state.withLock { state in
       precondition(state.isTaken, "a turn ended that nobody had")

@@ -1,20 +1,22 @@
 import Synchronization
 
-/// Tasks that wait until something is so, woken together whenever that may have changed.
+/// A condition variable for tasks: waiters re-check their predicate when signalled.
 ///
-/// First make it so, then call `wakeAll`, from any thread: a task that looks meanwhile misses neither. What the
-/// condition reads must itself be safe where it is read: state of the actor that waits, or state under a lock.
+/// Change the state first, then call `wakeAll`, from any thread: a task that checks the predicate in between
+/// misses neither. The predicate must read state that is safe to read there: state of the waiting actor, or
+/// state under a lock.
 package final class Waiters: Sendable {
-  /// A place is told `true` when it is woken, `false` when its task is cancelled.
+  /// A place is set to `true` when it is woken, to `false` when its task is cancelled.
   private let places = Mutex<[OneShot<Bool>]>([])
-  /// The lock orders what a place is made of before what is done to it, but the thread sanitizer does not see that.
+  /// Gives the thread sanitizer the ordering that the lock already guarantees between creating a place and
+  /// setting it.
   private let order = Atomic<Bool>(false)
 
   package init() {}
 
   package var waitingCount: Int { places.withLock(\.count) }
 
-  /// Has all who wait look again.
+  /// Wakes all waiters, which then re-check their predicate.
   package func wakeAll() {
     let woken = places.withLock { places in
       let woken = places
@@ -25,9 +27,10 @@ package final class Waiters: Sendable {
     for place in woken { place.set(true) }
   }
 
-  /// Waits until `isOver`, even where the task is cancelled.
+  /// Waits until `isOver` returns `true`, even if the task is cancelled.
   ///
-  /// - Parameter isOver: asked at once, after each wake-up, and again when this task can be woken.
+  /// - Parameter isOver: called at once, after each wake-up, and again after the task has been registered as
+  ///   a waiter.
   package func wait(until isOver: () -> Bool) async {
     while !isOver() {
       let place = lineUp()
@@ -36,9 +39,9 @@ package final class Waiters: Sendable {
     }
   }
 
-  /// Waits until `isOver`.
+  /// Waits until `isOver` returns `true`.
   ///
-  /// - Throws: where the task is cancelled before.
+  /// - Throws: If the task is cancelled first.
   package func waitUnlessCancelled(until isOver: () -> Bool) async throws(CancellationError) {
     while !isOver() {
       let place = lineUp()

@@ -3,81 +3,81 @@ import CBluetoothLinux
 import Glibc
 import Synchronization
 
-/// The receive thread: waits in epoll, lends readiness to its sources, and runs the jobs of the actors
-/// that live on it.
+/// The receive thread: waits in epoll, calls its sources when their descriptors are ready, and runs the jobs
+/// of its actors.
 ///
-/// It is the serial executor of `Connection`, `Adapter` and their like: their control-plane methods run
-/// between two turns of the loop, so data and control share one thread and need no lock.
+/// It is the serial executor of `Connection`, `Adapter` and similar actors. Their methods run between two
+/// turns of the loop, so data and control share one thread and need no lock.
 ///
-/// A task that was resumed reaches its actor by way of Swift's thread pool, unless the task prefers this loop: then it
-/// comes straight here. By virtual time it must (`preference`), or time goes on meanwhile.
+/// A resumed task normally reaches its actor through Swift's thread pool. A task that prefers this loop
+/// resumes here directly. In virtual time it must (see `preference`), otherwise time advances meanwhile.
 public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable {
-  // What is in `Shared` is guarded by the Mutex; `sources`, `tokens` and what stands with them is touched on the loop's
-  // thread only (checked by precondition).
+  // `Shared` is guarded by the mutex. `sources`, `tokens` and the state below them is used on the loop's
+  // thread only (checked by preconditions).
   private struct Shared {
     var jobs: [UnownedJob] = []
     var isStopping = false
-    /// The thread has ended: the next job starts another for the latecomers.
+    /// Set when the thread has ended: the next job starts a new thread for late jobs.
     var isOver = false
     var timers: [Timer] = []
 
     var earliestTimer: MonotonicTime? {
-      // A loop of its own: a closure for `min` would be made each time.
+      // A loop by hand: `min` would allocate a closure for each call.
       var earliest: MonotonicTime?
       for timer in timers { earliest = .earliest(earliest, timer.deadline) }
       return earliest
     }
   }
 
-  /// A task that sleeps.
+  /// A sleeping task.
   private struct Timer {
     let deadline: MonotonicTime
-    /// Told whether the time is over.
+    /// Set to `true` when the time has passed, to `false` when the sleep is cancelled.
     let sleeper: OneShot<Bool>
   }
 
   private static let eventsPerTurn = 64
   private static let wakeToken: UInt64 = 0
-  /// How long the thread rests where virtual time is held.
+  /// Pause of the thread while virtual time is held.
   private static let holdMicroseconds: UInt32 = 50
 
-  /// What everything on this loop takes the time from.
+  /// Time source of everything on this loop.
   public let clock: LoopClock
   private let poll: FileDescriptor
   private let wake: FileDescriptor
   private let shared = Mutex(Shared())
-  /// `shared` has changed since the loop last looked: a turn without takes no lock.
+  /// Whether `shared` has changed since the loop last read it. If not, a turn takes no lock.
   private let hasNews = Atomic<Bool>(false)
   private let owner = Atomic<UInt>(0)
-  /// Few, so that looking at each costs less than hashing.
+  /// Searched linearly: there are too few for hashing to be faster.
   private var sources: [any EventSource] = []
   /// Tokens, parallel to `sources`.
   private var tokens: [UInt64] = []
   private var nextToken: UInt64 = 1
-  /// The earliest of `shared`'s, at the last look.
+  /// The earliest timer of `shared` when it was last read.
   private var nextTimer: MonotonicTime?
-  /// Whether nothing has happened since `deadline` was the earliest of all.
+  /// Whether `deadline` is up to date: nothing has happened since it was computed.
   private var isDeadlineKnown = false
   private var deadline: MonotonicTime?
   private var spinsUntil: MonotonicTime?
-  /// How the thread gets at its processor.
+  /// How the thread is scheduled, and how long it spins.
   public let tuning: LoopTuning
-  /// Whether this loop keeps the process's memory resident.
+  /// Whether this loop keeps the process's memory resident (`mlockall`).
   public let locksMemory: Bool
 
   /// Starts the thread.
   ///
   /// - Parameters:
   ///   - name: shown by `ps -L` and `top -H`; at most 15 characters.
-  ///   - clock: a virtual one serves one loop only.
-  ///   - tuning: how the thread waits, where, and how urgently.
-  /// - Throws: EPERM where the tuning's priority needs CAP_SYS_NICE, EINVAL where its processor is not there.
+  ///   - clock: a virtual clock serves only one loop.
+  ///   - tuning: how the thread waits, on which processor, and with which priority.
+  /// - Throws: EPERM if the tuning's priority needs CAP_SYS_NICE, EINVAL if its processor does not exist.
   public init(
     name: String, clock: LoopClock = .system, tuning: LoopTuning = LoopTuning()
   ) throws(SystemError) {
     self.clock = clock
     self.tuning = tuning
-    // Where only some memory may be locked, later allocations would fail.
+    // Without CAP_IPC_LOCK only RLIMIT_MEMLOCK bytes may be locked, and later allocations would fail.
     locksMemory = tuning.realTimePriority != nil && ProcessFacts.has(.ipcLock) && ringtap_lock_memory() == 0
     poll = FileDescriptor(owning: try checked("epoll_create1") { ringtap_epoll_create() })
     wake = FileDescriptor(owning: try checked("eventfd") { ringtap_wake_create() })
@@ -89,9 +89,9 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
 
   // MARK: Sources (on the loop's thread)
 
-  /// Serves `source` when `descriptor` is ready.
+  /// Adds a source, which is called when `descriptor` is ready.
   ///
-  /// - Returns: the token for `update` and `remove`.
+  /// - Returns: The token for `update` and `remove`.
   package func add(
     _ source: any EventSource, _ descriptor: borrowing FileDescriptor, for readiness: Readiness
   ) throws(SystemError) -> UInt64 {
@@ -139,20 +139,20 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     }
   }
 
-  /// Call it before the descriptor closes.
+  /// Removes a source. Call this before the descriptor is closed.
   package func remove(_ token: UInt64, _ descriptor: borrowing FileDescriptor) {
     precondition(isOnThread)
     remove(token)
     _ = ringtap_epoll_remove(poll.rawValue, descriptor.rawValue)
   }
 
-  /// Live sources and timers, for leak tests. On the loop's thread.
+  /// Number of sources and timers, for leak tests. Call on the loop's thread.
   package var load: (sources: Int, sleepers: Int) {
     assertIsCurrent()
     return (sources.count, shared.withLock(\.timers.count))
   }
 
-  /// Ends the thread after the jobs that wait now. Sources that are left hear of it.
+  /// Ends the thread after the jobs that are queued now. Calls `stopped` on each remaining source.
   public func stop() {
     shared.withLock { state in
       state.isStopping = true
@@ -163,9 +163,9 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
 
   // MARK: Waiting
 
-  /// Waits by the loop's clock, from any task.
+  /// Sleeps by the loop's clock. May be called from any task.
   ///
-  /// - Throws: when the task is cancelled or the loop stops.
+  /// - Throws: If the task is cancelled or the loop stops.
   public func wait(for duration: Duration) async throws(CancellationError) {
     let sleeper = OneShot<Bool>()
     let timer = Timer(deadline: clock.monotonic().advanced(by: duration), sleeper: sleeper)
@@ -199,7 +199,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
 
   public func enqueue(_ job: consuming ExecutorJob) {
     let unowned = UnownedJob(job)
-    // All under the lock: a job that can be taken may be the end of the last who holds the loop.
+    // All of it under the lock: once the job can be taken, it may release the last reference to the loop.
     let isLate = shared.withLock { state in
       state.jobs.append(unowned)
       hasNews.store(true, ordering: .releasing)
@@ -207,7 +207,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
       defer { state.isOver = false }
       return state.isOver
     }
-    // Nobody takes jobs until it has begun.
+    // The new thread is the only one that takes jobs now.
     if isLate { startLatecomers() }
   }
 
@@ -215,21 +215,22 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     do throws(SystemError) {
       try SystemThread.start(named: "ringtap-late") { self.serveLatecomers() }
     } catch {
-      // No thread to be had: the next job tries again.
+      // No thread could be created: the next job tries again.
       shared.withLock { $0.isOver = true }
     }
   }
 
   public func asUnownedSerialExecutor() -> UnownedSerialExecutor {
-    // SAFETY: whoever runs on it holds the loop: an actor in a stored property, `runJobs` by being inside.
+    // SAFETY: every user keeps the loop alive: an actor in a stored property, `runJobs` because `self` runs
+    // it.
     unsafe UnownedSerialExecutor(ordinary: self)
   }
 
-  /// What an actor that keeps this loop in a stored property returns as its `unownedExecutor`.
+  /// The value that an actor with this loop in a stored property returns as its `unownedExecutor`.
   @safe public var executor: UnownedSerialExecutor { unsafe asUnownedSerialExecutor() }
 
-  /// What tasks that work with actors of this loop should prefer: the loop where time is virtual, else Swift's pool,
-  /// which does not keep the receive thread busy.
+  /// Executor preference for tasks that work with actors of this loop. In virtual time it is the loop;
+  /// otherwise it is `nil` and Swift's pool is used, which keeps the receive thread free.
   public var preference: (any TaskExecutor)? { clock.isVirtual ? self : nil }
 
   public func checkIsolated() { precondition(isOnThread, "not on the event loop's thread") }
@@ -250,7 +251,8 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
       for index in 0..<count { dispatch(events[index]) }
       expire()
     }
-    // A source keeps its loop and the loop its sources: whoever is left would stay for ever, descriptors and all.
+    // Sources and the loop retain each other: without this, remaining sources and their descriptors would
+    // leak.
     let left = sources
     (sources, tokens) = ([], [])
     for source in left { source.stopped() }
@@ -258,16 +260,18 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     serveLatecomers()
   }
 
-  /// Runs what actors of this loop still have to do after its end: their callers must not wait for ever.
+  /// Runs jobs that actors of this loop enqueue after it has ended, so that their callers do not wait
+  /// forever.
   private func serveLatecomers() {
-    // After what the one before has done, which the lock orders too, but not for the thread sanitiser.
+    // Orders this after the work of the previous thread. The lock does so too, but the thread sanitizer does
+    // not see it.
     _ = owner.exchange(UInt(pthread_self()), ordering: .acquiring)
     var isOver = false
     while !isOver {
       _ = runJobs()
       isOver = shared.withLock { state in
         guard state.jobs.isEmpty else { return false }
-        // The system may give the same number to another thread.
+        // The system may reuse this thread ID for another thread.
         owner.store(0, ordering: .releasing)
         state.isOver = true
         return true
@@ -307,7 +311,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     return max(0, count)
   }
 
-  /// Looks without sleeping.
+  /// Polls without sleeping.
   private func spin(_ events: inout [ringtap_ready], until limit: MonotonicTime) -> Int {
     var count = 0
     repeat { count = takeReady(&events, 0) } while count == 0 && clock.monotonic() < limit
@@ -332,7 +336,8 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     let now = clock.monotonic()
     guard next <= now else { return }
     isDeadlineKnown = false
-    // By number, which allocates nothing; one that is passed over as another goes has its turn in the next one.
+    // By index, which does not allocate. If a source is removed meanwhile, the skipped one is served in the
+    // next turn.
     var index = 0
     while index < sources.count {
       let source = sources[index]
@@ -343,9 +348,10 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     for timer in takeTimers({ $0.deadline <= now }) { timer.sleeper.set(true) }
   }
 
-  /// Runs the jobs that wait now. What they leave behind comes in the next turn: sources are never starved.
+  /// Runs the jobs that are queued now. Jobs that these enqueue run in the next turn, so that sources are not
+  /// starved.
   ///
-  /// - Returns: whether the loop goes on.
+  /// - Returns: `false` when the loop must end.
   private func runJobs() -> Bool {
     guard hasNews.load(ordering: .acquiring) else { return true }
     hasNews.store(false, ordering: .relaxed)
@@ -353,7 +359,7 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     let (jobs, isStopping) = shared.withLock { state in
       defer { state.jobs = [] }
       nextTimer = state.earliestTimer
-      // Until there are no more jobs.
+      // Keeps the loop turning until no jobs are left.
       if state.isStopping { hasNews.store(true, ordering: .relaxed) }
       return (state.jobs, state.isStopping)
     }
@@ -361,8 +367,8 @@ public final class EventLoop: SerialExecutor, TaskExecutor, @unchecked Sendable 
     return !isStopping || !jobs.isEmpty
   }
 
-  /// A task that prefers this loop must be told that it is there, or it would leave the thread and come back at each step;
-  /// one that does not must not.
+  /// Runs a job. A task that prefers this loop must be told that it runs there, otherwise it would leave the
+  /// thread and return at each step. A task without that preference must not be told so.
   private func run(_ job: UnownedJob) {
     if clock.isVirtual {
       // SAFETY: taken out of the queue under the lock, so each job runs once.

@@ -1,28 +1,29 @@
 public import BLEWire
 import CBluetoothLinux
 
-/// What a descriptor is ready for.
+/// I/O readiness of a descriptor.
 public struct Readiness: OptionSet, Sendable {
   public let rawValue: UInt32
   public init(rawValue: UInt32) { self.rawValue = rawValue }
 
   public static let readable = Readiness(rawValue: RINGTAP_READABLE)
   public static let writable = Readiness(rawValue: RINGTAP_WRITABLE)
-  /// The peer or the kernel closed it, or an error stands.
+  /// The peer or the kernel closed it, or it has a pending error.
   public static let hangUp = Readiness(rawValue: RINGTAP_HANG_UP)
-  /// Either of both: there is something to receive, if only the end. No literal, which would allocate.
+  /// `readable` or `hangUp`: data or the end can be read. Not an array literal, which would allocate.
   package static let incoming = Readiness(rawValue: RINGTAP_READABLE | RINGTAP_HANG_UP)
 }
 
-/// Something with a descriptor that an `EventLoop` serves. All calls come on the loop's thread.
+/// An object with a descriptor that an `EventLoop` serves. All calls are made on the loop's thread.
 public protocol EventSource: AnyObject {
-  /// The descriptor is ready. Must not block.
+  /// Called when the descriptor is ready. Must not block.
   func ready(_ readiness: Readiness)
-  /// When `expired` is wanted; asked after each turn of the loop.
+  /// When to call `expired`; read after each turn of the loop.
   var deadline: MonotonicTime? { get }
-  /// `deadline` has passed.
+  /// Called when `deadline` has passed.
   func expired(now: MonotonicTime)
-  /// The loop was stopped while it served this source, and serves it no more: let go of whoever waits.
+  /// Called when the loop stops while it serves this source. The loop makes no further calls: resume all
+  /// waiting tasks.
   func stopped()
 }
 
@@ -30,10 +31,10 @@ extension EventSource {
   public func stopped() {}
 }
 
-/// An actor's own entry to its event loop.
+/// Connects an actor to its event loop.
 ///
-/// Made inside the actor, its closures are isolated to it; the loop calls them on the actor's executor, which is
-/// itself. `assumeIsolated` would do as well, at two allocations a call.
+/// Create it inside the actor: the closures are then isolated to the actor, and the loop, which is the
+/// actor's executor, may call them. `assumeIsolated` would work too, but costs two allocations per call.
 package final class ActorSource: EventSource {
   private let whenReady: (Readiness) -> Void
   private let nextDeadline: () -> MonotonicTime?

@@ -1,20 +1,21 @@
-/// How the thread of an `EventLoop` gets at its processor. Nothing of it is on unless it is asked for: what it buys in
-/// latency somebody else pays, in power or in processor time.
+/// Scheduling of an `EventLoop`'s thread. Everything is off by default: lower latency costs power or
+/// processor time.
 ///
-/// There is no busy polling of the socket here (`SO_BUSY_POLL`): the kernel then polls the queue of the network driver that
-/// last fed the socket, by its `sk_napi_id` (`sk_busy_loop` in `include/net/busy_poll.h`). Bluetooth drivers have no NAPI
-/// queue, the number stays 0, and the option is taken and does nothing. `spinMicroseconds` is what there is instead.
+/// There is no busy polling of the socket (`SO_BUSY_POLL`). With that option the kernel polls the queue of
+/// the network driver that last fed the socket, by its `sk_napi_id` (`sk_busy_loop` in
+/// `include/net/busy_poll.h`). Bluetooth drivers have no NAPI queue, so the ID stays 0 and the option has no
+/// effect. Use `spinMicroseconds` instead.
 public struct LoopTuning: Hashable, Sendable {
-  /// How long the thread goes on looking after the last packet before it sleeps; 0: it sleeps at once. 0 … 1,000,000.
+  /// Time for which the thread polls after the last packet before it sleeps; 0 sleeps at once. 0 … 1,000,000.
   public var spinMicroseconds = 0
-  /// The only processor that the thread may run on; `nil`: any. Other threads may run there too.
+  /// The only processor that the thread may run on; `nil` means any. Other threads may run there too.
   public var processor: Int?
-  /// SCHED_FIFO with this priority, 1 … 99: the thread runs before all ordinary ones. Needs CAP_SYS_NICE, or an RLIMIT_RTPRIO
-  /// as high. With CAP_IPC_LOCK the process's memory stays resident besides: `mlockall`.
+  /// SCHED_FIFO with this priority, 1 … 99: the thread runs before all ordinary threads. Needs CAP_SYS_NICE
+  /// or an RLIMIT_RTPRIO of at least this value. With CAP_IPC_LOCK the process's memory also stays resident
+  /// (`mlockall`).
   public var realTimePriority: Int?
 
   public init() {}
 
-  /// Whether nothing is asked for.
   public var isDefault: Bool { self == LoopTuning() }
 }

@@ -3,7 +3,7 @@ import Glibc
 
 /// The kernel's clocks, in nanoseconds.
 public enum SystemClock {
-  /// CLOCK_REALTIME, the clock of receive stamps: it may be stepped.
+  /// CLOCK_REALTIME, the clock of receive timestamps. It may be stepped.
   public static func now() -> ReceiveTime { ReceiveTime(nanoseconds: read(CLOCK_REALTIME)) }
 
   /// CLOCK_MONOTONIC, for deadlines.

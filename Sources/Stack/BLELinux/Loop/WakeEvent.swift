@@ -1,46 +1,47 @@
 import CBluetoothLinux
 import Synchronization
 
-/// Wakes one sleeping thread. Signalling costs a system call only while that thread sleeps.
+/// Wakes one sleeping thread. Signalling makes a system call only while that thread sleeps.
 public final class WakeEvent: Sendable {
   private let descriptor: FileDescriptor
   private let rest = Atomic<Rest>(.none)
   private let isUrgent: @Sendable () -> Bool
 
-  /// What the thread does.
+  /// State of the thread.
   private enum Rest: UInt8, AtomicRepresentable {
     case none
-    /// Anything wakes it.
+    /// Any signal wakes it.
     case sleep
-    /// Only what is urgent wakes it.
+    /// Only an urgent signal wakes it.
     case pause
   }
 
-  /// - Parameter isUrgent: whether so much waits that a pause must end: asked at each signal meanwhile, by who signals.
+  /// - Parameter isUrgent: whether enough work is queued to end a pause. Called at each signal during a
+  ///   pause, on the signalling thread.
   public init(urgent isUrgent: @escaping @Sendable () -> Bool = { false }) throws(SystemError) {
     descriptor = FileDescriptor(owning: try checked("eventfd") { ringtap_wake_create() })
     self.isUrgent = isUrgent
   }
 
-  /// Wakes the sleeper, if it sleeps. Publish the work first.
+  /// Wakes the thread if it sleeps. Publish the work before the call.
   public func signal() {
-    // Orders the publishing before the look, as `sleep` orders its mark before its look at the work.
+    // Orders the publishing before the load of `rest`; `wait` orders its store of `rest` before `isIdle`.
     atomicMemoryFence(ordering: .sequentiallyConsistent)
     switch rest.load(ordering: .relaxed) {
     case .none: return
     case .sleep: break
     case .pause: if !isUrgent() { return }
     }
-    // One of several who signal.
+    // Only one of several concurrent callers signals.
     if rest.exchange(.none, ordering: .relaxed) != .none { ringtap_wake_signal(descriptor.rawValue) }
   }
 
-  /// Sleeps until `signal`, or for `milliseconds` (−1: for ever), while `isIdle` holds.
+  /// Sleeps until `signal`, or for `milliseconds` (−1: no limit), if `isIdle` returns `true`.
   public func sleep(milliseconds: Int = -1, while isIdle: () -> Bool) {
     wait(.sleep, milliseconds, while: isIdle)
   }
 
-  /// Waits for `milliseconds`, whatever is signalled meanwhile, unless it becomes urgent. `interrupt` ends it too.
+  /// Sleeps for `milliseconds`. Only an urgent signal or `interrupt` ends it early.
   public func pause(milliseconds: Int) { wait(.pause, milliseconds) { !isUrgent() } }
 
   private func wait(_ kind: Rest, _ milliseconds: Int, while isIdle: () -> Bool) {
@@ -50,6 +51,6 @@ public final class WakeEvent: Sendable {
     rest.store(.none, ordering: .relaxed)
   }
 
-  /// Ends a sleep or a pause, or the next one.
+  /// Ends the current sleep or pause, or the next one.
   public func interrupt() { ringtap_wake_signal(descriptor.rawValue) }
 }

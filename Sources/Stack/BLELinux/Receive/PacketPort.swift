@@ -1,27 +1,27 @@
 package import BLEWire
 
-/// A descriptor that carries HCI packets, with its own queue for what does not go out at once.
+/// A descriptor that carries HCI packets, with a send queue for what the kernel does not take at once.
 ///
-/// Lives on its owner's event loop thread.
+/// Use it on its owner's event loop thread only.
 package final class PacketPort {
-  /// What a read of the descriptor gives.
+  /// Unit of a read from the descriptor.
   package enum Framing: Sendable {
-    /// One packet, with the kernel's stamp where it is a socket.
+    /// One packet per datagram, with the kernel's timestamp if it is a socket.
     case datagrams
-    /// One packet to a read, as from `/dev/vhci`.
+    /// One packet per read, as from `/dev/vhci`.
     case reads
-    /// Some octets of a stream; the time is that of the read.
+    /// Some bytes of a stream, with the time of the read.
     case stream
   }
 
-  /// Where the time of what arrived comes from.
+  /// Source of a packet's timestamp.
   package enum Stamp: Sendable { case kernel, arrival }
 
-  /// Octets of packets that may wait. Who takes nothing for so long is given up before.
+  /// Send queue limit in bytes. A stalled peer is disconnected before this limit is reached.
   private static let outboxLimit = 1 << 20
-  /// Slabs or reads in one turn: then the loop's jobs and other sources have theirs.
+  /// Slabs or reads per turn, so that the loop's jobs and other sources get their share.
   private static let turnLimit = 8
-  /// Receives in a row that the kernel may have no memory for.
+  /// Consecutive receives that may fail for lack of kernel memory.
   private static let shortageLimit = 1000
   private static let slabSlots = 64
   private static let slabSlotByteCount = 4096
@@ -52,7 +52,8 @@ package final class PacketPort {
     self.descriptor = descriptor
   }
 
-  /// Packets dropped in the kernel's queue of a socket; a stream has flow control.
+  /// Packets that the kernel dropped from the receive queue of a socket; 0 for a stream, which has flow
+  /// control.
   package var kernelQueueDrops: Int {
     framing == .datagrams ? descriptor.receiveQueueDrops ?? slab.drops : 0
   }
@@ -72,9 +73,9 @@ package final class PacketPort {
 
   // MARK: In
 
-  /// Takes what waits, but not for ever: the loop comes back while there is more.
+  /// Receives pending packets, up to a limit per turn; the loop calls again while there are more.
   ///
-  /// - Returns: `false` where the other end has gone.
+  /// - Returns: `false` if the other end has closed.
   package func drain(_ body: (Span<UInt8>, ReceiveTime, Stamp) -> Void) throws(SystemError) -> Bool {
     loop.assertIsCurrent()
     return framing == .datagrams ? try drainDatagrams(body) : try drainReads(body)
@@ -86,7 +87,7 @@ package final class PacketPort {
     for _ in 0..<Self.turnLimit where token != nil {
       let count: Int
       do throws(SystemError) { count = try slab.receive(from: descriptor) } catch {
-        // What waits is there when the loop comes back.
+        // The packets stay queued in the kernel until the loop calls again.
         if error.condition == .noMemory, shortages < Self.shortageLimit {
           shortages += 1
           return true
@@ -107,7 +108,7 @@ package final class PacketPort {
     return true
   }
 
-  /// One read a turn where each is a packet: the loop comes back while there are more.
+  /// Makes one read per turn if each read is a packet; the loop calls again while there are more.
   private func drainReads(
     _ body: (Span<UInt8>, ReceiveTime, Stamp) -> Void
   ) throws(SystemError) -> Bool {
@@ -126,12 +127,12 @@ package final class PacketPort {
 
   // MARK: Out
 
-  /// Whether the other end leaves more than the kernel keeps for it.
+  /// Whether packets wait because the kernel's send queue is full.
   package var isBehind: Bool { !outbox.isEmpty }
 
-  /// Sends a packet, or keeps what does not go until there is room.
+  /// Sends a packet, or queues what the kernel does not take.
   ///
-  /// - Throws: ENOBUFS where far too much waits.
+  /// - Throws: ENOBUFS if the send queue is full.
   package func send(_ packet: Span<UInt8>) throws(SystemError) {
     loop.assertIsCurrent()
     var taken = 0
@@ -150,7 +151,7 @@ package final class PacketPort {
     outboxByteCount += rest.count
   }
 
-  /// There is room again.
+  /// Sends queued packets; called when the descriptor is writable again.
   package func flush() throws(SystemError) {
     while let packet = outbox.first {
       let taken = try write(packet.span)
@@ -164,10 +165,10 @@ package final class PacketPort {
     if let token { try loop.update(token, descriptor, for: .readable) }
   }
 
-  /// - Returns: octets taken; 0 where there is no room.
+  /// - Returns: Bytes written; 0 if there is no room.
   private func write(_ packet: Span<UInt8>) throws(SystemError) -> Int {
     do throws(SystemError) { return try descriptor.write(packet) } catch {
-      // Without memory in the kernel too it is tried again, until far too much waits.
+      // ENOMEM is retried like EAGAIN, until the send queue is full.
       if error.condition == .wouldBlock || error.condition == .noMemory { return 0 }
       throw error
     }

@@ -1,19 +1,19 @@
 public import BLEWire
 import Synchronization
 
-/// A bounded queue of octet records with their times, from one thread to one other, without lock or
-/// allocation. It carries packets to the log's writer.
+/// A bounded queue of byte records with their times, from one thread to another, without locks or
+/// allocations. It carries packets to the log writer.
 ///
 /// One producer and one consumer at a time. A record that does not fit is dropped and counted.
 @safe public final class PacketQueue: @unchecked Sendable {
-  // No lock: positions as in `SampleQueue`, in octets. A record never wraps: where the end of the storage is
-  // too near, a filler of `skip` marks the rest as unused.
+  // No lock: positions as in `SampleQueue`, in bytes. A record never wraps: if it does not fit before the end
+  // of the storage, a filler with tag `skip` marks the rest as unused.
   private struct Header: BitwiseCopyable {
     var length: UInt32
-    /// The producer's own mark, `skip` for a filler.
+    /// The producer's tag; `skip` for a filler.
     var tag: UInt32
     var time: Int64
-    /// Records dropped before this one, in all.
+    /// Total number of records dropped before this one.
     var dropped: Int64
   }
 
@@ -27,7 +27,7 @@ import Synchronization
   private let rewind: QueueRewind
   private let droppedCount = Atomic<Int>(0)
 
-  /// - Parameter byteCount: storage; rounded up to a power of two. Each record takes 24 octets more than it has.
+  /// - Parameter byteCount: storage size; rounded up to a power of two. Each record has 24 bytes of overhead.
   public init(byteCount: Int) {
     var size = 4096
     while size < byteCount { size *= 2 }
@@ -39,10 +39,10 @@ import Synchronization
 
   deinit { unsafe storage.deallocate() }
 
-  /// Records refused because the queue was full.
+  /// Number of records dropped because the queue was full.
   public var dropped: Int { droppedCount.load(ordering: .relaxed) }
 
-  /// Whether a record of so many octets would find room now. Producer only.
+  /// Whether a record of `byteCount` bytes would fit now. Producer only.
   public func hasRoom(for byteCount: Int) -> Bool {
     let needed = Self.roundedUp(Self.headerByteCount + byteCount)
     let end = head.load(ordering: .relaxed)
@@ -51,13 +51,13 @@ import Synchronization
     return end - start - rewind.gap(at: start) + filler(before: needed, at: end) + needed <= capacity
   }
 
-  /// Copies `record` to the end. Producer only.
+  /// Appends a copy of `record`. Producer only.
   ///
   /// - Parameters:
-  ///   - tag: handed to the consumer as it is; any number but `UInt32.max`.
-  ///   - time: handed to the consumer as it is.
-  ///   - record: its octets.
-  /// - Returns: `false` where the queue was full and the record was dropped.
+  ///   - tag: passed to the consumer unchanged; any number except `UInt32.max`.
+  ///   - time: passed to the consumer unchanged.
+  ///   - record: bytes of the record.
+  /// - Returns: `false` if the queue was full and the record was dropped.
   @discardableResult
   public func push(
     tag: UInt32, time: ReceiveTime, _ record: Span<UInt8>
@@ -91,9 +91,9 @@ import Synchronization
     return true
   }
 
-  /// Lends the front record to `body` and frees it. Consumer only.
+  /// Lends the front record to `body`, then removes it. Consumer only.
   ///
-  /// - Returns: `false` where the queue is empty.
+  /// - Returns: `false` if the queue is empty.
   public func pop(
     _ body: (_ tag: UInt32, _ time: ReceiveTime, _ dropped: Int, _ record: Span<UInt8>) -> Void
   ) -> Bool {
@@ -115,7 +115,7 @@ import Synchronization
     return true
   }
 
-  /// Whether more than half of the storage is taken.
+  /// Whether more than half of the storage is used.
   public var isHalfFull: Bool {
     let end = head.load(ordering: .acquiring)
     let start = tail.load(ordering: .acquiring)
@@ -126,7 +126,7 @@ import Synchronization
     tail.load(ordering: .acquiring) == head.load(ordering: .acquiring)
   }
 
-  /// Octets to the end of the storage, where what is needed does not fit before it.
+  /// Bytes up to the end of the storage if `needed` bytes do not fit before it, otherwise 0.
   private func filler(before needed: Int, at end: Int) -> Int {
     let untilWrap = capacity - (end & (capacity - 1))
     return needed > untilWrap ? untilWrap : 0

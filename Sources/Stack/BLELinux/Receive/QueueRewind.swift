@@ -1,36 +1,37 @@
 import Synchronization
 
-/// Where the producer of a bounded queue last went on at the start of the storage, though its end was not reached.
+/// The position at which the producer of a bounded queue last jumped back to the start of the storage.
 ///
-/// Positions only grow. A queue that is mostly empty would walk through the whole of its storage: all of it resident, and
-/// each record in memory that is cold. So a producer that finds it empty begins again at the start. What it leaves out takes
-/// no room: nothing is in it, and the consumer jumps over it as well.
+/// Positions only grow. A mostly empty queue would cycle through its whole storage: all of it would become
+/// resident, and each record would be written to cold memory. So a producer that finds the queue empty
+/// restarts at the start of the storage. The skipped positions hold no records and take no room; the consumer
+/// skips them too.
 struct QueueRewind: ~Copyable, Sendable {
-  /// A sixteenth of the storage is walked through.
+  /// A producer rewinds after a sixteenth of the storage.
   private static let part = 16
 
   private let mask: Int
-  /// Stored before the position behind it is published.
+  /// Stored before the position after it is published.
   private let place = Atomic<Int>(-1)
 
   /// - Parameter capacity: a power of two.
   init(capacity: Int) { mask = capacity - 1 }
 
-  /// Whether `end` is so far from the start that an empty queue begins again.
+  /// Whether an empty queue should rewind at `end`.
   func isDue(at end: Int) -> Bool { end & mask > mask / Self.part }
 
-  /// The next position at the start of the storage, for a producer that stands at `end` of an empty queue; `nil` where it is
-  /// not due. Producer only.
+  /// The next position at the start of the storage, for a producer at `end` of an empty queue; `nil` if no
+  /// rewind is due. Producer only.
   func begin(at end: Int) -> Int? {
     guard isDue(at: end) else { return nil }
     place.store(end, ordering: .relaxed)
     return (end | mask) + 1
   }
 
-  /// Positions that were left out before a consumer that stands at `start`.
+  /// Number of positions that a consumer at `start` must skip.
   func gap(at start: Int) -> Int { next(start) - start }
 
-  /// Where a consumer that stands at `start` finds what was published: behind what was left out.
+  /// Position of the next record for a consumer at `start`, after any skipped positions.
   func next(_ start: Int) -> Int {
     place.load(ordering: .relaxed) == start ? (start | mask) + 1 : start
   }

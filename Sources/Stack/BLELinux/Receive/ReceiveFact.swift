@@ -1,20 +1,20 @@
 import CBluetoothLinux
 import Glibc
 
-/// What the kernel tells of the packets that it has for us, beside their octets. A kernel that lacks one costs what that one
-/// tells, and nothing else.
+/// Metadata that the kernel reports with received packets. If a kernel lacks one, only that information is
+/// missing.
 public enum ReceiveFact: Hashable, Sendable, CaseIterable {
-  /// SO_TIMESTAMPNS: when a packet came.
+  /// SO_TIMESTAMPNS: time of arrival of a packet.
   case time
-  /// HCI_TIME_STAMP: when an advertisement came, on the HCI raw channel.
+  /// HCI_TIME_STAMP: time of arrival of an advertisement, on the HCI raw channel.
   case advertisingTime
-  /// SO_MEMINFO: how many a full queue has cost, at once.
+  /// SO_MEMINFO: number of packets dropped by a full queue, available immediately.
   case drops
-  /// SO_RXQ_OVFL: the same, with the next packet.
+  /// SO_RXQ_OVFL: the same number, delivered with the next packet.
   case laterDrops
 
-  /// Those that this kernel does not tell, each with what a socket said. Tried on new sockets: of L2CAP and HCI where there
-  /// are any, else on one as `virtual:` has it.
+  /// Facts that this kernel does not report, each with the socket's error. Tested on new sockets: L2CAP and
+  /// HCI if the kernel has them, otherwise a UNIX socket such as `virtual:` uses.
   ///
   /// `setsockopt(SO_TIMESTAMPNS, SO_RXQ_OVFL, HCI_TIME_STAMP)`, `getsockopt(SO_MEMINFO)`.
   public static func untold() throws(SystemError) -> [ReceiveFact: SystemError] {

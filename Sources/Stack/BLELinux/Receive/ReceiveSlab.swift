@@ -2,16 +2,16 @@ public import BLEWire
 import CBluetoothLinux
 import Glibc
 
-/// Buffers for the datagrams of one `recvmmsg` call, allocated once and lent out in place.
+/// Buffers for the datagrams of one `recvmmsg` call, allocated once and lent in place.
 @safe public struct ReceiveSlab: ~Copyable {
   public let slots: Int
   private let slab: OpaquePointer
-  /// Datagrams of the last batch.
+  /// Number of datagrams in the last batch.
   public private(set) var count = 0
 
   /// - Parameters:
   ///   - slots: datagrams per call.
-  ///   - slotByteCount: the longest datagram that is kept whole.
+  ///   - slotByteCount: buffer size of a slot; a longer datagram is truncated.
   public init(slots: Int, slotByteCount: Int) throws(SystemError) {
     self.slots = slots
     // SAFETY: the slab is owned by this value alone and freed in deinit.
@@ -26,11 +26,11 @@ import Glibc
     unsafe ringtap_slab_free(slab)
   }
 
-  /// Takes what waits at a socket, up to `slots` datagrams, without blocking.
+  /// Receives up to `slots` pending datagrams without blocking.
   ///
   /// `recvmmsg(MSG_DONTWAIT)`.
   ///
-  /// - Returns: the count of datagrams; 0 where none waits.
+  /// - Returns: The number of datagrams; 0 if none is pending.
   public mutating func receive(from descriptor: borrowing FileDescriptor) throws(SystemError) -> Int {
     count = 0
     // SAFETY: the slab is alive as long as `self`.
@@ -45,32 +45,34 @@ import Glibc
     return count
   }
 
-  /// Drops at the sockets' receive queue before the last datagram came, by SO_RXQ_OVFL: of a slab that serves one.
+  /// Packets that the socket's receive queue dropped before the last datagram, by SO_RXQ_OVFL. Valid if the
+  /// slab serves one socket.
   public var drops: Int {
     // SAFETY: the slab is alive as long as `self`.
     unsafe Int(ringtap_slab_overflow(slab))
   }
 
-  /// Whether datagram `index` is the end of the channel: it is empty, has no stamp, and nothing follows.
+  /// Whether datagram `index` is the end of the channel: it is empty, has no timestamp, and only empty
+  /// datagrams follow.
   ///
-  /// An empty datagram has its stamp, where the kernel has any.
+  /// An empty datagram from the peer has a timestamp, if the kernel supports timestamps.
   public func isEnd(_ index: Int, of descriptor: borrowing FileDescriptor) -> Bool {
     guard datagram(index).isEmpty, time(index) == nil else { return false }
     for later in index..<count where !datagram(later).isEmpty { return false }
     return descriptor.isAtEnd
   }
 
-  /// The octets of datagram `index`, in place.
+  /// The bytes of datagram `index`, in place.
   @_lifetime(borrow self)
   public func datagram(_ index: Int) -> Span<UInt8> {
     precondition(index < count)
-    // SAFETY: the slot holds `length` octets until the next `receive`, which needs exclusive access.
+    // SAFETY: the slot holds `length` bytes until the next `receive`, which needs exclusive access.
     let bytes = unsafe UnsafeBufferPointer(
       start: ringtap_slab_bytes(slab, UInt32(index)), count: Int(header(index).length))
     return unsafe _overrideLifetime(Span(_unsafeElements: bytes), borrowing: self)
   }
 
-  /// The kernel's receive stamp, or `nil` where it gave none (the end of a connection has none).
+  /// The kernel's receive timestamp; `nil` if it gave none, as at the end of a connection.
   public func time(_ index: Int) -> ReceiveTime? {
     let time = header(index).time_ns
     return time == 0 ? nil : ReceiveTime(nanoseconds: time)

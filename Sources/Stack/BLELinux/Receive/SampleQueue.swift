@@ -1,6 +1,7 @@
 import Synchronization
 
-/// A bounded queue from one thread to one other, without lock or allocation; full means dropped and counted.
+/// A bounded queue from one thread to another, without locks or allocations. Elements that do not fit are
+/// dropped and counted.
 ///
 /// One producer and one consumer at a time.
 @safe public final class SampleQueue<Element: BitwiseCopyable & Sendable>: @unchecked Sendable {
@@ -13,7 +14,7 @@ import Synchronization
   private let rewind: QueueRewind
   private let droppedCount = Atomic<Int>(0)
 
-  /// - Parameter capacity: elements held at most; rounded up to a power of two.
+  /// - Parameter capacity: maximum number of elements; rounded up to a power of two.
   public init(capacity: Int) {
     precondition(capacity > 0)
     var size = 1
@@ -31,12 +32,12 @@ import Synchronization
 
   public var capacity: Int { mask + 1 }
 
-  /// Elements refused because the queue was full.
+  /// Number of elements dropped because the queue was full.
   public var dropped: Int { droppedCount.load(ordering: .relaxed) }
 
-  /// Adds at the end. Producer only.
+  /// Appends an element. Producer only.
   ///
-  /// - Returns: `false` where the queue was full and the element was dropped.
+  /// - Returns: `false` if the queue was full and the element was dropped.
   @discardableResult
   public func push(_ element: Element) -> Bool {
     var end = head.load(ordering: .relaxed)
@@ -53,7 +54,7 @@ import Synchronization
     return true
   }
 
-  /// Takes from the front. Consumer only.
+  /// Removes the first element. Consumer only.
   public func pop() -> Element? {
     let start = tail.load(ordering: .relaxed)
     guard start != head.load(ordering: .acquiring) else { return nil }
@@ -64,14 +65,13 @@ import Synchronization
     return element
   }
 
-  /// Elements that wait. Exact for the producer until the consumer takes one, and the other way round.
+  /// Number of queued elements: an upper bound for the producer, a lower bound for the consumer.
   public var count: Int {
     let end = head.load(ordering: .acquiring)
     let start = tail.load(ordering: .acquiring)
     return max(0, end - start - rewind.gap(at: start))
   }
 
-  /// Whether more than half of the places are taken.
   public var isHalfFull: Bool { 2 * count > capacity }
 
   public var isEmpty: Bool {

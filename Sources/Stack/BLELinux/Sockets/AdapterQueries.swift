@@ -2,9 +2,9 @@ public import BLEWire
 import CBluetoothLinux
 import Glibc
 
-/// A link of an adapter, whoever made it.
+/// A link of an adapter, made by any program.
 public struct AdapterLink: Hashable, Sendable {
-  /// The kernel does not tell the kind of the address here.
+  /// The kernel does not report the address type here; it is always `.public`.
   public let peer: DeviceAddress
   public let handle: ConnectionHandle
   public let isLowEnergy: Bool
@@ -17,7 +17,7 @@ public struct AdapterLink: Hashable, Sendable {
 
   private static let limit = 64
 
-  /// All links of an adapter that the kernel's host has, at most 64. Needs no capability.
+  /// All links of an adapter that the kernel's host manages, at most 64. Needs no capability.
   ///
   /// `ioctl(HCIGETCONNLIST)`.
   public static func all(index: UInt16) throws(SystemError) -> [AdapterLink] {
@@ -39,14 +39,14 @@ public struct AdapterLink: Hashable, Sendable {
 
 extension ManagementSocket {
   private static let answerByteCount = 1024
-  /// Packets that may come before the answer: events of other adapters.
+  /// Packets that may arrive before the answer, such as events of other adapters.
   private static let packetLimit = 64
   private static let patienceMilliseconds: CInt = 1000
 
-  /// Sends one packet on a socket of its own and lends each packet that comes to `take`, until that returns `true`.
-  /// Waits: not for a task or an event loop.
+  /// Sends one packet on a new socket, then passes each received packet to `take` until it returns `true`.
+  /// Blocks: do not call it in a task or on an event loop.
   ///
-  /// - Throws: ETIMEDOUT where `take` was not content within about a second.
+  /// - Throws: ETIMEDOUT if `take` has not returned `true` within about one second.
   public static func ask(
     _ packet: Span<UInt8>, _ take: (Span<UInt8>) -> Bool
   ) throws(SystemError) {

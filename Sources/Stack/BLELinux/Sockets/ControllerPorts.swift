@@ -1,7 +1,7 @@
 import CBluetoothLinux
 import Glibc
 
-/// Ways to a controller that is ours alone.
+/// Transports to a controller that this process has to itself.
 public enum ControllerPort {
   public enum FlowControl: Sendable {
     case none
@@ -9,12 +9,13 @@ public enum ControllerPort {
     case hardware
   }
 
-  /// The HCI user channel: one packet to a datagram, H4 type octet first. The kernel's host lets the adapter go
-  /// until it is closed.
+  /// The HCI user channel: one packet per datagram, preceded by its H4 type byte. The kernel's host releases
+  /// the adapter until the channel is closed.
   ///
-  /// `bind(HCI_CHANNEL_USER)`. Needs CAP_NET_ADMIN and an adapter that is down; nothing where it was handed over.
+  /// `bind(HCI_CHANNEL_USER)`. Needs CAP_NET_ADMIN and an adapter that is down, unless the socket was
+  /// inherited.
   ///
-  /// - Throws: EBUSY while the adapter is up, EUSERS while another program has it, ENODEV where there is none.
+  /// - Throws: EBUSY while the adapter is up, EUSERS if another program has it, ENODEV if it does not exist.
   package static func userChannel(index: UInt16) throws(SystemError) -> FileDescriptor {
     if let handed = InheritedSockets.take(.userChannel(index)) { return handed }
     let descriptor = try openSocket(
@@ -29,7 +30,7 @@ public enum ControllerPort {
 
   /// A serial port, raw, 8N1.
   ///
-  /// - Throws: EINVAL for a rate that termios does not know.
+  /// - Throws: EINVAL for a baud rate that termios does not support.
   package static func serial(
     path: String, baud: UInt32, flow: FlowControl
   ) throws(SystemError) -> FileDescriptor {
@@ -57,7 +58,7 @@ public enum ControllerPort {
       })
   }
 
-  /// A socket that waits for peers; `host` `nil` for every address.
+  /// A listening socket; `nil` for `host` means all addresses.
   package static func listen(host: String?, port: UInt16) throws(SystemError) -> FileDescriptor {
     FileDescriptor(
       owning: try checked("listen \(host ?? "*"):\(port)") {
@@ -70,9 +71,9 @@ public enum ControllerPort {
       })
   }
 
-  /// - Parameter mode: of the socket's file, such as 0o600, and then only a file of this user's is replaced; `nil`: as the
-  ///   umask has it.
-  /// - Throws: EADDRINUSE where somebody answers there, or where there is a file that is no socket.
+  /// - Parameter mode: permissions of the socket's file, such as 0o600; only a socket that this user owns is
+  ///   then replaced. `nil` leaves the permissions to the umask.
+  /// - Throws: EADDRINUSE if another program answers there, or if the path is a file other than a socket.
   package static func listen(path: String, mode: UInt32? = nil) throws(SystemError) -> FileDescriptor {
     FileDescriptor(
       owning: try checked("listen \(path)") {
@@ -81,7 +82,7 @@ public enum ControllerPort {
       })
   }
 
-  /// The next peer of a listening socket. Blocks: not for a task or an event loop.
+  /// Accepts the next connection of a listening socket. Blocks: do not call it in a task or on an event loop.
   package static func accept(_ listener: borrowing FileDescriptor) throws(SystemError) -> FileDescriptor {
     let number = listener.rawValue
     return FileDescriptor(owning: try checked("accept") { ringtap_accept(number) })
@@ -89,7 +90,7 @@ public enum ControllerPort {
 
   /// A pseudo-terminal, raw.
   ///
-  /// - Parameter name: gets the path of its other end, `/dev/pts/3`.
+  /// - Parameter name: set to the path of the other end, such as `/dev/pts/3`.
   package static func pseudoTerminal(name: inout String) throws(SystemError) -> FileDescriptor {
     var octets = [CChar](repeating: 0, count: 64)
     let capacity = CInt(octets.count)

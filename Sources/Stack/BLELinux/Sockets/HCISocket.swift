@@ -1,14 +1,14 @@
 public import BLEWire
 import CBluetoothLinux
 
-/// What the kernel says of one Bluetooth adapter.
+/// A Bluetooth adapter as the kernel describes it.
 public struct AdapterInfo: Hashable, Sendable {
   /// 0 for `hci0`.
   public let index: UInt16
   public let address: DeviceAddress
-  /// `HCI_UP`: the kernel's host uses it.
+  /// `HCI_UP`: the adapter is up, and the kernel's host uses it.
   public let isUp: Bool
-  /// The bus as the kernel counts it: 0 virtual, 1 USB, 3 UART, 5 SDIO, …
+  /// Bus number of the kernel: 0 virtual, 1 USB, 3 UART, 5 SDIO, …
   public let bus: UInt8
 
   public var name: String { "hci\(index)" }
@@ -21,7 +21,7 @@ public struct AdapterInfo: Hashable, Sendable {
   ///
   /// `ioctl(HCIGETDEVLIST)`, `ioctl(HCIGETDEVINFO)`.
   ///
-  /// - Throws: EAFNOSUPPORT where the kernel has no Bluetooth, or this is not its first network namespace.
+  /// - Throws: EAFNOSUPPORT if the kernel has no Bluetooth, or outside the initial network namespace.
   public static func all() throws(SystemError) -> [AdapterInfo] {
     let descriptor = try openSocket(
       family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_RAW, protocol: BTPROTO_HCI, name: "AF_BLUETOOTH, HCI")
@@ -35,7 +35,7 @@ public struct AdapterInfo: Hashable, Sendable {
     var adapters: [AdapterInfo] = []
     for id in ids.prefix(Int(count)).sorted() {
       var info = ringtap_hci_device()
-      // SAFETY: `info` outlives the call. An adapter unplugged since the listing is left out.
+      // SAFETY: `info` outlives the call. An adapter unplugged since the listing is skipped.
       guard unsafe ringtap_hci_device_info(number, id, &info) == 0 else { continue }
       adapters.append(
         AdapterInfo(
@@ -46,12 +46,13 @@ public struct AdapterInfo: Hashable, Sendable {
   }
 }
 
-/// An HCI socket on the raw channel: events of one adapter, and commands to it beside the kernel's own.
+/// The HCI raw channel: receives events of one adapter, and sends commands to it alongside the kernel's own.
 public enum HCISocket {
-  /// Opens the raw channel for event packets and the commands of others, each with the kernel's stamp where it has any.
+  /// Opens the raw channel for events and for the commands of other hosts, with kernel timestamps if
+  /// supported.
   ///
   /// `socket(AF_BLUETOOTH, SOCK_RAW, BTPROTO_HCI)`, `bind(HCI_CHANNEL_RAW)`. LE commands and LE Meta events
-  /// need CAP_NET_RAW: without it the kernel filters them out, so that is asked first.
+  /// need CAP_NET_RAW; the kernel filters them out without it. Check for it first.
   package static func openRaw(index: UInt16) throws(SystemError) -> FileDescriptor {
     let descriptor = try openSocket(
       family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_RAW, protocol: BTPROTO_HCI, name: "AF_BLUETOOTH, HCI")
@@ -59,7 +60,7 @@ public enum HCISocket {
     try checked("setsockopt(HCI_FILTER)") {
       ringtap_hci_set_filter(number, 1 << UInt32(HCI_COMMAND_PKT) | 1 << UInt32(HCI_EVENT_PKT), .max, .max)
     }
-    // Without it times are those of arrival.
+    // Best effort: without it the time of arrival is used.
     _ = ringtap_hci_enable_time_stamps(number)
     try checked("bind(HCI_CHANNEL_RAW)") {
       ringtap_hci_bind(number, index, UInt16(HCI_CHANNEL_RAW))
@@ -71,7 +72,7 @@ public enum HCISocket {
 extension FileDescriptor {
   /// Sends a command on the raw channel.
   ///
-  /// `send`, on the thread that has CAP_NET_RAW where one has it for all.
+  /// `send`, on the thread that holds CAP_NET_RAW if the process has such a thread.
   package func sendCommand(_ packet: Span<UInt8>) throws(SystemError) {
     let number = rawValue
     try checked("send") {

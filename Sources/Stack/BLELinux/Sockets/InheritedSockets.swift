@@ -2,19 +2,19 @@ import CBluetoothLinux
 import Glibc
 import Synchronization
 
-/// An HCI socket that a privileged program opens for one without privileges.
+/// An HCI socket that a privileged program opens for an unprivileged one.
 ///
-/// There is none for the raw channel: the kernel asks whoever sends on it for CAP_NET_RAW (`hci_sock_sendmsg` in
-/// `net/bluetooth/hci_sock.c`). Nor for an ATT channel: a connect needs no privilege.
+/// The raw channel cannot be inherited: the kernel checks the sender for CAP_NET_RAW (`hci_sock_sendmsg` in
+/// `net/bluetooth/hci_sock.c`). An ATT channel need not be: connecting takes no privilege.
 public enum InheritedSocket: Hashable, Sendable {
-  /// The user channel of `hci0`, by index: all that exclusive mode needs.
+  /// The user channel of an adapter, by index: all that exclusive mode needs.
   case userChannel(UInt16)
-  /// The management interface, trusted: what coexist mode scans by.
+  /// The management interface, trusted. Coexist mode scans through it.
   case management
-  /// The monitor: what `ringtap log record` reads.
+  /// The monitor channel, which `ringtap log record` reads.
   case monitor
 
-  /// As LISTEN_FDNAMES has it.
+  /// The name in LISTEN_FDNAMES.
   public var name: String {
     switch self {
     case .userChannel(let index): "hci\(index)-user"
@@ -35,7 +35,8 @@ public enum InheritedSocket: Hashable, Sendable {
     }
   }
 
-  /// Opens it with the rights of this process: CAP_NET_ADMIN for the first two, CAP_NET_RAW for the monitor.
+  /// Opens the socket with the privileges of this process: CAP_NET_ADMIN for the first two, CAP_NET_RAW for
+  /// the monitor.
   package func open() throws(SystemError) -> FileDescriptor {
     switch self {
     case .userChannel(let index): try ControllerPort.userChannel(index: index)
@@ -45,33 +46,33 @@ public enum InheritedSocket: Hashable, Sendable {
   }
 }
 
-/// The HCI sockets that this process was started with, by the convention of `sd_listen_fds(3)`: LISTEN_PID is this
-/// process, LISTEN_FDS how many there are from descriptor 3 on, LISTEN_FDNAMES what they are.
+/// The HCI sockets that this process inherited, by the convention of `sd_listen_fds(3)`: LISTEN_PID is this
+/// process, LISTEN_FDS the number of descriptors from 3 on, LISTEN_FDNAMES their names.
 public enum InheritedSockets {
   private static let first: CInt = 3
-  /// More than any program hands over.
+  /// More than any program passes on.
   private static let limit = 64
 
   private static let handed = adopted()
   private static let waiting = Mutex(handed)
 
-  /// Whether it was handed over, and is not in use yet.
+  /// Whether the socket was inherited and is still available.
   public static func has(_ socket: InheritedSocket) -> Bool { waiting.withLock { $0[socket] != nil } }
 
-  /// All that were handed over and are not in use yet.
+  /// All inherited sockets that are still available.
   public static var all: [InheritedSocket] { waiting.withLock { Array($0.keys) } }
 
-  /// The adapter whose user channel was handed over, in use or not; the first if there are several.
+  /// The adapter whose user channel was inherited, in use or not; the lowest index if there are several.
   public static let userChannel = handed.keys.compactMap { socket -> UInt16? in
     if case .userChannel(let index) = socket { index } else { nil }
   }.min()
 
-  /// Hands it on, once.
+  /// Takes an inherited socket. Each can be taken once.
   static func take(_ socket: InheritedSocket) -> FileDescriptor? {
     waiting.withLock { $0.removeValue(forKey: socket) }.map { FileDescriptor(owning: $0) }
   }
 
-  /// Descriptors that are no HCI sockets are left alone. None goes to a program that this one starts.
+  /// Skips descriptors that are not HCI sockets, and sets close-on-exec on the others.
   private static func adopted() -> [InheritedSocket: CInt] {
     let named = named(
       count: ProcessFacts.environment("LISTEN_FDS"), names: ProcessFacts.environment("LISTEN_FDNAMES"),
@@ -82,7 +83,7 @@ public enum InheritedSockets {
     }
   }
 
-  /// What the variables say: which descriptor is which socket.
+  /// Parses the environment variables into a map from sockets to descriptors.
   package static func named(
     count: String?, names: String?, process: String?, own: Int
   ) -> [InheritedSocket: CInt] {

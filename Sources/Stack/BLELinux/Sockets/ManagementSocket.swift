@@ -4,9 +4,9 @@ import CBluetoothLinux
 public enum ManagementSocket {
   /// Opens the control channel.
   ///
-  /// `socket(AF_BLUETOOTH, SOCK_RAW, BTPROTO_HCI)`, `bind(HCI_DEV_NONE, HCI_CHANNEL_CONTROL)`. Without CAP_NET_ADMIN
-  /// the kernel opens it all the same, refuses nearly every command and sends nearly no event; one that was handed over
-  /// is trusted whoever uses it.
+  /// `socket(AF_BLUETOOTH, SOCK_RAW, BTPROTO_HCI)`, `bind(HCI_DEV_NONE, HCI_CHANNEL_CONTROL)`. Without
+  /// CAP_NET_ADMIN the open succeeds, but the kernel refuses nearly all commands and sends nearly no events.
+  /// An inherited socket stays trusted, whichever process uses it.
   package static func open() throws(SystemError) -> FileDescriptor {
     if let handed = InheritedSockets.take(.management) { return handed }
     let descriptor = try openSocket(

@@ -1,20 +1,21 @@
 import CBluetoothLinux
 
-/// The kernel's monitor: a copy of every packet between it and its controllers, of all adapters, and notes of what
-/// happens to them.
+/// The kernel's monitor channel: a copy of every packet between the kernel and its controllers, for all
+/// adapters, and records of adapters that are added, removed, opened and closed.
 public enum MonitorSocket {
-  /// Octets before each record's payload: opcode, adapter and length, 16 bits each, little-endian.
-  /// `K: include/net/bluetooth/hci_mon.h`.
+  /// Size of the header of a record: opcode, adapter and length, 16 bits each, little-endian. `K:
+  /// include/net/bluetooth/hci_mon.h`.
   package static let headerByteCount = 6
-  /// The longest record: a length of 16 bits.
+  /// Size of the longest record: the length field has 16 bits.
   package static let recordByteCountLimit = headerByteCount + 65_535
-  /// What stands instead of an adapter's index in records that belong to none.
+  /// The adapter index of records that belong to no adapter.
   package static let noAdapter = UInt16(HCI_DEV_NONE)
 
-  /// Opens the monitor channel with stamps and a large receive buffer. The adapters that are there are told first.
+  /// Opens the monitor channel with timestamps and a large receive buffer. The kernel first sends records
+  /// about the adapters that exist.
   ///
-  /// `socket(AF_BLUETOOTH, SOCK_RAW, BTPROTO_HCI)`, `bind(HCI_DEV_NONE, HCI_CHANNEL_MONITOR)`. Needs CAP_NET_RAW; nothing
-  /// where it was handed over.
+  /// `socket(AF_BLUETOOTH, SOCK_RAW, BTPROTO_HCI)`, `bind(HCI_DEV_NONE, HCI_CHANNEL_MONITOR)`. Needs
+  /// CAP_NET_RAW, unless the socket was inherited.
   ///
   /// - Throws: EPERM without that capability.
   package static func open() throws(SystemError) -> FileDescriptor {
@@ -22,7 +23,7 @@ public enum MonitorSocket {
     let descriptor = try openSocket(
       family: RINGTAP_AF_BLUETOOTH, type: RINGTAP_SOCK_RAW, protocol: BTPROTO_HCI, name: "AF_BLUETOOTH, HCI")
     let number = descriptor.rawValue
-    // First, so that what the bind brings is stamped too.
+    // Before the bind, so that the records that it causes have timestamps too.
     descriptor.prepareToReceive()
     try checked("bind(HCI_CHANNEL_MONITOR)") {
       ringtap_hci_bind(number, noAdapter, UInt16(HCI_CHANNEL_MONITOR))

@@ -2,17 +2,17 @@ import CBluetoothLinux
 import Glibc
 import Synchronization
 
-/// A port at which programs come to read what we write: a UNIX socket, or TCP.
+/// A listening port for programs that read our output: a UNIX socket, or TCP.
 package final class ReaderPort: Sendable {
-  /// Where it is.
+  /// Address of the port.
   package enum Place: Hashable, Sendable {
     case unix(path: String)
     case tcp(host: String, port: UInt16)
   }
 
-  /// Readers that may wait to be taken.
+  /// Connections that may wait to be accepted.
   private static let backlog: CInt = 64
-  /// In milliseconds: the wait for descriptors, where no more may be open, or for memory.
+  /// Pause in milliseconds after a failure for lack of descriptors or memory.
   private static let shortagePause: CInt = 100
 
   package let place: Place
@@ -20,11 +20,12 @@ package final class ReaderPort: Sendable {
   private let file: FileIdentity?
   private let isOpen = Atomic<Bool>(true)
 
-  /// Opens it. A UNIX socket that nobody answers any more is replaced, with a mode only if it is this user's.
+  /// Opens the port. A stale UNIX socket is replaced; if `mode` is given, only one that this user owns.
   ///
-  /// - Parameter mode: of a UNIX socket's file, for this user alone unless given; `nil`: as the umask has it.
-  /// - Throws: EADDRINUSE where somebody answers there, or where there is another file; EADDRNOTAVAIL for an address that is
-  ///   not this machine's.
+  /// - Parameter mode: permissions of a UNIX socket's file, by default for this user only; `nil` leaves them
+  ///   to the umask.
+  /// - Throws: EADDRINUSE if another program answers there or another file has the path, EADDRNOTAVAIL if the
+  ///   address does not belong to this machine.
   package init(_ place: Place, mode: UInt32? = 0o600) throws(SystemError) {
     self.place = place
     switch place {
@@ -39,18 +40,18 @@ package final class ReaderPort: Sendable {
     try checked("listen") { listen(number, Self.backlog) }
   }
 
-  /// Waits for the next reader. Blocks: for a thread of its own.
+  /// Waits for the next reader. Blocks: call it on a thread of its own.
   ///
-  /// - Returns: a non-blocking socket; `nil` once the port is closed.
+  /// - Returns: A non-blocking socket; `nil` after the port is closed.
   package func next() -> FileDescriptor? {
     while isOpen.load(ordering: .acquiring) {
       do throws(SystemError) {
         let reader = try ControllerPort.accept(descriptor)
-        // Without it lines come later, no more.
+        // Best effort: without TCP_NODELAY, lines only arrive later.
         if case .tcp = place { try? reader.setSocketOption(TCP_NODELAY, level: CInt(IPPROTO_TCP), 1) }
         return reader
       } catch {
-        // One that went meanwhile is nothing.
+        // Other errors, such as a reader that has disconnected already, are ignored.
         if error.isOfOpenFiles || error.condition == .noMemory {
           _ = ringtap_wait_readable(-1, Self.shortagePause)
         }
@@ -59,7 +60,8 @@ package final class ReaderPort: Sendable {
     return nil
   }
 
-  /// Takes no more readers, ends the wait for one, and removes the socket's file. Any thread, any number of times.
+  /// Stops accepting, makes a waiting `next` return, and removes the socket's file. May be called on any
+  /// thread, any number of times.
   package func close() {
     guard isOpen.exchange(false, ordering: .acquiringAndReleasing) else { return }
     if case .unix(let path) = place, let file, file == FileIdentity(of: path) {
@@ -70,12 +72,12 @@ package final class ReaderPort: Sendable {
   }
 }
 
-/// Which file a name stands for: another may have taken its place.
+/// Device and inode of a file, to notice that another file has taken its name.
 private struct FileIdentity: Equatable {
   private let device: dev_t
   private let number: ino_t
 
-  /// - Returns: `nil` where nothing is there.
+  /// - Returns: `nil` if the file does not exist.
   init?(of path: String) {
     var status = stat()
     // SAFETY: `status` outlives the call, and the path is a null-terminated string.
@@ -85,7 +87,7 @@ private struct FileIdentity: Equatable {
 }
 
 extension FileDescriptor {
-  /// Waits until something can be written, or until nobody is left to read it.
+  /// Waits until the descriptor is writable or its reader has closed.
   ///
   /// `poll`.
   package func waitUntilWritable() {
@@ -94,9 +96,10 @@ extension FileDescriptor {
     _ = unsafe poll(&wanted, 1, -1)
   }
 
-  /// Takes what a peer has sent, which nobody wants: a socket that is closed over it would take back what it has sent.
+  /// Discards pending input. Closing a TCP socket with unread input would reset the connection and lose data
+  /// that was sent.
   ///
-  /// - Parameter limit: how often: a peer may send without end.
+  /// - Parameter limit: maximum number of reads, because a peer may send endlessly.
   package func discardInput(limit: Int = 16) {
     var buffer = [UInt8](repeating: 0, count: 4096)
     for _ in 0..<limit { guard let count = try? read(into: &buffer), count > 0 else { return } }

@@ -1,23 +1,24 @@
 import CBluetoothLinux
 import Glibc
 
-/// The controller's side of a virtual HCI device: the kernel makes an adapter, we are its hardware.
+/// The controller side of a virtual HCI device. The kernel creates an adapter, and this process acts as its
+/// hardware.
 ///
-/// Each read is one packet from the host with its H4 type octet, each write is one to the host. The adapter
-/// goes when this is closed.
+/// Each read is one packet from the host with its H4 type byte; each write is one packet to the host. The
+/// adapter is removed when this value is released.
 public struct VHCI: ~Copyable {
   private static let path = "/dev/vhci"
-  /// A control packet, and "primary controller". `K: drivers/bluetooth/hci_vhci.c`.
+  /// A control packet for a primary controller. `K: drivers/bluetooth/hci_vhci.c`.
   private static let createRequest: [UInt8] = [0xFF, 0x00]
 
-  /// For the packets; non-blocking.
+  /// Carries the packets; non-blocking.
   package let descriptor: FileDescriptor
   /// 0 for `hci0`.
   public let index: UInt16
 
-  /// Makes an adapter. The kernel starts to talk to it at once, so attach a controller without delay.
+  /// Creates an adapter. The kernel sends commands to it at once, so attach a controller without delay.
   ///
-  /// `open("/dev/vhci", O_RDWR)`; needs the right to open the device, which is root's by default.
+  /// `open("/dev/vhci", O_RDWR)`. Needs access to the device, which only root has by default.
   public init() throws(VHCIError) {
     let number: CInt
     do throws(SystemError) {
@@ -45,10 +46,11 @@ public struct VHCI: ~Copyable {
     self.descriptor = descriptor
   }
 
-  /// Gives up the descriptor: packets are read and written elsewhere, the adapter lives as long as it.
+  /// Returns the descriptor, to read and write packets elsewhere. The adapter exists until it is closed.
   package consuming func takeDescriptor() -> FileDescriptor { descriptor }
 
-  /// Lets the kernel use the adapter and waits until it has set it up. The controller must be answering.
+  /// Brings the adapter up and waits until the kernel has initialised it. The controller must already answer
+  /// commands.
   ///
   /// `ioctl(HCIDEVUP)`; needs CAP_NET_ADMIN.
   package static func bringUp(index: UInt16) throws(VHCIError) {
@@ -65,7 +67,7 @@ public struct VHCI: ~Copyable {
   }
 }
 
-/// Why there is no virtual adapter: the cause, and what to do.
+/// The reason why a virtual adapter could not be created, with advice.
 public enum VHCIError: Error, Hashable, Sendable {
   case noDevice
   case notPermitted

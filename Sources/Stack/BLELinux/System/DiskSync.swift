@@ -2,27 +2,27 @@ import CBluetoothLinux
 import Glibc
 
 extension Files {
-  /// Files that `sync` has open at the same time, and those that it syncs one by one.
+  /// Maximum number of files that `sync` has open at once, and of files that it syncs one by one.
   private static let (openAtOnce, syncedEach) = (128, 64)
 
   private final class OpenFile: Sendable {
     let path: String
     let descriptor: FileDescriptor
 
-    /// Of its file system; 0 if it cannot be asked.
+    /// Device number of its file system; 0 if `fstat` fails.
     var device: dev_t {
       var status = stat()
       // SAFETY: `status` outlives the call.
       return unsafe fstat(descriptor.rawValue, &status) == 0 ? status.st_dev : 0
     }
 
-    /// - Returns: `false` for a file system for which that is not the disk's word.
+    /// - Returns: `false` if `syncfs` does not guarantee that the data is on the disk, as on FUSE.
     func syncFileSystem() throws(SystemError) -> Bool {
       let number = descriptor.rawValue
       return try checked("sync \(path)") { ringtap_sync_file_system(number) } != 0
     }
 
-    /// - Returns: `nil` if nothing is there.
+    /// - Returns: `nil` if the file does not exist.
     init?(_ path: String, _ flags: CInt) throws(SystemError) {
       self.path = path
       do {
@@ -37,7 +37,7 @@ extension Files {
       }
     }
 
-    /// - Parameter call: `fsync` or `fdatasync`. A file system that has neither has nothing to wait for.
+    /// - Parameter call: `fsync` or `fdatasync`. Succeeds on a file system that supports neither.
     func wait(_ call: (CInt) -> CInt) throws(SystemError) {
       let number = descriptor.rawValue
       do { try checked("sync \(path)") { call(number) } } catch {
@@ -46,21 +46,21 @@ extension Files {
     }
   }
 
-  /// Waits until the disk has the content of files, and the names that folders have for them.
+  /// Waits until the content of files, and the entries of folders, are on the disk.
   ///
-  /// All files are written out before the first one is synced, so one commit of the file system's journal serves many, and it
-  /// notes no length of a file whose content is not on the disk. More than a few files are synced with their whole file system:
-  /// each sync of one has the disk flush its cache.
+  /// Writes all files before it syncs the first one: one commit of the file system's journal then serves many
+  /// files, and records no length of a file whose content is not yet on the disk. If there are many files, it
+  /// syncs their whole file systems, because each sync of a single file makes the disk flush its cache.
   ///
-  /// `sync_file_range`, which reports what could not be written, and `fdatasync` or `syncfs`; `fsync` of the folders.
+  /// `sync_file_range`, which reports write errors; `fdatasync` or `syncfs`; `fsync` of the folders.
   ///
-  /// - Returns: paths of files that are not there: removed or moved since they were written.
-  /// - Throws: EIO and its like: the disk does not have what was written.
+  /// - Returns: Paths of files that do not exist: removed or moved since they were written.
+  /// - Throws: EIO and similar if the disk does not have the data.
   package static func sync(files: [String], folders: [String]) throws(SystemError) -> Set<String> {
     var missing: Set<String> = []
     var rest = files[...]
     let isMany = files.count > syncedEach
-    /// One file of each file system.
+    /// One file per file system.
     var systems: [dev_t: OpenFile] = [:]
     while !rest.isEmpty {
       var open: [OpenFile] = []
@@ -99,15 +99,15 @@ extension Files {
     return missing
   }
 
-  /// Writes octets at a place of a file that is not behind its end; makes the file for the place 0. Where the disk takes only a
-  /// part, the file is as long as before.
+  /// Writes bytes at an offset that is at most the file's length. Creates the file if the offset is 0. If the
+  /// disk takes only a part, the file is truncated to its old length.
   ///
-  /// The disk begins to get them: a commit of the journal that another file's sync causes notes the length of this one, and a
-  /// power failure would leave zeros for what has not been written out.
+  /// Starts writing the data to the disk. Otherwise a journal commit for another file's sync could record the
+  /// new length of this file, and a power failure would leave zeros in place of the data.
   ///
   /// `open(O_NOFOLLOW)`, `pwrite`, `sync_file_range`.
   ///
-  /// - Throws: ESTALE if the file is shorter: somebody has cut it.
+  /// - Throws: ESTALE if the file is shorter than `offset` because another program has truncated it.
   package static func write(_ octets: Span<UInt8>, to path: String, at offset: Int) throws(SystemError) {
     let flags = O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC | (offset == 0 ? O_CREAT : 0)
     let descriptor = FileDescriptor(
@@ -130,7 +130,7 @@ extension Files {
     try descriptor.writeOut(.begun, from: offset)
   }
 
-  /// Cuts off what a file has after so many octets.
+  /// Truncates a file to `byteCount` bytes.
   ///
   /// `truncate`.
   package static func cut(_ path: String, to byteCount: Int) throws(SystemError) {

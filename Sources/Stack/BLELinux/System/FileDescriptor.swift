@@ -1,19 +1,20 @@
 import CBluetoothLinux
 import Glibc
 
-/// An owned descriptor: closed when its owner goes.
+/// A file descriptor that is closed when this value is released.
 public struct FileDescriptor: ~Copyable, Sendable {
   package let rawValue: CInt
 
-  /// Takes over an open descriptor.
+  /// Takes ownership of an open descriptor.
   package init(owning rawValue: CInt) { self.rawValue = rawValue }
 
-  /// Opens a regular file, or a link to one, for reading. A pipe, device, socket or directory is refused at once: opening a
-  /// pipe would wait for its writer. `/dev/stdin` and `/dev/fd/N`, which are open already, may be anything.
+  /// Opens a regular file, or a link to one, for reading. Refuses a pipe, device, socket or directory at
+  /// once, because opening a pipe would wait for its writer. `/dev/stdin` and `/dev/fd/N` are already open
+  /// and may be anything.
   ///
   /// `open(O_RDONLY | O_NONBLOCK)`, `fstat`.
   ///
-  /// - Throws: EINVAL, or EISDIR for a directory, with a text that says that it is not a regular file.
+  /// - Throws: EINVAL, or EISDIR for a directory, with a message that the path is not a regular file.
   package static func regularFile(_ path: String) throws(SystemError) -> FileDescriptor {
     let isOpen = path == "/dev/stdin" || NamedOutput.ownDescriptor(path) != nil
     let flags = O_RDONLY | O_CLOEXEC | (isOpen ? 0 : O_NONBLOCK | O_NOCTTY)
@@ -22,7 +23,7 @@ public struct FileDescriptor: ~Copyable, Sendable {
       // SAFETY: the path is a null-terminated string for the length of the call.
       number = try checked("open \(path)") { unsafe open(path, flags) }
     } catch {
-      // A socket.
+      // ENXIO: the path is a socket.
       throw error.number == ENXIO ? .notRegular(path, EINVAL) : error
     }
     let descriptor = FileDescriptor(owning: number)
@@ -36,16 +37,16 @@ public struct FileDescriptor: ~Copyable, Sendable {
 
   deinit { close(rawValue) }
 
-  /// Gives it up open: whoever has the number closes it.
+  /// Gives up ownership without closing the descriptor. The caller must close it.
   package consuming func release() -> CInt {
     let number = rawValue
     discard self
     return number
   }
 
-  /// Whether a file is shorter than that: somebody has cut it.
+  /// Whether a file is shorter than `byteCount`, because another program has truncated it.
   ///
-  /// `fstat`. Devices and pipes have no length.
+  /// `fstat`. Always `false` for devices and pipes, which have no length.
   package func isShorter(than byteCount: Int) -> Bool {
     var status = stat()
     // SAFETY: `status` outlives the call.
@@ -53,29 +54,30 @@ public struct FileDescriptor: ~Copyable, Sendable {
       && Int(status.st_size) < byteCount
   }
 
-  /// Lets each write go to the end of the file, wherever that is then, or again to where the last one ended.
+  /// Turns O_APPEND on, so that each write goes to the current end of the file, or off, so that it goes to
+  /// the file offset.
   ///
   /// `fcntl(F_SETFL)`.
   package func appendsAlways(_ isOn: Bool) throws(SystemError) {
     try checked("fcntl(F_SETFL)") { fcntl(rawValue, F_SETFL, isOn ? O_APPEND : 0) }
   }
 
-  /// One that is never ready: for a source of an `EventLoop` that has deadlines only.
+  /// A descriptor that is never ready, for an `EventLoop` source that only has deadlines.
   package static func silent() throws(SystemError) -> FileDescriptor {
     FileDescriptor(owning: try checked("eventfd") { ringtap_wake_create() })
   }
 
-  /// Reads at most `buffer.count` octets to its start. 0 is the end, or an empty datagram.
+  /// Reads at most `buffer.count` bytes into `buffer`. Returns 0 at the end, or for an empty datagram.
   package func read(into buffer: inout [UInt8]) throws(SystemError) -> Int {
     try transfer("read") {
-      // SAFETY: the pointer covers `buffer.count` octets for the length of the call.
+      // SAFETY: the pointer covers `buffer.count` bytes for the length of the call.
       unsafe buffer.withUnsafeMutableBytes { unsafe Glibc.read(rawValue, $0.baseAddress, $0.count) }
     }
   }
 
   /// Writes one packet, or as much of a stream as fits now.
   ///
-  /// - Returns: octets taken.
+  /// - Returns: Number of bytes written.
   package func write(_ bytes: Span<UInt8>) throws(SystemError) -> Int {
     try transfer("write") {
       // SAFETY: the pointer covers the span for the length of the call.
@@ -83,9 +85,9 @@ public struct FileDescriptor: ~Copyable, Sendable {
     }
   }
 
-  /// Writes to a place in a file, wherever the last write ended.
+  /// Writes at an offset in a file. The file offset does not change.
   ///
-  /// - Returns: octets taken.
+  /// - Returns: Number of bytes written.
   package func write(_ bytes: Span<UInt8>, at offset: Int) throws(SystemError) -> Int {
     try transfer("pwrite") {
       // SAFETY: the pointer covers the span for the length of the call.
@@ -95,9 +97,9 @@ public struct FileDescriptor: ~Copyable, Sendable {
     }
   }
 
-  /// Sends one packet on a socket. A peer that is gone is an EPIPE, never a SIGPIPE.
+  /// Sends one packet on a socket. If the peer has closed, the call fails with EPIPE and raises no SIGPIPE.
   ///
-  /// - Returns: octets taken.
+  /// - Returns: Number of bytes sent.
   package func send(_ bytes: Span<UInt8>) throws(SystemError) -> Int {
     try transfer("send") {
       // SAFETY: the pointer covers the span for the length of the call.
@@ -107,7 +109,7 @@ public struct FileDescriptor: ~Copyable, Sendable {
     }
   }
 
-  /// Writes all of it to a file or a blocking stream.
+  /// Writes all bytes to a file or a blocking stream.
   package func writeAll(_ bytes: Span<UInt8>) throws(SystemError) {
     var offset = 0
     while offset < bytes.count { offset += try write(bytes.extracting(offset...)) }
@@ -133,8 +135,9 @@ public struct FileDescriptor: ~Copyable, Sendable {
     return value
   }
 
-  /// Drops at this socket's receive queue so far, by SO_MEMINFO; visible before any later packet comes. `nil` where the
-  /// kernel has no SO_MEMINFO (before 4.12): then `ReceiveSlab.drops` has those before the last packet.
+  /// Packets dropped so far from this socket's receive queue, by SO_MEMINFO; up to date before any later
+  /// packet arrives. `nil` if the kernel has no SO_MEMINFO (before 4.12); `ReceiveSlab.drops` then has the
+  /// number before the last packet.
   public var receiveQueueDrops: Int? {
     let count = ringtap_socket_drops(rawValue)
     return count < 0 ? nil : Int(count)
@@ -155,7 +158,7 @@ public struct FileDescriptor: ~Copyable, Sendable {
   }
 }
 
-/// A new socket, close-on-exec and non-blocking.
+/// Opens a socket, close-on-exec and non-blocking.
 package func openSocket(
   family: CInt, type: CInt, protocol number: CInt, name: String
 ) throws(SystemError) -> FileDescriptor {
@@ -166,21 +169,22 @@ package func openSocket(
 
 // MARK: Before a wait for the disk
 
-/// How far what was written goes on its way to the disk.
+/// How far to wait for written data: until writing to the disk has started, or until it is done.
 package enum WritingOut: Hashable, Sendable { case begun, done }
 
 extension FileDescriptor {
-  /// Has what was written from an offset on written to the disk, without what the file system notes of it, such as the length.
+  /// Writes data from an offset on to the disk, without the file system's metadata, such as the length.
   ///
-  /// `sync_file_range`. It promises nothing without an `fdatasync` afterwards. Before that of any file it keeps ext4 from noting
-  /// lengths of octets that are not there yet. A file that is no disk's has nothing to wait for.
+  /// `sync_file_range`. Nothing is guaranteed without a later `fdatasync`. If it is called before any file is
+  /// synced, ext4 does not record a length that includes bytes not yet on the disk. Does nothing for a file
+  /// that is not on a disk.
   package func writeOut(_ extent: WritingOut, from offset: Int = 0) throws(SystemError) {
     do throws(SystemError) {
       try checked("sync_file_range") { ringtap_write_out(rawValue, Int64(offset), extent == .begun ? 1 : 0) }
     } catch {
       switch error.number {
       case EIO, ENOSPC, EDQUOT: throw error
-      // Pipes, devices, file systems that cannot.
+      // Pipes, devices, and file systems without support.
       default: return
       }
     }

@@ -1,12 +1,12 @@
 import Glibc
 
-/// The few file-system operations that a recorder needs, without Foundation.
+/// The few file system operations that a recorder needs, without Foundation.
 public enum Files {
-  /// `mkdir`, parents first. An existing directory is fine.
+  /// `mkdir`, parents first. Succeeds if the directory exists.
   ///
   /// - Parameters:
-  ///   - path: of the directory.
-  ///   - mode: of those that are made, less the umask: 0o700 for what concerns one user only.
+  ///   - path: path of the directory.
+  ///   - mode: permissions of created directories, less the umask, such as 0o700 for private data.
   public static func createDirectory(_ path: String, mode: UInt32 = 0o755) throws(SystemError) {
     var made = path.hasPrefix("/") ? "/" : ""
     for part in path.split(separator: "/") {
@@ -17,16 +17,16 @@ public enum Files {
     }
   }
 
-  /// What becomes of a file, or a link, that has the name of a new one.
+  /// Whether a new file may replace an existing file or link of the same name.
   public enum Existing: Hashable, Sendable {
-    /// It stays, and the new one is not written: EEXIST.
+    /// Keep the existing file, and fail with EEXIST.
     case refuse
-    /// It is replaced once the new one is whole.
+    /// Replace it once the new file is complete.
     case replace
   }
 
-  /// Whether a name stands for something that a new file would replace: a file, a link, even one that leads nowhere, or a
-  /// directory. A device, a pipe, and `/dev/stdout` and its like, are written as they are.
+  /// Whether a new file of that name would replace something: a file, a link (even a dangling one) or a
+  /// directory. Devices, pipes, and paths such as `/dev/stdout` are written in place, so they do not count.
   ///
   /// `lstat`.
   public static func isOccupied(_ path: String) -> Bool {
@@ -37,7 +37,7 @@ public enum Files {
     return [S_IFREG, S_IFLNK, S_IFDIR].contains(status.st_mode & S_IFMT)
   }
 
-  /// Whether a name stands for a directory, or leads to one.
+  /// Whether a path is a directory or a link to one.
   ///
   /// `stat`.
   public static func isDirectory(_ path: String) -> Bool {
@@ -46,7 +46,7 @@ public enum Files {
     return unsafe stat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
   }
 
-  /// Whether two names stand for one file, by whatever links.
+  /// Whether two paths refer to the same file, after resolving links.
   ///
   /// `stat`.
   public static func areSame(_ path: String, _ other: String) -> Bool {
@@ -56,10 +56,9 @@ public enum Files {
     return status.st_dev == otherStatus.st_dev && status.st_ino == otherStatus.st_ino
   }
 
-  /// Whether something with that name is there.
   public static func exists(_ path: String) -> Bool { unsafe access(path, F_OK) == 0 }
 
-  /// Names in a directory, unsorted; empty where it cannot be read.
+  /// Names in a directory, unsorted; empty if it cannot be read.
   public static func names(in path: String) -> [String] {
     // SAFETY: the directory stream is closed below and the entries' names are copied at once.
     guard let directory = unsafe opendir(path) else { return [] }
@@ -75,7 +74,7 @@ public enum Files {
     return names
   }
 
-  /// The start of a small text file, such as one under /proc; `nil` where it cannot be read.
+  /// The first 4,096 bytes of a text file, such as one under /proc; `nil` if it cannot be read.
   public static func text(at path: String) -> String? {
     do throws(SystemError) {
       let descriptor = try FileDescriptor.regularFile(path)
@@ -85,19 +84,19 @@ public enum Files {
     } catch { return nil }
   }
 
-  /// The path from the root, without links; `nil` where nothing is there.
+  /// The absolute path with links resolved; `nil` if it does not exist.
   public static func absolute(_ path: String) -> String? {
-    // SAFETY: without a buffer realpath allocates one, which is freed below; its text is copied before.
+    // SAFETY: without a buffer realpath allocates one, which is freed below after its text was copied.
     guard let resolved = unsafe realpath(path, nil) else { return nil }
     defer { unsafe free(resolved) }
     return unsafe String(cString: resolved)
   }
 
-  /// Makes an empty directory of this user's alone, in TMPDIR or /tmp.
+  /// Creates an empty directory in TMPDIR or /tmp that only this user can access.
   ///
   /// `mkdtemp`.
   ///
-  /// - Parameter name: how its name begins.
+  /// - Parameter name: prefix of its name.
   public static func temporaryDirectory(_ name: String) throws(SystemError) -> String {
     let parent = ProcessFacts.environment("TMPDIR") ?? "/tmp"
     var path = "\(parent)/\(name)-XXXXXX".utf8CString
@@ -107,21 +106,21 @@ public enum Files {
     return String(decoding: path.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 
-  /// Makes a symbolic link.
+  /// Creates a symbolic link.
   public static func link(_ path: String, to target: String) throws(SystemError) {
     try checked("symlink \(path)") { unsafe symlink(target, path) }
   }
 
-  /// What a symbolic link says; `nil` for all else.
+  /// Target of a symbolic link; `nil` if `path` is not a link.
   public static func target(ofLink path: String) -> String? {
     var text = [CChar](repeating: 0, count: Int(PATH_MAX))
-    // SAFETY: the buffer is as long as the call is told.
+    // SAFETY: the call gets the size of the buffer.
     let count = unsafe readlink(path, &text, text.count)
     guard count > 0 else { return nil }
     return String(decoding: text.prefix(count).map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 
-  /// Lets `path`, a pipe, be what is standard output from now on. Waits for its reader.
+  /// Redirects standard output to `path`, a pipe. Blocks until the pipe has a reader.
   ///
   /// `open(O_WRONLY)`, `dup2`.
   public static func becomeStandardOutput(_ path: String) throws(SystemError) {
@@ -130,7 +129,7 @@ public enum Files {
     try checked("dup2 \(path)") { dup2(descriptor.rawValue, STDOUT_FILENO) }
   }
 
-  /// Octets that this process may still write to the file system of a folder.
+  /// Number of bytes that this process may still write to the file system of a folder.
   ///
   /// `statvfs`.
   public static func freeByteCount(at path: String) throws(SystemError) -> Int {
@@ -140,38 +139,40 @@ public enum Files {
     return Int(status.f_bavail) * Int(status.f_frsize)
   }
 
-  /// Whether this process may read and write what has that name.
+  /// Throws unless this process may read and write the file.
   ///
   /// `access(R_OK | W_OK)`.
   public static func checkWritable(_ path: String) throws(SystemError) {
     try checked("access \(path)") { unsafe access(path, R_OK | W_OK) }
   }
 
-  /// Gives a file whole new content: whatever happens, its name stands for the old content or the new.
+  /// Replaces a file's content atomically: even after a crash, the path has the old content or the new.
   ///
-  /// Written beside it, `fsync`, `rename`, and `fsync` of the folder, so that a power failure does not bring back the
-  /// old one after this returned. Readers that have the old one open keep it.
+  /// Writes a draft in the same folder, then `fsync`, `rename`, and `fsync` of the folder, so that a power
+  /// failure after the return does not bring back the old content. Readers that have the old file open keep
+  /// it.
   ///
   /// - Parameters:
-  ///   - path: its folder must be writable.
+  ///   - path: path of the file; its folder must be writable.
   ///   - octets: the new content.
-  ///   - mode: of the new file, such as 0o600.
+  ///   - mode: permissions of the new file, such as 0o600.
   public static func replace(
     _ path: String, with octets: Span<UInt8>, mode: UInt32 = 0o644
   ) throws(SystemError) {
     try write(octets, to: path, NamedOutput(path, mode: mode))
   }
 
-  /// Writes a file for people, such as a picture, where a person said. A device or a pipe, or `/dev/stdout`, is written as it
-  /// is. Otherwise the name stands for what had it before, or for the whole new file.
+  /// Writes a file, such as a picture, to a path given by the user. A device, a pipe, or a path such as
+  /// `/dev/stdout` is written in place. Otherwise the path refers to the old file until the new one is
+  /// complete.
   ///
-  /// A new file has mode 0644, and one that takes the place of another is open to nobody who could not read that.
+  /// A new file has mode 0644. A file that replaces another is not readable for more users than the old one.
   ///
   /// - Parameters:
-  ///   - octets: all that the file is to hold.
-  ///   - path: the name.
-  ///   - existing: what becomes of a file or link that has it.
-  /// - Throws: EEXIST for one that is not to be replaced.
+  ///   - octets: complete content of the file.
+  ///   - path: path of the file.
+  ///   - existing: whether an existing file or link may be replaced.
+  /// - Throws: EEXIST if it may not.
   public static func write(
     _ octets: Span<UInt8>, to path: String, ifExists existing: Existing
   ) throws(SystemError) {
@@ -187,17 +188,16 @@ public enum Files {
     try output.commit()
   }
 
-  /// The folder that a name is in: `.` for one without.
+  /// The folder part of a path; `.` if it has none.
   package static func folder(of path: String) -> String {
     path.lastIndex(of: "/").map { $0 == path.startIndex ? "/" : String(path[..<$0]) } ?? "."
   }
 
-  /// The last part of a path.
   package static func name(of path: String) -> String {
     path.lastIndex(of: "/").map { String(path[path.index(after: $0)...]) } ?? path
   }
 
-  /// How long a file is; `nil` where it cannot be asked, or is none such as a pipe.
+  /// Size of a file; `nil` if it cannot be read or the path is not a regular file.
   ///
   /// `stat`.
   public static func byteCount(of path: String) -> Int? {
@@ -207,17 +207,17 @@ public enum Files {
     return Int(status.st_size)
   }
 
-  /// `rename`: what had the new name is gone.
+  /// `rename`: replaces any file that has the new name.
   public static func rename(_ path: String, to name: String) throws(SystemError) {
     // SAFETY: both are null-terminated strings for the length of the call.
     try checked("rename \(path)") { unsafe Glibc.rename(path, name) }
   }
 
-  /// Gives a file another name that nothing has.
+  /// Renames a file to a name that must not exist.
   ///
-  /// `link` and `unlink`; where the file system has no hard links, `rename` after a look.
+  /// `link` and `unlink`; if the file system has no hard links, a check followed by `rename`.
   ///
-  /// - Throws: EEXIST where something has the name.
+  /// - Throws: EEXIST if the name exists.
   static func rename(_ path: String, toFree name: String) throws(SystemError) {
     do throws(SystemError) {
       // SAFETY: both are null-terminated strings for the length of the call.
@@ -231,9 +231,10 @@ public enum Files {
     try remove(path)
   }
 
-  /// The whole of a regular file.
+  /// The content of a regular file.
   ///
-  /// - Throws: EFBIG for more than `limit` octets; EINVAL at once for a pipe, device or socket, EISDIR for a directory.
+  /// - Throws: EFBIG for more than `limit` bytes; EINVAL at once for a pipe, device or socket, EISDIR for a
+  ///   directory.
   public static func octets(of path: String, limit: Int) throws(SystemError) -> [UInt8] {
     var octets: [UInt8] = []
     try read(path) { piece in
@@ -244,7 +245,7 @@ public enum Files {
     return octets
   }
 
-  /// A part of a file; less than `limit` octets only at its end.
+  /// A part of a file; shorter than `limit` bytes only at its end.
   ///
   /// `pread`.
   package static func octets(of path: String, from offset: Int, limit: Int) throws(SystemError) -> [UInt8] {
@@ -269,20 +270,20 @@ public enum Files {
     return octets
   }
 
-  /// Takes a file away. One that has gone before is fine.
+  /// Removes a file. Succeeds if it does not exist.
   public static func remove(_ path: String) throws(SystemError) {
     do {
       try checked("unlink \(path)") { unsafe unlink(path) }
     } catch  where error.number == ENOENT {}
   }
 
-  /// Takes a directory away with all that is in it, without following links. One that has gone before is fine.
+  /// Removes a directory with its contents, without following links. Succeeds if it does not exist.
   public static func removeTree(_ path: String) throws(SystemError) {
     guard exists(folder(of: path)) else { return }
     try OpenFolder(folder(of: path)).removeTree(name(of: path))
   }
 
-  /// Whether a directory has that name, and no link to one.
+  /// Whether a path is a directory, not a link to one.
   ///
   /// `lstat`.
   package static func isFolder(_ path: String) -> Bool {
@@ -291,7 +292,7 @@ public enum Files {
     return unsafe lstat(path, &status) == 0 && status.st_mode & S_IFMT == S_IFDIR
   }
 
-  /// Octets of all regular files below a directory, without following links.
+  /// Total size of all regular files below a directory, in bytes, without following links.
   public static func treeByteCount(_ path: String) -> Int {
     var status = stat()
     // SAFETY: `status` outlives the call.
@@ -306,7 +307,7 @@ public enum Files {
     }
   }
 
-  /// Lends a file to `body` piece by piece, from its start to its end or until `body` returns `false`.
+  /// Passes a file to `body` in pieces, until its end or until `body` returns `false`.
   package static func read(_ path: String, _ body: (Span<UInt8>) -> Bool) throws(SystemError) {
     let descriptor = try FileDescriptor.regularFile(path)
     var buffer = [UInt8](repeating: 0, count: 1 << 16)

@@ -1,14 +1,16 @@
 import Glibc
 import Synchronization
 
-/// What is written under a name that somebody gave: a draft beside it, until `commit` gives it the name. A link of that name
-/// is replaced, not followed, and whatever happens, the name stands for what was there before or for all that is new.
+/// A file that is written under a path given by the user. The data goes to a draft in the same folder, which
+/// `commit` renames to the path. A symbolic link of that name is replaced, not followed. After a crash the
+/// path refers to the old file or to the complete new one.
 package struct NamedOutput: ~Copyable, Sendable {
-  /// What the name may stand for beside a file that is replaced.
+  /// Kinds of file, besides a regular file, that may already have the path.
   package enum Target: Hashable, Sendable {
-    /// Nothing: a device or a pipe of that name gives way, too.
+    /// None: a device or pipe of that name is replaced as well.
     case file
-    /// What a person named: a device, a pipe, or `/dev/stdout` and its like, is written as it is.
+    /// Any, for paths given by the user: a device, a pipe, or a path such as `/dev/stdout` is opened and
+    /// written in place.
     case anything
   }
 
@@ -16,15 +18,15 @@ package struct NamedOutput: ~Copyable, Sendable {
 
   package let descriptor: FileDescriptor
   private let path: String
-  /// `nil` once it has its name, and for what is written in place.
+  /// `nil` after `commit`, and if the file is written in place.
   private var draft: String?
   private let existing: Files.Existing
 
   /// - Parameters:
-  ///   - existing: what becomes of a file or link that has the name, now or when the new file is committed.
-  ///   - mode: of the new file.
-  /// - Throws: EEXIST for a file or link that is not to be replaced, EISDIR for a directory, and EACCES for a file that this
-  ///   process may not write, though it could be replaced.
+  ///   - existing: whether a file or link with that name is replaced; checked now and at commit.
+  ///   - mode: permissions of the new file.
+  /// - Throws: EEXIST for a file or link that must not be replaced, EISDIR for a directory, EACCES for a file
+  ///   that this process may not write, even if it could replace it.
   package init(
     _ path: String, to target: Target = .file, ifExists existing: Files.Existing = .replace,
     mode: UInt32 = 0o644
@@ -53,7 +55,7 @@ package struct NamedOutput: ~Copyable, Sendable {
       case S_IFREG:
         if existing == .refuse { throw SystemError(call: "open \(path)", number: EEXIST) }
         try checked("open \(path)") { unsafe access(path, W_OK) }
-        // What only its owner could read stays so.
+        // The new file does not become readable for more users than the old one.
         mode &= status.st_mode
       default:
         descriptor = FileDescriptor(
@@ -68,7 +70,7 @@ package struct NamedOutput: ~Copyable, Sendable {
     self.draft = draft
   }
 
-  /// What is open already, and has its name or needs none.
+  /// Wraps a descriptor that is already open under its name, or needs none.
   package init(inPlace descriptor: consuming FileDescriptor, _ path: String) {
     self.descriptor = descriptor
     self.path = path
@@ -77,12 +79,11 @@ package struct NamedOutput: ~Copyable, Sendable {
 
   deinit { if let draft { try? Files.remove(draft) } }
 
-  /// Gives it its name.
+  /// Renames the draft to the path. Does nothing for a file that is written in place.
   ///
-  /// `fsync`, `rename`, and `fsync` of the folder, so that a power failure does not bring back what was there before. What is
-  /// written in place has its name.
+  /// `fsync`, `rename`, then `fsync` of the folder, so that a power failure does not bring back the old file.
   ///
-  /// - Throws: EEXIST where something has got the name meanwhile that is not to be replaced.
+  /// - Throws: EEXIST if `existing` is `.refuse` and a file has taken the name meanwhile.
   package mutating func commit() throws(SystemError) {
     guard let draft else { return }
     let number = descriptor.rawValue
@@ -95,24 +96,24 @@ package struct NamedOutput: ~Copyable, Sendable {
     let folder = Files.folder(of: path)
     let opened = FileDescriptor(
       owning: try checked("open \(folder)") { unsafe open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC) })
-    // A file system that cannot is none the worse.
+    // Best effort: some file systems cannot fsync a directory.
     _ = fsync(opened.rawValue)
   }
 
-  /// Leaves it open in programs that are started from now on, and says what it is called there.
+  /// Lets child processes inherit the descriptor, and returns its path there.
   package func pathForChildren() -> String {
     let number = descriptor.rawValue
     _ = fcntl(number, F_SETFD, 0)
     return "/proc/self/fd/\(number)"
   }
 
-  /// Two writers at once, of one process or of several, have drafts of their own.
+  /// A distinct name for each draft, so that concurrent writers, in this process or another, do not collide.
   private static func draft(of path: String) -> String {
     "\(path).\(getpid())-\(number.add(1, ordering: .relaxed).newValue).new"
   }
 
   private static func create(_ draft: String, _ mode: UInt32) throws(SystemError) -> FileDescriptor {
-    // A process that had our number and was killed may have left one.
+    // A process with the same ID that was killed may have left one behind.
     try? Files.remove(draft)
     return FileDescriptor(
       owning: try checked("open \(draft)") {
@@ -121,7 +122,7 @@ package struct NamedOutput: ~Copyable, Sendable {
       })
   }
 
-  /// The descriptor of this process that a path stands for: links that the kernel and the system keep.
+  /// The descriptor of this process that a path such as `/dev/stdout` or `/dev/fd/3` refers to.
   static func ownDescriptor(_ path: String) -> CInt? {
     switch path {
     case "/dev/stdout": return STDOUT_FILENO

@@ -1,6 +1,6 @@
 import Glibc
 
-/// The name of a file in its directory, as system calls take it: a `String` is copied for each.
+/// A file name in the form that system calls take, to avoid converting a `String` for each call.
 package struct FileName: Sendable {
   package let text: String
   fileprivate let characters: [CChar]
@@ -11,7 +11,8 @@ package struct FileName: Sendable {
   }
 }
 
-/// A directory that is kept open: names are looked up in it wherever it is moved to, and whatever takes its place.
+/// A directory that is kept open. Names are resolved in it even if it is moved or another directory takes its
+/// path.
 package final class OpenFolder: Sendable {
   private let descriptor: FileDescriptor
 
@@ -26,9 +27,9 @@ package final class OpenFolder: Sendable {
       })
   }
 
-  /// Creates a file with mode 0644 that is not there yet.
+  /// Creates a new file with mode 0644.
   ///
-  /// `openat(O_WRONLY | O_CREAT | O_EXCL)`, which follows no link.
+  /// `openat(O_WRONLY | O_CREAT | O_EXCL)`, which does not follow links.
   package func create(_ name: String) throws(SystemError) -> FileDescriptor {
     let number = descriptor.rawValue
     return FileDescriptor(
@@ -38,10 +39,10 @@ package final class OpenFolder: Sendable {
       })
   }
 
-  /// Puts a file in the place of another, or of nothing: whatever happens, a power failure too, the one or the other is there,
-  /// and whole.
+  /// Creates or replaces a file atomically: even after a power failure, either the old or the new file is
+  /// there, and complete.
   ///
-  /// `fsync` of a draft beside it, `renameat`, and `fsync` of the folder.
+  /// `fsync` of a draft in the same folder, `renameat`, then `fsync` of the folder.
   package func replace(_ name: String, with octets: Span<UInt8>) throws(SystemError) -> FileDescriptor {
     let (number, draft) = (descriptor.rawValue, name + ".new")
     // SAFETY: the names are null-terminated strings for the length of the calls.
@@ -55,12 +56,12 @@ package final class OpenFolder: Sendable {
       unsafe _ = unlinkat(number, draft, 0)
       throw error
     }
-    // A file system that cannot is none the worse.
+    // Best effort: some file systems cannot fsync a directory.
     _ = fsync(number)
     return file
   }
 
-  /// Makes a folder in it, or opens the one that is there.
+  /// Creates a folder in this one, or opens it if it exists.
   ///
   /// `mkdirat`, `openat(O_DIRECTORY | O_NOFOLLOW)`.
   package func folder(_ name: String) throws(SystemError) -> OpenFolder {
@@ -75,10 +76,10 @@ package final class OpenFolder: Sendable {
       })
   }
 
-  /// Whether a name in it leads to an open file: neither the one nor the other was removed, moved away or replaced.
+  /// Whether a name in this folder refers to an open file: neither has been removed, moved or replaced.
   ///
-  /// `fstat` and `fstatat`. Devices and pipes have no name that matters, so they are never held. Where the name cannot be
-  /// looked up for another reason than that nothing is there, the file's count of links decides.
+  /// `fstat` and `fstatat`. Always `false` for devices and pipes. If the lookup fails for a reason other than
+  /// a missing name, the result is `true` while the open file has at least one link.
   package func holds(_ name: FileName, _ file: borrowing FileDescriptor) -> Bool {
     var (open, named) = (stat(), stat())
     // SAFETY: both outlive the calls, and the name is a null-terminated string.
@@ -92,10 +93,11 @@ package final class OpenFolder: Sendable {
     return (named.st_dev, named.st_ino) == (open.st_dev, open.st_ino)
   }
 
-  /// Whether a name in it leads to another directory that is open.
+  /// Whether a name in this folder refers to another open directory.
   package func holds(_ name: FileName, _ folder: OpenFolder) -> Bool { holds(name, folder.descriptor) }
 
-  /// Where it is: `path` if that still leads to it, else where it was moved; `nil` where it was removed.
+  /// Path of the folder: `path` if that still refers to it, otherwise the path that it was moved to; `nil` if
+  /// it was removed.
   ///
   /// `stat`, and the link in `/proc/self/fd`.
   package func place(openedAs path: String) -> String? {
@@ -109,17 +111,17 @@ package final class OpenFolder: Sendable {
   }
 }
 
-// MARK: Taking away
+// MARK: Removing
 
 extension OpenFolder {
-  /// Folders within folders, at most: what a recorder makes has three.
+  /// Maximum nesting of folders; a recording has three levels.
   private static let depthLimit = 64
 
-  /// Opens a folder in it that is no link.
+  /// Opens a folder in this one, unless the name is a link.
   ///
   /// `openat(O_DIRECTORY | O_NOFOLLOW)`.
   ///
-  /// - Returns: `nil` for all else, and if nothing has that name.
+  /// - Returns: `nil` if the name does not exist or is not a folder.
   package func existingFolder(_ name: String) -> OpenFolder? {
     // SAFETY: the name is a null-terminated string for the length of the call.
     let number = unsafe openat(
@@ -127,9 +129,10 @@ extension OpenFolder {
     return number < 0 ? nil : OpenFolder(owning: number)
   }
 
-  /// Names in it but for `.` and `..`, unsorted; empty if it cannot be read.
+  /// Names in this folder except `.` and `..`, unsorted; empty if it cannot be read.
   package var names: [String] {
-    // SAFETY: the copy of the descriptor is the stream's, which is closed below; the entries' names are copied at once.
+    // SAFETY: the stream owns the copy of the descriptor and is closed below; the entries' names are copied
+    // at once.
     let copy = fcntl(descriptor.rawValue, F_DUPFD_CLOEXEC, 3)
     guard copy >= 0 else { return [] }
     guard let stream = unsafe fdopendir(copy) else {
@@ -148,24 +151,24 @@ extension OpenFolder {
     return names
   }
 
-  /// `renameat`: what had the new name is gone.
+  /// `renameat`: replaces any file that has the new name.
   package func rename(_ name: String, to other: String) throws(SystemError) {
     let number = descriptor.rawValue
     // SAFETY: both are null-terminated strings for the length of the call.
     try checked("rename \(name)") { unsafe renameat(number, name, number, other) }
   }
 
-  /// Takes a file away, or a folder with all that is in it, without following links. One that has gone before is fine.
+  /// Removes a file, or a folder with its contents, without following links. Succeeds if it does not exist.
   ///
-  /// A file that has no other name is cut down before, so that no single call frees more than a step: freeing gigabytes keeps
-  /// a file system's journal, and so whoever waits for a sync.
+  /// A file without other links is truncated step by step first, so that no single call frees more than
+  /// `step` bytes. Freeing gigabytes at once would occupy the file system's journal and delay every sync.
   ///
   /// `fstatat`, `ftruncate`, `unlinkat`.
   ///
   /// - Parameters:
-  ///   - step: octets that one call may free.
-  ///   - goesOn: asked after each step; `false` leaves the rest.
-  /// - Returns: whether nothing is left.
+  ///   - step: maximum number of bytes that one call frees.
+  ///   - goesOn: called after each step; return `false` to stop and leave the rest.
+  /// - Returns: Whether everything was removed.
   @discardableResult
   package func removeTree(
     _ name: String, step: Int = .max, while goesOn: () -> Bool = { true }
@@ -207,7 +210,7 @@ extension OpenFolder {
     // SAFETY: as above.
     let number = unsafe openat(
       descriptor.rawValue, name, O_WRONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
-    // What cannot be opened can still be removed.
+    // A file that cannot be opened can still be removed.
     guard number >= 0 else { return true }
     let file = FileDescriptor(owning: number)
     var left = byteCount - step

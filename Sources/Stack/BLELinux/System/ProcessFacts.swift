@@ -1,10 +1,10 @@
 import CBluetoothLinux
 import Glibc
 
-/// What this process may do, and which others are in the way.
+/// Privileges and properties of this process, and a list of the other processes.
 public enum ProcessFacts {
-  /// Capabilities that the kernel's Bluetooth sockets, its scheduler and its file systems ask for. The raw value is the
-  /// kernel's number.
+  /// Capabilities that the kernel requires for Bluetooth sockets, scheduling and file access. The raw value
+  /// is the kernel's number.
   public enum Capability: Int, CaseIterable, Sendable {
     case chown = 0
     case dacOverride = 1
@@ -16,7 +16,7 @@ public enum ProcessFacts {
     case ipcLock = 14
     case sysNice = 23
 
-    /// As capabilities(7) has it.
+    /// Name as in capabilities(7).
     public var name: String {
       switch self {
       case .chown: "CAP_CHOWN"
@@ -32,18 +32,19 @@ public enum ProcessFacts {
     }
   }
 
-  /// Whether it may be used: by the effective set, as `/proc/self/status` has it, or by the thread of `ProcessRights`.
+  /// Whether the process may use a capability: it is in the effective set in `/proc/self/status`, or
+  /// `ProcessRights` holds it.
   ///
   /// - Parameters:
-  ///   - capability: what is looked for.
-  ///   - root: a folder that stands for `/`.
+  ///   - capability: the capability to check.
+  ///   - root: a folder to use as `/`.
   public static func has(_ capability: Capability, root: String = "") -> Bool {
     if root.isEmpty, ProcessRights.held.contains(capability) { return true }
     guard let text = status("CapEff", root: root), let set = UInt64(text, radix: 16) else { return false }
     return set & 1 << UInt64(capability.rawValue) != 0
   }
 
-  /// A line of `/proc/self/status` without its name.
+  /// Value of a field of `/proc/self/status`.
   public static func status(_ name: String, root: String = "") -> String? {
     guard let text = Files.text(at: "\(root)/proc/self/status"),
       let line = text.split(separator: "\n").first(where: { $0.hasPrefix(name + ":") })
@@ -51,51 +52,49 @@ public enum ProcessFacts {
     return String(line.dropFirst(name.utf8.count + 1).drop { $0 == "\t" || $0 == " " })
   }
 
-  /// Whether the effective user is root.
   public static var isRoot: Bool { geteuid() == 0 }
 
-  /// The number of this process.
   public static var ownID: Int { Int(getpid()) }
 
-  /// The name of this machine, as `uname -n` has it.
+  /// Host name of this machine, as `uname -n` prints it.
   public static var hostName: String {
     var name = [CChar](repeating: 0, count: 256)
-    // SAFETY: the array is one octet longer than the call is told, so it ends with a zero.
+    // SAFETY: the array is one byte longer than the size passed to the call, so it ends with a zero.
     guard unsafe gethostname(&name, name.count - 1) == 0 else { return "localhost" }
     return String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
   }
 
-  /// The path of this program, without links.
+  /// Path of this program's executable, with links resolved.
   public static var ownPath: String? { Files.target(ofLink: "/proc/self/exe") }
 
-  /// A variable of the environment; `nil` where it is not set or empty.
+  /// Value of an environment variable; `nil` if it is not set or empty.
   public static func environment(_ name: String) -> String? {
-    // SAFETY: nobody changes the environment of this process; the text is copied at once.
+    // SAFETY: this process never changes its environment; the text is copied at once.
     guard let value = unsafe getenv(name), unsafe value.pointee != 0 else { return nil }
     return unsafe String(cString: value)
   }
 
-  /// Whether this process may open so many descriptors besides those that it has.
+  /// Whether this process may open `count` more descriptors.
   public static func canOpen(_ count: Int) -> Bool {
     sysconf(CInt(_SC_OPEN_MAX)) - Files.names(in: "/proc/self/fd").count >= count
   }
 
-  /// The process number of a running program, by `/proc/*/comm` (at most 15 characters of the name).
+  /// Process ID of a running program, by `/proc/*/comm`, which has at most 15 characters of the name.
   public static func processID(named name: String, root: String = "") -> Int? {
     processIDs(root: root).first { processName($0, root: root) == String(name.prefix(15)) }
   }
 
-  /// The numbers of all processes.
+  /// IDs of all processes, in ascending order.
   public static func processIDs(root: String = "") -> [Int] {
     Files.names(in: "\(root)/proc").compactMap { Int($0) }.sorted()
   }
 
-  /// `nil` for one that has gone.
+  /// Name of a process; `nil` if it has ended.
   public static func processName(_ id: Int, root: String = "") -> String? {
     Files.text(at: "\(root)/proc/\(id)/comm").map { String($0.prefix { $0 != "\n" }) }
   }
 
-  /// Who has which socket open, by inode, as far as this process may see: `/proc/*/fd`.
+  /// IDs of the processes that have each socket open, by inode, as far as this process may read `/proc/*/fd`.
   public static func socketHolders(root: String = "") -> [UInt64: [Int]] {
     var holders: [UInt64: [Int]] = [:]
     for id in processIDs(root: root) {
@@ -111,11 +110,12 @@ public enum ProcessFacts {
   }
 }
 
-/// SIGINT, SIGTERM and SIGHUP as a call instead of a sudden end, so that a scan or a stream can be stopped first.
+/// SIGINT, SIGTERM and SIGHUP as a callback, so that a scan or a stream can be stopped before the process
+/// ends.
 public enum InterruptSignals {
-  /// Calls `handler` on a thread of its own for each SIGINT, SIGTERM or SIGHUP, with the signal's number.
+  /// Calls `handler` with the signal number for each SIGINT, SIGTERM or SIGHUP, on a thread of its own.
   ///
-  /// Once per process. SIGPIPE is ignored from then on, so that a closed pipe is an EPIPE of the write.
+  /// Call it once per process. It also ignores SIGPIPE, so that a write to a closed pipe fails with EPIPE.
   public static func handle(_ handler: @escaping @Sendable (CInt) -> Void) throws(SystemError) {
     try checked("sigaction") { ringtap_signals_take() }
     try SystemThread.start(named: "signals") {

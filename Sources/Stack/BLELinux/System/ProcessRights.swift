@@ -1,35 +1,35 @@
 import CBluetoothLinux
 import Glibc
 
-/// What this process holds of capabilities, and which system calls it may make. A program says it once, first of all in
+/// Capabilities of this process, and the system calls that it may make. A program sets both at the start of
 /// `main`; a library never does.
 ///
-/// Capabilities belong to threads. Those that a program needs later are kept by one thread, `ringtap-rights`, which makes
-/// the few calls that the kernel asks for them, and has them in force (in its effective set) only meanwhile. All other
-/// threads have none.
+/// Capabilities belong to threads. One thread, `ringtap-rights`, keeps those that are needed later. It makes
+/// the few calls that require them, and adds them to its effective set only for the call. All other threads
+/// drop them.
 public enum ProcessRights {
   public typealias Capability = ProcessFacts.Capability
 
-  /// Which system calls are refused from now on, on all threads and for good.
+  /// System calls to refuse from now on, permanently and on all threads.
   public enum Filter: Sendable {
-    /// Those that start, become or look into another program, or change the machine.
+    /// Calls that start, replace or inspect another program, or change the system.
     case programs
-    /// Sockets besides: for whoever only reads and writes files.
+    /// Also sockets: for a program that only reads and writes files.
     case programsAndSockets
   }
 
-  /// What became of the filter.
+  /// Whether the filter is in force.
   public enum FilterState: Hashable, Sendable {
     case notAsked, on
-    /// The kernel has no such filters, or the processor is not known here.
+    /// The kernel has no seccomp filters, or does not support this processor.
     case refused(SystemError)
   }
 
-  /// How the process was started.
+  /// Privileges that the process had when it started.
   public struct Start: Hashable, Sendable {
     public var capabilities: Set<Capability>
     public var hasNoNewPrivileges: Bool
-    /// By whoever started it: a container, say.
+    /// Whether the parent, such as a container, had installed a filter.
     public var isFiltered: Bool
 
     public init(capabilities: Set<Capability>, hasNoNewPrivileges: Bool, isFiltered: Bool) {
@@ -39,7 +39,7 @@ public enum ProcessRights {
     }
   }
 
-  /// `nil` where nothing was given up.
+  /// `nil` if no privileges were dropped.
   public static var start: Start? {
     let facts = ringtap_rights_at_start()
     guard facts.is_known != 0 else { return nil }
@@ -48,20 +48,20 @@ public enum ProcessRights {
       isFiltered: facts.is_filtered != 0)
   }
 
-  /// What `ringtap-rights` has.
+  /// Capabilities that `ringtap-rights` holds.
   public static var held: Set<Capability> { named(ringtap_rights_held()) }
 
-  /// Gives up the right to gain privileges by executing a file (no_new_privs). Whoever filters must have done so.
+  /// Sets no_new_privs: executing a file no longer gains privileges. Required before `filter`.
   public static func forgoNewOnes() throws(SystemError) {
     try checked("prctl(PR_SET_NO_NEW_PRIVS)") { ringtap_rights_forgo() }
   }
 
-  /// Gives up all but these, while this is the only thread.
+  /// Drops all capabilities except the given ones. Call it while the process has only one thread.
   ///
   /// - Parameters:
-  ///   - capabilities: what `ringtap-rights` keeps.
-  ///   - everywhere: what all threads keep, in force.
-  ///   - thread: whether `ringtap-rights` is to have a filter of its own, which leaves it only what it is there for.
+  ///   - capabilities: kept by `ringtap-rights`.
+  ///   - everywhere: kept by all threads, in their effective sets.
+  ///   - thread: whether `ringtap-rights` gets its own filter, which allows only the calls that it makes.
   public static func begin(
     keeping capabilities: Set<Capability>, everywhere: Set<Capability> = [], thread: ThreadFilter
   ) throws(SystemError) {
@@ -74,12 +74,12 @@ public enum ProcessRights {
     case filtered, unfiltered
   }
 
-  /// Gives up all that `ringtap-rights` has but these. It ends where that is nothing.
+  /// Drops all capabilities of `ringtap-rights` except these. The thread ends if none is left.
   public static func keep(_ capabilities: Set<Capability>) { ringtap_rights_keep(mask(capabilities)) }
 
-  /// `seccomp(SECCOMP_SET_MODE_FILTER)`, for all threads.
+  /// Installs the filter on all threads: `seccomp(SECCOMP_SET_MODE_FILTER)`.
   ///
-  /// - Throws: EINVAL or ENOSYS where the kernel has no such filters, or the processor is not known here.
+  /// - Throws: EINVAL or ENOSYS if the kernel has no seccomp filters, or the processor is not supported.
   public static func filter(_ filter: Filter) throws(SystemError) {
     try checked("seccomp") { ringtap_filter_process(filter == .programsAndSockets ? 1 : 0) }
   }

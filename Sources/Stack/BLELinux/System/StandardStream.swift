@@ -1,6 +1,6 @@
 import Glibc
 
-/// The three streams that a program is started with.
+/// Standard input, output and error.
 public enum StandardStream: CInt, Sendable {
   case input = 0
   case output = 1
@@ -8,22 +8,22 @@ public enum StandardStream: CInt, Sendable {
 
   public var isTerminal: Bool { isatty(rawValue) == 1 }
 
-  /// Writes all of it at once, also into a pipe; waits where somebody has made the stream non-blocking.
+  /// Writes all bytes, to a pipe too. Waits for room if the stream is non-blocking.
   ///
   /// `write`, `poll`.
   public func write(_ octets: Span<UInt8>) throws(SystemError) {
     try writeAll(octets, to: rawValue, "write standard \(self)")
   }
 
-  /// Reads what is there, or waits for it.
+  /// Reads the available bytes, or waits for some.
   ///
   /// `read`, `poll`.
   ///
-  /// - Returns: nothing at the end.
+  /// - Returns: An empty array at the end of the stream.
   public func read(upTo count: Int) throws(SystemError) -> [UInt8] {
     while true {
       var result = 0
-      // SAFETY: the buffer has room for `count` octets.
+      // SAFETY: the buffer has room for `count` bytes.
       let octets = unsafe [UInt8](unsafeUninitializedCapacity: count) { buffer, filled in
         result = unsafe Glibc.read(rawValue, buffer.baseAddress, count)
         filled = max(0, result)
@@ -40,11 +40,12 @@ public enum StandardStream: CInt, Sendable {
     }
   }
 
-  /// Waits until something can be written without waiting: into a pipe 4,096 octets. With nobody to read, it can be.
+  /// Waits until the stream is writable without blocking; a pipe then takes 4,096 bytes. A pipe without a
+  /// reader counts as writable.
   ///
   /// `poll`.
   ///
-  /// - Returns: `false` when the time is over.
+  /// - Returns: `false` on timeout.
   public func isWritable(within milliseconds: CInt) -> Bool {
     var wanted = pollfd(fd: rawValue, events: Int16(POLLOUT), revents: 0)
     // SAFETY: `wanted` outlives the call.
@@ -74,16 +75,16 @@ private func writeAll(
   }
 }
 
-/// A command of the shell that reads what is written here, such as a pager. In this process's group: it may read the
-/// terminal.
+/// A shell command, such as a pager, that reads the bytes written here. It is in this process's group, so
+/// that it may read the terminal.
 @safe public final class ReadingCommand {
   private let stream: UnsafeMutablePointer<FILE>
 
-  /// Starts it.
+  /// Starts the command.
   ///
   /// `popen`.
   ///
-  /// - Returns: `nil` where it cannot be started.
+  /// - Returns: `nil` if it cannot be started.
   public init?(_ command: String) {
     // SAFETY: both texts are null-terminated strings for the length of the call.
     guard let stream = unsafe popen(command, "we") else { return nil }
@@ -95,11 +96,11 @@ private func writeAll(
     try writeAll(octets, to: unsafe fileno(stream), "write to the pager")
   }
 
-  /// Ends its input, and waits until it has gone. Once only.
+  /// Closes the command's input and waits until it exits. Call it once.
   ///
   /// `pclose`.
   ///
-  /// - Returns: its exit status, as `waitpid` has it; 0 is success.
+  /// - Returns: The exit status in the format of `waitpid`; 0 is success.
   @discardableResult public func finish() -> CInt {
     // SAFETY: the stream was opened by `popen` and is not used again.
     unsafe pclose(stream)

@@ -1,9 +1,9 @@
 import CBluetoothLinux
 import Glibc
 
-/// A system call that failed: which, and the kernel's error number.
+/// A failed system call and its error number.
 public struct SystemError: Error, Hashable, Sendable {
-  /// The call as its manual page names it, `connect` or `bind(HCI_CHANNEL_RAW)`.
+  /// The call by the name of its manual page, such as `connect` or `bind(HCI_CHANNEL_RAW)`.
   public let call: String
   /// `errno` after the call.
   public let number: CInt
@@ -15,22 +15,22 @@ public struct SystemError: Error, Hashable, Sendable {
 }
 
 extension SystemError {
-  /// What an error number means to a Bluetooth host, so that layers above need no errno table.
+  /// Meaning of an error number for a Bluetooth host, so that the layers above need no errno table.
   public enum Condition: Hashable, Sendable {
-    /// EAFNOSUPPORT, EPROTONOSUPPORT: no such sockets in this kernel or network namespace.
+    /// EAFNOSUPPORT, EPROTONOSUPPORT: this kernel or network namespace has no such sockets.
     case unsupported
     case wouldBlock
     /// EACCES, EPERM.
     case notPermitted
-    /// ENETDOWN, ENODEV, EBADFD, ENXIO: the adapter went down or away.
+    /// ENETDOWN, ENODEV, EBADFD, ENXIO: the adapter is down or was removed.
     case adapterGone
-    /// EHOSTUNREACH: no adapter leads there.
+    /// EHOSTUNREACH: no adapter has a route to the address.
     case unreachable
     /// EBUSY, EUSERS.
     case busy
     case timedOut
     case refused
-    /// ECONNRESET: the other side ended it.
+    /// ECONNRESET: the other side closed the connection.
     case reset
     /// ENOMEM, ENOBUFS.
     case noMemory
@@ -38,38 +38,39 @@ extension SystemError {
     case other
   }
 
-  /// For carriers that are no descriptors: ENOBUFS, far too much waits; EAGAIN, no room now; ENOTCONN, the link is gone.
+  /// Error numbers for bearers without a descriptor: ENOBUFS if the send queue is full, EAGAIN if there is no
+  /// room now, ENOTCONN if the link has ended.
   package static var noBufferSpace: CInt { ENOBUFS }
   package static var full: CInt { EAGAIN }
   package static var gone: CInt { ENOTCONN }
   package static var notSupported: CInt { EOPNOTSUPP }
-  /// EPIPE: nobody reads the pipe any more.
+  /// EPIPE: the pipe has no reader.
   package static var readerGone: CInt { EPIPE }
 
-  /// What a write into a pipe without reader fails with.
+  /// The error of a write to a pipe without a reader.
   package static func brokenPipe(_ path: String) -> SystemError {
     SystemError(call: "write \(path)", number: EPIPE)
   }
 
-  /// What is told where less is free than is needed.
+  /// Thrown if less disk space is free than needed.
   package static var noRoom: SystemError { SystemError(call: "make room for a capture", number: ENOSPC) }
 
-  /// What is told of a file that somebody took away while it was written.
+  /// Thrown if a file was removed or moved while it was written.
   package static func removed(_ path: String) -> SystemError {
     SystemError(call: "look for \(path), which was removed or moved away", number: ENOENT)
   }
 
-  /// What is told of a pipe, device, socket or directory in the place of a file.
+  /// Thrown if a path that should be a regular file is a pipe, device, socket or directory.
   static func notRegular(_ path: String, _ number: CInt) -> SystemError {
     SystemError(call: "open \(path), which is not a regular file", number: number)
   }
 
-  /// What is told of a file that somebody cut while it was written, as logrotate's `copytruncate` does.
+  /// Thrown if a file was truncated while it was written, for example by logrotate's `copytruncate`.
   package static func cut(_ path: String) -> SystemError {
     SystemError(call: "go on with \(path), which was cut short", number: ESTALE)
   }
 
-  /// EMFILE, ENFILE: the process or the machine may open no more.
+  /// EMFILE, ENFILE: the process or the system has reached its limit of open files.
   public var isOfOpenFiles: Bool { number == EMFILE || number == ENFILE }
 
   public var condition: Condition {
@@ -93,7 +94,7 @@ extension SystemError {
 extension SystemError: CustomStringConvertible {
   public var description: String { "\(call): \(Self.text(for: number))" }
 
-  /// `EBUSY`; a number that has no name here as it is. `strerrorname_np`.
+  /// Name of the error number, such as `EBUSY`; the number itself if it has no name. `strerrorname_np`.
   public var name: String {
     // SAFETY: the text is a constant of the C library.
     unsafe ringtap_error_name(number).map { unsafe String(cString: $0) } ?? String(number)
@@ -105,9 +106,9 @@ extension SystemError: CustomStringConvertible {
   }
 }
 
-/// Runs a call that reports failure as −1, again while it is interrupted.
+/// Runs a system call that reports failure as −1, and retries it on EINTR.
 ///
-/// EBADF and EFAULT are bugs of ours, never of the world, so they trap.
+/// EBADF and EFAULT can only be bugs in this program, so they trap.
 @discardableResult
 package func checked(
   _ call: @autoclosure () -> String, _ body: () -> CInt
@@ -122,6 +123,6 @@ package func checked(
   }
 }
 
-/// The one place that reads `errno`; not inlined, so that nothing runs between a call and the reading.
+/// The only place that reads `errno`. Not inlined, so that nothing runs between the call and the read.
 @inline(never)
 package func lastError() -> CInt { errno }

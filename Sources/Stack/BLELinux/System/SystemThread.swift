@@ -1,14 +1,14 @@
 import CBluetoothLinux
 import Glibc
 
-/// A detached thread of our own, outside Swift's cooperative pool, which must not block.
+/// A detached thread outside Swift's cooperative pool, whose threads must not block.
 package enum SystemThread {
-  /// What a thread is to the scheduler.
+  /// Scheduling of a thread.
   package enum Role: Hashable, Sendable {
     case ordinary
-    /// Has time: when it wakes, it takes the processor from nobody (SCHED_BATCH).
+    /// Not urgent: on waking up it does not preempt other threads (SCHED_BATCH).
     case patient
-    /// As its loop was asked for.
+    /// As the tuning of its event loop says.
     case tuned(LoopTuning)
   }
 
@@ -22,7 +22,6 @@ package enum SystemThread {
       self.run = run
     }
 
-    /// The thread.
     func main() {
       unsafe ringtap_thread_set_name(name)
       switch role {
@@ -34,24 +33,24 @@ package enum SystemThread {
     }
   }
 
-  /// Checks that so many threads (64 at most) can be made at once, by making them.
+  /// Checks that `count` threads (at most 64) can exist at once, by creating them.
   ///
-  /// - Throws: EAGAIN where RLIMIT_NPROC or a control group's `pids.max` allows fewer.
+  /// - Throws: EAGAIN if RLIMIT_NPROC or a control group's `pids.max` allows fewer.
   package static func check(count: Int) throws(SystemError) {
     let status = ringtap_threads_try(CInt(count))
     guard status == 0 else { throw SystemError(call: "pthread_create", number: status) }
   }
 
-  /// `pthread_create`. A thread has neither the processor nor the priority of the one that started it.
+  /// `pthread_create`. The thread does not inherit the processor affinity or priority of the calling thread.
   ///
-  /// - Parameter name: at most 15 characters are kept by the kernel.
-  /// - Throws: EPERM for a priority that needs CAP_SYS_NICE, EINVAL for a processor that is not there.
+  /// - Parameter name: the kernel keeps at most 15 characters.
+  /// - Throws: EPERM for a priority that needs CAP_SYS_NICE, EINVAL for a processor that does not exist.
   package static func start(
     named name: String, as role: Role = .ordinary, _ run: @escaping @Sendable () -> Void
   ) throws(SystemError) {
     var tuning = LoopTuning()
     if case .tuned(let wanted) = role { tuning = wanted }
-    // SAFETY: the retained box passes its ownership to the new thread, which releases it.
+    // SAFETY: the retained box is passed to the new thread, which releases it.
     let opaque = unsafe Unmanaged.passRetained(Body(name: name, role: role, run: run)).toOpaque()
     let status = unsafe ringtap_thread_create(
       { argument in
@@ -61,7 +60,7 @@ package enum SystemThread {
         return nil
       }, opaque, CInt(tuning.processor ?? -1), CInt(tuning.realTimePriority ?? 0))
     guard status == 0 else {
-      // SAFETY: no thread was made, so the box is still ours.
+      // SAFETY: no thread was created, so the box still belongs to this function.
       unsafe Unmanaged<Body>.fromOpaque(opaque).release()
       throw SystemError(call: "pthread_create", number: status)
     }

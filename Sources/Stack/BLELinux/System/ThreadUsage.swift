@@ -1,19 +1,19 @@
 import CBluetoothLinux
 import Glibc
 
-/// What the calling thread has used so far: for measuring, as the difference of two.
+/// Resources that the calling thread has used so far. Measure with the difference of two values.
 package struct ThreadUsage: Sendable, BitwiseCopyable {
-  /// Those that a receive loop makes while it streams: waiting, receiving, reading, sending, waking.
+  /// System calls of a receive loop that streams: waiting, receiving, reading, sending, waking.
   package var systemCalls: UInt64
   /// User and system time.
   package var processorNanoseconds: Int64
 
-  /// `clock_gettime(CLOCK_THREAD_CPUTIME_ID)`: a system call of its own, so not for each notification.
+  /// `clock_gettime(CLOCK_THREAD_CPUTIME_ID)`: a system call, so too slow for each notification.
   package static func current() -> ThreadUsage {
     ThreadUsage(systemCalls: currentSystemCalls, processorNanoseconds: nanoseconds(CLOCK_THREAD_CPUTIME_ID))
   }
 
-  /// No more than a load.
+  /// A single memory load, so it may be read often.
   package static var currentSystemCalls: UInt64 { ringtap_system_calls() }
 
   private static func nanoseconds(_ clock: clockid_t) -> Int64 {
@@ -28,7 +28,7 @@ package struct ThreadUsage: Sendable, BitwiseCopyable {
 }
 
 extension ProcessFacts {
-  /// Resident memory of this process in KiB, by `/proc/self/status`.
+  /// Resident memory of this process in KiB, from `/proc/self/status`.
   package static var residentKilobytes: Int? {
     guard let status = Files.text(at: "/proc/self/status"),
       let line = status.split(separator: "\n").first(where: { $0.hasPrefix("VmRSS:") })
